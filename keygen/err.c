@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* err.c - filling a struct err. No state, any thread. */
+#include "keygen/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void err_fill(struct err *e, int code, const char *format, va_list args)
+{
+    e->code = code;
+    e->line = 0;
+    e->column = 0;
+    vsnprintf(e->text, sizeof e->text, format, args);
+}
+
+int err_set(struct err *e, int code, const char *format, ...)
+{
+    if (e) {
+        va_list args;
+        va_start(args, format);
+        err_fill(e, code, format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+int err_sys(struct err *e, int code, int errnum, const char *format, ...)
+{
+    if (e) {
+        va_list args;
+        va_start(args, format);
+        err_fill(e, code, format, args);
+        va_end(args);
+        size_t used = strlen(e->text);
+        snprintf(e->text + used, sizeof e->text - used, ": %s", strerror(errnum));
+    }
+    return code;
+}
+
+const char *err_name(int code)
+{
+    switch (code) {
+    case 0: return "OK";
+#define X(name, number, text)                                                                      \
+    case WARM_E##name: return #name;
+        WARM_ERR_LIST(X)
+#undef X
+    default: return "UNKNOWN";
+    }
+}
+
+const char *err_text(int code)
+{
+    switch (code) {
+    case 0: return "no error";
+#define X(name, number, text)                                                                      \
+    case WARM_E##name: return text;
+        WARM_ERR_LIST(X)
+#undef X
+    default: return "unknown error";
+    }
+}

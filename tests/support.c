@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* support.c - folders and files for tests. */
+#include "tests/support.h"
+
+#include <criterion/criterion.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *temp_dir_new(void)
+{
+    const char *root = getenv("TMPDIR");
+    char *path = path_join(root && *root ? root : "/tmp", "warm-test-XXXXXX");
+    cr_assert_not_null(mkdtemp(path), "mkdtemp %s", path);
+    return path;
+}
+
+static int on_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+void temp_dir_free(char *path)
+{
+    nftw(path, on_entry, 32, FTW_DEPTH | FTW_PHYS);
+    free(path);
+}
+
+char *path_join(const char *dir, const char *name)
+{
+    char *path = NULL;
+    cr_assert(asprintf(&path, "%s/%s", dir, name) >= 0);
+    return path;
+}
+
+void file_write(const char *path, const void *data, size_t len)
+{
+    FILE *f = fopen(path, "wb");
+    cr_assert_not_null(f, "fopen %s", path);
+    cr_assert_eq(fwrite(data, 1, len, f), len);
+    cr_assert_eq(fclose(f), 0);
+}
+
+char *file_read(const char *path, size_t *out_len)
+{
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f, "fopen %s", path);
+    cr_assert_eq(fseek(f, 0, SEEK_END), 0);
+    long len = ftell(f);
+    rewind(f);
+    char *data = malloc((size_t)len + 1);
+    cr_assert_not_null(data);
+    cr_assert_eq(fread(data, 1, (size_t)len, f), (size_t)len);
+    data[len] = '\0';
+    fclose(f);
+    *out_len = (size_t)len;
+    return data;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* support.h - what several test suites need: folders of their own, and files in them. */
+#ifndef WARM_TESTS_SUPPORT_H
+#define WARM_TESTS_SUPPORT_H
+
+#include <stddef.h>
+
+/* Makes a new folder under $TMPDIR or /tmp and gives its path (free() it). Aborts the test if it
+ * cannot. */
+char *temp_dir_new(void);
+/* Removes a folder and everything in it, frees `path`. */
+void temp_dir_free(char *path);
+
+/* "DIR/NAME" in memory that the caller frees. */
+char *path_join(const char *dir, const char *name);
+/* Writes a whole file, or aborts the test. */
+void file_write(const char *path, const void *data, size_t len);
+/* Reads a whole file into memory that the caller frees, or aborts the test. NUL follows the bytes.
+ */
+char *file_read(const char *path, size_t *out_len);
+
+#endif
