@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store.h - key to artifact, on disk.
+ *
+ *      loop thread                         writer thread
+ *      ───────────                         ─────────────
+ *      store_get ──▶ LMDB read txn         queue ──▶ group commit ──▶ completions
+ *      store_scan     │                      ▲   blob files: write, hash, rename   │
+ *      store_put ─────┼──────────────────────┘                                     ▼
+ *      store_poll ◀───┼─────────────── on_wake(arg), from the writer thread ───────┘
+ *                     ▼
+ *      DIR/index/        LMDB: rows, inline values up to STORE_INLINE_MAX
+ *      DIR/blobs/ab/…    one immutable file per larger value, named by the SHA-256 of its bytes
+ *      DIR/quarantine/   what failed verification, for a person to look at
+ *
+ * Only one process opens a store (a lock file says so). FORMAT.md has the bytes.
+ *
+ * An entry is found by (owner, key). The owner is a uid for what that user's clients brought
+ * ("claimed"), or STORE_MADE_HERE for what the daemon compiled itself. So users cannot see or
+ * replace each other's claimed entries whatever keys they choose.
+ *
+ * Invariants that tests and reviews refer to:
+ *   (1) a value is served only if its length and XXH3-128 match its row, and the row its own;
+ *   (2) a row is visible only after its value is complete on disk;
+ *   (3) a completed put survives SIGKILL of the process;
+ *   (4) a hit writes nothing: access times and hits are batched in memory;
+ *   (5) opening reads a constant number of pages, however many entries there are;
+ *   (6) a broken index never stops the service: it is set aside and rebuilt from the blobs.
+ *
+ * Thread: one loop thread calls everything except where a function says otherwise.
+ * Memory: rows and views given out live until store_turn_end.
+ */
+#ifndef WARM_STORE_STORE_H
+#define WARM_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+
+#define STORE_INLINE_MAX                                                                           \
+    (64u << 10) /* bytes; above, a value is a file and is served by descriptor */
+#define STORE_VALUE_MAX (4ull << 30) /* bytes */
+#define STORE_NAME_MAX 512u          /* bytes of a key's own name, and of each text in a row */
+#define STORE_MADE_HERE 0xfffffffeu  /* owner of what the daemon itself compiled */
+
+/* What an artifact is, for listing and statistics. Numbers are on disk: never reuse one. */
+#define STORE_KIND_LIST(X)                                                                         \
+    X(OTHER, 0, "other")                                                                           \
+    X(CUBIN, 1, "cubin")           /* a compile job's result: cubin or PTX, log, lowered names */  \
+    X(MANIFEST, 2, "manifest")     /* which headers a compile read, and what came of it */         \
+    X(BACKWARD, 3, "backward")     /* differentiation output: AOTAutograd, Enzyme, VJP */          \
+    X(EXECUTABLE, 4, "executable") /* XLA, PJRT */                                                 \
+    X(FX_GRAPH, 5, "fx-graph")     /* Inductor */                                                  \
+    X(TRITON, 6, "triton")                                                                         \
+    X(AUTOTUNE, 7, "autotune")                                                                     \
+    X(OBJECT, 8, "object") /* a host compiler's output */                                          \
+    X(GRAPH, 9, "graph")   /* a graph after a pass pipeline */
+
+enum store_kind {
+#define X(name, number, text) STORE_##name = number,
+    STORE_KIND_LIST(X)
+#undef X
+};
+const char *store_kind_name(enum store_kind kind);
+bool store_kind_from_name(const char *name, size_t len, enum store_kind *out);
+
+struct store_id {
+    uint32_t owner; /* uid, or STORE_MADE_HERE */
+    struct key key;
+};
+
+/* Everything that is known of an entry beside its value. Views are borrowed. */
+struct store_row {
+    struct store_id id;
+    enum store_kind kind;
+    bool pinned;
+    bool is_blob;     /* the value is a file */
+    uint32_t maker;   /* uid whose request or put made it */
+    uint64_t len;     /* bytes of the value */
+    struct key check; /* XXH3-128 of the value */
+    struct proof
+        proof; /* SHA-256 of the canonical bytes of what was asked; zero if there is none */
+    struct proof content; /* SHA-256 of the value; zero unless is_blob */
+    struct key group;     /* entries of one group leave together; zero if none */
+    uint64_t created_ms, accessed_ms, expires_ms; /* Unix time; expires_ms 0: never */
+    uint32_t cost_ms;                             /* what it took to make, so what a hit saves */
+    uint32_t hits;                                /* all so far, those not yet written included */
+    float heat;                                   /* hits, halved for every STORE_HEAT_HALF_LIFE */
+    struct key compiler; /* address parts, as given; zero or empty where they do not apply */
+    struct key graph;
+    struct view hardware;      /* "sm_90" */
+    struct view compiler_text; /* "NVRTC 13.5 …" */
+    struct view name;          /* the key as its owner gave it, when that is not a digest */
+    struct view label;         /* for people: a file's name */
+};
+#define STORE_HEAT_HALF_LIFE_MS (7ull * 24 * 3600 * 1000)
+
+struct store_config {
+    const char *dir;
+    uint64_t max_bytes;       /* cap on the sum of values, and of what the index takes on disk */
+    uint64_t quota_bytes;     /* cap for each owner that is a uid; 0: none */
+    unsigned commit_delay_ms; /* a put waits at most this long for others to share its commit; 0:
+                                 only for what is already queued */
+    void (*on_wake)(
+        void *arg); /* writer thread: completions wait for store_poll. May be called often */
+    void *on_wake_arg;
+    void (*on_event)(void *arg,
+                     const char *line); /* writer or loop thread: one line worth logging */
+    void *on_event_arg;
+};
+
+struct store;
+
+/* Opens or makes the store; starts the writer thread. Gives *out (store_close).
+ * Errors: BUSY (another process has it; err names its pid), IO (not a folder, not writable), NOMEM.
+ * A damaged index is no error: see (6). */
+int store_open(struct store **out, const struct store_config *config, struct err *e);
+
+/* Commits what is queued, writes the batched access times, runs no more callbacks, frees. */
+void store_close(struct store *s);
+
+/* A value. Small: `data` points into the index. Large: `fd` is a read-only descriptor of a file
+ * whose first row.len bytes are the value. Both are borrowed until store_turn_end. */
+struct store_value {
+    struct store_row row;
+    const void *data; /* NULL if row.is_blob */
+    int fd;           /* -1 unless row.is_blob */
+};
+
+/*
+ * Finds an entry, verifies it (1) and counts a hit. An expired entry is not found.
+ * Errors: NOT_FOUND; CORRUPT (it failed verification, went to quarantine and is gone: treat it as a
+ * miss); IO.
+ */
+int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
+
+/* The row alone: counts no hit, does not touch the value. Errors: NOT_FOUND, CORRUPT, IO. */
+int store_peek(struct store *s, const struct store_id *id, struct store_row *out, struct err *e);
+
+/* Ends this turn of the loop: everything that store_get, store_peek and store_scan gave is invalid.
+ * To be called after each batch of requests; cheap. */
+void store_turn_end(struct store *s);
+
+/* One entry to write. `row` needs id, kind, maker, cost_ms, and what is known of the address; len,
+ * check, content, created and accessed are filled by the store. All views are copied. */
+struct store_put {
+    struct store_row row;
+    const void *data; /* the value, copied before store_put returns; or NULL and */
+    int fd; /* a file or memfd with row.len bytes from offset 0: taken, read by the writer */
+    bool keep_existing; /* do nothing, successfully, if an entry of that id is there (SET NX) */
+    /* Loop thread, from store_poll: 0 once the entry is durable (3), or NOMEM, FULL, TOO_BIG, IO,
+     * TRUNCATED (the descriptor had fewer bytes). `existed` tells of keep_existing. */
+    void (*on_done)(void *arg, int status, bool existed, const struct err *e);
+    void *arg;
+};
+
+/* Queues a put. Replaces an entry of the same id. On error nothing was taken and on_done does not
+ * run. Errors: TOO_BIG, NOMEM. */
+int store_put(struct store *s, const struct store_put *put, struct err *e);
+
+/* Runs the completions that wait. */
+void store_poll(struct store *s);
+
+/* Which entries: a field that is zero, empty or negative does not restrict. */
+struct store_filter {
+    int64_t owner;        /* -1: any */
+    int64_t maker;        /* -1: any; with owner: an entry matches if either does */
+    int kind;             /* -1: any */
+    int pinned;           /* -1: any, 0, 1 */
+    struct view hardware; /* exact */
+    struct view
+        compiler;     /* part of compiler_text, or hex digits that the compiler key begins with */
+    struct view text; /* part of name or label */
+    uint64_t min_bytes, max_bytes;
+    uint64_t min_age_ms, min_idle_ms; /* since made; since last used */
+    uint32_t min_hits, max_hits;      /* max_hits UINT32_MAX: any */
+};
+struct store_filter store_filter_all(void);
+bool store_filter_match(const struct store_filter *f, const struct store_row *row, uint64_t now_ms);
+
+/* Walks rows in key order, at most `max_rows` looked at a call, so that a loop can share its time:
+ * start with *cursor all zero; returns 1 while there is more, 0 at the end, or an error. */
+struct store_cursor {
+    uint8_t bytes[24];
+};
+typedef void (*store_row_cb)(void *arg, const struct store_row *row);
+int store_scan(struct store *s, struct store_cursor *cursor, size_t max_rows, store_row_cb cb,
+               void *arg, struct err *e);
+
+/* Work for the writer thread on many entries; reports through store_poll. */
+struct store_report {
+    uint64_t n_entries, n_bytes; /* that went, were changed, or (dry run) would be */
+    uint64_t n_corrupt;          /* verify: found damaged and quarantined */
+};
+typedef void (*store_report_cb)(void *arg, int status, const struct store_report *r,
+                                const struct err *e);
+
+/* Removes the given entries (pinned ones too). `ids` is copied. */
+int store_remove(struct store *s, const struct store_id *ids, size_t n, store_report_cb cb,
+                 void *arg, struct err *e);
+/* Evicts unpinned entries that match, least valuable first, until at most `to_bytes` are left of
+ * the whole store (0: all that match). */
+int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_bytes, bool dry_run,
+                store_report_cb cb, void *arg, struct err *e);
+int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned,
+              store_report_cb cb, void *arg, struct err *e);
+/* Re-reads entries from disk and checks them: every one, or every one of a random `sample`. Runs on
+ * a thread of its own; `on_progress` (may be NULL) runs from store_poll. */
+int store_verify(struct store *s, uint64_t sample,
+                 void (*on_progress)(void *arg, uint64_t done, uint64_t total), store_report_cb cb,
+                 void *arg, struct err *e);
+
+/* The client read a value that did not match its checksum: check it again from disk now, and
+ * quarantine it if it is damaged. */
+void store_suspect(struct store *s, const struct store_id *id);
+
+struct store_stats {
+    uint64_t n_entries, n_bytes, max_bytes; /* values */
+    uint64_t disk_bytes;                    /* index and blob files, as the file system counts */
+    uint64_t n_puts, n_evictions, n_corrupt, n_commits;
+    uint64_t kind_entries[16], kind_bytes[16];
+    bool read_only; /* the disk is full or failed: serving, not storing */
+    bool rebuilt;   /* the index was rebuilt when this process opened it */
+};
+void store_stats(struct store *s, struct store_stats *out);
+
+/* A small named value that the owner of the store keeps in it (lifetime counters, the identities of
+ * toolchains): at most 4 KiB, not counted, never evicted. Writing is queued like a put. */
+int store_meta_get(struct store *s, const char *name, void *out, size_t cap, size_t *out_len);
+int store_meta_put(struct store *s, const char *name, const void *data, size_t len);
+
+#endif
