@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli.c - help, usage errors, options and inputs for every command of `warm`. Main thread only. */
+#include "client/cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Above this a file is mapped; below, one read is cheaper than page faults. */
+#define MAP_FROM_BYTES ((size_t)256 * 1024)
+/* First size of the buffer for what has no size of its own: pipes, /proc. */
+#define PIPE_START_BYTES ((size_t)64 * 1024)
+
+int cli_help(const struct command *c)
+{
+    printf("Usage: warm %s %s\n\n%s.\n\n%s", c->name, c->synopsis, c->summary, c->help);
+    return CLI_OK;
+}
+
+int cli_usage(const struct command *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "warm %s: ", c->name);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, " (see `warm %s --help`)\n", c->name);
+    va_end(args);
+    return CLI_USAGE;
+}
+
+void cli_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("warm: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+int cli_option(const struct command *c, int argc, char **argv, const char *shorts,
+               const struct option *longs)
+{
+    opterr = 0; /* our own messages: getopt's name neither the command nor its help */
+    int at = optind ? optind : 1;
+    int got = getopt_long(argc, argv, shorts, longs, NULL);
+    if (got == CLI_OPTION_HELP)
+        cli_help(c);
+    else if (got == ':')
+        cli_usage(c, "option %s needs a value", argv[optind - 1]);
+    else if (got == '?' && optopt && strchr(shorts, optopt))
+        cli_usage(c, "option -%c needs a value", optopt);
+    else if (got == '?')
+        cli_usage(c, "unknown option %s", argv[optind > at ? optind - 1 : at]);
+    return got == ':' ? CLI_OPTION_BAD : got;
+}
+
+bool cli_option_ends(int c, int *status)
+{
+    *status = c == CLI_OPTION_HELP ? CLI_OK : CLI_USAGE;
+    return c == CLI_OPTION_HELP || c == CLI_OPTION_BAD;
+}
+
+/* Reads fd to its end into malloc'ed memory; `hint` is how much is expected. 0 or an errno. */
+static int input_read(struct cli_input *in, int fd, size_t hint)
+{
+    size_t cap = hint, len = 0;
+    uint8_t *data = malloc(cap);
+    for (;;) {
+        if (!data)
+            return ENOMEM;
+        ssize_t n = read(fd, data + len, cap - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int error = errno;
+            free(data);
+            return error;
+        }
+        if (n == 0)
+            break;
+        len += (size_t)n;
+        if (len == cap) {
+            uint8_t *more = realloc(data, cap *= 2);
+            if (!more)
+                free(data);
+            data = more;
+        }
+    }
+    *in = (struct cli_input){.data = data, .len = len};
+    return 0;
+}
+
+static int input_map(struct cli_input *in, int fd, size_t len)
+{
+    void *data = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return errno;
+    madvise(data, len, MADV_SEQUENTIAL);
+    *in = (struct cli_input){.data = data, .len = len, .mapped = true};
+    return 0;
+}
+
+int cli_input_open(struct cli_input *in, const char *path)
+{
+    if (strcmp(path, "-") == 0)
+        return input_read(in, STDIN_FILENO, PIPE_START_BYTES);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    struct stat st;
+    int error = 0;
+    if (fstat(fd, &st) < 0)
+        error = errno;
+    else if (S_ISREG(st.st_mode) && (size_t)st.st_size >= MAP_FROM_BYTES)
+        error = input_map(in, fd, (size_t)st.st_size);
+    else
+        error = input_read(in, fd, S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : PIPE_START_BYTES);
+    close(fd);
+    return error;
+}
+
+void cli_input_close(struct cli_input *in)
+{
+    void *data = (void *)(uintptr_t)in->data;
+    if (in->mapped)
+        munmap(data, in->len);
+    else
+        free(data);
+    *in = (struct cli_input){0};
+}

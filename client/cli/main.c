@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - the `warm` command: finds the command by name and runs it.
+ *
+ * Nothing happens before the dispatch: no locale, no allocation, no environment. A hit on a cached
+ * artifact must cost little more than starting a process.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "client/version.h"
+
+/* In the order in which `warm --help` lists them. */
+static const struct command *const commands[] = {
+    &cmd_hash,
+};
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_help(FILE *out)
+{
+    fputs("Usage: warm COMMAND [ARGUMENT...]\n\n"
+          "A persistent compilation cache.\n\nCommands:\n",
+          out);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("\n`warm COMMAND --help` explains one, with an example.\n"
+          "Exit status: 0 done, 1 a finding or a miss, 2 usage or unusable input, 3 no daemon.\n",
+          out);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+/* What was printed must have arrived: a full disk or a closed pipe is no success. */
+static int finish(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    cli_say("cannot write: %s", strerror(errno));
+    return status ? status : CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    const struct command *command = find_command(name);
+    if (command)
+        return finish(command->run(command, argc - 1, argv + 1));
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return finish(CLI_OK);
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        puts("warm " WARM_VERSION);
+        return finish(CLI_OK);
+    }
+    cli_say("no command `%s` (see `warm --help`)", name);
+    return CLI_USAGE;
+}
