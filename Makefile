@@ -75,4 +75,12 @@ $(B)/fuzz/%: tests/fuzz/%.c $(wildcard keygen/*.[ch] store/*.[ch] client/*.[ch] 
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) -std=c11 $(FUZZ_FLAGS) -o $@ $< $(wildcard keygen/*.c client/*.c) $(CRYPTO)
 
+# The CUDA toolchain: fetched once, only for what needs it (the demo, the tests); a run that finds it
+# complete takes some milliseconds. Only kernels/ sees cuda.h.
+.PHONY: toolchain
+toolchain:
+	@kernels/toolchain.sh $(B)/toolchain
+$(call obj,kernels): | toolchain
+$(call obj,kernels): CPPFLAGS += -isystem $(B)/toolchain/13.5.37/include
+
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
