@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * warm.h - libwarm, the client library of the warm compilation cache.
+ *
+ * A program connects, asks for an artifact by key, and on a miss either compiles through the daemon
+ * (warm_compile) or makes the artifact itself under a lease (warm_get with WARM_WANT_LEASE, then
+ * warm_put). Equal requests of many processes at once lead to one compile.
+ *
+ *     struct warm *w;
+ *     if (warm_open(&w, NULL) == 0) {
+ *         struct warm_value v;
+ *         if (warm_get(w, "my-artifact", 11, 0, &v) == 0) {
+ *             use(v.data, v.len);
+ *             warm_value_free(&v);
+ *         }
+ *         warm_close(w);
+ *     }
+ *
+ * Fail open: every call returns within its deadline with a negative code (keygen/err.h, the
+ * WARM_E… list, repeated in warm_errors below) and the program goes on without the cache. After a
+ * failure of the connection, calls fail at once for a short while, then one tries again.
+ *
+ * Thread: a struct warm belongs to one thread at a time. Not to be used across fork: open again in
+ * the child (calls in the child return WARM_ECLOSED and touch nothing).
+ * Memory: values are mapped or allocated, and owned by the caller until warm_value_free.
+ */
+#ifndef WARM_H
+#define WARM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct warm;
+
+struct warm_options {
+    const char *socket;          /* NULL: $WARM_SOCKET, else the default of this user */
+    unsigned connect_timeout_ms; /* 0: $WARM_TIMEOUT_MS, else 50 */
+    unsigned request_timeout_ms; /* 0: 5000, for what does not compile; compiles have their own */
+};
+
+/* Connects and shakes hands. Gives *out. Errors: NO_DAEMON, TIMEOUT, VERSION, DENIED, NOMEM.
+ * Returns NO_DAEMON at once where WARM_DISABLE=1 is set. */
+int warm_open(struct warm **out, const struct warm_options *options);
+void warm_close(struct warm *w); /* NULL is fine */
+
+/* The last failure of this connection in one line, for a person. Valid until the next call. */
+const char *warm_message(const struct warm *w);
+/* "NOT_FOUND" for a code. */
+const char *warm_error_name(int code);
+
+/* The path that warm_open would use, in `out`. */
+int warm_default_socket(char *out, size_t cap);
+
+struct warm_value {
+    const void *data; /* the verified bytes */
+    size_t len;
+    uint32_t cost_ms; /* what it took to make */
+    char key[33];     /* under which the store has it, in hex */
+    int outcome;    /* WARM_HIT, WARM_MISS (made for you), WARM_COALESCED (another's was awaited) */
+    uint64_t token; /* of a lease, where warm_get returned WARM_LEASE */
+    uint32_t lease_ms; /* how long it is yours alone */
+    void *internal[2];
+};
+enum { WARM_HIT = 0, WARM_MISS = 1, WARM_COALESCED = 2 };
+void warm_value_free(struct warm_value *v);
+
+enum warm_get_flags {
+    WARM_WANT_LEASE = 1, /* on a miss, be the one to make it or wait for who is */
+    WARM_BY_KEY = 2,     /* `key` is 32 hex digits: an address key rather than a name */
+};
+#define WARM_LEASE 1 /* warm_get: not there; make it, then warm_put with out->token */
+
+/*
+ * Asks for a name of 1 to 512 bytes. Returns 0 with the value; WARM_LEASE with out->token; or
+ * NOT_FOUND, or another error. With WARM_WANT_LEASE waits, up to `request_timeout_ms`, for whoever
+ * is making it.
+ */
+int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
+             struct warm_value *out);
+
+struct warm_put_options {
+    uint64_t token;    /* 0: without a lease */
+    unsigned flags;    /* WARM_BY_KEY is not possible: only the daemon makes those */
+    const char *kind;  /* "backward", "executable", …; NULL: "other" */
+    uint32_t cost_ms;  /* what it took to make: eviction keeps what was dear */
+    uint64_t ttl_ms;   /* 0: no expiry */
+    const char *group; /* entries of one group leave the cache together; NULL: none */
+    const char *hardware, *compiler, *label; /* for people and filters; NULL: none */
+};
+/* Stores a value; returns when it is durable. `options` may be NULL. */
+int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, size_t len,
+             const struct warm_put_options *options);
+/* Gives a lease back: the next waiter gets it. */
+int warm_release(struct warm *w, uint64_t token);
+
+struct warm_header {
+    const char *name; /* as #include names it */
+    const void *bytes;
+    size_t len;
+};
+struct warm_job {
+    const char *name;   /* what nvrtcCreateProgram gets */
+    const void *source; /* CUDA C++ */
+    size_t source_len;
+    const char *const *options;
+    size_t n_options;
+    const struct warm_header *headers;
+    size_t n_headers;
+    const char *const *expressions; /* name expressions */
+    size_t n_expressions;
+    const char *cwd;      /* NULL: the process's own */
+    const char *compiler; /* "" or NULL: the daemon's default; "12.9"; digits of a compiler's key */
+    unsigned timeout_ms;  /* 0: the daemon's default */
+    unsigned flags;       /* WARM_RECACHE, WARM_NO_STORE, WARM_ONLY_IF_CACHED */
+};
+enum warm_job_flags { WARM_RECACHE = 1, WARM_NO_STORE = 2, WARM_ONLY_IF_CACHED = 4 };
+
+struct warm_part {
+    const void *data; /* NULL: there is none */
+    size_t len;
+};
+struct warm_result {
+    struct warm_value value; /* owns everything below */
+    int status;              /* what the compiler returned: 0, or an nvrtcResult */
+    struct warm_part log, cubin, ptx, ltoir, optixir;
+    size_t n_lowered;
+    struct warm_part (*lowered)[2]; /* expression, lowered name */
+};
+/*
+ * The result of a compile job, from the cache or compiled now. Returns 0 where the compiler gave an
+ * answer, also a bad one: look at `status` and `log`. Headers that the compiler asks for are opened
+ * by this process, with its rights, and only beneath the job's -I folders, its working folder and
+ * the folder of `name`; anything else reads as absent, and warm_message tells. Errors: NO_DAEMON,
+ * TIMEOUT, REFUSED (this job could not be kept soundly), NO_TOOLCHAIN, CRASHED, NOT_FOUND
+ * (WARM_ONLY_IF_CACHED), …
+ */
+int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
+void warm_result_free(struct warm_result *r);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
