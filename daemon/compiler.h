@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compiler.h - toolchains, and the worker processes that compile with them.
+ *
+ *    warmd (loop thread)                 spawner (small, forked first)      warm-nvrtc (one a job
+ * slot) ┌───────────────┐  "start one" ───▶ ┌─────────┐  fork, exec ─────────▶ ┌──────────────────┐
+ *    │ compiler pool │ ◀─ pid, exits ─── │ waits   │                        │ sandbox, NVRTC on│
+ *    │  queue ▸ slot │                   └─────────┘                        │ the main thread  │
+ *    └───────┬───────┘                                                      └───┬──────────┬───┘
+ *            └──────────── job, channel ▶ ── ◀ result (memfd), headers read ───┘          │
+ *                                                     client ◀── "what is at this path?" ──┘
+ *
+ * A worker's death costs one request: its job is tried once more in another worker, then fails with
+ * CRASHED. A job past its deadline is killed and fails with TIMEOUT. Workers see no network, no
+ * file but the toolchain and what the client's channel hands them, and a scrubbed environment.
+ *
+ * Thread: loop thread. Memory: see each function.
+ */
+#ifndef WARM_DAEMON_COMPILER_H
+#define WARM_DAEMON_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+
+/* A compiler as its content identifies it. */
+struct toolchain {
+    struct key id;    /* XXH3-128 over the digests of libnvrtc and its builtins */
+    char text[128];   /* "NVRTC 13.5 (libnvrtc.so.13, 1a2b3c4d)" */
+    int major, minor; /* as nvrtcVersion says */
+    char *path;       /* of libnvrtc */
+    char *archs;      /* "75 80 90 …", as nvrtcGetSupportedArchs says */
+};
+
+struct spawner;
+/* Forks the spawner. To be called first thing in main, before the store or the loop exist: the
+ * child must be small. The socket that talks to it is kept in *out. Errors: IO, NOMEM. */
+int spawner_start(struct spawner **out, struct err *e);
+void spawner_stop(struct spawner *s);
+
+struct compiler_config {
+    struct spawner *spawner; /* borrowed */
+    uv_loop_t *loop;
+    const char *worker_path;
+    const char *work_dir; /* where workers keep their PCH files: emptied at start */
+    char *const *nvrtc;   /* libraries or folders, the default first */
+    size_t n_nvrtc;
+    size_t jobs;
+    uint64_t worker_memory;
+    uint64_t timeout_ms, idle_ms;
+    /* What was learnt of a library file, by name, for identities to be remembered across starts;
+     * may be NULL. Shaped like store_meta_get and store_meta_put. */
+    int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
+    int (*remember)(void *arg, const char *name, const void *data, size_t len);
+    void *memory_arg;
+};
+
+struct compiler;
+/* Identifies the toolchains (by content; remembered per device, inode, size, mtime and ctime) and
+ * is ready to compile. No worker is started yet. A library that cannot be read is left out, with a
+ * line in the log. */
+int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e);
+/* Kills the workers; `on_closed` runs when the last handle is closed. */
+void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg);
+
+/* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
+ * digits that an id begins with (8 at least). A library file that changed since it was identified
+ * is identified again. Errors: NO_TOOLCHAIN (err lists what there is). Borrowed until
+ * compiler_close. */
+int compiler_find(struct compiler *c, struct view selector, const struct toolchain **out,
+                  struct err *e);
+size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap);
+
+/* One path that the compiler asked for, in the order in which it first did. */
+struct compile_path {
+    struct view path; /* as asked */
+    bool absent;
+    struct key xxh3; /* of the bytes that the compiler saw */
+    struct proof sha256;
+};
+
+struct compile_done {
+    int status; /* 0: the compiler gave an answer, good or bad; else CRASHED, TIMEOUT, CANCELLED,
+                   CLOSED (the client that serves the headers is gone), NOMEM, IO, … */
+    struct err err; /* what happened, if status is not 0 */
+    bool keep;      /* the answer depends on the key alone, so it may be stored: false for an error
+                       for want of memory, and the like */
+    int nvrtc_status; /* what the compiler returned */
+    int fd;           /* sealed memfd with the bundle (client/bundle.h); the callback takes it */
+    uint64_t len;
+    uint32_t ms;                      /* what the compile itself took */
+    const struct compile_path *paths; /* borrowed until the callback returns */
+    size_t n_paths;
+};
+typedef void (*compile_cb)(void *arg, struct compile_done *done);
+
+struct compile_request {
+    const struct toolchain *toolchain;
+    int job_fd; /* sealed memfd with the encoded job (keygen/job.h): borrowed until the callback */
+    uint64_t job_len;
+    int channel_fd;      /* to the client: taken; -1 if there is none (every other header reads as
+                            absent) */
+    uint64_t timeout_ms; /* 0: the default */
+    compile_cb cb;
+    void *arg;
+};
+struct compile;
+/* Queues a compile; the callback runs once, never from within this call. Errors: NOMEM, SHUTDOWN;
+ * then nothing was taken. */
+int compiler_start(struct compiler *c, const struct compile_request *request, struct compile **out,
+                   struct err *e);
+/* The callback runs with CANCELLED soon; a compile that nobody waits for gives its slot back. */
+void compiler_cancel(struct compiler *c, struct compile *compile);
+
+struct compiler_stats {
+    uint64_t n_compiles, n_crashes, n_timeouts;
+    unsigned n_workers, n_busy, n_queued;
+};
+void compiler_stats(struct compiler *c, struct compiler_stats *out);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h - what warmd is told: defaults, then the configuration file, then the command line.
+ *
+ * The file has `key = value` lines and `#` comments; an unknown key is an error that names the
+ * line. Each key is also an option (`max_size` is `--max-size`). Sizes take K, M, G, T (powers of
+ * 1024), times ms, s, m, h, d.
+ *
+ * Thread: loop thread. Memory: texts belong to the config until config_close.
+ */
+#ifndef WARM_DAEMON_CONFIG_H
+#define WARM_DAEMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "keygen/err.h"
+
+/* type, name, default, what it means (shown by --help and in warmd.conf(5)) */
+#define CONFIG_LIST(X)                                                                             \
+    X(TEXT, socket, "",                                                                            \
+      "path of the socket; empty: $XDG_RUNTIME_DIR/warm/warmd.sock, root: "                        \
+      "/run/warm/warmd.sock")                                                                      \
+    X(TEXT, store, "", "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm")  \
+    X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
+    X(SIZE, quota, "0", "cap for what one user's clients have put; 0: none")                       \
+    X(COUNT, jobs, "0", "compiler processes at once; 0: one for each CPU")                         \
+    X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
+    X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
+    X(TIME, worker_idle, "10m", "an idle compiler process is ended after this")                    \
+    X(TIME, lease_timeout, "2m", "after this another may make what a client has under lease")      \
+    X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
+    X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \
+    X(COUNT, max_connections, "4096", "further ones wait in the listen queue")                     \
+    X(COUNT, max_connections_per_user, "1024", "further ones of one user are closed")              \
+    X(LIST, nvrtc, "",                                                                             \
+      "a libnvrtc.so or the folder that has one; may be given more than once; "                    \
+      "the first is the default")                                                                  \
+    X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
+    X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
+    X(TEXT, worker, "", "path of warm-nvrtc; empty: beside warmd")
+
+struct config {
+    char *socket;
+    char *store;
+    uint64_t max_size, quota; /* bytes */
+    uint64_t jobs;
+    uint64_t compile_timeout_ms;
+    uint64_t worker_memory; /* bytes */
+    uint64_t worker_idle_ms, lease_timeout_ms, wait_timeout_ms, negative_ttl_ms;
+    uint64_t max_connections, max_connections_per_user;
+    char **nvrtc;
+    size_t n_nvrtc;
+    char *trust_group;
+    char *log_level;
+    char *worker;
+};
+
+/* Fills *out from the defaults. NOMEM. */
+int config_init(struct config *out, struct err *e);
+/* Reads a file over what *c holds. INVALID with the file's line; IO. */
+int config_read_file(struct config *c, const char *path, struct err *e);
+/* Sets one key from text; `name` may have - for _. INVALID says what is wrong with it. */
+int config_set(struct config *c, const char *name, const char *value, struct err *e);
+/* Fills in what depends on the machine and the user: socket, store, jobs, worker, and the libnvrtc
+ * that are found where none is named (the folders of a CUDA toolkit, the loader's own path). */
+int config_resolve(struct config *c, struct err *e);
+void config_close(struct config *c);
+
+#endif
