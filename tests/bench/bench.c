@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.c - clocks, medians and child processes. */
+#include "tests/bench/bench.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t bench_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int double_order(const void *a, const void *b)
+{
+    double x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x < y ? -1 : x > y;
+}
+
+double bench_quantile(double *v, size_t n, double q)
+{
+    qsort(v, n, sizeof *v, double_order);
+    return v[(size_t)(q * (double)(n - 1) + 0.5)];
+}
+
+void bench_pin(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (cpu < 0 || i == cpu)
+            CPU_SET(i, &set);
+    sched_setaffinity(0, sizeof set, &set); /* best effort: the run says where it was placed */
+}
+
+pid_t bench_start(char *const argv[])
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0)
+        bench_die("fork failed");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        const char *log = getenv("BENCH_LOG");
+        int fd = open(log ? log : "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(fd, 1);
+        dup2(fd, 2);
+        execvp(argv[0], argv);
+        _exit(127);
+    }
+    return pid;
+}
+
+void bench_stop(pid_t pid)
+{
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+}
+
+int bench_connect(const char *path)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", path);
+    uint64_t end = bench_now_ns() + 10000000000u;
+    do {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+            return fd;
+        close(fd);
+        usleep(2000);
+    } while (bench_now_ns() < end);
+    bench_die("nobody answers at %s", path);
+}
+
+void bench_ratio(const char *figure, const char *what, double *ratios, size_t n, const char *target)
+{
+    double median = bench_quantile(ratios, n, 0.5);
+    printf("%-4s %-58s %6.2f  (%.2f to %.2f)  target %s\n", figure, what, median, ratios[0],
+           ratios[n - 1], target);
+}
+
+void bench_die(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("bench: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.h - clocks, medians and child processes for the benchmark programs. */
+#ifndef WARM_TESTS_BENCH_H
+#define WARM_TESTS_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+uint64_t bench_now_ns(void); /* monotonic */
+
+/* Sorts `v` and returns the value at a quantile from 0 to 1. */
+double bench_quantile(double *v, size_t n, double q);
+
+/* Pins this process, and what it starts later, to one CPU; -1: to all. */
+void bench_pin(int cpu);
+
+/* Starts a program with stdout and stderr to /dev/null (or $BENCH_LOG); it dies with this process.
+ */
+pid_t bench_start(char *const argv[]);
+/* SIGTERM, then waits. */
+void bench_stop(pid_t pid);
+
+/* Connects a blocking Unix socket, trying for up to ten seconds; exits with a message if it cannot.
+ */
+int bench_connect(const char *path);
+
+/* Prints the line of one figure: name, median of the ratios over the rounds, their spread, target.
+ */
+void bench_ratio(const char *figure, const char *what, double *ratios, size_t n,
+                 const char *target);
+
+void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#endif

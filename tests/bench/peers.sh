@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# peers.sh FOLDER: puts the programs that we are measured against into FOLDER/usr/bin (redis-server,
+# memcached, ccache), unpacked from their Debian packages: no service is installed or started.
+set -eu
+folder=$1
+[ -x "$folder/usr/bin/ccache" ] && exit 0
+work=$folder.new
+rm -rf "$work"
+mkdir -p "$work/deb"
+cd "$work/deb"
+apt-get download redis-tools memcached ccache libhiredis0.14 libevent-2.1-7 2>apt.log >&2 || {
+    echo "peers.sh: cannot download the peers' packages; run 'apt-get update' and try again" >&2
+    tail -n 2 apt.log >&2
+    exit 1
+}
+for deb in ./*.deb; do dpkg-deb -x "$deb" "$work"; done
+ln -s redis-check-rdb "$work/usr/bin/redis-server" # one program under two names
+cd /
+rm -rf "$work/deb" "$folder"
+mv "$work" "$folder"
