@@ -59,3 +59,16 @@ char *file_read(const char *path, size_t *out_len)
     *out_len = (size_t)len;
     return data;
 }
+
+char *bin_path(const char *name)
+{
+    char self[4096];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    cr_assert(len > 0);
+    self[len] = '\0';
+    *strrchr(self, '/') = '\0'; /* BUILD/tests */
+    *strrchr(self, '/') = '\0'; /* BUILD */
+    char *bin = path_join(self, "bin"), *path = path_join(bin, name);
+    free(bin);
+    return path;
+}

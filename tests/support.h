@@ -19,4 +19,8 @@ void file_write(const char *path, const void *data, size_t len);
  */
 char *file_read(const char *path, size_t *out_len);
 
+/* The path of a program of this build, e.g. "warmd": beside this test program's own folder. Free
+ * it. */
+char *bin_path(const char *name);
+
 #endif
