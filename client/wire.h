@@ -10,12 +10,15 @@
  *   flags bits 0-1: descriptors that come with the frame (SCM_RIGHTS on its first byte).
  *   tag: chosen by the client, echoed in every frame that answers it.
  *
- *   A connection:   HELLO ─▶            A compile:  COMPILE (key, proof) ─▶
- *                   ◀─ WELCOME                      ◀─ HIT                        known
- *                   GET ─▶                          ◀─ CHECK (paths), CHECKED ─▶  headers to
- * compare ◀─ HIT | MISS                   ◀─ NEED, SOURCE ─▶            not known: send it | LEASE
- * | WAIT, then one     ◀─ WAIT, then one of these    somebody is at it PUT ─▶ ◀─ FAILED (log) the
- * compiler said no ◀─ OK | ERROR                   ◀─ ERROR                      ours
+ *   A connection              A compile                            A key that only clients can make
+ *     HELLO ─▶                  COMPILE (key, proof) ─▶              GET, wants the lease ─▶
+ *     ◀─ WELCOME                ◀─ HIT              known            ◀─ HIT
+ *     GET ─▶                    ◀─ CHECK (paths)    headers to       ◀─ LEASE    make it, then
+ *     ◀─ HIT | MISS             CHECKED ─▶          compare          PUT ─▶
+ *     PUT ─▶                    ◀─ NEED             not known:       ◀─ OK
+ *     ◀─ OK                     SOURCE ─▶           send it          ◀─ WAIT     somebody is at
+ *     ◀─ ERROR  in place of     ◀─ WAIT             somebody is                  it, then HIT,
+ *               any answer      ◀─ HIT | FAILED     at it                        LEASE or MISS
  *
  * A client may send HELLO and requests in one write. The first byte tells the native protocol from
  * RESP (which begins with a printable byte).
@@ -40,6 +43,12 @@
 #define WIRE_INLINE_MAX (64u << 10) /* bytes of a value in a frame; larger: descriptor */
 #define WIRE_NAME_MAX 512u          /* bytes of a key's name, label, hardware or compiler text */
 #define WIRE_FDS_MAX 2u             /* descriptors with one frame */
+#define WIRE_PATH_MAX 4096u         /* bytes of a path */
+#define WIRE_KEYS_MAX 4096u         /* keys in one MGET, REMOVE or PIN */
+#define WIRE_CHECK_PATHS_MAX 65536u /* paths in one CHECK */
+#define WIRE_CHECK_MAX (16u << 20)  /* bytes of the list of a CHECK or CHECKED */
+#define WIRE_ROWS_MAX 65536u        /* ROW frames that one LIST may ask for */
+#define WIRE_CURSOR 24u             /* bytes of a LIST cursor */
 
 /* name, number, who sends it, what it says. Numbers below 0x80 go to the daemon. */
 #define WIRE_TYPE_LIST(X)                                                                          \
@@ -176,9 +185,25 @@ struct wire_source {
 };
 enum wire_digest { WIRE_XXH3 = 0, WIRE_SHA256 = 1 };
 enum wire_path_state { WIRE_PATH_ABSENT = 0, WIRE_PATH_FILE = 1, WIRE_PATH_REFUSED = 2 };
-/* CHECK: u8 digest, u32 n, n blobs. CHECKED: u8 digest, u32 n, n × (u8 state, then for a FILE its
- * digest of 16 or 32 bytes). Either may be a descriptor (memfd) when larger than WIRE_INLINE_MAX.
- */
+/* CHECK: "what is at these paths now?", and CHECKED, the states in the same order. The list (see
+ * wire_paths_add, wire_states_add) is inline, or the frame's one descriptor holds it (a memfd) when
+ * it is larger than WIRE_INLINE_MAX: then `list` is empty and `len` says how long it is. */
+struct wire_check {
+    enum wire_digest digest; /* what CHECKED is to carry for each file */
+    uint32_t n;              /* paths */
+    uint64_t len;            /* bytes of the list, inline or not */
+    struct view list;
+};
+struct wire_checked {
+    enum wire_digest digest;
+    uint32_t n; /* states, as many as there were paths */
+    uint64_t len;
+    struct view list;
+};
+struct wire_path_digest {
+    enum wire_path_state state;
+    uint8_t digest[32]; /* of a FILE's content; the first 16 bytes for WIRE_XXH3 */
+};
 
 struct wire_filter { /* as struct store_filter; -1, 0 or empty does not restrict */
     int64_t uid;
@@ -189,8 +214,8 @@ struct wire_filter { /* as struct store_filter; -1, 0 or empty does not restrict
 };
 struct wire_list {
     struct wire_filter filter;
-    uint8_t cursor[24];
-    uint32_t max_rows; /* at most this many ROW frames before END */
+    uint8_t cursor[WIRE_CURSOR]; /* zero to begin, then what END gave */
+    uint32_t max_rows;           /* at most this many ROW frames before END */
 };
 struct wire_row {
     struct key key;
@@ -212,21 +237,136 @@ struct wire_report {
     uint64_t n_entries, n_bytes, n_corrupt;
 };
 
-/* Each message has an encoder that appends a whole frame (with `n_fds` announced where it can carry
- * descriptors) and a decoder that fails with MALFORMED, TRUNCATED or TOO_BIG, naming the field. The
- * implementation lists them all; the prototypes follow the pattern
- *     void wire_put_NAME(struct writer *w, uint64_t tag, const struct wire_NAME *m);
- *     int wire_get_NAME(const struct wire_frame *f, struct wire_NAME *out, struct err *e); */
+/* GETs of many keys, answered as if they had the tags tag, tag + 1, … */
+struct wire_mget {
+    bool want_lease;
+    uint32_t deadline_ms;
+    uint32_t n;
+    struct view keys; /* n of them, checked: wire_keys_next */
+};
+struct wire_remove {
+    uint32_t n;
+    struct view keys;
+};
+struct wire_pin {
+    bool pinned; /* false: unpin */
+    uint32_t n;
+    struct view keys;
+};
+struct wire_show {
+    enum wire_space space;
+    struct view key;
+};
+struct wire_verify {
+    uint64_t sample; /* entries, taken at random; 0: all */
+};
+struct wire_release {
+    uint64_t token;
+};
+struct wire_damaged {
+    struct key key;  /* of the HIT */
+    struct key seen; /* XXH3-128 of the bytes that came */
+};
+struct wire_wait {
+    uint32_t n_waiters;  /* this one included */
+    uint32_t elapsed_ms; /* since the work that is waited for began */
+};
+struct wire_need {
+    uint64_t max_bytes; /* of an encoded job that the daemon takes */
+};
+struct wire_ok {
+    bool existed;   /* PUT with keep_existing: nothing was stored */
+    struct key key; /* PUT: under which the store has it; zero otherwise */
+};
+struct wire_error {
+    uint32_t code; /* -enum warm_err */
+    struct view text;
+};
+struct wire_end {
+    bool more; /* ask again with this cursor */
+    uint8_t cursor[WIRE_CURSOR];
+};
+struct wire_text {
+    struct view text;
+};
+struct wire_progress {
+    uint64_t done, total;
+};
 
-/* On the channel of SOURCE, one packet each way: */
+/*
+ * Each message has an encoder that appends a whole frame and a decoder. An encoder announces the
+ * descriptors that go with the frame: one where a value or list has a `len` but no bytes inline; a
+ * SOURCE has one more, the channel. Sending them is the caller's. It fails (writer->failed) where a
+ * field is above its limit. CANCEL, STATS, INFO and MISS have no fields: wire_put_empty.
+ *
+ * A decoder takes a frame of its own type. Errors: MALFORMED (a value that the field cannot have,
+ * bytes after the last field, another number of descriptors than the message needs), TRUNCATED,
+ * TOO_BIG; err->text names message and field. *out borrows the frame's payload.
+ */
+#define WIRE_MESSAGE_LIST(X)                                                                       \
+    X(HELLO, hello, hello)                                                                         \
+    X(GET, get, get)                                                                               \
+    X(MGET, mget, mget)                                                                            \
+    X(PUT, put, put)                                                                               \
+    X(RELEASE, release, release)                                                                   \
+    X(COMPILE, compile, compile)                                                                   \
+    X(SOURCE, source, source)                                                                      \
+    X(CHECKED, checked, checked)                                                                   \
+    X(DAMAGED, damaged, damaged)                                                                   \
+    X(LIST, list, list)                                                                            \
+    X(SHOW, show, show)                                                                            \
+    X(REMOVE, remove, remove)                                                                      \
+    X(EVICT, evict, evict)                                                                         \
+    X(PIN, pin, pin)                                                                               \
+    X(VERIFY, verify, verify)                                                                      \
+    X(WELCOME, welcome, welcome)                                                                   \
+    X(HIT, hit, hit)                                                                               \
+    X(LEASE, lease, lease)                                                                         \
+    X(WAIT, wait, wait)                                                                            \
+    X(NEED, need, need)                                                                            \
+    X(CHECK, check, check)                                                                         \
+    X(FAILED, failed, hit) /* a HIT whose value, a bundle, says what the compiler found wrong */   \
+    X(OK, ok, ok)                                                                                  \
+    X(ERROR, error, error)                                                                         \
+    X(ROW, row, row)                                                                               \
+    X(END, end, end)                                                                               \
+    X(TEXT, text, text)                                                                            \
+    X(REPORT, report, report)                                                                      \
+    X(PROGRESS, progress, progress)
+
+#define X(TYPE, name, type)                                                                        \
+    void wire_put_##name(struct writer *w, uint64_t tag, const struct wire_##type *m);             \
+    int wire_get_##name(const struct wire_frame *f, struct wire_##type *out, struct err *e);
+WIRE_MESSAGE_LIST(X)
+#undef X
+void wire_put_empty(struct writer *w, enum wire_type type, uint64_t tag);
+/* "HIT" for 0x82; "UNKNOWN" for a number that is no message. Static memory. */
+const char *wire_type_name(uint8_t type);
+
+/* Lists: an adder appends one item; `next` takes one from a reader over the list, and false means
+ * the end or, if the reader has failed, a list that is not well-formed. */
+void wire_keys_add(struct writer *list, enum wire_space space, const void *key, size_t len);
+bool wire_keys_next(struct reader *list, enum wire_space *out_space, struct view *out_key);
+void wire_paths_add(struct writer *list, const void *path, size_t len);
+bool wire_paths_next(struct reader *list, struct view *out_path);
+void wire_states_add(struct writer *list, enum wire_digest digest,
+                     const struct wire_path_digest *state);
+bool wire_states_next(struct reader *list, enum wire_digest digest, struct wire_path_digest *out);
+
+/* On the channel of SOURCE, one packet each way, no frame around it. The client answers with its
+ * own rights, and only beneath the job's -I folders, its cwd and the folder of its name. */
 #define WIRE_OPEN_MAX 4200u /* bytes of a packet */
 struct wire_open {          /* worker to client: what is at this path? */
     uint32_t id;
     struct view path; /* as the compiler asked; relative paths are relative to the job's cwd */
 };
 struct wire_opened { /* client to worker; a FILE comes with a read-only descriptor */
-    uint32_t id;
+    uint32_t id;     /* of the wire_open that it answers */
     enum wire_path_state state;
 };
+void wire_put_open(struct writer *w, const struct wire_open *m);
+int wire_get_open(const void *packet, size_t len, struct wire_open *out, struct err *e);
+void wire_put_opened(struct writer *w, const struct wire_opened *m);
+int wire_get_opened(const void *packet, size_t len, struct wire_opened *out, struct err *e);
 
 #endif
