@@ -69,11 +69,39 @@ $(B)/tests/test_%: $(B)/obj/tests/test_%.o $(B)/obj/tests/support.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl $(CRYPTO)
 
-# Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/NAME.c, with clang's libFuzzer.
-FUZZ_FLAGS = -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-$(B)/fuzz/%: tests/fuzz/%.c $(wildcard keygen/*.[ch] store/*.[ch] client/*.[ch] tests/fuzz/*.h)
+.PHONY: test test-run
+test: setup-test toolchain
+	$(MAKE) B=$(B) test-run
+test-run: all $(B)/tests/all
+	WARM_TOOLCHAIN=$(B)/toolchain $(B)/tests/all $(TEST_FLAGS)
+
+# The same tests with AddressSanitizer and UBSan; the store's threads with ThreadSanitizer.
+.PHONY: asan tsan
+asan: setup-test toolchain
+	$(MAKE) B=$(B)/asan OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
+	    all $(B)/asan/tests/all
+	WARM_TOOLCHAIN=$(B)/toolchain WARM_CRASH_CYCLES=20 $(B)/asan/tests/all $(TEST_FLAGS)
+tsan: setup-test
+	$(MAKE) B=$(B)/tsan OPT="-O1 -g" SAN="-fsanitize=thread" $(B)/tsan/tests/test_store
+	$(B)/tsan/tests/test_store $(TEST_FLAGS)
+
+# Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/fuzz_NAME.c with clang's libFuzzer, over the code that
+# parses what others wrote. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
+FUZZ_SECONDS = 10
+FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
+FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c daemon/resp.c daemon/manifest.c
+FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
-	clang $(CPPFLAGS) -std=c11 $(FUZZ_FLAGS) -o $@ $< $(wildcard keygen/*.c client/*.c) $(CRYPTO)
+	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
+$(B)/fuzz/%: tests/fuzz/fuzz_%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
+	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
+.PHONY: fuzz
+fuzz: setup-fuzz
+	$(MAKE) B=$(B) $(FUZZERS)
+	@set -e; for f in $(FUZZERS); do echo "$$f: $(FUZZ_SECONDS) s"; \
+	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
+	        -artifact_prefix=$(B)/fuzz/ $(wildcard tests/fuzz/corpus/$$(basename $$f)); done
 
 # The CUDA toolchain: fetched once, only for what needs it (the demo, the tests); a run that finds it
 # complete takes some milliseconds. Only kernels/ sees cuda.h.
@@ -83,4 +111,4 @@ toolchain:
 $(call obj,kernels): | toolchain
 $(call obj,kernels): CPPFLAGS += -isystem $(B)/toolchain/13.5.37/include
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)
