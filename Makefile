@@ -101,7 +101,19 @@ fuzz: setup-fuzz
 	$(MAKE) B=$(B) $(FUZZERS)
 	@set -e; for f in $(FUZZERS); do echo "$$f: $(FUZZ_SECONDS) s"; \
 	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
-	        -artifact_prefix=$(B)/fuzz/ $(wildcard tests/fuzz/corpus/$$(basename $$f)); done
+	        -artifact_prefix=$(B)/fuzz/; done
+
+# Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
+BENCH_LIBS = $(STORE) $(CLIENT)
+$(B)/bench/%: $(B)/obj/tests/bench/bench_%.o $(B)/obj/tests/bench/bench.o $(BENCH_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -llmdb -ldl $(CRYPTO)
+BENCHES = $(patsubst tests/bench/bench_%.c,$(B)/bench/%,$(wildcard tests/bench/bench_*.c))
+.PHONY: bench
+bench: setup-test toolchain
+	$(MAKE) B=$(B) all $(BENCHES)
+	tests/bench/peers.sh $(B)/peers
+	tests/bench/bench.sh $(B)
 
 # The CUDA toolchain: fetched once, only for what needs it (the demo, the tests); a run that finds it
 # complete takes some milliseconds. Only kernels/ sees cuda.h.
