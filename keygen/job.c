@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job.c - a compile job as bytes and as a key; job.h has the layout. No state, any thread.
+ *
+ * Both sides compute the key: the client to ask, the daemon from the job that it is sent, so what
+ * the daemon stores under a key was made from exactly the bytes that the key stands for.
+ */
+#include "keygen/job.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char magic[4] = {'W', 'J', 'O', 'B'};
+
+/* ---- bytes ---- */
+
+static void put_texts(struct writer *out, const struct view *texts, size_t n)
+{
+    writer_u32(out, (uint32_t)n);
+    for (size_t i = 0; i < n; i++)
+        writer_blob(out, texts[i].data, texts[i].len);
+}
+
+void job_encode(const struct job *job, struct writer *out)
+{
+    writer_bytes(out, magic, sizeof magic);
+    writer_u16(out, JOB_VERSION);
+    writer_u16(out, (uint16_t)job->language);
+    writer_blob(out, job->name.data, job->name.len);
+    writer_blob(out, job->cwd.data, job->cwd.len);
+    writer_blob(out, job->source.data, job->source.len);
+    put_texts(out, job->options, job->n_options);
+    writer_u32(out, (uint32_t)job->n_headers);
+    for (size_t i = 0; i < job->n_headers; i++) {
+        writer_blob(out, job->headers[i].name.data, job->headers[i].name.len);
+        writer_blob(out, job->headers[i].bytes.data, job->headers[i].bytes.len);
+    }
+    put_texts(out, job->expressions, job->n_expressions);
+}
+
+/* A job that is read: the first field that is wrong, and how. */
+struct parse {
+    struct reader r;
+    const char *field; /* NULL so far */
+    int code;
+};
+
+static void parse_fail(struct parse *p, const char *field, int code)
+{
+    if (!p->field) {
+        p->field = field;
+        p->code = code;
+    }
+    p->r.failed = true;
+}
+
+static struct view take_blob(struct parse *p, const char *field, size_t max_len)
+{
+    uint32_t len = reader_u32(&p->r);
+    if (!p->r.failed && len > max_len)
+        parse_fail(p, field, WARM_ETOO_BIG);
+    struct view v = reader_bytes(&p->r, len);
+    if (p->r.failed)
+        parse_fail(p, field, WARM_ETRUNCATED);
+    return v;
+}
+
+static struct view take_text(struct parse *p, const char *field)
+{
+    struct view v = take_blob(p, field, JOB_TEXT_MAX);
+    if (v.len && memchr(v.data, '\0', v.len))
+        parse_fail(p, field, WARM_EMALFORMED);
+    return v;
+}
+
+/* A count, and zeroed room for that many items. Each item takes `item_bytes` or more of what is
+ * left, so a count that the job cannot hold never allocates. */
+static void *take_list(struct parse *p, const char *field, size_t item_bytes, size_t item_size,
+                       size_t *out_n)
+{
+    uint32_t n = reader_u32(&p->r);
+    if (p->r.failed || n > p->r.len / item_bytes)
+        parse_fail(p, field, WARM_ETRUNCATED);
+    else if (n > JOB_LIST_MAX)
+        parse_fail(p, field, WARM_ETOO_BIG);
+    if (p->r.failed || n == 0)
+        return NULL;
+    void *items = calloc(n, item_size);
+    if (!items)
+        parse_fail(p, field, WARM_ENOMEM);
+    else
+        *out_n = n;
+    return items;
+}
+
+static struct view *take_texts(struct parse *p, const char *field, size_t *out_n)
+{
+    struct view *texts = take_list(p, field, 4, sizeof *texts, out_n);
+    for (size_t i = 0; i < *out_n; i++)
+        texts[i] = take_text(p, field);
+    return texts;
+}
+
+static void take_headers(struct parse *p, struct job *job)
+{
+    job->headers = take_list(p, "headers", 8, sizeof *job->headers, &job->n_headers);
+    for (size_t i = 0; i < job->n_headers; i++) {
+        job->headers[i].name = take_text(p, "header name");
+        job->headers[i].bytes = take_blob(p, "header bytes", JOB_SOURCE_MAX);
+    }
+}
+
+static int parse_end(struct parse *p, struct err *e)
+{
+    if (!p->field && p->r.len)
+        return err_set(e, WARM_EMALFORMED, "job: %zu bytes after its last field", p->r.len);
+    if (!p->field)
+        return 0;
+    return err_set(e, p->code, "job: %s %s", p->field,
+                   p->code == WARM_ETRUNCATED   ? "is cut short"
+                   : p->code == WARM_ETOO_BIG   ? "is above its limit"
+                   : p->code == WARM_EMALFORMED ? "holds a NUL"
+                                                : "does not fit into memory");
+}
+
+int job_decode(const void *data, size_t len, struct job *out, struct err *e)
+{
+    struct parse p = {.r = reader_over(data, len)};
+    struct view found = reader_bytes(&p.r, sizeof magic);
+    uint16_t version = reader_u16(&p.r), language = reader_u16(&p.r);
+    if (p.r.failed)
+        return err_set(e, WARM_ETRUNCATED, "job: the header is cut short");
+    if (memcmp(found.data, magic, sizeof magic) != 0)
+        return err_set(e, WARM_EMALFORMED, "not a compile job");
+    if (version != JOB_VERSION)
+        return err_set(e, WARM_EVERSION, "job of version %u; this program reads %u", version,
+                       JOB_VERSION);
+    if (language != JOB_CUDA && language != JOB_PTX)
+        return err_set(e, WARM_EMALFORMED, "job: no language has the number %u", language);
+    struct job job = {.language = language};
+    job.name = take_text(&p, "name");
+    job.cwd = take_text(&p, "working folder");
+    job.source = take_blob(&p, "source", JOB_SOURCE_MAX);
+    job.options = take_texts(&p, "options", &job.n_options);
+    take_headers(&p, &job);
+    job.expressions = take_texts(&p, "name expressions", &job.n_expressions);
+    int code = parse_end(&p, e);
+    if (code)
+        job_close(&job);
+    else
+        *out = job;
+    return code;
+}
+
+void job_close(struct job *job)
+{
+    free(job->options);
+    free(job->headers);
+    free(job->expressions);
+    *job = (struct job){0};
+}
+
+/* ---- key ---- */
+
+/* Numbers of the fields in the key: KEYS.md. */
+enum job_tag {
+    TAG_LANGUAGE = 1,
+    TAG_NAME,
+    TAG_SOURCE,
+    TAG_OPTIONS,
+    TAG_HEADERS, /* how many, then name and bytes of each */
+    TAG_EXPRESSIONS,
+    TAG_CWD,
+};
+
+static bool is_text(struct view v, const char *text)
+{
+    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
+}
+
+/* "-arch=sm_90" with the name "-arch" gives "sm_90"; false if the option has another name. */
+static bool has_value(struct view option, const char *name, struct view *out_value)
+{
+    size_t n = strlen(name);
+    const char *text = option.data;
+    if (option.len <= n || memcmp(text, name, n) != 0 || text[n] != '=')
+        return false;
+    *out_value = (struct view){text + n + 1, option.len - n - 1};
+    return true;
+}
+
+/* Options by which the compiler would write files: nothing that a cache can bring back. */
+static const char *const writing_options[] = {"--time",
+                                              "-time",
+                                              "--create-pch",
+                                              "-create-pch",
+                                              "--pch-dir",
+                                              "-pch-dir",
+                                              "--fdevice-time-trace",
+                                              "-fdevice-time-trace",
+                                              "--use-bundled-headers",
+                                              "-use-bundled-headers"};
+
+static int check_options(const struct job *job, struct err *e)
+{
+    size_t n = sizeof writing_options / sizeof *writing_options;
+    struct view value;
+    for (size_t i = 0; i < job->n_options; i++)
+        for (size_t k = 0; k < n; k++)
+            if (is_text(job->options[i], writing_options[k]) ||
+                has_value(job->options[i], writing_options[k], &value))
+                return err_set(e, WARM_EREFUSED,
+                               "option %s writes files, which no cache can repeat",
+                               writing_options[k]);
+    return 0;
+}
+
+/* What the compiler replaces by the time of the compile. */
+static const char *const clock_macros[] = {"__TIME__", "__DATE__", "__TIMESTAMP__"};
+
+static int check_clock(struct view text, const char *what, struct err *e)
+{
+    for (size_t i = 0; i < sizeof clock_macros / sizeof *clock_macros; i++)
+        if (text.len && memmem(text.data, text.len, clock_macros[i], strlen(clock_macros[i])))
+            return err_set(e, WARM_EREFUSED, "%s reads the clock (%s)", what, clock_macros[i]);
+    return 0;
+}
+
+static int check_texts(const struct job *job, struct err *e)
+{
+    int code = check_clock(job->source, "the source", e);
+    for (size_t i = 0; !code && i < job->n_headers; i++)
+        code = check_clock(job->headers[i].bytes, "a header", e);
+    return code;
+}
+
+/* The target of the last option that names one; "default" where none does: the compiler decides. */
+static int find_hardware(const struct job *job, char out[WARM_HARDWARE_MAX], struct err *e)
+{
+    struct view found = {"default", strlen("default")}, value;
+    for (size_t i = 0; i < job->n_options; i++) {
+        struct view option = job->options[i];
+        bool alone = is_text(option, "-arch") || is_text(option, "--gpu-architecture");
+        if (alone && i + 1 < job->n_options)
+            found = job->options[i + 1];
+        else if (has_value(option, "-arch", &value) ||
+                 has_value(option, "--gpu-architecture", &value))
+            found = value;
+    }
+    if (found.len == 0 || found.len >= WARM_HARDWARE_MAX)
+        return err_set(e, WARM_EINVALID, "no target architecture has a name of %zu bytes",
+                       found.len);
+    memset(out, 0, WARM_HARDWARE_MAX);
+    memcpy(out, found.data, found.len);
+    return 0;
+}
+
+/* Debug output names the working folder. */
+static bool shows_cwd(const struct job *job)
+{
+    static const char *const names[] = {"-G", "--device-debug", "-lineinfo",
+                                        "--generate-line-info"};
+    for (size_t i = 0; i < job->n_options; i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (is_text(job->options[i], names[k]))
+                return true;
+    return false;
+}
+
+static void add_view(struct key_builder *b, uint32_t tag, struct view v)
+{
+    key_add(b, tag, v.data, v.len);
+}
+
+static void add_texts(struct key_builder *b, uint32_t tag, const struct view *texts, size_t n)
+{
+    key_add_u64(b, tag, n);
+    for (size_t i = 0; i < n; i++)
+        add_view(b, tag, texts[i]);
+}
+
+int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct key *out_graph,
+            struct proof *out_proof, struct err *e)
+{
+    char hardware[WARM_HARDWARE_MAX];
+    int code = check_options(job, e);
+    if (!code)
+        code = check_texts(job, e);
+    if (!code)
+        code = find_hardware(job, hardware, e);
+    if (code)
+        return code;
+    struct key_builder b;
+    key_begin(&b, "cuda-exact/1");
+    key_add_u64(&b, TAG_LANGUAGE, job->language);
+    add_view(&b, TAG_NAME, job->name);
+    add_view(&b, TAG_SOURCE, job->source);
+    add_texts(&b, TAG_OPTIONS, job->options, job->n_options);
+    key_add_u64(&b, TAG_HEADERS, job->n_headers);
+    for (size_t i = 0; i < job->n_headers; i++) {
+        add_view(&b, TAG_HEADERS, job->headers[i].name);
+        add_view(&b, TAG_HEADERS, job->headers[i].bytes);
+    }
+    add_texts(&b, TAG_EXPRESSIONS, job->expressions, job->n_expressions);
+    if (shows_cwd(job))
+        add_view(&b, TAG_CWD, job->cwd);
+    key_end(&b, out_graph, out_proof);
+    memcpy(out_hardware, hardware, sizeof hardware);
+    return 0;
+}
