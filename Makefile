@@ -122,5 +122,16 @@ toolchain:
 	@kernels/toolchain.sh $(B)/toolchain
 $(call obj,kernels): | toolchain
 $(call obj,kernels): CPPFLAGS += -isystem $(B)/toolchain/13.5.37/include
+$(B)/bin/warm-kernels: $(B)/obj/kernels/main.o $(KERNELS) $(KEYGEN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
+
+# The kernels for the tests, by the host's C++ compiler and without its library.
+CXX_ONLY = -Wstrict-prototypes -Wmissing-prototypes
+$(B)/obj/tests/cuda_on_cpu.o: tests/cuda_on_cpu.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(filter-out -std=c11 $(CXX_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions \
+		-fno-rtti -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
+$(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/cuda_on_cpu.o $(KERNELS) $(KEYGEN)
 
 -include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)
