@@ -12,8 +12,10 @@
 #define WARM_DAEMON_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "keygen/bytes.h"
 #include "keygen/err.h"
 
 /* type, name, default, what it means (shown by --help and in warmd.conf(5)) */
@@ -40,7 +42,25 @@
     X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
     X(TEXT, worker, "", "path of warm-nvrtc; empty: beside warmd")
 
+enum config_key {
+#define X(type, name, standard, help) CONFIG_KEY_##name,
+    CONFIG_LIST(X)
+#undef X
+        CONFIG_KEYS
+};
+
+/* Where a value comes from, for people who ask why it is what it is. */
+enum config_origin {
+    CONFIG_DEFAULT,
+    CONFIG_FOUND, /* by config_resolve: from the machine or the user */
+    CONFIG_FILE,
+    CONFIG_OPTION,
+};
+
 struct config {
+    enum config_origin reading; /* what config_set is working for: CONFIG_OPTION unless a
+                                   file is being read */
+    enum config_origin origin[CONFIG_KEYS]; /* of each value */
     char *socket;
     char *store;
     uint64_t max_size, quota; /* bytes */
@@ -60,11 +80,17 @@ struct config {
 int config_init(struct config *out, struct err *e);
 /* Reads a file over what *c holds. INVALID with the file's line; IO. */
 int config_read_file(struct config *c, const char *path, struct err *e);
-/* Sets one key from text; `name` may have - for _. INVALID says what is wrong with it. */
+/* Sets one key from text; `name` may have - for _. A list's first value from a new origin replaces
+ * what it held. INVALID says what is wrong with it. */
 int config_set(struct config *c, const char *name, const char *value, struct err *e);
 /* Fills in what depends on the machine and the user: socket, store, jobs, worker, and the libnvrtc
  * that are found where none is named (the folders of a CUDA toolkit, the loader's own path). */
 int config_resolve(struct config *c, struct err *e);
 void config_close(struct config *c);
+
+/* The options, their defaults and what they mean, one to three lines each, for --help. */
+void config_help(struct writer *out);
+/* {"socket": {"value": "…", "origin": "default"}, …} */
+void config_write_json(const struct config *c, struct writer *out);
 
 #endif
