@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "keygen/bytes.h"
+#include "keygen/cuda.h"
 #include "keygen/err.h"
 #include "keygen/key.h"
 
@@ -56,16 +57,22 @@ struct options {
     bool lto;         /* -dlto: the output is LTO IR, in which the program's name shows */
     bool verbose_log; /* asks for a log even where nothing is wrong: -opt-info, -Xptxas -v */
 
+    /* NVRTC: afterwards the process compiles otherwise, as if -restrict stayed on (measured on 12.9
+     * and 13.5): it must serve nobody else, and an untouched one must serve this. */
+    bool taints_process;
+
     /* The canonical source may stand for the exact one in a second, shared key: nothing asked for
-     * puts names, lines or the text itself into the result. Still to be checked by the caller: the
-     * source (cuda_scan), and the result (status 0, empty log). */
+     * puts names, lines or the text itself into the result, or lets macros see white space. Still
+     * to be checked by the caller: the source and its headers (cuda_scan), and the result (status
+     * 0, empty log). */
     bool allows_canonical;
 
     const struct view *include_dirs; /* -I, in order (nvcc: -isystem after them) */
     size_t n_include_dirs;
     const struct view *pre_includes; /* -include, in order */
     size_t n_pre_includes;
-    bool no_source_include; /* -no-source-include: quotes do not search beside the source */
+    struct cuda_scan defines; /* what the -D values do: to be merged with the source's scan */
+    bool no_source_include;   /* -no-source-include: quotes do not search beside the source */
 
     /* ptxas and nvcc: places in the caller's arguments, -1 where there is none. */
     int input;  /* the one input file */

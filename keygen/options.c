@@ -1,0 +1,820 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options.c - see options.h. One table of options for each tool, and one parser for all three.
+ *
+ * Owner: nobody; no state. Thread: any.
+ *
+ * An option's canonical form is its long name and its value. Options of one `group` may disagree
+ * with each other and stay in the order in which they were given; groups commute and are sorted.
+ * KEYS.md says for each kind of rule why it is sound; tests/proof compares with the compilers.
+ */
+#include "keygen/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "keygen/cuda.h"
+
+/* How an option takes its value. */
+enum value {
+    NONE,     /* never: "-w" */
+    SEPARATE, /* "-arch=X" or "-arch" "X" */
+    EQUALS,   /* "-std=X" only */
+    JOINED,   /* as SEPARATE, and "-DX" */
+    OPTIONAL, /* "--time" or "--time=X" */
+};
+
+enum rule {
+    KEEP,
+    DROP,    /* cannot change the result */
+    REFUSE,  /* `note` says why */
+    ARCH,    /* names the hardware */
+    DEFINE,  /* "X" means "X=1" */
+    INCLUDE, /* a folder to search */
+    PREINCLUDE,
+    TO_PTXAS, /* its value is an option of ptxas */
+    OUTPUT,   /* the output file's name: not hashed */
+};
+
+/* What an option says beside its value. */
+enum effect {
+    DEBUG = 1,
+    LINE_INFO = 2,
+    RELOCATABLE = 4,
+    LTO = 8,
+    VERBOSE = 16,
+    TAINTS = 32,
+    NO_SOURCE_INCLUDE = 64,
+    OVERRIDES = 128, /* with it in the group, explicit defaults of the others are not dropped */
+    IF_TRUE = 256,   /* the effects hold unless the value is "false" */
+};
+
+struct spec {
+    const char *long_name;
+    const char *short_name; /* NULL if there is none */
+    enum value value;
+    enum rule rule;
+    int group; /* 0: a group of its own */
+    unsigned effects;
+    const char *note; /* KEEP: the default value, or NULL; REFUSE: the reason */
+};
+
+enum group {
+    MACROS = 1,
+    FOLDERS,
+    FILES,
+    DIAGNOSTICS,
+    MATH,
+    LINKING,
+    DEBUGGING,
+    PTXAS_OPTIONS,
+    TARGET
+};
+
+#define WRITES "it writes a file"
+#define CLOCK "it puts times into the output"
+#define READS "it reads a file that no dependency list shows"
+#define THROUGH "it hands options to an inner compiler that we do not check"
+#define ELSEWHERE "its result is not one output file"
+
+/* Source: the option names in libnvrtc 12.4 to 13.5, and each tried on 12.9.86 and 13.5.37. */
+static const struct spec nvrtc_specs[] = {
+    {"--gpu-architecture", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
+    {"--device-c", "-dc", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
+    {"--device-w", "-dw", NONE, KEEP, LINKING, OVERRIDES, NULL},
+    {"--relocatable-device-code", "-rdc", SEPARATE, KEEP, LINKING, RELOCATABLE | IF_TRUE, "false"},
+    {"--extensible-whole-program", "-ewp", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
+    {"--dlink-time-opt", "-dlto", NONE, KEEP, LINKING, LTO | OVERRIDES, NULL},
+    {"--gen-opt-lto", "-gen-opt-lto", NONE, KEEP, LINKING, OVERRIDES, NULL},
+    {"--optix-ir", "-optix-ir", NONE, KEEP, LINKING, LTO | OVERRIDES, NULL},
+    {"--device-debug", "-G", NONE, KEEP, DEBUGGING, DEBUG | OVERRIDES, NULL},
+    {"--numba-debug", NULL, NONE, KEEP, DEBUGGING, DEBUG | OVERRIDES, NULL},
+    {"--generate-line-info", "-lineinfo", NONE, KEEP, DEBUGGING, LINE_INFO | OVERRIDES, NULL},
+    {"--no-lineinfo-inlined-at", "-no-lineinfo-ia", NONE, KEEP, DEBUGGING, OVERRIDES, NULL},
+    {"--dopt", "-dopt", SEPARATE, KEEP, DEBUGGING, 0, "on"},
+    {"--Ofast-compile", "-Ofc", SEPARATE, KEEP, DEBUGGING, OVERRIDES, NULL},
+    {"--ptxas-options", "-Xptxas", SEPARATE, TO_PTXAS, PTXAS_OPTIONS, 0, NULL},
+    {"--maxrregcount", "-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
+    {"--ftz", "-ftz", SEPARATE, KEEP, MATH, 0, "false"},
+    {"--prec-sqrt", "-prec-sqrt", SEPARATE, KEEP, MATH, 0, "true"},
+    {"--prec-div", "-prec-div", SEPARATE, KEEP, MATH, 0, "true"},
+    {"--fmad", "-fmad", SEPARATE, KEEP, MATH, 0, "true"},
+    {"--use_fast_math", "-use_fast_math", NONE, KEEP, MATH, OVERRIDES, NULL},
+    {"--fassociative-math", "-fassociative-math", NONE, KEEP, MATH, OVERRIDES, NULL},
+    {"--fno-signed-zeros", "-fno-signed-zeros", NONE, KEEP, MATH, OVERRIDES, NULL},
+    {"--ffinite-math-only", "-ffinite-math-only", NONE, KEEP, MATH, OVERRIDES, NULL},
+    {"--extra-device-vectorization", "-extra-device-vectorization", NONE, KEEP, 0, 0, NULL},
+    {"--discard-value-names", "-discard-value-names", SEPARATE, KEEP, 0, 0, NULL},
+    {"--device-stack-protector", "-device-stack-protector", SEPARATE, KEEP, 0, 0, "false"},
+    {"--jump-table-density", "-jtd", SEPARATE, KEEP, 0, 0, NULL},
+    {"--split-compile", "-split-compile", SEPARATE, KEEP, 0, 0, NULL},
+    {"--frandom-seed", "-frandom-seed", EQUALS, KEEP, 0, 0, NULL},
+    {"--fdevice-syntax-only", "-fdevice-syntax-only", NONE, KEEP, 0, 0, NULL},
+    {"--minimal", "-minimal", NONE, KEEP, 0, 0, NULL},
+    {"--enable-tile", "-enable-tile", NONE, KEEP, 0, 0, NULL},
+    {"--uumn", "-uumn", NONE, KEEP, 0, 0, NULL},
+    {"--define-macro", "-D", JOINED, DEFINE, MACROS, 0, NULL},
+    {"--undefine-macro", "-U", JOINED, KEEP, MACROS, 0, NULL},
+    {"--include-path", "-I", JOINED, INCLUDE, FOLDERS, 0, NULL},
+    {"--pre-include", "-include", SEPARATE, PREINCLUDE, FILES, 0, NULL},
+    {"--no-source-include", "-no-source-include", NONE, KEEP, 0, NO_SOURCE_INCLUDE, NULL},
+    {"--std", "-std", EQUALS, KEEP, 0, 0, "c++17"},
+    {"--builtin-move-forward", "-builtin-move-forward", SEPARATE, KEEP, 0, 0, "true"},
+    {"--builtin-initializer-list", "-builtin-initializer-list", SEPARATE, KEEP, 0, 0, "true"},
+    {"--restrict", "-restrict", NONE, KEEP, 0, TAINTS, NULL},
+    {"--device-as-default-execution-space", "-default-device", NONE, KEEP, 0, 0, NULL},
+    {"--device-int128", "-device-int128", NONE, KEEP, 0, 0, NULL},
+    {"--device-float128", "-device-float128", NONE, KEEP, 0, 0, NULL},
+    {"--utf-8", "-utf-8", NONE, KEEP, 0, 0, NULL},
+    {"--version-ident", "-dQ", SEPARATE, KEEP, 0, 0, "false"},
+    {"--optimization-info", "-opt-info", EQUALS, KEEP, 0, VERBOSE | TAINTS, NULL},
+    {"--disable-warnings", "-w", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--diag-error", "-diag-error", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--diag-suppress", "-diag-suppress", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--diag-warn", "-diag-warn", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--warning-as-error", "-Werror", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--Wreorder", "-Wreorder", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--Wconversion", "-Wconversion", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--fmax-errors", "-fmax-errors", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--display-error-number", "-err-no", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--no-display-error-number", "-no-err-no", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
+    {"--brief-diagnostics", "-brief-diag", SEPARATE, KEEP, DIAGNOSTICS, 0, "false"},
+    {"--no-cache", "-no-cache", NONE, DROP, 0, 0, NULL},
+    {"--pch", "-pch", NONE, DROP, 0, 0, NULL},
+    {"--pch-dir", "-pch-dir", SEPARATE, DROP, 0, 0, NULL},
+    {"--pch-messages", "-pch-messages", SEPARATE, DROP, 0, 0, NULL},
+    {"--pch-verbose", "-pch-verbose", SEPARATE, DROP, 0, 0, NULL},
+    {"--instantiate-templates-in-pch", "-instantiate-templates-in-pch", SEPARATE, DROP, 0, 0, NULL},
+    {"--modify-stack-limit", "-modify-stack-limit", SEPARATE, DROP, 0, 0, NULL},
+    {"--create-pch", "-create-pch", SEPARATE, REFUSE, 0, 0, WRITES},
+    {"--use-pch", "-use-pch", SEPARATE, REFUSE, 0, 0, READS},
+    {"--use-bundled-headers", "-use-bundled-headers", SEPARATE, REFUSE, 0, 0, WRITES},
+    {"--time", "-time", OPTIONAL, REFUSE, 0, 0, CLOCK},
+    {"--fdevice-time-trace", "-fdevice-time-trace", OPTIONAL, REFUSE, 0, 0, WRITES},
+    {"--enable-cache-trace", "-enable-cache-trace", NONE, REFUSE, 0, 0, CLOCK},
+    {"--generate-builtins", "-genbuiltins", NONE, REFUSE, 0, 0, WRITES},
+    {"-Xopt", NULL, OPTIONAL, REFUSE, 0, 0, THROUGH},
+    {"-Xnvvm", NULL, OPTIONAL, REFUSE, 0, 0, THROUGH},
+    {"-Xcudafe", NULL, OPTIONAL, REFUSE, 0, 0, THROUGH},
+};
+
+/* Source: `ptxas --help` of 12.9.86 and 13.0.88. They are hashed as written and in their order: the
+ * compiler records most of its command line in the cubin (.note.nv.tkinfo). */
+static const struct spec ptxas_specs[] = {
+    {"--gpu-name", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
+    {"--arch", NULL, SEPARATE, ARCH, TARGET, 0, NULL},
+    {"--output-file", "-o", SEPARATE, OUTPUT, 0, 0, NULL},
+    {"--Ofast-compile", "-Ofc", SEPARATE, KEEP, 0, 0, NULL},
+    {"--allow-expensive-optimizations", "-allow-expensive-optimizations", SEPARATE, KEEP, 0, 0,
+     NULL},
+    {"--compile-as-tools-patch", "-astoolspatch", NONE, KEEP, 0, 0, NULL},
+    {"--compile-only", "-c", NONE, KEEP, 0, RELOCATABLE, NULL},
+    {"--compiler-annotations", "-annotate", NONE, KEEP, 0, 0, NULL},
+    {"--def-load-cache", "-dlcm", SEPARATE, KEEP, 0, 0, NULL},
+    {"--def-store-cache", "-dscm", SEPARATE, KEEP, 0, 0, NULL},
+    {"--device-debug", "-g", NONE, KEEP, 0, DEBUG, NULL},
+    {"--device-function-maxrregcount", "-func-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
+    {"--device-stack-protector", "-device-stack-protector", SEPARATE, KEEP, 0, 0, NULL},
+    {"--disable-optimizer-constants", "-disable-optimizer-consts", NONE, KEEP, 0, 0, NULL},
+    {"--disable-warnings", "-w", NONE, KEEP, 0, 0, NULL},
+    {"--dont-merge-basicblocks", "-no-bb-merge", NONE, KEEP, 0, DEBUG, NULL},
+    {"--entry", "-e", SEPARATE, KEEP, 0, 0, NULL},
+    {"--extensible-whole-program", "-ewp", NONE, KEEP, 0, RELOCATABLE, NULL},
+    {"--fmad", "-fmad", SEPARATE, KEEP, 0, 0, NULL},
+    {"--force-load-cache", "-flcm", SEPARATE, KEEP, 0, 0, NULL},
+    {"--force-store-cache", "-fscm", SEPARATE, KEEP, 0, 0, NULL},
+    {"--g-tensor-memory-access-check", "-g-tmem-access-check", NONE, KEEP, 0, DEBUG, NULL},
+    {"--gno-tensor-memory-access-check", "-gno-tmem-access-check", NONE, KEEP, 0, 0, NULL},
+    {"--generate-line-info", "-lineinfo", NONE, KEEP, 0, LINE_INFO, NULL},
+    {"--legacy-bar-warp-wide-behavior", "-legacy-bar-warp-wide-behavior", NONE, KEEP, 0, 0, NULL},
+    {"--machine", "-m", JOINED, KEEP, 0, 0, NULL},
+    {"--make-errors-visible-at-exit", "-make-errors-visible-at-exit", NONE, KEEP, 0, 0, NULL},
+    {"--maxntid", "-maxntid", SEPARATE, KEEP, 0, 0, NULL},
+    {"--maxrregcount", "-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
+    {"--minnctapersm", "-minnctapersm", SEPARATE, KEEP, 0, 0, NULL},
+    {"--opt-level", "-O", JOINED, KEEP, 0, 0, NULL},
+    {"--optimize-float-atomics", "-opt-fp-atomics", NONE, KEEP, 0, 0, NULL},
+    {"--override-directive-values", "-override-directive-values", NONE, KEEP, 0, 0, NULL},
+    {"--position-independent-code", "-pic", SEPARATE, KEEP, 0, 0, NULL},
+    {"--preserve-relocs", "-preserve-relocs", NONE, KEEP, 0, 0, NULL},
+    {"--regAllocOptLevel", "-regAllocOptLevel", SEPARATE, KEEP, 0, 0, NULL},
+    {"--register-usage-level", "-regUsageLevel", SEPARATE, KEEP, 0, 0, NULL},
+    {"--return-at-end", "-ret-end", NONE, KEEP, 0, 0, NULL},
+    {"--sanitize", "-sanitize", SEPARATE, KEEP, 0, 0, NULL},
+    {"--sp-bounds-check", "-sp-bounds-check", NONE, KEEP, 0, 0, NULL},
+    {"--split-compile", "-split-compile", SEPARATE, KEEP, 0, 0, NULL},
+    {"--split-compile-extended", "-split-compile-extended", SEPARATE, KEEP, 0, 0, NULL},
+    {"--suppress-async-bulk-multicast-advisory-warning",
+     "-suppress-async-bulk-multicast-advisory-warning", NONE, KEEP, 0, 0, NULL},
+    {"--suppress-debug-info", "-suppress-debug-info", NONE, KEEP, 0, 0, NULL},
+    {"--suppress-double-demote-warning", "-suppress-double-demote-warning", NONE, KEEP, 0, 0, NULL},
+    {"--suppress-sparse-mma-advisory-info", "-suppress-sparse-mma-advisory-info", NONE, KEEP, 0, 0,
+     NULL},
+    {"--suppress-stack-size-warning", "-suppress-stack-size-warning", NONE, KEEP, 0, 0, NULL},
+    {"--uumn", "-uumn", NONE, KEEP, 0, 0, NULL},
+    {"--verbose", "-v", NONE, KEEP, 0, VERBOSE, NULL},
+    {"--warn-on-double-precision-use", "-warn-double-usage", NONE, KEEP, 0, 0, NULL},
+    {"--warn-on-local-memory-usage", "-warn-lmem-usage", NONE, KEEP, 0, 0, NULL},
+    {"--warn-on-spills", "-warn-spills", NONE, KEEP, 0, 0, NULL},
+    {"--warning-as-error", "-Werror", NONE, KEEP, 0, 0, NULL},
+    {"--input-as-string", "-ias", OPTIONAL, REFUSE, 0, 0, "the input is not a file"},
+    {"--options-file", "-optf", OPTIONAL, REFUSE, 0, 0, READS},
+    {"--version", "-V", NONE, REFUSE, 0, 0, "it compiles nothing"},
+    {"--list-version", "-version-ls", NONE, REFUSE, 0, 0, "it compiles nothing"},
+    {"--help", "-h", NONE, REFUSE, 0, 0, "it compiles nothing"},
+};
+
+/* Source: the CUDA Compiler Driver documentation, "Command Option Description". Only what has one
+ * input and one output, and nothing that reaches the host compiler or the linker unseen. */
+static const struct spec nvcc_specs[] = {
+    {"--gpu-architecture", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
+    {"--gpu-code", "-code", SEPARATE, ARCH, TARGET, 0, NULL},
+    {"--generate-code", "-gencode", SEPARATE, ARCH, TARGET, 0, NULL},
+    {"--output-file", "-o", SEPARATE, OUTPUT, 0, 0, NULL},
+    {"--define-macro", "-D", JOINED, DEFINE, MACROS, 0, NULL},
+    {"--undefine-macro", "-U", JOINED, KEEP, MACROS, 0, NULL},
+    {"--include-path", "-I", JOINED, INCLUDE, FOLDERS, 0, NULL},
+    {"--system-include", "-isystem", SEPARATE, INCLUDE, FOLDERS, 0, NULL},
+    {"--pre-include", "-include", SEPARATE, PREINCLUDE, FILES, 0, NULL},
+    {"--cubin", "-cubin", NONE, KEEP, 0, 0, NULL},
+    {"--ptx", "-ptx", NONE, KEEP, 0, 0, NULL},
+    {"--fatbin", "-fatbin", NONE, KEEP, 0, 0, NULL},
+    {"--compile", "-c", NONE, KEEP, 0, 0, NULL},
+    {"--device-c", "-dc", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
+    {"--device-w", "-dw", NONE, KEEP, LINKING, OVERRIDES, NULL},
+    {"--relocatable-device-code", "-rdc", SEPARATE, KEEP, LINKING, RELOCATABLE | IF_TRUE, NULL},
+    {"--extensible-whole-program", "-ewp", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
+    {"--dlink-time-opt", "-dlto", NONE, KEEP, LINKING, LTO | OVERRIDES, NULL},
+    {"--debug", "-g", NONE, KEEP, DEBUGGING, DEBUG, NULL},
+    {"--device-debug", "-G", NONE, KEEP, DEBUGGING, DEBUG, NULL},
+    {"--generate-line-info", "-lineinfo", NONE, KEEP, DEBUGGING, LINE_INFO, NULL},
+    {"--dopt", "-dopt", SEPARATE, KEEP, DEBUGGING, 0, NULL},
+    {"--Ofast-compile", "-Ofc", SEPARATE, KEEP, DEBUGGING, 0, NULL},
+    {"--optimize", "-O", JOINED, KEEP, 0, 0, NULL},
+    {"--machine", "-m", JOINED, KEEP, 0, 0, NULL},
+    {"--std", "-std", EQUALS, KEEP, 0, 0, NULL},
+    {"--ftz", "-ftz", SEPARATE, KEEP, MATH, 0, NULL},
+    {"--prec-sqrt", "-prec-sqrt", SEPARATE, KEEP, MATH, 0, NULL},
+    {"--prec-div", "-prec-div", SEPARATE, KEEP, MATH, 0, NULL},
+    {"--fmad", "-fmad", SEPARATE, KEEP, MATH, 0, NULL},
+    {"--use_fast_math", "-use_fast_math", NONE, KEEP, MATH, 0, NULL},
+    {"--ptxas-options", "-Xptxas", SEPARATE, TO_PTXAS, PTXAS_OPTIONS, 0, NULL},
+    {"--maxrregcount", "-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
+    {"--extra-device-vectorization", "-extra-device-vectorization", NONE, KEEP, 0, 0, NULL},
+    {"--default-stream", "-default-stream", SEPARATE, KEEP, 0, 0, NULL},
+    {"--expt-relaxed-constexpr", "-expt-relaxed-constexpr", NONE, KEEP, 0, 0, NULL},
+    {"--expt-extended-lambda", "-expt-extended-lambda", NONE, KEEP, 0, 0, NULL},
+    {"--extended-lambda", "-extended-lambda", NONE, KEEP, 0, 0, NULL},
+    {"--restrict", "-restrict", NONE, KEEP, 0, 0, NULL},
+    {"--source-in-ptx", "-src-in-ptx", NONE, KEEP, 0, LINE_INFO, NULL},
+    {"--x", "-x", SEPARATE, KEEP, 0, 0, NULL},
+    {"--split-compile", "-split-compile", SEPARATE, KEEP, 0, 0, NULL},
+    {"--frandom-seed", "-frandom-seed", SEPARATE, KEEP, 0, 0, NULL},
+    {"--disable-warnings", "-w", NONE, KEEP, DIAGNOSTICS, 0, NULL},
+    {"--diag-error", "-diag-error", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
+    {"--diag-suppress", "-diag-suppress", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
+    {"--diag-warn", "-diag-warn", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
+    {"--Werror", "-Werror", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
+    {"--resource-usage", "-res-usage", NONE, KEEP, DIAGNOSTICS, VERBOSE, NULL},
+    {"--threads", "-t", JOINED, DROP, 0, 0, NULL},
+    {"--time", "-time", SEPARATE, REFUSE, 0, 0, CLOCK},
+    {"--fdevice-time-trace", "-fdevice-time-trace", SEPARATE, REFUSE, 0, 0, WRITES},
+    {"--keep", "-keep", NONE, REFUSE, 0, 0, WRITES},
+    {"--keep-dir", "-keep-dir", SEPARATE, REFUSE, 0, 0, WRITES},
+    {"--save-temps", "-save-temps", NONE, REFUSE, 0, 0, WRITES},
+    {"--generate-dependencies-with-compile", "-MD", NONE, REFUSE, 0, 0, ELSEWHERE},
+    {"--generate-nonsystem-dependencies-with-compile", "-MMD", NONE, REFUSE, 0, 0, ELSEWHERE},
+    {"--options-file", "-optf", SEPARATE, REFUSE, 0, 0, READS},
+    {"--compiler-options", "-Xcompiler", SEPARATE, REFUSE, 0, 0, THROUGH},
+    {"--linker-options", "-Xlinker", SEPARATE, REFUSE, 0, 0, THROUGH},
+    {"--nvlink-options", "-Xnvlink", SEPARATE, REFUSE, 0, 0, THROUGH},
+    {"--archive-options", "-Xarchive", SEPARATE, REFUSE, 0, 0, THROUGH},
+    {"-Xcudafe", NULL, SEPARATE, REFUSE, 0, 0, THROUGH},
+    {"-Xnvvm", NULL, SEPARATE, REFUSE, 0, 0, THROUGH},
+    {"-Xcicc", NULL, SEPARATE, REFUSE, 0, 0, THROUGH},
+    {"--run", "-run", NONE, REFUSE, 0, 0, ELSEWHERE},
+    {"--dryrun", "-dryrun", NONE, REFUSE, 0, 0, "it compiles nothing"},
+    {"--verbose", "-v", NONE, REFUSE, 0, 0, "it prints temporary names"},
+};
+
+struct table {
+    const char *tool;
+    const struct spec *specs;
+    size_t n_specs;
+    bool takes_input; /* an argument that is no option is the input file */
+    bool sorted;      /* groups commute; else everything stays as it was written */
+    unsigned first_version, last_version; /* whose defaults we have measured; 0: of none */
+};
+
+#define SPECS(array) array, sizeof(array) / sizeof(array)[0]
+static const struct table tables[] = {
+    [OPTIONS_NVRTC] = {"nvrtc", SPECS(nvrtc_specs), false, true, 1204, 1305},
+    [OPTIONS_PTXAS] = {"ptxas", SPECS(ptxas_specs), true, false, 0, 0},
+    [OPTIONS_NVCC] = {"nvcc", SPECS(nvcc_specs), true, true, 0, 0},
+};
+
+struct option {
+    const struct spec *spec;
+    struct view value;
+    struct view written; /* the argument as it was given, for the table that is not sorted */
+    bool dropped;
+};
+
+struct parse {
+    const struct table *table;
+    const struct view *args;
+    size_t n_args;
+    size_t next; /* the argument to look at */
+    struct options *out;
+    struct view *dirs, *pre, *pass;
+    struct view *inner; /* options for ptxas, checked together at the end */
+    size_t n_inner;
+    unsigned n_arch;
+};
+
+/* --- finding the option --- */
+
+static bool view_is(struct view v, const char *text)
+{
+    size_t len = strlen(text);
+    return v.len == len && memcmp(v.data, text, len) == 0;
+}
+
+static bool view_starts(struct view v, const char *text, size_t *out_len)
+{
+    size_t len = strlen(text);
+    *out_len = len;
+    return v.len > len && memcmp(v.data, text, len) == 0;
+}
+
+static struct view view_from(struct view v, size_t at)
+{
+    return (struct view){(const char *)v.data + at, v.len - at};
+}
+
+static bool view_has(struct view v, char c)
+{
+    return v.len > 0 && memchr(v.data, c, v.len) != NULL;
+}
+
+enum match { NO_MATCH, BARE, WITH_VALUE };
+
+/* Does `arg` name this option, and with which value? `joined` also takes "-DX". */
+static enum match match_name(const struct spec *spec, const char *name, struct view arg,
+                             bool joined, struct view *out_value)
+{
+    if (name == NULL)
+        return NO_MATCH;
+    const char *equals = arg.len > 0 ? memchr(arg.data, '=', arg.len) : NULL;
+    size_t name_len = equals != NULL ? (size_t)(equals - (const char *)arg.data) : arg.len;
+    size_t len;
+
+    if (view_is((struct view){arg.data, name_len}, name)) {
+        if (equals == NULL)
+            return BARE;
+        *out_value = view_from(arg, name_len + 1);
+        return WITH_VALUE;
+    }
+    if (joined && spec->value == JOINED && name[1] != '-' && view_starts(arg, name, &len)) {
+        *out_value = view_from(arg, len);
+        return WITH_VALUE;
+    }
+    return NO_MATCH;
+}
+
+static const struct spec *find_spec(const struct table *table, struct view arg, enum match *out,
+                                    struct view *out_value)
+{
+    for (int joined = 0; joined < 2; joined++) {
+        for (size_t i = 0; i < table->n_specs; i++) {
+            const struct spec *spec = &table->specs[i];
+            *out = match_name(spec, spec->long_name, arg, joined, out_value);
+            if (*out == NO_MATCH)
+                *out = match_name(spec, spec->short_name, arg, joined, out_value);
+            if (*out != NO_MATCH)
+                return spec;
+        }
+    }
+    return NULL;
+}
+
+/* Takes the next argument as the value if the option needs one. */
+static int settle_value(struct parse *p, const struct spec *spec, enum match match,
+                        struct view *value, struct err *e)
+{
+    const char *tool = p->table->tool;
+
+    if (match == WITH_VALUE && spec->value == NONE)
+        return err_set(e, WARM_EINVALID, "%s: %s takes no value", tool, spec->long_name);
+    if (match == WITH_VALUE || spec->value == NONE || spec->value == OPTIONAL)
+        return 0;
+    if (spec->value == EQUALS || p->next == p->n_args)
+        return err_set(e, WARM_EINVALID, "%s: %s needs a value", tool, spec->long_name);
+    *value = p->args[p->next++];
+    return 0;
+}
+
+/* --- what it means --- */
+
+/* "sm_90a", "compute_80": letters, '_', digits, at most one letter. */
+static bool is_target(struct view v)
+{
+    const char *s = v.data;
+    size_t i = 0;
+    while (i < v.len && s[i] >= 'a' && s[i] <= 'z')
+        i++;
+    if (i == 0 || i == v.len || s[i] != '_')
+        return false;
+    size_t digits = ++i;
+    while (i < v.len && s[i] >= '0' && s[i] <= '9')
+        i++;
+    if (i == digits || i - digits > 4)
+        return false;
+    return i == v.len || (i + 1 == v.len && s[i] >= 'a' && s[i] <= 'z');
+}
+
+static void append_hardware(struct options *out, const char *text, size_t len)
+{
+    size_t used = strlen(out->hardware);
+    memcpy(out->hardware + used, text, len);
+    out->hardware[used + len] = '\0';
+}
+
+/* nvcc may be given several targets. What does not fit is told apart by a digest. */
+static void add_target(struct parse *p, struct view value)
+{
+    struct options *out = p->out;
+    size_t used = p->n_arch == 0 ? 0 : strlen(out->hardware);
+
+    if (p->table != &tables[OPTIONS_NVCC])
+        used = 0; /* the last one decides */
+    out->hardware[used] = '\0';
+    if (used + 1 + value.len < WARM_HARDWARE_MAX - WARM_KEY_TEXT - 1) {
+        if (used > 0)
+            append_hardware(out, "+", 1);
+        append_hardware(out, value.data, value.len);
+    } else {
+        char text[WARM_KEY_TEXT];
+        struct key_builder b;
+        struct key key;
+        struct proof proof;
+        key_begin(&b, "targets/1");
+        key_add(&b, 1, out->hardware, used);
+        key_add(&b, 2, value.data, value.len);
+        key_end(&b, &key, &proof);
+        key_to_text(&key, text);
+        out->hardware[0] = '\0';
+        append_hardware(out, text, strlen(text));
+    }
+    p->n_arch++;
+}
+
+static int take_arch(struct parse *p, const struct spec *spec, struct view value, struct err *e)
+{
+    bool plain = p->table != &tables[OPTIONS_NVCC];
+
+    if (plain && !is_target(value))
+        return err_set(e, WARM_EREFUSED, "%s: %s is given a target that we do not know",
+                       p->table->tool, spec->long_name);
+    if (value.len == 0 || view_is(value, "native") || view_is(value, "all") ||
+        view_is(value, "all-major"))
+        return err_set(e, WARM_EREFUSED, "%s: %s depends on the machine or the release",
+                       p->table->tool, spec->long_name);
+    add_target(p, value);
+    return 0;
+}
+
+/* A value that begins with a blank may be read with or without it. */
+static int take_path(struct parse *p, const struct spec *spec, struct view value, struct err *e)
+{
+    const char *s = value.data;
+    if (value.len == 0 || s[0] == ' ' || s[0] == '\t' || memchr(s, '\0', value.len) != NULL)
+        return err_set(e, WARM_EREFUSED,
+                       "%s: %s is given a path that begins with a blank or is "
+                       "empty",
+                       p->table->tool, spec->long_name);
+    if (p->table == &tables[OPTIONS_NVCC] && view_has(value, ','))
+        return err_set(e, WARM_EREFUSED, "%s: %s is given a list", p->table->tool, spec->long_name);
+    if (spec->rule == INCLUDE)
+        p->dirs[p->out->n_include_dirs++] = value;
+    else
+        p->pre[p->out->n_pre_includes++] = value;
+    if (spec->rule == PREINCLUDE)
+        p->out->allows_canonical = false;
+    return 0;
+}
+
+static int take_define(struct parse *p, const struct spec *spec, struct view value, struct err *e)
+{
+    struct cuda_scan scan = {0};
+    const char *s = value.data;
+
+    if (value.len > 0 && (s[0] == ' ' || s[0] == '\t'))
+        return err_set(e, WARM_EREFUSED, "%s: the value of %s begins with a blank", p->table->tool,
+                       spec->long_name);
+    cuda_scan(value.data, value.len, &scan);
+    if (cuda_scan_uses_clock(&scan))
+        return err_set(e, WARM_EREFUSED, "%s: %s defines a macro by the clock", p->table->tool,
+                       spec->long_name);
+    cuda_scan_merge(&p->out->defines, &scan);
+    if (scan.uses_line || scan.uses_file || view_has(value, '#') || view_has(value, '%') ||
+        view_has(value, '?') || view_has(value, '('))
+        p->out->allows_canonical = false;
+    return 0;
+}
+
+static void take_effects(struct options *out, const struct spec *spec, struct view value)
+{
+    unsigned effects = spec->effects;
+    if ((effects & IF_TRUE) && view_is(value, "false"))
+        return;
+    out->debug |= (effects & DEBUG) != 0;
+    out->line_info |= (effects & LINE_INFO) != 0;
+    out->relocatable |= (effects & RELOCATABLE) != 0;
+    out->lto |= (effects & LTO) != 0;
+    out->verbose_log |= (effects & VERBOSE) != 0;
+    out->taints_process |= (effects & TAINTS) != 0;
+    out->no_source_include |= (effects & NO_SOURCE_INCLUDE) != 0;
+}
+
+static int take_option(struct parse *p, const struct spec *spec, struct view value, struct err *e)
+{
+    switch (spec->rule) {
+    case REFUSE:
+        return err_set(e, WARM_EREFUSED, "%s: %s: %s", p->table->tool, spec->long_name, spec->note);
+    case ARCH: return take_arch(p, spec, value, e);
+    case DEFINE: return take_define(p, spec, value, e);
+    case INCLUDE:
+    case PREINCLUDE: return take_path(p, spec, value, e);
+    case TO_PTXAS: p->inner[p->n_inner++] = value; return 0;
+    case KEEP:
+    case DROP:
+    case OUTPUT: return 0;
+    }
+    return 0;
+}
+
+/* An argument that is no option: the input file. */
+static int take_input(struct parse *p, size_t at, struct err *e)
+{
+    struct view arg = p->args[at];
+    if (!p->table->takes_input || arg.len == 0 || *(const char *)arg.data == '-')
+        return err_set(e, WARM_EREFUSED, "%s: argument %zu is not an option that we know",
+                       p->table->tool, at + 1);
+    if (p->out->input >= 0)
+        return err_set(e, WARM_EREFUSED, "%s: more than one input", p->table->tool);
+    p->out->input = (int)at;
+    return 0;
+}
+
+static int take_argument(struct parse *p, struct err *e)
+{
+    struct options *out = p->out;
+    size_t at = p->next++;
+    struct view arg = p->args[at], value = {NULL, 0};
+    enum match match;
+
+    if (arg.len > 0 && memchr(arg.data, '\0', arg.len) != NULL)
+        return err_set(e, WARM_EINVALID, "%s: argument %zu holds a NUL", p->table->tool, at + 1);
+    const struct spec *spec = find_spec(p->table, arg, &match, &value);
+    if (spec == NULL)
+        return take_input(p, at, e);
+    int rc = settle_value(p, spec, match, &value, e);
+    if (rc == 0)
+        rc = take_option(p, spec, value, e);
+    if (rc < 0)
+        return rc;
+    take_effects(out, spec, value);
+    if (spec->rule == OUTPUT)
+        out->output = (int)p->next - 1;
+    if (spec->rule != DROP && spec->rule != OUTPUT)
+        for (size_t i = at; i < p->next; i++)
+            p->pass[out->n_pass++] = p->args[i];
+    if (spec->rule != DROP && spec->rule != OUTPUT)
+        out->list[out->n_list++] = (struct option){spec, value, arg, false};
+    return 0;
+}
+
+/* --- the list in canonical order --- */
+
+/* MATH options override each other in the same way in any order: each is a group of its own. */
+static int group_of(const struct parse *p, const struct option *o)
+{
+    if (!p->table->sorted)
+        return 0;
+    if (o->spec->group != 0 && o->spec->group != MATH)
+        return o->spec->group;
+    return 100 + (int)(o->spec - p->table->specs);
+}
+
+/* A stable sort by group, in as many passes as there are groups: the lists are short. */
+static void sort_list(struct parse *p, struct option *sorted)
+{
+    struct options *out = p->out;
+    size_t n = 0;
+    int last = p->table->sorted ? 100 + (int)p->table->n_specs : 0;
+
+    for (int group = 0; group <= last; group++)
+        for (size_t i = 0; i < out->n_list; i++)
+            if (group_of(p, &out->list[i]) == group)
+                sorted[n++] = out->list[i];
+    memcpy(out->list, sorted, n * sizeof *sorted);
+}
+
+static bool is_dropped_default(const struct parse *p, size_t at)
+{
+    const struct option *list = p->out->list;
+    const struct spec *spec = list[at].spec;
+
+    if (spec->rule != KEEP || spec->note == NULL || !view_is(list[at].value, spec->note))
+        return false;
+    for (size_t i = 0; i < p->out->n_list; i++) {
+        if (i != at && list[i].spec == spec)
+            return false;
+        if (spec->group != 0 && list[i].spec->group == spec->group &&
+            (list[i].spec->effects & OVERRIDES))
+            return false;
+    }
+    return true;
+}
+
+static void drop_defaults(struct parse *p, unsigned version)
+{
+    struct options *out = p->out;
+    if (version < p->table->first_version || version > p->table->last_version)
+        return;
+    for (size_t i = 0; i < out->n_list; i++)
+        out->list[i].dropped = is_dropped_default(p, i);
+}
+
+/* One target is a part of the address; several, in their order, are fields as well. */
+static void drop_single_arch(struct parse *p)
+{
+    for (size_t i = 0; i < p->out->n_list; i++)
+        if (p->out->list[i].spec->rule == ARCH && p->n_arch == 1 &&
+            p->table != &tables[OPTIONS_NVCC])
+            p->out->list[i].dropped = true;
+}
+
+/* --- the options that are handed to ptxas --- */
+
+static int check_inner(struct parse *p, struct err *e)
+{
+    struct options inner;
+    struct err inner_error;
+
+    if (p->n_inner == 0)
+        return 0;
+    int rc = options_parse(OPTIONS_PTXAS, 0, p->inner, p->n_inner, &inner, &inner_error);
+    if (rc < 0)
+        return err_set(e, rc, "%s: --ptxas-options: %.200s", p->table->tool, inner_error.text);
+    p->out->debug |= inner.debug;
+    p->out->line_info |= inner.line_info;
+    p->out->verbose_log |= inner.verbose_log;
+    bool has_files = inner.input >= 0 || inner.output >= 0;
+    options_close(&inner);
+    if (has_files)
+        return err_set(e, WARM_EREFUSED, "%s: --ptxas-options name a file", p->table->tool);
+    return 0;
+}
+
+/* --- the whole --- */
+
+static int check_size(const struct table *table, const struct view *args, size_t n_args,
+                      struct err *e)
+{
+    size_t total = 0;
+    if (n_args > OPTIONS_MAX_ARGS)
+        return err_set(e, WARM_ETOO_BIG, "%s: more than %d arguments", table->tool,
+                       OPTIONS_MAX_ARGS);
+    for (size_t i = 0; i < n_args; i++) {
+        if (args[i].len > OPTIONS_MAX_BYTES - total)
+            return err_set(e, WARM_ETOO_BIG, "%s: more than %u bytes of arguments", table->tool,
+                           OPTIONS_MAX_BYTES);
+        total += args[i].len;
+    }
+    return 0;
+}
+
+static int parse_all(struct parse *p, unsigned version, struct option *sorted, struct err *e)
+{
+    struct options *out = p->out;
+    while (p->next < p->n_args) {
+        int rc = take_argument(p, e);
+        if (rc < 0)
+            return rc;
+    }
+    int rc = check_inner(p, e);
+    if (rc < 0)
+        return rc;
+    sort_list(p, sorted);
+    drop_defaults(p, version);
+    drop_single_arch(p);
+    if (p->n_arch == 0)
+        memcpy(out->hardware, "default", sizeof "default");
+    if (out->debug || out->line_info || out->lto || out->verbose_log)
+        out->allows_canonical = false;
+    return 0;
+}
+
+int options_parse(enum options_tool tool, unsigned version, const struct view *args, size_t n_args,
+                  struct options *out, struct err *e)
+{
+    const struct table *table = &tables[tool];
+    int rc = check_size(table, args, n_args, e);
+    if (rc < 0)
+        return rc;
+
+    /* One block: the list, a copy to sort it in, and four arrays of views. */
+    size_t n = n_args + 1;
+    struct option *list = calloc(n, 2 * sizeof *list + 4 * sizeof(struct view));
+    if (list == NULL)
+        return err_set(e, WARM_ENOMEM, "%s: no memory for the arguments", table->tool);
+    struct view *views = (struct view *)(void *)(list + 2 * n);
+
+    struct options options = {.tool = tool, .input = -1, .output = -1, .allows_canonical = true};
+    options.list = list;
+    options.memory = list;
+    options.include_dirs = views;
+    options.pre_includes = views + n;
+    options.pass = views + 2 * n;
+    struct parse p = {.table = table, .args = args, .n_args = n_args, .out = &options};
+    p.dirs = views;
+    p.pre = views + n;
+    p.pass = views + 2 * n;
+    p.inner = views + 3 * n;
+
+    rc = parse_all(&p, version, list + n, e);
+    if (rc < 0) {
+        free(list);
+        return rc;
+    }
+    *out = options;
+    return 0;
+}
+
+/* --- fields and text --- */
+
+/* The pieces of one canonical option; returns how many. */
+static size_t option_pieces(const struct options *options, const struct option *o,
+                            struct view out[4])
+{
+    size_t n = 0;
+    if (options->tool == OPTIONS_PTXAS) { /* as written */
+        out[n++] = o->written;
+        if (o->value.data != NULL &&
+            !((const char *)o->value.data >= (const char *)o->written.data &&
+              (const char *)o->value.data <= (const char *)o->written.data + o->written.len)) {
+            out[n++] = (struct view){" ", 1};
+            out[n++] = o->value;
+        }
+        return n;
+    }
+    out[n++] = (struct view){o->spec->long_name, strlen(o->spec->long_name)};
+    if (o->spec->value == NONE)
+        return n;
+    out[n++] = (struct view){"=", 1};
+    out[n++] = o->value;
+    if (o->spec->rule == DEFINE && !view_has(o->value, '='))
+        out[n++] = (struct view){"=1", 2};
+    return n;
+}
+
+void options_add(const struct options *options, struct key_builder *builder, uint32_t tag)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < options->n_list; i++)
+        count += !options->list[i].dropped;
+    key_add_u64(builder, tag, count);
+    for (size_t i = 0; i < options->n_list; i++) {
+        struct view pieces[4];
+        uint64_t len = 0;
+        if (options->list[i].dropped)
+            continue;
+        size_t n = option_pieces(options, &options->list[i], pieces);
+        for (size_t k = 0; k < n; k++)
+            len += pieces[k].len;
+        key_add_open(builder, tag, len);
+        for (size_t k = 0; k < n; k++)
+            key_add_piece(builder, pieces[k].data, pieces[k].len);
+    }
+}
+
+void options_text(const struct options *options, struct writer *w)
+{
+    for (size_t i = 0; i < options->n_list; i++) {
+        struct view pieces[4];
+        if (options->list[i].dropped)
+            continue;
+        size_t n = option_pieces(options, &options->list[i], pieces);
+        for (size_t k = 0; k < n; k++)
+            writer_bytes(w, pieces[k].data, pieces[k].len);
+        writer_bytes(w, "\n", 1);
+    }
+}
+
+void options_close(struct options *options)
+{
+    free(options->memory);
+    options->memory = NULL;
+}
