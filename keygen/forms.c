@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forms.c - the sink that canonical text goes into (forms.h). No state, any thread. */
+#include "keygen/forms.h"
+
+#define TAG_END 1u /* after the text, so that the text is known to be complete */
+
+static void form_flush(struct form *out)
+{
+    key_add_piece(&out->builder, out->buffer, out->used);
+    if (out->text)
+        writer_bytes(out->text, out->buffer, out->used);
+    out->len += out->used;
+    out->used = 0;
+}
+
+void form_begin(struct form *out, const char *domain)
+{
+    if (out->text && !out->text->failed)
+        out->text->len = out->text_start;
+    out->len = 0;
+    out->used = 0;
+    key_begin(&out->builder, domain);
+}
+
+void form_put_slow(struct form *out, const void *data, size_t len)
+{
+    form_flush(out);
+    if (len <= sizeof out->buffer) {
+        memcpy(out->buffer, data, len);
+        out->used = len;
+        return;
+    }
+    key_add_piece(&out->builder, data, len);
+    if (out->text)
+        writer_bytes(out->text, data, len);
+    out->len += len;
+}
+
+void form_put_u64(struct form *out, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    form_put(out, digits + at, sizeof digits - at);
+}
+
+void form_end(struct form *out, struct key *out_key, struct proof *out_proof)
+{
+    form_flush(out);
+    key_add_u64(&out->builder, TAG_END, out->len);
+    key_end(&out->builder, out_key, out_proof);
+}

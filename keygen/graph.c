@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph.c - what the readers call: interning and appending (graph.h).
+ *
+ * One pass and no look-back: an operation that has begun waits in `frames` with its operands and
+ * results on scratch stacks, and becomes a struct op when it ends. So the operations inside its
+ * regions come before it, which is the order that graph_canon.c wants.
+ */
+#define XXH_INLINE_ALL
+#include "keygen/graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_BYTES (256u * 1024) /* of the arena of texts */
+#define COUNT_MAX 0x7FFFFFF0u    /* entries of any array: numbers fit 31 bits */
+
+struct arena_page {
+    struct arena_page *next;
+    char bytes[];
+};
+
+bool vector_grow(struct graph *g, void *vector_at, uint32_t *cap, uint32_t n, size_t size)
+{
+    void *old, *grown = NULL;
+    memcpy(&old, vector_at, sizeof old);
+    uint32_t wider = n < 16 ? 32 : n > COUNT_MAX / 2 ? COUNT_MAX : 2 * n;
+    if (!g->failed && n < COUNT_MAX)
+        grown = realloc(old, wider * size);
+    if (!grown) {
+        g->failed = true;
+        return false;
+    }
+    memcpy(vector_at, &grown, sizeof grown);
+    *cap = wider;
+    return true;
+}
+
+bool graph_failed(const struct graph *g) { return g->failed; }
+
+/* ---- interned texts ---- */
+
+static char *arena_take(struct graph *g, size_t len)
+{
+    if ((size_t)(g->page_end - g->page_at) < len) {
+        size_t room = len > PAGE_BYTES / 4 ? len : PAGE_BYTES;
+        struct arena_page *page = g->failed ? NULL : malloc(sizeof *page + room);
+        if (!page) {
+            g->failed = true;
+            return NULL;
+        }
+        page->next = g->pages;
+        g->pages = page;
+        if (room == len)
+            return page->bytes; /* a page of its own: the current one stays */
+        g->page_at = page->bytes;
+        g->page_end = page->bytes + room;
+    }
+    char *at = g->page_at;
+    g->page_at += len;
+    return at;
+}
+
+static const char *arena_copy(struct graph *g, const char *text, size_t len)
+{
+    char *at = arena_take(g, len);
+    if (at && len)
+        memcpy(at, text, len);
+    return at;
+}
+
+/* Doubles a table of `item + 1`, whose items' hashes `hash_of` gives. */
+static bool slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
+                        uint64_t (*hash_of)(const struct graph *, const void *, uint32_t),
+                        const void *items)
+{
+    uint32_t wider = *slots ? 2 * *mask + 1 : 255;
+    uint32_t *fresh = g->failed ? NULL : calloc((size_t)wider + 1, sizeof *fresh);
+    if (!fresh) {
+        g->failed = true;
+        return false;
+    }
+    for (uint32_t i = 0; i < n_items; i++) {
+        uint32_t s = (uint32_t)hash_of(g, items, i) & wider;
+        while (fresh[s])
+            s = (s + 1) & wider;
+        fresh[s] = i + 1;
+    }
+    free(*slots);
+    *slots = fresh;
+    *mask = wider;
+    return true;
+}
+
+static uint64_t text_hash_of(const struct graph *g, const void *items, uint32_t i)
+{
+    (void)g;
+    return ((const struct intern *)items)->items.at[i].hash;
+}
+
+static uint32_t intern_text(struct graph *g, struct intern *t, const char *data, size_t len,
+                            bool *is_new)
+{
+    uint64_t hash = XXH3_64bits(data, len);
+    *is_new = false;
+    if (t->slots) {
+        for (uint32_t s = (uint32_t)hash & t->mask; t->slots[s]; s = (s + 1) & t->mask) {
+            const struct text *have = &t->items.at[t->slots[s] - 1];
+            if (have->hash == hash && have->len == len && memcmp(have->data, data, len) == 0)
+                return t->slots[s] - 1;
+        }
+    }
+    if ((!t->slots || t->items.n * 2 >= t->mask) &&
+        !slots_widen(g, &t->slots, &t->mask, t->items.n, text_hash_of, t))
+        return 0;
+    const char *copy = len > UINT32_MAX ? NULL : arena_copy(g, data, len);
+    if (!copy) {
+        g->failed = true;
+        return 0;
+    }
+    uint32_t s = (uint32_t)hash & t->mask;
+    while (t->slots[s])
+        s = (s + 1) & t->mask;
+    PUSH(g, t->items, (struct text){copy, hash, (uint32_t)len, 0});
+    t->slots[s] = t->items.n;
+    *is_new = true;
+    return t->items.n - 1;
+}
+
+uint32_t graph_type(struct graph *g, const char *text, size_t len)
+{
+    bool is_new;
+    return intern_text(g, &g->types, text, len, &is_new);
+}
+
+uint32_t graph_opname(struct graph *g, const char *text, size_t len, unsigned traits)
+{
+    bool is_new;
+    uint32_t name = intern_text(g, &g->names, text, len, &is_new);
+    if (is_new && !g->failed)
+        g->names.items.at[name].aux = traits;
+    return name;
+}
+
+uint32_t graph_symbol(struct graph *g, const char *name, size_t len)
+{
+    bool is_new;
+    uint32_t symbol = intern_text(g, &g->symbols, name, len, &is_new);
+    if (is_new)
+        PUSH(g, g->symbol_func, SYMBOL_OUTSIDE);
+    return symbol;
+}
+
+static struct view text_view(const struct intern *t, uint32_t i)
+{
+    return i < t->items.n ? (struct view){t->items.at[i].data, t->items.at[i].len}
+                          : (struct view){"", 0};
+}
+
+struct view graph_type_text(const struct graph *g, uint32_t type)
+{
+    return text_view(&g->types, type);
+}
+
+struct view graph_symbol_text(const struct graph *g, uint32_t symbol)
+{
+    return text_view(&g->symbols, symbol);
+}
+
+unsigned graph_opname_traits(const struct graph *g, uint32_t opname)
+{
+    return opname < g->names.items.n ? g->names.items.at[opname].aux : GRAPH_EFFECT;
+}
+
+void graph_symbol_private(struct graph *g, uint32_t symbol)
+{
+    if (symbol < g->symbol_func.n && g->symbol_func.at[symbol] == SYMBOL_OUTSIDE)
+        g->symbol_func.at[symbol] = SYMBOL_PRIVATE;
+}
+
+/* ---- dictionaries ---- */
+
+void graph_dict_begin(struct graph *g) { g->draft.n = g->entries.n = g->draft_holes.n = 0; }
+
+static void draft_put(struct graph *g, const char *text, size_t len)
+{
+    while (len > g->draft.cap - g->draft.n) {
+        uint32_t want = g->draft.cap > g->draft.n + len ? g->draft.n : (uint32_t)(g->draft.n + len);
+        if (len > COUNT_MAX / 4 ||
+            !vector_grow(g, &g->draft.at, &g->draft.cap, want, sizeof *g->draft.at)) {
+            g->failed = true;
+            return;
+        }
+    }
+    if (len)
+        memcpy(g->draft.at + g->draft.n, text, len);
+    g->draft.n += (uint32_t)len;
+}
+
+void graph_dict_key(struct graph *g, const char *name, size_t len)
+{
+    uint32_t key = g->draft.n;
+    draft_put(g, name, len);
+    PUSH(g, g->entries,
+         (struct entry){.key = key,
+                        .key_len = (uint32_t)len,
+                        .value = g->draft.n,
+                        .end = g->draft.n,
+                        .holes = g->draft_holes.n,
+                        .unit = true});
+}
+
+static struct entry *entry_open(struct graph *g)
+{
+    return g->failed || !g->entries.n ? NULL : &g->entries.at[g->entries.n - 1];
+}
+
+void graph_dict_text(struct graph *g, const char *text, size_t len)
+{
+    draft_put(g, text, len);
+    struct entry *e = entry_open(g);
+    if (e) {
+        e->end = g->draft.n;
+        e->unit = false;
+    }
+}
+
+static void dict_hole(struct graph *g, struct hole hole)
+{
+    hole.at = g->draft.n;
+    PUSH(g, g->draft_holes, hole);
+    struct entry *e = entry_open(g);
+    if (e) {
+        e->n_holes++;
+        e->unit = false;
+    }
+}
+
+void graph_dict_borrow(struct graph *g, const char *text, size_t len)
+{
+    if (len < 4096)
+        graph_dict_text(g, text, len);
+    else
+        dict_hole(g, (struct hole){.kind = HOLE_BORROW, .is.borrow = {text, len}});
+}
+
+void graph_dict_symbol(struct graph *g, uint32_t symbol)
+{
+    dict_hole(g, (struct hole){.kind = HOLE_SYMBOL, .is.symbol = symbol});
+}
+
+void graph_dict_channel(struct graph *g, int64_t channel)
+{
+    dict_hole(g, (struct hole){.kind = HOLE_CHANNEL, .is.channel = channel});
+}
+
+static int entry_compare(const void *a, const void *b, void *draft)
+{
+    const struct entry *x = a, *y = b;
+    size_t len = x->key_len < y->key_len ? x->key_len : y->key_len;
+    int d = memcmp((const char *)draft + x->key, (const char *)draft + y->key, len);
+    if (d)
+        return d;
+    if (x->key_len != y->key_len)
+        return x->key_len < y->key_len ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key; /* equal keys as they came */
+}
+
+static void entries_sort(struct graph *g)
+{
+    struct entry *at = g->entries.at;
+    if (g->entries.n > 16) {
+        qsort_r(at, g->entries.n, sizeof *at, entry_compare, g->draft.at);
+        return;
+    }
+    for (uint32_t i = 1; i < g->entries.n; i++) {
+        struct entry e = at[i];
+        uint32_t j = i;
+        for (; j && entry_compare(&at[j - 1], &e, g->draft.at) > 0; j--)
+            at[j] = at[j - 1];
+        at[j] = e;
+    }
+}
+
+static bool holes_equal(const struct hole *a, const struct hole *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (a[i].at != b[i].at || a[i].kind != b[i].kind)
+            return false;
+        if (a[i].kind == HOLE_SYMBOL && a[i].is.symbol != b[i].is.symbol)
+            return false;
+        if (a[i].kind == HOLE_CHANNEL && a[i].is.channel != b[i].is.channel)
+            return false;
+        if (a[i].kind == HOLE_BORROW &&
+            (a[i].is.borrow.len != b[i].is.borrow.len ||
+             memcmp(a[i].is.borrow.data, b[i].is.borrow.data, a[i].is.borrow.len)))
+            return false;
+    }
+    return true;
+}
+
+/* Appends the sorted entries as "{a = 1, b}" to the draft, with their holes at the new offsets
+ * appended to `holes`. Gives where in the draft the text begins. */
+static uint32_t entries_join(struct graph *g)
+{
+    uint32_t start = g->draft.n;
+    draft_put(g, "{", 1);
+    for (uint32_t i = 0; i < g->entries.n && !g->failed; i++) {
+        struct entry e = g->entries.at[i];
+        uint32_t total = e.key_len + (e.end - e.value) + 8;
+        if (i)
+            draft_put(g, ", ", 2);
+        if (total > g->draft.cap - g->draft.n &&
+            !vector_grow(g, &g->draft.at, &g->draft.cap, g->draft.n + total, 1))
+            break; /* so that draft_put below never moves what it copies from */
+        draft_put(g, g->draft.at + e.key, e.key_len);
+        if (!e.unit)
+            draft_put(g, " = ", 3);
+        uint32_t moved = g->draft.n - start - e.value;
+        for (uint32_t h = 0; h < e.n_holes; h++) {
+            struct hole hole = g->draft_holes.at[e.holes + h];
+            hole.at += moved;
+            PUSH(g, g->holes, hole);
+        }
+        draft_put(g, g->draft.at + e.value, e.end - e.value);
+    }
+    draft_put(g, "}", 1);
+    return start;
+}
+
+static uint64_t dict_hash(const struct graph *g, const struct dict *d, uint64_t *out_slot)
+{
+    uint64_t hash = XXH3_64bits(d->text, d->len), slot = 0;
+    for (uint32_t i = 0; i < d->n_holes; i++) {
+        const struct hole *h = &g->holes.at[d->holes + i];
+        hash = mix(hash, (uint64_t)h->at << 2 | h->kind);
+        if (h->kind == HOLE_BORROW)
+            hash = mix(hash, XXH3_64bits(h->is.borrow.data, h->is.borrow.len));
+        else
+            slot = mix(slot, h->kind == HOLE_SYMBOL ? h->is.symbol : (uint64_t)h->is.channel);
+    }
+    *out_slot = d->n_holes ? mix(hash, slot) : hash;
+    return hash;
+}
+
+static uint64_t dict_hash_of(const struct graph *g, const void *items, uint32_t i)
+{
+    (void)items;
+    return g->dicts.at[i].slot;
+}
+
+uint32_t graph_dict_end(struct graph *g)
+{
+    if (g->failed || !g->entries.n)
+        return 0;
+    entries_sort(g);
+    uint32_t holes = g->holes.n, start = entries_join(g);
+    if (g->failed)
+        return 0;
+    struct dict d = {.text = g->draft.at + start,
+                     .len = g->draft.n - start,
+                     .holes = holes,
+                     .n_holes = g->holes.n - holes};
+    d.hash = dict_hash(g, &d, &d.slot);
+    for (uint32_t s = (uint32_t)d.slot & g->dict_mask; g->dict_slots[s];
+         s = (s + 1) & g->dict_mask) {
+        const struct dict *have = &g->dicts.at[g->dict_slots[s] - 1];
+        if (have->slot == d.slot && have->len == d.len && have->n_holes == d.n_holes &&
+            memcmp(have->text, d.text, d.len) == 0 &&
+            holes_equal(&g->holes.at[have->holes], &g->holes.at[d.holes], d.n_holes)) {
+            g->holes.n = holes;
+            return g->dict_slots[s] - 1;
+        }
+    }
+    if (g->dicts.n * 2 >= g->dict_mask &&
+        !slots_widen(g, &g->dict_slots, &g->dict_mask, g->dicts.n, dict_hash_of, NULL))
+        return 0;
+    d.text = arena_copy(g, d.text, d.len);
+    uint32_t s = (uint32_t)d.slot & g->dict_mask;
+    while (g->dict_slots[s])
+        s = (s + 1) & g->dict_mask;
+    PUSH(g, g->dicts, d);
+    if (g->failed)
+        return 0;
+    g->dict_slots[s] = g->dicts.n;
+    return g->dicts.n - 1;
+}
+
+/* ---- module, functions, blocks ---- */
+
+void graph_module_dict(struct graph *g, uint32_t dict) { g->module_dict = dict; }
+
+/* A use of each symbol that a dictionary names. */
+static void uses_of_dict(struct graph *g, uint32_t dict)
+{
+    const struct dict *d = &g->dicts.at[dict];
+    for (uint32_t i = 0; i < d->n_holes; i++)
+        if (g->holes.at[d->holes + i].kind == HOLE_SYMBOL)
+            PUSH(g, g->uses,
+                 (struct use){.symbol = g->holes.at[d->holes + i].is.symbol, .is_call = false});
+}
+
+static uint32_t block_new(struct graph *g, uint32_t label, uint32_t depth)
+{
+    PUSH(g, g->blocks,
+         (struct block){.args = g->values.n,
+                        .label = label,
+                        .next = NONE,
+                        .last = NONE,
+                        .effect = NONE,
+                        .depth = depth});
+    return g->blocks.n ? g->blocks.n - 1 : 0;
+}
+
+uint32_t graph_block_arg(struct graph *g, uint32_t type)
+{
+    uint32_t v = g->values.n;
+    if (g->failed)
+        return 0;
+    PUSH(g, g->values,
+         (struct value){.type = type,
+                        .def = DEF_ARG | g->block,
+                        .same = v,
+                        .num = NONE,
+                        .index = g->blocks.at[g->block].n_args++});
+    return v;
+}
+
+void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
+{
+    if (g->failed)
+        return;
+    g->block = block_new(g, 0, 1);
+    g->in_func = true;
+    PUSH(g, g->funcs,
+         (struct func){.symbol = symbol,
+                       .is_public = is_public,
+                       .block = g->block,
+                       .ops = g->ops.n,
+                       .uses = g->uses.n,
+                       .arg_dicts = g->arg_dicts.n,
+                       .results = g->pairs.n});
+    if (g->failed)
+        return;
+    if (g->symbol_func.at[symbol] < SYMBOL_PRIVATE)
+        g->defined_twice = true;
+    g->symbol_func.at[symbol] = g->funcs.n - 1;
+}
+
+uint32_t graph_func_arg(struct graph *g, uint32_t type, uint32_t dict)
+{
+    uint32_t v = graph_block_arg(g, type);
+    PUSH(g, g->arg_dicts, dict);
+    if (!g->failed)
+        uses_of_dict(g, dict);
+    return v;
+}
+
+void graph_func_result(struct graph *g, uint32_t type, uint32_t dict)
+{
+    PUSH(g, g->pairs, type);
+    PUSH(g, g->pairs, dict);
+    if (g->failed)
+        return;
+    uses_of_dict(g, dict);
+    g->funcs.at[g->funcs.n - 1].n_results++;
+}
+
+void graph_func_dict(struct graph *g, uint32_t dict)
+{
+    if (g->failed)
+        return;
+    g->funcs.at[g->funcs.n - 1].dict = dict;
+    uses_of_dict(g, dict);
+}
+
+void graph_func_end(struct graph *g)
+{
+    g->block = 0;
+    g->in_func = false;
+    if (g->failed)
+        return;
+    struct func *f = &g->funcs.at[g->funcs.n - 1];
+    f->n_ops = g->ops.n - f->ops;
+    f->n_uses = g->uses.n - f->uses;
+    f->defined = f->n_ops > 0;
+}
+
+void graph_region_begin(struct graph *g)
+{
+    if (g->failed)
+        return;
+    struct frame *f = &g->frames.at[g->frames.n - 1];
+    uint32_t region = g->regions.n;
+    PUSH(g, g->regions, (struct region){.block = NONE, .next = NONE});
+    if (f->region == NONE)
+        f->region = region;
+    else if (!g->failed)
+        g->regions.at[f->last_region].next = region;
+    f->last_region = region;
+    f->last_block = NONE;
+}
+
+void graph_block_begin(struct graph *g, uint32_t label)
+{
+    if (g->failed)
+        return;
+    if (!g->frames.n) { /* a further block of the function */
+        uint32_t block = block_new(g, label, 1);
+        if (g->failed)
+            return;
+        g->blocks.at[g->block].next = block;
+        g->blocks.at[g->block].frozen = g->blocks.at[block].frozen = true;
+        g->block = block;
+        return;
+    }
+    struct frame *f = &g->frames.at[g->frames.n - 1];
+    uint32_t block = block_new(g, label, g->blocks.at[f->block].depth + 1);
+    if (g->failed)
+        return;
+    if (f->last_block == NONE)
+        g->regions.at[f->last_region].block = block;
+    else {
+        g->blocks.at[f->last_block].next = block;
+        g->blocks.at[f->last_block].frozen = g->blocks.at[block].frozen = true;
+    }
+    f->last_block = g->block = block;
+}
+
+void graph_region_end(struct graph *g)
+{
+    if (!g->failed)
+        g->block = g->frames.at[g->frames.n - 1].block;
+}
+
+/* ---- operations ---- */
+
+void graph_op_begin(struct graph *g, uint32_t opname)
+{
+    PUSH(g, g->frames,
+         (struct frame){.name = opname,
+                        .callee = NONE,
+                        .traits = graph_opname_traits(g, opname),
+                        .operands = g->stack_operands.n,
+                        .results = g->stack_results.n,
+                        .region = NONE,
+                        .last_region = NONE,
+                        .last_block = NONE,
+                        .block = g->block});
+}
+
+void graph_op_traits(struct graph *g, unsigned traits)
+{
+    if (!g->failed)
+        g->frames.at[g->frames.n - 1].traits = traits;
+}
+
+void graph_op_dict(struct graph *g, uint32_t dict)
+{
+    if (g->failed)
+        return;
+    g->frames.at[g->frames.n - 1].dict = dict;
+    if (g->dicts.at[dict].n_holes)
+        uses_of_dict(g, dict);
+}
+
+void graph_op_callee(struct graph *g, uint32_t symbol)
+{
+    if (g->failed)
+        return;
+    g->frames.at[g->frames.n - 1].callee = symbol;
+    PUSH(g, g->uses, (struct use){.symbol = symbol, .is_call = true});
+}
+
+void graph_op_operand(struct graph *g, uint32_t value) { PUSH(g, g->stack_operands, value); }
+
+void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results, type); }
+
+uint32_t graph_op_end(struct graph *g)
+{
+    if (g->failed)
+        return 0;
+    struct frame f = g->frames.at[--g->frames.n];
+    uint32_t op = g->ops.n, results = g->values.n;
+    struct op o = {.name = f.name,
+                   .dict = f.dict,
+                   .block = f.block,
+                   .operands = g->operands.n,
+                   .n_operands = g->stack_operands.n - f.operands,
+                   .results = results,
+                   .n_results = g->stack_results.n - f.results,
+                   .regions = f.traits & GRAPH_CALL ? f.callee : f.region,
+                   .pos = NONE,
+                   .traits = f.traits};
+    for (uint32_t i = 0; i < o.n_operands; i++)
+        PUSH(g, g->operands, g->stack_operands.at[f.operands + i]);
+    for (uint32_t i = 0; i < o.n_results; i++)
+        PUSH(g, g->values,
+             (struct value){.type = g->stack_results.at[f.results + i],
+                            .def = op,
+                            .same = results + i,
+                            .num = NONE,
+                            .index = i});
+    PUSH(g, g->ops, o);
+    if (g->failed)
+        return 0;
+    g->stack_operands.n = f.operands;
+    g->stack_results.n = f.results;
+    g->block = f.block;
+    g->blocks.at[f.block].last = op;
+    return o.n_results ? results : NONE;
+}
+
+uint32_t graph_value_type(const struct graph *g, uint32_t value)
+{
+    return value < g->values.n ? g->values.at[value].type : 0;
+}
+
+uint32_t graph_n_values(const struct graph *g) { return g->values.n; }
+
+/* ---- life ---- */
+
+struct graph *graph_new(size_t input_len)
+{
+    struct graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    (void)input_len;
+    graph_dict_begin(g);
+    slots_widen(g, &g->dict_slots, &g->dict_mask, 0, dict_hash_of, NULL);
+    PUSH(g, g->dicts, (struct dict){.text = "{}", .hash = 1, .slot = 1, .len = 2});
+    block_new(g, 0, 0); /* the module's own level */
+    if (g->failed) {
+        graph_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+static void intern_free(struct intern *t)
+{
+    free(t->items.at);
+    free(t->slots);
+}
+
+void graph_free(struct graph *g)
+{
+    if (!g)
+        return;
+    while (g->pages) {
+        struct arena_page *next = g->pages->next;
+        free(g->pages);
+        g->pages = next;
+    }
+    intern_free(&g->types);
+    intern_free(&g->names);
+    intern_free(&g->symbols);
+    void *arrays[] = {g->dicts.at,    g->dict_slots,    g->holes.at,          g->symbol_func.at,
+                      g->ops.at,      g->operands.at,   g->values.at,         g->regions.at,
+                      g->blocks.at,   g->funcs.at,      g->uses.at,           g->arg_dicts.at,
+                      g->pairs.at,    g->frames.at,     g->stack_operands.at, g->stack_results.at,
+                      g->draft.at,    g->entries.at,    g->draft_holes.at,    g->order.at,
+                      g->captures.at, g->func_order.at, g->walk.at,           g->merge_slots,
+                      g->roots.at,    g->copies.at};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        free(arrays[i]);
+    free(g);
+}

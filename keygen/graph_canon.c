@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_canon.c - numbers values by content, inlines calls, and orders each block.
+ *
+ * Callees come before callers. In a function, operations are taken in the order in which they
+ * ended, so that when one is taken, its operands and all that is inside it are done:
+ *
+ *   1. each operand becomes the value that stands for it;
+ *   2. the blocks inside are ordered, and what they take from outside is collected;
+ *   3. a call of a plain private function becomes a copy of that function's operations, each of
+ *      which goes through these steps;
+ *   4. operands of what commutes are sorted: by their content three levels deep, so that equal
+ *      layers come out equal, then by their whole content;
+ *   5. if a pure operation equals an earlier one of its block exactly, that one stands for it.
+ *
+ * A block is ordered by walking depth-first from what has an effect, in order, and then from its
+ * last operation, operands before users. Hashes decide only which operand comes first and what is
+ * compared; two things are one only if they are equal word by word. So nobody who can make hashes
+ * collide can make two programs agree.
+ *
+ * Sources: global value numbering as in Briggs, Cooper, Simpson, "Value Numbering" (1997).
+ */
+#include "keygen/graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 256                /* regions inside one another */
+#define INLINE_FREE (128u * 1024)    /* operations after inlining that any module may have */
+#define MERGE_BLOCK_MAX 64           /* operations in a block that is compared with another */
+#define CAPTURES_FREE (1024u * 1024) /* values taken from outside, over all regions */
+#define SIZE_MAX_OPS ((uint64_t)1 << 40)
+#define POS_VISITING (NONE - 1)
+
+/* ---- which functions, in which order, and which of them are inlined ---- */
+
+static struct func *func_of_symbol(const struct graph *g, uint32_t symbol)
+{
+    uint32_t f = symbol < g->symbol_func.n ? g->symbol_func.at[symbol] : NONE;
+    return f < g->funcs.n ? &g->funcs.at[f] : NULL;
+}
+
+bool graph_symbol_numbered(const struct graph *g, uint32_t symbol)
+{
+    if (symbol < g->symbol_func.n && g->symbol_func.at[symbol] == SYMBOL_PRIVATE)
+        return true;
+    const struct func *f = func_of_symbol(g, symbol);
+    return f && f->defined && (!f->is_public || g->n_public == 1);
+}
+
+/* Depth-first from one function along its uses; a function is appended after those it uses. */
+static void func_walk(struct graph *g, uint32_t root)
+{
+    if (g->funcs.at[root].reached)
+        return;
+    g->funcs.at[root].reached = true;
+    PUSH(g, g->walk, (uint64_t)root << 32);
+    while (g->walk.n && !g->failed) {
+        uint64_t *top = &g->walk.at[g->walk.n - 1];
+        struct func *f = &g->funcs.at[*top >> 32];
+        uint32_t i = (uint32_t)*top;
+        if (i == f->n_uses) {
+            f->walked = true;
+            PUSH(g, g->func_order, (uint32_t)(*top >> 32));
+            g->walk.n--;
+            continue;
+        }
+        ++*top;
+        struct func *used = func_of_symbol(g, g->uses.at[f->uses + i].symbol);
+        if (!used)
+            continue;
+        if (used->reached) {
+            used->recursive |= !used->walked;
+            continue;
+        }
+        used->reached = true;
+        PUSH(g, g->walk, (uint64_t)(used - g->funcs.at) << 32);
+    }
+}
+
+/* Uses that belong to no function are the module's own. */
+static void module_uses_walk(struct graph *g)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i <= g->funcs.n; i++) {
+        uint32_t end = i < g->funcs.n ? g->funcs.at[i].uses : g->uses.n;
+        for (; next < end; next++) {
+            struct func *f = func_of_symbol(g, g->uses.at[next].symbol);
+            if (f)
+                func_walk(g, (uint32_t)(f - g->funcs.at));
+        }
+        if (i < g->funcs.n)
+            next = g->funcs.at[i].uses + g->funcs.at[i].n_uses;
+    }
+}
+
+static void funcs_reach(struct graph *g)
+{
+    for (uint32_t i = 0; i < g->funcs.n; i++)
+        g->n_public += g->funcs.at[i].is_public && g->funcs.at[i].defined;
+    if (!g->n_public) /* a fragment: nothing is known to be unused */
+        for (uint32_t i = 0; i < g->funcs.n; i++) {
+            g->funcs.at[i].is_public = true;
+            g->n_public += g->funcs.at[i].defined;
+        }
+    for (uint32_t i = 0; i < g->funcs.n; i++)
+        if (g->funcs.at[i].is_public)
+            func_walk(g, i);
+    module_uses_walk(g);
+}
+
+/* A function that says nothing but what its operations say. */
+static bool func_is_plain(const struct graph *g, const struct func *f)
+{
+    const struct block *b = &g->blocks.at[f->block];
+    if (f->is_public || !f->defined || f->recursive || f->dict || b->frozen || b->last == NONE)
+        return false;
+    for (uint32_t i = 0; i < b->n_args; i++)
+        if (g->arg_dicts.at[f->arg_dicts + i])
+            return false;
+    for (uint32_t i = 0; i < f->n_results; i++)
+        if (g->pairs.at[f->results + 2 * i + 1])
+            return false;
+    return g->ops.at[b->last].n_operands == f->n_results;
+}
+
+/* The operations of all functions if those of at most `threshold` operations are inlined. */
+static uint64_t inline_plan(struct graph *g, uint64_t threshold)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < g->func_order.n; i++) {
+        struct func *f = &g->funcs.at[g->func_order.at[i]];
+        f->size = f->n_ops;
+        for (uint32_t u = 0; u < f->n_uses; u++) {
+            const struct use *use = &g->uses.at[f->uses + u];
+            const struct func *callee = use->is_call ? func_of_symbol(g, use->symbol) : NULL;
+            if (callee && callee->inlines)
+                f->size += callee->size;
+        }
+        if (f->size > SIZE_MAX_OPS)
+            f->size = SIZE_MAX_OPS;
+        f->inlines = f->size <= threshold && func_is_plain(g, f);
+        total += f->size;
+    }
+    return total;
+}
+
+static void funcs_plan(struct graph *g)
+{
+    uint64_t room = g->ops.n / 2 > INLINE_FREE ? g->ops.n / 2 : INLINE_FREE;
+    uint64_t threshold = SIZE_MAX_OPS - 1;
+    while (inline_plan(g, threshold) > room + g->ops.n && threshold)
+        threshold = threshold > 65536 ? 32768 : threshold / 2;
+}
+
+/* ---- the order of a block ---- */
+
+/* The operation, if any, that must stand before the user of `value` in block `b`. */
+static uint32_t need_of(const struct graph *g, uint32_t value, uint32_t b)
+{
+    uint32_t def = g->values.at[value].def;
+    if (def & DEF_ARG || g->ops.at[def].block != b || g->ops.at[def].pos != NONE)
+        return NONE;
+    return def;
+}
+
+/* The i-th thing that an operation depends on, operands first, then what its regions capture;
+ * false after the last. */
+static bool dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out)
+{
+    if (i < o->n_operands) {
+        *out = g->operands.at[o->operands + i];
+        return true;
+    }
+    if (!op_has_regions(o))
+        return false;
+    const struct region *r = &g->regions.at[o->regions];
+    if (i - o->n_operands >= r->n_captures)
+        return false;
+    *out = g->captures.at[r->captures + i - o->n_operands];
+    return true;
+}
+
+static void order_from(struct graph *g, uint32_t root, uint32_t b)
+{
+    if (g->ops.at[root].pos != NONE)
+        return;
+    uint32_t floor = g->walk.n;
+    g->ops.at[root].pos = POS_VISITING;
+    PUSH(g, g->walk, (uint64_t)root << 32);
+    while (g->walk.n > floor && !g->failed) {
+        uint64_t *top = &g->walk.at[g->walk.n - 1];
+        uint32_t id = (uint32_t)(*top >> 32), need = NONE, value;
+        struct op *o = &g->ops.at[id];
+        while (need == NONE && dependency(g, o, (uint32_t)*top, &value)) {
+            ++*top;
+            need = need_of(g, value, b);
+        }
+        if (need != NONE) {
+            g->ops.at[need].pos = POS_VISITING;
+            PUSH(g, g->walk, (uint64_t)need << 32);
+            continue;
+        }
+        o->pos = g->order.n - g->blocks.at[b].order;
+        PUSH(g, g->order, id);
+        g->walk.n--;
+    }
+}
+
+static void block_order(struct graph *g, uint32_t b)
+{
+    struct block *block = &g->blocks.at[b];
+    block->order = g->order.n;
+    g->roots.n = 0;
+    for (uint32_t op = block->effect; op != NONE;) {
+        uint32_t before = g->ops.at[op].pos;
+        g->ops.at[op].pos = NONE;
+        PUSH(g, g->roots, op);
+        op = before;
+    }
+    for (uint32_t i = g->roots.n; i-- > 0 && !g->failed;)
+        order_from(g, g->roots.at[i], b);
+    if (block->last != NONE) {
+        const struct op *last = &g->ops.at[block->last];
+        order_from(
+            g, last->n_results ? g->values.at[g->values.at[last->results].same].def : block->last,
+            b);
+    }
+    block->n_order = g->order.n - block->order;
+}
+
+/* ---- content ---- */
+
+static void capture(struct graph *g, uint32_t value, uint32_t op, uint32_t depth)
+{
+    struct value *v = &g->values.at[value];
+    if (g->blocks.at[value_block(g, v)].depth > depth || v->num == op)
+        return;
+    v->num = op; /* once for each operation */
+    PUSH(g, g->captures, value);
+}
+
+/* Traits, content and captures of the operations in block `b`, inside operation `id`. */
+static uint64_t block_survey(struct graph *g, uint32_t b, uint32_t id, uint32_t depth,
+                             uint32_t *traits)
+{
+    const struct block *block = &g->blocks.at[b];
+    uint64_t hash = mix(block->label, block->n_args);
+    for (uint32_t i = 0; i < block->n_args; i++)
+        hash = mix(hash, g->values.at[block->args + i].hash);
+    for (uint32_t i = 0; i < block->n_order && !g->failed; i++) {
+        const struct op *o = &g->ops.at[g->order.at[block->order + i]];
+        if ((o->traits & TRAIT_CLASS) > *traits)
+            *traits = o->traits & TRAIT_CLASS;
+        hash = mix(mix(hash, g->names.items.at[o->name].hash), g->dicts.at[o->dict].hash);
+        uint32_t value;
+        for (uint32_t d = 0; dependency(g, o, d, &value); d++) {
+            hash = mix(hash, g->values.at[value].hash);
+            capture(g, value, id, depth);
+        }
+        for (uint32_t r = 0; r < o->n_results; r++)
+            hash = mix(hash, g->values.at[o->results + r].hash);
+    }
+    return hash;
+}
+
+/* Orders the blocks of an operation's regions; gives a hash of what is in them and adds to the
+ * operation's traits. */
+static uint64_t regions_settle(struct graph *g, uint32_t id)
+{
+    uint32_t first = g->ops.at[id].regions, captures = g->captures.n, traits = 0;
+    uint32_t depth = g->blocks.at[g->ops.at[id].block].depth;
+    uint64_t hash = 0;
+    for (uint32_t r = first; r != NONE; r = g->regions.at[r].next) {
+        hash = mix(hash, r - first);
+        for (uint32_t b = g->regions.at[r].block; b != NONE && !g->failed;
+             b = g->blocks.at[b].next) {
+            block_order(g, b);
+            hash = mix(hash, block_survey(g, b, id, depth, &traits));
+        }
+    }
+    if (g->captures.n > CAPTURES_FREE && g->captures.n > g->operands.n)
+        g->why_exact = "the regions take too many values from outside";
+    g->regions.at[first].captures = captures;
+    g->regions.at[first].n_captures = g->captures.n - captures;
+    struct op *o = &g->ops.at[id];
+    if (traits > (o->traits & TRAIT_CLASS))
+        o->traits = (o->traits & ~TRAIT_CLASS) | traits;
+    return hash;
+}
+
+/* What a symbol's function may do, an operation that names it may do. */
+static uint64_t symbols_settle(struct graph *g, struct op *o)
+{
+    const struct dict *d = &g->dicts.at[o->dict];
+    uint64_t hash = 0;
+    uint32_t symbols = o->traits & GRAPH_CALL ? 1 : 0;
+    for (uint32_t i = 0; i < d->n_holes + symbols; i++) {
+        uint32_t symbol = o->regions;
+        if (i < d->n_holes) {
+            if (g->holes.at[d->holes + i].kind != HOLE_SYMBOL)
+                continue;
+            symbol = g->holes.at[d->holes + i].is.symbol;
+        }
+        const struct func *f = func_of_symbol(g, symbol);
+        if (!f)
+            continue;
+        hash = mix(hash, f->hash);
+        uint32_t traits = f->defined && !f->recursive ? f->traits : GRAPH_EFFECT;
+        if (traits > (o->traits & TRAIT_CLASS))
+            o->traits = (o->traits & ~TRAIT_CLASS) | traits;
+    }
+    if (symbols && !func_of_symbol(g, o->regions))
+        o->traits = (o->traits & ~TRAIT_CLASS) | GRAPH_EFFECT;
+    return hash;
+}
+
+static void operands_sort(struct graph *g, const struct op *o)
+{
+    if (!(o->traits & GRAPH_COMMUTES) || o->n_operands < 2)
+        return;
+    uint32_t *at = &g->operands.at[o->operands];
+    const struct value *a = &g->values.at[at[0]], *b = &g->values.at[at[1]];
+    bool swap = a->near[2] != b->near[2] ? a->near[2] > b->near[2] : a->hash > b->hash;
+    if (swap) {
+        uint32_t first = at[0];
+        at[0] = at[1];
+        at[1] = first;
+    }
+}
+
+/* Hashes of the results from the operation and its operands. `inside` is what else it holds. */
+static void results_hash(struct graph *g, const struct op *o, uint64_t inside)
+{
+    uint64_t label = mix(g->names.items.at[o->name].hash, g->dicts.at[o->dict].hash);
+    label = mix(label, inside + o->n_operands);
+    uint64_t hash = label, near1 = label, near2 = label;
+    for (uint32_t i = 0; i < o->n_operands; i++) {
+        const struct value *v = &g->values.at[g->operands.at[o->operands + i]];
+        hash = mix(hash, v->hash);
+        near1 = mix(near1, v->near[0]);
+        near2 = mix(near2, v->near[1]);
+    }
+    for (uint32_t i = 0; i < o->n_results; i++) {
+        struct value *v = &g->values.at[o->results + i];
+        uint64_t which = g->types.items.at[v->type].hash + i;
+        v->hash = mix(hash, which);
+        v->near[0] = (uint32_t)mix(label, which);
+        v->near[1] = (uint32_t)mix(near1, which);
+        v->near[2] = (uint32_t)mix(near2, which);
+    }
+}
+
+static void args_hash(struct graph *g, uint32_t b)
+{
+    const struct block *block = &g->blocks.at[b];
+    for (uint32_t i = 0; i < block->n_args; i++) {
+        struct value *v = &g->values.at[block->args + i];
+        uint64_t type = g->types.items.at[v->type].hash;
+        v->hash = mix(mix(type, block->depth), (uint64_t)block->label << 32 | i);
+        v->near[0] = v->near[1] = v->near[2] = (uint32_t)type;
+    }
+}
+
+/* ---- merging ---- */
+
+static bool results_equal(const struct graph *g, const struct op *a, const struct op *b)
+{
+    if (a->name != b->name || a->dict != b->dict || a->n_operands != b->n_operands ||
+        a->n_results != b->n_results || a->traits != b->traits)
+        return false;
+    for (uint32_t i = 0; i < a->n_results; i++)
+        if (g->values.at[a->results + i].type != g->values.at[b->results + i].type)
+            return false;
+    return true;
+}
+
+/* The same value, or the same place in the two blocks that are being compared. */
+static bool operand_equal(const struct graph *g, uint32_t x, uint32_t y, uint32_t a, uint32_t b)
+{
+    if (x == y)
+        return true;
+    const struct value *u = &g->values.at[x], *v = &g->values.at[y];
+    if (value_block(g, u) != a || value_block(g, v) != b || u->index != v->index)
+        return false;
+    if (u->def & DEF_ARG || v->def & DEF_ARG)
+        return u->def & v->def & DEF_ARG;
+    return g->ops.at[u->def].pos == g->ops.at[v->def].pos;
+}
+
+static bool blocks_equal(const struct graph *g, uint32_t a, uint32_t b)
+{
+    const struct block *x = &g->blocks.at[a], *y = &g->blocks.at[b];
+    if (x->frozen || y->frozen || x->n_args != y->n_args || x->n_order != y->n_order ||
+        x->n_order > MERGE_BLOCK_MAX)
+        return false;
+    for (uint32_t i = 0; i < x->n_args; i++)
+        if (g->values.at[x->args + i].type != g->values.at[y->args + i].type)
+            return false;
+    for (uint32_t i = 0; i < x->n_order; i++) {
+        const struct op *p = &g->ops.at[g->order.at[x->order + i]];
+        const struct op *q = &g->ops.at[g->order.at[y->order + i]];
+        if (!results_equal(g, p, q) || op_has_regions(p) || op_has_regions(q) ||
+            p->regions != q->regions)
+            return false;
+        for (uint32_t k = 0; k < p->n_operands; k++)
+            if (!operand_equal(g, g->operands.at[p->operands + k], g->operands.at[q->operands + k],
+                               a, b))
+                return false;
+    }
+    return true;
+}
+
+static bool ops_equal(const struct graph *g, const struct op *a, const struct op *b)
+{
+    if (a->block != b->block || !results_equal(g, a, b) ||
+        memcmp(&g->operands.at[a->operands], &g->operands.at[b->operands],
+               a->n_operands * sizeof(uint32_t)))
+        return false;
+    if (!op_has_regions(a) || !op_has_regions(b))
+        return a->regions == b->regions;
+    uint32_t r = a->regions, s = b->regions;
+    for (; r != NONE && s != NONE; r = g->regions.at[r].next, s = g->regions.at[s].next)
+        if (g->regions.at[r].block == NONE || g->regions.at[s].block == NONE ||
+            !blocks_equal(g, g->regions.at[r].block, g->regions.at[s].block))
+            return false;
+    return r == s;
+}
+
+static bool merge_widen(struct graph *g)
+{
+    uint32_t mask = g->merge_slots ? 2 * g->merge_mask + 1 : 1023;
+    uint32_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
+    if (!fresh) {
+        g->failed = true;
+        return false;
+    }
+    for (uint32_t i = 0; g->merge_slots && i <= g->merge_mask; i++) {
+        if (!g->merge_slots[i])
+            continue;
+        const struct op *o = &g->ops.at[g->merge_slots[i] - 1];
+        uint32_t s = (uint32_t)mix(g->values.at[o->results].hash, o->block) & mask;
+        while (fresh[s])
+            s = (s + 1) & mask;
+        fresh[s] = g->merge_slots[i];
+    }
+    free(g->merge_slots);
+    g->merge_slots = fresh;
+    g->merge_mask = mask;
+    return true;
+}
+
+/* True if an equal operation came before in this block: its results stand for these. */
+static bool op_merge(struct graph *g, uint32_t id)
+{
+    const struct op *o = &g->ops.at[id];
+    if (g->n_merge * 3 >= g->merge_mask * 2u && !merge_widen(g))
+        return false;
+    uint64_t hash = g->values.at[o->results].hash;
+    uint32_t s = (uint32_t)mix(hash, o->block) & g->merge_mask;
+    for (; g->merge_slots[s]; s = (s + 1) & g->merge_mask) {
+        const struct op *have = &g->ops.at[g->merge_slots[s] - 1];
+        if (g->values.at[have->results].hash != hash || !ops_equal(g, have, o))
+            continue;
+        for (uint32_t i = 0; i < o->n_results; i++)
+            g->values.at[o->results + i].same = have->results + i;
+        return true;
+    }
+    g->merge_slots[s] = id + 1;
+    g->n_merge++;
+    return false;
+}
+
+/* Steps 1, 2, 4 and 5 of the opening comment. */
+static void op_place(struct graph *g, uint32_t id)
+{
+    for (uint32_t i = 0; i < g->ops.at[id].n_operands; i++) {
+        uint32_t *v = &g->operands.at[g->ops.at[id].operands + i];
+        *v = g->values.at[*v].same;
+    }
+    uint64_t inside = op_has_regions(&g->ops.at[id]) ? regions_settle(g, id) : 0;
+    if (g->failed)
+        return;
+    struct op *o = &g->ops.at[id];
+    struct block *b = &g->blocks.at[o->block];
+    if (o->traits & GRAPH_CALL || g->dicts.at[o->dict].n_holes)
+        inside = mix(inside, symbols_settle(g, o));
+    operands_sort(g, o);
+    if (b->frozen)
+        o->traits = (o->traits & ~TRAIT_CLASS) | GRAPH_EFFECT;
+    uint32_t class = o->traits & TRAIT_CLASS;
+    if (class == GRAPH_EFFECT)
+        inside = mix(inside, ++b->n_effects);
+    results_hash(g, o, inside);
+    if (class == GRAPH_EFFECT) {
+        o->pos = b->effect;
+        b->effect = id;
+    } else if (class == GRAPH_PURE && o->n_results) {
+        op_merge(g, id);
+    }
+}
+
+/* ---- inlining ---- */
+
+/* A copy of an operation's own words in `block`, with operands that the copies stand for. */
+static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32_t regions)
+{
+    struct op o = g->ops.at[source];
+    uint32_t operands = g->operands.n, results = g->values.n;
+    for (uint32_t i = 0; i < o.n_operands; i++)
+        PUSH(g, g->operands, g->values.at[g->operands.at[o.operands + i]].num);
+    for (uint32_t i = 0; i < o.n_results; i++)
+        PUSH(g, g->values,
+             (struct value){.type = g->values.at[o.results + i].type,
+                            .def = g->ops.n,
+                            .same = results + i,
+                            .num = NONE,
+                            .index = i});
+    o.block = block;
+    o.operands = operands;
+    o.results = results;
+    o.regions = regions;
+    o.pos = NONE;
+    PUSH(g, g->ops, o);
+    if (g->failed)
+        return 0;
+    op_place(g, g->ops.n - 1);
+    for (uint32_t i = 0; i < o.n_results && !g->failed; i++)
+        g->values.at[g->ops.at[source].results + i].num = g->values.at[results + i].same;
+    return g->ops.n - 1;
+}
+
+/* The next block of the source is begun in the copy. */
+static void copy_block(struct graph *g, struct copy *c)
+{
+    struct block from = g->blocks.at[c->inner];
+    uint32_t fresh = g->blocks.n, args = g->values.n;
+    for (uint32_t i = 0; i < from.n_args; i++) {
+        PUSH(g, g->values,
+             (struct value){.type = g->values.at[from.args + i].type,
+                            .def = DEF_ARG | fresh,
+                            .same = args + i,
+                            .num = NONE,
+                            .index = i});
+        if (!g->failed)
+            g->values.at[from.args + i].num = args + i;
+    }
+    PUSH(g, g->blocks,
+         (struct block){.args = args,
+                        .n_args = from.n_args,
+                        .label = from.label,
+                        .next = NONE,
+                        .last = NONE,
+                        .effect = NONE,
+                        .depth = g->blocks.at[c->block].depth + 1,
+                        .frozen = from.frozen});
+    if (g->failed)
+        return;
+    if (c->copied_block == NONE)
+        g->regions.at[c->copied_region].block = fresh;
+    else
+        g->blocks.at[c->copied_block].next = fresh;
+    c->copied_block = fresh;
+    c->at = 0;
+    args_hash(g, fresh);
+}
+
+static void copy_region(struct graph *g, struct copy *c)
+{
+    uint32_t fresh = g->regions.n;
+    PUSH(g, g->regions, (struct region){.block = NONE, .next = NONE});
+    if (g->failed)
+        return;
+    if (c->first_region == NONE)
+        c->first_region = fresh;
+    else
+        g->regions.at[c->copied_region].next = fresh;
+    c->copied_region = fresh;
+    c->copied_block = NONE;
+    c->inner = g->regions.at[c->region].block;
+    if (c->inner != NONE)
+        copy_block(g, c);
+}
+
+static void copy_begin(struct graph *g, uint32_t source, uint32_t block)
+{
+    struct copy c = {.source = source,
+                     .block = block,
+                     .region = g->ops.at[source].regions,
+                     .first_region = NONE,
+                     .copied_block = NONE};
+    copy_region(g, &c);
+    PUSH(g, g->copies, c);
+}
+
+/* Copies an operation and all that is in it; the regions of an operation before itself. */
+static void tree_copy(struct graph *g, uint32_t source, uint32_t block)
+{
+    if (!op_has_regions(&g->ops.at[source])) {
+        op_copy(g, source, block, g->ops.at[source].regions);
+        return;
+    }
+    copy_begin(g, source, block);
+    while (g->copies.n && !g->failed) {
+        struct copy *c = &g->copies.at[g->copies.n - 1];
+        if (c->inner != NONE && c->at < g->blocks.at[c->inner].n_order) {
+            uint32_t child = g->order.at[g->blocks.at[c->inner].order + c->at++];
+            uint32_t into = c->copied_block;
+            if (op_has_regions(&g->ops.at[child]))
+                copy_begin(g, child, into);
+            else
+                g->blocks.at[into].last = op_copy(g, child, into, g->ops.at[child].regions);
+        } else if (c->inner != NONE && g->blocks.at[c->inner].next != NONE) {
+            c->inner = g->blocks.at[c->inner].next;
+            copy_block(g, c);
+        } else if (g->regions.at[c->region].next != NONE) {
+            c->region = g->regions.at[c->region].next;
+            copy_region(g, c);
+        } else {
+            struct copy done = *c;
+            g->copies.n--;
+            uint32_t id = op_copy(g, done.source, done.block, done.first_region);
+            if (g->copies.n && !g->failed)
+                g->blocks.at[done.block].last = id;
+        }
+    }
+}
+
+static bool call_fits(const struct graph *g, const struct op *call, const struct func *f)
+{
+    const struct block *b = &g->blocks.at[f->block];
+    if (!f->inlines || call->dict || call->n_operands != b->n_args ||
+        call->n_results != f->n_results ||
+        g->blocks.at[call->block].last == (uint32_t)(call - g->ops.at))
+        return false;
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        if (g->values.at[g->operands.at[call->operands + i]].type != g->values.at[b->args + i].type)
+            return false;
+    const struct op *ret = &g->ops.at[b->last];
+    for (uint32_t i = 0; i < call->n_results; i++)
+        if (g->values.at[call->results + i].type !=
+            g->values.at[g->operands.at[ret->operands + i]].type)
+            return false;
+    return true;
+}
+
+/* Step 3. */
+static void call_inline(struct graph *g, uint32_t id, const struct func *f)
+{
+    struct op call = g->ops.at[id];
+    struct block callee = g->blocks.at[f->block];
+    for (uint32_t i = 0; i < call.n_operands; i++)
+        g->values.at[callee.args + i].num = g->values.at[g->operands.at[call.operands + i]].same;
+    for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++)
+        tree_copy(g, g->order.at[callee.order + i], call.block);
+    if (g->failed)
+        return;
+    const struct op *ret = &g->ops.at[callee.last];
+    for (uint32_t i = 0; i < call.n_results; i++)
+        g->values.at[call.results + i].same = g->values.at[g->operands.at[ret->operands + i]].num;
+}
+
+static void ops_take(struct graph *g, uint32_t first, uint32_t n)
+{
+    for (uint32_t id = first; id < first + n && !g->failed; id++) {
+        const struct op *o = &g->ops.at[id];
+        const struct func *f = o->traits & GRAPH_CALL ? func_of_symbol(g, o->regions) : NULL;
+        if (f && call_fits(g, o, f))
+            call_inline(g, id, f);
+        else
+            op_place(g, id);
+    }
+}
+
+static void func_canon(struct graph *g, struct func *f)
+{
+    ops_take(g, f->ops, f->n_ops);
+    for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
+        block_order(g, b);
+    for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
+        f->hash = mix(f->hash, block_survey(g, b, NONE, 0, &f->traits));
+}
+
+/* Operations of the module's own level stand between the functions' and stay as they are. */
+static void module_canon(struct graph *g, uint32_t n_read)
+{
+    uint32_t next = 0;
+    g->blocks.at[0].frozen = true;
+    for (uint32_t i = 0; i < g->funcs.n; i++) {
+        ops_take(g, next, g->funcs.at[i].ops - next);
+        next = g->funcs.at[i].ops + g->funcs.at[i].n_ops;
+    }
+    ops_take(g, next, n_read - next);
+    block_order(g, 0);
+}
+
+int graph_canon(struct graph *g, struct err *e)
+{
+    uint32_t n_read = g->ops.n;
+    if (g->defined_twice)
+        return err_set(e, WARM_EMALFORMED, "a symbol is defined twice");
+    for (uint32_t b = 0; b < g->blocks.n; b++) {
+        if (g->blocks.at[b].depth > DEPTH_MAX) {
+            g->why_exact = "regions are nested too deeply";
+            return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
+        }
+        args_hash(g, b);
+    }
+    if (!g->failed) {
+        funcs_reach(g);
+        funcs_plan(g);
+    }
+    for (uint32_t i = 0; i < g->func_order.n && !g->failed; i++)
+        func_canon(g, &g->funcs.at[g->func_order.at[i]]);
+    if (!g->failed)
+        module_canon(g, n_read);
+    if (g->failed)
+        return err_set(e, WARM_ENOMEM, "no memory for the graph");
+    if (g->why_exact)
+        return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
+    return 0;
+}

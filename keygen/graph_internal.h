@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_internal.h - the inside of a graph, for graph*.c only.
+ *
+ *   graph.c          interns texts and appends what the readers give: one pass, nothing changed
+ *   graph_canon.c    numbers values by content, inlines, and finds the order within each block
+ *   graph_write.c    walks blocks in that order and writes the text
+ *   graph_regions.c  finds what repeats
+ *
+ * Operations stand in `ops` in the order in which they ended, so an operation follows all that is
+ * inside its regions and, in valid input, all that its operands come from. A function's operations
+ * are contiguous. graph_canon appends copies of inlined operations at the end.
+ *
+ * Thread: one at a time for a graph. Memory: arrays that double; their unused half is not resident.
+ */
+#ifndef WARM_KEYGEN_GRAPH_INTERNAL_H
+#define WARM_KEYGEN_GRAPH_INTERNAL_H
+
+#include "keygen/graph.h"
+
+/* Array of `type` with its length and capacity. */
+#define VECTOR(type)                                                                               \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        uint32_t n, cap;                                                                           \
+    }
+
+struct text {
+    const char *data;
+    uint64_t hash; /* of the content alone: equal in every process */
+    uint32_t len;
+    uint32_t aux; /* of an operation's name: its traits */
+};
+
+struct intern {
+    VECTOR(struct text) items;
+    uint32_t *slots; /* item + 1, or 0; open addressing */
+    uint32_t mask;
+};
+
+enum hole_kind { HOLE_SYMBOL, HOLE_CHANNEL, HOLE_BORROW };
+
+/* Something that is written at a place of a dictionary's text but is not fixed text. */
+struct hole {
+    uint32_t at; /* offset in the text */
+    enum hole_kind kind;
+    union {
+        uint32_t symbol;
+        int64_t channel;
+        struct view borrow;
+    } is;
+};
+
+struct dict {
+    const char *text; /* "{a = 1, b}", the holes left out */
+    uint64_t hash;    /* of the content, numbers of symbols and channels left out */
+    uint64_t slot;    /* of all of it: finds equal ones */
+    uint32_t len;
+    uint32_t holes, n_holes;
+};
+
+struct value {
+    uint64_t hash; /* content, down to the arguments */
+    uint32_t type;
+    uint32_t def;     /* the operation, or DEF_ARG | block */
+    uint32_t same;    /* the value that stands for this one; itself if it stands for itself */
+    uint32_t num;     /* its number in the text; while inlining, its copy */
+    uint32_t near[3]; /* content, down one, two, three levels: equal in equal layers */
+    uint32_t index;   /* which result or argument */
+};
+#define DEF_ARG 0x80000000u
+
+struct op {
+    uint32_t name, dict, block;
+    uint32_t operands, n_operands;
+    uint32_t results, n_results; /* values results .. results + n_results - 1 */
+    uint32_t regions;            /* first region or NONE; of a call, the callee's symbol */
+    uint32_t pos;                /* place in its block's order; NONE: not in it */
+    uint32_t traits;
+};
+
+struct region {
+    uint32_t block; /* first */
+    uint32_t next;  /* of the same operation, or NONE */
+    /* in the first region of an operation: the values that all its regions take from outside */
+    uint32_t captures, n_captures;
+};
+
+struct block {
+    uint32_t args, n_args;
+    uint32_t label;
+    uint32_t next;   /* of the same region, or NONE */
+    uint32_t last;   /* last operation, or NONE */
+    uint32_t effect; /* last operation with an effect: a chain through op.pos until it is ordered */
+    uint32_t n_effects;
+    uint32_t order, n_order; /* slice of graph.order */
+    uint32_t depth;
+    bool frozen; /* one of several blocks: everything stays */
+};
+
+struct func {
+    uint32_t symbol, dict;
+    bool is_public, defined, recursive, inlines, reached, walked;
+    uint32_t traits;             /* of its most restricted operation */
+    uint64_t hash;               /* of its content */
+    uint32_t block;              /* first */
+    uint32_t ops, n_ops;         /* slice of ops as read */
+    uint32_t uses, n_uses;       /* slice of graph.uses */
+    uint32_t arg_dicts;          /* slice of graph.dict_ids, n_args of the block */
+    uint32_t results, n_results; /* slice of graph.pairs: type, dict */
+    uint64_t size;               /* operations after inlining */
+    uint64_t count;              /* times it is reached by calls */
+    struct key key;              /* as a region */
+};
+
+/* A place where a function names another: a call, or a dictionary. */
+struct use {
+    uint32_t symbol;
+    bool is_call;
+};
+
+struct frame { /* an operation that is begun */
+    uint32_t name, dict, callee, traits;
+    uint32_t operands, results; /* first in the scratch stacks */
+    uint32_t region, last_region, last_block, block;
+};
+
+struct copy {                             /* an operation with regions while it is being copied */
+    uint32_t source, block;               /* into this block */
+    uint32_t region, inner, at;           /* where in the source */
+    uint32_t copied_region, first_region; /* what it has become */
+    uint32_t copied_block;
+};
+
+struct entry { /* of the open dictionary, offsets in `draft` */
+    uint32_t key, key_len, value, end, holes, n_holes;
+    bool unit;
+};
+
+struct graph {
+    bool failed;
+    struct intern types, names, symbols;
+    VECTOR(struct dict) dicts;
+    uint32_t *dict_slots, dict_mask;
+    VECTOR(struct hole) holes;
+    VECTOR(uint32_t) symbol_func; /* function of a symbol or NONE; PRIVATE if defined elsewhere */
+
+    struct arena_page *pages;
+    char *page_at, *page_end;
+
+    VECTOR(struct op) ops;
+    VECTOR(uint32_t) operands;
+    VECTOR(struct value) values;
+    VECTOR(struct region) regions;
+    VECTOR(struct block) blocks;
+    VECTOR(struct func) funcs;
+    VECTOR(struct use) uses;
+    VECTOR(uint32_t) arg_dicts;
+    VECTOR(uint32_t) pairs;
+    uint32_t module_dict;
+
+    /* building */
+    VECTOR(struct frame) frames;
+    VECTOR(uint32_t) stack_operands;
+    VECTOR(uint32_t) stack_results;
+    uint32_t block; /* current */
+    bool in_func;
+    VECTOR(char) draft;
+    VECTOR(struct entry) entries;
+    VECTOR(struct hole) draft_holes;
+
+    /* canonicalization */
+    VECTOR(uint32_t) order; /* operations, block by block */
+    VECTOR(uint32_t) captures;
+    VECTOR(uint32_t) func_order; /* callees before callers; only those that are reached */
+    VECTOR(uint32_t) roots;
+    VECTOR(uint64_t) walk; /* a stack of whoever walks */
+    VECTOR(struct copy) copies;
+    uint32_t *merge_slots; /* operation + 1 by content */
+    uint32_t merge_mask, n_merge;
+    uint32_t n_public;
+    bool defined_twice;    /* a symbol */
+    const char *why_exact; /* set when the graph is beyond a bound */
+};
+
+#define NONE GRAPH_NONE
+#define SYMBOL_PRIVATE (GRAPH_NONE - 1)
+#define SYMBOL_OUTSIDE GRAPH_NONE
+
+/* Makes room for one more; false, and the graph failed, if there is none. */
+bool vector_grow(struct graph *g, void *vector_at, uint32_t *cap, uint32_t n, size_t size);
+#define PUSH(g, vector, ...)                                                                       \
+    do {                                                                                           \
+        if ((vector).n < (vector).cap ||                                                           \
+            vector_grow((g), &(vector).at, &(vector).cap, (vector).n, sizeof *(vector).at))        \
+            (vector).at[(vector).n++] = __VA_ARGS__;                                               \
+    } while (0)
+
+#define TRAIT_CLASS 3u /* PURE, DISTINCT or EFFECT in struct op's traits */
+
+/* The values of the program numbered by content, calls inlined, blocks ordered.
+ * NOMEM, MALFORMED; UNSUPPORTED with g->why_exact set. */
+int graph_canon(struct graph *g, struct err *e);
+
+/* True if the symbol is written as a number. */
+bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
+
+static inline bool op_has_regions(const struct op *o)
+{
+    return !(o->traits & GRAPH_CALL) && o->regions != NONE;
+}
+
+static inline uint32_t value_block(const struct graph *g, const struct value *v)
+{
+    return v->def & DEF_ARG ? v->def & ~DEF_ARG : g->ops.at[v->def].block;
+}
+
+static inline uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+#endif
