@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* artifact.c - counted values, and the memfds that carry them. Thread: loop thread; the memfd_ and
+ * file_ functions any. */
+#include "daemon/artifact.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/manifest.h"
+
+#define MEMFD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+int memfd_seal(int fd, uint64_t len, struct err *e)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0)
+        return err_set(e, WARM_EINVALID, "the descriptor that came along is no memfd");
+    if ((seals & MEMFD_SEALS) != MEMFD_SEALS && fcntl(fd, F_ADD_SEALS, MEMFD_SEALS) != 0)
+        return err_sys(e, WARM_EINVALID, errno, "the memfd that came along cannot be sealed");
+    if (fstat(fd, &st) != 0)
+        return err_sys(e, WARM_EIO, errno, "cannot look at a memfd");
+    if ((uint64_t)st.st_size < len)
+        return err_set(e, WARM_ETRUNCATED, "the memfd has %llu bytes, %llu were announced",
+                       (unsigned long long)st.st_size, (unsigned long long)len);
+    return 0;
+}
+
+int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e)
+{
+    int fd = memfd_create("warm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return err_sys(e, errno == ENOMEM ? WARM_ENOMEM : WARM_EIO, errno, "cannot make a memfd");
+    for (size_t at = 0; at < len;) {
+        ssize_t n = pwrite(fd, (const char *)data + at, len - at, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            int why = errno;
+            close(fd);
+            return err_sys(e, WARM_ENOMEM, why, "cannot fill a memfd");
+        }
+        at += (size_t)n;
+    }
+    int code = memfd_seal(fd, len, e);
+    if (code)
+        close(fd);
+    else
+        *out = fd;
+    return code;
+}
+
+int file_read_start(int fd, void *out, size_t len, struct err *e)
+{
+    for (size_t at = 0; at < len;) {
+        ssize_t n = pread(fd, (char *)out + at, len - at, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(e, WARM_EIO, errno, "cannot read a value");
+        if (n == 0)
+            return err_set(e, WARM_ETRUNCATED, "a value ends after %zu of %zu bytes", at, len);
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+struct artifact *artifact_from_bytes(const void *data, size_t len)
+{
+    struct artifact *a = malloc(sizeof *a);
+    uint8_t *copy = malloc(len ? len : 1);
+    if (!a || !copy) {
+        free(a);
+        free(copy);
+        return NULL;
+    }
+    memcpy(copy, data, len);
+    *a = (struct artifact){
+        .refs = 1, .check = key_of_bytes(data, len), .len = len, .data = copy, .fd = -1};
+    return a;
+}
+
+static int artifact_hash_fd(int fd, uint64_t len, struct key *out, struct err *e)
+{
+    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (map == MAP_FAILED)
+        return err_sys(e, WARM_EIO, errno, "cannot map a value");
+    *out = key_of_bytes(map, len);
+    munmap(map, len);
+    return 0;
+}
+
+static int artifact_read_fd(int fd, uint64_t len, struct artifact **out, struct err *e)
+{
+    uint8_t bytes[ARTIFACT_INLINE_MAX];
+    int code = file_read_start(fd, bytes, len, e);
+    if (code == 0 && !(*out = artifact_from_bytes(bytes, len)))
+        code = err_set(e, WARM_ENOMEM, "no memory for a value");
+    return code;
+}
+
+int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artifact **out,
+                     struct err *e)
+{
+    if (len <= ARTIFACT_INLINE_MAX) {
+        int code = artifact_read_fd(fd, len, out, e);
+        close(fd);
+        return code;
+    }
+    struct key hash;
+    int code = check ? 0 : artifact_hash_fd(fd, len, &hash, e);
+    struct artifact *a = code ? NULL : malloc(sizeof *a);
+    if (!a) {
+        close(fd);
+        return code ? code : err_set(e, WARM_ENOMEM, "no memory for a value");
+    }
+    *a = (struct artifact){.refs = 1, .check = check ? *check : hash, .len = len, .fd = fd};
+    *out = a;
+    return 0;
+}
+
+struct artifact *artifact_ref(struct artifact *a)
+{
+    a->refs++;
+    return a;
+}
+
+void artifact_unref(struct artifact *a)
+{
+    if (!a || --a->refs)
+        return;
+    if (a->fd >= 0)
+        close(a->fd);
+    manifest_unref(a->manifest);
+    free(a->data);
+    free(a);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * artifact.h - a value on its way from who made it to who waits for it and to the store.
+ *
+ * Immutable and counted: the store's put, each answer that is not yet sent and each flight that
+ * hands it out hold a reference. Up to ARTIFACT_INLINE_MAX the bytes are in memory, above they are
+ * in a sealed memfd.
+ *
+ * Thread: loop thread. Memory: artifact_ref and artifact_unref.
+ */
+#ifndef WARM_DAEMON_ARTIFACT_H
+#define WARM_DAEMON_ARTIFACT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/wire.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+#include "store/store.h"
+
+#define ARTIFACT_INLINE_MAX WIRE_INLINE_MAX /* bytes: what fits a reply */
+
+struct manifest;
+
+struct artifact {
+    unsigned refs;
+    enum store_kind kind;
+    bool failed; /* the compiler said no: a bundle with its status and its log */
+    uint32_t cost_ms;
+    struct key key;   /* under which the store has it, or will */
+    struct key check; /* XXH3-128 of the bytes */
+    uint64_t len;     /* bytes */
+    uint8_t *data;    /* NULL if they are in */
+    int fd;           /* a sealed memfd, from offset 0; else -1 */
+    /* The one alternative that this is the result of, where the compiler read files of the client:
+     * only who has the same files may have it. NULL otherwise. */
+    struct manifest *manifest;
+};
+
+/* Gives a copy of the bytes with one reference; the rest is the caller's to fill in. NULL: no
+ * memory. */
+struct artifact *artifact_from_bytes(const void *data, size_t len);
+
+/* The same from a sealed memfd, which is taken, also on failure. Short ones are read into memory.
+ * `check` may be NULL: then the bytes are hashed here. Errors: NOMEM, IO, TRUNCATED. */
+int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artifact **out,
+                     struct err *e);
+
+struct artifact *artifact_ref(struct artifact *a);
+void artifact_unref(struct artifact *a); /* NULL is fine */
+
+/*
+ * Makes sure that nobody can change or shorten the file behind a descriptor that a client passed:
+ * it must be a memfd that is sealed, or can be, and hold `len` bytes. INVALID says what is wrong.
+ */
+int memfd_seal(int fd, uint64_t len, struct err *e);
+
+/* A sealed memfd with a copy of the bytes. NOMEM, IO. */
+int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e);
+
+/* Reads `len` bytes from the start of a file. IO, TRUNCATED. */
+int file_read_start(int fd, void *out, size_t len, struct err *e);
+
+#endif

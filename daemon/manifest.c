@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manifest.c - the bytes of manifests, and the comparison with what an asker has.
+ *
+ * Thread: any, no state of its own. Memory: see manifest.h.
+ */
+#include "daemon/manifest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MANIFEST_MAGIC 0x4e414d57u /* "WMAN" */
+#define STATE_MIN 5u               /* bytes of the shortest state: an absent path */
+
+enum { SEAL_GRAPH = 1, SEAL_PROOF = 2, SEAL_PATH = 3, SEAL_FILE = 4, SEAL_ABSENT = 5 };
+
+/* ---- reading ---- */
+
+static int manifest_read_paths(struct manifest *m, struct reader *r, struct err *e)
+{
+    m->n_paths = reader_u32(r);
+    if (r->failed || m->n_paths > MANIFEST_PATHS_MAX || m->n_paths > r->len / 4)
+        return err_set(e, WARM_EMALFORMED, "manifest: its paths are cut short");
+    m->paths = calloc(m->n_paths + 1, sizeof *m->paths);
+    if (!m->paths)
+        return err_set(e, WARM_ENOMEM, "no memory for a manifest");
+    for (uint32_t i = 0; i < m->n_paths; i++) {
+        m->paths[i] = reader_blob(r, WIRE_PATH_MAX);
+        if (r->failed || m->paths[i].len == 0 || memchr(m->paths[i].data, '\0', m->paths[i].len))
+            return err_set(e, WARM_EMALFORMED, "manifest: path %u is damaged", i);
+    }
+    return 0;
+}
+
+static void manifest_read_state(struct manifest_state *s, struct reader *r)
+{
+    s->path = reader_u32(r);
+    uint8_t state = reader_u8(r);
+    s->absent = state == WIRE_PATH_ABSENT;
+    if (state > WIRE_PATH_FILE)
+        r->failed = true;
+    if (state == WIRE_PATH_FILE) {
+        reader_copy(r, &s->xxh3, sizeof s->xxh3);
+        reader_copy(r, &s->sha256, sizeof s->sha256);
+    }
+}
+
+static int manifest_read_alternative(struct manifest *m, struct manifest_alternative *a,
+                                     struct reader *r, struct err *e)
+{
+    a->maker = reader_u32(r);
+    reader_copy(r, &a->result, sizeof a->result);
+    reader_copy(r, &a->proof, sizeof a->proof);
+    uint32_t n = reader_u32(r);
+    if (r->failed || n > m->n_paths || n > r->len / STATE_MIN)
+        return err_set(e, WARM_EMALFORMED, "manifest: an alternative is cut short");
+    a->states = calloc(n + 1, sizeof *a->states);
+    if (!a->states)
+        return err_set(e, WARM_ENOMEM, "no memory for a manifest");
+    a->n_states = n;
+    for (uint32_t i = 0; i < n; i++) {
+        manifest_read_state(&a->states[i], r);
+        if (r->failed || a->states[i].path >= m->n_paths)
+            return err_set(e, WARM_EMALFORMED, "manifest: a state is damaged");
+    }
+    return 0;
+}
+
+static int manifest_read(struct manifest *m, struct reader *r, struct err *e)
+{
+    if (reader_u32(r) != MANIFEST_MAGIC)
+        return err_set(e, WARM_EMALFORMED, "manifest: wrong magic");
+    if (reader_u16(r) != MANIFEST_VERSION)
+        return err_set(e, WARM_EVERSION, "manifest: unknown version");
+    uint16_t n = reader_u16(r);
+    if (r->failed || n > MANIFEST_ALTERNATIVES_MAX)
+        return err_set(e, WARM_EMALFORMED, "manifest: %u alternatives", n);
+    int code = manifest_read_paths(m, r, e);
+    if (code)
+        return code;
+    m->alternatives = calloc((size_t)n + 1, sizeof *m->alternatives);
+    if (!m->alternatives)
+        return err_set(e, WARM_ENOMEM, "no memory for a manifest");
+    m->n_alternatives = n;
+    for (uint16_t i = 0; i < n; i++) {
+        code = manifest_read_alternative(m, &m->alternatives[i], r, e);
+        if (code)
+            return code;
+    }
+    return reader_done(r) ? 0 : err_set(e, WARM_EMALFORMED, "manifest: bytes after its end");
+}
+
+int manifest_decode(const void *data, size_t len, struct manifest **out, struct err *e)
+{
+    if (len > MANIFEST_MAX)
+        return err_set(e, WARM_ETOO_BIG, "manifest of %zu bytes", len);
+    struct manifest *m = calloc(1, sizeof *m);
+    uint8_t *bytes = malloc(len + 1);
+    if (!m || !bytes) {
+        free(m);
+        free(bytes);
+        return err_set(e, WARM_ENOMEM, "no memory for a manifest");
+    }
+    memcpy(bytes, data, len);
+    m->refs = 1;
+    m->bytes = bytes;
+    struct reader r = reader_over(bytes, len);
+    int code = manifest_read(m, &r, e);
+    if (code)
+        manifest_unref(m);
+    else
+        *out = m;
+    return code;
+}
+
+struct manifest *manifest_ref(struct manifest *m)
+{
+    m->refs++;
+    return m;
+}
+
+void manifest_unref(struct manifest *m)
+{
+    if (!m || --m->refs)
+        return;
+    for (uint32_t i = 0; m->alternatives && i < m->n_alternatives; i++)
+        free(m->alternatives[i].states);
+    free(m->alternatives);
+    free(m->paths);
+    free(m->bytes);
+    free(m);
+}
+
+/* ---- writing ---- */
+
+/* The paths of a manifest that is being written, each once: open addressing by XXH3. */
+struct path_table {
+    struct view *paths;
+    uint32_t n_paths;
+    uint32_t *slots; /* index + 1, or 0 */
+    uint32_t mask;
+    bool failed;
+};
+
+static void path_table_init(struct path_table *t, size_t max_paths)
+{
+    uint32_t n_slots = 16;
+    while (n_slots < 2 * max_paths)
+        n_slots *= 2;
+    *t = (struct path_table){.paths = calloc(max_paths + 1, sizeof *t->paths),
+                             .slots = calloc(n_slots, sizeof *t->slots),
+                             .mask = n_slots - 1};
+    t->failed = !t->paths || !t->slots;
+}
+
+static void path_table_close(struct path_table *t)
+{
+    free(t->paths);
+    free(t->slots);
+}
+
+static uint32_t path_table_add(struct path_table *t, struct view path)
+{
+    uint32_t slot = (uint32_t)XXH3_64bits(path.data, path.len) & t->mask;
+    for (; t->slots[slot]; slot = (slot + 1) & t->mask) {
+        struct view known = t->paths[t->slots[slot] - 1];
+        if (known.len == path.len && memcmp(known.data, path.data, path.len) == 0)
+            return t->slots[slot] - 1;
+    }
+    t->paths[t->n_paths++] = path;
+    t->slots[slot] = t->n_paths;
+    return t->n_paths - 1;
+}
+
+static size_t state_size(const struct manifest_state *s)
+{
+    return s->absent ? STATE_MIN : STATE_MIN + sizeof s->xxh3 + sizeof s->sha256;
+}
+
+/* Bytes that an alternative takes, its paths included as if nobody else had them. */
+static size_t alternative_size(const struct manifest *m, const struct manifest_alternative *a)
+{
+    size_t size = 4 + sizeof a->result + sizeof a->proof + 4;
+    for (uint32_t i = 0; i < a->n_states; i++)
+        size += state_size(&a->states[i]) + 4 + m->paths[a->states[i].path].len;
+    return size;
+}
+
+static void alternative_write(const struct manifest *m, const struct manifest_alternative *a,
+                              struct path_table *t, struct writer *out)
+{
+    writer_u32(out, a->maker);
+    writer_bytes(out, &a->result, sizeof a->result);
+    writer_bytes(out, &a->proof, sizeof a->proof);
+    writer_u32(out, a->n_states);
+    for (uint32_t i = 0; i < a->n_states; i++) {
+        const struct manifest_state *s = &a->states[i];
+        writer_u32(out, path_table_add(t, m->paths[s->path]));
+        writer_u8(out, s->absent ? WIRE_PATH_ABSENT : WIRE_PATH_FILE);
+        if (!s->absent) {
+            writer_bytes(out, &s->xxh3, sizeof s->xxh3);
+            writer_bytes(out, &s->sha256, sizeof s->sha256);
+        }
+    }
+}
+
+/* Which alternatives to keep: `kept` gets their owners and the count is returned. */
+struct kept {
+    const struct manifest *in;
+    const struct manifest_alternative *alternative;
+};
+
+static size_t manifest_choose(const struct manifest *fresh, const struct manifest *old,
+                              struct kept kept[MANIFEST_ALTERNATIVES_MAX])
+{
+    size_t n = 0, size = 12 + alternative_size(fresh, fresh->alternatives);
+    kept[n++] = (struct kept){fresh, fresh->alternatives};
+    for (uint32_t i = 0; old && i < old->n_alternatives && n < MANIFEST_ALTERNATIVES_MAX; i++) {
+        const struct manifest_alternative *a = &old->alternatives[i];
+        if (key_equal(&a->result, &fresh->alternatives->result))
+            continue;
+        size += alternative_size(old, a);
+        if (size > MANIFEST_MAX)
+            break;
+        kept[n++] = (struct kept){old, a};
+    }
+    return n;
+}
+
+void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out)
+{
+    struct kept kept[MANIFEST_ALTERNATIVES_MAX];
+    size_t n = manifest_choose(fresh, old, kept);
+    struct path_table table;
+    struct writer body;
+    path_table_init(&table, (size_t)fresh->n_paths + (old ? old->n_paths : 0));
+    writer_init(&body, 0);
+    for (size_t i = 0; i < n && !table.failed; i++)
+        alternative_write(kept[i].in, kept[i].alternative, &table, &body);
+    writer_u32(out, MANIFEST_MAGIC);
+    writer_u16(out, MANIFEST_VERSION);
+    writer_u16(out, (uint16_t)n);
+    writer_u32(out, table.n_paths);
+    for (uint32_t i = 0; i < table.n_paths && !table.failed; i++)
+        writer_blob(out, table.paths[i].data, table.paths[i].len);
+    writer_bytes(out, body.data, body.len);
+    out->failed |= body.failed || table.failed || table.n_paths > MANIFEST_PATHS_MAX;
+    writer_close(&body);
+    path_table_close(&table);
+}
+
+struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
+                              uint32_t n, const struct manifest_alternative *alternative)
+{
+    struct manifest_alternative a = *alternative;
+    struct manifest_state *copy = malloc((n + 1) * sizeof *copy);
+    if (!copy)
+        return NULL;
+    memcpy(copy, states, n * sizeof *copy);
+    a.states = copy;
+    a.n_states = n;
+    struct view *path_copy = malloc((n + 1) * sizeof *path_copy);
+    struct manifest *m = NULL;
+    if (path_copy) {
+        memcpy(path_copy, paths, n * sizeof *path_copy);
+        struct manifest borrowed = {
+            .n_paths = n, .paths = path_copy, .n_alternatives = 1, .alternatives = &a};
+        struct writer w;
+        writer_init(&w, MANIFEST_MAX);
+        manifest_write(&borrowed, NULL, &w);
+        if (!w.failed && manifest_decode(w.data, w.len, &m, NULL) != 0)
+            m = NULL;
+        writer_close(&w);
+    }
+    free(path_copy);
+    free(copy);
+    return m;
+}
+
+/* ---- meaning ---- */
+
+void manifest_seal(const struct key *graph, const struct proof *proof, const struct view *paths,
+                   const struct manifest_state *states, uint32_t n, struct key *out_graph,
+                   struct proof *out_proof)
+{
+    struct key_builder b;
+    key_begin(&b, "client-files/1");
+    key_add(&b, SEAL_GRAPH, graph, sizeof *graph);
+    key_add(&b, SEAL_PROOF, proof, sizeof *proof);
+    for (uint32_t i = 0; i < n; i++) {
+        key_add(&b, SEAL_PATH, paths[i].data, paths[i].len);
+        if (states[i].absent)
+            key_add(&b, SEAL_ABSENT, NULL, 0);
+        else
+            key_add(&b, SEAL_FILE, &states[i].sha256, sizeof states[i].sha256);
+    }
+    key_end(&b, out_graph, out_proof);
+}
+
+enum wire_digest manifest_digest(const struct manifest *m, uint32_t uid)
+{
+    for (uint32_t i = 0; i < m->n_alternatives; i++)
+        if (m->alternatives[i].maker != uid)
+            return WIRE_SHA256;
+    return WIRE_XXH3;
+}
+
+static bool state_matches(const struct manifest_state *s, enum wire_digest digest,
+                          const struct wire_path_digest *seen)
+{
+    if (s->absent || seen->state != WIRE_PATH_FILE)
+        return s->absent && seen->state != WIRE_PATH_FILE;
+    if (digest == WIRE_SHA256)
+        return memcmp(&s->sha256, seen->digest, sizeof s->sha256) == 0;
+    return memcmp(&s->xxh3, seen->digest, sizeof s->xxh3) == 0;
+}
+
+const struct manifest_alternative *manifest_match(const struct manifest *m, enum wire_digest digest,
+                                                  const struct wire_path_digest *states)
+{
+    for (uint32_t i = 0; i < m->n_alternatives; i++) {
+        const struct manifest_alternative *a = &m->alternatives[i];
+        uint32_t same = 0;
+        while (same < a->n_states &&
+               state_matches(&a->states[same], digest, &states[a->states[same].path]))
+            same++;
+        if (same == a->n_states)
+            return a;
+    }
+    return NULL;
+}

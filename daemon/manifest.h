@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manifest.h - which of a client's files a compile read, and which result came of it.
+ *
+ * A compile that asked its client for headers has a key that its source alone does not tell. Under
+ * the source's key the store then has a manifest: up to MANIFEST_ALTERNATIVES_MAX times "where
+ * these paths are as follows, the result is there". The asker says what is at the paths now; the
+ * alternative that matches names the result's own key.
+ *
+ *     source's key ──▶ manifest ──┬─ a.h: 12ab…, b.h: absent ──▶ result's key
+ *                                 └─ a.h: 77c0…, b.h: 5e1f…  ──▶ another
+ *
+ *     offset  size  field (little-endian)
+ *     0       4     "WMAN"
+ *     4       2     version, 1
+ *     6       2     a, alternatives, the newest first
+ *     8       4     p, paths
+ *     12      -     p × blob path
+ *     -       -     a × alternative: u32 maker (uid), key result, proof of the result,
+ *                   u32 n, n × state: u32 index of the path, u8 0 absent, 1 file,
+ *                   then for a file its XXH3-128 (16 bytes) and its SHA-256 (32 bytes)
+ *
+ * A manifest of another version is as good as none.
+ *
+ * Thread: any; counted references are the loop thread's. Memory: a manifest owns a copy of its
+ * bytes, and its views point into that.
+ */
+#ifndef WARM_DAEMON_MANIFEST_H
+#define WARM_DAEMON_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/wire.h"
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+
+#define MANIFEST_VERSION 1u
+#define MANIFEST_ALTERNATIVES_MAX 16u
+#define MANIFEST_PATHS_MAX WIRE_CHECK_PATHS_MAX /* paths of all alternatives together */
+#define MANIFEST_MAX (4u << 20)                 /* bytes; the oldest alternatives are left out */
+
+struct manifest_state {
+    uint32_t path; /* index */
+    bool absent;
+    struct key xxh3; /* of the content, unless absent */
+    struct proof sha256;
+};
+
+struct manifest_alternative {
+    uint32_t maker; /* uid whose files these are */
+    struct key result;
+    struct proof proof; /* of the source's proof, the paths and their SHA-256: manifest_seal */
+    uint32_t n_states;
+    struct manifest_state *states;
+};
+
+struct manifest {
+    unsigned refs;
+    uint32_t n_paths;
+    struct view *paths;
+    uint32_t n_alternatives;
+    struct manifest_alternative *alternatives;
+    uint8_t *bytes;
+};
+
+/* Reads a manifest; gives *out with one reference. MALFORMED, TRUNCATED, VERSION, TOO_BIG, NOMEM.
+ */
+int manifest_decode(const void *data, size_t len, struct manifest **out, struct err *e);
+/* A manifest of one alternative: `n` paths, states[i].path being i. The rest of *alternative is
+ * taken over as it is. All is copied. NULL: no memory. */
+struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
+                              uint32_t n, const struct manifest_alternative *alternative);
+struct manifest *manifest_ref(struct manifest *m);
+void manifest_unref(struct manifest *m); /* NULL is fine */
+
+/* Appends the bytes of the first alternative of `fresh`, then those of `old` (NULL: none) that lead
+ * to other results, as many as there is room for. Check out->failed. */
+void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out);
+
+/* The graph key and the proof of a result: over those of the source, and each path with what is
+ * there. */
+void manifest_seal(const struct key *graph, const struct proof *proof, const struct view *paths,
+                   const struct manifest_state *states, uint32_t n, struct key *out_graph,
+                   struct proof *out_proof);
+
+/* Which digest the asker must send: XXH3 where all files were its own, else SHA-256, by which it
+ * proves that it has them. */
+enum wire_digest manifest_digest(const struct manifest *m, uint32_t uid);
+
+/* The first alternative that what the asker has agrees with; NULL if none does. `states` has one
+ * for each path. A path that the asker's client does not give out counts as absent, as it did for
+ * the compiler. */
+const struct manifest_alternative *manifest_match(const struct manifest *m, enum wire_digest digest,
+                                                  const struct wire_path_digest *states);
+
+#endif
