@@ -64,10 +64,10 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,daemon/worker) $(CLIENT)
 TEST_LIBS = $(DAEMON) $(STORE) $(CLIENT)
 $(B)/tests/all: $(call obj,tests) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl $(CRYPTO)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
 $(B)/tests/test_%: $(B)/obj/tests/test_%.o $(B)/obj/tests/support.o $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl $(CRYPTO)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
 
 .PHONY: test test-run
 test: setup-test toolchain
@@ -78,7 +78,7 @@ test-run: all $(B)/tests/all
 # The same tests with AddressSanitizer and UBSan; the store's threads with ThreadSanitizer.
 .PHONY: asan tsan
 asan: setup-test toolchain
-	$(MAKE) B=$(B)/asan OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
+	$(MAKE) B=$(B)/asan TOOLCHAIN=$(TOOLCHAIN) OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
 	    all $(B)/asan/tests/all
 	WARM_TOOLCHAIN=$(B)/toolchain WARM_CRASH_CYCLES=20 $(B)/asan/tests/all $(TEST_FLAGS)
 tsan: setup-test
@@ -117,21 +117,92 @@ bench: setup-test toolchain
 
 # The CUDA toolchain: fetched once, only for what needs it (the demo, the tests); a run that finds it
 # complete takes some milliseconds. Only kernels/ sees cuda.h.
+TOOLCHAIN = $(B)/toolchain
 .PHONY: toolchain
 toolchain:
-	@kernels/toolchain.sh $(B)/toolchain
+	@kernels/toolchain.sh $(TOOLCHAIN)
 $(call obj,kernels): | toolchain
-$(call obj,kernels): CPPFLAGS += -isystem $(B)/toolchain/13.5.37/include
+$(call obj,kernels): CPPFLAGS += -isystem $(TOOLCHAIN)/13.5.37/include
 $(B)/bin/warm-kernels: $(B)/obj/kernels/main.o $(KERNELS) $(KEYGEN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
 
 # The kernels for the tests, by the host's C++ compiler and without its library.
-CXX_ONLY = -Wstrict-prototypes -Wmissing-prototypes
+C_ONLY = -std=c11 -Wstrict-prototypes -Wmissing-prototypes
 $(B)/obj/tests/cuda_on_cpu.o: tests/cuda_on_cpu.cpp
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(filter-out -std=c11 $(CXX_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions \
-		-fno-rtti -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
+	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
+	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/cuda_on_cpu.o $(KERNELS) $(KEYGEN)
+
+# Set-up: Debian packages, installed where they are missing. make itself is there already.
+PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev
+PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
+PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis redis-tools systemd groff
+PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
+.PHONY: setup setup-test setup-fuzz
+setup:
+	@./setup.sh $(PACKAGES_DEMO)
+setup-test:
+	@./setup.sh $(PACKAGES_TEST)
+setup-fuzz:
+	@./setup.sh $(PACKAGES_FUZZ)
+
+# The demo: what was compiled, cold, warm, and warm after a restart of the daemon.
+.PHONY: demo
+demo: setup toolchain
+	@$(MAKE) -j$$(nproc) B=$(B) all $(B)/bin/warm-kernels >$(B)/make.log 2>&1 || \
+	    { cat $(B)/make.log; exit 1; }
+	@kernels/demo.sh $(B)
+
+# Installation. DESTDIR goes before every path; the paths inside the files are without it.
+BINDIR     = $(PREFIX)/bin
+LIBDIR     = $(PREFIX)/lib
+MANDIR     = $(PREFIX)/share/man
+SYSCONFDIR = /etc
+SYSTEMDDIR = $(LIBDIR)/systemd
+VERSION    = $(shell sed -n 's/.*WARM_VERSION "\(.*\)"/\1/p' client/version.h)
+FILLED     = sed -e 's|@bindir@|$(BINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' \
+                 -e 's|@prefix@|$(PREFIX)|g' -e 's|@version@|$(VERSION)|g'
+# from the source tree: FILE=PLACE; as it is, or with the paths filled in
+INSTALLED_AS_IS  = client/warm.h=$(PREFIX)/include/warm.h \
+    systemd/warmd.socket=$(SYSTEMDDIR)/system/warmd.socket \
+    systemd/user/warmd.socket=$(SYSTEMDDIR)/user/warmd.socket \
+    systemd/warm.sysusers=$(LIBDIR)/sysusers.d/warm.conf \
+    systemd/warm.tmpfiles=$(LIBDIR)/tmpfiles.d/warm.conf \
+    $(foreach page,$(wildcard client/man/*.1),$(page)=$(MANDIR)/man1/$(notdir $(page))) \
+    systemd/man/warmd.conf.5=$(MANDIR)/man5/warmd.conf.5 \
+    systemd/man/warmd.8=$(MANDIR)/man8/warmd.8
+INSTALLED_FILLED = client/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
+    systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service \
+    systemd/user/warmd.service=$(SYSTEMDDIR)/user/warmd.service
+BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
+    $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc
+BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0
+COMPLETIONS      = bash=$(PREFIX)/share/bash-completion/completions/warm \
+    zsh=$(PREFIX)/share/zsh/site-functions/_warm fish=$(PREFIX)/share/fish/vendor_completions.d/warm.fish
+CONF             = $(SYSCONFDIR)/warm/warmd.conf
+from  = $(firstword $(subst =, ,$(1)))
+place = $(DESTDIR)$(word 2,$(subst =, ,$(1)))
+define newline
+
+
+endef
+
+.PHONY: install uninstall
+install: all
+	$(foreach i,$(BUILT_PROGRAMS),install -D -m 755 $(call from,$i) $(call place,$i)$(newline)	)
+	$(foreach i,$(BUILT_LIBRARIES) $(INSTALLED_AS_IS),install -D -m 644 $(call from,$i) $(call place,$i)$(newline)	)
+	ln -sf libwarm.so.0 $(DESTDIR)$(LIBDIR)/libwarm.so
+	$(foreach i,$(INSTALLED_FILLED),install -D -m 644 /dev/null $(call place,$i) && \
+	    $(FILLED) $(call from,$i) >$(call place,$i)$(newline)	)
+	$(foreach i,$(COMPLETIONS),install -D -m 644 /dev/null $(call place,$i) && \
+	    $(B)/bin/warm completion $(call from,$i) >$(call place,$i) || rm $(call place,$i)$(newline)	)
+	[ -e $(DESTDIR)$(CONF) ] || install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF)
+
+# Leaves the configuration and the store.
+uninstall:
+	rm -f $(foreach i,$(BUILT_PROGRAMS) $(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_FILLED) \
+	    $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
 
 -include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)

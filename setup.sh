@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# setup.sh PACKAGE…: installs the Debian packages that are missing, as root or through sudo. When
+# none is, it ends after one look at the package database. SETUP=no skips it, for machines where the
+# libraries came some other way.
+set -eu
+
+[ "${SETUP:-}" != no ] || exit 0
+command -v dpkg-query >/dev/null || {
+    echo "setup: not a Debian system: install what corresponds to: $*; then run make with SETUP=no" >&2
+    exit 1
+}
+
+missing=
+for package in "$@"; do
+    case $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) in
+    installed) ;;
+    *) missing="$missing $package" ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=env
+elif command -v sudo >/dev/null; then
+    as_root='sudo env'
+else
+    echo "setup: missing, and neither root nor sudo to install them: apt-get install$missing" >&2
+    exit 1
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# shellcheck disable=SC2086 # lists of words
+install_missing() {
+    $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+        -o DPkg::Lock::Timeout=300 $missing >"$log" 2>&1
+}
+
+echo "setup: installing$missing" >&2
+# The package lists may be missing or too old for what the mirror has.
+install_missing || { $as_root apt-get update >"$log" 2>&1 && install_missing; } || {
+    tail -n 5 "$log" >&2
+    echo "setup: apt-get could not install$missing" >&2
+    exit 1
+}
