@@ -13,28 +13,11 @@
 #include <string.h>
 
 #define PAGE_BYTES (256u * 1024) /* of the arena of texts */
-#define COUNT_MAX 0x7FFFFFF0u    /* entries of any array: numbers fit 31 bits */
 
 struct arena_page {
     struct arena_page *next;
     char bytes[];
 };
-
-bool vector_grow(struct graph *g, void *vector_at, uint32_t *cap, uint32_t n, size_t size)
-{
-    void *old, *grown = NULL;
-    memcpy(&old, vector_at, sizeof old);
-    uint32_t wider = n < 16 ? 32 : n > COUNT_MAX / 2 ? COUNT_MAX : 2 * n;
-    if (!g->failed && n < COUNT_MAX)
-        grown = realloc(old, wider * size);
-    if (!grown) {
-        g->failed = true;
-        return false;
-    }
-    memcpy(vector_at, &grown, sizeof grown);
-    *cap = wider;
-    return true;
-}
 
 bool graph_failed(const struct graph *g) { return g->failed; }
 
@@ -186,8 +169,8 @@ static void draft_put(struct graph *g, const char *text, size_t len)
 {
     while (len > g->draft.cap - g->draft.n) {
         uint32_t want = g->draft.cap > g->draft.n + len ? g->draft.n : (uint32_t)(g->draft.n + len);
-        if (len > COUNT_MAX / 4 ||
-            !vector_grow(g, &g->draft.at, &g->draft.cap, want, sizeof *g->draft.at)) {
+        if (len > VECTOR_MAX / 4 ||
+            !vector_grow(&g->failed, &g->draft.at, &g->draft.cap, want, sizeof *g->draft.at)) {
             g->failed = true;
             return;
         }
@@ -311,7 +294,7 @@ static uint32_t entries_join(struct graph *g)
         if (i)
             draft_put(g, ", ", 2);
         if (total > g->draft.cap - g->draft.n &&
-            !vector_grow(g, &g->draft.at, &g->draft.cap, g->draft.n + total, 1))
+            !vector_grow(&g->failed, &g->draft.at, &g->draft.cap, g->draft.n + total, 1))
             break; /* so that draft_put below never moves what it copies from */
         draft_put(g, g->draft.at + e.key, e.key_len);
         if (!e.unit)
@@ -609,6 +592,15 @@ uint32_t graph_op_end(struct graph *g)
     g->block = f.block;
     g->blocks.at[f.block].last = op;
     return o.n_results ? results : NONE;
+}
+
+void graph_op_drop(struct graph *g)
+{
+    if (g->failed)
+        return;
+    const struct frame *f = &g->frames.at[--g->frames.n];
+    g->stack_operands.n = f->operands;
+    g->stack_results.n = f->results;
 }
 
 uint32_t graph_value_type(const struct graph *g, uint32_t value)

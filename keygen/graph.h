@@ -30,8 +30,8 @@
  * Nothing recurses; nesting costs heap.
  *
  * Thread: one at a time for a graph; no other state.
- * Memory: a graph owns all it holds, except that texts given with `borrowed` true must live, where
- * they are, until graph_free. At most 3 bytes for each byte of usual input.
+ * Memory: a graph owns all it holds, except that texts given to graph_dict_borrow must live, where they
+ * are, until graph_free. At most 3 bytes for each byte of usual input.
  */
 #ifndef WARM_KEYGEN_GRAPH_H
 #define WARM_KEYGEN_GRAPH_H
@@ -122,6 +122,8 @@ void graph_op_operand(struct graph *g, uint32_t value);
 void graph_op_result(struct graph *g, uint32_t type);
 /* Gives the first result; the others follow it by one. GRAPH_NONE if it has none. */
 uint32_t graph_op_end(struct graph *g);
+/* Takes back an operation that was begun and has no regions yet. */
+void graph_op_drop(struct graph *g);
 
 /* The last operation of a region's only block is its result and is always kept. If a region or a
  * function has more than one block, all of its operations stay where they are. Every region needs

@@ -17,13 +17,7 @@
 #define WARM_KEYGEN_GRAPH_INTERNAL_H
 
 #include "keygen/graph.h"
-
-/* Array of `type` with its length and capacity. */
-#define VECTOR(type)                                                                               \
-    struct {                                                                                       \
-        type *at;                                                                                  \
-        uint32_t n, cap;                                                                           \
-    }
+#include "keygen/vector.h"
 
 struct text {
     const char *data;
@@ -186,15 +180,6 @@ struct graph {
 #define NONE GRAPH_NONE
 #define SYMBOL_PRIVATE (GRAPH_NONE - 1)
 #define SYMBOL_OUTSIDE GRAPH_NONE
-
-/* Makes room for one more; false, and the graph failed, if there is none. */
-bool vector_grow(struct graph *g, void *vector_at, uint32_t *cap, uint32_t n, size_t size);
-#define PUSH(g, vector, ...)                                                                       \
-    do {                                                                                           \
-        if ((vector).n < (vector).cap ||                                                           \
-            vector_grow((g), &(vector).at, &(vector).cap, (vector).n, sizeof *(vector).at))        \
-            (vector).at[(vector).n++] = __VA_ARGS__;                                               \
-    } while (0)
 
 #define TRAIT_CLASS 3u /* PURE, DISTINCT or EFFECT in struct op's traits */
 

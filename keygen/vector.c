@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vector.c - the growing of vector.h. No state, any thread. */
+#include "keygen/vector.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_t size)
+{
+    void *old, *grown = NULL;
+    memcpy(&old, vector_at, sizeof old);
+    uint32_t wider = n < 16 ? 32 : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
+    if (!*failed && n < VECTOR_MAX)
+        grown = realloc(old, wider * size);
+    if (!grown) {
+        *failed = true;
+        return false;
+    }
+    memcpy(vector_at, &grown, sizeof grown);
+    *cap = wider;
+    return true;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vector.h - arrays that grow, for the readers and the graph.
+ *
+ * A VECTOR is its memory (`at`), its length and its capacity; it starts as all zeroes and its owner
+ * frees `at`. PUSH(owner, vector, value) appends; when there is no memory, or 2^31 entries, it sets
+ * owner->failed and does nothing, then and from then on.
+ *
+ * Thread: none. Memory: `at` is its owner's.
+ */
+#ifndef WARM_KEYGEN_VECTOR_H
+#define WARM_KEYGEN_VECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VECTOR(type)                                                                               \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        uint32_t n, cap;                                                                           \
+    }
+
+#define VECTOR_MAX 0x7FFFFFF0u /* entries: numbers fit 31 bits */
+
+/* Makes room for more than `n` entries of `size` bytes; `vector_at` points to the pointer. */
+bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_t size);
+
+#define PUSH(owner, vector, ...)                                                                   \
+    do {                                                                                           \
+        if ((vector).n < (vector).cap || vector_grow(&(owner)->failed, &(vector).at,               \
+                                                     &(vector).cap, (vector).n,                    \
+                                                     sizeof *(vector).at))                         \
+            (vector).at[(vector).n++] = __VA_ARGS__;                                               \
+    } while (0)
+
+#endif
