@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hlo_internal.h - the inside of the HLO reader, for hlo*.c only.
+ *
+ *   hlo_scan.c   bytes into words, values and fields; tables of names; errors with their place
+ *   hlo_attr.c   the values of attributes into dictionaries of the graph
+ *   hlo.c        instructions, computations and the module into the graph
+ *
+ * Thread: one at a time. Memory: spans into the input; the arrays are the reader's own.
+ */
+#ifndef WARM_KEYGEN_HLO_INTERNAL_H
+#define WARM_KEYGEN_HLO_INTERNAL_H
+
+#include "keygen/forms.h"
+#include "keygen/graph.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+#define HLO_AXIS_MAX 64u /* mesh axes of a module */
+
+/* A piece of the input: inputs are below 4 GiB. */
+struct span {
+    uint32_t at, len;
+};
+
+struct attr {
+    struct span key, value;
+};
+
+struct instr {
+    struct span name, type, opcode;
+    uint32_t operands, n_operands; /* into hlo.operands; of a constant: one, the literal */
+    uint32_t attrs, n_attrs;       /* into hlo.attrs */
+};
+
+/* Open addressing; a slot is in use if `epoch` is the table's. Emptying it costs nothing. */
+struct name_slot {
+    struct span name;
+    uint32_t hash, epoch, value;
+};
+struct names {
+    struct name_slot *slots;
+    uint32_t n_slots, n_used, epoch;
+};
+
+/* What is known of a computation by its name. */
+struct computation {
+    struct span name, first_use;
+    uint32_t symbol;
+    bool defined, used, effect;
+    bool loose; /* a word that may have meant it came before its definition */
+};
+
+struct hlo {
+    const char *base;
+    uint32_t at, len;
+    struct graph *g;
+    struct form *out;
+    struct err *e;
+    int code; /* the first error; parsing stops */
+    bool scheduled, has_entry;
+    struct span axes[HLO_AXIS_MAX]; /* names of mesh axes, in the order of the meshes */
+    uint32_t n_axes;
+    struct names values;         /* of the computation at hand: name → value */
+    struct names computed_names; /* name → index into computations */
+    struct computation *computations;
+    struct instr *instrs;
+    struct span *operands;
+    struct attr *attrs;
+    uint32_t *extra; /* values that the attributes of an instruction refer to */
+    uint32_t n_computations, n_instrs, n_operands, n_attrs, n_extra;
+    uint32_t cap_computations, cap_instrs, cap_operands, cap_attrs, cap_extra;
+    uint32_t root;       /* index into instrs, or GRAPH_NONE */
+    bool effect;         /* the computation at hand has an operation with an effect */
+    bool config_is_json; /* the backend_config of the instruction at hand is XLA's own message */
+};
+
+enum byte_class {
+    WORD = 0, /* part of a name or number, or a sign that needs no care */
+    OPEN,
+    CLOSE,
+    QUOTE,
+    COMMA,
+    SPACE,
+    SLASH,
+    OTHER, /* punctuation that separates words by itself */
+};
+
+extern const uint8_t hlo_classes[256];
+
+static inline enum byte_class hlo_class_of(char c)
+{
+    return (enum byte_class)hlo_classes[(uint8_t)c];
+}
+
+/* ---- hlo_scan.c ---- */
+
+/* Marks the input as wrong at byte `at`; the first mark stays. Returns the code. */
+int hlo_fail(struct hlo *h, int code, uint32_t at, const char *what);
+/* At the end of the input what is missing was cut off; elsewhere it is wrong. */
+int hlo_expected(struct hlo *h, const char *what);
+/* Of the kind, but not understood: the exact bytes are the form. `why` is static. */
+int hlo_unsupported(struct hlo *h, const char *why);
+/* Room for one more in an array (given by its address) that grows by half. */
+bool hlo_grow(struct hlo *h, void *array, uint32_t n, uint32_t *cap, size_t size);
+
+bool hlo_span_is(const struct hlo *h, struct span s, const char *text);
+bool hlo_starts_with(const struct hlo *h, uint32_t at, const char *text);
+bool hlo_key_in(const struct hlo *h, struct span key, const char *const *keys, size_t n);
+bool hlo_in_braces(const struct hlo *h, struct span value);
+struct span hlo_without_percent(const struct hlo *h, struct span name);
+/* True if the span is a decimal number of at most 17 digits. */
+bool hlo_number_of(const struct hlo *h, struct span s, int64_t *out);
+
+/* The index after a comment that begins at `at`, or `at` itself if none does. */
+uint32_t hlo_after_comment(struct hlo *h, uint32_t at);
+/* The index after the string whose opening quote is at `at`. */
+uint32_t hlo_after_string(struct hlo *h, uint32_t at);
+
+/* These take from h->at and leave it after what they took. */
+void hlo_skip_blank(struct hlo *h);
+/* Up to the first byte outside of brackets that ends a value: white space or a closing bracket
+ * always, a comma if `comma_ends`. */
+struct span hlo_take_value(struct hlo *h, bool comma_ends);
+/* A name, number or keyword: up to white space or punctuation; may be empty. */
+struct span hlo_take_word(struct hlo *h);
+/* White space and then `c`; false if another byte comes. */
+bool hlo_take_byte(struct hlo *h, char c);
+/* Calls `each` for every `name=value` of "{name=value, name=value}", apart by commas or blanks. */
+void hlo_for_each_field(struct hlo *h, struct span braces,
+                        void (*each)(struct hlo *, struct span key, struct span value));
+
+bool hlo_names_reserve(struct hlo *h, struct names *t);
+void hlo_names_clear(struct names *t);
+/* False if the name is there already. */
+bool hlo_names_add(struct hlo *h, struct names *t, struct span name, uint32_t value);
+/* The value of a name, or GRAPH_NONE. */
+uint32_t hlo_names_find(const struct hlo *h, const struct names *t, struct span name);
+/* What is known of a computation; made if it is new. NULL without memory. */
+struct computation *hlo_computation_of(struct hlo *h, struct span name);
+/* The number of a mesh axis, or GRAPH_NONE. */
+uint32_t hlo_axis_of(const struct hlo *h, struct span name);
+
+/* ---- hlo_attr.c ---- */
+
+/* Puts one attribute into the open dictionary. True if it refers to a computation with an effect.
+ */
+bool hlo_put_attr(struct hlo *h, const struct attr *a);
+/* The dictionary of `n` attributes from index `first`. Sets *effect if one has it. */
+uint32_t hlo_dict_of(struct hlo *h, uint32_t first, uint32_t n, bool *effect);
+
+#endif
