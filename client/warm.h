@@ -38,12 +38,13 @@ struct warm;
 
 struct warm_options {
     const char *socket;          /* NULL: $WARM_SOCKET, else the default of this user */
-    unsigned connect_timeout_ms; /* 0: $WARM_TIMEOUT_MS, else 50 */
+    unsigned connect_timeout_ms; /* also for the hand-shake; 0: $WARM_TIMEOUT_MS, else 50 */
     unsigned request_timeout_ms; /* 0: 5000, for what does not compile; compiles have their own */
 };
 
-/* Connects and shakes hands. Gives *out. Errors: NO_DAEMON, TIMEOUT, VERSION, DENIED, NOMEM.
- * Returns NO_DAEMON at once where WARM_DISABLE=1 is set. */
+/* Connects. Gives *out. The hand-shake goes with the first request, so that it costs no round trip:
+ * VERSION may come from that. Errors: NO_DAEMON, TIMEOUT, DENIED, INVALID (the socket's path),
+ * NOMEM, IO. Returns NO_DAEMON at once where WARM_DISABLE=1 is set. */
 int warm_open(struct warm **out, const struct warm_options *options);
 void warm_close(struct warm *w); /* NULL is fine */
 
@@ -84,14 +85,17 @@ int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
 
 struct warm_put_options {
     uint64_t token;    /* 0: without a lease */
-    unsigned flags;    /* WARM_BY_KEY is not possible: only the daemon makes those */
+    unsigned flags;    /* WARM_KEEP_EXISTING */
     const char *kind;  /* "backward", "executable", …; NULL: "other" */
     uint32_t cost_ms;  /* what it took to make: eviction keeps what was dear */
     uint64_t ttl_ms;   /* 0: no expiry */
     const char *group; /* entries of one group leave the cache together; NULL: none */
     const char *hardware, *compiler, *label; /* for people and filters; NULL: none */
 };
-/* Stores a value; returns when it is durable. `options` may be NULL. */
+#define WARM_KEEP_EXISTING 1u /* where an entry of that name is there, leave it, successfully */
+/* Stores a value under a name of 1 to 512 bytes (keys in hex are the daemon's to make); returns
+ * when it is durable. `options` may be NULL. Errors: LEASE_LOST (options->token), INVALID, TOO_BIG,
+ * FULL, DENIED (also where WARM_READONLY=1 is set), … */
 int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, size_t len,
              const struct warm_put_options *options);
 /* Gives a lease back: the next waiter gets it. */
@@ -134,9 +138,9 @@ struct warm_result {
  * The result of a compile job, from the cache or compiled now. Returns 0 where the compiler gave an
  * answer, also a bad one: look at `status` and `log`. Headers that the compiler asks for are opened
  * by this process, with its rights, and only beneath the job's -I folders, its working folder and
- * the folder of `name`; anything else reads as absent, and warm_message tells. Errors: NO_DAEMON,
- * TIMEOUT, REFUSED (this job could not be kept soundly), NO_TOOLCHAIN, CRASHED, NOT_FOUND
- * (WARM_ONLY_IF_CACHED), …
+ * the folder of `name`; anything else reads as absent, and where the compile then fails,
+ * warm_message says what was not shown. Errors: NO_DAEMON, TIMEOUT, REFUSED (this job could not be
+ * kept soundly), NO_TOOLCHAIN, CRASHED, NOT_FOUND (WARM_ONLY_IF_CACHED), …
  */
 int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
 void warm_result_free(struct warm_result *r);

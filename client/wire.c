@@ -32,6 +32,29 @@ const char *wire_type_name(uint8_t type)
     }
 }
 
+const char *wire_kind_name(uint8_t kind)
+{
+    switch (kind) {
+#define X(name, number, text)                                                                      \
+    case number: return text;
+        WIRE_KIND_LIST(X)
+#undef X
+    default: return "unknown";
+    }
+}
+
+bool wire_kind_from_name(const char *name, uint8_t *out)
+{
+#define X(NAME, number, text)                                                                      \
+    if (strcmp(name, text) == 0) {                                                                 \
+        *out = number;                                                                             \
+        return true;                                                                               \
+    }
+    WIRE_KIND_LIST(X)
+#undef X
+    return false;
+}
+
 long wire_parse(const void *data, size_t len, struct wire_frame *out, struct err *e)
 {
     struct reader r = reader_over(data, len);

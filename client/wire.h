@@ -120,6 +120,28 @@ struct wire_welcome {
     struct view daemon; /* "warmd 0.1.0" */
 };
 
+/* name, number, what people type: what an artifact is. The store's numbers, since rows hold them.
+ */
+#define WIRE_KIND_LIST(X)                                                                          \
+    X(OTHER, 0, "other")                                                                           \
+    X(CUBIN, 1, "cubin")                                                                           \
+    X(MANIFEST, 2, "manifest")                                                                     \
+    X(BACKWARD, 3, "backward")                                                                     \
+    X(EXECUTABLE, 4, "executable")                                                                 \
+    X(FX_GRAPH, 5, "fx-graph")                                                                     \
+    X(TRITON, 6, "triton")                                                                         \
+    X(AUTOTUNE, 7, "autotune")                                                                     \
+    X(OBJECT, 8, "object")                                                                         \
+    X(GRAPH, 9, "graph")
+enum wire_kind {
+#define X(name, number, text) WIRE_KIND_##name = number,
+    WIRE_KIND_LIST(X)
+#undef X
+};
+/* "cubin" for 1; "unknown" for a number that is no kind. Static memory. */
+const char *wire_kind_name(uint8_t kind);
+bool wire_kind_from_name(const char *name, uint8_t *out);
+
 enum wire_space {
     WIRE_SPACE_NAME = 0, /* any name of 1 to WIRE_NAME_MAX bytes, in the asker's own space */
     WIRE_SPACE_KEY = 1,  /* a 16-byte address key */
@@ -134,7 +156,7 @@ struct wire_get {
 };
 struct wire_put {
     enum wire_space space;
-    uint8_t kind; /* enum store_kind */
+    uint8_t kind; /* enum wire_kind */
     bool keep_existing;
     uint64_t token;   /* of the lease that this fulfils; 0: none */
     uint32_t cost_ms; /* what it took to make */

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/cuda.h"
+#include "keygen/options.h"
+
 static const char magic[4] = {'W', 'J', 'O', 'B'};
 
 /* ---- bytes ---- */
@@ -165,8 +168,7 @@ void job_close(struct job *job)
 
 /* Numbers of the fields in the key: KEYS.md. */
 enum job_tag {
-    TAG_LANGUAGE = 1,
-    TAG_NAME,
+    TAG_NAME = 1,
     TAG_SOURCE,
     TAG_OPTIONS,
     TAG_HEADERS, /* how many, then name and bytes of each */
@@ -174,98 +176,18 @@ enum job_tag {
     TAG_CWD,
 };
 
-static bool is_text(struct view v, const char *text)
+/* Refuses what reads the clock: in the source, in a header that comes along, in a -D value.
+ * (Headers on disk are not known yet: whoever compiles looks at those.) */
+static int check_clock(const struct job *job, const struct options *options, struct err *e)
 {
-    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
-}
-
-/* "-arch=sm_90" with the name "-arch" gives "sm_90"; false if the option has another name. */
-static bool has_value(struct view option, const char *name, struct view *out_value)
-{
-    size_t n = strlen(name);
-    const char *text = option.data;
-    if (option.len <= n || memcmp(text, name, n) != 0 || text[n] != '=')
-        return false;
-    *out_value = (struct view){text + n + 1, option.len - n - 1};
-    return true;
-}
-
-/* Options by which the compiler would write files: nothing that a cache can bring back. */
-static const char *const writing_options[] = {"--time",
-                                              "-time",
-                                              "--create-pch",
-                                              "-create-pch",
-                                              "--pch-dir",
-                                              "-pch-dir",
-                                              "--fdevice-time-trace",
-                                              "-fdevice-time-trace",
-                                              "--use-bundled-headers",
-                                              "-use-bundled-headers"};
-
-static int check_options(const struct job *job, struct err *e)
-{
-    size_t n = sizeof writing_options / sizeof *writing_options;
-    struct view value;
-    for (size_t i = 0; i < job->n_options; i++)
-        for (size_t k = 0; k < n; k++)
-            if (is_text(job->options[i], writing_options[k]) ||
-                has_value(job->options[i], writing_options[k], &value))
-                return err_set(e, WARM_EREFUSED,
-                               "option %s writes files, which no cache can repeat",
-                               writing_options[k]);
+    struct cuda_scan scan = options->defines;
+    cuda_scan(job->source.data, job->source.len, &scan);
+    for (size_t i = 0; i < job->n_headers; i++)
+        cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
+    if (cuda_scan_uses_clock(&scan))
+        return err_set(e, WARM_EREFUSED,
+                       "the source may read the clock (__TIME__, __DATE__ or __TIMESTAMP__)");
     return 0;
-}
-
-/* What the compiler replaces by the time of the compile. */
-static const char *const clock_macros[] = {"__TIME__", "__DATE__", "__TIMESTAMP__"};
-
-static int check_clock(struct view text, const char *what, struct err *e)
-{
-    for (size_t i = 0; i < sizeof clock_macros / sizeof *clock_macros; i++)
-        if (text.len && memmem(text.data, text.len, clock_macros[i], strlen(clock_macros[i])))
-            return err_set(e, WARM_EREFUSED, "%s reads the clock (%s)", what, clock_macros[i]);
-    return 0;
-}
-
-static int check_texts(const struct job *job, struct err *e)
-{
-    int code = check_clock(job->source, "the source", e);
-    for (size_t i = 0; !code && i < job->n_headers; i++)
-        code = check_clock(job->headers[i].bytes, "a header", e);
-    return code;
-}
-
-/* The target of the last option that names one; "default" where none does: the compiler decides. */
-static int find_hardware(const struct job *job, char out[WARM_HARDWARE_MAX], struct err *e)
-{
-    struct view found = {"default", strlen("default")}, value;
-    for (size_t i = 0; i < job->n_options; i++) {
-        struct view option = job->options[i];
-        bool alone = is_text(option, "-arch") || is_text(option, "--gpu-architecture");
-        if (alone && i + 1 < job->n_options)
-            found = job->options[i + 1];
-        else if (has_value(option, "-arch", &value) ||
-                 has_value(option, "--gpu-architecture", &value))
-            found = value;
-    }
-    if (found.len == 0 || found.len >= WARM_HARDWARE_MAX)
-        return err_set(e, WARM_EINVALID, "no target architecture has a name of %zu bytes",
-                       found.len);
-    memset(out, 0, WARM_HARDWARE_MAX);
-    memcpy(out, found.data, found.len);
-    return 0;
-}
-
-/* Debug output names the working folder. */
-static bool shows_cwd(const struct job *job)
-{
-    static const char *const names[] = {"-G", "--device-debug", "-lineinfo",
-                                        "--generate-line-info"};
-    for (size_t i = 0; i < job->n_options; i++)
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-            if (is_text(job->options[i], names[k]))
-                return true;
-    return false;
 }
 
 static void add_view(struct key_builder *b, uint32_t tag, struct view v)
@@ -273,39 +195,41 @@ static void add_view(struct key_builder *b, uint32_t tag, struct view v)
     key_add(b, tag, v.data, v.len);
 }
 
-static void add_texts(struct key_builder *b, uint32_t tag, const struct view *texts, size_t n)
+static void add_job(struct key_builder *b, const struct job *job, const struct options *options)
 {
-    key_add_u64(b, tag, n);
-    for (size_t i = 0; i < n; i++)
-        add_view(b, tag, texts[i]);
+    add_view(b, TAG_NAME, job->name);
+    add_view(b, TAG_SOURCE, job->source);
+    options_add(options, b, TAG_OPTIONS);
+    key_add_u64(b, TAG_HEADERS, job->n_headers);
+    for (size_t i = 0; i < job->n_headers; i++) {
+        add_view(b, TAG_HEADERS, job->headers[i].name);
+        add_view(b, TAG_HEADERS, job->headers[i].bytes);
+    }
+    key_add_u64(b, TAG_EXPRESSIONS, job->n_expressions);
+    for (size_t i = 0; i < job->n_expressions; i++)
+        add_view(b, TAG_EXPRESSIONS, job->expressions[i]);
+    if (options->debug || options->line_info)
+        add_view(b, TAG_CWD, job->cwd);
 }
 
 int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct key *out_graph,
             struct proof *out_proof, struct err *e)
 {
-    char hardware[WARM_HARDWARE_MAX];
-    int code = check_options(job, e);
-    if (!code)
-        code = check_texts(job, e);
-    if (!code)
-        code = find_hardware(job, hardware, e);
+    bool cuda = job->language == JOB_CUDA;
+    struct options options;
+    int code = options_parse(cuda ? OPTIONS_NVRTC : OPTIONS_PTXAS, 0, job->options, job->n_options,
+                             &options, e);
     if (code)
         return code;
-    struct key_builder b;
-    key_begin(&b, "cuda-exact/1");
-    key_add_u64(&b, TAG_LANGUAGE, job->language);
-    add_view(&b, TAG_NAME, job->name);
-    add_view(&b, TAG_SOURCE, job->source);
-    add_texts(&b, TAG_OPTIONS, job->options, job->n_options);
-    key_add_u64(&b, TAG_HEADERS, job->n_headers);
-    for (size_t i = 0; i < job->n_headers; i++) {
-        add_view(&b, TAG_HEADERS, job->headers[i].name);
-        add_view(&b, TAG_HEADERS, job->headers[i].bytes);
+    if (cuda)
+        code = check_clock(job, &options, e);
+    if (!code) {
+        struct key_builder b;
+        key_begin(&b, cuda ? "cuda-exact/1" : "ptx-exact/1");
+        add_job(&b, job, &options);
+        key_end(&b, out_graph, out_proof);
+        memcpy(out_hardware, options.hardware, WARM_HARDWARE_MAX);
     }
-    add_texts(&b, TAG_EXPRESSIONS, job->expressions, job->n_expressions);
-    if (shows_cwd(job))
-        add_view(&b, TAG_CWD, job->cwd);
-    key_end(&b, out_graph, out_proof);
-    memcpy(out_hardware, hardware, sizeof hardware);
-    return 0;
+    options_close(&options);
+    return code;
 }

@@ -61,11 +61,13 @@ void job_close(struct job *job);
 
 /*
  * The graph part of the job's address and its proof (level 1 of KEYS.md: exact bytes of source,
- * headers, options and names; the working folder only where debug output may show it), and the
- * hardware part: the exact target that the options ask for, e.g. "sm_90a".
+ * headers, names, and the options that decide; the working folder only where debug output may show
+ * it), and the hardware part: the exact target that the options ask for, e.g. "sm_90a", or
+ * "default".
  *
- * Errors: REFUSED where the result must not be kept, or the job could write files or read the
- * clock; INVALID for options that contradict each other; err->text is one line for the user.
+ * Errors: REFUSED where the result must not be kept: the job could write files or read the clock,
+ * or has an option that nobody here knows; INVALID for options without their value; TOO_BIG; NOMEM.
+ * err->text is one line for the user.
  */
 int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct key *out_graph,
             struct proof *out_proof, struct err *e);

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c - libwarm: opening, getting, putting. One thread at a time; warm.h is the contract.
+ *
+ * Get:  GET ─▶ HIT ─▶ verified value │ MISS ─▶ NOT_FOUND │ LEASE ─▶ the caller makes it
+ *              │ WAIT ─▶ one of these later
+ *       A value that does not match its checksum is reported to the daemon and asked for once more.
+ * Put:  PUT (larger values as a sealed memfd) ─▶ OK once it is durable.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/session.h"
+
+#define CONNECT_TIMEOUT_MS 50u
+#define REQUEST_TIMEOUT_MS 5000u
+
+const char *warm_message(const struct warm *w) { return w->err.text; }
+const char *warm_error_name(int code) { return err_name(code); }
+
+/* ---- opening ---- */
+
+static bool env_is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value && strcmp(value, "0") != 0;
+}
+
+static unsigned env_number(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || !*text)
+        return otherwise;
+    unsigned long value = strtoul(text, &end, 10);
+    return *end || value == 0 || value > 3600 * 1000 ? otherwise : (unsigned)value;
+}
+
+int warm_default_socket(char *out, size_t cap)
+{
+    const char *socket = getenv("WARM_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    uid_t uid = geteuid();
+    int n;
+    if (socket && *socket)
+        n = snprintf(out, cap, "%s", socket);
+    else if (uid == 0)
+        n = snprintf(out, cap, "/run/warm/warmd.sock");
+    else if (runtime && *runtime)
+        n = snprintf(out, cap, "%s/warm/warmd.sock", runtime);
+    else
+        n = snprintf(out, cap, "/run/user/%u/warm/warmd.sock", (unsigned)uid);
+    return n < 0 || (size_t)n >= cap ? WARM_ETOO_BIG : 0;
+}
+
+static int session_init(struct warm *w, const struct warm_options *options)
+{
+    static const struct warm_options defaults;
+    if (!options)
+        options = &defaults;
+    *w = (struct warm){.conn.fd = -1,
+                       .pid = getpid(),
+                       .recache = env_is_set("WARM_RECACHE"),
+                       .read_only = env_is_set("WARM_READONLY")};
+    w->connect_timeout_ms = options->connect_timeout_ms
+                                ? options->connect_timeout_ms
+                                : env_number("WARM_TIMEOUT_MS", CONNECT_TIMEOUT_MS);
+    w->request_timeout_ms =
+        options->request_timeout_ms ? options->request_timeout_ms : REQUEST_TIMEOUT_MS;
+    if (!options->socket)
+        return warm_default_socket(w->socket, sizeof w->socket) ? WARM_EINVALID : 0;
+    if (strlen(options->socket) >= sizeof w->socket)
+        return WARM_EINVALID;
+    strcpy(w->socket, options->socket);
+    return 0;
+}
+
+int warm_open(struct warm **out, const struct warm_options *options)
+{
+    if (env_is_set("WARM_DISABLE"))
+        return WARM_ENO_DAEMON;
+    struct warm *w = malloc(sizeof *w);
+    if (!w)
+        return WARM_ENOMEM;
+    int code = session_init(w, options);
+    if (!code)
+        code = session_open(w);
+    if (code)
+        warm_close(w);
+    else
+        *out = w;
+    return code;
+}
+
+void warm_close(struct warm *w)
+{
+    if (!w)
+        return;
+    conn_close(&w->conn);
+    writer_close(&w->request);
+    free(w);
+}
+
+/* ---- getting ---- */
+
+/* The daemon is to give up a little earlier than we do, so that its word arrives. */
+static uint32_t daemon_deadline(unsigned timeout_ms) { return timeout_ms - timeout_ms / 10; }
+
+static int make_key(struct warm *w, const char *key, size_t key_len, unsigned flags,
+                    struct key *address, enum wire_space *out_space, struct view *out_key)
+{
+    if (flags & WARM_BY_KEY) {
+        if (!key_from_text(key, key_len, address))
+            return err_set(&w->err, WARM_EINVALID, "a key is 32 hex digits");
+        *out_space = WIRE_SPACE_KEY;
+        *out_key = (struct view){address->bytes, sizeof address->bytes};
+        return 0;
+    }
+    if (key_len == 0 || key_len > WIRE_NAME_MAX)
+        return err_set(&w->err, WARM_EINVALID, "a name has 1 to %u bytes, not %zu", WIRE_NAME_MAX,
+                       key_len);
+    *out_space = WIRE_SPACE_NAME;
+    *out_key = (struct view){key, key_len};
+    return 0;
+}
+
+static int take_hit(struct warm *w, struct answer *answer, struct warm_value *out)
+{
+    struct wire_hit hit;
+    if (wire_get_hit(&answer->frame, &hit, &w->err))
+        return session_unexpected(w, answer);
+    return session_value(w, answer, &hit, out);
+}
+
+static int take_lease(struct warm *w, struct answer *answer, struct warm_value *out)
+{
+    struct wire_lease lease;
+    if (wire_get_lease(&answer->frame, &lease, &w->err))
+        return session_unexpected(w, answer);
+    *out = (struct warm_value){.token = lease.token, .lease_ms = lease.deadline_ms};
+    return WARM_LEASE;
+}
+
+static int take_get_answer(struct warm *w, uint64_t tag, uint64_t deadline_ms,
+                           struct answer *answer, struct warm_value *out)
+{
+    while (answer->frame.type == WIRE_WAIT) {
+        int code = session_next(w, tag, -1, deadline_ms, answer);
+        if (code)
+            return code;
+    }
+    switch (answer->frame.type) {
+    case WIRE_HIT: return take_hit(w, answer, out);
+    case WIRE_LEASE: return take_lease(w, answer, out);
+    case WIRE_MISS:
+        conn_fds_close(answer->fds);
+        return err_set(&w->err, WARM_ENOT_FOUND, "no such entry");
+    default: return session_unexpected(w, answer);
+    }
+}
+
+static int get_once(struct warm *w, const struct wire_get *get, struct warm_value *out)
+{
+    uint64_t deadline_ms = conn_now_ms() + w->request_timeout_ms;
+    uint64_t tag = session_begin(w);
+    struct answer answer;
+    wire_put_get(&w->request, tag, get);
+    int code = session_ask(w, tag, NULL, 0, deadline_ms, &answer);
+    return code ? code : take_get_answer(w, tag, deadline_ms, &answer, out);
+}
+
+int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
+             struct warm_value *out)
+{
+    struct key address;
+    struct wire_get get = {.want_lease = flags & WARM_WANT_LEASE,
+                           .deadline_ms = daemon_deadline(w->request_timeout_ms)};
+    int code = make_key(w, key, key_len, flags, &address, &get.space, &get.key);
+    if (code)
+        return code;
+    if (w->recache)
+        return err_set(&w->err, WARM_ENOT_FOUND, "WARM_RECACHE is set: nothing is taken");
+    code = get_once(w, &get, out);
+    if (code == WARM_ECORRUPT)
+        code = get_once(w, &get, out);
+    return code == WARM_ECORRUPT ? WARM_ENOT_FOUND : code;
+}
+
+/* ---- putting ---- */
+
+static struct view text_view(const char *text)
+{
+    return (struct view){text ? text : "", text ? strlen(text) : 0};
+}
+
+static int fill_put(struct warm *w, struct wire_put *put, const void *data, size_t len,
+                    const struct warm_put_options *options)
+{
+    *put = (struct wire_put){.len = len,
+                             .check = key_of_bytes(data, len),
+                             .token = options->token,
+                             .cost_ms = options->cost_ms,
+                             .ttl_ms = options->ttl_ms,
+                             .keep_existing = options->flags & WARM_KEEP_EXISTING,
+                             .hardware = text_view(options->hardware),
+                             .compiler = text_view(options->compiler),
+                             .label = text_view(options->label)};
+    if (options->kind && !wire_kind_from_name(options->kind, &put->kind))
+        return err_set(&w->err, WARM_EINVALID, "no kind of entry is called %s", options->kind);
+    if (options->group)
+        put->group = key_of_bytes(options->group, strlen(options->group));
+    if (len <= WIRE_INLINE_MAX)
+        put->value = (struct view){data, len};
+    return 0;
+}
+
+/* OK comes when the value is durable. */
+static int take_ok(struct warm *w, struct answer *answer, struct wire_ok *out)
+{
+    if (answer->frame.type != WIRE_OK || wire_get_ok(&answer->frame, out, &w->err))
+        return session_unexpected(w, answer);
+    return 0;
+}
+
+static int send_put(struct warm *w, const struct wire_put *put, const void *data)
+{
+    int fd = -1;
+    if (put->len > put->value.len) {
+        fd = session_memfd(data, (size_t)put->len, &w->err);
+        if (fd < 0)
+            return fd;
+    }
+    struct answer answer;
+    struct wire_ok ok;
+    uint64_t tag = session_begin(w);
+    wire_put_put(&w->request, tag, put);
+    int code = session_ask(w, tag, &fd, fd >= 0, conn_now_ms() + w->request_timeout_ms, &answer);
+    if (fd >= 0)
+        close(fd);
+    return code ? code : take_ok(w, &answer, &ok);
+}
+
+int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, size_t len,
+             const struct warm_put_options *options)
+{
+    static const struct warm_put_options defaults;
+    struct wire_put put;
+    struct key address;
+    if (w->read_only)
+        return err_set(&w->err, WARM_EDENIED, "WARM_READONLY is set: nothing is stored");
+    int code = fill_put(w, &put, data, len, options ? options : &defaults);
+    if (!code)
+        code = make_key(w, key, key_len, 0, &address, &put.space, &put.key);
+    return code ? code : send_put(w, &put, data);
+}
+
+int warm_release(struct warm *w, uint64_t token)
+{
+    struct wire_release release = {token};
+    struct answer answer;
+    struct wire_ok ok;
+    uint64_t tag = session_begin(w);
+    wire_put_release(&w->request, tag, &release);
+    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + w->request_timeout_ms, &answer);
+    return code ? code : take_ok(w, &answer, &ok);
+}

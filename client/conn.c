@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * conn.c - one connection to the daemon, as the client has it. One thread at a time.
+ *
+ * A hit is two system calls: one sendmsg, one blocking recvmsg. The socket stays in blocking mode
+ * with a receive timeout of one slice; when less than a slice is left before the deadline, poll
+ * takes over, so no call overshoots it. Sending never blocks: what does not fit waits in poll.
+ *
+ * Descriptors arrive with the first byte of their frame, and the kernel ends a read at such a
+ * boundary, so they queue up in the order of the frames that announce them.
+ */
+#include "client/conn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/version.h"
+
+/* Room for an inline value and its frame, so that most connections never grow the buffer. */
+#define IN_START_BYTES (WIRE_INLINE_MAX + 1024u)
+/* A blocking read looks at its deadline this often. */
+#define CONN_SLICE_MS 250u
+
+uint64_t conn_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static uint64_t time_left(uint64_t deadline_ms)
+{
+    uint64_t now = conn_now_ms();
+    return deadline_ms > now ? deadline_ms - now : 0;
+}
+
+static int set_timeout(int fd, int option, uint64_t ms)
+{
+    struct timeval t = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+    return setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
+}
+
+/* ---- connecting ---- */
+
+/* Connects; where the daemon's queue is full, waits for a place in it. 0 or an errno. */
+static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
+{
+    for (;;) {
+        uint64_t left = time_left(deadline_ms);
+        if (left == 0)
+            return ETIMEDOUT;
+        if (set_timeout(fd, SO_SNDTIMEO, left) < 0)
+            return errno;
+        if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+            return 0;
+        if (errno != EINTR && errno != EAGAIN)
+            return errno;
+    }
+}
+
+static int connect_error(int error, const char *path, struct err *e)
+{
+    switch (error) {
+    case ENOENT:
+    case ECONNREFUSED:
+    case ENOTDIR: return err_sys(e, WARM_ENO_DAEMON, error, "no daemon answers at %s", path);
+    case EACCES:
+    case EPERM: return err_sys(e, WARM_EDENIED, error, "cannot connect to %s", path);
+    case ETIMEDOUT:
+        return err_set(e, WARM_ETIMEOUT, "the daemon at %s does not accept connections", path);
+    default: return err_sys(e, WARM_EIO, error, "cannot connect to %s", path);
+    }
+}
+
+static void queue_hello(struct conn *c)
+{
+    static const char name[] = "libwarm " WARM_VERSION;
+    struct wire_hello hello = {.version_min = WIRE_VERSION,
+                               .version_max = WIRE_VERSION,
+                               .client = {name, sizeof name - 1}};
+    wire_put_hello(&c->out, 0, &hello);
+}
+
+int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    *c = (struct conn){.fd = -1};
+    if (len == 0 || len >= sizeof address.sun_path)
+        return err_set(e, WARM_EINVALID, "a socket's path has 1 to %zu bytes, not %zu",
+                       sizeof address.sun_path - 1, len);
+    memcpy(address.sun_path, path, len + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket");
+    int error = connect_until(fd, &address, deadline_ms);
+    if (error) {
+        close(fd);
+        return connect_error(error, path, e);
+    }
+    c->fd = fd;
+    c->in = malloc(IN_START_BYTES);
+    c->in_cap = IN_START_BYTES;
+    queue_hello(c);
+    if (!c->in || c->out.failed) {
+        conn_close(c);
+        return err_set(e, WARM_ENOMEM, "no memory for a connection");
+    }
+    return 0;
+}
+
+void conn_close(struct conn *c)
+{
+    for (size_t i = 0; i < c->n_fds; i++)
+        close(c->fds[i]);
+    if (c->fd >= 0)
+        close(c->fd);
+    free(c->in);
+    writer_close(&c->out);
+    *c = (struct conn){.fd = -1};
+}
+
+/* ---- sending ---- */
+
+/* Waits for `events` on the socket, or for something to read on other_fd; -1: none. */
+static int wait_for(struct conn *c, short events, int other_fd, uint64_t deadline_ms, struct err *e)
+{
+    struct pollfd fds[2] = {{.fd = c->fd, .events = events}, {.fd = other_fd, .events = POLLIN}};
+    for (;;) {
+        uint64_t left = time_left(deadline_ms);
+        int n = poll(fds, other_fd < 0 ? 1 : 2, left > INT32_MAX ? INT32_MAX : (int)left);
+        if (n > 0)
+            return fds[0].revents ? 0 : CONN_OTHER;
+        if (n < 0 && errno != EINTR)
+            return err_sys(e, WARM_EIO, errno, "cannot wait for the daemon");
+        if (n == 0 && left == 0)
+            return err_set(e, WARM_ETIMEOUT, "the daemon did not answer in time");
+    }
+}
+
+/* The control data of one frame's descriptors. */
+union fds_message {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
+};
+
+static void attach_fds(struct msghdr *m, union fds_message *control, const int *fds, size_t n_fds)
+{
+    memset(control, 0, sizeof *control);
+    m->msg_control = control->bytes;
+    m->msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+    struct cmsghdr *header = CMSG_FIRSTHDR(m);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
+}
+
+/* Sends all of `data`, the descriptors with its first byte. */
+static int send_all(struct conn *c, const uint8_t *data, size_t len, const int *fds, size_t n_fds,
+                    uint64_t deadline_ms, struct err *e)
+{
+    union fds_message control;
+    while (len) {
+        struct iovec part = {(void *)(uintptr_t)data, len};
+        struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+        if (n_fds)
+            attach_fds(&m, &control, fds, n_fds);
+        ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+            n_fds = 0;
+        } else if (errno == EAGAIN) {
+            int code = wait_for(c, POLLOUT, -1, deadline_ms, e);
+            if (code)
+                return code;
+        } else if (errno == EPIPE || errno == ECONNRESET) {
+            return err_set(e, WARM_ECLOSED, "the daemon closed the connection");
+        } else if (errno != EINTR) {
+            return err_sys(e, WARM_EIO, errno, "cannot send to the daemon");
+        }
+    }
+    return 0;
+}
+
+int conn_send(struct conn *c, size_t frame_at, const int *fds, size_t n_fds, uint64_t deadline_ms,
+              struct err *e)
+{
+    if (c->out.failed)
+        return err_set(e, WARM_ENOMEM, "no memory for a request");
+    int code = 0;
+    if (n_fds && frame_at)
+        code = send_all(c, c->out.data, frame_at, NULL, 0, deadline_ms, e);
+    size_t from = n_fds ? frame_at : 0;
+    if (!code)
+        code = send_all(c, c->out.data + from, c->out.len - from, fds, n_fds, deadline_ms, e);
+    c->out.len = 0;
+    return code;
+}
+
+/* ---- receiving ---- */
+
+void conn_fds_close(int fds[WIRE_FDS_MAX])
+{
+    for (size_t i = 0; i < WIRE_FDS_MAX; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+/* Queues what came with a read. False if there were more than any frame can have announced. */
+static bool keep_fds(struct conn *c, struct msghdr *m)
+{
+    bool fits = !(m->msg_flags & MSG_CTRUNC);
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+            if (c->n_fds < CONN_FDS_WAITING) {
+                c->fds[c->n_fds++] = fd;
+            } else {
+                close(fd);
+                fits = false;
+            }
+        }
+    }
+    return fits;
+}
+
+/* Makes room for at least one more byte, and for the whole frame if its length is known. */
+static int make_room(struct conn *c, struct err *e)
+{
+    if (c->in_start == c->in_end)
+        c->in_start = c->in_end = 0;
+    if (c->in_end < c->in_cap)
+        return 0;
+    if (c->in_start == 0) {
+        size_t cap = WIRE_HEADER + WIRE_PAYLOAD_MAX;
+        uint8_t *in = realloc(c->in, cap);
+        if (!in)
+            return err_set(e, WARM_ENOMEM, "no memory for an answer");
+        c->in = in;
+        c->in_cap = cap;
+        return 0;
+    }
+    memmove(c->in, c->in + c->in_start, c->in_end - c->in_start);
+    c->in_end -= c->in_start;
+    c->in_start = 0;
+    return 0;
+}
+
+/* One read. 0: something came; EAGAIN: not yet; or an error code. */
+static int read_some(struct conn *c, int flags, struct err *e)
+{
+    union fds_message control;
+    struct iovec part = {c->in + c->in_end, c->in_cap - c->in_end};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+    ssize_t n = recvmsg(c->fd, &m, flags | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return EAGAIN;
+    if (n < 0 && errno != ECONNRESET)
+        return err_sys(e, WARM_EIO, errno, "cannot read from the daemon");
+    if (n <= 0)
+        return err_set(e, WARM_ECLOSED, "the daemon closed the connection");
+    c->in_end += (size_t)n;
+    if (!keep_fds(c, &m))
+        return err_set(e, WARM_EMALFORMED, "the daemon sent more descriptors than it may");
+    return 0;
+}
+
+/* Reads until something came, or other_fd can be read. */
+static int fill(struct conn *c, int other_fd, uint64_t deadline_ms, struct err *e)
+{
+    int code = make_room(c, e);
+    while (!code) {
+        int flags = 0;
+        if (other_fd >= 0 || time_left(deadline_ms) < CONN_SLICE_MS) {
+            code = wait_for(c, POLLIN, other_fd, deadline_ms, e);
+            flags = MSG_DONTWAIT;
+        } else if (!c->sliced) {
+            if (set_timeout(c->fd, SO_RCVTIMEO, CONN_SLICE_MS) < 0)
+                return err_sys(e, WARM_EIO, errno, "cannot set a timeout");
+            c->sliced = true;
+        }
+        if (code)
+            return code;
+        code = read_some(c, flags, e);
+        if (code != EAGAIN)
+            return code;
+        code = 0;
+    }
+    return code;
+}
+
+/* Hands the descriptors of `frame` out. */
+static int claim_fds(struct conn *c, const struct wire_frame *frame, int out_fds[WIRE_FDS_MAX],
+                     struct err *e)
+{
+    if (frame->n_fds > c->n_fds)
+        return err_set(e, WARM_EMALFORMED, "%s announces %u descriptors, %zu came",
+                       wire_type_name(frame->type), frame->n_fds, c->n_fds);
+    for (size_t i = 0; i < WIRE_FDS_MAX; i++)
+        out_fds[i] = i < frame->n_fds ? c->fds[i] : -1;
+    c->n_fds -= frame->n_fds;
+    memmove(c->fds, c->fds + frame->n_fds, c->n_fds * sizeof *c->fds);
+    return 0;
+}
+
+int conn_error(const struct wire_frame *frame, struct err *e)
+{
+    struct wire_error error;
+    int code = wire_get_error(frame, &error, e);
+    if (code)
+        return code;
+    code = error.code && error.code < 256 ? -(int)error.code : WARM_EIO;
+    return err_set(e, code, "%.*s", (int)error.text.len, (const char *)error.text.data);
+}
+
+/* The first frame is WELCOME, or an ERROR that says why not. */
+static int take_welcome(struct conn *c, const struct wire_frame *frame, struct err *e)
+{
+    struct wire_welcome welcome;
+    if (frame->type == WIRE_ERROR)
+        return conn_error(frame, e);
+    if (frame->type != WIRE_WELCOME)
+        return err_set(e, WARM_EMALFORMED, "the daemon begins with %s, not with WELCOME",
+                       wire_type_name(frame->type));
+    int code = wire_get_welcome(frame, &welcome, e);
+    if (code)
+        return code;
+    if (welcome.version != WIRE_VERSION)
+        return err_set(e, WARM_EVERSION, "the daemon speaks version %u, this program version %u",
+                       welcome.version, WIRE_VERSION);
+    size_t len = welcome.daemon.len < sizeof c->daemon ? welcome.daemon.len : sizeof c->daemon - 1;
+    memcpy(c->daemon, welcome.daemon.data, len);
+    c->daemon[len] = '\0';
+    c->daemon_uid = welcome.daemon_uid;
+    c->welcomed = true;
+    return 0;
+}
+
+/* A whole frame from the buffer: 1 and *out, 0 if there is none yet, or an error code. */
+static int parse_one(struct conn *c, struct wire_frame *out, struct err *e)
+{
+    long n = wire_parse(c->in + c->in_start, c->in_end - c->in_start, out, e);
+    if (n <= 0)
+        return (int)n;
+    c->in_start += (size_t)n;
+    return 1;
+}
+
+int conn_recv(struct conn *c, int other_fd, struct wire_frame *out, int out_fds[WIRE_FDS_MAX],
+              uint64_t deadline_ms, struct err *e)
+{
+    for (size_t i = 0; i < WIRE_FDS_MAX; i++)
+        out_fds[i] = -1;
+    for (;;) {
+        int code = parse_one(c, out, e);
+        if (code < 0)
+            return code;
+        if (code == 1 && c->welcomed)
+            return claim_fds(c, out, out_fds, e);
+        code = code == 1 ? take_welcome(c, out, e) : fill(c, other_fd, deadline_ms, e);
+        if (code)
+            return code;
+    }
+}
+
+int conn_shake_hands(struct conn *c, uint64_t deadline_ms, struct err *e)
+{
+    struct wire_frame frame;
+    int code = c->out.len ? conn_send(c, 0, NULL, 0, deadline_ms, e) : 0;
+    while (!code && !c->welcomed) {
+        int n = parse_one(c, &frame, e);
+        if (n < 0)
+            return n;
+        code = n == 1 ? take_welcome(c, &frame, e) : fill(c, -1, deadline_ms, e);
+    }
+    return code;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * headers.c - opens, for a compiler elsewhere, the files that a job may include. One thread at a
+ * time; headers.h says what is given and what is not.
+ */
+#include "client/headers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "keygen/options.h"
+
+#define PATH_SIZE (2 * WIRE_PATH_MAX + 2) /* a working folder, a slash, a path and NUL */
+
+struct headers {
+    char *cwd;    /* absolute, normal */
+    char **roots; /* absolute, normal */
+    size_t n_roots;
+    char *refused;    /* the first path that was; NULL so far */
+    uint8_t *content; /* of the file that is being hashed */
+    size_t content_cap;
+};
+
+/* ---- paths as text ---- */
+
+/* Takes "", "." and ".." out of an absolute path, in place: "/a/./b/../c//d" becomes "/a/c/d". */
+static void normalize(char *path)
+{
+    char *to = path;
+    for (char *from = path; *from;) {
+        while (*from == '/')
+            from++;
+        size_t len = strcspn(from, "/");
+        if (len == 2 && from[0] == '.' && from[1] == '.') {
+            while (to > path && *--to != '/')
+                ;
+        } else if (len && !(len == 1 && from[0] == '.')) {
+            *to++ = '/';
+            memmove(to, from, len);
+            to += len;
+        }
+        from += len;
+    }
+    if (to == path)
+        *to++ = '/';
+    *to = '\0';
+}
+
+/* `path` as an absolute path, not yet normal: relative ones stand in `cwd`. */
+static bool make_absolute(const char *cwd, struct view path, char out[PATH_SIZE])
+{
+    const char *text = path.data;
+    bool relative = path.len == 0 || text[0] != '/';
+    size_t cwd_len = relative ? strlen(cwd) : 0;
+    if (path.len > WIRE_PATH_MAX || cwd_len > WIRE_PATH_MAX ||
+        (path.len && memchr(text, '\0', path.len)))
+        return false;
+    char *at = out;
+    if (relative) {
+        memcpy(at, cwd, cwd_len);
+        at += cwd_len;
+        *at++ = '/';
+    }
+    if (path.len)
+        memcpy(at, text, path.len);
+    at[path.len] = '\0';
+    return true;
+}
+
+/* Both normal. */
+static bool is_beneath(const char *path, const char *root)
+{
+    if (strcmp(root, "/") == 0)
+        return strchr(path + 1, '/') == NULL;
+    size_t len = strlen(root);
+    return strncmp(path, root, len) == 0 && path[len] == '/';
+}
+
+/* ---- roots ---- */
+
+static int add_root(struct headers *h, struct view folder, struct err *e)
+{
+    char path[PATH_SIZE];
+    if (!make_absolute(h->cwd, folder, path))
+        return 0; /* no folder has such a name */
+    normalize(path);
+    for (size_t i = 0; i < h->n_roots; i++)
+        if (strcmp(h->roots[i], path) == 0)
+            return 0;
+    char **roots = realloc(h->roots, (h->n_roots + 1) * sizeof *roots);
+    if (roots)
+        h->roots = roots;
+    char *root = roots ? strdup(path) : NULL;
+    if (!root)
+        return err_set(e, WARM_ENOMEM, "no memory for the include folders");
+    h->roots[h->n_roots++] = root;
+    return 0;
+}
+
+/* The folder in which a file of that name stands; empty, so the working folder, without a slash. */
+static struct view folder_of(struct view file)
+{
+    const char *slash = file.len ? memrchr(file.data, '/', file.len) : NULL;
+    if (!slash)
+        return (struct view){"", 0};
+    size_t len = (size_t)(slash - (const char *)file.data);
+    return (struct view){file.data, len ? len : 1};
+}
+
+static int add_option_roots(struct headers *h, const struct job *job, struct err *e)
+{
+    struct options options;
+    int code = options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, e);
+    if (code)
+        return code;
+    for (size_t i = 0; !code && i < options.n_include_dirs; i++)
+        code = add_root(h, options.include_dirs[i], e);
+    for (size_t i = 0; !code && i < options.n_pre_includes; i++)
+        code = add_root(h, folder_of(options.pre_includes[i]), e);
+    options_close(&options);
+    return code;
+}
+
+static int add_roots(struct headers *h, const struct job *job, struct err *e)
+{
+    int code = add_root(h, (struct view){"", 0}, e);
+    if (!code)
+        code = add_root(h, folder_of(job->name), e);
+    return code ? code : add_option_roots(h, job, e);
+}
+
+int headers_open(struct headers **out, const struct job *job, struct err *e)
+{
+    char cwd[PATH_SIZE];
+    if (job->cwd.len == 0 || *(const char *)job->cwd.data != '/' ||
+        !make_absolute("", job->cwd, cwd))
+        return err_set(e, WARM_EINVALID, "the job's working folder is not an absolute path");
+    normalize(cwd);
+    struct headers *h = calloc(1, sizeof *h);
+    if (h)
+        h->cwd = strdup(cwd);
+    int code = h && h->cwd ? add_roots(h, job, e)
+                           : err_set(e, WARM_ENOMEM, "no memory for the include folders");
+    if (code)
+        headers_close(h);
+    else
+        *out = h;
+    return code;
+}
+
+void headers_close(struct headers *h)
+{
+    if (!h)
+        return;
+    for (size_t i = 0; i < h->n_roots; i++)
+        free(h->roots[i]);
+    free(h->roots);
+    free(h->cwd);
+    free(h->refused);
+    free(h->content);
+    free(h);
+}
+
+/* ---- answers ---- */
+
+static enum wire_path_state refuse(struct headers *h, const char *path)
+{
+    if (!h->refused)
+        h->refused = strdup(path);
+    return WIRE_PATH_REFUSED;
+}
+
+static bool is_offered(const struct headers *h, const char *path)
+{
+    char normal[PATH_SIZE];
+    strcpy(normal, path);
+    normalize(normal);
+    for (size_t i = 0; i < h->n_roots; i++)
+        if (is_beneath(normal, h->roots[i]))
+            return true;
+    return false;
+}
+
+enum wire_path_state headers_find(struct headers *h, struct view path, int *out_fd,
+                                  uint64_t *out_len)
+{
+    char absolute[PATH_SIZE];
+    struct stat st = {0};
+    *out_fd = -1;
+    *out_len = 0;
+    if (!make_absolute(h->cwd, path, absolute))
+        return WIRE_PATH_ABSENT;
+    if (!is_offered(h, absolute))
+        return refuse(h, absolute);
+    /* As it was asked, not its normal form: behind a link, ".." is where the compiler means it. */
+    int fd = open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EACCES || errno == EPERM ? refuse(h, absolute) : WIRE_PATH_ABSENT;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= (off_t)JOB_SOURCE_MAX) {
+        *out_fd = fd;
+        *out_len = (uint64_t)st.st_size;
+        return WIRE_PATH_FILE;
+    }
+    close(fd);
+    return S_ISDIR(st.st_mode) ? WIRE_PATH_ABSENT : refuse(h, absolute);
+}
+
+const char *headers_refused(const struct headers *h) { return h->refused; }
+
+static int send_opened(int channel_fd, const struct wire_opened *opened, int fd, struct err *e)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct writer packet;
+    writer_init(&packet, WIRE_OPEN_MAX);
+    wire_put_opened(&packet, opened);
+    struct iovec part = {packet.data, packet.len};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&m);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    ssize_t n;
+    do
+        n = packet.failed ? -1 : sendmsg(channel_fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && !packet.failed && errno == EINTR);
+    int error = errno;
+    writer_close(&packet);
+    return n < 0 ? err_sys(e, WARM_ECLOSED, error, "cannot answer the compiler") : 0;
+}
+
+int headers_serve(struct headers *h, int channel_fd, struct err *e)
+{
+    uint8_t packet[WIRE_OPEN_MAX];
+    ssize_t n = recv(channel_fd, packet, sizeof packet, MSG_DONTWAIT | MSG_TRUNC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return err_set(e, WARM_ECLOSED, "the compiler asks no more");
+    if ((size_t)n > sizeof packet)
+        return err_set(e, WARM_ETOO_BIG, "the compiler asked with a packet of %zd bytes", n);
+    struct wire_open question;
+    int code = wire_get_open(packet, (size_t)n, &question, e);
+    if (code)
+        return code;
+    int fd;
+    uint64_t len;
+    struct wire_opened answer = {question.id, headers_find(h, question.path, &fd, &len)};
+    code = send_opened(channel_fd, &answer, fd, e);
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+/* The whole of a file in h->content. False if it cannot be read, or changes its length meanwhile.
+ */
+static bool read_content(struct headers *h, int fd, size_t len)
+{
+    if (len > h->content_cap) {
+        uint8_t *content = realloc(h->content, len);
+        if (!content)
+            return false;
+        h->content = content;
+        h->content_cap = len;
+    }
+    for (size_t done = 0; done < len;) {
+        ssize_t n = read(fd, h->content + done, len - done);
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static void digest_file(struct headers *h, int fd, size_t len, enum wire_digest kind,
+                        struct wire_path_digest *out)
+{
+    if (!read_content(h, fd, len)) {
+        out->state = WIRE_PATH_ABSENT;
+    } else if (kind == WIRE_SHA256) {
+        struct proof proof = proof_of_bytes(h->content, len);
+        memcpy(out->digest, proof.bytes, sizeof proof.bytes);
+    } else {
+        struct key key = key_of_bytes(h->content, len);
+        memcpy(out->digest, key.bytes, sizeof key.bytes);
+    }
+}
+
+int headers_check(struct headers *h, const struct wire_check *check, struct view paths,
+                  struct writer *out_states, struct err *e)
+{
+    struct reader list = reader_over(paths.data, paths.len);
+    struct view path;
+    uint32_t n = 0;
+    while (wire_paths_next(&list, &path)) {
+        struct wire_path_digest answer = {0};
+        int fd;
+        uint64_t len;
+        answer.state = headers_find(h, path, &fd, &len);
+        if (fd >= 0) {
+            digest_file(h, fd, (size_t)len, check->digest, &answer);
+            close(fd);
+        }
+        wire_states_add(out_states, check->digest, &answer);
+        n++;
+    }
+    if (list.failed || n != check->n)
+        return err_set(e, WARM_EMALFORMED, "CHECK: the list of paths is damaged");
+    return out_states->failed ? err_set(e, WARM_ENOMEM, "no memory for an answer") : 0;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.c - requests on a connection that comes and goes; session.h draws its states. One thread
+ * at a time.
+ *
+ * What fails here must never hold a program up: each wait has a deadline, and after a failure the
+ * next requests fail at once, without a system call, until a pause is over.
+ */
+#include "client/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAUSE_START_MS 100u
+#define PAUSE_MAX_MS 5000u
+/* Up to this a value is read into memory; above, mapping it is cheaper. */
+#define READ_MAX_BYTES ((size_t)512 * 1024)
+
+/* ---- the connection ---- */
+
+/* After a failure: whoever is at the other end cannot be relied on for a while. */
+static int drop(struct warm *w, int code)
+{
+    conn_close(&w->conn);
+    w->connected = false;
+    w->pause_ms = w->pause_ms ? w->pause_ms * 2 : PAUSE_START_MS;
+    if (w->pause_ms > PAUSE_MAX_MS)
+        w->pause_ms = PAUSE_MAX_MS;
+    w->retry_at_ms = conn_now_ms() + w->pause_ms;
+    return code;
+}
+
+int session_open(struct warm *w)
+{
+    int code = conn_open(&w->conn, w->socket, conn_now_ms() + w->connect_timeout_ms, &w->err);
+    w->connected = code == 0;
+    return code ? drop(w, code) : 0;
+}
+
+static int ensure_connected(struct warm *w)
+{
+    if (getpid() != w->pid)
+        return err_set(&w->err, WARM_ECLOSED, "this connection belongs to the parent process");
+    if (w->connected)
+        return 0;
+    if (conn_now_ms() < w->retry_at_ms)
+        return err_set(&w->err, WARM_ENO_DAEMON, "no daemon a moment ago at %s", w->socket);
+    return session_open(w);
+}
+
+/* WELCOME has its own, short deadline: a daemon that is stuck is found out at once. */
+static int await_welcome(struct warm *w)
+{
+    if (w->conn.welcomed)
+        return 0;
+    int code = conn_shake_hands(&w->conn, conn_now_ms() + w->connect_timeout_ms, &w->err);
+    if (!code)
+        w->pause_ms = 0;
+    return code;
+}
+
+int session_connect(struct warm *w)
+{
+    int code = ensure_connected(w);
+    if (code)
+        return code;
+    code = await_welcome(w);
+    return code ? drop(w, code) : 0;
+}
+
+/* ---- requests ---- */
+
+void session_renew(struct warm *w)
+{
+    w->request.len = 0;
+    w->request.failed = false;
+}
+
+uint64_t session_begin(struct warm *w)
+{
+    session_renew(w);
+    return ++w->last_tag;
+}
+
+/* Whether the request could be encoded. */
+static int check_request(struct warm *w)
+{
+    if (w->request.failed)
+        return err_set(&w->err, WARM_ETOO_BIG, "the request is above a limit, or memory is short");
+    return 0;
+}
+
+static int send_request(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms)
+{
+    size_t at = w->conn.out.len; /* HELLO may be in front */
+    writer_bytes(&w->conn.out, w->request.data, w->request.len);
+    return conn_send(&w->conn, at, fds, n_fds, deadline_ms, &w->err);
+}
+
+/* The next frame with that tag. Others answer requests that were given up. */
+static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
+                      struct answer *out)
+{
+    for (;;) {
+        int code = conn_recv(&w->conn, other_fd, &out->frame, out->fds, deadline_ms, &w->err);
+        if (code || out->frame.tag == tag)
+            return code;
+        conn_fds_close(out->fds);
+    }
+}
+
+static int exchange(struct warm *w, uint64_t tag, const int *fds, size_t n_fds,
+                    uint64_t deadline_ms, struct answer *out)
+{
+    int code = send_request(w, fds, n_fds, deadline_ms);
+    if (!code)
+        code = await_welcome(w);
+    return code ? code : next_frame(w, tag, -1, deadline_ms, out);
+}
+
+/* An ERROR is the daemon's word on the request; the connection goes on. */
+static int finish_answer(struct warm *w, struct answer *answer)
+{
+    if (answer->frame.type != WIRE_ERROR)
+        return 0;
+    conn_fds_close(answer->fds);
+    return conn_error(&answer->frame, &w->err);
+}
+
+int session_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
+                struct answer *out)
+{
+    int code = check_request(w);
+    if (!code)
+        code = ensure_connected(w);
+    if (code)
+        return code;
+    bool idle = w->conn.welcomed;
+    code = exchange(w, tag, fds, n_fds, deadline_ms, out);
+    if (code == WARM_ECLOSED && idle) {
+        conn_close(&w->conn);
+        code = session_open(w);
+        if (code)
+            return code;
+        code = exchange(w, tag, fds, n_fds, deadline_ms, out);
+    }
+    return code ? drop(w, code) : finish_answer(w, out);
+}
+
+int session_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms)
+{
+    int code = check_request(w);
+    if (code)
+        return code;
+    code = send_request(w, fds, n_fds, deadline_ms);
+    return code ? drop(w, code) : 0;
+}
+
+int session_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
+                 struct answer *out)
+{
+    int code = next_frame(w, tag, other_fd, deadline_ms, out);
+    if (code == CONN_OTHER)
+        return code;
+    return code ? drop(w, code) : finish_answer(w, out);
+}
+
+int session_unexpected(struct warm *w, struct answer *answer)
+{
+    conn_fds_close(answer->fds);
+    err_set(&w->err, WARM_EMALFORMED, "the daemon answered with %s",
+            wire_type_name(answer->frame.type));
+    return drop(w, WARM_EMALFORMED);
+}
+
+/* ---- values ---- */
+
+int session_memfd(const void *data, size_t len, struct err *e)
+{
+    int fd = memfd_create("warm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot make a memfd");
+    const uint8_t *at = data;
+    while (len) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            int error = errno;
+            close(fd);
+            return err_sys(e, WARM_ENOMEM, error, "cannot fill a memfd");
+        }
+        at += n;
+        len -= (size_t)n;
+    }
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    return fd;
+}
+
+/* internal[0]: malloc'ed memory, or a mapping of length internal[1]. */
+static int value_copy(const void *data, size_t len, struct warm_value *out, struct err *e)
+{
+    void *copy = malloc(len ? len : 1);
+    if (!copy)
+        return err_set(e, WARM_ENOMEM, "no memory for a value of %zu bytes", len);
+    if (len)
+        memcpy(copy, data, len);
+    *out = (struct warm_value){.data = copy, .len = len, .internal = {copy, NULL}};
+    return 0;
+}
+
+static int value_read(int fd, size_t len, struct warm_value *out, struct err *e)
+{
+    uint8_t *copy = malloc(len);
+    if (!copy)
+        return err_set(e, WARM_ENOMEM, "no memory for a value of %zu bytes", len);
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(fd, copy + done, len - done, (off_t)done);
+        if (n <= 0 && !(n < 0 && errno == EINTR)) {
+            free(copy);
+            return err_set(e, WARM_EIO, "cannot read a value's file");
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    *out = (struct warm_value){.data = copy, .len = len, .internal = {copy, NULL}};
+    return 0;
+}
+
+/* A file that is shorter than it should be would fault when it is read: look first. Files of the
+ * store never change once they are served. */
+static int value_map(int fd, size_t len, struct warm_value *out, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < len)
+        return err_set(e, WARM_EIO, "a value's file is shorter than the value");
+    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return err_sys(e, WARM_EIO, errno, "cannot map a value of %zu bytes", len);
+    *out = (struct warm_value){.data = map, .len = len, .internal = {map, (void *)(uintptr_t)len}};
+    return 0;
+}
+
+static int value_load(const struct wire_hit *hit, int fd, struct warm_value *out, struct err *e)
+{
+    if (fd < 0)
+        return value_copy(hit->value.data, hit->value.len, out, e);
+    if (hit->len > SIZE_MAX / 2)
+        return err_set(e, WARM_ETOO_BIG, "a value of %llu bytes", (unsigned long long)hit->len);
+    size_t len = (size_t)hit->len;
+    return len <= READ_MAX_BYTES ? value_read(fd, len, out, e) : value_map(fd, len, out, e);
+}
+
+static void tell_damaged(struct warm *w, const struct wire_damaged *damaged)
+{
+    uint64_t tag = session_begin(w);
+    wire_put_damaged(&w->request, tag, damaged);
+    session_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
+}
+
+int session_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
+                  struct warm_value *out)
+{
+    struct warm_value value;
+    struct wire_damaged damaged = {.key = hit->key};
+    int code = value_load(hit, answer->fds[0], &value, &w->err);
+    conn_fds_close(answer->fds);
+    if (code)
+        return code;
+    damaged.seen = key_of_bytes(value.data, value.len);
+    if (!key_equal(&damaged.seen, &hit->check)) {
+        warm_value_free(&value);
+        tell_damaged(w, &damaged);
+        return err_set(&w->err, WARM_ECORRUPT, "a value did not match its checksum");
+    }
+    value.cost_ms = hit->cost_ms;
+    value.outcome = (int)hit->outcome;
+    key_to_text(&hit->key, value.key);
+    *out = value;
+    return 0;
+}
+
+void warm_value_free(struct warm_value *v)
+{
+    if (v->internal[1])
+        munmap(v->internal[0], (size_t)(uintptr_t)v->internal[1]);
+    else
+        free(v->internal[0]);
+    *v = (struct warm_value){0};
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.h - what is behind a struct warm: requests on a connection that comes and goes.
+ *
+ *                  ┌───────────────── no connection ◀─────────────────┐
+ *                  │ a request, and the pause is over                 │ a failure: close, pause
+ *                  ▼                                                  │ 100 ms, doubled up to 5 s
+ *     session_ask ──▶ connect ──▶ send ──▶ answer ──▶ more answers ───┘
+ *                                  ▲         │ CLOSED, on a connection that had been idle:
+ *                                  └─────────┘ the daemon was restarted; once more at once
+ *
+ * Thread: as libwarm. Memory: as said at each function.
+ */
+#ifndef WARM_CLIENT_SESSION_H
+#define WARM_CLIENT_SESSION_H
+
+#include <sys/types.h>
+
+#include "client/conn.h"
+#include "client/warm.h"
+
+struct warm {
+    struct conn conn;
+    bool connected;
+    pid_t pid; /* that opened it: not to be used across fork */
+    char socket[108];
+    unsigned connect_timeout_ms, request_timeout_ms;
+    bool recache, read_only; /* $WARM_RECACHE, $WARM_READONLY */
+    uint64_t last_tag;
+    struct writer request; /* frames of the request that is being made */
+    uint64_t retry_at_ms;  /* without a connection: not before */
+    unsigned pause_ms;
+    struct err err; /* of the last failure */
+};
+
+/* One frame that answers a request. */
+struct answer {
+    struct wire_frame frame; /* borrows the connection's buffer until the next answer */
+    int fds[WIRE_FDS_MAX];   /* -1 where there is none; the receiver takes or closes them */
+};
+
+/* Connects; HELLO goes with the first request. */
+int session_open(struct warm *w);
+
+/* Begins a request: w->request is empty, the result is its tag. */
+uint64_t session_begin(struct warm *w);
+
+/* Empties w->request for one more frame of the request that is under way. */
+void session_renew(struct warm *w);
+
+/* Sends w->request, whose last frame carries `fds` (borrowed), and waits for the first frame that
+ * answers `tag`. An ERROR frame is turned into its code. */
+int session_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
+                struct answer *out);
+
+/* Sends w->request on the connection that is there: what belongs to a request under way. */
+int session_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms);
+
+/* The next frame that answers `tag`; CONN_OTHER if `other_fd` (-1: none) can be read first. */
+int session_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
+                 struct answer *out);
+
+/* The value of a HIT or FAILED, verified: gives *out (warm_value_free) and takes answer->fds. Where
+ * it does not match its checksum, tells the daemon and returns CORRUPT. */
+int session_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
+                  struct warm_value *out);
+
+/* Something came that is no answer to what was asked: ends the connection. Returns MALFORMED. */
+int session_unexpected(struct warm *w, struct answer *answer);
+
+/* Memory as a sealed memfd, for what is larger than a frame carries: the descriptor, or an error.
+ */
+int session_memfd(const void *data, size_t len, struct err *e);
+
+/* Connects and shakes hands now, whether or not something is asked. */
+int session_connect(struct warm *w);
+
+#endif
