@@ -729,14 +729,21 @@ static void put_token(struct form *out, const struct token *t)
     }
 }
 
-/* May white space between these two go? Only where they stay two tokens without it: a word beside
- * a punctuation mark, or a mark beside a literal. */
+/* Marks that no longer mark begins or ends with. */
+static bool is_bracket(const struct token *t)
+{
+    return t->kind == PUNCT && strchr("()[]{};,", *t->data) != NULL;
+}
+
+/* May white space between these two go? Only where they stay two tokens without it. */
 static bool stays_apart(const struct token *a, const struct token *b)
 {
+    if (is_bracket(a) || is_bracket(b))
+        return true;
     if (a->kind == PUNCT)
-        return b->kind == WORD || b->kind == LITERAL;
+        return b->kind == WORD || b->kind == LITERAL || (b->kind == NUMBER && *a->data != '.');
     if (b->kind == PUNCT)
-        return a->kind == WORD || a->kind == LITERAL;
+        return a->kind != NUMBER || strchr(".+-", *b->data) == NULL;
     return false;
 }
 
