@@ -12,7 +12,7 @@
  *
  * A worker's death costs one request: its job is tried once more in another worker, then fails with
  * CRASHED. A job past its deadline is killed and fails with TIMEOUT. Workers see no network, no
- * file but the toolchain and what the client's channel hands them, and a scrubbed environment.
+ * file but what the client's channel hands them, and a scrubbed environment (worker/sandbox.h).
  *
  * Thread: loop thread. Memory: see each function.
  */
@@ -47,7 +47,7 @@ struct compiler_config {
     struct spawner *spawner; /* borrowed */
     uv_loop_t *loop;
     const char *worker_path;
-    const char *work_dir; /* where workers keep their PCH files: emptied at start */
+    const char *work_dir; /* where workers keep their scratch files, unnamed: made if missing */
     char *const *nvrtc;   /* libraries or folders, the default first */
     size_t n_nvrtc;
     size_t jobs;
@@ -70,8 +70,8 @@ void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg)
 
 /* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
  * digits that an id begins with (8 at least). A library file that changed since it was identified
- * is identified again. Errors: NO_TOOLCHAIN (err lists what there is). Borrowed until
- * compiler_close. */
+ * is identified again, on a pool thread: BUSY meanwhile. Errors: NO_TOOLCHAIN (err lists what there
+ * is), BUSY. Borrowed until compiler_close. */
 int compiler_find(struct compiler *c, struct view selector, const struct toolchain **out,
                   struct err *e);
 size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap);
@@ -105,6 +105,8 @@ struct compile_request {
     uint64_t job_len;
     int channel_fd;      /* to the client: taken; -1 if there is none (every other header reads as
                             absent) */
+    uint32_t uid;        /* whose source it is: a worker serves one user only, so that a source that
+                            takes its worker over never touches what another user is given */
     uint64_t timeout_ms; /* 0: the default */
     compile_cb cb;
     void *arg;
@@ -120,6 +122,8 @@ void compiler_cancel(struct compiler *c, struct compile *compile);
 struct compiler_stats {
     uint64_t n_compiles, n_crashes, n_timeouts;
     unsigned n_workers, n_busy, n_queued;
+    int landlock; /* version in force in the workers; 0: this kernel has none; -1: not known yet */
+    bool seccomp; /* their system-call filter is in force */
 };
 void compiler_stats(struct compiler *c, struct compiler_stats *out);
 

@@ -1,0 +1,963 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compiler.c - the pool of workers, and the compiles that wait for one. Loop thread.
+ *
+ * The happy path of one compile:
+ *   1. compiler_start queues it; a zero timer runs dispatch() from the loop;
+ *   2. dispatch() hands it to an idle worker of its toolchain and user, or starts a worker;
+ *   3. the worker says READY (if it is new); the job and the client's channel go to it;
+ *   4. DONE comes with two memfds; they are checked; the callback runs; the worker is idle;
+ *   5. an idle worker ends after idle_ms, when it has grown, or when its slot is wanted.
+ * What may go wrong:
+ *   - the worker dies (SIGKILL, SIGSEGV, a limit): the spawner says so; the compile goes back to the
+ *     head of the queue once, the second time it fails with CRASHED;
+ *   - the deadline passes: the worker is killed (the compiler's front end listens to nothing else),
+ *     the compile fails with TIMEOUT and is not tried again;
+ *   - cancelled: queued, it fails at once; running, its worker is killed;
+ *   - the worker answers rubbish: it is killed, and that counts as its death;
+ *   - the library changed since it was identified: NO_TOOLCHAIN, and it is identified anew;
+ *   - the spawner dies, and with it all workers: each compile fails with IO from then on.
+ *
+ * Life of a worker; it holds a slot until the spawner has reaped it:
+ *
+ *     STARTING ──READY──▶ IDLE ◀──DONE── BUSY          from each: ──▶ ENDING ──EXITED──▶ freed
+ *         └─────READY, compile waiting────▶─┘
+ */
+#include "daemon/compiler.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/bundle.h"
+#include "daemon/log.h"
+#include "daemon/spawner.h"
+#include "daemon/toolchain.h"
+#include "daemon/worker/message.h"
+
+#define ATTEMPTS_MAX 2u             /* of one compile, in different workers */
+#define WORKER_RSS_MAX (2ull << 30) /* bytes: an idle worker that holds more is ended */
+#define DEFAULT_TIMEOUT_MS 600000u
+#define NOBODY 65534u
+#define ID_DIGITS_MIN 8u                 /* of a selector that is an identity */
+#define PATH_FIXED (4u + 1u + 16u + 32u) /* bytes of a path's record beside its text */
+
+struct known { /* one identified library; `toolchain` first, callers hold pointers to it */
+    struct toolchain toolchain;
+    struct toolchain_files files;
+    struct known *next; /* all there ever were: they live until compiler_close */
+};
+
+struct place { /* one path of the configuration */
+    char *given;
+    struct known *current; /* NULL: nothing usable there */
+    bool identifying;
+};
+
+enum worker_state { STARTING, IDLE, BUSY, ENDING };
+
+struct worker {
+    struct compiler *compiler;
+    struct worker *next;
+    uint64_t id; /* with the spawner */
+    pid_t pid;   /* 0 until READY */
+    int fd;
+    enum worker_state state;
+    const struct known *known;
+    uint32_t uid;
+    struct compile *compile; /* while STARTING for it, or BUSY; while ENDING: what it died with */
+    uint64_t used;           /* compiler.clock when it last became idle */
+    uv_poll_t poll;
+    uv_timer_t timer; /* ends STARTING, BUSY and IDLE when they last too long */
+    int n_handles;
+};
+
+struct compile {
+    struct compiler *compiler;
+    struct compile *next; /* in the queue */
+    struct compile_request request;
+    uint64_t id;
+    uint64_t deadline; /* uv_now; 0 until it first runs */
+    unsigned n_attempts;
+    struct worker *worker;
+    bool cancelled, timed_out;
+};
+
+struct compiler {
+    struct compiler_config config;
+    struct worker_program program;
+    struct place *places;
+    size_t n_places;
+    struct known *known;
+    struct worker *workers;
+    struct compile *queue, **queue_tail;
+    uint64_t clock, last_id;
+    struct compiler_stats stats;
+    size_t n_identifying;
+    bool closing, spawner_gone;
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+    uv_poll_t spawner_poll;
+    uv_timer_t dispatch_timer;
+    int n_handles; /* ours and the workers' */
+};
+
+static void dispatch_soon(struct compiler *c);
+
+/* ---- the end of a compile ---- */
+
+static void compile_finish(struct compile *j, struct compile_done *done)
+{
+    if (j->request.channel_fd >= 0)
+        close(j->request.channel_fd);
+    j->request.cb(j->request.arg, done);
+    free(j);
+}
+
+static void compile_fail(struct compile *j, int code, const char *text)
+{
+    struct compile_done done = {.status = code, .fd = -1};
+    err_set(&done.err, code, "%s", text);
+    compile_finish(j, &done);
+}
+
+static void queue_push(struct compiler *c, struct compile *j, bool first)
+{
+    j->worker = NULL;
+    j->next = first ? c->queue : NULL;
+    if (first)
+        c->queue = j;
+    else
+        *c->queue_tail = j;
+    if (!j->next)
+        c->queue_tail = &j->next;
+    c->stats.n_queued++;
+}
+
+static void queue_remove(struct compiler *c, struct compile *j)
+{
+    struct compile **at = &c->queue;
+    while (*at != j)
+        at = &(*at)->next;
+    *at = j->next;
+    if (!*at)
+        c->queue_tail = at;
+    c->stats.n_queued--;
+}
+
+/* ---- workers: ending ---- */
+
+static void on_worker_handle_closed(uv_handle_t *handle);
+static void compiler_closed_maybe(struct compiler *c);
+
+static void worker_free(struct worker *w)
+{
+    struct worker **at = &w->compiler->workers;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    w->compiler->stats.n_workers--;
+    close(w->fd);
+    uv_close((uv_handle_t *)&w->poll, on_worker_handle_closed);
+    uv_close((uv_handle_t *)&w->timer, on_worker_handle_closed);
+}
+
+static void on_worker_handle_closed(uv_handle_t *handle)
+{
+    struct worker *w = handle->data;
+    struct compiler *c = w->compiler;
+    c->n_handles--;
+    if (--w->n_handles == 0)
+        free(w);
+    compiler_closed_maybe(c);
+}
+
+/* Kills it; what becomes of its compile is decided when the spawner has reaped it. */
+static void worker_end(struct worker *w)
+{
+    if (w->state == ENDING)
+        return;
+    if (w->state == BUSY)
+        w->compiler->stats.n_busy--;
+    w->state = ENDING;
+    uv_poll_stop(&w->poll);
+    uv_timer_stop(&w->timer);
+    spawner_kill(w->compiler->config.spawner, w->id);
+}
+
+static void describe_death(char *out, size_t cap, int status, bool started)
+{
+    const char *when = started ? "while it compiled" : "before it could compile";
+    if (WIFSIGNALED(status))
+        snprintf(out, cap, "the compiler process died %s (signal %d, %s)", when, WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(out, cap, "the compiler process ended %s (status %d)", when, WEXITSTATUS(status));
+}
+
+/* Its worker is dead. */
+static void compile_lost(struct compile *j, int status, bool started)
+{
+    struct compiler *c = j->compiler;
+    char text[128];
+    describe_death(text, sizeof text, status, started);
+    if (j->cancelled) {
+        compile_fail(j, WARM_ECANCELLED, "the compile was cancelled");
+    } else if (j->timed_out) {
+        compile_fail(j, WARM_ETIMEOUT, "the compile took longer than its deadline");
+    } else if (c->closing) {
+        compile_fail(j, WARM_ESHUTDOWN, "the daemon is stopping");
+    } else if (c->spawner_gone) {
+        compile_fail(j, WARM_EIO, "the process that starts the compilers is gone");
+    } else {
+        c->stats.n_crashes++;
+        log_warning("%s, attempt %u of %u", text, j->n_attempts, ATTEMPTS_MAX);
+        if (j->n_attempts < ATTEMPTS_MAX)
+            queue_push(c, j, true);
+        else
+            compile_fail(j, WARM_ECRASHED, text);
+    }
+}
+
+static bool worker_take_done(struct worker *w);
+
+/* The spawner has reaped it. Its last words may still be in the socket. */
+static void worker_exited(struct worker *w, int status)
+{
+    struct compiler *c = w->compiler;
+    bool started = w->pid != 0;
+    if (w->state == BUSY)
+        worker_take_done(w);
+    worker_end(w);
+    struct compile *j = w->compile;
+    worker_free(w);
+    if (j)
+        compile_lost(j, status, started);
+    dispatch_soon(c);
+}
+
+static void on_spawner(uv_poll_t *poll, int status, int events)
+{
+    struct compiler *c = poll->data;
+    struct spawner_event event;
+    int rc;
+    (void)status, (void)events;
+    while ((rc = spawner_read(c->config.spawner, &event)) == 1) {
+        struct worker *w = c->workers;
+        while (w && w->id != event.id)
+            w = w->next;
+        if (w && event.status == -1)
+            log_error("cannot start a compiler process: %s", strerror(event.error));
+        if (w)
+            worker_exited(w, event.status == -1 ? W_EXITCODE(127, 0) : event.status);
+    }
+    if (rc == 0 || c->spawner_gone)
+        return;
+    log_error("the process that starts the compilers is gone: no compiles from now on");
+    c->spawner_gone = true;
+    uv_poll_stop(&c->spawner_poll);
+    while (c->workers)
+        worker_exited(c->workers, 0);
+}
+
+/* ---- workers: their answers ---- */
+
+/* A descriptor that is a memfd of exactly `len` bytes, which nobody can change any more. */
+static bool is_sealed(int fd, uint64_t len)
+{
+    const int needed = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat st;
+    int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & needed) == needed && !fstat(fd, &st) &&
+           (uint64_t)st.st_size == len;
+}
+
+static void *map_whole(int fd, uint64_t len)
+{
+    void *data = len ? mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    return data == MAP_FAILED ? NULL : data;
+}
+
+static bool is_bundle(int fd, uint64_t len)
+{
+    struct bundle_section sections[BUNDLE_SECTIONS_MAX];
+    size_t n;
+    void *data = map_whole(fd, len);
+    bool ok = data && bundle_read(data, len, sections, &n, NULL) == 0;
+    if (data)
+        munmap(data, len);
+    return ok;
+}
+
+/* The list of paths out of its memfd's bytes; NULL if it is not one, or memory ran out. */
+static struct compile_path *read_paths(const void *data, uint64_t len, uint32_t n)
+{
+    struct reader r = reader_over(data, len);
+    struct compile_path *paths = calloc(n ? n : 1, sizeof *paths);
+    for (uint32_t i = 0; paths && i < n; i++) {
+        paths[i].path = reader_blob(&r, len);
+        uint8_t state = reader_u8(&r);
+        r.failed |= state > 1;
+        paths[i].absent = state == 0;
+        reader_copy(&r, &paths[i].xxh3, sizeof paths[i].xxh3);
+        reader_copy(&r, &paths[i].sha256, sizeof paths[i].sha256);
+    }
+    if (paths && reader_done(&r))
+        return paths;
+    free(paths);
+    return NULL;
+}
+
+/* Calls the compile's callback with a worker's answer. False if the answer is not valid: then the
+ * compile is still there. Takes the descriptors. */
+static bool compile_answer(struct compile *j, const struct worker_done *message, const int fds[2])
+{
+    struct compile_done done = {.status = message->status, .fd = -1};
+    struct compile_path *paths = NULL;
+    void *list = NULL;
+    bool valid = true;
+    if (message->status == 0) {
+        valid = message->n_paths <= WORKER_PATHS_MAX + 1u &&
+                message->paths_len / PATH_FIXED >= message->n_paths &&
+                is_sealed(fds[0], message->len) && is_sealed(fds[1], message->paths_len) &&
+                is_bundle(fds[0], message->len);
+        if (valid && message->n_paths)
+            list = map_whole(fds[1], message->paths_len);
+        paths = valid ? read_paths(list, list ? message->paths_len : 0, message->n_paths) : NULL;
+        valid = paths != NULL;
+        done.fd = valid ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1;
+        valid = done.fd >= 0;
+    } else {
+        err_set(&done.err, message->status, "%.*s", (int)sizeof message->text - 1, message->text);
+    }
+    done.keep = message->keep;
+    done.nvrtc_status = message->nvrtc_status;
+    done.len = message->len;
+    done.ms = message->ms;
+    done.paths = paths;
+    done.n_paths = message->n_paths;
+    if (valid)
+        compile_finish(j, &done);
+    free(paths);
+    if (list)
+        munmap(list, message->paths_len);
+    return valid;
+}
+
+/* Memory that the process holds; 0 if that cannot be told. */
+static uint64_t resident_bytes(pid_t pid)
+{
+    char path[64], text[128];
+    snprintf(path, sizeof path, "/proc/%ld/statm", (long)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    unsigned long pages = 0;
+    text[n > 0 ? n : 0] = '\0';
+    if (n <= 0 || sscanf(text, "%*u %lu", &pages) != 1)
+        return 0;
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void on_worker_timer(uv_timer_t *timer);
+
+static void worker_idle(struct worker *w)
+{
+    struct compiler *c = w->compiler;
+    w->state = IDLE;
+    w->used = ++c->clock;
+    uv_timer_start(&w->timer, on_worker_timer, c->config.idle_ms, 0);
+    if (resident_bytes(w->pid) > WORKER_RSS_MAX)
+        worker_end(w);
+}
+
+/* Reads DONE, if it is there, and passes it on. False if there was none, or it was rubbish. */
+static bool worker_take_done(struct worker *w)
+{
+    struct compiler *c = w->compiler;
+    struct worker_done done;
+    int fds[2];
+    ssize_t n = worker_receive(w->fd, &done, sizeof done, fds, 2);
+    struct compile *j = w->compile;
+    bool ok = n == (ssize_t)sizeof done && done.type == WORKER_DONE && j && done.id == j->id;
+    if (ok) {
+        w->compile = NULL; /* the callback may do anything, even close the pool */
+        c->stats.n_compiles += done.status == 0;
+        ok = compile_answer(j, &done, fds);
+        if (!ok)
+            w->compile = j;
+    }
+    for (int i = 0; n > 0 && i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return ok;
+}
+
+/* Hands its compile to a worker that is ready. */
+static void worker_send_job(struct worker *w)
+{
+    struct compiler *c = w->compiler;
+    struct compile *j = w->compile;
+    uint64_t now = uv_now(c->config.loop);
+    uint64_t timeout_ms = j->request.timeout_ms ? j->request.timeout_ms : c->config.timeout_ms;
+    if (!timeout_ms)
+        timeout_ms = DEFAULT_TIMEOUT_MS;
+    if (!j->deadline)
+        j->deadline = now + timeout_ms;
+    uint64_t left = j->deadline > now ? j->deadline - now : 1;
+    struct worker_job job = {.type = WORKER_JOB,
+                             .has_channel = j->request.channel_fd >= 0,
+                             .id = j->id,
+                             .len = j->request.job_len,
+                             .timeout_ms = left};
+    int fds[] = {j->request.job_fd, j->request.channel_fd};
+    w->state = BUSY;
+    c->stats.n_busy++;
+    uv_timer_start(&w->timer, on_worker_timer, left, 0);
+    if (worker_send(w->fd, &job, sizeof job, fds, job.has_channel ? 2 : 1))
+        worker_end(w);
+}
+
+static void note_sandbox(struct compiler *c, const struct worker_ready *ready)
+{
+    if (c->stats.landlock >= 0)
+        return;
+    c->stats.landlock = ready->landlock;
+    c->stats.seccomp = ready->seccomp;
+    if (!ready->landlock)
+        log_warning("this kernel has no Landlock: compilers are confined by %s",
+                    ready->seccomp ? "their system-call filter alone" : "nothing");
+}
+
+static void worker_ready(struct worker *w, const struct worker_ready *ready)
+{
+    struct compiler *c = w->compiler;
+    struct compile *j = w->compile;
+    bool same = worker_file_equal(&ready->library, &w->known->files.library_file) &&
+                worker_file_equal(&ready->builtins, &w->known->files.builtins_file);
+    if (ready->status || !same) {
+        log_error("%s", ready->status ? ready->text : "a library changed under its worker");
+        w->compile = NULL;
+        worker_end(w);
+        if (j)
+            compile_fail(j, ready->status ? ready->status : WARM_ENO_TOOLCHAIN,
+                         ready->status ? ready->text
+                                       : "the compiler was replaced just now: ask again");
+        return;
+    }
+    note_sandbox(c, ready);
+    w->pid = ready->pid;
+    if (j) {
+        worker_send_job(w);
+        return;
+    }
+    worker_idle(w);
+    dispatch_soon(c);
+}
+
+static void on_worker(uv_poll_t *poll, int status, int events)
+{
+    struct worker *w = poll->data;
+    (void)status, (void)events;
+    if (w->state == STARTING) {
+        struct worker_ready ready;
+        ssize_t n = worker_receive(w->fd, &ready, sizeof ready, NULL, 0);
+        if (n != (ssize_t)sizeof ready || ready.type != WORKER_READY) {
+            worker_end(w);
+            return;
+        }
+        ready.text[sizeof ready.text - 1] = '\0';
+        worker_ready(w, &ready);
+        return;
+    }
+    if (w->state == BUSY && worker_take_done(w)) {
+        if (w->state != BUSY)
+            return;
+        w->compiler->stats.n_busy--;
+        worker_idle(w);
+        dispatch_soon(w->compiler);
+        return;
+    }
+    worker_end(w); /* its end, or words out of turn */
+}
+
+static void on_worker_timer(uv_timer_t *timer)
+{
+    struct worker *w = timer->data;
+    if (w->state == BUSY && w->compile) {
+        w->compile->timed_out = true;
+        w->compiler->stats.n_timeouts++;
+    }
+    worker_end(w);
+}
+
+/* ---- workers: starting ---- */
+
+static int worker_new(struct compiler *c, struct compile *j, struct err *e)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return err_set(e, WARM_ENOMEM, "no memory for a compiler process");
+    const struct known *known = (const struct known *)(const void *)j->request.toolchain;
+    int code = worker_start(&c->program, &known->files, &w->fd, &w->id, e);
+    if (code) {
+        free(w);
+        return code;
+    }
+    fcntl(w->fd, F_SETFL, O_NONBLOCK);
+    if (uv_poll_init(c->config.loop, &w->poll, w->fd)) {
+        spawner_kill(c->config.spawner, w->id);
+        close(w->fd);
+        free(w);
+        return err_set(e, WARM_EIO, "cannot watch a compiler process");
+    }
+    uv_timer_init(c->config.loop, &w->timer);
+    w->poll.data = w->timer.data = w;
+    w->compiler = c;
+    w->known = known;
+    w->uid = j->request.uid;
+    w->compile = j;
+    w->n_handles = 2;
+    c->n_handles += 2;
+    w->next = c->workers;
+    c->workers = w;
+    c->stats.n_workers++;
+    j->worker = w;
+    j->n_attempts++;
+    uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_worker);
+    uv_timer_start(&w->timer, on_worker_timer, TOOLCHAIN_PROBE_MS, 0);
+    return 0;
+}
+
+/* ---- the queue ---- */
+
+static bool worker_suits(const struct worker *w, const struct compile *j)
+{
+    return w->uid == j->request.uid && &w->known->toolchain == j->request.toolchain;
+}
+
+static bool any_ending(const struct compiler *c)
+{
+    const struct worker *w = c->workers;
+    while (w && w->state != ENDING)
+        w = w->next;
+    return w != NULL;
+}
+
+/* The idle worker last used that suits (its caches are warm), or with `j` NULL the one that has
+ * been idle longest. */
+static struct worker *idle_worker(struct compiler *c, const struct compile *j)
+{
+    struct worker *best = NULL;
+    for (struct worker *w = c->workers; w; w = w->next)
+        if (w->state == IDLE && (!j || worker_suits(w, j)) &&
+            (!best || (j ? w->used > best->used : w->used < best->used)))
+            best = w;
+    return best;
+}
+
+/* Finds a place for the first in the queue. False if it has to wait. */
+static bool dispatch_one(struct compiler *c, struct compile *j)
+{
+    struct worker *w = idle_worker(c, j);
+    if (w) {
+        queue_remove(c, j);
+        j->worker = w;
+        j->n_attempts++;
+        w->compile = j;
+        worker_send_job(w);
+        return true;
+    }
+    if (c->stats.n_workers >= c->config.jobs) {
+        w = any_ending(c) ? NULL : idle_worker(c, NULL);
+        if (w)
+            worker_end(w); /* of another compiler or user: its slot is free once it is reaped */
+        return false;
+    }
+    struct err e = {0};
+    queue_remove(c, j);
+    int code = worker_new(c, j, &e);
+    if (code)
+        compile_fail(j, code, e.text);
+    return true;
+}
+
+static void drop_cancelled(struct compiler *c)
+{
+    for (struct compile *j = c->queue, *next; j; j = next) {
+        next = j->next;
+        if (!j->cancelled && !c->closing)
+            continue;
+        queue_remove(c, j);
+        compile_fail(j, j->cancelled ? WARM_ECANCELLED : WARM_ESHUTDOWN,
+                     j->cancelled ? "the compile was cancelled" : "the daemon is stopping");
+        next = c->queue; /* the callback may have changed what follows */
+    }
+}
+
+static void on_dispatch(uv_timer_t *timer)
+{
+    struct compiler *c = timer->data;
+    drop_cancelled(c);
+    while (c->queue && dispatch_one(c, c->queue))
+        ;
+    compiler_closed_maybe(c);
+}
+
+static void dispatch_soon(struct compiler *c)
+{
+    if (!uv_is_closing((uv_handle_t *)&c->dispatch_timer))
+        uv_timer_start(&c->dispatch_timer, on_dispatch, 0, 0);
+}
+
+int compiler_start(struct compiler *c, const struct compile_request *request, struct compile **out,
+                   struct err *e)
+{
+    if (c->closing)
+        return err_set(e, WARM_ESHUTDOWN, "the daemon is stopping");
+    struct compile *j = calloc(1, sizeof *j);
+    if (!j)
+        return err_set(e, WARM_ENOMEM, "no memory for a compile");
+    j->compiler = c;
+    j->request = *request;
+    j->id = ++c->last_id;
+    queue_push(c, j, false);
+    dispatch_soon(c);
+    *out = j;
+    return 0;
+}
+
+void compiler_cancel(struct compiler *c, struct compile *j)
+{
+    j->cancelled = true;
+    if (j->worker)
+        worker_end(j->worker);
+    else
+        dispatch_soon(c);
+}
+
+void compiler_stats(struct compiler *c, struct compiler_stats *out) { *out = c->stats; }
+
+/* ---- toolchains ---- */
+
+/* Makes what was found the one that a place stands for. Takes both; NOMEM. */
+static int place_set(struct compiler *c, struct place *p, const struct toolchain *toolchain,
+                     const struct toolchain_files *files)
+{
+    struct known *k = calloc(1, sizeof *k);
+    if (!k)
+        return WARM_ENOMEM;
+    k->toolchain = *toolchain;
+    k->files = *files;
+    k->next = c->known;
+    c->known = k;
+    p->current = k;
+    return 0;
+}
+
+static void remember(struct compiler *c, const struct toolchain *t,
+                     const struct toolchain_files *files)
+{
+    char name[TOOLCHAIN_NAME_MAX];
+    struct writer w;
+    if (!c->config.remember)
+        return;
+    toolchain_record_name(files, name);
+    writer_init(&w, TOOLCHAIN_RECORD_MAX);
+    toolchain_encode(t, &w);
+    if (!w.failed && c->config.remember(c->config.memory_arg, name, w.data, w.len))
+        log_debug("%s could not be remembered: it is identified anew at the next start", t->text);
+    writer_close(&w);
+}
+
+static bool recall(struct compiler *c, const struct toolchain_files *files, struct toolchain *out)
+{
+    char name[TOOLCHAIN_NAME_MAX], record[TOOLCHAIN_RECORD_MAX];
+    size_t len;
+    if (!c->config.recall)
+        return false;
+    toolchain_record_name(files, name);
+    return c->config.recall(c->config.memory_arg, name, record, sizeof record, &len) == 0 &&
+           toolchain_decode(files, record, len, out, NULL) == 0;
+}
+
+/* Identifies what a place leads to, at once; before the loop runs. */
+static int place_open(struct compiler *c, struct place *p, struct err *e)
+{
+    struct toolchain_files files;
+    struct toolchain toolchain;
+    struct worker_ready ready;
+    int code = toolchain_locate(p->given, &files, e);
+    if (code)
+        return code;
+    if (!recall(c, &files, &toolchain)) {
+        code = toolchain_identify(&c->program, &files, &toolchain, &ready, e);
+        if (code) {
+            toolchain_files_close(&files);
+            return code;
+        }
+        note_sandbox(c, &ready);
+        remember(c, &toolchain, &files);
+    }
+    code = place_set(c, p, &toolchain, &files);
+    if (code) {
+        toolchain_close(&toolchain);
+        toolchain_files_close(&files);
+        return err_set(e, code, "out of memory");
+    }
+    return 0;
+}
+
+struct identify { /* a library that changed, on its way to a new identity */
+    uv_work_t work;
+    struct compiler *compiler;
+    struct place *place;
+    struct toolchain_files files;
+    struct toolchain toolchain;
+    struct worker_ready ready;
+    struct err err;
+    int code;
+};
+
+static void identify_work(uv_work_t *work)
+{
+    struct identify *i = work->data;
+    i->code = toolchain_locate(i->place->given, &i->files, &i->err);
+    if (i->code)
+        return;
+    i->code =
+        toolchain_identify(&i->compiler->program, &i->files, &i->toolchain, &i->ready, &i->err);
+    if (i->code)
+        toolchain_files_close(&i->files);
+}
+
+static void identify_done(uv_work_t *work, int status)
+{
+    struct identify *i = work->data;
+    struct compiler *c = i->compiler;
+    struct place *p = i->place;
+    (void)status;
+    p->identifying = false;
+    c->n_identifying--;
+    if (!i->code && !place_set(c, p, &i->toolchain, &i->files)) {
+        remember(c, &p->current->toolchain, &p->current->files);
+        log_info("%s is now %s", p->given, p->current->toolchain.text);
+    } else {
+        p->current = NULL;
+        log_error("%s: %s", p->given, i->code ? i->err.text : "out of memory");
+    }
+    free(i);
+    compiler_closed_maybe(c);
+}
+
+static void place_identify(struct compiler *c, struct place *p)
+{
+    struct identify *i = p->identifying || c->closing ? NULL : calloc(1, sizeof *i);
+    if (!i)
+        return;
+    i->work.data = i;
+    i->compiler = c;
+    i->place = p;
+    if (uv_queue_work(c->config.loop, &i->work, identify_work, identify_done)) {
+        free(i);
+        return;
+    }
+    p->identifying = true;
+    c->n_identifying++;
+}
+
+/* How well a toolchain answers a selector: 0 not at all, else the higher the newer. */
+static int selector_matches(struct view selector, const struct toolchain *t)
+{
+    char id[WARM_KEY_TEXT], version[32], major[16];
+    key_to_text(&t->id, id);
+    snprintf(version, sizeof version, "%d.%d", t->major, t->minor);
+    snprintf(major, sizeof major, "%d", t->major);
+    bool is_version =
+        (selector.len == strlen(version) && memcmp(selector.data, version, selector.len) == 0) ||
+        (selector.len == strlen(major) && memcmp(selector.data, major, selector.len) == 0);
+    bool is_id = selector.len >= ID_DIGITS_MIN && selector.len < sizeof id &&
+                 strncasecmp(selector.data, id, selector.len) == 0;
+    return is_version || is_id ? t->major * 1000 + t->minor + 1 : 0;
+}
+
+static struct place *place_find(struct compiler *c, struct view selector)
+{
+    struct place *best = NULL;
+    int best_match = 0;
+    for (struct place *p = c->places; p < c->places + c->n_places; p++) {
+        if (!p->current)
+            continue;
+        if (!selector.len)
+            return p;
+        int match = selector_matches(selector, &p->current->toolchain);
+        if (match > best_match) {
+            best = p;
+            best_match = match;
+        }
+    }
+    return best;
+}
+
+/* One line: what was asked for and what there is. */
+static int no_toolchain(struct compiler *c, struct view selector, struct err *e)
+{
+    char list[160] = "";
+    for (struct place *p = c->places; p < c->places + c->n_places; p++)
+        if (p->current) {
+            size_t at = strlen(list);
+            snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "",
+                     p->current->toolchain.text);
+        }
+    if (!*list)
+        return err_set(e, WARM_ENO_TOOLCHAIN,
+                       "this daemon has no NVRTC: name a libnvrtc.so with --nvrtc");
+    return err_set(e, WARM_ENO_TOOLCHAIN, "no NVRTC '%.*s'; there is: %s",
+                   (int)(selector.len < 40 ? selector.len : 40), (const char *)selector.data, list);
+}
+
+int compiler_find(struct compiler *c, struct view selector, const struct toolchain **out,
+                  struct err *e)
+{
+    for (struct place *p = c->places; p < c->places + c->n_places; p++)
+        if (!p->current)
+            place_identify(c, p); /* it may have come back; for a later request */
+    struct place *p = place_find(c, selector);
+    if (!p)
+        return no_toolchain(c, selector, e);
+    if (!toolchain_files_hold(&p->current->files)) {
+        place_identify(c, p);
+        return err_set(e, WARM_EBUSY, "%s changed and is being identified: ask again", p->given);
+    }
+    *out = &p->current->toolchain;
+    return 0;
+}
+
+size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap)
+{
+    size_t n = 0;
+    for (struct place *p = c->places; p < c->places + c->n_places && n < cap; p++)
+        if (p->current)
+            out[n++] = &p->current->toolchain;
+    return n;
+}
+
+/* ---- opening and closing ---- */
+
+static void compiler_free(struct compiler *c)
+{
+    for (struct known *k = c->known, *next; k; k = next) {
+        next = k->next;
+        toolchain_close(&k->toolchain);
+        toolchain_files_close(&k->files);
+        free(k);
+    }
+    for (size_t i = 0; i < c->n_places; i++)
+        free(c->places[i].given);
+    free(c->places);
+    free(c);
+}
+
+/* Whom a worker becomes if the daemon is root: a user of its own, where the system has one. */
+static void choose_user(struct worker_program *program)
+{
+    program->uid = program->gid = NOBODY;
+    struct passwd *own = geteuid() == 0 ? getpwnam("warm") : NULL;
+    if (own && own->pw_uid) {
+        program->uid = own->pw_uid;
+        program->gid = own->pw_gid;
+    }
+}
+
+static int open_places(struct compiler *c, struct err *e)
+{
+    c->places = calloc(c->config.n_nvrtc ? c->config.n_nvrtc : 1, sizeof *c->places);
+    if (!c->places)
+        return err_set(e, WARM_ENOMEM, "out of memory");
+    for (; c->n_places < c->config.n_nvrtc; c->n_places++) {
+        struct place *p = &c->places[c->n_places];
+        struct err why;
+        p->given = strdup(c->config.nvrtc[c->n_places]);
+        if (!p->given)
+            return err_set(e, WARM_ENOMEM, "out of memory");
+        if (place_open(c, p, &why))
+            log_warning("left out: %s", why.text);
+    }
+    return 0;
+}
+
+int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e)
+{
+    struct compiler *c = calloc(1, sizeof *c);
+    if (!c)
+        return err_set(e, WARM_ENOMEM, "out of memory");
+    c->config = *config;
+    c->config.jobs = config->jobs ? config->jobs : 1;
+    c->queue_tail = &c->queue;
+    c->stats.landlock = -1;
+    c->program = (struct worker_program){.spawner = config->spawner,
+                                         .path = config->worker_path,
+                                         .scratch = config->work_dir,
+                                         .memory = config->worker_memory};
+    choose_user(&c->program);
+    if (mkdir(config->work_dir, 0700) && errno != EEXIST)
+        log_warning("%s: %s", config->work_dir, strerror(errno));
+    int code = open_places(c, e);
+    if (code) {
+        compiler_free(c);
+        return code;
+    }
+    if (uv_poll_init(config->loop, &c->spawner_poll, spawner_fd(config->spawner))) {
+        compiler_free(c);
+        return err_set(e, WARM_EIO, "cannot watch the spawner");
+    }
+    uv_timer_init(config->loop, &c->dispatch_timer);
+    c->spawner_poll.data = c->dispatch_timer.data = c;
+    c->n_handles = 2;
+    uv_poll_start(&c->spawner_poll, UV_READABLE | UV_DISCONNECT, on_spawner);
+    *out = c;
+    return 0;
+}
+
+static void on_compiler_handle_closed(uv_handle_t *handle)
+{
+    struct compiler *c = handle->data;
+    c->n_handles--;
+    compiler_closed_maybe(c);
+}
+
+/* The last step of compiler_close, as soon as nothing refers to *c any more. */
+static void compiler_closed_maybe(struct compiler *c)
+{
+    if (!c->closing || c->workers || c->queue || c->n_identifying)
+        return;
+    if (!uv_is_closing((uv_handle_t *)&c->spawner_poll)) {
+        uv_close((uv_handle_t *)&c->spawner_poll, on_compiler_handle_closed);
+        uv_close((uv_handle_t *)&c->dispatch_timer, on_compiler_handle_closed);
+    }
+    if (c->n_handles)
+        return;
+    void (*on_closed)(void *arg) = c->on_closed;
+    void *arg = c->closed_arg;
+    compiler_free(c);
+    if (on_closed)
+        on_closed(arg);
+}
+
+void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg)
+{
+    c->closing = true;
+    c->on_closed = on_closed;
+    c->closed_arg = arg;
+    for (struct worker *w = c->workers; w; w = w->next)
+        worker_end(w);
+    dispatch_soon(c);
+}

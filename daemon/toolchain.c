@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* toolchain.c - NVRTC libraries by content; see toolchain.h. Any thread; blocks where it says. */
+#define XXH_INLINE_ALL /* a library file is hashed at memory speed */
+#include "daemon/toolchain.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORD_VERSION 1u
+#define READ_SIZE ((size_t)1 << 20) /* bytes of one read */
+
+/* ---- finding the files ---- */
+
+/* The entry of a folder that begins with `prefix` and has the highest version behind it. */
+static bool newest_entry(const char *folder, const char *prefix, char out[NAME_MAX + 1])
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (strncmp(d->d_name, prefix, strlen(prefix)) == 0 && !strstr(d->d_name, ".alt.") &&
+            (!found || strverscmp(d->d_name, out) > 0)) {
+            strcpy(out, d->d_name);
+            found = true;
+        }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* A library in the folder, or in what a toolkit's or a wheel's folder calls its own. */
+static char *library_in(const char *folder)
+{
+    static const char *const below[] = {"", "/lib", "/lib64"};
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        char *place = NULL, *path = NULL, name[NAME_MAX + 1];
+        if (asprintf(&place, "%s%s", folder, below[i]) < 0)
+            return NULL;
+        if (newest_entry(place, "libnvrtc.so", name) && asprintf(&path, "%s/%s", place, name) < 0)
+            path = NULL;
+        free(place);
+        if (path)
+            return path;
+    }
+    return NULL;
+}
+
+/* The builtins beside a library: of its own version if its (resolved) name tells one, else the
+ * newest of its major version. */
+static char *builtins_of(const char *library)
+{
+    char *real = realpath(library, NULL);
+    char *slash = real ? strrchr(real, '/') : NULL;
+    const char *version = slash ? strstr(slash, ".so.") : NULL;
+    char *path = NULL, prefix[64], name[NAME_MAX + 1];
+    unsigned major = 0, minor = 0;
+    int n = version ? sscanf(version, ".so.%u.%u", &major, &minor) : 0;
+    if (n == 2)
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.%u", major, minor);
+    else if (n == 1)
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.", major);
+    else
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.");
+    if (slash)
+        *slash = '\0';
+    if (!slash || !newest_entry(real, prefix, name))
+        path = strdup("");
+    else if (asprintf(&path, "%s/%s", real, name) < 0)
+        path = NULL;
+    free(real);
+    return path;
+}
+
+static int file_at(const char *path, struct worker_file *out)
+{
+    struct stat st;
+    *out = (struct worker_file){0};
+    if (*path && stat(path, &st))
+        return -1;
+    if (*path)
+        *out = worker_file_of(&st);
+    return 0;
+}
+
+int toolchain_locate(const char *given, struct toolchain_files *out, struct err *e)
+{
+    struct stat st;
+    *out = (struct toolchain_files){0};
+    if (stat(given, &st))
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", given);
+    out->library = S_ISDIR(st.st_mode) ? library_in(given) : strdup(given);
+    if (!out->library)
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s has no libnvrtc.so", given);
+    out->builtins = builtins_of(out->library);
+    if (out->builtins && !file_at(out->library, &out->library_file) &&
+        !file_at(out->builtins, &out->builtins_file))
+        return 0;
+    int code = err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", out->library);
+    toolchain_files_close(out);
+    return code;
+}
+
+bool toolchain_files_hold(const struct toolchain_files *files)
+{
+    struct worker_file library, builtins;
+    return !file_at(files->library, &library) && !file_at(files->builtins, &builtins) &&
+           worker_file_equal(&library, &files->library_file) &&
+           worker_file_equal(&builtins, &files->builtins_file);
+}
+
+void toolchain_files_close(struct toolchain_files *files)
+{
+    free(files->library);
+    free(files->builtins);
+    *files = (struct toolchain_files){0};
+}
+
+/* ---- remembering ---- */
+
+void toolchain_record_name(const struct toolchain_files *files, char out[TOOLCHAIN_NAME_MAX])
+{
+    struct worker_file both[] = {files->library_file, files->builtins_file};
+    struct key key = key_of_bytes(both, sizeof both);
+    char text[WARM_KEY_TEXT];
+    key_to_text(&key, text);
+    snprintf(out, TOOLCHAIN_NAME_MAX, "nvrtc-%s", text);
+}
+
+void toolchain_encode(const struct toolchain *t, struct writer *w)
+{
+    writer_u16(w, RECORD_VERSION);
+    writer_bytes(w, &t->id, sizeof t->id);
+    writer_u32(w, (uint32_t)t->major);
+    writer_u32(w, (uint32_t)t->minor);
+    writer_text(w, t->archs);
+}
+
+/* Fills in the path, and the text for people. NOMEM. */
+static int toolchain_name(struct toolchain *t, const struct toolchain_files *files, struct err *e)
+{
+    char id[WARM_KEY_TEXT];
+    key_to_text(&t->id, id);
+    const char *slash = strrchr(files->library, '/');
+    snprintf(t->text, sizeof t->text, "NVRTC %d.%d (%.80s, %.8s)", t->major, t->minor,
+             slash ? slash + 1 : files->library, id);
+    t->path = strdup(files->library);
+    return t->path && t->archs ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
+}
+
+int toolchain_decode(const struct toolchain_files *files, const void *data, size_t len,
+                     struct toolchain *out, struct err *e)
+{
+    struct reader r = reader_over(data, len);
+    *out = (struct toolchain){0};
+    uint16_t version = reader_u16(&r);
+    reader_copy(&r, &out->id, sizeof out->id);
+    out->major = (int)reader_u32(&r);
+    out->minor = (int)reader_u32(&r);
+    struct view archs = reader_blob(&r, TOOLCHAIN_RECORD_MAX);
+    if (version != RECORD_VERSION || !reader_done(&r))
+        return err_set(e, WARM_EMALFORMED, "what is remembered of %s", files->library);
+    out->archs = strndup(archs.data, archs.len);
+    int code = toolchain_name(out, files, e);
+    if (code)
+        toolchain_close(out);
+    return code;
+}
+
+void toolchain_close(struct toolchain *t)
+{
+    free(t->path);
+    free(t->archs);
+    *t = (struct toolchain){0};
+}
+
+/* ---- starting a worker ---- */
+
+int worker_start(const struct worker_program *program, const struct toolchain_files *files,
+                 int *out_fd, uint64_t *out_id, struct err *e)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket to a worker");
+    char uid[16], gid[16];
+    snprintf(uid, sizeof uid, "%u", (unsigned)program->uid);
+    snprintf(gid, sizeof gid, "%u", (unsigned)program->gid);
+    char *text[] = {strdup(program->path), strdup(program->scratch)};
+    char *argv[] = {text[0], files->library, files->builtins, text[1], uid, gid, NULL};
+    struct spawn spawn = {.id = spawner_next_id(program->spawner),
+                          .argv = argv,
+                          .fd = pair[1],
+                          .memory = program->memory};
+    int code = text[0] && text[1] ? spawner_run(program->spawner, &spawn, e)
+                                  : err_set(e, WARM_ENOMEM, "out of memory");
+    free(text[0]);
+    free(text[1]);
+    close(pair[1]);
+    if (code) {
+        close(pair[0]);
+        return code;
+    }
+    *out_fd = pair[0];
+    *out_id = spawn.id;
+    return 0;
+}
+
+/* ---- identifying; blocks ---- */
+
+/* Adds a whole file's length and bytes as one field. */
+static int add_file(struct key_builder *b, uint32_t tag, const char *path, char *buffer,
+                    struct err *e)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        int code = err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+        if (fd >= 0)
+            close(fd);
+        return code;
+    }
+    XXH3_state_t state;
+    XXH3_128bits_reset(&state);
+    ssize_t n;
+    uint64_t len = 0;
+    while ((n = read(fd, buffer, READ_SIZE)) > 0) {
+        XXH3_128bits_update(&state, buffer, (size_t)n);
+        len += (uint64_t)n;
+    }
+    int error = errno;
+    close(fd);
+    if (n < 0)
+        return err_sys(e, WARM_EIO, error, "%s", path);
+    XXH128_canonical_t digest;
+    XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
+    key_add_u64(b, tag, len);
+    key_add(b, tag, &digest, sizeof digest);
+    return 0;
+}
+
+static int identify_content(const struct toolchain_files *files, struct key *out, struct err *e)
+{
+    char *buffer = malloc(READ_SIZE);
+    if (!buffer)
+        return err_set(e, WARM_ENOMEM, "out of memory");
+    struct key_builder b;
+    key_begin(&b, "nvrtc/1");
+    int code = add_file(&b, 1, files->library, buffer, e);
+    if (!code && *files->builtins)
+        code = add_file(&b, 2, files->builtins, buffer, e);
+    free(buffer);
+    struct proof proof;
+    key_end(&b, out, &proof);
+    return code;
+}
+
+/* Waits for a new worker's READY. */
+static int probe(const struct worker_program *program, const struct toolchain_files *files,
+                 struct worker_ready *out, struct err *e)
+{
+    int fd;
+    uint64_t id;
+    int code = worker_start(program, files, &fd, &id, e);
+    if (code)
+        return code;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    int rc;
+    do
+        rc = poll(&ready, 1, TOOLCHAIN_PROBE_MS);
+    while (rc < 0 && errno == EINTR);
+    ssize_t n = rc > 0 ? worker_receive(fd, out, sizeof *out, NULL, 0) : -1;
+    close(fd);
+    if (rc == 0) {
+        spawner_kill(program->spawner, id);
+        return err_set(e, WARM_ETIMEOUT, "%s: its worker did not start in %d s", files->library,
+                       TOOLCHAIN_PROBE_MS / 1000);
+    }
+    if (n != (ssize_t)sizeof *out || out->type != WORKER_READY || out->n_archs > WORKER_ARCHS_MAX)
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s: the worker %s does not start", files->library,
+                       program->path);
+    out->text[sizeof out->text - 1] = '\0';
+    return out->status ? err_set(e, out->status, "%s", out->text) : 0;
+}
+
+static char *archs_text(const struct worker_ready *ready)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    for (uint32_t i = 0; i < ready->n_archs; i++)
+        writer_format(&w, "%s%d", i ? " " : "", ready->archs[i]);
+    writer_u8(&w, 0);
+    size_t len;
+    return writer_take(&w, &len);
+}
+
+int toolchain_identify(const struct worker_program *program, const struct toolchain_files *files,
+                       struct toolchain *out, struct worker_ready *out_ready, struct err *e)
+{
+    *out = (struct toolchain){0};
+    int code = identify_content(files, &out->id, e);
+    if (!code)
+        code = probe(program, files, out_ready, e);
+    if (!code && (!worker_file_equal(&out_ready->library, &files->library_file) ||
+                  !worker_file_equal(&out_ready->builtins, &files->builtins_file) ||
+                  !toolchain_files_hold(files)))
+        code = err_set(e, WARM_EBUSY, "%s is being replaced", files->library);
+    if (code)
+        return code;
+    out->major = out_ready->major;
+    out->minor = out_ready->minor;
+    out->archs = archs_text(out_ready);
+    code = toolchain_name(out, files, e);
+    if (code)
+        toolchain_close(out);
+    return code;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * toolchain.h - finding an NVRTC, telling by content which one it is, and starting its workers.
+ *
+ *     what the configuration names ──locate──▶ libnvrtc + builtins ──identify──▶ struct toolchain
+ *     (library, or a folder)                   (paths, struct worker_file)       (id, version, …)
+ *
+ * Identifying reads both files (140 MB: some 30 ms) and starts a worker that tells version and
+ * targets (some 100 ms, killed after TOOLCHAIN_PROBE_MS), so it belongs on a pool thread or before
+ * the loop runs; what it found is good for as long as the files keep their identity. The library
+ * never runs inside the daemon.
+ *
+ * Thread: any; no state. Memory: toolchain_close frees what identify and decode made.
+ */
+#ifndef WARM_DAEMON_TOOLCHAIN_H
+#define WARM_DAEMON_TOOLCHAIN_H
+
+#include "daemon/compiler.h"
+#include "daemon/spawner.h"
+#include "daemon/worker/message.h"
+
+#define TOOLCHAIN_PROBE_MS 20000   /* from a cold disk, on a busy machine */
+#define TOOLCHAIN_RECORD_MAX 1024u /* bytes of toolchain_encode */
+#define TOOLCHAIN_NAME_MAX 64      /* bytes of toolchain_record_name */
+
+/* How workers are started. */
+struct worker_program {
+    struct spawner *spawner;
+    const char *path;    /* of warm-nvrtc */
+    const char *scratch; /* folder */
+    uint64_t memory;     /* bytes of address space; 0: no limit */
+    uid_t uid;           /* what a worker of a root daemon becomes */
+    gid_t gid;
+};
+
+/* The two files of a compiler. */
+struct toolchain_files {
+    char *library, *builtins; /* paths; "" for builtins if there are none */
+    struct worker_file library_file, builtins_file;
+};
+
+/* Finds the files behind a path that is a libnvrtc or a folder with one. NO_TOOLCHAIN, NOMEM. */
+int toolchain_locate(const char *given, struct toolchain_files *out, struct err *e);
+/* True if the paths still lead to the same files. Two calls of stat. */
+bool toolchain_files_hold(const struct toolchain_files *files);
+void toolchain_files_close(struct toolchain_files *files);
+
+/* Reads and probes; blocks. *out_ready is what the worker said. NO_TOOLCHAIN, IO, TIMEOUT, NOMEM.
+ */
+int toolchain_identify(const struct worker_program *program, const struct toolchain_files *files,
+                       struct toolchain *out, struct worker_ready *out_ready, struct err *e);
+void toolchain_close(struct toolchain *t);
+
+/* What identify found, as bytes to be remembered under a name that stands for the files. */
+void toolchain_record_name(const struct toolchain_files *files, char out[TOOLCHAIN_NAME_MAX]);
+void toolchain_encode(const struct toolchain *t, struct writer *w);
+int toolchain_decode(const struct toolchain_files *files, const void *data, size_t len,
+                     struct toolchain *out, struct err *e);
+
+/* Starts a worker. *out_fd is our end of its socket, *out_id its name with the spawner. IO. */
+int worker_start(const struct worker_program *program, const struct toolchain_files *files,
+                 int *out_fd, uint64_t *out_id, struct err *e);
+
+#endif

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compile.c - drives NVRTC for one job and packs what it said. Main thread.
+ *
+ * The options are the client's own, in their order, without those about precompiled headers and
+ * NVRTC's own cache: these decide nothing about the result and are ours to set.
+ */
+#include "daemon/worker/compile.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "client/bundle.h"
+#include "daemon/worker/files.h"
+#include "daemon/worker/pch.h"
+#include "keygen/cuda.h"
+#include "keygen/job.h"
+
+#define OWN_OPTIONS 3u /* that we add */
+
+/* ---- the job as C strings ---- */
+
+/* Everything that NVRTC borrows while it compiles. Each array ends where its count says. */
+struct input {
+    char *source, *name, *cwd;
+    char **header_bytes, **header_names, **expressions;
+    char **options; /* with room for our own behind the client's */
+    struct view *passed;
+    size_t n_passed;
+};
+
+static char *copy(struct view text)
+{
+    char *out = malloc(text.len + 1);
+    if (out) {
+        if (text.len)
+            memcpy(out, text.data, text.len);
+        out[text.len] = '\0';
+    }
+    return out;
+}
+
+static bool begins(struct view text, const char *prefix)
+{
+    return text.len >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
+}
+
+/* Options that are ours to decide, and how many arguments each is. */
+static size_t is_ours(struct view option, const struct view *next)
+{
+    static const char *const prefixes[] = {"pch", "create-pch", "use-pch", "no-cache",
+                                           "instantiate-templates-in-pch"};
+    size_t dashes = begins(option, "--") ? 2 : begins(option, "-") ? 1 : 0;
+    struct view word = {(const char *)option.data + dashes, option.len - dashes};
+    for (size_t i = 0; dashes && i < sizeof prefixes / sizeof *prefixes; i++) {
+        if (!begins(word, prefixes[i]))
+            continue;
+        bool takes_file =
+            begins(word, "pch-dir") || begins(word, "create-pch") || begins(word, "use-pch");
+        bool apart = takes_file && !memchr(word.data, '=', word.len) && next;
+        return apart ? 2 : 1;
+    }
+    return 0;
+}
+
+static bool take_options(struct input *in, const struct job *job)
+{
+    in->passed = calloc(job->n_options + 1, sizeof *in->passed);
+    in->options = calloc(job->n_options + OWN_OPTIONS + 1, sizeof *in->options);
+    if (!in->passed || !in->options)
+        return false;
+    for (size_t i = 0; i < job->n_options;) {
+        bool last = i + 1 == job->n_options;
+        size_t skip = is_ours(job->options[i], last ? NULL : &job->options[i + 1]);
+        if (skip) {
+            i += skip;
+            continue;
+        }
+        in->passed[in->n_passed] = job->options[i++];
+        in->options[in->n_passed] = copy(in->passed[in->n_passed]);
+        if (!in->options[in->n_passed++])
+            return false;
+    }
+    return true;
+}
+
+static char **copy_list(const struct view *first, size_t stride, size_t n)
+{
+    char **list = calloc(n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++)
+        list[i] = copy(*(const struct view *)(const void *)((const char *)first + i * stride));
+    return list;
+}
+
+static bool list_is_whole(char *const *list, size_t n)
+{
+    if (!list)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!list[i])
+            return false;
+    return true;
+}
+
+static void free_list(char **list)
+{
+    for (size_t i = 0; list && list[i]; i++)
+        free(list[i]);
+    free(list);
+}
+
+static bool input_take(struct input *in, const struct job *job)
+{
+    *in =
+        (struct input){.source = copy(job->source), .name = copy(job->name), .cwd = copy(job->cwd)};
+    const struct job_header *h = job->headers;
+    in->header_names = copy_list(h ? &h->name : NULL, sizeof *h, job->n_headers);
+    in->header_bytes = copy_list(h ? &h->bytes : NULL, sizeof *h, job->n_headers);
+    in->expressions = copy_list(job->expressions, sizeof *job->expressions, job->n_expressions);
+    return in->source && in->name && in->cwd && list_is_whole(in->header_names, job->n_headers) &&
+           list_is_whole(in->header_bytes, job->n_headers) &&
+           list_is_whole(in->expressions, job->n_expressions) && take_options(in, job);
+}
+
+static void input_close(struct input *in)
+{
+    free(in->source);
+    free(in->name);
+    free(in->cwd);
+    free(in->passed);
+    free_list(in->header_bytes);
+    free_list(in->header_names);
+    free_list(in->expressions);
+    free_list(in->options);
+}
+
+/* NVRTC takes C strings: a NUL would end the source where its author does not expect it. */
+static int check_nul(struct view text, const char *what, struct err *e)
+{
+    const char *nul = text.len ? memchr(text.data, '\0', text.len) : NULL;
+    if (!nul)
+        return 0;
+    unsigned line = 1;
+    for (const char *p = text.data; p < nul; p++)
+        line += *p == '\n';
+    int code = err_set(e, WARM_EINVALID, "%s has a NUL byte in line %u", what, line);
+    e->line = line;
+    return code;
+}
+
+static int check_job(const struct job *job, struct err *e)
+{
+    if (job->language != JOB_CUDA)
+        return err_set(e, WARM_EUNSUPPORTED, "this compiler takes CUDA C++ only");
+    int code = check_nul(job->source, "the source", e);
+    for (size_t i = 0; i < job->n_headers && !code; i++)
+        code = check_nul(job->headers[i].bytes, "a header", e);
+    return code;
+}
+
+/* ---- compiling ---- */
+
+struct attempt {
+    nvrtc_program program;
+    int status;
+    size_t log_size; /* with NUL */
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Appends our own options behind the client's; the strings live in `text`. */
+static size_t add_own_options(const struct nvrtc *n, struct input *in, const struct pch_plan *plan,
+                              char text[static 64])
+{
+    static char no_cache[] = "--no-cache", quiet[] = "--pch-messages=false";
+    size_t count = in->n_passed;
+    if (n->major * 100 + n->minor >= 1209)
+        in->options[count++] = no_cache; /* the driver's cache: we are one */
+    if (plan->mode != PCH_NONE) {
+        snprintf(text, 64, "--%s-pch=%s", plan->mode == PCH_USE ? "use" : "create",
+                 files_scratch_name(plan->scratch));
+        in->options[count++] = text;
+        in->options[count++] = quiet;
+    }
+    return count;
+}
+
+static void attempt_run(const struct nvrtc *n, struct input *in, const struct job *job,
+                        const struct pch_plan *plan, struct attempt *a)
+{
+    char text[64];
+    size_t n_options = add_own_options(n, in, plan, text);
+    *a = (struct attempt){.program = NULL};
+    a->status = n->CreateProgram(&a->program, in->source, in->name, (int)job->n_headers,
+                                 (const char *const *)in->header_bytes,
+                                 (const char *const *)in->header_names);
+    for (size_t i = 0; i < job->n_expressions && !a->status; i++)
+        a->status = n->AddNameExpression(a->program, in->expressions[i]);
+    if (!a->status)
+        a->status = n->CompileProgram(a->program, (int)n_options, (const char *const *)in->options);
+    for (size_t i = in->n_passed; i < n_options; i++)
+        in->options[i] = NULL; /* ours are not to be freed */
+    if (a->program)
+        n->GetProgramLogSize(a->program, &a->log_size);
+}
+
+/* Compiles as planned, and once more without a precompiled header unless that went without a word. */
+static void compile_planned(const struct nvrtc *n, struct input *in, const struct job *job,
+                            struct attempt *a)
+{
+    struct pch_plan plan = {.mode = PCH_NONE};
+    bool can = n->SetPCHHeapSize != NULL;
+    if (can)
+        plan = pch_plan(job, in->passed, in->n_passed);
+    attempt_run(n, in, job, &plan, a);
+    bool clean = a->status == NVRTC_SUCCESS && a->log_size <= 1;
+    if (can)
+        pch_done(&plan, job, clean);
+    if (plan.mode == PCH_NONE || clean)
+        return;
+    n->DestroyProgram(&a->program);
+    plan.mode = PCH_NONE;
+    attempt_run(n, in, job, &plan, a);
+}
+
+/* ---- whether the result may be kept ---- */
+
+static bool uses_clock(const struct job *job)
+{
+    struct cuda_scan scan = {0};
+    cuda_scan(job->source.data, job->source.len, &scan);
+    for (size_t i = 0; i < job->n_options; i++)
+        cuda_scan(job->options[i].data, job->options[i].len, &scan);
+    for (size_t i = 0; i < job->n_headers; i++)
+        cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
+    for (size_t i = 0; i < files_count(); i++)
+        cuda_scan(files_at(i)->bytes.data, files_at(i)->bytes.len, &scan);
+    return cuda_scan_uses_clock(&scan);
+}
+
+/* Before 13.5 line tables hold the time at which each file was modified: what the compiler then
+ * yields for the same bytes is another result after a `touch`. */
+static bool shows_file_times(const struct nvrtc *n, const struct input *in)
+{
+    static const char *const debug[] = {"-G",        "--device-debug",       "-device-debug",
+                                        "-lineinfo", "--generate-line-info", "-generate-line-info"};
+    bool asked = false;
+    for (size_t i = 0; i < in->n_passed; i++)
+        for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
+            asked |= begins(in->passed[i], debug[k]);
+    return asked && files_bytes() && n->major * 100 + n->minor < 1305;
+}
+
+static bool log_tells_of_memory(const char *log, size_t len)
+{
+    return memmem(log, len, "out of memory", 13) != NULL;
+}
+
+static bool may_keep(const struct nvrtc *n, const struct input *in, const struct job *job,
+                     const struct attempt *a, struct view log)
+{
+    return (a->status == NVRTC_SUCCESS || a->status == NVRTC_INVALID_OPTION ||
+            a->status == NVRTC_COMPILATION) &&
+           !log_tells_of_memory(log.data, log.len) && !files_refused() &&
+           !shows_file_times(n, in) && !uses_clock(job);
+}
+
+/* ---- the result ---- */
+
+/* A sealed memfd with these bytes; -1 with errno. */
+static int sealed(const struct writer *w)
+{
+    int fd = memfd_create("warm-result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    for (size_t done = 0; done < w->len;) {
+        ssize_t n = pwrite(fd, w->data + done, w->len - done, (off_t)done);
+        if (n <= 0) {
+            close(fd);
+            return -1;
+        }
+        done += (size_t)n;
+    }
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+typedef int (*size_fn)(nvrtc_program program, size_t *out);
+typedef int (*bytes_fn)(nvrtc_program program, char *out);
+
+/* One kind of output as a section; NVRTC ends texts with a NUL, which is not part of them. What a
+ * library does not have, or this compile did not make, is left out. False if memory ran out. */
+static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uint32_t type,
+                        bool is_text, struct bundle_section *sections, size_t *n)
+{
+    size_t len = 0;
+    if (!size || !bytes || size(program, &len) || len <= (is_text ? 1u : 0u))
+        return true;
+    char *data = malloc(len);
+    if (!data)
+        return false;
+    if (bytes(program, data)) {
+        free(data);
+        return true;
+    }
+    sections[(*n)++] = (struct bundle_section){type, {data, is_text ? len - 1 : len}};
+    return true;
+}
+
+static bool take_lowered(const struct nvrtc *n, const struct attempt *a, const struct input *in,
+                         const struct job *job, struct bundle_section *sections, size_t *count)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    for (size_t i = 0; i < job->n_expressions && a->status == NVRTC_SUCCESS; i++) {
+        const char *lowered;
+        if (n->GetLoweredName(a->program, in->expressions[i], &lowered))
+            continue;
+        writer_text(&w, in->expressions[i]);
+        writer_text(&w, lowered);
+    }
+    size_t len = 0;
+    if (!w.len && !w.failed)
+        return true;
+    void *data = writer_take(&w, &len);
+    if (!data)
+        return false;
+    sections[(*count)++] = (struct bundle_section){BUNDLE_LOWERED, {data, len}};
+    return true;
+}
+
+static void free_sections(struct bundle_section *sections, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        union {
+            const void *read_only;
+            void *owned;
+        } data = {sections[i].bytes.data};
+        free(data.owned);
+    }
+}
+
+/* Everything that the program handle would tell, in a writer. */
+static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const struct input *in,
+                        const struct job *job, struct writer *w, bool *out_keep)
+{
+    struct bundle_section s[8];
+    size_t count = 0;
+    uint32_t *status = malloc(sizeof *status);
+    if (!status)
+        return false;
+    *status = htole32((uint32_t)a->status);
+    s[count++] = (struct bundle_section){BUNDLE_STATUS, {status, sizeof *status}};
+    nvrtc_program p = a->program;
+    bool ok = take_output(p, n->GetProgramLogSize, n->GetProgramLog, BUNDLE_LOG, true, s, &count);
+    *out_keep = may_keep(n, in, job, a, bundle_find(s, count, BUNDLE_LOG));
+    if (a->status == NVRTC_SUCCESS)
+        ok = ok && take_output(p, n->GetCUBINSize, n->GetCUBIN, BUNDLE_CUBIN, false, s, &count) &&
+             take_output(p, n->GetPTXSize, n->GetPTX, BUNDLE_PTX, true, s, &count) &&
+             take_output(p, n->GetLTOIRSize, n->GetLTOIR, BUNDLE_LTOIR, false, s, &count) &&
+             take_output(p, n->GetOptiXIRSize, n->GetOptiXIR, BUNDLE_OPTIXIR, false, s, &count) &&
+             take_lowered(n, a, in, job, s, &count);
+    if (ok)
+        bundle_write(w, s, count);
+    free_sections(s, count);
+    return ok && !w->failed;
+}
+
+static bool pack_paths(struct writer *w)
+{
+    for (size_t i = 0; i < files_count(); i++) {
+        const struct file *file = files_at(i);
+        writer_text(w, file->path);
+        writer_u8(w, !file->absent);
+        writer_bytes(w, &file->xxh3, sizeof file->xxh3);
+        writer_bytes(w, &file->sha256, sizeof file->sha256);
+    }
+    return !w->failed;
+}
+
+static int pack(const struct nvrtc *n, const struct attempt *a, const struct input *in,
+                const struct job *job, struct compile_result *out, struct err *e)
+{
+    struct writer bundle, paths;
+    writer_init(&bundle, 0);
+    writer_init(&paths, 0);
+    int code = WARM_ENOMEM;
+    if (!a->program || !pack_bundle(n, a, in, job, &bundle, &out->keep) || !pack_paths(&paths))
+        goto out;
+    code = WARM_EIO;
+    out->bundle_fd = sealed(&bundle);
+    out->paths_fd = out->bundle_fd < 0 ? -1 : sealed(&paths);
+    if (out->paths_fd < 0) {
+        if (out->bundle_fd >= 0)
+            close(out->bundle_fd);
+        goto out;
+    }
+    out->bundle_len = bundle.len;
+    out->paths_len = paths.len;
+    out->n_paths = (uint32_t)files_count();
+    out->nvrtc_status = a->status;
+    code = 0;
+out:
+    writer_close(&bundle);
+    writer_close(&paths);
+    if (code)
+        err_set(e, code, "no room for the compiler's result");
+    return code;
+}
+
+static int compile_decoded(const struct nvrtc *n, const struct job *job, int channel,
+                           struct compile_result *out, struct err *e)
+{
+    int code = check_job(job, e);
+    if (code)
+        return code;
+    struct input in;
+    struct attempt a = {.program = NULL};
+    if (!input_take(&in, job)) {
+        input_close(&in);
+        return err_set(e, WARM_ENOMEM, "no memory for the source");
+    }
+    uint64_t begun = now_ms();
+    files_begin(channel, in.cwd);
+    compile_planned(n, &in, job, &a);
+    code = files_status(e);
+    if (!code)
+        code = pack(n, &a, &in, job, out, e);
+    out->ms = (uint32_t)(now_ms() - begun);
+    if (a.program)
+        n->DestroyProgram(&a.program);
+    files_end();
+    input_close(&in);
+    return code;
+}
+
+int compile_job(const struct nvrtc *nvrtc, struct view encoded, int channel,
+                struct compile_result *out, struct err *e)
+{
+    struct job job;
+    int code = job_decode(encoded.data, encoded.len, &job, e);
+    if (code)
+        return code;
+    code = compile_decoded(nvrtc, &job, channel, out, e);
+    job_close(&job);
+    return code;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compile.h - one job, from its encoded bytes to the bundle and the list of paths.
+ *
+ *     job ──▶ options, precompiled header? ──▶ NVRTC ──▶ log, cubin, PTX, … ──▶ sealed memfds
+ *                                               │  ▲
+ *                                               ▼  │ files.c
+ *                                              client
+ *
+ * Thread: main thread. Memory: the result's descriptors are given to the caller.
+ */
+#ifndef WARM_DAEMON_WORKER_COMPILE_H
+#define WARM_DAEMON_WORKER_COMPILE_H
+
+#include "daemon/worker/message.h"
+#include "daemon/worker/nvrtc.h"
+#include "keygen/bytes.h"
+
+struct compile_result {
+    int nvrtc_status;
+    bool keep; /* the answer depends on the job and the listed paths alone */
+    uint32_t ms, n_paths;
+    int bundle_fd, paths_fd; /* sealed memfds */
+    uint64_t bundle_len, paths_len;
+};
+
+/* Compiles. `channel` leads to the client, -1: nobody. An answer of the compiler, good or bad, is
+ * 0 and fills *out. Errors, with nothing to close: MALFORMED, UNSUPPORTED, INVALID (a NUL in the
+ * source, which the compiler would take for its end), CLOSED, TIMEOUT, NOMEM, IO. */
+int compile_job(const struct nvrtc *nvrtc, struct view encoded, int channel,
+                struct compile_result *out, struct err *e);
+
+#endif

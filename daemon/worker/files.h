@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.h - the file system as the compiler sees it: what the client hands over, and nothing else.
+ *
+ *    NVRTC: stat, fopen "X" ──▶ known in this compile? ──yes──▶ the bytes in memory, or ENOENT
+ *                                      │ no
+ *                                      ▼ one question a path
+ *                    client: ABSENT │ REFUSED │ FILE + descriptor ──▶ read once, hashed, kept
+ *
+ * The worker program defines open, fopen, stat and their kin; it is linked so that NVRTC's calls
+ * bind to these. A file's bytes are read once and served from memory, so what was hashed is what
+ * was compiled, however the file changes meanwhile. Paths that were absent are kept too: a header
+ * that appears there later must make a cached result stale.
+ *
+ * Beside these there are a few unnamed files of our own behind made-up names under WORKER_TMP:
+ * NVRTC's precompiled headers and its temporary file (pch.h).
+ *
+ * Outside of files_begin and files_end the same functions reach the real file system, as far as the
+ * sandbox lets them.
+ *
+ * Thread: main thread. Memory: what files_at gives lives until files_end.
+ */
+#ifndef WARM_DAEMON_WORKER_FILES_H
+#define WARM_DAEMON_WORKER_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+
+#define FILES_SCRATCH 3u /* unnamed files: NVRTC's temporary one, and precompiled headers */
+
+struct file {
+    char *path; /* as asked */
+    bool absent;
+    struct key xxh3; /* of `bytes` */
+    struct proof sha256;
+    struct view bytes;
+    struct stat st;
+};
+
+/* Opens the unnamed files in `dir`; where that cannot be, in memory. Before the sandbox. IO. */
+int files_init(const char *dir, struct err *e);
+
+/* A compile begins: `channel` leads to the client (-1: nobody, so every path is absent), `cwd` is
+ * its working folder. Both are borrowed until files_end. */
+void files_begin(int channel, const char *cwd);
+void files_end(void);
+
+/* What is at a path, asked once; NULL if memory ran out. */
+const struct file *files_ask(const char *path);
+
+/* The paths asked so far, in the order in which they first were. */
+size_t files_count(void);
+const struct file *files_at(size_t i);
+size_t files_bytes(void); /* of all files together */
+
+/* 0, or why the compile's result is not to be trusted at all: CLOSED (the client has gone), TIMEOUT
+ * (it does not answer), NOMEM, MALFORMED. */
+int files_status(struct err *e);
+/* True if some path was refused, so that the result depends on more than what files_at tells. */
+bool files_refused(void);
+
+/* Scratch file 0 is NVRTC's temporary one. The others are reached by name, for as long as they are
+ * offered: to be read, or to be written anew. */
+enum files_offer { FILES_HIDDEN, FILES_READ, FILES_WRITE };
+const char *files_scratch_name(unsigned scratch);
+void files_offer(unsigned scratch, enum files_offer offer);
+/* How many paths had been asked when it was opened for writing; SIZE_MAX if it has not been. */
+size_t files_written_at(unsigned scratch);
+/* Empties it and gives its space back. */
+void files_discard(unsigned scratch);
+
+#endif

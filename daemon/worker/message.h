@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * message.h - what the daemon and a worker process say to each other.
+ *
+ *     warmd                                                warm-nvrtc
+ *     ◀──── READY: versions, targets, which library file ──── (sandboxed from here on)
+ *     ───── JOB + [job memfd, channel] ────▶
+ *     ◀──── DONE + [bundle memfd, paths memfd] ────────────
+ *     ───── (end of the socket) ───▶                         exits
+ *
+ * One SOCK_SEQPACKET socket, a packet a message, descriptors beside it. Both ends come from one
+ * build and run on one machine, so packets are structs; still the daemon trusts no length in them:
+ * a worker has read what strangers wrote.
+ *
+ * The paths memfd, little-endian, for each path in the order in which the compiler asked first:
+ *     blob path, u8 state (0 absent, 1 file), 16 bytes XXH3-128, 32 bytes SHA-256
+ *
+ * Thread: none. Memory: none is owned.
+ */
+#ifndef WARM_DAEMON_WORKER_MESSAGE_H
+#define WARM_DAEMON_WORKER_MESSAGE_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WORKER_FD 3            /* the worker's end of the socket */
+#define WORKER_TMP "/.warm"    /* a folder that exists only in what files.c answers */
+#define WORKER_ARCHS_MAX 128u  /* targets that one library supports */
+#define WORKER_PATHS_MAX 65536 /* paths that one compile may ask for */
+#define WORKER_FDS_MAX 2u      /* descriptors with one packet */
+
+enum worker_message { WORKER_READY = 1, WORKER_JOB = 2, WORKER_DONE = 3 };
+
+/* Which bytes a path stood for: changes whenever the file's content may have. */
+struct worker_file {
+    uint64_t dev, ino, size;
+    int64_t mtime_ns, ctime_ns;
+};
+
+struct worker_ready {
+    uint32_t type;
+    int32_t status; /* 0, or an error of err.h: then only `text` is set */
+    char text[244];
+    int32_t major, minor; /* nvrtcVersion */
+    uint32_t n_archs;
+    int32_t archs[WORKER_ARCHS_MAX];
+    struct worker_file library, builtins;
+    int32_t pid;
+    int32_t landlock; /* version of the kernel's interface that is in force; 0: none */
+    bool seccomp;
+};
+
+struct worker_job {
+    uint32_t type;
+    bool has_channel; /* the second descriptor */
+    uint64_t id;
+    uint64_t len; /* of the encoded job */
+    uint64_t timeout_ms;
+};
+
+struct worker_done {
+    uint32_t type;
+    int32_t status; /* as in struct compile_done; the descriptors come only with 0 */
+    char text[244];
+    uint64_t id;
+    uint64_t len, paths_len; /* bytes of the two descriptors */
+    int32_t nvrtc_status;
+    uint32_t ms, n_paths;
+    bool keep;
+};
+
+static inline struct worker_file worker_file_of(const struct stat *st)
+{
+    return (struct worker_file){
+        .dev = st->st_dev,
+        .ino = st->st_ino,
+        .size = (uint64_t)st->st_size,
+        .mtime_ns = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec,
+        .ctime_ns = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec,
+    };
+}
+
+static inline bool worker_file_equal(const struct worker_file *a, const struct worker_file *b)
+{
+    return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
+           a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+}
+
+/* Sends one packet with descriptors, which stay the caller's. 0, or -1 with errno. */
+static inline int worker_send(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(WORKER_FDS_MAX * sizeof(int))];
+    } control = {0};
+    struct iovec iov;
+    memcpy(&iov.iov_base, &data, sizeof data); /* sendmsg does not write to it */
+    iov.iov_len = len;
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (n_fds) {
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+        control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                          .cmsg_type = SCM_RIGHTS,
+                                          .cmsg_len = CMSG_LEN(n_fds * sizeof(int))};
+        memcpy(CMSG_DATA(&control.header), fds, n_fds * sizeof(int));
+    }
+    ssize_t n;
+    do
+        n = sendmsg(fd, &m, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -1 : 0;
+}
+
+/* Receives one packet; its descriptors go to fds[0..n_fds), -1 where there are fewer, and belong to
+ * the caller. The bytes, 0 at the end, or -1 with errno (EMSGSIZE: longer than `cap`). */
+static inline ssize_t worker_receive(int fd, void *data, size_t cap, int *fds, size_t n_fds)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(WORKER_FDS_MAX * sizeof(int))];
+    } control;
+    struct iovec iov = {.iov_base = data, .iov_len = cap};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = CMSG_SPACE(n_fds * sizeof(int))};
+    for (size_t i = 0; i < n_fds; i++)
+        fds[i] = -1;
+    ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return n;
+    size_t got = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+            for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+                int passed;
+                memcpy(&passed, CMSG_DATA(c) + i * sizeof(int), sizeof passed);
+                if (got < n_fds)
+                    fds[got++] = passed;
+                else
+                    close(passed); /* CMSG_SPACE rounds up: one more may fit */
+            }
+    if (!(m.msg_flags & MSG_TRUNC))
+        return n;
+    for (size_t i = 0; i < got; i++) {
+        close(fds[i]);
+        fds[i] = -1;
+    }
+    errno = EMSGSIZE;
+    return -1;
+}
+
+#endif
