@@ -10,7 +10,7 @@
  *      store_poll ◀───┼─────────────── on_wake(arg), from the writer thread ───────┘
  *                     ▼
  *      DIR/index/        LMDB: rows, inline values up to STORE_INLINE_MAX
- *      DIR/blobs/ab/…    one immutable file per larger value, named by the SHA-256 of its bytes
+ *      DIR/blobs/OWNER/ab/…   one file per larger value, named by the SHA-256 of its bytes
  *      DIR/quarantine/   what failed verification, for a person to look at
  *
  * Only one process opens a store (a lock file says so). FORMAT.md has the bytes.
@@ -101,10 +101,13 @@ struct store_row {
 
 struct store_config {
     const char *dir;
-    uint64_t max_bytes;       /* cap on the sum of values, and of what the index takes on disk */
-    uint64_t quota_bytes;     /* cap for each owner that is a uid; 0: none */
-    unsigned commit_delay_ms; /* a put waits at most this long for others to share its commit; 0:
+    uint64_t max_bytes;         /* cap on the sum of values, and of what the index takes on disk */
+    uint64_t quota_bytes;       /* cap for each owner that is a uid; 0: none */
+    unsigned commit_delay_ms;   /* a put waits at most this long for others to share its commit; 0:
                                  only for what is already queued */
+    uint64_t index_bytes;       /* address space for the index; 0: enough for max_bytes */
+    uint64_t async_check_bytes; /* blobs above this that were not verified yet are not hashed in
+                                   store_get, which then says BUSY: see store_prepare. 0: none */
     void (*on_wake)(
         void *arg); /* writer thread: completions wait for store_poll. May be called often */
     void *on_wake_arg;
@@ -120,6 +123,11 @@ struct store;
  * A damaged index is no error: see (6). */
 int store_open(struct store **out, const struct store_config *config, struct err *e);
 
+/* Marks the store that this process opened last as suspect, so that the next open checks every page
+ * of its index, not only a few. For a handler of SIGSEGV, SIGBUS and SIGABRT: a damaged index, which
+ * is read through a memory map, may end in any of these. Async-signal-safe; any thread. */
+void store_mark_suspect(void);
+
 /* Commits what is queued, writes the batched access times, runs no more callbacks, frees. */
 void store_close(struct store *s);
 
@@ -134,9 +142,15 @@ struct store_value {
 /*
  * Finds an entry, verifies it (1) and counts a hit. An expired entry is not found.
  * Errors: NOT_FOUND; CORRUPT (it failed verification, went to quarantine and is gone: treat it as a
- * miss); IO.
+ * miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).
  */
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
+
+/* Hashes a large blob on another thread, so that a store_get that said BUSY (config.async_check_bytes)
+ * finds it verified. `cb` runs from store_poll: 0, NOT_FOUND, CORRUPT, IO or NOMEM; ask again with
+ * store_get in any case. Errors: NOT_FOUND, NOMEM; BUSY if too many are under way. */
+int store_prepare(struct store *s, const struct store_id *id, void (*cb)(void *arg, int status),
+                  void *arg, struct err *e);
 
 /* The row alone: counts no hit, does not touch the value. Errors: NOT_FOUND, CORRUPT, IO. */
 int store_peek(struct store *s, const struct store_id *id, struct store_row *out, struct err *e);
@@ -158,11 +172,13 @@ struct store_put {
     void *arg;
 };
 
-/* Queues a put. Replaces an entry of the same id. On error nothing was taken and on_done does not
- * run. Errors: TOO_BIG, NOMEM. */
+/* Queues a put. Replaces an entry of the same id; a pinned one stays pinned. What is asked for one id
+ * happens in the order of asking. On error nothing was taken and on_done does not run.
+ * Errors: TOO_BIG, INVALID, NOMEM (also if the values that wait to be written take too much). */
 int store_put(struct store *s, const struct store_put *put, struct err *e);
 
-/* Runs the completions that wait. */
+/* Runs the completions that wait. Begins with store_turn_end, so that a callback that asks for what
+ * was just put finds it. */
 void store_poll(struct store *s);
 
 /* Which entries: a field that is zero, empty or negative does not restrict. */
@@ -202,14 +218,14 @@ typedef void (*store_report_cb)(void *arg, int status, const struct store_report
 /* Removes the given entries (pinned ones too). `ids` is copied. */
 int store_remove(struct store *s, const struct store_id *ids, size_t n, store_report_cb cb,
                  void *arg, struct err *e);
-/* Evicts unpinned entries that match, least valuable first, until at most `to_bytes` are left of
- * the whole store (0: all that match). */
+/* Evicts unpinned entries that match, and no others, least valuable first, until at most `to_bytes`
+ * are left of the whole store (0: all that match). */
 int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_bytes, bool dry_run,
                 store_report_cb cb, void *arg, struct err *e);
 int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned,
               store_report_cb cb, void *arg, struct err *e);
 /* Re-reads entries from disk and checks them: every one, or every one of a random `sample`. Runs on
- * a thread of its own; `on_progress` (may be NULL) runs from store_poll. */
+ * a thread of its own; `on_progress` (may be NULL) runs from store_poll. BUSY while one runs. */
 int store_verify(struct store *s, uint64_t sample,
                  void (*on_progress)(void *arg, uint64_t done, uint64_t total), store_report_cb cb,
                  void *arg, struct err *e);

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * evict.c - what goes when there is not room for all. Writer thread.
+ *
+ * An entry is worth what a hit on it saves, times how often it is hit, for each byte that it takes:
+ *
+ *     worth = cost_ms × heat / bytes            heat: hits, halved for every half-life since
+ *
+ * A victim is the least worth of a random sample: 4 runs of 8 neighbours from random places in an
+ * owner's range of the index, the owner drawn by its bytes (keys are digests, so a place in their
+ * order says nothing of worth or age). Per victim this costs a few page reads, whatever the number
+ * of entries, and no memory per entry. Source: sampled LRU as in Redis; weighing by cost and size as
+ * in GreedyDual-Size-Frequency (Cherkasova 1998).
+ *
+ *   pinned       never taken
+ *   expired      taken first
+ *   young        the newest tenth of the cap by bytes, if younger than a minute: taken only if all
+ *                in the sample are, so that what is new is not the victim of its own put
+ *   in a group   weighed and taken with all of its group; not at all if one of them is pinned
+ *
+ * Eviction starts at EVICT_START of the cap, in steps between the puts, and ends at EVICT_END. A put
+ * waits for it only if the cap itself is in its way.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/fault.h"
+#include "store/internal.h"
+
+#define EVICT_START(cap) ((cap) / 1000 * 975)
+#define EVICT_END(cap) ((cap) / 100 * 95)
+#define SAMPLE_RUNS 4u
+#define SAMPLE_RUN 8u
+#define SAMPLE_MAX (SAMPLE_RUNS * SAMPLE_RUN)
+#define SAMPLE_VICTIMS 2u /* of one sample: more would take entries that are worth much */
+#define FRUITLESS_MAX 16u /* samples without a victim: nearly all is pinned */
+#define STEP_MAX 64u      /* entries in one step */
+#define GROUP_MAX 1024u   /* members that go in one transaction */
+#define YOUNG_MS 60000u
+#define PLAN_MAX 16384u /* entries that store_evict sorts at a time: 0.6 MB */
+#define SCAN_STEP 2000u /* rows that store_evict looks at in one step */
+
+uint64_t evict_low_water(const struct store *s) { return EVICT_END(s->config.max_bytes); }
+
+/* xorshift64*: Marsaglia 2003, Vigna 2016. */
+uint64_t random_next(void *arg)
+{
+    uint64_t *state = arg, x = *state ? *state : 0x9e3779b97f4a7c15u;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * 0x2545f4914f6cdd1du;
+}
+
+/* ---- worth ---- */
+
+/* The youth of entries is counted in sixteenths of a tenth of the cap. */
+void evict_note_put(struct store *s, uint64_t bytes)
+{
+    struct evictor *ev = &s->evictor;
+    uint64_t share = s->config.max_bytes / 160 + 1;
+    ev->put_bytes += bytes;
+    for (size_t n = 0; ev->put_bytes >= share && n < 16; n++) {
+        ev->put_bytes -= share;
+        ev->young[ev->young_at++ % 16] = clock_wall_ms();
+    }
+    ev->put_bytes %= share;
+}
+
+/* Entries made after this time are young. */
+static uint64_t young_since(const struct store *s, uint64_t now_ms)
+{
+    uint64_t a_tenth_ago = s->evictor.young[s->evictor.young_at % 16];
+    uint64_t a_minute_ago = now_ms - YOUNG_MS;
+    return a_tenth_ago > a_minute_ago ? a_tenth_ago : a_minute_ago;
+}
+
+struct worth {
+    double gain; /* cost × heat */
+    double bytes;
+    bool pinned, young, expired;
+};
+
+static void worth_add(struct worth *w, const struct store *s, const struct store_row *row,
+                      uint64_t now_ms)
+{
+    double cost = row->cost_ms ? row->cost_ms : 1;
+    w->gain += cost * row_heat(row, now_ms);
+    w->bytes += (double)entry_disk_bytes(row) + (row->is_blob ? (double)row->len : 0);
+    w->pinned |= row->pinned;
+    w->young |= row->created_ms > young_since(s, now_ms);
+    w->expired |= row_expired(row, now_ms);
+}
+
+struct group_worth {
+    struct store *s;
+    struct change *c;
+    struct worth worth;
+    uint64_t now_ms;
+};
+
+static int on_member_worth(void *arg, const struct store_id *id)
+{
+    struct group_worth *g = arg;
+    struct store_row row;
+    int rc = index_row(&g->s->index, g->c->txn, id, &row);
+    if (rc == 0)
+        worth_add(&g->worth, g->s, &row, g->now_ms);
+    return rc == WARM_ENOT_FOUND || rc == WARM_ECORRUPT ? 0 : rc;
+}
+
+static bool in_group(const struct store_row *row)
+{
+    static const struct key none;
+    return !key_equal(&row->group, &none);
+}
+
+static int worth_of(struct store *s, struct change *c, const struct store_row *row, uint64_t now_ms,
+                    struct worth *out)
+{
+    struct group_worth g = {.s = s, .c = c, .now_ms = now_ms};
+    int rc = 0;
+    if (in_group(row))
+        rc = change_group(c, row, GROUP_MAX, on_member_worth, &g);
+    if (g.worth.bytes == 0)
+        worth_add(&g.worth, s, row, now_ms);
+    *out = g.worth;
+    return rc;
+}
+
+/* ---- samples ---- */
+
+struct candidate {
+    struct store_id id;
+    double worth; /* for each byte; negative: expired */
+    bool young, broken;
+};
+struct sample {
+    struct candidate at[SAMPLE_MAX];
+    size_t n;
+};
+
+static bool sample_has(const struct sample *sample, const struct store_id *id)
+{
+    for (size_t i = 0; i < sample->n; i++)
+        if (key_equal(&sample->at[i].id.key, &id->key))
+            return true;
+    return false;
+}
+
+static int sample_row(struct store *s, struct change *c, struct sample *sample,
+                      const struct store_row *row, bool broken)
+{
+    struct candidate *to = &sample->at[sample->n];
+    if (sample_has(sample, &row->id))
+        return 0;
+    *to = (struct candidate){.id = row->id, .worth = -1, .broken = broken};
+    if (!broken) {
+        struct worth w;
+        int rc = worth_of(s, c, row, clock_wall_ms(), &w);
+        if (rc != 0 || w.pinned)
+            return rc;
+        to->worth = w.expired ? -1 : w.gain / w.bytes;
+        to->young = w.young && !w.expired;
+    }
+    sample->n++;
+    return 0;
+}
+
+/* A run of neighbours, from a random place in the owner's range on, around its end. */
+static int sample_run(struct store *s, struct change *c, MDB_cursor *cursor, uint32_t owner,
+                      struct sample *sample)
+{
+    struct index_place place = {.after = false};
+    struct store_id start = {.owner = owner};
+    uint64_t random[2] = {random_next(&s->evictor.rng), random_next(&s->evictor.rng)};
+    bool wrapped = false;
+    memcpy(start.key.bytes, random, sizeof start.key.bytes);
+    index_key(&start, place.key);
+    for (size_t i = 0; i < SAMPLE_RUN && sample->n < SAMPLE_MAX; i++) {
+        struct store_row row;
+        int rc = index_next(&s->index, cursor, &place, &row);
+        if (rc == WARM_ENOT_FOUND || ((rc == 0 || rc == WARM_ECORRUPT) && row.id.owner != owner)) {
+            if (wrapped)
+                return 0;
+            wrapped = true;
+            start.key = (struct key){{0}};
+            index_key(&start, place.key);
+            place.after = false;
+            continue;
+        }
+        if (rc != 0 && rc != WARM_ECORRUPT)
+            return rc;
+        rc = sample_row(s, c, sample, &row, rc == WARM_ECORRUPT);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int sample_take(struct store *s, struct change *c, uint32_t owner, struct sample *sample)
+{
+    MDB_cursor *cursor;
+    sample->n = 0;
+    int rc = mdb_cursor_open(c->txn, s->index.row, &cursor);
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; rc == 0 && i < SAMPLE_RUNS; i++)
+        rc = sample_run(s, c, cursor, owner, sample);
+    mdb_cursor_close(cursor);
+    return rc;
+}
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->young != y->young)
+        return x->young ? 1 : -1;
+    return x->worth < y->worth ? -1 : x->worth > y->worth;
+}
+
+/* ---- victims ---- */
+
+struct eviction {
+    struct store *s;
+    struct change *c;
+};
+
+static int evict_entry(void *arg, const struct store_id *id)
+{
+    struct eviction *e = arg;
+    struct store_row row;
+    int rc = index_row(&e->s->index, e->c->txn, id, &row);
+    if (rc == WARM_ECORRUPT)
+        return writer_quarantine(e->s, e->c, id, "its row cannot be read");
+    if (rc != 0)
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    e->c->n_evicted++;
+    return change_remove(e->c, &row);
+}
+
+static int evict_with_group(struct store *s, struct change *c, const struct store_id *id)
+{
+    struct eviction e = {s, c};
+    struct store_row row;
+    int rc = index_row(&s->index, c->txn, id, &row);
+    if (rc == 0 && in_group(&row))
+        rc = change_group(c, &row, GROUP_MAX, evict_entry, &e);
+    if (rc == 0 || rc == WARM_ECORRUPT)
+        rc = evict_entry(&e, id);
+    return rc == WARM_ENOT_FOUND ? 0 : rc;
+}
+
+static int disk_of(struct store *s, struct change *c, uint64_t owner, uint64_t *out)
+{
+    struct usage usage;
+    *out = c->totals.disk_bytes;
+    if (owner == EVICT_ANY)
+        return 0;
+    int rc = index_usage(&s->index, c->txn, (uint32_t)owner, &usage);
+    *out = usage.disk_bytes;
+    return rc;
+}
+
+int evict_some(struct store *s, struct change *c, uint64_t owner, size_t max, uint64_t goal)
+{
+    uint64_t before = c->n_evicted + c->n_corrupt, disk;
+    unsigned fruitless = 0;
+    int rc = disk_of(s, c, owner, &disk);
+    while (rc == 0 && disk > goal && c->n_evicted + c->n_corrupt - before < max &&
+           c->n_pages < CHANGE_PAGES_MAX) {
+        struct sample sample = {.n = 0};
+        uint32_t from = (uint32_t)owner;
+        if (owner == EVICT_ANY)
+            rc = index_pick_owner(&s->index, c->txn, random_next, &s->evictor.rng, &from);
+        rc = rc ? rc : sample_take(s, c, from, &sample);
+        if (rc == 0 && sample.n == 0 && ++fruitless == FRUITLESS_MAX)
+            return c->n_evicted + c->n_corrupt > before ? 0 : WARM_ENOT_FOUND;
+        qsort(sample.at, sample.n, sizeof *sample.at, by_worth);
+        for (size_t i = 0; rc == 0 && disk > goal && i < sample.n && i < SAMPLE_VICTIMS; i++) {
+            rc = evict_with_group(s, c, &sample.at[i].id);
+            rc = rc ? rc : disk_of(s, c, owner, &disk);
+        }
+    }
+    return rc;
+}
+
+struct some {
+    uint64_t owner, goal;
+    size_t max;
+};
+
+static int apply_some(struct store *s, struct change *c, void *arg)
+{
+    const struct some *some = arg;
+    return evict_some(s, c, some->owner, some->max, some->goal);
+}
+
+static uint64_t owner_disk(struct store *s, uint32_t owner)
+{
+    MDB_txn *txn = NULL;
+    struct usage usage = {0};
+    if (index_read_begin(&s->index, &txn) == 0) {
+        index_usage(&s->index, txn, owner, &usage);
+        mdb_txn_abort(txn);
+    }
+    return usage.disk_bytes;
+}
+
+int evict_make_room(struct store *s, uint32_t owner, uint64_t disk_bytes, struct err *e)
+{
+    uint64_t cap = s->config.max_bytes;
+    uint64_t quota = owner == STORE_MADE_HERE ? 0 : s->config.quota_bytes;
+    if (disk_bytes > cap || (quota && disk_bytes > quota))
+        return err_set(e, WARM_EFULL, "a value of %" PRIu64 " bytes is larger than the %s",
+                       disk_bytes, disk_bytes > cap ? "store" : "user's share of the store");
+    while (s->index.env && s->index.totals.disk_bytes + disk_bytes > cap) {
+        struct some some = {EVICT_ANY, cap - disk_bytes, STEP_MAX};
+        int rc = writer_change(s, apply_some, &some);
+        if (rc != 0)
+            return rc == WARM_ENOT_FOUND
+                       ? err_set(e, WARM_EFULL, "the store is full and nothing may be evicted")
+                       : index_error(rc, e);
+    }
+    while (quota && s->index.env && owner_disk(s, owner) + disk_bytes > quota) {
+        struct some some = {owner, quota - disk_bytes, STEP_MAX};
+        int rc = writer_change(s, apply_some, &some);
+        if (rc != 0)
+            return rc == WARM_ENOT_FOUND
+                       ? err_set(e, WARM_EFULL, "the user's share of the store is full")
+                       : index_error(rc, e);
+    }
+    return 0;
+}
+
+/* ---- expired entries ---- */
+
+static int apply_expired(struct store *s, struct change *c, void *arg)
+{
+    size_t *out_n = arg;
+    struct sample sample = {.n = 0};
+    uint32_t owner = 0;
+    *out_n = 0;
+    int rc = index_pick_owner(&s->index, c->txn, random_next, &s->evictor.rng, &owner);
+    if (rc != 0)
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    rc = sample_take(s, c, owner, &sample);
+    for (size_t i = 0; rc == 0 && i < sample.n; i++) {
+        struct store_row row;
+        if (sample.at[i].worth >= 0)
+            continue;
+        rc = index_row(&s->index, c->txn, &sample.at[i].id, &row);
+        if (rc == 0 && row_expired(&row, clock_wall_ms())) {
+            ++*out_n;
+            rc = change_remove(c, &row);
+        } else if (rc == WARM_ECORRUPT) {
+            ++*out_n;
+            rc = writer_quarantine(s, c, &sample.at[i].id, "its row cannot be read");
+        } else if (rc == WARM_ENOT_FOUND) {
+            rc = 0;
+        }
+    }
+    return rc;
+}
+
+size_t evict_expired(struct store *s)
+{
+    size_t n = 0;
+    return writer_change(s, apply_expired, &n) == 0 ? n : 0;
+}
+
+/* ---- store_evict ---- */
+
+/*
+ * Least worth first, over any number of entries, in bounded memory: scan all rows and keep the
+ * PLAN_MAX least that are worth more than those of the pass before; remove them in order; again.
+ * Where all that match are to go, the order does not matter and one scan does.
+ */
+struct planned {
+    double worth;
+    struct store_id id;
+    uint64_t len;
+};
+struct evict_job {
+    struct task *task;
+    bool removing;   /* the plan; else scanning */
+    bool all;        /* no order */
+    bool overflowed; /* this scan found more than the plan holds */
+    bool scanned;    /* to the end */
+    struct index_place place;
+    struct planned last; /* of the pass before */
+    bool has_last;
+    uint64_t left_bytes; /* dry run: what the store would hold */
+    size_t n, next;
+    struct planned plan[PLAN_MAX];
+};
+
+static int planned_order(const void *a, const void *b)
+{
+    const struct planned *x = a, *y = b;
+    if (x->worth != y->worth)
+        return x->worth < y->worth ? -1 : 1;
+    return memcmp(&x->id, &y->id, sizeof x->id);
+}
+
+/* A heap with the most worth on top. */
+static void plan_sink(struct evict_job *job, size_t i)
+{
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= job->n)
+            return;
+        if (child + 1 < job->n && planned_order(&job->plan[child], &job->plan[child + 1]) < 0)
+            child++;
+        if (planned_order(&job->plan[i], &job->plan[child]) >= 0)
+            return;
+        struct planned swap = job->plan[i];
+        job->plan[i] = job->plan[child];
+        job->plan[child] = swap;
+        i = child;
+    }
+}
+
+static void plan_add(struct evict_job *job, const struct planned *p)
+{
+    if (job->has_last && planned_order(p, &job->last) <= 0)
+        return;
+    if (job->n < PLAN_MAX) {
+        job->plan[job->n++] = *p;
+        if (job->n == PLAN_MAX && !job->all)
+            for (size_t i = PLAN_MAX / 2; i-- > 0;)
+                plan_sink(job, i);
+        return;
+    }
+    job->overflowed = true;
+    if (planned_order(p, &job->plan[0]) < 0) {
+        job->plan[0] = *p;
+        plan_sink(job, 0);
+    }
+}
+
+static int scan_step(struct store *s, struct evict_job *job)
+{
+    MDB_txn *txn = NULL;
+    MDB_cursor *cursor;
+    uint64_t now_ms = clock_wall_ms();
+    int rc = s->index.env ? index_read_begin(&s->index, &txn) : WARM_EIO;
+    if (rc != 0)
+        return rc;
+    rc = mdb_cursor_open(txn, s->index.row, &cursor);
+    bool open = rc == 0;
+    for (size_t i = 0; rc == 0 && i < SCAN_STEP && !(job->all && job->n == PLAN_MAX); i++) {
+        struct store_row row;
+        rc = index_next(&s->index, cursor, &job->place, &row);
+        if (rc == WARM_ECORRUPT) {
+            rc = 0; /* not ours to judge; verification takes it */
+        } else if (rc == 0 && !row.pinned && store_filter_match(&job->task->filter, &row, now_ms)) {
+            struct worth w = {0};
+            worth_add(&w, s, &row, now_ms);
+            plan_add(job, &(struct planned){w.expired ? -1 : w.gain / w.bytes, row.id, row.len});
+        }
+    }
+    if (open)
+        mdb_cursor_close(cursor);
+    mdb_txn_abort(txn);
+    return rc;
+}
+
+static int apply_plan(struct store *s, struct change *c, void *arg)
+{
+    struct evict_job *job = arg;
+    struct store_report *report = &job->task->report;
+    struct eviction e = {s, c};
+    *report = job->task->mark_report;
+    size_t next = job->task->mark_id;
+    for (size_t n = 0; n < STEP_MAX && next < job->n && c->totals.n_bytes > job->task->to_bytes;
+         n++, next++) {
+        struct store_row row;
+        const struct planned *p = &job->plan[next];
+        int rc = index_row(&s->index, c->txn, &p->id, &row);
+        if (rc != 0 || row.pinned || !store_filter_match(&job->task->filter, &row, clock_wall_ms()))
+            continue; /* gone, pinned or replaced since the scan */
+        report->n_entries++;
+        report->n_bytes += row.len;
+        rc = evict_entry(&e, &p->id);
+        if (rc != 0)
+            return rc;
+    }
+    job->next = next;
+    return 0;
+}
+
+/* What apply_plan would report. */
+static void dry_step(struct evict_job *job)
+{
+    for (; job->next < job->n && job->left_bytes > job->task->to_bytes; job->next++) {
+        uint64_t len = job->plan[job->next].len;
+        job->task->report.n_entries++;
+        job->task->report.n_bytes += len;
+        job->left_bytes -= len < job->left_bytes ? len : job->left_bytes;
+    }
+}
+
+static int remove_step(struct store *s, struct evict_job *job, bool *out_enough)
+{
+    struct task *t = job->task;
+    int rc = 0;
+    if (t->dry_run) {
+        dry_step(job);
+        *out_enough = job->left_bytes <= t->to_bytes;
+        return 0;
+    }
+    t->mark_id = job->next;
+    t->mark_report = t->report;
+    rc = writer_change(s, apply_plan, job);
+    *out_enough = s->index.totals.n_bytes <= t->to_bytes;
+    return rc;
+}
+
+/* 1: more to do; 0: done; or an error. */
+static int job_step(struct store *s, struct evict_job *job)
+{
+    bool enough;
+    if (!job->removing) {
+        int rc = scan_step(s, job);
+        job->scanned = rc == WARM_ENOT_FOUND;
+        if (rc != 0 && !job->scanned)
+            return rc;
+        job->removing = job->scanned || (job->all && job->n == PLAN_MAX);
+        if (job->removing && !job->all)
+            qsort(job->plan, job->n, sizeof *job->plan, planned_order);
+        return 1;
+    }
+    int rc = remove_step(s, job, &enough);
+    if (rc != 0 || enough)
+        return rc;
+    if (job->next < job->n)
+        return 1;
+    if (job->scanned && !job->overflowed)
+        return 0;
+    if (!job->all) {
+        job->last = job->plan[job->n - 1];
+        job->has_last = true;
+        job->place = (struct index_place){{0}, false};
+    }
+    job->n = job->next = 0;
+    job->removing = job->scanned = job->overflowed = false;
+    return 1;
+}
+
+static void job_end(struct store *s, int rc)
+{
+    struct task *t = s->evict_job->task;
+    free(s->evict_job);
+    s->evict_job = NULL;
+    t->status = index_error(rc, &t->err);
+    store_finish(s, t);
+}
+
+static void job_begin(struct store *s, struct task *t)
+{
+    struct evict_job *job = fault_calloc(1, sizeof *job);
+    if (!job) {
+        t->status = err_set(&t->err, WARM_ENOMEM, "out of memory");
+        store_finish(s, t);
+        return;
+    }
+    job->task = t;
+    job->all = t->to_bytes == 0;
+    job->left_bytes = s->index.totals.n_bytes;
+    s->evict_job = job;
+}
+
+bool evict_step(struct store *s)
+{
+    struct evictor *ev = &s->evictor;
+    uint64_t cap = s->config.max_bytes, disk = s->index.totals.disk_bytes;
+    ev->active = disk > (ev->active ? EVICT_END(cap) : EVICT_START(cap));
+    if (ev->active) {
+        struct some some = {EVICT_ANY, EVICT_END(cap), STEP_MAX};
+        if (writer_change(s, apply_some, &some) != 0)
+            ev->active = false; /* all pinned, or no disk to write to: the next put asks again */
+    }
+    if (!s->evict_job && s->evictions.first)
+        job_begin(s, task_list_take(&s->evictions));
+    if (s->evict_job) {
+        int rc = job_step(s, s->evict_job);
+        if (rc <= 0)
+            job_end(s, rc);
+    }
+    return ev->active || s->evict_job || s->evictions.first;
+}
+
+void evict_close(struct store *s)
+{
+    struct task *t;
+    if (s->evict_job)
+        task_free(s, s->evict_job->task);
+    free(s->evict_job);
+    s->evict_job = NULL;
+    while ((t = task_list_take(&s->evictions)))
+        task_free(s, t);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guard.c - looks at an index before this process trusts it.
+ *
+ * LMDB reads its file through a memory map and has no page checksums: a damaged page can end in
+ * SIGBUS, SIGSEGV, an assertion or an endless loop. So a child process looks first, and whatever
+ * becomes of it is the answer. It runs before the parent opens the environment and before the store
+ * has threads, and opens the file read-only and without LMDB's lock file.
+ *
+ *   few pages    (each start; constant cost) meta pages, format, totals; first, last and some random
+ *                entries of each table, found again by search
+ *   all pages    (after a crash that may have come from the index, or if the file is shorter than
+ *                its meta page says) every entry of every table, in order, found again by search,
+ *                its value's pages mapped; every page on the free list, once
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <lmdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "store/internal.h"
+
+#define FEW_SECONDS 5u
+#define ALL_SECONDS 120u
+#define RANDOM_PROBES 16u
+#define PAGE 4096u
+
+/* The child's exit status is an index into this. */
+enum finding {
+    SOUND,
+    NOT_OPENED,
+    NO_TABLE,
+    BAD_META,
+    BAD_ORDER,
+    NOT_FOUND_AGAIN,
+    BAD_COUNT,
+    BAD_FREE_LIST,
+    ASSERTED,
+    N_FINDINGS
+};
+static const char *const finding_text[N_FINDINGS] = {
+    [SOUND] = "",
+    [NOT_OPENED] = "it cannot be opened",
+    [NO_TABLE] = "a table is missing",
+    [BAD_META] = "its format or totals cannot be read",
+    [BAD_ORDER] = "entries are out of order",
+    [NOT_FOUND_AGAIN] = "an entry is not found by its key",
+    [BAD_COUNT] = "a table has not as many entries as it says",
+    [BAD_FREE_LIST] = "its list of free pages is wrong",
+    [ASSERTED] = "a page is damaged",
+};
+
+struct probe {
+    MDB_env *env;
+    MDB_txn *txn;
+    uint64_t n_pages;
+    bool thorough;
+};
+
+static void on_child_assert(MDB_env *env, const char *text)
+{
+    (void)env, (void)text;
+    _exit(ASSERTED);
+}
+
+static unsigned touch_pages(MDB_val data)
+{
+    const volatile uint8_t *p = data.mv_data;
+    unsigned sum = 0;
+    for (size_t i = 0; i < data.mv_size; i += PAGE)
+        sum += p[i];
+    return data.mv_size ? sum + p[data.mv_size - 1] : sum;
+}
+
+/* The key must lead back to itself. */
+static enum finding find_again(struct probe *p, MDB_dbi dbi, MDB_val key)
+{
+    MDB_val data;
+    if (mdb_get(p->txn, dbi, &key, &data) != 0)
+        return NOT_FOUND_AGAIN;
+    touch_pages(data);
+    return SOUND;
+}
+
+static enum finding check_ends(struct probe *p, MDB_dbi dbi, MDB_cursor *cursor)
+{
+    static const MDB_cursor_op ends[] = {MDB_FIRST, MDB_LAST};
+    MDB_val key, data;
+    for (size_t i = 0; i < 2; i++) {
+        int rc = mdb_cursor_get(cursor, &key, &data, ends[i]);
+        if (rc == MDB_NOTFOUND)
+            return SOUND;
+        if (rc != 0)
+            return BAD_ORDER;
+        enum finding f = find_again(p, dbi, key);
+        if (f != SOUND)
+            return f;
+    }
+    for (unsigned i = 0; i < RANDOM_PROBES; i++) {
+        uint8_t random[2 + 4] = {0xff, 0xff, 0xff, 0xfe, (uint8_t)(i * 16), (uint8_t)rand()};
+        key = (MDB_val){sizeof random, random};
+        int rc = mdb_cursor_get(cursor, &key, &data, MDB_SET_RANGE);
+        if (rc != 0 && rc != MDB_NOTFOUND)
+            return BAD_ORDER;
+        enum finding f = rc == 0 ? find_again(p, dbi, key) : SOUND;
+        if (f != SOUND)
+            return f;
+    }
+    return SOUND;
+}
+
+static enum finding check_all(struct probe *p, MDB_dbi dbi, MDB_cursor *cursor)
+{
+    MDB_val key, data, last = {0, NULL};
+    MDB_stat stat;
+    size_t n = 0;
+    int rc = mdb_stat(p->txn, dbi, &stat);
+    while (rc == 0 && (rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0) {
+        int order = n ? mdb_cmp(p->txn, dbi, &last, &key) : -1;
+        if (order > 0 || ++n > stat.ms_entries)
+            return BAD_ORDER;
+        enum finding f = find_again(p, dbi, key);
+        if (f != SOUND)
+            return f;
+        touch_pages(data);
+        last = key;
+    }
+    return rc == MDB_NOTFOUND && n == stat.ms_entries ? SOUND : BAD_COUNT;
+}
+
+static enum finding check_table(struct probe *p, const char *name, unsigned flags, MDB_dbi *dbi)
+{
+    MDB_cursor *cursor;
+    if (mdb_dbi_open(p->txn, name, flags, dbi) != 0)
+        return NO_TABLE;
+    if (mdb_cursor_open(p->txn, *dbi, &cursor) != 0)
+        return NO_TABLE;
+    return p->thorough ? check_all(p, *dbi, cursor) : check_ends(p, *dbi, cursor);
+}
+
+static enum finding check_numbers(struct probe *p, MDB_dbi meta, const char *name, size_t n)
+{
+    uint64_t numbers[TOTALS_NUMBERS];
+    char text[32];
+    int len = snprintf(text, sizeof text, "%s", name);
+    MDB_val key = {(size_t)len, text}, data;
+    if (mdb_get(p->txn, meta, &key, &data) != 0)
+        return BAD_META;
+    return numbers_decode(data.mv_data, data.mv_size, numbers, n) ? SOUND : BAD_META;
+}
+
+/* A record of the free list: how many, then page numbers in falling order. */
+static bool check_free_record(struct probe *p, MDB_val data, uint8_t *seen)
+{
+    const size_t *list = data.mv_data;
+    if (data.mv_size < sizeof *list || list[0] > data.mv_size / sizeof *list - 1)
+        return false;
+    for (size_t i = 1; i <= list[0]; i++) {
+        size_t page = list[i];
+        if (page < 2 || page >= p->n_pages || (i > 1 && page >= list[i - 1]))
+            return false;
+        if (seen[page / 8] & 1u << page % 8)
+            return false;
+        seen[page / 8] |= (uint8_t)(1u << page % 8);
+    }
+    return true;
+}
+
+/* A wrong free list lets a later write destroy what is right now. */
+static enum finding check_free_list(struct probe *p)
+{
+    MDB_cursor *cursor;
+    MDB_val key, data;
+    size_t n = 0;
+    uint8_t *seen = calloc(1, p->n_pages / 8 + 1);
+    if (!seen || mdb_cursor_open(p->txn, 0, &cursor) != 0)
+        return BAD_FREE_LIST;
+    int rc;
+    while ((rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0)
+        if (!check_free_record(p, data, seen) || (!p->thorough && ++n == RANDOM_PROBES))
+            break;
+    free(seen);
+    return rc == MDB_NOTFOUND || n == RANDOM_PROBES ? SOUND : BAD_FREE_LIST;
+}
+
+static enum finding check_tables(struct probe *p)
+{
+    static const struct {
+        const char *name;
+        unsigned flags;
+    } tables[] = {{"row", 0},   {"value", 0}, {"blob", 0}, {"group", MDB_DUPSORT | MDB_DUPFIXED},
+                  {"usage", 0}, {"meta", 0}};
+    MDB_dbi dbi = 0;
+    enum finding f = SOUND;
+    for (size_t i = 0; f == SOUND && i < sizeof tables / sizeof *tables; i++)
+        f = check_table(p, tables[i].name, tables[i].flags, &dbi);
+    if (f == SOUND)
+        f = check_numbers(p, dbi, "format", 1);
+    if (f == SOUND)
+        f = check_numbers(p, dbi, "totals", TOTALS_NUMBERS);
+    return f == SOUND ? check_free_list(p) : f;
+}
+
+/* In the child. */
+static enum finding look(const char *path, uint64_t size, bool thorough)
+{
+    struct probe p = {.thorough = thorough};
+    MDB_envinfo info;
+    if (mdb_env_create(&p.env) != 0 || mdb_env_set_maxdbs(p.env, 8) != 0)
+        return SOUND; /* no memory: says nothing of the file */
+    mdb_env_set_mapsize(p.env, (size_t)size + (64u << 20));
+    mdb_env_set_assert(p.env, on_child_assert);
+    if (mdb_env_open(p.env, path, MDB_RDONLY | MDB_NOLOCK | MDB_NORDAHEAD, 0) != 0)
+        return NOT_OPENED;
+    if (mdb_env_info(p.env, &info) != 0 || info.me_last_pgno > (uint64_t)1 << 40)
+        return NOT_OPENED;
+    if (info.me_last_txnid == 0)
+        return SOUND; /* made, never written */
+    p.n_pages = (uint64_t)info.me_last_pgno + 1;
+    /* Pages that were freed before they were written may be missing at the end: no damage. */
+    if (size < p.n_pages * PAGE)
+        p.thorough = true;
+    if (mdb_txn_begin(p.env, NULL, MDB_RDONLY, &p.txn) != 0)
+        return NOT_OPENED;
+    return check_tables(&p);
+}
+
+static void child(const char *path, uint64_t size, bool thorough)
+{
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM, SIGTERM, SIGINT};
+    const struct rlimit no_core = {0, 0};
+    sigset_t none;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+        signal(fatal[i], SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    alarm(thorough ? ALL_SECONDS : FEW_SECONDS);
+    _exit((int)look(path, size, thorough));
+}
+
+bool guard_check(const char *dir, bool thorough, const char **why)
+{
+    char path[4096], file[4096 + 16];
+    struct stat st;
+    int status;
+    snprintf(path, sizeof path, "%s/index", dir);
+    snprintf(file, sizeof file, "%s/data.mdb", path);
+    if (stat(file, &st) != 0 || st.st_size == 0)
+        return true; /* nothing to look at */
+    pid_t pid = fork();
+    if (pid < 0)
+        return true; /* no process to be had: trust it, as each record is checked when read */
+    if (pid == 0)
+        child(path, (uint64_t)st.st_size, thorough);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return true; /* somebody else reaps children here */
+    if (WIFEXITED(status) && WEXITSTATUS(status) == SOUND)
+        return true;
+    *why = WIFSIGNALED(status)                ? "reading it crashes"
+           : WEXITSTATUS(status) < N_FINDINGS ? finding_text[WEXITSTATUS(status)]
+                                              : "reading it fails";
+    return false;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - the inside of a store, for the files of this folder alone.
+ *
+ *     loop thread            copier thread               writer thread
+ *     store.c                copier.c                    writer.c, evict.c, sweep.c
+ *
+ *     put, small ──────────────────────────────────────▶ ┐
+ *     put, large ──────────▶ copy to tmp/, hash ───────▶ ├ queue ─▶ change ─▶ commit ─┐
+ *     check ───────────────▶ hash ─▶ damaged ──────────▶ ┘            │               │
+ *     poll ◀── done ◀─────────────────────────────────────────────────┼───────────────┘
+ *                            unlink ◀── files of evicted blobs ◀──────┘
+ *
+ * What happens to one id happens in the order in which the loop asked for it: while a task for an
+ * id is with the copier, later tasks for it go the same way, and so do tasks on many ids.
+ *
+ * Locks: `lock` guards what is listed under it and is held for pointer work only; `env_lock` is
+ * held shared by who reads the index (the loop: from the first read of a turn to its end) and
+ * exclusively by the writer while it replaces a damaged environment. Whoever wants both takes
+ * env_lock first.
+ */
+#ifndef WARM_STORE_INTERNAL_H
+#define WARM_STORE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/blob.h"
+#include "store/handles.h"
+#include "store/index.h"
+#include "store/store.h"
+#include "store/touch.h"
+
+enum task_type {
+    TASK_PUT,
+    TASK_META,    /* store_meta_put */
+    TASK_REMOVE,  /* ids */
+    TASK_PIN,     /* ids */
+    TASK_EVICT,   /* filter; evict.c takes it step by step */
+    TASK_CHECK,   /* copier: hash a blob; becomes DAMAGED if it is */
+    TASK_DAMAGED, /* writer: look again, quarantine */
+    TASK_TOUCH,   /* write a table of hits */
+    TASK_VERIFY,  /* the report of a verify thread, or its progress */
+};
+
+/* One piece of work, and what came of it. The views in it point into `bytes`. */
+struct task {
+    struct task *next;
+    enum task_type type;
+    uint64_t queued_ms; /* monotonic */
+    int status;
+    struct err err;
+
+    struct store_row row; /* PUT; for CHECK and DAMAGED the row that was read, without texts */
+    void *data;           /* PUT, META: the value; owned */
+    size_t reserved;      /* of queued_bytes */
+    int fd;               /* PUT: or where to read it; owned */
+    bool keep_existing, existed;
+    struct draft draft;
+    bool appended;            /* the trailer is in a blob that was there before */
+    bool state_known;         /* the bytes were right in `state`, */
+    struct blob_state state;  /* (DAMAGED: wrong) */
+    struct blob_state before; /* appended: in `state`, if they were in `before` */
+    void (*on_done)(void *arg, int status, bool existed, const struct err *e);
+
+    struct store_id *ids;           /* REMOVE, PIN; owned */
+    size_t n_ids, next_id, mark_id; /* mark: where the change that is being made began */
+    bool pinned;
+    struct touches *touches; /* TOUCH; the store's */
+
+    struct store_filter filter; /* EVICT */
+    uint64_t to_bytes;
+    bool dry_run;
+
+    struct store_report report, mark_report;
+    store_report_cb on_report;
+    void (*on_progress)(void *arg, uint64_t done, uint64_t total);
+    uint64_t done, total;
+    struct store *verify_store;
+    void (*on_prepared)(void *arg, int status); /* CHECK, of store_prepare */
+    void *arg;
+    uint8_t bytes[];
+};
+
+struct task_list {
+    struct task *first, **last;
+    size_t n;
+};
+void task_list_init(struct task_list *l);
+void task_list_add(struct task_list *l, struct task *t);
+void task_list_push(struct task_list *l, struct task *t); /* in front */
+struct task *task_list_take(struct task_list *l);
+/* `n_bytes` of room in t->bytes. NULL without memory. */
+struct task *task_new(enum task_type type, size_t n_bytes);
+void task_free(struct store *s, struct task *t);
+
+/* A file in tmp/ that only waits to be unlinked. */
+struct burial {
+    struct burial *next;
+    char name[DOOMED_NAME];
+};
+
+#define DROPPED_MAX 64u
+
+struct evictor {
+    uint64_t rng;
+    bool active;        /* between the cap and the low-water mark */
+    uint64_t put_bytes; /* since the newest of `young` */
+    uint64_t young[16]; /* times at which another sixteenth of the young share had been put */
+    unsigned young_at;
+};
+
+struct sweeper {
+    bool walking;
+    struct blob_walk walk;
+    uint64_t next_walk_ms, next_expiry_ms, next_check_ms, next_sync_ms,
+        next_wake_ms; /* monotonic */
+    uint64_t n_adopted;
+};
+
+struct store {
+    struct store_config config;
+    char *dir;
+    int lock_fd;
+    struct files files;
+    pthread_rwlock_t env_lock;
+    struct index index; /* env_lock */
+    MDB_txn *reader;    /* the loop's; reset between turns */
+
+    /* loop thread */
+    bool reading; /* in a turn that holds env_lock shared and a live `reader` */
+    struct handles handles;
+    struct touches *active, *flushing;
+    bool flush_busy;
+    uint64_t flushed_ms; /* monotonic */
+    void *piece;         /* BLOB_PIECE, to hash in */
+    size_t n_checks;     /* TASK_CHECK under way */
+
+    /* any thread */
+    atomic_bool stopping;
+    atomic_bool damaged; /* the index must be replaced: set by who notices */
+
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t writer_wake, copier_wake;
+    bool copier_stop, writer_stop;
+    struct task_list copying; /* in order; the first is being worked on */
+    struct task_list queue;
+    struct task_list done;
+    struct burial *burials;
+    struct blob_id dropped[DROPPED_MAX]; /* blobs gone: their descriptors are to be closed */
+    size_t n_dropped;                    /* above DROPPED_MAX: all of them */
+    size_t queued_bytes;                 /* heap that waiting values take */
+    struct store_stats stats;
+
+    /* writer thread */
+    struct evictor evictor;
+    struct sweeper sweeper;
+    struct task_list evictions; /* TASK_EVICT, one at a time */
+    struct evict_job *evict_job;
+
+    pthread_t writer, copier, verifier;
+    bool writer_started, copier_started, verifier_started;
+    atomic_bool verifying;
+};
+
+uint64_t clock_wall_ms(void);
+uint64_t clock_mono_ms(void);
+/* A random number from a uint64_t of state: for sampling, not for secrets. */
+uint64_t random_next(void *state);
+
+/* One line for the log; any thread. */
+void store_event(struct store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Hands a finished task to store_poll; any thread. */
+void store_finish(struct store *s, struct task *t);
+/* Queues a task for the writer, or for the copier if order or its kind asks for that. Takes it. */
+void store_queue(struct store *s, struct task *t);
+void store_queue_writer(struct store *s, struct task *t);
+
+/* ---- copier.c ---- */
+void *copier_main(void *store);
+/* Unlinks tmp/NAME soon, on the copier thread. */
+void copier_bury(struct store *s, const char *name);
+
+/* ---- writer.c ---- */
+void *writer_main(void *store);
+/* Makes a change of the index through `apply`, commits it and settles its blobs. Evicts and tries
+ * again where the map is full; replaces a damaged environment. Returns a code of index.h. */
+typedef int (*writer_apply)(struct store *s, struct change *c, void *arg);
+int writer_change(struct store *s, writer_apply apply, void *arg);
+/* Cleans up after a put, whatever came of it, and hands it back. */
+void writer_finish_put(struct store *s, struct task *t);
+/* Removes an entry that failed verification, or a row that does not decode. */
+int writer_quarantine(struct store *s, struct change *c, const struct store_id *id,
+                      const char *why);
+
+/* ---- evict.c ---- */
+#define EVICT_ANY UINT64_MAX
+/* Tells of `bytes` that were put, so that what is new can be told from what is old. */
+void evict_note_put(struct store *s, uint64_t bytes);
+/* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one owner's entries
+ * or of EVICT_ANY. NOT_FOUND if nothing may go. */
+int evict_some(struct store *s, struct change *c, uint64_t owner, size_t max, uint64_t goal);
+uint64_t evict_low_water(const struct store *s);
+/* One step of eviction to the low-water mark, and of store_evict. True while there is more. */
+bool evict_step(struct store *s);
+/* Makes room for `disk_bytes` more of an owner. FULL if there is none to be had. */
+int evict_make_room(struct store *s, uint32_t owner, uint64_t disk_bytes, struct err *e);
+/* Removes a sample of expired entries; how many. */
+size_t evict_expired(struct store *s);
+void evict_close(struct store *s);
+
+/* ---- sweep.c ---- */
+void sweep_begin(struct store *s);
+/* A bounded piece of idle work. Returns in how many ms it wants to be called again. */
+uint64_t sweep_step(struct store *s);
+void sweep_end(struct store *s);
+
+/* ---- verify.c ---- */
+/* Takes a TASK_VERIFY (to_bytes: size of the sample) and ends with finishing it. */
+void *verify_main(void *task);
+
+/* ---- guard.c ---- */
+/* Opens and checks DIR/index in a child process: a few pages, or all of them if `thorough`. False
+ * if it is damaged; *why (static memory) says how. */
+bool guard_check(const char *dir, bool thorough, const char **why);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sweep.c - what the writer thread does when nothing is queued, in pieces of a few milliseconds.
+ *
+ *   walk       over blobs/, once after each open. Where the index is new (there was none, or it was
+ *              broken) the rows in the trailers are adopted: this is the rebuild. A file that
+ *              nothing refers to afterwards is removed: it is what a crash left between the rename
+ *              of a file and the commit of its row.
+ *   expiry     a sample of rows each second; more while many of them have expired
+ *   readers    slots of dead processes in LMDB's table, each minute
+ *   sync       meta pages made durable a second after the last commit: a power failure of an idle
+ *              machine loses nothing
+ *   wake       the loop, each minute, so that it hands over its table of hits
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "store/internal.h"
+
+#define WALK_FILES 32u      /* in one step */
+#define WALK_DELAY_MS 2000u /* after open; no delay if there are rows to adopt */
+#define WALK_PACE_MS 20u    /* between steps that only look for orphans */
+#define EXPIRY_MS 1000u
+#define EXPIRY_MANY 8u /* of a sample of 32 */
+#define MINUTE_MS 60000u
+#define NEVER UINT64_MAX
+
+struct adoption {
+    struct store *s;
+    struct change *c;
+    const struct blob_id *id;
+    uint64_t size;
+    int rc;
+};
+
+/* True if the file's row is to take the place of what the index has for that id. */
+static bool is_wanted(const struct adoption *a, const struct store_row *row)
+{
+    struct store_row have;
+    if (row->id.owner != a->id->owner || !row->is_blob || row->len > a->size ||
+        memcmp(&row->content, &a->id->content, sizeof row->content) != 0 ||
+        row_expired(row, clock_wall_ms()))
+        return false;
+    int rc = index_row(&a->s->index, a->c->txn, &row->id, &have);
+    return rc == WARM_ENOT_FOUND || (rc == 0 && have.created_ms < row->created_ms);
+}
+
+static bool on_trailer(void *arg, const struct store_row *row)
+{
+    struct adoption *a = arg;
+    struct store_row have;
+    if (!is_wanted(a, row))
+        return true;
+    a->rc = index_row(&a->s->index, a->c->txn, &row->id, &have);
+    if (a->rc == 0)
+        a->rc = change_remove(a->c, &have);
+    else if (a->rc == WARM_ENOT_FOUND)
+        a->rc = 0;
+    a->rc = a->rc ? a->rc : change_insert(a->c, row, NULL);
+    if (a->rc == 0) {
+        change_spare_blob(a->c, a->id);
+        a->s->sweeper.n_adopted++;
+    }
+    return a->rc == 0;
+}
+
+static int adopt(struct store *s, struct change *c, const struct blob_id *id)
+{
+    struct adoption a = {.s = s, .c = c, .id = id};
+    struct blob_state state;
+    int fd = -1;
+    if (blob_open(&s->files, id, 0, &fd, &state, NULL) != 0)
+        return 0;
+    a.size = state.size;
+    blob_rows(fd, state.size, on_trailer, &a);
+    close(fd);
+    return a.rc;
+}
+
+struct walked {
+    struct blob_id id[WALK_FILES];
+    size_t n;
+};
+
+static int apply_walked(struct store *s, struct change *c, void *arg)
+{
+    const struct walked *w = arg;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < w->n; i++) {
+        if (s->index.adopting)
+            rc = adopt(s, c, &w->id[i]);
+        if (rc == 0 && !index_has_blob(&s->index, c->txn, &w->id[i]))
+            rc = change_doom(c, &w->id[i]);
+    }
+    return rc;
+}
+
+static int apply_adopted(struct store *s, struct change *c, void *arg)
+{
+    (void)s, (void)arg;
+    return change_adopted(c);
+}
+
+/* True if one of the files has something to be done about it; looks without a write transaction. */
+static bool needs_change(struct store *s, const struct walked *w)
+{
+    MDB_txn *txn = NULL;
+    bool needed = false;
+    if (index_read_begin(&s->index, &txn) != 0)
+        return false;
+    for (size_t i = 0; !needed && i < w->n; i++)
+        needed = !index_has_blob(&s->index, txn, &w->id[i]);
+    mdb_txn_abort(txn);
+    return needed;
+}
+
+static void walk_end(struct store *s)
+{
+    blob_walk_end(&s->sweeper.walk);
+    s->sweeper.walking = false;
+    s->sweeper.next_walk_ms = NEVER;
+}
+
+/* With the walk at its end, a new index knows all that there was. */
+static void walk_done(struct store *s)
+{
+    bool adopting = s->index.adopting;
+    walk_end(s);
+    if (!adopting || writer_change(s, apply_adopted, NULL) != 0)
+        return;
+    s->index.adopting = false;
+    if (s->sweeper.n_adopted)
+        store_event(s, "store: rebuilt the index of %llu large entries from their files",
+                    (unsigned long long)s->sweeper.n_adopted);
+}
+
+static void walk_step(struct store *s, uint64_t now_ms)
+{
+    struct walked w = {.n = 0};
+    struct sweeper *sw = &s->sweeper;
+    if (!sw->walking && blob_walk_begin(&s->files, &sw->walk, NULL) != 0) {
+        sw->next_walk_ms = now_ms + MINUTE_MS;
+        return;
+    }
+    sw->walking = true;
+    while (w.n < WALK_FILES && blob_walk_next(&sw->walk, &w.id[w.n]))
+        w.n++;
+    if (w.n && (s->index.adopting || needs_change(s, &w)) &&
+        writer_change(s, apply_walked, &w) != 0) {
+        walk_end(s); /* a full or failing disk: later, from the start */
+        sw->next_walk_ms = now_ms + MINUTE_MS;
+    } else if (w.n < WALK_FILES) {
+        walk_done(s);
+    } else {
+        sw->next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_PACE_MS);
+    }
+}
+
+void sweep_begin(struct store *s)
+{
+    uint64_t now_ms = clock_mono_ms();
+    s->sweeper = (struct sweeper){
+        .next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_DELAY_MS),
+        .next_expiry_ms = now_ms + EXPIRY_MS,
+        .next_check_ms = now_ms + MINUTE_MS,
+        .next_sync_ms = now_ms + EXPIRY_MS,
+        .next_wake_ms = now_ms + MINUTE_MS,
+    };
+}
+
+void sweep_end(struct store *s)
+{
+    if (s->sweeper.walking)
+        walk_end(s);
+}
+
+static uint64_t soonest(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+uint64_t sweep_step(struct store *s)
+{
+    struct sweeper *sw = &s->sweeper;
+    uint64_t now_ms = clock_mono_ms();
+    if (!s->index.env)
+        return EXPIRY_MS; /* the next change tries to open it again */
+    if (now_ms >= sw->next_walk_ms)
+        walk_step(s, now_ms);
+    if (now_ms >= sw->next_expiry_ms)
+        sw->next_expiry_ms = now_ms + (evict_expired(s) >= EXPIRY_MANY ? 0 : EXPIRY_MS);
+    if (now_ms >= sw->next_check_ms) {
+        index_check_readers(&s->index);
+        sw->next_check_ms = now_ms + MINUTE_MS;
+    }
+    if (now_ms >= sw->next_sync_ms) {
+        index_sync(&s->index);
+        sw->next_sync_ms = NEVER;
+    }
+    if (now_ms >= sw->next_wake_ms) {
+        if (s->config.on_wake)
+            s->config.on_wake(s->config.on_wake_arg);
+        sw->next_wake_ms = now_ms + MINUTE_MS;
+    }
+    uint64_t next = soonest(sw->next_walk_ms, sw->next_expiry_ms);
+    next = soonest(soonest(next, sw->next_check_ms), soonest(sw->next_sync_ms, sw->next_wake_ms));
+    now_ms = clock_mono_ms();
+    return next > now_ms ? next - now_ms : 0;
+}

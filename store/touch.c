@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* touch.c - the table of touch.h: open addressing over keys that are digests. Loop thread. */
+#include "store/touch.h"
+
+#include <string.h>
+
+static bool same_id(const struct store_id *a, const struct store_id *b)
+{
+    return a->owner == b->owner && key_equal(&a->key, &b->key);
+}
+
+/* Users choose their keys, so bits of the key alone would let one of them fill a chain. */
+static size_t first_slot(const struct store_id *id)
+{
+    uint64_t high, low;
+    memcpy(&high, id->key.bytes, 8);
+    memcpy(&low, id->key.bytes + 8, 8);
+    uint64_t mixed = (high ^ (low << 1) ^ id->owner) * 0x9e3779b97f4a7c15u;
+    return (size_t)(mixed >> 32) % TOUCH_SLOTS;
+}
+
+/* The slot of an entry, or the free one where it would go. There always is a free one. */
+static size_t slot_of(const struct touches *t, const struct store_id *id)
+{
+    size_t i = first_slot(id);
+    while (t->slot[i].n_hits && !same_id(&t->slot[i].id, id))
+        i = (i + 1) % TOUCH_SLOTS;
+    return i;
+}
+
+bool touch_add(struct touches *t, const struct store_id *id, uint64_t now_ms)
+{
+    struct touch *touch = &t->slot[slot_of(t, id)];
+    if (touch->n_hits == 0) {
+        if (t->n == TOUCH_MAX)
+            return false;
+        t->n++;
+        touch->id = *id;
+    }
+    touch->n_hits += touch->n_hits < UINT32_MAX;
+    touch->last_ms = now_ms;
+    return true;
+}
+
+const struct touch *touch_find(const struct touches *t, const struct store_id *id)
+{
+    const struct touch *touch = &t->slot[slot_of(t, id)];
+    return touch->n_hits ? touch : NULL;
+}
+
+void touch_clear(struct touches *t) { memset(t, 0, sizeof *t); }

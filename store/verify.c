@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verify.c - re-reads entries from disk, on a thread of its own, while the store goes on.
+ *
+ * Works in chunks: a read transaction over CHUNK rows, in which inline values are hashed and what is
+ * needed of blobs is copied; then, without a transaction (an old one would pin pages), the blobs.
+ * What is damaged is handed to the writer, which looks again before it quarantines.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/fault.h"
+#include "store/internal.h"
+
+#define CHUNK 64u
+#define PROGRESS_EVERY 1024u /* entries */
+
+struct verifier {
+    struct store *s;
+    struct task *task; /* the report */
+    void *piece;
+    uint64_t sample; /* 0: all */
+    struct index_place place;
+    struct store_row blobs[CHUNK];
+    size_t n_blobs;
+    uint64_t rng;
+};
+
+/* Counts only what the writer's second look will confirm: it sees the same bytes. */
+static void report_damage(struct verifier *v, const struct store_row *row, int status,
+                          const struct blob_state *state)
+{
+    struct task *t = task_new(TASK_DAMAGED, 0);
+    v->task->report.n_corrupt++;
+    if (!t)
+        return; /* found again by the next hit */
+    t->row = (struct store_row){.id = row->id, .content = row->content};
+    t->status = status;
+    if (state)
+        t->state = *state;
+    store_queue_writer(v->s, t);
+}
+
+static int check_row(struct verifier *v, MDB_txn *txn, const struct store_row *row)
+{
+    struct view value;
+    v->task->report.n_entries++;
+    v->task->report.n_bytes += row->len;
+    if (row->is_blob) {
+        v->blobs[v->n_blobs++] = *row;
+        return 0;
+    }
+    int rc = index_value(&v->s->index, txn, &row->id, row->len, &value);
+    rc = rc ? rc : index_check_value(row, value);
+    if (rc == WARM_ECORRUPT || rc == WARM_ENOT_FOUND) {
+        report_damage(v, row, WARM_ECORRUPT, NULL);
+        rc = 0;
+    }
+    return rc;
+}
+
+/* Somewhere in the range of an owner drawn by its bytes. */
+static int place_at_random(struct verifier *v, MDB_txn *txn)
+{
+    uint32_t owner;
+    int rc = index_pick_owner(&v->s->index, txn, random_next, &v->rng, &owner);
+    if (rc != 0)
+        return rc;
+    index_key(&(struct store_id){.owner = owner}, v->place.key);
+    for (size_t i = 4; i < INDEX_KEY; i++)
+        v->place.key[i] = (uint8_t)(random_next(&v->rng) >> 56);
+    v->place.after = false;
+    return 0;
+}
+
+/* Up to CHUNK rows from v->place on (for a sample: one from each of as many random places). */
+static int read_chunk(struct verifier *v, MDB_txn *txn)
+{
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(txn, v->s->index.row, &cursor);
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; rc == 0 && i < CHUNK; i++) {
+        struct store_row row;
+        if (v->sample && v->task->report.n_entries >= v->sample)
+            break;
+        if (v->sample)
+            rc = place_at_random(v, txn);
+        if (rc != 0)
+            break;
+        rc = index_next(&v->s->index, cursor, &v->place, &row);
+        if (rc == WARM_ENOT_FOUND && v->sample) {
+            memset(&v->place, 0, sizeof v->place);
+            rc = index_next(&v->s->index, cursor, &v->place, &row);
+        }
+        if (rc == 0) {
+            rc = check_row(v, txn, &row);
+        } else if (rc == WARM_ECORRUPT) {
+            v->task->report.n_entries++;
+            report_damage(v, &row, WARM_ECORRUPT, NULL);
+            rc = 0;
+        }
+    }
+    mdb_cursor_close(cursor);
+    return rc;
+}
+
+static int check_blob(struct verifier *v, const struct store_row *row)
+{
+    struct blob_id id = {row->id.owner, row->content};
+    struct blob_state state = {0};
+    int fd = -1;
+    int rc = blob_open(&v->s->files, &id, row->len, &fd, &state, NULL);
+    if (rc == 0)
+        rc = blob_check(fd, row->len, &row->check, v->piece, &v->s->stopping, NULL);
+    if (fd >= 0)
+        close(fd);
+    if (rc == WARM_ECORRUPT || rc == WARM_ENOT_FOUND) {
+        struct store_row now; /* a missing file may just have been evicted with its row */
+        MDB_txn *txn = NULL;
+        pthread_rwlock_rdlock(&v->s->env_lock);
+        bool there = v->s->index.env && index_read_begin(&v->s->index, &txn) == 0 &&
+                     index_row(&v->s->index, txn, &row->id, &now) == 0;
+        if (txn)
+            mdb_txn_abort(txn);
+        pthread_rwlock_unlock(&v->s->env_lock);
+        if (there)
+            report_damage(v, row, rc, &state);
+        rc = 0;
+    }
+    return rc;
+}
+
+/* 0: more; NOT_FOUND: at the end. */
+static int verify_chunk(struct verifier *v)
+{
+    MDB_txn *txn = NULL;
+    v->n_blobs = 0;
+    pthread_rwlock_rdlock(&v->s->env_lock);
+    int rc = v->s->index.env ? index_read_begin(&v->s->index, &txn) : WARM_EIO;
+    rc = rc ? rc : read_chunk(v, txn);
+    if (txn)
+        mdb_txn_abort(txn);
+    pthread_rwlock_unlock(&v->s->env_lock);
+    for (size_t i = 0; (rc == 0 || rc == WARM_ENOT_FOUND) && i < v->n_blobs; i++) {
+        int blob_rc = check_blob(v, &v->blobs[i]);
+        rc = blob_rc ? blob_rc : rc;
+    }
+    if (atomic_load(&v->s->stopping))
+        return WARM_ECANCELLED;
+    if (rc == 0 && v->sample && v->task->report.n_entries >= v->sample)
+        return WARM_ENOT_FOUND;
+    return rc;
+}
+
+static void tell_progress(struct verifier *v)
+{
+    struct task *t = v->task->on_progress ? task_new(TASK_VERIFY, 0) : NULL;
+    if (!t)
+        return;
+    t->on_progress = v->task->on_progress;
+    t->arg = v->task->arg;
+    t->done = v->task->report.n_entries;
+    t->total = v->task->total;
+    store_finish(v->s, t);
+}
+
+void *verify_main(void *task)
+{
+    struct task *t = task;
+    struct store *s = t->verify_store;
+    struct verifier *v = fault_calloc(1, sizeof *v);
+    void *piece = fault_malloc(BLOB_PIECE);
+    int rc = v && piece ? 0 : WARM_ENOMEM;
+    uint64_t told = 0;
+    if (rc == 0)
+        *v = (struct verifier){.s = s, .task = t, .piece = piece, .sample = t->to_bytes};
+    if (rc == 0)
+        v->rng = clock_mono_ms() * 2654435761u;
+    while (rc == 0) {
+        rc = verify_chunk(v);
+        if (t->report.n_entries - told >= PROGRESS_EVERY) {
+            told = t->report.n_entries;
+            tell_progress(v);
+        }
+    }
+    if (rc == WARM_ENOT_FOUND)
+        rc = 0;
+    if (rc == 0)
+        tell_progress(v);
+    free(v);
+    free(piece);
+    t->status = index_error(rc, &t->err);
+    store_finish(s, t);
+    atomic_store(&s->verifying, false);
+    return NULL;
+}

@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * writer.c - the writer thread: the only one that changes the index and the folder blobs/.
+ *
+ * A turn of it: take what is queued (waiting up to commit_delay_ms for company), make room for it,
+ * apply it in one LMDB transaction, commit, rename away the files of blobs that lost their last
+ * reference, tell the loop. Between turns: one step of eviction, or, with nothing queued, of the
+ * idle sweep.
+ *
+ * Failure modes of a transaction:
+ *   one task cannot be done (its file cannot be moved)   it fails, the others go on
+ *   the transaction fails as a whole                     each of its tasks again by itself, so that
+ *                                                        only those fail that must
+ *   the map is full                                      evict, again, up to ROUNDS_MAX
+ *   the index is damaged                                 a new one takes its place, again
+ *   the disk is full or broken                           the tasks fail; nothing was changed
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/internal.h"
+
+#define BATCH_MAX 64u       /* tasks in a transaction */
+#define BATCH_ENOUGH 32u    /* puts that wait for no more company */
+#define IDS_PER_CHANGE 150u /* removals or pins in a transaction: about 5 pages each */
+#define TOUCHES_PER_CHANGE 256u
+#define ROUNDS_MAX 8u
+#define EVICT_ALONG 16u /* entries evicted in the same transaction as puts */
+#define EVICT_MAP_FULL 64u
+
+struct batch {
+    struct task *task[BATCH_MAX];
+    size_t n;
+};
+
+/* ---- a damaged environment ---- */
+
+/* With env_lock held exclusively. */
+static int replace_env(struct store *s, bool broken, struct err *e)
+{
+    if (s->reader)
+        mdb_txn_abort(s->reader);
+    s->reader = NULL;
+    index_close(&s->index);
+    int rc = broken ? index_set_aside(s->dir, e) : 0;
+    rc = rc ? rc : index_open(&s->index, s->dir, s->config.index_bytes, e);
+    if (rc == WARM_ECORRUPT) {
+        rc = index_set_aside(s->dir, e);
+        rc = rc ? rc : index_open(&s->index, s->dir, s->config.index_bytes, e);
+    }
+    return rc;
+}
+
+static int recover(struct store *s, int why)
+{
+    struct err e;
+    bool broken = why != 0 && why != MDB_PANIC; /* a failed write of a meta page breaks no page */
+    if (why)
+        store_event(s, "store: the index cannot be used any more (%s): %s", mdb_strerror(why),
+                    broken ? "set aside, rebuilding from the files" : "opening it again");
+    sweep_end(s);
+    pthread_rwlock_wrlock(&s->env_lock);
+    int rc = replace_env(s, broken, &e);
+    pthread_rwlock_unlock(&s->env_lock);
+    atomic_store(&s->damaged, false);
+    if (rc != 0) {
+        store_event(s, "store: no index: %s", e.text);
+        return rc;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->stats.rebuilt |= broken;
+    pthread_mutex_unlock(&s->lock);
+    sweep_begin(s);
+    return 0;
+}
+
+/* ---- changes ---- */
+
+static void note_dropped(struct store *s, const struct blob_id *id)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->n_dropped < DROPPED_MAX)
+        s->dropped[s->n_dropped] = *id;
+    s->n_dropped++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void publish(struct store *s, const struct change *c)
+{
+    const struct totals *t = &s->index.totals;
+    uint64_t file_bytes = index_file_bytes(&s->index);
+    pthread_mutex_lock(&s->lock);
+    struct store_stats *st = &s->stats;
+    st->n_entries = t->n_entries;
+    st->n_bytes = t->n_bytes;
+    st->disk_bytes = t->blob_disk_bytes + file_bytes;
+    memcpy(st->kind_entries, t->kind_entries, sizeof st->kind_entries);
+    memcpy(st->kind_bytes, t->kind_bytes, sizeof st->kind_bytes);
+    st->n_evictions += c->n_evicted;
+    st->n_corrupt += c->n_corrupt;
+    st->n_commits++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* After a commit: the files that nothing refers to. */
+static void settle(struct store *s, struct change *c)
+{
+    char name[DOOMED_NAME];
+    for (size_t i = 0; i < c->n_doomed; i++) {
+        if (blob_doom(&s->files, &c->doomed[i], name) == 0)
+            copier_bury(s, name);
+        note_dropped(s, &c->doomed[i]);
+    }
+    if (c->n_doomed && s->config.on_wake)
+        s->config.on_wake(s->config.on_wake_arg);
+    s->sweeper.next_sync_ms = clock_mono_ms() + 1000;
+    publish(s, c);
+}
+
+static int change_once(struct store *s, writer_apply apply, void *arg)
+{
+    struct change c;
+    int rc = change_begin(&c, &s->index);
+    rc = rc ? rc : apply(s, &c, arg);
+    rc = rc ? rc : change_commit(&c);
+    if (rc == 0)
+        settle(s, &c);
+    change_close(&c);
+    return rc;
+}
+
+static int evict_for_map(struct store *s, struct change *c, void *arg)
+{
+    (void)arg;
+    return evict_some(s, c, EVICT_ANY, EVICT_MAP_FULL, 0);
+}
+
+int writer_change(struct store *s, writer_apply apply, void *arg)
+{
+    int rc = 0;
+    for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+        if (!s->index.env)
+            rc = recover(s, 0);
+        if (!s->index.env)
+            return rc;
+        rc = change_once(s, apply, arg);
+        if (index_is_damage(rc)) {
+            if (recover(s, rc) != 0)
+                return rc;
+        } else if (rc == MDB_MAP_FULL) {
+            if (change_once(s, evict_for_map, NULL) != 0)
+                return rc;
+        } else {
+            return rc;
+        }
+    }
+    return rc;
+}
+
+/* ---- quarantine ---- */
+
+static int quarantine_blob(struct store *s, struct change *c, const struct store_row *row,
+                           const char *why)
+{
+    struct blob_id id = {row->id.owner, row->content};
+    int rc = change_remove(c, row);
+    if (rc != 0)
+        return rc;
+    change_spare_blob(c, &id);
+    if (blob_quarantine(&s->files, &id) != 0) {
+        char name[DOOMED_NAME]; /* it must not be found again in any case */
+        if (blob_doom(&s->files, &id, name) == 0)
+            copier_bury(s, name);
+    }
+    note_dropped(s, &id);
+    store_event(s, "store: quarantined a damaged value of %" PRIu64 " bytes: %s", row->len, why);
+    return 0;
+}
+
+int writer_quarantine(struct store *s, struct change *c, const struct store_id *id, const char *why)
+{
+    struct store_row row;
+    struct view value;
+    char hex[WARM_KEY_TEXT];
+    int rc = index_row(&s->index, c->txn, id, &row);
+    if (rc != 0 && rc != WARM_ECORRUPT)
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    c->n_corrupt++;
+    if (rc == 0 && row.is_blob)
+        return quarantine_blob(s, c, &row, why);
+    key_to_text(&id->key, hex);
+    store_event(s, "store: removed a damaged entry %s of owner %" PRIu32 ": %s", hex, id->owner,
+                why);
+    if (rc == WARM_ECORRUPT)
+        return change_remove_broken(c, id);
+    if (index_value(&s->index, c->txn, id, row.len, &value) == 0)
+        value_quarantine(&s->files, id, value.data, value.len);
+    return change_remove(c, &row);
+}
+
+/* Looks again at what another thread found damaged: it may have been replaced since. */
+static int apply_damaged(struct store *s, struct change *c, struct task *t)
+{
+    struct store_row row;
+    struct view value;
+    int rc = index_row(&s->index, c->txn, &t->row.id, &row);
+    if (rc == WARM_ENOT_FOUND)
+        return 0;
+    if (rc == WARM_ECORRUPT)
+        return writer_quarantine(s, c, &t->row.id, "its row cannot be read");
+    if (rc != 0)
+        return rc;
+    if (!row.is_blob) {
+        rc = index_value(&s->index, c->txn, &row.id, row.len, &value);
+        rc = rc ? rc : index_check_value(&row, value);
+        if (rc == WARM_ECORRUPT || rc == WARM_ENOT_FOUND)
+            return writer_quarantine(s, c, &row.id, "its bytes changed");
+        return rc;
+    }
+    if (memcmp(&row.content, &t->row.content, sizeof row.content) != 0)
+        return 0;
+    struct blob_id id = {row.id.owner, row.content};
+    struct blob_state state;
+    int fd = -1;
+    rc = blob_open(&s->files, &id, row.len, &fd, &state, NULL);
+    if (fd >= 0)
+        close(fd);
+    if (rc == WARM_ENOT_FOUND)
+        return writer_quarantine(s, c, &row.id, "its file is missing");
+    if (rc == WARM_ECORRUPT)
+        return writer_quarantine(s, c, &row.id, "its file is too short");
+    if (rc == 0 && t->status == WARM_ECORRUPT && blob_state_equal(&state, &t->state))
+        return writer_quarantine(s, c, &row.id, "its bytes changed");
+    return 0;
+}
+
+/* ---- puts ---- */
+
+/* A state of the file in which its bytes are known to be right spares the first hit a hash. */
+static void note_state(struct task *t)
+{
+    t->state_known = t->draft.fd >= 0 && blob_fstat(t->draft.fd, &t->state) == 0;
+}
+
+/* Has the value's file in blobs/, with a trailer for this row. */
+static int place_blob(struct store *s, struct change *c, struct task *t,
+                      const struct store_row *old)
+{
+    struct blob_id id = {t->row.id.owner, t->row.content};
+    int rc = WARM_ENOT_FOUND;
+    if (t->draft.placed || t->appended)
+        return 0; /* by an attempt whose transaction failed */
+    if (index_has_blob(&s->index, c->txn, &id)) {
+        struct blob_state now;
+        int fd = -1;
+        bool same_id =
+            old && old->is_blob && memcmp(&old->content, &t->row.content, sizeof old->content) == 0;
+        rc = same_id ? blob_open(&s->files, &id, t->row.len, &fd, &now, &t->err)
+                     : blob_append(&s->files, &id, &t->row, &t->before, &t->state, &t->err);
+        if (fd >= 0)
+            close(fd);
+        t->appended = rc == 0 && !same_id;
+    }
+    if (rc == WARM_ENOT_FOUND || rc == WARM_ECORRUPT) {
+        rc = draft_place(&s->files, &t->draft, t->row.id.owner, &t->err);
+        if (rc == 0)
+            note_state(t);
+        return rc;
+    }
+    return 0; /* without a trailer the row is lost only if the index is */
+}
+
+static int apply_put(struct store *s, struct change *c, struct task *t)
+{
+    struct store_row old;
+    uint64_t now_ms = clock_wall_ms();
+    int rc = index_row(&s->index, c->txn, &t->row.id, &old);
+    if (rc == WARM_ECORRUPT) {
+        rc = writer_quarantine(s, c, &t->row.id, "its row cannot be read");
+        rc = rc ? rc : WARM_ENOT_FOUND;
+    }
+    if (rc != 0 && rc != WARM_ENOT_FOUND)
+        return rc;
+    bool there = rc == 0;
+    t->existed = there && !row_expired(&old, now_ms) && t->keep_existing;
+    if (t->existed)
+        return 0;
+    t->row.pinned |= there && old.pinned;
+    t->row.created_ms = t->row.accessed_ms = now_ms;
+    t->row.hits = 0;
+    t->row.heat = 1; /* to have been wanted once counts */
+    if (t->row.is_blob) {
+        t->status = place_blob(s, c, t, there ? &old : NULL);
+        if (t->status != 0)
+            return 0;
+    }
+    if (there)
+        rc = change_remove(c, &old);
+    else
+        rc = 0;
+    rc = rc ? rc : change_insert(c, &t->row, t->data);
+    if (rc == 0 && t->row.is_blob)
+        change_spare_blob(c, &(struct blob_id){t->row.id.owner, t->row.content});
+    return rc;
+}
+
+/* ---- tasks on many entries ---- */
+
+static int apply_id(struct store *s, struct change *c, struct task *t, const struct store_id *id)
+{
+    struct store_row row;
+    int rc = index_row(&s->index, c->txn, id, &row);
+    if (rc == WARM_ECORRUPT)
+        return writer_quarantine(s, c, id, "its row cannot be read");
+    if (rc != 0)
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    if (t->type == TASK_PIN && row.pinned == t->pinned)
+        return 0;
+    t->report.n_entries++;
+    t->report.n_bytes += row.len;
+    if (t->type == TASK_REMOVE)
+        return change_remove(c, &row);
+    row.pinned = t->pinned;
+    return change_rewrite(c, &row);
+}
+
+static int apply_ids(struct store *s, struct change *c, struct task *t)
+{
+    int rc = 0;
+    for (size_t n = 0; rc == 0 && t->next_id < t->n_ids && n < IDS_PER_CHANGE; n++)
+        rc = apply_id(s, c, t, &t->ids[t->next_id++]);
+    return rc;
+}
+
+static int apply_touch(struct store *s, struct change *c, const struct touch *touch)
+{
+    struct store_row row;
+    int rc = index_row(&s->index, c->txn, &touch->id, &row);
+    if (rc == WARM_ENOT_FOUND || rc == WARM_ECORRUPT)
+        return 0;
+    if (rc != 0 || row.accessed_ms >= touch->last_ms)
+        return rc; /* replaced, or written by an attempt that was repeated */
+    row_touch(&row, touch->n_hits, touch->last_ms);
+    return change_rewrite(c, &row);
+}
+
+static int apply_touches(struct store *s, struct change *c, struct task *t)
+{
+    int rc = 0;
+    size_t n = 0;
+    for (; rc == 0 && t->next_id < TOUCH_SLOTS && n < TOUCHES_PER_CHANGE; t->next_id++)
+        if (t->touches->slot[t->next_id].n_hits) {
+            rc = apply_touch(s, c, &t->touches->slot[t->next_id]);
+            n++;
+        }
+    return rc;
+}
+
+/* ---- batches ---- */
+
+static size_t task_end(const struct task *t)
+{
+    return t->type == TASK_TOUCH ? TOUCH_SLOTS : t->n_ids;
+}
+
+static void task_mark(struct task *t)
+{
+    t->mark_id = t->next_id;
+    t->mark_report = t->report;
+}
+
+static void task_rewind(struct task *t)
+{
+    t->next_id = t->mark_id;
+    t->report = t->mark_report;
+    t->existed = false;
+    if (t->type != TASK_CHECK && t->type != TASK_DAMAGED)
+        t->status = 0;
+}
+
+static int apply_task(struct store *s, struct change *c, struct task *t)
+{
+    task_rewind(t);
+    switch (t->type) {
+    case TASK_PUT: return apply_put(s, c, t);
+    case TASK_META: return change_meta(c, (const char *)t->bytes, t->data, (size_t)t->row.len);
+    case TASK_REMOVE:
+    case TASK_PIN: return apply_ids(s, c, t);
+    case TASK_TOUCH: return apply_touches(s, c, t);
+    case TASK_CHECK:
+    case TASK_DAMAGED: return apply_damaged(s, c, t);
+    default: return 0;
+    }
+}
+
+static int apply_batch(struct store *s, struct change *c, void *arg)
+{
+    struct batch *b = arg;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < b->n; i++)
+        rc = apply_task(s, c, b->task[i]);
+    if (rc == 0 && s->evictor.active && c->n_pages < CHANGE_PAGES_MAX / 2) {
+        rc = evict_some(s, c, EVICT_ANY, EVICT_ALONG, evict_low_water(s));
+        rc = rc == WARM_ENOT_FOUND ? 0 : rc;
+    }
+    return rc;
+}
+
+static void run_batch(struct store *s, struct batch *b)
+{
+    int rc = b->n ? writer_change(s, apply_batch, b) : 0;
+    if (rc != 0 && b->n > 1) {
+        for (size_t i = 0; i < b->n; i++)
+            run_batch(s, &(struct batch){{b->task[i]}, 1});
+    } else if (rc != 0) {
+        b->task[0]->status = index_error(rc, &b->task[0]->err);
+        b->task[0]->next_id = task_end(b->task[0]);
+    }
+}
+
+/* The store tells once when it stops storing, and once when it does again. */
+static void note_health(struct store *s, const struct task *t)
+{
+    bool failing = t->status == WARM_EFULL || t->status == WARM_EIO;
+    if (t->status != 0 && !failing)
+        return;
+    pthread_mutex_lock(&s->lock);
+    bool was_failing = s->stats.read_only;
+    s->stats.read_only = failing;
+    s->stats.n_puts += !failing;
+    pthread_mutex_unlock(&s->lock);
+    if (failing && !was_failing)
+        store_event(s, "store: not storing: %s", t->err.text);
+    if (!failing && was_failing)
+        store_event(s, "store: storing again");
+}
+
+/* A put that failed after its file was moved leaves a file without a row. */
+static int doom_placed(struct store *s, struct change *c, void *arg)
+{
+    struct task *t = arg;
+    struct blob_id id = {t->row.id.owner, t->row.content};
+    return index_has_blob(&s->index, c->txn, &id) ? 0 : change_doom(c, &id);
+}
+
+void writer_finish_put(struct store *s, struct task *t)
+{
+    if (t->status != 0 && t->draft.placed && s->index.env)
+        change_once(s, doom_placed, t); /* if this fails too, the idle sweep finds the file */
+    if (!t->draft.placed)
+        draft_drop(&s->files, &t->draft);
+    if (t->status == 0 && !t->existed)
+        evict_note_put(s, t->row.len);
+    note_health(s, t);
+    store_finish(s, t);
+}
+
+/* Finishes what is done; what is not goes back: in front if later tasks must not overtake it. */
+static void finish_batch(struct store *s, struct batch *b)
+{
+    for (size_t i = b->n; i-- > 0;) {
+        struct task *t = b->task[i];
+        if (t->next_id >= task_end(t))
+            continue;
+        task_mark(t);
+        pthread_mutex_lock(&s->lock);
+        if (t->type == TASK_TOUCH)
+            task_list_add(&s->queue, t);
+        else
+            task_list_push(&s->queue, t);
+        pthread_mutex_unlock(&s->lock);
+        b->task[i] = NULL;
+    }
+    for (size_t i = 0; i < b->n; i++) {
+        struct task *t = b->task[i];
+        if (t && t->type == TASK_PUT)
+            writer_finish_put(s, t);
+        else if (t)
+            store_finish(s, t);
+    }
+}
+
+static unsigned task_pages(const struct task *t)
+{
+    if (t->type == TASK_PUT)
+        return 8 + (t->row.is_blob ? 0 : (unsigned)(t->row.len / 4096));
+    size_t n = task_end(t) - t->next_id;
+    return n ? CHANGE_PAGES_MAX / 2 : 4;
+}
+
+/* Takes what fits into one transaction. With `lock` held. */
+static void take_batch(struct store *s, struct batch *b)
+{
+    unsigned pages = 0;
+    b->n = 0;
+    while (s->queue.first && b->n < BATCH_MAX) {
+        struct task *t = s->queue.first;
+        unsigned more = task_pages(t);
+        if (b->n && pages + more > CHANGE_PAGES_MAX)
+            return;
+        task_list_take(&s->queue);
+        if (t->type == TASK_EVICT) {
+            task_list_add(&s->evictions, t);
+            continue;
+        }
+        pages += more;
+        task_mark(t);
+        b->task[b->n++] = t;
+        if (t->type != TASK_PUT && t->next_id + IDS_PER_CHANGE < task_end(t) &&
+            t->type != TASK_TOUCH)
+            return; /* it will not be done in one transaction: nothing may overtake it */
+    }
+}
+
+/* Fails the puts that there is no room for; evicts for the others. */
+static void admit_batch(struct store *s, struct batch *b)
+{
+    uint64_t pending = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        struct task *t = b->task[i];
+        b->task[n++] = t;
+        if (t->type != TASK_PUT)
+            continue;
+        uint64_t need = entry_disk_bytes(&t->row);
+        need += t->row.is_blob ? blob_disk_bytes(t->row.len) : 0;
+        t->status = evict_make_room(s, t->row.id.owner, pending + need, &t->err);
+        if (t->status == 0) {
+            pending += need;
+        } else {
+            n--;
+            writer_finish_put(s, t);
+        }
+    }
+    b->n = n;
+}
+
+/* ---- the thread ---- */
+
+static struct timespec in_ms(uint64_t ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)(ms / 1000);
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+/* Waits until something is queued, the store closes, or `ms` have passed. With `lock` held. */
+static void wait_for_work(struct store *s, uint64_t ms)
+{
+    struct timespec until = in_ms(ms);
+    while (!s->queue.first && !s->writer_stop && !atomic_load(&s->damaged))
+        if (pthread_cond_timedwait(&s->writer_wake, &s->lock, &until) == ETIMEDOUT)
+            return;
+}
+
+/* Waits for others to share the commit of the first put in the queue. With `lock` held. */
+static void wait_for_company(struct store *s)
+{
+    if (s->config.commit_delay_ms == 0 || !s->queue.first)
+        return;
+    uint64_t waited = clock_mono_ms() - s->queue.first->queued_ms;
+    if (waited >= s->config.commit_delay_ms)
+        return;
+    struct timespec until = in_ms(s->config.commit_delay_ms - waited);
+    while (s->queue.n < BATCH_ENOUGH && !s->writer_stop)
+        if (pthread_cond_timedwait(&s->writer_wake, &s->lock, &until) == ETIMEDOUT)
+            return;
+}
+
+void *writer_main(void *store)
+{
+    struct store *s = store;
+    struct batch b;
+    uint64_t wait_ms = 0;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        wait_for_work(s, wait_ms);
+        wait_for_company(s);
+        bool stop = s->writer_stop && !s->queue.first;
+        take_batch(s, &b);
+        pthread_mutex_unlock(&s->lock);
+        if (stop)
+            break;
+        if (atomic_load(&s->damaged))
+            recover(s, MDB_CORRUPTED);
+        bool idle = b.n == 0;
+        admit_batch(s, &b);
+        run_batch(s, &b);
+        finish_batch(s, &b);
+        wait_ms = evict_step(s) ? 0 : idle ? sweep_step(s) : 0;
+    }
+    sweep_end(s);
+    return NULL;
+}
