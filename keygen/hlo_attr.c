@@ -333,12 +333,18 @@ static bool flat_path(struct flattener *f, size_t keep, const char *text, size_t
     return true;
 }
 
-static bool flat_leaf(struct flattener *f, struct span value)
+static void flat_leaf(struct flattener *f, const char *text, size_t len)
 {
-    if (f->put) {
-        graph_dict_key(f->h->g, f->path, f->len);
-        graph_dict_text(f->h->g, f->h->base + value.at, value.len);
-    }
+    if (!f->put)
+        return;
+    graph_dict_key(f->h->g, f->path, f->len);
+    graph_dict_text(f->h->g, text, len);
+}
+
+static bool flat_value(struct flattener *f)
+{
+    struct span value = hlo_take_value(f->h, true);
+    flat_leaf(f, f->h->base + value.at, value.len);
     return value.len > 0;
 }
 
@@ -385,7 +391,7 @@ static bool flat_close(struct flattener *f)
     f->len = f->open[f->depth].len;
     h->at++;
     if (f->open[f->depth].empty)
-        flat_leaf(f, (struct span){h->at - 1, 1});
+        flat_leaf(f, f->open[f->depth].close == '}' ? "{}" : "[]", 2);
     return true;
 }
 
@@ -400,7 +406,7 @@ static bool flatten(struct hlo *h, struct span value, bool put)
         if (c == '{' || c == '[') {
             if (!flat_open(&f, c))
                 return false;
-        } else if (!flat_leaf(&f, hlo_take_value(h, true))) {
+        } else if (!flat_value(&f)) {
             return false;
         }
         while (flat_close(&f))
