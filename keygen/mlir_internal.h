@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlir_internal.h - the inside of the MLIR text reader, for mlir*.c only.
+ *
+ *   mlir.c         operations, regions, functions, the module: one pass, a stack of open scopes
+ *   mlir_pretty.c  the operations that StableHLO and its neighbours print in their own way
+ *   mlir_attr.c    attributes and types: token by token into one spelling
+ *   mlir_dense.c   constants into the bytes of their elements
+ *   mlir_scan.c    words, brackets, white space, errors, caches
+ *
+ * The reader walks over the text once. Attributes and types are not taken apart again when the same
+ * letters come again: caches map a slice of the input to the number that it got.
+ *
+ * Thread: one at a time. Memory: struct mlir owns its tables; slices point into the input.
+ */
+#ifndef WARM_KEYGEN_MLIR_INTERNAL_H
+#define WARM_KEYGEN_MLIR_INTERNAL_H
+
+#include "keygen/graph.h"
+#include "keygen/mlir_ops.h"
+#include "keygen/vector.h"
+
+struct slice {
+    const char *at, *end;
+};
+
+/* Maps (tag, text) to a number. */
+struct cache_entry {
+    uint64_t hash;
+    const char *at;
+    uint32_t len, tag, value;
+};
+struct cache {
+    VECTOR(struct cache_entry) entries;
+    uint32_t *slots, mask;
+};
+
+struct binding { /* what a value's name stands for: `n` results from `value` on */
+    uint32_t value, n;
+};
+
+struct undo {
+    uint32_t slot;
+    struct binding was;
+};
+
+/* A name on the left of an operation. Slots: NUMBERED | number, or an index into `named`. */
+struct result_name {
+    uint32_t slot, n;
+};
+#define NUMBERED 0x80000000u
+
+enum syntax { /* how an operation is written when not in the generic form */
+              SYNTAX_UNKNOWN,
+              SYNTAX_SIMPLE,   /* operands, clauses, a dictionary, ':' types */
+              SYNTAX_CONSTANT, /* dictionary, elements with their type */
+              SYNTAX_COMPARE,  /* LT, operands, a type of comparison */
+              SYNTAX_CALL,     /* @f(operands) */
+              SYNTAX_CUSTOM_CALL,
+              SYNTAX_COMPOSITE,
+              SYNTAX_WHILE,
+              SYNTAX_REDUCE,
+              SYNTAX_MANUAL, /* sdy.manual_computation */
+              SYNTAX_MESH,
+              SYNTAX_FUNC,
+              SYNTAX_MODULE,
+};
+
+struct opinfo { /* of an operation's name, by its number in the graph */
+    enum syntax syntax;
+    unsigned traits;
+    uint32_t graph_name;
+    char name[40]; /* full; empty if longer */
+    uint32_t name_len;
+    uint32_t n_fallbacks; /* times that its clauses were not understood */
+};
+
+enum scope_kind {
+    SCOPE_MODULE,  /* module { } */
+    SCOPE_FUNC,    /* func.func @f() { } */
+    SCOPE_GENERIC, /* ({ }, { }) of an operation */
+    SCOPE_COND,    /* stablehlo.while: cond { } */
+    SCOPE_BODY,    /* do { } */
+    SCOPE_REDUCER, /* stablehlo.reduce: reducer(..)(..) { } */
+    SCOPE_MANUAL,
+    SCOPE_MODULE_GENERIC,
+    SCOPE_FUNC_GENERIC,
+};
+
+/* A '{' that is not closed yet, and the operation it belongs to. */
+struct scope {
+    enum scope_kind kind;
+    uint32_t undo;    /* length of the undo log when it began */
+    uint32_t results; /* first of the operation's names in `lhs`; */
+    uint32_t n_results;
+    uint32_t operands; /* first of the operation's operands in `operands` */
+    uint32_t types;    /* first of its result types in `types_stack` */
+    uint32_t names;    /* first of its argument names in `arg_names` */
+    uint32_t info;
+    uint32_t dict;   /* what is known of the dictionary when the region begins */
+    uint32_t region; /* a number of its own, for labels */
+    uint32_t n_labels;
+    bool in_block;                  /* the region's first block has begun */
+    struct slice props, successors; /* generic form: {...} and [...] */
+};
+
+/* What a cached dictionary says beside its number. */
+struct dict_info {
+    uint32_t dict;
+    uint32_t callee;     /* of func.call */
+    bool not_understood; /* a clause that is not known */
+    bool side_effect;    /* has_side_effect = true */
+};
+
+struct mlir {
+    const char *begin, *end;
+    struct slice s; /* what is left */
+    struct graph *g;
+    struct err *e;
+    int code;    /* first error */
+    bool failed; /* no memory in a VECTOR of ours */
+    const char *why_exact;
+
+    struct cache types, dicts, named, labels, resources, axes, aliases, infos;
+    VECTOR(struct dict_info) dict_infos;
+    VECTOR(struct slice) alias_values;
+    VECTOR(struct slice) resource_values;
+    VECTOR(struct binding) named_bindings;
+    VECTOR(struct binding) numbered;
+    VECTOR(struct undo) undo;
+    VECTOR(struct result_name) lhs;
+    VECTOR(struct scope) scopes;
+    VECTOR(uint32_t) operands;
+    VECTOR(uint32_t) types_stack;
+    VECTOR(struct slice) arg_names;
+    VECTOR(struct opinfo) op_infos;
+    VECTOR(uint8_t) commutes;     /* by type: 0 not asked, 1 no, 2 yes */
+    VECTOR(struct slice) pending; /* texts around an alias that is being written */
+    struct writer scratch;
+    struct writer bytes; /* elements of a constant */
+    uint64_t expanded;   /* bytes that aliases stood for */
+    uint32_t unknown_type;
+    uint32_t n_regions; /* seen so far: tags of labels */
+    uint32_t n_axes;
+    uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
+    uint32_t text_operands;  /* where its operands begin in `operands` */
+    bool resources_read;
+    bool module_seen;
+    void *c_locale;
+};
+
+/* ---- mlir_scan.c ---- */
+
+/* Records the first error, with the place of `at`; always false. */
+bool mlir_fail(struct mlir *m, const char *at, int code, const char *what);
+static inline bool mlir_ok(const struct mlir *m) { return m->code == 0; }
+
+void slice_skip(struct slice *s);                        /* white space and comments */
+bool slice_take(struct slice *s, char c);                /* after white space */
+bool slice_take_word(struct slice *s, const char *word); /* a whole word, after white space */
+struct slice slice_word(struct slice *s);                /* [A-Za-z0-9_.$]*, after white space */
+struct slice slice_id(struct slice *s);                  /* the same and '-', at once */
+struct slice
+slice_string(struct slice *s); /* "…" with its quotes, at once; empty if it never ends */
+/* The end of what is bracketed from s.at on (the first bracket is at s.at), or s.end. */
+const char *slice_close(struct slice s);
+/* The first of `stops` that stands outside of brackets and strings, or s.end. */
+const char *slice_find(struct slice s, const char *stops);
+struct slice slice_type(struct slice *s); /* a type, not looked into; after white space */
+bool slice_is(struct slice s, const char *text);
+static inline size_t slice_len(struct slice s) { return (size_t)(s.end - s.at); }
+void slice_trim(struct slice *s);
+
+uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash);
+void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,
+               uint32_t value);
+void cache_close(struct cache *c);
+
+/* ---- mlir_attr.c ---- */
+
+enum attr_flags {
+    ATTR_AXES = 1,    /* strings that name a mesh axis are numbered */
+    ATTR_MESH = 2,    /* strings name new axes */
+    ATTR_CHANNEL = 4, /* `handle = N` or the first number is a channel */
+    ATTR_TYPE = 8,    /* into the scratch buffer, not the open dictionary */
+    ATTR_VALUES = 16, /* %names become the operands of the open operation */
+};
+
+/* Writes an attribute's tokens in the one spelling into the open dictionary's value. */
+bool mlir_attr(struct mlir *m, struct slice text, unsigned flags);
+/* The symbol at s->at, which is '@'. */
+uint32_t mlir_symbol(struct mlir *m, struct slice *s);
+/* The number of a type. */
+uint32_t mlir_type(struct mlir *m, struct slice text);
+/* The entries of a dictionary (without its braces) into the open one. */
+bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info,
+                       struct dict_info *out);
+/* One entry. */
+bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool unit,
+                     const struct opinfo *info, struct dict_info *out);
+/* A whole dictionary "{...}", cached. */
+uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *info);
+/* Writes a piece of text into the open value or, with ATTR_TYPE, the scratch buffer. */
+void mlir_emit(struct mlir *m, unsigned flags, const char *text, size_t len);
+bool mlir_commutes(struct mlir *m, uint32_t type);
+
+/* ---- mlir_dense.c ---- */
+
+/* `s` stands behind "dense" or "dense_resource": writes "dense<HEX> : type" and moves behind the
+ * type. */
+bool mlir_dense(struct mlir *m, struct slice *s, bool resource, unsigned flags);
+
+/* The same from what stands in the brackets and a type as it is. */
+bool mlir_dense_typed(struct mlir *m, struct slice body, struct slice type);
+
+/* ---- mlir_pretty.c ---- */
+
+enum syntax mlir_syntax(const char *name, size_t len);
+/* What stands between operands and ':' of an operation: clauses and a dictionary. The first error
+ * is out->not_understood. */
+bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info,
+                  struct dict_info *out);
+
+/* ---- mlir.c ---- */
+
+/* The number of a block's label (without '^') in the innermost region. */
+uint32_t mlir_label(struct mlir *m, struct slice name);
+
+/* A value by its name at s->at (behind '%'), moving behind it; GRAPH_NONE if it is not bound. */
+uint32_t mlir_value_find(struct mlir *m, struct slice *s);
+
+#endif
