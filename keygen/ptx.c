@@ -1021,7 +1021,9 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
     }
     struct ptx p = {.text = text, .len = (uint32_t)len, .out = out, .e = e, .free_syms = NONE};
     form_begin(out, "ptx/1");
-    if (grow(&p, (void **)&p.scopes, &p.cap_scopes, 0, sizeof *p.scopes)) {
+    void *scopes = NULL;
+    if (grow(&p, &scopes, &p.cap_scopes, 0, sizeof *p.scopes)) {
+        p.scopes = scopes;
         p.scopes[0].first = NONE;
         put_module(&p);
     }
