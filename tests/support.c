@@ -4,9 +4,11 @@
 
 #include <criterion/criterion.h>
 #include <ftw.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 char *temp_dir_new(void)
@@ -71,4 +73,24 @@ char *bin_path(const char *name)
     char *bin = path_join(self, "bin"), *path = path_join(bin, name);
     free(bin);
     return path;
+}
+
+int run_command(char **out, const char *format, ...)
+{
+    char *command = NULL, *text = NULL;
+    size_t len = 0;
+    va_list args;
+    va_start(args, format);
+    cr_assert(vasprintf(&command, format, args) >= 0);
+    va_end(args);
+
+    FILE *memory = open_memstream(&text, &len), *pipe = popen(command, "r");
+    cr_assert(memory && pipe, "%s", command);
+    for (int c; (c = getc(pipe)) != EOF;)
+        putc(c, memory);
+    fclose(memory);
+    free(command);
+    int status = pclose(pipe);
+    *out = text;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

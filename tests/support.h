@@ -23,4 +23,8 @@ char *file_read(const char *path, size_t *out_len);
  * it. */
 char *bin_path(const char *name);
 
+/* Runs a shell command made with printf and gives its standard output (free it). Returns its exit
+ * status, or -1 if it ended by a signal. */
+int run_command(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

@@ -10,36 +10,12 @@
 #include <criterion/criterion.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static char *root; /* a PREFIX of our own, so that the paths inside the files exist */
-
-/* Runs a shell command, returns its exit status; what it said is in *out (free() it). */
-static int run(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int run(char **out, const char *format, ...)
-{
-    char command[4096], *text = NULL;
-    size_t len = 0;
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    cr_assert(n > 0 && (size_t)n < sizeof command);
-
-    FILE *memory = open_memstream(&text, &len), *pipe = popen(command, "r");
-    cr_assert(memory && pipe);
-    for (int c; (c = getc(pipe)) != EOF;)
-        putc(c, memory);
-    fclose(memory);
-    int status = pclose(pipe);
-    *out = text;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 /* $(B): two folders above this program. */
 static char *build_folder(void)
@@ -56,10 +32,11 @@ static char *build_folder(void)
 static void make(const char *target)
 {
     char *out;
-    int rc = run(&out,
-                 "env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -o all B='%s' PREFIX='%s/usr' "
-                 "SYSCONFDIR='%s/etc' %s 2>&1",
-                 build_folder(), root, root, target);
+    int rc =
+        run_command(&out,
+                    "env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -o all B='%s' PREFIX='%s/usr' "
+                    "SYSCONFDIR='%s/etc' %s 2>&1",
+                    build_folder(), root, root, target);
     cr_assert_eq(rc, 0, "%s", out);
     free(out);
 }
@@ -104,8 +81,8 @@ Test(install, puts_everything_in_its_place)
 Test(install, leaves_no_placeholder)
 {
     char *out;
-    int rc =
-        run(&out, "grep -rnE '@[a-z]+@' '%s/usr/lib/systemd' '%s/usr/lib/pkgconfig'", root, root);
+    int rc = run_command(&out, "grep -rnE '@[a-z]+@' '%s/usr/lib/systemd' '%s/usr/lib/pkgconfig'",
+                         root, root);
     cr_expect_eq(rc, 1, "%s", out);
     free(out);
 }
@@ -116,10 +93,10 @@ Test(install, gives_a_program_what_it_needs_to_build_and_run)
     const char *text = "#include <warm.h>\n"
                        "int main(void) { return warm_error_name(0) == 0; }\n";
     file_write(source, text, strlen(text));
-    int rc = run(&out,
-                 "cd '%s' && cc -std=c11 -Wall -Werror -Iusr/include -o program program.c "
-                 "-Lusr/lib -lwarm 2>&1 && LD_LIBRARY_PATH=usr/lib ./program 2>&1",
-                 root);
+    int rc = run_command(&out,
+                         "cd '%s' && cc -std=c11 -Wall -Werror -Iusr/include -o program program.c "
+                         "-Lusr/lib -lwarm 2>&1 && LD_LIBRARY_PATH=usr/lib ./program 2>&1",
+                         root);
     cr_expect_eq(rc, 0, "%s", out);
     free(out);
     free(source);
@@ -141,7 +118,7 @@ Test(install, uninstall_takes_back_all_but_the_configuration)
 {
     char *out;
     make("uninstall");
-    cr_expect_eq(run(&out, "find '%s' ! -type d", root), 0);
+    cr_expect_eq(run_command(&out, "find '%s' ! -type d", root), 0);
     char *conf = path_join(root, "etc/warm/warmd.conf\n");
     cr_expect_str_eq(out, conf);
     free(conf);
@@ -153,10 +130,11 @@ Test(install, systemd_accepts_the_units)
     static const char *const managers[] = {"system", "user"};
     for (size_t i = 0; i < 2; i++) {
         char *out;
-        int rc = run(&out,
-                     "cd '%s/usr/lib/systemd/%s' && XDG_RUNTIME_DIR='%s' systemd-analyze --man=no "
-                     "--%s verify warmd.service warmd.socket 2>&1",
-                     root, managers[i], root, managers[i]);
+        int rc = run_command(
+            &out,
+            "cd '%s/usr/lib/systemd/%s' && XDG_RUNTIME_DIR='%s' systemd-analyze --man=no "
+            "--%s verify warmd.service warmd.socket 2>&1",
+            root, managers[i], root, managers[i]);
         cr_expect_eq(rc, 0, "%s", out);
         cr_expect_str_eq(out, "");
         free(out);
@@ -166,10 +144,10 @@ Test(install, systemd_accepts_the_units)
 Test(install, systemd_rates_the_service_at_no_more_than_0_6)
 {
     char *out;
-    int rc = run(&out,
-                 "systemd-analyze security --offline=yes --threshold=6 "
-                 "'%s/usr/lib/systemd/system/warmd.service' 2>&1",
-                 root);
+    int rc = run_command(&out,
+                         "systemd-analyze security --offline=yes --threshold=6 "
+                         "'%s/usr/lib/systemd/system/warmd.service' 2>&1",
+                         root);
     cr_expect_eq(rc, 0, "%s", out);
     cr_expect_not_null(strstr(out, "Overall exposure level"), "%s", out);
     free(out);
@@ -178,10 +156,10 @@ Test(install, systemd_rates_the_service_at_no_more_than_0_6)
 Test(install, service_sees_the_true_users_of_its_connections)
 {
     char *out;
-    int rc = run(&out,
-                 "grep -nE '^(PrivateUsers|DynamicUser)=' '%s/usr/lib/systemd/system/"
-                 "warmd.service' '%s/usr/lib/systemd/user/warmd.service'",
-                 root, root);
+    int rc = run_command(&out,
+                         "grep -nE '^(PrivateUsers|DynamicUser)=' '%s/usr/lib/systemd/system/"
+                         "warmd.service' '%s/usr/lib/systemd/user/warmd.service'",
+                         root, root);
     cr_expect_eq(rc, 1, "a user namespace shows every other user as nobody: %s", out);
     free(out);
 }
@@ -189,8 +167,8 @@ Test(install, service_sees_the_true_users_of_its_connections)
 Test(install, man_pages_are_without_warnings)
 {
     char *out;
-    int rc =
-        run(&out, "groff -ww -man -mdoc -Tutf8 '%s'/usr/share/man/man*/* 2>&1 >/dev/null", root);
+    int rc = run_command(
+        &out, "groff -ww -man -mdoc -Tutf8 '%s'/usr/share/man/man*/* 2>&1 >/dev/null", root);
     cr_expect_eq(rc, 0);
     cr_expect_str_eq(out, "");
     free(out);
