@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlir_bytecode.h - the inside of the bytecode reader, for mlir_bytecode*.c only.
+ *
+ *   mlir_bytecode.c        the container, and operations as generic MLIR text
+ *   mlir_bytecode_attr.c   attributes and types of the builtin, StableHLO and VHLO dialects as text
+ *   mlir_bytecode_sdy.c    attributes of the Shardy dialect as text
+ *   mlir_bytecode_ops.c    which attributes the properties of an operation hold; VHLO's spelling of
+ *                          an operation into StableHLO's
+ *
+ * Whatever is not known stops the reading with `why`, and the key is then that of the exact bytes.
+ *
+ * Thread: one at a time. Memory: views into the input; the tables and `out` are the reader's own.
+ * Source: MLIR Bytecode Format, https://mlir.llvm.org/docs/BytecodeFormat/; attribute and type
+ * codes: StableHLO's bytecode.md and vhlo.md.
+ */
+#ifndef WARM_KEYGEN_MLIR_BYTECODE_H
+#define WARM_KEYGEN_MLIR_BYTECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+
+#define BYTECODE_VERSION_MAX 6u
+/* Attributes and types nest as deep as this, and recursion goes no deeper. Real ones reach 6. */
+#define BYTECODE_DEPTH_MAX 24
+
+enum { /* bytecode versions that changed what is read */
+       BYTECODE_DIALECT_VERSIONS = 1,
+       BYTECODE_LAZY_REGIONS = 2,
+       BYTECODE_USE_LISTS = 3,
+       BYTECODE_ELIDED_LOCATIONS = 4,
+       BYTECODE_PROPERTIES = 5,
+};
+
+/* An attribute or a type, still encoded. */
+struct bytecode_entry {
+    struct view bytes;
+    uint32_t dialect;
+    bool custom; /* the dialect's own encoding; else its text, ended by NUL */
+};
+
+/* The name of an operation, and what its properties are. */
+struct bytecode_opname {
+    struct view dialect, name;
+    const char *properties; /* names apart by blanks, '?' before an optional one; NULL: unknown */
+    bool vhlo;              /* its name and attributes need translation */
+};
+
+struct bytecode {
+    const uint8_t *start; /* of the file: alignments count from here */
+    uint64_t version;
+    struct view *strings, *dialects, *properties;
+    struct bytecode_opname *opnames;
+    struct bytecode_entry *attrs, *types;
+    uint32_t n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
+    struct writer out; /* generic MLIR text */
+    bool in_array;     /* the attribute at hand is an element: i64 and f64 are not printed */
+    const char *why;   /* not NULL: what was met that is not known; reading stops */
+    const char *wrong; /* not NULL: what breaks the format; reading stops */
+};
+
+/* Numbers of the format; they fail with the reader. */
+uint64_t bytecode_varint(struct reader *r);
+int64_t bytecode_signed(struct reader *r);
+/* A varint whose lowest bit is a flag. */
+uint64_t bytecode_flagged(struct reader *r, bool *flag);
+
+void bytecode_unknown(struct bytecode *b, const char *why);
+void bytecode_malformed(struct bytecode *b, const char *what);
+static inline bool bytecode_stopped(const struct bytecode *b)
+{
+    return b->why || b->wrong || b->out.failed;
+}
+
+/* ---- mlir_bytecode_attr.c: `depth` is 0 but inside of these functions ---- */
+
+bool view_is(struct view v, const char *text);
+void bytecode_put(struct bytecode *b, const char *text);
+void bytecode_put_u64(struct bytecode *b, uint64_t n);
+void bytecode_put_type(struct bytecode *b, uint64_t type, int depth);
+void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth);
+/* A name as the key of a dictionary: quoted if it must be. */
+void bytecode_put_key(struct bytecode *b, struct view name);
+/* "@name", quoted if it must be. */
+void bytecode_put_symbol(struct bytecode *b, struct view name);
+/* "a = 1, b = 2": the entries of a dictionary attribute. */
+void bytecode_put_entries(struct bytecode *b, uint64_t attr);
+
+/* For the encodings of other dialects. */
+void bytecode_put_i64(struct bytecode *b, int64_t n);
+void bytecode_put_string(struct bytecode *b, struct view s);
+/* The attribute whose number comes next. */
+void bytecode_put_attr_of(struct bytecode *b, struct reader *r, int depth);
+/* The string whose number comes next. */
+struct view bytecode_read_string(struct bytecode *b, struct reader *r);
+/* A count whose elements take a byte or more each. */
+uint64_t bytecode_read_count(struct bytecode *b, struct reader *r);
+/* The code of an attribute of `dialect`, and what follows it; false if it is of another. */
+bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, struct reader *rest,
+                        uint64_t *code);
+
+enum { /* VHLO's codes */
+       VHLO_ARRAY = 1,
+       VHLO_BOOL = 2,
+       VHLO_COMPARISON_TYPE = 4,
+       VHLO_DICT = 6,
+       VHLO_INTEGER = 9,
+       VHLO_PRECISION = 11,
+       VHLO_STRING = 14,
+       VHLO_TENSOR = 15,
+       VHLO_TYPE = 17,
+       VHLO_ACCURACY_MODE = 19,
+       VHLO_ACCURACY = 20,
+};
+
+/* What the translation of VHLO looks at. Each is false if the attribute is of another kind. */
+struct bytecode_vhlo {
+    uint64_t code;
+    struct reader rest; /* after the code */
+};
+bool bytecode_vhlo_open(struct bytecode *b, uint64_t attr, struct bytecode_vhlo *out);
+bool bytecode_vhlo_integer(struct bytecode *b, uint64_t attr, int64_t *out);
+bool bytecode_vhlo_string(struct bytecode *b, uint64_t attr, struct view *out);
+/* True for the type "none", which stands for an absent attribute. */
+bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr);
+/* A tensor of 64-bit integers or booleans as "1, 2" or "true". */
+void bytecode_put_elements(struct bytecode *b, uint64_t attr);
+/* "[b, f, 0, 1]" for the names "bf": where two named dimensions and the spatial ones stand. */
+void bytecode_put_conv_side(struct bytecode *b, const char *names, int64_t first, int64_t second,
+                            uint64_t spatial);
+
+/* ---- mlir_bytecode_sdy.c ---- */
+
+void bytecode_put_sdy_attr(struct bytecode *b, struct reader *r, int depth);
+
+/* ---- mlir_bytecode_ops.c ---- */
+
+/* Fills `properties` and `vhlo` of a name. */
+void bytecode_opname_look_up(struct bytecode_opname *op);
+/* The name in text: StableHLO's for VHLO. `in_function`: directly in a function's body. */
+void bytecode_put_opname(struct bytecode *b, const struct bytecode_opname *op, bool in_function);
+/* "a = 1, b = 2" of an operation's properties. */
+void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
+                             struct view properties);
+
+#endif

@@ -1,0 +1,1052 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlir_bytecode_attr.c - attributes and types of MLIR bytecode as generic MLIR text.
+ *
+ * An entry begins with the code that its dialect gave it; tables below say by code what fields
+ * follow. VHLO's attributes and types come out as the StableHLO and builtin ones that they stand
+ * for. A code that is not here stops the reading. Recursion is bounded by BYTECODE_DEPTH_MAX.
+ * No state but the caller's.
+ */
+#include "keygen/mlir_bytecode.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIMENSIONS_MAX 64
+
+bool view_is(struct view v, const char *text)
+{
+    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
+}
+
+void bytecode_put(struct bytecode *b, const char *text)
+{
+    writer_bytes(&b->out, text, strlen(text));
+}
+
+void bytecode_put_u64(struct bytecode *b, uint64_t n)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%" PRIu64, n);
+    writer_bytes(&b->out, text, (size_t)len);
+}
+
+void bytecode_put_i64(struct bytecode *b, int64_t n)
+{
+    if (n < 0)
+        bytecode_put(b, "-");
+    bytecode_put_u64(b, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+}
+
+/* ---- names and strings ---- */
+
+void bytecode_put_string(struct bytecode *b, struct view s)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    const uint8_t *p = s.data;
+    bytecode_put(b, "\"");
+    for (size_t i = 0; i < s.len; i++) {
+        if (p[i] == '\\') {
+            bytecode_put(b, "\\\\");
+        } else if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"') {
+            writer_bytes(&b->out, p + i, 1);
+        } else {
+            char escape[3] = {'\\', hex[p[i] >> 4], hex[p[i] & 15]};
+            writer_bytes(&b->out, escape, sizeof escape);
+        }
+    }
+    bytecode_put(b, "\"");
+}
+
+static bool is_identifier(struct view s)
+{
+    const char *p = s.data;
+    for (size_t i = 0; i < s.len; i++) {
+        char c = p[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && (i == 0 || !((c >= '0' && c <= '9') || c == '$' || c == '.')))
+            return false;
+    }
+    return s.len > 0;
+}
+
+void bytecode_put_key(struct bytecode *b, struct view name)
+{
+    if (is_identifier(name))
+        writer_bytes(&b->out, name.data, name.len);
+    else
+        bytecode_put_string(b, name);
+}
+
+void bytecode_put_symbol(struct bytecode *b, struct view name)
+{
+    bytecode_put(b, "@");
+    bytecode_put_key(b, name);
+}
+
+/* ---- entries ---- */
+
+static struct reader entry_reader(const struct bytecode_entry *e)
+{
+    return reader_over(e->bytes.data, e->bytes.len);
+}
+
+static const struct bytecode_entry *attr_entry(struct bytecode *b, uint64_t attr)
+{
+    if (attr < b->n_attrs)
+        return &b->attrs[attr];
+    bytecode_malformed(b, "a number of an attribute that is not there");
+    return NULL;
+}
+
+static const struct bytecode_entry *type_entry(struct bytecode *b, uint64_t type)
+{
+    if (type < b->n_types)
+        return &b->types[type];
+    bytecode_malformed(b, "a number of a type that is not there");
+    return NULL;
+}
+
+struct view bytecode_read_string(struct bytecode *b, struct reader *r)
+{
+    uint64_t i = bytecode_varint(r);
+    if (!r->failed && i < b->n_strings)
+        return b->strings[i];
+    bytecode_malformed(b, "a number of a string that is not there");
+    return (struct view){"", 0};
+}
+
+/* A count whose elements take a byte or more each. */
+uint64_t bytecode_read_count(struct bytecode *b, struct reader *r)
+{
+    uint64_t n = bytecode_varint(r);
+    if (!r->failed && n <= r->len)
+        return n;
+    bytecode_malformed(b, "a count that is larger than what follows");
+    return 0;
+}
+
+static struct view read_blob(struct bytecode *b, struct reader *r)
+{
+    return reader_bytes(r, bytecode_read_count(b, r));
+}
+
+static bool dialect_is(const struct bytecode *b, const struct bytecode_entry *e, const char *name)
+{
+    return view_is(b->dialects[e->dialect], name);
+}
+
+/* Text that the dialect printed itself, with a NUL. */
+static void put_text_entry(struct bytecode *b, const struct bytecode_entry *e)
+{
+    size_t len = e->bytes.len;
+    const char *text = e->bytes.data;
+    if (!len || text[len - 1] != '\0' || memchr(text, '\0', len - 1))
+        bytecode_malformed(b, "the text of an attribute or type without its end");
+    else
+        writer_bytes(&b->out, text, len - 1);
+}
+
+/* ---- types ---- */
+
+#define DYNAMIC INT64_MIN
+
+static void put_shape(struct bytecode *b, struct reader *r)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t size = bytecode_signed(r);
+        if (size == DYNAMIC)
+            bytecode_put(b, "?");
+        else
+            bytecode_put_i64(b, size);
+        bytecode_put(b, "x");
+    }
+}
+
+static void put_type_of(struct bytecode *b, struct reader *r, int depth)
+{
+    bytecode_put_type(b, bytecode_varint(r), depth + 1);
+}
+
+static void put_type_list(struct bytecode *b, struct reader *r, int depth)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, i ? ", " : "");
+        put_type_of(b, r, depth);
+    }
+}
+
+static void put_function_type(struct bytecode *b, struct reader *r, int depth)
+{
+    bytecode_put(b, "(");
+    put_type_list(b, r, depth);
+    bytecode_put(b, ") -> (");
+    put_type_list(b, r, depth);
+    bytecode_put(b, ")");
+}
+
+static void put_tensor_type(struct bytecode *b, struct reader *r, bool encoded, int depth)
+{
+    uint64_t encoding = encoded ? bytecode_varint(r) : 0;
+    bytecode_put(b, "tensor<");
+    put_shape(b, r);
+    put_type_of(b, r, depth);
+    if (encoded) {
+        bytecode_put(b, ", ");
+        bytecode_put_attr(b, encoding, depth + 1);
+    }
+    bytecode_put(b, ">");
+}
+
+static void put_wrapped(struct bytecode *b, struct reader *r, const char *before, int depth)
+{
+    bytecode_put(b, before);
+    put_type_of(b, r, depth);
+    bytecode_put(b, ">");
+}
+
+static void put_tuple_type(struct bytecode *b, struct reader *r, int depth)
+{
+    bytecode_put(b, "tuple<");
+    put_type_list(b, r, depth);
+    bytecode_put(b, ">");
+}
+
+/* BuiltinDialectBytecode: the codes of types. */
+static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
+{
+    static const char *const floats[] = {"bf16", "f16", "f32", "f64", "f80", "f128"};
+    uint64_t code = bytecode_varint(r), width;
+    switch (code) {
+    case 0:
+        width = bytecode_varint(r);
+        bytecode_put(b, (width & 3) == 0 ? "i" : (width & 3) == 1 ? "si" : "ui");
+        bytecode_put_u64(b, width >> 2);
+        break;
+    case 1: bytecode_put(b, "index"); break;
+    case 2: put_function_type(b, r, depth); break;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+    case 8: bytecode_put(b, floats[code - 3]); break;
+    case 9: put_wrapped(b, r, "complex<", depth); break;
+    case 12: bytecode_put(b, "none"); break;
+    case 13: put_tensor_type(b, r, false, depth); break;
+    case 14: put_tensor_type(b, r, true, depth); break;
+    case 15: put_tuple_type(b, r, depth); break;
+    case 18: put_wrapped(b, r, "tensor<*x", depth); break;
+    default: bytecode_unknown(b, "a builtin type that is not known");
+    }
+}
+
+/* VHLO's types, spelled as the builtin and StableHLO ones that they stand for. */
+static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
+{
+    static const char *const plain[] = {
+        [0] = "i1",
+        [2] = "bf16",
+        [3] = "f16",
+        [4] = "f32",
+        [5] = "f64",
+        [6] = "f8E4M3FN",
+        [7] = "f8E5M2",
+        [9] = "index",
+        [10] = "i4",
+        [11] = "i8",
+        [12] = "i16",
+        [13] = "i32",
+        [14] = "i64",
+        [15] = "ui4",
+        [16] = "ui8",
+        [17] = "ui16",
+        [18] = "ui32",
+        [19] = "ui64",
+        [31] = "i2",
+        [32] = "ui2",
+        [33] = "none",
+        [34] = "tf32",
+        [35] = "f8E4M3",
+        [36] = "f8E3M4",
+        [37] = "f4E2M1FN",
+        [38] = "f6E2M3FN",
+        [39] = "f6E3M2FN",
+        [40] = "f8E8M0FNU",
+        [27] = "f8E4M3FNUZ",
+        [28] = "f8E5M2FNUZ",
+        [29] = "f8E4M3B11FNUZ",
+        [22] = "!stablehlo.token",
+    };
+    uint64_t code = bytecode_varint(r);
+    switch (code) {
+    case 1: put_wrapped(b, r, "complex<", depth); return;
+    case 8: put_function_type(b, r, depth); return;
+    case 20: put_tensor_type(b, r, false, depth); return;
+    case 21: put_tensor_type(b, r, true, depth); return;
+    case 23: put_tuple_type(b, r, depth); return;
+    case 25: put_wrapped(b, r, "tensor<*x", depth); return;
+    }
+    if (code < sizeof plain / sizeof *plain && plain[code])
+        bytecode_put(b, plain[code]);
+    else
+        bytecode_unknown(b, "a VHLO type that is not known");
+}
+
+void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
+{
+    const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : type_entry(b, type);
+    if (!e)
+        return;
+    struct reader r = entry_reader(e);
+    if (depth > BYTECODE_DEPTH_MAX)
+        bytecode_unknown(b, "attributes that nest too deep");
+    else if (!e->custom)
+        put_text_entry(b, e);
+    else if (dialect_is(b, e, "builtin"))
+        put_builtin_type(b, &r, depth);
+    else if (dialect_is(b, e, "vhlo"))
+        put_vhlo_type(b, &r, depth);
+    else if (dialect_is(b, e, "stablehlo") && bytecode_varint(&r) == 0)
+        bytecode_put(b, "!stablehlo.token");
+    else
+        bytecode_unknown(b, "a type of a dialect that is not known");
+    if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
+        bytecode_malformed(b, "a type that does not end where it should");
+}
+
+/* ---- tensors of constants ---- */
+
+struct tensor {
+    int64_t shape[DIMENSIONS_MAX];
+    uint64_t rank, n; /* n: elements */
+    char element[16]; /* "i1", "f32"; empty if it is not a plain one */
+};
+
+/* The shape and element type of a ranked tensor type. False if it is none, or dynamic. */
+static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
+{
+    const struct bytecode_entry *e = type_entry(b, type);
+    if (!e || !e->custom)
+        return false;
+    struct reader r = entry_reader(e);
+    uint64_t code = bytecode_varint(&r);
+    bool builtin = dialect_is(b, e, "builtin"), vhlo = dialect_is(b, e, "vhlo");
+    if (!(builtin && (code == 13 || code == 14)) && !(vhlo && (code == 20 || code == 21)))
+        return false;
+    if (code == 14 || code == 21)
+        bytecode_varint(&r);
+    *t = (struct tensor){.rank = bytecode_varint(&r), .n = 1};
+    if (t->rank > DIMENSIONS_MAX)
+        return false;
+    for (uint64_t i = 0; i < t->rank; i++) {
+        t->shape[i] = bytecode_signed(&r);
+        if (t->shape[i] < 0 || __builtin_mul_overflow(t->n, (uint64_t)t->shape[i], &t->n))
+            return false;
+    }
+    size_t before = b->out.len;
+    bytecode_put_type(b, bytecode_varint(&r), 1);
+    size_t len = b->out.len - before;
+    if (!b->out.failed && len < sizeof t->element)
+        memcpy(t->element, b->out.data + before, len);
+    b->out.len = before;
+    return !r.failed && !bytecode_stopped(b);
+}
+
+/* Booleans are packed, eight in a byte; all ones in one byte say that all are true. */
+static bool bit_at(struct view data, uint64_t n, uint64_t i)
+{
+    const uint8_t *p = data.data;
+    if (data.len == 1 && (p[0] == 0xff || p[0] == 0))
+        return p[0] != 0;
+    return data.len == n && n != (n + 7) / 8 ? p[i] != 0 : p[i / 8] >> (i % 8) & 1;
+}
+
+static bool bits_fit(struct view data, uint64_t n)
+{
+    const uint8_t *p = data.data;
+    bool splat = data.len == 1 && (p[0] == 0xff || p[0] == 0);
+    return splat || data.len == (n + 7) / 8 || data.len == n;
+}
+
+/* Nested lists of the tensor's shape: a bracket opens before the first of each row. */
+static void put_bits(struct bytecode *b, const struct tensor *t, struct view data)
+{
+    for (uint64_t i = 0; i < t->n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, i ? ", " : "");
+        uint64_t row = 1, opens = 0, closes = 0;
+        for (uint64_t d = t->rank; d-- > 0;) {
+            row *= (uint64_t)t->shape[d];
+            opens += i % row == 0;
+            closes += (i + 1) % row == 0;
+        }
+        while (opens--)
+            bytecode_put(b, "[");
+        bytecode_put(b, bit_at(data, t->n, i) ? "true" : "false");
+        while (closes--)
+            bytecode_put(b, "]");
+    }
+}
+
+static void put_hex(struct bytecode *b, struct view data)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    const uint8_t *p = data.data;
+    char *at = writer_reserve(&b->out, 2 * data.len);
+    for (size_t i = 0; at && i < data.len; i++) {
+        *at++ = hex[p[i] >> 4];
+        *at++ = hex[p[i] & 15];
+    }
+}
+
+/* Type and bytes of a dense tensor of numbers, as `dense<"0x...">` in memory order. */
+static void put_dense(struct bytecode *b, struct reader *r)
+{
+    uint64_t type = bytecode_varint(r);
+    struct view data = read_blob(b, r);
+    struct tensor t;
+    if (bytecode_stopped(b) || !tensor_of(b, type, &t)) {
+        if (!bytecode_stopped(b))
+            bytecode_unknown(b, "a constant of a type that is not known");
+        return;
+    }
+    bytecode_put(b, "dense<");
+    if (strcmp(t.element, "i1") == 0 && t.n) {
+        if (!bits_fit(data, t.n))
+            bytecode_malformed(b, "a constant of booleans of the wrong size");
+        else
+            put_bits(b, &t, data);
+    } else if (t.n) {
+        bytecode_put(b, "\"0x");
+        put_hex(b, data);
+        bytecode_put(b, "\"");
+    }
+    bytecode_put(b, "> : ");
+    bytecode_put_type(b, type, 1);
+}
+
+/* A tensor of one dimension, of 64-bit integers or of booleans. */
+struct elements {
+    struct view data;
+    uint64_t n;
+    bool bits;
+};
+
+static bool elements_of(struct bytecode *b, uint64_t attr, struct elements *out)
+{
+    struct bytecode_vhlo v;
+    struct tensor t;
+    if (!bytecode_vhlo_open(b, attr, &v) || v.code != VHLO_TENSOR) {
+        bytecode_unknown(b, "a list of numbers that is no tensor");
+        return false;
+    }
+    uint64_t type = bytecode_varint(&v.rest);
+    out->data = read_blob(b, &v.rest);
+    if (bytecode_stopped(b) || !tensor_of(b, type, &t) || t.rank != 1) {
+        bytecode_unknown(b, "a list of numbers of an unknown type");
+        return false;
+    }
+    out->n = t.n;
+    out->bits = strcmp(t.element, "i1") == 0;
+    bool whole = strcmp(t.element, "i64") == 0 && out->data.len % 8 == 0 &&
+                 (out->data.len / 8 == t.n || (out->data.len == 8 && t.n > 1));
+    if (out->bits ? t.n && !bits_fit(out->data, t.n) : !whole)
+        bytecode_malformed(b, "a list of numbers of the wrong size");
+    return !bytecode_stopped(b);
+}
+
+static int64_t element_at(const struct elements *e, uint64_t i)
+{
+    if (e->bits)
+        return bit_at(e->data, e->n, i);
+    struct reader r = reader_over(e->data.data, e->data.len);
+    reader_bytes(&r, e->data.len == 8 ? 0 : 8 * i); /* one stands for all that are equal */
+    return (int64_t)reader_u64(&r);
+}
+
+void bytecode_put_elements(struct bytecode *b, uint64_t attr)
+{
+    struct elements e;
+    if (!elements_of(b, attr, &e))
+        return;
+    for (uint64_t i = 0; i < e.n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, i ? ", " : "");
+        if (e.bits)
+            bytecode_put(b, element_at(&e, i) ? "true" : "false");
+        else
+            bytecode_put_i64(b, element_at(&e, i));
+    }
+}
+
+/* ---- attributes: numbers ---- */
+
+/* The width in bits of the integer or float type that the text names; 0 if it is none. */
+static unsigned width_of(const char *type)
+{
+    while (*type && (*type < '0' || *type > '9'))
+        type++;
+    return (unsigned)strtoul(type, NULL, 10);
+}
+
+/* The text of a type that is a number's; empty if it is too long for one. */
+static void number_type(struct bytecode *b, uint64_t type, char out[16])
+{
+    size_t before = b->out.len;
+    bytecode_put_type(b, type, 1);
+    size_t len = b->out.len - before;
+    memset(out, 0, 16);
+    if (!bytecode_stopped(b) && len < 16)
+        memcpy(out, b->out.data + before, len);
+    b->out.len = before;
+}
+
+/* A number is one byte up to 8 bits and a signed varint up to 64; wider ones are not read. */
+static uint64_t read_number(struct bytecode *b, struct reader *r, unsigned bits)
+{
+    if (bits == 0 || bits > 64) {
+        bytecode_unknown(b, "a number of an unknown width");
+        return 0;
+    }
+    return bits <= 8 ? reader_u8(r) : (uint64_t)bytecode_signed(r);
+}
+
+static void put_integer(struct bytecode *b, struct reader *r)
+{
+    char type[16];
+    number_type(b, bytecode_varint(r), type);
+    unsigned bits = strcmp(type, "index") == 0 ? 64 : width_of(type);
+    uint64_t value = read_number(b, r, bits);
+    if (strcmp(type, "i1") == 0) {
+        bytecode_put(b, value & 1 ? "true" : "false");
+        return;
+    }
+    unsigned shift = 64 - (bits ? bits : 64);
+    if (type[0] == 'u')
+        bytecode_put_u64(b, value << shift >> shift);
+    else
+        bytecode_put_i64(b, (int64_t)(value << shift) >> shift);
+    if (!b->in_array || strcmp(type, "i64") != 0) {
+        bytecode_put(b, " : ");
+        bytecode_put(b, type);
+    }
+}
+
+/* Six digits if they say the value exactly, as the printer does; else its bits. */
+static void put_float(struct bytecode *b, struct reader *r)
+{
+    char type[16], text[64] = "";
+    number_type(b, bytecode_varint(r), type);
+    unsigned bits = type[0] == 'b' || type[0] == 't' ? 16 : width_of(type);
+    uint64_t value = read_number(b, r, bits);
+    if (strcmp(type, "f64") == 0) {
+        double d;
+        memcpy(&d, &value, sizeof d);
+        snprintf(text, sizeof text, "%.6e", d);
+        double again = strtod(text, NULL);
+        if (memcmp(&again, &d, sizeof d) != 0)
+            text[0] = '\0';
+    } else if (strcmp(type, "f32") == 0) {
+        uint32_t low = (uint32_t)value;
+        float f;
+        memcpy(&f, &low, sizeof f);
+        snprintf(text, sizeof text, "%.6e", (double)f);
+        float again = strtof(text, NULL);
+        if (memcmp(&again, &f, sizeof f) != 0)
+            text[0] = '\0';
+    }
+    if (!text[0])
+        snprintf(text, sizeof text, "0x%0*" PRIX64, (int)(bits + 3) / 4,
+                 bits < 64 ? value & ((UINT64_C(1) << bits) - 1) : value);
+    bytecode_put(b, text);
+    if (!b->in_array || strcmp(type, "f64") != 0) {
+        bytecode_put(b, " : ");
+        bytecode_put(b, type);
+    }
+}
+
+/* ---- attributes: structures ---- */
+
+void bytecode_put_attr_of(struct bytecode *b, struct reader *r, int depth)
+{
+    bytecode_put_attr(b, bytecode_varint(r), depth + 1);
+}
+
+static void put_array(struct bytecode *b, struct reader *r, int depth)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    bool outer = b->in_array;
+    b->in_array = true;
+    bytecode_put(b, "[");
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, i ? ", " : "");
+        bytecode_put_attr_of(b, r, depth);
+    }
+    bytecode_put(b, "]");
+    b->in_array = outer;
+}
+
+/* The string that an attribute of the builtin or the VHLO dialect is. */
+static bool attr_string(struct bytecode *b, uint64_t attr, struct view *out)
+{
+    const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
+    if (!e || !e->custom)
+        return false;
+    struct reader r = entry_reader(e);
+    uint64_t code = bytecode_varint(&r);
+    if (!(dialect_is(b, e, "builtin") && code == 2) && !(dialect_is(b, e, "vhlo") && code == 14))
+        return false;
+    *out = bytecode_read_string(b, &r);
+    return !bytecode_stopped(b);
+}
+
+static struct view read_name(struct bytecode *b, struct reader *r)
+{
+    struct view name = {"", 0};
+    if (!attr_string(b, bytecode_varint(r), &name))
+        bytecode_malformed(b, "a name that is no string");
+    return name;
+}
+
+/* True if the attribute is a unit, of which only the name is printed. */
+static bool attr_is_unit(struct bytecode *b, uint64_t attr)
+{
+    const struct bytecode_entry *e = attr_entry(b, attr);
+    if (!e || !e->custom || !dialect_is(b, e, "builtin"))
+        return false;
+    struct reader r = entry_reader(e);
+    return bytecode_varint(&r) == 7;
+}
+
+static void put_entry_list(struct bytecode *b, struct reader *r, int depth)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    bool outer = b->in_array;
+    b->in_array = false;
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, i ? ", " : "");
+        bytecode_put_key(b, read_name(b, r));
+        uint64_t value = bytecode_varint(r);
+        if (!bytecode_stopped(b) && attr_is_unit(b, value))
+            continue;
+        bytecode_put(b, " = ");
+        bytecode_put_attr(b, value, depth + 1);
+    }
+    b->in_array = outer;
+}
+
+static void put_dictionary(struct bytecode *b, struct reader *r, int depth)
+{
+    bytecode_put(b, "{");
+    put_entry_list(b, r, depth);
+    bytecode_put(b, "}");
+}
+
+void bytecode_put_entries(struct bytecode *b, uint64_t attr)
+{
+    const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
+    if (!e)
+        return;
+    struct reader r = entry_reader(e);
+    uint64_t code = bytecode_varint(&r);
+    if (!e->custom || !(dialect_is(b, e, "builtin") && code == 1))
+        bytecode_malformed(b, "the attributes of an operation are no dictionary");
+    else
+        put_entry_list(b, &r, 0);
+}
+
+/* array<i64: 1, 2>: element type, count, bytes. */
+static void put_dense_array(struct bytecode *b, struct reader *r)
+{
+    char type[16];
+    number_type(b, bytecode_varint(r), type);
+    uint64_t n = bytecode_varint(r);
+    struct view data = read_blob(b, r);
+    bool boolean = strcmp(type, "i1") == 0;
+    size_t size = boolean ? 1 : width_of(type) / 8;
+    if (type[0] != 'i' || !size || size > 8 || data.len / size != n || data.len % size) {
+        bytecode_unknown(b, "an array of an unknown element type");
+        return;
+    }
+    bytecode_put(b, "array<");
+    bytecode_put(b, type);
+    struct reader at = reader_over(data.data, data.len);
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        uint64_t value = 0;
+        reader_copy(&at, &value, size);
+        unsigned shift = 64 - 8 * (unsigned)size;
+        bytecode_put(b, i ? ", " : ": ");
+        if (boolean)
+            bytecode_put(b, value ? "true" : "false");
+        else
+            bytecode_put_i64(b, (int64_t)(value << shift) >> shift);
+    }
+    bytecode_put(b, ">");
+}
+
+static void put_nested_symbol(struct bytecode *b, struct reader *r, int depth)
+{
+    bytecode_put_symbol(b, read_name(b, r));
+    uint64_t n = bytecode_read_count(b, r);
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, "::");
+        bytecode_put_attr_of(b, r, depth);
+    }
+}
+
+/* BuiltinDialectBytecode: the codes of attributes. Locations (10 to 15) are never asked for. */
+static void put_builtin_attr(struct bytecode *b, struct reader *r, int depth)
+{
+    switch (bytecode_varint(r)) {
+    case 0: put_array(b, r, depth); break;
+    case 1: put_dictionary(b, r, depth); break;
+    case 2: bytecode_put_string(b, bytecode_read_string(b, r)); break;
+    case 3:
+        bytecode_put_string(b, bytecode_read_string(b, r));
+        bytecode_put(b, " : ");
+        put_type_of(b, r, depth);
+        break;
+    case 4: bytecode_put_symbol(b, read_name(b, r)); break;
+    case 5: put_nested_symbol(b, r, depth); break;
+    case 6: put_type_of(b, r, depth); break;
+    case 7: bytecode_put(b, "unit"); break;
+    case 8: put_integer(b, r); break;
+    case 9: put_float(b, r); break;
+    case 17: put_dense_array(b, r); break;
+    case 18: put_dense(b, r); break;
+    case 16: bytecode_unknown(b, "a resource"); break;
+    default: bytecode_unknown(b, "a builtin attribute that is not known");
+    }
+}
+
+/* ---- attributes of StableHLO ---- */
+
+/* "#stablehlo<precision DEFAULT>" */
+struct enumeration {
+    const char *name;
+    const char *const *values;
+    size_t n;
+};
+
+#define VALUES(...)                                                                                \
+    (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
+
+static const struct enumeration comparison_direction = {"comparison_direction",
+                                                        VALUES("EQ", "NE", "GE", "GT", "LE", "LT")};
+static const struct enumeration comparison_type = {
+    "comparison_type", VALUES("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")};
+static const struct enumeration fft_type = {"fft_type", VALUES("FFT", "IFFT", "RFFT", "IRFFT")};
+static const struct enumeration precision = {"precision", VALUES("DEFAULT", "HIGH", "HIGHEST")};
+static const struct enumeration rng_algorithm = {"rng_algorithm",
+                                                 VALUES("DEFAULT", "THREE_FRY", "PHILOX")};
+static const struct enumeration rng_distribution = {"rng_distribution",
+                                                    VALUES(NULL, "UNIFORM", "NORMAL")};
+static const struct enumeration transpose = {
+    "transpose", VALUES("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")};
+
+static void put_enum(struct bytecode *b, struct reader *r, const struct enumeration *e)
+{
+    uint64_t value = bytecode_varint(r);
+    if (value >= e->n || !e->values[value]) {
+        bytecode_unknown(b, "a value of an enumeration that is not known");
+        return;
+    }
+    bytecode_put(b, "#stablehlo<");
+    bytecode_put(b, e->name);
+    bytecode_put(b, " ");
+    bytecode_put(b, e->values[value]);
+    bytecode_put(b, ">");
+}
+
+/* "name = [1, 2]", nothing if the list is empty; *separator is what comes before the next. */
+static void put_list_field(struct bytecode *b, struct reader *r, const char *name,
+                           const char **separator)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    if (!n)
+        return;
+    bytecode_put(b, *separator);
+    bytecode_put(b, name);
+    bytecode_put(b, " = [");
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, i ? ", " : "");
+        bytecode_put_i64(b, bytecode_signed(r));
+    }
+    bytecode_put(b, "]");
+    *separator = ", ";
+}
+
+static void put_number_field(struct bytecode *b, struct reader *r, const char *name,
+                             const char **separator)
+{
+    int64_t n = bytecode_signed(r);
+    if (!n)
+        return;
+    bytecode_put(b, *separator);
+    bytecode_put(b, name);
+    bytecode_put(b, " = ");
+    bytecode_put_i64(b, n);
+    *separator = ", ";
+}
+
+/* `lists` names, then a number if `number` is not NULL; empty and zero fields are left out. */
+static void put_struct(struct bytecode *b, struct reader *r, const char *before,
+                       const char *const *lists, const char *number)
+{
+    const char *separator = "";
+    bytecode_put(b, before);
+    for (; *lists; lists++)
+        put_list_field(b, r, *lists, &separator);
+    if (number)
+        put_number_field(b, r, number, &separator);
+    bytecode_put(b, ">");
+}
+
+/* One side of a convolution, "[b, f, 0, 1]": where each of two named and n spatial dimensions is. */
+static void put_places(struct bytecode *b, const int64_t *place, uint64_t n, const char *names)
+{
+    bytecode_put(b, "[");
+    for (int64_t at = 0; at < (int64_t)n; at++) {
+        uint64_t which = 0;
+        while (which < n && place[which] != at)
+            which++;
+        if (which == n) {
+            bytecode_unknown(b, "a convolution whose dimensions are not each named once");
+            return;
+        }
+        bytecode_put(b, at ? ", " : "");
+        if (which < 2)
+            writer_bytes(&b->out, names + which, 1);
+        else
+            bytecode_put_u64(b, which - 2);
+    }
+    bytecode_put(b, "]");
+}
+
+static void put_conv_side(struct bytecode *b, struct reader *r, const char *names)
+{
+    int64_t place[DIMENSIONS_MAX];
+    place[0] = bytecode_signed(r);
+    place[1] = bytecode_signed(r);
+    uint64_t n = bytecode_read_count(b, r);
+    if (n > DIMENSIONS_MAX - 2) {
+        bytecode_unknown(b, "a convolution of too many dimensions");
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        place[i + 2] = bytecode_signed(r);
+    put_places(b, place, n + 2, names);
+}
+
+void bytecode_put_conv_side(struct bytecode *b, const char *names, int64_t first, int64_t second,
+                            uint64_t spatial)
+{
+    int64_t place[DIMENSIONS_MAX] = {first, second};
+    struct elements e;
+    if (!elements_of(b, spatial, &e))
+        return;
+    if (e.n > DIMENSIONS_MAX - 2) {
+        bytecode_unknown(b, "a convolution of too many dimensions");
+        return;
+    }
+    for (uint64_t i = 0; i < e.n; i++)
+        place[i + 2] = element_at(&e, i);
+    put_places(b, place, e.n + 2, names);
+}
+
+static void put_conv(struct bytecode *b, struct reader *r)
+{
+    bytecode_put(b, "#stablehlo.conv<");
+    put_conv_side(b, r, "bf");
+    bytecode_put(b, "x");
+    put_conv_side(b, r, "io");
+    bytecode_put(b, "->");
+    put_conv_side(b, r, "bf");
+    bytecode_put(b, ">");
+}
+
+static void put_channel(struct bytecode *b, struct reader *r)
+{
+    bytecode_put(b, "#stablehlo.channel_handle<handle = ");
+    bytecode_put_i64(b, bytecode_signed(r));
+    bytecode_put(b, ", type = ");
+    bytecode_put_i64(b, bytecode_signed(r));
+    bytecode_put(b, ">");
+}
+
+static void put_plain_list(struct bytecode *b, struct reader *r, const char *name)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    bytecode_put(b, name);
+    bytecode_put(b, " = [");
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        bytecode_put(b, i ? ", " : "");
+        bytecode_put_i64(b, bytecode_signed(r));
+    }
+    bytecode_put(b, "]");
+}
+
+static void put_alias(struct bytecode *b, struct reader *r)
+{
+    bytecode_put(b, "#stablehlo.output_operand_alias<");
+    put_plain_list(b, r, "output_tuple_indices");
+    bytecode_put(b, ", operand_index = ");
+    bytecode_put_i64(b, bytecode_signed(r));
+    bytecode_put(b, ", ");
+    put_plain_list(b, r, "operand_tuple_indices");
+    bytecode_put(b, ">");
+}
+
+static void put_bounds(struct bytecode *b, struct reader *r)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    bytecode_put(b, "#stablehlo.bounds<");
+    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
+        int64_t bound = bytecode_signed(r);
+        bytecode_put(b, i ? ", " : "");
+        if (bound == DYNAMIC)
+            bytecode_put(b, "?");
+        else
+            bytecode_put_i64(b, bound);
+    }
+    bytecode_put(b, ">");
+}
+
+static void put_stablehlo_attr(struct bytecode *b, struct reader *r)
+{
+    static const char *const dot[] = {"lhs_batching_dimensions", "rhs_batching_dimensions",
+                                      "lhs_contracting_dimensions", "rhs_contracting_dimensions",
+                                      NULL};
+    static const char *const gather[] = {"offset_dims",           "collapsed_slice_dims",
+                                         "operand_batching_dims", "start_indices_batching_dims",
+                                         "start_index_map",       NULL};
+    static const char *const scatter[] = {
+        "update_window_dims",           "inserted_window_dims",
+        "input_batching_dims",          "scatter_indices_batching_dims",
+        "scatter_dims_to_operand_dims", NULL};
+    switch (bytecode_varint(r)) {
+    case 1: put_channel(b, r); break;
+    case 2: put_enum(b, r, &comparison_direction); break;
+    case 3: put_enum(b, r, &comparison_type); break;
+    case 4: put_conv(b, r); break;
+    case 5: put_struct(b, r, "#stablehlo.dot<", dot, NULL); break;
+    case 6: put_enum(b, r, &fft_type); break;
+    case 7: put_struct(b, r, "#stablehlo.gather<", gather, "index_vector_dim"); break;
+    case 8: put_enum(b, r, &precision); break;
+    case 9: put_enum(b, r, &rng_algorithm); break;
+    case 10: put_enum(b, r, &rng_distribution); break;
+    case 11: put_struct(b, r, "#stablehlo.scatter<", scatter, "index_vector_dim"); break;
+    case 12: put_enum(b, r, &transpose); break;
+    case 13: put_bounds(b, r); break;
+    case 14: put_alias(b, r); break;
+    default: bytecode_unknown(b, "a StableHLO attribute that is not known");
+    }
+}
+
+/* ---- attributes of VHLO, as those that they stand for ---- */
+
+/* The enumeration of the API version is a plain number in StableHLO. */
+static void put_api_version(struct bytecode *b, struct reader *r)
+{
+    bytecode_put_u64(b, bytecode_varint(r));
+    bytecode_put(b, " : i32");
+}
+
+static void put_vhlo_attr(struct bytecode *b, struct reader *r, int depth)
+{
+    switch (bytecode_varint(r)) {
+    case VHLO_ARRAY: put_array(b, r, depth); break;
+    case VHLO_BOOL: bytecode_put(b, bytecode_varint(r) ? "true" : "false"); break;
+    case 3: put_enum(b, r, &comparison_direction); break;
+    case VHLO_COMPARISON_TYPE: put_enum(b, r, &comparison_type); break;
+    case 5: put_api_version(b, r); break;
+    case VHLO_DICT: put_dictionary(b, r, depth); break;
+    case 7: put_enum(b, r, &fft_type); break;
+    case 8: put_float(b, r); break;
+    case VHLO_INTEGER: put_integer(b, r); break;
+    case 10: put_alias(b, r); break;
+    case VHLO_PRECISION: put_enum(b, r, &precision); break;
+    case 12: put_enum(b, r, &rng_algorithm); break;
+    case 13: put_enum(b, r, &rng_distribution); break;
+    case VHLO_STRING: bytecode_put_string(b, bytecode_read_string(b, r)); break;
+    case VHLO_TENSOR: put_dense(b, r); break;
+    case 16: put_enum(b, r, &transpose); break;
+    case VHLO_TYPE: put_type_of(b, r, depth); break;
+    case 18: put_bounds(b, r); break;
+    default: bytecode_unknown(b, "a VHLO attribute that is not known");
+    }
+}
+
+bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, struct reader *rest,
+                        uint64_t *code)
+{
+    const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
+    if (!e || !e->custom || !dialect_is(b, e, dialect))
+        return false;
+    *rest = entry_reader(e);
+    *code = bytecode_varint(rest);
+    return !rest->failed;
+}
+
+bool bytecode_vhlo_open(struct bytecode *b, uint64_t attr, struct bytecode_vhlo *out)
+{
+    return bytecode_attr_open(b, attr, "vhlo", &out->rest, &out->code);
+}
+
+bool bytecode_vhlo_integer(struct bytecode *b, uint64_t attr, int64_t *out)
+{
+    struct bytecode_vhlo v;
+    if (!bytecode_vhlo_open(b, attr, &v) || v.code != VHLO_INTEGER)
+        return false;
+    char type[16];
+    number_type(b, bytecode_varint(&v.rest), type);
+    unsigned bits = width_of(type), shift = 64 - bits;
+    if (bits == 0 || bits > 64)
+        return false;
+    *out = (int64_t)(read_number(b, &v.rest, bits) << shift) >> shift;
+    return !v.rest.failed && !bytecode_stopped(b);
+}
+
+bool bytecode_vhlo_string(struct bytecode *b, uint64_t attr, struct view *out)
+{
+    return attr_string(b, attr, out);
+}
+
+bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr)
+{
+    struct bytecode_vhlo v;
+    if (!bytecode_vhlo_open(b, attr, &v) || v.code != VHLO_TYPE)
+        return false;
+    const struct bytecode_entry *e = type_entry(b, bytecode_varint(&v.rest));
+    if (!e || !e->custom || !dialect_is(b, e, "vhlo"))
+        return false;
+    struct reader r = entry_reader(e);
+    return bytecode_varint(&r) == 33;
+}
+
+void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
+{
+    const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
+    if (!e)
+        return;
+    struct reader r = entry_reader(e);
+    if (depth > BYTECODE_DEPTH_MAX)
+        bytecode_unknown(b, "attributes that nest too deep");
+    else if (!e->custom)
+        put_text_entry(b, e);
+    else if (dialect_is(b, e, "builtin"))
+        put_builtin_attr(b, &r, depth);
+    else if (dialect_is(b, e, "stablehlo"))
+        put_stablehlo_attr(b, &r);
+    else if (dialect_is(b, e, "vhlo"))
+        put_vhlo_attr(b, &r, depth);
+    else if (dialect_is(b, e, "sdy"))
+        bytecode_put_sdy_attr(b, &r, depth);
+    else
+        bytecode_unknown(b, "an attribute of a dialect that is not known");
+    if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
+        bytecode_malformed(b, "an attribute that does not end where it should");
+}
