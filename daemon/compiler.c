@@ -57,7 +57,8 @@ struct known { /* one identified library; `toolchain` first, callers hold pointe
 
 struct place { /* one path of the configuration */
     char *given;
-    struct known *current; /* NULL: nothing usable there */
+    struct known *current;     /* NULL: nothing usable there */
+    struct worker_file failed; /* what was there when that was found out */
     bool identifying;
 };
 
@@ -689,6 +690,13 @@ static bool recall(struct compiler *c, const struct toolchain_files *files, stru
            toolchain_decode(files, record, len, out, NULL) == 0;
 }
 
+/* What a place's own path leads to right now; all zero if to nothing. */
+static struct worker_file place_look(const struct place *p)
+{
+    struct stat st;
+    return stat(p->given, &st) ? (struct worker_file){0} : worker_file_of(&st);
+}
+
 /* Identifies what a place leads to, at once; before the loop runs. */
 static int place_open(struct compiler *c, struct place *p, struct err *e)
 {
@@ -752,7 +760,8 @@ static void identify_done(uv_work_t *work, int status)
         log_info("%s is now %s", p->given, p->current->toolchain.text);
     } else {
         p->current = NULL;
-        log_error("%s: %s", p->given, i->code ? i->err.text : "out of memory");
+        p->failed = place_look(p);
+        log_error("%s", i->code ? i->err.text : "out of memory");
     }
     free(i);
     compiler_closed_maybe(c);
@@ -772,6 +781,13 @@ static void place_identify(struct compiler *c, struct place *p)
     }
     p->identifying = true;
     c->n_identifying++;
+}
+
+/* A place that had nothing usable and where something else lies now. */
+static bool place_may_be_back(const struct place *p)
+{
+    struct worker_file now = place_look(p);
+    return !p->current && !worker_file_equal(&now, &p->failed);
 }
 
 /* How well a toolchain answers a selector: 0 not at all, else the higher the newer. */
@@ -828,8 +844,8 @@ int compiler_find(struct compiler *c, struct view selector, const struct toolcha
                   struct err *e)
 {
     for (struct place *p = c->places; p < c->places + c->n_places; p++)
-        if (!p->current)
-            place_identify(c, p); /* it may have come back; for a later request */
+        if (place_may_be_back(p))
+            place_identify(c, p); /* for a later request */
     struct place *p = place_find(c, selector);
     if (!p)
         return no_toolchain(c, selector, e);
@@ -888,8 +904,10 @@ static int open_places(struct compiler *c, struct err *e)
         p->given = strdup(c->config.nvrtc[c->n_places]);
         if (!p->given)
             return err_set(e, WARM_ENOMEM, "out of memory");
-        if (place_open(c, p, &why))
+        if (place_open(c, p, &why)) {
+            p->failed = place_look(p);
             log_warning("left out: %s", why.text);
+        }
     }
     return 0;
 }

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +89,8 @@ struct server {
     int fd, worker_fd;
     enum manner manner;
     int leaves_after; /* questions */
-    int n_asked;
+    _Atomic int n_asked;
+    sem_t *gate;      /* taken before each answer, if there is one */
     const char *root; /* serves only beneath */
 };
 
@@ -127,6 +129,8 @@ static void *server_run(void *arg)
         s->n_asked++;
         if (s->manner == LEAVES && s->n_asked >= s->leaves_after)
             break;
+        if (s->gate)
+            sem_wait(s->gate);
         if (s->manner != SILENT)
             server_answer(s, &question);
     }
@@ -290,7 +294,7 @@ static struct view outcome_section(const struct outcome *o, uint32_t type)
 }
 
 /* The log as a C string that the caller frees. */
-__attribute__((unused)) static char *outcome_log(const struct outcome *o)
+static char *outcome_log(const struct outcome *o)
 {
     struct view log = outcome_section(o, BUNDLE_LOG);
     return strndup(log.data ? log.data : "", log.len);
@@ -356,21 +360,23 @@ static void ask_start(struct rig *r, const struct ask *a, struct outcome *o)
     cr_assert(!o->finished, "answered from within compiler_start");
 }
 
-static void on_give_up(uv_timer_t *timer) { *(bool *)timer->data = true; }
+#define TICK_MS 5
+static void on_tick(uv_timer_t *timer) { ++*(int *)timer->data; }
 
-/* Runs the loop until *flag, or the test fails. */
+/* Runs the loop until *flag, or the test fails. The tick is for what timers alone bring about:
+ * UV_RUN_ONCE waits for something more after it has run them. */
 static void run_until(struct rig *r, const bool *flag)
 {
     uv_timer_t timer;
-    bool late = false;
+    int ticks = 0;
     uv_timer_init(&r->loop, &timer);
-    timer.data = &late;
-    uv_timer_start(&timer, on_give_up, WAIT_MAX_MS, 0);
-    while (!*flag && !late)
+    timer.data = &ticks;
+    uv_timer_start(&timer, on_tick, TICK_MS, TICK_MS);
+    while (!*flag && ticks < WAIT_MAX_MS / TICK_MS)
         uv_run(&r->loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&timer, NULL);
     uv_run(&r->loop, UV_RUN_NOWAIT);
-    cr_assert(!late, "nothing happened for %d ms", WAIT_MAX_MS);
+    cr_assert(*flag, "nothing happened for %d ms", WAIT_MAX_MS);
 }
 
 static void ask_finish(struct rig *r, const struct ask *a, struct outcome *o)
@@ -548,7 +554,7 @@ static void expect_same(struct rig *r, const struct ask *given)
     "extern \"C\" __global__ void saxpy(int n, float a, const float *x, float *y)\n"               \
     "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i] + y[i]; }\n"
 
-__attribute__((unused)) static char *in_dir(const struct rig *r, const char *name, const char *content)
+static char *in_dir(const struct rig *r, const char *name, const char *content)
 {
     char *path = path_join(r->dir, name);
     file_write(path, content, strlen(content));
@@ -574,6 +580,8 @@ Test(compiler, compiles_a_kernel)
     rig_stop(&r);
 }
 
+/* ---- equality ---- */
+
 Test(compiler, yields_the_bytes_of_the_library_in_process)
 {
     NEEDS_TOOLCHAIN();
@@ -583,8 +591,977 @@ Test(compiler, yields_the_bytes_of_the_library_in_process)
                                           "-rdc=true", "-use_fast_math", "--std=c++20", "-w"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         expect_same(&r, &(struct ask){.source = SAXPY,
+                                      .name = "dir/saxpy.cu",
                                       .options = {{"--gpu-architecture=sm_90", options[i]}}});
     expect_same(&r, &(struct ask){.source = SAXPY, .options = {{"-arch=compute_90"}}});
-    expect_same(&r, &(struct ask){.source = SAXPY, .options = {{"-arch=sm_80", "--pch"}}});
+    expect_same(&r, &(struct ask){.source = SAXPY, .options = {{"-arch=sm_80", "-optix-ir"}}});
+    rig_stop(&r);
+}
+
+Test(compiler, yields_the_same_errors_warnings_and_names)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    static const char sm_90[] = "-arch=sm_90";
+    expect_same(&r, &(struct ask){.source = "__global__ void k( { }\n", .options = {{sm_90}}});
+    expect_same(&r, &(struct ask){.source = "static __device__ int f() { int unused; return 1; }\n",
+                                  .options = {{sm_90}}});
+    expect_same(&r, &(struct ask){.source = "", .options = {{sm_90}}});
+    expect_same(&r, &(struct ask){.source = SAXPY, .options = {{sm_90, "--no-such-option"}}});
+    expect_same(&r, &(struct ask){.source = SAXPY, .options = {{"-arch=sm_12345"}}});
+    expect_same(&r, &(struct ask){.source = SAXPY, .options = {{"-arch=sm_90", "-I"}}});
+    expect_same(&r, &(struct ask){.source = "#include \"no_such_header.h\"\n" SAXPY});
+    expect_same(&r,
+                &(struct ask){.source = "template <class T, int N> __global__ void add(T *x)\n"
+                                        "{ x[threadIdx.x] += N; }\n"
+                                        "namespace n { __device__ int counter; }\n",
+                              .options = {{sm_90}},
+                              .expressions = {{"add<float, 3>", "&n::counter", "add<int, 7>"}}});
+    expect_same(&r, &(struct ask){.source = SAXPY,
+                                  .options = {{sm_90}},
+                                  .expressions = {{"no_such_kernel<int>"}}});
+    rig_stop(&r);
+}
+
+Test(compiler, yields_the_same_with_headers_from_memory_and_from_files)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    char *sub = path_join(r.dir, "inc");
+    mkdir(sub, 0700);
+    free(in_dir(&r, "inc/outer.h",
+                "#pragma once\n#include \"inner.h\"\n#define TWICE(x) inner(x) * 2\n"));
+    free(in_dir(&r, "inc/inner.h",
+                "#pragma once\n__device__ inline float inner(float x) { return x + 1; }\n"));
+    free(in_dir(&r, "beside.h", "#define BESIDE 5\n"));
+    static const char source[] = "#include <outer.h>\n#include \"beside.h\"\n#include <inner.h>\n"
+                                 "#include \"memory.h\"\n__global__ void k(float *x)\n"
+                                 "{ x[0] = TWICE(x[1]) + BESIDE + MEMORY; }\n";
+    static const char *const debug[] = {NULL, "-lineinfo", "-G"};
+    char include[4096];
+    snprintf(include, sizeof include, "-I%s", sub);
+    for (size_t i = 0; i < 3; i++)
+        expect_same(&r, &(struct ask){.source = source,
+                                      .options = {{"-arch=sm_90", include, debug[i]}},
+                                      .header_names = {{"memory.h", "unused.h"}},
+                                      .headers = {{"#define MEMORY 3\n", "#error unused\n"}}});
+    expect_same(&r, &(struct ask){.source = source,
+                                  .options = {{"-arch=sm_90", "-Iinc", "-include=beside.h"}},
+                                  .header_names = {{"memory.h"}},
+                                  .headers = {{"#define MEMORY 3\n"}}});
+    free(sub);
+    rig_stop(&r);
+}
+
+Test(compiler, lists_each_path_once_in_order_with_what_was_absent)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    char *first = path_join(r.dir, "first"), *second = path_join(r.dir, "second");
+    mkdir(first, 0700);
+    mkdir(second, 0700);
+    static const char content[] = "#define H 1\n";
+    free(in_dir(&r, "second/h.h", content));
+    char i1[4096], i2[4096], absent[4096], present[4096];
+    snprintf(i1, sizeof i1, "-I%s", first);
+    snprintf(i2, sizeof i2, "-I%s", second);
+    snprintf(absent, sizeof absent, "%s/h.h", first);
+    snprintf(present, sizeof present, "%s/h.h", second);
+    struct server server = {.manner = SERVES, .root = r.dir};
+    struct ask a = {.source = "#include <h.h>\n#include <h.h>\n" SAXPY,
+                    .options = {{"-arch=sm_90", i1, i2}},
+                    .server = &server};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, 0);
+    size_t at_absent = SIZE_MAX, at_present = SIZE_MAX;
+    for (size_t i = 0; i < o.n_paths; i++) {
+        for (size_t k = 0; k < i; k++)
+            cr_assert_str_neq(o.paths[i], o.paths[k], "listed twice");
+        if (strcmp(o.paths[i], absent) == 0)
+            at_absent = i;
+        if (strcmp(o.paths[i], present) == 0)
+            at_present = i;
+    }
+    cr_assert(at_absent < at_present && at_present < o.n_paths);
+    cr_assert(o.absent[at_absent] && !o.absent[at_present]);
+    struct key want = key_of_bytes(content, strlen(content));
+    cr_assert(key_equal(&o.digests[at_present], &want));
+    cr_assert_eq((size_t)server.n_asked, o.n_paths, "one question a path");
+    outcome_close(&o);
+    free(first);
+    free(second);
+    rig_stop(&r);
+}
+
+/* ---- what may be kept ---- */
+
+static bool is_kept(struct rig *r, const char *version, const char *source, const char *option)
+{
+    struct server server = {.manner = SERVES, .root = r->dir};
+    struct ask a = {.source = source,
+                    .options = {{"-arch=sm_90", option}},
+                    .server = &server,
+                    .version = version};
+    struct outcome o;
+    ask_run(r, &a, &o);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    bool keep = o.keep;
+    outcome_close(&o);
+    return keep;
+}
+
+Test(compiler, keeps_what_depends_on_the_job_and_the_headers_alone)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    free(in_dir(&r, "plain.h", "#define PLAIN 1\n"));
+    free(in_dir(&r, "clock.h", "#define WHEN __TIME__\n"));
+    cr_expect(is_kept(&r, "", SAXPY, NULL));
+    cr_expect(is_kept(&r, "", "#include \"plain.h\"\n" SAXPY, NULL));
+    cr_expect(is_kept(&r, "", "this is an error\n", NULL), "the compiler's verdict stands");
+    cr_expect(!is_kept(&r, "", "__device__ const char t[] = __DATE__;\n" SAXPY, NULL));
+    cr_expect(!is_kept(&r, "", "#include \"clock.h\"\n" SAXPY, NULL));
+    cr_expect(!is_kept(&r, "", "#include \"/etc/passwd\"\n" SAXPY, NULL), "a path was refused");
+    cr_expect(is_kept(&r, "13.5", "#include \"plain.h\"\n" SAXPY, "-lineinfo"));
+    cr_expect(!is_kept(&r, "12.9", "#include \"plain.h\"\n" SAXPY, "-lineinfo"),
+              "its line tables hold the header's time");
+    rig_stop(&r);
+}
+
+/* ---- hostile sources ---- */
+
+/* Compiles and gives the log, which the caller frees. */
+static char *log_of(struct rig *r, const char *source, int want)
+{
+    struct server server = {.manner = SERVES, .root = r->dir};
+    struct ask a = {.source = source, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    ask_run(r, &a, &o);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    cr_expect_eq(o.nvrtc_status, want, "%.60s: %d", source, o.nvrtc_status);
+    char *log = outcome_log(&o);
+    outcome_close(&o);
+    return log;
+}
+
+Test(compiler, shows_nothing_of_files_that_are_no_headers)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    static const char *const paths[] = {"/etc/passwd",     "/etc/shadow", "/proc/self/environ",
+                                        "/proc/self/maps", "/dev/zero",   "//etc/passwd",
+                                        "/etc/hostname"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char source[256];
+        snprintf(source, sizeof source, "#include \"%s\"\n" SAXPY, paths[i]);
+        char *log = log_of(&r, source, NVRTC_COMPILATION);
+        cr_expect(strstr(log, "cannot open source file"), "%s: %s", paths[i], log);
+        cr_expect(!strstr(log, "root:") && !strstr(log, "LC_ALL"), "%s: %s", paths[i], log);
+        free(log);
+    }
+    char *log = log_of(&r, "#if __has_include(\"/etc/passwd\")\n#error there\n#endif\n" SAXPY, 0);
+    free(log);
+    rig_stop(&r);
+}
+
+Test(compiler, asks_nobody_where_there_is_no_client)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct ask a = {.source = "#include \"some.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, 0);
+    cr_assert_eq(o.nvrtc_status, NVRTC_COMPILATION);
+    outcome_close(&o);
+    rig_stop(&r);
+}
+
+Test(compiler, survives_deep_templates)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    free(
+        log_of(&r,
+               "template <unsigned long N> struct F { static const unsigned long v = F<N - 1>::v + "
+               "F<N - 2>::v; };\ntemplate <> struct F<0> { static const unsigned long v = 0; };\n"
+               "template <> struct F<1> { static const unsigned long v = 1; };\n"
+               "__global__ void k(unsigned long *x) { x[0] = F<100000>::v; }\n",
+               NVRTC_COMPILATION));
+    free(log_of(&r,
+                "template <class T> struct W { typename W<W<T>>::t v; typedef int t; };\n"
+                "__global__ void k(int *x) { W<int> w; x[0] = sizeof(w); }\n",
+                NVRTC_COMPILATION));
+    rig_stop(&r);
+}
+
+Test(compiler, compiles_200000_nested_parentheses)
+{
+    NEEDS_TOOLCHAIN();
+    enum { DEPTH = 200000 };
+    struct rig r;
+    rig_start(&r);
+    char *source = malloc(2 * DEPTH + 256);
+    size_t n = (size_t)sprintf(source, "extern \"C\" __global__ void k(int *x) { x[0] = ");
+    memset(source + n, '(', DEPTH);
+    n += DEPTH;
+    source[n++] = '1';
+    memset(source + n, ')', DEPTH);
+    strcpy(source + n + DEPTH, "; }\n");
+    free(log_of(&r, source, 0));
+    free(source);
+    rig_stop(&r);
+}
+
+Test(compiler, compiles_a_source_of_50_megabytes)
+{
+    NEEDS_TOOLCHAIN();
+    enum { SIZE = 50 << 20 };
+    struct rig r;
+    rig_start(&r);
+    char *source = malloc(SIZE + sizeof SAXPY);
+    for (size_t i = 0; i < SIZE; i += 64)
+        memcpy(source + i, "// a comment line of sixty-four characters, as machines write..\n", 64);
+    strcpy(source + SIZE, SAXPY);
+    free(log_of(&r, source, 0));
+    free(source);
+    rig_stop(&r);
+}
+
+Test(compiler, refuses_a_source_with_a_nul_in_one_line)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    static const char source[] = "// fine\n// not \0 fine\n" SAXPY;
+    struct ask a = {.source = source, .source_len = sizeof source - 1};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, WARM_EINVALID);
+    cr_assert_str_eq(o.text, "the source has a NUL byte in line 2");
+    outcome_close(&o);
+    rig_stop(&r);
+}
+
+/* A thousand million statements: the front end neither ends nor listens. */
+#define TEN(a) a a a a a a a a a a
+#define BOMB                                                                                       \
+    "#define A0 x[0]+=x[1]*3;\n"                                                                   \
+    "#define A1 A0 A0 A0 A0 A0 A0 A0 A0 A0 A0\n#define A2 A1 A1 A1 A1 A1 A1 A1 A1 A1 A1\n"         \
+    "#define A3 A2 A2 A2 A2 A2 A2 A2 A2 A2 A2\n#define A4 A3 A3 A3 A3 A3 A3 A3 A3 A3 A3\n"         \
+    "#define A5 A4 A4 A4 A4 A4 A4 A4 A4 A4 A4\n#define A6 A5 A5 A5 A5 A5 A5 A5 A5 A5 A5\n"         \
+    "#define A7 A6 A6 A6 A6 A6 A6 A6 A6 A6 A6\n#define A8 A7 A7 A7 A7 A7 A7 A7 A7 A7 A7\n"         \
+    "#define A9 A8 A8 A8 A8 A8 A8 A8 A8 A8 A8\n"                                                   \
+    "extern \"C\" __global__ void k(volatile int *x) { A9 }\n"
+
+static void expect_saxpy(struct rig *r) { free(log_of(r, SAXPY, 0)); }
+
+Test(compiler, kills_a_compile_at_its_deadline_and_goes_on)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct ask a = {.source = BOMB, .options = {{"-arch=sm_90"}}, .timeout_ms = 1000};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, WARM_ETIMEOUT, "%s", o.text);
+    struct compiler_stats stats;
+    compiler_stats(r.compiler, &stats);
+    cr_assert_eq(stats.n_timeouts, 1u);
+    cr_assert_eq(stats.n_crashes, 0u, "a deadline is not tried again");
+    expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+Test(compiler, does_not_keep_an_error_for_want_of_memory)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    r.config.worker_memory = 1500ull << 20;
+    rig_open(&r);
+    struct ask a = {.source = BOMB, .options = {{"-arch=sm_90"}}};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    if (o.status == 0) {
+        char *log = outcome_log(&o);
+        cr_expect(strstr(log, "out of memory"), "%s", log);
+        cr_expect(!o.keep);
+        free(log);
+    } else {
+        cr_expect_eq(o.status, WARM_ECRASHED, "%s", o.text);
+    }
+    outcome_close(&o);
+    expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+/* ---- deaths ---- */
+
+/* The processes whose parent is `parent`. */
+static size_t children_of(pid_t parent, pid_t out[16])
+{
+    size_t n = 0;
+    DIR *proc = opendir("/proc");
+    for (struct dirent *d; (d = readdir(proc));) {
+        char path[300], text[512];
+        long pid = strtol(d->d_name, NULL, 10);
+        snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+        FILE *f = pid > 0 ? fopen(path, "r") : NULL;
+        if (!f)
+            continue;
+        long its_parent = 0;
+        if (fgets(text, sizeof text, f) && strrchr(text, ')') &&
+            sscanf(strrchr(text, ')') + 1, " %*c %ld", &its_parent) == 1 && its_parent == parent &&
+            n < 16)
+            out[n++] = (pid_t)pid;
+        fclose(f);
+    }
+    closedir(proc);
+    return n;
+}
+
+static size_t worker_pids(pid_t out[16])
+{
+    pid_t spawner[16];
+    cr_assert_eq(children_of(getpid(), spawner), 1u);
+    return children_of(spawner[0], out);
+}
+
+struct wait_for {
+    bool (*condition)(void *arg);
+    void *arg;
+    bool met;
+};
+static void on_look(uv_timer_t *timer)
+{
+    struct wait_for *w = timer->data;
+    w->met = w->condition(w->arg);
+}
+
+/* Runs the loop until a condition holds that no callback tells of. */
+static void run_until_condition(struct rig *r, bool (*condition)(void *arg), void *arg)
+{
+    struct wait_for wait = {condition, arg, false};
+    uv_timer_t timer;
+    uv_timer_init(&r->loop, &timer);
+    timer.data = &wait;
+    uv_timer_start(&timer, on_look, 0, 2);
+    run_until(r, &wait.met);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&r->loop, UV_RUN_NOWAIT);
+}
+
+static bool was_asked(void *arg) { return ((struct server *)arg)->n_asked >= 1; }
+static bool was_asked_again(void *arg) { return ((struct server *)arg)->n_asked >= 2; }
+
+static void kill_workers(void)
+{
+    pid_t pids[16];
+    size_t n = worker_pids(pids);
+    cr_assert_gt(n, 0u);
+    for (size_t i = 0; i < n; i++)
+        kill(pids[i], SIGKILL);
+}
+
+Test(compiler, tries_again_when_a_worker_is_killed_in_mid_compile)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    free(in_dir(&r, "h.h", "#define H 1\n"));
+    sem_t gate;
+    sem_init(&gate, 0, 0);
+    struct server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    ask_start(&r, &a, &o);
+    run_until_condition(&r, was_asked, &server);
+    kill_workers();
+    for (int i = 0; i < 100; i++)
+        sem_post(&gate);
+    ask_finish(&r, &a, &o);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    cr_assert_eq(o.nvrtc_status, 0);
+    struct compiler_stats stats;
+    compiler_stats(r.compiler, &stats);
+    cr_assert_eq(stats.n_crashes, 1u);
+    cr_assert_eq(stats.n_compiles, 1u);
+    size_t want_len, got_len;
+    char *want = reference(&r, versions[0], &a, &want_len), *got = outcome_form(&o, &got_len);
+    cr_assert(want_len == got_len && memcmp(want, got, got_len) == 0);
+    free(want);
+    free(got);
+    outcome_close(&o);
+    rig_stop(&r);
+}
+
+Test(compiler, gives_up_when_a_second_worker_dies_too)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct server server = {.manner = SILENT, .root = r.dir};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    ask_start(&r, &a, &o);
+    run_until_condition(&r, was_asked, &server);
+    kill_workers();
+    run_until_condition(&r, was_asked_again, &server);
+    kill_workers();
+    ask_finish(&r, &a, &o);
+    cr_assert_eq(o.status, WARM_ECRASHED);
+    cr_assert(strstr(o.text, "signal 9"), "%s", o.text);
+    outcome_close(&o);
+    expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+Test(compiler, an_idle_worker_that_dies_costs_nothing)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    expect_saxpy(&r);
+    kill_workers();
+    expect_saxpy(&r);
+    expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+Test(compiler, fails_cleanly_when_the_spawner_dies)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    log_set_level(0);
+    struct server server = {.manner = SILENT, .root = r.dir};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    ask_start(&r, &a, &o);
+    run_until_condition(&r, was_asked, &server);
+    pid_t spawner[16], workers[16];
+    size_t n_workers = worker_pids(workers);
+    cr_assert_eq(children_of(getpid(), spawner), 1u);
+    kill(spawner[0], SIGKILL);
+    ask_finish(&r, &a, &o);
+    cr_assert_eq(o.status, WARM_EIO, "%s", o.text);
+    ask_run(&r, &(struct ask){.source = SAXPY}, &o);
+    cr_assert_eq(o.status, WARM_EIO, "%s", o.text);
+    for (size_t i = 0; i < n_workers; i++)
+        for (int tries = 0; kill(workers[i], 0) == 0; tries++) {
+            cr_assert_lt(tries, 2000, "a worker outlived the spawner");
+            poll(NULL, 0, 5);
+        }
+    rig_stop(&r);
+}
+
+/* ---- clients ---- */
+
+Test(compiler, says_closed_when_the_client_goes_away)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct server server = {.manner = LEAVES, .leaves_after = 2, .root = r.dir};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, WARM_ECLOSED, "%s", o.text);
+    expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+Test(compiler, a_client_that_never_answers_meets_the_deadline)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct server server = {.manner = SILENT, .root = r.dir};
+    struct ask a = {.source = "#include \"h.h\"\n" SAXPY,
+                    .options = {{"-arch=sm_90"}},
+                    .server = &server,
+                    .timeout_ms = 500};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, WARM_ETIMEOUT, "%s", o.text);
+    rig_stop(&r);
+}
+
+Test(compiler, a_client_that_never_answers_holds_a_slot_for_ten_seconds_at_most)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct server server = {.manner = SILENT, .root = r.dir};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    uint64_t begun = uv_hrtime();
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, WARM_ETIMEOUT);
+    cr_assert(strstr(o.text, "does not answer"), "%s", o.text);
+    cr_assert_lt(uv_hrtime() - begun, 20000000000ull);
+    rig_stop(&r);
+}
+
+Test(compiler, cancels_what_runs_and_what_waits)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    r.config.jobs = 1;
+    rig_open(&r);
+    struct server server = {.manner = SILENT, .root = r.dir};
+    struct ask running = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct ask waiting = {.source = SAXPY, .options = {{"-arch=sm_90"}}};
+    struct outcome o1, o2, o3;
+    ask_start(&r, &running, &o1);
+    run_until_condition(&r, was_asked, &server);
+    ask_start(&r, &waiting, &o2);
+    ask_start(&r, &waiting, &o3);
+    compiler_cancel(r.compiler, o2.compile);
+    cr_assert(!o2.finished);
+    run_until(&r, &o2.finished);
+    cr_assert_eq(o2.status, WARM_ECANCELLED);
+    cr_assert(!o1.finished && !o3.finished);
+    compiler_cancel(r.compiler, o1.compile);
+    ask_finish(&r, &running, &o1);
+    cr_assert_eq(o1.status, WARM_ECANCELLED);
+    ask_finish(&r, &waiting, &o3);
+    cr_assert_eq(o3.status, 0, "the slot came back");
+    outcome_close(&o3);
+    rig_stop(&r);
+}
+
+/* ---- the pool ---- */
+
+Test(compiler, runs_no_more_workers_than_jobs_and_answers_all)
+{
+    NEEDS_TOOLCHAIN();
+    enum { N = 12 };
+    struct rig r;
+    rig_start(&r);
+    struct ask asks[N];
+    struct outcome outcomes[N];
+    for (int i = 0; i < N; i++) {
+        asks[i] = (struct ask){
+            .source = SAXPY, .options = {{"-arch=sm_90"}}, .version = i % 2 ? "13.5" : "12.9"};
+        ask_start(&r, &asks[i], &outcomes[i]);
+    }
+    for (int i = 0; i < N; i++) {
+        ask_finish(&r, &asks[i], &outcomes[i]);
+        struct compiler_stats stats;
+        compiler_stats(r.compiler, &stats);
+        cr_assert_leq(stats.n_workers, 2u);
+        cr_assert_eq(outcomes[i].status, 0, "%s", outcomes[i].text);
+        outcome_close(&outcomes[i]);
+    }
+    rig_stop(&r);
+}
+
+Test(compiler, a_worker_serves_one_user_only)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    r.config.jobs = 1;
+    rig_open(&r);
+    pid_t before[16], after[16];
+    struct outcome o;
+    ask_run(&r, &(struct ask){.source = SAXPY, .uid = 1001}, &o);
+    outcome_close(&o);
+    cr_assert_eq(worker_pids(before), 1u);
+    ask_run(&r, &(struct ask){.source = SAXPY, .uid = 1001}, &o);
+    outcome_close(&o);
+    cr_assert_eq(worker_pids(after), 1u);
+    cr_assert_eq(before[0], after[0], "the same user's next compile finds it warm");
+    ask_run(&r, &(struct ask){.source = SAXPY, .uid = 1002}, &o);
+    cr_assert_eq(o.status, 0);
+    outcome_close(&o);
+    cr_assert_eq(worker_pids(after), 1u);
+    cr_assert_neq(before[0], after[0]);
+    rig_stop(&r);
+}
+
+static bool no_workers(void *arg)
+{
+    struct compiler_stats stats;
+    compiler_stats(arg, &stats);
+    return stats.n_workers == 0;
+}
+
+Test(compiler, ends_workers_that_are_idle)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    r.config.idle_ms = 50;
+    rig_open(&r);
+    expect_saxpy(&r);
+    run_until_condition(&r, no_workers, r.compiler);
+    expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+Test(compiler, closes_with_compiles_running_and_waiting)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct ask a = {.source = BOMB, .options = {{"-arch=sm_90"}}};
+    struct outcome outcomes[4];
+    for (int i = 0; i < 4; i++)
+        ask_start(&r, &a, &outcomes[i]);
+    uv_run(&r.loop, UV_RUN_ONCE);
+    rig_stop(&r);
+    for (int i = 0; i < 4; i++) {
+        cr_assert(outcomes[i].finished);
+        cr_assert_eq(outcomes[i].status, WARM_ESHUTDOWN);
+    }
+}
+
+/* ---- the sandbox, from outside ---- */
+
+/* "NAME:\tvalue" out of /proc/PID/status. */
+static void status_value(pid_t pid, const char *name, char *out, size_t cap)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *f = fopen(path, "r");
+    cr_assert_not_null(f);
+    *out = '\0';
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':')
+            snprintf(out, cap, "%.*s", (int)strcspn(line + strlen(name) + 2, "\n"),
+                     line + strlen(name) + 2);
+    fclose(f);
+}
+
+Test(compiler, workers_run_confined)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    setenv("WARM_TEST_SECRET", "must not be handed on", 1);
+    rig_start(&r);
+    expect_saxpy(&r);
+    pid_t pids[16];
+    cr_assert_eq(worker_pids(pids), 1u);
+    char value[256];
+    status_value(pids[0], "NoNewPrivs", value, sizeof value);
+    cr_expect_str_eq(value, "1");
+    status_value(pids[0], "Seccomp", value, sizeof value);
+    cr_expect_str_eq(value, "2");
+    status_value(pids[0], "CapEff", value, sizeof value);
+    cr_expect_str_eq(value, "0000000000000000");
+    status_value(pids[0], "Uid", value, sizeof value);
+    if (geteuid() == 0)
+        cr_expect_neq(strtol(value, NULL, 10), 0, "root's workers are not root: %s", value);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pids[0]);
+    FILE *f = fopen(path, "r");
+    char environment[4096] = "";
+    size_t n = f ? fread(environment, 1, sizeof environment - 1, f) : 0;
+    if (f)
+        fclose(f);
+    cr_expect_gt(n, 0u);
+    cr_expect_null(memmem(environment, n, "WARM_TEST_SECRET", 16));
+    rig_stop(&r);
+}
+
+/* ---- precompiled headers ---- */
+
+/* A header that is worth precompiling: `value` shows in the cubin, the size is always the same. */
+static void write_big_header(const char *path, int value)
+{
+    FILE *f = fopen(path, "w");
+    fprintf(f, "#pragma once\n#define VALUE %03d\n", value);
+    for (int i = 0; i < 4000; i++)
+        fprintf(
+            f,
+            "template <class T> struct S%d { T x; __device__ T f(T a) { return a * x + %d; } };\n",
+            i, i);
+    fclose(f);
+}
+
+/* Bytes in the unnamed files that a worker holds. */
+static uint64_t scratch_bytes(pid_t pid)
+{
+    uint64_t sum = 0;
+    for (int fd = 3; fd < 16; fd++) {
+        char path[64], target[512];
+        struct stat st;
+        snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        if (strstr(target, "/#") && stat(path, &st) == 0)
+            sum += (uint64_t)st.st_size;
+    }
+    return sum;
+}
+
+static uint64_t scratch_of_worker(void)
+{
+    pid_t pids[16];
+    cr_assert_eq(worker_pids(pids), 1u);
+    return scratch_bytes(pids[0]);
+}
+
+static void expect_same_version(struct rig *r, const char *version, const struct ask *given)
+{
+    struct server server = {.manner = SERVES, .root = r->dir};
+    struct ask a = *given;
+    struct outcome o;
+    char selector[5];
+    snprintf(selector, sizeof selector, "%.4s", version);
+    a.version = selector;
+    a.server = &server;
+    ask_run(r, &a, &o);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    size_t want_len, got_len;
+    char *want = reference(r, version, &a, &want_len), *got = outcome_form(&o, &got_len);
+    cr_expect(want_len == got_len && memcmp(want, got, got_len) == 0,
+              "NVRTC %s: in process\n%.400s\nthrough a worker\n%.400s", version, want, got);
+    bool listed = false;
+    for (size_t i = 0; i < o.n_paths; i++)
+        listed |= strstr(o.paths[i], "big.h") && !o.absent[i];
+    cr_expect(listed, "the header is among the paths, precompiled or not");
+    free(want);
+    free(got);
+    outcome_close(&o);
+}
+
+static void source_with_kernel(char *out, size_t cap, int k)
+{
+    snprintf(
+        out, cap,
+        "// a comment\n#include \"big.h\"\n/* and one more */\n"
+        "extern \"C\" __global__ void k%d(int *x) { S3<int> s; s.x = VALUE; x[%d] = s.f(x[1]); }\n",
+        k, k);
+}
+
+static void try_precompiled(const char *version)
+{
+    struct rig r;
+    rig_configure(&r);
+    r.config.jobs = 1;
+    rig_open(&r);
+    char *first = path_join(r.dir, "first"), *big = path_join(r.dir, "big.h"), include[4096];
+    mkdir(first, 0700);
+    snprintf(include, sizeof include, "-I%s", first);
+    write_big_header(big, 111);
+    char source[512];
+    struct ask a = {.source = source, .options = {{"-arch=sm_90", include, "-I."}}};
+    for (int k = 1; k <= 4; k++) {
+        source_with_kernel(source, sizeof source, k);
+        expect_same_version(&r, version, &a);
+        cr_expect((scratch_of_worker() > 1 << 20) == (k >= 2), "made at the second sight: %d", k);
+    }
+    /* Same path, same size, same time: other content. */
+    struct stat st;
+    cr_assert_eq(stat(big, &st), 0);
+    write_big_header(big, 222);
+    struct timespec times[] = {st.st_atim, st.st_mtim};
+    utimensat(AT_FDCWD, big, times, 0);
+    for (int k = 5; k <= 6; k++) {
+        source_with_kernel(source, sizeof source, k);
+        expect_same_version(&r, version, &a);
+    }
+    /* A header appears where the compiler had looked in vain. */
+    char *earlier = path_join(first, "big.h");
+    write_big_header(earlier, 333);
+    unlink(big);
+    for (int k = 7; k <= 8; k++) {
+        source_with_kernel(source, sizeof source, k);
+        expect_same_version(&r, version, &a);
+    }
+    /* Other options, debug output, an error and a warning in the body. */
+    a.options = (struct text_list){{"-arch=sm_90", include, "-lineinfo"}};
+    for (int k = 9; k <= 12; k++) {
+        source_with_kernel(source, sizeof source, k);
+        expect_same_version(&r, version, &a);
+    }
+    for (int k = 13; k <= 16; k++) {
+        source_with_kernel(source, sizeof source, k);
+        strcat(source, k % 2 ? "__device__ int f() { int unused; return 1; }\n" : "error here\n");
+        expect_same_version(&r, version, &a);
+    }
+    free(earlier);
+    free(first);
+    free(big);
+    rig_stop(&r);
+}
+
+Test(compiler, precompiled_headers_are_never_wrong_on_13)
+{
+    NEEDS_TOOLCHAIN();
+    try_precompiled("13.5.37");
+}
+
+Test(compiler, precompiled_headers_are_never_wrong_on_12)
+{
+    NEEDS_TOOLCHAIN();
+    try_precompiled("12.9.86");
+}
+
+/* ---- toolchains ---- */
+
+Test(compiler, finds_toolchains_by_version_and_by_identity)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    const struct toolchain *list[4], *t;
+    cr_assert_eq(compiler_toolchains(r.compiler, list, 4), 2u);
+    struct err e;
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, &t, &e), 0);
+    cr_assert_eq(t, list[0]);
+    cr_assert(t->major == 13 && t->minor == 5);
+    cr_assert(strstr(t->archs, "90"), "%s", t->archs);
+    cr_assert_eq(strncmp(t->text, "NVRTC 13.5 (libnvrtc.so.13, ", 28), 0, "%s", t->text);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"12", 2}, &t, &e), 0);
+    cr_assert_eq(t, list[1]);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"13.5", 4}, &t, &e), 0);
+    cr_assert_eq(t, list[0]);
+    char id[WARM_KEY_TEXT];
+    key_to_text(&list[1]->id, id);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 8}, &t, &e), 0);
+    cr_assert_eq(t, list[1]);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 7}, &t, &e), WARM_ENO_TOOLCHAIN);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"11", 2}, &t, &e), WARM_ENO_TOOLCHAIN);
+    cr_assert(strstr(e.text, "12.9") && strstr(e.text, "13.5"), "%s", e.text);
+    rig_stop(&r);
+}
+
+static struct {
+    char name[4][64];
+    char data[4][1024];
+    size_t len[4];
+    int n, n_recalled;
+} memory;
+static int on_recall(void *arg, const char *name, void *out, size_t cap, size_t *out_len)
+{
+    (void)arg;
+    for (int i = 0; i < memory.n; i++)
+        if (strcmp(memory.name[i], name) == 0 && memory.len[i] <= cap) {
+            memcpy(out, memory.data[i], memory.len[i]);
+            *out_len = memory.len[i];
+            memory.n_recalled++;
+            return 0;
+        }
+    return WARM_ENOT_FOUND;
+}
+static int on_remember(void *arg, const char *name, const void *data, size_t len)
+{
+    (void)arg;
+    cr_assert(memory.n < 4 && len <= sizeof memory.data[0]);
+    snprintf(memory.name[memory.n], sizeof memory.name[0], "%s", name);
+    memcpy(memory.data[memory.n], data, len);
+    memory.len[memory.n++] = len;
+    return 0;
+}
+
+Test(compiler, remembers_identities_and_then_starts_in_a_moment)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    r.config.recall = on_recall;
+    r.config.remember = on_remember;
+    rig_open(&r);
+    cr_assert_eq(memory.n, 2);
+    const struct toolchain *t;
+    struct err e;
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, &t, &e), 0);
+    struct key id = t->id;
+    rig_stop(&r);
+
+    rig_configure(&r);
+    r.config.recall = on_recall;
+    r.config.remember = on_remember;
+    uint64_t begun = uv_hrtime();
+    rig_open(&r);
+    uint64_t took = uv_hrtime() - begun;
+    cr_assert_eq(memory.n_recalled, 2);
+    cr_assert_lt(took, 20000000ull, "%llu ns", (unsigned long long)took);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, &t, &e), 0);
+    cr_assert(key_equal(&t->id, &id));
+    pid_t pids[16];
+    cr_assert_eq(worker_pids(pids), 0u, "no worker is started before it is needed");
+    expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+static bool is_identified(void *arg)
+{
+    const struct toolchain *t;
+    struct err e;
+    int code = compiler_find(arg, (struct view){"", 0}, &t, &e);
+    cr_assert(code == 0 || code == WARM_EBUSY, "%s", e.text);
+    return code == 0;
+}
+
+Test(compiler, identifies_a_library_again_when_its_file_changes)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    char *lib = path_join(r.dir, "lib"), *link = path_join(lib, "libnvrtc.so.12");
+    char *old = path_join(r.nvrtc[1], "lib/libnvrtc.so.12");
+    char *new = path_join(r.nvrtc[0], "lib/libnvrtc.so.13");
+    mkdir(lib, 0700);
+    cr_assert_eq(symlink(old, link), 0);
+    char *given[] = {link};
+    r.config.nvrtc = given;
+    r.config.n_nvrtc = 1;
+    rig_open(&r);
+    const struct toolchain *before, *after;
+    struct err e;
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, &before, &e), 0, "%s", e.text);
+    cr_assert_eq(before->major, 12);
+    expect_saxpy(&r);
+    unlink(link);
+    cr_assert_eq(symlink(new, link), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, &after, &e), WARM_EBUSY);
+    run_until_condition(&r, is_identified, r.compiler);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, &after, &e), 0);
+    cr_assert_eq(after->major, 13);
+    cr_assert(!key_equal(&before->id, &after->id));
+    expect_saxpy(&r);
+    free(lib);
+    free(link);
+    free(old);
+    free(new);
+    rig_stop(&r);
+}
+
+Test(compiler, leaves_out_what_is_no_library)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    char *text = in_dir(&r, "libnvrtc.so.13", "not a library\n"), *none = path_join(r.dir, "none");
+    char *given[] = {text, none, r.nvrtc[0]};
+    r.config.nvrtc = given;
+    r.config.n_nvrtc = 3;
+    rig_open(&r);
+    const struct toolchain *t[3];
+    cr_assert_eq(compiler_toolchains(r.compiler, t, 3), 1u);
+    expect_saxpy(&r);
+    free(text);
+    free(none);
     rig_stop(&r);
 }
