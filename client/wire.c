@@ -95,17 +95,16 @@ size_t wire_begin(struct writer *w, enum wire_type type, unsigned n_fds, uint64_
     return begun;
 }
 
+static void frame_set_len(struct writer *w, size_t begun, size_t len)
+{
+    w->failed |= len > WIRE_PAYLOAD_MAX;
+    for (size_t i = 0; i < 4 && !w->failed; i++)
+        w->data[begun + 4 + i] = (uint8_t)(len >> (8 * i));
+}
+
 void wire_end(struct writer *w, size_t begun)
 {
-    if (w->failed)
-        return;
-    size_t len = w->len - begun - WIRE_HEADER;
-    if (len > WIRE_PAYLOAD_MAX) {
-        w->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < 4; i++)
-        w->data[begun + 4 + i] = (uint8_t)(len >> (8 * i));
+    frame_set_len(w, begun, w->len - begun - WIRE_HEADER);
 }
 
 void wire_put_empty(struct writer *w, enum wire_type type, uint64_t tag)
@@ -292,12 +291,13 @@ static int fields_end(struct fields *in, struct err *e)
 #define PIN_FIELDS(X) X(u8, pinned, 1) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
 #define VERIFY_FIELDS(X) X(u64, sample, 0)
 
-#define HIT_FIELDS(X)                                                                              \
+#define HIT_HEAD_FIELDS(X)                                                                         \
     X(u8, outcome, WIRE_WAS_COALESCED)                                                             \
     X(u8, kind, 0)                                                                                 \
     X(u32, cost_ms, 0)                                                                             \
     X(u64, len, 0)                                                                                 \
-    X(digest, key, 0) X(digest, check, 0) X(view, value, WIRE_INLINE_MAX)
+    X(digest, key, 0) X(digest, check, 0)
+#define HIT_FIELDS(X) HIT_HEAD_FIELDS(X) X(view, value, WIRE_INLINE_MAX)
 #define FAILED_FIELDS HIT_FIELDS
 
 #define LEASE_FIELDS(X) X(u64, token, 0) X(u32, deadline_ms, 0)
@@ -427,6 +427,15 @@ MESSAGE(END, end, end, 0, NONE)
 MESSAGE(TEXT, text, text, 0, NONE)
 MESSAGE(REPORT, report, report, 0, NONE)
 MESSAGE(PROGRESS, progress, progress, 0, NONE)
+
+void wire_put_hit_head(struct writer *w, uint64_t tag, const struct wire_hit *m)
+{
+    assert(m->value.len <= WIRE_INLINE_MAX);
+    size_t begun = wire_begin(w, WIRE_HIT, 0, tag);
+    HIT_HEAD_FIELDS(PUT)
+    writer_u32(w, (uint32_t)m->value.len);
+    frame_set_len(w, begun, w->len - begun - WIRE_HEADER + m->value.len);
+}
 
 /* ---- lists: each item says its own length, nothing stands between them ---- */
 

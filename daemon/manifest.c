@@ -161,8 +161,10 @@ static void path_table_close(struct path_table *t)
 
 static uint32_t path_table_add(struct path_table *t, struct view path)
 {
-    uint32_t slot = (uint32_t)XXH3_64bits(path.data, path.len) & t->mask;
-    for (; t->slots[slot]; slot = (slot + 1) & t->mask) {
+    struct key hash = key_of_bytes(path.data, path.len);
+    uint32_t slot;
+    memcpy(&slot, hash.bytes, sizeof slot);
+    for (slot &= t->mask; t->slots[slot]; slot = (slot + 1) & t->mask) {
         struct view known = t->paths[t->slots[slot] - 1];
         if (known.len == path.len && memcmp(known.data, path.data, path.len) == 0)
             return t->slots[slot] - 1;

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin.c - what people look at and clear away: whose entries a filter may reach, and the JSON of
+ * STATS and INFO.
+ *
+ * Thread: loop thread.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "client/version.h"
+#include "daemon/json.h"
+#include "daemon/service_internal.h"
+
+#define TOOLCHAINS_SHOWN 64u
+
+bool service_filter(const struct peer *peer, const struct wire_filter *in, struct store_filter *out)
+{
+    struct store_filter f = store_filter_all();
+    if (in->uid >= 0)
+        f.owner = f.maker = in->uid;
+    if (!peer->is_admin) {
+        if (in->uid >= 0 && in->uid != peer->uid)
+            return false;
+        f.owner = peer->space;
+        f.maker = peer->uid;
+    }
+    f.kind = in->kind;
+    f.pinned = in->pinned;
+    f.hardware = in->hardware;
+    f.compiler = in->compiler;
+    f.text = in->text;
+    f.min_bytes = in->min_bytes;
+    f.max_bytes = in->max_bytes;
+    f.min_age_ms = in->min_age_ms;
+    f.min_idle_ms = in->min_idle_ms;
+    f.min_hits = in->min_hits;
+    f.max_hits = in->max_hits;
+    *out = f;
+    return true;
+}
+
+size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
+                       struct view key, struct store_id out[2])
+{
+    struct store_row row;
+    size_t n = 0;
+    if (space == WIRE_SPACE_NAME) {
+        if (service_peek(s, peer, space, key, &row, NULL) == 0)
+            out[n++] = row.id;
+        return n;
+    }
+    const uint32_t owners[2] = {STORE_MADE_HERE, peer->space};
+    for (size_t i = 0; i < 2; i++) {
+        struct store_id id = {.owner = owners[i]};
+        memcpy(&id.key, key.data, sizeof id.key);
+        if (store_peek(s->config.store, &id, &row, NULL) == 0 && peer_may_see(peer, &row))
+            out[n++] = id;
+    }
+    return n;
+}
+
+void service_write_stats(struct service *s, struct writer *out)
+{
+    struct store_stats store;
+    store_stats(s->config.store, &store);
+    stats_write_json(&s->stats, &store, service_now_ms(s), out);
+}
+
+static void write_field(struct writer *out, const char *name, const char *text)
+{
+    writer_format(out, "\"%s\": ", name);
+    json_write_text(out, text, strlen(text));
+}
+
+static void write_toolchain(struct writer *out, const struct toolchain *t)
+{
+    char id[WARM_KEY_TEXT];
+    key_to_text(&t->id, id);
+    writer_format(out, "{\"id\": \"%s\", \"version\": \"%d.%d\", ", id, t->major, t->minor);
+    write_field(out, "text", t->text);
+    writer_bytes(out, ", ", 2);
+    write_field(out, "path", t->path);
+    writer_bytes(out, ", ", 2);
+    write_field(out, "archs", t->archs);
+    writer_u8(out, '}');
+}
+
+static void write_toolchains(struct service *s, struct writer *out)
+{
+    const struct toolchain *list[TOOLCHAINS_SHOWN];
+    size_t n = compiler_toolchains(s->config.compiler, list, TOOLCHAINS_SHOWN);
+    writer_format(out, ", \"toolchains\": [");
+    for (size_t i = 0; i < n && i < TOOLCHAINS_SHOWN; i++) {
+        writer_bytes(out, ", ", i ? 2 : 0);
+        write_toolchain(out, list[i]);
+    }
+    writer_u8(out, ']');
+}
+
+static void write_store(struct service *s, struct writer *out)
+{
+    struct store_stats store;
+    store_stats(s->config.store, &store);
+    writer_format(out,
+                  ", \"store\": {\"read_only\": %s, \"rebuilt\": %s, \"entries\": %llu, "
+                  "\"bytes\": %llu, \"max_bytes\": %llu, \"disk_bytes\": %llu, \"corrupt\": %llu}",
+                  store.read_only ? "true" : "false", store.rebuilt ? "true" : "false",
+                  (unsigned long long)store.n_entries, (unsigned long long)store.n_bytes,
+                  (unsigned long long)store.max_bytes, (unsigned long long)store.disk_bytes,
+                  (unsigned long long)store.n_corrupt);
+}
+
+static void write_workers(struct service *s, struct writer *out)
+{
+    struct compiler_stats c;
+    compiler_stats(s->config.compiler, &c);
+    writer_format(out,
+                  ", \"workers\": {\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
+                  "%llu, \"crashes\": %llu, \"timeouts\": %llu}",
+                  c.n_workers, c.n_busy, c.n_queued, (unsigned long long)c.n_compiles,
+                  (unsigned long long)c.n_crashes, (unsigned long long)c.n_timeouts);
+}
+
+void service_write_info(struct service *s, struct writer *out)
+{
+    writer_u8(out, '{');
+    write_field(out, "version", WARM_VERSION);
+    writer_format(out,
+                  ", \"protocol\": %u, \"key_format\": %u, \"pid\": %ld, \"uid\": %u, "
+                  "\"in_flight\": %u, \"settings\": ",
+                  WIRE_VERSION, WARM_KEY_FORMAT, (long)getpid(), (unsigned)geteuid(),
+                  flights_count(s->flights));
+    config_write_json(s->config.config, out);
+    write_toolchains(s, out);
+    write_store(s, out);
+    write_workers(s, out);
+    writer_u8(out, '}');
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - warmd: starts everything in order, runs the loop, and takes it down in reverse.
+ *
+ *   start: spawner (before there is anything to copy) ─▶ settings ─▶ store ─▶ compilers ─▶ socket
+ *          ─▶ service ─▶ connections ─▶ "ready"
+ *   SIGTERM, SIGINT:
+ *     1. no new connections, nothing new that would have to wait; what runs may end  (DRAIN_MS)
+ *     2. who still waits is told SHUTDOWN, compiles are cancelled                    (END_MS)
+ *     3. connections, workers, service are closed; the store commits; the loop ends
+ *   SIGHUP: the file is read again; what can change while it runs does.
+ *
+ * Thread: the loop thread. The store's threads call on_store_wake and on_store_event.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "client/version.h"
+#include "daemon/compiler.h"
+#include "daemon/config.h"
+#include "daemon/listen.h"
+#include "daemon/log.h"
+#include "daemon/notify.h"
+#include "daemon/peer.h"
+#include "daemon/server.h"
+#include "daemon/service.h"
+#include "store/store.h"
+
+#define DRAIN_MS 3000u     /* for what is in flight to end by itself */
+#define END_MS 3000u       /* for what was cancelled to end */
+#define STOP_TICK_MS 10u   /* how often that is looked at */
+#define FDS_SPARE 256u     /* descriptors for everything but connections */
+#define COMMIT_DELAY_MS 0u /* a put waits for nobody; those that queue meanwhile share a commit */
+
+enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_ENDING, PHASE_CLOSING };
+
+struct daemon {
+    int argc;
+    char **argv;
+    struct config config;
+    struct spawner *spawner;
+    struct store *store;
+    struct compiler *compiler;
+    struct service *service;
+    struct server *server;
+    struct listen_socket socket;
+    gid_t trust_group;
+    bool listens;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_signal_t signals[3];
+    uv_timer_t stop_timer, watchdog;
+    bool has_handles;
+    enum phase phase;
+    uint64_t phase_ends_ms;
+};
+
+static const int daemon_signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+/* ---- settings ---- */
+
+static void usage(FILE *out)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    config_help(&w);
+    fprintf(out,
+            "usage: warmd [options]\n"
+            "The daemon of the warm compilation cache. Runs in the foreground.\n\n"
+            "  --config FILE\n        settings, one `key = value` a line; options come on top\n"
+            "%.*s"
+            "  --help, --version\n\n"
+            "Sizes take K, M, G, T; times ms, s, m, h, d.\n"
+            "Example: warmd --socket /tmp/warm.sock --store /tmp/warm-store --max-size 2G\n",
+            (int)w.len, w.data ? (const char *)w.data : "");
+    writer_close(&w);
+}
+
+/* Splits "--name=value" or "--name value". Returns how many arguments it took; 0: no value. */
+static int split_option(char **argv, int left, char name[64], const char **out_value)
+{
+    const char *text = argv[0] + 2, *equals = strchr(text, '=');
+    size_t len = equals ? (size_t)(equals - text) : strlen(text);
+    snprintf(name, 64, "%.*s", (int)len, text);
+    *out_value = equals ? equals + 1 : left > 1 ? argv[1] : NULL;
+    return equals ? 1 : *out_value ? 2 : 0;
+}
+
+/* Goes through the options: takes --config alone (`file`), or all others. */
+static int read_options(struct config *c, int argc, char **argv, const char **file, struct err *e)
+{
+    for (int i = 1; i < argc;) {
+        char name[64];
+        const char *value;
+        if (strncmp(argv[i], "--", 2) != 0)
+            return err_set(e, WARM_EINVALID, "unexpected argument \"%s\"", argv[i]);
+        int took = split_option(argv + i, argc - i, name, &value);
+        if (took == 0)
+            return err_set(e, WARM_EINVALID, "--%s needs a value", name);
+        int code = 0;
+        if (strcmp(name, "config") == 0)
+            *file = value;
+        else if (c)
+            code = config_set(c, name, value, e);
+        if (code)
+            return code;
+        i += took;
+    }
+    return 0;
+}
+
+/* Defaults, then the file, then the options. */
+static int read_settings(struct config *out, int argc, char **argv, struct err *e)
+{
+    const char *file = NULL;
+    int code = config_init(out, e);
+    if (code)
+        return code;
+    code = read_options(NULL, argc, argv, &file, e);
+    if (code == 0 && file)
+        code = config_read_file(out, file, e);
+    if (code == 0)
+        code = read_options(out, argc, argv, &file, e);
+    if (code == 0)
+        code = config_resolve(out, e);
+    if (code)
+        config_close(out);
+    return code;
+}
+
+static void use_log_level(const struct config *c)
+{
+    enum log_level level = LOG_LEVEL_INFO;
+    log_level_from_name(c->log_level, &level); /* checked by config_set */
+    log_set_level(level);
+}
+
+/* SIGHUP: limits and times change; what is bound to files, sockets and processes does not. */
+static void reload(struct daemon *d)
+{
+    struct config fresh;
+    struct err e = {0};
+    notify_send("RELOADING=1");
+    if (read_settings(&fresh, d->argc, d->argv, &e) != 0) {
+        log_error("the settings are not read again: %s", e.text);
+    } else {
+        struct config *c = &d->config;
+        c->lease_timeout_ms = fresh.lease_timeout_ms;
+        c->wait_timeout_ms = fresh.wait_timeout_ms;
+        c->negative_ttl_ms = fresh.negative_ttl_ms;
+        c->max_connections = fresh.max_connections;
+        c->max_connections_per_user = fresh.max_connections_per_user;
+        char *level = c->log_level;
+        c->log_level = fresh.log_level;
+        fresh.log_level = level;
+        use_log_level(c);
+        config_close(&fresh);
+        log_info(
+            "settings read again; socket, store, sizes, jobs and compilers are as at the start");
+    }
+    notify_send("READY=1");
+}
+
+/* One descriptor for each connection, and some for the rest. */
+static void raise_descriptor_limit(struct config *c)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    uint64_t wanted = c->max_connections + FDS_SPARE;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur < wanted)
+        log_info("%llu descriptors are allowed: connections that find none wait to be accepted",
+                 (unsigned long long)limit.rlim_cur);
+}
+
+/* ---- what the store's threads call ---- */
+
+static void on_store_wake(void *arg)
+{
+    struct daemon *d = arg;
+    uv_async_send(&d->wake);
+}
+
+static void on_store_event(void *arg, const char *line)
+{
+    (void)arg;
+    log_warning("store: %s", line);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct daemon *d = wake->data;
+    if (d->service)
+        service_poll(d->service);
+}
+
+static int recall(void *arg, const char *name, void *out, size_t cap, size_t *out_len)
+{
+    return store_meta_get(arg, name, out, cap, out_len);
+}
+
+static int remember(void *arg, const char *name, const void *data, size_t len)
+{
+    return store_meta_put(arg, name, data, len);
+}
+
+/* ---- stopping ---- */
+
+static void on_handle_closed(uv_handle_t *handle) { (void)handle; }
+
+/* Everything that used the store is gone. It commits what is queued and wakes nobody after that. */
+static void on_service_closed(void *arg)
+{
+    struct daemon *d = arg;
+    store_close(d->store);
+    d->store = NULL;
+    uv_close((uv_handle_t *)&d->wake, on_handle_closed);
+    uv_close((uv_handle_t *)&d->stop_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&d->watchdog, on_handle_closed);
+    for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++)
+        uv_close((uv_handle_t *)&d->signals[i], on_handle_closed);
+}
+
+static void on_compiler_closed(void *arg)
+{
+    struct daemon *d = arg;
+    d->compiler = NULL;
+    service_close(d->service, on_service_closed, d);
+}
+
+static void on_server_closed(void *arg)
+{
+    struct daemon *d = arg;
+    compiler_close(d->compiler, on_compiler_closed, d);
+}
+
+static void enter(struct daemon *d, enum phase phase, uint64_t limit_ms)
+{
+    d->phase = phase;
+    d->phase_ends_ms = uv_now(&d->loop) + limit_ms;
+}
+
+/* An answer that is on its way is quiet once the client has taken it. */
+static void on_stop_tick(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+    bool late = uv_now(&d->loop) >= d->phase_ends_ms;
+    if (d->phase == PHASE_DRAINING && (late || service_is_drained(d->service))) {
+        service_shutdown(d->service);
+        enter(d, PHASE_ENDING, END_MS);
+    } else if (d->phase == PHASE_ENDING && service_is_idle(d->service) &&
+               (late || server_is_quiet(d->server))) {
+        enter(d, PHASE_CLOSING, 0);
+        uv_timer_stop(timer);
+        server_close(d->server, on_server_closed, d);
+    }
+}
+
+static void stop(struct daemon *d, int signum)
+{
+    if (d->phase != PHASE_RUNNING)
+        return;
+    log_info("stopping: %s", strsignal(signum));
+    notify_send("STOPPING=1\nSTATUS=ending what is in flight");
+    server_stop_accepting(d->server);
+    service_drain(d->service);
+    enter(d, PHASE_DRAINING, DRAIN_MS);
+    uv_timer_start(&d->stop_timer, on_stop_tick, 0, STOP_TICK_MS);
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    if (signum == SIGHUP)
+        reload(handle->data);
+    else
+        stop(handle->data, signum);
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    notify_send("WATCHDOG=1");
+}
+
+/* A damaged index is read through a memory map and may end here: the next start looks closer. */
+static void on_crash(int signum)
+{
+    store_mark_suspect();
+    signal(signum, SIG_DFL);
+    raise(signum);
+}
+
+/* ---- starting ---- */
+
+static void set_signals(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    struct sigaction crash = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT};
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        sigaction(crashes[i], &crash, NULL);
+}
+
+static int start_loop(struct daemon *d, struct err *e)
+{
+    int rc = uv_loop_init(&d->loop);
+    if (rc == 0 && (rc = uv_async_init(&d->loop, &d->wake, on_wake)) != 0)
+        uv_loop_close(&d->loop);
+    if (rc)
+        return err_set(e, WARM_EIO, "cannot make an event loop: %s", uv_strerror(rc));
+    uv_timer_init(&d->loop, &d->stop_timer);
+    uv_timer_init(&d->loop, &d->watchdog);
+    d->wake.data = d->stop_timer.data = d;
+    for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++) {
+        uv_signal_init(&d->loop, &d->signals[i]);
+        d->signals[i].data = d;
+        uv_signal_start(&d->signals[i], on_signal, daemon_signals[i]);
+    }
+    d->has_handles = true;
+    return 0;
+}
+
+static int start_store(struct daemon *d, struct err *e)
+{
+    struct store_config config = {.dir = d->config.store,
+                                  .max_bytes = d->config.max_size,
+                                  .quota_bytes = d->config.quota,
+                                  .commit_delay_ms = COMMIT_DELAY_MS,
+                                  .on_wake = on_store_wake,
+                                  .on_wake_arg = d,
+                                  .on_event = on_store_event,
+                                  .on_event_arg = d};
+    return store_open(&d->store, &config, e);
+}
+
+static int start_compiler(struct daemon *d, struct err *e)
+{
+    char work_dir[4096];
+    snprintf(work_dir, sizeof work_dir, "%s/work", d->config.store);
+    struct compiler_config config = {.spawner = d->spawner,
+                                     .loop = &d->loop,
+                                     .worker_path = d->config.worker,
+                                     .work_dir = work_dir,
+                                     .nvrtc = d->config.nvrtc,
+                                     .n_nvrtc = d->config.n_nvrtc,
+                                     .jobs = d->config.jobs,
+                                     .worker_memory = d->config.worker_memory,
+                                     .timeout_ms = d->config.compile_timeout_ms,
+                                     .idle_ms = d->config.worker_idle_ms,
+                                     .recall = recall,
+                                     .remember = remember,
+                                     .memory_arg = d->store};
+    return compiler_open(&d->compiler, &config, e);
+}
+
+static int start_serving(struct daemon *d, struct err *e)
+{
+    int code = listen_open(&d->socket, d->config.socket, e);
+    if (code)
+        return code;
+    d->listens = true;
+    struct service_config service = {
+        .loop = &d->loop, .config = &d->config, .store = d->store, .compiler = d->compiler};
+    code = service_new(&d->service, &service, e);
+    if (code)
+        return code;
+    struct server_config server = {.loop = &d->loop,
+                                   .config = &d->config,
+                                   .service = d->service,
+                                   .listen_fd = d->socket.fd,
+                                   .trust_group = d->trust_group};
+    return server_start(&d->server, &server, e);
+}
+
+static int start(struct daemon *d, struct err *e)
+{
+    int code = peer_find_group(d->config.trust_group, &d->trust_group, e);
+    if (code == 0)
+        code = start_loop(d, e);
+    if (code == 0)
+        code = start_store(d, e);
+    if (code == 0)
+        code = start_compiler(d, e);
+    if (code == 0)
+        code = start_serving(d, e);
+    return code;
+}
+
+static void say_ready(struct daemon *d)
+{
+    uint64_t watchdog_ms = notify_watchdog_ms();
+    if (watchdog_ms)
+        uv_timer_start(&d->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
+    fprintf(stderr, "warmd: ready on %s\n", d->socket.path);
+    notify_send("READY=1\nSTATUS=serving on %s", d->socket.path);
+}
+
+/* After a start that failed half-way, and after the loop has ended: what there is, in reverse. */
+static void tear_down(struct daemon *d)
+{
+    server_free(d->server);
+    service_free(d->service);
+    if (d->store)
+        store_close(d->store);
+    if (d->listens)
+        listen_shut(&d->socket);
+    if (d->has_handles && d->phase == PHASE_CLOSING)
+        uv_loop_close(&d->loop);
+    spawner_stop(d->spawner);
+    config_close(&d->config);
+}
+
+static int run(struct daemon *d)
+{
+    struct err e = {0};
+    if (spawner_start(&d->spawner, &e) != 0 ||
+        read_settings(&d->config, d->argc, d->argv, &e) != 0) {
+        fprintf(stderr, "warmd: %s\n", e.text);
+        return e.code == WARM_EINVALID ? 2 : 1;
+    }
+    use_log_level(&d->config);
+    set_signals();
+    raise_descriptor_limit(&d->config);
+    int code = start(d, &e);
+    if (code) {
+        fprintf(stderr, "warmd: %s\n", e.text);
+    } else {
+        say_ready(d);
+        uv_run(&d->loop, UV_RUN_DEFAULT);
+    }
+    tear_down(d);
+    return code ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon d;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            usage(stdout);
+            return 0;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("warmd %s\n", WARM_VERSION);
+            return 0;
+        }
+    }
+    d.argc = argc;
+    d.argv = argv;
+    return run(&d);
+}

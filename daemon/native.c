@@ -1,0 +1,861 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * native.c - the native protocol: frames to calls of the service, its answers to frames.
+ *
+ * A request has a tag; its answers carry the tag, in whatever order they come. What cannot be
+ * answered at once is a struct native_call (a lookup that waits, a lease, a compile) or a struct
+ * native_op (something that the store does), in the lists of its connection. When the connection
+ * ends, calls are dropped; ops run on with nobody to tell.
+ *
+ * A frame that is no frame ends the connection, after one ERROR; a message with a wrong field is
+ * answered with ERROR and the connection goes on.
+ *
+ * Thread: loop thread.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/version.h"
+#include "daemon/connection_internal.h"
+#include "daemon/log.h"
+#include "daemon/manifest.h"
+
+#define CALLS_MAX 8192u      /* of one connection that are not answered yet */
+#define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us */
+#define COPY_MAX 4096u       /* bytes of a value that is copied rather than sent from where it is */
+
+struct native;
+
+struct native_call {
+    struct call call; /* first: on_answer casts back */
+    struct native *native;
+    struct native_call *prev, *next;
+    uint64_t tag;
+};
+
+struct native_op {
+    struct native *native; /* NULL when the connection is gone */
+    struct native_op *prev, *next;
+    uint64_t tag;
+};
+
+struct native {
+    struct connection *connection;
+    struct service *service;
+    const struct peer *peer;
+    bool greeted;
+    struct native_call *calls;
+    unsigned n_calls;
+    struct native_op *ops;
+    unsigned n_ops;
+};
+
+/* One request that is being handled. */
+struct request {
+    struct native *native;
+    const struct wire_frame *frame;
+    int fds[WIRE_FDS_MAX]; /* closed after the handler, unless it set them to -1 */
+};
+
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- answers ---- */
+
+static void send_error(struct native *n, uint64_t tag, const struct err *e)
+{
+    struct wire_error m = {(uint32_t)-e->code, {e->text, strlen(e->text)}};
+    wire_put_error(connection_begin(n->connection), tag, &m);
+    connection_commit(n->connection, NULL, 0);
+}
+
+static void send_empty(struct native *n, uint64_t tag, enum wire_type type)
+{
+    wire_put_empty(connection_begin(n->connection), type, tag);
+    connection_commit(n->connection, NULL, 0);
+}
+
+static void send_ok(struct native *n, uint64_t tag, bool existed, const struct key *key)
+{
+    struct wire_ok m = {.existed = existed};
+    if (key)
+        m.key = *key;
+    wire_put_ok(connection_begin(n->connection), tag, &m);
+    connection_commit(n->connection, NULL, 0);
+}
+
+static void send_text(struct native *n, uint64_t tag,
+                      void (*write)(struct service *s, struct writer *out))
+{
+    struct writer text;
+    writer_init(&text, WIRE_PAYLOAD_MAX / 2);
+    write(n->service, &text);
+    struct wire_text m = {{text.data, text.len}};
+    wire_put_text(connection_begin(n->connection), tag, &m);
+    connection_commit(n->connection, NULL, 0);
+    writer_close(&text);
+}
+
+/* A value from the store: short ones are copied, longer ones sent from the index's own pages, files
+ * as descriptors. */
+static void send_stored(struct native *n, uint64_t tag, enum wire_outcome outcome,
+                        const struct store_value *v)
+{
+    struct connection *c = n->connection;
+    struct writer *w = connection_begin(c);
+    struct wire_hit m = {.outcome = outcome,
+                         .kind = (uint8_t)v->row.kind,
+                         .key = v->row.id.key,
+                         .check = v->row.check,
+                         .cost_ms = v->row.cost_ms,
+                         .len = v->row.len};
+    if (v->data)
+        m.value = (struct view){v->data, v->row.len};
+    if (v->data && v->row.len > COPY_MAX) {
+        wire_put_hit_head(w, tag, &m);
+        connection_commit(c, NULL, 0);
+        connection_borrow(c, v->data, v->row.len);
+    } else {
+        wire_put_hit(w, tag, &m);
+        connection_commit(c, &v->fd, v->data ? 0 : 1);
+    }
+}
+
+static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outcome,
+                          const struct artifact *a)
+{
+    struct writer *w = connection_begin(n->connection);
+    struct wire_hit m = {.outcome = outcome,
+                         .kind = (uint8_t)a->kind,
+                         .key = a->key,
+                         .check = a->check,
+                         .cost_ms = a->cost_ms,
+                         .len = a->len};
+    if (a->data)
+        m.value = (struct view){a->data, a->len};
+    if (a->failed)
+        wire_put_failed(w, tag, &m);
+    else
+        wire_put_hit(w, tag, &m);
+    connection_commit(n->connection, &a->fd, a->data ? 0 : 1);
+}
+
+static void send_check(struct native *n, uint64_t tag, const struct manifest *m,
+                       enum wire_digest digest)
+{
+    struct writer list;
+    struct err e = {0};
+    int fd = -1;
+    writer_init(&list, WIRE_CHECK_MAX);
+    for (uint32_t i = 0; i < m->n_paths; i++)
+        wire_paths_add(&list, m->paths[i].data, m->paths[i].len);
+    struct wire_check check = {.digest = digest, .n = m->n_paths, .len = list.len};
+    int code = list.failed ? err_set(&e, WARM_ENOMEM, "no memory for a list of headers") : 0;
+    if (code == 0 && list.len <= WIRE_INLINE_MAX)
+        check.list = (struct view){list.data, list.len};
+    else if (code == 0)
+        code = memfd_from_bytes(list.data, list.len, &fd, &e);
+    if (code) {
+        send_error(n, tag, &e);
+    } else {
+        wire_put_check(connection_begin(n->connection), tag, &check);
+        connection_commit(n->connection, &fd, fd >= 0);
+    }
+    writer_close(&list);
+    if (fd >= 0)
+        close(fd); /* sent, or duplicated: it is in a queue of pieces */
+}
+
+static void send_row(struct native *n, uint64_t tag, const struct store_row *row)
+{
+    struct wire_row m = {
+        .key = row->id.key,
+        .owner = row->id.owner,
+        .maker = row->maker,
+        .kind = (uint8_t)row->kind,
+        .pinned = row->pinned,
+        .is_blob = row->is_blob,
+        .len = row->len,
+        .created_ms = row->created_ms,
+        .accessed_ms = row->accessed_ms,
+        .expires_ms = row->expires_ms,
+        .cost_ms = row->cost_ms,
+        .hits = row->hits,
+        .check = row->check,
+        .compiler = row->compiler,
+        .graph = row->graph,
+        .group = row->group,
+        .proof = row->proof,
+        .content = row->content,
+        .hardware = row->hardware,
+        .compiler_text = row->compiler_text,
+        .name = row->name,
+        .label = row->label,
+    };
+    wire_put_row(connection_begin(n->connection), tag, &m);
+    connection_commit(n->connection, NULL, 0);
+}
+
+/* ---- calls ---- */
+
+static void call_unlink(struct native_call *call)
+{
+    struct native *n = call->native;
+    if (call->next)
+        call->next->prev = call->prev;
+    *(call->prev ? &call->prev->next : &n->calls) = call->next;
+    n->n_calls--;
+    free(call);
+}
+
+static void on_answer(struct call *base, const struct answer *a)
+{
+    struct native_call *call = (struct native_call *)base;
+    struct native *n = call->native;
+    uint64_t tag = call->tag;
+    struct connection *c = n->connection;
+    switch (a->kind) {
+    case ANSWER_VALUE:
+    case ANSWER_FAILED:
+        if (a->value)
+            send_stored(n, tag, a->outcome, a->value);
+        else
+            send_artifact(n, tag, a->outcome, a->artifact);
+        break;
+    case ANSWER_MISS: send_empty(n, tag, WIRE_MISS); break;
+    case ANSWER_ERROR: send_error(n, tag, a->err); break;
+    case ANSWER_OVER: break;
+    case ANSWER_LEASE: {
+        struct wire_lease m = {a->token, a->deadline_ms};
+        wire_put_lease(connection_begin(c), tag, &m);
+        connection_commit(c, NULL, 0);
+        return;
+    }
+    case ANSWER_WAIT: {
+        struct wire_wait m = {a->n_waiters, a->elapsed_ms};
+        wire_put_wait(connection_begin(c), tag, &m);
+        connection_commit(c, NULL, 0);
+        return;
+    }
+    case ANSWER_NEED: {
+        struct wire_need m = {SERVICE_JOB_MAX};
+        wire_put_need(connection_begin(c), tag, &m);
+        connection_commit(c, NULL, 0);
+        return;
+    }
+    case ANSWER_CHECK: send_check(n, tag, a->manifest, a->digest); return;
+    }
+    call_unlink(call); /* that was the last answer */
+}
+
+static struct native_call *call_new(struct native *n, uint64_t tag, struct err *e)
+{
+    if (n->n_calls >= CALLS_MAX) {
+        err_set(e, WARM_ETOO_BIG, "more than %u requests are waiting", CALLS_MAX);
+        return NULL;
+    }
+    struct native_call *call = calloc(1, sizeof *call);
+    if (!call) {
+        err_set(e, WARM_ENOMEM, "no memory for a request");
+        return NULL;
+    }
+    call->call.service = n->service;
+    call->call.peer = n->peer;
+    call->call.on_answer = on_answer;
+    call->native = n;
+    call->tag = tag;
+    call->next = n->calls;
+    if (n->calls)
+        n->calls->prev = call;
+    n->calls = call;
+    n->n_calls++;
+    return call;
+}
+
+static struct native_call *call_of_tag(struct native *n, uint64_t tag)
+{
+    struct native_call *call = n->calls;
+    while (call && call->tag != tag)
+        call = call->next;
+    return call;
+}
+
+static struct native_call *call_of_token(struct native *n, uint64_t token)
+{
+    struct native_call *call = token ? n->calls : NULL;
+    while (call && (call->call.compiles || call->call.ask.token != token))
+        call = call->next;
+    return call;
+}
+
+/* ---- ops ---- */
+
+static struct native_op *op_new(const struct request *r, struct err *e)
+{
+    struct native *n = r->native;
+    struct native_op *op = malloc(sizeof *op);
+    if (!op) {
+        err_set(e, WARM_ENOMEM, "no memory for a request");
+        return NULL;
+    }
+    *op = (struct native_op){.native = n, .next = n->ops, .tag = r->frame->tag};
+    if (n->ops)
+        n->ops->prev = op;
+    n->ops = op;
+    n->n_ops++;
+    return op;
+}
+
+static void op_free(struct native_op *op)
+{
+    struct native *n = op->native;
+    if (n) {
+        if (op->next)
+            op->next->prev = op->prev;
+        *(op->prev ? &op->prev->next : &n->ops) = op->next;
+        /* an ended connection may have waited for this */
+        if (--n->n_ops == 0)
+            connection_resume(n->connection);
+    }
+    free(op);
+}
+
+static void on_put(void *arg, int status, bool existed, const struct key *key, const struct err *e)
+{
+    struct native_op *op = arg;
+    if (op->native && status)
+        send_error(op->native, op->tag, e);
+    else if (op->native)
+        send_ok(op->native, op->tag, existed, key);
+    op_free(op);
+}
+
+static void on_report(void *arg, int status, const struct store_report *r, const struct err *e)
+{
+    struct native_op *op = arg;
+    if (op->native && status) {
+        send_error(op->native, op->tag, e);
+    } else if (op->native) {
+        struct wire_report m = {r->n_entries, r->n_bytes, r->n_corrupt};
+        wire_put_report(connection_begin(op->native->connection), op->tag, &m);
+        connection_commit(op->native->connection, NULL, 0);
+    }
+    op_free(op);
+}
+
+static void on_progress(void *arg, uint64_t done, uint64_t total)
+{
+    struct native_op *op = arg;
+    if (!op->native)
+        return;
+    struct wire_progress m = {done, total};
+    wire_put_progress(connection_begin(op->native->connection), op->tag, &m);
+    connection_commit(op->native->connection, NULL, 0);
+}
+
+static void send_empty_report(const struct request *r)
+{
+    struct wire_report m = {0};
+    wire_put_report(connection_begin(r->native->connection), r->frame->tag, &m);
+    connection_commit(r->native->connection, NULL, 0);
+}
+
+/* ---- requests: each returns 0, or an error that is then sent ---- */
+
+static int take_hello(struct request *r, struct err *e)
+{
+    struct wire_hello m;
+    int code = wire_get_hello(r->frame, &m, e);
+    if (code)
+        return code;
+    if (m.version_min > WIRE_VERSION || m.version_max < WIRE_VERSION)
+        return err_set(e, WARM_EVERSION, "this daemon speaks version %u, the client %u to %u",
+                       WIRE_VERSION, m.version_min, m.version_max);
+    static const char name[] = "warmd " WARM_VERSION;
+    struct wire_welcome welcome = {.version = WIRE_VERSION,
+                                   .daemon_uid = (uint32_t)geteuid(),
+                                   .daemon = {name, sizeof name - 1}};
+    wire_put_welcome(connection_begin(r->native->connection), r->frame->tag, &welcome);
+    connection_commit(r->native->connection, NULL, 0);
+    r->native->greeted = true;
+    log_debug("uid %u (pid %ld) connects with %.*s", (unsigned)r->native->peer->uid,
+              (long)r->native->peer->pid, (int)m.client.len, (const char *)m.client.data);
+    return 0;
+}
+
+/* What the store has is answered here; the rest may have to wait. */
+static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
+{
+    struct store_value v;
+    const struct proof *proof = m->has_proof ? &m->proof : NULL;
+    if (service_get(n->service, n->peer, m->space, m->key, proof, &v, NULL) == 0) {
+        send_stored(n, tag, WIRE_WAS_HIT, &v);
+        return 0;
+    }
+    struct native_call *call = call_new(n, tag, e);
+    if (!call)
+        return e->code;
+    service_ask(&call->call, m->want_lease ? ASK_LEASE : ASK_KNOWN, m->space, m->key, proof,
+                m->deadline_ms);
+    return 0;
+}
+
+static int take_get(struct request *r, struct err *e)
+{
+    struct wire_get m;
+    int code = wire_get_get(r->frame, &m, e);
+    return code ? code : get_one(r->native, r->frame->tag, &m, e);
+}
+
+static int take_mget(struct request *r, struct err *e)
+{
+    struct wire_mget m;
+    int code = wire_get_mget(r->frame, &m, e);
+    if (code)
+        return code;
+    struct reader keys = reader_over(m.keys.data, m.keys.len);
+    struct wire_get get = {.want_lease = m.want_lease, .deadline_ms = m.deadline_ms};
+    for (uint64_t i = 0; wire_keys_next(&keys, &get.space, &get.key); i++) {
+        struct err one = {0};
+        if (get_one(r->native, r->frame->tag + i, &get, &one) != 0)
+            send_error(r->native, r->frame->tag + i, &one);
+    }
+    return 0;
+}
+
+static int take_put(struct request *r, struct err *e)
+{
+    struct wire_put m;
+    struct native *n = r->native;
+    int code = wire_get_put(r->frame, &m, e);
+    if (code)
+        return code;
+    if (m.space != WIRE_SPACE_NAME)
+        return err_set(e, WARM_EDENIED, "only the daemon makes entries under an address key");
+    struct native_call *lease = call_of_token(n, m.token);
+    struct native_op *op = op_new(r, e);
+    if (!op)
+        return e->code;
+    struct service_put put = {.name = m.key,
+                              .kind = m.kind,
+                              .keep_existing = m.keep_existing,
+                              .cost_ms = m.cost_ms,
+                              .ttl_ms = m.ttl_ms,
+                              .group = m.group,
+                              .hardware = m.hardware,
+                              .compiler = m.compiler,
+                              .label = m.label,
+                              .data = m.value.data,
+                              .fd = r->frame->n_fds ? r->fds[0] : -1,
+                              .len = m.len,
+                              .check = &m.check,
+                              .lease = lease ? &lease->call : NULL,
+                              .lease_lost = m.token && !lease,
+                              .on_done = on_put,
+                              .arg = op};
+    if (put.fd >= 0)
+        r->fds[0] = -1;
+    code = service_put(n->service, n->peer, &put, e);
+    if (code)
+        op_free(op);
+    return code;
+}
+
+static int take_release(struct request *r, struct err *e)
+{
+    struct wire_release m;
+    int code = wire_get_release(r->frame, &m, e);
+    if (code)
+        return code;
+    struct native_call *call = call_of_token(r->native, m.token);
+    if (call) {
+        service_drop(&call->call, false);
+        call_unlink(call);
+    }
+    send_ok(r->native, r->frame->tag, false, NULL);
+    return 0;
+}
+
+static int take_compile(struct request *r, struct err *e)
+{
+    struct wire_compile m;
+    int code = wire_get_compile(r->frame, &m, e);
+    if (code)
+        return code;
+    struct native_call *call = call_new(r->native, r->frame->tag, e);
+    if (!call)
+        return e->code;
+    service_compile(&call->call, &m);
+    return 0;
+}
+
+/* The descriptors are the job, if it is not inline, and the channel, which is last. */
+static int take_source(struct request *r, struct err *e)
+{
+    struct wire_source m;
+    int code = wire_get_source(r->frame, &m, e);
+    if (code)
+        return code;
+    struct native_call *call = call_of_tag(r->native, r->frame->tag);
+    if (!call || !call->call.compiles)
+        return err_set(e, WARM_EINVALID, "SOURCE for a tag that has no COMPILE");
+    unsigned channel = r->frame->n_fds - 1u;
+    int job_fd = channel ? r->fds[0] : -1, channel_fd = r->fds[channel];
+    r->fds[0] = r->fds[1] = -1;
+    service_source(&call->call, m.job.data, m.len, job_fd, channel_fd);
+    return 0;
+}
+
+/* The states of CHECKED, as many as the manifest has paths. */
+static int read_states(struct native_call *call, const struct wire_checked *m, struct view list,
+                       struct err *e)
+{
+    struct wire_path_digest *states = calloc((size_t)m->n + 1, sizeof *states);
+    if (!states)
+        return err_set(e, WARM_ENOMEM, "no memory for a list of headers");
+    struct reader r = reader_over(list.data, list.len);
+    uint32_t n = 0;
+    while (n < m->n && wire_states_next(&r, m->digest, &states[n]))
+        n++;
+    int code = 0;
+    if (n != m->n || !reader_done(&r) || !call->call.checking || n != call->call.checking->n_paths)
+        code = err_set(e, WARM_EMALFORMED, "CHECKED: not one state for each path");
+    else
+        service_checked(&call->call, m->digest, states);
+    free(states);
+    return code;
+}
+
+static int read_states_fd(struct native_call *call, const struct wire_checked *m, int fd,
+                          struct err *e)
+{
+    int code = memfd_seal(fd, m->len, e);
+    if (code)
+        return code;
+    void *map = mmap(NULL, m->len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return err_set(e, WARM_ENOMEM, "cannot map a list of headers");
+    code = read_states(call, m, (struct view){map, m->len}, e);
+    munmap(map, m->len);
+    return code;
+}
+
+static int take_checked(struct request *r, struct err *e)
+{
+    struct wire_checked m;
+    int code = wire_get_checked(r->frame, &m, e);
+    if (code)
+        return code;
+    struct native_call *call = call_of_tag(r->native, r->frame->tag);
+    if (!call || !call->call.checking)
+        return err_set(e, WARM_EINVALID, "CHECKED for a tag that was not asked");
+    code =
+        r->frame->n_fds ? read_states_fd(call, &m, r->fds[0], e) : read_states(call, &m, m.list, e);
+    if (code) {
+        service_drop(&call->call, false);
+        call_unlink(call);
+    }
+    return code;
+}
+
+static int take_cancel(struct request *r, struct err *e)
+{
+    (void)e;
+    struct native_call *call = call_of_tag(r->native, r->frame->tag);
+    if (call) {
+        service_drop(&call->call, true);
+        call_unlink(call);
+    }
+    return 0;
+}
+
+static int take_damaged(struct request *r, struct err *e)
+{
+    struct wire_damaged m;
+    struct store_id ids[2];
+    int code = wire_get_damaged(r->frame, &m, e);
+    if (code)
+        return code;
+    size_t n = service_resolve(r->native->service, r->native->peer, WIRE_SPACE_KEY,
+                               (struct view){&m.key, sizeof m.key}, ids);
+    for (size_t i = 0; i < n; i++)
+        store_suspect(service_store(r->native->service), &ids[i]);
+    return 0;
+}
+
+/* ---- lists ---- */
+
+struct list_walk {
+    struct native *native;
+    uint64_t tag, now_ms;
+    struct store_filter filter;
+};
+
+static void on_row(void *arg, const struct store_row *row)
+{
+    struct list_walk *walk = arg;
+    if (store_filter_match(&walk->filter, row, walk->now_ms))
+        send_row(walk->native, walk->tag, row);
+}
+
+static int take_list(struct request *r, struct err *e)
+{
+    struct wire_list m;
+    struct wire_end end = {0};
+    struct store_cursor cursor;
+    struct native *n = r->native;
+    struct list_walk walk = {.native = n, .tag = r->frame->tag, .now_ms = unix_ms()};
+    int code = wire_get_list(r->frame, &m, e);
+    if (code)
+        return code;
+    if (service_filter(n->peer, &m.filter, &walk.filter)) {
+        uint32_t rows = m.max_rows && m.max_rows < ROWS_LOOKED_AT ? m.max_rows : ROWS_LOOKED_AT;
+        memcpy(&cursor, m.cursor, sizeof cursor);
+        code = store_scan(service_store(n->service), &cursor, rows, on_row, &walk, e);
+        if (code < 0)
+            return code;
+        end.more = code > 0;
+        memcpy(end.cursor, &cursor, sizeof end.cursor);
+    }
+    wire_put_end(connection_begin(n->connection), r->frame->tag, &end);
+    connection_commit(n->connection, NULL, 0);
+    return 0;
+}
+_Static_assert(sizeof(struct store_cursor) == WIRE_CURSOR, "a cursor travels as it is");
+
+static int take_show(struct request *r, struct err *e)
+{
+    struct wire_show m;
+    struct store_row row;
+    struct native *n = r->native;
+    int code = wire_get_show(r->frame, &m, e);
+    if (code)
+        return code;
+    if (service_peek(n->service, n->peer, m.space, m.key, &row, e) == 0)
+        send_row(n, r->frame->tag, &row);
+    else
+        send_empty(n, r->frame->tag, WIRE_MISS);
+    return 0;
+}
+
+static int take_stats(struct request *r, struct err *e)
+{
+    (void)e;
+    send_text(r->native, r->frame->tag, service_write_stats);
+    return 0;
+}
+
+static int take_info(struct request *r, struct err *e)
+{
+    (void)e;
+    send_text(r->native, r->frame->tag, service_write_info);
+    return 0;
+}
+
+/* The ids of those of the listed keys that this peer may change. Gives *out (free). */
+static int resolve_keys(const struct request *r, struct view list, uint32_t n_keys,
+                        struct store_id **out, size_t *out_n, struct err *e)
+{
+    struct native *n = r->native;
+    struct store_id *ids = calloc(2 * (size_t)n_keys + 1, sizeof *ids);
+    if (!ids)
+        return err_set(e, WARM_ENOMEM, "no memory for a list of keys");
+    struct reader keys = reader_over(list.data, list.len);
+    enum wire_space space;
+    struct view key;
+    size_t count = 0;
+    while (wire_keys_next(&keys, &space, &key))
+        count += service_resolve(n->service, n->peer, space, key, ids + count);
+    *out = ids;
+    *out_n = count;
+    return 0;
+}
+
+static int take_remove(struct request *r, struct err *e)
+{
+    struct wire_remove m;
+    struct store_id *ids;
+    size_t n;
+    int code = wire_get_remove(r->frame, &m, e);
+    if (code == 0)
+        code = resolve_keys(r, m.keys, m.n, &ids, &n, e);
+    if (code)
+        return code;
+    struct native_op *op = n ? op_new(r, e) : NULL;
+    if (n == 0)
+        send_empty_report(r);
+    else if (!op)
+        code = e->code;
+    else if ((code = store_remove(service_store(r->native->service), ids, n, on_report, op, e)))
+        op_free(op);
+    free(ids);
+    return code;
+}
+
+static int take_pin(struct request *r, struct err *e)
+{
+    struct wire_pin m;
+    struct store_id *ids;
+    size_t n;
+    int code = wire_get_pin(r->frame, &m, e);
+    if (code == 0)
+        code = resolve_keys(r, m.keys, m.n, &ids, &n, e);
+    if (code)
+        return code;
+    struct native_op *op = n ? op_new(r, e) : NULL;
+    if (n == 0)
+        send_empty_report(r);
+    else if (!op)
+        code = e->code;
+    else if ((code =
+                  store_pin(service_store(r->native->service), ids, n, m.pinned, on_report, op, e)))
+        op_free(op);
+    free(ids);
+    return code;
+}
+
+static int take_evict(struct request *r, struct err *e)
+{
+    struct wire_evict m;
+    struct store_filter filter;
+    int code = wire_get_evict(r->frame, &m, e);
+    if (code)
+        return code;
+    if (!service_filter(r->native->peer, &m.filter, &filter)) {
+        send_empty_report(r);
+        return 0;
+    }
+    struct native_op *op = op_new(r, e);
+    if (!op)
+        return e->code;
+    code = store_evict(service_store(r->native->service), &filter, m.to_bytes, m.dry_run, on_report,
+                       op, e);
+    if (code)
+        op_free(op);
+    return code;
+}
+
+static int take_verify(struct request *r, struct err *e)
+{
+    struct wire_verify m;
+    int code = wire_get_verify(r->frame, &m, e);
+    if (code)
+        return code;
+    if (!r->native->peer->is_admin)
+        return err_set(e, WARM_EDENIED, "only root and the daemon's own user may verify");
+    struct native_op *op = op_new(r, e);
+    if (!op)
+        return e->code;
+    code = store_verify(service_store(r->native->service), m.sample, on_progress, on_report, op, e);
+    if (code)
+        op_free(op);
+    return code;
+}
+
+/* ---- frames ---- */
+
+typedef int (*take_fn)(struct request *r, struct err *e);
+
+static take_fn handler_of(uint8_t type)
+{
+    static const take_fn handlers[0x20] = {
+        [WIRE_HELLO] = take_hello,     [WIRE_GET] = take_get,         [WIRE_MGET] = take_mget,
+        [WIRE_PUT] = take_put,         [WIRE_RELEASE] = take_release, [WIRE_COMPILE] = take_compile,
+        [WIRE_SOURCE] = take_source,   [WIRE_CHECKED] = take_checked, [WIRE_CANCEL] = take_cancel,
+        [WIRE_DAMAGED] = take_damaged, [WIRE_LIST] = take_list,       [WIRE_SHOW] = take_show,
+        [WIRE_STATS] = take_stats,     [WIRE_INFO] = take_info,       [WIRE_REMOVE] = take_remove,
+        [WIRE_EVICT] = take_evict,     [WIRE_PIN] = take_pin,         [WIRE_VERIFY] = take_verify,
+    };
+    return type < sizeof handlers / sizeof *handlers ? handlers[type] : NULL;
+}
+
+/* Answers one frame. False if the connection is to end. */
+static bool take_frame(struct native *n, const struct wire_frame *frame)
+{
+    struct request r = {.native = n, .frame = frame, .fds = {-1, -1}};
+    struct err e = {0};
+    int code;
+    take_fn handler = handler_of(frame->type);
+    bool fatal = !n->greeted; /* what goes wrong before WELCOME */
+    if (!connection_take_fds(n->connection, frame->n_fds, r.fds)) {
+        code = err_set(&e, WARM_EMALFORMED, "the descriptors of a frame did not come with it");
+        fatal = true;
+    } else if (!n->greeted && frame->type != WIRE_HELLO) {
+        code = err_set(&e, WARM_EMALFORMED, "%s before HELLO", wire_type_name(frame->type));
+    } else if (!handler) {
+        code =
+            err_set(&e, WARM_EUNSUPPORTED, "message type 0x%02x is not for a daemon of version %u",
+                    frame->type, WIRE_VERSION);
+    } else {
+        code = handler(&r, &e);
+    }
+    for (unsigned i = 0; i < WIRE_FDS_MAX; i++)
+        if (r.fds[i] >= 0)
+            close(r.fds[i]);
+    if (code)
+        send_error(n, frame->tag, &e);
+    return !code || !fatal;
+}
+
+static long native_on_bytes(void *state, const uint8_t *data, size_t len)
+{
+    struct native *n = state;
+    struct wire_frame frame;
+    struct err e = {0};
+    long took = wire_parse(data, len, &frame, &e);
+    if (took < 0)
+        send_error(n, 0, &e);
+    if (took <= 0)
+        return took;
+    if (!take_frame(n, &frame))
+        return -1;
+    connection_greeted(n->connection);
+    return took;
+}
+
+static void *native_open(struct connection *c)
+{
+    struct native *n = calloc(1, sizeof *n);
+    if (n) {
+        n->connection = c;
+        n->service = connection_service(c);
+        n->peer = connection_peer(c);
+    }
+    return n;
+}
+
+static void drop_calls(struct native *n)
+{
+    while (n->calls) {
+        service_drop(&n->calls->call, false);
+        call_unlink(n->calls);
+    }
+}
+
+/* The end of the socket frees leases at once; what the store was given to do is still answered. */
+static bool native_on_end(void *state)
+{
+    struct native *n = state;
+    drop_calls(n);
+    return n->n_ops > 0;
+}
+
+static void native_on_close(void *state)
+{
+    struct native *n = state;
+    drop_calls(n);
+    for (struct native_op *op = n->ops; op; op = op->next)
+        op->native = NULL;
+    free(n);
+}
+
+const struct protocol native_protocol = {native_open, native_on_bytes, native_on_end, NULL,
+                                         native_on_close};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.c - who may connect, and what is done for connections between their own events.
+ *
+ * Before the loop sleeps (uv_prepare), the connections that became ready in other ways are gone
+ * through: an answer came for them, or they may go on with their input. Then the store's turn ends.
+ *
+ * Thread: loop thread.
+ */
+#include "daemon/server.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/connection_internal.h"
+#include "daemon/log.h"
+
+#define TICK_MS 1000u /* how exact the deadlines of connections are */
+
+struct user_count {
+    uint32_t uid;
+    unsigned count;
+};
+
+/* ---- how many of whom ---- */
+
+static struct user_count *user_find(struct server *s, uint32_t uid)
+{
+    for (size_t i = 0; i < s->n_users; i++)
+        if (s->users[i].uid == uid)
+            return &s->users[i];
+    return NULL;
+}
+
+/* Counts one more of a user; false if that is too many. */
+static bool user_enter(struct server *s, uint32_t uid)
+{
+    struct user_count *user = user_find(s, uid);
+    if (!user) {
+        struct user_count *grown = realloc(s->users, (s->n_users + 1) * sizeof *grown);
+        if (!grown)
+            return false;
+        s->users = grown;
+        user = &s->users[s->n_users++];
+        *user = (struct user_count){uid, 0};
+    }
+    if (user->count >= s->config.config->max_connections_per_user)
+        return false;
+    user->count++;
+    return true;
+}
+
+static void user_leave(struct server *s, uint32_t uid)
+{
+    struct user_count *user = user_find(s, uid);
+    if (--user->count == 0)
+        *user = s->users[--s->n_users];
+}
+
+/* ---- connections that come and go ---- */
+
+static bool on_connection(void *arg, int fd)
+{
+    struct server *s = arg;
+    struct peer peer;
+    struct err e = {0};
+    if (peer_identify(fd, s->config.trust_group, &peer, &e) != 0) {
+        log_warning("a connection is refused: %s", e.text);
+        close(fd);
+        return true;
+    }
+    if (!user_enter(s, peer.uid)) {
+        log_warning("uid %u has too many connections: one is refused", (unsigned)peer.uid);
+        close(fd);
+        return true;
+    }
+    struct connection *c = connection_new(s, fd, &peer);
+    if (!c) {
+        user_leave(s, peer.uid);
+        log_warning("no memory for a connection");
+        return true;
+    }
+    c->next = s->all;
+    if (s->all)
+        s->all->prev = c;
+    s->all = c;
+    s->n_open_handles++;
+    if (s->count++ == 0)
+        uv_timer_again(&s->tick);
+    return s->count < s->config.config->max_connections;
+}
+
+void server_forget(struct connection *c)
+{
+    struct server *s = c->server;
+    if (c->is_ready || c->is_later) {
+        struct connection **at = c->is_ready ? &s->ready : &s->later;
+        while (*at != c)
+            at = &(*at)->next_ready;
+        *at = c->next_ready;
+        c->is_ready = c->is_later = false;
+    }
+    if (c->next)
+        c->next->prev = c->prev;
+    *(c->prev ? &c->prev->next : &s->all) = c->next;
+    user_leave(s, c->peer.uid);
+    if (--s->count == 0)
+        uv_timer_stop(&s->tick);
+    if (!s->closing)
+        listener_resume(&s->listener);
+}
+
+void server_forget_handle(struct server *s)
+{
+    if (--s->n_open_handles == 0 && s->closing)
+        s->on_closed(s->on_closed_arg);
+}
+
+/* ---- turns ---- */
+
+void server_make_ready(struct connection *c)
+{
+    if (c->is_ready || c->is_later || c->closing)
+        return;
+    c->is_ready = true;
+    c->next_ready = c->server->ready;
+    c->server->ready = c;
+}
+
+static void on_idle(uv_idle_t *idle) { (void)idle; }
+
+void server_make_ready_later(struct connection *c)
+{
+    struct server *s = c->server;
+    if (c->is_ready || c->is_later || c->closing)
+        return;
+    c->is_later = true;
+    c->next_ready = s->later;
+    s->later = c;
+    uv_idle_start(&s->idle, on_idle);
+}
+
+static void take_later(struct server *s)
+{
+    struct connection *c;
+    uv_idle_stop(&s->idle);
+    while ((c = s->later)) {
+        s->later = c->next_ready;
+        c->is_later = false;
+        c->held = false;
+        server_make_ready(c);
+    }
+}
+
+/* What becomes ready on the way is done in the same turn: an answer to one may free another. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct server *s = prepare->data;
+    take_later(s);
+    while (s->ready) {
+        struct connection *c = s->ready;
+        s->ready = c->next_ready;
+        c->is_ready = false;
+        connection_continue(c);
+    }
+    store_turn_end(service_store(s->config.service));
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    uint64_t now = service_now_ms(s->config.service);
+    for (struct connection *c = s->all, *next; c; c = next) {
+        next = c->next;
+        connection_check_deadlines(c, now);
+    }
+}
+
+/* ---- the server ---- */
+
+int server_start(struct server **out, const struct server_config *config, struct err *e)
+{
+    struct server *s = calloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, WARM_ENOMEM, "no memory for the server");
+    s->config = *config;
+    writer_init(&s->out, 0);
+    int code = listener_start(&s->listener, config->loop, config->listen_fd, on_connection, s, e);
+    if (code) {
+        free(s);
+        return code;
+    }
+    uv_prepare_init(config->loop, &s->prepare);
+    uv_idle_init(config->loop, &s->idle);
+    uv_timer_init(config->loop, &s->tick);
+    s->prepare.data = s->idle.data = s->tick.data = s;
+    uv_prepare_start(&s->prepare, on_prepare);
+    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    uv_timer_stop(&s->tick); /* runs while there are connections */
+    s->n_open_handles = 4;
+    *out = s;
+    return 0;
+}
+
+static void on_handle_closed(uv_handle_t *handle) { server_forget_handle(handle->data); }
+static void on_listener_closed(void *arg) { server_forget_handle(arg); }
+
+void server_stop_accepting(struct server *s)
+{
+    if (s->closing)
+        return;
+    s->closing = true;
+    s->n_open_handles++; /* until server_close: on_closed does not run before */
+    listener_close(&s->listener, on_listener_closed);
+}
+
+bool server_is_quiet(const struct server *s)
+{
+    for (const struct connection *c = s->all; c; c = c->next)
+        if (c->queue)
+            return false;
+    return true;
+}
+
+void server_close(struct server *s, void (*on_closed)(void *arg), void *arg)
+{
+    server_stop_accepting(s);
+    s->on_closed = on_closed;
+    s->on_closed_arg = arg;
+    while (s->all)
+        connection_close(s->all);
+    uv_close((uv_handle_t *)&s->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&s->idle, on_handle_closed);
+    uv_close((uv_handle_t *)&s->tick, on_handle_closed);
+    server_forget_handle(s);
+}
+
+void server_free(struct server *s)
+{
+    if (!s)
+        return;
+    writer_close(&s->out);
+    free(s->users);
+    free(s);
+}
+
+unsigned server_count(const struct server *s) { return s->count; }

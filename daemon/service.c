@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service.c - look-ups, leases and puts.
+ *
+ * A put under a lease:
+ *   1. the value's bytes are checked against what the client says they are;
+ *   2. all who wait in the key's flight have them;
+ *   3. the store's writer makes them durable; who asks meanwhile gets them from the flight;
+ *   4. the client that brought them is told.
+ * What may go wrong:
+ *   - the holder leaves (its socket ends, or it gives the lease back): the next waiter has the
+ * turn;
+ *   - it does not bring it in time: one waiter more has the turn; who comes second gets LEASE_LOST;
+ *   - the disk is full: those who waited have the value all the same; the put's client is told.
+ *
+ * Thread: loop thread.
+ */
+#include "daemon/service_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+
+#define TICK_MS 50u            /* how exact leases and waits are */
+#define SAVE_MS 60000u         /* between writes of the lifetime counters */
+#define WAIT_DEFAULT_MS 30000u /* of a native GET that names no deadline */
+
+struct store *service_store(struct service *s) { return s->config.store; }
+struct stats *service_stats(struct service *s) { return &s->stats; }
+uint64_t service_now_ms(const struct service *s) { return uv_now(s->config.loop); }
+
+uint64_t service_wait_ms(const struct service *s) { return s->config.config->wait_timeout_ms; }
+
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- look-ups ---- */
+
+struct store_id service_name_id(const struct peer *peer, struct view name)
+{
+    return (struct store_id){peer->space, key_of_bytes(name.data, name.len)};
+}
+
+static bool row_has_name(const struct store_row *row, struct view name)
+{
+    return row->name.len == name.len && memcmp(row->name.data, name.data, name.len) == 0;
+}
+
+static struct store_id key_id(uint32_t owner, struct view key)
+{
+    struct store_id id = {.owner = owner};
+    assert(key.len == sizeof id.key);
+    memcpy(&id.key, key.data, sizeof id.key);
+    return id;
+}
+
+static bool may_have(const struct peer *peer, const struct store_row *row,
+                     const struct proof *proof)
+{
+    if (peer_may_see(peer, row))
+        return true;
+    return proof && memcmp(&row->proof, proof, sizeof *proof) == 0;
+}
+
+/* Which entry a key names for this peer: one that was made here, else one of its own. */
+static int find_id(struct service *s, const struct peer *peer, enum wire_space space,
+                   struct view key, const struct proof *proof, struct store_id *out,
+                   struct store_row *out_row, struct err *e)
+{
+    if (space == WIRE_SPACE_NAME) {
+        *out = service_name_id(peer, key);
+        int code = store_peek(s->config.store, out, out_row, e);
+        return code == 0 && !row_has_name(out_row, key) ? WARM_ENOT_FOUND : code;
+    }
+    *out = key_id(STORE_MADE_HERE, key);
+    if (store_peek(s->config.store, out, out_row, e) == 0 && may_have(peer, out_row, proof))
+        return 0;
+    *out = key_id(peer->space, key);
+    return store_peek(s->config.store, out, out_row, e);
+}
+
+int service_peek(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
+                 struct store_row *out, struct err *e)
+{
+    struct store_id id;
+    return find_id(s, peer, space, key, NULL, &id, out, e);
+}
+
+int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
+                const struct proof *proof, struct store_value *out, struct err *e)
+{
+    struct store_id id;
+    struct store_row row;
+    if (space == WIRE_SPACE_NAME) {
+        id = service_name_id(peer, key);
+    } else {
+        int code = find_id(s, peer, space, key, proof, &id, &row, e);
+        if (code)
+            return code;
+    }
+    int code = store_get(s->config.store, &id, out, e);
+    if (code)
+        return code;
+    if (space == WIRE_SPACE_NAME && !row_has_name(&out->row, key))
+        return err_set(e, WARM_ENOT_FOUND, "not found");
+    stats_add(&s->stats, STATS_hits, out->row.kind, 1);
+    stats_add(&s->stats, STATS_saved_ms, out->row.kind, out->row.cost_ms);
+    return 0;
+}
+
+void service_count_miss(struct service *s, enum store_kind kind)
+{
+    stats_add(&s->stats, STATS_misses, kind, 1);
+}
+
+/* ---- answers ---- */
+
+void service_answer_error(struct call *call, const struct err *e)
+{
+    stats_add(&call->service->stats, STATS_errors, call->compiles ? STORE_CUBIN : STORE_OTHER, 1);
+    call->on_answer(call, &(struct answer){.kind = ANSWER_ERROR, .err = e});
+}
+
+void service_answer_artifact(struct call *call, struct artifact *a, enum wire_outcome outcome)
+{
+    struct stats *stats = &call->service->stats;
+    if (a->failed)
+        stats_add(stats, STATS_errors, a->kind, 1);
+    else if (outcome == WIRE_WAS_HIT)
+        stats_add(stats, STATS_hits, a->kind, 1);
+    if (!a->failed && outcome != WIRE_WAS_MISS)
+        stats_add(stats, STATS_saved_ms, a->kind, a->cost_ms);
+    call->on_answer(call, &(struct answer){.kind = a->failed ? ANSWER_FAILED : ANSWER_VALUE,
+                                           .outcome = outcome,
+                                           .artifact = a});
+}
+
+static void answer_turn(struct call *call)
+{
+    call->on_answer(call, &(struct answer){.kind = ANSWER_LEASE,
+                                           .token = call->ask.token,
+                                           .deadline_ms = (uint32_t)call->ask.turn_ms});
+}
+
+/* ---- what flights say ---- */
+
+static struct call *ask_call(struct ask *ask)
+{
+    return (struct call *)(void *)((char *)ask - offsetof(struct call, ask));
+}
+
+static void on_turn(struct ask *ask)
+{
+    struct call *call = ask_call(ask);
+    if (call->compiles)
+        compile_on_turn(call);
+    else
+        answer_turn(call);
+}
+
+static void on_result(struct ask *ask, struct artifact *result)
+{
+    struct call *call = ask_call(ask);
+    if (call->compiles) {
+        compile_on_result(call, result);
+        return;
+    }
+    if (ask->token) { /* it had been told to make it */
+        call->on_answer(call, &(struct answer){.kind = ANSWER_OVER});
+        return;
+    }
+    stats_add(&call->service->stats, STATS_coalesced, result->kind, 1);
+    service_answer_artifact(call, result, WIRE_WAS_COALESCED);
+}
+
+static void on_error(struct ask *ask, const struct err *e)
+{
+    struct call *call = ask_call(ask);
+    if (!call->compiles && ask->token) {
+        call->on_answer(call, &(struct answer){.kind = ANSWER_OVER});
+    } else if (!call->compiles && e->code == WARM_ENOT_FOUND) {
+        service_count_miss(call->service, STORE_OTHER);
+        call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
+    } else {
+        compile_drop(call);
+        service_answer_error(call, e);
+    }
+}
+
+static const struct ask_ops call_ops = {on_turn, on_result, on_error};
+
+static void on_hedge(void *arg)
+{
+    struct service *s = arg;
+    stats_add(&s->stats, STATS_hedges, STORE_OTHER, 1);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    if (!flights_tick(s->flights, service_now_ms(s)))
+        uv_timer_stop(timer);
+}
+
+void service_tick_start(struct service *s)
+{
+    if (!uv_is_active((uv_handle_t *)&s->tick) && !uv_is_closing((uv_handle_t *)&s->tick))
+        uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+/* ---- joining ---- */
+
+void service_join(struct call *call)
+{
+    struct service *s = call->service;
+    uint64_t now = service_now_ms(s);
+    struct err e = {0};
+    if (s->stopping) {
+        err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
+        service_answer_error(call, &e);
+        return;
+    }
+    call->ask.ops = &call_ops;
+    int place = flight_join(s->flights, &call->id, &call->proof, &call->ask, now, &e);
+    service_tick_start(s);
+    if (place < 0) {
+        service_answer_error(call, &e);
+    } else if (place == FLIGHT_NONE) {
+        service_count_miss(s, STORE_OTHER);
+        call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
+    } else if (place == FLIGHT_TURN) {
+        if (!call->compiles)
+            service_count_miss(s, STORE_OTHER);
+        on_turn(&call->ask);
+    } else {
+        const struct flight *f = call->ask.flight;
+        call->on_answer(call, &(struct answer){.kind = ANSWER_WAIT,
+                                               .n_waiters = flight_waiters(f),
+                                               .elapsed_ms = (uint32_t)flight_age_ms(f, now)});
+    }
+}
+
+void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
+                 const struct proof *proof, uint64_t wait_ms)
+{
+    struct service *s = call->service;
+    struct flight *f = NULL;
+    if (space == WIRE_SPACE_KEY) {
+        call->id = key_id(STORE_MADE_HERE, key);
+        f = proof ? flight_find(s->flights, &call->id, proof) : NULL;
+        mode = ASK_KNOWN; /* only a COMPILE makes those */
+    } else {
+        call->id = service_name_id(call->peer, key);
+        if (mode != ASK_LEASE && flights_count(s->flights) == 0)
+            mode = ASK_KNOWN;
+        /* Two names of one key are two flights: the name's SHA-256 stands in for a proof. */
+        if (mode != ASK_KNOWN || flights_count(s->flights))
+            call->proof = proof_of_bytes(key.data, key.len);
+        f = flight_find(s->flights, &call->id, &call->proof);
+    }
+    struct artifact *known = f ? flight_result(f) : NULL;
+    if (known && !known->manifest) {
+        service_answer_artifact(call, known, WIRE_WAS_HIT);
+        return;
+    }
+    if (mode == ASK_KNOWN) {
+        service_count_miss(s, STORE_OTHER);
+        call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
+        return;
+    }
+    call->ask.can_make = mode == ASK_LEASE;
+    call->ask.turn_ms = s->config.config->lease_timeout_ms;
+    call->ask.expires_ms = service_now_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
+    service_join(call);
+}
+
+void service_drop(struct call *call, bool cancelled)
+{
+    struct service *s = call->service;
+    if (cancelled && call->compiles && flight_is_last(&call->ask))
+        compile_cancel(call->ask.flight);
+    compile_drop(call);
+    flight_leave(&call->ask, service_now_ms(s));
+}
+
+/* ---- puts ---- */
+
+/* A put on its way through the store's queue. */
+struct pending_put {
+    struct service *service;
+    struct flight *flight; /* in phase (5) until this is done; or NULL */
+    struct artifact *artifact;
+    void (*on_done)(void *arg, int status, bool existed, const struct key *key,
+                    const struct err *e);
+    void *arg;
+};
+
+static void on_stored(void *arg, int status, bool existed, const struct err *e)
+{
+    struct pending_put *p = arg;
+    struct service *s = p->service;
+    struct key key = p->artifact->key;
+    enum store_kind kind = p->artifact->kind;
+    s->n_puts--;
+    if (status) {
+        stats_add(&s->stats, STATS_dropped, kind, 1);
+        log_warning("a value of %llu bytes is not stored: %s", (unsigned long long)p->artifact->len,
+                    e && *e->text ? e->text : err_text(status));
+    }
+    if (p->flight)
+        flight_stored(p->flight, service_now_ms(s));
+    if (p->on_done)
+        p->on_done(p->arg, status, existed, &key, e);
+    artifact_unref(p->artifact);
+    free(p);
+}
+
+/* Queues the artifact for the store; `p` is copied. */
+static int queue_put(const struct pending_put *p, struct store_put *put, struct err *e)
+{
+    struct artifact *a = p->artifact;
+    struct pending_put *copy = malloc(sizeof *copy);
+    if (!copy)
+        return err_set(e, WARM_ENOMEM, "no memory for a put");
+    *copy = *p;
+    put->row.len = a->len;
+    put->row.kind = a->kind;
+    put->row.cost_ms = a->cost_ms;
+    put->data = a->data;
+    put->fd = a->data ? -1 : dup(a->fd);
+    put->on_done = on_stored;
+    put->arg = copy;
+    int code = !a->data && put->fd < 0 ? err_set(e, WARM_EIO, "no descriptor left for a put")
+                                       : store_put(p->service->config.store, put, e);
+    if (code) {
+        if (put->fd >= 0)
+            close(put->fd);
+        free(copy);
+        return code;
+    }
+    artifact_ref(a);
+    p->service->n_puts++;
+    return 0;
+}
+
+void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,
+                            struct store_row *row)
+{
+    struct err e = {0};
+    struct store_put put = {.row = *row};
+    if (queue_put(&(struct pending_put){.service = s, .flight = flight, .artifact = a}, &put, &e) ==
+        0)
+        return;
+    stats_add(&s->stats, STATS_dropped, a->kind, 1);
+    log_warning("a result is not stored: %s", e.text);
+    if (flight)
+        flight_stored(flight, service_now_ms(s));
+}
+
+static int put_check(struct service *s, const struct service_put *put, const struct store_id *id,
+                     struct err *e)
+{
+    struct store_row row;
+    if (put->name.len == 0 || put->name.len > STORE_NAME_MAX)
+        return err_set(e, WARM_EINVALID, "a name has 1 to %u bytes", STORE_NAME_MAX);
+    if (put->len > STORE_VALUE_MAX)
+        return err_set(e, WARM_ETOO_BIG, "a value of %llu bytes; the limit is %llu",
+                       (unsigned long long)put->len, (unsigned long long)STORE_VALUE_MAX);
+    if (put->lease_lost && store_peek(s->config.store, id, &row, NULL) == 0)
+        return err_set(e, WARM_ELEASE_LOST, "somebody else brought it");
+    return 0;
+}
+
+static int put_artifact(const struct service_put *put, struct artifact **out, struct err *e)
+{
+    if (put->fd >= 0) {
+        int code = memfd_seal(put->fd, put->len, e);
+        if (code) {
+            close(put->fd);
+            return code;
+        }
+        code = artifact_from_fd(put->fd, put->len, put->check, out, e);
+        if (code)
+            return code;
+    } else if (!(*out = artifact_from_bytes(put->data, put->len))) {
+        return err_set(e, WARM_ENOMEM, "no memory for a value");
+    }
+    if (put->check && !key_equal(&(*out)->check, put->check)) {
+        artifact_unref(*out);
+        return err_set(e, WARM_ECORRUPT, "the value is not what its checksum says");
+    }
+    return 0;
+}
+
+/* The flight that this put brings the result for; none if what is there already stays. */
+static struct flight *put_flight(struct service *s, const struct service_put *put,
+                                 const struct store_id *id)
+{
+    struct store_row row;
+    if (flights_count(s->flights) == 0 ||
+        (put->keep_existing && store_peek(s->config.store, id, &row, NULL) == 0))
+        return NULL;
+    struct proof proof = proof_of_bytes(put->name.data, put->name.len);
+    return flight_find(s->flights, id, &proof);
+}
+
+int service_put(struct service *s, const struct peer *peer, const struct service_put *put,
+                struct err *e)
+{
+    struct store_id id = service_name_id(peer, put->name);
+    int code = put_check(s, put, &id, e);
+    if (code) {
+        if (put->fd >= 0)
+            close(put->fd);
+        return code;
+    }
+    struct artifact *a;
+    code = put_artifact(put, &a, e);
+    if (code)
+        return code;
+    a->kind = put->kind;
+    a->cost_ms = put->cost_ms;
+    a->key = id.key;
+    struct flight *f = put_flight(s, put, &id);
+    struct store_put request = {
+        .row = {.id = id,
+                .maker = peer->uid,
+                .group = put->group,
+                .expires_ms = put->ttl_ms ? unix_ms() + put->ttl_ms : 0,
+                .hardware = put->hardware,
+                .compiler_text = put->compiler,
+                .name = put->name,
+                .label = put->label},
+        .keep_existing = put->keep_existing,
+    };
+    struct pending_put pending = {
+        .service = s, .flight = f, .artifact = a, .on_done = put->on_done, .arg = put->arg};
+    code = queue_put(&pending, &request, e);
+    if (code == 0)
+        stats_add(&s->stats, STATS_puts, put->kind, 1);
+    if (f) /* also where it could not be stored: those who wait are served */
+        flight_finish(f, a, NULL, code == 0);
+    else if (put->lease)
+        flight_leave(&put->lease->ask, service_now_ms(s));
+    artifact_unref(a);
+    return code;
+}
+
+/* ---- the service itself ---- */
+
+static void on_save(uv_timer_t *timer)
+{
+    struct service *s = timer->data;
+    stats_save(&s->stats, s->config.store);
+}
+
+int service_new(struct service **out, const struct service_config *config, struct err *e)
+{
+    struct service *s = calloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, WARM_ENOMEM, "no memory for the service");
+    s->config = *config;
+    s->flights = flights_new(on_hedge, s);
+    if (!s->flights) {
+        free(s);
+        return err_set(e, WARM_ENOMEM, "no memory for flights");
+    }
+    uv_timer_init(config->loop, &s->tick);
+    uv_timer_init(config->loop, &s->save_tick);
+    s->tick.data = s->save_tick.data = s;
+    stats_init(&s->stats, service_now_ms(s));
+    stats_load(&s->stats, config->store);
+    uv_timer_start(&s->save_tick, on_save, SAVE_MS, SAVE_MS);
+    *out = s;
+    return 0;
+}
+
+void service_drain(struct service *s) { s->stopping = true; }
+
+bool service_is_drained(const struct service *s)
+{
+    return service_is_idle(s) && flights_count(s->flights) == 0;
+}
+
+void service_shutdown(struct service *s)
+{
+    struct err e;
+    s->stopping = true;
+    err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
+    flights_fail_all(s->flights, &e, service_now_ms(s));
+    compile_shutdown(s);
+}
+
+bool service_is_idle(const struct service *s) { return !s->n_puts && !s->attempts; }
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct service *s = handle->data;
+    if (--s->n_closing == 0)
+        s->on_closed(s->on_closed_arg);
+}
+
+void service_close(struct service *s, void (*on_closed)(void *arg), void *arg)
+{
+    stats_save(&s->stats, s->config.store);
+    s->on_closed = on_closed;
+    s->on_closed_arg = arg;
+    s->n_closing = 2;
+    uv_close((uv_handle_t *)&s->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&s->save_tick, on_handle_closed);
+}
+
+void service_free(struct service *s)
+{
+    if (!s)
+        return;
+    negatives_clear(s);
+    flights_free(s->flights);
+    free(s);
+}
+
+/* What was committed is seen by reads that begin after this turn's reads have ended. */
+void service_poll(struct service *s)
+{
+    store_turn_end(s->config.store);
+    store_poll(s->config.store);
+}

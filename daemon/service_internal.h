@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service_internal.h - what service.c, compile.c and admin.c share. Thread: loop thread. */
+#ifndef WARM_DAEMON_SERVICE_INTERNAL_H
+#define WARM_DAEMON_SERVICE_INTERNAL_H
+
+#include "daemon/service.h"
+
+#define NEGATIVES 64u                 /* compiler errors that are remembered */
+#define NEGATIVE_BYTES_MAX (1u << 20) /* bytes of one of them */
+
+struct negative {
+    struct key key;
+    struct proof proof;
+    uint64_t expires_ms;
+    struct artifact *artifact; /* NULL: the slot is empty */
+};
+
+struct service {
+    struct service_config config;
+    struct stats stats;
+    struct flights *flights;
+    struct attempt *attempts; /* compiles that run */
+    unsigned n_puts;          /* in the store's queue */
+    struct negative negatives[NEGATIVES];
+    unsigned next_negative;
+    uv_timer_t tick;      /* runs while anything is in flight */
+    uv_timer_t save_tick; /* writes the lifetime counters */
+    unsigned n_closing;
+    bool stopping;
+    void (*on_closed)(void *arg);
+    void *on_closed_arg;
+};
+
+/* Joins the call's flight and answers with what that means: LEASE, NEED, WAIT, MISS or ERROR. */
+void service_join(struct call *call);
+void service_answer_error(struct call *call, const struct err *e);
+void service_answer_artifact(struct call *call, struct artifact *a, enum wire_outcome outcome);
+/* Starts the flights' clock. */
+void service_tick_start(struct service *s);
+
+/* Writes an artifact under an id; `flight` (may be NULL) is told when it is durable. What cannot be
+ * stored is counted and logged. `row` brings all but what the artifact knows. */
+void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,
+                            struct store_row *row);
+
+/* compile.c: what the flight calls for an ask that compiles. */
+void compile_on_turn(struct call *call);
+void compile_on_result(struct call *call, struct artifact *result);
+/* Lets go of what the call has of a compile. */
+void compile_drop(struct call *call);
+/* Nobody wants what runs for this flight any more. */
+void compile_cancel(struct flight *f);
+void compile_shutdown(struct service *s);
+void negatives_clear(struct service *s);
+
+#endif
