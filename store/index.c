@@ -232,6 +232,7 @@ static int make_tables(struct index *x)
     if (rc != 0)
         return rc;
     x->totals = (struct totals){0};
+    x->adopting = true;
     rc = open_tables(x, txn, MDB_CREATE);
     rc = rc ? rc : put_numbers(txn, x->meta, name_val("format"), &format, 1);
     rc = rc ? rc : put_numbers(txn, x->meta, name_val("adopting"), &yes, 1);

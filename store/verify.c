@@ -192,7 +192,7 @@ void *verify_main(void *task)
     free(v);
     free(piece);
     t->status = index_error(rc, &t->err);
+    atomic_store(&s->verifying, false); /* before its callback can ask for another */
     store_finish(s, t);
-    atomic_store(&s->verifying, false);
     return NULL;
 }
