@@ -9,8 +9,8 @@
  *   2. the blocks inside are ordered, and what they take from outside is collected;
  *   3. a call of a plain private function becomes a copy of that function's operations, each of
  *      which goes through these steps;
- *   4. operands of what commutes are sorted: by their content three levels deep, so that equal
- *      layers come out equal, then by their whole content;
+ *   4. operands of what commutes are sorted: by their content one, two, three levels deep, so that
+ *      equal layers come out equal, then by their whole content;
  *   5. if a pure operation equals an earlier one of its block exactly, that one stands for it.
  *
  * A block is ordered by walking depth-first from what has an effect, in order, and then from its
@@ -164,9 +164,7 @@ static uint32_t need_of(const struct graph *g, uint32_t value, uint32_t b)
     return def;
 }
 
-/* The i-th thing that an operation depends on, operands first, then what its regions capture;
- * false after the last. */
-static bool dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out)
+bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out)
 {
     if (i < o->n_operands) {
         *out = g->operands.at[o->operands + i];
@@ -192,7 +190,7 @@ static void order_from(struct graph *g, uint32_t root, uint32_t b)
         uint64_t *top = &g->walk.at[g->walk.n - 1];
         uint32_t id = (uint32_t)(*top >> 32), need = NONE, value;
         struct op *o = &g->ops.at[id];
-        while (need == NONE && dependency(g, o, (uint32_t)*top, &value)) {
+        while (need == NONE && graph_dependency(g, o, (uint32_t)*top, &value)) {
             ++*top;
             need = need_of(g, value, b);
         }
@@ -254,7 +252,7 @@ static uint64_t block_survey(struct graph *g, uint32_t b, uint32_t id, uint32_t 
             *traits = o->traits & TRAIT_CLASS;
         hash = mix(mix(hash, g->names.items.at[o->name].hash), g->dicts.at[o->dict].hash);
         uint32_t value;
-        for (uint32_t d = 0; dependency(g, o, d, &value); d++) {
+        for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
             hash = mix(hash, g->values.at[value].hash);
             capture(g, value, id, depth);
         }
@@ -315,14 +313,21 @@ static uint64_t symbols_settle(struct graph *g, struct op *o)
     return hash;
 }
 
+int graph_value_order(const struct value *a, const struct value *b)
+{
+    for (size_t i = 0; i < 3; i++) /* what is nearest decides first */
+        if (a->near[i] != b->near[i])
+            return a->near[i] < b->near[i] ? -1 : 1;
+    return a->hash < b->hash ? -1 : a->hash > b->hash;
+}
+
 static void operands_sort(struct graph *g, const struct op *o)
 {
     if (!(o->traits & GRAPH_COMMUTES) || o->n_operands < 2)
         return;
     uint32_t *at = &g->operands.at[o->operands];
     const struct value *a = &g->values.at[at[0]], *b = &g->values.at[at[1]];
-    bool swap = a->near[2] != b->near[2] ? a->near[2] > b->near[2] : a->hash > b->hash;
-    if (swap) {
+    if (graph_value_order(a, b) > 0) {
         uint32_t first = at[0];
         at[0] = at[1];
         at[1] = first;

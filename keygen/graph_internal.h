@@ -104,6 +104,7 @@ struct func {
     uint32_t results, n_results; /* slice of graph.pairs: type, dict */
     uint64_t size;               /* operations after inlining */
     uint64_t count;              /* times it is reached by calls */
+    bool keyed;                  /* `key` stands for all of it */
     struct key key;              /* as a region */
 };
 
@@ -189,6 +190,59 @@ int graph_canon(struct graph *g, struct err *e);
 
 /* True if the symbol is written as a number. */
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
+
+/* Which of two operands comes first where their order does not matter: below, above or 0. */
+int graph_value_order(const struct value *a, const struct value *b);
+
+/* The i-th value that an operation depends on, operands first, then what its regions capture;
+ * false after the last. */
+bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out);
+
+/* ---- graph_write.c ---- */
+
+struct place {   /* in a block that is being written */
+    uint32_t op; /* the operation around it, or NONE */
+    uint32_t region, block, at;
+};
+
+struct channel {
+    int64_t id;
+    uint32_t num; /* from 1; 0: an empty slot */
+};
+
+struct printer {
+    struct graph *g;
+    struct form *out;
+    uint32_t *symbol_num; /* by symbol; NONE: not named yet */
+    uint32_t n_symbols;
+    struct channel *channels; /* open addressing */
+    uint32_t channel_mask, n_channels;
+    VECTOR(uint32_t) queue; /* functions that are named and not yet written */
+    VECTOR(struct place) places;
+    uint32_t n_values;  /* numbered in this function */
+    uint64_t n_ops;     /* written */
+    bool by_key;        /* functions are named by their keys, not written along */
+    bool unordered;     /* an operand that has no number yet */
+    bool names_outside; /* a symbol of the module's own level was named */
+};
+
+bool printer_init(struct printer *p, struct graph *g, struct form *out);
+/* Forgets the numbers that symbols and channels have. */
+void printer_reset(struct printer *p);
+void printer_close(struct printer *p);
+void printer_put_value(struct printer *p, uint32_t value);
+/* Gives the value the next number and writes it with its type. */
+void printer_put_param(struct printer *p, uint32_t value);
+/* An operation with all that is inside it. */
+void printer_put_tree(struct printer *p, uint32_t op);
+void printer_put_func(struct printer *p, const struct func *f, bool named);
+/* The module's dictionary and the operations of its own level. */
+void printer_put_module(struct printer *p);
+
+/* ---- graph_regions.c ---- */
+
+/* The regions of a graph that graph_canon is done with, into out->regions. */
+int graph_regions(struct graph *g, const char *domain, struct form *out, struct err *e);
 
 static inline bool op_has_regions(const struct op *o)
 {

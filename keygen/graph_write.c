@@ -20,31 +20,6 @@
 
 #include <stdlib.h>
 
-struct place {   /* in a block that is being written */
-    uint32_t op; /* the operation around it, or NONE */
-    uint32_t region, block, at;
-};
-
-struct channel {
-    int64_t id;
-    uint32_t num; /* from 1; 0: an empty slot */
-};
-
-struct printer {
-    struct graph *g;
-    struct form *out;
-    uint32_t *symbol_num; /* by symbol; NONE: not named yet */
-    uint32_t n_symbols;
-    struct channel *channels; /* open addressing */
-    uint32_t channel_mask, n_channels;
-    VECTOR(uint32_t) queue; /* functions that are named and not yet written */
-    VECTOR(struct place) places;
-    uint32_t n_values; /* numbered in this function */
-    uint64_t n_ops;    /* written */
-    bool by_key;       /* functions are named by their keys, not written along */
-    bool unordered;    /* an operand that has no number yet */
-};
-
 static void put_view(struct printer *p, const char *prefix, size_t prefix_len, const struct text *t)
 {
     form_put(p->out, prefix, prefix_len);
@@ -64,7 +39,7 @@ static void put_number(struct printer *p, const char *prefix, size_t prefix_len,
     form_put(p->out, digits + at, sizeof digits - at);
 }
 
-static void put_value(struct printer *p, uint32_t value)
+void printer_put_value(struct printer *p, uint32_t value)
 {
     uint32_t number = p->g->values.at[value].num;
     if (number == NONE)
@@ -75,7 +50,7 @@ static void put_value(struct printer *p, uint32_t value)
 static void put_new_value(struct printer *p, uint32_t value)
 {
     p->g->values.at[value].num = p->n_values++;
-    put_value(p, value);
+    printer_put_value(p, value);
 }
 
 static void put_type(struct printer *p, const char *prefix, size_t prefix_len, uint32_t type)
@@ -98,6 +73,7 @@ static void put_symbol(struct printer *p, uint32_t symbol)
         put_view(p, "@", 1, &g->symbols.items.at[symbol]);
         return;
     }
+    p->names_outside |= f == SYMBOL_PRIVATE;
     if (p->symbol_num[symbol] == NONE) {
         p->symbol_num[symbol] = p->n_symbols++;
         if (f < g->funcs.n && !g->funcs.at[f].is_public)
@@ -207,7 +183,7 @@ static void put_op(struct printer *p, const struct op *o)
     put_view(p, " = ", o->n_results ? 3 : 0, &p->g->names.items.at[o->name]);
     for (uint32_t i = 0; i < o->n_operands; i++) {
         form_put(p->out, i ? ", " : " ", i ? 2 : 1);
-        put_value(p, p->g->operands.at[o->operands + i]);
+        printer_put_value(p, p->g->operands.at[o->operands + i]);
     }
     if (o->traits & GRAPH_CALL) {
         form_put(p->out, " ", 1);
@@ -248,12 +224,11 @@ static bool place_next(struct printer *p, struct place *at)
     return true;
 }
 
-/* The operations of a block and of all that follow it in its region, with what is inside them. */
-static void put_blocks(struct printer *p, uint32_t block)
+/* Writes what is on the stack of places above `floor`. */
+static void put_places(struct printer *p, uint32_t floor)
 {
     struct graph *g = p->g;
-    PUSH(g, p->places, (struct place){.op = NONE, .region = NONE, .block = block});
-    while (p->places.n && !g->failed) {
+    while (p->places.n > floor && !g->failed) {
         struct place *at = &p->places.at[p->places.n - 1];
         if (at->block != NONE && at->at < g->blocks.at[at->block].n_order) {
             uint32_t id = g->order.at[g->blocks.at[at->block].order + at->at++];
@@ -276,7 +251,35 @@ static void put_blocks(struct printer *p, uint32_t block)
     }
 }
 
-static void put_func(struct printer *p, const struct func *f, bool named)
+/* The operations of a block and of all that follow it in its region, with what is inside them. */
+static void put_blocks(struct printer *p, uint32_t block)
+{
+    uint32_t floor = p->places.n;
+    PUSH(p->g, p->places, (struct place){.op = NONE, .region = NONE, .block = block});
+    put_places(p, floor);
+}
+
+void printer_put_tree(struct printer *p, uint32_t op)
+{
+    const struct op *o = &p->g->ops.at[op];
+    uint32_t floor = p->places.n;
+    put_op(p, o);
+    if (!op_has_regions(o)) {
+        form_put(p->out, "\n", 1);
+        return;
+    }
+    form_put(p->out, " (\n", 3);
+    PUSH(p->g, p->places, (struct place){.op = op, .region = NONE, .block = NONE});
+    put_places(p, floor);
+}
+
+void printer_put_param(struct printer *p, uint32_t value)
+{
+    put_new_value(p, value);
+    put_type(p, " : ", 3, p->g->values.at[value].type);
+}
+
+void printer_put_func(struct printer *p, const struct func *f, bool named)
 {
     const struct graph *g = p->g;
     p->n_values = 0;
@@ -326,7 +329,7 @@ static void queue_outside(struct printer *p)
         qsort_r(p->queue.at, p->queue.n, sizeof *p->queue.at, name_compare, g);
 }
 
-static bool printer_init(struct printer *p, struct graph *g, struct form *out)
+bool printer_init(struct printer *p, struct graph *g, struct form *out)
 {
     *p = (struct printer){.g = g, .out = out};
     p->symbol_num = malloc((g->symbols.items.n + 1) * sizeof *p->symbol_num);
@@ -338,12 +341,30 @@ static bool printer_init(struct printer *p, struct graph *g, struct form *out)
     return true;
 }
 
-static void printer_close(struct printer *p)
+void printer_reset(struct printer *p)
+{
+    if (p->n_symbols)
+        memset(p->symbol_num, 0xFF, p->g->symbols.items.n * sizeof *p->symbol_num);
+    if (p->n_channels)
+        memset(p->channels, 0, ((size_t)p->channel_mask + 1) * sizeof *p->channels);
+    p->n_symbols = p->n_channels = 0;
+    p->queue.n = 0;
+}
+
+void printer_close(struct printer *p)
 {
     free(p->symbol_num);
     free(p->channels);
     free(p->queue.at);
     free(p->places.at);
+}
+
+void printer_put_module(struct printer *p)
+{
+    form_put_text(p->out, "module");
+    put_dict(p, p->g->module_dict);
+    form_put(p->out, "\n", 1);
+    put_blocks(p, 0);
 }
 
 static int module_write(struct graph *g, const char *domain, struct form *out, struct err *e)
@@ -352,14 +373,11 @@ static int module_write(struct graph *g, const char *domain, struct form *out, s
     if (!printer_init(&p, g, out))
         return err_set(e, WARM_ENOMEM, "no memory for the canonical text");
     form_begin(out, domain);
-    form_put_text(out, "module");
-    put_dict(&p, g->module_dict);
-    form_put(out, "\n", 1);
-    put_blocks(&p, 0);
+    printer_put_module(&p);
     queue_outside(&p);
     for (uint32_t i = 0; i < p.queue.n && !g->failed; i++) {
         const struct func *f = &g->funcs.at[p.queue.at[i]];
-        put_func(&p, f, !(f->is_public && f->defined && g->n_public == 1));
+        printer_put_func(&p, f, !(f->is_public && f->defined && g->n_public == 1));
     }
     bool unordered = p.unordered;
     printer_close(&p);
@@ -375,5 +393,7 @@ int graph_write(struct graph *g, const char *domain, struct form *out, struct er
     int rc = graph_canon(g, e);
     if (rc)
         out->why_exact = g->why_exact;
-    return rc ? rc : module_write(g, domain, out, e);
+    if (rc)
+        return rc;
+    return out->want_regions ? graph_regions(g, domain, out, e) : module_write(g, domain, out, e);
 }
