@@ -414,6 +414,14 @@ static int settle_value(struct parse *p, const struct spec *spec, enum match mat
     return 0;
 }
 
+bool options_takes_next(enum options_tool tool, struct view arg)
+{
+    enum match match = NO_MATCH;
+    struct view value;
+    const struct spec *spec = find_spec(&tables[tool], arg, &match, &value);
+    return spec != NULL && match == BARE && (spec->value == SEPARATE || spec->value == JOINED);
+}
+
 /* --- what it means --- */
 
 /* "sm_90a", "compute_80": letters, '_', digits, at most one letter. */

@@ -100,6 +100,10 @@ struct options {
 int options_parse(enum options_tool tool, unsigned version, const struct view *args, size_t n_args,
                   struct options *out, struct err *e);
 
+/* True if `arg` is an option whose value is the next argument, as in "-I" "folder": for who tells
+ * options from file names. */
+bool options_takes_next(enum options_tool tool, struct view arg);
+
 /* Adds the canonical options as fields: tag `tag` for each, after one with their number. */
 void options_add(const struct options *options, struct key_builder *builder, uint32_t tag);
 

@@ -71,6 +71,10 @@ struct cli_input {
 int cli_input_open(struct cli_input *in, const char *path);
 void cli_input_close(struct cli_input *in);
 
-extern const struct command cmd_hash;
+/* Every command, in the order in which `warm --help` lists them. */
+const struct command *const *cli_commands(size_t *out_n);
+
+extern const struct command cmd_compile, cmd_hash, cmd_get, cmd_put, cmd_ls, cmd_show, cmd_stats,
+    cmd_rm, cmd_evict, cmd_pin, cmd_unpin, cmd_verify, cmd_clear, cmd_doctor, cmd_completion;
 
 #endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_ls.c - `warm ls` and `warm show`: the entries of the store. Main thread only.
+ *
+ * Without --sort rows are printed as they come, so a list of any length costs no memory; with it
+ * they are kept, sorted and printed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/filter.h"
+#include "client/cli/progress.h"
+#include "client/cli/remote.h"
+#include "client/cli/rows.h"
+#include "client/cli/units.h"
+
+#define ROWS_PER_ASK 4096u
+
+/* name, what a row is sorted by: the highest first */
+#define SORT_LIST(X)                                                                               \
+    X("size", row->len)                                                                            \
+    X("used", row->accessed_ms)                                                                    \
+    X("created", row->created_ms)                                                                  \
+    X("hits", row->hits)                                                                           \
+    X("cost", row->cost_ms)
+
+struct kept_row {
+    uint64_t value; /* to sort by */
+    uint8_t *frame; /* the ROW as it came */
+    size_t len;
+};
+
+struct ls_run {
+    struct remote remote;
+    struct wire_list message;
+    const char *sort; /* NULL: as they come */
+    uint64_t limit, n_printed, now_ms;
+    struct json json;
+    struct kept_row *kept;
+    size_t n_kept, kept_cap;
+};
+
+static bool sort_value(const char *sort, const struct wire_row *row, uint64_t *out)
+{
+#define X(name, value)                                                                             \
+    if (strcmp(sort, name) == 0) {                                                                 \
+        *out = value;                                                                              \
+        return true;                                                                               \
+    }
+    SORT_LIST(X)
+#undef X
+    return false;
+}
+
+static void print_row(struct ls_run *run, const struct wire_row *row)
+{
+    if (run->n_printed == run->limit)
+        return;
+    if (run->remote.as_json)
+        row_json(&run->json, row);
+    else if (run->n_printed == 0)
+        rows_title(colour_wanted(stdout));
+    if (!run->remote.as_json)
+        row_line(row, run->now_ms);
+    run->n_printed++;
+}
+
+/* Keeps the frame of a row. 0 or NOMEM. */
+static int keep_row(struct ls_run *run, const struct wire_row *row, struct view payload)
+{
+    if (run->n_kept == run->kept_cap) {
+        size_t cap = run->kept_cap ? run->kept_cap * 2 : 256;
+        struct kept_row *kept = realloc(run->kept, cap * sizeof *kept);
+        if (!kept)
+            return WARM_ENOMEM;
+        run->kept = kept;
+        run->kept_cap = cap;
+    }
+    struct kept_row *k = &run->kept[run->n_kept];
+    k->frame = malloc(payload.len);
+    if (!k->frame)
+        return WARM_ENOMEM;
+    memcpy(k->frame, payload.data, payload.len);
+    k->len = payload.len;
+    sort_value(run->sort, row, &k->value);
+    run->n_kept++;
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const struct kept_row *x = a, *y = b;
+    return x->value < y->value ? 1 : x->value > y->value ? -1 : 0;
+}
+
+static void print_kept(struct ls_run *run)
+{
+    struct wire_row row;
+    if (run->n_kept)
+        qsort(run->kept, run->n_kept, sizeof *run->kept, by_value);
+    for (size_t i = 0; i < run->n_kept; i++) {
+        struct wire_frame frame = {.type = WIRE_ROW,
+                                   .payload = {run->kept[i].frame, run->kept[i].len}};
+        if (wire_get_row(&frame, &row, NULL) == 0)
+            print_row(run, &row);
+        free(run->kept[i].frame);
+    }
+    free(run->kept);
+}
+
+static int on_row(struct ls_run *run, const struct answer *answer)
+{
+    struct wire_row row;
+    int code = wire_get_row(&answer->frame, &row, &run->remote.w->err);
+    if (!code && run->sort)
+        return keep_row(run, &row, answer->frame.payload);
+    if (!code)
+        print_row(run, &row);
+    return code;
+}
+
+/* One LIST: rows until END. 1 if there are more, 0 at the end, or an error. */
+static int list_once(struct ls_run *run)
+{
+    struct warm *w = run->remote.w;
+    struct answer answer;
+    struct wire_end end;
+    uint64_t tag = session_begin(w);
+    wire_put_list(&w->request, tag, &run->message);
+    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    while (!code && answer.frame.type == WIRE_ROW) {
+        code = on_row(run, &answer);
+        if (!code)
+            code = session_next(w, tag, -1, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    }
+    if (code)
+        return code;
+    if (answer.frame.type != WIRE_END || wire_get_end(&answer.frame, &end, &w->err))
+        return session_unexpected(w, &answer);
+    memcpy(run->message.cursor, end.cursor, sizeof end.cursor);
+    return end.more;
+}
+
+static int list_all(struct ls_run *run)
+{
+    int status = remote_open(&run->remote);
+    if (status)
+        return status;
+    json_init(&run->json, stdout);
+    if (run->remote.as_json)
+        json_open(&run->json, '[');
+    run->now_ms = rows_now_ms();
+    run->message.max_rows = ROWS_PER_ASK;
+    int code;
+    do
+        code = list_once(run);
+    while (code == 1 && (run->sort || run->n_printed < run->limit));
+    print_kept(run);
+    if (run->remote.as_json)
+        json_close(&run->json, ']');
+    if (code < 0)
+        status = remote_fail(&run->remote, code);
+    remote_close(&run->remote);
+    return status;
+}
+
+static int ls_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"sort", required_argument, NULL, 's'},
+                                          {"limit", required_argument, NULL, 'n'},
+                                          FILTER_OPTIONS,
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    static const struct wire_row no_row;
+    struct ls_run run = {.message.filter = filter_all(), .limit = UINT64_MAX};
+    uint64_t unused;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":s:n:h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        int taken = filter_option(self, &run.message.filter, c);
+        if (taken < 0)
+            return CLI_USAGE;
+        if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
+            return cli_usage(self, "entries are not sorted by %s", optarg);
+        else if (c == 'n' && !units_parse_number(optarg, UINT64_MAX, &run.limit))
+            return cli_usage(self, "--limit %s is not a number", optarg);
+        else if (!taken)
+            remote_option(&run.remote, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no keys; `warm show` does");
+    return list_all(&run);
+}
+
+const struct command cmd_ls = {
+    .name = "ls",
+    .run = ls_run,
+    .summary = "List the entries of the cache",
+    .synopsis = "[filters] [--sort FIELD] [--limit N] [--json]",
+    .help =
+        "Lists the entries that match all filters: yours, or for the administrator everybody's.\n"
+        "Nothing is listed if nothing matches; that is no failure.\n\n"
+        "  -s, --sort FIELD      size, used, created, hits or cost, the highest first\n"
+        "  -n, --limit N         at most N entries\n" FILTER_HELP REMOTE_HELP
+        "\n--json is an array of objects: key, kind, bytes, hits, cost_ms, arch, compiler, name,\n"
+        "label, made_here, owner, maker, pinned, file, created_ms, accessed_ms, expires_ms, xxh3,\n"
+        "sha256, compiler_key, graph_key, proof, group.\n\n"
+        "Example:\n"
+        "  $ warm ls --arch sm_90 --older-than 7d --sort size --limit 10\n",
+};
+
+/* ---- show ---- */
+
+static int show_one(struct remote *r, const struct wire_show *message, struct answer *answer)
+{
+    uint64_t tag = session_begin(r->w);
+    wire_put_show(&r->w->request, tag, message);
+    return remote_ask(r, tag, WIRE_ROW, answer);
+}
+
+/* 0 and *out, or an exit status. *out borrows the connection's buffer. */
+static int find_row(struct remote *r, const char *text, struct wire_row *out)
+{
+    struct key key;
+    struct answer answer;
+    int status = CLI_FINDING;
+    if (key_from_text(text, strlen(text), &key))
+        status = show_one(r, &(struct wire_show){WIRE_SPACE_KEY, {key.bytes, sizeof key.bytes}},
+                          &answer);
+    if (status == CLI_FINDING)
+        status = show_one(r, &(struct wire_show){WIRE_SPACE_NAME, {text, strlen(text)}}, &answer);
+    if (status == CLI_FINDING)
+        cli_say("%s: no such entry", text);
+    if (!status && wire_get_row(&answer.frame, out, &r->w->err))
+        status = remote_fail(r, session_unexpected(r->w, &answer));
+    return status;
+}
+
+static int show_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
+    struct remote r = {0};
+    struct wire_row row;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        remote_option(&r, c);
+    }
+    if (argc - optind != 1 || !*argv[optind] || strlen(argv[optind]) > WIRE_NAME_MAX)
+        return cli_usage(self, "one KEY of 1 to %u bytes is needed", WIRE_NAME_MAX);
+    status = remote_open(&r);
+    if (status)
+        return status;
+    status = find_row(&r, argv[optind], &row);
+    if (!status && r.as_json) {
+        struct json j;
+        json_init(&j, stdout);
+        row_json(&j, &row);
+    } else if (!status) {
+        row_fields(&row, rows_now_ms());
+    }
+    remote_close(&r);
+    return status;
+}
+
+const struct command cmd_show = {
+    .name = "show",
+    .run = show_run,
+    .summary = "Show all that is known of one entry",
+    .synopsis = "KEY [--json]",
+    .help =
+        "KEY is 32 hex digits, as `warm ls` prints them, or a name. Looking is no use: it counts\n"
+        "no hit. Exit status 1 if there is no such entry.\n\n" REMOTE_HELP "\nExample:\n"
+        "  $ warm show 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n",
+};

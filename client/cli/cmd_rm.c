@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_rm.c - `warm rm`, `warm pin` and `warm unpin`: entries that are named one by one. Main thread
+ * only.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/json.h"
+#include "client/cli/remote.h"
+#include "client/cli/units.h"
+
+enum keys_action { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
+
+static int print_report(const struct remote *r, enum keys_action action, int n_asked,
+                        const struct wire_report *report)
+{
+    static const char *const done[] = {"removed", "pinned", "unpinned"};
+    char size[UNITS_TEXT];
+    if (r->as_json) {
+        struct json j;
+        json_init(&j, stdout);
+        json_open(&j, '{');
+        json_key(&j, "entries"), json_u64(&j, report->n_entries);
+        json_key(&j, "bytes"), json_u64(&j, report->n_bytes);
+        json_close(&j, '}');
+    } else {
+        units_size_text(report->n_bytes, size);
+        printf("%s %" PRIu64 " %s, %s bytes\n", done[action], report->n_entries,
+               report->n_entries == 1 ? "entry" : "entries", size);
+    }
+    if (report->n_entries >= (uint64_t)n_asked)
+        return CLI_OK;
+    cli_say("of %d keys, some are not in the cache, or not yours", n_asked);
+    return CLI_FINDING;
+}
+
+static int act_on_keys(struct remote *r, enum keys_action action, char **keys, int n_keys)
+{
+    struct writer list;
+    struct wire_report report;
+    uint32_t n = 0;
+    int status = remote_open(r);
+    if (status)
+        return status;
+    writer_init(&list, 0);
+    for (int i = 0; i < n_keys; i++)
+        n += remote_add_key(&list, keys[i]);
+    struct view view = {list.data, list.len};
+    uint64_t tag = session_begin(r->w);
+    if (action == KEYS_REMOVE)
+        wire_put_remove(&r->w->request, tag, &(struct wire_remove){n, view});
+    else
+        wire_put_pin(&r->w->request, tag, &(struct wire_pin){action == KEYS_PIN, n, view});
+    if (list.failed || n > WIRE_KEYS_MAX)
+        cli_say("too many keys at once, or a key above %u bytes", WIRE_NAME_MAX),
+            status = CLI_USAGE;
+    else
+        status = remote_report(r, tag, "entries", &report);
+    writer_close(&list);
+    if (!status)
+        status = print_report(r, action, n_keys, &report);
+    remote_close(r);
+    return status;
+}
+
+static int keys_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
+    struct remote r = {0};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        remote_option(&r, c);
+    }
+    if (optind == argc)
+        return cli_usage(self, "no key given");
+    enum keys_action action = strcmp(self->name, "rm") == 0    ? KEYS_REMOVE
+                              : strcmp(self->name, "pin") == 0 ? KEYS_PIN
+                                                               : KEYS_UNPIN;
+    return act_on_keys(&r, action, argv + optind, argc - optind);
+}
+
+#define KEYS_HELP                                                                                  \
+    "KEY is 32 hex digits, as `warm ls` prints them, or a name. Exit status 1 if one of them is\n" \
+    "not there.\n\n" REMOTE_HELP
+
+const struct command cmd_rm = {
+    .name = "rm",
+    .run = keys_run,
+    .summary = "Remove entries",
+    .synopsis = "KEY... [--json]",
+    .help = "Removes entries, pinned ones too, and says how many bytes that freed. " KEYS_HELP
+            "\nExample:\n"
+            "  $ warm rm 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+            "  removed 1 entry, 14K bytes\n",
+};
+
+const struct command cmd_pin = {
+    .name = "pin",
+    .run = keys_run,
+    .summary = "Keep entries from being evicted",
+    .synopsis = "KEY... [--json]",
+    .help =
+        "Pinned entries stay until they are unpinned or removed by name. " KEYS_HELP "\nExample:\n"
+        "  $ warm pin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+        "  pinned 1 entry, 14K bytes\n",
+};
+
+const struct command cmd_unpin = {
+    .name = "unpin",
+    .run = keys_run,
+    .summary = "Let pinned entries be evicted again",
+    .synopsis = "KEY... [--json]",
+    .help = "Takes back what `warm pin` did. " KEYS_HELP "\nExample:\n"
+            "  $ warm unpin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+            "  unpinned 1 entry, 14K bytes\n",
+};

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json_scan.c - looks values up in JSON that the daemon sent. No state, any thread. */
+#include "client/cli/json_scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is left to read. */
+struct scan {
+    const char *at, *end;
+};
+
+static struct scan scan_over(struct view v)
+{
+    const char *text = v.data;
+    return (struct scan){text, text + v.len};
+}
+
+static void skip_space(struct scan *s)
+{
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\t' || *s->at == '\r'))
+        s->at++;
+}
+
+static bool take(struct scan *s, char c)
+{
+    skip_space(s);
+    if (s->at == s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
+
+/* Stands on a quote; ends behind the closing one. */
+static bool skip_string(struct scan *s)
+{
+    for (s->at++; s->at < s->end; s->at++) {
+        if (*s->at == '\\')
+            s->at++;
+        else if (*s->at == '"')
+            return s->at++, true;
+    }
+    s->at = s->end;
+    return false;
+}
+
+/* Any value, whatever is nested in it; brackets are counted, not matched. */
+static bool skip_value(struct scan *s, struct view *out)
+{
+    skip_space(s);
+    const char *from = s->at;
+    size_t depth = 0;
+    while (s->at < s->end) {
+        char c = *s->at;
+        if (depth == 0 && s->at > from &&
+            (c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n'))
+            break;
+        if (c == '"') {
+            if (!skip_string(s))
+                return false;
+        } else {
+            depth += c == '{' || c == '[';
+            depth -= (c == '}' || c == ']') && depth > 0;
+            s->at++;
+        }
+        if (depth == 0 && (c == '"' || c == '}' || c == ']'))
+            break;
+    }
+    *out = (struct view){from, (size_t)(s->at - from)};
+    return depth == 0 && s->at > from;
+}
+
+static bool next_member(struct scan *s, bool first, struct view *out_name, struct view *out)
+{
+    if (!take(s, first ? '{' : ','))
+        return false;
+    skip_space(s);
+    const char *from = s->at;
+    if (s->at == s->end || *s->at != '"' || !skip_string(s))
+        return false;
+    *out_name = (struct view){from + 1, (size_t)(s->at - from) - 2};
+    return take(s, ':') && skip_value(s, out);
+}
+
+bool json_scan_member(struct view object, size_t i, struct view *out_name, struct view *out)
+{
+    struct scan s = scan_over(object);
+    for (size_t n = 0; next_member(&s, n == 0, out_name, out); n++)
+        if (n == i)
+            return true;
+    return false;
+}
+
+bool json_scan_item(struct view array, size_t i, struct view *out)
+{
+    struct scan s = scan_over(array);
+    for (size_t n = 0; take(&s, n == 0 ? '[' : ','); n++) {
+        if (!skip_value(&s, out) || ((const char *)out->data)[0] == ']')
+            return false;
+        if (n == i)
+            return true;
+    }
+    return false;
+}
+
+bool json_scan_find(struct view object, const char *path, struct view *out)
+{
+    size_t len = strcspn(path, ".");
+    struct scan s = scan_over(object);
+    struct view name, value;
+    for (bool first = true; next_member(&s, first, &name, &value); first = false) {
+        if (name.len != len || memcmp(name.data, path, len) != 0)
+            continue;
+        if (path[len] == '.')
+            return json_scan_find(value, path + len + 1, out);
+        *out = value;
+        return true;
+    }
+    return false;
+}
+
+bool json_scan_number(struct view value, double *out)
+{
+    char text[40];
+    char *end;
+    if (value.len == 0 || value.len >= sizeof text)
+        return false;
+    memcpy(text, value.data, value.len);
+    text[value.len] = '\0';
+    *out = strtod(text, &end);
+    return *end == '\0';
+}
+
+void json_scan_text(struct view value, char *out, size_t cap)
+{
+    const char *text = value.data;
+    size_t n = 0;
+    bool quoted = value.len >= 2 && text[0] == '"';
+    for (size_t i = quoted; i + quoted < value.len && n + 1 < cap; i++) {
+        if (text[i] == '\\' && i + 1 + quoted < value.len)
+            i++;
+        out[n++] = (unsigned char)text[i] < 0x20 ? '?' : text[i];
+    }
+    out[n] = '\0';
+}
+
+bool json_scan_is(struct view value, const char *text)
+{
+    return value.len == strlen(text) && memcmp(value.data, text, value.len) == 0;
+}

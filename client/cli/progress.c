@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - the progress line and the question whether there is a terminal. Main thread only. */
+#include "client/cli/progress.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BAR_WIDTH 32
+
+static bool shown;
+
+void progress_show(const char *what, uint64_t done, uint64_t total)
+{
+    if (!shown && !isatty(STDERR_FILENO))
+        return;
+    shown = true;
+    double part = total ? (double)(done < total ? done : total) / (double)total : 0;
+    int filled = (int)(part * BAR_WIDTH);
+    fprintf(stderr, "\r%s [", what);
+    for (int i = 0; i < BAR_WIDTH; i++)
+        fputc(i < filled ? '#' : '.', stderr);
+    fprintf(stderr, "] %3d%%  %" PRIu64 " of %" PRIu64 "\033[K", (int)(part * 100), done, total);
+    fflush(stderr);
+}
+
+void progress_end(void)
+{
+    if (shown)
+        fputs("\r\033[K", stderr);
+    shown = false;
+}
+
+bool colour_wanted(FILE *out)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(no_color && *no_color) && term && strcmp(term, "dumb") != 0 && isatty(fileno(out));
+}

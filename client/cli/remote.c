@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* remote.c - connecting, asking and failing for the commands that talk to the daemon. Main thread
+ * only. */
+#include "client/cli/remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/progress.h"
+
+bool remote_option(struct remote *r, int c)
+{
+    if (c == 'S')
+        r->socket = optarg;
+    else if (c == 'J')
+        r->as_json = true;
+    return c == 'S' || c == 'J';
+}
+
+int remote_open(struct remote *r)
+{
+    const char *timeout = getenv("WARM_TIMEOUT_MS");
+    struct warm_options options = {
+        .socket = r->socket, .connect_timeout_ms = timeout && *timeout ? 0 : REMOTE_CONNECT_MS};
+    char path[sizeof r->w->socket] = "";
+    int code = warm_open(&r->w, &options);
+    if (!code)
+        return 0;
+    r->w = NULL;
+    if (!r->socket)
+        warm_default_socket(path, sizeof path);
+    cli_say("%s at %s", err_text(code), r->socket ? r->socket : path);
+    return code == WARM_EDENIED || code == WARM_ETIMEOUT ? CLI_NO_DAEMON : remote_exit_status(code);
+}
+
+void remote_close(struct remote *r)
+{
+    warm_close(r->w);
+    r->w = NULL;
+}
+
+int remote_exit_status(int code)
+{
+    switch (code) {
+    case 0: return CLI_OK;
+    case WARM_ENO_DAEMON:
+    case WARM_ECLOSED:
+    case WARM_EVERSION:
+    case WARM_ESHUTDOWN: return CLI_NO_DAEMON;
+    case WARM_EINVALID:
+    case WARM_EREFUSED:
+    case WARM_ENO_TOOLCHAIN:
+    case WARM_ETOO_BIG:
+    case WARM_EUNSUPPORTED: return CLI_USAGE;
+    default: return CLI_FINDING;
+    }
+}
+
+int remote_fail(const struct remote *r, int code)
+{
+    const char *text = warm_message(r->w);
+    cli_say("%s", *text ? text : err_text(code));
+    return remote_exit_status(code);
+}
+
+int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answer *out)
+{
+    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, out);
+    if (code)
+        return remote_fail(r, code);
+    if (out->frame.type == want)
+        return 0;
+    if (out->frame.type == WIRE_MISS)
+        return CLI_FINDING;
+    return remote_fail(r, session_unexpected(r->w, out));
+}
+
+int remote_text(struct remote *r, enum wire_type type, struct answer *answer, struct wire_text *out)
+{
+    uint64_t tag = session_begin(r->w);
+    wire_put_empty(&r->w->request, type, tag);
+    int status = remote_ask(r, tag, WIRE_TEXT, answer);
+    if (!status && wire_get_text(&answer->frame, out, &r->w->err))
+        status = remote_fail(r, session_unexpected(r->w, answer));
+    return status;
+}
+
+int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out)
+{
+    struct answer answer;
+    struct wire_progress progress;
+    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    while (!code && answer.frame.type == WIRE_PROGRESS) {
+        code = wire_get_progress(&answer.frame, &progress, &r->w->err);
+        if (code)
+            break;
+        progress_show(what, progress.done, progress.total);
+        code = session_next(r->w, tag, -1, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    }
+    progress_end();
+    if (!code &&
+        (answer.frame.type != WIRE_REPORT || wire_get_report(&answer.frame, out, &r->w->err)))
+        code = session_unexpected(r->w, &answer);
+    return code ? remote_fail(r, code) : 0;
+}
+
+uint32_t remote_add_key(struct writer *list, const char *text)
+{
+    struct key key;
+    bool hex = key_from_text(text, strlen(text), &key);
+    if (hex)
+        wire_keys_add(list, WIRE_SPACE_KEY, key.bytes, sizeof key.bytes);
+    wire_keys_add(list, WIRE_SPACE_NAME, text, strlen(text));
+    return hex ? 2 : 1;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remote.h - what the commands that talk to the daemon share: connecting, failing, keys, output.
+ *
+ * Inspection never starts a daemon. A person waits longer for an answer than a program should, so
+ * connecting has REMOTE_CONNECT_MS here, unless WARM_TIMEOUT_MS says otherwise.
+ *
+ * Thread: the main thread only. Memory: said at each function.
+ */
+#ifndef WARM_CLI_REMOTE_H
+#define WARM_CLI_REMOTE_H
+
+#include "client/cli/cli.h"
+#include "client/session.h"
+
+#define REMOTE_CONNECT_MS 2000u
+#define REMOTE_ANSWER_MS 60000u /* for what walks over many entries, from one sign of life on */
+
+/* Long options of every such command, as cli_option gives them. */
+#define REMOTE_OPTIONS                                                                             \
+    {"socket", required_argument, NULL, 'S'}, {"json", no_argument, NULL, 'J'},                    \
+    {                                                                                              \
+        "help", no_argument, NULL, 'h'                                                             \
+    }
+#define REMOTE_HELP                                                                                \
+    "      --json            print JSON\n"                                                         \
+    "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"         \
+    "  -h, --help            print this\n"
+
+struct remote {
+    struct warm *w;     /* NULL until remote_open */
+    const char *socket; /* --socket; NULL: the default */
+    bool as_json;
+};
+
+/* Takes 'S' and 'J'. False for another option. */
+bool remote_option(struct remote *r, int c);
+
+/* Connects. 0, or an exit status with the reason already on stderr. */
+int remote_open(struct remote *r);
+void remote_close(struct remote *r);
+
+/* Prints why a request failed; gives the exit status. */
+int remote_fail(const struct remote *r, int code);
+int remote_exit_status(int code);
+
+/* Sends the one frame that was put into r->w->request for `tag` and takes the first answer, which
+ * must be of type `want`, or MISS: 0, CLI_FINDING for MISS, or another exit status. */
+int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answer *out);
+
+/* Asks for a TEXT with a request that has no fields. *out borrows the connection's buffer. 0 or an
+ * exit status. */
+int remote_text(struct remote *r, enum wire_type type, struct answer *answer,
+                struct wire_text *out);
+
+/* Asks for a REPORT; PROGRESS on the way is shown as `what`. 0 or an exit status. */
+int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out);
+
+/* Adds what a person called a key to a list: 32 hex digits may be an address key or a name. Returns
+ * how many items that were. */
+uint32_t remote_add_key(struct writer *list, const char *text);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.c - an entry of the store as people and programs see it. No state, any thread. */
+#include "client/cli/rows.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/cli/units.h"
+
+#define HEX_MAX 65 /* 32 bytes and NUL */
+
+uint64_t rows_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+static const char *hex(const uint8_t *bytes, size_t len, char out[HEX_MAX])
+{
+    for (size_t i = 0; i < len; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return out;
+}
+
+/* ---- JSON ---- */
+
+static void json_digest(struct json *j, const char *name, const uint8_t *bytes, size_t len)
+{
+    char text[HEX_MAX];
+    json_key(j, name);
+    if (is_zero(bytes, len))
+        json_null(j);
+    else
+        json_text(j, hex(bytes, len, text));
+}
+
+static void json_view(struct json *j, const char *name, struct view v)
+{
+    json_key(j, name), json_bytes(j, v.data, v.len);
+}
+
+void row_json(struct json *j, const struct wire_row *row)
+{
+    json_open(j, '{');
+    json_digest(j, "key", row->key.bytes, sizeof row->key.bytes);
+    json_key(j, "kind"), json_text(j, wire_kind_name(row->kind));
+    json_key(j, "bytes"), json_u64(j, row->len);
+    json_key(j, "hits"), json_u64(j, row->hits);
+    json_key(j, "cost_ms"), json_u64(j, row->cost_ms);
+    json_view(j, "arch", row->hardware);
+    json_view(j, "compiler", row->compiler_text);
+    json_view(j, "name", row->name);
+    json_view(j, "label", row->label);
+    json_key(j, "made_here"), json_bool(j, row->owner == ROWS_MADE_HERE);
+    json_key(j, "owner"), json_u64(j, row->owner);
+    json_key(j, "maker"), json_u64(j, row->maker);
+    json_key(j, "pinned"), json_bool(j, row->pinned);
+    json_key(j, "file"), json_bool(j, row->is_blob);
+    json_key(j, "created_ms"), json_u64(j, row->created_ms);
+    json_key(j, "accessed_ms"), json_u64(j, row->accessed_ms);
+    json_key(j, "expires_ms");
+    if (row->expires_ms)
+        json_u64(j, row->expires_ms);
+    else
+        json_null(j);
+    json_digest(j, "xxh3", row->check.bytes, sizeof row->check.bytes);
+    json_digest(j, "sha256", row->content.bytes, sizeof row->content.bytes);
+    json_digest(j, "compiler_key", row->compiler.bytes, sizeof row->compiler.bytes);
+    json_digest(j, "graph_key", row->graph.bytes, sizeof row->graph.bytes);
+    json_digest(j, "proof", row->proof.bytes, sizeof row->proof.bytes);
+    json_digest(j, "group", row->group.bytes, sizeof row->group.bytes);
+    json_close(j, '}');
+}
+
+/* ---- text ---- */
+
+/* Names come from other programs: nothing in them may move a cursor or change a colour. */
+static void print_clean(struct view v)
+{
+    const unsigned char *text = v.data;
+    for (size_t i = 0; i < v.len; i++)
+        putchar(text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
+}
+
+static void span_since(uint64_t then_ms, uint64_t now_ms, char out[UNITS_TEXT])
+{
+    units_span_text(now_ms > then_ms ? now_ms - then_ms : 0, out);
+}
+
+void rows_title(bool colour)
+{
+    printf("%s%-32s %-10s %6s %6s %5s %-10s %s%s\n", colour ? "\033[1m" : "", "KEY", "KIND", "SIZE",
+           "HITS", "USED", "ARCH", "LABEL", colour ? "\033[0m" : "");
+}
+
+void row_line(const struct wire_row *row, uint64_t now_ms)
+{
+    char key[WARM_KEY_TEXT], size[UNITS_TEXT], used[UNITS_TEXT];
+    key_to_text(&row->key, key);
+    units_size_text(row->len, size);
+    span_since(row->accessed_ms, now_ms, used);
+    printf("%s %-10s %6s %6u %5s ", key, wire_kind_name(row->kind), size, row->hits, used);
+    struct view arch = row->hardware;
+    print_clean(arch);
+    printf("%*s ", arch.len < 10 ? (int)(10 - arch.len) : 0, "");
+    print_clean(row->label.len ? row->label : row->name);
+    puts(row->pinned ? "  (pinned)" : "");
+}
+
+static void field_view(const char *name, struct view v)
+{
+    if (v.len == 0)
+        return;
+    printf("%-12s ", name);
+    print_clean(v);
+    putchar('\n');
+}
+
+static void field_digest(const char *name, const uint8_t *bytes, size_t len)
+{
+    char text[HEX_MAX];
+    if (!is_zero(bytes, len))
+        printf("%-12s %s\n", name, hex(bytes, len, text));
+}
+
+static void field_time(const char *name, uint64_t ms, uint64_t now_ms)
+{
+    char text[32], span[UNITS_TEXT];
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm t;
+    if (ms == 0 || !gmtime_r(&seconds, &t) || !strftime(text, sizeof text, "%F %TZ", &t))
+        return;
+    units_span_text(ms > now_ms ? ms - now_ms : now_ms - ms, span);
+    printf("%-12s %s (%s%s%s)\n", name, text, ms > now_ms ? "in " : "", span,
+           ms > now_ms ? "" : " ago");
+}
+
+void row_fields(const struct wire_row *row, uint64_t now_ms)
+{
+    char size[UNITS_TEXT];
+    units_size_text(row->len, size);
+    field_digest("key", row->key.bytes, sizeof row->key.bytes);
+    printf("%-12s %s\n", "kind", wire_kind_name(row->kind));
+    printf("%-12s %" PRIu64 " bytes (%s), %s\n", "size", row->len, size,
+           row->is_blob ? "in a file" : "in the index");
+    printf("%-12s %u\n", "hits", row->hits);
+    printf("%-12s %u ms\n", "cost", row->cost_ms);
+    if (row->owner == ROWS_MADE_HERE)
+        printf("%-12s made here, for uid %u\n", "owner", row->maker);
+    else
+        printf("%-12s uid %u\n", "owner", row->owner);
+    printf("%-12s %s\n", "pinned", row->pinned ? "yes" : "no");
+    field_time("created", row->created_ms, now_ms);
+    field_time("used", row->accessed_ms, now_ms);
+    field_time("expires", row->expires_ms, now_ms);
+    field_view("arch", row->hardware);
+    field_view("compiler", row->compiler_text);
+    field_view("name", row->name);
+    field_view("label", row->label);
+    field_digest("xxh3", row->check.bytes, sizeof row->check.bytes);
+    field_digest("sha256", row->content.bytes, sizeof row->content.bytes);
+    field_digest("compiler key", row->compiler.bytes, sizeof row->compiler.bytes);
+    field_digest("graph key", row->graph.bytes, sizeof row->graph.bytes);
+    field_digest("group", row->group.bytes, sizeof row->group.bytes);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* units.c - sizes and times as people write and read them. No state, any thread. */
+#include "client/cli/units.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct unit {
+    char letter;
+    uint64_t factor;
+};
+
+static const struct unit sizes[] = {
+    {'K', 1ull << 10}, {'M', 1ull << 20}, {'G', 1ull << 30}, {'T', 1ull << 40}};
+static const struct unit spans[] = {
+    {'s', 1000}, {'m', 60 * 1000}, {'h', 3600 * 1000}, {'d', 24 * 3600 * 1000ull}};
+#define N_UNITS 4
+
+/* Digits at the start of *text; *text then stands behind them. */
+static bool take_digits(const char **text, uint64_t *out)
+{
+    uint64_t n = 0;
+    const char *at = *text;
+    if (*at < '0' || *at > '9')
+        return false;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (n > (UINT64_MAX - digit) / 10)
+            return false;
+        n = n * 10 + digit;
+    }
+    *text = at;
+    *out = n;
+    return true;
+}
+
+/* Digits and one letter of `units`, or none: then `otherwise`. */
+static bool parse(const char *text, const struct unit *units, uint64_t otherwise, bool any_case,
+                  uint64_t *out)
+{
+    uint64_t n, factor = otherwise;
+    if (!take_digits(&text, &n))
+        return false;
+    if (*text) {
+        factor = 0;
+        for (size_t i = 0; i < N_UNITS; i++)
+            if (*text == units[i].letter || (any_case && *text == units[i].letter + ('a' - 'A')))
+                factor = units[i].factor;
+        text++;
+        if (any_case && (strcmp(text, "B") == 0 || strcmp(text, "iB") == 0))
+            text = "";
+    }
+    if (!factor || *text || n > UINT64_MAX / factor)
+        return false;
+    *out = n * factor;
+    return true;
+}
+
+bool units_parse_size(const char *text, uint64_t *out_bytes)
+{
+    return parse(text, sizes, 1, true, out_bytes);
+}
+
+bool units_parse_span(const char *text, uint64_t *out_ms)
+{
+    return parse(text, spans, 1000, false, out_ms);
+}
+
+bool units_parse_number(const char *text, uint64_t max, uint64_t *out)
+{
+    uint64_t n;
+    if (!take_digits(&text, &n) || *text || n > max)
+        return false;
+    *out = n;
+    return true;
+}
+
+void units_size_text(uint64_t bytes, char out[UNITS_TEXT])
+{
+    size_t i = N_UNITS;
+    while (i > 0 && bytes < sizes[i - 1].factor)
+        i--;
+    if (i == 0)
+        snprintf(out, UNITS_TEXT, "%" PRIu64, bytes);
+    else
+        snprintf(out, UNITS_TEXT, "%.*f%c", bytes < 10 * sizes[i - 1].factor,
+                 (double)bytes / (double)sizes[i - 1].factor, sizes[i - 1].letter);
+}
+
+void units_span_text(uint64_t ms, char out[UNITS_TEXT])
+{
+    size_t i = N_UNITS - 1;
+    while (i > 0 && ms < spans[i].factor)
+        i--;
+    snprintf(out, UNITS_TEXT, "%" PRIu64 "%c", ms / spans[i].factor, spans[i].letter);
+}
