@@ -433,9 +433,6 @@ static uint32_t put_call(struct hlo *h, const struct instr *in, const struct att
     if (!of->used)
         of->first_use = callee->value;
     of->used = true;
-    if (!of->defined || of->effect)
-        traits = GRAPH_EFFECT;
-    h->effect |= traits == GRAPH_EFFECT;
     h->n_extra = 0;
     graph_op_begin(h->g, graph_opname(h->g, "call", 4, GRAPH_CALL | GRAPH_EFFECT));
     graph_op_traits(h->g, traits | GRAPH_CALL);
@@ -447,7 +444,7 @@ static uint32_t put_call(struct hlo *h, const struct instr *in, const struct att
 
 static uint32_t put_op(struct hlo *h, const struct instr *in)
 {
-    bool is_constant = hlo_span_is(h, in->opcode, "constant"), effect = false;
+    bool is_constant = hlo_span_is(h, in->opcode, "constant");
     unsigned traits = traits_of(h, in);
     if (hlo_span_is(h, in->opcode, "custom-call")) {
         refuse_process_bound(h, in);
@@ -466,11 +463,10 @@ static uint32_t put_op(struct hlo *h, const struct instr *in)
     if (is_constant)
         put_literal(h, h->operands[in->operands]);
     for (uint32_t i = 0; i < in->n_attrs; i++)
-        effect |= hlo_put_attr(h, &h->attrs[in->attrs + i]);
+        hlo_put_attr(h, &h->attrs[in->attrs + i]);
     uint32_t dict = graph_dict_end(h->g);
-    if (effect || h->scheduled || h->n_extra)
+    if (h->scheduled || h->n_extra)
         traits = GRAPH_EFFECT; /* a schedule and control edges say when: nothing may move */
-    h->effect |= traits == GRAPH_EFFECT;
     graph_op_begin(h->g, graph_opname(h->g, h->base + in->opcode.at, in->opcode.len, traits));
     graph_op_traits(h->g, traits);
     graph_op_dict(h->g, dict);
@@ -517,9 +513,8 @@ static void put_parameters(struct hlo *h)
     }
     for (uint32_t i = 0; i < n && !h->code; i++) {
         const struct instr *in = &h->instrs[instr_of[i]];
-        bool effect = false;
         h->n_extra = 0;
-        uint32_t dict = hlo_dict_of(h, in->attrs, in->n_attrs, &effect);
+        uint32_t dict = hlo_dict_of(h, in->attrs, in->n_attrs);
         uint32_t value = graph_func_arg(h->g, type_of(h, in->type), dict);
         if (h->n_extra)
             hlo_fail(h, WARM_EMALFORMED, in->name.at, "a parameter that depends on an instruction");
@@ -551,14 +546,12 @@ static void put_computation(struct hlo *h, struct span name, bool entry, uint32_
         hlo_fail(h, WARM_EMALFORMED, name.at, "a computation with this name exists");
     if (c->loose)
         hlo_unsupported(h, "an unknown attribute may name a computation that comes later");
-    uint32_t index = (uint32_t)(c - h->computations);
+    uint32_t index = (uint32_t)(c - h->computations); /* the array may move */
     hlo_names_clear(&h->values);
-    h->effect = false;
     graph_func_begin(h->g, c->symbol, entry);
     put_parameters(h);
     graph_func_result(h->g, type_of(h, h->instrs[h->root].type), 0);
-    bool ignored = false;
-    graph_func_dict(h->g, hlo_dict_of(h, first_attr, n_attrs, &ignored));
+    graph_func_dict(h->g, hlo_dict_of(h, first_attr, n_attrs));
     for (uint32_t i = 0; i < h->n_instrs && !h->code; i++) {
         const struct instr *in = &h->instrs[i];
         if (hlo_span_is(h, in->opcode, "parameter")) {
@@ -574,7 +567,6 @@ static void put_computation(struct hlo *h, struct span name, bool entry, uint32_
         put_return(h);
     graph_func_end(h->g);
     h->computations[index].defined = true;
-    h->computations[index].effect = h->effect;
 }
 
 /* "%name (p: shape, ...) -> shape {": only the name says what the instructions do not. */
@@ -659,8 +651,7 @@ static void take_header(struct hlo *h)
         if (hlo_span_is(h, a->key, "frontend_attributes") && hlo_in_braces(h, a->value))
             hlo_for_each_field(h, a->value, add_axes);
     }
-    bool ignored = false;
-    graph_module_dict(h->g, hlo_dict_of(h, 0, n, &ignored));
+    graph_module_dict(h->g, hlo_dict_of(h, 0, n));
 }
 
 /* The tables of source locations: a number and a text or fields on each line. */

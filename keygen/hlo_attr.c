@@ -58,9 +58,8 @@ enum reading {
 struct cleaner {
     struct hlo *h;
     enum reading reading;
-    bool effect; /* refers to a computation that has one, or that is not yet known */
-    char last;   /* the byte before, to know whether white space separates two words */
-    bool space;  /* white space is pending */
+    char last;  /* the byte before, to know whether white space separates two words */
+    bool space; /* white space is pending */
     size_t used;
     char piece[PIECE];
 };
@@ -103,7 +102,6 @@ static void clean_symbol(struct cleaner *c, struct computation *of)
     clean_flush(c);
     graph_dict_symbol(c->h->g, of->symbol);
     of->used = true;
-    c->effect |= !of->defined || of->effect;
 }
 
 /* Puts a reference to a value: it becomes one more operand, its place in the value a number. */
@@ -241,15 +239,14 @@ static void clean(struct cleaner *c, struct span value)
     }
 }
 
-/* Puts one value and flushes it. True if it refers to a computation with an effect. */
-static bool hlo_put_value(struct hlo *h, struct span value, enum reading reading)
+/* Puts one value. */
+static void put_value(struct hlo *h, struct span value, enum reading reading)
 {
     struct cleaner c = {.h = h, .reading = reading, .last = ','};
     uint32_t at = h->at;
     clean(&c, value);
     clean_flush(&c);
     h->at = at;
-    return c.effect;
 }
 
 /* Says where an operation came from, and nothing that a pass decides by. `preserve_layout` and
@@ -266,9 +263,9 @@ static void put_metadata_field(struct hlo *h, struct span key, struct span value
     if (hlo_key_in(h, key, origin_keys, COUNT(origin_keys)))
         return;
     graph_dict_key(h->g, "metadata", 8);
-    hlo_put_value(h, key, PLAIN);
+    put_value(h, key, PLAIN);
     graph_dict_text(h->g, "=", 1);
-    hlo_put_value(h, value, UNKNOWN);
+    put_value(h, value, UNKNOWN);
 }
 
 /* A sharding may carry metadata of its own; it says where the sharding was written. */
@@ -279,7 +276,7 @@ static void put_sharding(struct hlo *h, struct span value)
     for (;;) {
         const char *from = h->base + at, *found = memmem(from, end - at, "metadata={", 10);
         uint32_t start = found ? (uint32_t)(found - h->base) : end;
-        hlo_put_value(h, (struct span){at, start - at}, UNKNOWN);
+        put_value(h, (struct span){at, start - at}, UNKNOWN);
         if (!found)
             return;
         uint32_t saved = h->at;
@@ -298,10 +295,10 @@ static void put_frontend_field(struct hlo *h, struct span key, struct span value
     memcpy(name + 9, h->base + key.at, len);
     graph_dict_key(h->g, name, 9 + len);
     if (!len) { /* too long for a key: both go into the value */
-        hlo_put_value(h, key, PLAIN);
+        put_value(h, key, PLAIN);
         graph_dict_text(h->g, "=", 1);
     }
-    hlo_put_value(h, value, shardy ? SHARDY : UNKNOWN);
+    put_value(h, value, shardy ? SHARDY : UNKNOWN);
 }
 
 /* ---- backend_config ---- */
@@ -434,30 +431,28 @@ static bool put_backend_config(struct hlo *h, struct span value)
     return is_json;
 }
 
-/* Puts one attribute into the open dictionary. True if it refers to a computation with an effect.
- */
-bool hlo_put_attr(struct hlo *h, const struct attr *a)
+void hlo_put_attr(struct hlo *h, const struct attr *a)
 {
     if (hlo_span_is(h, a->key, "metadata") && hlo_in_braces(h, a->value)) {
         hlo_for_each_field(h, a->value, put_metadata_field);
-        return false;
+        return;
     }
     if (hlo_span_is(h, a->key, "frontend_attributes") && hlo_in_braces(h, a->value)) {
         hlo_for_each_field(h, a->value, put_frontend_field);
-        return false;
+        return;
     }
     if (hlo_span_is(h, a->key, "sharding")) {
         put_sharding(h, a->value);
-        return false;
+        return;
     }
     if (h->config_is_json && hlo_span_is(h, a->key, "backend_config") &&
         put_backend_config(h, a->value))
-        return false;
+        return;
     graph_dict_key(h->g, h->base + a->key.at, a->key.len);
     int64_t channel;
     if (hlo_span_is(h, a->key, "channel_id") && hlo_number_of(h, a->value, &channel)) {
         graph_dict_channel(h->g, channel);
-        return false;
+        return;
     }
     enum reading reading = UNKNOWN;
     if (hlo_key_in(h, a->key, plain_keys, COUNT(plain_keys)))
@@ -466,16 +461,15 @@ bool hlo_put_attr(struct hlo *h, const struct attr *a)
         reading = COMPUTATIONS;
     else if (hlo_span_is(h, a->key, "control-predecessors"))
         reading = VALUES;
-    return hlo_put_value(h, a->value, reading);
+    put_value(h, a->value, reading);
 }
 
-/* The dictionary of the attributes from `first`. */
-uint32_t hlo_dict_of(struct hlo *h, uint32_t first, uint32_t n, bool *effect)
+uint32_t hlo_dict_of(struct hlo *h, uint32_t first, uint32_t n)
 {
     if (!n)
         return 0;
     graph_dict_begin(h->g);
     for (uint32_t i = 0; i < n; i++)
-        *effect |= hlo_put_attr(h, &h->attrs[first + i]);
+        hlo_put_attr(h, &h->attrs[first + i]);
     return graph_dict_end(h->g);
 }

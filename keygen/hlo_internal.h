@@ -47,7 +47,7 @@ struct names {
 struct computation {
     struct span name, first_use;
     uint32_t symbol;
-    bool defined, used, effect;
+    bool defined, used;
     bool loose; /* a word that may have meant it came before its definition */
 };
 
@@ -71,7 +71,6 @@ struct hlo {
     uint32_t n_computations, n_instrs, n_operands, n_attrs, n_extra;
     uint32_t cap_computations, cap_instrs, cap_operands, cap_attrs, cap_extra;
     uint32_t root;       /* index into instrs, or GRAPH_NONE */
-    bool effect;         /* the computation at hand has an operation with an effect */
     bool config_is_json; /* the backend_config of the instruction at hand is XLA's own message */
 };
 
@@ -143,10 +142,9 @@ uint32_t hlo_axis_of(const struct hlo *h, struct span name);
 
 /* ---- hlo_attr.c ---- */
 
-/* Puts one attribute into the open dictionary. True if it refers to a computation with an effect.
- */
-bool hlo_put_attr(struct hlo *h, const struct attr *a);
-/* The dictionary of `n` attributes from index `first`. Sets *effect if one has it. */
-uint32_t hlo_dict_of(struct hlo *h, uint32_t first, uint32_t n, bool *effect);
+/* Puts one attribute into the open dictionary. */
+void hlo_put_attr(struct hlo *h, const struct attr *a);
+/* The dictionary of `n` attributes from index `first`. */
+uint32_t hlo_dict_of(struct hlo *h, uint32_t first, uint32_t n);
 
 #endif

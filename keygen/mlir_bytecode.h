@@ -86,6 +86,8 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth);
 void bytecode_put_key(struct bytecode *b, struct view name);
 /* "@name", quoted if it must be. */
 void bytecode_put_symbol(struct bytecode *b, struct view name);
+/* True if the attribute is a unit, of which only the name is printed. */
+bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr);
 /* "a = 1, b = 2": the entries of a dictionary attribute. */
 void bytecode_put_entries(struct bytecode *b, uint64_t attr);
 

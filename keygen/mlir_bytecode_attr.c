@@ -611,8 +611,7 @@ static struct view read_name(struct bytecode *b, struct reader *r)
     return name;
 }
 
-/* True if the attribute is a unit, of which only the name is printed. */
-static bool attr_is_unit(struct bytecode *b, uint64_t attr)
+bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr)
 {
     const struct bytecode_entry *e = attr_entry(b, attr);
     if (!e || !e->custom || !dialect_is(b, e, "builtin"))
@@ -630,7 +629,7 @@ static void put_entry_list(struct bytecode *b, struct reader *r, int depth)
         bytecode_put(b, i ? ", " : "");
         bytecode_put_key(b, read_name(b, r));
         uint64_t value = bytecode_varint(r);
-        if (!bytecode_stopped(b) && attr_is_unit(b, value))
+        if (!bytecode_stopped(b) && bytecode_attr_is_unit(b, value))
             continue;
         bytecode_put(b, " = ");
         bytecode_put_attr(b, value, depth + 1);

@@ -650,6 +650,8 @@ void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *o
             continue;
         put_comma(b, &l);
         bytecode_put_key(b, p[i].name);
+        if (bytecode_attr_is_unit(b, p[i].attr))
+            continue;
         bytecode_put(b, " = ");
         bytecode_put_attr(b, p[i].attr, 0);
     }
