@@ -484,6 +484,17 @@ static void put_scheduled_parameter(struct hlo *h, uint32_t value)
     graph_op_end(h->g);
 }
 
+/* True if the literal of a parameter is a number. */
+static bool parameter_number(const struct hlo *h, const struct instr *in, int64_t *out)
+{
+    struct span s = h->operands[in->operands];
+    while (s.len && hlo_class_of(h->base[s.at]) == SPACE)
+        s = (struct span){s.at + 1, s.len - 1};
+    while (s.len && hlo_class_of(h->base[s.at + s.len - 1]) == SPACE)
+        s.len--;
+    return hlo_number_of(h, s, out);
+}
+
 /* Makes the arguments in the order of their numbers, though the instructions may stand anywhere. */
 static void put_parameters(struct hlo *h)
 {
@@ -503,8 +514,7 @@ static void put_parameters(struct hlo *h)
         int64_t number;
         if (!hlo_span_is(h, in->opcode, "parameter"))
             continue;
-        if (!hlo_number_of(h, h->operands[in->operands], &number) || number >= n ||
-            instr_of[number] != UINT32_MAX) {
+        if (!parameter_number(h, in, &number) || number >= n || instr_of[number] != UINT32_MAX) {
             hlo_fail(h, WARM_EMALFORMED, h->operands[in->operands].at,
                      "parameters must be numbered from 0, each once");
             break;
