@@ -28,8 +28,8 @@
 #include "store/fault.h"
 #include "store/internal.h"
 
-#define EVICT_START(cap) ((cap) / 1000 * 975)
-#define EVICT_END(cap) ((cap) / 100 * 95)
+#define EVICT_START 975u /* thousandths of the cap */
+#define EVICT_END 950u
 #define SAMPLE_RUNS 4u
 #define SAMPLE_RUN 8u
 #define SAMPLE_MAX (SAMPLE_RUNS * SAMPLE_RUN)
@@ -41,7 +41,33 @@
 #define PLAN_MAX 16384u /* entries that store_evict sorts at a time: 0.6 MB */
 #define SCAN_STEP 2000u /* rows that store_evict looks at in one step */
 
-uint64_t evict_low_water(const struct store *s) { return EVICT_END(s->config.max_bytes); }
+/* How far the store, with what is to come, is above so many thousandths of what it may take: of the
+ * cap, or, for what lies in the index, of three quarters of its map (config.index_bytes may have made
+ * it small): LMDB needs free pages even to delete. */
+static uint64_t excess(const struct store *s, unsigned permille, uint64_t index_bytes,
+                       uint64_t blob_bytes)
+{
+    const struct totals *t = &s->index.totals;
+    uint64_t cap = s->config.max_bytes / 1000 * permille;
+    uint64_t map = s->index.map_bytes / 4000 * 3 * permille;
+    uint64_t all = t->disk_bytes + index_bytes + blob_bytes;
+    uint64_t in_index = t->disk_bytes - t->blob_disk_bytes + index_bytes;
+    uint64_t over_cap = all > cap ? all - cap : 0;
+    uint64_t over_map = in_index > map ? in_index - map : 0;
+    return over_cap > over_map ? over_cap : over_map;
+}
+
+/* The bytes on disk to which `over` fewer would bring the store. */
+static uint64_t goal_without(const struct store *s, uint64_t over)
+{
+    uint64_t disk = s->index.totals.disk_bytes;
+    return disk > over ? disk - over : 0;
+}
+
+uint64_t evict_low_water(const struct store *s)
+{
+    return goal_without(s, excess(s, EVICT_END, 0, 0));
+}
 
 /* xorshift64*: Marsaglia 2003, Vigna 2016. */
 uint64_t random_next(void *arg)
@@ -309,28 +335,32 @@ static uint64_t owner_disk(struct store *s, uint32_t owner)
     return usage.disk_bytes;
 }
 
-int evict_make_room(struct store *s, uint32_t owner, uint64_t disk_bytes, struct err *e)
+static int no_room(int rc, const char *whose, struct err *e)
 {
-    uint64_t cap = s->config.max_bytes;
+    if (rc == WARM_ENOT_FOUND)
+        return err_set(e, WARM_EFULL, "%s is full and nothing may be evicted", whose);
+    return index_error(rc, e);
+}
+
+int evict_make_room(struct store *s, uint32_t owner, uint64_t index_bytes, uint64_t blob_bytes,
+                    struct err *e)
+{
     uint64_t quota = owner == STORE_MADE_HERE ? 0 : s->config.quota_bytes;
-    if (disk_bytes > cap || (quota && disk_bytes > quota))
-        return err_set(e, WARM_EFULL, "a value of %" PRIu64 " bytes is larger than the %s",
-                       disk_bytes, disk_bytes > cap ? "store" : "user's share of the store");
-    while (s->index.env && s->index.totals.disk_bytes + disk_bytes > cap) {
-        struct some some = {EVICT_ANY, cap - disk_bytes, STEP_MAX};
+    uint64_t need = index_bytes + blob_bytes, over;
+    if (need > s->config.max_bytes || (quota && need > quota))
+        return err_set(e, WARM_EFULL, "a value of %" PRIu64 " bytes is larger than the %s", need,
+                       need > s->config.max_bytes ? "store" : "user's share of the store");
+    while (s->index.env && (over = excess(s, 1000, index_bytes, blob_bytes)) > 0) {
+        struct some some = {EVICT_ANY, goal_without(s, over), STEP_MAX};
         int rc = writer_change(s, apply_some, &some);
         if (rc != 0)
-            return rc == WARM_ENOT_FOUND
-                       ? err_set(e, WARM_EFULL, "the store is full and nothing may be evicted")
-                       : index_error(rc, e);
+            return no_room(rc, "the store", e);
     }
-    while (quota && s->index.env && owner_disk(s, owner) + disk_bytes > quota) {
-        struct some some = {owner, quota - disk_bytes, STEP_MAX};
+    while (quota && s->index.env && owner_disk(s, owner) + need > quota) {
+        struct some some = {owner, quota - need, STEP_MAX};
         int rc = writer_change(s, apply_some, &some);
         if (rc != 0)
-            return rc == WARM_ENOT_FOUND
-                       ? err_set(e, WARM_EFULL, "the user's share of the store is full")
-                       : index_error(rc, e);
+            return no_room(rc, "the user's share of the store", e);
     }
     return 0;
 }
@@ -576,10 +606,9 @@ static void job_begin(struct store *s, struct task *t)
 bool evict_step(struct store *s)
 {
     struct evictor *ev = &s->evictor;
-    uint64_t cap = s->config.max_bytes, disk = s->index.totals.disk_bytes;
-    ev->active = disk > (ev->active ? EVICT_END(cap) : EVICT_START(cap));
+    ev->active = s->index.env && excess(s, ev->active ? EVICT_END : EVICT_START, 0, 0) > 0;
     if (ev->active) {
-        struct some some = {EVICT_ANY, EVICT_END(cap), STEP_MAX};
+        struct some some = {EVICT_ANY, evict_low_water(s), STEP_MAX};
         if (writer_change(s, apply_some, &some) != 0)
             ev->active = false; /* all pinned, or no disk to write to: the next put asks again */
     }

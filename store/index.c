@@ -277,7 +277,8 @@ int index_open(struct index *x, const char *dir, uint64_t map_bytes, struct err 
     snprintf(path, sizeof path, "%s/index", dir);
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return err_sys(e, WARM_EIO, errno, "store: cannot make %s", path);
-    int rc = open_env(x, path, index_map_size(path, map_bytes));
+    x->map_bytes = index_map_size(path, map_bytes);
+    int rc = open_env(x, path, (size_t)x->map_bytes);
     MDB_envinfo info;
     if (rc == 0)
         rc = mdb_env_info(x->env, &info);

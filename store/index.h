@@ -48,7 +48,8 @@ struct index {
     MDB_env *env;
     MDB_dbi row, value, blob, group, usage, meta;
     struct totals totals; /* as last committed; the writer's */
-    bool adopting;        /* blobs/ may hold entries that the index does not know yet */
+    uint64_t map_bytes;
+    bool adopting; /* blobs/ may hold entries that the index does not know yet */
 };
 
 /* Opens DIR/index, or makes it. A new index is `adopting` until index_adopted.

@@ -203,8 +203,10 @@ int evict_some(struct store *s, struct change *c, uint64_t owner, size_t max, ui
 uint64_t evict_low_water(const struct store *s);
 /* One step of eviction to the low-water mark, and of store_evict. True while there is more. */
 bool evict_step(struct store *s);
-/* Makes room for `disk_bytes` more of an owner. FULL if there is none to be had. */
-int evict_make_room(struct store *s, uint32_t owner, uint64_t disk_bytes, struct err *e);
+/* Makes room for an entry of an owner: so many bytes of index and of a blob's file. FULL if there is
+ * none to be had. */
+int evict_make_room(struct store *s, uint32_t owner, uint64_t index_bytes, uint64_t blob_bytes,
+                    struct err *e);
 /* Removes a sample of expired entries; how many. */
 size_t evict_expired(struct store *s);
 void evict_close(struct store *s);

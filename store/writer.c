@@ -521,22 +521,23 @@ static void take_batch(struct store *s, struct batch *b)
 /* Fails the puts that there is no room for; evicts for the others. */
 static void admit_batch(struct store *s, struct batch *b)
 {
-    uint64_t pending = 0;
+    uint64_t index_bytes = 0, blob_bytes = 0;
     size_t n = 0;
     for (size_t i = 0; i < b->n; i++) {
         struct task *t = b->task[i];
-        b->task[n++] = t;
-        if (t->type != TASK_PUT)
-            continue;
-        uint64_t need = entry_disk_bytes(&t->row);
-        need += t->row.is_blob ? blob_disk_bytes(t->row.len) : 0;
-        t->status = evict_make_room(s, t->row.id.owner, pending + need, &t->err);
-        if (t->status == 0) {
-            pending += need;
-        } else {
-            n--;
-            writer_finish_put(s, t);
+        if (t->type == TASK_PUT) {
+            uint64_t entry = entry_disk_bytes(&t->row);
+            uint64_t blob = t->row.is_blob ? blob_disk_bytes(t->row.len) : 0;
+            t->status = evict_make_room(s, t->row.id.owner, index_bytes + entry, blob_bytes + blob,
+                                        &t->err);
+            if (t->status != 0) {
+                writer_finish_put(s, t);
+                continue;
+            }
+            index_bytes += entry;
+            blob_bytes += blob;
         }
+        b->task[n++] = t;
     }
     b->n = n;
 }

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_store_evict.c - what goes when there is not room for all, and what may not. */
+#include "tests/store_kit.h"
+
+#define HERE STORE_MADE_HERE
+
+static struct kit k;
+
+static void end(void) { kit_end(&k); }
+
+TestSuite(store_evict, .fini = end, .timeout = 300);
+
+static int put_worth(uint32_t owner, uint64_t n, size_t len, uint32_t cost_ms)
+{
+    uint8_t *value = kit_value(n, 0, len);
+    struct store_put put = kit_put_of(&k, owner, n, len);
+    put.data = value;
+    put.row.cost_ms = cost_ms;
+    int rc = kit_put_with(&k, &put);
+    free(value);
+    return rc;
+}
+
+static bool there(uint32_t owner, uint64_t n)
+{
+    struct store_row row;
+    struct store_id id = kit_id(owner, n);
+    int rc = store_peek(k.store, &id, &row, NULL);
+    store_turn_end(k.store);
+    return rc == 0;
+}
+
+static size_t count_there(uint32_t owner, uint64_t from, uint64_t to)
+{
+    size_t n = 0;
+    for (uint64_t i = from; i < to; i++)
+        n += there(owner, i);
+    return n;
+}
+
+static uint64_t disk_bytes(void)
+{
+    uint64_t bytes = 0;
+    kit_count_files(k.dir, &bytes);
+    return bytes;
+}
+
+/* Sizes from 100 bytes to 4 MiB, most of them small: the shape of compiled kernels. */
+static size_t size_of(uint64_t n)
+{
+    uint64_t x = n * 0x9e3779b97f4a7c15u;
+    unsigned shift = (unsigned)(x >> 60);
+    return 100 + (size_t)((x >> 20) % ((size_t)256 << shift)) / 2;
+}
+
+Test(store_evict, cap_is_honoured_with_values_of_all_sizes)
+{
+    const uint64_t cap = 48 * KIT_MIB;
+    uint64_t written = 0;
+    kit_begin(&k, cap);
+    for (uint64_t n = 0; written < 6 * cap; n++) {
+        size_t len = size_of(n);
+        cr_assert_eq(kit_put(&k, HERE, n, len), 0, "%s", k.last_event);
+        cr_assert_eq(kit_get(&k, HERE, n), 0, "what was just put is there");
+        written += len;
+        cr_assert_leq(kit_stats(&k).n_bytes, cap);
+    }
+    struct store_stats st = kit_stats(&k);
+    cr_assert_geq(st.n_bytes, cap / 100 * 85, "%" PRIu64, st.n_bytes);
+    cr_assert_gt(st.n_evictions, 0);
+    kit_reopen(&k); /* the files of what was evicted last are gone by now */
+    st = kit_stats(&k);
+    cr_assert_leq(disk_bytes(), cap + cap / 10, "%" PRIu64 " for %" PRIu64, disk_bytes(), cap);
+    cr_assert_leq(st.n_bytes, cap);
+}
+
+Test(store_evict, what_took_long_to_make_stays)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < 2000; n++)
+        cr_assert_eq(put_worth(HERE, n, 20000, n % 2 ? 10000 : 10), 0);
+    size_t dear = 0, cheap = 0;
+    for (uint64_t n = 0; n < 1800; n++) /* the last ones are young */
+        *(n % 2 ? &dear : &cheap) += there(HERE, n);
+    cr_assert_gt(dear, 300, "%zu dear, %zu cheap", dear, cheap);
+    cr_assert_lt(cheap, dear / 10, "%zu dear, %zu cheap", dear, cheap);
+}
+
+Test(store_evict, what_is_hit_often_stays)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < 100; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+    for (int hits = 0; hits < 20; hits++)
+        for (uint64_t n = 0; n < 100; n++)
+            cr_assert_eq(kit_get(&k, HERE, n), 0);
+    kit_reopen(&k); /* writes the hits */
+    for (uint64_t n = 100; n < 3000; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+    cr_assert_gt(count_there(HERE, 0, 100), 95);
+}
+
+Test(store_evict, small_ones_outlive_large_ones_of_equal_use)
+{
+    kit_begin(&k, 32 * KIT_MIB);
+    for (uint64_t n = 0; n < 400; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, n % 2 ? 1000 : 300000), 0);
+    size_t small = 0, large = 0;
+    for (uint64_t n = 0; n < 300; n++)
+        *(n % 2 ? &small : &large) += there(HERE, n);
+    cr_assert_gt(small, 145, "%zu small, %zu large", small, large);
+    cr_assert_lt(large, 60, "%zu small, %zu large", small, large);
+}
+
+Test(store_evict, new_entry_of_little_worth_gets_its_chance)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < 1200; n++)
+        cr_assert_eq(put_worth(HERE, n, 20000, 60000), 0);
+    for (uint64_t n = 5000; n < 5020; n++) { /* cheap newcomers, far less than the young share */
+        cr_assert_eq(put_worth(HERE, n, 20000, 1), 0);
+        cr_assert(there(HERE, n));
+    }
+    cr_assert_geq(count_there(HERE, 5000, 5020), 18);
+}
+
+Test(store_evict, pinned_entry_stays_and_a_store_full_of_them_says_so)
+{
+    kit_begin(&k, 8 * KIT_MIB);
+    int rc = 0;
+    uint64_t n = 0;
+    for (; rc == 0 && n < 1000; n++) {
+        uint8_t *value = kit_value(n, 0, 60000);
+        struct store_put put = kit_put_of(&k, HERE, n, 60000);
+        put.data = value;
+        put.row.pinned = true;
+        rc = kit_put_with(&k, &put);
+        free(value);
+    }
+    cr_assert_eq(rc, WARM_EFULL);
+    cr_assert_gt(n, 100);
+    cr_assert_eq(count_there(HERE, 0, n - 1), n - 1, "none of the pinned ones went");
+    cr_assert(kit_stats(&k).read_only);
+    cr_assert_eq(kit_pin(&k, HERE, 0, false), 0);
+    cr_assert_eq(kit_put(&k, HERE, 5000, 50000), 0, "one may go now");
+    cr_assert(!there(HERE, 0));
+    cr_assert(!kit_stats(&k).read_only);
+}
+
+static int put_in_group(uint64_t n, const char *group, size_t len)
+{
+    uint8_t *value = kit_value(n, 0, len);
+    struct store_put put = kit_put_of(&k, HERE, n, len);
+    put.data = value;
+    put.row.group = key_of_bytes(group, strlen(group));
+    int rc = kit_put_with(&k, &put);
+    free(value);
+    return rc;
+}
+
+Test(store_evict, entries_of_a_group_leave_together)
+{
+    kit_begin(&k, 8 * KIT_MIB);
+    char name[16];
+    for (uint64_t n = 0; n < 200; n++) {
+        snprintf(name, sizeof name, "group %" PRIu64, n / 5);
+        cr_assert_eq(put_in_group(n, name, 10000), 0);
+    }
+    for (uint64_t n = 1000; n < 1500; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 10000), 0);
+    size_t whole = 0, gone = 0;
+    for (uint64_t g = 0; g < 40; g++) {
+        size_t left = count_there(HERE, 5 * g, 5 * g + 5);
+        cr_assert(left == 0 || left == 5, "group %" PRIu64 " has %zu of 5", g, left);
+        whole += left == 5;
+        gone += left == 0;
+    }
+    cr_assert_gt(gone, 0);
+    cr_assert_eq(whole + gone, 40);
+}
+
+Test(store_evict, pinned_member_keeps_its_group)
+{
+    kit_begin(&k, 8 * KIT_MIB);
+    for (uint64_t n = 0; n < 5; n++)
+        cr_assert_eq(put_in_group(n, "kept", 10000), 0);
+    cr_assert_eq(kit_pin(&k, HERE, 3, true), 0);
+    for (uint64_t n = 1000; n < 2500; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 10000), 0);
+    cr_assert_eq(count_there(HERE, 0, 5), 5);
+}
+
+Test(store_evict, quota_takes_from_its_owner_alone)
+{
+    kit_begin(&k, 64 * KIT_MIB);
+    kit_close(&k);
+    k.config.quota_bytes = 4 * KIT_MIB;
+    kit_open(&k);
+    for (uint64_t n = 0; n < 100; n++) {
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+        cr_assert_eq(kit_put(&k, 1001, n, 20000), 0);
+    }
+    for (uint64_t n = 0; n < 1000; n++)
+        cr_assert_eq(kit_put(&k, 1000, n, 20000), 0);
+    size_t left = count_there(1000, 0, 1000);
+    cr_assert(left > 120 && left * 20000 <= 4 * KIT_MIB, "%zu are left", left);
+    cr_assert_eq(count_there(HERE, 0, 100), 100);
+    cr_assert_eq(count_there(1001, 0, 100), 100);
+    for (uint64_t n = 100; n < 400; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+    cr_assert_eq(count_there(HERE, 0, 400), 400, "there is no quota on what was made here");
+    cr_assert_eq(kit_put(&k, 1000, 5000, 5u << 20), WARM_EFULL, "more than the quota");
+}
+
+Test(store_evict, value_larger_than_the_store_is_refused)
+{
+    kit_begin(&k, 4 * KIT_MIB);
+    cr_assert_eq(kit_put(&k, HERE, 1, 1000), 0);
+    cr_assert_eq(kit_put(&k, HERE, 2, 5u << 20), WARM_EFULL);
+    cr_assert_eq(kit_get(&k, HERE, 1), 0, "and takes nothing with it");
+    cr_assert_eq(kit_files(&k, "tmp") + kit_files(&k, "blobs"), 0);
+}
+
+/* ---- store_evict ---- */
+
+static void fill_mixed(void)
+{
+    kit_begin(&k, 64 * KIT_MIB);
+    for (uint64_t n = 0; n < 300; n++)
+        cr_assert_eq(put_worth(n % 3 ? HERE : 1000, n, n % 10 ? 1000 : 100000, (uint32_t)n + 1), 0);
+    cr_assert_eq(kit_pin(&k, HERE, 1, true), 0);
+}
+
+Test(store_evict, filter_takes_what_matches_and_nothing_else)
+{
+    fill_mixed();
+    struct store_filter f = store_filter_all();
+    f.owner = 1000;
+    f.min_bytes = 50000;
+    cr_assert_eq(kit_evict(&k, &f, 0, true), 0);
+    struct store_report dry = k.report;
+    cr_assert_eq(dry.n_entries, 10);
+    cr_assert_eq(dry.n_bytes, 10 * 100000);
+    cr_assert_eq(kit_stats(&k).n_entries, 300, "a dry run takes nothing");
+    cr_assert_eq(kit_evict(&k, &f, 0, false), 0);
+    cr_assert_eq(k.report.n_entries, dry.n_entries);
+    cr_assert_eq(k.report.n_bytes, dry.n_bytes);
+    for (uint64_t n = 0; n < 300; n++)
+        cr_assert_eq(there(n % 3 ? HERE : 1000, n), n % 30 != 0);
+    cr_assert_eq(kit_files(&k, "blobs"), 20);
+}
+
+Test(store_evict, everything_goes_but_what_is_pinned)
+{
+    fill_mixed();
+    struct store_filter f = store_filter_all();
+    cr_assert_eq(kit_evict(&k, &f, 0, false), 0);
+    cr_assert_eq(k.report.n_entries, 299);
+    cr_assert_eq(kit_stats(&k).n_entries, 1);
+    cr_assert(there(HERE, 1));
+}
+
+Test(store_evict, least_valuable_go_first_until_the_size_is_reached)
+{
+    kit_begin(&k, 64 * KIT_MIB);
+    for (uint64_t n = 0; n < 200; n++)
+        cr_assert_eq(put_worth(HERE, n, 1000, (uint32_t)(n + 1) * 10), 0);
+    struct store_filter f = store_filter_all();
+    cr_assert_eq(kit_evict(&k, &f, 150000, true), 0);
+    cr_assert_eq(k.report.n_entries, 50);
+    cr_assert_eq(kit_evict(&k, &f, 150000, false), 0);
+    cr_assert_eq(k.report.n_entries, 50);
+    cr_assert_eq(kit_stats(&k).n_bytes, 150000);
+    cr_assert_eq(count_there(HERE, 0, 50), 0);
+    cr_assert_eq(count_there(HERE, 50, 200), 150);
+}
+
+Test(store_evict, more_than_one_plan_holds_go_in_order)
+{
+    enum { N = 40000, LEFT = 1000 };
+    kit_begin(&k, 256 * KIT_MIB);
+    for (uint64_t n = 0; n < N; n++) {
+        struct store_put put = kit_put_of(&k, HERE, n, 10);
+        put.data = "ten bytes.";
+        put.row.cost_ms = (uint32_t)n + 1;
+        put.on_done = n == N - 1 ? kit_on_done : NULL;
+        k.done = false;
+        cr_assert_eq(store_put(k.store, &put, NULL), 0);
+    }
+    kit_wait(&k, &k.done);
+    struct store_filter f = store_filter_all();
+    cr_assert_eq(kit_evict(&k, &f, LEFT * 10, false), 0);
+    cr_assert_eq(k.report.n_entries, N - LEFT);
+    cr_assert_eq(count_there(HERE, N - LEFT, N), LEFT);
+    cr_assert_eq(kit_stats(&k).n_entries, LEFT);
+}
+
+/* ---- the map ---- */
+
+Test(store_evict, full_map_is_met_by_eviction)
+{
+    kit_begin_in(&k, 64 * KIT_MIB, temp_dir_new());
+    k.config.index_bytes = 4 * KIT_MIB; /* far less than the cap says */
+    kit_open(&k);
+    for (uint64_t n = 0; n < 1000; n++) {
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0, "%s", k.last_event);
+        cr_assert_eq(kit_get(&k, HERE, n), 0);
+    }
+    cr_assert_gt(kit_stats(&k).n_entries, 50);
+}
