@@ -278,7 +278,8 @@ void connection_commit(struct connection *c, const int *fds, unsigned n_fds)
         *item = (struct output_item){.at = at, .len = len, .n_fds = n_fds};
         memcpy(item->fds, fds ? fds : item->fds, n_fds * sizeof *fds);
     }
-    if ((s->out.len > BATCH_MAX || s->n_items == OUTPUT_ITEMS) && !batch_flush(c))
+    /* descriptors are lent for this call alone */
+    if ((n_fds || s->out.len > BATCH_MAX || s->n_items == OUTPUT_ITEMS) && !batch_flush(c))
         connection_break(c);
 }
 
