@@ -265,18 +265,19 @@ static void entries_sort(struct graph *g)
     }
 }
 
-static bool holes_equal(const struct hole *a, const struct hole *b, uint32_t n)
+static bool holes_equal(const struct graph *g, uint32_t first, uint32_t second, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (a[i].at != b[i].at || a[i].kind != b[i].kind)
+        const struct hole *a = &g->holes.at[first + i], *b = &g->holes.at[second + i];
+        if (a->at != b->at || a->kind != b->kind)
             return false;
-        if (a[i].kind == HOLE_SYMBOL && a[i].is.symbol != b[i].is.symbol)
+        if (a->kind == HOLE_SYMBOL && a->is.symbol != b->is.symbol)
             return false;
-        if (a[i].kind == HOLE_CHANNEL && a[i].is.channel != b[i].is.channel)
+        if (a->kind == HOLE_CHANNEL && a->is.channel != b->is.channel)
             return false;
-        if (a[i].kind == HOLE_BORROW &&
-            (a[i].is.borrow.len != b[i].is.borrow.len ||
-             memcmp(a[i].is.borrow.data, b[i].is.borrow.data, a[i].is.borrow.len)))
+        if (a->kind == HOLE_BORROW &&
+            (a->is.borrow.len != b->is.borrow.len ||
+             memcmp(a->is.borrow.data, b->is.borrow.data, a->is.borrow.len)))
             return false;
     }
     return true;
@@ -350,7 +351,7 @@ uint32_t graph_dict_end(struct graph *g)
         const struct dict *have = &g->dicts.at[g->dict_slots[s] - 1];
         if (have->slot == d.slot && have->len == d.len && have->n_holes == d.n_holes &&
             memcmp(have->text, d.text, d.len) == 0 &&
-            holes_equal(&g->holes.at[have->holes], &g->holes.at[d.holes], d.n_holes)) {
+            holes_equal(g, have->holes, d.holes, d.n_holes)) {
             g->holes.n = holes;
             return g->dict_slots[s] - 1;
         }

@@ -418,9 +418,10 @@ static bool blocks_equal(const struct graph *g, uint32_t a, uint32_t b)
 
 static bool ops_equal(const struct graph *g, const struct op *a, const struct op *b)
 {
-    if (a->block != b->block || !results_equal(g, a, b) ||
-        memcmp(&g->operands.at[a->operands], &g->operands.at[b->operands],
-               a->n_operands * sizeof(uint32_t)))
+    if (a->block != b->block || !results_equal(g, a, b))
+        return false;
+    if (a->n_operands && memcmp(&g->operands.at[a->operands], &g->operands.at[b->operands],
+                                a->n_operands * sizeof(uint32_t)))
         return false;
     if (!op_has_regions(a) || !op_has_regions(b))
         return a->regions == b->regions;
