@@ -281,20 +281,42 @@ static bool function_type_read(struct mlir *m, uint32_t operands)
     return results_read(m, operands);
 }
 
-/* What stands behind ':': a function's type, or a list, of which the last are the results'. */
-static bool op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint32_t n_results)
+static bool operand_is(const struct mlir *m, uint32_t operand, uint32_t type)
 {
+    uint32_t have = graph_value_type(m->g, m->operands.at[operand]);
+    return have == type || have == m->unknown_type;
+}
+
+/* A list of `n` types speaks of operands too: the same for all, one for each, or, of a selection,
+ * the predicate's and that of the rest. True if it says what they have. */
+static bool list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uint32_t n)
+{
+    uint32_t n_operands = m->operands.n - operands;
+    bool each = n == n_operands;
+    for (uint32_t i = 0; i < n_operands; i++)
+        if (!operand_is(m, operands + i, m->types_stack.at[types + (each ? i : i && n == 2)]))
+            return false;
+    return each || n == 1 || (n == 2 && n_operands == 3);
+}
+
+/* What stands behind ':': a function's type, or a list, of which the last are the results'. With a
+ * list that the operands do not fit, *fits is false. */
+static bool op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint32_t n_results,
+                          bool *fits)
+{
+    *fits = true;
     if (peek(m, '('))
         return function_type_read(m, operands);
     do {
         if (!type_read_like(m, operands + m->types_stack.n - types))
             return false;
     } while (slice_take(&m->s, ','));
+    uint32_t n = m->types_stack.n - types;
+    *fits = m->operands.n == operands || list_fits(m, operands, types, n);
     if (take_arrow(m)) {
         m->types_stack.n = types;
         return results_read(m, operands);
     }
-    uint32_t n = m->types_stack.n - types;
     if (n < n_results)
         return malformed(m, "fewer types than results");
     for (uint32_t i = 0; i < n_results; i++)
@@ -437,6 +459,25 @@ static struct slice clauses_find(const struct mlir *m)
     return (struct slice){m->s.at, slice_find(window, ":")};
 }
 
+/* What was read of the operation from `start` on is not what it says: its tokens count. */
+static bool op_fall_back(struct mlir *m, const struct opinfo *info, struct slice start,
+                         uint32_t lhs)
+{
+    struct opinfo *count = &m->op_infos.at[info - m->op_infos.at];
+    graph_op_drop(m->g);
+    m->s = start;
+    if (++count->n_fallbacks >= FALLBACKS_MAX)
+        count->syntax = SYNTAX_UNKNOWN;
+    return op_as_text(m, info, lhs);
+}
+
+/* Operations whose one type is the result's, and says what the operands have. */
+static bool result_type_only(const struct opinfo *info)
+{
+    return strcmp(info->name, "stablehlo.complex") == 0 ||
+           strcmp(info->name, "stablehlo.tuple") == 0;
+}
+
 static bool op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     struct slice start = m->s, lead = {0}, inside = {0};
@@ -470,19 +511,19 @@ static bool op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     bool both = inside.at < inside.end && clauses.at < clauses.end;
     m->s.at = clauses.end;
     if (d->not_understood || both || (typed && !slice_take(&m->s, ':'))) {
-        graph_op_drop(m->g);
         m->operands.n = operands;
-        m->s = start;
-        struct opinfo *count = &m->op_infos.at[info - m->op_infos.at];
-        if (++count->n_fallbacks >= FALLBACKS_MAX)
-            count->syntax = SYNTAX_UNKNOWN;
-        return op_as_text(m, info, lhs);
+        return op_fall_back(m, info, start, lhs);
     }
     unsigned traits = traits_with(info, d);
+    bool fits = true;
     graph_op_dict(m->g, d->dict);
-    if (typed && !op_types_read(m, operands, types, lhs_count(m, lhs)))
+    if (typed && !op_types_read(m, operands, types, lhs_count(m, lhs), &fits))
         return false;
     m->operands.n = operands;
+    if (!fits && !result_type_only(info)) {
+        m->types_stack.n = types;
+        return op_fall_back(m, info, start, lhs);
+    }
     return op_finish(m, info, traits, types, lhs);
 }
 
@@ -562,9 +603,12 @@ static bool op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
          !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info, &d)))
         return false;
     graph_op_dict(m->g, graph_dict_end(m->g));
+    bool fits;
     if (!expect(m, ':', "expected ':' and types") ||
-        !op_types_read(m, operands, types, lhs_count(m, lhs)))
+        !op_types_read(m, operands, types, lhs_count(m, lhs), &fits))
         return false;
+    if (!fits)
+        return malformed(m, "an operand has another type");
     m->operands.n = operands;
     return op_finish(m, info, traits_with(info, &d), types, lhs);
 }
@@ -702,8 +746,9 @@ static bool op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
             if (!type_read_like(m, s->operands + m->types_stack.n - s->types))
                 return false;
         } while (slice_take(&m->s, ','));
-    if (m->types_stack.n - s->types != m->operands.n - s->operands)
-        return malformed(m, "other numbers of operands and of types");
+    uint32_t n = m->types_stack.n - s->types;
+    if (n != m->operands.n - s->operands || !list_fits(m, s->operands, s->types, n))
+        return malformed(m, "operands and types do not agree");
     if (slice_take_word(&m->s, "attributes")) {
         slice_skip(&m->s);
         if (!take_braces(m, &attrs))
@@ -827,7 +872,6 @@ static bool reducer_open(struct mlir *m, struct scope *s)
 
 static bool op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
-    uint32_t n_results = lhs_count(m, lhs);
     struct scope *s = scope_push(m, SCOPE_REDUCER, info, lhs);
     if (!s)
         return false;
@@ -847,8 +891,9 @@ static bool op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (d->not_understood)
         return malformed(m, "a clause of a reduction that is not known");
     graph_op_dict(m->g, d->dict);
-    if (!expect(m, ':', "expected ':' and types") ||
-        !op_types_read(m, s->operands, s->types, n_results))
+    if (!expect(m, ':', "expected ':' and types") || !peek(m, '('))
+        return malformed(m, "expected types");
+    if (!function_type_read(m, s->operands))
         return false;
     unsigned traits = info->traits;
     if (applies.at < applies.end) /* `info` may move */
@@ -1184,6 +1229,7 @@ static bool func_generic_open(struct mlir *m, struct scope *s)
     graph_func_begin(m->g, graph_symbol(m->g, word.at, slice_len(word)),
                      !slice_is(visibility, "\"private\""));
     struct slice after = m->s;
+    uint32_t first = graph_n_values(m->g), n_args = 0;
     if (peek(m, '^')) {
         m->s.at++;
         struct slice label = slice_id(&m->s);
@@ -1196,6 +1242,7 @@ static bool func_generic_open(struct mlir *m, struct scope *s)
                 if (!arg_read(m, &arg, &arg_type))
                     return false;
                 bind_name(m, arg, graph_func_arg(m->g, arg_type, next_dict(m, &args)));
+                n_args++;
             } while (slice_take(&m->s, ','));
             if (!expect(m, ')', "expected ')' after arguments"))
                 return false;
@@ -1212,14 +1259,19 @@ static bool func_generic_open(struct mlir *m, struct scope *s)
     const char *close = peek(m, '(') ? slice_close(m->s) : m->s.end;
     if (close >= m->s.end)
         return malformed(m, "expected a function's type");
-    if (declaration) {
-        struct slice list = {m->s.at + 1, close};
-        while (slice_skip(&list), list.at < list.end) {
-            graph_func_arg(m->g, mlir_type(m, slice_type(&list)), next_dict(m, &args));
-            if (!mlir_ok(m) || (!slice_take(&list, ',') && list.at < list.end))
-                return malformed(m, "expected a type");
-        }
+    struct slice list = {m->s.at + 1, close};
+    uint32_t n = 0;
+    for (; slice_skip(&list), list.at < list.end; n++) {
+        uint32_t arg_type = mlir_type(m, slice_type(&list));
+        if (declaration)
+            graph_func_arg(m->g, arg_type, next_dict(m, &args));
+        else if (n >= n_args || graph_value_type(m->g, first + n) != arg_type)
+            return malformed(m, "the function's type and its arguments do not agree");
+        if (!mlir_ok(m) || (!slice_take(&list, ',') && list.at < list.end))
+            return malformed(m, "expected a type");
     }
+    if (!declaration && n != n_args)
+        return malformed(m, "the function's type and its arguments do not agree");
     m->s.at = close + 1;
     uint32_t types = m->types_stack.n;
     if (!take_arrow(m))
