@@ -39,6 +39,13 @@
 #define SPAWN_FILES 64u              /* descriptors of a worker */
 #define SPAWN_FILE_SIZE (1ull << 30) /* bytes that a worker may write to one file */
 
+/* The address sanitizer's shadow memory is terabytes of address space. */
+#ifdef __SANITIZE_ADDRESS__
+#define SPAWN_SANITIZED true
+#else
+#define SPAWN_SANITIZED false
+#endif
+
 enum { SPAWN_RUN = 1, SPAWN_KILL = 2 };
 
 struct spawn_command {
@@ -81,10 +88,8 @@ static void child_exec(const struct spawn_command *command, char **argv, int fd,
     child_limit(RLIMIT_STACK, SPAWN_STACK);
     child_limit(RLIMIT_NOFILE, SPAWN_FILES);
     child_limit(RLIMIT_FSIZE, SPAWN_FILE_SIZE);
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow memory is terabytes of address space */
-    if (command->memory)
+    if (command->memory && !SPAWN_SANITIZED)
         child_limit(RLIMIT_AS, command->memory);
-#endif
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

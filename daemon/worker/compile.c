@@ -261,7 +261,7 @@ static bool shows_file_times(const struct nvrtc *n, const struct input *in)
 
 static bool log_tells_of_memory(const char *log, size_t len)
 {
-    return memmem(log, len, "out of memory", 13) != NULL;
+    return len && memmem(log, len, "out of memory", 13) != NULL;
 }
 
 static bool may_keep(const struct nvrtc *n, const struct input *in, const struct job *job,
