@@ -563,11 +563,16 @@ static void op_begin(struct walk *w)
     bytecode_put_opname(b, o.name, f->in_function);
     bytecode_put(b, "\"");
     put_operands(w, &o, f->first_block);
-    if (o.properties) {
+    if (o.properties || (o.attrs && b->version < BYTECODE_PROPERTIES)) {
         bytecode_put(b, " <{");
-        bytecode_put_properties(b, o.name, b->properties[o.properties - 1]);
+        if (o.properties)
+            bytecode_put_properties(b, o.name, b->properties[o.properties - 1]);
+        else
+            bytecode_put_entries(b, o.attrs - 1); /* of a function they come before its body */
         bytecode_put(b, "}>");
     }
+    if (!o.properties && b->version < BYTECODE_PROPERTIES)
+        o.attrs = 0;
     if (!o.n_regions || bytecode_stopped(b)) {
         put_tail(w, o.attrs, types_at, o.n_operands);
         return;
