@@ -7,7 +7,7 @@
  * One pass over the tokens. Comments, .file, .loc and debug sections go. In a function, registers
  * and parameters are numbered by first appearance, a register with its type where it first stands,
  * so that declarations go too; labels become numbers, and where they stand is told at the end of
- * the function, for those that are referred to:
+ * the function:
  *
  *     $L__BB0_1:                       add.s32 #3<.b32>,#1,#2;
  *       add.s32 %r9, %r7, %r8;    ─▶   @#4<.pred> bra #L0;
@@ -52,13 +52,14 @@ struct sym {
     enum sym_kind kind;
 };
 
-/* A label that something refers to. */
+/* A label, if it is not one of debug information alone. */
 struct entity {
     uint32_t alias;     /* the entity that it turned out to be, or NONE */
     uint32_t statement; /* where the label stands, or NONE */
     uint32_t at, len;   /* its name */
     bool numbered;      /* a branch refers to it */
     bool named;         /* something else does, by name */
+    bool stands;        /* counts even if nothing refers to it */
 };
 
 struct scope {
@@ -482,7 +483,8 @@ static uint32_t need_entity(struct ptx *p, uint32_t sym)
     if (!grow(p, &entities, &p->cap_entities, p->n_entities, sizeof *p->entities))
         return NONE;
     p->entities = entities;
-    p->entities[p->n_entities] = (struct entity){NONE, s->more, s->at, s->len, false, false};
+    p->entities[p->n_entities] =
+        (struct entity){.alias = NONE, .statement = s->more, .at = s->at, .len = s->len};
     s->id = p->n_entities++;
     return s->id;
 }
@@ -496,6 +498,23 @@ static uint32_t refer(struct ptx *p, struct token t, uint32_t hash)
     return i == NONE ? NONE : need_entity(p, i);
 }
 
+/* $L__tmp12, $L__func_begin0 and the like, which LLVM and NVVM put where a .loc or a debug section
+ * wants them. */
+static bool is_debug_label(const char *name, uint32_t len)
+{
+    static const char *const prefixes[] = {"$L__tmp", "$L__func_begin", "$L__func_end",
+                                           "Ltmp",    "Lfunc_begin",    "Lfunc_end"};
+    while (len > 0 && classes[(uint8_t)name[len - 1]] == C_DIGIT)
+        len--;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (len == strlen(prefixes[i]) && memcmp(name, prefixes[i], len) == 0)
+            return true;
+    return false;
+}
+
+/* A label without references changes nothing that the code computes, but it ends a basic block, and
+ * ptxas may order instructions otherwise. So it counts, nameless, unless it is there for debug
+ * information that is dropped with it. */
 static void define_label(struct ptx *p, struct token t)
 {
     uint32_t hash = hash_name(p->text + t.at, t.len);
@@ -510,8 +529,12 @@ static void define_label(struct ptx *p, struct token t)
         return;
     }
     p->syms[i].more = p->n_statements;
-    if (p->syms[i].id != NONE)
-        p->entities[p->syms[i].id].statement = p->n_statements;
+    bool stands = !is_debug_label(p->text + t.at, t.len);
+    uint32_t entity = stands ? need_entity(p, i) : p->syms[i].id;
+    if (entity != NONE) {
+        p->entities[entity].statement = p->n_statements;
+        p->entities[entity].stands = stands;
+    }
 }
 
 /* A label reference that its block did not resolve is one of the block around it. */
@@ -537,14 +560,14 @@ static void put_labels(struct ptx *p)
         if (o->alias != NONE) /* what leads on leads straight: chains stay short */
             o->alias = entity_of(p, i);
         bool defined = to->statement != NONE;
-        if (!o->numbered && !(o->named && defined))
+        if (!o->numbered && !o->stands && !(o->named && defined))
             continue;
         form_put_text(p->out, "label");
         if (o->numbered) {
             form_put_text(p->out, " #L");
             form_put_u64(p->out, i);
         }
-        if (o->named || !defined) {
+        if (o->named || !defined) { /* the name is said where it is used */
             form_put(p->out, " ", 1);
             form_put(p->out, p->text + o->at, o->len);
         }
@@ -945,12 +968,24 @@ static void put_function(struct ptx *p)
 
 /* --- the module --- */
 
+/* ptxas looks for .version before it reads anything: its number stands behind blanks, not behind a
+ * comment or a line's end. */
+static bool is_version_line(const struct ptx *p)
+{
+    uint32_t at = p->at;
+    while (at < p->len && (p->text[at] == ' ' || p->text[at] == '\t'))
+        at++;
+    return class_of(p, at) == C_DIGIT;
+}
+
 /* .version N, .target A {, B}, .address_size N: they end with what they are given. */
 static bool put_header(struct ptx *p, struct token t)
 {
-    bool target = token_is(p, t, ".target");
-    if (!target && !token_is(p, t, ".version") && !token_is(p, t, ".address_size"))
+    bool target = token_is(p, t, ".target"), version = token_is(p, t, ".version");
+    if (!target && !version && !token_is(p, t, ".address_size"))
         return false;
+    if (version && !is_version_line(p))
+        give_up(p, "a .version that ptxas does not find");
     do {
         put_token(p, t);
         t = next_token(p);

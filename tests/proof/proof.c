@@ -115,7 +115,7 @@ static int key_of(const struct base *base, struct text text, struct key *out)
 
 static struct text variant_of(struct proof_run *run, const struct base *base)
 {
-    return base->is_ptx ? variant_of_ptx(&run->random, base->text)
+    return base->is_ptx ? variant_of_ptx(&run->random, base->text, true)
                         : variant_of_cuda(&run->random, base->text, base->lines_count);
 }
 
@@ -258,9 +258,9 @@ static const struct saying {
 } sayings[] = {
     {0, {"-ftz=true", "--ftz=true", "-ftz|true", "--ftz|true"}},
     {0, {"-prec-div=false", "--prec-div=false", "-prec-div|false", NULL}},
-    {0, {"-prec-sqrt=true", "--prec-sqrt=true", "", NULL}},
-    {0, {"-fmad=true", "--fmad=true", "", NULL}},
-    {0, {"--use_fast_math", "-use_fast_math", NULL, NULL}},
+    {4, {"-prec-sqrt=true", "--prec-sqrt=true", "", NULL}},
+    {4, {"-fmad=true", "--fmad=true", "", NULL}},
+    {4, {"--use_fast_math", "-use_fast_math", NULL, NULL}},
     {0, {"-maxrregcount=40", "--maxrregcount=40", "-maxrregcount|40", NULL}},
     {0, {"-restrict", "--restrict", NULL, NULL}},
     {0, {"-std=c++17", "--std=c++17", "", NULL}},
@@ -471,7 +471,7 @@ static void check_ptx(struct proof_run *run, const char *ptxas, const char *fold
             continue;
         }
         for (unsigned long k = 0; k < run->n_compiles; k++) {
-            struct text v = variant_of_ptx(&run->random, base->text);
+            struct text v = variant_of_ptx(&run->random, base->text, false);
             struct outcome o = assemble(ptxas, folder, v, arch);
             if (!same(&o, &first))
                 failed(run, base, &v, "ptxas gives other bytes for the same key");

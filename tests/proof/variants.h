@@ -29,10 +29,11 @@ struct text {
 };
 
 /* Several changes at once that mean nothing: comments, white space, line breaks, CRLF; for PTX
- * also .loc lines, unused labels and registers, and other names of registers, labels and
- * parameters. `lines_count` keeps line numbers as they are. */
+ * also .loc lines, unused registers, and other names of registers, labels and parameters.
+ * `lines_count` keeps line numbers as they are. `debug_labels` adds labels as debug information has
+ * them: they mean nothing, but ptxas may order instructions otherwise. */
 struct text variant_of_cuda(struct random *r, struct text base, bool lines_count);
-struct text variant_of_ptx(struct random *r, struct text base);
+struct text variant_of_ptx(struct random *r, struct text base, bool debug_labels);
 
 /* One changed token. *out_what says which kind of change it was (static memory). data is NULL if
  * the draw found nothing to change: try again. */
