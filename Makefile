@@ -45,6 +45,7 @@ $(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT):
 	$(AR) rcs $@ $^
 
 $(B)/lib/libwarm.so: $(call obj,client) $(call obj,keygen)
+	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/libwarm.map -o $@ $^ $(CRYPTO)
 
 $(B)/bin/warm: $(call obj,client/cli) $(CLIENT)
@@ -152,7 +153,7 @@ setup-fuzz:
 .PHONY: demo
 demo: setup toolchain
 	@$(MAKE) -j$$(nproc) B=$(B) all $(B)/bin/warm-kernels >$(B)/make.log 2>&1 || \
-	    { cat $(B)/make.log; exit 1; }
+	    { tail -n 15 $(B)/make.log; echo "demo: the build failed, see $(B)/make.log"; exit 1; } >&2
 	@kernels/demo.sh $(B)
 
 # Installation. DESTDIR goes before every path; the paths inside the files are without it.
