@@ -46,8 +46,10 @@ static char *arena_take(struct graph *g, size_t len)
 
 static const char *arena_copy(struct graph *g, const char *text, size_t len)
 {
+    if (!len)
+        return "";
     char *at = arena_take(g, len);
-    if (at && len)
+    if (at)
         memcpy(at, text, len);
     return at;
 }

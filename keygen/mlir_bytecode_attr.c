@@ -520,11 +520,13 @@ static void put_integer(struct bytecode *b, struct reader *r)
     number_type(b, bytecode_varint(r), type);
     unsigned bits = strcmp(type, "index") == 0 ? 64 : width_of(type);
     uint64_t value = read_number(b, r, bits);
+    if (bytecode_stopped(b))
+        return;
     if (strcmp(type, "i1") == 0) {
         bytecode_put(b, value & 1 ? "true" : "false");
         return;
     }
-    unsigned shift = 64 - (bits ? bits : 64);
+    unsigned shift = 64 - bits;
     if (type[0] == 'u')
         bytecode_put_u64(b, value << shift >> shift);
     else
@@ -542,6 +544,8 @@ static void put_float(struct bytecode *b, struct reader *r)
     number_type(b, bytecode_varint(r), type);
     unsigned bits = type[0] == 'b' || type[0] == 't' ? 16 : width_of(type);
     uint64_t value = read_number(b, r, bits);
+    if (bytecode_stopped(b))
+        return;
     if (strcmp(type, "f64") == 0) {
         double d;
         memcpy(&d, &value, sizeof d);
