@@ -94,6 +94,7 @@ struct compile {
 struct compiler {
     struct compiler_config config;
     struct worker_program program;
+    char *worker_path, *work_dir;
     struct place *places;
     size_t n_places;
     struct known *known;
@@ -879,6 +880,8 @@ static void compiler_free(struct compiler *c)
     for (size_t i = 0; i < c->n_places; i++)
         free(c->places[i].given);
     free(c->places);
+    free(c->worker_path);
+    free(c->work_dir);
     free(c);
 }
 
@@ -891,6 +894,21 @@ static void choose_user(struct worker_program *program)
         program->uid = own->pw_uid;
         program->gid = own->pw_gid;
     }
+}
+
+/* Keeps what the caller's configuration only lends. */
+static int copy_config(struct compiler *c, const struct compiler_config *config, struct err *e)
+{
+    c->config = *config;
+    c->config.jobs = config->jobs ? config->jobs : 1;
+    c->worker_path = strdup(config->worker_path);
+    c->work_dir = strdup(config->work_dir);
+    c->program = (struct worker_program){.spawner = config->spawner,
+                                         .path = c->worker_path,
+                                         .scratch = c->work_dir,
+                                         .memory = config->worker_memory};
+    choose_user(&c->program);
+    return c->worker_path && c->work_dir ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
 static int open_places(struct compiler *c, struct err *e)
@@ -917,18 +935,13 @@ int compiler_open(struct compiler **out, const struct compiler_config *config, s
     struct compiler *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(e, WARM_ENOMEM, "out of memory");
-    c->config = *config;
-    c->config.jobs = config->jobs ? config->jobs : 1;
     c->queue_tail = &c->queue;
     c->stats.landlock = -1;
-    c->program = (struct worker_program){.spawner = config->spawner,
-                                         .path = config->worker_path,
-                                         .scratch = config->work_dir,
-                                         .memory = config->worker_memory};
-    choose_user(&c->program);
+    int code = copy_config(c, config, e);
     if (mkdir(config->work_dir, 0700) && errno != EEXIST)
         log_warning("%s: %s", config->work_dir, strerror(errno));
-    int code = open_places(c, e);
+    if (!code)
+        code = open_places(c, e);
     if (code) {
         compiler_free(c);
         return code;

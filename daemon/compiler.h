@@ -43,7 +43,7 @@ struct spawner;
 int spawner_start(struct spawner **out, struct err *e);
 void spawner_stop(struct spawner *s);
 
-struct compiler_config {
+struct compiler_config {     /* texts and lists are copied */
     struct spawner *spawner; /* borrowed */
     uv_loop_t *loop;
     const char *worker_path;

@@ -187,7 +187,11 @@ static void rig_configure(struct rig *r)
 static void rig_open(struct rig *r)
 {
     struct err e;
+    char work_dir[4096]; /* gone when this returns: the pool has its own copy */
+    snprintf(work_dir, sizeof work_dir, "%s", r->work);
+    r->config.work_dir = work_dir;
     cr_assert_eq(compiler_open(&r->compiler, &r->config, &e), 0, "%s", e.text);
+    memset(work_dir, 'x', sizeof work_dir);
 }
 
 static void rig_start(struct rig *r)
