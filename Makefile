@@ -152,8 +152,9 @@ setup-fuzz:
 # The demo: what was compiled, cold, warm, and warm after a restart of the daemon.
 .PHONY: demo
 demo: setup toolchain
+	@echo "demo: building, see $(B)/make.log" >&2
 	@$(MAKE) -j$$(nproc) B=$(B) all $(B)/bin/warm-kernels >$(B)/make.log 2>&1 || \
-	    { tail -n 15 $(B)/make.log; echo "demo: the build failed, see $(B)/make.log"; exit 1; } >&2
+	    { tail -n 15 $(B)/make.log; echo "demo: the build failed"; exit 1; } >&2
 	@kernels/demo.sh $(B)
 
 # Installation. DESTDIR goes before every path; the paths inside the files are without it.
