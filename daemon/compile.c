@@ -476,13 +476,13 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
     }
     if (!keep) { /* nobody but the leader may have it */
         if (t->leader)
-            flight_finish(t->flight, a, &t->leader->ask, false);
+            flight_finish(t->flight, a, &t->leader->ask, false, service_now_ms(s));
         return;
     }
     bool storing = t->keep && !a->failed;
     if (a->failed && !a->manifest)
         negative_add(s, t, a);
-    flight_finish(t->flight, a, NULL, storing);
+    flight_finish(t->flight, a, NULL, storing, service_now_ms(s));
     if (storing)
         store_result(t, a, &address, &proof);
 }

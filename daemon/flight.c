@@ -35,6 +35,7 @@ struct flight {
     unsigned n_making;  /* (4) */
     unsigned n_storing; /* (5) */
     unsigned pins;      /* someone up the stack uses it */
+    unsigned telling;   /* results or errors are being handed out: nobody gets a turn meanwhile */
     struct artifact *result;
     void *work;
     uint64_t began_ms;
@@ -193,7 +194,7 @@ static void flight_tell_error(struct flight *f, struct ask *ask, const struct er
 static void flight_promote(struct flight *f, uint64_t now_ms)
 {
     f->pins++;
-    while (f->n_asks && !f->n_holders && !f->n_making) {
+    while (f->n_asks && !f->n_holders && !f->n_making && !f->telling) {
         struct ask *ask = flight_next_maker(f);
         if (ask) {
             ask_hold(ask, now_ms);
@@ -287,9 +288,11 @@ void flight_unmake(struct flight *f, uint64_t now_ms)
 /* ---- results ---- */
 
 /* Those who were there when the result came are taken out first: a callback may join anew. */
-void flight_finish(struct flight *f, struct artifact *result, struct ask *only, bool storing)
+void flight_finish(struct flight *f, struct artifact *result, struct ask *only, bool storing,
+                   uint64_t now_ms)
 {
     f->pins++;
+    f->telling++;
     artifact_ref(result);
     if (storing) {
         artifact_unref(f->result);
@@ -302,8 +305,9 @@ void flight_finish(struct flight *f, struct artifact *result, struct ask *only, 
         ask->ops->on_result(ask, result);
     }
     artifact_unref(result);
+    f->telling--;
     f->pins--;
-    flight_settle(f);
+    flight_promote(f, now_ms);
 }
 
 void flight_stored(struct flight *f, uint64_t now_ms)
@@ -319,8 +323,10 @@ void flight_stored(struct flight *f, uint64_t now_ms)
 void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms)
 {
     f->pins++;
+    f->telling++;
     for (unsigned n = f->n_asks; n && f->n_asks; n--)
         flight_tell_error(f, f->asks.first, e);
+    f->telling--;
     f->pins--;
     flight_promote(f, now_ms);
 }

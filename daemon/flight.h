@@ -108,7 +108,8 @@ void flight_set_work(struct flight *f, void *work);
 
 /* Hands the result to all who are in the flight, but to `only` alone where that is not NULL (the
  * others stay). With `storing`, keeps it (a reference) for who comes until flight_stored. */
-void flight_finish(struct flight *f, struct artifact *result, struct ask *only, bool storing);
+void flight_finish(struct flight *f, struct artifact *result, struct ask *only, bool storing,
+                   uint64_t now_ms);
 void flight_stored(struct flight *f, uint64_t now_ms);
 /* Tells all who are in the flight that there will be none. */
 void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms);

@@ -447,7 +447,7 @@ int service_put(struct service *s, const struct peer *peer, const struct service
     if (code == 0)
         stats_add(&s->stats, STATS_puts, put->kind, 1);
     if (f) /* also where it could not be stored: those who wait are served */
-        flight_finish(f, a, NULL, code == 0);
+        flight_finish(f, a, NULL, code == 0, service_now_ms(s));
     else if (put->lease)
         flight_leave(&put->lease->ask, service_now_ms(s));
     artifact_unref(a);
