@@ -90,15 +90,16 @@ static void take_operands(struct hlo *h, struct instr *in)
 static void take_literal(struct hlo *h, struct instr *in)
 {
     uint32_t start = h->at, depth = 1, i = start;
-    for (; i < h->len; i++) {
+    while (i < h->len && !h->code) {
         char c = h->base[i];
-        if (c == '"') {
-            i = hlo_after_string(h, i) - 1;
-        } else if (c == '(') {
-            depth++;
-        } else if (c == ')' && --depth == 0) {
+        depth += c == '(';
+        depth -= c == ')';
+        if (!depth)
             break;
-        }
+        uint32_t next = c == '"'   ? hlo_after_string(h, i)
+                        : c == '/' ? hlo_after_comment(h, i)
+                                   : i + 1;
+        i = next > i ? next : i + 1;
     }
     h->at = i < h->len ? i + 1 : h->len;
     if (depth)
@@ -353,16 +354,19 @@ static void put_literal(struct hlo *h, struct span literal)
     graph_dict_key(h->g, "literal", 7);
     char piece[PIECE];
     size_t n = 0;
-    bool commented = memmem(text, literal.len, "/*", 2) != NULL;
+    bool commented = memchr(text, '/', literal.len) != NULL;
     for (uint32_t i = 0; i < literal.len; i++) {
         if (n == sizeof piece) {
             graph_dict_text(h->g, piece, n);
             n = 0;
         }
-        if (commented && text[i] == '/')
-            i = hlo_after_comment(h, literal.at + i) - literal.at;
+        uint32_t next = commented ? hlo_after_comment(h, literal.at + i) - literal.at : i;
+        if (next > i) {
+            i = next - 1;
+            continue;
+        }
         piece[n] = text[i];
-        n += i < literal.len && hlo_class_of(text[i]) != SPACE;
+        n += hlo_class_of(text[i]) != SPACE;
     }
     graph_dict_text(h->g, piece, n);
 }

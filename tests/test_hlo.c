@@ -340,6 +340,15 @@ Test(hlo, what_refers_to_its_process_is_refused)
     }
 }
 
+Test(hlo, a_comment_in_a_literal_hides_its_brackets)
+{
+    static const char text[] = "HloModule m\nENTRY e {\n  ROOT c = f32[2]{0} constant({1, 2})\n}\n";
+    cr_expect(!changes(text, "{1, 2}", "{1, /*) ,*/ 2}"));
+    cr_expect(!changes(text, "{1, 2}", "{1,2 // )\n}"));
+    refused("HloModule m\nENTRY e {\n  ROOT c = f32[2]{0} constant({1, 2/*) */", WARM_ETRUNCATED, 3,
+            31);
+}
+
 Test(hlo, malformed_text_is_an_error_with_its_place)
 {
     refused("HloModule m\nENTRY e {\n  ROOT c = f32[] add(x, x)\n}\n", WARM_EMALFORMED, 3, 22);
