@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_warm_command.c - the `warm` command against a real daemon and a real compiler, as a shell
+ * sees it: output, files, exit statuses.
+ *
+ * What compiles needs a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
+ */
+#include "tests/daemon_kit.h"
+
+#include <dlfcn.h>
+
+static char *toolchain_lib(void)
+{
+    const char *root = getenv("WARM_TOOLCHAIN");
+    char *beside = bin_path("../toolchain"), *lib = NULL;
+    cr_assert_geq(asprintf(&lib, "%s/13.5.37/lib", root && *root ? root : beside), 0);
+    free(beside);
+    if (access(lib, R_OK) == 0)
+        return lib;
+    free(lib);
+    return NULL;
+}
+
+#define NEEDS_TOOLCHAIN(lib)                                                                       \
+    if (!lib)                                                                                      \
+    cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
+
+static struct kit kit_with_compiler(char *lib)
+{
+    char *options[] = {"--nvrtc", lib, NULL};
+    struct kit k = kit_up(options);
+    return k;
+}
+
+/* Runs `warm ARGUMENTS` in the kit's folder; *out gets stdout and stderr. Returns the status. */
+static int warm(const struct kit *k, char **out, const char *arguments)
+{
+    char *program = bin_path("warm");
+    int status = run_command(out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k->dir, k->socket, program,
+                             arguments);
+    free(program);
+    return status;
+}
+
+/* The same where the output must contain `text`. */
+static void expect(const struct kit *k, int status, const char *arguments, const char *text)
+{
+    char *out;
+    int got = warm(k, &out, arguments);
+    cr_assert_eq(got, status, "warm %s: exit status %d, not %d: %s", arguments, got, status, out);
+    cr_assert_not_null(strstr(out, text), "warm %s: no `%s` in: %s", arguments, text, out);
+    free(out);
+}
+
+static void write_in(const struct kit *k, const char *name, const char *text)
+{
+    char *path = path_join(k->dir, name);
+    file_write(path, text, strlen(text));
+    free(path);
+}
+
+static char *read_in(const struct kit *k, const char *name, size_t *out_len)
+{
+    char *path = path_join(k->dir, name), *data = file_read(path, out_len);
+    free(path);
+    return data;
+}
+
+static const char saxpy[] = "__global__ void saxpy(int n, float a, const float *x, float *y) {\n"
+                            "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                            "    if (i < n) y[i] = a * x[i] + y[i];\n"
+                            "}\n";
+
+/* ---- usage: no daemon needed ---- */
+
+Test(command, every_command_explains_itself)
+{
+    static const char *const names[] = {"compile", "hash",   "get",   "put",    "ls",
+                                        "show",    "stats",  "rm",    "evict",  "pin",
+                                        "unpin",   "verify", "clear", "doctor", "completion"};
+    struct kit k = kit_new();
+    char arguments[64], usage[64];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(arguments, sizeof arguments, "%s --help", names[i]);
+        snprintf(usage, sizeof usage, "Usage: warm %s ", names[i]);
+        expect(&k, 0, arguments, usage);
+        expect(&k, 0, arguments, "Example:");
+        if (strcmp(names[i], "compile") != 0) {
+            snprintf(arguments, sizeof arguments, "%s --no-such-option", names[i]);
+            expect(&k, 2, arguments, "unknown option --no-such-option");
+        }
+    }
+    kit_free(&k);
+}
+
+Test(command, without_a_daemon_the_status_is_3)
+{
+    struct kit k = kit_new();
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 3, "compile k.cu --arch sm_90", "no daemon answers at");
+    expect(&k, 3, "ls", "no daemon answers at");
+    expect(&k, 3, "stats --json", "no daemon answers at");
+    expect(&k, 3, "doctor", "FAIL");
+    cr_assert_neq(access(k.socket, F_OK), 0, "looking starts no daemon");
+    kit_free(&k);
+}
+
+Test(command, wrong_usage_is_2)
+{
+    struct kit k = kit_new();
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 2, "compile", "no file given");
+    expect(&k, 2, "compile k.cu", "no target given");
+    expect(&k, 2, "compile k.cu --arch", "needs a value");
+    expect(&k, 2, "compile a.cu b.cu --arch sm_90 -o x", "one file only");
+    expect(&k, 2, "ls --older-than soon", "soon is not a span of time");
+    expect(&k, 2, "ls --min-size big", "big is not a size");
+    expect(&k, 2, "ls --kind nonsense", "not a kind");
+    expect(&k, 2, "evict", "say which entries");
+    expect(&k, 2, "evict --to-size 10X", "not a size");
+    expect(&k, 2, "completion tcsh", "bash, zsh and fish");
+    expect(&k, 2, "nonsense", "no command `nonsense`");
+    kit_free(&k);
+}
+
+/* ---- values ---- */
+
+Test(command, what_was_put_is_what_is_got)
+{
+    struct kit k = kit_up(NULL);
+    char *big = malloc(300000);
+    for (size_t i = 0; i < 300000; i++)
+        big[i] = (char)(i * 2654435761u >> 13);
+    char *path = path_join(k.dir, "big");
+    file_write(path, big, 300000);
+    write_in(&k, "empty", "");
+    expect(&k, 0, "put one big --kind backward --label step", "");
+    expect(&k, 0, "put nothing empty", "");
+    expect(&k, 0, "get one -o out", "");
+    expect(&k, 0, "get nothing -o none", "");
+    size_t len;
+    char *out = read_in(&k, "out", &len);
+    cr_assert(len == 300000 && memcmp(out, big, len) == 0);
+    free(out);
+    free(read_in(&k, "none", &len));
+    cr_assert_eq(len, 0);
+    expect(&k, 1, "get two -o out2", "no such entry");
+    free(big);
+    free(path);
+    kit_down(&k);
+}
+
+Test(command, entries_are_listed_shown_pinned_evicted_and_removed)
+{
+    struct kit k = kit_up(NULL);
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put alpha v --kind backward --arch sm_90", "");
+    expect(&k, 0, "put beta v --kind triton --arch sm_80", "");
+    expect(&k, 0, "ls", "alpha");
+    expect(&k, 0, "ls --kind triton --json", "\"name\":\"beta\"");
+    expect(&k, 0, "ls --arch sm_90 --sort size", "alpha");
+    expect(&k, 0, "ls --older-than 7d --json", "[]");
+    expect(&k, 0, "show alpha --json", "\"kind\":\"backward\"");
+    expect(&k, 1, "show gamma", "no such entry");
+    expect(&k, 0, "pin alpha", "pinned 1 entry");
+    expect(&k, 0, "ls --pinned", "(pinned)");
+    expect(&k, 0, "evict --min-size 1 --dry-run", "would have evicted 1 entry");
+    expect(&k, 0, "evict --min-size 1 --json", "\"entries\":1");
+    expect(&k, 0, "get alpha -o out", "");
+    expect(&k, 1, "get beta -o out", "no such entry");
+    expect(&k, 0, "unpin alpha", "unpinned 1 entry");
+    expect(&k, 1, "rm alpha gamma", "removed 1 entry");
+    expect(&k, 0, "clear --yes", "evicted 0 entries");
+    kit_down(&k);
+}
+
+Test(command, stats_verify_and_doctor_speak_json)
+{
+    struct kit k = kit_up(NULL);
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put alpha v", "");
+    expect(&k, 0, "get alpha -o out", "");
+    expect(&k, 0, "stats --json", "\"hits\": 1");
+    expect(&k, 0, "stats", "hits");
+    expect(&k, 0, "verify --json", "\"corrupt\":0");
+    char *out;
+    warm(&k, &out, "doctor --json");
+    cr_assert(strstr(out, "{\"check\":\"daemon\",\"health\":\"ok\"") && out[0] == '[', "%s", out);
+    free(out);
+    kit_down(&k);
+}
+
+/* ---- compiles ---- */
+
+typedef void *nvrtc_program;
+
+/* What the same NVRTC gives in this process. */
+static char *compile_here(const char *lib, const char *name, const char *source, size_t *out_len)
+{
+    char *path = path_join(lib, "libnvrtc.so.13");
+    void *nvrtc = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    cr_assert_not_null(nvrtc, "%s", dlerror());
+    int (*create)(nvrtc_program *, const char *, const char *, int, void *, void *);
+    int (*compile)(nvrtc_program, int, const char *const *);
+    int (*size)(nvrtc_program, size_t *);
+    int (*cubin)(nvrtc_program, char *);
+    *(void **)&create = dlsym(nvrtc, "nvrtcCreateProgram");
+    *(void **)&compile = dlsym(nvrtc, "nvrtcCompileProgram");
+    *(void **)&size = dlsym(nvrtc, "nvrtcGetCUBINSize");
+    *(void **)&cubin = dlsym(nvrtc, "nvrtcGetCUBIN");
+    nvrtc_program p;
+    const char *options[] = {"--gpu-architecture=sm_90"};
+    cr_assert_eq(create(&p, source, name, 0, NULL, NULL), 0);
+    cr_assert_eq(compile(p, 1, options), 0);
+    cr_assert_eq(size(p, out_len), 0);
+    char *out = malloc(*out_len);
+    cr_assert_eq(cubin(p, out), 0);
+    free(path);
+    return out;
+}
+
+Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
+{
+    char *lib = toolchain_lib();
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    size_t len, here_len;
+    write_in(&k, "k.cu", saxpy);
+    char *here = compile_here(lib, "k.cu", saxpy, &here_len);
+    static const char *const outcomes[] = {"\"outcome\":\"miss\"", "\"outcome\":\""};
+    for (size_t i = 0; i < 2; i++) {
+        expect(&k, 0, "compile k.cu --arch sm_90 --json", outcomes[i]);
+        char *cubin = read_in(&k, "k.cubin", &len);
+        cr_assert(len == here_len && memcmp(cubin, here, len) == 0);
+        free(cubin);
+    }
+    kill(k.pid, SIGTERM);
+    kit_reap(k.pid);
+    char *options[] = {"--nvrtc", lib, NULL};
+    kit_start(&k, options);
+    expect(&k, 0, "compile k.cu --arch sm_90 --json -o again.cubin", "\"outcome\":\"hit\"");
+    char *cubin = read_in(&k, "again.cubin", &len);
+    cr_assert(len == here_len && memcmp(cubin, here, len) == 0, "after a restart too");
+    free(cubin);
+    free(here);
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, compile_writes_where_it_is_told)
+{
+    char *lib = toolchain_lib();
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 0, "compile k.cu --arch sm_90 --ptx -o -", ".target sm_90");
+    expect(&k, 0, "compile k.cu --arch compute_80 && ls", "k.ptx");
+    expect(&k, 0, "compile k.cu -arch=sm_90 -o /dev/null", "");
+    expect(&k, 0, "compile - --arch sm_90 -o in.cubin <k.cu", "");
+    expect(&k, 2, "compile k.cu --arch sm_90 -o nowhere/k.cubin", "cannot write nowhere/k.cubin");
+    char *out;
+    run_command(&out, "ls %s", k.dir);
+    cr_assert_null(strstr(out, ".tmp"), "nothing is left beside: %s", out);
+    free(out);
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, a_changed_header_is_compiled_anew_and_the_old_one_hits_again)
+{
+    char *lib = toolchain_lib();
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", "#include \"n.h\"\n__global__ void f(int *p) { *p = N; }\n");
+    write_in(&k, "n.h", "#define N 1\n");
+    expect(&k, 0, "compile k.cu --arch sm_90 --json", "\"outcome\":\"miss\"");
+    write_in(&k, "n.h", "#define N 2\n");
+    expect(&k, 0, "compile k.cu --arch sm_90 --json", "\"outcome\":\"miss\"");
+    write_in(&k, "n.h", "#define N 1\n");
+    expect(&k, 0, "compile k.cu --arch sm_90 --json --only-if-cached", "\"outcome\":\"");
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
+{
+    char *lib = toolchain_lib();
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "bad.cu", "__global__ void f() { undeclared = 1; }\n");
+    expect(&k, 1, "compile bad.cu --arch sm_90", "identifier \"undeclared\" is undefined");
+    expect(&k, 1, "compile bad.cu --arch sm_90 --json", "\"status\":6");
+    char *path = path_join(k.dir, "bad.cubin");
+    cr_assert_neq(access(path, F_OK), 0);
+    free(path);
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 1, "compile k.cu --arch sm_999", "invalid value for --gpu-architecture");
+    expect(&k, 2, "compile k.cu --arch sm_90 --no-such-option", "not an option that we know");
+    expect(&k, 2, "compile k.cu --arch sm_90 --time=/tmp/t", "--time");
+    expect(&k, 2, "compile k.cu --arch sm_90 --nvrtc 1.0", "no NVRTC '1.0'");
+    expect(&k, 1, "compile k.cu --arch sm_90 --only-if-cached", "not in the cache");
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, files_outside_the_include_folders_do_not_show)
+{
+    char *lib = toolchain_lib();
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    char *dir = temp_dir_new(), *secret = path_join(dir, "secret.h"), *source = NULL;
+    file_write(secret, "top secret words\n", 17);
+    cr_assert_geq(asprintf(&source, "#include \"%s\"\n#include \"/etc/passwd\"\n", secret), 0);
+    write_in(&k, "k.cu", source);
+    char *out;
+    cr_assert_eq(warm(&k, &out, "compile k.cu --arch sm_90"), 1);
+    cr_assert_not_null(strstr(out, "cannot open source file"), "%s", out);
+    cr_assert_null(strstr(out, "top secret"), "%s", out);
+    cr_assert_null(strstr(out, "root:"), "%s", out);
+    cr_assert_not_null(strstr(out, "not shown to the compiler"), "the reason is told: %s", out);
+    free(out);
+    free(source);
+    free(secret);
+    temp_dir_free(dir);
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, many_at_once_are_one_compile, .timeout = 120)
+{
+    char *lib = toolchain_lib(), *program = bin_path("warm"), *out;
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", saxpy);
+    int status = run_command(&out,
+                             "cd %s && export WARM_SOCKET=%s && for i in $(seq 64); do %s compile "
+                             "k.cu --arch sm_90 -o $i.cubin & done; wait; cat *.cubin | wc -c; "
+                             "cksum *.cubin | cut -d' ' -f1,2 | sort -u | wc -l",
+                             k.dir, k.socket, program);
+    cr_assert_eq(status, 0);
+    cr_assert_not_null(strstr(out, "\n1\n"), "one content: %s", out);
+    free(out);
+    expect(&k, 0, "stats --json", "\"compiles\": 1,");
+    free(lib);
+    free(program);
+    kit_down(&k);
+}
