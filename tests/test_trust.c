@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_trust.c - two real users on one daemon of root: what one put, the other neither sees nor
+ * replaces nor removes. Needs root, to become them.
+ */
+#include <grp.h>
+
+#include "tests/daemon_kit.h"
+
+enum { ALICE = 12345, BOB = 23456, FRIENDS = 34567 };
+
+/* Runs `body` as a user in a process of its own; a failed assertion in it fails the test. */
+static void as_user(uid_t uid, const gid_t *group, void (*body)(const struct kit *k),
+                    const struct kit *k)
+{
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        if (setgroups(group ? 1 : 0, group) || setgid(uid) || setuid(uid))
+            _exit(2);
+        body(k);
+        _exit(0);
+    }
+    int status = kit_reap(pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "uid %u: %x", (unsigned)uid, status);
+}
+
+/* In a child, an assertion would run the test's own clean-up: it says what is wrong and leaves. */
+static void expect_redis(const struct kit *k, const char *command, const char *answer)
+{
+    char got[512] = "";
+    int fd = kit_try_connect(k->socket);
+    if (fd < 0 || send(fd, command, strlen(command), MSG_NOSIGNAL) < 0 ||
+        !kit_recv(fd, got, strlen(answer)) || strcmp(got, answer) != 0) {
+        fprintf(stderr, "uid %u: %s -> %s, expected %s\n", (unsigned)getuid(), command, got,
+                answer);
+        _exit(3);
+    }
+    close(fd);
+}
+
+static bool is_root(void)
+{
+    if (geteuid() == 0)
+        return true;
+    cr_log_warn("not root: what two users see of each other is not tested\n");
+    return false;
+}
+
+static void alice_puts(const struct kit *k) { expect_redis(k, "SET shared alice\r\n", "+OK\r\n"); }
+static void alice_looks(const struct kit *k)
+{
+    expect_redis(k, "GET shared\r\n", "$5\r\nalice\r\n");
+    expect_redis(k, "KEYS *\r\n", "*1\r\n$6\r\nshared\r\n");
+}
+static void bob_looks(const struct kit *k)
+{
+    expect_redis(k, "GET shared\r\n", "$-1\r\n");
+    expect_redis(k, "EXISTS shared\r\n", ":0\r\n");
+    expect_redis(k, "DEL shared\r\n", ":0\r\n");
+    expect_redis(k, "KEYS *\r\n", "*0\r\n");
+    expect_redis(k, "DBSIZE\r\n", ":0\r\n");
+    expect_redis(k, "SCAN 0\r\n", "*2\r\n$1\r\n0\r\n*0\r\n");
+    expect_redis(k, "SET shared bob\r\n", "+OK\r\n");
+    expect_redis(k, "GET shared\r\n", "$3\r\nbob\r\n");
+    expect_redis(k, "FLUSHALL\r\n", "+OK\r\n");
+    expect_redis(k, "GET shared\r\n", "$-1\r\n");
+}
+
+Test(trust, another_user_neither_sees_nor_replaces_nor_removes)
+{
+    if (!is_root())
+        return;
+    struct kit k = kit_up(NULL);
+    as_user(ALICE, NULL, alice_puts, &k);
+    as_user(BOB, NULL, bob_looks, &k);
+    as_user(ALICE, NULL, alice_looks, &k);
+    kit_down(&k);
+}
+
+static struct key alices_key(void) { return key_of_bytes("shared", 6); }
+
+/* The native wire, by key, with filters, and as an administrator would. */
+static void bob_tries(const struct kit *k)
+{
+    int fd = kit_try_connect(k->socket);
+    static struct kit_frame f;
+    struct key key = alices_key();
+    struct writer w;
+    struct wire_report report;
+    struct wire_filter all = {.uid = -1, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX};
+    kit_hello(fd);
+    writer_init(&w, 0);
+    wire_put_get(&w, 1, &(struct wire_get){.space = WIRE_SPACE_KEY, .key = {&key, sizeof key}});
+    wire_put_show(&w, 2, &(struct wire_show){WIRE_SPACE_KEY, {&key, sizeof key}});
+    wire_put_list(&w, 3, &(struct wire_list){.filter = all});
+    wire_put_evict(&w, 4, &(struct wire_evict){.filter = all});
+    all.uid = ALICE;
+    wire_put_list(&w, 5, &(struct wire_list){.filter = all});
+    wire_put_verify(&w, 6, &(struct wire_verify){0});
+    kit_flush(fd, &w);
+    kit_expect(fd, 1, WIRE_MISS);
+    kit_expect(fd, 2, WIRE_MISS);
+    kit_expect(fd, 3, WIRE_END);
+    kit_expect(fd, 5, WIRE_END);
+    kit_expect(fd, 6, WIRE_ERROR);
+    kit_frame(fd, &f, WIRE_REPORT, 4);
+    wire_get_report(&f.frame, &report, NULL);
+    if (report.n_entries)
+        _exit(3);
+    close(fd);
+}
+
+static void root_lists(const struct kit *k)
+{
+    int fd = kit_native(k);
+    struct writer w;
+    static struct kit_frame f;
+    struct wire_row row;
+    writer_init(&w, 0);
+    struct wire_filter filter = {.uid = ALICE, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX};
+    wire_put_list(&w, 1, &(struct wire_list){.filter = filter});
+    kit_flush(fd, &w);
+    kit_frame(fd, &f, WIRE_ROW, 1);
+    cr_assert_eq(wire_get_row(&f.frame, &row, NULL), 0);
+    cr_assert_eq(row.owner, ALICE);
+    kit_expect(fd, 1, WIRE_END);
+    writer_close(&w);
+    close(fd);
+}
+
+Test(trust, keys_filters_and_evictions_do_not_reach_another_users_entries)
+{
+    if (!is_root())
+        return;
+    struct kit k = kit_up(NULL);
+    as_user(ALICE, NULL, alice_puts, &k);
+    as_user(BOB, NULL, bob_tries, &k);
+    as_user(ALICE, NULL, alice_looks, &k);
+    root_lists(&k);
+    kit_down(&k);
+}
+
+static void gets_alices(const struct kit *k)
+{
+    expect_redis(k, "GET shared\r\n", "$5\r\nalice\r\n");
+}
+static void gets_nothing(const struct kit *k) { expect_redis(k, "GET shared\r\n", "$-1\r\n"); }
+
+Test(trust, members_of_the_trusted_group_share_and_nobody_else_does)
+{
+    if (!is_root())
+        return;
+    char *options[] = {"--trust-group", "34567", NULL};
+    const gid_t friends = FRIENDS;
+    struct kit k = kit_up(options);
+    as_user(ALICE, &friends, alice_puts, &k);
+    as_user(BOB, &friends, gets_alices, &k);
+    as_user(BOB, NULL, gets_nothing, &k);
+    as_user(ALICE, NULL, gets_nothing, &k);
+    kit_down(&k);
+}
+
+/* A lease of one user does not hold up another who asks for the same name. */
+static void takes_the_lease(const struct kit *k)
+{
+    int fd = kit_try_connect(k->socket);
+    kit_hello(fd);
+    kit_get(fd, 1, "leased", true, 0);
+    kit_expect_lease(fd, 1);
+}
+
+Test(trust, a_lease_is_among_the_users_of_one_space)
+{
+    if (!is_root())
+        return;
+    struct kit k = kit_up(NULL);
+    int fd = kit_native(&k);
+    kit_get(fd, 1, "leased", true, 0);
+    kit_expect_lease(fd, 1);
+    as_user(BOB, NULL, takes_the_lease, &k);
+    close(fd);
+    kit_down(&k);
+}
+
+static void is_refused(const struct kit *k)
+{
+    int fd = kit_try_connect(k->socket);
+    if (fd < 0 || !kit_is_closed(fd))
+        _exit(3);
+}
+
+Test(trust, a_reserved_uid_is_refused)
+{
+    if (!is_root())
+        return;
+    struct kit k = kit_up(NULL);
+    as_user((uid_t)0xfffffffe, NULL, is_refused, &k);
+    kit_down(&k);
+}
