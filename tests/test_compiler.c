@@ -104,11 +104,12 @@ static void server_answer(struct server *s, const struct wire_open *question)
                  (const char *)question->path.data);
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct wire_opened answer = {question->id, fd < 0 ? WIRE_PATH_ABSENT : WIRE_PATH_FILE};
     if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
+        answer.state = WIRE_PATH_REFUSED;
         close(fd);
         fd = -1;
     }
-    struct wire_opened answer = {question->id, fd < 0 ? WIRE_PATH_ABSENT : WIRE_PATH_FILE};
     struct writer w;
     writer_init(&w, 0);
     wire_put_opened(&w, &answer);
@@ -592,11 +593,14 @@ Test(compiler, yields_the_bytes_of_the_library_in_process)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
+    char *there = path_join(r.dir, "there");
+    mkdir(there, 0700);
+    free(there);
     static const char *const options[] = {"-DN=3",     "-lineinfo",      "-G",          "-dlto",
                                           "-rdc=true", "-use_fast_math", "--std=c++20", "-w"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         expect_same(&r, &(struct ask){.source = SAXPY,
-                                      .name = "dir/saxpy.cu",
+                                      .name = i % 2 ? "there/saxpy.cu" : "not_there/saxpy.cu",
                                       .options = {{"--gpu-architecture=sm_90", options[i]}}});
     expect_same(&r, &(struct ask){.source = SAXPY, .options = {{"-arch=compute_90"}}});
     expect_same(&r, &(struct ask){.source = SAXPY, .options = {{"-arch=sm_80", "-optix-ir"}}});
@@ -735,6 +739,34 @@ Test(compiler, keeps_what_depends_on_the_job_and_the_headers_alone)
     cr_expect(is_kept(&r, "13.5", "#include \"plain.h\"\n" SAXPY, "-lineinfo"));
     cr_expect(!is_kept(&r, "12.9", "#include \"plain.h\"\n" SAXPY, "-lineinfo"),
               "its line tables hold the header's time");
+    rig_stop(&r);
+}
+
+Test(compiler, keeps_what_has_its_source_in_a_folder_that_is_there)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    char *folder = path_join(r.dir, "there"), *absolute = path_join(folder, "k.cu");
+    mkdir(folder, 0700);
+    const char *const names[] = {absolute, "there/k.cu", "./there/k.cu",        "/tmp/k.cu",
+                                 "k.cu",   "../k.cu",    "there/../there/k.cu", "//tmp//k.cu"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t v = 0; v < 2; v++) {
+            struct server server = {.manner = SERVES, .root = r.dir};
+            struct ask a = {.source = SAXPY,
+                            .name = names[i],
+                            .options = {{"-arch=sm_90", "-lineinfo"}},
+                            .server = &server,
+                            .version = v ? "12.9" : "13.5"};
+            struct outcome o;
+            ask_run(&r, &a, &o);
+            cr_assert_eq(o.status, 0, "%s", o.text);
+            cr_expect(o.keep, "%s", names[i]);
+            outcome_close(&o);
+        }
+    free(absolute);
+    free(folder);
     rig_stop(&r);
 }
 

@@ -432,7 +432,7 @@ static int compile_decoded(const struct nvrtc *n, const struct job *job, int cha
         return err_set(e, WARM_ENOMEM, "no memory for the source");
     }
     uint64_t begun = now_ms();
-    files_begin(channel, in.cwd);
+    files_begin(channel, in.cwd, in.name);
     compile_planned(n, &in, job, &a);
     code = files_status(e);
     if (!code)

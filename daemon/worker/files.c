@@ -29,7 +29,8 @@
 
 #define ANSWER_TIMEOUT_MS 10000 /* a client that takes longer for one path is stopped or dead */
 #define ANSWERS_SKIPPED_MAX 16  /* packets that answer something else */
-#define BYTES_MAX (1u << 30)    /* of all files of one compile */
+#define PLACE_MAX (2u * JOB_TEXT_MAX)
+#define BYTES_MAX (1u << 30) /* of all files of one compile */
 
 struct slot {
     struct file file;
@@ -39,6 +40,8 @@ static struct {
     bool active;
     int channel;
     const char *cwd;
+    char program[PLACE_MAX]; /* where the program and the working folder are, without . and .. */
+    char folder[PLACE_MAX];
     struct slot **slots; /* in the order of asking; each allocated, so that pointers to them last */
     size_t n, cap;
     uint32_t *index; /* open addressing: place in slots + 1, 0 is free */
@@ -333,13 +336,35 @@ static int scratch_open(const char *path, bool write)
 
 /* ---- a compile's begin and end ---- */
 
-void files_begin(int channel, const char *cwd)
+/* Where a path leads from the working folder, by its text alone: "" for the root, else "/a/b". */
+static void resolve(char out[static PLACE_MAX], const char *path)
+{
+    char whole[PLACE_MAX];
+    size_t len = 0;
+    snprintf(whole, sizeof whole - 1, "%s/%s", *path == '/' ? "" : files.cwd, path);
+    for (char *save, *part = strtok_r(whole, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
+        size_t n = strlen(part);
+        if (strcmp(part, "..") == 0)
+            while (len && out[--len] != '/')
+                ;
+        if (strcmp(part, "..") == 0 || strcmp(part, ".") == 0)
+            continue;
+        out[len++] = '/';
+        memcpy(out + len, part, n);
+        len += n;
+    }
+    out[len] = '\0';
+}
+
+void files_begin(int channel, const char *cwd, const char *name)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     files.last_id = (uint32_t)now.tv_nsec; /* an answer to a worker that died is not one to us */
     files.channel = channel;
     files.cwd = *cwd ? cwd : "/";
+    resolve(files.folder, ".");
+    resolve(files.program, name);
     files.active = true;
     files_offer(0, FILES_WRITE);
 }
@@ -371,16 +396,16 @@ static int no_entry(void)
     return -1;
 }
 
-/* The client's working folder and those above it exist, as far as stat can tell. */
-static bool is_cwd_or_above(const char *path)
+/* The folders of which stat says that they are there: see files_begin. */
+static bool is_known_folder(const char *path)
 {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    if (n == 1 && (*path == '.' || *path == '/'))
-        return true;
-    return *path == '/' && strncmp(path, files.cwd, n) == 0 &&
-           (files.cwd[n] == '/' || files.cwd[n] == '\0');
+    char place[PLACE_MAX];
+    resolve(place, path);
+    size_t n = strlen(place);
+    bool above_folder =
+        strncmp(place, files.folder, n) == 0 && (files.folder[n] == '/' || files.folder[n] == '\0');
+    bool above_program = strncmp(place, files.program, n) == 0 && files.program[n] == '/';
+    return above_folder || above_program;
 }
 
 static int stat_folder(const char *path, struct stat *st)
@@ -411,7 +436,7 @@ static int answer_stat(const char *path, struct stat *st)
         return no_entry();
     if (is_ours(path))
         return stat_scratch(path, st);
-    if (is_cwd_or_above(path))
+    if (is_known_folder(path))
         return stat_folder(path, st);
     const struct file *file = files_ask(path);
     if (!file || file->absent)

@@ -47,8 +47,11 @@ struct file {
 int files_init(const char *dir, struct err *e);
 
 /* A compile begins: `channel` leads to the client (-1: nobody, so every path is absent), `cwd` is
- * its working folder. Both are borrowed until files_end. */
-void files_begin(int channel, const char *cwd);
+ * its working folder, `name` what the program is called. All are borrowed until files_end.
+ *
+ * The compiler looks whether the folders of both are there. It is told that they are, and those
+ * above them, and the client is not asked: the answer changes nothing in what it yields. */
+void files_begin(int channel, const char *cwd, const char *name);
 void files_end(void);
 
 /* What is at a path, asked once; NULL if memory ran out. */
