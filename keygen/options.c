@@ -525,7 +525,7 @@ static int take_define(struct parse *p, const struct spec *spec, struct view val
         return err_set(e, WARM_EREFUSED, "%s: %s defines a macro by the clock", p->table->tool,
                        spec->long_name);
     cuda_scan_merge(&p->out->defines, &scan);
-    if (scan.uses_line || scan.uses_file || view_has(value, '#') || view_has(value, '%') ||
+    if (!cuda_scan_allows_canonical(&scan) || view_has(value, '#') || view_has(value, '%') ||
         view_has(value, '?') || view_has(value, '('))
         p->out->allows_canonical = false;
     return 0;
