@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -1441,6 +1442,32 @@ static void try_precompiled(const char *version)
     }
     free(earlier);
     free(first);
+    free(big);
+    rig_stop(&r);
+}
+
+Test(compiler, compiles_plainly_when_there_is_no_room_for_a_precompiled_header)
+{
+    NEEDS_TOOLCHAIN();
+    struct rlimit small = {4 << 20, 4 << 20}; /* as a full disk: the next write is an error */
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    struct rig r;
+    rig_configure(&r);
+    r.config.jobs = 1;
+    rig_open(&r);
+    char *big = path_join(r.dir, "big.h"), source[512];
+    write_big_header(big, 111);
+    for (int k = 1; k <= 5; k++)
+        for (size_t v = 0; v < 2; v++) {
+            source_with_kernel(source, sizeof source, k);
+            expect_same_version(
+                &r, versions[v],
+                &(struct ask){.source = source, .options = {{"-arch=sm_90", "-I."}}});
+        }
+    struct compiler_stats stats;
+    compiler_stats(r.compiler, &stats);
+    cr_assert_eq(stats.n_crashes, 0u);
     free(big);
     rig_stop(&r);
 }

@@ -12,6 +12,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -85,7 +86,8 @@ static int prepare(const struct arguments *args, struct nvrtc *n, struct worker_
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_setattr_default_np(&attributes);
-    tzset(); /* reads its file now: the compiler looks at the clock, used or not */
+    signal(SIGXFSZ, SIG_IGN); /* a full scratch file is an error to the compiler, not our death */
+    tzset();                  /* reads its file now: the compiler looks at the clock, used or not */
     int code = load(args, n, ready, e);
     if (!code && n->SetPCHHeapSize)
         n->SetPCHHeapSize(PCH_HEAP_SIZE);

@@ -12,10 +12,13 @@ folder=$(mktemp -d "${TMPDIR:-/tmp}/warm-bench.XXXXXX")
 trap 'rm -rf "$folder"' EXIT INT TERM
 
 echo "$(nproc) CPUs: $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1), Linux $(uname -r)"
-for name in "${@:-hit process}"; do
+[ $# -gt 0 ] || set -- hit process miss
+for name; do
     case $name in
     hit) "$build/bench/hit" "$build/bin/warmd" "$peers/bin/redis-server" "$peers/bin/memcached" "$folder" ;;
     process) "$build/bench/process" "$build/bin/warm" "$build/bin/warmd" "$nvrtc" "$peers/bin/ccache" \
         kernels/mlp_forward.cu "$folder" ;;
+    miss) "$build/bench/miss" "$build/libexec/warm/warm-nvrtc" "$build/toolchain/13.5.37" \
+        kernels/cub_block.cu "$folder" ;;
     esac
 done
