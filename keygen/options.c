@@ -141,7 +141,7 @@ static const struct spec nvrtc_specs[] = {
     {"--brief-diagnostics", "-brief-diag", SEPARATE, KEEP, DIAGNOSTICS, 0, "false"},
     {"--no-cache", "-no-cache", NONE, DROP, 0, 0, NULL},
     {"--pch", "-pch", NONE, DROP, 0, 0, NULL},
-    {"--pch-dir", "-pch-dir", SEPARATE, DROP, 0, 0, NULL},
+    {"--pch-dir", "-pch-dir", EQUALS, DROP, 0, 0, NULL},
     {"--pch-messages", "-pch-messages", SEPARATE, DROP, 0, 0, NULL},
     {"--pch-verbose", "-pch-verbose", SEPARATE, DROP, 0, 0, NULL},
     {"--instantiate-templates-in-pch", "-instantiate-templates-in-pch", SEPARATE, DROP, 0, 0, NULL},
