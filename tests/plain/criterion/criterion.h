@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * criterion.h - a stand-in for Criterion's header under ThreadSanitizer, where Criterion itself
+ * cannot start: its arena lies at addresses that the sanitizer keeps for itself.
+ *
+ * Only what suites with threads use: Test and TestSuite with .init, .fini and .timeout, and the
+ * cr_assert family, whose failures end the test. plain.c runs each test in a process of its own.
+ *
+ * Thread: assertions from any; registration before main. Memory: none.
+ */
+#ifndef WARM_TESTS_PLAIN_CRITERION_H
+#define WARM_TESTS_PLAIN_CRITERION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct plain_settings {
+    void (*init)(void), (*fini)(void);
+    unsigned timeout; /* seconds; 0: none */
+};
+
+struct plain_suite {
+    const char *name;
+    struct plain_settings settings;
+    struct plain_suite *next;
+};
+
+struct plain_test {
+    const char *suite, *name;
+    void (*run)(void);
+    struct plain_settings settings;
+    struct plain_test *next;
+};
+
+/* Keep what they are given, for ever. */
+void plain_add_suite(struct plain_suite *suite);
+void plain_add_test(struct plain_test *test);
+
+/* Prints the place, the condition and the message, and ends the process with status 1. */
+_Noreturn void plain_fail(const char *file, int line, const char *condition, const char *format,
+                          ...);
+
+#define TestSuite(suite_, ...)                                                                     \
+    __attribute__((constructor)) static void plain_suite_##suite_(void)                            \
+    {                                                                                              \
+        static struct plain_suite s = {.name = #suite_, .settings = {__VA_ARGS__}};                \
+        plain_add_suite(&s);                                                                       \
+    }                                                                                              \
+    _Static_assert(1, "takes the semicolon")
+
+#define Test(suite_, name_, ...)                                                                   \
+    static void plain_run_##suite_##_##name_(void);                                                \
+    __attribute__((constructor)) static void plain_test_##suite_##_##name_(void)                   \
+    {                                                                                              \
+        static struct plain_test t = {.suite = #suite_,                                            \
+                                      .name = #name_,                                              \
+                                      .run = plain_run_##suite_##_##name_,                         \
+                                      .settings = {__VA_ARGS__}};                                  \
+        plain_add_test(&t);                                                                        \
+    }                                                                                              \
+    static void plain_run_##suite_##_##name_(void)
+
+#define plain_check(condition, text, ...)                                                          \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            plain_fail(__FILE__, __LINE__, text, "" __VA_ARGS__);                                  \
+    } while (0)
+
+#define cr_assert(condition, ...) plain_check(condition, #condition, __VA_ARGS__)
+#define cr_assert_eq(a, b, ...) plain_check((a) == (b), #a " == " #b, __VA_ARGS__)
+#define cr_assert_neq(a, b, ...) plain_check((a) != (b), #a " != " #b, __VA_ARGS__)
+#define cr_assert_not_null(a, ...) plain_check((a) != NULL, #a " is not NULL", __VA_ARGS__)
+
+#endif
