@@ -55,6 +55,10 @@ static inline void form_put(struct form *out, const void *data, size_t len)
     memcpy(out->buffer + out->used, data, len);
     out->used += len;
 }
+/* Room for `len` bytes to write at once, NULL if the buffer is too small for that; then
+ * form_fill says how many there are. */
+char *form_room(struct form *out, size_t len);
+static inline void form_fill(struct form *out, size_t len) { out->used += len; }
 static inline void form_put_text(struct form *out, const char *text)
 {
     form_put(out, text, strlen(text));

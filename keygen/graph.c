@@ -239,6 +239,23 @@ void graph_dict_channel(struct graph *g, int64_t channel)
     dict_hole(g, (struct hole){.kind = HOLE_CHANNEL, .is.channel = channel});
 }
 
+struct view graph_dict_last(const struct graph *g)
+{
+    if (g->failed || !g->entries.n)
+        return (struct view){"", 0};
+    const struct entry *e = &g->entries.at[g->entries.n - 1];
+    return (struct view){g->draft.at + e->value, e->end - e->value};
+}
+
+void graph_dict_drop(struct graph *g)
+{
+    if (g->failed || !g->entries.n)
+        return;
+    const struct entry *e = &g->entries.at[--g->entries.n];
+    g->draft.n = e->key;
+    g->draft_holes.n = e->holes;
+}
+
 static int entry_compare(const void *a, const void *b, void *draft)
 {
     const struct entry *x = a, *y = b;

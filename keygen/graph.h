@@ -94,6 +94,9 @@ void graph_dict_borrow(struct graph *g, const char *text, size_t len);
 void graph_dict_symbol(struct graph *g, uint32_t symbol);
 /* The id of a channel in a value: numbered by first use if above 0, else kept. */
 void graph_dict_channel(struct graph *g, int64_t channel);
+/* The last entry: the fixed text of its value so far, and taking it back. */
+struct view graph_dict_last(const struct graph *g);
+void graph_dict_drop(struct graph *g);
 uint32_t graph_dict_end(struct graph *g);
 
 /* ---- the module and its functions ---- */

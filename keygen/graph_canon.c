@@ -69,6 +69,7 @@ static void func_walk(struct graph *g, uint32_t root)
         struct func *used = func_of_symbol(g, g->uses.at[f->uses + i].symbol);
         if (!used)
             continue;
+        used->used = true;
         if (used->reached) {
             used->recursive |= !used->walked;
             continue;
@@ -86,8 +87,10 @@ static void module_uses_walk(struct graph *g)
         uint32_t end = i < g->funcs.n ? g->funcs.at[i].uses : g->uses.n;
         for (; next < end; next++) {
             struct func *f = func_of_symbol(g, g->uses.at[next].symbol);
-            if (f)
-                func_walk(g, (uint32_t)(f - g->funcs.at));
+            if (!f)
+                continue;
+            f->used = true;
+            func_walk(g, (uint32_t)(f - g->funcs.at));
         }
         if (i < g->funcs.n)
             next = g->funcs.at[i].uses + g->funcs.at[i].n_uses;
@@ -121,7 +124,9 @@ static bool func_is_plain(const struct graph *g, const struct func *f)
     for (uint32_t i = 0; i < f->n_results; i++)
         if (g->pairs.at[f->results + 2 * i + 1])
             return false;
-    return g->ops.at[b->last].n_operands == f->n_results;
+    const struct op *ret = &g->ops.at[b->last]; /* says nothing but which values */
+    return ret->n_operands == f->n_results && !ret->n_results && !ret->dict &&
+           !op_has_regions(ret) && (ret->traits & TRAIT_CLASS) == GRAPH_PURE;
 }
 
 /* The operations of all functions if those of at most `threshold` operations are inlined. */
@@ -433,10 +438,17 @@ static bool ops_equal(const struct graph *g, const struct op *a, const struct op
     return r == s;
 }
 
+static uint64_t merge_hash(const struct graph *g, const struct op *o)
+{
+    return mix(g->values.at[o->results].hash, o->block);
+}
+
 static bool merge_widen(struct graph *g)
 {
     uint32_t mask = g->merge_slots ? 2 * g->merge_mask + 1 : 1023;
-    uint32_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
+    while (!g->merge_slots && mask < g->ops.n)
+        mask = 2 * mask + 1;
+    uint64_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
     if (!fresh) {
         g->failed = true;
         return false;
@@ -444,8 +456,8 @@ static bool merge_widen(struct graph *g)
     for (uint32_t i = 0; g->merge_slots && i <= g->merge_mask; i++) {
         if (!g->merge_slots[i])
             continue;
-        const struct op *o = &g->ops.at[g->merge_slots[i] - 1];
-        uint32_t s = (uint32_t)mix(g->values.at[o->results].hash, o->block) & mask;
+        uint32_t id = (uint32_t)g->merge_slots[i] - 1;
+        uint32_t s = (uint32_t)merge_hash(g, &g->ops.at[id]) & mask;
         while (fresh[s])
             s = (s + 1) & mask;
         fresh[s] = g->merge_slots[i];
@@ -460,19 +472,21 @@ static bool merge_widen(struct graph *g)
 static bool op_merge(struct graph *g, uint32_t id)
 {
     const struct op *o = &g->ops.at[id];
-    if (g->n_merge * 3 >= g->merge_mask * 2u && !merge_widen(g))
+    if (g->n_merge * 4ull >= g->merge_mask * 3ull && !merge_widen(g))
         return false;
-    uint64_t hash = g->values.at[o->results].hash;
-    uint32_t s = (uint32_t)mix(hash, o->block) & g->merge_mask;
+    uint64_t hash = merge_hash(g, o);
+    uint32_t s = (uint32_t)hash & g->merge_mask;
     for (; g->merge_slots[s]; s = (s + 1) & g->merge_mask) {
-        const struct op *have = &g->ops.at[g->merge_slots[s] - 1];
-        if (g->values.at[have->results].hash != hash || !ops_equal(g, have, o))
+        if ((g->merge_slots[s] ^ hash) >> 32)
+            continue;
+        const struct op *have = &g->ops.at[(uint32_t)g->merge_slots[s] - 1];
+        if (!ops_equal(g, have, o))
             continue;
         for (uint32_t i = 0; i < o->n_results; i++)
             g->values.at[o->results + i].same = have->results + i;
         return true;
     }
-    g->merge_slots[s] = id + 1;
+    g->merge_slots[s] = (hash & ~(uint64_t)UINT32_MAX) | (id + 1);
     g->n_merge++;
     return false;
 }
@@ -643,10 +657,12 @@ static bool call_fits(const struct graph *g, const struct op *call, const struct
         if (g->values.at[g->operands.at[call->operands + i]].type != g->values.at[b->args + i].type)
             return false;
     const struct op *ret = &g->ops.at[b->last];
-    for (uint32_t i = 0; i < call->n_results; i++)
-        if (g->values.at[call->results + i].type !=
-            g->values.at[g->operands.at[ret->operands + i]].type)
+    for (uint32_t i = 0; i < call->n_results; i++) {
+        uint32_t type = g->values.at[call->results + i].type;
+        if (g->values.at[g->operands.at[ret->operands + i]].type != type ||
+            g->pairs.at[f->results + 2 * i] != type)
             return false;
+    }
     return true;
 }
 
@@ -683,6 +699,8 @@ static void func_canon(struct graph *g, struct func *f)
     ops_take(g, f->ops, f->n_ops);
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
         block_order(g, b);
+    if (!f->used)
+        return;
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
         f->hash = mix(f->hash, block_survey(g, b, NONE, 0, &f->traits));
 }

@@ -94,7 +94,7 @@ struct block {
 
 struct func {
     uint32_t symbol, dict;
-    bool is_public, defined, recursive, inlines, reached, walked;
+    bool is_public, defined, recursive, inlines, reached, walked, used;
     uint32_t traits;             /* of its most restricted operation */
     uint64_t hash;               /* of its content */
     uint32_t block;              /* first */
@@ -171,7 +171,7 @@ struct graph {
     VECTOR(uint32_t) roots;
     VECTOR(uint64_t) walk; /* a stack of whoever walks */
     VECTOR(struct copy) copies;
-    uint32_t *merge_slots; /* operation + 1 by content */
+    uint64_t *merge_slots; /* by content: upper half of the hash, operation + 1 */
     uint32_t merge_mask, n_merge;
     uint32_t n_public;
     bool defined_twice;    /* a symbol */

@@ -141,11 +141,14 @@ static void put_dict(struct printer *p, uint32_t dict)
     form_put(p->out, d->text + at, d->len - at);
 }
 
+#define INDENT_MAX 32 /* deeper nesting is not indented further */
+
 static void put_indent(struct printer *p)
 {
-    static const char spaces[] = "                                ";
+    char spaces[INDENT_MAX];
     size_t n = 2 * (size_t)p->places.n;
-    form_put(p->out, spaces, n < sizeof spaces - 1 ? n : sizeof spaces - 1);
+    memset(spaces, ' ', sizeof spaces);
+    form_put(p->out, spaces, n < sizeof spaces ? n : sizeof spaces);
 }
 
 static void put_args(struct printer *p, const struct block *b, uint32_t dicts)
@@ -170,10 +173,87 @@ static void put_block_head(struct printer *p, uint32_t block)
     form_put(p->out, "\n", 1);
 }
 
+#define VALUE_BYTES 14 /* of "%2147483648, " */
+
+static char *copy_text(char *at, const char *text, size_t len)
+{
+    if (len > 16) {
+        memcpy(at, text, len);
+    } else if (len >= 8) { /* two words that overlap: no call for short texts */
+        memcpy(at, text, 8);
+        memcpy(at + len - 8, text + len - 8, 8);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            at[i] = text[i];
+    }
+    return at + len;
+}
+
+static char *copy_value(char *at, uint32_t number)
+{
+    char digits[10];
+    size_t n = sizeof digits;
+    *at++ = '%';
+    do {
+        digits[--n] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    while (n < sizeof digits)
+        *at++ = digits[n++];
+    return at;
+}
+
+static size_t op_bytes(const struct graph *g, const struct op *o)
+{
+    size_t bytes = 64 + g->names.items.at[o->name].len + g->dicts.at[o->dict].len +
+                   (size_t)VALUE_BYTES * ((size_t)o->n_operands + o->n_results);
+    for (uint32_t i = 0; i < o->n_results; i++)
+        bytes += 3 + (size_t)g->types.items.at[g->values.at[o->results + i].type].len;
+    return bytes;
+}
+
+/* What put_op writes, for an operation that is short and plain, straight into the buffer. */
+static bool put_op_fast(struct printer *p, const struct op *o)
+{
+    struct graph *g = p->g;
+    const struct dict *d = &g->dicts.at[o->dict];
+    if (d->n_holes || o->traits & GRAPH_CALL || o->n_operands > 64 || o->n_results > 64)
+        return false;
+    char *room = form_room(p->out, op_bytes(g, o)), *at = room;
+    if (!room)
+        return false;
+    size_t indent = 2 * (size_t)p->places.n;
+    memset(at, ' ', indent = indent < INDENT_MAX ? indent : INDENT_MAX);
+    at += indent;
+    for (uint32_t i = 0; i < o->n_results; i++) {
+        if (i)
+            at = copy_text(at, ", ", 2);
+        at = copy_value(at, g->values.at[o->results + i].num = p->n_values++);
+    }
+    at = copy_text(at, " = ", o->n_results ? 3 : 0);
+    at = copy_text(at, g->names.items.at[o->name].data, g->names.items.at[o->name].len);
+    for (uint32_t i = 0; i < o->n_operands; i++) {
+        uint32_t number = g->values.at[g->operands.at[o->operands + i]].num;
+        p->unordered |= number == NONE;
+        at = copy_text(at, i ? ", " : " ", i ? 2 : 1);
+        at = copy_value(at, number);
+    }
+    if (o->dict)
+        at = copy_text(copy_text(at, " ", 1), d->text, d->len);
+    for (uint32_t i = 0; i < o->n_results; i++) {
+        const struct text *t = &g->types.items.at[g->values.at[o->results + i].type];
+        at = copy_text(copy_text(at, i ? ", " : " : ", i ? 2 : 3), t->data, t->len);
+    }
+    form_fill(p->out, (size_t)(at - room));
+    return true;
+}
+
 /* "%4, %5 = name %1, %2 {dict} : type, type", without the end of the line. */
 static void put_op(struct printer *p, const struct op *o)
 {
     p->n_ops++;
+    if (put_op_fast(p, o))
+        return;
     put_indent(p);
     for (uint32_t i = 0; i < o->n_results; i++) {
         if (i)

@@ -70,16 +70,48 @@ static bool take_braces(struct mlir *m, struct slice *out)
 
 /* ---- names of values ---- */
 
-static uint32_t slot_of(struct mlir *m, struct slice name, bool make)
+/* Names are mostly a word and a number: %12, %arg3, %cst_7. Those of one word lie side by side by
+ * number, without hashing; the others have a number in `named`. */
+static uint32_t family_of(struct mlir *m, struct slice word, bool make)
 {
-    size_t len = slice_len(name);
-    uint32_t number = 0;
-    const char *p = name.at;
-    while (p < name.end && *p >= '0' && *p <= '9' && p - name.at < 9)
-        number = number * 10 + (uint32_t)(*p++ - '0');
-    bool plain = p == name.end && len && (*name.at != '0' || len == 1);
-    if (plain && number <= (size_t)(m->end - m->begin) / 16) /* as many as there may be, or few */
-        return NUMBERED | number;
+    size_t len = slice_len(word);
+    for (uint32_t i = 0; i < m->n_families; i++)
+        if (m->families[i].len == len && (!len || (m->families[i].word[0] == *word.at &&
+                                                   memcmp(m->families[i].word, word.at, len) == 0)))
+            return i;
+    if (!make || len > sizeof m->families[0].word || m->n_families == FAMILIES_MAX)
+        return GRAPH_NONE;
+    memcpy(m->families[m->n_families].word, word.at, len);
+    m->families[m->n_families].len = (uint32_t)len;
+    return m->n_families++;
+}
+
+/* The number at the end of a name, with *out_word before it. False if there is none, or if it is
+ * larger than the numbers that a text of this length may need. */
+static bool number_at_end(const struct mlir *m, struct slice name, struct slice *out_word,
+                          uint32_t *out_number)
+{
+    const char *p = name.end;
+    uint32_t number = 0, unit = 1;
+    while (p > name.at && p[-1] >= '0' && p[-1] <= '9' && unit < 1000000000) {
+        number += (uint32_t)(*--p - '0') * unit;
+        unit *= 10;
+    }
+    bool plain = p < name.end && (*p != '0' || p + 1 == name.end);
+    *out_word = (struct slice){name.at, p};
+    *out_number = number;
+    return plain && number <= m->number_max;
+}
+
+static uint64_t slot_of(struct mlir *m, struct slice name, bool make)
+{
+    struct slice word;
+    uint32_t number;
+    if (number_at_end(m, name, &word, &number)) {
+        uint32_t family = family_of(m, word, make);
+        if (family != GRAPH_NONE)
+            return (uint64_t)(family + 1) << 32 | number;
+    }
     uint64_t hash;
     uint32_t slot = cache_find(&m->named, 0, name, &hash);
     if (slot == GRAPH_NONE && make) {
@@ -90,19 +122,19 @@ static uint32_t slot_of(struct mlir *m, struct slice name, bool make)
     return slot;
 }
 
-static struct binding *binding_of(struct mlir *m, uint32_t slot)
+static struct binding *binding_of(struct mlir *m, uint64_t slot)
 {
-    if (!(slot & NUMBERED))
-        return &m->named_bindings.at[slot];
-    if (slot == GRAPH_NONE || (slot & ~NUMBERED) >= m->numbered.n)
-        return NULL;
-    return &m->numbered.at[slot & ~NUMBERED];
+    if (slot >> 32 == 0)
+        return slot < m->named_bindings.n ? &m->named_bindings.at[slot] : NULL;
+    struct family *f = &m->families[(slot >> 32) - 1];
+    return (uint32_t)slot < f->bindings.n ? &f->bindings.at[(uint32_t)slot] : NULL;
 }
 
-static void bind(struct mlir *m, uint32_t slot, uint32_t value, uint32_t n)
+static void bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
 {
-    while (slot & NUMBERED && m->numbered.n <= (slot & ~NUMBERED) && !m->failed)
-        PUSH(m, m->numbered, (struct binding){GRAPH_NONE, 0});
+    struct family *f = slot >> 32 ? &m->families[(slot >> 32) - 1] : NULL;
+    while (f && f->bindings.n <= (uint32_t)slot && !m->failed)
+        PUSH(m, f->bindings, (struct binding){GRAPH_NONE, 0});
     if (m->failed)
         return;
     struct binding *b = binding_of(m, slot);
@@ -112,7 +144,7 @@ static void bind(struct mlir *m, uint32_t slot, uint32_t value, uint32_t n)
 
 static void bind_name(struct mlir *m, struct slice name, uint32_t value)
 {
-    uint32_t slot = slot_of(m, name, true);
+    uint64_t slot = slot_of(m, name, true);
     if (!m->failed)
         bind(m, slot, value, 1);
 }
@@ -128,8 +160,8 @@ static void unbind_to(struct mlir *m, uint32_t mark)
 uint32_t mlir_value_find(struct mlir *m, struct slice *s)
 {
     struct slice name = slice_id(s);
-    uint32_t slot = slot_of(m, name, false), index = 0;
-    const struct binding *b = slot == GRAPH_NONE ? NULL : binding_of(m, slot);
+    const struct binding *b = binding_of(m, slot_of(m, name, false));
+    uint32_t index = 0;
     if (s->end - s->at > 1 && *s->at == '#' && s->at[1] >= '0' && s->at[1] <= '9') {
         s->at++;
         while (s->at < s->end && *s->at >= '0' && *s->at <= '9' && index < 100000000)
@@ -174,7 +206,8 @@ static bool lhs_read(struct mlir *m)
         if (!peek(m, '%'))
             return malformed(m, "expected a value's name");
         m->s.at++;
-        uint32_t slot = slot_of(m, slice_id(&m->s), true), n = 1;
+        uint64_t slot = slot_of(m, slice_id(&m->s), true);
+        uint32_t n = 1;
         if (m->failed)
             return false;
         if (m->s.at < m->s.end && *m->s.at == ':') {
@@ -393,7 +426,7 @@ static unsigned traits_with(const struct opinfo *info, const struct dict_info *d
 /* An operation whose syntax is not known: its tokens, to the end of the line. */
 static bool op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
-    struct slice text = {m->s.at, slice_find(m->s, "\n")};
+    struct slice text = {m->s.at, slice_find(m->s, '\n')};
     uint32_t operands = m->operands.n, types = m->types_stack.n;
     m->text_operands = operands;
     m->n_texts++;
@@ -456,7 +489,7 @@ static struct slice clauses_find(const struct mlir *m)
     struct slice window = m->s;
     if (slice_len(window) > CLAUSES_MAX)
         window.end = window.at + CLAUSES_MAX;
-    return (struct slice){m->s.at, slice_find(window, ":")};
+    return (struct slice){m->s.at, slice_find(window, ':')};
 }
 
 /* What was read of the operation from `start` on is not what it says: its tokens count. */
@@ -491,7 +524,7 @@ static bool op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         m->s.at++;
         if (!operands_read(m))
             return false;
-        inside = (struct slice){m->s.at, slice_find(m->s, ")")};
+        inside = (struct slice){m->s.at, slice_find(m->s, ')')};
         m->s.at = inside.end;
         if (!expect(m, ')', "expected ')'"))
             return false;
@@ -536,7 +569,7 @@ static bool op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         return false;
     slice_skip(&m->s);
     value.at = m->s.at;
-    m->s.at = slice_find(m->s, ":");
+    m->s.at = slice_find(m->s, ':');
     if (!expect(m, ':', "expected ':' and a type") || !type_read(m))
         return false;
     value.end = m->s.at;
@@ -883,7 +916,7 @@ static bool op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         applies = slice_word(&m->s);
     if (!slice_take_word(&m->s, "across"))
         return malformed(m, "expected 'across'");
-    struct slice clauses = {m->s.at, slice_find(m->s, ":")};
+    struct slice clauses = {m->s.at, slice_find(m->s, ':')};
     m->s.at = clauses.end;
     const struct dict_info *d = clauses_of(m, clauses, info, (struct slice){0});
     if (!mlir_ok(m) || m->failed)
@@ -1093,7 +1126,7 @@ static struct slice dict_value(struct slice braces, const char *wanted)
         if (key.at == key.end)
             break;
         if (slice_take(&s, '=')) {
-            value = (struct slice){s.at, slice_find(s, ",")};
+            value = (struct slice){s.at, slice_find(s, ',')};
             s.at = value.end;
             slice_trim(&value);
         }
@@ -1294,7 +1327,7 @@ static bool rest_dict(struct mlir *m, struct slice props, struct slice attrs, ui
     struct slice s = {props.at ? props.at + 1 : NULL, props.at ? props.end - 1 : NULL};
     graph_dict_begin(m->g);
     while (slice_skip(&s), s.at < s.end) {
-        struct slice entry = {s.at, slice_find(s, ",")}, key = slice_word(&s);
+        struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
         bool drop = false;
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             drop |= slice_is(key, known[i]);
@@ -1429,7 +1462,7 @@ static bool alias_read(struct mlir *m)
         m->s.at = close + 1;
         return true;
     }
-    struct slice value = {m->s.at, slice_find(m->s, "\n")};
+    struct slice value = {m->s.at, slice_find(m->s, '\n')};
     m->s.at = value.end;
     slice_trim(&value);
     if (cache_find(&m->aliases, (uint32_t)sigil, name, &hash) != GRAPH_NONE)
@@ -1510,14 +1543,15 @@ static bool item_read(struct mlir *m)
 
 static bool mlir_read(struct mlir *m)
 {
-    while (slice_skip(&m->s), m->s.at < m->s.end)
+    bool empty = true;
+    while (slice_skip(&m->s), m->s.at < m->s.end) {
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
+        empty = false;
+    }
     if (m->scopes.n)
         return mlir_fail(m, m->end, WARM_EMALFORMED, "a region is not closed");
-    if (!m->module_seen && graph_n_values(m->g) == 0)
-        return mlir_fail(m, m->begin, WARM_EMALFORMED, "no operation");
-    return true;
+    return !empty || mlir_fail(m, m->begin, WARM_EMALFORMED, "no operation");
 }
 
 static void mlir_close(struct mlir *m)
@@ -1526,22 +1560,15 @@ static void mlir_close(struct mlir *m)
                               &m->resources, &m->axes,  &m->aliases, &m->infos};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
         cache_close(caches[i]);
-    void *arrays[] = {m->dict_infos.at,
-                      m->alias_values.at,
-                      m->resource_values.at,
-                      m->named_bindings.at,
-                      m->numbered.at,
-                      m->undo.at,
-                      m->lhs.at,
-                      m->scopes.at,
-                      m->operands.at,
-                      m->types_stack.at,
-                      m->arg_names.at,
-                      m->op_infos.at,
-                      m->commutes.at,
+    void *arrays[] = {m->dict_infos.at,     m->alias_values.at, m->resource_values.at,
+                      m->named_bindings.at, m->undo.at,         m->lhs.at,
+                      m->scopes.at,         m->operands.at,     m->types_stack.at,
+                      m->arg_names.at,      m->op_infos.at,     m->commutes.at,
                       m->pending.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
+    for (uint32_t i = 0; i < m->n_families; i++)
+        free(m->families[i].bindings.at);
     writer_close(&m->scratch);
     writer_close(&m->bytes);
     if (m->c_locale)
@@ -1553,6 +1580,7 @@ int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
     const char *text = input->data;
     struct mlir m = {.begin = text, .end = text + input->len, .e = e};
     m.s = (struct slice){m.begin, m.end};
+    m.number_max = input->len / 64 < VECTOR_MAX ? (uint32_t)(input->len / 64) + 4096 : VECTOR_MAX;
     m.g = graph_new(input->len);
     if (!m.g)
         return err_set(e, WARM_ENOMEM, "no memory to read MLIR");

@@ -148,7 +148,7 @@ static void put_value(struct mlir *m, struct slice *s, unsigned flags, enum toke
     s->at++;
     struct slice name = slice_id(s);
     uint64_t hash;
-    uint32_t tag = NUMBERED | m->n_texts, number = cache_find(&m->labels, tag, name, &hash);
+    uint32_t tag = TAG_TEXT | m->n_texts, number = cache_find(&m->labels, tag, name, &hash);
     if (number == GRAPH_NONE) {
         number = m->n_own++;
         cache_add(m, &m->labels, tag, name, hash, number);
@@ -346,11 +346,8 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
         if (slice_word(&bare).end == key.end - 1)
             key = (struct slice){key.at + 1, key.end - 1};
     }
-    if (mlir_attr_is_default(info ? info->name : "", info ? info->name_len : 0, key.at,
-                             slice_len(key), value.at, slice_len(value)))
-        return true;
     if (slice_is(key, "has_side_effect"))
-        out->side_effect = true;
+        out->side_effect = !slice_is(value, "false");
     if (info && info->syntax == SYNTAX_CALL && slice_is(key, "callee") && !unit &&
         *value.at == '@') {
         out->callee = mlir_symbol(m, &value);
@@ -364,7 +361,13 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
         graph_dict_symbol(m->g, id);
         return true;
     }
-    return unit || mlir_attr(m, value, entry_flags(key, value, info));
+    if (!unit && !mlir_attr(m, value, entry_flags(key, value, info)))
+        return false;
+    struct view text = graph_dict_last(m->g);
+    if (mlir_attr_is_default(info ? info->name : "", info ? info->name_len : 0, key.at,
+                             slice_len(key), text.data, text.len))
+        graph_dict_drop(m->g);
+    return true;
 }
 
 bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info,
@@ -381,8 +384,8 @@ bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo
         if (key.at == key.end)
             return mlir_fail(m, entries.at, WARM_EMALFORMED, "an attribute has no name");
         bool unit = !slice_take(&entries, '=');
-        struct slice value = {entries.at, slice_find(entries, ",")};
-        if (unit && slice_find(entries, ",") != entries.at)
+        struct slice value = {entries.at, slice_find(entries, ',')};
+        if (unit && slice_find(entries, ',') != entries.at)
             return mlir_fail(m, entries.at, WARM_EMALFORMED, "expected '=' or ','");
         entries.at = value.end;
         if (!mlir_dict_entry(m, key, value, unit, info, out))

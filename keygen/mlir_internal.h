@@ -39,16 +39,27 @@ struct binding { /* what a value's name stands for: `n` results from `value` on 
     uint32_t value, n;
 };
 
+/* Where a name's binding lies: family + 1 << 32 | number, or an index into `named_bindings`. */
 struct undo {
-    uint32_t slot;
+    uint64_t slot;
     struct binding was;
 };
 
-/* A name on the left of an operation. Slots: NUMBERED | number, or an index into `named`. */
+/* A name on the left of an operation. */
 struct result_name {
-    uint32_t slot, n;
+    uint64_t slot;
+    uint32_t n;
 };
-#define NUMBERED 0x80000000u
+
+#define FAMILIES_MAX 24 /* words before numbers; what comes later is hashed */
+
+struct family { /* names that are one word and a number: %arg0, %arg1, ... */
+    char word[24];
+    uint32_t len;
+    VECTOR(struct binding) bindings; /* by number */
+};
+
+#define TAG_TEXT 0x80000000u /* of labels: names of a text's own */
 
 enum syntax { /* how an operation is written when not in the generic form */
               SYNTAX_UNKNOWN,
@@ -126,7 +137,9 @@ struct mlir {
     VECTOR(struct slice) alias_values;
     VECTOR(struct slice) resource_values;
     VECTOR(struct binding) named_bindings;
-    VECTOR(struct binding) numbered;
+    struct family families[FAMILIES_MAX];
+    uint32_t n_families;
+    uint32_t number_max; /* beyond it, a name is hashed */
     VECTOR(struct undo) undo;
     VECTOR(struct result_name) lhs;
     VECTOR(struct scope) scopes;
@@ -155,8 +168,25 @@ struct mlir {
 bool mlir_fail(struct mlir *m, const char *at, int code, const char *what);
 static inline bool mlir_ok(const struct mlir *m) { return m->code == 0; }
 
-void slice_skip(struct slice *s);                        /* white space and comments */
-bool slice_take(struct slice *s, char c);                /* after white space */
+void slice_skip_slow(struct slice *s);
+/* White space and comments. */
+static inline void slice_skip(struct slice *s)
+{
+    if (s->at < s->end && *s->at == ' ')
+        s->at++;
+    if (s->at < s->end && (unsigned char)*s->at > ' ' && *s->at != '/')
+        return;
+    slice_skip_slow(s);
+}
+/* After white space. */
+static inline bool slice_take(struct slice *s, char c)
+{
+    slice_skip(s);
+    if (s->at >= s->end || *s->at != c)
+        return false;
+    s->at++;
+    return true;
+}
 bool slice_take_word(struct slice *s, const char *word); /* a whole word, after white space */
 struct slice slice_word(struct slice *s);                /* [A-Za-z0-9_.$]*, after white space */
 struct slice slice_id(struct slice *s);                  /* the same and '-', at once */
@@ -164,8 +194,9 @@ struct slice
 slice_string(struct slice *s); /* "…" with its quotes, at once; empty if it never ends */
 /* The end of what is bracketed from s.at on (the first bracket is at s.at), or s.end. */
 const char *slice_close(struct slice s);
-/* The first of `stops` that stands outside of brackets and strings, or s.end. */
-const char *slice_find(struct slice s, const char *stops);
+/* The first `stop` outside of brackets and strings, the bracket that closes what was open before, or
+ * s.end. `stop` is one of , : { ) or a new line. */
+const char *slice_find(struct slice s, char stop);
 struct slice slice_type(struct slice *s); /* a type, not looked into; after white space */
 bool slice_is(struct slice s, const char *text);
 static inline size_t slice_len(struct slice s) { return (size_t)(s.end - s.at); }

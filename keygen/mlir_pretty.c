@@ -261,7 +261,7 @@ static bool put_window(struct mlir *m, struct slice braces)
         struct slice word = slice_word(&s);
         if (!slice_take(&s, '='))
             return false;
-        struct slice value = {s.at, slice_find(s, ",")};
+        struct slice value = {s.at, slice_find(s, ',')};
         s.at = value.end;
         slice_take(&s, ',');
         size_t i = 0, n = sizeof window_table / sizeof *window_table;
@@ -327,11 +327,11 @@ static bool put_slice(struct mlir *m, struct slice list)
         put_key(m, keys[part]);
         put_text(m, "array<i64");
         for (bool more = false; slice_skip(&s), s.at < s.end; more = true) {
-            struct slice dim = {s.at, slice_find(s, ",")}, number = {dim.at, dim.at};
+            struct slice dim = {s.at, slice_find(s, ',')}, number = {dim.at, dim.at};
             s.at = dim.end;
             slice_take(&s, ',');
             for (size_t i = 0; i <= part; i++) {
-                const char *stop = dim.at > dim.end ? NULL : slice_find(dim, ":");
+                const char *stop = dim.at > dim.end ? NULL : slice_find(dim, ':');
                 number = stop ? (struct slice){dim.at, stop} : (struct slice){dim.end, dim.end};
                 dim.at = stop ? stop + 1 : dim.end + 1;
             }
@@ -363,7 +363,7 @@ static const struct clause *clause_find(const struct opinfo *info, struct slice 
 static bool put_bare(struct mlir *m, struct slice *s, const struct opinfo *info)
 {
     struct slice name = {info->name, info->name + info->name_len};
-    struct slice value = {s->at, slice_find(*s, ",")};
+    struct slice value = {s->at, slice_find(*s, ',')};
     s->at = value.end;
     slice_trim(&value);
     bool brackets = slice_len(value) > 1 && value.at[0] == '[' && value.end[-1] == ']';
@@ -415,8 +415,8 @@ bool mlir_clauses(struct mlir *m, struct slice s, const struct opinfo *info, str
             continue;
         }
         const struct clause *c = clause_find(info, word);
-        struct slice value = {ahead.at, slice_find(ahead, ",")};
-        const char *dict = slice_find(ahead, "{"); /* a dictionary needs no ',' before it */
+        struct slice value = {ahead.at, slice_find(ahead, ',')};
+        const char *dict = slice_find(ahead, '{'); /* a dictionary needs no ',' before it */
         slice_skip(&ahead);
         if (dict < value.end)
             value.end = dict == ahead.at ? slice_close(ahead) + 1 : dict;

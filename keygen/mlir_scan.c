@@ -45,7 +45,7 @@ bool mlir_fail(struct mlir *m, const char *at, int code, const char *what)
     return false;
 }
 
-void slice_skip(struct slice *s)
+void slice_skip_slow(struct slice *s)
 {
     const char *p = s->at, *end = s->end;
     for (;;) {
@@ -57,15 +57,6 @@ void slice_skip(struct slice *s)
         p = line ? line + 1 : end;
     }
     s->at = p;
-}
-
-bool slice_take(struct slice *s, char c)
-{
-    slice_skip(s);
-    if (s->at >= s->end || *s->at != c)
-        return false;
-    s->at++;
-    return true;
 }
 
 static struct slice run(struct slice *s, uint8_t classes)
@@ -115,9 +106,9 @@ struct slice slice_string(struct slice *s)
     return (struct slice){s->end, s->end};
 }
 
-/* One walk for slice_close and slice_find: to the bracket that closes the first (stops NULL), or to
- * the first of `stops` outside of brackets. "->", ">=" and "<=" are no brackets. */
-static const char *walk(struct slice s, const char *stops)
+/* One walk for slice_close and slice_find: to the bracket that closes the first (`stop` is 0), or to
+ * the first `stop` outside of brackets. "->", ">=" and "<=" are no brackets. */
+static const char *walk(struct slice s, char stop)
 {
     size_t depth = 0;
     const char *p = s.at;
@@ -127,7 +118,7 @@ static const char *walk(struct slice s, const char *stops)
             p++;
             continue;
         }
-        if (depth == 0 && stops && strchr(stops, c) && !(c == '-' || c == '='))
+        if (c == stop && depth == 0)
             return p;
         switch (c) {
         case '(':
@@ -146,7 +137,7 @@ static const char *walk(struct slice s, const char *stops)
         case '}':
             if (depth == 0)
                 return p; /* closes what was open before: an end too */
-            if (--depth == 0 && !stops)
+            if (--depth == 0 && !stop)
                 return p;
             break;
         case '-':
@@ -163,7 +154,7 @@ static const char *walk(struct slice s, const char *stops)
             struct slice comment = {p, s.end};
             slice_skip(&comment);
             if (comment.at > p) {
-                if (depth == 0 && stops && strchr(stops, '\n'))
+                if (depth == 0 && stop == '\n')
                     return comment.at < s.end ? comment.at - 1 : s.end;
                 p = comment.at;
                 continue;
@@ -177,9 +168,9 @@ static const char *walk(struct slice s, const char *stops)
     return s.end;
 }
 
-const char *slice_close(struct slice s) { return walk(s, NULL); }
+const char *slice_close(struct slice s) { return walk(s, 0); }
 
-const char *slice_find(struct slice s, const char *stops) { return walk(s, stops); }
+const char *slice_find(struct slice s, char stop) { return walk(s, stop); }
 
 struct slice slice_type(struct slice *s)
 {

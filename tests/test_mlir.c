@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_mlir.c - the key of MLIR text: what it depends on, what not, and that it never changes by
+ * accident. Each fact is a change of one place in a module that has a bit of everything.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keygen/canon.h"
+
+static int key_of(const char *text, struct canon_result *out, struct err *e)
+{
+    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_MLIR};
+    memset(e, 0, sizeof *e);
+    return canon_key(&input, out, NULL, e);
+}
+
+static struct key good_key(const char *text)
+{
+    struct canon_result r;
+    struct err e;
+    int rc = key_of(text, &r, &e);
+    cr_assert_eq(rc, 0, "%u:%u: %s in\n%s", e.line, e.column, e.text, text);
+    cr_assert(!r.exact);
+    return r.key;
+}
+
+static bool same(const char *a, const char *b)
+{
+    struct key x = good_key(a), y = good_key(b);
+    return key_equal(&x, &y);
+}
+
+/* `text` with each `from` replaced by `to`; free() it. */
+static char *changed(const char *text, const char *from, const char *to)
+{
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, from)); p += strlen(from))
+        n++;
+    cr_assert(n > 0, "'%s' is not in the text", from);
+    char *out = malloc(strlen(text) + n * strlen(to) + 1), *at = out;
+    for (const char *p; (p = strstr(text, from)); text = p + strlen(from)) {
+        memcpy(at, text, (size_t)(p - text));
+        at += p - text;
+        strcpy(at, to);
+        at += strlen(to);
+    }
+    strcpy(at, text);
+    return out;
+}
+
+static const char model[] =
+    "module @jit_step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {\n"
+    "  sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n"
+    "  func.func public @main(%arg0: tensor<4x8xf32> {tf.aliasing_output = 0 : i32}, "
+    "%arg1: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {\"y\"}]>}, "
+    "%arg2: tensor<i32>) -> (tensor<4x4xf32> {jax.result_info = \"result\"}, tensor<4x4xf32>) {\n"
+    "    %cst = stablehlo.constant dense<0x7FC00001> : tensor<f32>\n"
+    "    %cst_0 = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>\n"
+    "    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0], "
+    "precision = [DEFAULT, HIGHEST] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>\n"
+    "    %1 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<4x4xf32>\n"
+    "    %2 = stablehlo.broadcast_in_dim %cst_0, dims = [1] : (tensor<4xf32>) -> tensor<4x4xf32>\n"
+    "    %3 = stablehlo.compare GT, %0, %1, FLOAT : (tensor<4x4xf32>, tensor<4x4xf32>) -> "
+    "tensor<4x4xi1>\n"
+    "    %4 = stablehlo.select %3, %0, %2 : tensor<4x4xi1>, tensor<4x4xf32>\n"
+    "    %5 = call @inner(%4, %arg2) : (tensor<4x4xf32>, tensor<i32>) -> tensor<4x4xf32>\n"
+    "    %6 = \"stablehlo.all_reduce\"(%5) <{channel_handle = #stablehlo.channel_handle<handle = "
+    "7, "
+    "type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>}> ({\n"
+    "    ^bb0(%arg3: tensor<f32>, %arg4: tensor<f32>):\n"
+    "      %8 = stablehlo.add %arg3, %arg4 : tensor<f32>\n"
+    "      stablehlo.return %8 : tensor<f32>\n"
+    "    }) : (tensor<4x4xf32>) -> tensor<4x4xf32>\n"
+    "    %7 = stablehlo.subtract %6, %2 : tensor<4x4xf32>\n"
+    "    return %7, %6 : tensor<4x4xf32>, tensor<4x4xf32>\n"
+    "  }\n"
+    "  func.func private @inner(%arg0: tensor<4x4xf32>, %arg1: tensor<i32>) -> tensor<4x4xf32> {\n"
+    "    %c = stablehlo.constant dense<0> : tensor<i32>\n"
+    "    %0:2 = stablehlo.while(%iterArg = %c, %iterArg_0 = %arg0) : tensor<i32>, tensor<4x4xf32>\n"
+    "    cond {\n"
+    "      %1 = stablehlo.compare LT, %iterArg, %arg1, SIGNED : (tensor<i32>, tensor<i32>) -> "
+    "tensor<i1>\n"
+    "      stablehlo.return %1 : tensor<i1>\n"
+    "    } do {\n"
+    "      %c_1 = stablehlo.constant dense<1> : tensor<i32>\n"
+    "      %1 = stablehlo.add %iterArg, %c_1 : tensor<i32>\n"
+    "      %2 = stablehlo.tanh %iterArg_0 : tensor<4x4xf32>\n"
+    "      stablehlo.return %1, %2 : tensor<i32>, tensor<4x4xf32>\n"
+    "    }\n"
+    "    return %0#1 : tensor<4x4xf32>\n"
+    "  }\n"
+    "}\n";
+
+static void expect_same(const char *from, const char *to)
+{
+    char *other = changed(model, from, to);
+    cr_expect(same(model, other), "'%s' -> '%s' must keep the key", from, to);
+    free(other);
+}
+
+static void expect_different(const char *from, const char *to)
+{
+    char *other = changed(model, from, to);
+    cr_expect(!same(model, other), "'%s' -> '%s' must change the key", from, to);
+    free(other);
+}
+
+Test(mlir, each_part_that_counts_changes_the_key)
+{
+    static const char *const changes[][2] = {
+        {"num_partitions = 4", "num_partitions = 8"},
+        {"\"y\"=2", "\"y\"=4"},
+        {"tf.aliasing_output = 0", "tf.aliasing_output = 1"},
+        {" {tf.aliasing_output = 0 : i32}", ""},
+        {" {tf.aliasing_output = 0 : i32}", " {jax.buffer_donor = true}"},
+        {"[{\"x\"}, {\"y\"}]", "[{\"y\"}, {\"x\"}]"},
+        {"[{\"x\"}, {\"y\"}]", "[{\"x\"}, {}]"},
+        {"0x7FC00001", "0x7FC00002"},
+        {"0x7FC00001", "0x7F800001"},
+        {"[1.0, 2.0, 3.0, 4.0]", "[1.0, 2.0, 4.0, 3.0]"},
+        {"[1.0, 2.0, 3.0, 4.0]", "[1.0, 2.0, 3.0, 4.0000005]"},
+        {"[1.0, 2.0, 3.0, 4.0]", "[-0.0, 2.0, 3.0, 4.0]"},
+        {"[DEFAULT, HIGHEST]", "[HIGHEST, DEFAULT]"},
+        {"dims = [1]", "dims = [0]"},
+        {"compare GT", "compare GE"},
+        {", FLOAT", ", TOTALORDER"},
+        {"select %3, %0, %2", "select %3, %2, %0"},
+        {"subtract %6, %2", "subtract %2, %6"},
+        {"return %7, %6", "return %6, %7"},
+        {"[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]"},
+        {"type = 1>", "type = 0>"},
+        {"handle = 7", "handle = 0"},
+        {"%8 = stablehlo.add", "%8 = stablehlo.multiply"},
+        {"dense<1> : tensor<i32>", "dense<2> : tensor<i32>"},
+        {"compare LT, %iterArg, %arg1, SIGNED", "compare LT, %arg1, %iterArg, SIGNED"},
+        {"stablehlo.tanh", "stablehlo.sine"},
+        {"tensor<i32>", "tensor<i64>"},
+        {"tensor<i32>", "tensor<ui32>"},
+        {"f32>", "bf16>"},
+        {"call @inner(%4", "call @inner(%0"},
+        {"<4x8xf32> {", "<4x8xf32, #stablehlo.bounds<4, 8>> {"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char *other = changed(model, changes[i][0], changes[i][1]);
+        struct canon_result r;
+        struct err e;
+        struct key key = good_key(model);
+        if (key_of(other, &r, &e) == 0) /* what is no program any more has no key at all */
+            cr_expect(!key_equal(&key, &r.key), "'%s' -> '%s'", changes[i][0], changes[i][1]);
+        free(other);
+    }
+    expect_different("stablehlo.tanh", "stablehlo.cosine");
+    expect_different("0x7FC00001", "0x7FC00003");
+}
+
+Test(mlir, each_name_that_does_not_count_keeps_the_key)
+{
+    expect_same("@jit_step", "@module_0076.reactant_loop");
+    expect_same("@main", "@train");
+    expect_same("@inner", "@closed_call_17");
+    expect_same("@mesh", "@empty_mesh");
+    expect_same("\"x\"", "\"data\"");
+    expect_same("%arg3", "%lhs");
+    expect_same("%iterArg", "%carry");
+    expect_same("%cst_0", "%42");
+    expect_same("^bb0", "^entry");
+    expect_same("handle = 7", "handle = 1234");
+    expect_same("jax.result_info = \"result\"", "jax.result_info = \"result['loss']\"");
+    expect_same(" {jax.result_info = \"result\"}", "");
+    expect_same("\n", " // a comment\n");
+    expect_same("    ", "\t");
+    expect_same(", ", " , \n ");
+    expect_same("}\n", "} loc(\"f.py\":3:4)\n");
+    expect_same("dense<0x7FC00001>", "dense<\"0x0100C07F\">");
+    expect_same("[1.0, 2.0, 3.0, 4.0]", "\"0x0000803F000000400000404000008040\"");
+    expect_same("%arg3, %arg4 :", "%arg4, %arg3 :");
+    expect_same("add %iterArg, %c_1", "add %c_1, %iterArg");
+    expect_same("%1 = stablehlo.broadcast_in_dim",
+                "%dead = stablehlo.negate %cst : tensor<f32>\n%1 = stablehlo.broadcast_in_dim");
+}
+
+#define FUNC(args, body) "func.func @main(" args ") -> tensor<4xf32> {\n" body "\n}\n"
+
+Test(mlir, independent_operations_may_stand_in_any_order)
+{
+    cr_expect(same(FUNC("%a: tensor<4xf32>", "%0 = stablehlo.sine %a : tensor<4xf32>\n"
+                                             "%1 = stablehlo.cosine %a : tensor<4xf32>\n"
+                                             "%2 = stablehlo.divide %0, %1 : tensor<4xf32>\n"
+                                             "return %2 : tensor<4xf32>"),
+                   FUNC("%a: tensor<4xf32>", "%1 = stablehlo.cosine %a : tensor<4xf32>\n"
+                                             "%0 = stablehlo.sine %a : tensor<4xf32>\n"
+                                             "%2 = stablehlo.divide %0, %1 : tensor<4xf32>\n"
+                                             "return %2 : tensor<4xf32>")));
+}
+
+Test(mlir, equal_pure_operations_are_one_but_barriers_and_custom_calls_are_not)
+{
+    static const char two[] =
+        FUNC("%a: tensor<4xf32>", "%0 = stablehlo.tanh %a : tensor<4xf32>\n"
+                                  "%1 = stablehlo.tanh %a : tensor<4xf32>\n"
+                                  "%2 = stablehlo.divide %0, %1 : tensor<4xf32>\n"
+                                  "return %2 : tensor<4xf32>");
+    static const char one[] =
+        FUNC("%a: tensor<4xf32>", "%0 = stablehlo.tanh %a : tensor<4xf32>\n"
+                                  "%2 = stablehlo.divide %0, %0 : tensor<4xf32>\n"
+                                  "return %2 : tensor<4xf32>");
+    cr_expect(same(one, two));
+    char *a = changed(one, "stablehlo.tanh", "stablehlo.optimization_barrier");
+    char *b = changed(two, "stablehlo.tanh", "stablehlo.optimization_barrier");
+    cr_expect(!same(a, b));
+    free(a);
+    free(b);
+    a = changed(one, "stablehlo.tanh %a", "stablehlo.custom_call @f(%a)");
+    b = changed(two, "stablehlo.tanh %a", "stablehlo.custom_call @f(%a)");
+    char *c = changed(a, ": tensor<4xf32>\n%2", ": (tensor<4xf32>) -> tensor<4xf32>\n%2");
+    char *d = changed(b, "(%a) : tensor<4xf32>", "(%a) : (tensor<4xf32>) -> tensor<4xf32>");
+    cr_expect(!same(c, d));
+    free(a);
+    free(b);
+    free(c);
+    free(d);
+}
+
+Test(mlir, a_call_is_the_function_in_its_place)
+{
+    static const char called[] =
+        FUNC("%a: tensor<4xf32>",
+             "%0 = call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
+             "%1 = call @f(%0) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %1 : "
+             "tensor<4xf32>") "func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+                              "%0 = stablehlo.tanh %x : tensor<4xf32>\nreturn %0 : "
+                              "tensor<4xf32>\n}\n";
+    static const char written_out[] =
+        FUNC("%a: tensor<4xf32>", "%0 = stablehlo.tanh %a : tensor<4xf32>\n"
+                                  "%1 = stablehlo.tanh %0 : tensor<4xf32>\n"
+                                  "return %1 : tensor<4xf32>");
+    cr_expect(same(called, written_out));
+    char *kept = changed(called, "private @f(%x: tensor<4xf32>) -> tensor<4xf32>",
+                         "private @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {no_inline}");
+    cr_expect(!same(kept, written_out), "an attribute of the function counts");
+    char *renamed = changed(kept, "@f", "@g");
+    cr_expect(same(kept, renamed));
+    free(renamed);
+    free(kept);
+}
+
+Test(mlir, complex_products_and_unknown_operations_do_not_commute)
+{
+    static const char product[] =
+        "func.func @main(%a: tensor<complex<f32>>, %b: tensor<complex<f32>>) -> "
+        "tensor<complex<f32>> {\n%0 = stablehlo.multiply %a, %b : tensor<complex<f32>>\n"
+        "return %0 : tensor<complex<f32>>\n}\n";
+    char *swapped = changed(product, "%a, %b :", "%b, %a :");
+    cr_expect(!same(product, swapped));
+    free(swapped);
+    swapped = changed(product, "complex<f32>", "f32");
+    char *real = changed(swapped, "%a, %b :", "%b, %a :");
+    cr_expect(same(swapped, real));
+    free(swapped);
+    free(real);
+}
+
+Test(mlir, operations_with_effects_keep_their_order)
+{
+    static const char ab[] =
+        FUNC("%a: tensor<4xf32>, %b: tensor<4xf32>", "%0 = mine.print %a : tensor<4xf32>\n"
+                                                     "%1 = mine.print %b : tensor<4xf32>\n"
+                                                     "return %a : tensor<4xf32>");
+    static const char ba[] =
+        FUNC("%a: tensor<4xf32>, %b: tensor<4xf32>", "%1 = mine.print %b : tensor<4xf32>\n"
+                                                     "%0 = mine.print %a : tensor<4xf32>\n"
+                                                     "return %a : tensor<4xf32>");
+    static const char once[] =
+        FUNC("%a: tensor<4xf32>, %b: tensor<4xf32>", "%1 = mine.print %b : tensor<4xf32>\n"
+                                                     "return %a : tensor<4xf32>");
+    cr_expect(!same(ab, ba));
+    cr_expect(!same(ba, once), "what is not known is never dropped");
+    char *renamed = changed(ab, "%a", "%q");
+    cr_expect(same(ab, renamed), "the values among its tokens are numbered");
+    free(renamed);
+}
+
+Test(mlir, labels_among_tokens_go_with_their_blocks)
+{
+    static const char one[] =
+        "func.func @main(%a: tensor<f32>, %p: i1) -> tensor<f32> {\n"
+        "cf.cond_br %p, ^left, ^right\n"
+        "^left:\n%0 = stablehlo.sine %a : tensor<f32>\nreturn %0 : tensor<f32>\n"
+        "^right:\n%1 = stablehlo.cosine %a : tensor<f32>\nreturn %1 : tensor<f32>\n}\n";
+    char *swapped = changed(one, "^left, ^right", "^right, ^left");
+    cr_expect(!same(one, swapped));
+    char *renamed = changed(one, "^left", "^bb7");
+    cr_expect(same(one, renamed));
+    free(swapped);
+    free(renamed);
+}
+
+Test(mlir, the_generic_form_agrees_with_the_printed_one)
+{
+    static const char *const pairs[][2] = {
+        {"%0 = stablehlo.slice %a [0:4, 1:8:2] : (tensor<4x8xf32>) -> tensor<4x4xf32>",
+         "%0 = \"stablehlo.slice\"(%a) <{limit_indices = array<i64: 4, 8>, start_indices = "
+         "array<i64: 0, 1>, strides = array<i64: 1, 2>}> : (tensor<4x8xf32>) -> tensor<4x4xf32>"},
+        {"%0 = stablehlo.pad %a, %s, low = [0, 1], high = [2, 0], interior = [0, 0] : "
+         "(tensor<4x8xf32>, tensor<f32>) -> tensor<6x9xf32>",
+         "%0 = \"stablehlo.pad\"(%a, %s) <{edge_padding_high = array<i64: 2, 0>, edge_padding_low "
+         "= "
+         "array<i64: 0, 1>, interior_padding = array<i64: 0, 0>}> : (tensor<4x8xf32>, tensor<f32>) "
+         "-> tensor<6x9xf32>"},
+        {"%0 = stablehlo.reduce(%a init: %s) applies stablehlo.add across dimensions = [0] : "
+         "(tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>",
+         "%0 = \"stablehlo.reduce\"(%a, %s) <{dimensions = array<i64: 0>}> ({\n"
+         "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
+         "%1 = \"stablehlo.add\"(%x, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n"
+         "\"stablehlo.return\"(%1) : (tensor<f32>) -> ()\n"
+         "}) : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>"},
+        {"%0 = stablehlo.reduce_precision %a, format = e5m10 : tensor<4x8xf32>",
+         "%0 = \"stablehlo.reduce_precision\"(%a) <{exponent_bits = 5 : i32, mantissa_bits = 10 : "
+         "i32}> : (tensor<4x8xf32>) -> tensor<4x8xf32>"},
+        {"%0 = stablehlo.iota dim = 1 : tensor<4x8xi32>",
+         "%0 = \"stablehlo.iota\"() <{iota_dimension = 1 : i64}> : () -> tensor<4x8xi32>"},
+        {"%0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> "
+         "tensor<8x8xf32>",
+         "%0 = \"stablehlo.concatenate\"(%a, %a) <{dimension = 0 : i64}> : (tensor<4x8xf32>, "
+         "tensor<4x8xf32>) -> tensor<8x8xf32>"},
+        {"%0 = stablehlo.custom_call @f(%a) {backend_config = \"q\"} : (tensor<4x8xf32>) -> "
+         "tensor<4xf32>",
+         "%0 = \"stablehlo.custom_call\"(%a) <{api_version = 1 : i32, backend_config = \"q\", "
+         "call_target_name = \"f\", has_side_effect = false}> : (tensor<4x8xf32>) -> "
+         "tensor<4xf32>"},
+        {"%0 = stablehlo.rng_bit_generator %k, algorithm = THREE_FRY : (tensor<2xui64>) -> "
+         "tensor<2xui64>",
+         "%0 = \"stablehlo.rng_bit_generator\"(%k) <{rng_algorithm = #stablehlo<rng_algorithm "
+         "THREE_FRY>}> : (tensor<2xui64>) -> tensor<2xui64>"},
+        {"%0 = stablehlo.fft %z, type = FFT, length = [8] : (tensor<8xcomplex<f32>>) -> "
+         "tensor<8xcomplex<f32>>",
+         "%0 = \"stablehlo.fft\"(%z) <{fft_length = array<i64: 8>, fft_type = #stablehlo<fft_type "
+         "FFT>}> : (tensor<8xcomplex<f32>>) -> tensor<8xcomplex<f32>>"},
+        {"%0 = chlo.top_k(%a, k = 2) : tensor<4x8xf32> -> tensor<4x2xf32>",
+         "%0 = \"chlo.top_k\"(%a) <{k = 2 : i64}> : (tensor<4x8xf32>) -> tensor<4x2xf32>"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char *texts[2];
+        for (size_t k = 0; k < 2; k++) {
+            static const char frame[] =
+                "func.func @main(%a: tensor<4x8xf32>, %s: tensor<f32>, %k: tensor<2xui64>, "
+                "%z: tensor<8xcomplex<f32>>) {\nBODY\n\"mine.use\"(%0) : (TYPE) -> ()\nreturn\n}\n";
+            char *body = changed(frame, "BODY", pairs[i][k]);
+            const char *colon = strrchr(pairs[i][0], ' ');
+            texts[k] = changed(body, "TYPE", colon + 1);
+            free(body);
+        }
+        cr_expect(same(texts[0], texts[1]), "%s", pairs[i][0]);
+        free(texts[0]);
+        free(texts[1]);
+    }
+}
+
+Test(mlir, aliases_are_what_they_stand_for)
+{
+    static const char with[] = "#groups = dense<[[0, 1]]> : tensor<1x2xi64>\n"
+                               "!t = tensor<4xf32>\n" FUNC("%a: !t", "%0 = \"mine.op\"(%a) {g = "
+                                                                     "#groups} : (!t) -> !t\n"
+                                                                     "return %0 : !t");
+    static const char without[] =
+        FUNC("%a: tensor<4xf32>", "%0 = \"mine.op\"(%a) {g = dense<[[0, 1]]> : tensor<1x2xi64>} : "
+                                  "(tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>");
+    cr_expect(same(with, without));
+    char *other = changed(with, "[[0, 1]]", "[[1, 0]]");
+    cr_expect(!same(with, other));
+    free(other);
+}
+
+Test(mlir, resources_are_constants)
+{
+    static const char resource[] =
+        FUNC("", "%0 = stablehlo.constant dense_resource<w> : tensor<4xf32>\n"
+                 "return %0 : tensor<4xf32>") "{-#\n  dialect_resources: {\n    builtin: {\n"
+                                              "      w: \"0x040000000000803F00000040000040400000"
+                                              "8040\"\n    }\n  }\n#-}\n";
+    static const char dense[] =
+        FUNC("", "%0 = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>\n"
+                 "return %0 : tensor<4xf32>");
+    cr_expect(same(resource, dense));
+}
+
+static void expect_error(const char *text, int code, unsigned line)
+{
+    struct canon_result r;
+    struct err e;
+    cr_expect_eq(key_of(text, &r, &e), code, "%s: %s", err_name(e.code), text);
+    cr_expect_eq(e.line, line, "line %u of %s", e.line, text);
+    cr_expect_gt(e.column, 0);
+}
+
+Test(mlir, elided_text_is_refused_with_its_place)
+{
+    expect_error(FUNC("", "%0 = stablehlo.constant dense<...> : tensor<4xf32>\nreturn %0 : "
+                          "tensor<4xf32>"),
+                 WARM_EREFUSED, 2);
+    expect_error(FUNC("", "%0 = stablehlo.constant dense_resource<__elided__> : tensor<4xf32>\n"
+                          "return %0 : tensor<4xf32>"),
+                 WARM_EREFUSED, 2);
+    expect_error(FUNC("", "%0 = \"mine.op\"() {a = [...]} : () -> tensor<4xf32>\n"
+                          "return %0 : tensor<4xf32>"),
+                 WARM_EREFUSED, 2);
+}
+
+Test(mlir, what_is_no_program_has_no_key)
+{
+    expect_error(FUNC("%a: tensor<4xf32>", "return %b : tensor<4xf32>"), WARM_EMALFORMED, 2);
+    expect_error(FUNC("%a: tensor<4xf32>", "%0 = stablehlo.convert %a : (tensor<5xf32>) -> "
+                                           "tensor<4xf32>\nreturn %0 : tensor<4xf32>"),
+                 WARM_EMALFORMED, 2);
+    expect_error("func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n", WARM_ETRUNCATED, 2);
+    expect_error("module {\n  func.func @f(", WARM_ETRUNCATED, 2);
+    expect_error(FUNC("", "%0 = stablehlo.constant dense<300> : tensor<4xi8>\n"
+                          "return %0 : tensor<4xf32>"),
+                 WARM_EMALFORMED, 2);
+    expect_error("}\n", WARM_EMALFORMED, 1);
+    expect_error(FUNC("%a: tensor<4xf32>", "%0 = \"mine.op\"(%a) {m = #map} : (tensor<4xf32>) -> "
+                                           "tensor<4xf32>\nreturn %0 : tensor<4xf32>"),
+                 WARM_EMALFORMED, 2);
+}
+
+Test(mlir, each_prefix_of_a_module_is_an_error_or_another_key)
+{
+    size_t len = strlen(model);
+    struct key whole = good_key(model);
+    for (size_t n = 0; n + 2 < len; n++) {
+        struct canon_input input = {.data = model, .len = n, .kind = CANON_MLIR};
+        struct canon_result r;
+        struct err e;
+        if (canon_key(&input, &r, NULL, &e) == 0)
+            cr_expect(!key_equal(&whole, &r.key), "%zu bytes", n);
+    }
+}
+
+Test(mlir, deep_nesting_needs_no_stack)
+{
+    enum { DEPTH = 100000 };
+    static const char open[] = "\"mine.op\"() ({\n", close[] = "}) : () -> ()\n";
+    char *text = malloc(DEPTH * (sizeof open + sizeof close) + 1), *at = text;
+    for (int i = 0; i < DEPTH; i++)
+        at = stpcpy(at, open);
+    for (int i = 0; i < DEPTH; i++)
+        at = stpcpy(at, close);
+    struct canon_input input = {.data = text, .len = (size_t)(at - text), .kind = CANON_MLIR};
+    struct canon_result r;
+    struct err e;
+    cr_assert_eq(canon_key(&input, &r, NULL, &e), 0, "%s", e.text);
+    cr_expect(r.exact, "beyond the bound the exact bytes are the form");
+    cr_expect_not_null(r.why_exact);
+    free(text);
+}
+
+Test(mlir, aliases_of_aliases_cannot_blow_up)
+{
+    char text[8192], *at = text;
+    at += sprintf(at, "#a0 = [1, 2, 3, 4, 5, 6, 7, 8]\n");
+    for (int i = 1; i < 60; i++)
+        at += sprintf(at, "#a%d = [#a%d, #a%d]\n", i, i - 1, i - 1);
+    sprintf(at, "func.func @main() {\n\"mine.op\"() {x = #a59} : () -> ()\nreturn\n}\n");
+    struct canon_result r;
+    struct err e;
+    cr_assert_eq(key_of(text, &r, &e), 0, "%s", e.text);
+    cr_expect(r.exact);
+}
+
+Test(mlir, the_canonical_text_is_readable_and_is_what_is_hashed)
+{
+    struct canon_input input = {.data = FUNC("%x: tensor<4xf32>",
+                                             "%c = stablehlo.constant dense<1.0> : tensor<4xf32>\n"
+                                             "%y = stablehlo.add %x, %c : tensor<4xf32>\n"
+                                             "return %y : tensor<4xf32>"),
+                                .kind = CANON_MLIR};
+    input.len = strlen(input.data);
+    struct canon_result r;
+    struct writer text;
+    writer_init(&text, 0);
+    cr_assert_eq(canon_key(&input, &r, &text, NULL), 0);
+    writer_u8(&text, 0);
+    cr_expect_str_eq((const char *)text.data,
+                     "module\n"
+                     "func public (%0 : tensor<4xf32>) -> (tensor<4xf32>) {\n"
+                     "  %1 = stablehlo.constant {value = dense<0000803F> : tensor<4xf32>} : "
+                     "tensor<4xf32>\n"
+                     "  %2 = stablehlo.add %1, %0 : tensor<4xf32>\n"
+                     "  func.return %2\n"
+                     "}\n");
+    writer_close(&text);
+}
+
+Test(mlir, golden_keys)
+{
+    char text[WARM_KEY_TEXT];
+    struct key key = good_key(model);
+    key_to_text(&key, text);
+    cr_expect_str_eq(text, "1e5fe725f60b4df04abb86ac4a90f3dd");
+    key = good_key("module {\n}\n");
+    key_to_text(&key, text);
+    cr_expect_str_eq(text, "9e29856a505c1af5a63f8625d5ddbfb8");
+}
