@@ -22,7 +22,8 @@
  *   - a worker dies, or the deadline passes: an error for all who wait; nothing is remembered.
  *
  * Where a call looks, in order; each stage is entered once, so a call cannot go round for ever:
- *   LOOK_STORE ─▶ LOOK_FLIGHT (a result that is not on disk yet) ─▶ LOOK_NOWHERE: lead or wait
+ *   LOOK_STORE ─▶ LOOK_FLIGHT (a result that is not on disk yet) ─▶ LOOK_ERRORS (what the compiler
+ *   refused a short while ago) ─▶ LOOK_NOWHERE: lead or wait
  *
  * Thread: loop thread, but for attempt_verify.
  */
@@ -39,7 +40,7 @@
 
 #define NEED_TURN_MS 10000u /* a client that does not send its source in this time is hedged */
 
-enum { LOOK_STORE, LOOK_FLIGHT, LOOK_NOWHERE };
+enum { LOOK_STORE, LOOK_FLIGHT, LOOK_ERRORS, LOOK_NOWHERE };
 
 /* One source on its way through the compiler. */
 struct attempt {
@@ -157,32 +158,42 @@ static bool look_in_store(struct call *call)
     return true;
 }
 
+/* A result that is not in the store: for who has the same files, if the compiler read any. */
+static void answer_candidate(struct call *call, struct artifact *result, enum wire_outcome outcome)
+{
+    call->outcome = outcome;
+    if (result->manifest) {
+        call_check(call, result->manifest, result);
+        return;
+    }
+    artifact_ref(result);
+    compile_drop(call);
+    service_answer_artifact(call, result, outcome);
+    artifact_unref(result);
+}
+
 static bool look_in_flight(struct call *call)
 {
     const struct flight *f = flight_find(call->service->flights, &call->id, &call->proof);
     struct artifact *result = f ? flight_result(f) : NULL;
-    if (!result)
-        return false;
-    if (result->manifest) {
-        call_check(call, result->manifest, result);
-    } else {
-        artifact_ref(result);
-        compile_drop(call);
-        service_answer_artifact(call, result, WIRE_WAS_HIT);
-        artifact_unref(result);
-    }
-    return true;
+    if (result)
+        answer_candidate(call, result, WIRE_WAS_HIT);
+    return result != NULL;
+}
+
+static bool look_in_errors(struct call *call)
+{
+    struct artifact *negative = negative_find(call->service, call);
+    if (negative)
+        answer_candidate(call, negative, WIRE_WAS_HIT);
+    return negative != NULL;
 }
 
 static void look_no_further(struct call *call)
 {
     struct service *s = call->service;
     uint32_t flags = call->compile->flags;
-    struct artifact *negative = flags & WIRE_COMPILE_RECACHE ? NULL : negative_find(s, call);
-    if (negative) {
-        compile_drop(call);
-        service_answer_artifact(call, negative, WIRE_WAS_HIT);
-    } else if (flags & WIRE_COMPILE_ONLY_IF_CACHED) {
+    if (flags & WIRE_COMPILE_ONLY_IF_CACHED) {
         compile_drop(call);
         service_count_miss(s, STORE_CUBIN);
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
@@ -203,8 +214,13 @@ static void compile_look(struct call *call)
             return;
     }
     if (call->stage == LOOK_FLIGHT) {
-        call->stage = LOOK_NOWHERE;
+        call->stage = LOOK_ERRORS;
         if (look_in_flight(call))
+            return;
+    }
+    if (call->stage == LOOK_ERRORS) {
+        call->stage = LOOK_NOWHERE;
+        if (look_in_errors(call))
             return;
     }
     look_no_further(call);
@@ -270,9 +286,10 @@ void service_checked(struct call *call, enum wire_digest digest,
     struct artifact *candidate = call->candidate;
     if (a && candidate) {
         artifact_ref(candidate);
-        stats_add(&s->stats, STATS_coalesced, candidate->kind, 1);
+        if (call->outcome == WIRE_WAS_COALESCED)
+            stats_add(&s->stats, STATS_coalesced, candidate->kind, 1);
         compile_drop(call);
-        service_answer_artifact(call, candidate, WIRE_WAS_COALESCED);
+        service_answer_artifact(call, candidate, call->outcome);
         artifact_unref(candidate);
         return;
     }
@@ -302,14 +319,10 @@ void compile_on_result(struct call *call, struct artifact *result)
         service_answer_artifact(call, result, WIRE_WAS_MISS);
         return;
     }
-    if (result->manifest) {
-        call->stage = LOOK_NOWHERE;
-        call_check(call, result->manifest, result);
-        return;
-    }
-    stats_add(stats, STATS_coalesced, result->kind, 1);
-    compile_drop(call);
-    service_answer_artifact(call, result, WIRE_WAS_COALESCED);
+    call->stage = LOOK_NOWHERE;
+    if (!result->manifest)
+        stats_add(stats, STATS_coalesced, result->kind, 1);
+    answer_candidate(call, result, WIRE_WAS_COALESCED);
 }
 
 void compile_drop(struct call *call)
@@ -480,7 +493,7 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
         return;
     }
     bool storing = t->keep && !a->failed;
-    if (a->failed && !a->manifest)
+    if (a->failed)
         negative_add(s, t, a);
     flight_finish(t->flight, a, NULL, storing, service_now_ms(s));
     if (storing)

@@ -139,7 +139,8 @@ struct call {
     bool leads;                 /* its source is what is compiled */
     unsigned stage;             /* of a compile: where to look next */
     struct manifest *checking;  /* ANSWER_CHECK was given */
-    struct artifact *candidate; /* the result of a flight that the check is about; or NULL */
+    struct artifact *candidate; /* the result that the check is about, if it is not the store's */
+    enum wire_outcome outcome;  /* of the candidate, if it is the right one */
     enum wire_digest digest;
     struct attempt *attempt; /* that this call leads */
     struct call_compile *compile;

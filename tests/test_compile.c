@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_compile.c - one compile for each key, with real NVRTC behind a real daemon: who waits, who
+ * leads next, who may have the result.
+ *
+ * The gate is the protocol's own: a client that was told NEED holds everybody up until it sends its
+ * source, ends, or is hedged. Needs a toolchain, see test_compiler.c.
+ */
+#include <grp.h>
+#include <sys/mman.h>
+
+#include "client/bundle.h"
+#include "keygen/job.h"
+#include "store/store.h"
+#include "tests/daemon_kit.h"
+
+static const char good[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n";
+static const char bad[] = "this is no CUDA\n";
+
+/* The folder of the libnvrtc to use; NULL if there is none. */
+static char *nvrtc_folder(void)
+{
+    static char exe[4096];
+    const char *root = getenv("WARM_TOOLCHAIN");
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 16);
+    cr_assert_gt(n, 0);
+    exe[n] = '\0';
+    *strrchr(exe, '/') = '\0';
+    strcpy(strrchr(exe, '/'), "/toolchain");
+    char *folder = path_join(root ? root : exe, "13.5.37/lib");
+    if (access(folder, R_OK) == 0)
+        return folder;
+    free(folder);
+    return NULL;
+}
+
+static struct kit compile_kit(char *nvrtc, char *option, char *value)
+{
+    char *options[] = {"--nvrtc", nvrtc, "--jobs", "2", option, value, NULL};
+    return kit_up(options);
+}
+
+#define NEEDS_TOOLCHAIN(folder)                                                                    \
+    char *folder = nvrtc_folder();                                                                 \
+    if (!folder)                                                                                   \
+    cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
+
+/* ---- a compile, step by step ---- */
+
+struct ask {
+    struct writer job;
+    struct key graph;
+    struct proof proof;
+    char hardware[WARM_HARDWARE_MAX];
+};
+
+static struct ask ask_of(const char *source)
+{
+    static const char arch[] = "--gpu-architecture=sm_90";
+    struct view option = {arch, sizeof arch - 1};
+    struct job job = {.language = JOB_CUDA,
+                      .name = {"f.cu", 4},
+                      .cwd = {"/", 1},
+                      .source = {source, strlen(source)},
+                      .options = &option,
+                      .n_options = 1};
+    struct ask a;
+    struct err e;
+    writer_init(&a.job, 0);
+    job_encode(&job, &a.job);
+    cr_assert_eq(job_key(&job, a.hardware, &a.graph, &a.proof, &e), 0, "%s", e.text);
+    return a;
+}
+
+static void send_compile(int fd, uint64_t tag, const struct ask *a, uint32_t flags)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    wire_put_compile(&w, tag,
+                     &(struct wire_compile){.flags = flags,
+                                            .language = JOB_CUDA,
+                                            .graph = a->graph,
+                                            .proof = a->proof,
+                                            .hardware = {a->hardware, strlen(a->hardware)}});
+    kit_flush(fd, &w);
+    writer_close(&w);
+}
+
+/* Sends the source; returns our end of the channel, on which the worker asks for headers. */
+static int send_source(int fd, uint64_t tag, const struct ask *a)
+{
+    int ends[2];
+    struct writer w;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    writer_init(&w, 0);
+    wire_put_source(&w, tag,
+                    &(struct wire_source){.len = a->job.len, .job = {a->job.data, a->job.len}});
+    kit_send_fds(fd, w.data, w.len, &ends[1], 1);
+    writer_close(&w);
+    close(ends[1]);
+    return ends[0];
+}
+
+/* Answers what the worker asks on the channel with this content, until it ends. */
+static void serve_headers(int channel, const char *content)
+{
+    char packet[WIRE_OPEN_MAX];
+    ssize_t n;
+    while ((n = recv(channel, packet, sizeof packet, 0)) > 0) {
+        struct wire_open open;
+        struct writer w;
+        int file = memfd_create("header", MFD_CLOEXEC);
+        cr_assert_eq(wire_get_open(packet, (size_t)n, &open, NULL), 0);
+        bool there = open.path.len >= 3 &&
+                     memcmp((const char *)open.path.data + open.path.len - 3, "h.h", 3) == 0;
+        cr_assert_eq(write(file, content, strlen(content)), (ssize_t)strlen(content));
+        lseek(file, 0, SEEK_SET);
+        writer_init(&w, 0);
+        wire_put_opened(&w,
+                        &(struct wire_opened){open.id, there ? WIRE_PATH_FILE : WIRE_PATH_ABSENT});
+        kit_send_fds(channel, w.data, w.len, &file, there);
+        writer_close(&w);
+        close(file);
+    }
+    close(channel);
+}
+
+/* Answers CHECK with what a client has whose h.h holds `content`. */
+static void answer_check(int fd, const struct kit_frame *f, const char *content)
+{
+    struct wire_check check;
+    struct writer w, states;
+    struct view path;
+    cr_assert_eq(wire_get_check(&f->frame, &check, NULL), 0);
+    writer_init(&w, 0);
+    writer_init(&states, 0);
+    struct reader list = reader_over(check.list.data, check.list.len);
+    while (wire_paths_next(&list, &path)) {
+        struct wire_path_digest d = {.state = WIRE_PATH_ABSENT};
+        struct key key = key_of_bytes(content, strlen(content));
+        struct proof proof = proof_of_bytes(content, strlen(content));
+        if (path.len >= 3 && memcmp((const char *)path.data + path.len - 3, "h.h", 3) == 0) {
+            d.state = WIRE_PATH_FILE;
+            memcpy(d.digest, check.digest == WIRE_XXH3 ? (void *)&key : (void *)&proof,
+                   check.digest == WIRE_XXH3 ? sizeof key : sizeof proof);
+        }
+        wire_states_add(&states, check.digest, &d);
+    }
+    wire_put_checked(
+        &w, f->frame.tag,
+        &(struct wire_checked){check.digest, check.n, states.len, {states.data, states.len}});
+    kit_flush(fd, &w);
+    writer_close(&w);
+    writer_close(&states);
+}
+
+/* The next frame that says how it went; on the way a client whose h.h holds `content` answers what it
+ * is asked about its files. */
+static void await_end(int fd, uint64_t tag, const char *content, struct kit_frame *f)
+{
+    do {
+        cr_assert(kit_frame_try(fd, f));
+        cr_assert_eq(f->frame.tag, tag);
+        if (f->frame.type == WIRE_CHECK)
+            answer_check(fd, f, content);
+    } while (f->frame.type == WIRE_CHECK || f->frame.type == WIRE_WAIT);
+}
+
+static void expect_end(int fd, uint64_t tag, const char *content, uint8_t type)
+{
+    static struct kit_frame f;
+    await_end(fd, tag, content, &f);
+    cr_assert_eq(f.frame.type, type, "expected %s, got %s", wire_type_name(type),
+                 wire_type_name(f.frame.type));
+}
+
+static enum wire_outcome expect_cubin_with(int fd, uint64_t tag, const char *content,
+                                           struct key *out_check)
+{
+    static struct kit_frame f;
+    struct wire_hit hit;
+    struct bundle_section sections[BUNDLE_SECTIONS_MAX];
+    size_t n;
+    await_end(fd, tag, content, &f);
+    cr_assert_eq(f.frame.type, WIRE_HIT, "got %s", wire_type_name(f.frame.type));
+    cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
+    cr_assert_eq(bundle_read(hit.value.data, hit.value.len, sections, &n, NULL), 0);
+    cr_assert_gt(bundle_find(sections, n, BUNDLE_CUBIN).len, 100);
+    if (out_check)
+        *out_check = hit.check;
+    return hit.outcome;
+}
+
+static enum wire_outcome expect_cubin(int fd, uint64_t tag, struct key *out_check)
+{
+    return expect_cubin_with(fd, tag, "", out_check);
+}
+
+static bool stats_have(const struct kit *k, const char *text)
+{
+    static struct kit_frame f;
+    struct wire_text m;
+    struct writer w;
+    int fd = kit_native(k);
+    writer_init(&w, 0);
+    wire_put_empty(&w, WIRE_STATS, 1);
+    kit_flush(fd, &w);
+    kit_frame(fd, &f, WIRE_TEXT, 1);
+    wire_get_text(&f.frame, &m, NULL);
+    char *json = strndup(m.text.data, m.text.len);
+    bool has = strstr(json, text) != NULL;
+    if (!has)
+        cr_log_warn("%s not in %s", text, json);
+    free(json);
+    writer_close(&w);
+    close(fd);
+    return has;
+}
+
+/* ---- the tests ---- */
+
+Test(compile, sixty_four_equal_misses_are_one_compile)
+{
+    enum { N = 64 };
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good);
+    int fds[N];
+    struct key check, first;
+    for (int i = 0; i < N; i++) {
+        fds[i] = kit_native(&k);
+        send_compile(fds[i], 5, &a, 0);
+        kit_expect(fds[i], 5, i ? WIRE_WAIT : WIRE_NEED);
+    }
+    serve_headers(send_source(fds[0], 5, &a), "");
+    cr_assert_eq(expect_cubin(fds[0], 5, &first), WIRE_WAS_MISS);
+    for (int i = 1; i < N; i++) {
+        cr_assert_eq(expect_cubin(fds[i], 5, &check), WIRE_WAS_COALESCED);
+        cr_assert(key_equal(&check, &first));
+    }
+    send_compile(fds[1], 6, &a, 0);
+    cr_assert_eq(expect_cubin(fds[1], 6, &check), WIRE_WAS_HIT);
+    cr_assert(key_equal(&check, &first));
+    cr_assert(stats_have(&k, "\"compiles\": 1, \"coalesced\": 63,"));
+    for (int i = 0; i < N; i++)
+        close(fds[i]);
+    kit_down(&k);
+}
+
+Test(compile, the_next_waiter_leads_when_the_leader_ends_before_it_sent_its_source)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good);
+    int leader = kit_native(&k), next = kit_native(&k), third = kit_native(&k);
+    send_compile(leader, 1, &a, 0);
+    kit_expect(leader, 1, WIRE_NEED);
+    send_compile(next, 2, &a, 0);
+    kit_expect(next, 2, WIRE_WAIT);
+    send_compile(third, 3, &a, 0);
+    kit_expect(third, 3, WIRE_WAIT);
+    close(leader);
+    kit_expect(next, 2, WIRE_NEED);
+    serve_headers(send_source(next, 2, &a), "");
+    cr_assert_eq(expect_cubin(next, 2, NULL), WIRE_WAS_MISS);
+    cr_assert_eq(expect_cubin(third, 3, NULL), WIRE_WAS_COALESCED);
+    close(next);
+    close(third);
+    kit_down(&k);
+}
+
+Test(compile, the_next_waiter_leads_when_the_leader_and_its_headers_go_in_mid_compile)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x = 1; }\n");
+    int leader = kit_native(&k), next = kit_native(&k);
+    char packet[WIRE_OPEN_MAX];
+    send_compile(leader, 1, &a, 0);
+    kit_expect(leader, 1, WIRE_NEED);
+    send_compile(next, 2, &a, 0);
+    kit_expect(next, 2, WIRE_WAIT);
+    int channel = send_source(leader, 1, &a);
+    cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0, "the worker asks for the header");
+    close(leader);
+    close(channel);
+    kit_expect(next, 2, WIRE_NEED);
+    channel = send_source(next, 2, &a);
+    serve_headers(channel, "typedef float T;\n");
+    cr_assert_eq(expect_cubin(next, 2, NULL), WIRE_WAS_MISS);
+    close(next);
+    kit_down(&k);
+}
+
+Test(compile, a_leader_that_sends_no_source_is_hedged)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good);
+    int stopped = kit_native(&k), next = kit_native(&k);
+    send_compile(stopped, 1, &a, 0);
+    kit_expect(stopped, 1, WIRE_NEED);
+    send_compile(next, 2, &a, 0);
+    kit_expect(next, 2, WIRE_WAIT);
+    kit_expect(next, 2, WIRE_NEED); /* after ten seconds */
+    serve_headers(send_source(next, 2, &a), "");
+    cr_assert_eq(expect_cubin(next, 2, NULL), WIRE_WAS_MISS);
+    cr_assert_eq(expect_cubin(stopped, 1, NULL), WIRE_WAS_COALESCED);
+    close(stopped);
+    close(next);
+    kit_down(&k);
+}
+
+Test(compile, a_leader_that_leaves_does_not_stop_its_compile)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good);
+    int leader = kit_native(&k), later = kit_native(&k);
+    send_compile(leader, 1, &a, 0);
+    kit_expect(leader, 1, WIRE_NEED);
+    int channel = send_source(leader, 1, &a);
+    close(leader);
+    send_compile(later, 2, &a, 0);
+    serve_headers(channel, "");
+    expect_end(later, 2, "", WIRE_HIT);
+    cr_assert(stats_have(&k, "\"compiles\": 1,"));
+    close(later);
+    kit_down(&k);
+}
+
+Test(compile, a_cancelled_one_that_nobody_waits_for_leaves_nothing_behind)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of("#include \"h.h\"\n");
+    int fd = kit_native(&k);
+    char packet[WIRE_OPEN_MAX];
+    struct writer w;
+    send_compile(fd, 1, &a, 0);
+    kit_expect(fd, 1, WIRE_NEED);
+    int channel = send_source(fd, 1, &a);
+    cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0);
+    writer_init(&w, 0);
+    wire_put_empty(&w, WIRE_CANCEL, 1);
+    kit_flush(fd, &w);
+    writer_close(&w);
+    cr_assert_leq(recv(channel, packet, sizeof packet, 0), 0, "the worker lets go of the channel");
+    send_compile(fd, 2, &a, 4); /* only if cached */
+    kit_expect(fd, 2, WIRE_MISS);
+    close(channel);
+    close(fd);
+    kit_down(&k);
+}
+
+Test(compile, the_compilers_error_goes_to_all_and_is_remembered_briefly)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, "--negative-ttl", "1h");
+    struct ask a = ask_of(bad);
+    int leader = kit_native(&k), waiter = kit_native(&k);
+    static struct kit_frame f;
+    struct wire_hit failed;
+    send_compile(leader, 1, &a, 0);
+    kit_expect(leader, 1, WIRE_NEED);
+    send_compile(waiter, 2, &a, 0);
+    kit_expect(waiter, 2, WIRE_WAIT);
+    serve_headers(send_source(leader, 1, &a), "");
+    kit_frame(leader, &f, WIRE_FAILED, 1);
+    cr_assert_eq(wire_get_failed(&f.frame, &failed, NULL), 0);
+    cr_assert_not_null(memmem(failed.value.data, failed.value.len, "error", 5), "the log is there");
+    expect_end(waiter, 2, "", WIRE_FAILED);
+    send_compile(waiter, 3, &a, 0);
+    expect_end(waiter, 3, "", WIRE_FAILED);
+    cr_assert(stats_have(&k, "\"compiles\": 1,"));
+    cr_assert(stats_have(&k, "\"entries\": 0,"));
+    close(leader);
+    close(waiter);
+    kit_down(&k);
+}
+
+Test(compile, a_source_that_is_not_the_announced_one_poisons_nothing)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good), other = ask_of(bad);
+    int liar = kit_native(&k), honest = kit_native(&k);
+    send_compile(liar, 1, &a, 0);
+    kit_expect(liar, 1, WIRE_NEED);
+    send_compile(honest, 2, &a, 0);
+    kit_expect(honest, 2, WIRE_WAIT);
+    serve_headers(send_source(liar, 1, &other), "");
+    kit_expect(liar, 1, WIRE_ERROR);
+    kit_expect(honest, 2, WIRE_NEED);
+    serve_headers(send_source(honest, 2, &a), "");
+    cr_assert_eq(expect_cubin(honest, 2, NULL), WIRE_WAS_MISS);
+    close(liar);
+    close(honest);
+    kit_down(&k);
+}
+
+Test(compile, a_result_that_read_headers_is_for_those_who_have_the_same)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    static const char one[] = "typedef float T;\n", two[] = "typedef double T;\n";
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x += 1; }\n");
+    int leader = kit_native(&k), same = kit_native(&k), different = kit_native(&k);
+    struct key first, check;
+    send_compile(leader, 1, &a, 0);
+    kit_expect(leader, 1, WIRE_NEED);
+    send_compile(same, 2, &a, 0);
+    kit_expect(same, 2, WIRE_WAIT);
+    send_compile(different, 3, &a, 0);
+    kit_expect(different, 3, WIRE_WAIT);
+    serve_headers(send_source(leader, 1, &a), one);
+    cr_assert_eq(expect_cubin(leader, 1, &first), WIRE_WAS_MISS);
+    cr_assert_eq(expect_cubin_with(same, 2, one, &check), WIRE_WAS_COALESCED);
+    cr_assert(key_equal(&first, &check));
+    expect_end(different, 3, two, WIRE_NEED);
+    serve_headers(send_source(different, 3, &a), two);
+    cr_assert_eq(expect_cubin(different, 3, &check), WIRE_WAS_MISS);
+    cr_assert_not(key_equal(&first, &check));
+    for (int round = 0; round < 2;
+         round++) { /* both alternatives are found, also after a restart */
+        int late = kit_native(&k);
+        send_compile(late, 4, &a, 0);
+        struct key again;
+        cr_assert_eq(expect_cubin_with(late, 4, round ? two : one, &again), WIRE_WAS_HIT);
+        cr_assert(key_equal(&again, round ? &check : &first));
+        close(late);
+        char *options[] = {"--nvrtc", nvrtc, NULL};
+        kill(k.pid, SIGTERM);
+        kit_reap(k.pid);
+        kit_start(&k, options);
+    }
+    close(leader);
+    close(same);
+    close(different);
+    kit_down(&k);
+}
+
+Test(compile, nobody_hangs_when_the_daemon_stops_in_mid_compile)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of("#include \"h.h\"\n");
+    int leader = kit_native(&k), waiter = kit_native(&k);
+    char packet[WIRE_OPEN_MAX];
+    send_compile(leader, 1, &a, 0);
+    kit_expect(leader, 1, WIRE_NEED);
+    send_compile(waiter, 2, &a, 0);
+    kit_expect(waiter, 2, WIRE_WAIT);
+    int channel = send_source(leader, 1, &a);
+    cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0);
+    kill(k.pid, SIGTERM);
+    kit_expect(leader, 1, WIRE_ERROR);
+    kit_expect(waiter, 2, WIRE_ERROR);
+    cr_assert(kit_is_closed(waiter));
+    close(channel);
+    close(leader);
+    close(waiter);
+    int status = kit_reap(k.pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    kit_free(&k);
+}
+
+Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    if (geteuid() != 0)
+        cr_skip_test("not root: another user is not tested");
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good);
+    static struct kit_frame f;
+    struct wire_hit hit;
+    struct wire_row row;
+    struct writer show;
+    int fd = kit_native(&k);
+    send_compile(fd, 1, &a, 0);
+    kit_expect(fd, 1, WIRE_NEED);
+    serve_headers(send_source(fd, 1, &a), "");
+    kit_frame(fd, &f, WIRE_HIT, 1);
+    cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
+    struct key key = hit.key;
+    do { /* until it is stored */
+        writer_init(&show, 0);
+        wire_put_show(&show, 2, &(struct wire_show){WIRE_SPACE_KEY, {&key, sizeof key}});
+        kit_flush(fd, &show);
+        writer_close(&show);
+        cr_assert(kit_frame_try(fd, &f));
+    } while (f.frame.type == WIRE_MISS);
+    cr_assert_eq(wire_get_row(&f.frame, &row, NULL), 0);
+    cr_assert_eq(row.owner, STORE_MADE_HERE);
+    struct proof proof = row.proof;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setgroups(0, NULL) || setgid(23456) || setuid(23456))
+            _exit(2);
+        int other = kit_native(&k);
+        struct writer w;
+        struct wire_get get = {.space = WIRE_SPACE_KEY, .key = {&key, sizeof key}};
+        writer_init(&w, 0);
+        wire_put_get(&w, 1, &get);
+        get.has_proof = true; /* a wrong one */
+        wire_put_get(&w, 2, &get);
+        get.proof = proof;
+        wire_put_get(&w, 3, &get);
+        kit_flush(other, &w);
+        kit_expect(other, 1, WIRE_MISS);
+        kit_expect(other, 2, WIRE_MISS);
+        expect_cubin(other, 3, NULL);
+        send_compile(other, 4, &a, 0);
+        if (expect_cubin(other, 4, NULL) != WIRE_WAS_HIT)
+            _exit(3);
+        a.proof.bytes[0] ^= 1; /* the same key by design, other bytes: its own compile */
+        send_compile(other, 5, &a, 0);
+        kit_expect(other, 5, WIRE_NEED);
+        _exit(0);
+    }
+    int status = kit_reap(pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
+    close(fd);
+    kit_down(&k);
+}
