@@ -19,6 +19,10 @@
 #include "keygen/graph.h"
 #include "keygen/vector.h"
 
+/* Interned texts may be read this many bytes beyond their end, so that copying a short one takes no
+ * loop; what is read there means nothing. */
+#define GRAPH_SLACK 32
+
 struct text {
     const char *data;
     uint64_t hash; /* of the content alone: equal in every process */

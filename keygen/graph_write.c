@@ -175,17 +175,13 @@ static void put_block_head(struct printer *p, uint32_t block)
 
 #define VALUE_BYTES 14 /* of "%2147483648, " */
 
+/* Copies an interned text, and up to GRAPH_SLACK bytes of no meaning behind it. */
 static char *copy_text(char *at, const char *text, size_t len)
 {
-    if (len > 16) {
+    if (len <= GRAPH_SLACK)
+        memcpy(at, text, GRAPH_SLACK);
+    else
         memcpy(at, text, len);
-    } else if (len >= 8) { /* two words that overlap: no call for short texts */
-        memcpy(at, text, 8);
-        memcpy(at + len - 8, text + len - 8, 8);
-    } else {
-        for (size_t i = 0; i < len; i++)
-            at[i] = text[i];
-    }
     return at + len;
 }
 
@@ -205,7 +201,8 @@ static char *copy_value(char *at, uint32_t number)
 
 static size_t op_bytes(const struct graph *g, const struct op *o)
 {
-    size_t bytes = 64 + g->names.items.at[o->name].len + g->dicts.at[o->dict].len +
+    size_t bytes = 64 + 2 * GRAPH_SLACK + g->names.items.at[o->name].len +
+                   g->dicts.at[o->dict].len +
                    (size_t)VALUE_BYTES * ((size_t)o->n_operands + o->n_results);
     for (uint32_t i = 0; i < o->n_results; i++)
         bytes += 3 + (size_t)g->types.items.at[g->values.at[o->results + i].type].len;
@@ -226,23 +223,33 @@ static bool put_op_fast(struct printer *p, const struct op *o)
     memset(at, ' ', indent = indent < INDENT_MAX ? indent : INDENT_MAX);
     at += indent;
     for (uint32_t i = 0; i < o->n_results; i++) {
-        if (i)
-            at = copy_text(at, ", ", 2);
+        if (i) {
+            memcpy(at, ", ", 2);
+            at += 2;
+        }
         at = copy_value(at, g->values.at[o->results + i].num = p->n_values++);
     }
-    at = copy_text(at, " = ", o->n_results ? 3 : 0);
+    if (o->n_results) {
+        memcpy(at, " = ", 3);
+        at += 3;
+    }
     at = copy_text(at, g->names.items.at[o->name].data, g->names.items.at[o->name].len);
     for (uint32_t i = 0; i < o->n_operands; i++) {
         uint32_t number = g->values.at[g->operands.at[o->operands + i]].num;
         p->unordered |= number == NONE;
-        at = copy_text(at, i ? ", " : " ", i ? 2 : 1);
+        if (i)
+            *at++ = ',';
+        *at++ = ' ';
         at = copy_value(at, number);
     }
-    if (o->dict)
-        at = copy_text(copy_text(at, " ", 1), d->text, d->len);
+    if (o->dict) {
+        *at++ = ' ';
+        at = copy_text(at, d->text, d->len);
+    }
     for (uint32_t i = 0; i < o->n_results; i++) {
         const struct text *t = &g->types.items.at[g->values.at[o->results + i].type];
-        at = copy_text(copy_text(at, i ? ", " : " : ", i ? 2 : 3), t->data, t->len);
+        memcpy(at, i ? ",  " : " : ", 3);
+        at = copy_text(at + (i ? 2 : 3), t->data, t->len);
     }
     form_fill(p->out, (size_t)(at - room));
     return true;
