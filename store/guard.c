@@ -10,8 +10,8 @@
  *   few pages    (each start; constant cost) meta pages, format, totals; first, last and some random
  *                entries of each table, found again by search
  *   all pages    (after a crash that may have come from the index, or if the file is shorter than
- *                its meta page says) every entry of every table, in order, found again by search,
- *                its value's pages mapped; every page on the free list, once
+ *                its meta page says) every page (pages.h), then every entry of every table, in order
+ *                and found again by search
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@
 #include <unistd.h>
 
 #include "store/internal.h"
+#include "store/pages.h"
 
 #define FEW_SECONDS 5u
 #define ALL_SECONDS 120u
@@ -42,7 +44,7 @@ enum finding {
     BAD_ORDER,
     NOT_FOUND_AGAIN,
     BAD_COUNT,
-    BAD_FREE_LIST,
+    BAD_PAGE,
     ASSERTED,
     N_FINDINGS
 };
@@ -54,14 +56,13 @@ static const char *const finding_text[N_FINDINGS] = {
     [BAD_ORDER] = "entries are out of order",
     [NOT_FOUND_AGAIN] = "an entry is not found by its key",
     [BAD_COUNT] = "a table has not as many entries as it says",
-    [BAD_FREE_LIST] = "its list of free pages is wrong",
-    [ASSERTED] = "a page is damaged",
+    [BAD_PAGE] = "a page is damaged",
+    [ASSERTED] = "it asserts",
 };
 
 struct probe {
     MDB_env *env;
     MDB_txn *txn;
-    uint64_t n_pages;
     bool thorough;
 };
 
@@ -157,40 +158,6 @@ static enum finding check_numbers(struct probe *p, MDB_dbi meta, const char *nam
     return numbers_decode(data.mv_data, data.mv_size, numbers, n) ? SOUND : BAD_META;
 }
 
-/* A record of the free list: how many, then page numbers in falling order. */
-static bool check_free_record(struct probe *p, MDB_val data, uint8_t *seen)
-{
-    const size_t *list = data.mv_data;
-    if (data.mv_size < sizeof *list || list[0] > data.mv_size / sizeof *list - 1)
-        return false;
-    for (size_t i = 1; i <= list[0]; i++) {
-        size_t page = list[i];
-        if (page < 2 || page >= p->n_pages || (i > 1 && page >= list[i - 1]))
-            return false;
-        if (seen[page / 8] & 1u << page % 8)
-            return false;
-        seen[page / 8] |= (uint8_t)(1u << page % 8);
-    }
-    return true;
-}
-
-/* A wrong free list lets a later write destroy what is right now. */
-static enum finding check_free_list(struct probe *p)
-{
-    MDB_cursor *cursor;
-    MDB_val key, data;
-    size_t n = 0;
-    uint8_t *seen = calloc(1, p->n_pages / 8 + 1);
-    if (!seen || mdb_cursor_open(p->txn, 0, &cursor) != 0)
-        return BAD_FREE_LIST;
-    int rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0)
-        if (!check_free_record(p, data, seen) || (!p->thorough && ++n == RANDOM_PROBES))
-            break;
-    free(seen);
-    return rc == MDB_NOTFOUND || n == RANDOM_PROBES ? SOUND : BAD_FREE_LIST;
-}
-
 static enum finding check_tables(struct probe *p)
 {
     static const struct {
@@ -206,7 +173,17 @@ static enum finding check_tables(struct probe *p)
         f = check_numbers(p, dbi, "format", 1);
     if (f == SOUND)
         f = check_numbers(p, dbi, "totals", TOTALS_NUMBERS);
-    return f == SOUND ? check_free_list(p) : f;
+    return f;
+}
+
+static bool all_pages_sound(const char *path, uint64_t size)
+{
+    char file[4096 + 16];
+    snprintf(file, sizeof file, "%s/data.mdb", path);
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    const uint8_t *map =
+        fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
+    return map == MAP_FAILED || !pages_check(map, size);
 }
 
 /* In the child. */
@@ -214,6 +191,8 @@ static enum finding look(const char *path, uint64_t size, bool thorough)
 {
     struct probe p = {.thorough = thorough};
     MDB_envinfo info;
+    if (thorough && !all_pages_sound(path, size))
+        return BAD_PAGE;
     if (mdb_env_create(&p.env) != 0 || mdb_env_set_maxdbs(p.env, 8) != 0)
         return SOUND; /* no memory: says nothing of the file */
     mdb_env_set_mapsize(p.env, (size_t)size + (64u << 20));
@@ -224,10 +203,8 @@ static enum finding look(const char *path, uint64_t size, bool thorough)
         return NOT_OPENED;
     if (info.me_last_txnid == 0)
         return SOUND; /* made, never written */
-    p.n_pages = (uint64_t)info.me_last_pgno + 1;
-    /* Pages that were freed before they were written may be missing at the end: no damage. */
-    if (size < p.n_pages * PAGE)
-        p.thorough = true;
+    if (!thorough && size / PAGE <= info.me_last_pgno)
+        return look(path, size, true); /* cut off, or only pages that were never written */
     if (mdb_txn_begin(p.env, NULL, MDB_RDONLY, &p.txn) != 0)
         return NOT_OPENED;
     return check_tables(&p);

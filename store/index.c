@@ -59,7 +59,12 @@ bool index_is_damage(int rc)
     case MDB_CURSOR_FULL:
     case MDB_PAGE_FULL:
     case MDB_INCOMPATIBLE:
-    case MDB_BAD_DBI: return true;
+    case MDB_BAD_DBI:
+    case MDB_BAD_TXN:
+    case MDB_BAD_VALSIZE:
+    case MDB_MAP_RESIZED: /* a last page that lies outside the map */
+    case EINVAL:          /* a write to where a page number points that cannot be */
+    case EFBIG: return true;
     default: return false;
     }
 }
@@ -539,10 +544,19 @@ uint64_t blob_disk_bytes(uint64_t len)
     return (len + ROW_FIXED + 64 + BLOB_FOOTER + PAGE - 1) / PAGE * PAGE + LEAF_NODE(BLOB_KEY);
 }
 
-/* Adds to what is counted, of the store, the owner and the kind; negative amounts wrap around and
- * so subtract. */
-static int count(struct change *c, const struct store_row *row, uint64_t entries, uint64_t bytes,
-                 uint64_t disk)
+/* Never below zero: a damaged row may have been counted otherwise than it now says. */
+static void add(uint64_t *n, int64_t delta)
+{
+    *n = delta < 0 && *n < -(uint64_t)delta ? 0 : *n + (uint64_t)delta;
+}
+
+/* What a change does to the books. */
+struct delta {
+    int64_t entries, bytes, disk;
+};
+
+/* Adds to what is counted of the store, of the row's owner and of its kind. */
+static int count(struct change *c, const struct store_row *row, struct delta d)
 {
     uint8_t key[4];
     struct usage u;
@@ -550,16 +564,22 @@ static int count(struct change *c, const struct store_row *row, uint64_t entries
     int rc = index_usage(c->index, c->txn, row->id.owner, &u);
     if (rc != 0)
         return rc;
-    uint64_t numbers[3] = {u.n_entries + entries, u.n_bytes + bytes, u.disk_bytes + disk};
-    rc = numbers[0] ? put_numbers(c->txn, c->index->usage, val(key, sizeof key), numbers, 3)
-                    : del(c->txn, c->index->usage, val(key, sizeof key), NULL);
+    add(&u.n_entries, d.entries);
+    add(&u.n_bytes, d.bytes);
+    add(&u.disk_bytes, d.disk);
+    uint64_t numbers[3] = {u.n_entries, u.n_bytes, u.disk_bytes};
+    rc = u.n_entries || u.disk_bytes
+             ? put_numbers(c->txn, c->index->usage, val(key, sizeof key), numbers, 3)
+             : del(c->txn, c->index->usage, val(key, sizeof key), NULL);
     if (rc != 0 && rc != WARM_ENOT_FOUND)
         return rc;
-    c->totals.n_entries += entries;
-    c->totals.n_bytes += bytes;
-    c->totals.disk_bytes += disk;
-    c->totals.kind_entries[row->kind % INDEX_KINDS] += entries;
-    c->totals.kind_bytes[row->kind % INDEX_KINDS] += entries * row->len;
+    struct totals *t = &c->totals;
+    unsigned kind = row->kind % INDEX_KINDS;
+    add(&t->n_entries, d.entries);
+    add(&t->n_bytes, d.bytes);
+    add(&t->disk_bytes, d.disk);
+    add(&t->kind_entries[kind], d.entries);
+    add(&t->kind_bytes[kind], d.entries * (int64_t)row->len);
     return 0;
 }
 
@@ -568,13 +588,6 @@ static int put_blob(struct change *c, const struct blob_id *id, const uint64_t n
     uint8_t key[BLOB_KEY];
     blob_key(id, key);
     return put_numbers(c->txn, c->index->blob, val(key, sizeof key), numbers, 3);
-}
-
-static int del_blob(struct change *c, const struct blob_id *id)
-{
-    uint8_t key[BLOB_KEY];
-    blob_key(id, key);
-    return del(c->txn, c->index->blob, val(key, sizeof key), NULL);
 }
 
 int change_doom(struct change *c, const struct blob_id *id)
@@ -601,49 +614,59 @@ bool change_spare_blob(struct change *c, const struct blob_id *id)
     return false;
 }
 
-/* One more reference to a row's blob. *out_bytes, *out_disk: what it newly takes. */
-static int ref_blob(struct change *c, const struct store_row *row, uint64_t *out_bytes,
-                    uint64_t *out_disk)
+/* One more reference to a row's blob; the first brings its bytes. */
+static int ref_blob(struct change *c, const struct store_row *row, struct delta *d)
 {
     struct blob_id id = {row->id.owner, row->content};
     uint64_t numbers[3];
     int rc = get_blob(c->index, c->txn, &id, numbers);
-    bool is_new = rc == WARM_ENOT_FOUND;
-    if (rc != 0 && !is_new)
-        return rc;
-    if (is_new) {
+    if (rc == WARM_ENOT_FOUND) {
         numbers[0] = 0;
         numbers[1] = row->len;
         numbers[2] = blob_disk_bytes(row->len);
+        d->bytes += (int64_t)numbers[1];
+        d->disk += (int64_t)numbers[2];
+        c->totals.blob_disk_bytes += numbers[2];
+    } else if (rc != 0) {
+        return rc;
     }
     numbers[0]++;
-    c->totals.blob_disk_bytes += is_new ? numbers[2] : 0;
-    *out_bytes = is_new ? numbers[1] : 0;
-    *out_disk = is_new ? numbers[2] : 0;
     return put_blob(c, &id, numbers);
 }
 
+/* Takes a blob's record away, and its bytes off the books. */
+static int drop_blob(struct change *c, const struct blob_id *id, const uint64_t numbers[3],
+                     struct delta *d)
+{
+    uint8_t key[BLOB_KEY];
+    blob_key(id, key);
+    d->bytes -= (int64_t)numbers[1];
+    d->disk -= (int64_t)numbers[2];
+    add(&c->totals.blob_disk_bytes, -(int64_t)numbers[2]);
+    int rc = del(c->txn, c->index->blob, val(key, sizeof key), NULL);
+    return rc ? rc : change_doom(c, id);
+}
+
 /* One reference fewer; dooms the blob with the last. */
-static int unref_blob(struct change *c, const struct store_row *row, uint64_t *out_bytes,
-                      uint64_t *out_disk)
+static int unref_blob(struct change *c, const struct store_row *row, struct delta *d)
 {
     struct blob_id id = {row->id.owner, row->content};
     uint64_t numbers[3];
-    *out_bytes = *out_disk = 0;
     int rc = get_blob(c->index, c->txn, &id, numbers);
-    if (rc == WARM_ENOT_FOUND)
-        return 0; /* it went to quarantine with another row of the same content */
     if (rc != 0)
-        return rc;
-    if (numbers[0] > 1) {
-        numbers[0]--;
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    if (--numbers[0] > 0)
         return put_blob(c, &id, numbers);
-    }
-    *out_bytes = numbers[1];
-    *out_disk = numbers[2];
-    c->totals.blob_disk_bytes -= numbers[2];
-    rc = del_blob(c, &id);
-    return rc ? rc : change_doom(c, &id);
+    return drop_blob(c, &id, numbers, d);
+}
+
+int change_forget_blob(struct change *c, const struct blob_id *id)
+{
+    uint64_t numbers[3];
+    struct delta d = {0};
+    int rc = get_blob(c->index, c->txn, id, numbers);
+    rc = rc ? rc : drop_blob(c, id, numbers, &d);
+    return rc ? rc : count(c, &(struct store_row){.id.owner = id->owner}, d);
 }
 
 #define GROUP_KEY (4 + 16)
@@ -671,23 +694,25 @@ static int put_row(struct change *c, const struct store_row *row)
 int change_insert(struct change *c, const struct store_row *row, const void *value)
 {
     uint8_t key[INDEX_KEY], group[GROUP_KEY];
-    uint64_t bytes = row->len, disk = 0;
+    struct delta d = {1, 0, (int64_t)entry_disk_bytes(row)};
     index_key(&row->id, key);
     int rc = put_row(c, row);
-    if (rc == 0 && row->is_blob)
-        rc = ref_blob(c, row, &bytes, &disk);
-    else if (rc == 0)
+    if (rc == 0 && row->is_blob) {
+        rc = ref_blob(c, row, &d);
+    } else if (rc == 0) {
+        d.bytes += (int64_t)row->len;
         rc = put(c->txn, c->index->value, val(key, sizeof key), val(value, row->len), 0);
+    }
     if (rc == 0 && group_key(row, group))
         rc = put(c->txn, c->index->group, val(group, sizeof group), val(key + 4, 16), 0);
     c->n_pages += 2 + (row->is_blob ? 0 : (unsigned)pages_of(row->len));
-    return rc ? rc : count(c, row, 1, bytes, disk + entry_disk_bytes(row));
+    return rc ? rc : count(c, row, d);
 }
 
 int change_remove(struct change *c, const struct store_row *row)
 {
     uint8_t key[INDEX_KEY], group[GROUP_KEY];
-    uint64_t bytes = row->len, disk = 0, own = entry_disk_bytes(row);
+    struct delta d = {-1, 0, -(int64_t)entry_disk_bytes(row)};
     struct store_row fixed = *row; /* its texts die with the first write */
     index_key(&fixed.id, key);
     int rc = 0;
@@ -695,24 +720,42 @@ int change_remove(struct change *c, const struct store_row *row)
         MDB_val member = val(key + 4, 16);
         rc = del(c->txn, c->index->group, val(group, sizeof group), &member);
     }
-    if (rc == 0 || rc == WARM_ENOT_FOUND)
-        rc = fixed.is_blob ? unref_blob(c, &fixed, &bytes, &disk)
-                           : del(c->txn, c->index->value, val(key, sizeof key), NULL);
+    if (rc != 0 && rc != WARM_ENOT_FOUND)
+        return rc;
+    if (fixed.is_blob) {
+        rc = unref_blob(c, &fixed, &d);
+    } else {
+        d.bytes -= (int64_t)fixed.len;
+        rc = del(c->txn, c->index->value, val(key, sizeof key), NULL);
+    }
     if (rc == 0 || rc == WARM_ENOT_FOUND)
         rc = del(c->txn, c->index->row, val(key, sizeof key), NULL);
     c->n_pages += 5;
-    return rc ? rc : count(c, &fixed, -1ull, -bytes, -(disk + own));
+    return rc ? rc : count(c, &fixed, d);
 }
 
 int change_remove_broken(struct change *c, const struct store_id *id)
 {
     uint8_t key[INDEX_KEY];
+    uint64_t numbers[3];
+    struct store_row row = {0};
+    MDB_val data;
     index_key(id, key);
-    int rc = del(c->txn, c->index->value, val(key, sizeof key), NULL);
-    if (rc == 0 || rc == WARM_ENOT_FOUND)
-        rc = del(c->txn, c->index->row, val(key, sizeof key), NULL);
-    c->n_pages += 4;
-    return rc;
+    c->broke = true;
+    int rc = get(c->txn, c->index->row, val(key, sizeof key), &data);
+    if (rc != 0)
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    if (!row_salvage(data.mv_data, data.mv_size, &row))
+        row = (struct store_row){0};
+    row.id = *id;
+    /* Lengths as they were counted, not as the row now says. */
+    struct blob_id blob = {id->owner, row.content};
+    rc = get(c->txn, c->index->value, val(key, sizeof key), &data);
+    row.is_blob = rc == WARM_ENOT_FOUND;
+    row.len = rc == 0 ? data.mv_size : 0;
+    if (row.is_blob && (rc = get_blob(c->index, c->txn, &blob, numbers)) == 0)
+        row.len = numbers[1];
+    return rc == 0 || rc == WARM_ENOT_FOUND ? change_remove(c, &row) : rc;
 }
 
 int change_rewrite(struct change *c, const struct store_row *row) { return put_row(c, row); }

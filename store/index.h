@@ -108,6 +108,7 @@ struct change {
     struct blob_id *doomed; /* nothing refers to them once this is committed */
     size_t n_doomed, cap_doomed;
     struct writer scratch;
+    bool broke;                    /* a row was removed that could not be read */
     uint64_t n_evicted, n_corrupt; /* to be added to the statistics once this is committed */
 };
 #define CHANGE_PAGES_MAX 800u /* no change grows larger: it would hold up the others */
@@ -126,10 +127,13 @@ uint64_t blob_disk_bytes(uint64_t len);
 int change_insert(struct change *c, const struct store_row *row, const void *value);
 /* Removes an entry, its value, and its reference to a blob: the last one dooms the blob. */
 int change_remove(struct change *c, const struct store_row *row);
-/* Removes what there is of an entry whose row cannot be read. */
+/* Removes what there is of an entry whose row cannot be read. What the row referred to is found as
+ * far as the rest of it makes sense; a blob that stays behind is for change_forget_blob. */
 int change_remove_broken(struct change *c, const struct store_id *id);
 /* Writes a row again: same id, same value, same texts. */
 int change_rewrite(struct change *c, const struct store_row *row);
+/* Takes a blob off the books, and dooms it, though references are still counted. */
+int change_forget_blob(struct change *c, const struct blob_id *id);
 /* Dooms a blob that no entry refers to. */
 int change_doom(struct change *c, const struct blob_id *id);
 /* True once, if the blob was doomed by this change; it is no more. */

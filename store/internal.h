@@ -112,6 +112,7 @@ struct evictor {
 
 struct sweeper {
     bool walking;
+    bool deep; /* the walk looks for blobs whose rows are gone too */
     struct blob_walk walk;
     uint64_t next_walk_ms, next_expiry_ms, next_check_ms, next_sync_ms,
         next_wake_ms; /* monotonic */
@@ -213,6 +214,8 @@ void evict_close(struct store *s);
 
 /* ---- sweep.c ---- */
 void sweep_begin(struct store *s);
+/* A row was lost that may have referred to a blob: walk over the blobs once more. */
+void sweep_deeply(struct store *s);
 /* A bounded piece of idle work. Returns in how many ms it wants to be called again. */
 uint64_t sweep_step(struct store *s);
 void sweep_end(struct store *s);

@@ -161,18 +161,11 @@ static void read_digests(struct reader *r, unsigned flags, struct store_row *row
         reader_copy(r, row->graph.bytes, sizeof row->graph.bytes);
 }
 
-int row_decode(const void *data, size_t len, struct store_row *out)
+/* All but the checksum. */
+static bool read_row(struct reader r, struct store_row *out)
 {
-    if (len < ROW_FIXED + 8 || len > ROW_MAX)
-        return WARM_ECORRUPT;
-    struct reader tail = reader_over((const uint8_t *)data + len - 8, 8);
-    if (reader_u64(&tail) != row_checksum(data, len - 8))
-        return WARM_ECORRUPT;
-
-    struct reader r = reader_over(data, len - 8);
     struct store_row row = {0};
-    if (reader_u8(&r) != ROW_VERSION)
-        return WARM_EVERSION;
+    bool known_version = reader_u8(&r) == ROW_VERSION;
     row.kind = (enum store_kind)reader_u8(&r);
     unsigned flags = reader_u16(&r);
     row.pinned = flags & ROW_PINNED;
@@ -183,13 +176,33 @@ int row_decode(const void *data, size_t len, struct store_row *out)
     row.compiler_text = read_short_text(&r);
     row.name = read_short_text(&r);
     row.label = read_short_text(&r);
+    *out = row;
+    return known_version && reader_done(&r) && !(flags & ~(unsigned)ROW_FLAGS_KNOWN) &&
+           row.kind < 16 && row.len <= STORE_VALUE_MAX &&
+           row.is_blob == (row.len > STORE_INLINE_MAX);
+}
 
-    bool sound = reader_done(&r) && !(flags & ~(unsigned)ROW_FLAGS_KNOWN) && row.kind < 16 &&
-                 row.len <= STORE_VALUE_MAX && row.is_blob == (row.len > STORE_INLINE_MAX);
-    if (!sound)
+static bool is_row_size(size_t len) { return len >= ROW_FIXED + 8 && len <= ROW_MAX; }
+
+int row_decode(const void *data, size_t len, struct store_row *out)
+{
+    struct store_row row;
+    if (!is_row_size(len))
+        return WARM_ECORRUPT;
+    struct reader tail = reader_over((const uint8_t *)data + len - 8, 8);
+    if (reader_u64(&tail) != row_checksum(data, len - 8))
+        return WARM_ECORRUPT;
+    if (*(const uint8_t *)data != ROW_VERSION)
+        return WARM_EVERSION;
+    if (!read_row(reader_over(data, len - 8), &row))
         return WARM_ECORRUPT;
     *out = row;
     return 0;
+}
+
+bool row_salvage(const void *data, size_t len, struct store_row *out)
+{
+    return is_row_size(len) && read_row(reader_over(data, len - 8), out);
 }
 
 void numbers_encode(uint8_t *out, const uint64_t *numbers, size_t n)

@@ -28,7 +28,11 @@ size_t row_encoded_len(const struct store_row *row);
  * VERSION for a record with a right checksum and a version from the future. */
 int row_decode(const void *data, size_t len, struct store_row *out);
 
-/* The low 64 bits of trust in small records: XXH3-64. */
+/* Reads what can be read of a row whose checksum is wrong: for taking it off the books, never for
+ * serving. False if its parts do not fit together. */
+bool row_salvage(const void *data, size_t len, struct store_row *out);
+
+/* What proves rows and other small records: XXH3-64. */
 uint64_t row_checksum(const void *data, size_t len);
 
 /* Small records of n numbers (usage, blob references, totals): n × u64 and a checksum. */

@@ -5,7 +5,8 @@
  *   walk       over blobs/, once after each open. Where the index is new (there was none, or it was
  *              broken) the rows in the trailers are adopted: this is the rebuild. A file that
  *              nothing refers to afterwards is removed: it is what a crash left between the rename
- *              of a file and the commit of its row.
+ *              of a file and the commit of its row. After a row was lost that could not be read, the
+ *              walk is deep: a blob goes too if none of the rows in its trailers is in the index.
  *   expiry     a sample of rows each second; more while many of them have expired
  *   readers    slots of dead processes in LMDB's table, each minute
  *   sync       meta pages made durable a second after the last commit: a power failure of an idle
@@ -77,6 +78,49 @@ static int adopt(struct store *s, struct change *c, const struct blob_id *id)
     return a.rc;
 }
 
+/* ---- blobs that are counted, but by no row ---- */
+
+struct references {
+    struct store *s;
+    MDB_txn *txn;
+    const struct blob_id *id;
+    bool found;
+};
+
+static bool on_reference(void *arg, const struct store_row *trailer)
+{
+    struct references *r = arg;
+    struct store_row row;
+    r->found |= index_row(&r->s->index, r->txn, &trailer->id, &row) == 0 && row.is_blob &&
+                memcmp(&row.content, &r->id->content, sizeof row.content) == 0;
+    return !r->found;
+}
+
+static bool is_referred_to(struct store *s, MDB_txn *txn, const struct blob_id *id)
+{
+    struct references r = {s, txn, id, false};
+    struct blob_state state;
+    int fd = -1;
+    if (blob_open(&s->files, id, 0, &fd, &state, NULL) != 0)
+        return true; /* cannot tell */
+    size_t n = blob_rows(fd, state.size, on_reference, &r);
+    close(fd);
+    /* Where there are many trailers, some may have been left out. */
+    return r.found || n == 0 || n > BLOB_TRAILERS_MAX / ROW_MAX;
+}
+
+/* ---- the walk ---- */
+
+static bool is_orphan(struct store *s, MDB_txn *txn, const struct blob_id *id)
+{
+    return !index_has_blob(&s->index, txn, id) || (s->sweeper.deep && !is_referred_to(s, txn, id));
+}
+
+static int remove_orphan(struct store *s, struct change *c, const struct blob_id *id)
+{
+    return index_has_blob(&s->index, c->txn, id) ? change_forget_blob(c, id) : change_doom(c, id);
+}
+
 struct walked {
     struct blob_id id[WALK_FILES];
     size_t n;
@@ -89,8 +133,8 @@ static int apply_walked(struct store *s, struct change *c, void *arg)
     for (size_t i = 0; rc == 0 && i < w->n; i++) {
         if (s->index.adopting)
             rc = adopt(s, c, &w->id[i]);
-        if (rc == 0 && !index_has_blob(&s->index, c->txn, &w->id[i]))
-            rc = change_doom(c, &w->id[i]);
+        if (rc == 0 && is_orphan(s, c->txn, &w->id[i]))
+            rc = remove_orphan(s, c, &w->id[i]);
     }
     return rc;
 }
@@ -109,7 +153,7 @@ static bool needs_change(struct store *s, const struct walked *w)
     if (index_read_begin(&s->index, &txn) != 0)
         return false;
     for (size_t i = 0; !needed && i < w->n; i++)
-        needed = !index_has_blob(&s->index, txn, &w->id[i]);
+        needed = is_orphan(s, txn, &w->id[i]);
     mdb_txn_abort(txn);
     return needed;
 }
@@ -121,11 +165,22 @@ static void walk_end(struct store *s)
     s->sweeper.next_walk_ms = NEVER;
 }
 
+void sweep_deeply(struct store *s)
+{
+    if (s->sweeper.deep || s->index.adopting)
+        return;
+    if (s->sweeper.walking)
+        walk_end(s);
+    s->sweeper.deep = true;
+    s->sweeper.next_walk_ms = clock_mono_ms() + WALK_PACE_MS;
+}
+
 /* With the walk at its end, a new index knows all that there was. */
 static void walk_done(struct store *s)
 {
     bool adopting = s->index.adopting;
     walk_end(s);
+    s->sweeper.deep = false;
     if (!adopting || writer_change(s, apply_adopted, NULL) != 0)
         return;
     s->index.adopting = false;

@@ -120,6 +120,8 @@ static void settle(struct store *s, struct change *c)
     if (c->n_doomed && s->config.on_wake)
         s->config.on_wake(s->config.on_wake_arg);
     s->sweeper.next_sync_ms = clock_mono_ms() + 1000;
+    if (c->broke)
+        sweep_deeply(s);
     publish(s, c);
 }
 
@@ -150,6 +152,8 @@ int writer_change(struct store *s, writer_apply apply, void *arg)
         if (!s->index.env)
             return rc;
         rc = change_once(s, apply, arg);
+        if (rc == MDB_MAP_FULL && index_file_bytes(&s->index) < s->index.map_bytes / 2)
+            rc = MDB_CORRUPTED; /* it is not: a damaged page asked for too much */
         if (index_is_damage(rc)) {
             if (recover(s, rc) != 0)
                 return rc;

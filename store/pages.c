@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pages.c - the walk over the pages of an LMDB file. No state, any thread.
+ *
+ * The format, as LMDB 0.9 writes it on 64-bit little-endian machines with 4 KiB pages:
+ *
+ *     page   offset  size  field              node   offset  size  field
+ *            0       8     its number                0       2     size or page number, low
+ *            8       2     LEAF2: key size           2       2     …, middle
+ *            10      2     flags                     4       2     flags; page number, high
+ *            12      2     end of offsets            6       2     key length
+ *            14      2     begin of nodes            8       -     key, then value
+ *            12      4     overflow: pages
+ *            16      -     offsets of nodes
+ *
+ *     table  0       4     (unused here)      meta   16      4     0xBEEFC0DE
+ *     record 4       2     flags                     20      4     1
+ *            6       2     depth                     40      48    table record: free list
+ *            8       24    branch, leaf,             88      48    table record: main
+ *                          overflow pages            136     8     last page
+ *            32      8     entries                   144     8     transaction
+ *            40      8     root page, or -1
+ */
+#include "store/pages.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 4096u
+#define PAGE_HEAD 16u
+#define NODE_HEAD 8u
+#define TABLE_SIZE 48u
+#define KEY_MAX 511u
+#define DEPTH_MAX 32u
+#define NO_PAGE UINT64_MAX
+#define META_MAGIC 0xBEEFC0DEu
+
+enum page_flag { BRANCH = 0x01, LEAF = 0x02, OVERFLOW = 0x04, LEAF2 = 0x20, SUBPAGE = 0x40 };
+enum node_flag { BIG = 0x01, SUBTABLE = 0x02, DUPLICATES = 0x04 };
+
+struct table {
+    uint64_t branches, leaves, overflows, entries, root;
+    unsigned depth, flags;
+};
+
+struct walk {
+    const uint8_t *file;
+    uint64_t n_pages; /* that the meta page speaks of */
+    uint64_t n_whole; /* that are in the file */
+    uint8_t *used;    /* a bit for each page */
+    const char *fault;
+};
+
+/* What kind of table a tree is, which says what its leaves hold. */
+enum role { FREE_LIST, MAIN, PLAIN, DUPLICATE_TREE };
+
+static uint64_t number(const uint8_t *p, unsigned size)
+{
+    uint64_t v = 0;
+    for (unsigned i = 0; i < size; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+static bool fail(struct walk *w, const char *fault)
+{
+    if (!w->fault)
+        w->fault = fault;
+    return false;
+}
+
+static struct table read_table(const uint8_t *p)
+{
+    return (struct table){.flags = (unsigned)number(p + 4, 2),
+                          .depth = (unsigned)number(p + 6, 2),
+                          .branches = number(p + 8, 8),
+                          .leaves = number(p + 16, 8),
+                          .overflows = number(p + 24, 8),
+                          .entries = number(p + 32, 8),
+                          .root = number(p + 40, 8)};
+}
+
+/* Marks a page as used; false if it cannot be, or is already. */
+static bool claim(struct walk *w, uint64_t page)
+{
+    if (page < 2 || page >= w->n_pages)
+        return fail(w, "a page number lies outside the file");
+    uint8_t bit = (uint8_t)(1u << page % 8);
+    if (w->used[page / 8] & bit)
+        return fail(w, "a page is used twice");
+    w->used[page / 8] |= bit;
+    return true;
+}
+
+/* The page in memory, claimed, with its number checked. */
+static const uint8_t *take_page(struct walk *w, uint64_t page)
+{
+    if (!claim(w, page))
+        return NULL;
+    if (page >= w->n_whole) {
+        fail(w, "a page lies behind the end of the file");
+        return NULL;
+    }
+    const uint8_t *p = w->file + page * PAGE;
+    if (number(p, 8) != page) {
+        fail(w, "a page has another's number");
+        return NULL;
+    }
+    return p;
+}
+
+/* `len` bytes on overflow pages from `page` on. */
+static const uint8_t *take_overflow(struct walk *w, uint64_t page, uint64_t len, struct table *seen)
+{
+    const uint8_t *p = take_page(w, page);
+    if (!p)
+        return NULL;
+    uint64_t n = (PAGE_HEAD + len + PAGE - 1) / PAGE;
+    if (number(p + 10, 2) != OVERFLOW || number(p + 12, 4) != n || page + n > w->n_whole) {
+        fail(w, "a large value's pages are wrong");
+        return NULL;
+    }
+    for (uint64_t i = 1; i < n; i++)
+        if (!claim(w, page + i))
+            return NULL;
+    seen->overflows += n;
+    return p + PAGE_HEAD;
+}
+
+/* A record of the free list: how many, then page numbers in falling order. */
+static bool check_free(struct walk *w, const uint8_t *data, uint64_t len)
+{
+    uint64_t n = len >= 8 ? number(data, 8) : 0, last = NO_PAGE;
+    if (len < 8 || n > len / 8 - 1)
+        return fail(w, "the list of free pages is too short");
+    for (uint64_t i = 1; i <= n; i++) {
+        uint64_t page = number(data + 8 * i, 8);
+        if (page >= last)
+            return fail(w, "the list of free pages is out of order");
+        if (!claim(w, page))
+            return false;
+        last = page;
+    }
+    return true;
+}
+
+static bool check_tree(struct walk *w, const uint8_t *record, enum role role,
+                       uint64_t *out_entries);
+
+/* Bounds of a page or sub-page of `size` bytes. */
+static bool check_bounds(struct walk *w, const uint8_t *p, uint64_t size)
+{
+    uint64_t lower = number(p + 12, 2), upper = number(p + 14, 2);
+    if (lower < PAGE_HEAD || lower % 2 || lower > upper || upper > size)
+        return fail(w, "the bounds of a page are wrong");
+    return true;
+}
+
+/* Duplicates that lie inside a node: keys of one size, one behind the other. */
+static bool check_subpage(struct walk *w, const uint8_t *p, uint64_t len, uint64_t *out_entries)
+{
+    if (len < PAGE_HEAD || number(p + 10, 2) != (LEAF | LEAF2 | SUBPAGE))
+        return fail(w, "a sub-page is none");
+    uint64_t n = (number(p + 12, 2) - PAGE_HEAD) / 2, key = number(p + 8, 2);
+    if (!check_bounds(w, p, len))
+        return false;
+    if (key == 0 || key > KEY_MAX || PAGE_HEAD + n * key > len)
+        return fail(w, "a sub-page is too short");
+    *out_entries += n;
+    return true;
+}
+
+static bool check_leaf_node(struct walk *w, const uint8_t *node, uint64_t room, enum role role,
+                            struct table *seen)
+{
+    uint64_t len = number(node, 4), flags = number(node + 4, 2), key = number(node + 6, 2);
+    const uint8_t *data = node + NODE_HEAD + key;
+    uint64_t in_page = flags & BIG ? 8 : len;
+    if (key == 0 || key > KEY_MAX || NODE_HEAD + key + in_page > room)
+        return fail(w, "a node does not fit its page");
+    if (flags & BIG)
+        data = take_overflow(w, number(data, 8), len, seen);
+    if (!data)
+        return false;
+    switch (flags & ~(uint64_t)BIG) {
+    case 0: seen->entries++; return role == FREE_LIST ? check_free(w, data, len) : true;
+    case SUBTABLE:
+        seen->entries++;
+        if (role != MAIN || flags & BIG || len != TABLE_SIZE)
+            return fail(w, "a table's record is wrong");
+        return check_tree(w, data, PLAIN, NULL);
+    case DUPLICATES:
+        if (role != PLAIN || flags & BIG)
+            return fail(w, "duplicates where there can be none");
+        return check_subpage(w, data, len, &seen->entries);
+    case SUBTABLE | DUPLICATES:
+        if (role != PLAIN || flags & BIG || len != TABLE_SIZE)
+            return fail(w, "a table of duplicates is wrong");
+        return check_tree(w, data, DUPLICATE_TREE, &seen->entries);
+    default: return fail(w, "a node is of no known kind");
+    }
+}
+
+static bool check_page(struct walk *w, uint64_t page, unsigned levels, enum role role,
+                       struct table *seen);
+
+static bool check_branch_node(struct walk *w, const uint8_t *node, uint64_t room, unsigned levels,
+                              enum role role, struct table *seen)
+{
+    uint64_t key = number(node + 6, 2);
+    if (key > KEY_MAX || NODE_HEAD + key > room)
+        return fail(w, "a node does not fit its page");
+    return check_page(w, number(node, 6), levels - 1, role, seen);
+}
+
+/* A page whose distance from the leaves is `levels` - 1. */
+static bool check_page(struct walk *w, uint64_t page, unsigned levels, enum role role,
+                       struct table *seen)
+{
+    const uint8_t *p = take_page(w, page);
+    if (!p)
+        return false;
+    uint64_t flags = number(p + 10, 2), lower = number(p + 12, 2), upper = number(p + 14, 2);
+    uint64_t n = (lower - PAGE_HEAD) / 2, used = 0;
+    bool leaf = levels == 1;
+    if (leaf && flags == (LEAF | LEAF2) && role == DUPLICATE_TREE) {
+        uint64_t key = number(p + 8, 2);
+        if (!check_bounds(w, p, PAGE) || key == 0 || key > KEY_MAX || PAGE_HEAD + n * key > PAGE)
+            return fail(w, "a page of duplicates is wrong");
+        seen->leaves++;
+        seen->entries += n;
+        return true;
+    }
+    if (flags != (leaf ? LEAF : BRANCH))
+        return fail(w, "a page is of another kind than its place in the tree");
+    if (!check_bounds(w, p, PAGE))
+        return false;
+    if (n < (leaf ? 1u : 2u))
+        return fail(w, "a page has too few entries");
+    *(leaf ? &seen->leaves : &seen->branches) += 1;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t at = number(p + PAGE_HEAD + 2 * i, 2);
+        if (at < upper || at % 2 || at + NODE_HEAD > PAGE)
+            return fail(w, "a node lies outside its page");
+        const uint8_t *node = p + at;
+        bool sound = leaf ? check_leaf_node(w, node, PAGE - at, role, seen)
+                          : check_branch_node(w, node, PAGE - at, levels, role, seen);
+        if (!sound)
+            return false;
+        uint64_t len = leaf ? (number(node + 4, 2) & BIG ? 8 : number(node, 4)) : 0;
+        used += (NODE_HEAD + number(node + 6, 2) + len + 1) & ~(uint64_t)1;
+    }
+    return used <= PAGE - upper ? true : fail(w, "nodes of a page overlap");
+}
+
+/* A whole tree against its record. Adds its entries to *out_entries, if that is asked for. */
+static bool check_tree(struct walk *w, const uint8_t *record, enum role role, uint64_t *out_entries)
+{
+    struct table said = read_table(record), seen = {0};
+    if (out_entries)
+        *out_entries += said.entries;
+    if (said.root == NO_PAGE)
+        return said.depth == 0 && said.entries == 0 ? true : fail(w, "a table lost its root");
+    if (said.depth == 0 || said.depth > DEPTH_MAX)
+        return fail(w, "a table's depth is wrong");
+    if (!check_page(w, said.root, said.depth, role, &seen))
+        return false;
+    return seen.branches == said.branches && seen.leaves == said.leaves &&
+                   seen.overflows == said.overflows && seen.entries == said.entries
+               ? true
+               : fail(w, "a table has not as many pages or entries as it says");
+}
+
+/* The newer of the two meta pages that are whole; NULL if neither is. */
+static const uint8_t *newest_meta(const uint8_t *file)
+{
+    const uint8_t *newest = NULL;
+    for (unsigned i = 0; i < 2; i++) {
+        const uint8_t *p = file + i * PAGE;
+        if (number(p + 16, 4) != META_MAGIC || number(p + 20, 4) != 1)
+            return NULL; /* LMDB reads both, and so must be able to */
+        if (!newest || number(p + 144, 8) > number(newest + 144, 8))
+            newest = p;
+    }
+    return newest;
+}
+
+const char *pages_check(const uint8_t *file, uint64_t size)
+{
+    struct walk w = {.file = file, .n_whole = size / PAGE};
+    const uint8_t *meta = size >= 2 * PAGE ? newest_meta(file) : NULL;
+    if (!meta)
+        return "its meta pages are damaged";
+    w.n_pages = number(meta + 136, 8) + 1;
+    /* Pages that were freed before they were ever written may be missing at the end. */
+    if (w.n_pages < 2 || w.n_pages > 2 * w.n_whole + (1u << 16))
+        return "it is far shorter than it says";
+    w.used = calloc(1, (size_t)(w.n_pages / 8 + 1));
+    if (!w.used)
+        return NULL; /* no memory: says nothing of the file */
+    if (check_tree(&w, meta + 40, FREE_LIST, NULL))
+        check_tree(&w, meta + 88, MAIN, NULL);
+    free(w.used);
+    return w.fault;
+}
