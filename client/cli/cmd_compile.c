@@ -36,6 +36,7 @@ struct compile_run {
     size_t n_options;
     const char **expressions;
     size_t n_expressions;
+    char arch_option[sizeof "--gpu-architecture=" + WARM_HARDWARE_MAX];
     const char *arch; /* "sm_90": the value of the last option that names a target */
     const char *output, *name, *compiler;
     bool want_ptx, quiet;
@@ -103,18 +104,15 @@ static const struct own_option *find_own(const char *arg, const char **out_value
     return NULL;
 }
 
-/* `--arch sm_90` as NVRTC spells it; the memory lives as long as the process. */
-static int add_arch(struct compile_run *run, const char *arch)
+/* `--arch sm_90` as NVRTC spells it; of several the last counts. */
+static int set_arch(struct compile_run *run, const char *arch)
 {
-    static const char spelling[] = "--gpu-architecture=";
-    char *option = malloc(sizeof spelling + strlen(arch));
-    if (!option) {
-        cli_say("out of memory");
-        return CLI_USAGE;
-    }
-    strcpy(option, spelling);
-    strcat(option, arch);
-    run->options[run->n_options++] = option;
+    bool first = run->arch_option[0] == '\0';
+    int n = snprintf(run->arch_option, sizeof run->arch_option, "--gpu-architecture=%s", arch);
+    if (n < 0 || (size_t)n >= sizeof run->arch_option)
+        return cli_usage(run->self, "--arch: no target has so long a name");
+    if (first)
+        run->options[run->n_options++] = run->arch_option;
     run->arch = arch;
     return 0;
 }
@@ -132,7 +130,7 @@ static int set_own(struct compile_run *run, const struct own_option *own, const 
 {
     switch (own->what) {
     case OPT_OUTPUT: run->output = value; return 0;
-    case OPT_ARCH: return add_arch(run, value);
+    case OPT_ARCH: return set_arch(run, value);
     case OPT_NVRTC: run->compiler = value; return 0;
     case OPT_NAME: run->name = value; return 0;
     case OPT_NAME_EXPRESSION: run->expressions[run->n_expressions++] = value; return 0;
