@@ -25,7 +25,6 @@
  */
 #include "daemon/compiler.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
@@ -39,28 +38,14 @@
 #include "client/bundle.h"
 #include "daemon/log.h"
 #include "daemon/spawner.h"
-#include "daemon/toolchain.h"
+#include "daemon/toolchains.h"
 #include "daemon/worker/message.h"
 
 #define ATTEMPTS_MAX 2u             /* of one compile, in different workers */
 #define WORKER_RSS_MAX (2ull << 30) /* bytes: an idle worker that holds more is ended */
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NOBODY 65534u
-#define ID_DIGITS_MIN 8u                 /* of a selector that is an identity */
 #define PATH_FIXED (4u + 1u + 16u + 32u) /* bytes of a path's record beside its text */
-
-struct known { /* one identified library; `toolchain` first, callers hold pointers to it */
-    struct toolchain toolchain;
-    struct toolchain_files files;
-    struct known *next; /* all there ever were: they live until compiler_close */
-};
-
-struct place { /* one path of the configuration */
-    char *given;
-    struct known *current;     /* NULL: nothing usable there */
-    struct worker_file failed; /* what was there when that was found out */
-    bool identifying;
-};
 
 enum worker_state { STARTING, IDLE, BUSY, ENDING };
 
@@ -71,7 +56,7 @@ struct worker {
     pid_t pid;   /* 0 until READY */
     int fd;
     enum worker_state state;
-    const struct known *known;
+    const struct toolchain *toolchain;
     uint32_t uid;
     struct compile *compile; /* while STARTING for it, or BUSY; while ENDING: what it died with */
     uint64_t used;           /* compiler.clock when it last became idle */
@@ -95,14 +80,11 @@ struct compiler {
     struct compiler_config config;
     struct worker_program program;
     char *worker_path, *work_dir;
-    struct place *places;
-    size_t n_places;
-    struct known *known;
+    struct toolchains *toolchains;
     struct worker *workers;
     struct compile *queue, **queue_tail;
     uint64_t clock, last_id;
     struct compiler_stats stats;
-    size_t n_identifying;
     bool closing, spawner_gone;
     void (*on_closed)(void *arg);
     void *closed_arg;
@@ -443,8 +425,9 @@ static void worker_ready(struct worker *w, const struct worker_ready *ready)
 {
     struct compiler *c = w->compiler;
     struct compile *j = w->compile;
-    bool same = worker_file_equal(&ready->library, &w->known->files.library_file) &&
-                worker_file_equal(&ready->builtins, &w->known->files.builtins_file);
+    const struct toolchain_files *files = toolchains_files(w->toolchain);
+    bool same = worker_file_equal(&ready->library, &files->library_file) &&
+                worker_file_equal(&ready->builtins, &files->builtins_file);
     if (ready->status || !same) {
         log_error("%s", ready->status ? ready->text : "a library changed under its worker");
         w->compile = NULL;
@@ -508,8 +491,7 @@ static int worker_new(struct compiler *c, struct compile *j, struct err *e)
     struct worker *w = calloc(1, sizeof *w);
     if (!w)
         return err_set(e, WARM_ENOMEM, "no memory for a compiler process");
-    const struct known *known = (const struct known *)(const void *)j->request.toolchain;
-    int code = worker_start(&c->program, &known->files, &w->fd, &w->id, e);
+    int code = worker_start(&c->program, toolchains_files(j->request.toolchain), &w->fd, &w->id, e);
     if (code) {
         free(w);
         return code;
@@ -524,7 +506,7 @@ static int worker_new(struct compiler *c, struct compile *j, struct err *e)
     uv_timer_init(c->config.loop, &w->timer);
     w->poll.data = w->timer.data = w;
     w->compiler = c;
-    w->known = known;
+    w->toolchain = j->request.toolchain;
     w->uid = j->request.uid;
     w->compile = j;
     w->n_handles = 2;
@@ -543,7 +525,7 @@ static int worker_new(struct compiler *c, struct compile *j, struct err *e)
 
 static bool worker_suits(const struct worker *w, const struct compile *j)
 {
-    return w->uid == j->request.uid && &w->known->toolchain == j->request.toolchain;
+    return w->uid == j->request.uid && w->toolchain == j->request.toolchain;
 }
 
 static bool any_ending(const struct compiler *c)
@@ -650,236 +632,22 @@ void compiler_stats(struct compiler *c, struct compiler_stats *out) { *out = c->
 
 /* ---- toolchains ---- */
 
-/* Makes what was found the one that a place stands for. Takes both; NOMEM. */
-static int place_set(struct compiler *c, struct place *p, const struct toolchain *toolchain,
-                     const struct toolchain_files *files)
-{
-    struct known *k = calloc(1, sizeof *k);
-    if (!k)
-        return WARM_ENOMEM;
-    k->toolchain = *toolchain;
-    k->files = *files;
-    k->next = c->known;
-    c->known = k;
-    p->current = k;
-    return 0;
-}
-
-static void remember(struct compiler *c, const struct toolchain *t,
-                     const struct toolchain_files *files)
-{
-    char name[TOOLCHAIN_NAME_MAX];
-    struct writer w;
-    if (!c->config.remember)
-        return;
-    toolchain_record_name(files, name);
-    writer_init(&w, TOOLCHAIN_RECORD_MAX);
-    toolchain_encode(t, &w);
-    if (!w.failed && c->config.remember(c->config.memory_arg, name, w.data, w.len))
-        log_debug("%s could not be remembered: it is identified anew at the next start", t->text);
-    writer_close(&w);
-}
-
-static bool recall(struct compiler *c, const struct toolchain_files *files, struct toolchain *out)
-{
-    char name[TOOLCHAIN_NAME_MAX], record[TOOLCHAIN_RECORD_MAX];
-    size_t len;
-    if (!c->config.recall)
-        return false;
-    toolchain_record_name(files, name);
-    return c->config.recall(c->config.memory_arg, name, record, sizeof record, &len) == 0 &&
-           toolchain_decode(files, record, len, out, NULL) == 0;
-}
-
-/* What a place's own path leads to right now; all zero if to nothing. */
-static struct worker_file place_look(const struct place *p)
-{
-    struct stat st;
-    return stat(p->given, &st) ? (struct worker_file){0} : worker_file_of(&st);
-}
-
-/* Identifies what a place leads to, at once; before the loop runs. */
-static int place_open(struct compiler *c, struct place *p, struct err *e)
-{
-    struct toolchain_files files;
-    struct toolchain toolchain;
-    struct worker_ready ready;
-    int code = toolchain_locate(p->given, &files, e);
-    if (code)
-        return code;
-    if (!recall(c, &files, &toolchain)) {
-        code = toolchain_identify(&c->program, &files, &toolchain, &ready, e);
-        if (code) {
-            toolchain_files_close(&files);
-            return code;
-        }
-        note_sandbox(c, &ready);
-        remember(c, &toolchain, &files);
-    }
-    code = place_set(c, p, &toolchain, &files);
-    if (code) {
-        toolchain_close(&toolchain);
-        toolchain_files_close(&files);
-        return err_set(e, code, "out of memory");
-    }
-    return 0;
-}
-
-struct identify { /* a library that changed, on its way to a new identity */
-    uv_work_t work;
-    struct compiler *compiler;
-    struct place *place;
-    struct toolchain_files files;
-    struct toolchain toolchain;
-    struct worker_ready ready;
-    struct err err;
-    int code;
-};
-
-static void identify_work(uv_work_t *work)
-{
-    struct identify *i = work->data;
-    i->code = toolchain_locate(i->place->given, &i->files, &i->err);
-    if (i->code)
-        return;
-    i->code =
-        toolchain_identify(&i->compiler->program, &i->files, &i->toolchain, &i->ready, &i->err);
-    if (i->code)
-        toolchain_files_close(&i->files);
-}
-
-static void identify_done(uv_work_t *work, int status)
-{
-    struct identify *i = work->data;
-    struct compiler *c = i->compiler;
-    struct place *p = i->place;
-    (void)status;
-    p->identifying = false;
-    c->n_identifying--;
-    if (!i->code && !place_set(c, p, &i->toolchain, &i->files)) {
-        remember(c, &p->current->toolchain, &p->current->files);
-        log_info("%s is now %s", p->given, p->current->toolchain.text);
-    } else {
-        p->current = NULL;
-        p->failed = place_look(p);
-        log_error("%s", i->code ? i->err.text : "out of memory");
-    }
-    free(i);
-    compiler_closed_maybe(c);
-}
-
-static void place_identify(struct compiler *c, struct place *p)
-{
-    struct identify *i = p->identifying || c->closing ? NULL : calloc(1, sizeof *i);
-    if (!i)
-        return;
-    i->work.data = i;
-    i->compiler = c;
-    i->place = p;
-    if (uv_queue_work(c->config.loop, &i->work, identify_work, identify_done)) {
-        free(i);
-        return;
-    }
-    p->identifying = true;
-    c->n_identifying++;
-}
-
-/* A place that had nothing usable and where something else lies now. */
-static bool place_may_be_back(const struct place *p)
-{
-    struct worker_file now = place_look(p);
-    return !p->current && !worker_file_equal(&now, &p->failed);
-}
-
-/* How well a toolchain answers a selector: 0 not at all, else the higher the newer. */
-static int selector_matches(struct view selector, const struct toolchain *t)
-{
-    char id[WARM_KEY_TEXT], version[32], major[16];
-    key_to_text(&t->id, id);
-    snprintf(version, sizeof version, "%d.%d", t->major, t->minor);
-    snprintf(major, sizeof major, "%d", t->major);
-    bool is_version =
-        (selector.len == strlen(version) && memcmp(selector.data, version, selector.len) == 0) ||
-        (selector.len == strlen(major) && memcmp(selector.data, major, selector.len) == 0);
-    bool is_id = selector.len >= ID_DIGITS_MIN && selector.len < sizeof id &&
-                 strncasecmp(selector.data, id, selector.len) == 0;
-    return is_version || is_id ? t->major * 1000 + t->minor + 1 : 0;
-}
-
-static struct place *place_find(struct compiler *c, struct view selector)
-{
-    struct place *best = NULL;
-    int best_match = 0;
-    for (struct place *p = c->places; p < c->places + c->n_places; p++) {
-        if (!p->current)
-            continue;
-        if (!selector.len)
-            return p;
-        int match = selector_matches(selector, &p->current->toolchain);
-        if (match > best_match) {
-            best = p;
-            best_match = match;
-        }
-    }
-    return best;
-}
-
-/* One line: what was asked for and what there is. */
-static int no_toolchain(struct compiler *c, struct view selector, struct err *e)
-{
-    char list[160] = "";
-    for (struct place *p = c->places; p < c->places + c->n_places; p++)
-        if (p->current) {
-            size_t at = strlen(list);
-            snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "",
-                     p->current->toolchain.text);
-        }
-    if (!*list)
-        return err_set(e, WARM_ENO_TOOLCHAIN,
-                       "this daemon has no NVRTC: name a libnvrtc.so with --nvrtc");
-    return err_set(e, WARM_ENO_TOOLCHAIN, "no NVRTC '%.*s'; there is: %s",
-                   (int)(selector.len < 40 ? selector.len : 40), (const char *)selector.data, list);
-}
-
 int compiler_find(struct compiler *c, struct view selector, const struct toolchain **out,
                   struct err *e)
 {
-    for (struct place *p = c->places; p < c->places + c->n_places; p++)
-        if (place_may_be_back(p))
-            place_identify(c, p); /* for a later request */
-    struct place *p = place_find(c, selector);
-    if (!p)
-        return no_toolchain(c, selector, e);
-    if (!toolchain_files_hold(&p->current->files)) {
-        place_identify(c, p);
-        return err_set(e, WARM_EBUSY, "%s changed and is being identified: ask again", p->given);
-    }
-    *out = &p->current->toolchain;
-    return 0;
+    return toolchains_find(c->toolchains, selector, out, e);
 }
 
 size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap)
 {
-    size_t n = 0;
-    for (struct place *p = c->places; p < c->places + c->n_places && n < cap; p++)
-        if (p->current)
-            out[n++] = &p->current->toolchain;
-    return n;
+    return toolchains_list(c->toolchains, out, cap);
 }
 
 /* ---- opening and closing ---- */
 
 static void compiler_free(struct compiler *c)
 {
-    for (struct known *k = c->known, *next; k; k = next) {
-        next = k->next;
-        toolchain_close(&k->toolchain);
-        toolchain_files_close(&k->files);
-        free(k);
-    }
-    for (size_t i = 0; i < c->n_places; i++)
-        free(c->places[i].given);
-    free(c->places);
+    toolchains_free(c->toolchains);
     free(c->worker_path);
     free(c->work_dir);
     free(c);
@@ -911,23 +679,22 @@ static int copy_config(struct compiler *c, const struct compiler_config *config,
     return c->worker_path && c->work_dir ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
-static int open_places(struct compiler *c, struct err *e)
+static void on_probed(void *arg, const struct worker_ready *ready) { note_sandbox(arg, ready); }
+static void on_identified(void *arg) { compiler_closed_maybe(arg); }
+
+static int open_toolchains(struct compiler *c, struct err *e)
 {
-    c->places = calloc(c->config.n_nvrtc ? c->config.n_nvrtc : 1, sizeof *c->places);
-    if (!c->places)
-        return err_set(e, WARM_ENOMEM, "out of memory");
-    for (; c->n_places < c->config.n_nvrtc; c->n_places++) {
-        struct place *p = &c->places[c->n_places];
-        struct err why;
-        p->given = strdup(c->config.nvrtc[c->n_places]);
-        if (!p->given)
-            return err_set(e, WARM_ENOMEM, "out of memory");
-        if (place_open(c, p, &why)) {
-            p->failed = place_look(p);
-            log_warning("left out: %s", why.text);
-        }
-    }
-    return 0;
+    struct toolchains_config config = {.loop = c->config.loop,
+                                       .program = &c->program,
+                                       .given = c->config.nvrtc,
+                                       .n_given = c->config.n_nvrtc,
+                                       .recall = c->config.recall,
+                                       .remember = c->config.remember,
+                                       .memory_arg = c->config.memory_arg,
+                                       .on_ready = on_probed,
+                                       .on_idle = on_identified,
+                                       .arg = c};
+    return toolchains_open(&c->toolchains, &config, e);
 }
 
 int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e)
@@ -941,7 +708,7 @@ int compiler_open(struct compiler **out, const struct compiler_config *config, s
     if (mkdir(config->work_dir, 0700) && errno != EEXIST)
         log_warning("%s: %s", config->work_dir, strerror(errno));
     if (!code)
-        code = open_places(c, e);
+        code = open_toolchains(c, e);
     if (code) {
         compiler_free(c);
         return code;
@@ -968,7 +735,7 @@ static void on_compiler_handle_closed(uv_handle_t *handle)
 /* The last step of compiler_close, as soon as nothing refers to *c any more. */
 static void compiler_closed_maybe(struct compiler *c)
 {
-    if (!c->closing || c->workers || c->queue || c->n_identifying)
+    if (!c->closing || c->workers || c->queue || toolchains_busy(c->toolchains))
         return;
     if (!uv_is_closing((uv_handle_t *)&c->spawner_poll)) {
         uv_close((uv_handle_t *)&c->spawner_poll, on_compiler_handle_closed);
@@ -986,6 +753,7 @@ static void compiler_closed_maybe(struct compiler *c)
 void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg)
 {
     c->closing = true;
+    toolchains_stop(c->toolchains);
     c->on_closed = on_closed;
     c->closed_arg = arg;
     for (struct worker *w = c->workers; w; w = w->next)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * toolchains.h - the compilers that the configuration names, as they are right now.
+ *
+ *     a place (configured path) ──▶ current toolchain ──file changed──▶ identified again on a pool
+ *                                        ▲                              thread; BUSY meanwhile
+ *                                        └──────────────────────────────┘
+ *
+ * A toolchain that was handed out stays in memory until toolchains_free, replaced or not.
+ *
+ * Thread: loop thread. Memory: opaque; texts of the configuration are copied.
+ */
+#ifndef WARM_DAEMON_TOOLCHAINS_H
+#define WARM_DAEMON_TOOLCHAINS_H
+
+#include "daemon/toolchain.h"
+
+struct toolchains_config {
+    uv_loop_t *loop;
+    const struct worker_program *program; /* borrowed until toolchains_free */
+    char *const *given;
+    size_t n_given;
+    int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
+    int (*remember)(void *arg, const char *name, const void *data, size_t len);
+    void *memory_arg;
+    /* A worker that was started to identify a library has told how it is confined. */
+    void (*on_ready)(void *arg, const struct worker_ready *ready);
+    /* toolchains_busy has become false. */
+    void (*on_idle)(void *arg);
+    void *arg;
+};
+
+struct toolchains;
+/* Identifies what is not remembered, and blocks for that. What cannot be used is left out, with a
+ * line in the log. NOMEM. */
+int toolchains_open(struct toolchains **out, const struct toolchains_config *config, struct err *e);
+
+/* As compiler_find and compiler_toolchains. */
+int toolchains_find(struct toolchains *t, struct view selector, const struct toolchain **out,
+                    struct err *e);
+size_t toolchains_list(const struct toolchains *t, const struct toolchain **out, size_t cap);
+
+/* The files of a toolchain that was found here. */
+const struct toolchain_files *toolchains_files(const struct toolchain *toolchain);
+
+/* No more is identified from now on; toolchains_free is allowed once nothing is. */
+void toolchains_stop(struct toolchains *t);
+bool toolchains_busy(const struct toolchains *t);
+void toolchains_free(struct toolchains *t);
+
+#endif
