@@ -37,6 +37,8 @@ struct lexer {
     const char *at, *end;
     struct cuda_scan *scan;
     bool at_line_start;
+    const char *paired;   /* the second mark of a ## */
+    uint32_t noted;       /* one-letter words whose pieces were noted, by letter */
     const char *word_end; /* where the last word ended, if it may be a raw string's prefix */
     size_t word_len;
 };
@@ -445,8 +447,8 @@ static void lex_other(struct lexer *x, struct token *t)
 static void next_token(struct lexer *x, struct token *t)
 {
     *t = (struct token){.kind = END, .starts_line = x->at_line_start};
+    x->at_line_start = false;
     skip_blanks(x, t);
-    x->at_line_start = x->at == x->end;
     t->data = x->at;
     if (x->at == x->end) {
         t->starts_line = true;
@@ -505,9 +507,20 @@ static void note_pieces(const struct token *t, struct cuda_scan *scan)
     }
 }
 
-static void note_word(const struct token *t, struct cuda_scan *scan)
+/* Words of one letter are common, and their pieces the same each time. */
+static bool is_noted(struct lexer *x, const struct token *t)
 {
-    if (t->len <= CUDA_NAME_LEN && is_name_letter(t->data[0]))
+    uint32_t bit = 1u << (*t->data & 31);
+    bool noted = t->len == 1 && (x->noted & bit) != 0;
+    if (t->len == 1)
+        x->noted |= bit;
+    return noted;
+}
+
+static void note_word(struct lexer *x, const struct token *t)
+{
+    struct cuda_scan *scan = x->scan;
+    if (t->len <= CUDA_NAME_LEN && is_name_letter(t->data[0]) && !is_noted(x, t))
         note_pieces(t, scan);
     switch (t->len) {
     case 6:
@@ -538,8 +551,8 @@ static void note_word(const struct token *t, struct cuda_scan *scan)
     }
 }
 
-/* The kind of header that `#include` is followed by; the lexer stands behind the word. Gives the
- * end of "<...>" or "..." if it is one on this line. */
+/* The header's name behind `#include`, where the lexer stands: gives its begin and its end, NULL if
+ * it is no <...> or "..." on this line. */
 static const char *header_name(const struct lexer *x, const char **out_begin)
 {
     const char *at = x->at;
@@ -555,20 +568,22 @@ static const char *header_name(const struct lexer *x, const char **out_begin)
     return NULL;
 }
 
-/* Notes the header and steps over its name, which is no token: it may hold what looks like one. */
-static void note_include(struct lexer *x, struct cuda_scan *scan)
+/* Notes the header and steps over its name, which is no token: it may hold what looks like one.
+ * Gives the name, empty if it is computed. */
+static struct view take_header(struct lexer *x)
 {
     const char *begin, *end = header_name(x, &begin);
     if (end == NULL) {
-        scan->includes_computed = true;
-        return;
+        x->scan->includes_computed = true;
+        return (struct view){NULL, 0};
     }
     if (*begin == '<')
-        scan->includes_angle = true;
+        x->scan->includes_angle = true;
     else
-        scan->includes_quote = true;
+        x->scan->includes_quote = true;
     x->at = end;
     x->word_end = NULL;
+    return (struct view){begin, (size_t)(end - begin)};
 }
 
 static bool is_include(const struct token *t)
@@ -577,36 +592,43 @@ static bool is_include(const struct token *t)
 }
 
 /* The token behind a # that begins a line. */
-static void note_directive(struct lexer *x, struct cuda_scan *scan)
+static void note_directive(const struct token *t, struct cuda_scan *scan)
 {
-    struct lexer ahead = *x;
-    struct token t;
-    next_token(&ahead, &t);
-    if (t.starts_line)
-        return;
-    if (t.kind == NUMBER || token_is(&t, "line"))
+    if (t->kind == NUMBER || token_is(t, "line"))
         scan->has_line_directive = true;
-    else if (token_is(&t, "pragma"))
+    else if (token_is(t, "pragma"))
         scan->has_pragma = true;
-    else if (token_is(&t, "embed"))
+    else if (token_is(t, "embed"))
         scan->includes_computed = true;
-    if (is_include(&t)) {
-        note_include(&ahead, scan);
-        *x = ahead;
-    }
 }
 
 /* A '#' that begins no line: ## or the operator that makes strings. */
-static void note_hash(struct lexer *x, struct cuda_scan *scan)
+static void note_hash(struct lexer *x, const struct token *t)
 {
+    if (t->data == x->paired)
+        return;
     if (x->at < x->end && *x->at == '#') {
-        scan->pastes = true;
-        x->at++;
+        x->scan->pastes = true;
+        x->paired = x->at;
     } else if (x->at < x->end && *x->at == '\\') {
-        scan->pastes = scan->stringizes = true; /* "#\", then "#" on the next line */
+        x->scan->pastes = x->scan->stringizes = true; /* "#\", then "#" on the next line */
     } else {
-        scan->stringizes = true;
+        x->scan->stringizes = true;
     }
+}
+
+/* Any token but a # that begins a line. */
+static void note_token(struct lexer *x, const struct token *t)
+{
+    if (t->kind == WORD)
+        note_word(x, t);
+    else if (t->kind == PUNCT && *t->data == '#')
+        note_hash(x, t);
+}
+
+static bool begins_directive(const struct token *t)
+{
+    return t->starts_line && t->kind == PUNCT && *t->data == '#';
 }
 
 void cuda_scan(const void *text, size_t len, struct cuda_scan *scan)
@@ -614,14 +636,16 @@ void cuda_scan(const void *text, size_t len, struct cuda_scan *scan)
     struct lexer x = lexer_over(text, len, scan);
     struct token t;
 
-    for (next_token(&x, &t); t.kind != END; next_token(&x, &t)) {
-        if (t.kind == WORD) {
-            note_word(&t, scan);
-        } else if (t.kind == PUNCT && *t.data == '#') {
-            if (t.starts_line)
-                note_directive(&x, scan);
-            else
-                note_hash(&x, scan);
+    next_token(&x, &t);
+    while (t.kind != END) {
+        bool directive = begins_directive(&t);
+        if (!directive)
+            note_token(&x, &t);
+        next_token(&x, &t);
+        if (directive && !t.starts_line) {
+            note_directive(&t, scan);
+            if (is_include(&t))
+                take_header(&x);
         }
     }
 }
@@ -790,30 +814,33 @@ static void put_text(struct printer *p, const struct token *t)
 }
 
 /* A directive: its own line, runs of white space as one blank, the header's name as it stands. */
-static void put_directive(struct printer *p, struct lexer *x, const struct token *hash,
-                          struct token *t)
+static void put_directive(struct printer *p, struct lexer *x, struct token *t)
 {
     if (p->mode == LINES)
-        put_lines(p, hash);
+        put_lines(p, t);
     else if (p->any && !p->fresh)
         form_put(p->out, "\n", 1);
     form_put(p->out, "#", 1);
     next_token(x, t);
-    bool first = true;
-    for (; t->kind != END && !t->starts_line; next_token(x, t)) {
-        if (p->mode == LINES)
-            put_many(p->out, '\f', t->splices), put_many(p->out, '\v', t->comment_lines);
+    if (!t->starts_line)
+        note_directive(t, x->scan);
+    for (bool first = true; !t->starts_line; first = false) {
+        if (p->mode == LINES) {
+            put_many(p->out, '\f', t->splices);
+            put_many(p->out, '\v', t->comment_lines);
+        }
         if (t->space && !first)
             form_put(p->out, " ", 1);
         put_token(p->out, t);
-        const char *begin, *end;
-        if (first && is_include(t) && (end = header_name(x, &begin)) != NULL) {
+        note_token(x, t);
+        struct view header = {NULL, 0};
+        if (first && is_include(t))
+            header = take_header(x);
+        if (header.len > 0) {
             form_put(p->out, " ", 1);
-            form_put(p->out, begin, (size_t)(end - begin));
-            x->at = end;
-            x->word_end = NULL;
+            form_put(p->out, header.data, header.len);
         }
-        first = false;
+        next_token(x, t);
     }
     if (p->mode != LINES)
         form_put(p->out, "\n", 1);
@@ -821,29 +848,29 @@ static void put_directive(struct printer *p, struct lexer *x, const struct token
     p->fresh = true;
 }
 
-static void put_source(const struct canon_input *input, enum mode mode, struct form *out)
+/* Puts the form of this mode and scans on the way. */
+static void put_source(const struct canon_input *input, enum mode mode, struct form *out,
+                       struct cuda_scan *scan)
 {
-    struct cuda_scan ignored = {0};
-    struct lexer x = lexer_over(input->data, input->len, &ignored);
+    struct lexer x = lexer_over(input->data, input->len, scan);
     struct printer p = {.out = out, .mode = mode};
     struct token t;
 
+    form_begin(out, "cuda/1");
     next_token(&x, &t);
     while (t.kind != END) {
-        if (t.kind == PUNCT && *t.data == '#' && t.starts_line) {
-            struct token hash = t;
-            put_directive(&p, &x, &hash, &t);
+        if (begins_directive(&t)) {
+            put_directive(&p, &x, &t);
         } else {
+            note_token(&x, &t);
             put_text(&p, &t);
             next_token(&x, &t);
         }
     }
 }
 
-static const char *why_exact(const struct canon_input *input, const struct cuda_scan *scan)
+static const char *why_exact(const struct cuda_scan *scan)
 {
-    if (input->debug_info)
-        return "debug output was asked for: it shows lines and columns";
     if (scan->opaque)
         return "trigraphs or splices that compilers may read differently";
     if (scan->unclear)
@@ -853,22 +880,32 @@ static const char *why_exact(const struct canon_input *input, const struct cuda_
     return NULL;
 }
 
+static enum mode mode_of(const struct cuda_scan *scan)
+{
+    if (cuda_scan_uses_line(scan))
+        return LINES;
+    return cuda_scan_has_includes(scan) || scan->stringizes ? SQUEEZE : LOOSE;
+}
+
+/* Which mode it is is known when the text has been read. So it is guessed, and only a wrong guess
+ * costs a second reading. */
 int form_cuda(const struct canon_input *input, struct form *out, struct err *e)
 {
-    struct cuda_scan scan = {0};
+    struct cuda_scan scan = {0}, again = {0};
     (void)e;
 
-    cuda_scan(input->data, input->len, &scan);
-    out->why_exact = why_exact(input, &scan);
+    if (input->debug_info) {
+        out->why_exact = "debug output was asked for: it shows lines and columns";
+        return WARM_EUNSUPPORTED;
+    }
+    bool has_include = input->len > 0 && memmem(input->data, input->len, "#include", 8) != NULL;
+    enum mode guess = has_include ? SQUEEZE : LOOSE;
+    put_source(input, guess, out, &scan);
+    out->why_exact = why_exact(&scan);
     if (out->why_exact != NULL)
         return WARM_EUNSUPPORTED;
-    form_begin(out, "cuda/1");
-    if (cuda_scan_uses_line(&scan))
-        put_source(input, LINES, out);
-    else if (cuda_scan_has_includes(&scan) || scan.stringizes)
-        put_source(input, SQUEEZE, out);
-    else
-        put_source(input, LOOSE, out);
+    if (mode_of(&scan) != guess)
+        put_source(input, mode_of(&scan), out, &again);
     return 0;
 }
 
