@@ -187,16 +187,23 @@ static char *copy_text(char *at, const char *text, size_t len)
 
 static char *copy_value(char *at, uint32_t number)
 {
-    char digits[10];
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233"
+        "34353637383940414243444546474849505152535455565758596061626364656667"
+        "6869707172737475767778798081828384858687888990919293949596979899";
+    char digits[12];
     size_t n = sizeof digits;
+    while (number >= 100) {
+        n -= 2;
+        memcpy(digits + n, pairs + 2 * (number % 100), 2);
+        number /= 100;
+    }
+    n -= 2;
+    memcpy(digits + n, pairs + 2 * number, 2);
+    n += number < 10;
     *at++ = '%';
-    do {
-        digits[--n] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number);
-    while (n < sizeof digits)
-        *at++ = digits[n++];
-    return at;
+    memcpy(at, digits + n, sizeof digits - n);
+    return at + (sizeof digits - n);
 }
 
 static size_t op_bytes(const struct graph *g, const struct op *o)

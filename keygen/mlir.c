@@ -103,6 +103,22 @@ static bool number_at_end(const struct mlir *m, struct slice name, struct slice 
     return plain && number <= m->number_max;
 }
 
+/* "12" at the cursor, the commonest name: its slot without a look at the families. The first family
+ * is that of no word. 0 if the name is another. */
+static uint64_t slot_plain(const struct mlir *m, struct slice *s)
+{
+    const char *p = s->at;
+    uint32_t number = 0;
+    while (p < s->end && *p >= '0' && *p <= '9' && p - s->at < 9)
+        number = number * 10 + (uint32_t)(*p++ - '0');
+    bool whole =
+        p > s->at && (*s->at != '0' || p == s->at + 1) && (p == s->end || !slice_id_goes_on(*p));
+    if (!whole || number > m->number_max)
+        return 0;
+    s->at = p;
+    return (uint64_t)1 << 32 | number;
+}
+
 static uint64_t slot_of(struct mlir *m, struct slice name, bool make)
 {
     struct slice word;
@@ -159,8 +175,8 @@ static void unbind_to(struct mlir *m, uint32_t mark)
 
 uint32_t mlir_value_find(struct mlir *m, struct slice *s)
 {
-    struct slice name = slice_id(s);
-    const struct binding *b = binding_of(m, slot_of(m, name, false));
+    uint64_t slot = slot_plain(m, s);
+    const struct binding *b = binding_of(m, slot ? slot : slot_of(m, slice_id(s), false));
     uint32_t index = 0;
     if (s->end - s->at > 1 && *s->at == '#' && s->at[1] >= '0' && s->at[1] <= '9') {
         s->at++;
@@ -206,7 +222,9 @@ static bool lhs_read(struct mlir *m)
         if (!peek(m, '%'))
             return malformed(m, "expected a value's name");
         m->s.at++;
-        uint64_t slot = slot_of(m, slice_id(&m->s), true);
+        uint64_t slot = slot_plain(m, &m->s);
+        if (!slot)
+            slot = slot_of(m, slice_id(&m->s), true);
         uint32_t n = 1;
         if (m->failed)
             return false;
@@ -1580,6 +1598,7 @@ int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
     const char *text = input->data;
     struct mlir m = {.begin = text, .end = text + input->len, .e = e};
     m.s = (struct slice){m.begin, m.end};
+    m.n_families = 1; /* of no word: see slot_plain */
     m.number_max = input->len / 64 < VECTOR_MAX ? (uint32_t)(input->len / 64) + 4096 : VECTOR_MAX;
     m.g = graph_new(input->len);
     if (!m.g)

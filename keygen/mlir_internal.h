@@ -168,6 +168,10 @@ struct mlir {
 bool mlir_fail(struct mlir *m, const char *at, int code, const char *what);
 static inline bool mlir_ok(const struct mlir *m) { return m->code == 0; }
 
+/* True for what a name may go on with: letters, digits, '_', '.', '$', '-'. */
+extern const uint8_t slice_classes[256];
+static inline bool slice_id_goes_on(char c) { return slice_classes[(uint8_t)c] & 6; }
+
 void slice_skip_slow(struct slice *s);
 /* White space and comments. */
 static inline void slice_skip(struct slice *s)

@@ -11,7 +11,7 @@
 enum { C_SPACE = 1, C_WORD = 2, C_ID = 4, C_MARK = 8 };
 
 /* C_MARK: what slice_find must look at. */
-static const uint8_t class[256] = {
+const uint8_t slice_classes[256] = {
     [' '] = C_SPACE,        ['\t'] = C_SPACE,       ['\n'] = C_SPACE | C_MARK,
     ['\r'] = C_SPACE,       ['0' ... '9'] = C_WORD, ['A' ... 'Z'] = C_WORD,
     ['a' ... 'z'] = C_WORD, ['_'] = C_WORD,         ['.'] = C_WORD,
@@ -22,7 +22,7 @@ static const uint8_t class[256] = {
     [','] = C_MARK,         ['/'] = C_MARK,         ['='] = C_MARK,
 };
 
-static bool is(char c, uint8_t classes) { return class[(uint8_t)c] & classes; }
+static bool is(char c, uint8_t classes) { return slice_classes[(uint8_t)c] & classes; }
 
 bool mlir_fail(struct mlir *m, const char *at, int code, const char *what)
 {
