@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graph_variants.c - see graph_variants.h. Lines first (their order), then the words in them. */
+#include "tests/proof/graph_variants.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keygen/bytes.h"
+
+#define LINES_MAX 4096
+
+struct line {
+    const char *at;
+    size_t len; /* without the line end */
+};
+
+struct lines {
+    struct line at[LINES_MAX];
+    size_t n;
+};
+
+static bool drawn_in(struct random *r, uint32_t n) { return random_below(r, n) == 0; }
+
+static void emit(struct writer *w, const char *text) { writer_bytes(w, text, strlen(text)); }
+
+static struct text emitted(struct writer *w)
+{
+    struct text t;
+    writer_u8(w, 0); /* as a C string too */
+    t.data = writer_take(w, &t.len);
+    t.len -= t.data != NULL;
+    return t;
+}
+
+static void cut_lines(struct text base, struct lines *out)
+{
+    const char *at = base.data, *end = base.data + base.len;
+    for (out->n = 0; at < end && out->n < LINES_MAX; out->n++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        out->at[out->n] = (struct line){at, (size_t)(stop - at)};
+        at = stop + (stop < end);
+    }
+}
+
+/* ---- words ---- */
+
+static bool is_word_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '$' || c == '-';
+}
+
+static size_t word_len(const char *at, const char *end)
+{
+    const char *stop = at;
+    while (stop < end && is_word_byte(*stop))
+        stop++;
+    return (size_t)(stop - at);
+}
+
+/* The length of the string that begins here. */
+static size_t string_len(const char *at, const char *end)
+{
+    const char *stop = at + 1;
+    while (stop < end && *stop != '"')
+        stop += *stop == '\\' && stop + 1 < end ? 2 : 1;
+    return (size_t)((stop < end ? stop + 1 : end) - at);
+}
+
+static bool has(struct line l, const char *what)
+{
+    return memmem(l.at, l.len, what, strlen(what)) != NULL;
+}
+
+static struct line trimmed(struct line l)
+{
+    while (l.len && isspace((unsigned char)*l.at))
+        l = (struct line){l.at + 1, l.len - 1};
+    while (l.len && isspace((unsigned char)l.at[l.len - 1]))
+        l.len--;
+    return l;
+}
+
+/* ---- operations ---- */
+
+/* What a line of one operation says: "%3 = stablehlo.add %1, %2 : type", "ROOT c.3 = s add(a, b)".
+ */
+struct operation {
+    struct line result; /* with its sigil */
+    struct line name;   /* without the dialect */
+    struct line operands;
+};
+
+/* Names of operations that depend on their operands alone and stand on one line. */
+static const char *const movable[] = {"abs",         "add",      "broadcast_in_dim",
+                                      "broadcast",   "compare",  "constant",
+                                      "convert",     "divide",   "dot",
+                                      "dot_general", "iota",     "maximum",
+                                      "multiply",    "negate",   "reshape",
+                                      "select",      "slice",    "sine",
+                                      "cosine",      "subtract", "tanh",
+                                      "transpose"};
+
+static bool is_one_of(struct line name, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (name.len == strlen(list[i]) && memcmp(name.at, list[i], name.len) == 0)
+            return true;
+    return false;
+}
+#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof list / sizeof *list)
+
+static bool parse_operation(enum graph_language language, struct line l, struct operation *out)
+{
+    l = trimmed(l);
+    if (language == GRAPH_HLO && l.len > 5 && memcmp(l.at, "ROOT ", 5) == 0)
+        l = (struct line){l.at + 5, l.len - 5};
+    const char *equals = memmem(l.at, l.len, " = ", 3), *end = l.at + l.len;
+    if (!equals)
+        return false;
+    out->result = (struct line){l.at, (size_t)(equals - l.at)};
+    const char *at = equals + 3, *open;
+    if (language == GRAPH_MLIR) {
+        const char *dot = memmem(at, (size_t)(end - at), "stablehlo.", 10);
+        if (dot != at)
+            return false;
+        at += 10;
+        out->name = (struct line){at, word_len(at, end)};
+        open = at + out->name.len;
+    } else {
+        open = memchr(at, '(', (size_t)(end - at));
+        if (!open || open == at) /* a tuple's shape begins with a bracket: not looked into */
+            return false;
+        const char *name = open;
+        while (name > at && is_word_byte(name[-1]))
+            name--;
+        out->name = (struct line){name, (size_t)(open - name)};
+        open++;
+    }
+    out->operands = (struct line){open, (size_t)(end - open)};
+    return true;
+}
+
+/* True if the words of `l` include `name`. */
+static bool uses(struct line l, struct line name)
+{
+    for (const char *at = l.at, *end = l.at + l.len; at < end;) {
+        size_t n = word_len(at, end);
+        if (n == name.len && memcmp(at, name.at, n) == 0)
+            return true;
+        at += n ? n : 1;
+    }
+    return false;
+}
+
+static struct line bare(struct line name)
+{
+    return name.len && *name.at == '%' ? (struct line){name.at + 1, name.len - 1} : name;
+}
+
+static void swap_neighbours(struct random *r, enum graph_language language, struct lines *l)
+{
+    struct operation a, b;
+    for (size_t i = 0; i + 1 < l->n; i++) {
+        if (!drawn_in(r, 3) || !parse_operation(language, l->at[i], &a) ||
+            !parse_operation(language, l->at[i + 1], &b))
+            continue;
+        if (has(l->at[i], "ROOT") || has(l->at[i + 1], "ROOT") || has(a.result, ":") ||
+            !IS_ONE_OF(a.name, movable) || !IS_ONE_OF(b.name, movable) ||
+            uses(b.operands, bare(a.result)))
+            continue;
+        struct line swapped = l->at[i];
+        l->at[i] = l->at[i + 1];
+        l->at[i + 1] = swapped;
+    }
+}
+
+/* Blocks of lines between empty ones, the last of which is the entry: all but it are shuffled. The
+ * first is the module's own line. */
+static void shuffle_computations(struct random *r, struct lines *l)
+{
+    size_t starts[256], n = 0;
+    for (size_t i = 1; i < l->n && n < 256; i++)
+        if (l->at[i].len && !l->at[i - 1].len)
+            starts[n++] = i;
+    if (n < 3)
+        return;
+    struct lines *out = malloc(sizeof *out);
+    size_t order[256];
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+    for (size_t i = n - 1; i > 0; i--) {
+        size_t k = random_below(r, (uint32_t)i + 1), was = order[i];
+        order[i] = order[k];
+        order[k] = was;
+    }
+    memcpy(out->at, l->at, starts[0] * sizeof *out->at);
+    out->n = starts[0];
+    for (size_t i = 0; i < n; i++) {
+        size_t from = starts[order[i]], to = order[i] + 1 < n ? starts[order[i] + 1] : l->n;
+        for (size_t k = from; k < to; k++)
+            out->at[out->n++] = l->at[k];
+        if (out->n < LINES_MAX && out->at[out->n - 1].len)
+            out->at[out->n++] = (struct line){"", 0};
+    }
+    *l = *out;
+    free(out);
+}
+
+/* The two operands of a binary operation: "%1, %2 :" or "a, b)". */
+static bool two_operands(enum graph_language language, const struct operation *o,
+                         struct line *first, struct line *second)
+{
+    const char *end = o->operands.at + o->operands.len;
+    const char *comma = memmem(o->operands.at, o->operands.len, ", ", 2);
+    const char *stop = language == GRAPH_MLIR ? memmem(o->operands.at, o->operands.len, " :", 2)
+                                              : memchr(o->operands.at, ')', o->operands.len);
+    if (!comma || !stop || comma > stop || stop > end)
+        return false;
+    *first = trimmed((struct line){o->operands.at, (size_t)(comma - o->operands.at)});
+    *second = (struct line){comma + 2, (size_t)(stop - comma) - 2};
+    return first->len && second->len && !has(*second, ",") && !has(*first, " ");
+}
+
+/* ---- names ---- */
+
+static uint64_t mixed(const char *text, size_t len, uint64_t salt)
+{
+    uint64_t h = salt ^ 0xcbf29ce484222325u; /* FNV-1a, Fowler, Noll, Vo */
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (uint8_t)text[i]) * 0x100000001b3u;
+    return h ^ h >> 29;
+}
+
+/* "region_0.1", "add.23": a name that HLO's printer numbered. */
+static bool is_hlo_name(const char *at, size_t len)
+{
+    size_t digits = 0;
+    while (digits < len && isdigit((unsigned char)at[len - 1 - digits]))
+        digits++;
+    return digits && len > digits + 1 && at[len - 1 - digits] == '.' &&
+           (isalpha((unsigned char)*at) || *at == '_');
+}
+
+/* What the words of one variant become. */
+struct renaming {
+    enum graph_language language;
+    uint64_t salt; /* 0: names stay */
+    bool percent;  /* HLO: names with % */
+    struct line privates[64], module;
+    size_t n_privates;
+};
+
+static void find_names(const struct lines *l, struct renaming *n)
+{
+    static const char private[] = "func.func private @", module[] = "module @";
+    for (size_t i = 0; i < l->n; i++) {
+        struct line line = l->at[i];
+        const char *end = line.at + line.len;
+        const char *at = memmem(line.at, line.len, private, sizeof private - 1);
+        if (at && n->n_privates < 64) {
+            at += sizeof private - 1;
+            n->privates[n->n_privates++] = (struct line){at, word_len(at, end)};
+        }
+        if (line.len > 8 && memcmp(line.at, module, 8) == 0)
+            n->module = (struct line){line.at + 8, word_len(line.at + 8, end)};
+    }
+}
+
+static bool is_renamed(const struct renaming *n, const char *at, size_t len, char before)
+{
+    if (!n->salt || !len)
+        return false;
+    if (n->language == GRAPH_HLO)
+        return is_hlo_name(at, len);
+    if (before == '%')
+        return true;
+    for (size_t i = 0; before == '@' && i < n->n_privates; i++)
+        if (n->privates[i].len == len && memcmp(n->privates[i].at, at, len) == 0)
+            return true;
+    return before == '@' && n->module.len == len && memcmp(n->module.at, at, len) == 0;
+}
+
+/* ---- variants ---- */
+
+static void emit_blank(struct random *r, struct writer *w, enum graph_language language)
+{
+    emit(w, drawn_in(r, 12) ? "  " : " ");
+    if (language == GRAPH_HLO && drawn_in(r, 200))
+        emit(w, "/*index=5*/");
+}
+
+static void emit_line(struct random *r, struct writer *w, const struct renaming *n, struct line l)
+{
+    const char *end = l.at + l.len;
+    for (const char *at = l.at; at < end;) {
+        size_t len = *at == '"' ? string_len(at, end) : word_len(at, end);
+        char before = at > l.at ? at[-1] : ' ';
+        if (*at != '"' && is_renamed(n, at, len, before)) {
+            if (n->percent && before != '%')
+                emit(w, "%");
+            writer_format(w, "n%016llx", (unsigned long long)mixed(at, len, n->salt));
+        } else if (len) {
+            writer_bytes(w, at, len);
+        } else if (*at == ' ') {
+            emit_blank(r, w, n->language);
+            len = 1;
+        } else {
+            writer_bytes(w, at, 1);
+            len = 1;
+        }
+        at += len;
+    }
+}
+
+/* An operation's line with the operands of a product in the other order. */
+static void emit_swapped(struct random *r, struct writer *w, const struct renaming *n,
+                         const struct operation *o, struct line l)
+{
+    struct line a, b;
+    if (!two_operands(n->language, o, &a, &b)) {
+        emit_line(r, w, n, l);
+        return;
+    }
+    const char *after = b.at + b.len;
+    emit_line(r, w, n, (struct line){l.at, (size_t)(a.at - l.at)});
+    emit_line(r, w, n, b);
+    emit(w, ", ");
+    emit_line(r, w, n, a);
+    emit_line(r, w, n, (struct line){after, (size_t)(l.at + l.len - after)});
+}
+
+/* True if an operation ends with this line, so that something may follow it. */
+static bool ends_operation(struct line l, struct line next)
+{
+    next = trimmed(next);
+    bool continues =
+        next.len > 4 && (memcmp(next.at, "cond", 4) == 0 || memcmp(next.at, "redu", 4) == 0);
+    char last = l.len ? l.at[l.len - 1] : '{';
+    return !continues && last != '{' && last != '(' && last != ',' && last != ':';
+}
+
+static void emit_trailer(struct random *r, struct writer *w, enum graph_language language,
+                         struct line l, struct line next)
+{
+    struct operation o;
+    bool is_operation = parse_operation(language, l, &o);
+    if (language == GRAPH_HLO && is_operation && drawn_in(r, 4) && !has(l, "metadata"))
+        writer_format(w, ", metadata={op_name=\"pad.%u\" source_line=%u}", random_below(r, 9999),
+                      random_below(r, 500));
+    if (language == GRAPH_MLIR && is_operation && drawn_in(r, 4) && ends_operation(l, next) &&
+        !has(l, "({"))
+        writer_format(w, " loc(\"f.py\":%u:%u)", random_below(r, 500) + 1, random_below(r, 80));
+    if (drawn_in(r, 10))
+        emit(w, drawn_in(r, 2) ? "  // a remark, with a \"quote\" and a }" : "  ");
+    emit(w, "\n");
+    if (drawn_in(r, 30) && language == GRAPH_MLIR)
+        emit(w, "\n");
+}
+
+struct text variant_of_graph(struct random *r, enum graph_language language, struct text base)
+{
+    struct lines *l = malloc(sizeof *l);
+    struct writer w;
+    struct renaming names = {.language = language,
+                             .salt = drawn_in(r, 4) ? 0 : (uint64_t)random_below(r, 1u << 30) + 1,
+                             .percent = language == GRAPH_HLO && drawn_in(r, 2)};
+    cut_lines(base, l);
+    find_names(l, &names);
+    swap_neighbours(r, language, l);
+    if (language == GRAPH_HLO && drawn_in(r, 2))
+        shuffle_computations(r, l);
+    writer_init(&w, 0);
+    for (size_t i = 0; i < l->n; i++) {
+        struct operation o;
+        static const char *const product[] = {"multiply"};
+        if (i == 0 && language == GRAPH_HLO) {
+            const char *comma = memchr(l->at[0].at, ',', l->at[0].len);
+            writer_format(&w, "HloModule module_%04u.loop", random_below(r, 10000));
+            writer_bytes(&w, comma, (size_t)(l->at[0].at + l->at[0].len - comma));
+        } else if (parse_operation(language, l->at[i], &o) && IS_ONE_OF(o.name, product) &&
+                   drawn_in(r, 2)) {
+            emit_swapped(r, &w, &names, &o, l->at[i]);
+        } else {
+            emit_line(r, &w, &names, l->at[i]);
+        }
+        emit_trailer(r, &w, language, l->at[i], i + 1 < l->n ? l->at[i + 1] : (struct line){"", 0});
+    }
+    free(l);
+    return emitted(&w);
+}
+
+/* ---- mutants ---- */
+
+/* The base with `len` bytes at `at` replaced. */
+static struct text with_other(struct text base, const char *at, size_t len, const char *by,
+                              size_t by_len)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    writer_bytes(&w, base.data, (size_t)(at - base.data));
+    writer_bytes(&w, by, by_len);
+    writer_bytes(&w, at + len, (size_t)(base.data + base.len - at) - len);
+    return emitted(&w);
+}
+
+static struct text nothing(void) { return (struct text){NULL, 0}; }
+
+/* Another operation of the same arity and type. */
+static struct text other_operation(struct text base, const struct operation *o)
+{
+    static const char *const pairs[][2] = {
+        {"add", "subtract"},    {"subtract", "add"},    {"multiply", "divide"},
+        {"divide", "multiply"}, {"maximum", "minimum"}, {"minimum", "maximum"},
+        {"tanh", "sine"},       {"sine", "cosine"},     {"cosine", "tanh"},
+        {"negate", "abs"},      {"abs", "negate"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (o->name.len == strlen(pairs[i][0]) && memcmp(o->name.at, pairs[i][0], o->name.len) == 0)
+            return with_other(base, o->name.at, o->name.len, pairs[i][1], strlen(pairs[i][1]));
+    return nothing();
+}
+
+/* A digit of a number that is no part of a name, in what follows the operation's name. */
+static struct text other_digit(struct random *r, struct text base, const struct operation *o)
+{
+    const char *places[512], *end = o->operands.at + o->operands.len;
+    size_t n = 0;
+    for (const char *at = o->operands.at; at < end && n < 512;) {
+        size_t len = *at == '"' ? string_len(at, end) : word_len(at, end);
+        bool number = len && (isdigit((unsigned char)*at) || *at == '-') && at[-1] != '%' &&
+                      at[-1] != '#' && at[-1] != '+';
+        for (size_t i = 0; number && i < len && n < 512 && at[i] != 'e'; i++) /* 0e3 is 0e4 */
+            if (isdigit((unsigned char)at[i]))
+                places[n++] = at + i;
+        at += len ? len : 1;
+    }
+    if (!n)
+        return nothing();
+    const char *at = places[random_below(r, (uint32_t)n)];
+    char digit = (char)('0' + (*at - '0' + 1 + (int)random_below(r, 9)) % 10);
+    return with_other(base, at, 1, &digit, 1);
+}
+
+static struct text other_word(struct text base, struct line l, const char *from, const char *to)
+{
+    const char *at = memmem(l.at, l.len, from, strlen(from));
+    return at ? with_other(base, at, strlen(from), to, strlen(to)) : nothing();
+}
+
+/* a - b as b - a, where a and b are not made by the same operation: those could be equal. */
+static struct text other_order(enum graph_language language, struct text base,
+                               const struct lines *l, const struct operation *o)
+{
+    static const char *const ordered[] = {"subtract", "divide", "power"};
+    struct line a, b, made_a = {"", 0}, made_b = {"", 0};
+    struct operation made;
+    if (!IS_ONE_OF(o->name, ordered) || !two_operands(language, o, &a, &b))
+        return nothing();
+    for (size_t i = 0; i < l->n; i++) {
+        if (!parse_operation(language, l->at[i], &made))
+            continue;
+        if (made.result.len == a.len && memcmp(made.result.at, a.at, a.len) == 0)
+            made_a = made.name;
+        if (made.result.len == b.len && memcmp(made.result.at, b.at, b.len) == 0)
+            made_b = made.name;
+    }
+    if (made_a.len == made_b.len && memcmp(made_a.at, made_b.at, made_a.len) == 0)
+        return nothing();
+    struct writer w;
+    writer_init(&w, 0);
+    writer_bytes(&w, b.at, b.len);
+    emit(&w, ", ");
+    writer_bytes(&w, a.at, a.len);
+    struct text both = emitted(&w),
+                out = with_other(base, a.at, (size_t)(b.at + b.len - a.at), both.data, both.len);
+    free(both.data);
+    return out;
+}
+
+/* True if a line but its own names the operation's result: what nothing uses may change. */
+static bool is_used(const struct lines *l, const struct operation *o)
+{
+    struct line name = bare(o->result);
+    const char *colon = memchr(name.at, ':', name.len); /* %3:2 */
+    if (colon)
+        name.len = (size_t)(colon - name.at);
+    for (size_t i = 0; i < l->n; i++)
+        if (!(l->at[i].at <= name.at && name.at < l->at[i].at + l->at[i].len) &&
+            uses(l->at[i], name))
+            return true;
+    return false;
+}
+
+struct text mutant_of_graph(struct random *r, enum graph_language language, struct text base,
+                            const char **out_what)
+{
+    static const char *const kinds[] = {"operation", "digit",  "type",
+                                        "operands",  "layout", "comparison"};
+    struct lines *l = malloc(sizeof *l);
+    struct operation o;
+    struct text out = nothing();
+    cut_lines(base, l);
+    uint32_t kind = random_below(r, 6);
+    struct line line = l->at[random_below(r, (uint32_t)l->n)];
+    *out_what = kinds[kind];
+    if (parse_operation(language, line, &o) && is_used(l, &o)) {
+        switch (kind) {
+        case 0: out = other_operation(base, &o); break;
+        case 1: out = other_digit(r, base, &o); break;
+        case 2: out = other_word(base, line, "f32", drawn_in(r, 2) ? "f16" : "bf16"); break;
+        case 3: out = other_order(language, base, l, &o); break;
+        case 4: out = other_word(base, line, "{1,0}", "{0,1}"); break;
+        case 5: out = other_word(base, line, "GT", drawn_in(r, 2) ? "LT" : "GE"); break;
+        }
+    }
+    free(l);
+    if (out.data && out.len == base.len && memcmp(out.data, base.data, out.len) == 0) {
+        free(out.data);
+        return nothing();
+    }
+    return out;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_variants.h - other texts of the same graph, and texts of another one: variants.h for MLIR
+ * and HLO as JAX prints them, one operation a line.
+ *
+ * The generators know nothing of keygen: they cut lines and words by themselves. A variant applies
+ * several changes at once; which ones, and where, is drawn.
+ *
+ * Thread: any; the state is in struct random. Memory: what is returned is free()d by the caller.
+ */
+#ifndef WARM_TESTS_PROOF_GRAPH_VARIANTS_H
+#define WARM_TESTS_PROOF_GRAPH_VARIANTS_H
+
+#include "tests/proof/variants.h"
+
+enum graph_language { GRAPH_MLIR, GRAPH_HLO };
+
+/* Other names, locations or metadata, comments, white space; neighbours that do not depend on one
+ * another in the other order; operands of a product in the other order; for HLO also computations
+ * in another order. The key must stay. */
+struct text variant_of_graph(struct random *r, enum graph_language language, struct text base);
+
+/* One changed token: an operation, a digit of a constant or an attribute, a type, a layout, the
+ * order of operands. *out_what says which (static memory). data is NULL if the draw found nothing
+ * to change: try again. The key must change. */
+struct text mutant_of_graph(struct random *r, enum graph_language language, struct text base,
+                            const char **out_what);
+
+#endif
