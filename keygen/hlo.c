@@ -280,8 +280,9 @@ static int compare_opcode(const void *key, const void *element)
 {
     const struct view *name = key;
     const struct opcode *o = element;
-    int order = strncmp(name->data, o->name, name->len);
-    return order ? order : o->name[name->len] ? -1 : 0;
+    size_t len = strlen(o->name), common = name->len < len ? name->len : len;
+    int order = memcmp(name->data, o->name, common);
+    return order ? order : (name->len > len) - (name->len < len);
 }
 
 static unsigned traits_of(const struct hlo *h, const struct instr *in)
