@@ -139,12 +139,21 @@ static void answer_stored(struct call *call, const struct store_value *v)
     call->on_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = v});
 }
 
-/* True if the call was answered, with HIT or CHECK. */
+/* The entry that is being verified may be the result, or a manifest. */
+static void look_again(struct call *call)
+{
+    call->stage = LOOK_STORE;
+    compile_look(call);
+}
+
+/* True if the call was answered, with HIT or CHECK, or will be when a value is verified. */
 static bool look_in_store(struct call *call)
 {
     struct store_value v;
-    if (store_get(call->service->config.store, &call->id, &v, NULL) != 0 ||
-        memcmp(&v.row.proof, &call->proof, sizeof call->proof) != 0)
+    int code = store_get(call->service->config.store, &call->id, &v, NULL);
+    if (code == WARM_EBUSY)
+        return service_prepare(call, &call->id, look_again);
+    if (code || memcmp(&v.row.proof, &call->proof, sizeof call->proof) != 0)
         return false;
     if (v.row.kind != STORE_MANIFEST) {
         answer_stored(call, &v);
@@ -156,6 +165,19 @@ static bool look_in_store(struct call *call)
     call_check(call, m, NULL);
     manifest_unref(m);
     return true;
+}
+
+/* The result that an alternative names; looks further if it is not there (any more). */
+static void look_at_alternative(struct call *call)
+{
+    struct store_value v;
+    int code = store_get(call->service->config.store, &call->chosen.id, &v, NULL);
+    if (code == WARM_EBUSY && service_prepare(call, &call->chosen.id, look_at_alternative))
+        return;
+    if (code == 0 && memcmp(&v.row.proof, &call->chosen.proof, sizeof v.row.proof) == 0)
+        answer_stored(call, &v);
+    else
+        compile_look(call);
 }
 
 /* A result that is not in the store: for who has the same files, if the compiler read any. */
@@ -274,7 +296,6 @@ void service_checked(struct call *call, enum wire_digest digest,
                      const struct wire_path_digest *states)
 {
     struct service *s = call->service;
-    struct store_value v;
     struct err e = {0};
     if (!call->checking || digest != call->digest) {
         err_set(&e, WARM_EINVALID, "CHECKED without a CHECK that asked for it");
@@ -293,12 +314,13 @@ void service_checked(struct call *call, enum wire_digest digest,
         artifact_unref(candidate);
         return;
     }
-    struct store_id id = {STORE_MADE_HERE, a ? a->result : call->id.key};
-    struct proof proof = a ? a->proof : call->proof;
+    if (a) {
+        call->chosen.id = (struct store_id){STORE_MADE_HERE, a->result};
+        call->chosen.proof = a->proof;
+    }
     call_uncheck(call);
-    if (a && store_get(s->config.store, &id, &v, NULL) == 0 &&
-        memcmp(&v.row.proof, &proof, sizeof proof) == 0)
-        answer_stored(call, &v);
+    if (a)
+        look_at_alternative(call);
     else
         compile_look(call);
 }

@@ -337,6 +337,7 @@ static int start_store(struct daemon *d, struct err *e)
                                   .max_bytes = d->config.max_size,
                                   .quota_bytes = d->config.quota,
                                   .commit_delay_ms = COMMIT_DELAY_MS,
+                                  .async_check_bytes = SERVICE_CHECK_MAX,
                                   .on_wake = on_store_wake,
                                   .on_wake_arg = d,
                                   .on_event = on_store_event,

@@ -396,15 +396,19 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
 {
     struct store_value v;
     const struct proof *proof = m->has_proof ? &m->proof : NULL;
-    if (service_get(n->service, n->peer, m->space, m->key, proof, &v, NULL) == 0) {
+    int code = service_get(n->service, n->peer, m->space, m->key, proof, &v, NULL);
+    if (code == 0) {
         send_stored(n, tag, WIRE_WAS_HIT, &v);
         return 0;
     }
     struct native_call *call = call_new(n, tag, e);
     if (!call)
         return e->code;
-    service_ask(&call->call, m->want_lease ? ASK_LEASE : ASK_KNOWN, m->space, m->key, proof,
-                m->deadline_ms);
+    if (code == WARM_EBUSY)
+        service_get_later(&call->call, m->space, m->key, proof);
+    else
+        service_ask(&call->call, m->want_lease ? ASK_LEASE : ASK_KNOWN, m->space, m->key, proof,
+                    m->deadline_ms);
     return 0;
 }
 

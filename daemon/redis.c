@@ -63,6 +63,8 @@ struct redis {
     unsigned n_ops;
     bool waiting; /* `wait` is in flight */
     struct call wait;
+    bool again;            /* the command is run again when `wait` is answered */
+    size_t n_tries;        /* of that command */
     struct spills *spills; /* NULL: no command is being put together */
     struct walk walk;
     bool quit;
@@ -236,10 +238,11 @@ static bool arg_is_name(const struct resp_arg *a)
     return a->data && a->len >= 1 && a->len <= STORE_NAME_MAX;
 }
 
-static bool get_name(struct redis *r, const struct resp_arg *name, struct store_value *out)
+static int get_name(struct redis *r, const struct resp_arg *name, struct store_value *out)
 {
-    return arg_is_name(name) &&
-           service_get(r->service, r->peer, WIRE_SPACE_NAME, arg_view(name), NULL, out, NULL) == 0;
+    if (!arg_is_name(name))
+        return WARM_ENOT_FOUND;
+    return service_get(r->service, r->peer, WIRE_SPACE_NAME, arg_view(name), NULL, out, NULL);
 }
 
 static bool peek_name(struct redis *r, const struct resp_arg *name, struct store_row *out)
@@ -341,7 +344,9 @@ static void on_answer(struct call *call, const struct answer *a)
         connection_hold(r->connection);
         return;
     }
-    if (a->kind == ANSWER_VALUE && a->artifact->data)
+    if (a->kind == ANSWER_VALUE && a->value)
+        send_stored(r, a->value);
+    else if (a->kind == ANSWER_VALUE && a->artifact->data)
         send_bytes(r, a->artifact->data, a->artifact->len);
     else if (a->kind == ANSWER_VALUE)
         send_file(r, a->artifact->fd, a->artifact->len);
@@ -352,26 +357,69 @@ static void on_answer(struct call *call, const struct answer *a)
     r->waiting = false;
 }
 
+static struct call *wait_begin(struct redis *r,
+                               void (*answer)(struct call *call, const struct answer *a))
+{
+    r->wait = (struct call){.service = r->service, .peer = r->peer, .on_answer = answer};
+    return &r->wait;
+}
+
 static void do_get(struct redis_command *c)
 {
     struct redis *r = c->redis;
     struct store_value v;
+    const struct resp_arg *name = &c->args[1];
     uint64_t wait_ms = service_wait_ms(r->service);
-    if (get_name(r, &c->args[1], &v)) {
+    int code = get_name(r, name, &v);
+    if (code == 0)
         send_stored(r, &v);
-    } else if (!arg_is_name(&c->args[1])) {
+    else if (!arg_is_name(name))
         send_null(r);
-    } else {
-        r->wait = (struct call){.service = r->service, .peer = r->peer, .on_answer = on_answer};
-        service_ask(&r->wait, wait_ms ? ASK_WAIT : ASK_KNOWN, WIRE_SPACE_NAME,
-                    arg_view(&c->args[1]), NULL, wait_ms);
+    else if (code == WARM_EBUSY)
+        service_get_later(wait_begin(r, on_answer), WIRE_SPACE_NAME, arg_view(name), NULL);
+    else
+        service_ask(wait_begin(r, on_answer), wait_ms ? ASK_WAIT : ASK_KNOWN, WIRE_SPACE_NAME,
+                    arg_view(name), NULL, wait_ms);
+}
+
+/* A large value is ready, or is not to be had: the command that needs it is run again. */
+static void on_ready(struct call *call, const struct answer *a)
+{
+    struct redis *r = (struct redis *)(void *)((char *)call - offsetof(struct redis, wait));
+    if (a->kind == ANSWER_WAIT) {
+        r->waiting = r->again = true;
+        connection_hold(r->connection);
+    } else if (r->waiting) {
+        r->waiting = false;
+        connection_resume(r->connection);
     }
+}
+
+/* For commands other than GET that need the values of args[from…]: false if the command has to run
+ * again, when a large one is verified. After as many tries as it has values it goes on without. */
+static bool values_ready(struct redis_command *c, size_t from, size_t to)
+{
+    struct redis *r = c->redis;
+    struct store_row row;
+    struct store_value v;
+    r->again = false;
+    for (size_t i = from; i < to && r->n_tries <= c->n_args; i++) {
+        if (!peek_name(r, &c->args[i], &row) || row.len <= SERVICE_CHECK_MAX ||
+            store_get(service_store(r->service), &row.id, &v, NULL) != WARM_EBUSY)
+            continue;
+        r->n_tries++;
+        service_get_later(wait_begin(r, on_ready), WIRE_SPACE_NAME, arg_view(&c->args[i]), NULL);
+        if (r->again)
+            return false;
+    }
+    r->n_tries = 0;
+    return true;
 }
 
 static void send_value_or_null(struct redis *r, const struct resp_arg *name)
 {
     struct store_value v;
-    if (get_name(r, name, &v)) {
+    if (get_name(r, name, &v) == 0) {
         send_stored(r, &v);
     } else {
         service_count_miss(r->service, STORE_OTHER);
@@ -381,6 +429,8 @@ static void send_value_or_null(struct redis *r, const struct resp_arg *name)
 
 static void do_mget(struct redis_command *c)
 {
+    if (!values_ready(c, 1, c->n_args))
+        return;
     resp_put_array(begin(c->redis), c->n_args - 1);
     commit(c->redis);
     for (size_t i = 1; i < c->n_args; i++)
@@ -481,6 +531,8 @@ static void do_set(struct redis_command *c)
                   peek_name(r, &c->args[1], &row);
     if (options.keep_ttl && exists && row.expires_ms)
         options.ttl_ms = row.expires_ms > unix_ms() ? row.expires_ms - unix_ms() : 1;
+    if (options.want_old && !c->spill_fds && !values_ready(c, 1, 2))
+        return;
     if (options.want_old)
         send_value_or_null(r, &c->args[1]);
     if (options.only_existing && !exists) {
@@ -529,6 +581,8 @@ static void do_psetex(struct redis_command *c) { do_setex_in(c, 1); }
 
 static void do_getset(struct redis_command *c)
 {
+    if (!c->spill_fds && !values_ready(c, 1, 2))
+        return;
     send_value_or_null(c->redis, &c->args[1]);
     put_with(c, 2, OP_NONE, &(struct set_options){0});
 }
@@ -616,7 +670,7 @@ static void set_expiry(struct redis *r, const struct resp_arg *name, uint64_t ex
     struct store_value v;
     struct err e = {0};
     struct redis_op *op = NULL;
-    if (!get_name(r, name, &v) || !(op = op_new(r, OP_TRUE, 1))) {
+    if (get_name(r, name, &v) != 0 || !(op = op_new(r, OP_TRUE, 1))) {
         send_number(r, 0);
         return;
     }
@@ -638,6 +692,8 @@ static void set_expiry(struct redis *r, const struct resp_arg *name, uint64_t ex
 static void do_expire_in(struct redis_command *c, uint64_t unit_ms)
 {
     uint64_t ttl_ms;
+    if (!values_ready(c, 1, 2))
+        return;
     if (parse_ttl(&c->args[2], unit_ms, false, &ttl_ms))
         set_expiry(c->redis, &c->args[1], unix_ms() + ttl_ms);
     else
@@ -648,6 +704,8 @@ static void do_pexpire(struct redis_command *c) { do_expire_in(c, 1); }
 static void do_persist(struct redis_command *c)
 {
     struct store_row row;
+    if (!values_ready(c, 1, 2))
+        return;
     if (peek_name(c->redis, &c->args[1], &row) && row.expires_ms)
         set_expiry(c->redis, &c->args[1], 0);
     else
@@ -1176,9 +1234,10 @@ static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
     if (parsed->n_args == 0)
         return took;
     connection_greeted(r->connection);
+    r->again = false;
     run_command(r, parsed, NULL);
-    if (r->walk.active)
-        return 0; /* it comes again for the next slice */
+    if (r->walk.active || r->again)
+        return 0; /* it comes again, for the next slice or when a value is ready */
     return r->quit ? -1 : took;
 }
 

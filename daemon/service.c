@@ -282,9 +282,73 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
     service_join(call);
 }
 
+/* ---- large values that have to be verified first ---- */
+
+static void on_prepared(void *arg, int status)
+{
+    struct preparing *p = arg;
+    struct call *call = p->call;
+    void (*again)(struct call * call) = p->again;
+    (void)status; /* whatever it found, the store says so when it is asked again */
+    p->service->n_preparing--;
+    free(p);
+    if (call) {
+        call->preparing = NULL;
+        again(call);
+    }
+}
+
+bool service_prepare(struct call *call, const struct store_id *id, void (*again)(struct call *call))
+{
+    struct service *s = call->service;
+    struct preparing *p = call->prepared ? NULL : malloc(sizeof *p);
+    if (!p)
+        return false;
+    *p = (struct preparing){s, call, again};
+    if (store_prepare(s->config.store, id, on_prepared, p, NULL) != 0) {
+        free(p);
+        return false;
+    }
+    s->n_preparing++;
+    call->prepared = true;
+    call->preparing = p;
+    return true;
+}
+
+static void get_again(struct call *call)
+{
+    struct service *s = call->service;
+    struct store_value v;
+    if (store_get(s->config.store, &call->id, &v, NULL) == 0) {
+        stats_add(&s->stats, STATS_hits, v.row.kind, 1);
+        stats_add(&s->stats, STATS_saved_ms, v.row.kind, v.row.cost_ms);
+        call->on_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
+    } else {
+        service_count_miss(s, STORE_OTHER);
+        call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
+    }
+}
+
+void service_get_later(struct call *call, enum wire_space space, struct view key,
+                       const struct proof *proof)
+{
+    struct service *s = call->service;
+    struct store_row row;
+    if (find_id(s, call->peer, space, key, proof, &call->id, &row, NULL) == 0 &&
+        service_prepare(call, &call->id, get_again)) {
+        call->on_answer(call, &(struct answer){.kind = ANSWER_WAIT});
+        return;
+    }
+    service_count_miss(s, STORE_OTHER);
+    call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
+}
+
 void service_drop(struct call *call, bool cancelled)
 {
     struct service *s = call->service;
+    if (call->preparing)
+        call->preparing->call = NULL;
+    call->preparing = NULL;
     if (cancelled && call->compiles && flight_is_last(&call->ask))
         compile_cancel(call->ask.flight);
     compile_drop(call);
@@ -499,7 +563,10 @@ void service_shutdown(struct service *s)
     compile_shutdown(s);
 }
 
-bool service_is_idle(const struct service *s) { return !s->n_puts && !s->attempts; }
+bool service_is_idle(const struct service *s)
+{
+    return !s->n_puts && !s->n_preparing && !s->attempts;
+}
 
 static void on_handle_closed(uv_handle_t *handle)
 {

@@ -37,6 +37,8 @@
 #include "store/store.h"
 
 #define SERVICE_JOB_MAX (256ull << 20) /* bytes of an encoded compile job */
+#define SERVICE_CHECK_MAX                                                                          \
+    (1ull << 20) /* bytes: a larger value is first verified on a thread of the store's */
 
 struct service;
 
@@ -64,7 +66,7 @@ void service_poll(struct service *s);
 
 struct store *service_store(struct service *s);
 struct stats *service_stats(struct service *s);
-uint64_t service_now_ms(const struct service *s); /* the loop's monotonic clock */
+uint64_t service_now_ms(const struct service *s);  /* the loop's monotonic clock */
 uint64_t service_wait_ms(const struct service *s); /* how long a RESP GET waits on a lease */
 
 /* ---- look-ups that are answered at once ---- */
@@ -73,8 +75,8 @@ struct store_id service_name_id(const struct peer *peer, struct view name);
 
 /*
  * Finds an entry that this peer may have, and counts the hit. `proof` may be NULL. The value is
- * borrowed until store_turn_end. Errors: NOT_FOUND; any other is a fault of ours, and to be treated
- * as a miss.
+ * borrowed until store_turn_end. Errors: NOT_FOUND; BUSY where a large value has to be verified
+ * first: service_get_later; any other is a fault of ours, and to be treated as a miss.
  */
 int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
                 const struct proof *proof, struct store_value *out, struct err *e);
@@ -112,6 +114,7 @@ struct answer {
 };
 
 struct attempt;
+struct preparing;
 
 /* What a compile is asked by. */
 struct call_compile {
@@ -142,8 +145,14 @@ struct call {
     struct artifact *candidate; /* the result that the check is about, if it is not the store's */
     enum wire_outcome outcome;  /* of the candidate, if it is the right one */
     enum wire_digest digest;
-    struct attempt *attempt; /* that this call leads */
+    struct attempt *attempt;     /* that this call leads */
+    struct preparing *preparing; /* a stored value that is being verified for it */
+    bool prepared;               /* that was done once: not again */
     struct call_compile *compile;
+    struct {
+        struct store_id id;
+        struct proof proof;
+    } chosen; /* the result that a manifest's alternative names */
 };
 
 enum ask_mode {
@@ -155,6 +164,10 @@ enum ask_mode {
  * later with one of those or ERROR. `wait_ms` 0: the default. */
 void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
                  const struct proof *proof, uint64_t wait_ms);
+
+/* After service_get said BUSY: answers with WAIT, and then with VALUE or MISS. */
+void service_get_later(struct call *call, enum wire_space space, struct view key,
+                       const struct proof *proof);
 
 /* A compile: answers with any of the kinds. */
 void service_compile(struct call *call, const struct wire_compile *ask);

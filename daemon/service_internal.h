@@ -15,12 +15,19 @@ struct negative {
     struct artifact *artifact; /* NULL: the slot is empty */
 };
 
+struct preparing {
+    struct service *service;
+    struct call *call; /* NULL when it was dropped */
+    void (*again)(struct call *call);
+};
+
 struct service {
     struct service_config config;
     struct stats stats;
     struct flights *flights;
     struct attempt *attempts; /* compiles that run */
     unsigned n_puts;          /* in the store's queue */
+    unsigned n_preparing;     /* with the store's other threads */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;
     uv_timer_t tick;      /* runs while anything is in flight */
@@ -35,6 +42,10 @@ struct service {
 void service_join(struct call *call);
 void service_answer_error(struct call *call, const struct err *e);
 void service_answer_artifact(struct call *call, struct artifact *a, enum wire_outcome outcome);
+/* Has the stored value of an id verified on another thread, then calls `again`, unless the call was
+ * dropped. False if that cannot be, or was done before. */
+bool service_prepare(struct call *call, const struct store_id *id,
+                     void (*again)(struct call *call));
 /* Starts the flights' clock. */
 void service_tick_start(struct service *s);
 

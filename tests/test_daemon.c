@@ -121,6 +121,18 @@ Test(daemon, a_large_value_comes_as_a_read_only_descriptor)
     cr_assert_eq(memcmp(got, value, LEN), 0);
     cr_assert_lt(pwrite(f.fd, "x", 1, 0), 0, "a client can write to the store");
     close(f.fd);
+    kill(k.pid, SIGTERM);
+    kit_reap(k.pid);
+    kit_start(&k, NULL); /* this daemon has to verify it first */
+    close(fd);
+    close(redis);
+    fd = kit_native(&k);
+    redis = kit_connect(&k);
+    kit_get(fd, 3, "large", false, 0);
+    kit_expect(fd, 3, WIRE_WAIT);
+    kit_expect(fd, 3, WIRE_HIT);
+    kit_get(fd, 4, "large", false, 0);
+    kit_expect(fd, 4, WIRE_HIT);
     kit_redis(redis, "GET large\r\n", "$3145728\r\n");
     cr_assert(kit_recv(redis, got, LEN));
     cr_assert_eq(memcmp(got, value, LEN), 0);

@@ -174,6 +174,39 @@ Test(redis, several_long_values_in_one_command)
     kit_down(&k);
 }
 
+Test(redis, large_values_are_there_after_a_restart_for_every_command)
+{
+    enum { LEN = 3000000 };
+    static const char *const commands[] = {"GET large\r\n", "MGET large other\r\n",
+                                           "GETSET large x\r\n", "SET large x GET\r\n"};
+    static const char *const heads[] = {"$3000000\r\n", "*2\r\n$3000000\r\n", "$3000000\r\n",
+                                        "$3000000\r\n"};
+    struct kit k = kit_up(NULL);
+    char *value = malloc(LEN), *got = malloc(LEN);
+    memset(value, 'v', LEN);
+    for (size_t i = 0; i < 4; i++) { /* each in a daemon that has not seen the value yet */
+        int fd = kit_connect(&k);
+        set_large(fd, "large", value, LEN);
+        set_large(fd, "other", value, LEN);
+        close(fd);
+        kill(k.pid, SIGTERM);
+        kit_reap(k.pid);
+        kit_start(&k, NULL);
+        fd = kit_connect(&k);
+        kit_redis(fd, commands[i], heads[i]);
+        cr_assert(kit_recv(fd, got, LEN));
+        cr_assert_eq(memcmp(got, value, LEN), 0);
+        kit_redis(fd, "", i == 1 ? "\r\n$3000000\r\n" : "\r\n");
+        if (i == 1)
+            cr_assert(kit_recv(fd, got, LEN));
+        kit_redis(fd, "PING\r\n", i == 1 ? "\r\n+PONG\r\n" : "+PONG\r\n");
+        close(fd);
+    }
+    free(value);
+    free(got);
+    kit_down(&k);
+}
+
 Test(redis, set_never_fails_for_a_reason_of_ours)
 {
     char *options[] = {"--max-size", "1M", NULL};
