@@ -63,8 +63,10 @@ int cli_option(const struct command *c, int argc, char **argv, const char *short
 
 bool cli_option_ends(int c, int *status)
 {
+    if (c != CLI_OPTION_HELP && c != CLI_OPTION_BAD)
+        return false;
     *status = c == CLI_OPTION_HELP ? CLI_OK : CLI_USAGE;
-    return c == CLI_OPTION_HELP || c == CLI_OPTION_BAD;
+    return true;
 }
 
 /* Reads fd to its end into malloc'ed memory; `hint` is how much is expected. 0 or an errno. */
