@@ -17,6 +17,19 @@
 static const char good[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n";
 static const char bad[] = "this is no CUDA\n";
 
+/* What a test has made, freed at its end. */
+static char *folder;
+static struct writer jobs[4];
+static size_t n_jobs;
+
+static void teardown(void)
+{
+    free(folder);
+    while (n_jobs)
+        writer_close(&jobs[--n_jobs]);
+}
+TestSuite(compile, .fini = teardown);
+
 /* The folder of the libnvrtc to use; NULL if there is none. */
 static char *nvrtc_folder(void)
 {
@@ -27,11 +40,8 @@ static char *nvrtc_folder(void)
     exe[n] = '\0';
     *strrchr(exe, '/') = '\0';
     strcpy(strrchr(exe, '/'), "/toolchain");
-    char *folder = path_join(root ? root : exe, "13.5.37/lib");
-    if (access(folder, R_OK) == 0)
-        return folder;
-    free(folder);
-    return NULL;
+    folder = path_join(root ? root : exe, "13.5.37/lib");
+    return access(folder, R_OK) == 0 ? folder : NULL;
 }
 
 static struct kit compile_kit(char *nvrtc, char *option, char *value)
@@ -40,9 +50,9 @@ static struct kit compile_kit(char *nvrtc, char *option, char *value)
     return kit_up(options);
 }
 
-#define NEEDS_TOOLCHAIN(folder)                                                                    \
-    char *folder = nvrtc_folder();                                                                 \
-    if (!folder)                                                                                   \
+#define NEEDS_TOOLCHAIN(nvrtc)                                                                     \
+    char *nvrtc = nvrtc_folder();                                                                  \
+    if (!nvrtc)                                                                                    \
     cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
 
 /* ---- a compile, step by step ---- */
@@ -69,6 +79,7 @@ static struct ask ask_of(const char *source)
     writer_init(&a.job, 0);
     job_encode(&job, &a.job);
     cr_assert_eq(job_key(&job, a.hardware, &a.graph, &a.proof, &e), 0, "%s", e.text);
+    jobs[n_jobs++] = a.job;
     return a;
 }
 
