@@ -549,10 +549,11 @@ static int remove_step(struct store *s, struct evict_job *job, bool *out_enough)
     return rc;
 }
 
-/* 1: more to do; 0: done; or an error. */
-static int job_step(struct store *s, struct evict_job *job)
+/* *out_more tells whether it goes on; not after an error. */
+static int job_step(struct store *s, struct evict_job *job, bool *out_more)
 {
     bool enough;
+    *out_more = false;
     if (!job->removing) {
         int rc = scan_step(s, job);
         job->scanned = rc == WARM_ENOT_FOUND;
@@ -561,23 +562,23 @@ static int job_step(struct store *s, struct evict_job *job)
         job->removing = job->scanned || (job->all && job->n == PLAN_MAX);
         if (job->removing && !job->all)
             qsort(job->plan, job->n, sizeof *job->plan, planned_order);
-        return 1;
+        *out_more = true;
+        return 0;
     }
     int rc = remove_step(s, job, &enough);
     if (rc != 0 || enough)
         return rc;
-    if (job->next < job->n)
-        return 1;
-    if (job->scanned && !job->overflowed)
+    *out_more = job->next < job->n || !job->scanned || job->overflowed;
+    if (job->next < job->n || !*out_more)
         return 0;
-    if (!job->all) {
+    if (!job->all) { /* again from the start, for what is worth more than all of this plan */
         job->last = job->plan[job->n - 1];
         job->has_last = true;
-        job->place = (struct index_place){{0}, false};
+        job->place = (struct index_place){.after = false};
     }
     job->n = job->next = 0;
     job->removing = job->scanned = job->overflowed = false;
-    return 1;
+    return 0;
 }
 
 static void job_end(struct store *s, int rc)
@@ -615,8 +616,9 @@ bool evict_step(struct store *s)
     if (!s->evict_job && s->evictions.first)
         job_begin(s, task_list_take(&s->evictions));
     if (s->evict_job) {
-        int rc = job_step(s, s->evict_job);
-        if (rc <= 0)
+        bool more;
+        int rc = job_step(s, s->evict_job, &more);
+        if (!more)
             job_end(s, rc);
     }
     return ev->active || s->evict_job || s->evictions.first;

@@ -210,11 +210,12 @@ static enum finding look(const char *path, uint64_t size, bool thorough)
     return check_tables(&p);
 }
 
-static void child(const char *path, uint64_t size, bool thorough)
+static void child(const char *path, uint64_t size, bool thorough, int lock_fd)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM, SIGTERM, SIGINT};
     const struct rlimit no_core = {0, 0};
     sigset_t none;
+    close(lock_fd); /* the lock must not outlive the parent */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setrlimit(RLIMIT_CORE, &no_core);
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
@@ -225,7 +226,7 @@ static void child(const char *path, uint64_t size, bool thorough)
     _exit((int)look(path, size, thorough));
 }
 
-bool guard_check(const char *dir, bool thorough, const char **why)
+bool guard_check(const char *dir, int lock_fd, bool thorough, const char **why)
 {
     char path[4096], file[4096 + 16];
     struct stat st;
@@ -238,7 +239,7 @@ bool guard_check(const char *dir, bool thorough, const char **why)
     if (pid < 0)
         return true; /* no process to be had: trust it, as each record is checked when read */
     if (pid == 0)
-        child(path, (uint64_t)st.st_size, thorough);
+        child(path, (uint64_t)st.st_size, thorough, lock_fd);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return true; /* somebody else reaps children here */

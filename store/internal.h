@@ -227,6 +227,6 @@ void *verify_main(void *task);
 /* ---- guard.c ---- */
 /* Opens and checks DIR/index in a child process: a few pages, or all of them if `thorough`. False
  * if it is damaged; *why (static memory) says how. */
-bool guard_check(const char *dir, bool thorough, const char **why);
+bool guard_check(const char *dir, int lock_fd, bool thorough, const char **why);
 
 #endif

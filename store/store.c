@@ -33,6 +33,8 @@
 #define TOUCH_FULL_MS 1000u     /* or, if the table is full, after this */
 #define META_MAX 4096u
 #define META_NAME_MAX 256u
+#define LOCK_RETRIES 10u
+#define LOCK_RETRY_MS 20
 #define INDEX_BYTES_MIN (4ull << 30)
 
 /* ---- small things ---- */
@@ -184,6 +186,18 @@ void store_mark_suspect(void)
     errno = errnum;
 }
 
+/* A process that was killed holds its locks until it is gone altogether: waits a little for that. */
+static int try_lock(int fd)
+{
+    const struct timespec wait = {0, LOCK_RETRY_MS * 1000000l};
+    for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK || i == LOCK_RETRIES)
+            return errno;
+        nanosleep(&wait, NULL);
+    }
+    return 0;
+}
+
 /* Only one process, and only once: two environments on one file would destroy it. */
 static int take_lock(struct store *s, struct err *e)
 {
@@ -191,8 +205,8 @@ static int take_lock(struct store *s, struct err *e)
     s->lock_fd = fault_openat(s->files.dir, "lock", O_RDWR | O_CREAT, 0600);
     if (s->lock_fd < 0)
         return err_sys(e, WARM_EIO, errno, "store: cannot open %s/lock", s->dir);
-    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        int errnum = errno;
+    int errnum = try_lock(s->lock_fd);
+    if (errnum != 0) {
         if (errnum != EWOULDBLOCK)
             return err_sys(e, WARM_EIO, errnum, "store: cannot lock %s", s->dir);
         if (pread(s->lock_fd, pid, sizeof pid - 1, 0) < 0)
@@ -219,7 +233,7 @@ static int open_index(struct store *s, struct err *e)
 {
     const char *why = "";
     bool suspect = faccessat(s->files.dir, "suspect", F_OK, 0) == 0;
-    if (!guard_check(s->dir, suspect, &why))
+    if (!guard_check(s->dir, s->lock_fd, suspect, &why))
         set_aside(s, why);
     if (suspect)
         unlinkat(s->files.dir, "suspect", 0);
@@ -435,12 +449,20 @@ static void flush_touches(struct store *s, uint64_t after_ms)
     store_queue(s, t);
 }
 
-static void count_hit(struct store *s, const struct store_id *id, uint64_t now_ms)
+/* `row` as the index has it. A hit is later than what is written of its row, or being written, so
+ * that the writer can tell hits that it has written from those that it has not. */
+static void count_hit(struct store *s, const struct store_row *row, uint64_t now_ms)
 {
-    if (touch_add(s->active, id, now_ms))
+    const struct touch *flushing = s->flush_busy ? touch_find(s->flushing, &row->id) : NULL;
+    uint64_t written_ms = row->accessed_ms;
+    if (flushing && flushing->last_ms > written_ms)
+        written_ms = flushing->last_ms;
+    if (now_ms <= written_ms)
+        now_ms = written_ms + 1;
+    if (touch_add(s->active, &row->id, now_ms))
         return;
     flush_touches(s, TOUCH_FULL_MS);
-    touch_add(s->active, id, now_ms); /* if this fails too, the hit goes uncounted */
+    touch_add(s->active, &row->id, now_ms); /* if this fails too, the hit goes uncounted */
 }
 
 /* Adds the hits that the index does not know yet. */
@@ -552,7 +574,7 @@ int store_get(struct store *s, const struct store_id *id, struct store_value *ou
                                : get_inline(s, &value.row, &value, e);
     if (rc != 0)
         return rc;
-    count_hit(s, id, now_ms);
+    count_hit(s, &value.row, now_ms);
     add_unwritten(s, &value.row);
     *out = value;
     return 0;

@@ -416,6 +416,15 @@ static int apply_batch(struct store *s, struct change *c, void *arg)
     return rc;
 }
 
+/* LMDB takes a short write, which is how a full disk begins, for an I/O error. */
+static int task_error(struct store *s, int rc, struct err *e)
+{
+    uint64_t space;
+    if (rc == EIO && files_space(&s->files, &space) && space < (1u << 20))
+        rc = ENOSPC;
+    return index_error(rc, e);
+}
+
 static void run_batch(struct store *s, struct batch *b)
 {
     int rc = b->n ? writer_change(s, apply_batch, b) : 0;
@@ -423,7 +432,7 @@ static void run_batch(struct store *s, struct batch *b)
         for (size_t i = 0; i < b->n; i++)
             run_batch(s, &(struct batch){{b->task[i]}, 1});
     } else if (rc != 0) {
-        b->task[0]->status = index_error(rc, &b->task[0]->err);
+        b->task[0]->status = task_error(s, rc, &b->task[0]->err);
         b->task[0]->next_id = task_end(b->task[0]);
     }
 }
