@@ -92,13 +92,18 @@ static void take_literal(struct hlo *h, struct instr *in)
     uint32_t start = h->at, depth = 1, i = start;
     while (i < h->len && !h->code) {
         char c = h->base[i];
+        enum byte_class class = hlo_class_of(c);
+        if (class != OPEN && class != CLOSE && class != QUOTE && class != SLASH) {
+            i++;
+            continue;
+        }
         depth += c == '(';
         depth -= c == ')';
         if (!depth)
             break;
-        uint32_t next = c == '"'   ? hlo_after_string(h, i)
-                        : c == '/' ? hlo_after_comment(h, i)
-                                   : i + 1;
+        uint32_t next = class == QUOTE   ? hlo_after_string(h, i)
+                        : class == SLASH ? hlo_after_comment(h, i)
+                                         : i + 1;
         i = next > i ? next : i + 1;
     }
     h->at = i < h->len ? i + 1 : h->len;
@@ -166,7 +171,7 @@ static void take_body(struct hlo *h)
  * removed. COMMUTES_INT: the operands may change places if they are integers; COMMUTES also if they
  * are real numbers. The sum of reals is not among those: of a*b + c*d one product may be fused with
  * the sum, and which one depends on the order. Any opcode that is not here has an effect. */
-enum opcode_kind { PURE, COMMUTES_INT, COMMUTES, DISTINCT };
+enum opcode_kind { PURE, COMMUTES_INT, COMMUTES, UNKNOWN_OPCODE };
 
 struct opcode {
     const char *name;
@@ -285,16 +290,23 @@ static int compare_opcode(const void *key, const void *element)
     return order ? order : (name->len > len) - (name->len < len);
 }
 
-static unsigned traits_of(const struct hlo *h, const struct instr *in)
+static uint32_t opcode_kind_of(const struct hlo *h, struct span opcode)
 {
-    struct view name = {h->base + in->opcode.at, in->opcode.len};
+    struct view name = {h->base + opcode.at, opcode.len};
     const struct opcode *o =
         bsearch(&name, opcodes, COUNT(opcodes), sizeof *opcodes, compare_opcode);
-    if (!o)
+    return o ? o->kind : UNKNOWN_OPCODE;
+}
+
+static unsigned traits_of(struct hlo *h, const struct instr *in)
+{
+    enum opcode_kind kind =
+        (enum opcode_kind)hlo_word_kind(h, &h->opcodes, in->opcode, opcode_kind_of);
+    if (kind == UNKNOWN_OPCODE)
         return GRAPH_EFFECT;
     char t = h->base[in->type.at]; /* s32, u8, pred; f32, bf16; c64; a tuple's bracket */
     bool whole = t == 's' || t == 'u' || t == 'p', real = t == 'f' || t == 'b';
-    bool commutes = (o->kind == COMMUTES_INT && whole) || (o->kind == COMMUTES && (whole || real));
+    bool commutes = (kind == COMMUTES_INT && whole) || (kind == COMMUTES && (whole || real));
     return (unsigned)GRAPH_PURE | (commutes && in->n_operands == 2 ? GRAPH_COMMUTES : 0u);
 }
 
@@ -353,23 +365,23 @@ static void put_literal(struct hlo *h, struct span literal)
         return;
     }
     graph_dict_key(h->g, "literal", 7);
-    char piece[PIECE];
-    size_t n = 0;
     bool commented = memchr(text, '/', literal.len) != NULL;
-    for (uint32_t i = 0; i < literal.len; i++) {
-        if (n == sizeof piece) {
-            graph_dict_text(h->g, piece, n);
-            n = 0;
+    for (uint32_t i = 0; i < literal.len;) {
+        char piece[PIECE];
+        size_t n = 0;
+        uint32_t end = literal.len - i < PIECE ? literal.len : i + PIECE;
+        while (!commented && i < end) { /* without a branch: blanks are every third byte or so */
+            piece[n] = text[i];
+            n += hlo_class_of(text[i++]) != SPACE;
         }
-        uint32_t next = commented ? hlo_after_comment(h, literal.at + i) - literal.at : i;
-        if (next > i) {
-            i = next - 1;
-            continue;
+        while (commented && i < end) {
+            uint32_t next = hlo_after_comment(h, literal.at + i) - literal.at;
+            piece[n] = text[i];
+            n += next == i && hlo_class_of(text[i]) != SPACE;
+            i = next > i ? next : i + 1;
         }
-        piece[n] = text[i];
-        n += hlo_class_of(text[i]) != SPACE;
+        graph_dict_text(h->g, piece, n);
     }
-    graph_dict_text(h->g, piece, n);
 }
 
 /* Artifacts of these hold an address or a callback's number of the process that made the text. */
@@ -726,6 +738,8 @@ static void hlo_close(struct hlo *h)
     graph_free(h->g);
     free(h->values.slots);
     free(h->computed_names.slots);
+    free(h->opcodes.slots);
+    free(h->keys.slots);
     free(h->computations);
     free(h->instrs);
     free(h->operands);
@@ -738,9 +752,10 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "HLO text of 4 GiB and more is not read");
     struct hlo h = {.base = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
-    h.values.epoch = h.computed_names.epoch = 1;
+    h.values.epoch = h.computed_names.epoch = h.opcodes.epoch = h.keys.epoch = 1;
     h.g = graph_new(input->len);
-    if (!h.g || !hlo_names_reserve(&h, &h.values) || !hlo_names_reserve(&h, &h.computed_names)) {
+    if (!h.g || !hlo_names_reserve(&h, &h.values) || !hlo_names_reserve(&h, &h.computed_names) ||
+        !hlo_names_reserve(&h, &h.opcodes) || !hlo_names_reserve(&h, &h.keys)) {
         hlo_close(&h);
         return err_set(e, WARM_ENOMEM, "out of memory");
     }

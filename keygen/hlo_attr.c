@@ -431,6 +431,15 @@ static bool put_backend_config(struct hlo *h, struct span value)
     return is_json;
 }
 
+static uint32_t reading_of(const struct hlo *h, struct span key)
+{
+    if (hlo_key_in(h, key, plain_keys, COUNT(plain_keys)))
+        return PLAIN;
+    if (hlo_key_in(h, key, computation_keys, COUNT(computation_keys)))
+        return COMPUTATIONS;
+    return hlo_span_is(h, key, "control-predecessors") ? VALUES : UNKNOWN;
+}
+
 void hlo_put_attr(struct hlo *h, const struct attr *a)
 {
     if (hlo_span_is(h, a->key, "metadata") && hlo_in_braces(h, a->value)) {
@@ -454,13 +463,7 @@ void hlo_put_attr(struct hlo *h, const struct attr *a)
         graph_dict_channel(h->g, channel);
         return;
     }
-    enum reading reading = UNKNOWN;
-    if (hlo_key_in(h, a->key, plain_keys, COUNT(plain_keys)))
-        reading = PLAIN;
-    else if (hlo_key_in(h, a->key, computation_keys, COUNT(computation_keys)))
-        reading = COMPUTATIONS;
-    else if (hlo_span_is(h, a->key, "control-predecessors"))
-        reading = VALUES;
+    enum reading reading = (enum reading)hlo_word_kind(h, &h->keys, a->key, reading_of);
     put_value(h, a->value, reading);
 }
 

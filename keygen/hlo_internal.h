@@ -11,6 +11,8 @@
 #ifndef WARM_KEYGEN_HLO_INTERNAL_H
 #define WARM_KEYGEN_HLO_INTERNAL_H
 
+#include <string.h>
+
 #include "keygen/forms.h"
 #include "keygen/graph.h"
 
@@ -63,6 +65,7 @@ struct hlo {
     uint32_t n_axes;
     struct names values;         /* of the computation at hand: name → value */
     struct names computed_names; /* name → index into computations */
+    struct names opcodes, keys;  /* word → what hlo.c and hlo_attr.c know of it */
     struct computation *computations;
     struct instr *instrs;
     struct span *operands;
@@ -103,7 +106,12 @@ int hlo_unsupported(struct hlo *h, const char *why);
 /* Room for one more in an array (given by its address) that grows by half. */
 bool hlo_grow(struct hlo *h, void *array, uint32_t n, uint32_t *cap, size_t size);
 
-bool hlo_span_is(const struct hlo *h, struct span s, const char *text);
+/* `text` is a literal at every call, so its length costs nothing. */
+static inline bool hlo_span_is(const struct hlo *h, struct span s, const char *text)
+{
+    size_t len = strlen(text);
+    return s.len == len && memcmp(h->base + s.at, text, len) == 0;
+}
 bool hlo_starts_with(const struct hlo *h, uint32_t at, const char *text);
 bool hlo_key_in(const struct hlo *h, struct span key, const char *const *keys, size_t n);
 bool hlo_in_braces(const struct hlo *h, struct span value);
@@ -117,12 +125,23 @@ uint32_t hlo_after_comment(struct hlo *h, uint32_t at);
 uint32_t hlo_after_string(struct hlo *h, uint32_t at);
 
 /* These take from h->at and leave it after what they took. */
-void hlo_skip_blank(struct hlo *h);
+void hlo_skip_blank_slow(struct hlo *h);
+static inline void hlo_skip_blank(struct hlo *h)
+{
+    if (h->at < h->len && hlo_class_of(h->base[h->at]) != WORD)
+        hlo_skip_blank_slow(h);
+}
 /* Up to the first byte outside of brackets that ends a value: white space or a closing bracket
  * always, a comma if `comma_ends`. */
 struct span hlo_take_value(struct hlo *h, bool comma_ends);
 /* A name, number or keyword: up to white space or punctuation; may be empty. */
-struct span hlo_take_word(struct hlo *h);
+static inline struct span hlo_take_word(struct hlo *h)
+{
+    uint32_t start = h->at;
+    while (h->at < h->len && hlo_class_of(h->base[h->at]) == WORD)
+        h->at++;
+    return (struct span){start, h->at - start};
+}
 /* White space and then `c`; false if another byte comes. */
 bool hlo_take_byte(struct hlo *h, char c);
 /* Calls `each` for every `name=value` of "{name=value, name=value}", apart by commas or blanks. */
@@ -135,6 +154,9 @@ void hlo_names_clear(struct names *t);
 bool hlo_names_add(struct hlo *h, struct names *t, struct span name, uint32_t value);
 /* The value of a name, or GRAPH_NONE. */
 uint32_t hlo_names_find(const struct hlo *h, const struct names *t, struct span name);
+/* What `compute` says of a word: asked once for each different word. */
+uint32_t hlo_word_kind(struct hlo *h, struct names *known, struct span word,
+                       uint32_t (*compute)(const struct hlo *, struct span));
 /* What is known of a computation; made if it is new. NULL without memory. */
 struct computation *hlo_computation_of(struct hlo *h, struct span name);
 /* The number of a mesh axis, or GRAPH_NONE. */

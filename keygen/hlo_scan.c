@@ -71,12 +71,6 @@ bool hlo_grow(struct hlo *h, void *array, uint32_t n, uint32_t *cap, size_t size
 
 /* ---- bytes ---- */
 
-bool hlo_span_is(const struct hlo *h, struct span s, const char *text)
-{
-    size_t len = strlen(text);
-    return s.len == len && memcmp(h->base + s.at, text, len) == 0;
-}
-
 bool hlo_starts_with(const struct hlo *h, uint32_t at, const char *text)
 {
     size_t len = strlen(text);
@@ -100,7 +94,7 @@ uint32_t hlo_after_comment(struct hlo *h, uint32_t at)
     return at;
 }
 
-void hlo_skip_blank(struct hlo *h)
+void hlo_skip_blank_slow(struct hlo *h)
 {
     while (h->at < h->len) {
         enum byte_class c = hlo_class_of(h->base[h->at]);
@@ -153,15 +147,6 @@ struct span hlo_take_value(struct hlo *h, bool comma_ends)
     if (depth)
         hlo_fail(h, WARM_ETRUNCATED, start, "bracket without its partner");
     return (struct span){start, i - start};
-}
-
-/* A name, number or keyword: up to white space or punctuation; may be empty. */
-struct span hlo_take_word(struct hlo *h)
-{
-    uint32_t start = h->at;
-    while (h->at < h->len && hlo_class_of(h->base[h->at]) == WORD)
-        h->at++;
-    return (struct span){start, h->at - start};
 }
 
 struct span hlo_without_percent(const struct hlo *h, struct span name)
@@ -307,6 +292,17 @@ uint32_t hlo_names_find(const struct hlo *h, const struct names *t, struct span 
         return GRAPH_NONE;
     const struct name_slot *s = hlo_names_slot(h, t, name, hash_bytes(h->base + name.at, name.len));
     return s->epoch == t->epoch ? s->value : GRAPH_NONE;
+}
+
+uint32_t hlo_word_kind(struct hlo *h, struct names *known, struct span word,
+                       uint32_t (*compute)(const struct hlo *, struct span))
+{
+    uint32_t kind = hlo_names_find(h, known, word);
+    if (kind == GRAPH_NONE) {
+        kind = compute(h, word);
+        hlo_names_add(h, known, word, kind);
+    }
+    return kind;
 }
 
 struct computation *hlo_computation_of(struct hlo *h, struct span name)
