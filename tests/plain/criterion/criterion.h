@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct plain_settings {
     void (*init)(void), (*fini)(void);
@@ -71,6 +72,18 @@ _Noreturn void plain_fail(const char *file, int line, const char *condition, con
 #define cr_assert(condition, ...) plain_check(condition, #condition, __VA_ARGS__)
 #define cr_assert_eq(a, b, ...) plain_check((a) == (b), #a " == " #b, __VA_ARGS__)
 #define cr_assert_neq(a, b, ...) plain_check((a) != (b), #a " != " #b, __VA_ARGS__)
+#define cr_assert_lt(a, b, ...) plain_check((a) < (b), #a " < " #b, __VA_ARGS__)
+#define cr_assert_leq(a, b, ...) plain_check((a) <= (b), #a " <= " #b, __VA_ARGS__)
+#define cr_assert_gt(a, b, ...) plain_check((a) > (b), #a " > " #b, __VA_ARGS__)
+#define cr_assert_geq(a, b, ...) plain_check((a) >= (b), #a " >= " #b, __VA_ARGS__)
 #define cr_assert_not_null(a, ...) plain_check((a) != NULL, #a " is not NULL", __VA_ARGS__)
+
+/* Counts as passing, with the line that says why. */
+#define cr_skip_test(...)                                                                          \
+    do {                                                                                           \
+        cr_log_info(__VA_ARGS__);                                                                  \
+        _exit(0);                                                                                  \
+    } while (0)
+#define cr_log_info(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
 
 #endif
