@@ -60,6 +60,7 @@ struct worker {
     uint32_t uid;
     struct compile *compile; /* while STARTING for it, or BUSY; while ENDING: what it died with */
     uint64_t used;           /* compiler.clock when it last became idle */
+    bool spent;              /* what it compiled last would show in what it compiles next */
     uv_poll_t poll;
     uv_timer_t timer; /* ends STARTING, BUSY and IDLE when they last too long */
     int n_handles;
@@ -359,7 +360,7 @@ static void worker_idle(struct worker *w)
     w->state = IDLE;
     w->used = ++c->clock;
     uv_timer_start(&w->timer, on_worker_timer, c->config.idle_ms, 0);
-    if (resident_bytes(w->pid) > WORKER_RSS_MAX)
+    if (w->spent || resident_bytes(w->pid) > WORKER_RSS_MAX)
         worker_end(w);
 }
 
@@ -374,6 +375,7 @@ static bool worker_take_done(struct worker *w)
     bool ok = n == (ssize_t)sizeof done && done.type == WORKER_DONE && j && done.id == j->id;
     if (ok) {
         w->compile = NULL; /* the callback may do anything, even close the pool */
+        w->spent = done.spent;
         c->stats.n_compiles += done.status == 0;
         ok = compile_answer(j, &done, fds);
         if (!ok)

@@ -608,6 +608,23 @@ Test(compiler, yields_the_bytes_of_the_library_in_process)
     rig_stop(&r);
 }
 
+/* NVRTC takes later compiles of its process as if -restrict had been given again. */
+Test(compiler, yields_the_same_after_options_that_stay_on_in_the_process)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_configure(&r);
+    r.config.jobs = 2; /* one for each toolchain, kept between compiles */
+    rig_open(&r);
+    static const char aliasing[] = "__global__ void k(float *x, const float *y, float *z)\n"
+                                   "{ x[0] = y[0]; z[0] = y[0] + x[1]; x[2] = y[0] * z[1]; }\n";
+    struct ask plain = {.source = aliasing, .options = {{"-arch=sm_90"}}};
+    expect_same(&r, &plain);
+    expect_same(&r, &(struct ask){.source = aliasing, .options = {{"-arch=sm_90", "-restrict"}}});
+    expect_same(&r, &plain);
+    rig_stop(&r);
+}
+
 Test(compiler, yields_the_same_errors_warnings_and_names)
 {
     NEEDS_TOOLCHAIN();

@@ -18,6 +18,7 @@
 #include "daemon/worker/pch.h"
 #include "keygen/cuda.h"
 #include "keygen/job.h"
+#include "keygen/options.h"
 
 #define OWN_OPTIONS 3u /* that we add */
 
@@ -445,6 +446,18 @@ static int compile_decoded(const struct nvrtc *n, const struct job *job, int cha
     return code;
 }
 
+/* True for options that NVRTC goes by in later compiles too (-restrict does), and for such that
+ * nothing is known of. */
+static bool taints_process(const struct job *job)
+{
+    struct options options;
+    if (options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, NULL))
+        return true;
+    bool taints = options.taints_process;
+    options_close(&options);
+    return taints;
+}
+
 int compile_job(const struct nvrtc *nvrtc, struct view encoded, int channel,
                 struct compile_result *out, struct err *e)
 {
@@ -452,6 +465,7 @@ int compile_job(const struct nvrtc *nvrtc, struct view encoded, int channel,
     int code = job_decode(encoded.data, encoded.len, &job, e);
     if (code)
         return code;
+    out->spent = taints_process(&job);
     code = compile_decoded(nvrtc, &job, channel, out, e);
     job_close(&job);
     return code;

@@ -140,6 +140,7 @@ static bool answer_job(const struct nvrtc *n, const struct worker_job *job, cons
     struct err e = {0};
     struct worker_done done = {.type = WORKER_DONE, .id = job->id};
     done.status = run_job(n, job, fds, &result, &e);
+    done.spent = result.spent;
     if (done.status) {
         snprintf(done.text, sizeof done.text, "%s", e.text);
         return worker_send(WORKER_FD, &done, sizeof done, NULL, 0) == 0;

@@ -72,6 +72,7 @@ struct worker_done {
     int32_t nvrtc_status;
     uint32_t ms, n_paths;
     bool keep;
+    bool spent; /* the compiler remembers this job's options: the process is to serve no other */
 };
 
 static inline struct worker_file worker_file_of(const struct stat *st)
