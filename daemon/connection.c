@@ -70,8 +70,10 @@ static ssize_t send_pieces(int fd, struct iovec *iov, size_t n, const int *fds, 
         memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
     }
     ssize_t sent;
-    do
-        sent = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    do /* most answers are one piece: send has less to copy and to check than sendmsg */
+        sent = n == 1 && n_fds == 0
+                   ? send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
+                   : sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     return sent < 0 ? -errno : sent;
 }
@@ -363,6 +365,10 @@ static ssize_t input_read(struct connection *c)
     } control;
     if (c->in_len && !input_grow(c))
         return -ENOMEM;
+    if (c->protocol == &redis_protocol && !c->in_len) { /* descriptors mean nothing to it */
+        ssize_t got = recv(c->fd, c->server->input, INPUT_SHARED, MSG_DONTWAIT);
+        return got < 0 ? (errno == EINTR ? -EAGAIN : -errno) : got;
+    }
     struct iovec iov = {c->in_len ? c->in + c->in_len : c->server->input,
                         c->in_len ? c->in_cap - c->in_len : INPUT_SHARED};
     struct msghdr m = {.msg_iov = &iov,
