@@ -242,7 +242,12 @@ static void clean(struct cleaner *c, struct span value)
 /* Puts one value. */
 static void put_value(struct hlo *h, struct span value, enum reading reading)
 {
-    struct cleaner c = {.h = h, .reading = reading, .last = ','};
+    struct cleaner c; /* not initialised as a whole: most of it is the buffer */
+    c.h = h;
+    c.reading = reading;
+    c.last = ',';
+    c.space = false;
+    c.used = 0;
     uint32_t at = h->at;
     clean(&c, value);
     clean_flush(&c);
