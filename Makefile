@@ -96,7 +96,7 @@ tsan: setup-test
 # parses what others wrote. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
 FUZZ_SECONDS = 10
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
-FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c daemon/resp.c daemon/manifest.c
+FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c daemon/resp.c daemon/manifest.c
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
