@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE 4096 /* bytes of a literal that are cleaned at a time */
+#define LITERAL_SMALL 4096u /* bytes of a literal that is cleaned on the stack */
 
 /* ---- instructions into views ---- */
 
@@ -354,7 +354,28 @@ static uint32_t type_of(struct hlo *h, struct span type)
     return id;
 }
 
-/* The literal of a constant without blanks and comments: values are separated by commas. */
+/* Copies a literal without blanks and comments: its values are apart by commas. Returns its length,
+ * which is at most the literal's. */
+static size_t clean_literal(struct hlo *h, struct span literal, char *out)
+{
+    const char *text = h->base + literal.at;
+    size_t n = 0;
+    if (!memchr(text, '/', literal.len)) {
+        for (uint32_t i = 0; i < literal.len; i++) { /* blanks are every third byte: no branch */
+            out[n] = text[i];
+            n += hlo_class_of(text[i]) != SPACE;
+        }
+        return n;
+    }
+    for (uint32_t i = 0; i < literal.len;) {
+        uint32_t next = hlo_after_comment(h, literal.at + i) - literal.at;
+        out[n] = text[i];
+        n += next == i && hlo_class_of(text[i]) != SPACE;
+        i = next > i ? next : i + 1;
+    }
+    return n;
+}
+
 static void put_literal(struct hlo *h, struct span literal)
 {
     const char *text = h->base + literal.at;
@@ -365,23 +386,19 @@ static void put_literal(struct hlo *h, struct span literal)
         return;
     }
     graph_dict_key(h->g, "literal", 7);
-    bool commented = memchr(text, '/', literal.len) != NULL;
-    for (uint32_t i = 0; i < literal.len;) {
-        char piece[PIECE];
-        size_t n = 0;
-        uint32_t end = literal.len - i < PIECE ? literal.len : i + PIECE;
-        while (!commented && i < end) { /* without a branch: blanks are every third byte or so */
-            piece[n] = text[i];
-            n += hlo_class_of(text[i++]) != SPACE;
-        }
-        while (commented && i < end) {
-            uint32_t next = hlo_after_comment(h, literal.at + i) - literal.at;
-            piece[n] = text[i];
-            n += next == i && hlo_class_of(text[i]) != SPACE;
-            i = next > i ? next : i + 1;
-        }
-        graph_dict_text(h->g, piece, n);
+    if (literal.len <= LITERAL_SMALL) {
+        char small[LITERAL_SMALL];
+        graph_dict_text(h->g, small, clean_literal(h, literal, small));
+        return;
     }
+    struct literal *large = malloc(sizeof *large + literal.len);
+    if (!large) {
+        hlo_fail(h, WARM_ENOMEM, literal.at, "out of memory");
+        return;
+    }
+    large->next = h->literals;
+    h->literals = large;
+    graph_dict_borrow(h->g, large->text, clean_literal(h, literal, large->text));
 }
 
 /* Artifacts of these hold an address or a callback's number of the process that made the text. */
@@ -736,6 +753,10 @@ static void check_references(struct hlo *h)
 static void hlo_close(struct hlo *h)
 {
     graph_free(h->g);
+    for (struct literal *next; h->literals; h->literals = next) {
+        next = h->literals->next;
+        free(h->literals);
+    }
     free(h->values.slots);
     free(h->computed_names.slots);
     free(h->opcodes.slots);

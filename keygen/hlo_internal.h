@@ -53,6 +53,12 @@ struct computation {
     bool loose; /* a word that may have meant it came before its definition */
 };
 
+/* A large literal without its blanks; the graph borrows it. */
+struct literal {
+    struct literal *next;
+    char text[];
+};
+
 struct hlo {
     const char *base;
     uint32_t at, len;
@@ -68,6 +74,7 @@ struct hlo {
     struct names opcodes, keys;  /* word → what hlo.c and hlo_attr.c know of it */
     struct computation *computations;
     struct instr *instrs;
+    struct literal *literals;
     struct span *operands;
     struct attr *attrs;
     uint32_t *extra; /* values that the attributes of an instruction refer to */
