@@ -268,6 +268,24 @@ Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
     kit_down(&k);
 }
 
+Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
+{
+    char *lib = toolchain_lib();
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", saxpy);
+    write_in(&k, "nvidia-smi", "#!/bin/sh\necho 8.6\n"); /* what the driver's tool prints */
+    char *tool = path_join(k.dir, "nvidia-smi"), *path = NULL;
+    cr_assert_eq(chmod(tool, 0700), 0);
+    cr_assert(asprintf(&path, "%s:%s", k.dir, getenv("PATH")) > 0);
+    setenv("PATH", path, 1);
+    expect(&k, 0, "compile k.cu --json", "\"arch\":\"sm_86\"");
+    free(path);
+    free(tool);
+    free(lib);
+    kit_down(&k);
+}
+
 Test(command, compile_writes_where_it_is_told)
 {
     char *lib = toolchain_lib();

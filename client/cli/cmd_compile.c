@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/gpu.h"
 #include "client/cli/json.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
@@ -113,7 +114,7 @@ static int set_arch(struct compile_run *run, const char *arch)
         return cli_usage(run->self, "--arch: no target has so long a name");
     if (first)
         run->options[run->n_options++] = run->arch_option;
-    run->arch = arch;
+    run->arch = run->arch_option + strlen("--gpu-architecture=");
     return 0;
 }
 
@@ -191,7 +192,18 @@ static int parse_arguments(struct compile_run *run, int argc, char **argv, int *
     return 0;
 }
 
-static int check_arguments(const struct compile_run *run)
+/* Without a target: that of the GPU. Never NVRTC's own default, which is PTX for an old one. */
+static int default_arch(struct compile_run *run)
+{
+    char target[GPU_TARGET_MAX];
+    if (gpu_target(target))
+        return set_arch(run, target);
+    return cli_usage(run->self,
+                     "no target given, and no GPU to take it from: add --arch sm_90 for a "
+                     "cubin of that GPU, or --arch compute_80 for PTX");
+}
+
+static int check_arguments(struct compile_run *run)
 {
     if (run->n_files == 0)
         return cli_usage(run->self, "no file given");
@@ -199,10 +211,7 @@ static int check_arguments(const struct compile_run *run)
         return cli_usage(run->self, "-o and --name go with one file only");
     if (run->n_files == 1 && strcmp(run->files[0], "-") == 0 && !run->output)
         return cli_usage(run->self, "a source from stdin needs -o");
-    if (!run->arch)
-        return cli_usage(run->self, "no target given: add --arch sm_90 for a cubin of that GPU, or "
-                                    "--arch compute_80 for PTX");
-    return 0;
+    return run->arch ? 0 : default_arch(run);
 }
 
 /* ---- one file ---- */
@@ -266,7 +275,7 @@ static void print_json(const struct compile_run *run, const struct warm_result *
     json_open(&j, '{');
     json_key(&j, "key"), json_text(&j, r->value.key);
     json_key(&j, "outcome"), json_text(&j, outcomes[r->value.outcome]);
-    json_key(&j, "ms"), json_f64(&j, report->ms);
+    json_key(&j, "ms"), json_f64(&j, (double)(uint64_t)(report->ms * 1000 + 0.5) / 1000);
     json_key(&j, "bytes"), json_u64(&j, report->bytes);
     json_key(&j, "file"), json_text(&j, report->file);
     json_key(&j, "output");
@@ -399,12 +408,13 @@ const struct command cmd_compile = {
     .name = "compile",
     .run = compile_run,
     .summary = "Compile CUDA C++, or take the result from the cache",
-    .synopsis = "FILE... --arch ARCH [-o OUT] [--json] [NVRTC option]...",
+    .synopsis = "FILE... [--arch ARCH] [-o OUT] [--json] [NVRTC option]...",
     .help =
         "Compiles each FILE (`-` is stdin) with NVRTC in the daemon, or takes what an earlier\n"
         "compile of the same bytes gave. The compiler's messages go to stderr. Options that are\n"
         "not listed here go to NVRTC as they are; so do -I, -D and -arch=ARCH.\n\n"
         "      --arch ARCH       target: sm_90 gives a cubin, compute_80 gives PTX\n"
+        "                        (default: this machine's GPU)\n"
         "  -o, --output OUT      the output's file, `-` for stdout (default: FILE with .cubin,\n"
         "                        .ptx or .ltoir in the working folder)\n"
         "      --ptx             write the PTX, which NVRTC makes beside the cubin\n"

@@ -109,7 +109,7 @@ void json_f64(struct json *j, double value)
         return;
     }
     json_separate(j);
-    fprintf(j->out, "%.17g", value);
+    fprintf(j->out, "%.15g", value);
 }
 
 void json_bool(struct json *j, bool value)
