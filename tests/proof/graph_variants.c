@@ -138,6 +138,8 @@ static bool parse_operation(enum graph_language language, struct line l, struct 
         out->name = (struct line){name, (size_t)(open - name)};
         open++;
     }
+    const char *origin = memmem(open, (size_t)(end - open), ", metadata=", 11);
+    end = origin ? origin : end; /* what comes after says nothing that counts */
     out->operands = (struct line){open, (size_t)(end - open)};
     return true;
 }
@@ -431,7 +433,8 @@ static struct text other_digit(struct random *r, struct text base, const struct 
         size_t len = *at == '"' ? string_len(at, end) : word_len(at, end);
         bool number = len && (isdigit((unsigned char)*at) || *at == '-') && at[-1] != '%' &&
                       at[-1] != '#' && at[-1] != '+';
-        for (size_t i = 0; number && i < len && n < 512 && at[i] != 'e'; i++) /* 0e3 is 0e4 */
+        /* 0e3 is 0e4, and the ninth digit of a float may say nothing */
+        for (size_t i = 0; number && i < len && i < 7 && n < 512 && at[i] != 'e'; i++)
             if (isdigit((unsigned char)at[i]))
                 places[n++] = at + i;
         at += len ? len : 1;
