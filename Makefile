@@ -81,7 +81,8 @@ test-run: all $(B)/tests/all
 asan: setup-test toolchain
 	$(MAKE) B=$(B)/asan TOOLCHAIN=$(TOOLCHAIN) OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
 	    all $(B)/asan/tests/all
-	WARM_TOOLCHAIN=$(B)/toolchain WARM_CRASH_CYCLES=20 $(B)/asan/tests/all $(TEST_FLAGS)
+	WARM_TOOLCHAIN=$(B)/toolchain WARM_CRASH_CYCLES=20 LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0 \
+	    $(B)/asan/tests/all $(TEST_FLAGS)
 # Criterion cannot start under ThreadSanitizer: tests/plain stands in for it.
 PLAIN = $(B)/obj/tests/plain/plain.o $(B)/obj/tests/support.o
 $(B)/plain/test_%: CPPFLAGS += -Itests/plain
@@ -109,6 +110,26 @@ fuzz: setup-fuzz
 	@set -e; for f in $(FUZZERS); do echo "$$f: $(FUZZ_SECONDS) s"; \
 	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
 	        -artifact_prefix=$(B)/fuzz/; done
+
+# The proof of the keys by mutation, and by the compilers: what has equal keys compiles to equal bytes.
+# The tests run a sample of it.
+PROOF_CASES = 100000
+PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
+PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
+PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)
+$(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
+$(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants variants)
+$(B)/proof/%:
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
+.PHONY: proof
+proof: setup-test toolchain
+	$(MAKE) B=$(B) $(B)/proof/compiler $(B)/proof/graphs
+	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
+	$(B)/proof/compiler --cases $(PROOF_CASES) --compiles 25 \
+	    --nvrtc $(wildcard $(TOOLCHAIN)/13.5.37/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/13.5.37/lib/libnvrtc.so.13 \
+	    --nvrtc $(wildcard $(TOOLCHAIN)/12.9.86/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/12.9.86/lib/libnvrtc.so.12 \
+	    $(PROVEN_CUDA)
 
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
 BENCH_LIBS = $(STORE) $(CLIENT)
