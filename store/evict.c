@@ -213,8 +213,8 @@ static int sample_run(struct store *s, struct change *c, MDB_cursor *cursor, uin
                 return 0;
             wrapped = true;
             start.key = (struct key){{0}};
+            place = (struct index_place){.after = false};
             index_key(&start, place.key);
-            place.after = false;
             continue;
         }
         if (rc != 0 && rc != WARM_ECORRUPT)
@@ -481,6 +481,7 @@ static int scan_step(struct store *s, struct evict_job *job)
         return rc;
     rc = mdb_cursor_open(txn, s->index.row, &cursor);
     bool open = rc == 0;
+    job->place.standing = false;
     for (size_t i = 0; rc == 0 && i < SCAN_STEP && !(job->all && job->n == PLAN_MAX); i++) {
         struct store_row row;
         rc = index_next(&s->index, cursor, &job->place, &row);

@@ -470,10 +470,11 @@ int index_next(const struct index *x, MDB_cursor *cursor, struct index_place *pl
 {
     (void)x;
     MDB_val key = val(place->key, INDEX_KEY), data;
-    int rc = mdb_cursor_get(cursor, &key, &data, MDB_SET_RANGE);
-    if (rc == 0 && place->after && key.mv_size == INDEX_KEY &&
+    int rc = mdb_cursor_get(cursor, &key, &data, place->standing ? MDB_NEXT : MDB_SET_RANGE);
+    if (rc == 0 && place->after && !place->standing && key.mv_size == INDEX_KEY &&
         memcmp(key.mv_data, place->key, INDEX_KEY) == 0)
         rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
+    place->standing = rc == 0;
     if (rc != 0)
         return rc == MDB_NOTFOUND ? WARM_ENOT_FOUND : rc;
     if (key.mv_size != INDEX_KEY)

@@ -93,7 +93,8 @@ int index_meta(const struct index *x, MDB_txn *txn, const char *name, struct vie
  * end; CORRUPT for a row that does not decode, with the position past it and out->id set. */
 struct index_place {
     uint8_t key[INDEX_KEY];
-    bool after; /* start behind `key`, not at it */
+    bool after;    /* start behind `key`, not at it */
+    bool standing; /* the cursor stands on `key`: to be cleared with each new cursor or key */
 };
 int index_next(const struct index *x, MDB_cursor *cursor, struct index_place *place,
                struct store_row *out);

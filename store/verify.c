@@ -70,7 +70,7 @@ static int place_at_random(struct verifier *v, MDB_txn *txn)
     index_key(&(struct store_id){.owner = owner}, v->place.key);
     for (size_t i = 4; i < INDEX_KEY; i++)
         v->place.key[i] = (uint8_t)(random_next(&v->rng) >> 56);
-    v->place.after = false;
+    v->place.after = v->place.standing = false;
     return 0;
 }
 
@@ -81,6 +81,7 @@ static int read_chunk(struct verifier *v, MDB_txn *txn)
     int rc = mdb_cursor_open(txn, v->s->index.row, &cursor);
     if (rc != 0)
         return rc;
+    v->place.standing = false;
     for (size_t i = 0; rc == 0 && i < CHUNK; i++) {
         struct store_row row;
         if (v->sample && v->task->report.n_entries >= v->sample)
