@@ -704,7 +704,7 @@ int store_put(struct store *s, const struct store_put *put, struct err *e)
     struct task *t = put_task(put);
     if (!t)
         return err_set(e, WARM_ENOMEM, "out of memory");
-    if (put->data || put->row.len == 0) {
+    if (put->data || put->fd < 0) {
         int rc = copy_data(s, t, put, e);
         if (rc != 0) {
             release_queued(s, t);

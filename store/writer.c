@@ -70,9 +70,12 @@ static int recover(struct store *s, int why)
     pthread_rwlock_unlock(&s->env_lock);
     atomic_store(&s->damaged, false);
     if (rc != 0) {
-        store_event(s, "store: no index: %s", e.text);
+        if (why) /* else this is another try */
+            store_event(s, "store: no index: %s", e.text);
         return rc;
     }
+    if (!why)
+        store_event(s, "store: there is an index again");
     pthread_mutex_lock(&s->lock);
     s->stats.rebuilt |= broken;
     pthread_mutex_unlock(&s->lock);
@@ -466,6 +469,10 @@ void writer_finish_put(struct store *s, struct task *t)
 {
     if (t->status != 0 && t->draft.placed && s->index.env)
         change_once(s, doom_placed, t); /* if this fails too, the idle sweep finds the file */
+    if (t->draft.made) {                /* not needed; unlinking it may take long */
+        copier_bury(s, t->draft.name);
+        t->draft.made = false;
+    }
     if (!t->draft.placed)
         draft_drop(&s->files, &t->draft);
     if (t->status == 0 && !t->existed)
@@ -574,7 +581,7 @@ static struct timespec in_ms(uint64_t ms)
 static void wait_for_work(struct store *s, uint64_t ms)
 {
     struct timespec until = in_ms(ms);
-    while (!s->queue.first && !s->writer_stop && !atomic_load(&s->damaged))
+    while (ms && !s->queue.first && !s->writer_stop && !atomic_load(&s->damaged))
         if (pthread_cond_timedwait(&s->writer_wake, &s->lock, &until) == ETIMEDOUT)
             return;
 }

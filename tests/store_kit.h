@@ -339,6 +339,15 @@ static inline size_t kit_files(struct kit *k, const char *name)
     return n;
 }
 
+/* Waits until there are `n` files below DIR/NAME: unlinking is done behind the caller's back. */
+static inline void kit_until_files(struct kit *k, const char *name, size_t n)
+{
+    for (unsigned i = 0; kit_files(k, name) != n; i++) {
+        cr_assert(i < KIT_WAIT_S * 1000, "%s still has %d files", name, (int)kit_files(k, name));
+        usleep(1000);
+    }
+}
+
 /* The path of the only file below DIR/NAME; free() it. */
 static inline char *kit_only_file(const char *dir)
 {
