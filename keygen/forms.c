@@ -62,3 +62,11 @@ void form_end(struct form *out, struct key *out_key, struct proof *out_proof)
     key_add_u64(&out->builder, TAG_END, out->len);
     key_end(&out->builder, out_key, out_proof);
 }
+
+bool form_is_process_bound(const char *target, size_t len)
+{
+    return memmem(target, len, "enzymexla_compile_", 18) ||
+           memmem(target, len, "CustomSPMDPartitioning", 22) ||
+           memmem(target, len, "InspectSharding", 15) ||
+           (memmem(target, len, "python", 6) && memmem(target, len, "callback", 8));
+}

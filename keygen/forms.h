@@ -68,6 +68,11 @@ void form_put_u64(struct form *out, uint64_t value);
 /* The digests of all that was put since form_begin. */
 void form_end(struct form *out, struct key *out_key, struct proof *out_proof);
 
+/* True for the target of a custom call whose artifacts hold an address, or a callback's number, of
+ * the process that printed the graph. Such a graph is refused. */
+bool form_is_process_bound(const char *target, size_t len);
+#define FORM_PROCESS_BOUND "a custom call that refers to the process that printed it"
+
 /* Each in the file of its name. The kind is settled; input->kind is not looked at. */
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e);
 int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct err *e);

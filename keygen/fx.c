@@ -49,6 +49,7 @@ struct node {
     enum node_kind kind;
     uint8_t commutes; /* 0, or 1: the two simple operands at its edges may be exchanged */
     bool opened;      /* the walk has been here */
+    bool no_product;  /* an input, or ends in an addition: nothing to fuse with an addition */
 };
 
 /* A name in an expression that stands for a node. */
@@ -503,6 +504,7 @@ static uint32_t add_node(struct fx *f, enum node_kind kind)
         return NONE;
     f->nodes = nodes;
     f->nodes[f->n_nodes] = (struct node){.kind = kind,
+                                         .no_product = kind == INPUT,
                                          .first_edge = f->n_edges,
                                          .segment = f->segment,
                                          .number = NONE,
@@ -628,6 +630,42 @@ static bool is_simple_operand(const struct fx *f, struct token t, const struct n
     return false;
 }
 
+/* The last word of what is called, or the operator between two operands. */
+static struct token operation_of(const struct shape *shape)
+{
+    const struct callee *c = &shape->callee;
+    if (shape->n_calls == 0)
+        return shape->n_tokens == 3 ? shape->first[1] : (struct token){END, 0, 0};
+    return c->n_words == 5 ? c->words[3] : c->words[c->n_words ? c->n_words - 1 : 0];
+}
+
+static bool is_no_product(struct fx *f, const struct node *n, const struct shape *shape)
+{
+    /* and a division by what is no number, which nobody turns into a multiplication */
+    static const char *const sums[] = {"add", "sub", "sum", "mm", "bmm", "addmm", "convolution"};
+    struct token operation = operation_of(shape);
+    if (shape->n_calls == 0)
+        return is_mark(f, operation, '+') || is_mark(f, operation, '-');
+    bool found = token_is(f, operation, "div") && n->n_edges == 2 &&
+                 token_is(f, shape->callee.words[4], "Tensor");
+    for (size_t i = 0; shape->n_calls == 1 && i < sizeof sums / sizeof *sums; i++)
+        found |= token_is(f, operation, sums[i]);
+    return found;
+}
+
+/* Of two products that are added a compiler fuses one with the addition, which rounds it otherwise;
+ * which one depends on their order. So an addition commutes only with one operand that is none. */
+static bool may_exchange(struct fx *f, const struct node *n, const struct shape *shape)
+{
+    struct token operation = operation_of(shape);
+    if (!is_mark(f, operation, '+') && !token_is(f, operation, "add"))
+        return true;
+    bool safe = n->n_edges < 2; /* the other operand is a number */
+    for (uint32_t i = 0; i < n->n_edges; i++)
+        safe |= f->nodes[f->edges[n->first_edge + i].node].no_product;
+    return safe;
+}
+
 /* `a + b`, `a * b`, and torch's add and mul of two values: exactly these tokens. */
 static bool is_commutative(struct fx *f, const struct node *n, const struct shape *shape)
 {
@@ -722,7 +760,8 @@ static void settle(struct fx *f, uint32_t node, struct shape *shape)
         return;
     }
     n->hash = mix(n->hash, n->segment);
-    n->commutes = is_commutative(f, n, shape);
+    n->no_product = is_no_product(f, n, shape);
+    n->commutes = is_commutative(f, n, shape) && may_exchange(f, n, shape);
     if (n->commutes)
         hash_commutative(f, n, shape);
 }

@@ -579,6 +579,46 @@ void graph_op_operand(struct graph *g, uint32_t value) { PUSH(g, g->stack_operan
 
 void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results, type); }
 
+#define MOVES_MAX 16 /* steps back through operations that only move numbers */
+
+/* True if this argument is surely no product: that of a public function comes from memory. */
+static bool is_plain_arg(const struct graph *g, uint32_t block)
+{
+    const struct func *f = &g->funcs.at[g->funcs.n - 1];
+    if (g->in_func && f->is_public && block == f->block)
+        return true;
+    return block == g->block && g->frames.n && g->frames.at[g->frames.n - 1].traits & GRAPH_REDUCES;
+}
+
+/* True if no instruction that a compiler makes for this value can be a multiplication that ends it. */
+static bool is_no_product(const struct graph *g, uint32_t value)
+{
+    for (unsigned steps = 0; steps < MOVES_MAX; steps++) {
+        const struct value *v = &g->values.at[value];
+        if (v->def & DEF_ARG)
+            return is_plain_arg(g, v->def & ~DEF_ARG);
+        const struct op *o = &g->ops.at[v->def];
+        if (o->traits & GRAPH_SUM)
+            return true;
+        if (!(o->traits & GRAPH_MOVES) || o->n_operands == 0)
+            return false;
+        value = g->operands.at[o->operands];
+    }
+    return false;
+}
+
+/* Settles GRAPH_FUSES, whose operands are on the stack. */
+static uint32_t traits_settle(const struct graph *g, const struct frame *f)
+{
+    const uint32_t *operands = &g->stack_operands.at[f->operands];
+    if (!(f->traits & GRAPH_FUSES))
+        return f->traits;
+    bool keeps = g->stack_operands.n - f->operands == 2 &&
+                 (is_no_product(g, operands[0]) || is_no_product(g, operands[1]));
+    uint32_t dropped = keeps ? GRAPH_FUSES : GRAPH_FUSES | GRAPH_COMMUTES;
+    return f->traits & ~dropped;
+}
+
 uint32_t graph_op_end(struct graph *g)
 {
     if (g->failed)
@@ -594,7 +634,7 @@ uint32_t graph_op_end(struct graph *g)
                    .n_results = g->stack_results.n - f.results,
                    .regions = f.traits & GRAPH_CALL ? f.callee : f.region,
                    .pos = NONE,
-                   .traits = f.traits};
+                   .traits = traits_settle(g, &f)};
     for (uint32_t i = 0; i < o.n_operands; i++)
         PUSH(g, g->operands, g->stack_operands.at[f.operands + i]);
     for (uint32_t i = 0; i < o.n_results; i++)

@@ -54,6 +54,13 @@ enum graph_trait {
     GRAPH_EFFECT = 2,   /* stays, in the order that the input gives among its like */
     GRAPH_COMMUTES = 4, /* its first two operands may change places, bit for bit */
     GRAPH_CALL = 8,     /* calls the function of graph_op_callee: results are the function's */
+    GRAPH_FUSES = 16,   /* commutes only if one of the two is surely no product: of two products, a
+                         * compiler fuses one with the addition, and which one depends on the order */
+    GRAPH_SUM = 32,     /* its result is a sum or a constant: surely no product */
+    GRAPH_MOVES = 64,   /* its result has the numbers of its first operand, moved */
+    GRAPH_REDUCES =
+        128, /* the arguments of its region: at most one of two is a product, the other is
+                          * what was reduced so far */
 };
 
 #define GRAPH_NONE UINT32_MAX /* no value, no symbol */

@@ -401,7 +401,6 @@ static void put_literal(struct hlo *h, struct span literal)
     graph_dict_borrow(h->g, large->text, clean_literal(h, literal, large->text));
 }
 
-/* Artifacts of these hold an address or a callback's number of the process that made the text. */
 static void refuse_process_bound(struct hlo *h, const struct instr *in)
 {
     const struct attr *target = attr_of(h, in, "custom_call_target");
@@ -409,11 +408,8 @@ static void refuse_process_bound(struct hlo *h, const struct instr *in)
         return;
     const char *t = h->base + target->value.at;
     size_t len = target->value.len;
-    if (memmem(t, len, "enzymexla_compile_", 18) || memmem(t, len, "CustomSPMDPartitioning", 22) ||
-        memmem(t, len, "InspectSharding", 15) ||
-        (memmem(t, len, "python", 6) && memmem(t, len, "callback", 8)))
-        hlo_fail(h, WARM_EREFUSED, target->value.at,
-                 "a custom call that refers to the process that printed it");
+    if (form_is_process_bound(t, len))
+        hlo_fail(h, WARM_EREFUSED, target->value.at, FORM_PROCESS_BOUND);
 }
 
 /* The bytes of a custom call's backend_config are for the custom call to read, but for the

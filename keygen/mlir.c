@@ -419,8 +419,9 @@ static bool op_finish(struct mlir *m, const struct opinfo *info, unsigned traits
     uint32_t n = m->types_stack.n - types, wanted = lhs_count(m, lhs);
     if (n != wanted)
         return malformed(m, "other numbers of results and of their types");
-    if (traits & GRAPH_COMMUTES && (!n || !mlir_commutes(m, m->types_stack.at[types])))
-        traits &= ~(unsigned)GRAPH_COMMUTES;
+    if (traits & GRAPH_COMMUTES)
+        traits = n ? mlir_traits(m, m->types_stack.at[types], traits)
+                   : traits & ~(unsigned)GRAPH_COMMUTES;
     if (traits != info->traits)
         graph_op_traits(m->g, traits);
     for (uint32_t i = 0; i < n; i++)
@@ -636,6 +637,8 @@ static bool op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
             graph_op_callee(m->g, symbol);
         } else {
             struct view name = graph_symbol_text(m->g, symbol);
+            if (form_is_process_bound(name.data, name.len))
+                return mlir_fail(m, m->s.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
             bool quoted = name.len && *(const char *)name.data == '"';
             graph_dict_key(m->g, "call_target_name", 16);
             graph_dict_text(m->g, "\"", !quoted);
@@ -837,9 +840,7 @@ static bool reduce_applies(struct mlir *m, struct scope *s, struct slice name)
     graph_region_begin(m->g);
     graph_block_begin(m->g, 0);
     uint32_t lhs = graph_block_arg(m->g, type), rhs = graph_block_arg(m->g, type);
-    unsigned traits = m->op_infos.at[inner].traits;
-    if (!mlir_commutes(m, type))
-        traits &= ~(unsigned)GRAPH_COMMUTES;
+    unsigned traits = mlir_traits(m, type, m->op_infos.at[inner].traits);
     graph_op_begin(m->g, m->op_infos.at[inner].graph_name);
     graph_op_traits(m->g, traits);
     graph_op_operand(m->g, lhs);

@@ -300,17 +300,18 @@ uint32_t mlir_type(struct mlir *m, struct slice text)
     return type;
 }
 
-bool mlir_commutes(struct mlir *m, uint32_t type)
+unsigned mlir_traits(struct mlir *m, uint32_t type, unsigned traits)
 {
+    const unsigned of_types = GRAPH_COMMUTES | GRAPH_FUSES;
     while (m->commutes.n <= type && !m->failed)
         PUSH(m, m->commutes, 0);
     if (m->failed)
-        return false;
+        return 0;
     if (!m->commutes.at[type]) {
         struct view text = graph_type_text(m->g, type);
-        m->commutes.at[type] = mlir_type_commutes(text.data, text.len) ? 2 : 1;
+        m->commutes.at[type] = (uint8_t)(mlir_type_traits(text.data, text.len, of_types) | 1);
     }
-    return m->commutes.at[type] == 2;
+    return traits & (~of_types | m->commutes.at[type]);
 }
 
 /* ---- dictionaries ---- */
@@ -353,6 +354,8 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
         out->callee = mlir_symbol(m, &value);
         return true;
     }
+    if (slice_is(key, "call_target_name") && form_is_process_bound(value.at, slice_len(value)))
+        return mlir_fail(m, value.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
     if (symbol && slice_len(value) > 2 && value.at[0] == '"') {

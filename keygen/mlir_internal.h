@@ -147,7 +147,7 @@ struct mlir {
     VECTOR(uint32_t) types_stack;
     VECTOR(struct slice) arg_names;
     VECTOR(struct opinfo) op_infos;
-    VECTOR(uint8_t) commutes;     /* by type: 0 not asked, 1 no, 2 yes */
+    VECTOR(uint8_t) commutes;     /* by type: 0 not asked, else the traits that stay, and 1 */
     VECTOR(struct slice) pending; /* texts around an alias that is being written */
     struct writer scratch;
     struct writer bytes; /* elements of a constant */
@@ -237,7 +237,7 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
 uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *info);
 /* Writes a piece of text into the open value or, with ATTR_TYPE, the scratch buffer. */
 void mlir_emit(struct mlir *m, unsigned flags, const char *text, size_t len);
-bool mlir_commutes(struct mlir *m, uint32_t type);
+unsigned mlir_traits(struct mlir *m, uint32_t type, unsigned traits);
 
 /* ---- mlir_dense.c ---- */
 

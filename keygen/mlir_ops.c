@@ -51,15 +51,16 @@ static const struct op_traits {
     {"sdy.return", GRAPH_PURE},
     {"sdy.sharding_constraint", GRAPH_DISTINCT},
     {"stablehlo.abs", GRAPH_PURE},
-    {"stablehlo.add", GRAPH_PURE | GRAPH_COMMUTES},
+    {"stablehlo.add", GRAPH_PURE | GRAPH_COMMUTES | GRAPH_FUSES | GRAPH_SUM},
+    {"stablehlo.all_reduce", GRAPH_EFFECT | GRAPH_REDUCES},
     {"stablehlo.and", GRAPH_PURE | GRAPH_COMMUTES},
     {"stablehlo.atan2", GRAPH_PURE},
     {"stablehlo.batch_norm_grad", GRAPH_PURE},
     {"stablehlo.batch_norm_inference", GRAPH_PURE},
     {"stablehlo.batch_norm_training", GRAPH_PURE},
     {"stablehlo.bitcast_convert", GRAPH_PURE},
-    {"stablehlo.broadcast", GRAPH_PURE},
-    {"stablehlo.broadcast_in_dim", GRAPH_PURE},
+    {"stablehlo.broadcast", GRAPH_PURE | GRAPH_MOVES},
+    {"stablehlo.broadcast_in_dim", GRAPH_PURE | GRAPH_MOVES},
     {"stablehlo.case", GRAPH_PURE},
     {"stablehlo.cbrt", GRAPH_PURE},
     {"stablehlo.ceil", GRAPH_PURE},
@@ -68,15 +69,15 @@ static const struct op_traits {
     {"stablehlo.compare", GRAPH_PURE},
     {"stablehlo.complex", GRAPH_PURE},
     {"stablehlo.concatenate", GRAPH_PURE},
-    {"stablehlo.constant", GRAPH_PURE},
+    {"stablehlo.constant", GRAPH_PURE | GRAPH_SUM},
     {"stablehlo.convert", GRAPH_PURE},
-    {"stablehlo.convolution", GRAPH_PURE},
+    {"stablehlo.convolution", GRAPH_PURE | GRAPH_SUM},
     {"stablehlo.cosine", GRAPH_PURE},
     {"stablehlo.count_leading_zeros", GRAPH_PURE},
     {"stablehlo.custom_call", GRAPH_DISTINCT},
     {"stablehlo.divide", GRAPH_PURE},
-    {"stablehlo.dot", GRAPH_PURE},
-    {"stablehlo.dot_general", GRAPH_PURE},
+    {"stablehlo.dot", GRAPH_PURE | GRAPH_SUM},
+    {"stablehlo.dot_general", GRAPH_PURE | GRAPH_SUM},
     {"stablehlo.dynamic_broadcast_in_dim", GRAPH_PURE},
     {"stablehlo.dynamic_conv", GRAPH_PURE},
     {"stablehlo.dynamic_gather", GRAPH_PURE},
@@ -95,7 +96,7 @@ static const struct op_traits {
     {"stablehlo.get_tuple_element", GRAPH_PURE},
     {"stablehlo.if", GRAPH_PURE},
     {"stablehlo.imag", GRAPH_PURE},
-    {"stablehlo.iota", GRAPH_PURE},
+    {"stablehlo.iota", GRAPH_PURE | GRAPH_SUM},
     {"stablehlo.is_finite", GRAPH_PURE},
     {"stablehlo.log", GRAPH_PURE},
     {"stablehlo.log_plus_one", GRAPH_PURE},
@@ -114,35 +115,36 @@ static const struct op_traits {
     {"stablehlo.power", GRAPH_PURE},
     {"stablehlo.real", GRAPH_PURE},
     {"stablehlo.real_dynamic_slice", GRAPH_PURE},
-    {"stablehlo.reduce", GRAPH_PURE},
+    {"stablehlo.reduce", GRAPH_PURE | GRAPH_REDUCES},
     {"stablehlo.reduce_precision", GRAPH_PURE},
-    {"stablehlo.reduce_window", GRAPH_PURE},
+    {"stablehlo.reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES},
+    {"stablehlo.reduce_window", GRAPH_PURE | GRAPH_REDUCES},
     {"stablehlo.remainder", GRAPH_PURE},
     {"stablehlo.replica_id", GRAPH_PURE},
-    {"stablehlo.reshape", GRAPH_PURE},
+    {"stablehlo.reshape", GRAPH_PURE | GRAPH_MOVES},
     {"stablehlo.return", GRAPH_PURE},
-    {"stablehlo.reverse", GRAPH_PURE},
+    {"stablehlo.reverse", GRAPH_PURE | GRAPH_MOVES},
     {"stablehlo.rng_bit_generator", GRAPH_PURE},
     {"stablehlo.round_nearest_afz", GRAPH_PURE},
     {"stablehlo.round_nearest_even", GRAPH_PURE},
     {"stablehlo.rsqrt", GRAPH_PURE},
-    {"stablehlo.scatter", GRAPH_PURE},
+    {"stablehlo.scatter", GRAPH_PURE | GRAPH_REDUCES},
     {"stablehlo.select", GRAPH_PURE},
-    {"stablehlo.select_and_scatter", GRAPH_PURE},
+    {"stablehlo.select_and_scatter", GRAPH_PURE | GRAPH_REDUCES},
     {"stablehlo.set_dimension_size", GRAPH_PURE},
     {"stablehlo.shift_left", GRAPH_PURE},
     {"stablehlo.shift_right_arithmetic", GRAPH_PURE},
     {"stablehlo.shift_right_logical", GRAPH_PURE},
     {"stablehlo.sign", GRAPH_PURE},
     {"stablehlo.sine", GRAPH_PURE},
-    {"stablehlo.slice", GRAPH_PURE},
+    {"stablehlo.slice", GRAPH_PURE | GRAPH_MOVES},
     {"stablehlo.sort", GRAPH_PURE},
     {"stablehlo.sqrt", GRAPH_PURE},
-    {"stablehlo.subtract", GRAPH_PURE},
+    {"stablehlo.subtract", GRAPH_PURE | GRAPH_SUM},
     {"stablehlo.tan", GRAPH_PURE},
     {"stablehlo.tanh", GRAPH_PURE},
     {"stablehlo.torch_index_select", GRAPH_PURE},
-    {"stablehlo.transpose", GRAPH_PURE},
+    {"stablehlo.transpose", GRAPH_PURE | GRAPH_MOVES},
     {"stablehlo.triangular_solve", GRAPH_PURE},
     {"stablehlo.tuple", GRAPH_PURE},
     {"stablehlo.unary_einsum", GRAPH_PURE},
@@ -213,17 +215,16 @@ static const char *element_of(const char *type, size_t len, size_t *out_len)
     return type + at;
 }
 
-bool mlir_type_commutes(const char *type, size_t len)
+unsigned mlir_type_traits(const char *type, size_t len, unsigned traits)
 {
     size_t n;
     const char *e = element_of(type, len, &n);
-    if (!e || n < 2)
-        return false;
-    if (e[0] == 'b' && n > 3 && e[1] == 'f')
-        return true;
-    if ((e[0] == 'u' || e[0] == 's') && e[1] == 'i')
-        return true;
-    return (e[0] == 'i' || e[0] == 'f') && e[1] >= '0' && e[1] <= '9';
+    bool known = e && n >= 2, digit = known && e[1] >= '0' && e[1] <= '9';
+    if (known && ((e[0] == 'i' && digit) || ((e[0] == 'u' || e[0] == 's') && e[1] == 'i')))
+        return traits & ~(unsigned)GRAPH_FUSES;
+    if (known && ((e[0] == 'f' && digit) || (e[0] == 'b' && n > 3 && e[1] == 'f')))
+        return traits;
+    return traits & ~(unsigned)(GRAPH_COMMUTES | GRAPH_FUSES);
 }
 
 static bool text_is(const char *want, const char *text, size_t len)

@@ -13,12 +13,13 @@
 #include <stddef.h>
 
 /* Traits (enum graph_trait) of an operation by its full name, "stablehlo.add"; GRAPH_EFFECT for
- * one that is not in the table. GRAPH_COMMUTES holds for element types of mlir_type_commutes. */
+ * one that is not in the table. Those of commuting operations hold as mlir_type_traits says. */
 unsigned mlir_op_traits(const char *name, size_t len);
 
-/* True if the operation commutes on values of this (tensor) type: integers and real floats. Not
- * complex numbers, whose product is a sum of products that may be fused either way. */
-bool mlir_type_commutes(const char *type, size_t len);
+/* `traits` as they hold for values of this (tensor) type: GRAPH_COMMUTES stays for integers and real
+ * floats, not for complex numbers, whose product is a sum of products that may be fused either way;
+ * GRAPH_FUSES goes for integers, which nothing rounds. */
+unsigned mlir_type_traits(const char *type, size_t len, unsigned traits);
 
 /* True if attribute `key` with canonical text `value` on operation `op` is the default, which the
  * printed forms may leave out: has_side_effect = false and the like. Such an entry is not put into

@@ -101,6 +101,11 @@ Test(fx, operands_that_commute_are_sorted)
          with(BASE, "torch.ops.aten.mul.Tensor(sin, exp)", "exp * sin"));
     same(with(BASE, "torch.ops.aten.mul.Tensor(sin, exp)", "sin + 1e-05"),
          with(BASE, "torch.ops.aten.mul.Tensor(sin, exp)", "1e-05 + sin"));
+    same(with(BASE, "mul.Tensor(sin, exp)", "add.Tensor(sin, y)"),
+         with(BASE, "mul.Tensor(sin, exp)", "add.Tensor(y, sin)"));
+    differ(with(BASE, "mul.Tensor(sin, exp)",
+                "add.Tensor(sin, exp)"), /* either may end in a product */
+           with(BASE, "mul.Tensor(sin, exp)", "add.Tensor(exp, sin)"));
     differ(with(BASE, "mul.Tensor(sin, exp)", "sub.Tensor(sin, exp)"),
            with(BASE, "mul.Tensor(sin, exp)", "sub.Tensor(exp, sin)"));
     differ(with(BASE, "torch.ops.aten.mul.Tensor(sin, exp)",

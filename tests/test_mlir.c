@@ -263,6 +263,46 @@ Test(mlir, complex_products_and_unknown_operations_do_not_commute)
     free(real);
 }
 
+Test(mlir, two_products_are_not_added_in_another_order)
+{
+    static const char products[] = FUNC("%a: tensor<4xf32>, %b: tensor<4xf32>",
+                                        "%0 = stablehlo.multiply %a, %a : tensor<4xf32>\n"
+                                        "%1 = stablehlo.tanh %b : tensor<4xf32>\n"
+                                        "%2 = stablehlo.add %0, %1 : tensor<4xf32>\n"
+                                        "return %2 : tensor<4xf32>");
+    char *swapped = changed(products, "%0, %1 :", "%1, %0 :");
+    cr_expect(!same(products, swapped), "a compiler fuses one of them with the addition");
+    free(swapped);
+    char *argument = changed(products, "add %0, %1 :", "add %0, %b :");
+    swapped = changed(argument, "%0, %b :", "%b, %0 :");
+    cr_expect(same(argument, swapped), "an argument is no product");
+    free(swapped), free(argument);
+    char *whole = changed(products, "tanh", "abs");
+    for (char *at; (at = strstr(whole, "f32"));)
+        memcpy(at, "i32", 3);
+    swapped = changed(whole, "%0, %1 :", "%1, %0 :");
+    cr_expect(same(whole, swapped), "whole numbers are not rounded");
+    free(swapped), free(whole);
+}
+
+Test(mlir, what_refers_to_the_printing_process_is_refused)
+{
+    static const char call[] =
+        FUNC("%a: tensor<4xf32>", "%0 = stablehlo.custom_call @plain(%a) : (tensor<4xf32>) -> "
+                                  "tensor<4xf32>\nreturn %0 : tensor<4xf32>");
+    static const char *const targets[] = {"@enzymexla_compile_cpu", "@xla_python_cpu_callback",
+                                          "@xla_ffi_python_gpu_callback", "@CustomSPMDPartitioning",
+                                          "@InspectSharding"};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        char *bound = changed(call, "@plain", targets[i]);
+        struct canon_input input = {.data = bound, .len = strlen(bound), .kind = CANON_MLIR};
+        struct canon_result result;
+        struct err e;
+        cr_expect_eq(canon_key(&input, &result, NULL, &e), WARM_EREFUSED, "%s", targets[i]);
+        free(bound);
+    }
+}
+
 Test(mlir, operations_with_effects_keep_their_order)
 {
     static const char ab[] =
