@@ -38,8 +38,6 @@
 #define STEP_MAX 64u      /* entries in one step */
 #define GROUP_MAX 1024u   /* members that go in one transaction */
 #define YOUNG_MS 60000u
-#define PLAN_MAX 16384u /* entries that store_evict sorts at a time: 0.6 MB */
-#define SCAN_STEP 2000u /* rows that store_evict looks at in one step */
 
 /* How far the store, with what is to come, is above so many thousandths of what it may take: of the
  * cap, or, for what lies in the index, of three quarters of its map (config.index_bytes may have made
@@ -118,6 +116,13 @@ static void worth_add(struct worth *w, const struct store *s, const struct store
     w->pinned |= row->pinned;
     w->young |= row->created_ms > young_since(s, now_ms);
     w->expired |= row_expired(row, now_ms);
+}
+
+double evict_worth(const struct store *s, const struct store_row *row, uint64_t now_ms)
+{
+    struct worth w = {0};
+    worth_add(&w, s, row, now_ms);
+    return w.expired ? -1 : w.gain / w.bytes;
 }
 
 struct group_worth {
@@ -249,22 +254,27 @@ static int by_worth(const void *a, const void *b)
 
 /* ---- victims ---- */
 
+int evict_entry(struct store *s, struct change *c, const struct store_id *id)
+{
+    struct store_row row;
+    int rc = index_row(&s->index, c->txn, id, &row);
+    if (rc == WARM_ECORRUPT)
+        return writer_quarantine(s, c, id, "its row cannot be read");
+    if (rc != 0)
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    c->n_evicted++;
+    return change_remove(c, &row);
+}
+
 struct eviction {
     struct store *s;
     struct change *c;
 };
 
-static int evict_entry(void *arg, const struct store_id *id)
+static int on_member_evict(void *arg, const struct store_id *id)
 {
     struct eviction *e = arg;
-    struct store_row row;
-    int rc = index_row(&e->s->index, e->c->txn, id, &row);
-    if (rc == WARM_ECORRUPT)
-        return writer_quarantine(e->s, e->c, id, "its row cannot be read");
-    if (rc != 0)
-        return rc == WARM_ENOT_FOUND ? 0 : rc;
-    e->c->n_evicted++;
-    return change_remove(e->c, &row);
+    return evict_entry(e->s, e->c, id);
 }
 
 static int evict_with_group(struct store *s, struct change *c, const struct store_id *id)
@@ -273,9 +283,9 @@ static int evict_with_group(struct store *s, struct change *c, const struct stor
     struct store_row row;
     int rc = index_row(&s->index, c->txn, id, &row);
     if (rc == 0 && in_group(&row))
-        rc = change_group(c, &row, GROUP_MAX, evict_entry, &e);
+        rc = change_group(c, &row, GROUP_MAX, on_member_evict, &e);
     if (rc == 0 || rc == WARM_ECORRUPT)
-        rc = evict_entry(&e, id);
+        rc = evict_entry(s, c, id);
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
@@ -401,210 +411,6 @@ size_t evict_expired(struct store *s)
     return writer_change(s, apply_expired, &n) == 0 ? n : 0;
 }
 
-/* ---- store_evict ---- */
-
-/*
- * Least worth first, over any number of entries, in bounded memory: scan all rows and keep the
- * PLAN_MAX least that are worth more than those of the pass before; remove them in order; again.
- * Where all that match are to go, the order does not matter and one scan does.
- */
-struct planned {
-    double worth;
-    struct store_id id;
-    uint64_t len;
-};
-struct evict_job {
-    struct task *task;
-    bool removing;   /* the plan; else scanning */
-    bool all;        /* no order */
-    bool overflowed; /* this scan found more than the plan holds */
-    bool scanned;    /* to the end */
-    struct index_place place;
-    struct planned last; /* of the pass before */
-    bool has_last;
-    uint64_t left_bytes; /* dry run: what the store would hold */
-    size_t n, next;
-    struct planned plan[PLAN_MAX];
-};
-
-static int planned_order(const void *a, const void *b)
-{
-    const struct planned *x = a, *y = b;
-    if (x->worth != y->worth)
-        return x->worth < y->worth ? -1 : 1;
-    return memcmp(&x->id, &y->id, sizeof x->id);
-}
-
-/* A heap with the most worth on top. */
-static void plan_sink(struct evict_job *job, size_t i)
-{
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= job->n)
-            return;
-        if (child + 1 < job->n && planned_order(&job->plan[child], &job->plan[child + 1]) < 0)
-            child++;
-        if (planned_order(&job->plan[i], &job->plan[child]) >= 0)
-            return;
-        struct planned swap = job->plan[i];
-        job->plan[i] = job->plan[child];
-        job->plan[child] = swap;
-        i = child;
-    }
-}
-
-static void plan_add(struct evict_job *job, const struct planned *p)
-{
-    if (job->has_last && planned_order(p, &job->last) <= 0)
-        return;
-    if (job->n < PLAN_MAX) {
-        job->plan[job->n++] = *p;
-        if (job->n == PLAN_MAX && !job->all)
-            for (size_t i = PLAN_MAX / 2; i-- > 0;)
-                plan_sink(job, i);
-        return;
-    }
-    job->overflowed = true;
-    if (planned_order(p, &job->plan[0]) < 0) {
-        job->plan[0] = *p;
-        plan_sink(job, 0);
-    }
-}
-
-static int scan_step(struct store *s, struct evict_job *job)
-{
-    MDB_txn *txn = NULL;
-    MDB_cursor *cursor;
-    uint64_t now_ms = clock_wall_ms();
-    int rc = s->index.env ? index_read_begin(&s->index, &txn) : WARM_EIO;
-    if (rc != 0)
-        return rc;
-    rc = mdb_cursor_open(txn, s->index.row, &cursor);
-    bool open = rc == 0;
-    job->place.standing = false;
-    for (size_t i = 0; rc == 0 && i < SCAN_STEP && !(job->all && job->n == PLAN_MAX); i++) {
-        struct store_row row;
-        rc = index_next(&s->index, cursor, &job->place, &row);
-        if (rc == WARM_ECORRUPT) {
-            rc = 0; /* not ours to judge; verification takes it */
-        } else if (rc == 0 && !row.pinned && store_filter_match(&job->task->filter, &row, now_ms)) {
-            struct worth w = {0};
-            worth_add(&w, s, &row, now_ms);
-            plan_add(job, &(struct planned){w.expired ? -1 : w.gain / w.bytes, row.id, row.len});
-        }
-    }
-    if (open)
-        mdb_cursor_close(cursor);
-    mdb_txn_abort(txn);
-    return rc;
-}
-
-static int apply_plan(struct store *s, struct change *c, void *arg)
-{
-    struct evict_job *job = arg;
-    struct store_report *report = &job->task->report;
-    struct eviction e = {s, c};
-    *report = job->task->mark_report;
-    size_t next = job->task->mark_id;
-    for (size_t n = 0; n < STEP_MAX && next < job->n && c->totals.n_bytes > job->task->to_bytes;
-         n++, next++) {
-        struct store_row row;
-        const struct planned *p = &job->plan[next];
-        int rc = index_row(&s->index, c->txn, &p->id, &row);
-        if (rc != 0 || row.pinned || !store_filter_match(&job->task->filter, &row, clock_wall_ms()))
-            continue; /* gone, pinned or replaced since the scan */
-        report->n_entries++;
-        report->n_bytes += row.len;
-        rc = evict_entry(&e, &p->id);
-        if (rc != 0)
-            return rc;
-    }
-    job->next = next;
-    return 0;
-}
-
-/* What apply_plan would report. */
-static void dry_step(struct evict_job *job)
-{
-    for (; job->next < job->n && job->left_bytes > job->task->to_bytes; job->next++) {
-        uint64_t len = job->plan[job->next].len;
-        job->task->report.n_entries++;
-        job->task->report.n_bytes += len;
-        job->left_bytes -= len < job->left_bytes ? len : job->left_bytes;
-    }
-}
-
-static int remove_step(struct store *s, struct evict_job *job, bool *out_enough)
-{
-    struct task *t = job->task;
-    int rc = 0;
-    if (t->dry_run) {
-        dry_step(job);
-        *out_enough = job->left_bytes <= t->to_bytes;
-        return 0;
-    }
-    t->mark_id = job->next;
-    t->mark_report = t->report;
-    rc = writer_change(s, apply_plan, job);
-    *out_enough = s->index.totals.n_bytes <= t->to_bytes;
-    return rc;
-}
-
-/* *out_more tells whether it goes on; not after an error. */
-static int job_step(struct store *s, struct evict_job *job, bool *out_more)
-{
-    bool enough;
-    *out_more = false;
-    if (!job->removing) {
-        int rc = scan_step(s, job);
-        job->scanned = rc == WARM_ENOT_FOUND;
-        if (rc != 0 && !job->scanned)
-            return rc;
-        job->removing = job->scanned || (job->all && job->n == PLAN_MAX);
-        if (job->removing && !job->all)
-            qsort(job->plan, job->n, sizeof *job->plan, planned_order);
-        *out_more = true;
-        return 0;
-    }
-    int rc = remove_step(s, job, &enough);
-    if (rc != 0 || enough)
-        return rc;
-    *out_more = job->next < job->n || !job->scanned || job->overflowed;
-    if (job->next < job->n || !*out_more)
-        return 0;
-    if (!job->all) { /* again from the start, for what is worth more than all of this plan */
-        job->last = job->plan[job->n - 1];
-        job->has_last = true;
-        job->place = (struct index_place){.after = false};
-    }
-    job->n = job->next = 0;
-    job->removing = job->scanned = job->overflowed = false;
-    return 0;
-}
-
-static void job_end(struct store *s, int rc)
-{
-    struct task *t = s->evict_job->task;
-    free(s->evict_job);
-    s->evict_job = NULL;
-    t->status = index_error(rc, &t->err);
-    store_finish(s, t);
-}
-
-static void job_begin(struct store *s, struct task *t)
-{
-    struct evict_job *job = fault_calloc(1, sizeof *job);
-    if (!job) {
-        t->status = err_set(&t->err, WARM_ENOMEM, "out of memory");
-        store_finish(s, t);
-        return;
-    }
-    job->task = t;
-    job->all = t->to_bytes == 0;
-    job->left_bytes = s->index.totals.n_bytes;
-    s->evict_job = job;
-}
-
 bool evict_step(struct store *s)
 {
     struct evictor *ev = &s->evictor;
@@ -614,24 +420,5 @@ bool evict_step(struct store *s)
         if (writer_change(s, apply_some, &some) != 0)
             ev->active = false; /* all pinned, or no disk to write to: the next put asks again */
     }
-    if (!s->evict_job && s->evictions.first)
-        job_begin(s, task_list_take(&s->evictions));
-    if (s->evict_job) {
-        bool more;
-        int rc = job_step(s, s->evict_job, &more);
-        if (!more)
-            job_end(s, rc);
-    }
-    return ev->active || s->evict_job || s->evictions.first;
-}
-
-void evict_close(struct store *s)
-{
-    struct task *t;
-    if (s->evict_job)
-        task_free(s, s->evict_job->task);
-    free(s->evict_job);
-    s->evict_job = NULL;
-    while ((t = task_list_take(&s->evictions)))
-        task_free(s, t);
+    return ev->active;
 }

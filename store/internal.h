@@ -3,7 +3,7 @@
  * internal.h - the inside of a store, for the files of this folder alone.
  *
  *     loop thread            copier thread               writer thread
- *     store.c                copier.c                    writer.c, evict.c, sweep.c
+ *     store.c, open.c        copier.c                    writer.c, evict.c, plan.c, sweep.c
  *
  *     put, small ──────────────────────────────────────▶ ┐
  *     put, large ──────────▶ copy to tmp/, hash ───────▶ ├ queue ─▶ change ─▶ commit ─┐
@@ -36,7 +36,7 @@ enum task_type {
     TASK_META,    /* store_meta_put */
     TASK_REMOVE,  /* ids */
     TASK_PIN,     /* ids */
-    TASK_EVICT,   /* filter; evict.c takes it step by step */
+    TASK_EVICT,   /* filter; plan.c takes it step by step */
     TASK_CHECK,   /* copier: hash a blob; becomes DAMAGED if it is */
     TASK_DAMAGED, /* writer: look again, quarantine */
     TASK_TOUCH,   /* write a table of hits */
@@ -157,7 +157,7 @@ struct store {
     struct evictor evictor;
     struct sweeper sweeper;
     struct task_list evictions; /* TASK_EVICT, one at a time */
-    struct evict_job *evict_job;
+    struct plan *plan;
 
     pthread_t writer, copier, verifier;
     bool writer_started, copier_started, verifier_started;
@@ -202,7 +202,7 @@ void evict_note_put(struct store *s, uint64_t bytes);
  * or of EVICT_ANY. NOT_FOUND if nothing may go. */
 int evict_some(struct store *s, struct change *c, uint64_t owner, size_t max, uint64_t goal);
 uint64_t evict_low_water(const struct store *s);
-/* One step of eviction to the low-water mark, and of store_evict. True while there is more. */
+/* One step of eviction to the low-water mark. True while there is more. */
 bool evict_step(struct store *s);
 /* Makes room for an entry of an owner: so many bytes of index and of a blob's file. FULL if there is
  * none to be had. */
@@ -210,7 +210,15 @@ int evict_make_room(struct store *s, uint32_t owner, uint64_t index_bytes, uint6
                     struct err *e);
 /* Removes a sample of expired entries; how many. */
 size_t evict_expired(struct store *s);
-void evict_close(struct store *s);
+/* What a byte of an entry is worth; negative if it has expired. Its group does not count. */
+double evict_worth(const struct store *s, const struct store_row *row, uint64_t now_ms);
+/* Removes an entry, counted as evicted; fine if it is not there. */
+int evict_entry(struct store *s, struct change *c, const struct store_id *id);
+
+/* ---- plan.c ---- */
+/* One step of store_evict. True while there is more. */
+bool plan_step(struct store *s);
+void plan_close(struct store *s);
 
 /* ---- sweep.c ---- */
 void sweep_begin(struct store *s);

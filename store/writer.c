@@ -620,7 +620,8 @@ void *writer_main(void *store)
         admit_batch(s, &b);
         run_batch(s, &b);
         finish_batch(s, &b);
-        wait_ms = evict_step(s) ? 0 : idle ? sweep_step(s) : 0;
+        bool busy = evict_step(s) | plan_step(s);
+        wait_ms = !busy && idle ? sweep_step(s) : 0;
     }
     sweep_end(s);
     return NULL;

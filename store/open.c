@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * open.c - the life of a store, on the thread that opens and closes it:
+ *
+ *   1. folders, lock             one process, once: two environments on one file would destroy it
+ *   2. guard                     a child looks at the index; what is damaged is set aside
+ *   3. index                     opened, or made and to be filled from the files (sweep.c)
+ *   4. copier, writer            start
+ *   5. … use …
+ *   6. verifier, copier, writer  end, in this order, each after its queue is empty; access times are
+ *                                written, the index is synced
+ *   7. everything is freed       from here also if a step of 1 to 4 fails
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/fault.h"
+#include "store/internal.h"
+
+#define LOCK_RETRIES 10u
+#define LOCK_RETRY_MS 20
+#define INDEX_BYTES_MIN (4ull << 30)
+
+static atomic_int suspect_dir = -1;
+
+void store_mark_suspect(void)
+{
+    int errnum = errno;
+    int fd = openat(atomic_load(&suspect_dir), "suspect", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    errno = errnum;
+}
+
+/* A process that was killed holds its locks until it is gone altogether: waits a little for that. */
+static int try_lock(int fd)
+{
+    const struct timespec wait = {0, LOCK_RETRY_MS * 1000000l};
+    for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK || i == LOCK_RETRIES)
+            return errno;
+        nanosleep(&wait, NULL);
+    }
+    return 0;
+}
+
+/* Only one process, and only once: two environments on one file would destroy it. */
+static int take_lock(struct store *s, struct err *e)
+{
+    char pid[32] = "";
+    s->lock_fd = fault_openat(s->files.dir, "lock", O_RDWR | O_CREAT, 0600);
+    if (s->lock_fd < 0)
+        return err_sys(e, WARM_EIO, errno, "store: cannot open %s/lock", s->dir);
+    int errnum = try_lock(s->lock_fd);
+    if (errnum != 0) {
+        if (errnum != EWOULDBLOCK)
+            return err_sys(e, WARM_EIO, errnum, "store: cannot lock %s", s->dir);
+        if (pread(s->lock_fd, pid, sizeof pid - 1, 0) < 0)
+            pid[0] = '\0';
+        return err_set(e, WARM_EBUSY, "store: %s is in use by process %ld", s->dir,
+                       strtol(pid, NULL, 10));
+    }
+    int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(s->lock_fd, 0) != 0 || fault_write(s->lock_fd, pid, (size_t)len) != len)
+        store_event(s, "store: cannot write to %s/lock", s->dir); /* the lock itself holds */
+    return 0;
+}
+
+static void set_aside(struct store *s, const char *why)
+{
+    struct err e;
+    s->stats.rebuilt = true;
+    store_event(s, "store: the index is damaged (%s): set aside, rebuilding from the files", why);
+    if (index_set_aside(s->dir, &e) != 0)
+        store_event(s, "%s", e.text);
+}
+
+static int open_index(struct store *s, struct err *e)
+{
+    const char *why = "";
+    bool suspect = faccessat(s->files.dir, "suspect", F_OK, 0) == 0;
+    if (!guard_check(s->dir, s->lock_fd, suspect, &why))
+        set_aside(s, why);
+    if (suspect)
+        unlinkat(s->files.dir, "suspect", 0);
+    int rc = index_open(&s->index, s->dir, s->config.index_bytes, e);
+    if (rc == WARM_ECORRUPT) {
+        set_aside(s, e ? e->text : "");
+        rc = index_open(&s->index, s->dir, s->config.index_bytes, e);
+    }
+    return rc;
+}
+
+static void set_defaults(struct store_config *c)
+{
+    if (c->index_bytes == 0)
+        c->index_bytes = 2 * c->max_bytes + (1ull << 30);
+    if (c->index_bytes < INDEX_BYTES_MIN && c->max_bytes > INDEX_BYTES_MIN)
+        c->index_bytes = INDEX_BYTES_MIN;
+}
+
+static int make_locks(struct store *s)
+{
+    pthread_condattr_t attr;
+    int rc = pthread_condattr_init(&attr);
+    rc = rc ? rc : pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    rc = rc ? rc : pthread_cond_init(&s->writer_wake, &attr);
+    rc = rc ? rc : pthread_cond_init(&s->copier_wake, NULL);
+    rc = rc ? rc : pthread_mutex_init(&s->lock, NULL);
+    rc = rc ? rc : pthread_rwlock_init(&s->env_lock, NULL);
+    pthread_condattr_destroy(&attr);
+    return rc;
+}
+
+static int start_threads(struct store *s, struct err *e)
+{
+    int rc = pthread_create(&s->copier, NULL, copier_main, s);
+    s->copier_started = rc == 0;
+    if (rc == 0) {
+        rc = pthread_create(&s->writer, NULL, writer_main, s);
+        s->writer_started = rc == 0;
+    }
+    return rc == 0 ? 0 : err_sys(e, WARM_ENOMEM, rc, "store: cannot start a thread");
+}
+
+static struct store *store_alloc(const struct store_config *config)
+{
+    struct store *s = fault_calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->config = *config;
+    set_defaults(&s->config);
+    s->lock_fd = -1;
+    s->files = (struct files){.dir = -1, .blobs = -1, .tmp = -1, .quarantine = -1};
+    task_list_init(&s->copying);
+    task_list_init(&s->queue);
+    task_list_init(&s->done);
+    task_list_init(&s->evictions);
+    handles_init(&s->handles);
+    s->evictor.rng = clock_wall_ms() * 0x9e3779b97f4a7c15u;
+    s->flushed_ms = clock_mono_ms();
+    s->dir = strdup(config->dir);
+    s->active = fault_calloc(1, sizeof *s->active);
+    s->flushing = fault_calloc(1, sizeof *s->flushing);
+    s->piece = fault_malloc(BLOB_PIECE);
+    if (s->dir && s->active && s->flushing && s->piece && make_locks(s) == 0)
+        return s;
+    free(s->dir);
+    free(s->active);
+    free(s->flushing);
+    free(s->piece);
+    free(s);
+    return NULL;
+}
+
+static void free_list(struct store *s, struct task_list *l)
+{
+    struct task *t;
+    while ((t = task_list_take(l)))
+        task_free(s, t);
+}
+
+/* What store_open made, whether or not it came to its end; the threads have ended. */
+static void store_dispose(struct store *s)
+{
+    while (s->burials) {
+        struct burial *b = s->burials;
+        s->burials = b->next;
+        blob_bury(&s->files, b->name);
+        free(b);
+    }
+    plan_close(s);
+    free_list(s, &s->copying);
+    free_list(s, &s->queue);
+    free_list(s, &s->done);
+    if (s->reader)
+        mdb_txn_abort(s->reader);
+    index_close(&s->index);
+    handles_close(&s->handles);
+    int dir = s->files.dir;
+    if (dir >= 0)
+        atomic_compare_exchange_strong(&suspect_dir, &dir, -1);
+    files_close(&s->files);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    pthread_rwlock_destroy(&s->env_lock);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->copier_wake);
+    pthread_cond_destroy(&s->writer_wake);
+    free(s->dir);
+    free(s->active);
+    free(s->flushing);
+    free(s->piece);
+    free(s);
+}
+
+static void stop_threads(struct store *s)
+{
+    atomic_store(&s->stopping, true);
+    if (s->verifier_started)
+        pthread_join(s->verifier, NULL);
+    pthread_mutex_lock(&s->lock);
+    s->copier_stop = true;
+    pthread_cond_signal(&s->copier_wake);
+    pthread_mutex_unlock(&s->lock);
+    if (s->copier_started)
+        pthread_join(s->copier, NULL); /* after it, nothing is added to the writer's queue */
+    pthread_mutex_lock(&s->lock);
+    s->writer_stop = true;
+    pthread_cond_signal(&s->writer_wake);
+    pthread_mutex_unlock(&s->lock);
+    if (s->writer_started)
+        pthread_join(s->writer, NULL);
+}
+
+int store_open(struct store **out, const struct store_config *config, struct err *e)
+{
+    struct store *s = store_alloc(config);
+    if (!s)
+        return err_set(e, WARM_ENOMEM, "store: out of memory");
+    int rc = files_open(&s->files, config->dir, e);
+    rc = rc ? rc : take_lock(s, e);
+    rc = rc ? rc : open_index(s, e);
+    if (rc == 0) {
+        atomic_store(&suspect_dir, s->files.dir);
+        s->stats.n_entries = s->index.totals.n_entries;
+        s->stats.n_bytes = s->index.totals.n_bytes;
+        s->stats.disk_bytes = s->index.totals.blob_disk_bytes + index_file_bytes(&s->index);
+        memcpy(s->stats.kind_entries, s->index.totals.kind_entries, sizeof s->stats.kind_entries);
+        memcpy(s->stats.kind_bytes, s->index.totals.kind_bytes, sizeof s->stats.kind_bytes);
+        sweep_begin(s);
+        rc = start_threads(s, e);
+    }
+    if (rc != 0) {
+        stop_threads(s);
+        store_dispose(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void store_close(struct store *s)
+{
+    store_turn_end(s);
+    struct task *t = s->active->n ? task_new(TASK_TOUCH, 0) : NULL;
+    if (t) {
+        t->touches = s->active;
+        store_queue(s, t);
+    }
+    stop_threads(s);
+    if (s->index.env)
+        index_sync(&s->index);
+    store_dispose(s);
+}

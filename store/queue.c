@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * queue.c - tasks on their way between the threads of a store: to the copier, to the writer, and back
+ * to the loop. Any thread; each function takes `lock` by itself.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/fault.h"
+#include "store/internal.h"
+
+uint64_t clock_wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t clock_mono_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void store_event(struct store *s, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    if (!s->config.on_event)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    s->config.on_event(s->config.on_event_arg, line);
+}
+
+void task_list_init(struct task_list *l) { *l = (struct task_list){.last = &l->first}; }
+
+void task_list_add(struct task_list *l, struct task *t)
+{
+    t->next = NULL;
+    *l->last = t;
+    l->last = &t->next;
+    l->n++;
+}
+
+void task_list_push(struct task_list *l, struct task *t)
+{
+    t->next = l->first;
+    if (!l->first)
+        l->last = &t->next;
+    l->first = t;
+    l->n++;
+}
+
+struct task *task_list_take(struct task_list *l)
+{
+    struct task *t = l->first;
+    if (!t)
+        return NULL;
+    l->first = t->next;
+    if (!l->first)
+        l->last = &l->first;
+    l->n--;
+    return t;
+}
+
+struct task *task_new(enum task_type type, size_t n_bytes)
+{
+    struct task *t = fault_calloc(1, sizeof *t + n_bytes);
+    if (!t)
+        return NULL;
+    t->type = type;
+    t->fd = -1;
+    t->draft = DRAFT_NONE;
+    t->queued_ms = clock_mono_ms();
+    return t;
+}
+
+void task_free(struct store *s, struct task *t)
+{
+    if (t->fd >= 0)
+        close(t->fd);
+    draft_drop(&s->files, &t->draft);
+    free(t->data);
+    free(t->ids);
+    free(t);
+}
+
+void store_finish(struct store *s, struct task *t)
+{
+    pthread_mutex_lock(&s->lock);
+    bool first = s->done.n == 0;
+    task_list_add(&s->done, t);
+    pthread_mutex_unlock(&s->lock);
+    if (first && s->config.on_wake)
+        s->config.on_wake(s->config.on_wake_arg);
+}
+
+void store_queue_writer(struct store *s, struct task *t)
+{
+    pthread_mutex_lock(&s->lock);
+    task_list_add(&s->queue, t);
+    pthread_cond_signal(&s->writer_wake);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool same_id(const struct store_id *a, const struct store_id *b)
+{
+    return a->owner == b->owner && key_equal(&a->key, &b->key);
+}
+
+/* True if the copier has work in itself or must keep the order of an id. With `lock` held. */
+static bool is_for_copier(const struct store *s, const struct task *t)
+{
+    if (t->type == TASK_CHECK)
+        return true;
+    if (t->type == TASK_META || t->type == TASK_TOUCH)
+        return false;
+    if (t->type != TASK_PUT)
+        return s->copying.n > 0;
+    if (t->fd >= 0 || t->row.len > STORE_INLINE_MAX)
+        return true;
+    for (const struct task *other = s->copying.first; other; other = other->next)
+        if (other->type != TASK_PUT || same_id(&other->row.id, &t->row.id))
+            return true;
+    return false;
+}
+
+void store_queue(struct store *s, struct task *t)
+{
+    pthread_mutex_lock(&s->lock);
+    if (is_for_copier(s, t)) {
+        task_list_add(&s->copying, t);
+        pthread_cond_signal(&s->copier_wake);
+    } else {
+        task_list_add(&s->queue, t);
+        pthread_cond_signal(&s->writer_wake);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
