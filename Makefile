@@ -74,14 +74,14 @@ $(B)/tests/test_%: $(B)/obj/tests/test_%.o $(B)/obj/tests/support.o $(TEST_LIBS)
 test: setup-test toolchain
 	$(MAKE) B=$(B) test-run
 test-run: all $(B)/tests/all
-	WARM_TOOLCHAIN=$(B)/toolchain $(B)/tests/all $(TEST_FLAGS)
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all $(TEST_FLAGS)
 
 # The same tests with AddressSanitizer and UBSan; the store's threads with ThreadSanitizer.
 .PHONY: asan tsan
 asan: setup-test toolchain
 	$(MAKE) B=$(B)/asan TOOLCHAIN=$(TOOLCHAIN) OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
 	    all $(B)/asan/tests/all
-	WARM_TOOLCHAIN=$(B)/toolchain WARM_CRASH_CYCLES=20 LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0 \
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) WARM_CRASH_CYCLES=20 LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0 \
 	    $(B)/asan/tests/all $(TEST_FLAGS)
 # Criterion cannot start under ThreadSanitizer: tests/plain stands in for it.
 PLAIN = $(B)/obj/tests/plain/plain.o $(B)/obj/tests/support.o
