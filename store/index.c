@@ -63,7 +63,9 @@ bool index_is_damage(int rc)
     case MDB_BAD_TXN:
     case MDB_BAD_VALSIZE:
     case MDB_MAP_RESIZED: /* a last page that lies outside the map */
-    case EINVAL:          /* a write to where a page number points that cannot be */
+    case EINVAL: /* a read or write where a page number or a length points that cannot be */
+    case EFAULT:
+    case EOVERFLOW:
     case EFBIG: return true;
     default: return false;
     }

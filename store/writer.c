@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "store/fault.h"
 #include "store/internal.h"
 
 #define BATCH_MAX 64u       /* tasks in a transaction */
@@ -33,6 +34,7 @@
 #define ROUNDS_MAX 8u
 #define EVICT_ALONG 16u /* entries evicted in the same transaction as puts */
 #define EVICT_MAP_FULL 64u
+#define MEMORY_PROBE (4u << 20) /* bytes: more than any sound transaction asks for at a time */
 
 struct batch {
     struct task *task[BATCH_MAX];
@@ -146,18 +148,32 @@ static int evict_for_map(struct store *s, struct change *c, void *arg)
     return evict_some(s, c, EVICT_ANY, EVICT_MAP_FULL, 0);
 }
 
+/* A damaged page may ask for more than there is, of the map or of memory. A failure that has another
+ * cause passes, or other requests fail too. */
+static bool asks_too_much(struct store *s, int rc, bool again)
+{
+    if (rc == MDB_MAP_FULL)
+        return index_file_bytes(&s->index) < s->index.map_bytes / 2;
+    void *memory = rc == ENOMEM && again ? fault_malloc(MEMORY_PROBE) : NULL;
+    free(memory);
+    return memory != NULL;
+}
+
 int writer_change(struct store *s, writer_apply apply, void *arg)
 {
     int rc = 0;
+    bool no_memory = false;
     for (unsigned round = 0; round < ROUNDS_MAX; round++) {
         if (!s->index.env)
             rc = recover(s, 0);
         if (!s->index.env)
             return rc;
         rc = change_once(s, apply, arg);
-        if (rc == MDB_MAP_FULL && index_file_bytes(&s->index) < s->index.map_bytes / 2)
-            rc = MDB_CORRUPTED; /* it is not: a damaged page asked for too much */
-        if (index_is_damage(rc)) {
+        if (asks_too_much(s, rc, no_memory))
+            rc = MDB_CORRUPTED;
+        if (rc == ENOMEM && !no_memory) {
+            no_memory = true;
+        } else if (index_is_damage(rc)) {
             if (recover(s, rc) != 0)
                 return rc;
         } else if (rc == MDB_MAP_FULL) {
