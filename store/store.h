@@ -108,17 +108,17 @@ struct store_config {
     uint64_t index_bytes;       /* address space for the index; 0: enough for max_bytes */
     uint64_t async_check_bytes; /* blobs above this that were not verified yet are not hashed in
                                    store_get, which then says BUSY: see store_prepare. 0: none */
-    void (*on_wake)(
-        void *arg); /* writer thread: completions wait for store_poll. May be called often */
+    void (*on_wake)(void *arg); /* a thread of the store: completions wait for store_poll. Often */
     void *on_wake_arg;
     void (*on_event)(void *arg,
-                     const char *line); /* writer or loop thread: one line worth logging */
+                     const char *line); /* any of these threads: one line worth logging */
     void *on_event_arg;
 };
 
 struct store;
 
-/* Opens or makes the store; starts the writer thread. Gives *out (store_close).
+/* Opens or makes the store; starts its threads. Gives *out (store_close). Forks for a moment, for a
+ * look at the index, so it is to be called before the process has threads or much memory.
  * Errors: BUSY (another process has it; err names its pid), IO (not a folder, not writable), NOMEM.
  * A damaged index is no error: see (6). */
 int store_open(struct store **out, const struct store_config *config, struct err *e);
