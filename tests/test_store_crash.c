@@ -133,11 +133,11 @@ static void check_entry(uint64_t n, uint64_t cycle)
     else
         cr_assert(may_be_missing, "cycle %d: entry %d is lost in version %d", (int)cycle, (int)n,
                   (int)acked);
-    atomic_store(&ledger->acked[n], rc == 0 ? acked : 0);
     store_turn_end(k.store);
 }
 
-/* What is there now is what counts as acknowledged for the next cycle. */
+/* What is there now is what counts as acknowledged for the next cycle. Of what is not there, what was
+ * asked for and never acknowledged may still turn up: its file was whole, its row was not. */
 static void settle_ledger(void)
 {
     for (uint64_t n = 0; n < ENTRIES; n++) {
@@ -145,13 +145,15 @@ static void settle_ledger(void)
         struct store_id id = kit_id(HERE, n);
         uint64_t acked = atomic_load(&ledger->acked[n]), asked = atomic_load(&ledger->asked[n]);
         bool there = store_get(k.store, &id, &v, NULL) == 0;
-        uint64_t found = asked | 1;
+        uint64_t found = 0;
         for (uint64_t version = acked; there && version <= asked; version++)
             if (version && version % 2 == 0 && v.row.len == len_of(n, version) &&
                 kit_is_value(&v, n, version))
                 found = version;
-        atomic_store(&ledger->asked[n], found);
-        atomic_store(&ledger->acked[n], found);
+        if (found) {
+            atomic_store(&ledger->asked[n], found);
+            atomic_store(&ledger->acked[n], found);
+        }
         store_turn_end(k.store);
     }
 }
