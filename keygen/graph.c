@@ -584,9 +584,11 @@ void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results,
 /* True if this argument is surely no product: that of a public function comes from memory. */
 static bool is_plain_arg(const struct graph *g, uint32_t block)
 {
-    const struct func *f = &g->funcs.at[g->funcs.n - 1];
-    if (g->in_func && f->is_public && block == f->block)
-        return true;
+    if (g->in_func) {
+        const struct func *f = &g->funcs.at[g->funcs.n - 1];
+        if (f->is_public && block == f->block)
+            return true;
+    }
     return block == g->block && g->frames.n && g->frames.at[g->frames.n - 1].traits & GRAPH_REDUCES;
 }
 
@@ -610,11 +612,13 @@ static bool is_no_product(const struct graph *g, uint32_t value)
 /* Settles GRAPH_FUSES, whose operands are on the stack. */
 static uint32_t traits_settle(const struct graph *g, const struct frame *f)
 {
-    const uint32_t *operands = &g->stack_operands.at[f->operands];
     if (!(f->traits & GRAPH_FUSES))
         return f->traits;
-    bool keeps = g->stack_operands.n - f->operands == 2 &&
-                 (is_no_product(g, operands[0]) || is_no_product(g, operands[1]));
+    bool keeps = g->stack_operands.n - f->operands == 2;
+    if (keeps) {
+        const uint32_t *operands = &g->stack_operands.at[f->operands];
+        keeps = is_no_product(g, operands[0]) || is_no_product(g, operands[1]);
+    }
     uint32_t dropped = keeps ? GRAPH_FUSES : GRAPH_FUSES | GRAPH_COMMUTES;
     return f->traits & ~dropped;
 }
