@@ -96,6 +96,7 @@ tsan: setup-test
 # Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/fuzz_NAME.c with clang's libFuzzer, over the code that
 # parses what others wrote. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
 FUZZ_SECONDS = 10
+FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
 FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c daemon/resp.c daemon/manifest.c
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -107,8 +108,8 @@ $(B)/fuzz/%: tests/fuzz/fuzz_%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
 .PHONY: fuzz
 fuzz: setup-fuzz
 	$(MAKE) B=$(B) $(FUZZERS)
-	@set -e; for f in $(FUZZERS); do echo "$$f: $(FUZZ_SECONDS) s"; \
-	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
+	@set -e; for f in $(FUZZERS); do echo "$$f: $(FUZZ_ARGS)"; \
+	    $$f $(FUZZ_ARGS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
 	        -artifact_prefix=$(B)/fuzz/; done
 
 # The proof of the keys by mutation, and by the compilers: what has equal keys compiles to equal bytes.
