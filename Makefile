@@ -25,7 +25,10 @@ CLIENT  = $(B)/lib/libwarm.a
 DAEMON  = $(B)/obj/daemon.a
 KERNELS = $(B)/obj/kernels.a
 
-PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/lib/libwarm.a $(B)/lib/libwarm.so
+# What is loaded into other programs is never built with a sanitizer.
+LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(if $(wildcard client/trace/*.c),$(B)/libexec/warm/libwarm-trace.so))
+PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
+    $(LOADED)
 
 .PHONY: all
 all: $(PROGRAMS)
@@ -48,7 +51,17 @@ $(B)/lib/libwarm.so: $(call obj,client) $(call obj,keygen)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/libwarm.map -o $@ $^ $(CRYPTO)
 
-$(B)/bin/warm: $(call obj,client/cli) $(CLIENT)
+# In every program that `warm run` starts: exports what it stands in for, and nothing else.
+$(B)/lib/libwarm-preload.so: $(call obj,client/preload) $(CLIENT) client/preload/preload.map
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-preload.so -Wl,-Bsymbolic -Wl,--exclude-libs,ALL \
+	    -Wl,--version-script,client/preload/preload.map -o $@ $(filter %.o %.a,$^) -ldl $(CRYPTO)
+# In the compilers that `warm tool` starts on a miss: tells which files they looked for.
+$(B)/libexec/warm/libwarm-trace.so: $(call obj,client/trace)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ -ldl
+
+$(B)/bin/warm: $(call obj,client/cli) $(call obj,client/tool) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO)
 
@@ -132,6 +145,17 @@ proof: setup-test toolchain
 	    --nvrtc $(wildcard $(TOOLCHAIN)/12.9.86/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/12.9.86/lib/libnvrtc.so.12 \
 	    $(PROVEN_CUDA)
 
+# Unmodified programs of others, in virtual environments that are kept in the user's cache folder.
+# `make test-clients CLIENTS="jax"` runs one group: tests/clients/run.sh.
+.PHONY: test-clients
+test-clients: setup-clients toolchain
+	$(MAKE) B=$(B) all
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/clients/run.sh $(B) $(CLIENTS)
+.PHONY: bench-clients bench-torch bench-jax
+bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
+	$(MAKE) B=$(B) all
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/bench_$*.sh $(B)
+
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
 BENCH_LIBS = $(STORE) $(CLIENT)
 $(B)/bench/%: $(B)/obj/tests/bench/bench_%.o $(B)/obj/tests/bench/bench.o $(BENCH_LIBS)
@@ -168,12 +192,15 @@ $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/cuda_on_cpu.o $(KERNELS) 
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
 PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis redis-tools systemd groff-base
+PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev
 PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
-.PHONY: setup setup-test setup-fuzz
+.PHONY: setup setup-test setup-clients setup-fuzz
 setup:
 	@./setup.sh $(PACKAGES_DEMO)
 setup-test:
 	@./setup.sh $(PACKAGES_TEST)
+setup-clients:
+	@./setup.sh $(PACKAGES_CLIENTS)
 setup-fuzz:
 	@./setup.sh $(PACKAGES_FUZZ)
 
