@@ -145,6 +145,17 @@ struct warm_result {
 int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
 void warm_result_free(struct warm_result *r);
 
+#define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */
+/*
+ * The canonical key of a graph or a source, in hex: the same for every spelling that a compiler must
+ * turn into the same result (`warm hash` prints it, keygen/KEYS.md says what counts). `kind` is
+ * "mlir", "mlirbc", "hlo", "ptx", "cuda", "fx", "raw", or NULL to find it from the content. Needs no
+ * connection. Returns 0, or WARM_EXACT where the form holds something that only its exact bytes
+ * can tell apart. Errors: MALFORMED, TRUNCATED; REFUSED (elided text, process addresses: must not
+ * be kept); INVALID (`kind`); NOMEM.
+ */
+int warm_graph_key(const char *kind, const void *data, size_t len, char out_key[33]);
+
 #ifdef __cplusplus
 }
 #endif
