@@ -101,6 +101,16 @@ int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, 
 /* Gives a lease back: the next waiter gets it. */
 int warm_release(struct warm *w, uint64_t token);
 
+#define WARM_IDENTITY_TEXT 97 /* bytes, NUL included */
+/*
+ * What a file is by its content: 32 hex digits of XXH3-128, then 64 of SHA-256, for keys that a
+ * compiler or another large file is a part of. The daemon remembers it under the file's device,
+ * inode, size and times, so that only the first asker reads the file; where `w` is NULL or fails
+ * it is read each time. Symbolic links are followed. Errors: NOT_FOUND, DENIED, INVALID (no
+ * regular file), BUSY (it is being written), IO, NOMEM.
+ */
+int warm_file_identity(struct warm *w, const char *path, char out[WARM_IDENTITY_TEXT]);
+
 struct warm_header {
     const char *name; /* as #include names it */
     const void *bytes;
