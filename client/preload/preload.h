@@ -9,8 +9,11 @@
  * The program opens its libraries as it always did; only the functions it looks up in them are ours,
  * and each of them can hand the call on. What is not served soundly is handed on.
  *
+ * What this object exports is what has default visibility: the functions that it stands in for.
+ * Everything declared here, and libwarm, is hidden, so that nothing of ours meets a program's names.
+ *
  * Thread: any. Nothing happens, and nothing is allocated, before the first name of a family is
- * looked up. Memory: stand-ins live for ever.
+ * looked up. No lock is ever held: a fork finds everything usable. Memory: stand-ins live for ever.
  */
 #ifndef WARM_PRELOAD_H
 #define WARM_PRELOAD_H
@@ -19,8 +22,16 @@
 
 #include "client/warm.h"
 
-/* Functions whose names begin with `prefix`. `stand_in` gives what the program is to call instead
- * of `real`, which dlsym found, or `real` itself. Called with no lock held. */
+/* For the functions that programs are to find here. */
+#define PRELOAD_EXPORT __attribute__((visibility("default")))
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * Functions whose names begin with `prefix`. `stand_in` gives what the program is to call instead
+ * of `real`, or `real` itself. `real` is what the real dlsym found for `name`; it is never NULL, but
+ * it may be a function that this object exports, where a program asks its global scope.
+ */
 struct preload_family {
     const char *prefix;
     void *(*stand_in)(const char *name, void *real);
@@ -28,20 +39,25 @@ struct preload_family {
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 
-/* The real dlsym: what the program would have got. */
+/* The real dlsym, dlvsym and so on: for names that are to be found without stand-ins. A handle of
+ * RTLD_NEXT means: after this object. */
 void *preload_real_dlsym(void *handle, const char *name);
 
+/* The library, already loaded, that a function lies in: its path as the dynamic linker has it, in
+ * `out`. False if it is unknown, relative, or our own. */
+bool preload_library_of(const void *function, char *out, size_t cap);
+
 /*
- * A connection to the daemon for the calling thread, to be given back with preload_return; NULL:
- * go on without (WARM_DISABLE, no daemon, a daemon that failed a moment ago). Waits at most
- * WARM_TIMEOUT_MS, and after a failure not again for a while. In a forked child connections are
- * opened anew.
+ * A connection to the daemon, the caller's alone until preload_return; NULL: go on without, because
+ * of WARM_DISABLE=1, no daemon, or a failure a moment ago. Waits at most WARM_TIMEOUT_MS, and after
+ * a failure not again for a hundred times what that failure took: see session.c.
  */
 struct warm *preload_borrow(void);
 void preload_return(struct warm *w);
 
-/* WARM_READONLY=1 and WARM_RECACHE=1. */
-bool preload_may_store(void);
-bool preload_may_hit(void);
+/* A variable of the environment is there, not empty and not "0". */
+bool preload_env_is_set(const char *name);
+
+#pragma GCC visibility pop
 
 #endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dl.c - dlsym, the program's: names of a family get our stand-ins, all others go to the real one.
+ * Any thread, also before this object's constructors would have run; no state but one pointer.
+ *
+ * What the real dlsym finds for RTLD_NEXT and RTLD_DEFAULT depends on who calls it, and it tells
+ * that from its return address. So it is called in tail position, where the return address on the
+ * stack is the program's own.
+ */
+#include "client/preload/preload.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static const struct preload_family families[] = {
+    {"nvrtc", nvrtc_stand_in},
+    {"nvJitLink", nvjitlink_stand_in},
+    {"__nvJitLink", nvjitlink_stand_in},
+};
+
+typedef void *(*dlsym_fn)(void *handle, const char *name);
+
+/* The versions under which the C library has dlsym, newest first: since 2.34, and before that as of
+ * its first release on each machine. */
+static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+
+static dlsym_fn real_dlsym(void)
+{
+    static _Atomic(dlsym_fn) known;
+    dlsym_fn f = atomic_load_explicit(&known, memory_order_acquire);
+    for (size_t i = 0; !f && i < sizeof versions / sizeof *versions; i++) {
+        void *found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+        memcpy(&f, &found, sizeof f);
+    }
+    atomic_store_explicit(&known, f, memory_order_release);
+    return f;
+}
+
+void *preload_real_dlsym(void *handle, const char *name) { return real_dlsym()(handle, name); }
+
+bool preload_library_of(const void *function, char *out, size_t cap)
+{
+    Dl_info it, ours;
+    if (!dladdr(function, &it) || !it.dli_fname || it.dli_fname[0] != '/' ||
+        strlen(it.dli_fname) >= cap)
+        return false;
+    if (dladdr((void *)(uintptr_t)families, &ours) && ours.dli_fbase == it.dli_fbase)
+        return false;
+    strcpy(out, it.dli_fname);
+    return true;
+}
+
+static const struct preload_family *family_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (strncmp(name, families[i].prefix, strlen(families[i].prefix)) == 0)
+            return &families[i];
+    return NULL;
+}
+
+/* What asks for the next object after itself is an interposer too: it gets what it asks for. */
+__attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(void *handle,
+                                                                               const char *name)
+{
+    const struct preload_family *family = handle == RTLD_NEXT ? NULL : family_of(name);
+    if (family) {
+        void *real = preload_real_dlsym(handle, name);
+        if (real)
+            return family->stand_in(name, real);
+    }
+    return real_dlsym()(handle, name);
+}
