@@ -1,29 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_fx.c - any bytes as FX graph code: a key or an error, and the same key every time. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "keygen/canon.h"
-
-static int form(const uint8_t *data, size_t size, struct canon_result *out, struct writer *text)
-{
-    struct canon_input input = {.data = data, .len = size, .kind = CANON_FX};
-    struct err e = {0};
-    return canon_key(&input, out, text, &e);
-}
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-    struct canon_result first, second;
-    struct writer text;
-
-    writer_init(&text, 0);
-    int rc = form(data, size, &first, &text);
-    if (form(data, size, &second, NULL) != rc)
-        abort();
-    if (rc == 0 && !key_equal(&first.key, &second.key))
-        abort();
-    writer_close(&text);
-    return 0;
-}
+/* fuzz_fx.c - FX graph code. */
+#define FORM CANON_FX
+#include "tests/fuzz/form.h"
