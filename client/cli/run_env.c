@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_env.c - the environment of a program that is to start warm. Main thread only.
+ *
+ * One line of the table is one variable. What a user has set stays, but for lists, which get ours in
+ * front, and for what says where we are. Nothing here may be something that a framework puts into
+ * its keys: CXX, XLA_FLAGS, OMP_NUM_THREADS, a cache's folder.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/run.h"
+
+enum how {
+    ALWAYS,     /* whatever was there */
+    UNLESS_SET, /* the user's own wins; set and empty is set */
+    IN_FRONT,   /* in front of a list with colons, unless it is in it */
+};
+
+/* {exe}, {socket}, {session} and {prefix} stand for struct run_places. A value that begins with
+ * {prefix} is a path: where nothing is there, the variable is left alone. */
+static const struct setting {
+    const char *name;
+    enum how how;
+    const char *value;
+} settings[] = {
+    {"WARM_SOCKET", ALWAYS, "{socket}"},
+    {"WARM_EXE", ALWAYS, "{exe}"},
+    {"WARM_SESSION", UNLESS_SET, "{session}"},
+    {"WARM_LIBRARY", UNLESS_SET, "{prefix}/lib/libwarm.so"},
+    {"LD_PRELOAD", IN_FRONT, "{prefix}/lib/libwarm-preload.so"},
+    {"PYTHONPATH", IN_FRONT, "{prefix}/share/warm/python"},
+};
+
+/* What a name in braces stands for; NULL: nothing. */
+static const char *stands_for(const struct run_places *places, const char *name, size_t len)
+{
+    const struct {
+        const char *name, *value;
+    } words[] = {{"exe", places->exe},
+                 {"prefix", places->prefix},
+                 {"socket", places->socket},
+                 {"session", places->session}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i].name) == len && memcmp(words[i].name, name, len) == 0)
+            return words[i].value;
+    return NULL;
+}
+
+/* Writes the value with its words filled in. False if it does not fit. */
+static bool fill_in(const struct run_places *places, const char *from, char *out, size_t cap)
+{
+    size_t len = 0;
+    while (*from) {
+        const char *end = *from == '{' ? strchr(from, '}') : NULL;
+        const char *word = end ? stands_for(places, from + 1, (size_t)(end - from - 1)) : NULL;
+        size_t n = word ? strlen(word) : 1;
+        if (len + n >= cap)
+            return false;
+        memcpy(out + len, word ? word : from, n);
+        len += n;
+        from = word ? end + 1 : from + 1;
+    }
+    out[len] = '\0';
+    return true;
+}
+
+static bool list_has(const char *list, const char *item)
+{
+    size_t len = strlen(item);
+    for (const char *at = list; (at = strstr(at, item)); at += len)
+        if ((at == list || strchr(": ", at[-1])) && (!at[len] || strchr(": ", at[len])))
+            return true;
+    return false;
+}
+
+static bool set_in_front(const char *name, const char *value)
+{
+    const char *old = getenv(name);
+    char *list;
+    if (!old || !*old)
+        return setenv(name, value, 1) == 0;
+    if (list_has(old, value))
+        return true;
+    if (asprintf(&list, "%s:%s", value, old) < 0)
+        return false;
+    bool done = setenv(name, list, 1) == 0;
+    free(list);
+    return done;
+}
+
+static bool set_one(const struct run_places *places, const struct setting *s)
+{
+    char value[PATH_MAX + 256];
+    if (s->how == UNLESS_SET && getenv(s->name))
+        return true;
+    if (!fill_in(places, s->value, value, sizeof value))
+        return true; /* too long to be a path */
+    if (strncmp(s->value, "{prefix}", 8) == 0 && access(value, R_OK) != 0)
+        return true;
+    if (s->how != IN_FRONT)
+        return setenv(s->name, value, 1) == 0;
+    if (strpbrk(value, ": ")) { /* the list would be taken apart there */
+        cli_say("%s: a colon or a blank in this path: without it", value);
+        return true;
+    }
+    return set_in_front(s->name, value);
+}
+
+bool run_env_set(const struct run_places *places)
+{
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (!set_one(places, &settings[i]))
+            return false;
+    return true;
+}
