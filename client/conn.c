@@ -79,12 +79,16 @@ static int connect_error(int error, const char *path, struct err *e)
     }
 }
 
+/* Who we are, and the `warm run` that this process belongs to. */
 static void queue_hello(struct conn *c)
 {
-    static const char name[] = "libwarm " WARM_VERSION;
-    struct wire_hello hello = {.version_min = WIRE_VERSION,
-                               .version_max = WIRE_VERSION,
-                               .client = {name, sizeof name - 1}};
+    char name[sizeof "libwarm " WARM_VERSION " session=" + WIRE_SESSION_MAX] =
+        "libwarm " WARM_VERSION;
+    const char *session = getenv("WARM_SESSION");
+    if (session && wire_session_ok(session, strlen(session)))
+        strcat(strcat(name, " session="), session);
+    struct wire_hello hello = {
+        .version_min = WIRE_VERSION, .version_max = WIRE_VERSION, .client = {name, strlen(name)}};
     wire_put_hello(&c->out, 0, &hello);
 }
 

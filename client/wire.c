@@ -15,6 +15,7 @@
 #include "client/wire.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <string.h>
 
 /* ---- frames ---- */
@@ -53,6 +54,40 @@ bool wire_kind_from_name(const char *name, uint8_t *out)
     WIRE_KIND_LIST(X)
 #undef X
     return false;
+}
+
+const char *wire_reason_name(uint8_t reason)
+{
+    switch (reason) {
+#define X(name, number, text)                                                                      \
+    case number: return text;
+        WIRE_REASON_LIST(X)
+#undef X
+    default: return "unknown";
+    }
+}
+
+bool wire_session_ok(const void *id, size_t len)
+{
+    const char *text = id;
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)text[i]) && !memchr("._-", text[i], 3))
+            return false;
+    return len >= 1 && len <= WIRE_SESSION_MAX;
+}
+
+struct view wire_session_of(struct view client)
+{
+    static const char mark[] = " session=";
+    const char *at = memmem(client.data, client.len, mark, sizeof mark - 1);
+    struct view id = {"", 0};
+    if (at) {
+        id.data = at += sizeof mark - 1;
+        size_t left = client.len - (size_t)(at - (const char *)client.data);
+        const char *end = memchr(at, ' ', left);
+        id.len = end ? (size_t)(end - at) : left;
+    }
+    return wire_session_ok(id.data, id.len) ? id : (struct view){"", 0};
 }
 
 long wire_parse(const void *data, size_t len, struct wire_frame *out, struct err *e)
@@ -270,6 +305,10 @@ static int fields_end(struct fields *in, struct err *e)
 
 #define DAMAGED_FIELDS(X) X(digest, key, 0) X(digest, seen, 0)
 
+#define NOTE_FIELDS(X)                                                                             \
+    X(u8, reason, WIRE_REASON_TIMEOUT)                                                             \
+    X(view, label, WIRE_NAME_MAX) X(view, text, WIRE_NAME_MAX)
+
 #define FILTER_FIELDS(X)                                                                           \
     X(i64, filter.uid, 0)                                                                          \
     X(i32, filter.kind, 0)                                                                         \
@@ -290,6 +329,8 @@ static int fields_end(struct fields *in, struct err *e)
 #define EVICT_FIELDS(X) FILTER_FIELDS(X) X(u64, to_bytes, 0) X(u8, dry_run, 1)
 #define PIN_FIELDS(X) X(u8, pinned, 1) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
 #define VERIFY_FIELDS(X) X(u64, sample, 0)
+#define HISTORY_FIELDS(X)                                                                          \
+    X(u8, of, WIRE_HISTORY_KEY) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
 
 #define HIT_HEAD_FIELDS(X)                                                                         \
     X(u8, outcome, WIRE_WAS_COALESCED)                                                             \
@@ -408,12 +449,14 @@ MESSAGE(CHECK, check, check, n_carried(m->list, m->len), check_carried(in, "list
 MESSAGE(CHECKED, checked, checked, n_carried(m->list, m->len),
         check_carried(in, "list", m->list, m->len))
 MESSAGE(DAMAGED, damaged, damaged, 0, NONE)
+MESSAGE(NOTE, note, note, 0, NONE)
 MESSAGE(LIST, list, list, 0, NONE)
 MESSAGE(SHOW, show, show, 0, check_key(in, m->space, m->key))
 MESSAGE(REMOVE, remove, remove, 0, check_keys(in, m->keys, m->n))
 MESSAGE(EVICT, evict, evict, 0, NONE)
 MESSAGE(PIN, pin, pin, 0, check_keys(in, m->keys, m->n))
 MESSAGE(VERIFY, verify, verify, 0, NONE)
+MESSAGE(HISTORY, history, history, 0, NONE)
 MESSAGE(HIT, hit, hit, n_carried(m->value, m->len), check_carried(in, "value", m->value, m->len))
 MESSAGE(FAILED, failed, hit, n_carried(m->value, m->len),
         check_carried(in, "value", m->value, m->len))

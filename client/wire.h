@@ -48,6 +48,7 @@
 #define WIRE_CHECK_PATHS_MAX 65536u /* paths in one CHECK */
 #define WIRE_CHECK_MAX (16u << 20)  /* bytes of the list of a CHECK or CHECKED */
 #define WIRE_ROWS_MAX 65536u        /* ROW frames that one LIST may ask for */
+#define WIRE_SESSION_MAX 64u        /* bytes of a session's id */
 #define WIRE_CURSOR 24u             /* bytes of a LIST cursor */
 
 /* name, number, who sends it, what it says. Numbers below 0x80 go to the daemon. */
@@ -62,6 +63,7 @@
     X(CHECKED, 0x08) /* answer to CHECK: digests of the paths asked */                             \
     X(CANCEL, 0x09)  /* nobody waits for this tag any more */                                      \
     X(DAMAGED, 0x0a) /* the value of this key did not match its checksum */                        \
+    X(NOTE, 0x0b)    /* why the client did not ask, or did not wait: for `warm why` */             \
     X(LIST, 0x10)    /* filter, cursor: ROW frames, then END with the next cursor */               \
     X(SHOW, 0x11)    /* one entry: ROW, or MISS */                                                 \
     X(STATS, 0x12)   /* TEXT: JSON */                                                              \
@@ -70,6 +72,7 @@
     X(EVICT, 0x15)   /* filter, size to reach, dry run: REPORT */                                  \
     X(PIN, 0x16)     /* keys, on or off: REPORT */                                                 \
     X(VERIFY, 0x17)  /* sample: PROGRESS …, REPORT */                                            \
+    X(HISTORY, 0x18) /* a session, or a key: TEXT: JSON: what was asked, and why it missed */      \
     X(WELCOME, 0x81)                                                                               \
     X(HIT, 0x82)                                                                                   \
     X(MISS, 0x83)                                                                                  \
@@ -113,6 +116,10 @@ struct wire_hello {
     uint32_t capabilities; /* none defined yet: 0 */
     struct view client;    /* "warm 0.1.0", for logs */
 };
+/* True for the id of a session: 1 to WIRE_SESSION_MAX letters, digits, '.', '_' and '-'. */
+bool wire_session_ok(const void *id, size_t len);
+/* The id after " session=" in a HELLO's client text; empty if there is none. */
+struct view wire_session_of(struct view client);
 struct wire_welcome {
     uint16_t version;
     uint32_t capabilities;
@@ -289,6 +296,37 @@ struct wire_damaged {
     struct key key;  /* of the HIT */
     struct key seen; /* XXH3-128 of the bytes that came */
 };
+/* name, number, what people read: why something was not taken from the cache. */
+#define WIRE_REASON_LIST(X)                                                                        \
+    X(COLD, 0, "cold")               /* nothing like it was ever here */                           \
+    X(EVICTED, 1, "evicted")         /* it was here, and went: evicted, expired, removed */        \
+    X(DIFFERS, 2, "differs")         /* a part of the key is another than the nearest entry's */   \
+    X(UNCACHEABLE, 3, "uncacheable") /* it could not be kept soundly */                            \
+    X(CORRUPT, 4, "corrupt")         /* it was here, damaged */                                    \
+    X(DISABLED, 5, "disabled")       /* somebody wanted no hit */                                  \
+    X(TIMEOUT, 6, "timeout")         /* it did not come in time */
+enum wire_reason {
+#define X(name, number, text) WIRE_REASON_##name = number,
+    WIRE_REASON_LIST(X)
+#undef X
+};
+/* "cold" for 0; "unknown" for a number that is no reason. Static memory. */
+const char *wire_reason_name(uint8_t reason);
+struct wire_note {
+    uint8_t reason;    /* enum wire_reason */
+    struct view label; /* what was compiled, for people */
+    struct view text;  /* which option, token or variable; how long */
+};
+enum wire_history_of {
+    WIRE_HISTORY_LAST = 0,    /* the session that asked last */
+    WIRE_HISTORY_SESSION = 1, /* `id` is a session's */
+    WIRE_HISTORY_KEY = 2,     /* `id` is a name, 32 hex digits, or a label */
+};
+struct wire_history {
+    uint8_t of;          /* enum wire_history_of */
+    uint32_t max_misses; /* the newest; 0: as many as fit */
+    struct view id;
+};
 struct wire_wait {
     uint32_t n_waiters;  /* this one included */
     uint32_t elapsed_ms; /* since the work that is waited for began */
@@ -335,12 +373,14 @@ struct wire_progress {
     X(SOURCE, source, source)                                                                      \
     X(CHECKED, checked, checked)                                                                   \
     X(DAMAGED, damaged, damaged)                                                                   \
+    X(NOTE, note, note)                                                                            \
     X(LIST, list, list)                                                                            \
     X(SHOW, show, show)                                                                            \
     X(REMOVE, remove, remove)                                                                      \
     X(EVICT, evict, evict)                                                                         \
     X(PIN, pin, pin)                                                                               \
     X(VERIFY, verify, verify)                                                                      \
+    X(HISTORY, history, history)                                                                   \
     X(WELCOME, welcome, welcome)                                                                   \
     X(HIT, hit, hit)                                                                               \
     X(LEASE, lease, lease)                                                                         \

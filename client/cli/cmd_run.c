@@ -113,9 +113,11 @@ static int run_run(const struct command *self, int argc, char **argv)
     if (optind == argc)
         return cli_usage(self, "name a program to run");
     argv += optind;
-    if (env_is_set("WARM_DISABLE") || !prepare(&places, &o))
+    if (env_is_set("WARM_DISABLE") || !prepare(&places, &o) || !o.report)
         return run_exec(argv);
-    return run_exec(argv);
+    status = run_wait(argv);
+    run_report(&places);
+    run_end_as(status);
 }
 
 const struct command cmd_run = {

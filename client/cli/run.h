@@ -45,13 +45,19 @@ bool run_env_set(const struct run_places *places);
 /* ---- run_wait.c ---- */
 
 /*
- * Runs a program as a child and waits for it. Whatever is sent to this process reaches the program
- * once: what the whole process group was sent, and the terminal sends, it has already. Stops when
- * the program stops. Returns its wait status, or -1 (and says why) if it could not be started.
+ * Runs a program as a child and waits for it; returns its wait status. Whatever is sent to this
+ * process reaches the program once: what the terminal, or somebody, sends to the whole process group
+ * it has already. Stops when the program stops. Where there is no process to be had, becomes the
+ * program instead.
  */
 int run_wait(char **argv);
 /* Ends as the program ended: by the same signal, or with the same status. */
 _Noreturn void run_end_as(int status);
+
+/* ---- run_report.c ---- */
+
+/* What the session asked for, found and saved, in one line on stderr. */
+void run_report(const struct run_places *places);
 
 /* Replaces this process by the program, found as a shell finds it. Returns only where that fails,
  * with the exit status that says so: 127 not found, 126 not executable; it was said on stderr. */
