@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec.c - compilers that the program starts go through `warm tool`.
+ *
+ *     execve("/usr/bin/g++", {"g++", …}, env) ──▶ execve($WARM_EXE,
+ *                                {"warm", "tool", "--argv0", "g++", "--", "/usr/bin/g++", …}, env)
+ *
+ * What counts is the environment that the new program is to get: without WARM_EXE in it, or with
+ * WARM_TOOL_ACTIVE (set in what `warm tool` itself starts) or WARM_DISABLE, the call is passed on
+ * as it is. So is anything whose last path component is no compiler's name, or that cannot be run,
+ * so that errors are the kernel's own.
+ *
+ * Thread: any, and between fork or vfork and exec: no allocation, no lock, errno kept where
+ * nothing failed. Memory: the stack of the caller, at most EXEC_ARGS_MAX pointers.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/preload/preload.h"
+
+#define EXEC_ARGS_MAX 16384 /* arguments; a longer command line is passed on */
+#define EXEC_ADDED 6        /* warm tool --argv0 NAME -- PROGRAM, in place of argv[0] */
+
+extern char **environ;
+
+typedef int execve_fn(const char *, char *const[], char *const[]);
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                     const posix_spawnattr_t *, char *const[], char *const[]);
+static execve_fn *real_execve, *real_execvpe;
+static spawn_fn *real_spawn, *real_spawnp;
+
+/* Looked up before the program runs: between vfork and exec it would be too late. */
+__attribute__((constructor)) static void find_real(void)
+{
+    real_execve = (execve_fn *)preload_real_dlsym(RTLD_NEXT, "execve");
+    real_execvpe = (execve_fn *)preload_real_dlsym(RTLD_NEXT, "execvpe");
+    real_spawn = (spawn_fn *)preload_real_dlsym(RTLD_NEXT, "posix_spawn");
+    real_spawnp = (spawn_fn *)preload_real_dlsym(RTLD_NEXT, "posix_spawnp");
+}
+
+/* ---- which programs ---- */
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* "-12", "-12.2" or nothing. */
+static bool is_version_suffix(const char *s)
+{
+    if (*s == '\0')
+        return true;
+    return *s == '-' && s[1] >= '0' && s[1] <= '9' && s[1 + strspn(s + 1, "0123456789.")] == '\0';
+}
+
+/* "g++", "x86_64-linux-gnu-g++", "g++-12"; not "ccg++". */
+static bool is_named(const char *base, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = strstr(base, name); at; at = strstr(at + 1, name))
+        if ((at == base || at[-1] == '-') && is_version_suffix(at + len))
+            return true;
+    return false;
+}
+
+static bool is_compiler(const char *path)
+{
+    static const char *const names[] = {"g++",   "gcc",  "c++",    "cc",        "clang++", "clang",
+                                        "ptxas", "cicc", "nvlink", "fatbinary", "nvcc"};
+    const char *base = base_of(path);
+    if (strcmp(base, "ptxas-blackwell") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is_named(base, names[i]))
+            return true;
+    return false;
+}
+
+static const char *env_value(char *const *env, const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; env && env[i]; i++)
+        if (strncmp(env[i], name, len) == 0 && env[i][len] == '=')
+            return env[i] + len + 1;
+    return NULL;
+}
+
+static bool is_on(const char *value) { return value && *value && strcmp(value, "0") != 0; }
+
+/* The `warm` that is to stand in for what is started with this environment, or NULL. */
+static const char *warm_in(char *const *env)
+{
+    const char *warm = env_value(env, "WARM_EXE");
+    if (!warm || warm[0] != '/' || is_on(env_value(env, "WARM_TOOL_ACTIVE")) ||
+        is_on(env_value(env, "WARM_DISABLE")))
+        return NULL;
+    return warm;
+}
+
+/* ---- the command line that stands in ---- */
+
+static size_t count(char *const *argv)
+{
+    size_t n = 0;
+    while (argv && argv[n] && n <= EXEC_ARGS_MAX)
+        n++;
+    return n;
+}
+
+static bool can_run(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0 &&
+           !(st.st_mode & (S_ISUID | S_ISGID));
+}
+
+/* True if `program` is to be started through `warm`, whose path is then *out_warm. */
+static bool is_ours(const char *program, char *const *argv, char *const *env, const char **out_warm,
+                    size_t *out_n)
+{
+    int kept = errno;
+    *out_n = 0;
+    bool ours = program && is_compiler(program) && (*out_warm = warm_in(env)) != NULL &&
+                (*out_n = count(argv)) >= 1 && *out_n <= EXEC_ARGS_MAX && can_run(program) &&
+                access(*out_warm, X_OK) == 0;
+    errno = kept;
+    return ours;
+}
+
+static const char warm_name[] = "warm", tool_name[] = "tool", argv0_name[] = "--argv0",
+                  end_name[] = "--";
+
+/* `out` has room for n + EXEC_ADDED pointers. exec takes pointers to char, and writes to none. */
+static void stand_in(const char *program, char *const *argv, size_t n, const char **out)
+{
+    const char *head[EXEC_ADDED] = {warm_name, tool_name, argv0_name, argv[0], end_name, program};
+    memcpy(out, head, sizeof head);
+    for (size_t i = 1; i <= n; i++) /* with the NULL at the end */
+        out[EXEC_ADDED + i - 1] = argv[i];
+}
+
+static int pass_on(const char *path, char *const *argv, char *const *env)
+{
+    if (real_execve)
+        return real_execve(path, argv, env);
+    return (int)syscall(SYS_execve, path, argv, env);
+}
+
+/* ---- exec ---- */
+
+int execve(const char *path, char *const argv[], char *const env[])
+{
+    const char *warm;
+    size_t n;
+    if (!is_ours(path, argv, env, &warm, &n))
+        return pass_on(path, argv, env);
+    const char *other[n + EXEC_ADDED];
+    stand_in(path, argv, n, other);
+    return pass_on(warm, (char *const *)(void *)other, env);
+}
+
+int execv(const char *path, char *const argv[]) { return execve(path, argv, environ); }
+
+/* Where a name without a slash is found on the caller's PATH; false: let libc look and say why. */
+static bool search(const char *name, char out[PATH_MAX])
+{
+    const char *path = env_value(environ, "PATH");
+    size_t name_len = strlen(name);
+    for (const char *at = path; at && *name; at = *at ? at + 1 : NULL) {
+        size_t len = strcspn(at, ":");
+        if (len && len + 1 + name_len < PATH_MAX) {
+            memcpy(out, at, len);
+            out[len] = '/';
+            memcpy(out + len + 1, name, name_len + 1);
+            if (can_run(out))
+                return true;
+        }
+        if (len == 0) /* an empty entry is the working folder: leave that to libc */
+            return false;
+        at += len;
+    }
+    return false;
+}
+
+int execvpe(const char *file, char *const argv[], char *const env[])
+{
+    char found[PATH_MAX];
+    int kept = errno;
+    if (strchr(file, '/'))
+        return real_execvpe && !is_compiler(file) ? real_execvpe(file, argv, env)
+                                                  : execve(file, argv, env);
+    if (is_compiler(file) && warm_in(env) && search(file, found)) {
+        errno = kept;
+        return execve(found, argv, env);
+    }
+    errno = kept;
+    return real_execvpe(file, argv, env);
+}
+
+int execvp(const char *file, char *const argv[]) { return execvpe(file, argv, environ); }
+
+/* execl and its kin: how many arguments before the NULL, and the array of them. */
+static size_t count_list(const char *first, va_list *args)
+{
+    size_t n = first ? 1 : 0;
+    while (n && va_arg(*args, char *))
+        n++;
+    return n;
+}
+
+static void take_list(char **argv, size_t n, const char *first, va_list *args)
+{
+    argv[0] = (char *)(uintptr_t)first;
+    for (size_t i = 1; i <= n; i++)
+        argv[i] = va_arg(*args, char *);
+}
+
+int execl(const char *path, const char *arg, ...)
+{
+    va_list args;
+    va_start(args, arg);
+    size_t n = count_list(arg, &args);
+    va_end(args);
+    char *argv[n + 1];
+    va_start(args, arg);
+    take_list(argv, n, arg, &args);
+    va_end(args);
+    return execve(path, argv, environ);
+}
+
+int execlp(const char *file, const char *arg, ...)
+{
+    va_list args;
+    va_start(args, arg);
+    size_t n = count_list(arg, &args);
+    va_end(args);
+    char *argv[n + 1];
+    va_start(args, arg);
+    take_list(argv, n, arg, &args);
+    va_end(args);
+    return execvpe(file, argv, environ);
+}
+
+int execle(const char *path, const char *arg, ...)
+{
+    va_list args;
+    va_start(args, arg);
+    size_t n = count_list(arg, &args);
+    va_end(args);
+    char *argv[n + 1];
+    va_start(args, arg);
+    take_list(argv, n, arg, &args);
+    char *const *env = va_arg(args, char *const *);
+    va_end(args);
+    return execve(path, argv, env);
+}
+
+/* ---- spawn ---- */
+
+int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+{
+    const char *warm;
+    size_t n;
+    if (!is_ours(path, argv, env, &warm, &n))
+        return real_spawn(pid, path, actions, attributes, argv, env);
+    const char *other[n + EXEC_ADDED];
+    stand_in(path, argv, n, other);
+    return real_spawn(pid, warm, actions, attributes, (char *const *)(void *)other, env);
+}
+
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+{
+    char found[PATH_MAX];
+    int kept = errno;
+    bool by_path = strchr(file, '/') != NULL;
+    bool ours = is_compiler(file) && warm_in(env) && (by_path || search(file, found));
+    errno = kept;
+    if (!ours)
+        return real_spawnp(pid, file, actions, attributes, argv, env);
+    return posix_spawn(pid, by_path ? file : found, actions, attributes, argv, env);
+}
