@@ -127,7 +127,9 @@ struct warm_job {
     const char *const *expressions; /* name expressions */
     size_t n_expressions;
     const char *cwd;      /* NULL: the process's own */
-    const char *compiler; /* "" or NULL: the daemon's default; "12.9"; digits of a compiler's key */
+    const char *compiler; /* "" or NULL: the daemon's default; "12.9"; digits of a compiler's key;
+                             or the absolute path of a libnvrtc.so that the daemon can see and that
+                             only root or the daemon's user can change (else NO_TOOLCHAIN) */
     unsigned timeout_ms;  /* 0: the daemon's default */
     unsigned flags;       /* WARM_RECACHE, WARM_NO_STORE, WARM_ONLY_IF_CACHED */
 };
@@ -140,6 +142,7 @@ struct warm_part {
 struct warm_result {
     struct warm_value value; /* owns everything below */
     int status;              /* what the compiler returned: 0, or an nvrtcResult */
+    int refused;             /* it asked for files that were not shown to it: read as absent */
     struct warm_part log, cubin, ptx, ltoir, optixir;
     size_t n_lowered;
     struct warm_part (*lowered)[2]; /* expression, lowered name */

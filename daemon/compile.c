@@ -8,6 +8,7 @@
  *   3. a pool thread computes key and proof from the bytes; they must be those of COMPILE;
  *   4. a worker compiles; it asks the client for headers over the channel;
  *   5. the result goes to all who wait, then to the store.
+ * A compiler that is not known yet, or was replaced, is identified first: WAIT, then 1.
  * A hit stops at 1. Where an earlier compile read files of its client, the store has a manifest:
  * the asker says what is at those paths (CHECK, CHECKED), and only what agrees is its result. So do
  * those who waited for a compile that read files.
@@ -248,28 +249,88 @@ static void compile_look(struct call *call)
     look_no_further(call);
 }
 
+/* ---- beginning ---- */
+
+/* What the COMPILE says, but for its compiler. */
 static int compile_begin(struct call *call, const struct wire_compile *ask, struct err *e)
 {
-    struct service *s = call->service;
-    const struct toolchain *toolchain;
     if (ask->language != JOB_CUDA && ask->language != JOB_PTX)
         return err_set(e, WARM_EUNSUPPORTED, "language %u is not known", ask->language);
-    int code = compiler_find(s->config.compiler, ask->compiler, &toolchain, e);
-    if (code)
-        return code;
     struct call_compile *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(e, WARM_ENOMEM, "no memory for a compile");
     c->flags = ask->flags;
-    c->toolchain = toolchain;
-    c->address.compiler = toolchain->id;
     c->address.graph = ask->graph;
     memcpy(c->address.hardware, ask->hardware.data, ask->hardware.len); /* checked by wire_get */
     memcpy(c->label, ask->label.data, ask->label.len);
     call->compile = c;
-    call->id = (struct store_id){STORE_MADE_HERE, address_key(&c->address)};
     call->proof = ask->proof;
     return 0;
+}
+
+static void call_await(struct call *call, struct view selector);
+
+/* Looks for the result, once the compiler is known; that may have to wait. */
+static void compile_with(struct call *call, struct view selector)
+{
+    struct service *s = call->service;
+    struct call_compile *c = call->compile;
+    struct err e = {0};
+    int code = compiler_find(s->config.compiler, selector, &c->toolchain, &e);
+    if (code == WARM_EBUSY) {
+        call_await(call, selector);
+        return;
+    }
+    if (code) {
+        compile_drop(call);
+        service_answer_error(call, &e);
+        return;
+    }
+    c->address.compiler = c->toolchain->id;
+    call->id = (struct store_id){STORE_MADE_HERE, address_key(&c->address)};
+    compile_look(call);
+}
+
+static void call_forget_wait(struct call *call)
+{
+    if (call->compile->waiting)
+        call->service->n_awaiting--;
+    call->compile->waiting = NULL;
+    compiler_await_cancel(&call->compile->identified);
+}
+
+static void on_identified(struct toolchain_wait *wait)
+{
+    struct call_compile *c =
+        (struct call_compile *)(void *)((char *)wait - offsetof(struct call_compile, identified));
+    struct call *call = c->waiting;
+    call_forget_wait(call);
+    compile_with(call, (struct view){c->selector, strlen(c->selector)});
+}
+
+static void call_await(struct call *call, struct view selector)
+{
+    struct service *s = call->service;
+    struct call_compile *c = call->compile;
+    struct err e = {0};
+    bool first = !c->selector;
+    if (first)
+        c->selector = strndup(selector.data, selector.len);
+    if (!c->selector || service_now_ms(s) > call->ask.expires_ms) {
+        if (c->selector)
+            err_set(&e, WARM_ETIMEOUT, "the compiler was not identified in time");
+        else
+            err_set(&e, WARM_ENOMEM, "no memory for a compile");
+        compile_drop(call);
+        service_answer_error(call, &e);
+        return;
+    }
+    c->waiting = call;
+    c->identified.on_change = on_identified;
+    s->n_awaiting++;
+    compiler_await(s->config.compiler, &c->identified);
+    if (first)
+        call->on_answer(call, &(struct answer){.kind = ANSWER_WAIT, .n_waiters = 1});
 }
 
 void service_compile(struct call *call, const struct wire_compile *ask)
@@ -289,7 +350,7 @@ void service_compile(struct call *call, const struct wire_compile *ask)
                                               : s->config.config->compile_timeout_ms +
                                                     s->config.config->lease_timeout_ms);
     call->stage = ask->flags & WIRE_COMPILE_RECACHE ? LOOK_NOWHERE : LOOK_STORE;
-    compile_look(call);
+    compile_with(call, ask->compiler);
 }
 
 void service_checked(struct call *call, enum wire_digest digest,
@@ -354,6 +415,10 @@ void compile_drop(struct call *call)
         call->attempt = NULL;
     }
     call_uncheck(call);
+    if (call->compile) {
+        call_forget_wait(call);
+        free(call->compile->selector);
+    }
     free(call->compile);
     call->compile = NULL;
 }

@@ -640,6 +640,23 @@ int compiler_find(struct compiler *c, struct view selector, const struct toolcha
     return toolchains_find(c->toolchains, selector, out, e);
 }
 
+void compiler_await(struct compiler *c, struct toolchain_wait *wait)
+{
+    toolchains_await(c->toolchains, wait);
+}
+
+void compiler_await_cancel(struct toolchain_wait *wait)
+{
+    if (!wait->at)
+        return;
+    if (wait->next)
+        wait->next->at = wait->at;
+    *wait->at = wait->next;
+    wait->at = NULL;
+}
+
+void compiler_stop_identifying(struct compiler *c) { toolchains_stop(c->toolchains); }
+
 size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap)
 {
     return toolchains_list(c->toolchains, out, cap);

@@ -69,11 +69,26 @@ int compiler_open(struct compiler **out, const struct compiler_config *config, s
 void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg);
 
 /* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
- * digits that an id begins with (8 at least). A library file that changed since it was identified
- * is identified again, on a pool thread: BUSY meanwhile. Errors: NO_TOOLCHAIN (err lists what there
- * is), BUSY. Borrowed until compiler_close. */
+ * digits that an id begins with (8 at least); "/…" a libnvrtc by its path, if nobody but root and
+ * the daemon's own user can change it (toolchain.h). A library that is not known yet, or whose file
+ * changed since it was identified, is identified on a pool thread: BUSY meanwhile, and
+ * compiler_await tells when to ask again. Errors: NO_TOOLCHAIN (err lists what there is, or says
+ * what is wrong with the path), BUSY, NOMEM. Borrowed until compiler_close. */
 int compiler_find(struct compiler *c, struct view selector, const struct toolchain **out,
                   struct err *e);
+
+/* Somebody whom compiler_find told BUSY. Embedded by its user, zeroed. */
+struct toolchain_wait {
+    void (*on_change)(struct toolchain_wait *wait);
+    struct toolchain_wait *next, **at; /* the list's; `at` is NULL where it is in none */
+};
+/* on_change runs once, from the loop, when something has been identified, or will not be any more:
+ * time to ask again. */
+void compiler_await(struct compiler *c, struct toolchain_wait *wait);
+/* It will not run. Of one that does not wait, nothing. */
+void compiler_await_cancel(struct toolchain_wait *wait);
+/* Nothing more is identified: who waits is told now, and to ask again gives SHUTDOWN. */
+void compiler_stop_identifying(struct compiler *c);
 size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap);
 
 /* One path that the compiler asked for, in the order in which it first did. */

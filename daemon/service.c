@@ -551,7 +551,7 @@ void service_drain(struct service *s) { s->stopping = true; }
 
 bool service_is_drained(const struct service *s)
 {
-    return service_is_idle(s) && flights_count(s->flights) == 0;
+    return service_is_idle(s) && flights_count(s->flights) == 0 && s->n_awaiting == 0;
 }
 
 void service_shutdown(struct service *s)
@@ -560,6 +560,7 @@ void service_shutdown(struct service *s)
     s->stopping = true;
     err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
     flights_fail_all(s->flights, &e, service_now_ms(s));
+    compiler_stop_identifying(s->config.compiler);
     compile_shutdown(s);
 }
 

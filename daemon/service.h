@@ -118,8 +118,11 @@ struct preparing;
 
 /* What a compile is asked by. */
 struct call_compile {
-    uint32_t flags; /* enum wire_compile_flags */
-    const struct toolchain *toolchain;
+    uint32_t flags;                    /* enum wire_compile_flags */
+    const struct toolchain *toolchain; /* NULL until it is found */
+    struct call *waiting;              /* this one, while its compiler is being identified */
+    struct toolchain_wait identified;
+    char *selector;         /* what the compiler was asked for by, for then */
     struct address address; /* of the source alone */
     char label[WIRE_NAME_MAX + 1];
 };

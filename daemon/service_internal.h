@@ -28,6 +28,7 @@ struct service {
     struct attempt *attempts; /* compiles that run */
     unsigned n_puts;          /* in the store's queue */
     unsigned n_preparing;     /* with the store's other threads */
+    unsigned n_awaiting;      /* compiles whose compiler is being identified */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;
     uv_timer_t tick;      /* runs while anything is in flight */

@@ -105,6 +105,91 @@ int toolchain_locate(const char *given, struct toolchain_files *out, struct err 
     return code;
 }
 
+/* ---- whether to load what a client names ---- */
+
+#define NAME_PREFIX "libnvrtc.so"
+
+static int check_owner(const char *path, const struct stat *st, struct err *e)
+{
+    if (st->st_uid != 0 && st->st_uid != geteuid())
+        return err_set(e, WARM_ENO_TOOLCHAIN,
+                       "%s belongs to user %u: the daemon loads what is root's or its own", path,
+                       (unsigned)st->st_uid);
+    if (st->st_mode & (S_IWGRP | S_IWOTH))
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s may be written by others: it is not loaded",
+                       path);
+    return 0;
+}
+
+/* From the folder of a file up to the root. `path` has no links in it. */
+static int check_folders(const char *path, struct err *e)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    snprintf(folder, sizeof folder, "%s", path);
+    for (bool above = false; folder[1]; above = true) {
+        char *slash = strrchr(folder, '/');
+        slash[slash == folder] = '\0';
+        if (stat(folder, &st))
+            return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", folder);
+        if (above && (st.st_mode & S_ISVTX)) /* only who owns an entry can replace it */
+            st.st_mode &= ~(mode_t)(S_IWGRP | S_IWOTH);
+        int code = check_owner(folder, &st, e);
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+static int check_file(const char *path, struct err *e)
+{
+    struct stat st;
+    if (stat(path, &st))
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s is not a file", path);
+    int code = check_owner(path, &st, e);
+    return code ? code : check_folders(path, e);
+}
+
+static bool is_library_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && strncmp(slash + 1, NAME_PREFIX, sizeof NAME_PREFIX - 1) == 0;
+}
+
+/* Makes `*path` the name without links. */
+static int resolve_links(char **path, struct err *e)
+{
+    char *real = realpath(*path, NULL);
+    if (!real)
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", *path);
+    free(*path);
+    *path = real;
+    return 0;
+}
+
+int toolchain_locate_trusted(const char *path, struct toolchain_files *out, struct err *e)
+{
+    char *real = is_library_name(path) ? realpath(path, NULL) : NULL;
+    if (!real || !is_library_name(real)) {
+        free(real);
+        return err_set(e, WARM_ENO_TOOLCHAIN, "no " NAME_PREFIX " at %s", path);
+    }
+    int code = toolchain_locate(real, out, e);
+    free(real);
+    if (code)
+        return code;
+    code = check_file(out->library, e);
+    if (!code && *out->builtins)
+        code = resolve_links(&out->builtins, e);
+    if (!code && *out->builtins)
+        code = check_file(out->builtins, e);
+    if (code)
+        toolchain_files_close(out);
+    return code;
+}
+
 bool toolchain_files_hold(const struct toolchain_files *files)
 {
     struct worker_file library, builtins;

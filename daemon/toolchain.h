@@ -41,6 +41,15 @@ struct toolchain_files {
 
 /* Finds the files behind a path that is a libnvrtc or a folder with one. NO_TOOLCHAIN, NOMEM. */
 int toolchain_locate(const char *given, struct toolchain_files *out, struct err *e);
+/*
+ * The same behind an absolute path that a client named: a file whose name begins with "libnvrtc.so".
+ * A worker loads it with the rights of whoever started it, so nobody but root and the daemon's own
+ * user may be able to change it: library and builtins are regular files of one of the two that no
+ * group or other user may write, and so are their folder and every folder above it (one with the
+ * sticky bit, such as /tmp, may stand above). *out has the paths without links. NO_TOOLCHAIN says
+ * what is wrong; NOMEM.
+ */
+int toolchain_locate_trusted(const char *path, struct toolchain_files *out, struct err *e);
 /* True if the paths still lead to the same files. Two calls of stat. */
 bool toolchain_files_hold(const struct toolchain_files *files);
 void toolchain_files_close(struct toolchain_files *files);

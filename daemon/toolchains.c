@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* toolchains.c - which compiler each configured path leads to; see toolchains.h. Loop thread, but
- * for identify_work. */
+/*
+ * toolchains.c - which compiler each path leads to; see toolchains.h.
+ *
+ * Identifying a place:
+ *   1. a pool thread finds the files (and for a client's path, whether they are to be trusted);
+ *   2. the loop looks whether they are known, or were remembered at an earlier start; else
+ *   3. a pool thread reads them and starts a worker, which tells version and targets;
+ *   4. the loop sets the place and tells those who wait to ask again.
+ * What may go wrong ends at 4 with the place empty and the reason kept: a configured place is looked
+ * at again when another file lies there, a client's after NAMED_RETRY_MS.
+ *
+ * Thread: loop thread, but for locate_work and read_work.
+ */
 #include "daemon/toolchains.h"
 
 #include <stdio.h>
@@ -11,6 +22,8 @@
 #include "daemon/log.h"
 
 #define ID_DIGITS_MIN 8u /* of a selector that is an identity */
+#define NAMED_RETRY_MS                                                                             \
+    1000u /* a client's path that led nowhere is not looked at again for so long */
 
 struct known { /* one identified library; `toolchain` first, callers hold pointers to it */
     struct toolchain toolchain;
@@ -18,38 +31,70 @@ struct known { /* one identified library; `toolchain` first, callers hold pointe
     struct known *next; /* all there ever were: they live until toolchains_free */
 };
 
-struct place { /* one path of the configuration */
-    char *given;
-    struct known *current;     /* NULL: nothing usable there */
-    struct worker_file failed; /* what was there when that was found out */
+struct place {             /* one path */
+    char *given;           /* NULL: a slot for clients' paths that is free */
+    bool named;            /* by a client, not by the configuration */
+    struct known *current; /* NULL: nothing usable there */
     bool identifying;
+    struct worker_file failed; /* what was there when it was found that it is not usable, */
+    struct err why;            /* the reason */
+    uint64_t failed_ms;        /* and when that was, on the loop's clock */
+    uint64_t used;             /* clock at its last use */
 };
 
 struct toolchains {
     struct toolchains_config config;
     struct place *places;
     size_t n_places;
+    struct place named[TOOLCHAINS_NAMED_MAX];
+    uint64_t clock;
     struct known *known;
     size_t n_identifying;
+    struct toolchain_wait *waits, *waking;
     bool stopped;
 };
 
-/* Makes what was found the one that a place stands for. Takes both, even if it fails; NOMEM. */
-static int place_set(struct toolchains *t, struct place *p, struct toolchain *toolchain,
-                     struct toolchain_files *files)
+/* ---- libraries that are known ---- */
+
+/* One whose files are these very ones. */
+static struct known *known_of_files(struct toolchains *t, const struct toolchain_files *files)
 {
-    struct known *k = calloc(1, sizeof *k);
-    if (!k) {
-        toolchain_close(toolchain);
-        toolchain_files_close(files);
-        return WARM_ENOMEM;
+    struct known *k = t->known;
+    while (k && !(worker_file_equal(&k->files.library_file, &files->library_file) &&
+                  worker_file_equal(&k->files.builtins_file, &files->builtins_file) &&
+                  toolchain_files_hold(&k->files)))
+        k = k->next;
+    return k;
+}
+
+/* One that was at the same paths with the same content: its files were touched or put there again. */
+static struct known *known_of_content(struct toolchains *t, const struct toolchain *toolchain,
+                                      const struct toolchain_files *files)
+{
+    struct known *k = t->known;
+    while (k && !(key_equal(&k->toolchain.id, &toolchain->id) &&
+                  strcmp(k->files.library, files->library) == 0 &&
+                  strcmp(k->files.builtins, files->builtins) == 0))
+        k = k->next;
+    return k;
+}
+
+/* Takes both, even if it fails: NULL, no memory. */
+static struct known *known_add(struct toolchains *t, struct toolchain *toolchain,
+                               struct toolchain_files *files)
+{
+    struct known *k = known_of_content(t, toolchain, files);
+    if (k) {
+        k->files.library_file = files->library_file;
+        k->files.builtins_file = files->builtins_file;
+    } else if ((k = calloc(1, sizeof *k))) {
+        *k = (struct known){*toolchain, *files, t->known};
+        t->known = k;
+        return k;
     }
-    k->toolchain = *toolchain;
-    k->files = *files;
-    k->next = t->known;
-    t->known = k;
-    p->current = k;
-    return 0;
+    toolchain_close(toolchain);
+    toolchain_files_close(files);
+    return k;
 }
 
 static void remember(struct toolchains *t, const struct toolchain *found,
@@ -104,14 +149,16 @@ static int place_open(struct toolchains *t, struct place *p, struct err *e)
         t->config.on_ready(t->config.arg, &ready);
         remember(t, &toolchain, &files);
     }
-    code = place_set(t, p, &toolchain, &files);
-    return code ? err_set(e, code, "out of memory") : 0;
+    p->current = known_add(t, &toolchain, &files);
+    return p->current ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
-struct identify { /* a library that changed, on its way to a new identity */
+/* ---- identifying while the loop runs ---- */
+
+struct identify { /* a place on its way to what it leads to now */
     uv_work_t work;
     struct toolchains *toolchains;
-    struct place *place;
+    struct place *place; /* stays its own meanwhile */
     struct toolchain_files files;
     struct toolchain toolchain;
     struct worker_ready ready;
@@ -119,56 +166,140 @@ struct identify { /* a library that changed, on its way to a new identity */
     int code;
 };
 
-static void identify_work(uv_work_t *work)
+/* Tells all who wait now; who waits again while they are told is not among them. */
+static void wake_all(struct toolchains *t)
 {
-    struct identify *i = work->data;
-    i->code = toolchain_locate(i->place->given, &i->files, &i->err);
-    if (i->code)
-        return;
-    i->code = toolchain_identify(i->toolchains->config.program, &i->files, &i->toolchain, &i->ready,
-                                 &i->err);
-    if (i->code)
-        toolchain_files_close(&i->files);
+    if (t->waking)
+        return; /* called by one who is being told */
+    t->waking = t->waits;
+    t->waits = NULL;
+    if (t->waking)
+        t->waking->at = &t->waking;
+    while (t->waking) {
+        struct toolchain_wait *wait = t->waking;
+        compiler_await_cancel(wait);
+        wait->on_change(wait);
+    }
 }
 
-static void identify_done(uv_work_t *work, int status)
+void toolchains_await(struct toolchains *t, struct toolchain_wait *wait)
 {
-    struct identify *i = work->data;
+    wait->next = t->waits;
+    wait->at = &t->waits;
+    if (t->waits)
+        t->waits->at = &wait->next;
+    t->waits = wait;
+}
+
+static void place_failed(struct toolchains *t, struct place *p, const struct err *e)
+{
+    p->current = NULL;
+    p->failed = place_look(p);
+    p->failed_ms = uv_now(t->config.loop);
+    p->why = *e;
+    if (p->why.code == WARM_EBUSY) /* it changed while it was read: not something to wait for */
+        p->why.code = WARM_ENO_TOOLCHAIN;
+    log_line(p->named ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "%s", e->text);
+}
+
+/* Sets the place to what was found, NULL for the failure in i->err. */
+static void identify_end(struct identify *i, struct known *found)
+{
     struct toolchains *t = i->toolchains;
     struct place *p = i->place;
-    (void)status;
     p->identifying = false;
     t->n_identifying--;
-    if (!i->code && place_set(t, p, &i->toolchain, &i->files))
-        i->code = err_set(&i->err, WARM_ENOMEM, "out of memory");
-    if (!i->code) {
-        remember(t, &p->current->toolchain, &p->current->files);
-        log_info("%s is now %s", p->given, p->current->toolchain.text);
+    if (found) {
+        p->current = found;
+        log_info("%s is %s", p->given, found->toolchain.text);
     } else {
-        p->current = NULL;
-        p->failed = place_look(p);
-        log_error("%s", i->err.text);
+        place_failed(t, p, &i->err);
     }
     free(i);
+    wake_all(t);
     if (!t->n_identifying)
         t->config.on_idle(t->config.arg);
 }
 
-static void place_identify(struct toolchains *t, struct place *p)
+static struct known *identify_keep(struct identify *i)
 {
-    struct identify *i = p->identifying || t->stopped ? NULL : calloc(1, sizeof *i);
-    if (!i)
-        return;
-    i->work.data = i;
-    i->toolchains = t;
-    i->place = p;
-    if (uv_queue_work(t->config.loop, &i->work, identify_work, identify_done)) {
-        free(i);
+    struct known *k = known_add(i->toolchains, &i->toolchain, &i->files);
+    if (!k)
+        err_set(&i->err, WARM_ENOMEM, "out of memory");
+    return k;
+}
+
+static void read_work(uv_work_t *work)
+{
+    struct identify *i = work->data;
+    i->code = toolchain_identify(i->toolchains->config.program, &i->files, &i->toolchain, &i->ready,
+                                 &i->err);
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    struct identify *i = work->data;
+    (void)status;
+    if (i->code) {
+        toolchain_files_close(&i->files);
+        identify_end(i, NULL);
         return;
     }
-    p->identifying = true;
-    t->n_identifying++;
+    i->toolchains->config.on_ready(i->toolchains->config.arg, &i->ready);
+    remember(i->toolchains, &i->toolchain, &i->files);
+    identify_end(i, identify_keep(i));
 }
+
+static void locate_work(uv_work_t *work)
+{
+    struct identify *i = work->data;
+    const struct place *p = i->place;
+    i->code = p->named ? toolchain_locate_trusted(p->given, &i->files, &i->err)
+                       : toolchain_locate(p->given, &i->files, &i->err);
+}
+
+static void on_located(uv_work_t *work, int status)
+{
+    struct identify *i = work->data;
+    struct toolchains *t = i->toolchains;
+    (void)status;
+    if (i->code) {
+        identify_end(i, NULL);
+        return;
+    }
+    struct known *k = known_of_files(t, &i->files);
+    if (k) {
+        toolchain_files_close(&i->files);
+        identify_end(i, k);
+    } else if (recall(t, &i->files, &i->toolchain)) {
+        identify_end(i, identify_keep(i));
+    } else if (uv_queue_work(t->config.loop, &i->work, read_work, on_read)) {
+        toolchain_files_close(&i->files);
+        err_set(&i->err, WARM_ENOMEM, "out of memory");
+        identify_end(i, NULL);
+    }
+}
+
+/* BUSY: it is under way. SHUTDOWN, NOMEM: it will not be. */
+static int place_identify(struct toolchains *t, struct place *p, struct err *e)
+{
+    if (t->stopped)
+        return err_set(e, WARM_ESHUTDOWN, "the daemon is stopping");
+    struct identify *i = p->identifying ? NULL : calloc(1, sizeof *i);
+    if (i) {
+        *i = (struct identify){.work.data = i, .toolchains = t, .place = p};
+        if (uv_queue_work(t->config.loop, &i->work, locate_work, on_located) == 0) {
+            p->identifying = true;
+            t->n_identifying++;
+        } else {
+            free(i);
+        }
+    }
+    return p->identifying ? err_set(e, WARM_EBUSY, "%s is being identified", p->given)
+                          : err_set(e, WARM_ENOMEM, "out of memory");
+}
+
+/* ---- finding ---- */
 
 /* A place that had nothing usable and where something else lies now. */
 static bool place_may_be_back(const struct place *p)
@@ -227,29 +358,102 @@ static int no_toolchain(struct toolchains *t, struct view selector, struct err *
                    (int)(selector.len < 40 ? selector.len : 40), (const char *)selector.data, list);
 }
 
-int toolchains_find(struct toolchains *t, struct view selector, const struct toolchain **out,
-                    struct err *e)
+static int find_configured(struct toolchains *t, struct view selector, const struct toolchain **out,
+                           struct err *e)
 {
     for (struct place *p = t->places; p < t->places + t->n_places; p++)
         if (place_may_be_back(p))
-            place_identify(t, p); /* for a later request */
+            place_identify(t, p, NULL);
     struct place *p = place_find(t, selector);
+    if (!p && t->n_identifying && !t->stopped)
+        return err_set(e, WARM_EBUSY, "a compiler is being identified");
     if (!p)
         return no_toolchain(t, selector, e);
-    if (!toolchain_files_hold(&p->current->files)) {
-        place_identify(t, p);
-        return err_set(e, WARM_EBUSY, "%s changed and is being identified: ask again", p->given);
-    }
+    if (!toolchain_files_hold(&p->current->files))
+        return place_identify(t, p, e);
     *out = &p->current->toolchain;
     return 0;
+}
+
+/* The slot of a client's path; NULL if all are being identified, or there is no memory. */
+static struct place *named_place(struct toolchains *t, struct view path)
+{
+    struct place *oldest = NULL;
+    for (struct place *p = t->named; p < t->named + TOOLCHAINS_NAMED_MAX; p++) {
+        if (p->given && strlen(p->given) == path.len && memcmp(p->given, path.data, path.len) == 0)
+            return p;
+        if (!p->identifying && (!oldest || p->used < oldest->used))
+            oldest = p;
+    }
+    char *given = oldest ? strndup(path.data, path.len) : NULL;
+    if (!given)
+        return NULL;
+    free(oldest->given);
+    *oldest = (struct place){.given = given, .named = true};
+    return oldest;
+}
+
+/* Does the path still lead to the files that are known of it? Two or three calls of stat. */
+static bool named_holds(const struct place *p)
+{
+    if (!p->current || !toolchain_files_hold(&p->current->files))
+        return false;
+    if (strcmp(p->given, p->current->files.library) == 0)
+        return true;
+    struct worker_file now = place_look(p);
+    return worker_file_equal(&now, &p->current->files.library_file);
+}
+
+static int find_named(struct toolchains *t, struct view path, const struct toolchain **out,
+                      struct err *e)
+{
+    if (memchr(path.data, '\0', path.len))
+        return err_set(e, WARM_ENO_TOOLCHAIN, "a path with a NUL byte");
+    struct place *p = named_place(t, path);
+    if (!p)
+        return t->n_identifying && !t->stopped
+                   ? err_set(e, WARM_EBUSY, "too many compilers are being identified")
+                   : err_set(e, WARM_ENOMEM, "out of memory");
+    p->used = ++t->clock;
+    if (named_holds(p)) {
+        *out = &p->current->toolchain;
+        return 0;
+    }
+    if (p->why.code && !p->identifying && uv_now(t->config.loop) - p->failed_ms < NAMED_RETRY_MS) {
+        *e = p->why;
+        return e->code;
+    }
+    p->why.code = 0;
+    return place_identify(t, p, e);
+}
+
+int toolchains_find(struct toolchains *t, struct view selector, const struct toolchain **out,
+                    struct err *e)
+{
+    if (selector.len && *(const char *)selector.data == '/')
+        return find_named(t, selector, out, e);
+    return find_configured(t, selector, out, e);
+}
+
+/* Adds a place's toolchain, unless another place led to it before. */
+static size_t list_add(const struct place *p, const struct toolchain **out, size_t n)
+{
+    if (!p->current)
+        return n;
+    for (size_t i = 0; i < n; i++)
+        if (out[i] == &p->current->toolchain)
+            return n;
+    out[n] = &p->current->toolchain;
+    return n + 1;
 }
 
 size_t toolchains_list(const struct toolchains *t, const struct toolchain **out, size_t cap)
 {
     size_t n = 0;
-    for (struct place *p = t->places; p < t->places + t->n_places && n < cap; p++)
-        if (p->current)
-            out[n++] = &p->current->toolchain;
+    for (const struct place *p = t->places; p < t->places + t->n_places && n < cap; p++)
+        n = list_add(p, out, n);
+    for (const struct place *p = t->named; p < t->named + TOOLCHAINS_NAMED_MAX && n < cap; p++)
+        n = list_add(p, out, n);
     return n;
 }
 
@@ -294,7 +498,12 @@ int toolchains_open(struct toolchains **out, const struct toolchains_config *con
     return 0;
 }
 
-void toolchains_stop(struct toolchains *t) { t->stopped = true; }
+void toolchains_stop(struct toolchains *t)
+{
+    t->stopped = true;
+    wake_all(t);
+}
+
 bool toolchains_busy(const struct toolchains *t) { return t->n_identifying > 0; }
 
 void toolchains_free(struct toolchains *t)
@@ -309,6 +518,8 @@ void toolchains_free(struct toolchains *t)
     }
     for (size_t i = 0; i < t->n_places; i++)
         free(t->places[i].given);
+    for (size_t i = 0; i < TOOLCHAINS_NAMED_MAX; i++)
+        free(t->named[i].given);
     free(t->places);
     free(t);
 }

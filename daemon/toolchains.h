@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * toolchains.h - the compilers that the configuration names, as they are right now.
+ * toolchains.h - the compilers that the configuration names, and those that clients name by path,
+ * as they are right now.
  *
- *     a place (configured path) ──▶ current toolchain ──file changed──▶ identified again on a pool
- *                                        ▲                              thread; BUSY meanwhile
- *                                        └──────────────────────────────┘
+ *     a place (path) ──▶ current toolchain ──file changed──▶ identified again on a pool thread;
+ *       of the configuration      ▲                          BUSY meanwhile, and who waits is told
+ *       or of a client            └─────────────────────────────┘
+ *
+ * A place of a client is made when it is first asked for; TOOLCHAINS_NAMED_MAX of them are kept, the
+ * one that was not used for longest gives way. What it leads to must be what nobody but root and the
+ * daemon's own user can change (toolchain_locate_trusted), and is kept under the identity of its
+ * content as what the configuration names is: the same library is the same toolchain either way.
  *
  * A toolchain that was handed out stays in memory until toolchains_free, replaced or not.
  *
@@ -14,6 +20,8 @@
 #define WARM_DAEMON_TOOLCHAINS_H
 
 #include "daemon/toolchain.h"
+
+#define TOOLCHAINS_NAMED_MAX 16u /* places that clients named */
 
 struct toolchains_config {
     uv_loop_t *loop;
@@ -35,9 +43,10 @@ struct toolchains;
  * line in the log. NOMEM. */
 int toolchains_open(struct toolchains **out, const struct toolchains_config *config, struct err *e);
 
-/* As compiler_find and compiler_toolchains. */
+/* As compiler_find, compiler_await and compiler_toolchains. */
 int toolchains_find(struct toolchains *t, struct view selector, const struct toolchain **out,
                     struct err *e);
+void toolchains_await(struct toolchains *t, struct toolchain_wait *wait);
 size_t toolchains_list(const struct toolchains *t, const struct toolchain **out, size_t cap);
 
 /* The files of a toolchain that was found here. */
