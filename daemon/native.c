@@ -437,6 +437,7 @@ static int take_mget(struct request *r, struct err *e)
 
 static int take_put(struct request *r, struct err *e)
 {
+    static const struct key not_said;
     struct wire_put m;
     struct native *n = r->native;
     int code = wire_get_put(r->frame, &m, e);
@@ -460,7 +461,7 @@ static int take_put(struct request *r, struct err *e)
                               .data = m.value.data,
                               .fd = r->frame->n_fds ? r->fds[0] : -1,
                               .len = m.len,
-                              .check = &m.check,
+                              .check = key_equal(&m.check, &not_said) ? NULL : &m.check,
                               .lease = lease ? &lease->call : NULL,
                               .lease_lost = m.token && !lease,
                               .on_done = on_put,

@@ -1,0 +1,615 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to the daemon: connections that come and go, deadlines, leases.
+
+    request ──▶ an idle connection, else a new one ──▶ answer ──▶ the connection is idle again
+                     │                                   │
+                     └── fails: closed, and for a pause everything is a miss at once ──┘
+
+Each request has a connection to itself, so threads never wait for one another, and a lease keeps its
+connection until it is fulfilled: the daemon gives a lease to the next who waits when its holder's
+connection ends, whatever killed the holder. A forked child begins with no connections.
+
+Nothing here raises for a reason of the daemon's; what was asked is then a miss, or not stored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+import weakref
+from types import TracebackType
+from typing import Any, Iterable, Sequence, Union
+
+from warm import _wire
+from warm._version import VERSION
+
+CONNECT_TIMEOUT = 1.0  # seconds, the hand-shake included; $WARM_TIMEOUT_MS
+REQUEST_TIMEOUT = 5.0  # seconds, of what waits for nobody
+PUT_BYTES_PER_SECOND = 10e6  # what a put is given on top of that: the disk may be slow
+LEASE_WAIT = 300.0  # seconds that lease() waits for whoever is making it
+WAIT_SLICE = 10.0  # seconds; after that it is asked anew, so that a stuck daemon is found out
+PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds after a failure during which nothing is tried
+IDLE_MAX = 4  # connections that are kept
+ERR_TIMEOUT = 14  # keygen/err.h: who makes it is still at it
+
+Data = Union[bytes, bytearray, memoryview]
+
+
+class _Unavailable(Exception):
+    """The daemon could not be asked."""
+
+
+class _Refused(Exception):
+    """The daemon's own no."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def _env_is_set(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def _env_seconds(name: str, otherwise: float) -> float:
+    text = os.environ.get(name, "")
+    return int(text) / 1000 if text.isdigit() and 0 < int(text) <= 3600_000 else otherwise
+
+
+def default_socket() -> str:
+    """Where the daemon of this user listens: the same choice as libwarm's."""
+    path = os.environ.get("WARM_SOCKET")
+    if path:
+        return path
+    if os.geteuid() == 0:
+        return "/run/warm/warmd.sock"
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    return f"{runtime}/warm/warmd.sock"
+
+
+def job_id() -> str:
+    """What the ranks of one job have in common and no other job has; "" outside of one."""
+    env = os.environ
+    if env.get("TORCHELASTIC_RUN_ID"):
+        # torchrun gives "none" where it was given no id: the agent's address tells jobs apart.
+        port = env.get("MASTER_PORT", "")
+        return f"elastic:{env['TORCHELASTIC_RUN_ID']}:{port}:{env.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    if env.get("SLURM_JOB_ID"):
+        step = env.get("SLURM_STEP_ID", "")
+        return f"slurm:{env['SLURM_JOB_ID']}.{step}:{env.get('SLURM_RESTART_COUNT', '0')}"
+    if env.get("TORCH_COMPILE_JOB_ID"):
+        return f"torch:{env['TORCH_COMPILE_JOB_ID']}"
+    return ""
+
+
+def _introduction() -> str:
+    """The client text of HELLO: program, then words that the daemon counts by."""
+    program = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    words = [f"python-warm {VERSION}", program[:64]]
+    for word, value in (("session", os.environ.get("WARM_SESSION", "")), ("job", job_id())):
+        if value:
+            words.append(f"{word}={value[:128].replace(' ', '_')}")
+    return " ".join(filter(None, words))
+
+
+class _Connection:
+    """One socket. After an exception it is of no further use."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        self.handshake_timeout = timeout
+        self.welcomed = False
+        self.tag = 0
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            self.sock.settimeout(timeout)
+            self.sock.connect(path)
+            self.sock.sendall(_wire.hello(_introduction()))
+        except BaseException:
+            self.sock.close()
+            raise
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def next_tag(self) -> int:
+        self.tag += 1
+        return self.tag
+
+    def send(self, data: bytes, deadline: float, fd: int = -1) -> None:
+        self._set_deadline(deadline)
+        if fd < 0:
+            self.sock.sendall(data)
+            return
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))]
+        sent = self.sock.sendmsg([data], rights)
+        self.sock.sendall(memoryview(data)[sent:])
+
+    def receive(self, deadline: float) -> tuple[_wire.Frame, int]:
+        """The next frame but WELCOME, and its descriptor, which is the caller's to close, or -1."""
+        if not self.welcomed:
+            frame, fd = self._receive(min(deadline, time.monotonic() + self.handshake_timeout))
+            if frame.type != _wire.WELCOME or fd >= 0:
+                raise _wire.WireError("the daemon does not speak this version")
+            self.welcomed = True
+        return self._receive(deadline)
+
+    def _set_deadline(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("deadline passed")
+        self.sock.settimeout(left)
+
+    def _receive(self, deadline: float) -> tuple[_wire.Frame, int]:
+        fds: list[int] = []
+        try:
+            head = self._receive_head(fds, deadline)
+            kind, n_fds, length, tag = _wire.header(head)
+            payload = self._receive_exactly(length, deadline)
+            if n_fds != len(fds) or n_fds > 1:
+                raise _wire.WireError("another number of descriptors than announced")
+        except BaseException:
+            for fd in fds:
+                os.close(fd)
+            raise
+        return _wire.Frame(kind, n_fds, tag, payload), fds[0] if fds else -1
+
+    def _receive_head(self, fds: list[int], deadline: float) -> bytes:
+        head = b""
+        while len(head) < _wire.HEADER_SIZE:
+            self._set_deadline(deadline)
+            data, ancillary, _, _ = self.sock.recvmsg(
+                _wire.HEADER_SIZE - len(head), socket.CMSG_SPACE(4 * 4), socket.MSG_CMSG_CLOEXEC
+            )
+            for level, kind, content in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    whole = len(content) - len(content) % 4
+                    fds.extend(struct.unpack(f"{whole // 4}i", content[:whole]))
+            if not data:
+                raise ConnectionResetError("the daemon closed the connection")
+            head += data
+        return head
+
+    def _receive_exactly(self, length: int, deadline: float) -> bytes:
+        data = bytearray(length)
+        view, at = memoryview(data), 0
+        while at < length:
+            self._set_deadline(deadline)
+            n = self.sock.recv_into(view[at:])
+            if n == 0:
+                raise ConnectionResetError("the daemon closed the connection")
+            at += n
+        return bytes(data)
+
+
+def _read_value(fd: int, length: int) -> bytes:
+    parts, at = [], 0
+    while at < length:
+        part = os.pread(fd, length - at, at)
+        if not part:
+            raise _wire.WireError("a value is shorter than announced")
+        parts.append(part)
+        at += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _memfd_of(data: bytes | memoryview) -> int:
+    fd = os.memfd_create("warm-value", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        view, at = memoryview(data), 0
+        while at < len(view):
+            at += os.write(fd, view[at:])
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def group_id(group: str | None) -> bytes:
+    """Entries of one group leave the cache together."""
+    if not group:
+        return bytes(16)
+    import hashlib
+
+    return hashlib.blake2b(group.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+class Client:
+    """The daemon as one process has it. Any number of threads may use it at once."""
+
+    def __init__(
+        self,
+        socket_path: str | None = None,
+        *,
+        connect_timeout: float | None = None,
+        request_timeout: float = REQUEST_TIMEOUT,
+    ) -> None:
+        self.path = socket_path or default_socket()
+        self.connect_timeout = connect_timeout or _env_seconds("WARM_TIMEOUT_MS", CONNECT_TIMEOUT)
+        self.request_timeout = request_timeout
+        self.may_ask = not _env_is_set("WARM_DISABLE")
+        self.may_hit = self.may_ask and not _env_is_set("WARM_RECACHE")
+        self.may_store = self.may_ask and not _env_is_set("WARM_READONLY")
+        self._idle: list[_Connection] = []
+        self._lock = threading.Lock()
+        self._retry_at = 0.0
+        self._pause = 0.0
+        _clients.add(self)
+
+    # ---- what there is to ask ----
+
+    def get(self, name: str | bytes) -> bytes | None:
+        """The value of a name of 1 to 512 bytes, or None."""
+        return self.get_many([name])[0]
+
+    def get_many(self, names: Sequence[str | bytes]) -> list[bytes | None]:
+        """The values of several names in one round trip."""
+        found: list[bytes | None] = [None] * len(names)
+        keys = [_name(n) for n in names]
+        if not self.may_hit or not keys or not all(keys):
+            return found
+
+        def ask(c: _Connection, deadline: float) -> list[bytes | None]:
+            tags = {c.next_tag(): i for i in range(len(keys))}
+            asked = (_wire.get(t, keys[i] or b"", False, 0) for t, i in tags.items())
+            c.send(b"".join(asked), deadline)
+            answers: list[bytes | None] = [None] * len(keys)
+            while tags:
+                answer = self._answer(c, tags, deadline)
+                if answer[0] is not None:
+                    answers[tags.pop(answer[0])] = answer[1]
+            return answers
+
+        try:
+            return self._request(ask, self.request_timeout)
+        except _Unavailable:
+            return found
+
+    def lease(self, name: str | bytes, wait: float = LEASE_WAIT) -> Lease:
+        """The value; or, to one of all who ask at once, the turn to make it, while the others wait
+        for it for up to `wait` seconds. Without a daemon everybody makes it."""
+        key = _name(name)
+        lease = Lease(self, key)
+        if not self.may_hit or not key:
+            return lease
+        deadline = time.monotonic() + wait
+        try:
+            while not self._lease_slice(lease, min(WAIT_SLICE, deadline - time.monotonic())):
+                if time.monotonic() >= deadline:
+                    break
+        except _Unavailable:
+            pass
+        return lease
+
+    def put(
+        self,
+        name: str | bytes,
+        data: Data,
+        *,
+        kind: str = "other",
+        cost_ms: float = 0,
+        ttl: float = 0,
+        group: str | None = None,
+        keep_existing: bool = False,
+        hardware: str = "",
+        compiler: str = "",
+        label: str = "",
+    ) -> bool:
+        """Stores a value. True once it is durable. `cost_ms` is what it took to make: eviction keeps
+        what was dear. `ttl` in seconds; 0: for ever."""
+        fields = _put_fields(
+            kind=kind, cost_ms=cost_ms, ttl=ttl, group=group, keep_existing=keep_existing,
+            hardware=hardware, compiler=compiler, label=label,
+        )  # fmt: skip
+        return self._put(None, _name(name), data, fields)
+
+    def put_many(self, items: Iterable[tuple[str | bytes, Data]], **options: Any) -> bool:
+        """Puts one after another; False as soon as one fails."""
+        return all(self.put(name, data, **options) for name, data in items)
+
+    def stats(self) -> dict[str, Any]:
+        """What `warm stats --json` prints; empty without a daemon."""
+
+        def ask(c: _Connection, deadline: float) -> dict[str, Any]:
+            c.send(_wire.stats(c.next_tag()), deadline)
+            frame, fd = c.receive(deadline)
+            if fd >= 0 or frame.type != _wire.TEXT:
+                raise _wire.WireError("an answer of another kind")
+            parsed: dict[str, Any] = json.loads(_wire.read_text(frame))
+            return parsed
+
+        try:
+            return self._request(ask, self.request_timeout)
+        except (_Unavailable, ValueError):
+            return {}
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for c in idle:
+            c.close()
+
+    # ---- how it is asked ----
+
+    def _put(
+        self, c: _Connection | None, key: bytes, data: Data, fields: dict[str, Any]
+    ) -> bool:
+        """`c` is the connection that holds the lease with fields["token"], if there is one."""
+        view = memoryview(data).cast("B")
+        if not self.may_store or not key:
+            return False
+
+        def ask(c: _Connection, deadline: float) -> bool:
+            tag = c.next_tag()
+            frame = _wire.put(tag, key, view, **fields)
+            fd = _memfd_of(view) if len(view) > _wire.INLINE_MAX else -1
+            try:
+                c.send(frame, deadline, fd)
+            finally:
+                if fd >= 0:
+                    os.close(fd)
+            return self._accepted(c, tag, deadline)
+
+        timeout = self.request_timeout + len(view) / PUT_BYTES_PER_SECOND
+        try:
+            return self._request(ask, timeout, c)
+        except _Unavailable:
+            return False
+
+    def _accepted(self, c: _Connection, tag: int, deadline: float) -> bool:
+        while True:
+            frame, fd = c.receive(deadline)
+            if fd >= 0:
+                os.close(fd)
+            if frame.tag == tag and frame.type in (_wire.OK, _wire.ERROR):
+                return frame.type == _wire.OK
+            if frame.tag == tag:
+                raise _wire.WireError("an answer of another kind")
+
+    def _answer(
+        self, c: _Connection, tags: Any, deadline: float
+    ) -> tuple[int | None, bytes | None]:
+        """One frame: (tag, value or None) if it is a last answer to one of `tags`."""
+        frame, fd = c.receive(deadline)
+        try:
+            if frame.tag not in tags or frame.type == _wire.WAIT:
+                return None, None
+            if frame.type in (_wire.MISS, _wire.ERROR):
+                return frame.tag, None
+            if frame.type != _wire.HIT:
+                raise _wire.WireError("an answer of another kind")
+            hit = _wire.read_hit(frame)
+            return frame.tag, _read_value(fd, hit.len) if fd >= 0 else hit.value
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _lease_slice(self, lease: Lease, slice_: float) -> bool:
+        """Asks once, and waits for up to `slice_` seconds. False: somebody is still making it."""
+
+        def ask(c: _Connection, deadline: float) -> bool:
+            tag = c.next_tag()
+            c.send(_wire.get(tag, lease.name, True, max(1, int(slice_ * 1000))), deadline)
+            while True:
+                frame, fd = c.receive(deadline)
+                if frame.tag == tag and frame.type != _wire.WAIT:
+                    break
+                if fd >= 0:
+                    os.close(fd)
+            try:
+                return lease._take(c, frame, fd)
+            finally:
+                if fd >= 0:
+                    os.close(fd)
+
+        return self._request(ask, slice_ + self.request_timeout, keeps=lambda: lease.held)
+
+    def _request(
+        self, ask: Any, timeout: float, given: _Connection | None = None, keeps: Any = None
+    ) -> Any:
+        """Runs ask(connection, deadline). A connection that was idle may have ended meanwhile: then
+        it is tried once more with a new one."""
+        if not self.may_ask:
+            raise _Unavailable
+        c = given or self._take_idle()
+        fresh = c is None
+        while True:
+            try:
+                if c is None:
+                    c = self._connect()
+                result = ask(c, time.monotonic() + timeout)
+            except (OSError, _wire.WireError, struct.error) as e:
+                if c is not None:
+                    c.close()
+                if given or fresh or isinstance(e, socket.timeout):
+                    raise self._failed() from e
+                c, fresh = None, True
+                continue
+            except BaseException:
+                if c is not None:
+                    c.close()
+                raise
+            self._pause = 0.0
+            if not given and not (keeps and keeps()):
+                self._give_idle(c)
+            return result
+
+    def _connect(self) -> _Connection:
+        if time.monotonic() < self._retry_at:
+            raise ConnectionRefusedError("no daemon a moment ago")
+        return _Connection(self.path, self.connect_timeout)
+
+    def _failed(self) -> _Unavailable:
+        now = time.monotonic()
+        if now >= self._retry_at:
+            self._pause = min(self._pause * 2 or PAUSE_FIRST, PAUSE_MAX)
+            self._retry_at = now + self._pause
+        return _Unavailable()
+
+    def _take_idle(self) -> _Connection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _give_idle(self, c: _Connection) -> None:
+        with self._lock:
+            if len(self._idle) < IDLE_MAX:
+                self._idle.append(c)
+                return
+        c.close()
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self.close()
+
+
+class Lease:
+    """What lease() found: `value`, or None where it is yours to make, and then to put.
+
+    Ends with put, release, the end of the `with`, or of the process; whoever waits is next."""
+
+    def __init__(self, client_: Client, name: bytes) -> None:
+        self.name = name
+        self.value: bytes | None = None
+        self.cost_ms = 0  # what `value` took to make
+        self._client = client_
+        self._connection: _Connection | None = None
+        self._token = 0
+        self._pid = 0
+
+    @property
+    def held(self) -> bool:
+        """True while the others wait for us."""
+        return self._connection is not None and self._pid == os.getpid()
+
+    def put(self, data: Data, **options: Any) -> bool:
+        """As Client.put, for the leased name; serves all who wait for it."""
+        fields = _put_fields(**options)
+        c = self._give_up()
+        if c is None:
+            return self._client._put(None, self.name, data, fields)
+        if self._client._put(c, self.name, data, {**fields, "token": self._token}):
+            self._client._give_idle(c)
+            return True
+        c.close()
+        return False
+
+    def release(self) -> None:
+        """It will not be made here."""
+        c = self._give_up()
+        if c is not None:
+            c.close()  # the end of the connection is the end of the lease
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
+
+    def _give_up(self) -> _Connection | None:
+        c, self._connection = self._connection, None
+        return c if self._pid == os.getpid() else None
+
+    def _take(self, c: _Connection, frame: _wire.Frame, fd: int) -> bool:
+        if frame.type == _wire.HIT:
+            hit = _wire.read_hit(frame)
+            self.value = _read_value(fd, hit.len) if fd >= 0 else hit.value
+            self.cost_ms = hit.cost_ms
+        elif frame.type == _wire.LEASE:
+            self._token = _wire.read_lease(frame)
+            self._connection, self._pid = c, os.getpid()
+        elif frame.type == _wire.ERROR:
+            (code,) = struct.unpack_from("<I", frame.payload)
+            return bool(code != ERR_TIMEOUT)
+        elif frame.type != _wire.MISS:
+            raise _wire.WireError("an answer of another kind")
+        return True
+
+
+def _put_fields(
+    *,
+    kind: str = "other",
+    cost_ms: float = 0,
+    ttl: float = 0,
+    group: str | None = None,
+    keep_existing: bool = False,
+    hardware: str = "",
+    compiler: str = "",
+    label: str = "",
+) -> dict[str, Any]:
+    if kind not in _wire.KINDS:
+        raise ValueError(f"no such kind: {kind!r}")
+    return {
+        "kind": kind,
+        "cost_ms": max(0, int(cost_ms)),
+        "ttl_ms": max(0, int(ttl * 1000)),
+        "group": group_id(group),
+        "keep_existing": keep_existing,
+        "hardware": hardware,
+        "compiler": compiler,
+        "label": label,
+    }
+
+
+def _name(name: str | bytes) -> bytes:
+    """b"" if it cannot be one."""
+    raw = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else bytes(name)
+    return raw if len(raw) <= _wire.NAME_MAX else b""
+
+
+# ---- the process's own client ----
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_own: Client | None = None
+_own_lock = threading.Lock()
+
+
+def _after_fork_in_child() -> None:
+    global _own_lock
+    _own_lock = threading.Lock()
+    for c in list(_clients):
+        c._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def client() -> Client:
+    """The client that get, put, lease and stats use. Made from the environment when first asked."""
+    global _own
+    if _own is None:
+        with _own_lock:
+            if _own is None:
+                _own = Client()
+    return _own
+
+
+def get(name: str | bytes) -> bytes | None:
+    return client().get(name)
+
+
+def lease(name: str | bytes, wait: float = LEASE_WAIT) -> Lease:
+    return client().lease(name, wait)
+
+
+def put(name: str | bytes, data: Data, **options: Any) -> bool:
+    return client().put(name, data, **options)
+
+
+def stats() -> dict[str, Any]:
+    return client().stats()
+
+
+get.__doc__, put.__doc__ = Client.get.__doc__, Client.put.__doc__
+lease.__doc__, stats.__doc__ = Client.lease.__doc__, Client.stats.__doc__

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libwarm by ctypes: canonical keys of graphs, identities of files. Optional.
+
+Looked for as $WARM_LIBRARY says, else beside the program that $WARM_EXE names, else where this
+package was installed with it. Without it `graph_key` and `file_identity` raise Unavailable, and an
+adapter goes by the keys of its framework.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import Optional, Tuple
+
+REFUSED = -19  # keygen/err.h: must not be kept
+EXACT = 2  # warm.h: the key is that of the bytes as they are
+KEY_TEXT, IDENTITY_TEXT = 33, 128  # at least what warm.h asks for
+
+
+class Unavailable(Exception):
+    """There is no library, or it has no answer."""
+
+
+class Refused(Exception):
+    """What would be made from this must not be kept: it holds addresses of its process."""
+
+
+_lock = threading.Lock()
+_loaded: Optional[ctypes.CDLL] = None
+_looked = False
+
+
+def _candidates() -> list[str]:
+    given = os.environ.get("WARM_LIBRARY")
+    if given:
+        return [given]
+    here = os.path.dirname(os.path.abspath(__file__))
+    roots = [os.path.join(here, *[".."] * 4)]  # PREFIX/share/warm/python/warm
+    exe = os.environ.get("WARM_EXE")
+    if exe:
+        roots.insert(0, os.path.join(os.path.dirname(exe), ".."))
+    names = ("libwarm.so.0", "libwarm.so")
+    return [os.path.join(root, "lib", name) for root in roots for name in names]
+
+
+def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
+    lib.warm_graph_key.argtypes = [
+        ctypes.c_char_p,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_char_p,
+    ]
+    lib.warm_open.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p]
+    lib.warm_close.argtypes = [ctypes.c_void_p]
+    lib.warm_close.restype = None
+    lib.warm_file_identity.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+    return lib
+
+
+def _library() -> ctypes.CDLL:
+    global _loaded, _looked
+    with _lock:
+        if not _looked:
+            _looked = True
+            for path in _candidates():
+                try:
+                    _loaded = _declare(ctypes.CDLL(path))
+                    break
+                except (OSError, AttributeError):
+                    continue
+    if _loaded is None:
+        raise Unavailable("libwarm was not found")
+    return _loaded
+
+
+def graph_key(kind: str, data: bytes) -> Tuple[str, bool]:
+    """The canonical key of a graph in hex, and whether it is that of the exact bytes."""
+    out = ctypes.create_string_buffer(KEY_TEXT)
+    code = _library().warm_graph_key(kind.encode(), data, len(data), out)
+    if code == REFUSED:
+        raise Refused(kind)
+    if code not in (0, EXACT):
+        raise Unavailable(f"no key: {code}")
+    return out.value.decode(), code == EXACT
+
+
+def file_identity(path: str) -> str:
+    """A text that is the same for files of the same content. Hashed once, then remembered."""
+    lib = _library()
+    handle = ctypes.c_void_p()
+    if lib.warm_open(ctypes.byref(handle), None):
+        raise Unavailable("no daemon")
+    try:
+        out = ctypes.create_string_buffer(IDENTITY_TEXT)
+        code = lib.warm_file_identity(handle, os.fsencode(path), out)
+    finally:
+        lib.warm_close(handle)
+    if code:
+        raise Unavailable(f"no identity of {path}: {code}")
+    return out.value.decode()
