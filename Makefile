@@ -28,7 +28,7 @@ KERNELS = $(B)/obj/kernels.a
 # What is loaded into other programs is never built with a sanitizer.
 LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(if $(wildcard client/trace/*.c),$(B)/libexec/warm/libwarm-trace.so))
 PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
-    $(LOADED)
+    $(LOADED) $(B)/share/warm/python
 
 .PHONY: all
 all: $(PROGRAMS)
@@ -60,6 +60,11 @@ $(B)/lib/libwarm-preload.so: $(call obj,client/preload) $(CLIENT) client/preload
 $(B)/libexec/warm/libwarm-trace.so: $(call obj,client/trace)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ -ldl
+
+# `warm run` looks for the Python package where it will be installed.
+$(B)/share/warm/python:
+	@mkdir -p $(@D)
+	ln -sfn $(abspath client/python) $@
 
 $(B)/bin/warm: $(call obj,client/cli) $(call obj,client/tool) $(CLIENT)
 	@mkdir -p $(@D)
@@ -235,7 +240,10 @@ INSTALLED_FILLED = client/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
     systemd/user/warmd.service=$(SYSTEMDDIR)/user/warmd.service
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
     $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc
-BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0
+BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0 \
+    $(foreach library,$(shell ls $(LOADED) 2>/dev/null),$(library)=$(PREFIX)$(library:$(B)%=%))
+PYTHON_FILES     = $(shell cd client/python && find * -name '*.py' -o -name py.typed)
+INSTALLED_PYTHON = $(foreach file,$(PYTHON_FILES),client/python/$(file)=$(PREFIX)/share/warm/python/$(file))
 COMPLETIONS      = bash=$(PREFIX)/share/bash-completion/completions/warm \
     zsh=$(PREFIX)/share/zsh/site-functions/_warm fish=$(PREFIX)/share/fish/vendor_completions.d/warm.fish
 CONF             = $(SYSCONFDIR)/warm/warmd.conf
@@ -249,7 +257,7 @@ endef
 .PHONY: install uninstall
 install: all
 	$(foreach i,$(BUILT_PROGRAMS),install -D -m 755 $(call from,$i) $(call place,$i)$(newline)	)
-	$(foreach i,$(BUILT_LIBRARIES) $(INSTALLED_AS_IS),install -D -m 644 $(call from,$i) $(call place,$i)$(newline)	)
+	$(foreach i,$(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_PYTHON),install -D -m 644 $(call from,$i) $(call place,$i)$(newline)	)
 	ln -sf libwarm.so.0 $(DESTDIR)$(LIBDIR)/libwarm.so
 	$(foreach i,$(INSTALLED_FILLED),install -D -m 644 /dev/null $(call place,$i) && \
 	    $(FILLED) $(call from,$i) >$(call place,$i)$(newline)	)
@@ -260,6 +268,6 @@ install: all
 # Leaves the configuration and the store.
 uninstall:
 	rm -f $(foreach i,$(BUILT_PROGRAMS) $(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_FILLED) \
-	    $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
+	    $(INSTALLED_PYTHON) $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
 
 -include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)

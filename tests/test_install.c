@@ -66,6 +66,10 @@ Test(install, puts_everything_in_its_place)
     expect_file("usr/include/warm.h", R_OK);
     expect_file("usr/lib/libwarm.a", R_OK);
     expect_file("usr/lib/libwarm.so", R_OK);
+#ifndef __SANITIZE_ADDRESS__ /* what other programs load is never built with sanitizers */
+    expect_file("usr/lib/libwarm-preload.so", R_OK);
+#endif
+    expect_file("usr/share/warm/python/warm/__init__.py", R_OK);
     expect_file("usr/lib/pkgconfig/warm.pc", R_OK);
     expect_file("usr/lib/systemd/system/warmd.service", R_OK);
     expect_file("usr/lib/systemd/system/warmd.socket", R_OK);
