@@ -391,7 +391,9 @@ int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result 
         if (code && code != WARM_ENOT_FOUND)
             cancel(&c);
     }
-    if (!code && out->status && c.headers && headers_refused(c.headers))
+    if (!code)
+        out->refused = c.headers && headers_refused(c.headers);
+    if (!code && out->status && out->refused)
         err_set(&w->err, 0, "outside the include folders, so not shown to the compiler: %s",
                 headers_refused(c.headers));
     else if (!code)

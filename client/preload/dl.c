@@ -15,8 +15,6 @@
 
 static const struct preload_family families[] = {
     {"nvrtc", nvrtc_stand_in},
-    {"nvJitLink", nvjitlink_stand_in},
-    {"__nvJitLink", nvjitlink_stand_in},
 };
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);
@@ -39,16 +37,23 @@ static dlsym_fn real_dlsym(void)
 
 void *preload_real_dlsym(void *handle, const char *name) { return real_dlsym()(handle, name); }
 
-bool preload_library_of(const void *function, char *out, size_t cap)
+/* The linker's: where this object begins and ends. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static bool is_ours(const void *address)
 {
-    Dl_info it, ours;
-    if (!dladdr(function, &it) || !it.dli_fname || it.dli_fname[0] != '/' ||
-        strlen(it.dli_fname) >= cap)
-        return false;
-    if (dladdr((void *)(uintptr_t)families, &ours) && ours.dli_fbase == it.dli_fbase)
-        return false;
+    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
+}
+
+const void *preload_library_of(const void *function, char *out, size_t cap)
+{
+    Dl_info it;
+    if (!function || is_ours(function) || !dladdr(function, &it) || !it.dli_fname ||
+        it.dli_fname[0] != '/' || strlen(it.dli_fname) >= cap)
+        return NULL;
     strcpy(out, it.dli_fname);
-    return true;
+    return it.dli_fbase;
 }
 
 static const struct preload_family *family_of(const char *name)
@@ -59,15 +64,30 @@ static const struct preload_family *family_of(const char *name)
     return NULL;
 }
 
+/*
+ * In the global scope a name is found here first, whether or not the program has a library with it;
+ * what the program looks for is behind us, and NULL leaves dlerror as the real dlsym would. The
+ * families look further names up: that some are missing is not for the program's dlerror.
+ */
+static void *find_stand_in(const struct preload_family *family, const char *name, void *found)
+{
+    void *real = is_ours(found) ? preload_real_dlsym(RTLD_NEXT, name) : found;
+    if (!real)
+        return NULL;
+    void *function = family->stand_in(name, real);
+    dlerror();
+    return function;
+}
+
 /* What asks for the next object after itself is an interposer too: it gets what it asks for. */
 __attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(void *handle,
                                                                                const char *name)
 {
     const struct preload_family *family = handle == RTLD_NEXT ? NULL : family_of(name);
     if (family) {
-        void *real = preload_real_dlsym(handle, name);
-        if (real)
-            return family->stand_in(name, real);
+        void *found = preload_real_dlsym(handle, name);
+        if (found)
+            return find_stand_in(family, name, found);
     }
     return real_dlsym()(handle, name);
 }

@@ -1,12 +1,165 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/preload/preload.h"
+/*
+ * nvrtc.c - which libnvrtc a call is for, and the functions that programs call instead.
+ *
+ *     found by dlsym ──▶ s0_CompileProgram, s1_… one set for each library of the process ─┐
+ *     linked ──▶ nvrtcCompileProgram@libnvrtc.so.13, @libnvrtc.so.12 ─────────────────────┴▶
+ *                                                              nvrtc_on_CompileProgram(library, …)
+ *
+ * A stand-in found by dlsym is a plain function, so it knows its library by which set it is of. A
+ * process that has more libraries than there are sets goes on with the real functions of the others.
+ *
+ * Any thread, no lock: a library is published by one compare-and-swap.
+ */
+#include "client/preload/nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIBRARIES_MAX = 4 };
+
+static _Atomic(struct nvrtc_library *) libraries[LIBRARIES_MAX];
+
+/* ---- libraries ---- */
+
+/* dlsym gives an object pointer; ISO C wants it copied, not cast, into a function pointer. */
+static void find(void *handle, const char *symbol, void *out_function)
+{
+    void *found = preload_real_dlsym(handle, symbol);
+    memcpy(out_function, &found, sizeof found);
+}
+
+/* The library that has been loaded from `path`; it stays loaded. */
+static struct nvrtc_library *library_new(const void *base, const char *path)
+{
+    struct nvrtc_library *l = calloc(1, sizeof *l);
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (!l || !handle)
+        goto fail;
+    l->base = base;
+    strcpy(l->path, path);
+#define FN(name, parameters, arguments) find(handle, "nvrtc" #name, &l->name);
+#include "client/preload/nvrtc.fn"
+    if (l->CreateProgram && l->DestroyProgram && l->AddNameExpression && l->CompileProgram)
+        return l;
+fail:
+    if (handle)
+        dlclose(handle);
+    free(l);
+    return NULL;
+}
+
+/* The set of stand-ins for the library that `real` lies in; -1: there is none. */
+static int library_index(const void *real)
+{
+    char path[sizeof libraries[0]->path];
+    const void *base = preload_library_of(real, path, sizeof path);
+    if (!base)
+        return -1;
+    struct nvrtc_library *made = NULL;
+    for (int i = 0; i < LIBRARIES_MAX; i++) {
+        struct nvrtc_library *l = atomic_load(&libraries[i]);
+        if (!l) {
+            if (!made)
+                made = library_new(base, path);
+            if (!made || atomic_compare_exchange_strong(&libraries[i], &l, made))
+                return made ? i : -1;
+        }
+        if (l->base == base) {
+            free(made);
+            return i;
+        }
+    }
+    free(made);
+    return -1;
+}
+
+/* ---- for programs that look functions up ---- */
+
+#define STAND_IN(set, name, parameters, arguments)                                                 \
+    static int s##set##_##name parameters                                                          \
+    {                                                                                              \
+        struct nvrtc_library *library = atomic_load(&libraries[set]);                              \
+        return nvrtc_on_##name NVRTC_WITH arguments;                                               \
+    }
+#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
+#include "client/preload/nvrtc.fn"
+#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
+#include "client/preload/nvrtc.fn"
+#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
+#include "client/preload/nvrtc.fn"
+#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
+#include "client/preload/nvrtc.fn"
+
+static const struct {
+    const char *name;
+    void *function[LIBRARIES_MAX]; /* by set */
+} stand_ins[] = {
+#define FN(name, parameters, arguments)                                                            \
+    {"nvrtc" #name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
+#include "client/preload/nvrtc.fn"
+};
+
 void *nvrtc_stand_in(const char *name, void *real)
 {
-    (void)name;
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
+        if (strcmp(name, stand_ins[i].name) != 0)
+            continue;
+        int set = library_index(real);
+        return set < 0 ? real : stand_ins[i].function[set];
+    }
     return real;
 }
-void *nvjitlink_stand_in(const char *name, void *real)
+
+/* ---- for programs that are linked with NVRTC ---- */
+
+/*
+ * Such a program's own libnvrtc is loaded, but may be out of sight of RTLD_NEXT, where a plugin
+ * brought it; its soname finds it. NULL where a program calls though it has no NVRTC: one that asked
+ * for a weak symbol and believes what it got.
+ */
+static struct nvrtc_library *library_linked(const char *soname)
 {
-    (void)name;
-    return real;
+    void *handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return NULL;
+    int set = library_index(preload_real_dlsym(handle, "nvrtcCreateProgram"));
+    dlclose(handle);
+    return set < 0 ? NULL : atomic_load(&libraries[set]);
 }
+
+static struct nvrtc_library *library_12(void)
+{
+    static _Atomic(struct nvrtc_library *) known;
+    if (!atomic_load_explicit(&known, memory_order_acquire))
+        atomic_store_explicit(&known, library_linked("libnvrtc.so.12"), memory_order_release);
+    return atomic_load_explicit(&known, memory_order_acquire);
+}
+
+static struct nvrtc_library *library_13(void)
+{
+    static _Atomic(struct nvrtc_library *) known;
+    if (!atomic_load_explicit(&known, memory_order_acquire))
+        atomic_store_explicit(&known, library_linked("libnvrtc.so.13"), memory_order_release);
+    return atomic_load_explicit(&known, memory_order_acquire);
+}
+
+/* nvrtcNAME@libnvrtc.so.MAJOR, and no other name. A program that was linked without versions gets
+ * the default one. */
+#define EXPORTED(major, at, name, parameters, arguments)                                           \
+    PRELOAD_EXPORT int nvrtc##major##_##name parameters;                                           \
+    int nvrtc##major##_##name parameters                                                           \
+    {                                                                                              \
+        struct nvrtc_library *library = library_##major();                                         \
+        return library ? nvrtc_on_##name NVRTC_WITH arguments : NVRTC_INTERNAL_ERROR;              \
+    }                                                                                              \
+    __asm__(".symver nvrtc" #major "_" #name ",nvrtc" #name at "libnvrtc.so." #major ",remove");
+#define FN(name, parameters, arguments) EXPORTED(12, "@", name, parameters, arguments)
+#define FN_12 FN
+#define FN_13(name, parameters, arguments)
+#include "client/preload/nvrtc.fn"
+#define FN(name, parameters, arguments) EXPORTED(13, "@@", name, parameters, arguments)
+#define FN_12(name, parameters, arguments)
+#define FN_13 FN
+#include "client/preload/nvrtc.fn"

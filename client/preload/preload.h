@@ -29,23 +29,22 @@
 
 /*
  * Functions whose names begin with `prefix`. `stand_in` gives what the program is to call instead
- * of `real`, or `real` itself. `real` is what the real dlsym found for `name`; it is never NULL, but
- * it may be a function that this object exports, where a program asks its global scope.
+ * of `real`, or `real` itself. `real` is what the real dlsym found for `name`: never NULL, and never
+ * one of our own exports.
  */
 struct preload_family {
     const char *prefix;
     void *(*stand_in)(const char *name, void *real);
 };
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
-void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 
 /* The real dlsym, dlvsym and so on: for names that are to be found without stand-ins. A handle of
  * RTLD_NEXT means: after this object. */
 void *preload_real_dlsym(void *handle, const char *name);
 
-/* The library, already loaded, that a function lies in: its path as the dynamic linker has it, in
- * `out`. False if it is unknown, relative, or our own. */
-bool preload_library_of(const void *function, char *out, size_t cap);
+/* Where the library that `function` lies in is mapped, and its absolute path, as the dynamic linker
+ * has it, in `out`. NULL if that is not known, or if the function is one of ours. */
+const void *preload_library_of(const void *function, char *out, size_t cap);
 
 /*
  * A connection to the daemon, the caller's alone until preload_return; NULL: go on without, because

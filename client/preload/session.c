@@ -2,35 +2,44 @@
 /*
  * session.c - connections to the daemon for all threads of a process, and when to go on without.
  *
- *     idle[] ──borrow──▶ one thread's ──return──▶ idle[] │ closed, where there is no room
+ *     slot:  EMPTY ──▶ BUSY (one thread's) ──return──▶ IDLE ──borrow──▶ BUSY │ EMPTY where it failed
  *
  *     working ── a failure that took t ms ──▶ pause of max(250, 100 t) ms, twice as long each time
  *        ▲                                       │ over: one thread tries, the others go on without
  *        └──────────── it works ─────────────────┘
  *
- * So a daemon that hangs costs WARM_TIMEOUT_MS once, and one in a hundred of the time from then on
- * at most; one that is started again is found.
+ * So a daemon that hangs costs WARM_TIMEOUT_MS once, and from then on one in a hundred of the time at
+ * most; one that is started again is found.
  *
- * Any thread, no lock. Across fork: the child's handler closes what it inherited, and a child that
- * was made without handlers is told by libwarm that its connections are another process's.
+ * Any thread, no lock. Across fork: the child's handler closes what it inherited, also what threads
+ * that it does not have were using; a child that was made without handlers is told by libwarm that
+ * its connections are another process's.
  */
-#include "client/preload/preload.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/preload/preload.h"
 #include "client/session.h"
 
-enum { IDLE_MAX = 16 };
+enum { SLOTS = 32 };
 #define PAUSE_MIN_MS 250u
 #define PAUSE_MAX_MS (10u * 60 * 1000)
 #define PAUSE_FACTOR 100u
+/* A connection that was idle for so long is asked for a sign of life before it is relied on. */
+#define STALE_MS 1000u
 
-static _Atomic(struct warm *) idle[IDLE_MAX];
-static _Atomic uint64_t closed_until_ms; /* 0: working */
+enum slot_state { EMPTY, BUSY, IDLE };
+
+static struct slot {
+    _Atomic int state;
+    struct warm *w; /* BUSY and IDLE; NULL while it is opened */
+    uint64_t since_ms;
+} slots[SLOTS];
+
+static _Atomic uint64_t paused_until_ms; /* 0: working */
 static _Atomic unsigned n_failures;      /* in a row */
 
 bool preload_env_is_set(const char *name)
@@ -48,7 +57,7 @@ static void note_failure(uint64_t took_ms)
     if (pause < PAUSE_MIN_MS)
         pause = PAUSE_MIN_MS;
     pause <<= n < 12 ? n : 12;
-    atomic_store(&closed_until_ms, conn_now_ms() + (pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS));
+    atomic_store(&paused_until_ms, conn_now_ms() + (pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS));
 }
 
 static void note_success(void)
@@ -56,88 +65,125 @@ static void note_success(void)
     if (atomic_load_explicit(&n_failures, memory_order_relaxed) == 0)
         return;
     atomic_store(&n_failures, 0);
-    atomic_store(&closed_until_ms, 0);
+    atomic_store(&paused_until_ms, 0);
 }
 
-/* During a pause: no. After it: yes for one thread, which may take as long as a failure takes. */
+/* During a pause: no. After it: yes for one thread, and for the others if that works. */
 static bool may_try(void)
 {
-    uint64_t until = atomic_load_explicit(&closed_until_ms, memory_order_relaxed);
+    uint64_t until = atomic_load_explicit(&paused_until_ms, memory_order_relaxed);
     if (until == 0)
         return true;
     uint64_t now = conn_now_ms();
     return now >= until &&
-           atomic_compare_exchange_strong(&closed_until_ms, &until, now + PAUSE_MIN_MS * 4);
+           atomic_compare_exchange_strong(&paused_until_ms, &until, now + 4 * PAUSE_MIN_MS);
+}
+
+/* ---- slots ---- */
+
+/* A slot in state `from` that is now BUSY, the caller's; NULL: there is none. */
+static struct slot *claim(int from)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        int state = atomic_load_explicit(&slots[i].state, memory_order_relaxed);
+        if (state == from && atomic_compare_exchange_strong(&slots[i].state, &state, BUSY))
+            return &slots[i];
+    }
+    return NULL;
+}
+
+static void empty(struct slot *s)
+{
+    warm_close(s->w);
+    s->w = NULL;
+    atomic_store(&s->state, EMPTY);
+}
+
+static struct slot *slot_of(const struct warm *w)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        if (slots[i].w == w && atomic_load_explicit(&slots[i].state, memory_order_relaxed) == BUSY)
+            return &slots[i];
+    return NULL;
+}
+
+/* The child has one thread, which uses none of them. The parent's troubles are not the child's. */
+static void on_fork_in_child(void)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        empty(&slots[i]);
+    atomic_store(&n_failures, 0);
+    atomic_store(&paused_until_ms, 0);
 }
 
 /* ---- connections ---- */
 
-static void close_all(void)
+/* An answer, though it be a refusal, in the time that connecting may take. */
+static bool is_alive(struct warm *w)
 {
-    for (size_t i = 0; i < IDLE_MAX; i++)
-        warm_close(atomic_exchange(&idle[i], NULL));
+    unsigned timeout_ms = w->request_timeout_ms;
+    w->request_timeout_ms = w->connect_timeout_ms;
+    warm_release(w, 0);
+    w->request_timeout_ms = timeout_ms;
+    return w->connected;
 }
 
-/* The parent's troubles are not the child's, nor its connections. */
-static void on_fork_in_child(void)
-{
-    close_all();
-    atomic_store(&n_failures, 0);
-    atomic_store(&closed_until_ms, 0);
-}
-
-static struct warm *open_one(void)
+/* Opens the connection of a slot that is the caller's; gives the slot back where it cannot. */
+static struct warm *open_in(struct slot *s)
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
-    struct warm *w = NULL;
     uint64_t start_ms = conn_now_ms();
     if (!atomic_flag_test_and_set(&registered))
         pthread_atfork(NULL, NULL, on_fork_in_child);
-    int code = warm_open(&w, NULL);
+    int code = warm_open(&s->w, NULL);
+    if (!code)
+        code = session_connect(s->w);
     if (!code) {
-        code = session_connect(w);
-        if (code)
-            warm_close(w);
-    }
-    if (code)
-        note_failure(conn_now_ms() - start_ms);
-    else
         note_success();
-    return code ? NULL : w;
+        return s->w;
+    }
+    note_failure(conn_now_ms() - start_ms);
+    empty(s);
+    return NULL;
 }
 
 struct warm *preload_borrow(void)
 {
     if (preload_env_is_set("WARM_DISABLE") || !may_try())
         return NULL;
-    for (size_t i = 0; i < IDLE_MAX; i++) {
-        struct warm *w = NULL;
-        if (atomic_load_explicit(&idle[i], memory_order_relaxed))
-            w = atomic_exchange(&idle[i], NULL);
-        if (w && w->pid == getpid())
-            return w;
-        warm_close(w);
+    struct slot *s;
+    while ((s = claim(IDLE))) {
+        uint64_t start_ms = conn_now_ms();
+        if (s->w->pid == getpid() && start_ms - s->since_ms < STALE_MS)
+            return s->w;
+        if (s->w->pid == getpid() && is_alive(s->w))
+            return s->w;
+        bool hangs = s->w->pid == getpid() && s->w->err.code == WARM_ETIMEOUT;
+        empty(s);
+        if (hangs) {
+            note_failure(conn_now_ms() - start_ms);
+            return NULL;
+        }
     }
-    return open_one();
+    s = claim(EMPTY);
+    return s ? open_in(s) : NULL;
 }
 
+/* A daemon that went away may have been started again: to look costs nothing. One that does not
+ * answer is not asked again so soon. */
 void preload_return(struct warm *w)
 {
-    if (!w)
+    struct slot *s = w ? slot_of(w) : NULL;
+    if (!s)
         return;
+    bool hangs = w->err.code == WARM_ETIMEOUT;
     if (w->pid == getpid() && w->connected) {
         note_success();
-        for (size_t i = 0; i < IDLE_MAX; i++) {
-            struct warm *empty = NULL;
-            if (atomic_compare_exchange_strong(&idle[i], &empty, w))
-                return;
-        }
-    } else if (w->pid == getpid()) {
-        /* Those that wait in idle[] have the same daemon. Where it went away another one may be
-         * there already, and whether it is costs nothing to find out. */
-        close_all();
-        if (w->err.code == WARM_ETIMEOUT)
-            note_failure(w->connect_timeout_ms);
+        s->since_ms = conn_now_ms();
+        atomic_store(&s->state, IDLE);
+        return;
     }
-    warm_close(w);
+    if (hangs && w->pid == getpid())
+        note_failure(w->connect_timeout_ms);
+    empty(s);
 }
