@@ -15,6 +15,7 @@
 
 static const struct preload_family families[] = {
     {"nvrtc", nvrtc_stand_in},
+    {"GetPjrtApi", pjrt_stand_in},
 };
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);

@@ -37,6 +37,7 @@ struct preload_family {
     void *(*stand_in)(const char *name, void *real);
 };
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
+void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 
 /* The real dlsym, dlvsym and so on: for names that are to be found without stand-ins. A handle of
  * RTLD_NEXT means: after this object. */
