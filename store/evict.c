@@ -263,6 +263,7 @@ int evict_entry(struct store *s, struct change *c, const struct store_id *id)
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     c->n_evicted++;
+    change_tell(c, id, c->cause);
     return change_remove(c, &row);
 }
 
@@ -304,6 +305,7 @@ int evict_some(struct store *s, struct change *c, uint64_t owner, size_t max, ui
 {
     uint64_t before = c->n_evicted + c->n_corrupt, disk;
     unsigned fruitless = 0;
+    c->cause = owner == EVICT_ANY ? STORE_LEFT_FOR_ROOM : STORE_LEFT_FOR_QUOTA;
     int rc = disk_of(s, c, owner, &disk);
     while (rc == 0 && disk > goal && c->n_evicted + c->n_corrupt - before < max &&
            c->n_pages < CHANGE_PAGES_MAX) {
@@ -394,6 +396,7 @@ static int apply_expired(struct store *s, struct change *c, void *arg)
         rc = index_row(&s->index, c->txn, &sample.at[i].id, &row);
         if (rc == 0 && row_expired(&row, clock_wall_ms())) {
             ++*out_n;
+            change_tell(c, &row.id, STORE_LEFT_EXPIRED);
             rc = change_remove(c, &row);
         } else if (rc == WARM_ECORRUPT) {
             ++*out_n;

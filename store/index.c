@@ -712,6 +712,12 @@ int change_insert(struct change *c, const struct store_row *row, const void *val
     return rc ? rc : count(c, row, d);
 }
 
+void change_tell(struct change *c, const struct store_id *id, enum store_cause cause)
+{
+    if (c->n_left < CHANGE_LEFT_MAX)
+        c->left[c->n_left++] = (struct store_departure){.id = *id, .cause = cause};
+}
+
 int change_remove(struct change *c, const struct store_row *row)
 {
     uint8_t key[INDEX_KEY], group[GROUP_KEY];

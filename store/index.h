@@ -101,6 +101,7 @@ int index_next(const struct index *x, MDB_cursor *cursor, struct index_place *pl
 
 /* ---- one write transaction ---- */
 
+#define CHANGE_LEFT_MAX 256u /* departures of one change that are told of */
 struct change {
     struct index *index;
     MDB_txn *txn;
@@ -111,6 +112,9 @@ struct change {
     struct writer scratch;
     bool broke;                    /* a row was removed that could not be read */
     uint64_t n_evicted, n_corrupt; /* to be added to the statistics once this is committed */
+    enum store_cause cause;        /* of evictions */
+    struct store_departure left[CHANGE_LEFT_MAX];
+    size_t n_left;
 };
 #define CHANGE_PAGES_MAX 800u /* no change grows larger: it would hold up the others */
 
@@ -131,6 +135,8 @@ int change_remove(struct change *c, const struct store_row *row);
 /* Removes what there is of an entry whose row cannot be read. What the row referred to is found as
  * far as the rest of it makes sense; a blob that stays behind is for change_forget_blob. */
 int change_remove_broken(struct change *c, const struct store_id *id);
+/* Tells, once this is committed, that an entry is gone. */
+void change_tell(struct change *c, const struct store_id *id, enum store_cause cause);
 /* Writes a row again: same id, same value, same texts. */
 int change_rewrite(struct change *c, const struct store_row *row);
 /* Takes a blob off the books, and dooms it, though references are still counted. */

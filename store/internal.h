@@ -152,6 +152,8 @@ struct store {
     size_t n_dropped;                    /* above DROPPED_MAX: all of them */
     size_t queued_bytes;                 /* heap that waiting values take */
     struct store_stats stats;
+    struct store_departure left[STORE_DEPARTURES_MAX]; /* n_left % MAX is the next */
+    uint64_t n_left, n_left_taken;
 
     /* writer thread */
     struct evictor evictor;

@@ -118,6 +118,7 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
     struct store_report *report = &plan->task->report;
     *report = plan->task->mark_report;
     size_t next = plan->task->mark_id;
+    c->cause = STORE_LEFT_EVICTED;
     for (size_t n = 0;
          n < REMOVE_STEP && next < plan->n && c->totals.n_bytes > plan->task->to_bytes;
          n++, next++) {

@@ -126,6 +126,15 @@ static void report_damage(struct store *s, const struct store_row *row, int stat
     store_queue(s, t);
 }
 
+/* It is still there, but not for anybody who asks. */
+static void note_expired(struct store *s, const struct store_id *id, uint64_t now_ms)
+{
+    pthread_mutex_lock(&s->lock);
+    s->left[s->n_left++ % STORE_DEPARTURES_MAX] =
+        (struct store_departure){.id = *id, .cause = STORE_LEFT_EXPIRED, .at_ms = now_ms};
+    pthread_mutex_unlock(&s->lock);
+}
+
 static int find_row(struct store *s, const struct store_id *id, uint64_t now_ms,
                     struct store_row *out, struct err *e)
 {
@@ -136,8 +145,10 @@ static int find_row(struct store *s, const struct store_id *id, uint64_t now_ms,
     rc = index_row(&s->index, s->reader, id, &row);
     if (rc == WARM_ECORRUPT)
         report_damage(s, &(struct store_row){.id = *id}, rc, NULL);
-    if (rc == 0 && row_expired(&row, now_ms))
+    if (rc == 0 && row_expired(&row, now_ms)) {
+        note_expired(s, id, now_ms);
         rc = WARM_ENOT_FOUND;
+    }
     if (rc != 0)
         return note_damage(s, rc, e);
     *out = row;
@@ -558,6 +569,18 @@ void store_stats(struct store *s, struct store_stats *out)
     *out = s->stats;
     pthread_mutex_unlock(&s->lock);
     out->max_bytes = s->config.max_bytes;
+}
+
+size_t store_departures(struct store *s, struct store_departure *out, size_t cap)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&s->lock);
+    if (s->n_left - s->n_left_taken > STORE_DEPARTURES_MAX)
+        s->n_left_taken = s->n_left - STORE_DEPARTURES_MAX;
+    while (n < cap && s->n_left_taken < s->n_left)
+        out[n++] = s->left[s->n_left_taken++ % STORE_DEPARTURES_MAX];
+    pthread_mutex_unlock(&s->lock);
+    return n;
 }
 
 /* Kept apart from the store's own names. */

@@ -234,6 +234,26 @@ int store_verify(struct store *s, uint64_t sample,
  * quarantine it if it is damaged. */
 void store_suspect(struct store *s, const struct store_id *id);
 
+/* Why an entry is no longer there. */
+enum store_cause {
+    STORE_LEFT_FOR_ROOM = 1, /* the store was full */
+    STORE_LEFT_FOR_QUOTA,    /* its owner's share was */
+    STORE_LEFT_EVICTED,      /* store_evict */
+    STORE_LEFT_REMOVED,      /* store_remove */
+    STORE_LEFT_EXPIRED,
+    STORE_LEFT_DAMAGED, /* quarantined */
+};
+struct store_departure {
+    struct store_id id;
+    uint32_t cause; /* enum store_cause */
+    uint64_t at_ms; /* Unix time */
+};
+/* Takes up to `cap` of the entries that left since the last call, the oldest first; returns how
+ * many. Only the last STORE_DEPARTURES_MAX are remembered, and those of one large change only in
+ * part. */
+#define STORE_DEPARTURES_MAX 1024u
+size_t store_departures(struct store *s, struct store_departure *out, size_t cap);
+
 struct store_stats {
     uint64_t n_entries, n_bytes, max_bytes; /* values */
     uint64_t disk_bytes;                    /* index and blob files, as the file system counts */

@@ -110,6 +110,12 @@ static void publish(struct store *s, const struct change *c)
     st->n_evictions += c->n_evicted;
     st->n_corrupt += c->n_corrupt;
     st->n_commits++;
+    uint64_t now_ms = c->n_left ? clock_wall_ms() : 0;
+    for (size_t i = 0; i < c->n_left; i++) {
+        struct store_departure *to = &s->left[s->n_left++ % STORE_DEPARTURES_MAX];
+        *to = c->left[i];
+        to->at_ms = now_ms;
+    }
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -215,6 +221,7 @@ int writer_quarantine(struct store *s, struct change *c, const struct store_id *
     if (rc != 0 && rc != WARM_ECORRUPT)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     c->n_corrupt++;
+    change_tell(c, id, STORE_LEFT_DAMAGED);
     if (rc == 0 && row.is_blob)
         return quarantine_blob(s, c, &row, why);
     key_to_text(&id->key, hex);
@@ -347,8 +354,10 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         return 0;
     t->report.n_entries++;
     t->report.n_bytes += row.len;
-    if (t->type == TASK_REMOVE)
+    if (t->type == TASK_REMOVE) {
+        change_tell(c, id, STORE_LEFT_REMOVED);
         return change_remove(c, &row);
+    }
     row.pinned = t->pinned;
     return change_rewrite(c, &row);
 }
