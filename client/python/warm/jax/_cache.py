@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX's persistent compilation cache, with the daemon behind it.
+
+    compile_or_get_cached(module, options)          one _Compile for each, of its thread
+      └─ get_cache_key      the canonical name (_keys.py), else JAX's own key
+      └─ cache.get          a hit │ the lease: of all processes that ask at once, one compiles
+      │    └─ deserialize   fails: the entry is damaged, as if it were not there
+      └─ compile
+      └─ cache.put          serves those who wait, heals what was damaged
+    on return               a lease that was not fulfilled is given back
+
+JAX decides what is compiled and how it is loaded; this only stands where its cache folder would be.
+A cache folder that the user set stays in use behind it. Entries that JAX itself made, brought in by
+`warm import --from jax`, are found by JAX's own key, which is computed only after a miss.
+
+Not kept: modules that libwarm refuses (addresses of Python callbacks, of custom partitioning), and
+what JAX does not give to its cache (host callbacks, processes other than the first).
+
+Every function here that JAX calls goes on with what JAX does by itself when something is not as
+expected. Any thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import re
+import threading
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from warm import _client, _library
+from warm.jax import _keys
+
+log = logging.getLogger("warm.jax")
+
+MAGIC = b"warm-jax/1 "  # then a line of JSON, then what JAX stores
+STOCK = "jax:stock:"  # + JAX's own key: entries as JAX's folder has them
+NEVER = "warm-never-"  # begins keys of what must not be kept
+
+
+# ---- values ----
+
+
+class Entry(NamedTuple):
+    payload: bytes  # compressed: compile time and executable, as JAX stores it
+    targets: List[str]  # custom calls that must be registered before it is loaded
+
+
+def entry_encode(name: str, entry: Entry, **more: str) -> bytes:
+    about = {
+        "name": name,
+        "sha256": hashlib.sha256(entry.payload).hexdigest(),
+        "targets": entry.targets,
+        **more,
+    }
+    return MAGIC + json.dumps(about).encode() + b"\n" + entry.payload
+
+
+def entry_decode(name: str, value: bytes) -> Optional[Entry]:
+    """None if it is not, whole and unchanged, the entry of that name."""
+    end = value.find(b"\n")
+    if not value.startswith(MAGIC) or end < 0:
+        return None
+    try:
+        about = json.loads(value[len(MAGIC) : end])
+        payload, targets = value[end + 1 :], about["targets"]
+        right = about["name"] == name and about["sha256"] == hashlib.sha256(payload).hexdigest()
+    except (ValueError, KeyError, TypeError):
+        return None
+    return Entry(payload, targets) if right and isinstance(targets, list) else None
+
+
+def _registered(platform: str) -> Optional[set[str]]:
+    """Names of custom calls that this process has; None if it cannot be known."""
+    from jax._src.lib import xla_client
+
+    try:
+        names = xla_client.custom_call_targets({"cpu": "Host"}.get(platform, "CUDA"))
+        return {str(n) for n in names}
+    except Exception:
+        return None
+
+
+def targets_of(module: bytes, platform: str) -> List[str]:
+    """The registered custom calls whose names a module's bytecode has: those that it calls, and
+    perhaps some more, which costs a recompile at worst."""
+    names = _registered(platform)
+    if not names or b"custom_call" not in module:
+        return []
+    pattern = re.compile(b"|".join(re.escape(n.encode()) for n in sorted(names, reverse=True)))
+    return sorted({m.decode() for m in pattern.findall(module)})
+
+
+def can_load(targets: List[str], platform: str) -> bool:
+    if not targets:
+        return True
+    names = _registered(platform)
+    return names is not None and names.issuperset(targets)
+
+
+# ---- one compile ----
+
+
+class _Compile:
+    """What is known of the compile under way on this thread."""
+
+    def __init__(self) -> None:
+        self.name = ""  # the canonical name; "" until there is one
+        self.module = b""
+        self.platform = ""
+        self.stock_key: Callable[[], str] = str
+        self.lease: Optional[_client.Lease] = None
+        self.stock: Any = None  # the user's own cache folder
+        self.missed_at = 0.0
+        self.ours = False  # the value that is being loaded came from the daemon
+
+    def close(self) -> None:
+        if self.lease is not None:
+            self.lease.release()
+
+
+_thread = threading.local()
+
+
+def _current() -> Optional[_Compile]:
+    found: Optional[_Compile] = getattr(_thread, "compile", None)
+    return found
+
+
+class _Modules(NamedTuple):
+    """The modules of JAX that are hooked."""
+
+    compilation_cache: Any
+    cache_key: Any
+    compiler: Any
+    config: Any
+
+
+class Cache:
+    """What JAX sees as its cache: get and put of CacheInterface."""
+
+    _path = pathlib.Path("/dev/null")  # JAX names it in its log
+
+    def __init__(self, jax: _Modules, min_compile_secs: float) -> None:
+        self.jax = jax
+        self.min_compile_secs = min_compile_secs  # for the user's own folder
+
+    def get(self, key: str) -> Optional[bytes]:
+        compile_ = _current()
+        if key.startswith(NEVER):
+            return None
+        if compile_ is None or compile_.name != key:
+            return self._get_alone(key)
+        try:
+            found = self._get_leased(compile_)
+        except Exception as e:
+            log.debug("get %s: %r", key, e)
+            return None
+        if found is None:
+            compile_.missed_at = time.monotonic()
+        return found
+
+    def put(self, key: str, value: bytes) -> None:
+        compile_ = _current()
+        if key.startswith(NEVER):
+            return
+        try:
+            if compile_ is None or compile_.name != key:
+                _client.client().put(
+                    STOCK + key, value, kind="executable", cost_ms=_cost_ms(value), label=key
+                )
+                return
+            self._put_leased(compile_, value)
+        except Exception as e:
+            log.debug("put %s: %r", key, e)
+
+    def clear(self) -> None:
+        """JAX's own folder has this; the daemon's entries are cleared by `warm clear`."""
+
+    def _get_alone(self, key: str) -> Optional[bytes]:
+        """By a key that JAX made."""
+        name = key if key.startswith("jax:") else STOCK + key
+        value = _client.client().get(name)
+        if value is None or not value.startswith(MAGIC):
+            return value
+        entry = entry_decode(name, value)
+        return entry.payload if entry else None
+
+    def _get_leased(self, c: _Compile) -> Optional[bytes]:
+        c.lease = lease = _client.client().lease(c.name)
+        if lease.value is not None:
+            entry = entry_decode(c.name, lease.value)
+            if entry is None:
+                log.info("%s: the entry is damaged: compiled anew", c.name)
+                return None
+            if not can_load(entry.targets, c.platform):
+                log.info("%s: custom calls are missing here: compiled anew", c.name)
+                return None
+            c.ours = True
+            return entry.payload
+        return self._get_stock(c)
+
+    def _get_stock(self, c: _Compile) -> Optional[bytes]:
+        """What JAX stored by itself: imported, or in the user's own folder."""
+        if not _client.client().may_hit:
+            return None
+        key = c.stock_key()
+        value = _client.client().get(STOCK + key)
+        if value is None and c.stock is not None:
+            value = c.stock.get(key)
+        if value is not None and _is_whole(self.jax.compilation_cache, value):
+            self._put_leased(c, value)
+            c.ours = True
+            return value
+        return None
+
+    def _put_leased(self, c: _Compile, value: bytes) -> None:
+        key = c.stock_key()
+        took = time.monotonic() - c.missed_at if c.missed_at else 0.0
+        entry = Entry(value, targets_of(c.module, c.platform))
+        options = dict(
+            kind="executable",
+            cost_ms=max(_cost_ms(value), took * 1000),
+            hardware=c.platform if c.platform != "cpu" else _keys.processor(),
+            compiler=_keys.libraries(c.platform).split("\n", 1)[0],
+            label=key[-512:],
+        )
+        data = entry_encode(c.name, entry, stock=key)
+        if c.lease is not None:
+            c.lease.put(data, **options)
+        else:
+            _client.client().put(c.name, data, **options)
+        if c.stock is not None and c.missed_at and took >= self.min_compile_secs:
+            c.stock.put(key, value)
+
+
+def _cost_ms(value: bytes) -> int:
+    """What JAX noted: whole seconds, big-endian, before the executable, in the compressed value."""
+    import zlib
+
+    try:
+        return int.from_bytes(zlib.decompressobj().decompress(value, 4)[:4], "big") * 1000
+    except zlib.error:
+        return 0
+
+
+def _is_whole(compilation_cache: Any, value: bytes) -> bool:
+    try:
+        return len(compilation_cache.decompress_executable(value)) > 4
+    except Exception:
+        return False
+
+
+def _compression(compilation_cache: Any) -> str:
+    """What decompress_executable of this process reads."""
+    if getattr(compilation_cache, "zstd", None) or getattr(compilation_cache, "zstandard", None):
+        return "zstd"
+    return "zlib"
+
+
+# ---- the hooks ----
+
+
+def _hook_key(jax: _Modules) -> None:
+    stock = jax.compilation_cache.get_cache_key
+
+    def get_cache_key(module: Any, devices: Any, options: Any, backend: Any, *a: Any, **k: Any) -> str:
+        def stock_key() -> str:
+            key: str = stock(module, devices, options, backend, *a, **k)
+            return key
+
+        compile_ = _current()
+        if compile_ is None or compile_.name or _is_shared(jax):
+            return stock_key()
+        try:
+            bytecode = _keys.module_bytes(module)
+            name = _keys.name_of(
+                bytecode,
+                devices,
+                options,
+                backend,
+                jax.cache_key,
+                _compression(jax.compilation_cache),
+            )
+        except _library.Refused:
+            return NEVER + stock_key()
+        except Exception as e:
+            log.debug("JAX's own key: %r", e)
+            return stock_key()
+        compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
+        compile_.stock_key = _once(stock_key)
+        compile_.stock = _user_cache(backend)
+        return name
+
+    jax.compilation_cache.get_cache_key = get_cache_key
+
+
+def _is_shared(jax: _Modules) -> bool:
+    """JAX sends executables from host to host by this key: all must compute the same one."""
+    try:
+        return bool(jax.config.share_binary_between_hosts.value)
+    except AttributeError:
+        return False
+
+
+def _once(f: Callable[[], str]) -> Callable[[], str]:
+    found: List[str] = []
+
+    def call() -> str:
+        if not found:
+            found.append(f())
+        return found[0]
+
+    return call
+
+
+_user_cache: Callable[[Any], Any] = lambda backend: None
+
+
+def _hook_cache(jax: _Modules, cache: Cache) -> None:
+    global _user_cache
+    cc = jax.compilation_cache
+    stock_get_cache, stock_get = cc._get_cache, cc.get_executable_and_time
+
+    def user_cache(backend: Any) -> Any:
+        """The folder that the user set, if any. Its trouble is not ours."""
+        try:
+            return stock_get_cache(backend)
+        except Exception as e:
+            log.debug("the user's cache: %r", e)
+            return None
+
+    def get_executable_and_time(*a: Any, **k: Any) -> Any:
+        try:
+            return stock_get(*a, **k)
+        except Exception as e:
+            compile_ = _current()
+            if compile_ is None or not compile_.ours:
+                raise
+            log.info("%s: does not load, compiled anew: %s", compile_.name, e)
+            return None, None
+
+    _user_cache = user_cache
+    cc._get_cache = lambda backend: cache
+    cc.get_executable_and_time = get_executable_and_time
+
+
+def _hook_compile(jax: _Modules) -> None:
+    stock = jax.compiler.compile_or_get_cached
+
+    def compile_or_get_cached(*a: Any, **k: Any) -> Any:
+        outer = _current()
+        _thread.compile = compile_ = _Compile()
+        try:
+            return stock(*a, **k)
+        finally:
+            _thread.compile = outer
+            compile_.close()
+
+    jax.compiler.compile_or_get_cached = compile_or_get_cached
+
+
+def install() -> bool:
+    """Puts the daemon behind JAX's cache. False where JAX is not as we know it, or all is off."""
+    if not _client.client().may_ask:
+        return False
+    from jax._src import cache_key, compilation_cache, compiler, config
+
+    jax = _Modules(compilation_cache, cache_key, compiler, config)
+    if getattr(compilation_cache, "_warm_cache", None) is not None:
+        return True
+    needed = (
+        (compilation_cache, "_get_cache"),
+        (compilation_cache, "get_cache_key"),
+        (compilation_cache, "get_executable_and_time"),
+        (compilation_cache, "decompress_executable"),
+        (compiler, "compile_or_get_cached"),
+    )
+    for module, name in needed:
+        if not callable(getattr(module, name, None)):
+            log.info("this JAX has no %s: its own cache stays", name)
+            return False
+    threshold = config.persistent_cache_min_compile_time_secs.value
+    cache = Cache(jax, threshold)
+    _hook_key(jax)
+    _hook_cache(jax, cache)
+    _hook_compile(jax)
+    config.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache._warm_cache = cache
+    return True

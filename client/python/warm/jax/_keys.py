@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Under which name an executable of XLA is kept.
+
+    module ──bytecode──▶ canonical key (libwarm) ─┐
+    compile options, flags: what XLA reads  ──────┤
+    backend, its libraries by content ────────────┼──▶ "jax:1:<32 hex digits>"
+    devices, processor ───────────────────────────┘
+
+Two programs that differ in names of functions, arguments and results, in files and lines, in the
+order of statements, or in where logs, dumps and caches go, have one name. Whatever is not known to
+be without effect counts. What this file does not understand raises Unknown, and JAX's own key
+decides; a program that must not be kept raises warm._library.Refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import os
+import re
+from typing import Any, Iterable, Iterator, List, Tuple
+
+from warm import _library
+
+FORMAT = b"jax:1"
+
+# DebugOptions of XLA (xla.proto) that say where and how dumps, logs and caches are written, by
+# number: xla_dump_*, xla_enable_dumping, xla_detailed_logging, xla_force_host_platform_device_count
+# (the devices are in the key by themselves), the folders of CUDA and of XLA's own caches and how
+# they are used.
+_NEUTRAL_NAMES = {
+    61: "xla_gpu_cuda_data_dir",
+    102: "xla_force_host_platform_device_count",
+    109: "xla_dump_to",
+    110: "xla_dump_hlo_module_re",
+    111: "xla_dump_hlo_pass_re",
+    112: "xla_dump_hlo_as_text",
+    113: "xla_dump_hlo_as_proto",
+    114: "xla_dump_hlo_as_dot",
+    115: "xla_dump_hlo_as_url",
+    116: "xla_dump_hlo_as_html",
+    118: "xla_dump_hlo_snapshots",
+    131: "xla_dump_include_timestamp",
+    132: "xla_dump_max_hlo_modules",
+    144: "xla_dump_module_metadata",
+    149: "xla_dump_fusion_visualization",
+    151: "xla_dump_compress_protos",
+    153: "xla_dump_disable_metadata",
+    154: "xla_dump_hlo_pipeline_re",
+    164: "xla_dump_hlo_as_long_text",
+    182: "xla_dump_latency_hiding_schedule",
+    185: "xla_dump_enable_mlir_pretty_form",
+    252: "xla_detailed_logging",
+    253: "xla_enable_dumping",
+    290: "xla_dump_large_constants",
+    306: "xla_gpu_kernel_cache_file",
+    310: "xla_gpu_per_fusion_autotune_cache_dir",
+    324: "xla_gpu_experimental_autotune_cache_mode",
+}
+# Options of the GPU backend, by number; the CPU backend does not read them.
+_GPU_ONLY = frozenset(
+    int(n)
+    for n in """
+62 100 101 103 105 123 125 127 128 138 146 147 148 150 155 157 159 163 165 166 170 181 186 188
+189 190 203 205 208 209 210 212 213 215 216 217 219 222 223 224 225 227 228 231 232 235 236 237
+239 240 244 245 246 247 248 250 254 255 256 257 258 259 260 261 262 265 267 268 269 272 273 274
+277 280 283 284 285 287 288 289 291 292 294 295 296 297 301 304 305 312 316 318 321 322 327 328
+329 331 334 336 338 339 340 341 342 343 345 347 348 349 350 351 353 356 357 360 362 366 368 374
+375 377 378 382 383 384 387 388 389 390 391 392 393 401 404 406 407 409 410 411 413 414 415 416
+420 421 424 426 427 428 431 434 435 437 440 441 442 444 445 449 450 451 453 454 455 456 457 459
+460 461 462 465 468 469 470 471 472 473 474 475 476 478 480 481 482 483 484 485 486 487 488 490
+491 492 494 497 501 504 505 506 513 514 515 516 517 518 519 521 522 523 524 525 526 527 530 531
+532 533 534 536 537 538 540 541 545 546 549 550 551 552 553 554 555 556 557""".split()
+)
+# Map fields of DebugOptions: their entries come in another order every time.
+_MAPS = frozenset((357, 474, 500))
+_NEUTRAL = frozenset(_NEUTRAL_NAMES)
+_NEUTRAL_FLAGS = frozenset(_NEUTRAL_NAMES.values())
+
+
+class Unknown(Exception):
+    """Something that this file does not read."""
+
+
+# ---- protobuf's wire format: (number, bytes of the field with its tag, its content) ----
+
+
+def _varint(data: bytes, at: int) -> Tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise Unknown("protobuf: a number")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _fields(data: bytes) -> Iterator[Tuple[int, bytes, bytes]]:
+    at = 0
+    while at < len(data):
+        start = at
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        content = b""
+        if wire == 0:
+            _, at = _varint(data, at)
+        elif wire == 1:
+            at += 8
+        elif wire == 2:
+            length, at = _varint(data, at)
+            content = data[at : at + length]
+            at += length
+        elif wire == 5:
+            at += 4
+        else:
+            raise Unknown("protobuf: a wire type")
+        if at > len(data):
+            raise Unknown("protobuf: cut short")
+        yield number, data[start:at], content
+
+
+# ---- options and flags ----
+
+
+def _debug_options(data: bytes, on_cpu: bool) -> bytes:
+    kept = []
+    for number, field, _ in _fields(data):
+        if number not in _NEUTRAL and not (on_cpu and number in _GPU_ONLY):
+            kept.append((number, field if number in _MAPS else b"", field))
+    kept.sort(key=lambda k: k[:2])  # stable: repeated fields stay in their order
+    return b"".join(field for _, _, field in kept)
+
+
+def options_bytes(options: Any, platform: str) -> bytes:
+    """What of a CompileOptions XLA reads when it makes code."""
+    parts: List[bytes] = []
+    for number, field, content in _fields(options.SerializeAsString()):
+        if number == 7:  # env_option_overrides: a map, read from Python below
+            continue
+        if number != 3:  # executable_build_options
+            parts.append(field)
+            continue
+        for inner, inner_field, inner_content in _fields(content):
+            if inner == 3:
+                debug = _debug_options(inner_content, platform == "cpu")
+                parts.append(b"debug_options" + hashlib.sha256(debug).digest())
+            elif inner == 9 and platform != "cpu":
+                # Which of a host's GPUs it is loaded on does not matter to the code; how many do.
+                assignment = options.device_assignment
+                if assignment is None:
+                    assignment = options.executable_build_options.device_assignment
+                counts = assignment.replica_count(), assignment.computation_count()
+                parts.append(b"devices %d %d" % counts)
+            else:
+                parts.append(inner_field)
+    parts.append(_overrides(options, platform))
+    return b"".join(parts)
+
+
+def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
+    """That XLA makes the same code with this flag as without: it only moves dumps or caches, or is
+    of another backend, or the options have that value anyway."""
+    if name in _NEUTRAL_FLAGS or name.startswith("xla_dump_"):
+        return True
+    if platform != "cpu":
+        return False
+    if name.startswith("xla_gpu_"):
+        return True
+    text = str(options.executable_build_options.debug_options)
+    found = re.findall(rf"^\s*{re.escape(name)}:\s*(\S+)\s*$", text, re.MULTILINE)
+    return found == [value.lower() if value.lower() in ("true", "false") else value]
+
+
+def _overrides(options: Any, platform: str) -> bytes:
+    """jit(compiler_options=...): what it sets beyond what the options have anyway."""
+    kept = []
+    for name, value in dict(options.env_option_overrides).items():
+        spelled = str(value).lower() if isinstance(value, bool) else str(value)
+        if not _has_no_effect(name, spelled, options, platform):
+            kept.append(f"{name}={type(value).__name__}:{value!r}")
+    return "\0".join(sorted(kept)).encode()
+
+
+def flags_bytes(options: Any, platform: str) -> bytes:
+    """Flags of $XLA_FLAGS that are not in the options already. Arguments of the program are none:
+    XLA reads no command line in a Python process."""
+    kept = []
+    for flag in os.environ.get("XLA_FLAGS", "").split():
+        if not flag.startswith("--"):
+            raise Unknown("XLA_FLAGS names a file")
+        name, has_value, value = flag[2:].partition("=")
+        if not _has_no_effect(name, value if has_value else "true", options, platform):
+            kept.append(flag)
+    return "\0".join(kept).encode()
+
+
+# ---- where it runs ----
+
+
+def _cpu_lines(text: str) -> List[str]:
+    counts = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part")
+    first = text.split("\n\n", 1)[0]
+    lines = []
+    for line in first.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in counts:
+            lines.append(f"{name.strip()}={' '.join(sorted(value.split()))}")
+    return lines
+
+
+@functools.lru_cache(maxsize=None)
+def processor() -> str:
+    """The processor's features, which compiled code relies on."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            lines = _cpu_lines(f.read(16384))
+    except OSError:
+        lines = []
+    import platform
+
+    text = "\n".join([platform.machine(), *lines])
+    return f"{platform.machine()}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _backend_files(platform: str) -> Iterable[str]:
+    """The shared objects that compile: jaxlib's own, and for a plugin's platform the plugin's."""
+    import jaxlib
+
+    folder = os.path.dirname(jaxlib.__file__)
+    for name in ("libjax_common.so", "xla_extension.so"):
+        if os.path.exists(os.path.join(folder, name)):
+            yield os.path.join(folder, name)
+    if platform != "cpu":
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            paths = {line.split(None, 5)[-1].strip() for line in maps if "/" in line}
+        yield from sorted(p for p in paths if re.search(r"(pjrt|xla_\w+_plugin)[^/]*\.so", p))
+
+
+@functools.lru_cache(maxsize=None)
+def libraries(platform: str) -> str:
+    import jaxlib.version
+
+    parts = [f"jaxlib {jaxlib.version.__version__}"]
+    for path in _backend_files(platform):
+        try:
+            parts.append(f"{os.path.basename(path)} {_library.file_identity(path)}")
+        except _library.Unavailable:
+            parts.append(os.path.basename(path))
+    return "\n".join(parts)
+
+
+def _topology(cache_key: Any, devices: Any, backend: Any) -> bytes:
+    if backend.platform == "cpu" and devices.size == 1:
+        return b"one"  # how many others the process has does not matter to it
+    found = hashlib.sha256()
+    try:
+        cache_key._hash_accelerator_config(found, devices)
+    except TypeError:  # JAX up to 0.4
+        found = hashlib.sha256()
+        cache_key._hash_accelerator_config(found, devices, backend)
+    return found.digest()
+
+
+# ---- the name ----
+
+
+def module_bytes(module: Any) -> bytes:
+    out = io.BytesIO()
+    module.operation.write_bytecode(file=out)
+    return out.getvalue()
+
+
+def digest(fields: Iterable[bytes]) -> str:
+    h = hashlib.sha256()
+    for field in fields:
+        h.update(len(field).to_bytes(8, "little"))
+        h.update(field)
+    return h.hexdigest()[:32]
+
+
+def name_of(
+    bytecode: bytes, devices: Any, options: Any, backend: Any, cache_key: Any, compression: str
+) -> str:
+    """The name of what `backend` makes of the module. `cache_key` is jax._src.cache_key."""
+    platform = backend.platform
+    if platform not in ("cpu", "gpu", "cuda", "rocm"):
+        raise Unknown(f"the platform {platform}")
+    module, exact = _library.graph_key("mlirbc", bytecode)
+    if exact:
+        raise Unknown("the module has no canonical form")
+    fields = [
+        FORMAT,
+        module.encode(),
+        platform.encode(),
+        backend.platform_version.encode(),
+        libraries(platform).encode(),
+        options_bytes(options, platform),
+        flags_bytes(options, platform),
+        _topology(cache_key, devices, backend),
+        processor().encode(),
+        compression.encode(),
+        cache_key.custom_hook().encode(),
+    ]
+    return "jax:1:" + digest(fields)
