@@ -44,14 +44,6 @@ class _Unavailable(Exception):
     """The daemon could not be asked."""
 
 
-class _Refused(Exception):
-    """The daemon's own no."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
 def _env_is_set(name: str) -> bool:
     return os.environ.get(name, "") not in ("", "0")
 
@@ -248,26 +240,11 @@ class Client:
 
     def get_many(self, names: Sequence[str | bytes]) -> list[bytes | None]:
         """The values of several names in one round trip."""
-        found: list[bytes | None] = [None] * len(names)
-        keys = [_name(n) for n in names]
-        if not self.may_hit or not keys or not all(keys):
-            return found
+        return [found.value for found in self._find([_name(n) for n in names])]
 
-        def ask(c: _Connection, deadline: float) -> list[bytes | None]:
-            tags = {c.next_tag(): i for i in range(len(keys))}
-            asked = (_wire.get(t, keys[i] or b"", False, 0) for t, i in tags.items())
-            c.send(b"".join(asked), deadline)
-            answers: list[bytes | None] = [None] * len(keys)
-            while tags:
-                answer = self._answer(c, tags, deadline)
-                if answer[0] is not None:
-                    answers[tags.pop(answer[0])] = answer[1]
-            return answers
-
-        try:
-            return self._request(ask, self.request_timeout)
-        except _Unavailable:
-            return found
+    def find(self, name: str | bytes) -> Lease:
+        """As lease(), but waits for nobody and never has the turn."""
+        return self._find([_name(name)])[0]
 
     def lease(self, name: str | bytes, wait: float = LEASE_WAIT) -> Lease:
         """The value; or, to one of all who ask at once, the turn to make it, while the others wait
@@ -284,6 +261,10 @@ class Client:
         except _Unavailable:
             pass
         return lease
+
+    def unasked(self, name: str | bytes) -> Lease:
+        """A lease that nobody was asked for: its put is a plain one."""
+        return Lease(self, _name(name))
 
     def put(
         self,
@@ -335,6 +316,34 @@ class Client:
 
     # ---- how it is asked ----
 
+    def _find(self, names: list[bytes]) -> list[Lease]:
+        if not self.may_hit or not names or not all(names):
+            return [Lease(self, name) for name in names]
+
+        def ask(c: _Connection, deadline: float) -> list[Lease]:
+            found = [Lease(self, name) for name in names]
+            tags = {c.next_tag(): lease for lease in found}
+            c.send(b"".join(_wire.get(t, f.name, False, 0) for t, f in tags.items()), deadline)
+            while tags:
+                self._answer(c, tags, deadline)
+            return found
+
+        try:
+            result: list[Lease] = self._request(ask, self.request_timeout)
+            return result
+        except _Unavailable:
+            return [Lease(self, name) for name in names]
+
+    def _answer(self, c: _Connection, tags: dict[int, Lease], deadline: float) -> None:
+        """One frame: where it is the last answer to one of `tags`, that one is taken out."""
+        frame, fd = c.receive(deadline)
+        try:
+            if frame.tag in tags and frame.type != _wire.WAIT:
+                tags.pop(frame.tag)._take(c, frame, fd)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
     def _put(
         self, c: _Connection | None, key: bytes, data: Data, fields: dict[str, Any]
     ) -> bool:
@@ -370,41 +379,16 @@ class Client:
             if frame.tag == tag:
                 raise _wire.WireError("an answer of another kind")
 
-    def _answer(
-        self, c: _Connection, tags: Any, deadline: float
-    ) -> tuple[int | None, bytes | None]:
-        """One frame: (tag, value or None) if it is a last answer to one of `tags`."""
-        frame, fd = c.receive(deadline)
-        try:
-            if frame.tag not in tags or frame.type == _wire.WAIT:
-                return None, None
-            if frame.type in (_wire.MISS, _wire.ERROR):
-                return frame.tag, None
-            if frame.type != _wire.HIT:
-                raise _wire.WireError("an answer of another kind")
-            hit = _wire.read_hit(frame)
-            return frame.tag, _read_value(fd, hit.len) if fd >= 0 else hit.value
-        finally:
-            if fd >= 0:
-                os.close(fd)
-
     def _lease_slice(self, lease: Lease, slice_: float) -> bool:
         """Asks once, and waits for up to `slice_` seconds. False: somebody is still making it."""
 
         def ask(c: _Connection, deadline: float) -> bool:
-            tag = c.next_tag()
-            c.send(_wire.get(tag, lease.name, True, max(1, int(slice_ * 1000))), deadline)
-            while True:
-                frame, fd = c.receive(deadline)
-                if frame.tag == tag and frame.type != _wire.WAIT:
-                    break
-                if fd >= 0:
-                    os.close(fd)
-            try:
-                return lease._take(c, frame, fd)
-            finally:
-                if fd >= 0:
-                    os.close(fd)
+            tags = {c.next_tag(): lease}
+            wait_ms = max(1, int(slice_ * 1000))
+            c.send(b"".join(_wire.get(t, lease.name, True, wait_ms) for t in tags), deadline)
+            while tags:
+                self._answer(c, tags, deadline)
+            return not lease.is_made_elsewhere
 
         return self._request(ask, slice_ + self.request_timeout, keeps=lambda: lease.held)
 
@@ -475,6 +459,7 @@ class Lease:
         self.name = name
         self.value: bytes | None = None
         self.cost_ms = 0  # what `value` took to make
+        self.is_made_elsewhere = False  # somebody was still at it when the wait was over
         self._client = client_
         self._connection: _Connection | None = None
         self._token = 0
@@ -521,7 +506,7 @@ class Lease:
         c, self._connection = self._connection, None
         return c if self._pid == os.getpid() else None
 
-    def _take(self, c: _Connection, frame: _wire.Frame, fd: int) -> bool:
+    def _take(self, c: _Connection, frame: _wire.Frame, fd: int) -> None:
         if frame.type == _wire.HIT:
             hit = _wire.read_hit(frame)
             self.value = _read_value(fd, hit.len) if fd >= 0 else hit.value
@@ -530,11 +515,9 @@ class Lease:
             self._token = _wire.read_lease(frame)
             self._connection, self._pid = c, os.getpid()
         elif frame.type == _wire.ERROR:
-            (code,) = struct.unpack_from("<I", frame.payload)
-            return bool(code != ERR_TIMEOUT)
+            self.is_made_elsewhere = _wire.read_error(frame)[0] == ERR_TIMEOUT
         elif frame.type != _wire.MISS:
             raise _wire.WireError("an answer of another kind")
-        return True
 
 
 def _put_fields(

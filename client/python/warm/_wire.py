@@ -151,5 +151,9 @@ def read_text(frame: Frame) -> str:
     return _take_blob(frame.payload, 0).decode("utf-8", "replace")
 
 
-def read_error(frame: Frame) -> str:
-    return _take_blob(frame.payload, 4).decode("utf-8", "replace")
+def read_error(frame: Frame) -> tuple[int, str]:
+    """The code of keygen/err.h, and a line for a person."""
+    if len(frame.payload) < 4:
+        raise WireError("a frame is cut short")
+    (code,) = struct.unpack_from("<I", frame.payload)
+    return code, _take_blob(frame.payload, 4).decode("utf-8", "replace")

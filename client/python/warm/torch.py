@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's remote caches on the daemon: FX graphs, AOTAutograd, autotune results, dynamo's PGO.
+
+torch has four caches of one form, RemoteCache = JSON over a backend of bytes, and one backend,
+Redis. Backend takes its place, with what Redis cannot say:
+
+    FX graph     of all processes that ask for one key at once one compiles, under a lease; the others
+                 wait for it. Between torch's get and its put lies nothing but that compile.
+    all others   answered at once. An AOTAutograd entry is put when the backward is compiled, which may
+                 be after the user's own forward ran, collectives and all: who waited for it there
+                 would keep the ranks that compute waiting. The daemon gives the ranks of one job one
+                 answer instead.
+
+Nothing here raises: torch lets an error of a put end the training.
+
+A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as the pickle alone,
+with the time as the entry's cost, so that equal ones are stored once; the daemon does the same for
+who speaks Redis to it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from types import ModuleType
+
+from warm import _client
+
+_KINDS = (
+    ("pt2:fx-graph", "fx-graph"),
+    ("pt2:autograd", "backward"),
+    ("pt2:bundled-autotune", "autotune"),
+    ("pt2:autotune", "autotune"),
+)
+_LEASED = "pt2:fx-graph"
+_HEAD = b'{"data": "'
+_TAIL = re.compile(rb'", "time_taken_ms": (0|[1-9][0-9]{0,8})\}$')
+_PICKLE = b"\x80"  # what every pickle since protocol 2 begins with, and no JSON
+
+
+def unwrap(value: bytes) -> tuple[bytes, int]:
+    """What is stored, and its cost in ms. A value that would not come back byte for byte is stored
+    as it is."""
+    tail = _TAIL.search(value, max(0, len(value) - 40))
+    if not tail or not value.startswith(_HEAD):
+        return value, 0
+    text = value[len(_HEAD) : tail.start()]
+    try:
+        payload = binascii.a2b_base64(text)
+    except binascii.Error:
+        return value, 0
+    if not payload.startswith(_PICKLE) or binascii.b2a_base64(payload, newline=False) != text:
+        return value, 0
+    return payload, int(tail.group(1))
+
+
+def wrap(stored: bytes, cost_ms: int) -> bytes:
+    if not stored.startswith(_PICKLE):
+        return stored
+    text = binascii.b2a_base64(stored, newline=False)
+    return b'%s%s", "time_taken_ms": %d}' % (_HEAD, text, cost_ms)
+
+
+def _kind(key: str) -> str:
+    return next((kind for prefix, kind in _KINDS if key.startswith(prefix)), "other")
+
+
+class Backend:
+    """One for each of torch's cache objects: for FX graphs one a graph, dropped after its compile,
+    and with it a lease that was not fulfilled."""
+
+    def __init__(self) -> None:
+        self._client = _client.client()
+        self._leases: dict[str, _client.Lease] = {}
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            lease = self._client.lease(key) if key.startswith(_LEASED) else self._client.find(key)
+        except Exception:
+            return None
+        if lease.held:
+            self._leases[key] = lease
+        return None if lease.value is None else wrap(lease.value, lease.cost_ms)
+
+    def put(self, key: str, data: bytes) -> None:
+        try:
+            payload, cost_ms = unwrap(data)
+            lease = self._leases.pop(key, None) or self._client.unasked(key)
+            lease.put(payload, kind=_kind(key), cost_ms=cost_ms, compiler="PyTorch")
+        except Exception:
+            pass
+
+
+def install(remote_cache: ModuleType) -> None:
+    """Makes it the backend of every cache that torch makes from now on."""
+    cache = remote_cache.RedisRemoteCache
+    if cache.backend_override_cls is None:
+        cache.backend_override_cls = Backend
