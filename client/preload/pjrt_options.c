@@ -17,7 +17,7 @@
 
 #define OPTIONS_MAX ((size_t)64 * 1024 * 1024)
 
-enum wire_type { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 };
+enum proto_type { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 };
 
 struct field {
     uint32_t number, type;
