@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests with other people's programs share: a private daemon, and programs run with it.
+
+    class Kernels(kit.TestCase):
+        def test_second_process_is_warm(self):
+            with kit.Daemon() as daemon:
+                cold = daemon.run(PROGRAM)
+                hits = daemon.stats("hits")
+                warm = daemon.run(PROGRAM)
+                self.assertEqual(cold.stdout, warm.stdout)
+                self.assertGreater(daemon.stats("hits"), hits)
+
+A program is a list of arguments, or the text of a Python script, which runs in this interpreter's
+environment. Nothing of the user's is touched: home, caches and the store are temporary folders.
+Every wait has a deadline, and a daemon never outlives its `with`.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = os.path.abspath(os.environ.get("WARM_BUILD", "build"))
+TOOLCHAIN = os.environ.get("WARM_TOOLCHAIN", os.path.join(BUILD, "toolchain"))
+WAIT_S = 60.0  # for anything that should come; machines under load are slow
+RUN_S = 600.0
+
+TestCase = unittest.TestCase
+main = unittest.main
+
+
+def program(name):
+    """The path of a program of this build."""
+    return os.path.join(BUILD, "bin", name)
+
+
+def command(what, *arguments):
+    """The arguments that run `what`: a list as it is, a text as a Python script."""
+    if isinstance(what, str):
+        return [sys.executable, "-c", what, *arguments]
+    return [*what, *arguments]
+
+
+class Folder:
+    """A temporary folder that goes with its `with`."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="warm-clients-")
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Daemon:
+    """A warmd on a store and a socket of its own; further arguments are warmd's."""
+
+    def __init__(self, *options):
+        self.options = options
+        self.process = None
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="warm-clients-")
+        self.socket = os.path.join(self.folder, "warmd.sock")
+        self.store = os.path.join(self.folder, "store")
+        self.log_path = os.path.join(self.folder, "log")
+        self.home = os.path.join(self.folder, "home")
+        os.mkdir(self.home)
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- the daemon's life ----
+
+    def start(self):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("WARM_", "LD_"))}
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [program("warmd"), "--socket", self.socket, "--store", self.store, *self.options],
+                stdin=subprocess.DEVNULL, stderr=log, env=environment)
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with socket.socket(socket.AF_UNIX) as s:
+                if s.connect_ex(self.socket) == 0:
+                    return
+            time.sleep(0.01)
+        raise RuntimeError(f"warmd does not answer: {self.log()}")
+
+    def stop(self):
+        """Drains and ends."""
+        self.process.terminate()
+        self._reap()
+
+    def kill(self):
+        """Ends at once, as a crash does."""
+        self.process.kill()
+        self._reap()
+
+    def suspend(self):
+        """Hangs: connections are accepted by the kernel, nothing answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def _reap(self):
+        try:
+            self.process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def log(self):
+        with open(self.log_path, errors="replace") as f:
+            return f.read()
+
+    # ---- looking into it ----
+
+    def warm(self, *arguments):
+        """Runs the `warm` command against this daemon; its output."""
+        return subprocess.run([program("warm"), *arguments], env=self.environment(), check=True,
+                              capture_output=True, text=True, timeout=WAIT_S).stdout
+
+    def stats(self, name=None):
+        """All counters of this daemon since its start, or the one of that name."""
+        counters = json.loads(self.warm("stats", "--json"))
+        return counters if name is None else counters[name]
+
+    # ---- programs ----
+
+    def environment(self, **settings):
+        """Of a program: this process's own without what is ours, and fresh caches. A setting of
+        None removes a variable."""
+        environment = {k: v for k, v in os.environ.items()
+                       if not k.startswith("WARM_") and k not in ("LD_PRELOAD", "PYTHONPATH")}
+        environment.update(HOME=self.home, XDG_CACHE_HOME=os.path.join(self.home, ".cache"),
+                           TMPDIR=self.folder, WARM_SOCKET=self.socket,
+                           PYTHONDONTWRITEBYTECODE="1")
+        for name, value in settings.items():
+            environment.pop(name, None)
+            if value is not None:
+                environment[name] = str(value)
+        return environment
+
+    def spawn(self, what, *arguments, warm=True, cwd=None, **settings):
+        """Starts a program under `warm run`, or as it is, with pipes for its output."""
+        argv = command(what, *arguments)
+        if warm:
+            argv = [program("warm"), "run", "--", *argv]
+        return subprocess.Popen(argv, env=self.environment(**settings), cwd=cwd or self.folder,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run(self, what, *arguments, warm=True, cwd=None, check=True, **settings):
+        """Runs a program to its end. With `check` a bad exit status raises, with its stderr."""
+        process = self.spawn(what, *arguments, warm=warm, cwd=cwd, **settings)
+        try:
+            out, error = process.communicate(timeout=RUN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        if check and process.returncode:
+            raise RuntimeError(f"exit status {process.returncode}: {error[-4000:]}")
+        return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+    def run_both(self, what, *arguments, **settings):
+        """The program as it is without warm, and with it: two results."""
+        return (self.run(what, *arguments, warm=False, **settings),
+                self.run(what, *arguments, **settings))
