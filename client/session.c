@@ -18,6 +18,10 @@
 
 #define PAUSE_START_MS 100u
 #define PAUSE_MAX_MS 5000u
+/* While an answer is awaited: after so much silence somebody must answer at the socket, or the daemon
+ * hangs. A compile may take minutes, but the daemon's loop never does. */
+#define SILENCE_MS 2000u
+#define SIGN_OF_LIFE_MS 1000u
 /* Up to this a value is read into memory; above, mapping it is cheaper. */
 #define READ_MAX_BYTES ((size_t)512 * 1024)
 
@@ -114,13 +118,45 @@ static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadl
     }
 }
 
+/* Shakes hands on a connection of its own. One that is refused is a sign of life too, and where
+ * nobody listens any more our own connection tells. */
+static bool daemon_lives(const struct warm *w)
+{
+    struct conn probe;
+    struct err ignored;
+    unsigned wait_ms =
+        w->connect_timeout_ms > SIGN_OF_LIFE_MS ? w->connect_timeout_ms : SIGN_OF_LIFE_MS;
+    uint64_t deadline_ms = conn_now_ms() + wait_ms;
+    int code = conn_open(&probe, w->socket, deadline_ms, &ignored);
+    if (!code)
+        code = conn_shake_hands(&probe, deadline_ms, &ignored);
+    conn_close(&probe);
+    return code != WARM_ETIMEOUT;
+}
+
+/* As next_frame, as long as the daemon lives. */
+static int await_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
+                       struct answer *out)
+{
+    for (;;) {
+        uint64_t silence_ms = conn_now_ms() + SILENCE_MS;
+        if (silence_ms >= deadline_ms)
+            return next_frame(w, tag, other_fd, deadline_ms, out);
+        int code = next_frame(w, tag, other_fd, silence_ms, out);
+        if (code != WARM_ETIMEOUT)
+            return code;
+        if (!daemon_lives(w))
+            return err_set(&w->err, WARM_ETIMEOUT, "the daemon at %s hangs", w->socket);
+    }
+}
+
 static int exchange(struct warm *w, uint64_t tag, const int *fds, size_t n_fds,
                     uint64_t deadline_ms, struct answer *out)
 {
     int code = send_request(w, fds, n_fds, deadline_ms);
     if (!code)
         code = await_welcome(w);
-    return code ? code : next_frame(w, tag, -1, deadline_ms, out);
+    return code ? code : await_frame(w, tag, -1, deadline_ms, out);
 }
 
 /* An ERROR is the daemon's word on the request; the connection goes on. */
@@ -164,7 +200,7 @@ int session_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline
 int session_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                  struct answer *out)
 {
-    int code = next_frame(w, tag, other_fd, deadline_ms, out);
+    int code = await_frame(w, tag, other_fd, deadline_ms, out);
     if (code == CONN_OTHER)
         return code;
     return code ? drop(w, code) : finish_answer(w, out);
