@@ -264,13 +264,22 @@ static bool is_cancelled(const struct program *p)
     return p->callback && p->callback(p->payload, NULL) != 0;
 }
 
+/* Options whose output results do not have. */
+static bool is_about_tiles(size_t n_options, const char *const *options)
+{
+    for (size_t i = 0; i < n_options; i++)
+        if (options[i] && strstr(options[i], "tile"))
+            return true;
+    return false;
+}
+
 /* Whether a FRESH program is now SERVED. Else nothing has changed, but for its options. */
 static bool serve(struct program *p, size_t n_options, const char *const *options)
 {
     struct warm_result r;
     p->options = copy_list(options, n_options);
     p->n_options = p->options ? n_options : 0;
-    if (!p->options || is_cancelled(p) || ask(p, &r))
+    if (!p->options || is_about_tiles(n_options, options) || is_cancelled(p) || ask(p, &r))
         return false;
     bool stands = (r.status == NVRTC_SUCCESS || r.status == NVRTC_COMPILATION) && !r.refused;
     if (!stands || is_cancelled(p) || !take_lowered(p, &r)) {
@@ -416,7 +425,7 @@ SHOW(GetOptiXIR, char, show_bytes, optixir)
 SHOW(GetProgramLogSize, size_t, show_text_size, log)
 SHOW(GetProgramLog, char, show_text, log)
 
-/* What results do not have, and hardly anybody asks for: the real library compiles after all. */
+/* The older name of LTO-IR, which results do not have: the real library compiles after all. */
 #define MAKE_UP(name, out_type)                                                                    \
     int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
     {                                                                                              \
@@ -427,8 +436,18 @@ SHOW(GetProgramLog, char, show_text, log)
     }
 MAKE_UP(GetNVVMSize, size_t)
 MAKE_UP(GetNVVM, char)
-MAKE_UP(GetTileIRSize, size_t)
-MAKE_UP(GetTileIR, char)
+
+/* Programs that have tile functions are not served; the real handles of others have no such thing,
+ * whether or not they were compiled. */
+#define PASS_ON(name, out_type)                                                                    \
+    int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
+    {                                                                                              \
+        return library->name ? library->name(program, out) : NVRTC_INTERNAL_ERROR;                 \
+    }
+PASS_ON(GetTileIRSize, size_t)
+PASS_ON(GetTileIR, char)
+/* None was made for a program that was served; what has not been compiled says the same. */
+PASS_ON(GetPCHHeapSizeRequired, size_t)
 
 int nvrtc_on_GetLoweredName(struct nvrtc_library *library, nvrtc_program program,
                             const char *expression, const char **out)
@@ -448,19 +467,11 @@ int nvrtc_on_GetLoweredName(struct nvrtc_library *library, nvrtc_program program
     return NVRTC_NAME_NOT_VALID;
 }
 
-/* None was made for this program, whether or not it asked for one. The real handle, which has not
- * been compiled, says the same of the heap. */
+/* Whether or not the program asked for one. */
 int nvrtc_on_GetPCHCreateStatus(struct nvrtc_library *library, nvrtc_program program)
 {
     if (served(program))
         return NVRTC_NO_PCH_ATTEMPTED;
     return library->GetPCHCreateStatus ? library->GetPCHCreateStatus(program)
                                        : NVRTC_INTERNAL_ERROR;
-}
-
-int nvrtc_on_GetPCHHeapSizeRequired(struct nvrtc_library *library, nvrtc_program program,
-                                    size_t *out)
-{
-    return library->GetPCHHeapSizeRequired ? library->GetPCHHeapSizeRequired(program, out)
-                                           : NVRTC_INTERNAL_ERROR;
 }
