@@ -2,9 +2,13 @@
 """What runs inside `import torch`: torch calls every entry point of the group "torch.backends".
 
 It costs an import of torch a look at two variables. Where `warm run` made our daemon torch's remote
-cache, that cache's backend becomes warm.torch.Backend as soon as torch loads its remote caches,
-which is when it first compiles. Otherwise, and with TORCH_DEVICE_BACKEND_AUTOLOAD=0, nothing changes:
-torch then reaches the same daemon through the `redis` package.
+cache, what follows is done to two modules as soon as they are loaded, which is when torch first
+compiles:
+
+    torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
+    triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
+
+With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
 """
 
 from __future__ import annotations
@@ -14,51 +18,68 @@ import sys
 from types import ModuleType
 from typing import Any
 
-TARGET = "torch._inductor.remote_cache"
-
-
 def is_wanted() -> bool:
     """Whether torch was pointed at our socket, rather than at a Redis of the user's."""
     url, path = os.environ.get("TORCHINDUCTOR_REDIS_URL", ""), os.environ.get("WARM_SOCKET", "")
     return bool(path) and url.partition("?")[0] == f"unix://{path}"
 
 
+def _patch_torch(module: ModuleType) -> None:
+    from warm.torch import install
+
+    install(module)
+
+
+def _patch_triton(module: ModuleType) -> None:
+    def triton_key() -> str:  # warm.triton needs this module, which is being loaded
+        from warm.triton import remembered_key
+
+        module.triton_key = remembered_key(real)  # type: ignore[attr-defined]
+        return str(module.triton_key())
+
+    real = module.triton_key
+    module.triton_key = triton_key  # type: ignore[attr-defined]
+
+
+_PATCHES = {
+    "torch._inductor.remote_cache": _patch_torch,
+    "triton.runtime.cache": _patch_triton,
+}
+
+
+def _apply(name: str, module: ModuleType) -> None:
+    try:
+        _PATCHES[name](module)
+    except Exception:  # whatever it looks like by then: it goes on without us
+        pass
+
+
 class _Finder:
-    """Finds one module the way it is always found, and hands it to `install` once it is loaded."""
+    """Finds these modules the way they are always found; once loaded, they are patched."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != TARGET:
+        if name not in _PATCHES:
             return None
         from importlib.machinery import PathFinder
 
-        sys.meta_path.remove(cls)  # type: ignore[arg-type]
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 load(module)
-                _install(module)
+                _apply(name, module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
-
-
-def _install(module: ModuleType) -> None:
-    try:
-        from warm.torch import install
-
-        install(module)
-    except Exception:  # whatever torch looks like by then: it goes on without us
-        pass
 
 
 def torch() -> None:
     """The entry point."""
     if not is_wanted():
         return
-    if TARGET in sys.modules:
-        _install(sys.modules[TARGET])
-    else:
-        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+    for name in _PATCHES:
+        if name in sys.modules:
+            _apply(name, sys.modules[name])
+    sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]

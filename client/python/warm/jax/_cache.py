@@ -279,6 +279,7 @@ def _hook_key(jax: _Modules) -> None:
         try:
             bytecode = _keys.module_bytes(module)
             name = _keys.name_of(
+                module,
                 bytecode,
                 devices,
                 options,

@@ -282,19 +282,33 @@ def digest(fields: Iterable[bytes]) -> str:
     return h.hexdigest()[:32]
 
 
+def module_key(module: Any, bytecode: bytes) -> str:
+    """The canonical key. Versions of the bytecode that libwarm does not read are read as text."""
+    key, exact = _library.graph_key("mlirbc", bytecode)
+    if exact:
+        text = module.operation.get_asm(enable_debug_info=False)
+        key, exact = _library.graph_key("mlir", text.encode())
+    if exact:
+        raise Unknown("the module has no canonical form")
+    return key
+
+
 def name_of(
-    bytecode: bytes, devices: Any, options: Any, backend: Any, cache_key: Any, compression: str
+    module: Any,
+    bytecode: bytes,
+    devices: Any,
+    options: Any,
+    backend: Any,
+    cache_key: Any,
+    compression: str,
 ) -> str:
     """The name of what `backend` makes of the module. `cache_key` is jax._src.cache_key."""
     platform = backend.platform
     if platform not in ("cpu", "gpu", "cuda", "rocm"):
         raise Unknown(f"the platform {platform}")
-    module, exact = _library.graph_key("mlirbc", bytecode)
-    if exact:
-        raise Unknown("the module has no canonical form")
     fields = [
         FORMAT,
-        module.encode(),
+        module_key(module, bytecode).encode(),
         platform.encode(),
         backend.platform_version.encode(),
         libraries(platform).encode(),

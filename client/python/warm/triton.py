@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triton's cache on the daemon: TRITON_CACHE_MANAGER=warm.triton:CacheManager.
+
+    get_group ──▶ the local folder has it ─────────────────────────────▶ paths
+        │         the daemon has it ──▶ files written there ───────────▶ paths
+        └─ nobody has: None; of all who asked at once one has the lease
+    put …, put_group ──▶ files in the local folder, and all of them as one entry
+
+A compiled kernel is a group of files: source, ttir, ttgir, llir, ptx, cubin, json. Here a group is
+one entry, so it is complete or absent, and leaves the cache as one. Files outside of a group
+(launchers that gcc built, winners of autotuning) are entries of their own.
+
+Triton's key names the entry: it covers the kernel, the target, the options, ptxas and Triton itself.
+Paths of local files never get in: they are made anew from the names in the group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+import zlib
+from typing import Any, Callable
+
+from triton.runtime.cache import FileCacheManager
+
+from warm import _client
+
+_MAGIC = b"warm-triton 1\n"
+_LEN = struct.Struct("<I")
+_FILES_MAX = 64
+_BYTES_MAX = 1 << 30  # of a group, unpacked
+
+
+def pack(files: dict[str, bytes]) -> bytes:
+    """A group as one value: names and sizes as JSON, then the files, compressed. Most of it is text
+    of intermediate stages, and shrinks to a fifth."""
+    head = json.dumps([[name, len(data)] for name, data in files.items()]).encode()
+    return _MAGIC + zlib.compress(_LEN.pack(len(head)) + head + b"".join(files.values()), 1)
+
+
+def unpack(value: bytes) -> dict[str, bytes]:
+    """ValueError if that is not what pack made."""
+    if not value.startswith(_MAGIC):
+        raise ValueError("not a group")
+    stream = zlib.decompressobj()
+    try:
+        data = stream.decompress(value[len(_MAGIC) :], _BYTES_MAX)
+    except zlib.error as e:
+        raise ValueError(str(e)) from e
+    if not stream.eof or len(data) < _LEN.size:
+        raise ValueError("a group is cut short, or too large")
+    (head_len,) = _LEN.unpack_from(data)
+    at = _LEN.size + head_len
+    files: dict[str, bytes] = {}
+    for name, size in _entries(data[_LEN.size : at]):
+        files[name] = data[at : at + size]
+        at += size
+    if at != len(data):
+        raise ValueError("a group of another length than it says")
+    return files
+
+
+def _entries(head: bytes) -> list[tuple[str, int]]:
+    entries = json.loads(head)
+    if not isinstance(entries, list) or not 0 < len(entries) <= _FILES_MAX:
+        raise ValueError("not a list of files")
+    for name, size in entries:
+        if not isinstance(size, int) or size < 0 or not _is_plain(name):
+            raise ValueError("not the name and the size of a file")
+    return [(name, size) for name, size in entries]
+
+
+def _is_plain(name: Any) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\0")
+
+
+class CacheManager(FileCacheManager):  # type: ignore[misc]
+    """One for each of Triton's keys; dumps and overrides stay files alone."""
+
+    def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
+        super().__init__(key, override=override, dump=dump)
+        self._client = None if override or dump else _client.client()
+        self._lease: _client.Lease | None = None
+        self._in_group = False  # a group was asked for: what is put belongs to it
+
+    def get_file(self, filename: str) -> str | None:
+        path: str | None = super().get_file(filename)
+        if path is not None or self._client is None or self._in_group:
+            return path
+        value = self._client.get(self._name(filename))
+        return None if value is None else self._write(filename, value)
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        raw = data if isinstance(data, bytes) else str(data).encode()
+        path = self._write(filename, raw)
+        if path is None:
+            path = super().put(data, filename, binary=binary)
+        if self._client is not None and not self._in_group:
+            self._client.put(self._name(filename), raw, kind="triton", label=filename[:200])
+        return path
+
+    def get_group(self, filename: str) -> dict[str, str] | None:
+        group: dict[str, str] | None = super().get_group(filename)
+        if group is not None or self._client is None:
+            return group
+        self._in_group = True
+        self._lease = self._client.lease(self._name(filename))
+        if self._lease.value is None:
+            return None
+        try:
+            return self._materialise(filename, unpack(self._lease.value))
+        except ValueError:
+            return None  # what Triton now makes is put over it
+
+    def put_group(self, filename: str, group: dict[str, str]) -> Any:
+        result = super().put_group(filename, group)
+        if self._client is not None:
+            self._store(filename, group)
+        return result
+
+    def _name(self, filename: str) -> str:
+        return f"triton:{self.key}:{filename}"
+
+    def _write(self, filename: str, data: bytes) -> str | None:
+        """A file that others see whole or not at all. None if it cannot be written."""
+        path: str = self._make_path(filename)
+        try:
+            fd, temporary = tempfile.mkstemp(prefix="tmp.", dir=self.cache_dir)
+            try:
+                with open(fd, "wb") as f:
+                    f.write(data)
+                os.chmod(temporary, 0o666 & ~_umask)
+                os.replace(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+        except OSError:
+            return None
+        return path
+
+    def _materialise(self, filename: str, files: dict[str, bytes]) -> dict[str, str] | None:
+        group = {}
+        for name, data in files.items():
+            path = self._write(name, data)
+            if path is None:
+                return None
+            group[name] = path
+        super().put_group(filename, group)
+        return group
+
+    def _store(self, filename: str, group: dict[str, str]) -> None:
+        lease = self._lease or _client.client().unasked(self._name(filename))
+        self._lease = None
+        try:
+            files = {}
+            for name, path in group.items():
+                with open(path, "rb") as f:
+                    files[name] = f.read()
+            lease.put(pack(files), kind="triton", **_describe(files.get(filename, b"{}")))
+        except OSError:
+            pass
+        finally:
+            lease.release()
+
+
+def _describe(metadata: bytes) -> dict[str, Any]:
+    """What people and filters see of a kernel, from Triton's own metadata."""
+    try:
+        known = json.loads(metadata)
+        target = known["target"]
+        arch = target["arch"]
+        hardware = f"sm_{arch}" if target["backend"] == "cuda" else str(arch)
+        version = str(known.get("triton_version", ""))
+        return {"label": str(known["name"])[:200], "hardware": hardware[:60],
+                "compiler": f"Triton {version}".strip()}  # fmt: skip
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+_umask = _read_umask()  # at import: umask is the process's, and changing it races
+
+
+# ---- the key of Triton itself ----
+
+
+def _identity(root: str) -> str:
+    """Which files Triton's own key is made of, by what the file system says of them: the same
+    inode with the same size, time of change and time of status change is the same content."""
+    found = []
+    for part in ("__init__.py", "runtime", "compiler", "backends", "language", "_C"):
+        at = os.path.join(root, part)
+        folders = [(at, sorted(os.listdir(at)))] if os.path.isdir(at) else [(root, [part])]
+        while folders:
+            folder, names = folders.pop()
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.isdir(path) and name != "__pycache__":
+                    folders.append((path, sorted(os.listdir(path))))
+                elif name.endswith(".py") or name.startswith("libtriton."):
+                    s = os.stat(path)
+                    found.append((path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns))
+    import hashlib
+
+    return hashlib.sha256(repr(found).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def remembered_key(real: Callable[[], str]) -> Callable[[], str]:
+    """triton_key(), which hashes half a gigabyte of libtriton in every process, remembered by the
+    files' identities. The key itself stays what Triton makes of their contents."""
+    answer: list[str] = []
+
+    def triton_key() -> str:
+        if not answer:
+            answer.append(_remember(real))
+        return answer[0]
+
+    return triton_key
+
+
+def _remember(real: Callable[[], str]) -> str:
+    import sys
+
+    import triton
+
+    try:
+        name = f"triton-key:{sys.implementation.cache_tag}:{_identity(os.path.dirname(triton.__file__))}"
+    except OSError:
+        return real()
+    known = _client.client().get(name)
+    if known is not None and known.isascii():
+        return known.decode()
+    key = real()
+    _client.client().put(name, key.encode(), kind="other", label="triton_key")
+    return key
