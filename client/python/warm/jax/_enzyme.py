@@ -126,7 +126,8 @@ class Memo:
         if not first:
             return self.real(names, source, pipeline)
         found = self._memoized(names, source, first)
-        return self.real(names, found[1], rest) if rest else found
+        # The name that the first run gave: the second finds nothing left to rename.
+        return (found[0], self.real(names, found[1], rest)[1]) if rest else found
 
     def _memoized(self, names: Sequence[str], source: str, pipeline: str) -> Tuple[str, str]:
         name = name_of(names, source, pipeline, self.library)
