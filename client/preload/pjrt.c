@@ -11,8 +11,6 @@
  *     an entry that is damaged or does not load: the real compile, and its result replaces the entry;
  *     the real compile: its error is the program's, and the lease goes to the next who waits.
  *
- * An entry: magic (8 bytes), XXH3-128 of the executable (16), SHA-256 of its key (32), executable.
- *
  * Any thread; no locks. Functions of the table get no hint of whose table they were in, so there is
  * one set of functions for each plugin, and plugins beyond N_PLUGINS are passed through.
  */
@@ -21,13 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/conn.h"
+#include "client/preload/entry.h"
 #include "client/preload/pjrt_key.h"
 #include "client/preload/preload.h"
-#include "client/session.h"
-
-#define WAIT_MAX_MS (10u * 60 * 1000) /* for another process's compile */
-#define ENTRY_MAGIC "warmpjrt"
-enum { ENTRY_HEAD = 8 + 16 + 32 };
 
 /* The plugins that one process may load: X(n). */
 #define PLUGIN_LIST(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -49,39 +44,14 @@ struct plugin {
 static struct plugin plugins[] = {PLUGIN_LIST(X)};
 #undef X
 
-/* ---- entries ---- */
-
-static bool entry_open(const struct warm_value *v, const struct proof *proof, struct view *out)
-{
-    struct reader r = reader_over(v->data, v->len);
-    struct view magic = reader_bytes(&r, 8), check = reader_bytes(&r, 16),
-                key = reader_bytes(&r, 32);
-    if (r.failed || r.len == 0 || memcmp(magic.data, ENTRY_MAGIC, 8) != 0 ||
-        memcmp(key.data, proof, 32) != 0)
-        return false;
-    struct key seen = key_of_bytes(r.data, r.len);
-    *out = reader_bytes(&r, r.len);
-    return memcmp(check.data, &seen, sizeof seen) == 0;
-}
-
-static void entry_write(struct writer *out, const struct proof *proof, const void *data, size_t len)
-{
-    struct key check = key_of_bytes(data, len);
-    writer_bytes(out, ENTRY_MAGIC, 8);
-    writer_bytes(out, &check, sizeof check);
-    writer_bytes(out, proof, sizeof *proof);
-    writer_bytes(out, data, len);
-}
-
 /* ---- one compile ---- */
 
 /* Of a compile for which there is a key. */
 struct job {
     const struct table *table;
     struct pjrt_compile_args *args;
-    struct warm *w;
     struct pjrt_key key;
-    uint64_t token; /* of the lease, or 0 */
+    struct entry entry;
 };
 
 static struct pjrt_error *compile_real(const struct table *t, struct pjrt_compile_args *args)
@@ -89,53 +59,36 @@ static struct pjrt_error *compile_real(const struct table *t, struct pjrt_compil
     return ((pjrt_call)t->real->fn[PJRT_CLIENT_COMPILE])(args);
 }
 
-/* As long as somebody else makes it the daemon says so again and again. */
-static int job_get(struct job *j, struct warm_value *out)
+static bool job_load(struct job *j, struct view executable)
 {
-    unsigned flags = preload_env_is_set("WARM_READONLY") ? 0 : WARM_WANT_LEASE;
-    uint64_t give_up_ms = conn_now_ms() + WAIT_MAX_MS;
-    int code;
-    do
-        code = warm_get(j->w, j->key.name, strlen(j->key.name), flags, out);
-    while (code == WARM_ETIMEOUT && j->w->connected && conn_now_ms() < give_up_ms);
-    return code;
-}
-
-static bool job_load(struct job *j, const struct warm_value *v)
-{
-    struct view executable;
-    if (!entry_open(v, &j->key.proof, &executable))
-        return false;
-    struct pjrt_deserialize_args load = {
-        {sizeof load, NULL}, j->args->client, executable.data, executable.len, NULL, NULL, 0};
+    struct pjrt_deserialize_args load = {.head = {sizeof load, NULL},
+                                         .client = j->args->client,
+                                         .data = executable.data,
+                                         .len = executable.len};
     if (!pjrt_ask(j->table->real, PJRT_EXECUTABLE_DESERIALIZE_AND_LOAD, &load))
         return false;
     j->args->executable = load.executable;
     return true;
 }
 
-static void put_bytes(struct job *j, const void *data, size_t len, uint32_t cost_ms)
+/* A text for people, in one line. */
+static void to_line(struct view text, char *out, size_t cap)
 {
-    char hardware[64], compiler[64];
-    struct writer entry;
-    snprintf(hardware, sizeof hardware, "%.*s", (int)j->key.platform.device_kind.len,
-             (const char *)j->key.platform.device_kind.data);
-    snprintf(compiler, sizeof compiler, "%.*s", (int)j->key.platform.version.len,
-             (const char *)j->key.platform.version.data);
-    for (char *c = compiler; *c; c++)
+    snprintf(out, cap, "%.*s", (int)text.len, (const char *)text.data);
+    for (char *c = out; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = ' ';
-    struct warm_put_options options = {.token = j->token,
-                                       .kind = "executable",
-                                       .cost_ms = cost_ms,
-                                       .hardware = hardware,
-                                       .compiler = compiler};
-    writer_init(&entry, 0);
-    entry_write(&entry, &j->key.proof, data, len);
-    if (!entry.failed &&
-        warm_put(j->w, j->key.name, strlen(j->key.name), entry.data, entry.len, &options) == 0)
-        j->token = 0;
-    writer_close(&entry);
+}
+
+static void job_put(struct job *j, const void *data, size_t len, uint32_t cost_ms)
+{
+    char hardware[64], compiler[64];
+    to_line(j->key.platform.device_kind, hardware, sizeof hardware);
+    to_line(j->key.platform.version, compiler, sizeof compiler);
+    entry_put(
+        &j->entry, data, len,
+        (struct warm_put_options){
+            .kind = "executable", .cost_ms = cost_ms, .hardware = hardware, .compiler = compiler});
 }
 
 static void job_store(struct job *j, uint32_t cost_ms)
@@ -144,11 +97,11 @@ static void job_store(struct job *j, uint32_t cost_ms)
     struct pjrt_get_executable_args get = {{sizeof get, NULL}, j->args->executable, NULL};
     if (!pjrt_ask(api, PJRT_LOADED_EXECUTABLE_GET_EXECUTABLE, &get))
         return;
-    struct pjrt_serialize_args serialize = {
-        {sizeof serialize, NULL}, get.executable, NULL, 0, NULL, NULL};
+    struct pjrt_serialize_args serialize = {.head = {sizeof serialize, NULL},
+                                            .executable = get.executable};
     if (pjrt_ask(api, PJRT_EXECUTABLE_SERIALIZE, &serialize)) {
         if (serialize.len)
-            put_bytes(j, serialize.data, serialize.len, cost_ms);
+            job_put(j, serialize.data, serialize.len, cost_ms);
         if (serialize.free_serialized)
             serialize.free_serialized(serialize.serialized);
     }
@@ -156,32 +109,18 @@ static void job_store(struct job *j, uint32_t cost_ms)
     pjrt_ask(api, PJRT_EXECUTABLE_DESTROY, &destroy);
 }
 
-static struct pjrt_error *job_make(struct job *j)
-{
-    uint64_t start_ms = conn_now_ms();
-    struct pjrt_error *error = compile_real(j->table, j->args);
-    if (!error && !preload_env_is_set("WARM_READONLY"))
-        job_store(j, (uint32_t)(conn_now_ms() - start_ms));
-    if (j->token)
-        warm_release(j->w, j->token);
-    return error;
-}
-
 static struct pjrt_error *job_run(struct job *j)
 {
-    struct warm_value value;
-    int code = job_get(j, &value);
-    if (code == 0) {
-        bool loaded = job_load(j, &value);
-        warm_value_free(&value);
-        if (loaded)
-            return NULL;
-    } else if (code == WARM_LEASE) {
-        j->token = value.token;
-    } else if (code != WARM_ENOT_FOUND) {
-        return compile_real(j->table, j->args);
-    }
-    return job_make(j);
+    struct view executable;
+    int code = entry_get(&j->entry, &executable);
+    if (code == 0 && job_load(j, executable))
+        return NULL;
+    uint64_t start_ms = conn_now_ms();
+    struct pjrt_error *error = compile_real(j->table, j->args);
+    bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
+    if (!error && ours_to_put && entry_may_put())
+        job_store(j, (uint32_t)(conn_now_ms() - start_ms));
+    return error;
 }
 
 /* What the plugin is does not change while it is loaded. */
@@ -215,14 +154,18 @@ static struct pjrt_error *plugin_compile(struct plugin *p, struct pjrt_compile_a
     struct job j = {.table = atomic_load(&p->table), .args = args};
     struct pjrt_error *error;
     const struct pjrt_api *real = j.table->real;
-    if (!arguments_are_known(args) || !(j.w = preload_borrow()))
+    struct warm *w = arguments_are_known(args) ? preload_borrow() : NULL;
+    if (!w)
         return compile_real(j.table, args);
-    const struct pjrt_identity *identity = identity_of(p, j.w, real, args->client);
-    if (identity && pjrt_key_make(real, identity, atomic_load(&p->targets), args, &j.key) == 0)
+    const struct pjrt_identity *identity = identity_of(p, w, real, args->client);
+    if (identity && pjrt_key_make(real, identity, atomic_load(&p->targets), args, &j.key) == 0) {
+        entry_begin(&j.entry, w, "pjrt:1:", &j.key.proof);
         error = job_run(&j);
-    else
+        entry_end(&j.entry);
+    } else {
         error = compile_real(j.table, args);
-    preload_return(j.w);
+    }
+    preload_return(w);
     return error;
 }
 

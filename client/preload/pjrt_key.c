@@ -268,18 +268,6 @@ static int add_program(struct key_builder *b, const struct pjrt_program *program
 
 /* ---- all of it ---- */
 
-static void name_of(const struct proof *proof, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    memcpy(out, PJRT_NAME_PREFIX, sizeof PJRT_NAME_PREFIX - 1);
-    out += sizeof PJRT_NAME_PREFIX - 1;
-    for (size_t i = 0; i < sizeof proof->bytes; i++) {
-        *out++ = digits[proof->bytes[i] >> 4];
-        *out++ = digits[proof->bytes[i] & 15];
-    }
-    *out = 0;
-}
-
 int pjrt_key_make(const struct pjrt_api *api, const struct pjrt_identity *identity,
                   const struct pjrt_target *targets, const struct pjrt_compile_args *args,
                   struct pjrt_key *out)
@@ -297,6 +285,5 @@ int pjrt_key_make(const struct pjrt_api *api, const struct pjrt_identity *identi
     if (code)
         return code;
     key_end(&b, &unused, &out->proof);
-    name_of(&out->proof, out->name);
     return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pjrt_key.h - under which name the executable of one PJRT_Client_Compile is kept.
+ * pjrt_key.h - under which key the executable of one PJRT_Client_Compile is kept.
  *
- *     program, canonical ─┐
- *     options, canonical ─┤
- *     handlers of custom calls ─┼─▶ SHA-256 ─▶ "pjrt:1:" and 64 hex digits
- *     plugin, by content ─┤
- *     platform, devices, machine ─┘
+ *     program, canonical ──────────┐
+ *     options, canonical ──────────┤
+ *     handlers of custom calls ────┼─▶ SHA-256
+ *     plugin, by content ──────────┤
+ *     platform, devices, machine ──┘
  *
  * The machine is the processor's features and the number of processors that may be used; for GPUs
  * it is the driver, the libraries that the plugin had loaded and the assembler that it would run.
@@ -56,10 +56,8 @@ struct pjrt_platform {
     struct view name, version, device_kind; /* of the first device */
 };
 
-#define PJRT_NAME_PREFIX "pjrt:1:"
 struct pjrt_key {
     struct proof proof;
-    char name[sizeof PJRT_NAME_PREFIX + 64];
     struct pjrt_platform platform;
 };
 /* Errors: REFUSED, MALFORMED, UNSUPPORTED (the client does not answer), NOMEM, … */

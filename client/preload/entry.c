@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * entry.c - getting and putting what the program makes itself; entry.h draws it. The calling
+ * thread's connection; no state.
+ */
+#include "client/preload/entry.h"
+
+#include <string.h>
+
+#include "client/preload/preload.h"
+#include "client/session.h"
+
+#define WAIT_MAX_MS (10u * 60 * 1000) /* for what another process makes */
+#define MAGIC "warmkept"
+
+bool entry_may_put(void) { return !preload_env_is_set("WARM_READONLY"); }
+
+void entry_begin(struct entry *e, struct warm *w, const char *prefix, const struct proof *proof)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t at = strlen(prefix);
+    *e = (struct entry){.w = w, .proof = *proof};
+    memcpy(e->name, prefix, at);
+    for (size_t i = 0; i < sizeof proof->bytes; i++) {
+        e->name[at++] = digits[proof->bytes[i] >> 4];
+        e->name[at++] = digits[proof->bytes[i] & 15];
+    }
+}
+
+static bool unwrap(const struct entry *e, struct view *out)
+{
+    struct reader r = reader_over(e->value.data, e->value.len);
+    struct view magic = reader_bytes(&r, sizeof MAGIC - 1);
+    struct view check = reader_bytes(&r, sizeof(struct key));
+    struct view proof = reader_bytes(&r, sizeof e->proof);
+    if (r.failed || r.len == 0 || memcmp(magic.data, MAGIC, magic.len) != 0 ||
+        memcmp(proof.data, &e->proof, proof.len) != 0)
+        return false;
+    struct key seen = key_of_bytes(r.data, r.len);
+    *out = reader_bytes(&r, r.len);
+    return memcmp(check.data, &seen, sizeof seen) == 0;
+}
+
+/* While somebody else makes it the daemon says TIMEOUT at the end of each request. */
+int entry_get(struct entry *e, struct view *out)
+{
+    unsigned flags = entry_may_put() ? WARM_WANT_LEASE : 0;
+    uint64_t give_up_ms = conn_now_ms() + WAIT_MAX_MS;
+    int code;
+    do
+        code = warm_get(e->w, e->name, strlen(e->name), flags, &e->value);
+    while (code == WARM_ETIMEOUT && e->w->connected && conn_now_ms() < give_up_ms);
+    if (code == WARM_LEASE)
+        e->token = e->value.token;
+    if (code == 0 && !unwrap(e, out))
+        return WARM_ENOT_FOUND;
+    return code;
+}
+
+void entry_put(struct entry *e, const void *data, size_t len, struct warm_put_options options)
+{
+    struct key check = key_of_bytes(data, len);
+    struct writer whole;
+    options.token = e->token;
+    writer_init(&whole, 0);
+    writer_bytes(&whole, MAGIC, sizeof MAGIC - 1);
+    writer_bytes(&whole, &check, sizeof check);
+    writer_bytes(&whole, &e->proof, sizeof e->proof);
+    writer_bytes(&whole, data, len);
+    if (!whole.failed &&
+        warm_put(e->w, e->name, strlen(e->name), whole.data, whole.len, &options) == 0)
+        e->token = 0;
+    writer_close(&whole);
+}
+
+void entry_end(struct entry *e)
+{
+    if (e->token)
+        warm_release(e->w, e->token);
+    warm_value_free(&e->value);
+}
