@@ -609,18 +609,37 @@ static bool is_no_product(const struct graph *g, uint32_t value)
     return false;
 }
 
-/* Settles GRAPH_FUSES, whose operands are on the stack. */
-static uint32_t traits_settle(const struct graph *g, const struct frame *f)
+/* Settles GRAPH_FUSES. */
+static uint32_t traits_settle(const struct graph *g, uint32_t traits, const uint32_t *operands,
+                              uint32_t n_operands)
 {
-    if (!(f->traits & GRAPH_FUSES))
-        return f->traits;
-    bool keeps = g->stack_operands.n - f->operands == 2;
-    if (keeps) {
-        const uint32_t *operands = &g->stack_operands.at[f->operands];
-        keeps = is_no_product(g, operands[0]) || is_no_product(g, operands[1]);
-    }
-    uint32_t dropped = keeps ? GRAPH_FUSES : GRAPH_FUSES | GRAPH_COMMUTES;
-    return f->traits & ~dropped;
+    if (!(traits & GRAPH_FUSES))
+        return traits;
+    bool keeps =
+        n_operands == 2 && (is_no_product(g, operands[0]) || is_no_product(g, operands[1]));
+    return traits & ~(uint32_t)(keeps ? GRAPH_FUSES : GRAPH_FUSES | GRAPH_COMMUTES);
+}
+
+/* Appends an operation of the current block. Gives its first result, or NONE. */
+static uint32_t op_append(struct graph *g, struct op o, const uint32_t *operands,
+                          const uint32_t *types)
+{
+    uint32_t op = g->ops.n;
+    o.operands = g->operands.n;
+    o.results = g->values.n;
+    o.pos = NONE;
+    o.traits = traits_settle(g, o.traits, operands, o.n_operands);
+    for (uint32_t i = 0; i < o.n_operands; i++)
+        PUSH(g, g->operands, operands[i]);
+    for (uint32_t i = 0; i < o.n_results; i++)
+        PUSH(g, g->values,
+             (struct value){
+                 .type = types[i], .def = op, .same = o.results + i, .num = NONE, .index = i});
+    PUSH(g, g->ops, o);
+    if (g->failed)
+        return 0;
+    g->blocks.at[o.block].last = op;
+    return o.n_results ? o.results : NONE;
 }
 
 uint32_t graph_op_end(struct graph *g)
@@ -628,34 +647,58 @@ uint32_t graph_op_end(struct graph *g)
     if (g->failed)
         return 0;
     struct frame f = g->frames.at[--g->frames.n];
-    uint32_t op = g->ops.n, results = g->values.n;
     struct op o = {.name = f.name,
                    .dict = f.dict,
                    .block = f.block,
-                   .operands = g->operands.n,
                    .n_operands = g->stack_operands.n - f.operands,
-                   .results = results,
                    .n_results = g->stack_results.n - f.results,
                    .regions = f.traits & GRAPH_CALL ? f.callee : f.region,
-                   .pos = NONE,
-                   .traits = traits_settle(g, &f)};
-    for (uint32_t i = 0; i < o.n_operands; i++)
-        PUSH(g, g->operands, g->stack_operands.at[f.operands + i]);
-    for (uint32_t i = 0; i < o.n_results; i++)
-        PUSH(g, g->values,
-             (struct value){.type = g->stack_results.at[f.results + i],
-                            .def = op,
-                            .same = results + i,
-                            .num = NONE,
-                            .index = i});
-    PUSH(g, g->ops, o);
-    if (g->failed)
-        return 0;
+                   .traits = f.traits};
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
     g->block = f.block;
-    g->blocks.at[f.block].last = op;
-    return o.n_results ? results : NONE;
+    return op_append(g, o, g->stack_operands.at + f.operands, g->stack_results.at + f.results);
+}
+
+struct graph_op_shape graph_op_shape(const struct graph *g)
+{
+    if (g->failed)
+        return (struct graph_op_shape){.callee = NONE};
+    const struct frame *f = &g->frames.at[g->frames.n - 1];
+    return (struct graph_op_shape){.name = f->name,
+                                   .dict = f->dict,
+                                   .callee = f->callee,
+                                   .traits = f->traits,
+                                   .n_operands = g->stack_operands.n - f->operands,
+                                   .n_results = g->stack_results.n - f->results};
+}
+
+const uint32_t *graph_op_operands(const struct graph *g)
+{
+    return g->stack_operands.at + (g->failed ? 0 : g->frames.at[g->frames.n - 1].operands);
+}
+
+bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
+                     const uint32_t *operands, uint32_t *out)
+{
+    if (g->failed)
+        return false;
+    for (uint32_t i = 0; i < shape->n_operands; i++)
+        if (g->values.at[operands[i]].type != types[i])
+            return false;
+    if (shape->dict && g->dicts.at[shape->dict].n_holes)
+        uses_of_dict(g, shape->dict);
+    if (shape->traits & GRAPH_CALL)
+        PUSH(g, g->uses, (struct use){.symbol = shape->callee, .is_call = true});
+    struct op o = {.name = shape->name,
+                   .dict = shape->dict,
+                   .block = g->block,
+                   .n_operands = shape->n_operands,
+                   .n_results = shape->n_results,
+                   .regions = shape->traits & GRAPH_CALL ? shape->callee : NONE,
+                   .traits = shape->traits};
+    *out = op_append(g, o, operands, types + shape->n_operands);
+    return true;
 }
 
 void graph_op_drop(struct graph *g)
@@ -681,7 +724,12 @@ struct graph *graph_new(size_t input_len)
     struct graph *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
-    (void)input_len;
+    uint32_t ops =
+        64 + (uint32_t)(input_len / 64 < VECTOR_MAX / 8 ? input_len / 64 : VECTOR_MAX / 8);
+    vector_reserve(&g->failed, &g->ops.at, &g->ops.cap, ops, sizeof *g->ops.at);
+    vector_reserve(&g->failed, &g->values.at, &g->values.cap, ops, sizeof *g->values.at);
+    vector_reserve(&g->failed, &g->operands.at, &g->operands.cap, 2 * ops, sizeof *g->operands.at);
+    vector_reserve(&g->failed, &g->order.at, &g->order.cap, ops, sizeof *g->order.at);
     graph_dict_begin(g);
     slots_widen(g, &g->dict_slots, &g->dict_mask, 0, dict_hash_of, NULL);
     PUSH(g, g->dicts, (struct dict){.text = "{}", .hash = 1, .slot = 1, .len = 2});

@@ -135,6 +135,21 @@ uint32_t graph_op_end(struct graph *g);
 /* Takes back an operation that was begun and has no regions yet. */
 void graph_op_drop(struct graph *g);
 
+/* A whole operation without regions, at once, of which another like it was there before. */
+struct graph_op_shape {
+    uint32_t name, dict, callee; /* callee: NONE unless it is a GRAPH_CALL */
+    unsigned traits;
+    uint32_t n_operands, n_results;
+};
+/* What the open operation is so far. */
+struct graph_op_shape graph_op_shape(const struct graph *g);
+/* Its operands so far. Lives until the next builder call. */
+const uint32_t *graph_op_operands(const struct graph *g);
+/* `types`: of the operands, then of the results. False, and nothing happens, if the operands have
+ * other types; else as graph_op_end, with the first result in *out. */
+bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
+                     const uint32_t *operands, uint32_t *out);
+
 /* The last operation of a region's only block is its result and is always kept. If a region or a
  * function has more than one block, all of its operations stay where they are. Every region needs
  * one graph_block_begin; in a function the first block is begun by graph_func_begin. `label` is a

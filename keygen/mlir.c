@@ -68,123 +68,7 @@ static bool take_braces(struct mlir *m, struct slice *out)
     return true;
 }
 
-/* ---- names of values ---- */
-
-/* Names are mostly a word and a number: %12, %arg3, %cst_7. Those of one word lie side by side by
- * number, without hashing; the others have a number in `named`. */
-static uint32_t family_of(struct mlir *m, struct slice word, bool make)
-{
-    size_t len = slice_len(word);
-    for (uint32_t i = 0; i < m->n_families; i++)
-        if (m->families[i].len == len && (!len || (m->families[i].word[0] == *word.at &&
-                                                   memcmp(m->families[i].word, word.at, len) == 0)))
-            return i;
-    if (!make || len > sizeof m->families[0].word || m->n_families == FAMILIES_MAX)
-        return GRAPH_NONE;
-    memcpy(m->families[m->n_families].word, word.at, len);
-    m->families[m->n_families].len = (uint32_t)len;
-    return m->n_families++;
-}
-
-/* The number at the end of a name, with *out_word before it. False if there is none, or if it is
- * larger than the numbers that a text of this length may need. */
-static bool number_at_end(const struct mlir *m, struct slice name, struct slice *out_word,
-                          uint32_t *out_number)
-{
-    const char *p = name.end;
-    uint32_t number = 0, unit = 1;
-    while (p > name.at && p[-1] >= '0' && p[-1] <= '9' && unit < 1000000000) {
-        number += (uint32_t)(*--p - '0') * unit;
-        unit *= 10;
-    }
-    bool plain = p < name.end && (*p != '0' || p + 1 == name.end);
-    *out_word = (struct slice){name.at, p};
-    *out_number = number;
-    return plain && number <= m->number_max;
-}
-
-/* "12" at the cursor, the commonest name: its slot without a look at the families. The first family
- * is that of no word. 0 if the name is another. */
-static uint64_t slot_plain(const struct mlir *m, struct slice *s)
-{
-    const char *p = s->at;
-    uint32_t number = 0;
-    while (p < s->end && *p >= '0' && *p <= '9' && p - s->at < 9)
-        number = number * 10 + (uint32_t)(*p++ - '0');
-    bool whole =
-        p > s->at && (*s->at != '0' || p == s->at + 1) && (p == s->end || !slice_id_goes_on(*p));
-    if (!whole || number > m->number_max)
-        return 0;
-    s->at = p;
-    return (uint64_t)1 << 32 | number;
-}
-
-static uint64_t slot_of(struct mlir *m, struct slice name, bool make)
-{
-    struct slice word;
-    uint32_t number;
-    if (number_at_end(m, name, &word, &number)) {
-        uint32_t family = family_of(m, word, make);
-        if (family != GRAPH_NONE)
-            return (uint64_t)(family + 1) << 32 | number;
-    }
-    uint64_t hash;
-    uint32_t slot = cache_find(&m->named, 0, name, &hash);
-    if (slot == GRAPH_NONE && make) {
-        slot = m->named_bindings.n;
-        PUSH(m, m->named_bindings, (struct binding){GRAPH_NONE, 0});
-        cache_add(m, &m->named, 0, name, hash, slot);
-    }
-    return slot;
-}
-
-static struct binding *binding_of(struct mlir *m, uint64_t slot)
-{
-    if (slot >> 32 == 0)
-        return slot < m->named_bindings.n ? &m->named_bindings.at[slot] : NULL;
-    struct family *f = &m->families[(slot >> 32) - 1];
-    return (uint32_t)slot < f->bindings.n ? &f->bindings.at[(uint32_t)slot] : NULL;
-}
-
-static void bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
-{
-    struct family *f = slot >> 32 ? &m->families[(slot >> 32) - 1] : NULL;
-    while (f && f->bindings.n <= (uint32_t)slot && !m->failed)
-        PUSH(m, f->bindings, (struct binding){GRAPH_NONE, 0});
-    if (m->failed)
-        return;
-    struct binding *b = binding_of(m, slot);
-    PUSH(m, m->undo, (struct undo){slot, *b});
-    *b = (struct binding){value, n};
-}
-
-static void bind_name(struct mlir *m, struct slice name, uint32_t value)
-{
-    uint64_t slot = slot_of(m, name, true);
-    if (!m->failed)
-        bind(m, slot, value, 1);
-}
-
-static void unbind_to(struct mlir *m, uint32_t mark)
-{
-    while (m->undo.n > mark) {
-        struct undo u = m->undo.at[--m->undo.n];
-        *binding_of(m, u.slot) = u.was;
-    }
-}
-
-uint32_t mlir_value_find(struct mlir *m, struct slice *s)
-{
-    uint64_t slot = slot_plain(m, s);
-    const struct binding *b = binding_of(m, slot ? slot : slot_of(m, slice_id(s), false));
-    uint32_t index = 0;
-    if (s->end - s->at > 1 && *s->at == '#' && s->at[1] >= '0' && s->at[1] <= '9') {
-        s->at++;
-        while (s->at < s->end && *s->at >= '0' && *s->at <= '9' && index < 100000000)
-            index = index * 10 + (uint32_t)(*s->at++ - '0');
-    }
-    return b && index < b->n ? b->value + index : GRAPH_NONE;
-}
+/* ---- operands and names ---- */
 
 /* "%name" at the cursor, appended to the operands. */
 static bool operand_read(struct mlir *m)
@@ -222,9 +106,7 @@ static bool lhs_read(struct mlir *m)
         if (!peek(m, '%'))
             return malformed(m, "expected a value's name");
         m->s.at++;
-        uint64_t slot = slot_plain(m, &m->s);
-        if (!slot)
-            slot = slot_of(m, slice_id(&m->s), true);
+        uint64_t slot = mlir_slot(m, &m->s, true);
         uint32_t n = 1;
         if (m->failed)
             return false;
@@ -238,12 +120,21 @@ static bool lhs_read(struct mlir *m)
     return expect(m, '=', "expected '='");
 }
 
-static uint32_t lhs_count(const struct mlir *m, uint32_t first)
+uint32_t mlir_n_results(const struct mlir *m, uint32_t first)
 {
     uint64_t n = 0;
     for (uint32_t i = first; i < m->lhs.n; i++)
         n += m->lhs.at[i].n;
     return n < VECTOR_MAX ? (uint32_t)n : VECTOR_MAX;
+}
+
+void mlir_bind_results(struct mlir *m, uint32_t first, uint32_t value)
+{
+    for (uint32_t i = first; i < m->lhs.n && !m->failed; i++) {
+        mlir_bind(m, m->lhs.at[i].slot, value, m->lhs.at[i].n);
+        value += m->lhs.at[i].n;
+    }
+    m->lhs.n = first;
 }
 
 /* ---- types ---- */
@@ -416,7 +307,7 @@ static uint32_t info_of(struct mlir *m, struct slice word)
 static bool op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types,
                       uint32_t lhs)
 {
-    uint32_t n = m->types_stack.n - types, wanted = lhs_count(m, lhs);
+    uint32_t n = m->types_stack.n - types, wanted = mlir_n_results(m, lhs);
     if (n != wanted)
         return malformed(m, "other numbers of results and of their types");
     if (traits & GRAPH_COMMUTES)
@@ -424,14 +315,11 @@ static bool op_finish(struct mlir *m, const struct opinfo *info, unsigned traits
                    : traits & ~(unsigned)GRAPH_COMMUTES;
     if (traits != info->traits)
         graph_op_traits(m->g, traits);
+    if (m->line.open)
+        mlir_line_record(m, info, traits, types);
     for (uint32_t i = 0; i < n; i++)
         graph_op_result(m->g, m->types_stack.at[types + i]);
-    uint32_t value = graph_op_end(m->g);
-    for (uint32_t i = lhs; i < m->lhs.n && !m->failed; i++) {
-        bind(m, m->lhs.at[i].slot, value, m->lhs.at[i].n);
-        value += m->lhs.at[i].n;
-    }
-    m->lhs.n = lhs;
+    mlir_bind_results(m, lhs, graph_op_end(m->g));
     m->types_stack.n = types;
     skip_loc(m);
     return !m->failed;
@@ -451,13 +339,14 @@ static bool op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     m->n_texts++;
     m->n_own = 0;
     m->s.at = text.end;
+    m->line.open = false;
     graph_op_begin(m->g, info->graph_name);
     graph_dict_begin(m->g);
     graph_dict_key(m->g, "text", 4);
     if (!mlir_attr(m, text, ATTR_VALUES))
         return false;
     graph_op_dict(m->g, graph_dict_end(m->g));
-    for (uint32_t i = lhs_count(m, lhs); i > 0 && !m->failed; i--)
+    for (uint32_t i = mlir_n_results(m, lhs); i > 0 && !m->failed; i--)
         PUSH(m, m->types_stack, m->unknown_type);
     m->operands.n = operands;
     struct opinfo unknown = *info;
@@ -569,7 +458,7 @@ static bool op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     unsigned traits = traits_with(info, d);
     bool fits = true;
     graph_op_dict(m->g, d->dict);
-    if (typed && !op_types_read(m, operands, types, lhs_count(m, lhs), &fits))
+    if (typed && !op_types_read(m, operands, types, mlir_n_results(m, lhs), &fits))
         return false;
     m->operands.n = operands;
     if (!fits && !result_type_only(info)) {
@@ -659,7 +548,7 @@ static bool op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     graph_op_dict(m->g, graph_dict_end(m->g));
     bool fits;
     if (!expect(m, ':', "expected ':' and types") ||
-        !op_types_read(m, operands, types, lhs_count(m, lhs), &fits))
+        !op_types_read(m, operands, types, mlir_n_results(m, lhs), &fits))
         return false;
     if (!fits)
         return malformed(m, "an operand has another type");
@@ -704,6 +593,8 @@ static bool op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 static struct scope *scope_push(struct mlir *m, enum scope_kind kind, const struct opinfo *info,
                                 uint32_t lhs)
 {
+    if (kind != SCOPE_GENERIC)
+        m->line.open = false;
     PUSH(m, m->scopes,
          (struct scope){.kind = kind,
                         .undo = m->undo.n,
@@ -771,7 +662,7 @@ static bool block_args_read(struct mlir *m)
         uint32_t type;
         if (!arg_read(m, &name, &type))
             return false;
-        bind_name(m, name, graph_block_arg(m->g, type));
+        mlir_bind_name(m, name, graph_block_arg(m->g, type));
     } while (slice_take(&m->s, ','));
     return expect(m, ')', "expected ')' after arguments");
 }
@@ -822,8 +713,8 @@ static bool while_region(struct mlir *m)
     block_open(m, s);
     uint32_t n = m->types_stack.n - s->types;
     for (uint32_t i = 0; i < n && !m->failed; i++)
-        bind_name(m, m->arg_names.at[s->names + i],
-                  graph_block_arg(m->g, m->types_stack.at[s->types + i]));
+        mlir_bind_name(m, m->arg_names.at[s->names + i],
+                       graph_block_arg(m->g, m->types_stack.at[s->types + i]));
     return !m->failed;
 }
 
@@ -915,8 +806,8 @@ static bool reducer_open(struct mlir *m, struct scope *s)
     uint32_t n = m->types_stack.n - types;
     for (uint32_t i = 0; i < n && !m->failed; i++) {
         uint32_t at = i < n / 2 ? 2 * i : 2 * (i - n / 2) + 1;
-        bind_name(m, m->arg_names.at[s->names + at],
-                  graph_block_arg(m->g, m->types_stack.at[types + at]));
+        mlir_bind_name(m, m->arg_names.at[s->names + at],
+                       graph_block_arg(m->g, m->types_stack.at[types + at]));
     }
     m->types_stack.n = types;
     return expect(m, '{', "expected '{'");
@@ -1116,6 +1007,7 @@ static bool op_generic(struct mlir *m, uint32_t lhs)
     if (!operands_read(m) || !expect(m, ')', "expected ')' after operands"))
         return false;
     if (peek(m, '[')) {
+        m->line.open = false;
         s->successors = (struct slice){m->s.at, slice_close(m->s)};
         if (s->successors.end >= m->s.end)
             return malformed(m, "successors that do not end");
@@ -1130,6 +1022,7 @@ static bool op_generic(struct mlir *m, uint32_t lhs)
     }
     if (!peek(m, '('))
         return generic_tail(m, false);
+    m->line.open = false;
     m->s.at++;
     return generic_region(m);
 }
@@ -1200,7 +1093,7 @@ static bool func_args(struct mlir *m)
         skip_loc(m);
         uint32_t value = graph_func_arg(m->g, type, dict);
         if (name.at)
-            bind_name(m, name, value);
+            mlir_bind_name(m, name, value);
         if (!mlir_ok(m))
             return false;
     } while (slice_take(&m->s, ','));
@@ -1257,7 +1150,7 @@ static bool op_func(struct mlir *m, const struct opinfo *info)
     if (slice_take(&m->s, '{'))
         return true;
     graph_func_end(m->g); /* a declaration */
-    unbind_to(m, s->undo);
+    mlir_unbind_to(m, s->undo);
     m->scopes.n--;
     skip_loc(m);
     return true;
@@ -1293,7 +1186,7 @@ static bool func_generic_open(struct mlir *m, struct scope *s)
                 uint32_t arg_type;
                 if (!arg_read(m, &arg, &arg_type))
                     return false;
-                bind_name(m, arg, graph_func_arg(m->g, arg_type, next_dict(m, &args)));
+                mlir_bind_name(m, arg, graph_func_arg(m->g, arg_type, next_dict(m, &args)));
                 n_args++;
             } while (slice_take(&m->s, ','));
             if (!expect(m, ')', "expected ')' after arguments"))
@@ -1412,7 +1305,7 @@ static bool scope_close(struct mlir *m)
         return malformed(m, "a '}' that closes nothing");
     m->s.at++;
     struct scope *s = &m->scopes.at[m->scopes.n - 1];
-    unbind_to(m, s->undo);
+    mlir_unbind_to(m, s->undo);
     switch (s->kind) {
     case SCOPE_MODULE:
         m->scopes.n--;
@@ -1502,6 +1395,8 @@ static bool op_read(struct mlir *m)
         if (!s->in_block && s->kind == SCOPE_GENERIC)
             block_open(m, s);
     }
+    if (mlir_line_repeats(m, lhs))
+        return !m->failed;
     if (m->s.at < m->s.end && *m->s.at == '"')
         return op_generic(m, lhs);
     const char *at = m->s.at;
@@ -1575,15 +1470,15 @@ static bool mlir_read(struct mlir *m)
 
 static void mlir_close(struct mlir *m)
 {
-    struct cache *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels,
-                              &m->resources, &m->axes,  &m->aliases, &m->infos};
+    struct cache *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels, &m->lines,
+                              &m->resources, &m->axes,  &m->aliases, &m->infos,  &m->heads};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
         cache_close(caches[i]);
     void *arrays[] = {m->dict_infos.at,     m->alias_values.at, m->resource_values.at,
                       m->named_bindings.at, m->undo.at,         m->lhs.at,
                       m->scopes.at,         m->operands.at,     m->types_stack.at,
                       m->arg_names.at,      m->op_infos.at,     m->commutes.at,
-                      m->pending.at};
+                      m->pending.at,        m->line_shapes.at,  m->line_types.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     for (uint32_t i = 0; i < m->n_families; i++)
@@ -1599,7 +1494,8 @@ int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
     const char *text = input->data;
     struct mlir m = {.begin = text, .end = text + input->len, .e = e};
     m.s = (struct slice){m.begin, m.end};
-    m.n_families = 1; /* of no word: see slot_plain */
+    m.n_families = 1; /* of the empty word */
+    m.last_shape = GRAPH_NONE;
     m.number_max = input->len / 64 < VECTOR_MAX ? (uint32_t)(input->len / 64) + 4096 : VECTOR_MAX;
     m.g = graph_new(input->len);
     if (!m.g)

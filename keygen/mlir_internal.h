@@ -3,6 +3,8 @@
  * mlir_internal.h - the inside of the MLIR text reader, for mlir*.c only.
  *
  *   mlir.c         operations, regions, functions, the module: one pass, a stack of open scopes
+ *   mlir_names.c   which value a name stands for
+ *   mlir_line.c    operations that say what an earlier line said of other values
  *   mlir_pretty.c  the operations that StableHLO and its neighbours print in their own way
  *   mlir_attr.c    attributes and types: token by token into one spelling
  *   mlir_dense.c   constants into the bytes of their elements
@@ -39,7 +41,7 @@ struct binding { /* what a value's name stands for: `n` results from `value` on 
     uint32_t value, n;
 };
 
-/* Where a name's binding lies: family + 1 << 32 | number, or an index into `named_bindings`. */
+/* Where a name's binding lies: see mlir_names.c. */
 struct undo {
     uint64_t slot;
     struct binding was;
@@ -53,10 +55,10 @@ struct result_name {
 
 #define FAMILIES_MAX 24 /* words before numbers; what comes later is hashed */
 
-struct family { /* names that are one word and a number: %arg0, %arg1, ... */
+struct family { /* names that are one word and a number: %arg, %arg0, %arg1, ... */
     char word[24];
     uint32_t len;
-    VECTOR(struct binding) bindings; /* by number */
+    VECTOR(struct binding) bindings; /* by number + 1 */
 };
 
 #define TAG_TEXT 0x80000000u /* of labels: names of a text's own */
@@ -123,6 +125,27 @@ struct dict_info {
     bool side_effect;    /* has_side_effect = true */
 };
 
+#define LINE_OPERANDS_MAX 32 /* longer lists are not remembered */
+
+/* The line at hand: mlir_line.c. */
+struct line {
+    bool open; /* it may be remembered when its operation ends */
+    struct slice head, tail;
+    uint32_t values[LINE_OPERANDS_MAX], n_values;
+};
+
+/* A remembered line, and what it says of its operation. */
+struct line_shape {
+    struct graph_op_shape op;
+    struct {
+        const char *at;
+        uint32_t len;
+    } head, tail;
+    uint32_t types; /* where its types are in line_types */
+    uint32_t info;
+    uint32_t next; /* the shape that followed it last, or GRAPH_NONE */
+};
+
 struct mlir {
     const char *begin, *end;
     struct slice s; /* what is left */
@@ -133,13 +156,20 @@ struct mlir {
     const char *why_exact;
 
     struct cache types, dicts, named, labels, resources, axes, aliases, infos;
+    struct cache heads, lines; /* of operations; of what follows their operands */
+    VECTOR(struct line_shape) line_shapes;
+    VECTOR(uint32_t) line_types;
+    struct line line;
+    uint32_t last_shape;               /* of the last remembered line, or GRAPH_NONE */
+    uint32_t n_lines_met, n_lines_new; /* looked up; not found. GRAPH_NONE: given up */
     VECTOR(struct dict_info) dict_infos;
     VECTOR(struct slice) alias_values;
     VECTOR(struct slice) resource_values;
     VECTOR(struct binding) named_bindings;
     struct family families[FAMILIES_MAX];
     uint32_t n_families;
-    uint32_t number_max; /* beyond it, a name is hashed */
+    uint8_t family_hints[64]; /* the family that a word of such letters had last */
+    uint32_t number_max;      /* from it on, a name is hashed */
     VECTOR(struct undo) undo;
     VECTOR(struct result_name) lhs;
     VECTOR(struct scope) scopes;
@@ -256,12 +286,33 @@ enum syntax mlir_syntax(const char *name, size_t len);
 bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info,
                   struct dict_info *out);
 
-/* ---- mlir.c ---- */
+/* ---- mlir_names.c ---- */
 
-/* The number of a block's label (without '^') in the innermost region. */
-uint32_t mlir_label(struct mlir *m, struct slice name);
-
+/* The slot of the name at s->at (behind '%'), moving behind it. One that is not known yet gets a
+ * slot if `make`; else the answer is a slot without binding. */
+uint64_t mlir_slot(struct mlir *m, struct slice *s, bool make);
+void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n);
+void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value);
+/* Takes bindings back until `mark` are left in the undo log. */
+void mlir_unbind_to(struct mlir *m, uint32_t mark);
 /* A value by its name at s->at (behind '%'), moving behind it; GRAPH_NONE if it is not bound. */
 uint32_t mlir_value_find(struct mlir *m, struct slice *s);
+
+/* ---- mlir_line.c ---- */
+
+/* True if the rest of the line at the cursor says of its operands what an earlier line said of
+ * others: the operation is in the graph then, its names (from `lhs` on) bound, and the cursor at the
+ * line's end. Else nothing has changed, and m->line says what to remember the line by. */
+bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
+/* An operation is about to end whose types stand from `types` on, and m->line is open. */
+void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types);
+
+/* ---- mlir.c ---- */
+
+/* How many results the names from `first` on stand for; binding them, and forgetting the names. */
+uint32_t mlir_n_results(const struct mlir *m, uint32_t first);
+void mlir_bind_results(struct mlir *m, uint32_t first, uint32_t value);
+/* The number of a block's label (without '^') in the innermost region. */
+uint32_t mlir_label(struct mlir *m, struct slice name);
 
 #endif

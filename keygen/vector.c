@@ -20,3 +20,14 @@ bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_
     *cap = wider;
     return true;
 }
+
+void vector_reserve(bool *failed, void *vector_at, uint32_t *cap, uint32_t want, size_t size)
+{
+    void *fresh = *failed || want > VECTOR_MAX ? NULL : malloc(want * size);
+    if (!fresh) {
+        *failed = true;
+        return;
+    }
+    memcpy(vector_at, &fresh, sizeof fresh);
+    *cap = want;
+}

@@ -26,11 +26,14 @@
 /* Makes room for more than `n` entries of `size` bytes; `vector_at` points to the pointer. */
 bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_t size);
 
+/* Makes room for `want` entries before the first comes; what is not used is not resident. */
+void vector_reserve(bool *failed, void *vector_at, uint32_t *cap, uint32_t want, size_t size);
+
 #define PUSH(owner, vector, ...)                                                                   \
     do {                                                                                           \
-        if ((vector).n < (vector).cap || vector_grow(&(owner)->failed, &(vector).at,               \
-                                                     &(vector).cap, (vector).n,                    \
-                                                     sizeof *(vector).at))                         \
+        if ((vector).n < (vector).cap ||                                                           \
+            vector_grow(&(owner)->failed, &(vector).at, &(vector).cap, (vector).n,                 \
+                        sizeof *(vector).at))                                                      \
             (vector).at[(vector).n++] = __VA_ARGS__;                                               \
     } while (0)
 

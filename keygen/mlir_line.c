@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlir_line.c - operations that say what an earlier line said of other values.
+ *
+ * Programs repeat themselves: of 64 equal layers, 63 bring no line that differs from an earlier one
+ * in more than the names of values and a location. So a line is taken apart as
+ *
+ *     stablehlo.add  %3, %7  : tensor<8xf32>  loc(#loc12)
+ *     head           values  tail
+ *
+ * and what the reader made of (head, number of values, types of values, tail) is remembered. When
+ * the same come again, the operation goes into the graph without a second look at them. What
+ * followed a line the last time is tried first, so a layer that repeats is compared, not looked up.
+ *
+ * That is the same as reading it again, because a line is remembered only if the whole operation
+ * stands on it, without regions, successors or names in its tail, if what was read of it depends on
+ * nothing but those four (never an operation that is kept as its tokens), and if a location
+ * `loc(#locN)` that the tail leaves out was read as the operation's location.
+ *
+ * When most lines are new, remembering them is given up.
+ *
+ * Thread: one at a time. Memory: some 100 bytes for each different line.
+ */
+#include "keygen/mlir_internal.h"
+
+#include <string.h>
+
+#define LINE_MAX_BYTES 2048
+#define LINES_JUDGED 2048 /* lines after which the share of new ones is looked at */
+
+/* The operands at p, which is behind the head; the tail's first byte. NULL: not to be remembered. */
+static const char *values_read(struct mlir *m, const char *p, const char *end)
+{
+    struct line *l = &m->line;
+    l->n_values = 0;
+    while (p < end && *p == '%') {
+        struct slice s = {p + 1, end};
+        uint32_t value = mlir_value_find(m, &s);
+        if (value == GRAPH_NONE || l->n_values == LINE_OPERANDS_MAX)
+            return NULL;
+        l->values[l->n_values++] = value;
+        p = s.at;
+        if (end - p > 2 && p[0] == ',' && p[1] == ' ' && p[2] == '%')
+            p += 2;
+        else
+            break;
+    }
+    return p;
+}
+
+/* The end of a text without " loc(#locN)" behind it. */
+static const char *without_loc(const char *at, const char *end)
+{
+    if (end - at < 10 || end[-1] != ')')
+        return end;
+    const char *p = end - 1;
+    while (p > at && p[-1] >= '0' && p[-1] <= '9')
+        p--;
+    return p - at >= 9 && memcmp(p - 9, " loc(#loc", 9) == 0 ? p - 9 : end;
+}
+
+/* The end of the line if nothing but " loc(#locN)" is left of it at p; else NULL. */
+static const char *line_end(const char *p, const char *end)
+{
+    if (end - p > 10 && memcmp(p, " loc(#loc", 9) == 0) {
+        p += 9;
+        while (p < end && *p >= '0' && *p <= '9')
+            p++;
+        if (p == end || *p++ != ')')
+            return NULL;
+    }
+    return p < end && *p == '\n' ? p : NULL;
+}
+
+/* True if the line at the cursor says what `shape` does; *out_end is its end then, and its values
+ * are in m->line. */
+static bool line_is(struct mlir *m, const struct line_shape *shape, const char **out_end)
+{
+    const char *p = m->s.at, *end = m->s.end;
+    if ((size_t)(end - p) < shape->head.len || memcmp(p, shape->head.at, shape->head.len) != 0)
+        return false;
+    m->line.head = (struct slice){p, p + shape->head.len};
+    p += shape->head.len;
+    m->line.n_values = 0;
+    if (shape->op.n_operands && !(p = values_read(m, p, end)))
+        return false;
+    if (m->line.n_values != shape->op.n_operands || (size_t)(end - p) < shape->tail.len ||
+        memcmp(p, shape->tail.at, shape->tail.len) != 0)
+        return false;
+    m->line.tail = (struct slice){p, p + shape->tail.len};
+    return (*out_end = line_end(p + shape->tail.len, end)) != NULL;
+}
+
+/* Fills m->line from the cursor; false if the line is not one to be remembered. */
+static bool line_split(struct mlir *m, const char **out_end)
+{
+    struct slice rest = m->s;
+    if (slice_len(rest) > LINE_MAX_BYTES)
+        rest.end = rest.at + LINE_MAX_BYTES;
+    const char *end = memchr(rest.at, '\n', slice_len(rest));
+    if (!end)
+        return false;
+    const char *p = memchr(rest.at, '%', (size_t)(end - rest.at));
+    m->line.n_values = 0;
+    if (!p)
+        p = memchr(rest.at, ' ', (size_t)(end - rest.at));
+    if (!p)
+        return false;
+    m->line.head = (struct slice){rest.at, p};
+    if (*p == '%' && !(p = values_read(m, p, end)))
+        return false;
+    m->line.tail = (struct slice){p, without_loc(p, end)};
+    *out_end = end;
+    return true;
+}
+
+/* The number of the shape that the line at the cursor has, or GRAPH_NONE. */
+static uint32_t shape_find(struct mlir *m, const char **out_end)
+{
+    uint64_t hash;
+    uint32_t last = m->last_shape;
+    uint32_t next = last == GRAPH_NONE ? GRAPH_NONE : m->line_shapes.at[last].next;
+    if (next != GRAPH_NONE && line_is(m, &m->line_shapes.at[next], out_end))
+        return next;
+    if (m->n_lines_new == GRAPH_NONE || !line_split(m, out_end))
+        return GRAPH_NONE;
+    m->line.open = true;
+    m->n_lines_met++;
+    uint32_t head = cache_find(&m->heads, m->line.n_values, m->line.head, &hash);
+    return head == GRAPH_NONE ? head : cache_find(&m->lines, head, m->line.tail, &hash);
+}
+
+/* What followed the last line the last time is likely to follow it the next time. */
+static void shape_follows(struct mlir *m, uint32_t i)
+{
+    if (m->last_shape != GRAPH_NONE)
+        m->line_shapes.at[m->last_shape].next = i;
+    m->last_shape = i;
+}
+
+bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
+{
+    const char *end;
+    uint32_t value;
+    m->line.open = false;
+    uint32_t i = shape_find(m, &end);
+    if (i == GRAPH_NONE)
+        return false;
+    const struct line_shape *shape = &m->line_shapes.at[i];
+    m->line.open = false;
+    if (shape->op.n_results != mlir_n_results(m, lhs) || m->op_infos.at[shape->info].n_fallbacks ||
+        !graph_op_repeat(m->g, &shape->op, &m->line_types.at[shape->types], m->line.values, &value))
+        return false;
+    shape_follows(m, i);
+    mlir_bind_results(m, lhs, value);
+    m->s.at = end;
+    return true;
+}
+
+/* True if nothing but white space is between where the operation ends (the reader may have looked for
+ * more) and where the tail does. */
+static bool line_ends(const struct mlir *m)
+{
+    const char *tail = m->line.tail.end, *at = m->s.at;
+    if (at < m->line.tail.at)
+        return false;
+    for (const char *p = at < tail ? at : tail; p < (at < tail ? tail : at); p++)
+        if (*p != ' ' && *p != '\t' && *p != '\n' && *p != '\r')
+            return false;
+    return !memchr(m->line.tail.at, '%', slice_len(m->line.tail));
+}
+
+void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types)
+{
+    struct line *l = &m->line;
+    struct graph_op_shape op = graph_op_shape(m->g);
+    uint64_t hash;
+    l->open = false;
+    if (info->n_fallbacks || op.n_operands != l->n_values || !line_ends(m) ||
+        (l->n_values &&
+         memcmp(graph_op_operands(m->g), l->values, l->n_values * sizeof *l->values)))
+        return;
+    if (++m->n_lines_new >= LINES_JUDGED && m->n_lines_new > m->n_lines_met / 2) {
+        m->n_lines_new = GRAPH_NONE;
+        return;
+    }
+    op.traits = traits;
+    op.n_results = m->types_stack.n - types;
+    uint32_t head = cache_find(&m->heads, l->n_values, l->head, &hash);
+    if (head == GRAPH_NONE) {
+        head = m->heads.entries.n;
+        cache_add(m, &m->heads, l->n_values, l->head, hash, head);
+    }
+    if (cache_find(&m->lines, head, l->tail, &hash) != GRAPH_NONE)
+        return; /* of other types */
+    struct line_shape shape = {.op = op,
+                               .head = {l->head.at, (uint32_t)slice_len(l->head)},
+                               .tail = {l->tail.at, (uint32_t)slice_len(l->tail)},
+                               .types = m->line_types.n,
+                               .info = (uint32_t)(info - m->op_infos.at),
+                               .next = GRAPH_NONE};
+    for (uint32_t i = 0; i < op.n_operands; i++)
+        PUSH(m, m->line_types, graph_value_type(m->g, l->values[i]));
+    for (uint32_t i = 0; i < op.n_results; i++)
+        PUSH(m, m->line_types, m->types_stack.at[types + i]);
+    PUSH(m, m->line_shapes, shape);
+    if (m->failed)
+        return;
+    cache_add(m, &m->lines, head, l->tail, hash, m->line_shapes.n - 1);
+    shape_follows(m, m->line_shapes.n - 1);
+}
