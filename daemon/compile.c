@@ -62,6 +62,9 @@ struct attempt {
     struct proof proof;
     int code; /* of the verification */
     struct err err;
+    uint64_t miss;        /* of the history */
+    struct writer recipe; /* from the verification on */
+    uint32_t session;
 };
 
 /* ---- errors that are remembered ---- */
@@ -133,9 +136,10 @@ static int read_manifest(const struct store_value *v, struct manifest **out)
 
 static void answer_stored(struct call *call, const struct store_value *v)
 {
-    struct stats *stats = &call->service->stats;
-    stats_add(stats, STATS_hits, v->row.kind, 1);
-    stats_add(stats, STATS_saved_ms, v->row.kind, v->row.cost_ms);
+    struct service *s = call->service;
+    explain_count(s, call->peer, STATS_hits, v->row.kind, 1);
+    explain_count(s, call->peer, STATS_saved_ms, v->row.kind, v->row.cost_ms);
+    explain_hit(s, call->peer, &call->id);
     compile_drop(call);
     call->on_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = v});
 }
@@ -152,6 +156,7 @@ static bool look_in_store(struct call *call)
 {
     struct store_value v;
     int code = store_get(call->service->config.store, &call->id, &v, NULL);
+    call->was_corrupt |= code == WARM_ECORRUPT;
     if (code == WARM_EBUSY)
         return service_prepare(call, &call->id, look_again);
     if (code || memcmp(&v.row.proof, &call->proof, sizeof call->proof) != 0)
@@ -175,6 +180,7 @@ static void look_at_alternative(struct call *call)
     int code = store_get(call->service->config.store, &call->chosen.id, &v, NULL);
     if (code == WARM_EBUSY && service_prepare(call, &call->chosen.id, look_at_alternative))
         return;
+    call->was_corrupt |= code == WARM_ECORRUPT;
     if (code == 0 && memcmp(&v.row.proof, &call->chosen.proof, sizeof v.row.proof) == 0)
         answer_stored(call, &v);
     else
@@ -217,8 +223,9 @@ static void look_no_further(struct call *call)
     struct service *s = call->service;
     uint32_t flags = call->compile->flags;
     if (flags & WIRE_COMPILE_ONLY_IF_CACHED) {
+        explain_count(s, call->peer, STATS_misses, STORE_CUBIN, 1);
+        explain_compile_miss(call);
         compile_drop(call);
-        service_count_miss(s, STORE_CUBIN);
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
     } else {
         const struct flight *f = flight_find(s->flights, &call->id, &call->proof);
@@ -338,6 +345,7 @@ void service_compile(struct call *call, const struct wire_compile *ask)
     struct service *s = call->service;
     struct err e = {0};
     call->compiles = true;
+    explain_asked(s, call->peer);
     int code = compile_begin(call, ask, &e);
     if (code) {
         service_answer_error(call, &e);
@@ -369,7 +377,7 @@ void service_checked(struct call *call, enum wire_digest digest,
     if (a && candidate) {
         artifact_ref(candidate);
         if (call->outcome == WIRE_WAS_COALESCED)
-            stats_add(&s->stats, STATS_coalesced, candidate->kind, 1);
+            explain_count(s, call->peer, STATS_coalesced, candidate->kind, 1);
         compile_drop(call);
         service_answer_artifact(call, candidate, call->outcome);
         artifact_unref(candidate);
@@ -379,6 +387,8 @@ void service_checked(struct call *call, enum wire_digest digest,
         call->chosen.id = (struct store_id){STORE_MADE_HERE, a->result};
         call->chosen.proof = a->proof;
     }
+    if (!a)
+        explain_headers(call, call->checking, digest, states);
     call_uncheck(call);
     if (a)
         look_at_alternative(call);
@@ -395,16 +405,16 @@ void compile_on_turn(struct call *call)
 
 void compile_on_result(struct call *call, struct artifact *result)
 {
-    struct stats *stats = &call->service->stats;
+    struct service *s = call->service;
     if (call->leads) {
-        stats_add(stats, STATS_misses, result->kind, 1);
+        explain_count(s, call->peer, STATS_misses, result->kind, 1);
         compile_drop(call);
         service_answer_artifact(call, result, WIRE_WAS_MISS);
         return;
     }
     call->stage = LOOK_NOWHERE;
     if (!result->manifest)
-        stats_add(stats, STATS_coalesced, result->kind, 1);
+        explain_count(s, call->peer, STATS_coalesced, result->kind, 1);
     answer_candidate(call, result, WIRE_WAS_COALESCED);
 }
 
@@ -435,6 +445,7 @@ static void attempt_free(struct attempt *t)
     close(t->job_fd);
     if (t->channel_fd >= 0)
         close(t->channel_fd);
+    writer_close(&t->recipe);
     free(t);
 }
 
@@ -451,6 +462,7 @@ static void attempt_end(struct attempt *t)
 static void attempt_refuse(struct attempt *t, const struct err *e)
 {
     struct call *leader = t->leader;
+    explain_failed(t->service, t->miss, e);
     if (leader) {
         /* (4) holds until attempt_end, so leaving does not give the turn to anybody yet */
         flight_leave(&leader->ask, service_now_ms(t->service));
@@ -462,6 +474,7 @@ static void attempt_refuse(struct attempt *t, const struct err *e)
 
 static void attempt_fail(struct attempt *t, const struct err *e)
 {
+    explain_failed(t->service, t->miss, e);
     flight_fail(t->flight, e, service_now_ms(t->service));
     attempt_end(t);
 }
@@ -574,6 +587,15 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
         if (a->manifest)
             a->key = a->manifest->alternatives->result;
     }
+    if (!a->failed)
+        explain_made(s,
+                     &(struct history_made){.id = t->id,
+                                            .uid = t->maker,
+                                            .session = t->session,
+                                            .kept = !keep      ? HISTORY_NOT_SOUND
+                                                    : !t->keep ? HISTORY_NOT_WANTED
+                                                               : HISTORY_KEPT},
+                     &t->recipe);
     if (!keep) { /* nobody but the leader may have it */
         if (t->leader)
             flight_finish(t->flight, a, &t->leader->ask, false, service_now_ms(s));
@@ -613,7 +635,8 @@ static void on_compiled(void *arg, struct compile_done *done)
 /* ---- the source ---- */
 
 /* Pool thread: are these the bytes that COMPILE spoke of? */
-static int verify_job(const struct attempt *t, const void *bytes, struct err *e)
+static int verify_job(const struct attempt *t, const void *bytes, struct writer *recipe,
+                      struct err *e)
 {
     struct job job;
     struct key graph;
@@ -623,6 +646,8 @@ static int verify_job(const struct attempt *t, const void *bytes, struct err *e)
     if (code)
         return code;
     code = job_key(&job, hardware, &graph, &proof, e);
+    if (code == 0)
+        explain_job(&job, &t->ask, recipe);
     job_close(&job);
     if (code)
         return code;
@@ -640,7 +665,7 @@ static void attempt_verify(uv_work_t *work)
         t->code = err_set(&t->err, WARM_ENOMEM, "cannot map the source");
         return;
     }
-    t->code = verify_job(t, bytes, &t->err);
+    t->code = verify_job(t, bytes, &t->recipe, &t->err);
     munmap(bytes, t->job_len);
 }
 
@@ -654,6 +679,7 @@ static void on_verified(uv_work_t *work, int status)
         attempt_refuse(t, &t->err);
         return;
     }
+    explain_source(s, t->miss, &t->recipe);
     struct compile_request request = {.toolchain = t->ask.toolchain,
                                       .job_fd = t->job_fd,
                                       .job_len = t->job_len,
@@ -692,6 +718,9 @@ static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, 
         s->attempts->prev = t;
     s->attempts = t;
     t->work.data = t;
+    writer_init(&t->recipe, RECIPE_MAX);
+    t->miss = explain_compile_miss(call);
+    t->session = call->peer->session;
     call->attempt = t;
     call->leads = true;
     flight_set_work(t->flight, t);

@@ -621,6 +621,7 @@ void connection_close(struct connection *c)
     }
     if (c->protocol)
         c->protocol->on_close(c->state);
+    service_leave_session(s->config.service, c->peer.session);
     while (c->queue)
         queue_drop_first(c);
     close_all(c->in_fds, &c->n_in_fds);
@@ -643,6 +644,13 @@ void connection_check_deadlines(struct connection *c, uint64_t now_ms)
     log_debug("a connection of uid %u (pid %ld) got no further in time", (unsigned)c->peer.uid,
               (long)c->peer.pid);
     connection_close(c);
+}
+
+void connection_join(struct connection *c, struct view session_id)
+{
+    struct service *s = c->server->config.service;
+    service_leave_session(s, c->peer.session);
+    c->peer.session = service_join_session(s, c->peer.uid, session_id);
 }
 
 const struct peer *connection_peer(const struct connection *c) { return &c->peer; }

@@ -53,6 +53,8 @@ void connection_close(struct connection *c);
 
 const struct peer *connection_peer(const struct connection *c);
 struct service *connection_service(const struct connection *c);
+/* The client says which session it belongs to: connection_peer's `session` from now on. */
+void connection_join(struct connection *c, struct view session_id);
 /* Scratch space for one parsed command, shared by all connections. */
 struct resp_command *connection_command(const struct connection *c);
 

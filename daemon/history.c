@@ -418,12 +418,13 @@ uint64_t history_find(const struct history *h, const struct store_id *id)
     return 0;
 }
 
-void history_tell(struct history *h, uint64_t miss, struct view label, struct view hardware,
-                  struct view compiler)
+void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct view label,
+                  struct view hardware, struct view compiler)
 {
     struct miss *m = miss_at(h, miss);
     if (!m)
         return;
+    m->kind = (uint8_t)kind;
     set_text(m, TEXT_LABEL, label);
     set_text(m, TEXT_HARDWARE, hardware);
     set_text(m, TEXT_COMPILER, compiler);

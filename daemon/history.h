@@ -99,8 +99,8 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
 uint64_t history_find(const struct history *h, const struct store_id *id);
 
 /* What a client says of it when it has made it. */
-void history_tell(struct history *h, uint64_t miss, struct view label, struct view hardware,
-                  struct view compiler);
+void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct view label,
+                  struct view hardware, struct view compiler);
 /* A reason that is known for certain; `text` says more. A number that is no more is fine, and so is
  * 0. */
 void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, struct view text);

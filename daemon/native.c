@@ -386,6 +386,9 @@ static int take_hello(struct request *r, struct err *e)
     wire_put_welcome(connection_begin(r->native->connection), r->frame->tag, &welcome);
     connection_commit(r->native->connection, NULL, 0);
     r->native->greeted = true;
+    struct view session = wire_session_of(m.client);
+    if (session.len)
+        connection_join(r->native->connection, session);
     log_debug("uid %u (pid %ld) connects with %.*s", (unsigned)r->native->peer->uid,
               (long)r->native->peer->pid, (int)m.client.len, (const char *)m.client.data);
     return 0;
@@ -404,6 +407,7 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
     struct native_call *call = call_new(n, tag, e);
     if (!call)
         return e->code;
+    call->call.was_corrupt = code == WARM_ECORRUPT;
     if (code == WARM_EBUSY)
         service_get_later(&call->call, m->space, m->key, proof);
     else
@@ -658,6 +662,35 @@ static int take_stats(struct request *r, struct err *e)
     return 0;
 }
 
+static int take_note(struct request *r, struct err *e)
+{
+    struct wire_note m;
+    int code = wire_get_note(r->frame, &m, e);
+    if (code == 0)
+        service_note(r->native->service, r->native->peer, &m);
+    return code;
+}
+
+static int take_history(struct request *r, struct err *e)
+{
+    struct wire_history m;
+    struct writer text;
+    struct native *n = r->native;
+    int code = wire_get_history(r->frame, &m, e);
+    if (code)
+        return code;
+    writer_init(&text, WIRE_PAYLOAD_MAX - 4);
+    if (service_write_history(n->service, n->peer, &m, &text) && !text.failed) {
+        wire_put_text(connection_begin(n->connection), r->frame->tag,
+                      &(struct wire_text){{text.data, text.len}});
+        connection_commit(n->connection, NULL, 0);
+    } else {
+        send_empty(n, r->frame->tag, WIRE_MISS);
+    }
+    writer_close(&text);
+    return 0;
+}
+
 static int take_info(struct request *r, struct err *e)
 {
     (void)e;
@@ -778,6 +811,7 @@ static take_fn handler_of(uint8_t type)
         [WIRE_DAMAGED] = take_damaged, [WIRE_LIST] = take_list,       [WIRE_SHOW] = take_show,
         [WIRE_STATS] = take_stats,     [WIRE_INFO] = take_info,       [WIRE_REMOVE] = take_remove,
         [WIRE_EVICT] = take_evict,     [WIRE_PIN] = take_pin,         [WIRE_VERIFY] = take_verify,
+        [WIRE_NOTE] = take_note,       [WIRE_HISTORY] = take_history,
     };
     return type < sizeof handlers / sizeof *handlers ? handlers[type] : NULL;
 }

@@ -23,9 +23,10 @@ _Static_assert(PEER_TRUST_SPACE < STORE_MADE_HERE, "reserved owners are the high
 
 struct peer {
     uint32_t uid;
-    uint32_t space; /* owner of what this peer puts and gets by name */
-    pid_t pid;      /* for logs only: a pid may be somebody else's by now */
-    bool is_admin;  /* root, or the user whom the daemon runs as: may list and evict everything */
+    uint32_t space;   /* owner of what this peer puts and gets by name */
+    pid_t pid;        /* for logs only: a pid may be somebody else's by now */
+    uint32_t session; /* of history.h; 0: none */
+    bool is_admin;    /* root, or the user whom the daemon runs as: may list and evict everything */
 };
 
 /* The number of the group that shares, from its name or digits; PEER_NO_GROUP for "". NOT_FOUND. */

@@ -422,7 +422,7 @@ static void send_value_or_null(struct redis *r, const struct resp_arg *name)
     if (get_name(r, name, &v) == 0) {
         send_stored(r, &v);
     } else {
-        service_count_miss(r->service, STORE_OTHER);
+        service_count_miss(r->service, r->peer, arg_view(name));
         send_null(r);
     }
 }
@@ -894,6 +894,17 @@ static void do_hello(struct redis_command *c)
     commit(r);
 }
 
+/* "warm-session-ID" tells which `warm run` this is. */
+static void set_name(struct redis *r, struct view name)
+{
+    static const char mark[] = "warm-session-";
+    size_t len = sizeof mark - 1;
+    if (name.len > len && memcmp(name.data, mark, len) == 0)
+        connection_join(r->connection,
+                        (struct view){(const char *)name.data + len, name.len - len});
+    send_status(r, "OK");
+}
+
 static void do_client(struct redis_command *c)
 {
     if (resp_arg_is(&c->args[1], "GETNAME"))
@@ -902,6 +913,8 @@ static void do_client(struct redis_command *c)
         send_number(c->redis, 1);
     else if (resp_arg_is(&c->args[1], "REPLY"))
         send_error(c->redis, "ERR CLIENT REPLY is not supported");
+    else if (resp_arg_is(&c->args[1], "SETNAME") && c->n_args == 3)
+        set_name(c->redis, arg_view(&c->args[2]));
     else
         send_status(c->redis, "OK");
 }

@@ -94,6 +94,20 @@ int service_peek(struct service *s, const struct peer *peer, enum wire_space spa
     return find_id(s, peer, space, key, NULL, &id, out, e);
 }
 
+static void count_hit(struct service *s, const struct peer *peer, enum wire_space space,
+                      struct view key, const struct store_value *v)
+{
+    if (!peer->session || explain_is_bookkeeping(space, key)) {
+        stats_add(&s->stats, STATS_hits, v->row.kind, 1);
+        stats_add(&s->stats, STATS_saved_ms, v->row.kind, v->row.cost_ms);
+        return;
+    }
+    explain_asked(s, peer);
+    explain_count(s, peer, STATS_hits, v->row.kind, 1);
+    explain_count(s, peer, STATS_saved_ms, v->row.kind, v->row.cost_ms);
+    explain_hit(s, peer, &v->row.id);
+}
+
 int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
                 const struct proof *proof, struct store_value *out, struct err *e)
 {
@@ -111,33 +125,48 @@ int service_get(struct service *s, const struct peer *peer, enum wire_space spac
         return code;
     if (space == WIRE_SPACE_NAME && !row_has_name(&out->row, key))
         return err_set(e, WARM_ENOT_FOUND, "not found");
-    stats_add(&s->stats, STATS_hits, out->row.kind, 1);
-    stats_add(&s->stats, STATS_saved_ms, out->row.kind, out->row.cost_ms);
+    count_hit(s, peer, space, key, out);
     return 0;
 }
 
-void service_count_miss(struct service *s, enum store_kind kind)
+static void count_miss(struct call *call)
 {
-    stats_add(&s->stats, STATS_misses, kind, 1);
+    if (call->is_bookkeeping)
+        stats_add(&call->service->stats, STATS_misses, STORE_OTHER, 1);
+    else
+        explain_count(call->service, call->peer, STATS_misses, STORE_OTHER, 1);
+}
+
+void service_count_miss(struct service *s, const struct peer *peer, struct view name)
+{
+    struct call call = {.service = s,
+                        .peer = peer,
+                        .id = service_name_id(peer, name),
+                        .is_bookkeeping = explain_is_bookkeeping(WIRE_SPACE_NAME, name)};
+    if (!call.is_bookkeeping)
+        explain_asked(s, peer);
+    count_miss(&call);
+    explain_get_miss(&call, name);
 }
 
 /* ---- answers ---- */
 
 void service_answer_error(struct call *call, const struct err *e)
 {
-    stats_add(&call->service->stats, STATS_errors, call->compiles ? STORE_CUBIN : STORE_OTHER, 1);
+    explain_count(call->service, call->peer, STATS_errors,
+                  call->compiles ? STORE_CUBIN : STORE_OTHER, 1);
     call->on_answer(call, &(struct answer){.kind = ANSWER_ERROR, .err = e});
 }
 
 void service_answer_artifact(struct call *call, struct artifact *a, enum wire_outcome outcome)
 {
-    struct stats *stats = &call->service->stats;
+    struct service *s = call->service;
     if (a->failed)
-        stats_add(stats, STATS_errors, a->kind, 1);
+        explain_count(s, call->peer, STATS_errors, a->kind, 1);
     else if (outcome == WIRE_WAS_HIT)
-        stats_add(stats, STATS_hits, a->kind, 1);
+        explain_count(s, call->peer, STATS_hits, a->kind, 1);
     if (!a->failed && outcome != WIRE_WAS_MISS)
-        stats_add(stats, STATS_saved_ms, a->kind, a->cost_ms);
+        explain_count(s, call->peer, STATS_saved_ms, a->kind, a->cost_ms);
     call->on_answer(call, &(struct answer){.kind = a->failed ? ANSWER_FAILED : ANSWER_VALUE,
                                            .outcome = outcome,
                                            .artifact = a});
@@ -177,7 +206,7 @@ static void on_result(struct ask *ask, struct artifact *result)
         call->on_answer(call, &(struct answer){.kind = ANSWER_OVER});
         return;
     }
-    stats_add(&call->service->stats, STATS_coalesced, result->kind, 1);
+    explain_count(call->service, call->peer, STATS_coalesced, result->kind, 1);
     service_answer_artifact(call, result, WIRE_WAS_COALESCED);
 }
 
@@ -187,9 +216,11 @@ static void on_error(struct ask *ask, const struct err *e)
     if (!call->compiles && ask->token) {
         call->on_answer(call, &(struct answer){.kind = ANSWER_OVER});
     } else if (!call->compiles && e->code == WARM_ENOT_FOUND) {
-        service_count_miss(call->service, STORE_OTHER);
+        count_miss(call);
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
     } else {
+        if (!call->compiles)
+            explain_waited(call->service, call->peer, e);
         compile_drop(call);
         service_answer_error(call, e);
     }
@@ -234,11 +265,13 @@ void service_join(struct call *call)
     if (place < 0) {
         service_answer_error(call, &e);
     } else if (place == FLIGHT_NONE) {
-        service_count_miss(s, STORE_OTHER);
+        count_miss(call);
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
     } else if (place == FLIGHT_TURN) {
-        if (!call->compiles)
-            service_count_miss(s, STORE_OTHER);
+        if (!call->compiles) {
+            count_miss(call);
+            explain_get_miss(call, call->name);
+        }
         on_turn(&call->ask);
     } else {
         const struct flight *f = call->ask.flight;
@@ -253,6 +286,9 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
 {
     struct service *s = call->service;
     struct flight *f = NULL;
+    call->is_bookkeeping = explain_is_bookkeeping(space, key);
+    if (!call->is_bookkeeping)
+        explain_asked(s, call->peer);
     if (space == WIRE_SPACE_KEY) {
         call->id = key_id(STORE_MADE_HERE, key);
         f = proof ? flight_find(s->flights, &call->id, proof) : NULL;
@@ -272,13 +308,15 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
         return;
     }
     if (mode == ASK_KNOWN) {
-        service_count_miss(s, STORE_OTHER);
+        count_miss(call);
+        explain_get_miss(call, space == WIRE_SPACE_NAME ? key : (struct view){"", 0});
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
         return;
     }
     call->ask.can_make = mode == ASK_LEASE;
     call->ask.turn_ms = s->config.config->lease_timeout_ms;
     call->ask.expires_ms = service_now_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
+    call->name = key;
     service_join(call);
 }
 
@@ -320,11 +358,13 @@ static void get_again(struct call *call)
     struct service *s = call->service;
     struct store_value v;
     if (store_get(s->config.store, &call->id, &v, NULL) == 0) {
-        stats_add(&s->stats, STATS_hits, v.row.kind, 1);
-        stats_add(&s->stats, STATS_saved_ms, v.row.kind, v.row.cost_ms);
+        explain_count(s, call->peer, STATS_hits, v.row.kind, 1);
+        explain_count(s, call->peer, STATS_saved_ms, v.row.kind, v.row.cost_ms);
         call->on_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
     } else {
-        service_count_miss(s, STORE_OTHER);
+        count_miss(call);
+        call->was_corrupt = true; /* it was there a moment ago */
+        explain_get_miss(call, (struct view){"", 0});
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
     }
 }
@@ -334,12 +374,13 @@ void service_get_later(struct call *call, enum wire_space space, struct view key
 {
     struct service *s = call->service;
     struct store_row row;
+    explain_asked(s, call->peer);
     if (find_id(s, call->peer, space, key, proof, &call->id, &row, NULL) == 0 &&
         service_prepare(call, &call->id, get_again)) {
         call->on_answer(call, &(struct answer){.kind = ANSWER_WAIT});
         return;
     }
-    service_count_miss(s, STORE_OTHER);
+    count_miss(call);
     call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
 }
 
@@ -412,6 +453,7 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     }
     artifact_ref(a);
     p->service->n_puts++;
+    explain_stored(p->service, &put->row.id);
     return 0;
 }
 
@@ -508,8 +550,10 @@ int service_put(struct service *s, const struct peer *peer, const struct service
     struct pending_put pending = {
         .service = s, .flight = f, .artifact = a, .on_done = put->on_done, .arg = put->arg};
     code = queue_put(&pending, &request, e);
-    if (code == 0)
+    if (code == 0) {
         stats_add(&s->stats, STATS_puts, put->kind, 1);
+        explain_put(s, peer, put, &id);
+    }
     if (f) /* also where it could not be stored: those who wait are served */
         flight_finish(f, a, NULL, code == 0, service_now_ms(s));
     else if (put->lease)
@@ -524,6 +568,8 @@ static void on_save(uv_timer_t *timer)
 {
     struct service *s = timer->data;
     stats_save(&s->stats, s->config.store);
+    explain_departures(s);
+    history_save(s->history);
 }
 
 int service_new(struct service **out, const struct service_config *config, struct err *e)
@@ -532,8 +578,13 @@ int service_new(struct service **out, const struct service_config *config, struc
     if (!s)
         return err_set(e, WARM_ENOMEM, "no memory for the service");
     s->config = *config;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/history", config->config->store);
+    s->history = history_new(path);
     s->flights = flights_new(on_hedge, s);
-    if (!s->flights) {
+    if (!s->flights || !s->history) {
+        flights_free(s->flights);
+        history_free(s->history);
         free(s);
         return err_set(e, WARM_ENOMEM, "no memory for flights");
     }
@@ -579,6 +630,8 @@ static void on_handle_closed(uv_handle_t *handle)
 void service_close(struct service *s, void (*on_closed)(void *arg), void *arg)
 {
     stats_save(&s->stats, s->config.store);
+    explain_departures(s);
+    history_save(s->history);
     s->on_closed = on_closed;
     s->on_closed_arg = arg;
     s->n_closing = 2;
@@ -592,6 +645,7 @@ void service_free(struct service *s)
         return;
     negatives_clear(s);
     flights_free(s->flights);
+    history_free(s->history);
     free(s);
 }
 

@@ -83,7 +83,8 @@ int service_get(struct service *s, const struct peer *peer, enum wire_space spac
 /* The same without a hit, and the row alone. */
 int service_peek(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
                  struct store_row *out, struct err *e);
-void service_count_miss(struct service *s, enum store_kind kind);
+/* A look-up by name that found nothing and waits for nobody. */
+void service_count_miss(struct service *s, const struct peer *peer, struct view name);
 
 /* ---- calls: what may have to wait ---- */
 
@@ -116,6 +117,12 @@ struct answer {
 struct attempt;
 struct preparing;
 
+/* A header that is not what it was, for the explanation of a miss. */
+struct changed_header {
+    char part[160], old[WARM_KEY_TEXT], now[WARM_KEY_TEXT];
+};
+#define EXPLAIN_HEADERS 4u
+
 /* What a compile is asked by. */
 struct call_compile {
     uint32_t flags;                    /* enum wire_compile_flags */
@@ -125,6 +132,8 @@ struct call_compile {
     char *selector;         /* what the compiler was asked for by, for then */
     struct address address; /* of the source alone */
     char label[WIRE_NAME_MAX + 1];
+    unsigned n_changed;
+    struct changed_header changed[EXPLAIN_HEADERS];
 };
 
 /*
@@ -135,12 +144,14 @@ struct call {
     struct service *service;
     const struct peer *peer;
     void (*on_answer)(struct call *call, const struct answer *a);
-    struct view label; /* for logs and rows; borrowed during service_ask or service_compile */
+    struct view name; /* what a GET asks for; borrowed during service_ask */
 
     /* the service's: */
     struct ask ask;
     struct store_id id;
     struct proof proof;
+    bool was_corrupt;           /* what it asks for was there, damaged; a GET's wire says so */
+    bool is_bookkeeping;        /* not for the history */
     bool compiles;              /* else it is a GET */
     bool leads;                 /* its source is what is compiled */
     unsigned stage;             /* of a compile: where to look next */
@@ -220,6 +231,19 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in,
 /* Writes into `out` (room for two) the ids of entries that this peer may change under a key. */
 size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
                        struct view key, struct store_id out[2]);
+void service_write_stats(struct service *s, struct writer *out);
+/* ---- sessions and misses ---- */
+
+/* The session of an id, for struct peer; service_leave_session when the connection ends. */
+uint32_t service_join_session(struct service *s, uint32_t uid, struct view id);
+void service_leave_session(struct service *s, uint32_t session);
+void service_note(struct service *s, const struct peer *peer, const struct wire_note *note);
+/* The JSON of HISTORY; false if nothing is known. */
+bool service_write_history(struct service *s, const struct peer *peer,
+                           const struct wire_history *ask, struct writer *out);
+
+/* ---- the daemon itself ---- */
+
 void service_write_stats(struct service *s, struct writer *out);
 void service_write_info(struct service *s, struct writer *out);
 

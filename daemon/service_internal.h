@@ -3,6 +3,8 @@
 #ifndef WARM_DAEMON_SERVICE_INTERNAL_H
 #define WARM_DAEMON_SERVICE_INTERNAL_H
 
+#include "daemon/history.h"
+#include "daemon/manifest.h"
 #include "daemon/service.h"
 
 #define NEGATIVES 64u                 /* compiler errors that are remembered */
@@ -24,6 +26,7 @@ struct preparing {
 struct service {
     struct service_config config;
     struct stats stats;
+    struct history *history;
     struct flights *flights;
     struct attempt *attempts; /* compiles that run */
     unsigned n_puts;          /* in the store's queue */
@@ -54,6 +57,28 @@ void service_tick_start(struct service *s);
  * stored is counted and logged. `row` brings all but what the artifact knows. */
 void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,
                             struct store_row *row);
+
+/* explain.c: what the history is told. */
+bool explain_is_bookkeeping(enum wire_space space, struct view key);
+void explain_asked(struct service *s, const struct peer *peer);
+/* stats_add, for the asker's session too. */
+void explain_count(struct service *s, const struct peer *peer, enum stats_counter what,
+                   enum store_kind kind, uint64_t n);
+void explain_hit(struct service *s, const struct peer *peer, const struct store_id *id);
+void explain_departures(struct service *s);
+void explain_stored(struct service *s, const struct store_id *id);
+void explain_get_miss(struct call *call, struct view name);
+void explain_put(struct service *s, const struct peer *peer, const struct service_put *put,
+                 const struct store_id *id);
+void explain_job(const struct job *job, const struct call_compile *ask, struct writer *out);
+uint64_t explain_compile_miss(struct call *call);
+void explain_source(struct service *s, uint64_t miss, const struct writer *recipe);
+void explain_made(struct service *s, const struct history_made *made, const struct writer *recipe);
+void explain_failed(struct service *s, uint64_t miss, const struct err *e);
+/* What the asker has is none of the manifest's alternatives: in what it differs from the newest. */
+void explain_headers(struct call *call, const struct manifest *m, enum wire_digest digest,
+                     const struct wire_path_digest *states);
+void explain_waited(struct service *s, const struct peer *peer, const struct err *e);
 
 /* compile.c: what the flight calls for an ask that compiles. */
 void compile_on_turn(struct call *call);

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * explain.c - what the service tells its history: who asked, what was missed, what became of it.
+ *
+ *     service.c, compile.c ──▶ counters of the asker's session
+ *                          ──▶ a miss, as soon as it is one ──▶ its recipe, as soon as it is known
+ *     the store            ──▶ what was evicted, removed, quarantined
+ *
+ * Names that begin with "file:" are bookkeeping of clients (client/identity.c), no compiles: they are
+ * in the daemon's counters, but in nobody's session.
+ *
+ * Thread: loop thread, but for explain_job.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/service_internal.h"
+
+#define DEPARTURES 64u /* taken from the store at a time */
+
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static struct view text_view(const char *text) { return (struct view){text, strlen(text)}; }
+
+bool explain_is_bookkeeping(enum wire_space space, struct view key)
+{
+    return space == WIRE_SPACE_NAME && key.len > 5 && memcmp(key.data, "file:", 5) == 0;
+}
+
+/* ---- sessions ---- */
+
+uint32_t service_join_session(struct service *s, uint32_t uid, struct view id)
+{
+    return history_join(s->history, uid, id, unix_ms());
+}
+
+void service_leave_session(struct service *s, uint32_t session)
+{
+    history_leave(s->history, session);
+}
+
+void explain_asked(struct service *s, const struct peer *peer)
+{
+    if (peer->session)
+        history_count(s->history, peer->session, HISTORY_asked, 1, unix_ms());
+}
+
+void explain_count(struct service *s, const struct peer *peer, enum stats_counter what,
+                   enum store_kind kind, uint64_t n)
+{
+    stats_add(&s->stats, what, kind, n);
+    if (!peer->session)
+        return;
+    enum history_counter counter;
+    switch (what) {
+    case STATS_hits: counter = HISTORY_hits; break;
+    case STATS_misses: counter = HISTORY_misses; break;
+    case STATS_coalesced: counter = HISTORY_coalesced; break;
+    case STATS_errors: counter = HISTORY_errors; break;
+    case STATS_saved_ms: counter = HISTORY_saved_ms; break;
+    default: return;
+    }
+    history_count(s->history, peer->session, counter, n, unix_ms());
+}
+
+void explain_hit(struct service *s, const struct peer *peer, const struct store_id *id)
+{
+    if (peer->session)
+        history_hit(s->history, peer->session, id);
+}
+
+/* ---- what is gone ---- */
+
+void explain_departures(struct service *s)
+{
+    struct store_departure gone[DEPARTURES];
+    size_t n;
+    do {
+        n = store_departures(s->config.store, gone, DEPARTURES);
+        for (size_t i = 0; i < n; i++)
+            history_left(s->history, &gone[i]);
+    } while (n == DEPARTURES);
+}
+
+void explain_stored(struct service *s, const struct store_id *id)
+{
+    explain_departures(s);
+    history_put(s->history, id);
+}
+
+/* ---- gets and puts ---- */
+
+void explain_get_miss(struct call *call, struct view name)
+{
+    struct service *s = call->service;
+    if (call->is_bookkeeping)
+        return;
+    explain_departures(s);
+    history_miss(s->history,
+                 &(struct history_ask){.id = call->id,
+                                       .uid = call->peer->uid,
+                                       .session = call->peer->session,
+                                       .kind = STORE_OTHER,
+                                       .name = name,
+                                       .was_corrupt = call->was_corrupt},
+                 unix_ms());
+}
+
+void explain_put(struct service *s, const struct peer *peer, const struct service_put *put,
+                 const struct store_id *id)
+{
+    static struct recipe recipe; /* the loop's; large for a stack */
+    struct writer w;
+    if (explain_is_bookkeeping(WIRE_SPACE_NAME, put->name) ||
+        put->hardware.len + put->compiler.len + put->label.len == 0)
+        return;
+    uint64_t miss = history_find(s->history, id);
+    recipe_begin(&recipe);
+    recipe_add(&recipe, "kind", text_view(store_kind_name(put->kind)));
+    recipe_add_text(&recipe, "hardware", put->hardware);
+    recipe_add_text(&recipe, "compiler", put->compiler);
+    recipe_add_text(&recipe, "label", put->label);
+    writer_init(&w, RECIPE_MAX);
+    recipe_end(&recipe, &w);
+    struct view bytes = {w.data, w.failed ? 0 : w.len};
+    history_tell(s->history, miss, put->kind, put->label, put->hardware, put->compiler);
+    history_explain(s->history, miss, bytes);
+    history_remember(s->history,
+                     &(struct history_made){.id = *id, .uid = peer->uid, .session = peer->session},
+                     bytes, unix_ms());
+    writer_close(&w);
+}
+
+/* ---- compiles ---- */
+
+void explain_job(const struct job *job, const struct call_compile *ask, struct writer *out)
+{
+    struct recipe *recipe = malloc(sizeof *recipe);
+    if (!recipe)
+        return;
+    recipe_begin(recipe);
+    recipe_add(recipe, "arch", text_view(ask->address.hardware));
+    recipe_add(recipe, "compiler", text_view(ask->toolchain->text));
+    recipe_add_job(recipe, job);
+    recipe_end(recipe, out);
+    free(recipe);
+}
+
+uint64_t explain_compile_miss(struct call *call)
+{
+    struct service *s = call->service;
+    const struct call_compile *c = call->compile;
+    explain_departures(s);
+    uint64_t miss = history_miss(s->history,
+                                 &(struct history_ask){.id = call->id,
+                                                       .also = call->chosen.id,
+                                                       .uid = call->peer->uid,
+                                                       .session = call->peer->session,
+                                                       .kind = STORE_CUBIN,
+                                                       .label = text_view(c->label),
+                                                       .hardware = text_view(c->address.hardware),
+                                                       .compiler = text_view(c->toolchain->text),
+                                                       .was_corrupt = call->was_corrupt},
+                                 unix_ms());
+    if (c->flags & WIRE_COMPILE_RECACHE)
+        history_settle(s->history, miss, WIRE_REASON_DISABLED,
+                       text_view("compiled anew: WARM_RECACHE, or --recache"));
+    for (unsigned i = 0; i < c->n_changed; i++)
+        history_change(s->history, miss,
+                       &(struct recipe_change){text_view(c->changed[i].part),
+                                               text_view(c->changed[i].old),
+                                               text_view(c->changed[i].now)});
+    return miss;
+}
+
+void explain_source(struct service *s, uint64_t miss, const struct writer *recipe)
+{
+    history_explain(s->history, miss,
+                    (struct view){recipe->data, recipe->failed ? 0 : recipe->len});
+}
+
+void explain_made(struct service *s, const struct history_made *made, const struct writer *recipe)
+{
+    if (!recipe->failed && recipe->len)
+        history_remember(s->history, made, (struct view){recipe->data, recipe->len}, unix_ms());
+}
+
+void explain_failed(struct service *s, uint64_t miss, const struct err *e)
+{
+    if (e->code == WARM_ETIMEOUT)
+        history_settle(s->history, miss, WIRE_REASON_TIMEOUT, text_view(e->text));
+    else if (e->code == WARM_EREFUSED)
+        history_settle(s->history, miss, WIRE_REASON_UNCACHEABLE, text_view(e->text));
+}
+
+/* ---- headers ---- */
+
+static void digest_text(const uint8_t *bytes, char out[WARM_KEY_TEXT])
+{
+    struct key key;
+    memcpy(key.bytes, bytes, sizeof key.bytes);
+    key_to_text(&key, out);
+    out[16] = '\0';
+}
+
+static bool state_differs(const struct manifest_state *was, enum wire_digest digest,
+                          const struct wire_path_digest *is)
+{
+    bool absent = is->state != WIRE_PATH_FILE;
+    if (was->absent || absent)
+        return was->absent != absent;
+    return digest == WIRE_SHA256
+               ? memcmp(is->digest, was->sha256.bytes, sizeof was->sha256.bytes) != 0
+               : memcmp(is->digest, was->xxh3.bytes, sizeof was->xxh3.bytes) != 0;
+}
+
+void explain_headers(struct call *call, const struct manifest *m, enum wire_digest digest,
+                     const struct wire_path_digest *states)
+{
+    struct call_compile *c = call->compile;
+    if (m->n_alternatives == 0)
+        return;
+    const struct manifest_alternative *newest = &m->alternatives[0];
+    c->n_changed = 0;
+    for (uint32_t i = 0; i < newest->n_states && c->n_changed < EXPLAIN_HEADERS; i++) {
+        const struct manifest_state *was = &newest->states[i];
+        const struct wire_path_digest *is = &states[was->path];
+        struct view path = m->paths[was->path];
+        if (!state_differs(was, digest, is))
+            continue;
+        struct changed_header *to = &c->changed[c->n_changed++];
+        size_t cut = path.len > sizeof to->part - 10 ? path.len - (sizeof to->part - 10) : 0;
+        snprintf(to->part, sizeof to->part, "header %.*s", (int)(path.len - cut),
+                 (const char *)path.data + cut); /* a path's end tells more */
+        strcpy(to->old, "absent");
+        strcpy(to->now, is->state == WIRE_PATH_REFUSED ? "not shown" : "absent");
+        if (!was->absent)
+            digest_text(digest == WIRE_SHA256 ? was->sha256.bytes : was->xxh3.bytes, to->old);
+        if (is->state == WIRE_PATH_FILE)
+            digest_text(is->digest, to->now);
+    }
+}
+
+/* ---- notes and questions ---- */
+
+void service_note(struct service *s, const struct peer *peer, const struct wire_note *note)
+{
+    history_note(s->history, peer->uid, peer->session, note->reason, note->label, note->text,
+                 unix_ms());
+}
+
+void explain_waited(struct service *s, const struct peer *peer, const struct err *e)
+{
+    if (e->code == WARM_ETIMEOUT)
+        history_note(s->history, peer->uid, peer->session, WIRE_REASON_TIMEOUT,
+                     (struct view){"", 0}, text_view(e->text), unix_ms());
+}
+
+bool service_write_history(struct service *s, const struct peer *peer,
+                           const struct wire_history *ask, struct writer *out)
+{
+    explain_departures(s);
+    return history_write_json(
+        s->history,
+        &(struct history_query){.of = ask->of,
+                                .id = ask->id,
+                                .max_misses = ask->max_misses,
+                                .uid = peer->is_admin ? -1 : (int64_t)peer->uid,
+                                .asker = peer->uid,
+                                .max_bytes = WIRE_PAYLOAD_MAX / 2},
+        out);
+}
