@@ -16,6 +16,10 @@
 static const struct preload_family families[] = {
     {"nvrtc", nvrtc_stand_in},
     {"GetPjrtApi", pjrt_stand_in},
+    {"cuModuleLoad", driver_stand_in},
+    {"cuLibraryLoad", driver_stand_in},
+    {"cuLink", driver_stand_in},
+    {"cuGetProcAddress", driver_stand_in},
 };
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);
@@ -80,15 +84,18 @@ static void *find_stand_in(const struct preload_family *family, const char *name
     return function;
 }
 
-/* What asks for the next object after itself is an interposer too: it gets what it asks for. */
+/* What asks for the next object after itself is an interposer too: it gets what it asks for, but
+ * nothing of ours where there is nothing behind us. */
 __attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(void *handle,
                                                                                const char *name)
 {
-    const struct preload_family *family = handle == RTLD_NEXT ? NULL : family_of(name);
-    if (family) {
+    const struct preload_family *family = family_of(name);
+    if (family && handle != RTLD_NEXT) {
         void *found = preload_real_dlsym(handle, name);
         if (found)
             return find_stand_in(family, name, found);
+    } else if (family && !preload_real_dlsym(RTLD_NEXT, name)) {
+        return NULL;
     }
     return real_dlsym()(handle, name);
 }

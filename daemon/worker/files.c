@@ -193,8 +193,7 @@ static int read_whole(int fd, struct file *out)
 static void learn(struct file *file)
 {
     file->absent = true;
-    if (strlen(file->path) >= JOB_TEXT_MAX || files.n > WORKER_PATHS_MAX ||
-        is_system_path(file->path)) {
+    if (strlen(file->path) >= JOB_TEXT_MAX || files.n > WORKER_PATHS_MAX) {
         files.refused = true;
         return;
     }
@@ -209,6 +208,8 @@ static void learn(struct file *file)
                                           : "the client's answer about a header is not valid");
         return;
     }
+    if (is_system_path(file->path)) /* the client was asked so that it knows what was kept back */
+        state = WIRE_PATH_REFUSED;
     if (state == WIRE_PATH_FILE)
         code = fd < 0 ? WARM_EREFUSED : read_whole(fd, file);
     if (fd >= 0)
