@@ -38,6 +38,7 @@ struct preload_family {
 };
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
+void *driver_stand_in(const char *name, void *real);    /* driver.c */
 
 /* The real dlsym, dlvsym and so on: for names that are to be found without stand-ins. A handle of
  * RTLD_NEXT means: after this object. */

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libcuda.c - a stand-in for libcuda.so.1, for tests on machines without a GPU: one device, whose
+ * memory is the host's. Its JIT compiler makes a "cubin" that lists the kernels of a PTX text. What
+ * it does is noted, a line each, in the file $FAKECUDA_LOG: jit, load cubin, load ptx, launch NAME.
+ * It can run one kernel, `twice`: each thread doubles a float.
+ *
+ * $FAKECUDA_CC (90), $FAKECUDA_DRIVER (13000): what it says of itself. $FAKECUDA_STAMP is put into
+ * cubins, and cubins with the stamp $FAKECUDA_REFUSE do not load. PTX that holds the word "broken"
+ * is not compiled. Built by test_preload_driver.c with -Bsymbolic, so that no call of its own goes
+ * through a preloaded library.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/preload/driver_api.h"
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the declarations are in cuda.h */
+
+enum {
+    TEXT_MAX = 4096,
+    NOT_INITIALIZED = 3,
+    INVALID_DEVICE = 101,
+    NO_CONTEXT = 201,
+    NOT_FOUND = 500
+};
+
+struct module {
+    char text[TEXT_MAX]; /* of its cubin */
+};
+struct function {
+    char name[128];
+    struct module *module;
+};
+struct cu_link {
+    char text[TEXT_MAX], cubin[TEXT_MAX];
+    char *info_log;
+    void **info_size;
+};
+
+static int context;
+static __thread void *current;
+
+static const char *setting(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : otherwise;
+}
+
+static void note(const char *what, const char *more)
+{
+    int fd =
+        open(setting("FAKECUDA_LOG", "/dev/null"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    dprintf(fd, "%s%s\n", what, more);
+    close(fd);
+}
+
+/* ---- devices and contexts ---- */
+
+int cuInit(unsigned flags) { return flags ? CU_INVALID_VALUE : CU_SUCCESS; }
+
+int cuDriverGetVersion(int *version)
+{
+    *version = atoi(setting("FAKECUDA_DRIVER", "13000"));
+    return CU_SUCCESS;
+}
+
+int cuDeviceGetCount(int *n)
+{
+    *n = 1;
+    return CU_SUCCESS;
+}
+
+int cuDeviceGet(int *device, int ordinal)
+{
+    *device = 0;
+    return ordinal ? INVALID_DEVICE : CU_SUCCESS;
+}
+
+int cuDeviceGetName(char *name, int len, int device)
+{
+    (void)device;
+    snprintf(name, (size_t)len, "Stand-in %s", setting("FAKECUDA_CC", "90"));
+    return CU_SUCCESS;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    int cc = atoi(setting("FAKECUDA_CC", "90"));
+    (void)device;
+    *value = attribute == CU_CC_MAJOR ? cc / 10 : attribute == CU_CC_MINOR ? cc % 10 : 0;
+    return CU_SUCCESS;
+}
+
+int cuDevicePrimaryCtxRetain(void **out, int device)
+{
+    *out = &context;
+    return device ? INVALID_DEVICE : CU_SUCCESS;
+}
+
+int cuCtxSetCurrent(void *it)
+{
+    current = it;
+    return CU_SUCCESS;
+}
+
+int cuCtxGetDevice(int *device)
+{
+    *device = 0;
+    return current ? CU_SUCCESS : NO_CONTEXT;
+}
+
+/* ---- the compiler ---- */
+
+/* A cubin: "\x7f" "ELF", the target, the stamp, and the name of each kernel. */
+static int compile(const char *ptx, size_t len, char out[TEXT_MAX])
+{
+    char *text = strndup(ptx, len);
+    size_t at = (size_t)snprintf(out, TEXT_MAX,
+                                 "\x7f"
+                                 "ELF sm_%s %s:",
+                                 setting("FAKECUDA_CC", "90"), setting("FAKECUDA_STAMP", "first"));
+    note("jit", "");
+    if (strstr(text, "broken")) {
+        free(text);
+        return CU_INVALID_PTX;
+    }
+    for (char *entry = strstr(text, ".entry "); entry; entry = strstr(entry + 1, ".entry ")) {
+        char *name = entry + strlen(".entry ");
+        at += (size_t)snprintf(out + at, TEXT_MAX - at, " %.*s;", (int)strcspn(name, " (\n"), name);
+    }
+    free(text);
+    return CU_SUCCESS;
+}
+
+static int load(void **out, const void *image)
+{
+    struct module *m = calloc(1, sizeof *m);
+    char refused[128];
+    int code = CU_SUCCESS;
+    if (memcmp(image,
+               "\x7f"
+               "ELF",
+               4) == 0) {
+        note("load cubin", "");
+        strcpy(m->text, image);
+        snprintf(refused, sizeof refused, " %s:", setting("FAKECUDA_REFUSE", "-"));
+        if (strstr(m->text, refused))
+            code = CU_NO_BINARY_FOR_GPU;
+    } else {
+        note("load ptx", "");
+        code = compile(image, strlen(image), m->text);
+    }
+    if (code == CU_SUCCESS)
+        *out = m;
+    else
+        free(m);
+    return code;
+}
+
+/* ---- modules and libraries ---- */
+
+int cuModuleLoadData(void **module, const void *image)
+{
+    return current ? load(module, image) : NO_CONTEXT;
+}
+
+int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (options[i] == CU_JIT_INFO_LOG_SIZE || options[i] == CU_JIT_ERROR_LOG_SIZE)
+            values[i] = NULL; /* nothing was written */
+    return cuModuleLoadData(module, image);
+}
+
+int cuModuleLoadFatBinary(void **module, const void *image)
+{
+    return cuModuleLoadData(module, image);
+}
+
+int cuModuleUnload(void *module)
+{
+    free(module);
+    return CU_SUCCESS;
+}
+
+int cuModuleGetFunction(void **out, void *module, const char *name)
+{
+    struct module *m = module;
+    char wanted[160];
+    snprintf(wanted, sizeof wanted, " %s;", name);
+    struct function *f = strstr(m->text, wanted) ? calloc(1, sizeof *f) : NULL;
+    if (!f)
+        return NOT_FOUND;
+    snprintf(f->name, sizeof f->name, "%s", name);
+    f->module = m;
+    *out = f;
+    return CU_SUCCESS;
+}
+
+int cuLibraryLoadData(void **library, const void *image, int *options, void **values, unsigned n,
+                      int *library_options, void **library_values, unsigned n_library)
+{
+    (void)options, (void)values, (void)n;
+    (void)library_options, (void)library_values, (void)n_library;
+    return load(library, image);
+}
+
+int cuLibraryGetModule(void **module, void *library)
+{
+    *module = library;
+    return CU_SUCCESS;
+}
+
+/* ---- links ---- */
+
+int cuLinkCreate_v2(unsigned n, int *options, void **values, struct cu_link **out)
+{
+    struct cu_link *l = calloc(1, sizeof *l);
+    for (unsigned i = 0; i < n; i++) {
+        if (options[i] == CU_JIT_INFO_LOG)
+            l->info_log = values[i];
+        if (options[i] == CU_JIT_INFO_LOG_SIZE)
+            l->info_size = &values[i];
+    }
+    *out = l;
+    return CU_SUCCESS;
+}
+
+int cuLinkAddData_v2(struct cu_link *l, int type, void *data, size_t len, const char *name,
+                     unsigned n, int *options, void **values)
+{
+    char one[TEXT_MAX];
+    int code = compile(data, len, one);
+    (void)type, (void)name, (void)n, (void)options, (void)values;
+    if (code == CU_SUCCESS)
+        strncat(l->text, strchr(one, ':') + 1, sizeof l->text - strlen(l->text) - 1);
+    return code;
+}
+
+int cuLinkAddFile_v2(struct cu_link *l, int type, const char *path, unsigned n, int *options,
+                     void **values)
+{
+    char data[TEXT_MAX];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, data, sizeof data);
+    if (fd >= 0)
+        close(fd);
+    return len < 0 ? 301 : cuLinkAddData_v2(l, type, data, (size_t)len, path, n, options, values);
+}
+
+int cuLinkComplete(struct cu_link *l, void **cubin, size_t *len)
+{
+    note("link", "");
+    snprintf(l->cubin, sizeof l->cubin,
+             "\x7f"
+             "ELF sm_%s %s:%s",
+             setting("FAKECUDA_CC", "90"), setting("FAKECUDA_STAMP", "first"), l->text);
+    const char *said = setting("FAKECUDA_SAYS", "");
+    if (l->info_log && *said) {
+        strcpy(l->info_log, said);
+        *l->info_size = (void *)strlen(said);
+    } else if (l->info_size) {
+        *l->info_size = NULL;
+    }
+    *cubin = l->cubin;
+    *len = strlen(l->cubin) + 1;
+    return CU_SUCCESS;
+}
+
+int cuLinkDestroy(struct cu_link *l)
+{
+    free(l);
+    return CU_SUCCESS;
+}
+
+/* ---- memory and launches ---- */
+
+int cuMemAlloc_v2(unsigned long long *out, size_t len)
+{
+    *out = (uintptr_t)calloc(1, len);
+    return CU_SUCCESS;
+}
+
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t len)
+{
+    memcpy((void *)(uintptr_t)to, from, len);
+    return CU_SUCCESS;
+}
+
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t len)
+{
+    memcpy(to, (void *)(uintptr_t)from, len);
+    return CU_SUCCESS;
+}
+
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                   void *stream, void **parameters, void **extra)
+{
+    struct function *f = function;
+    (void)grid_x, (void)grid_y, (void)grid_z, (void)block_y, (void)block_z;
+    (void)shared, (void)stream, (void)extra;
+    note("launch ", f->name);
+    if (strcmp(f->name, "twice") == 0)
+        for (unsigned i = 0; i < block_x; i++)
+            (*(float **)parameters[0])[i] *= 2;
+    return CU_SUCCESS;
+}
+
+/* ---- by name ---- */
+
+int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, int *status);
+
+int cuGetProcAddress(const char *name, void **out, int version, uint64_t flags)
+{
+    return cuGetProcAddress_v2(name, out, version, flags, NULL);
+}
+
+/* Not by dlsym, which may be a preloaded library's. */
+int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, int *status)
+{
+#define NAMED(name, function)                                                                      \
+    {                                                                                              \
+        name, (void (*)(void))(function)                                                           \
+    }
+    static const struct {
+        const char *name;
+        void (*function)(void);
+    } functions[] = {NAMED("cuInit", cuInit),
+                     NAMED("cuDriverGetVersion", cuDriverGetVersion),
+                     NAMED("cuDeviceGet", cuDeviceGet),
+                     NAMED("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain),
+                     NAMED("cuCtxSetCurrent", cuCtxSetCurrent),
+                     NAMED("cuModuleLoadData", cuModuleLoadData),
+                     NAMED("cuModuleLoadDataEx", cuModuleLoadDataEx),
+                     NAMED("cuModuleGetFunction", cuModuleGetFunction),
+                     NAMED("cuModuleUnload", cuModuleUnload),
+                     NAMED("cuLibraryLoadData", cuLibraryLoadData),
+                     NAMED("cuLibraryGetModule", cuLibraryGetModule),
+                     NAMED("cuLinkCreate", cuLinkCreate_v2),
+                     NAMED("cuLinkAddData", cuLinkAddData_v2),
+                     NAMED("cuLinkAddFile", cuLinkAddFile_v2),
+                     NAMED("cuLinkComplete", cuLinkComplete),
+                     NAMED("cuLinkDestroy", cuLinkDestroy),
+                     NAMED("cuMemAlloc", cuMemAlloc_v2),
+                     NAMED("cuMemcpyHtoD", cuMemcpyHtoD_v2),
+                     NAMED("cuMemcpyDtoH", cuMemcpyDtoH_v2),
+                     NAMED("cuLaunchKernel", cuLaunchKernel),
+                     NAMED("cuGetProcAddress", cuGetProcAddress_v2)};
+    (void)version, (void)flags;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(name, functions[i].name) == 0)
+            memcpy(out, &functions[i].function, sizeof *out);
+    if (status)
+        *status = *out ? 0 : 1;
+    return *out ? CU_SUCCESS : NOT_FOUND;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * program.c LIBCUDA HOW COMMAND…: a program on the CUDA driver, for tests; runs on a real driver as
+ * on the stand-in. HOW is how it finds functions: "dlsym" or "address" (cuGetProcAddress_v2).
+ * Each command loads PTX files in one way, runs the kernel `twice` of what was loaded, and prints
+ * what came of it: "2 4 6 8", or "error N":
+ *     module FILE · ex FILE · registers FILE (a limit of 32) · target FILE (for sm_90)
+ *     library FILE · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/preload/driver_api.h"
+
+enum { N = 4, FILE_MAX_BYTES = 65536 };
+
+static struct {
+    int (*init)(unsigned flags);
+    int (*device)(int *device, int ordinal);
+    int (*retain)(void **context, int device);
+    int (*set_current)(void *context);
+    int (*module_load)(void **module, const void *image);
+    int (*module_load_ex)(void **module, const void *image, unsigned n, int *options,
+                          void **values);
+    int (*function)(void **function, void *module, const char *name);
+    int (*library_load)(void **library, const void *image, int *options, void **values, unsigned n,
+                        int *library_options, void **library_values, unsigned n_library);
+    int (*library_module)(void **module, void *library);
+    int (*link_create)(unsigned n, int *options, void **values, struct cu_link **link);
+    int (*link_add)(struct cu_link *link, int type, void *data, size_t len, const char *name,
+                    unsigned n, int *options, void **values);
+    int (*link_add_file)(struct cu_link *link, int type, const char *path, unsigned n, int *options,
+                         void **values);
+    int (*link_complete)(struct cu_link *link, void **cubin, size_t *len);
+    int (*link_destroy)(struct cu_link *link);
+    int (*allocate)(unsigned long long *out, size_t len);
+    int (*to_device)(unsigned long long to, const void *from, size_t len);
+    int (*to_host)(void *to, unsigned long long from, size_t len);
+    int (*launch)(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                  unsigned bz, unsigned shared, void *stream, void **parameters, void **extra);
+} cu;
+
+/* In the order of the fields above: under which name, and which symbol. */
+static const char *const names[][2] = {{"cuInit", "cuInit"},
+                                       {"cuDeviceGet", "cuDeviceGet"},
+                                       {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain"},
+                                       {"cuCtxSetCurrent", "cuCtxSetCurrent"},
+                                       {"cuModuleLoadData", "cuModuleLoadData"},
+                                       {"cuModuleLoadDataEx", "cuModuleLoadDataEx"},
+                                       {"cuModuleGetFunction", "cuModuleGetFunction"},
+                                       {"cuLibraryLoadData", "cuLibraryLoadData"},
+                                       {"cuLibraryGetModule", "cuLibraryGetModule"},
+                                       {"cuLinkCreate", "cuLinkCreate_v2"},
+                                       {"cuLinkAddData", "cuLinkAddData_v2"},
+                                       {"cuLinkAddFile", "cuLinkAddFile_v2"},
+                                       {"cuLinkComplete", "cuLinkComplete"},
+                                       {"cuLinkDestroy", "cuLinkDestroy"},
+                                       {"cuMemAlloc", "cuMemAlloc_v2"},
+                                       {"cuMemcpyHtoD", "cuMemcpyHtoD_v2"},
+                                       {"cuMemcpyDtoH", "cuMemcpyDtoH_v2"},
+                                       {"cuLaunchKernel", "cuLaunchKernel"}};
+_Static_assert(sizeof cu == sizeof names / sizeof *names * sizeof(void *), "a name for each field");
+
+static int find(void *library, int by_address)
+{
+    int (*address)(const char *, void **, int, uint64_t, int *);
+    void **fields = (void **)&cu;
+    *(void **)&address = dlsym(library, "cuGetProcAddress_v2");
+    if (by_address) /* as the runtime does: through what that function itself is found by */
+        address("cuGetProcAddress", (void **)&address, 12000, 0, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (by_address)
+            address(names[i][0], &fields[i], 12000, 0, NULL);
+        else
+            fields[i] = dlsym(library, names[i][1]);
+        if (!fields[i])
+            return 0;
+    }
+    return 1;
+}
+
+static char *read_text(const char *path, size_t *out_len)
+{
+    char *text = calloc(1, FILE_MAX_BYTES);
+    FILE *f = fopen(path, "rb");
+    *out_len = f ? fread(text, 1, FILE_MAX_BYTES - 1, f) : 0;
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static int run(void *module)
+{
+    float data[N] = {1, 2, 3, 4};
+    unsigned long long memory;
+    void *function, *parameters[] = {&memory};
+    int code = cu.function(&function, module, "twice");
+    if (code)
+        return code;
+    cu.allocate(&memory, sizeof data);
+    cu.to_device(memory, data, sizeof data);
+    code = cu.launch(function, 1, 1, 1, N, 1, 1, 0, NULL, parameters, NULL);
+    cu.to_host(data, memory, sizeof data);
+    if (!code)
+        printf("%g %g %g %g\n", data[0], data[1], data[2], data[3]);
+    return code;
+}
+
+static int run_link(char *files, int by_path)
+{
+    char info[256] = "";
+    int options[] = {CU_JIT_INFO_LOG, CU_JIT_INFO_LOG_SIZE};
+    void *values[] = {info, (void *)sizeof info}, *cubin, *module;
+    struct cu_link *link;
+    size_t len;
+    int code = cu.link_create(2, options, values, &link);
+    for (char *f = strtok(files, ","); f && !code; f = strtok(NULL, ",")) {
+        char *ptx = read_text(f, &len);
+        code = by_path ? cu.link_add_file(link, CU_JIT_INPUT_PTX, f, 0, NULL, NULL)
+                       : cu.link_add(link, CU_JIT_INPUT_PTX, ptx, len + 1, f, 0, NULL, NULL);
+        free(ptx);
+        if (code)
+            printf("adding: ");
+    }
+    if (!code)
+        code = cu.link_complete(link, &cubin, &len);
+    if (!code && values[1])
+        printf("log of %zu: %s; ", (size_t)values[1], info);
+    if (!code)
+        code = cu.module_load(&module, cubin);
+    if (!code)
+        code = run(module);
+    cu.link_destroy(link);
+    return code;
+}
+
+static int run_image(const char *how, const char *path)
+{
+    int option = strcmp(how, "target") == 0 ? 9 : CU_JIT_MAX_REGISTERS;
+    void *value = (void *)(uintptr_t)(strcmp(how, "target") == 0 ? 90 : 32), *module, *library;
+    size_t len;
+    char *image = read_text(path, &len);
+    int code;
+    if (strcmp(how, "module") == 0)
+        code = cu.module_load(&module, image);
+    else if (strcmp(how, "library") == 0) {
+        code = cu.library_load(&library, image, NULL, NULL, 0, NULL, NULL, 0);
+        if (!code)
+            code = cu.library_module(&module, library);
+    } else
+        code = cu.module_load_ex(&module, image, strcmp(how, "ex") ? 1 : 0, &option, &value);
+    free(image);
+    return code ? code : run(module);
+}
+
+int main(int argc, char **argv)
+{
+    void *context, *library = argc > 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+    int device;
+    if (!library || !find(library, strcmp(argv[2], "address") == 0) || cu.init(0) ||
+        cu.device(&device, 0) || cu.retain(&context, device) || cu.set_current(context)) {
+        fprintf(stderr, "program: no driver\n");
+        return 1;
+    }
+    for (int i = 3; i + 1 < argc; i += 2) {
+        int link = strcmp(argv[i], "link") == 0, paths = strcmp(argv[i], "paths") == 0;
+        int code = link || paths ? run_link(argv[i + 1], paths) : run_image(argv[i], argv[i + 1]);
+        if (code)
+            printf("error %d\n", code);
+    }
+    return 0;
+}
