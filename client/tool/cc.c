@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cc.c - front end for host compilers that take GCC's command line: gcc, g++, cc, c++, clang.
+ *
+ * Whole commands: compile and link in one, objects, shared libraries, precompiled headers, -E, and
+ * what only prints (--version, -v, -dumpversion). Which files are read is traced, so the table
+ * below need not know what an option means, only
+ *     - whether its value is the next argument,
+ *     - whether it names an output, a language, or a folder whose place need not count,
+ *     - whether it makes the compiler do what a trace cannot show: read standard input, write
+ *       files named by itself, use the clock. Those are refused.
+ *
+ * Place of temporary sources. Programs that compile what they generate put it into folders with
+ * random or private names. Where all sources lie in one temporary folder that folder is a root
+ * (tool.h), as are a temporary folder of -include and the working folder. Under -g the result then
+ * names, in its debug information, the folder where it was first compiled: right for running, and
+ * for a debugger one of several equal copies. WARM_TOOL_EXACT=1 makes such folders count.
+ *
+ * One thread; no state.
+ */
+#define XXH_INLINE_ALL
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/tool/files.h"
+#include "client/tool/pch.h"
+#include "client/tool/tool.h"
+#include "keygen/cuda.h"
+
+#define SOURCE_MAX_BYTES (64u << 20)
+
+enum form {
+    ALONE,    /* exactly this */
+    PREFIX,   /* whatever begins so: the rest belongs to it */
+    SEPARATE, /* exactly this, and the next argument */
+    EITHER,   /* this and the next argument, or the rest of this one */
+};
+
+enum rule {
+    KEEP,
+    PATH,         /* its value is a path that may be in a root */
+    INCLUDE,      /* the same, and a precompiled header may stand beside it */
+    OUTPUT,       /* -o */
+    LANGUAGE,     /* -x */
+    STOP,         /* -c, -S, -E, …: no linking */
+    PRINT,        /* -M, -MM, -fsyntax-only: nothing is written but what is printed */
+    DEPENDENCIES, /* -MD, -MMD: a file of dependencies too */
+    DEPENDENCY_FILE,
+    DEBUG,
+    NO_DEBUG,
+    REFUSE,
+};
+
+struct spec {
+    const char *name;
+    enum form form;
+    enum rule rule;
+};
+
+/* The first that fits counts. Source: GCC's manual, "Option Summary"; clang's of the same names. */
+static const struct spec specs[] = {
+    {"-o", EITHER, OUTPUT},
+    {"-x", EITHER, LANGUAGE},
+    {"-c", ALONE, STOP},
+    {"-S", ALONE, STOP},
+    {"-E", ALONE, STOP},
+    {"-M", ALONE, PRINT},
+    {"-MM", ALONE, PRINT},
+    {"-fsyntax-only", ALONE, PRINT},
+    {"-MD", ALONE, DEPENDENCIES},
+    {"-MMD", ALONE, DEPENDENCIES},
+    {"-MF", EITHER, DEPENDENCY_FILE},
+    {"-MT", EITHER, KEEP},
+    {"-MQ", EITHER, KEEP},
+    {"-MG", ALONE, REFUSE},
+    {"-isystem", EITHER, PATH},
+    {"-iquote", EITHER, PATH},
+    {"-idirafter", EITHER, PATH},
+    {"-include", EITHER, INCLUDE},
+    {"-imacros", EITHER, PATH},
+    {"-iprefix", EITHER, KEEP},
+    {"-iwithprefixbefore", EITHER, KEEP},
+    {"-iwithprefix", EITHER, KEEP},
+    {"-isysroot", EITHER, KEEP},
+    {"-imultilib", SEPARATE, KEEP},
+    {"--sysroot", SEPARATE, KEEP},
+    {"-I", EITHER, PATH},
+    {"-L", EITHER, PATH},
+    {"-B", EITHER, KEEP},
+    {"-D", EITHER, KEEP},
+    {"-U", EITHER, KEEP},
+    {"-l", EITHER, KEEP},
+    {"-A", EITHER, KEEP},
+    {"-T", EITHER, KEEP},
+    {"-u", EITHER, KEEP},
+    {"-z", EITHER, KEEP},
+    {"-e", SEPARATE, KEEP},
+    {"--param", SEPARATE, KEEP},
+    {"-Xlinker", SEPARATE, REFUSE},
+    {"-Xassembler", SEPARATE, REFUSE},
+    {"-Xpreprocessor", SEPARATE, REFUSE},
+    {"-Xclang", SEPARATE, KEEP},
+    {"-mllvm", SEPARATE, KEEP},
+    {"-target", SEPARATE, KEEP},
+    {"-wrapper", SEPARATE, REFUSE},
+    {"-aux-info", SEPARATE, REFUSE},
+    {"-dumpbase", PREFIX, REFUSE},
+    {"-dumpdir", PREFIX, REFUSE},
+    {"-dumpversion", ALONE, KEEP},
+    {"-dumpfullversion", ALONE, KEEP},
+    {"-dumpmachine", ALONE, KEEP},
+    {"-dumpspecs", ALONE, KEEP},
+    {"-dM", ALONE, KEEP},
+    {"-dD", ALONE, KEEP},
+    {"-dN", ALONE, KEEP},
+    {"-dI", ALONE, KEEP},
+    {"-dU", ALONE, KEEP},
+    {"-d", PREFIX, REFUSE},
+    {"-g0", ALONE, NO_DEBUG},
+    {"-gsplit-dwarf", ALONE, REFUSE},
+    {"-g", PREFIX, DEBUG},
+    {"-save-temps", PREFIX, REFUSE},
+    {"--save-temps", PREFIX, REFUSE},
+    {"-fprofile", PREFIX, REFUSE},
+    {"-fauto-profile", PREFIX, REFUSE},
+    {"--coverage", ALONE, REFUSE},
+    {"-coverage", ALONE, REFUSE},
+    {"-ftest-coverage", ALONE, REFUSE},
+    {"-fdump", PREFIX, REFUSE},
+    {"-fstack-usage", ALONE, REFUSE},
+    {"-fcallgraph-info", PREFIX, REFUSE},
+    {"-fopt-info", PREFIX, REFUSE},
+    {"-fsave-optimization-record", PREFIX, REFUSE},
+    {"-fplugin", PREFIX, REFUSE},
+    {"-flto", PREFIX, REFUSE},
+    {"-ftime", PREFIX, REFUSE},
+    {"-fmem-report", PREFIX, REFUSE},
+    {"-fmodule", PREFIX, REFUSE},
+    {"-fcompare-debug", PREFIX, REFUSE},
+    {"-time", PREFIX, REFUSE},
+    {"-Q", ALONE, REFUSE},
+    {"-Wp,", PREFIX, REFUSE},
+    {"-Wa,", PREFIX, REFUSE},
+    {"@", PREFIX, REFUSE}, /* a file of options */
+    {"-", ALONE, REFUSE},  /* standard input */
+};
+
+/* Source: GCC's manual, "Environment Variables Affecting GCC", clang's, and binutils'. Not TMPDIR,
+ * and not PATH: what is found on it is an input. */
+static const char *const environment[] = {"CPATH",
+                                          "C_INCLUDE_PATH",
+                                          "CPLUS_INCLUDE_PATH",
+                                          "OBJC_INCLUDE_PATH",
+                                          "LIBRARY_PATH",
+                                          "COMPILER_PATH",
+                                          "GCC_*",
+                                          "COLLECT_*",
+                                          "SOURCE_DATE_EPOCH",
+                                          "LANG",
+                                          "LANGUAGE",
+                                          "LC_*",
+                                          "LD_RUN_PATH",
+                                          "LD_LIBRARY_PATH",
+                                          "LDEMULATION",
+                                          "GNUTARGET",
+                                          "POSIXLY_CORRECT",
+                                          "CCC_OVERRIDE_OPTIONS",
+                                          "CLANG_*",
+                                          "SDKROOT",
+                                          "CPLUS_*",
+                                          "RC_*",
+                                          "QA_*",
+                                          NULL};
+static const char *const refused_environment[] = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
+
+enum field { PROGRAM = 1, ARGUMENT, VALUE, SOURCE, CPU, VARIABLES, FOLDER, OUTPUTS, HOW };
+
+struct command {
+    struct tool_job *job;
+    const char *files[TOOL_SOURCES_MAX]; /* arguments that are no options */
+    size_t n_files;
+    const char *output, *dependency_file, *include;
+    bool stops, prints, dependencies, debug, preprocesses, assembles;
+    bool header; /* -x c++-header */
+    bool native;
+};
+
+/* ---- the command line ---- */
+
+static const struct spec *find_spec(const char *arg)
+{
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        const struct spec *s = &specs[i];
+        bool joined = s->form == PREFIX || s->form == EITHER;
+        if (joined ? strncmp(arg, s->name, strlen(s->name)) == 0 : strcmp(arg, s->name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static int refuse(struct err *e, const char *arg)
+{
+    return err_set(e, WARM_EREFUSED, "%s: not kept", arg);
+}
+
+static int take_option(struct command *c, const struct spec *s, const char *arg, const char *value,
+                       struct err *e)
+{
+    switch (s->rule) {
+    case REFUSE: return refuse(e, arg);
+    case OUTPUT: c->output = value; return strcmp(value, "-") == 0 ? refuse(e, arg) : 0;
+    case LANGUAGE: c->header = strstr(value, "-header") != NULL; return 0;
+    case STOP:
+        c->stops = true;
+        c->preprocesses = c->preprocesses || arg[1] == 'E';
+        c->assembles = c->assembles || arg[1] == 'S';
+        return 0;
+    case PRINT: c->stops = c->prints = true; return 0;
+    case DEPENDENCIES: c->dependencies = true; return 0;
+    case DEPENDENCY_FILE: c->dependency_file = value; return 0;
+    case INCLUDE: c->include = value; return 0;
+    case DEBUG: c->debug = true; return 0;
+    case NO_DEBUG: c->debug = false; return 0;
+    case PATH:
+    case KEEP: return 0;
+    }
+    return 0;
+}
+
+/* Options of the linker that name files it writes. */
+static bool writes_by_linker(const char *arg)
+{
+    return strncmp(arg, "-Wl,", 4) == 0 &&
+           (strstr(arg, "Map") || strstr(arg, "dependency-file") || strstr(arg, "out-implib") ||
+            strstr(arg, ",-o") || strchr(arg, '@'));
+}
+
+static int take_argument(struct command *c, int *at, struct err *e)
+{
+    const char *arg = c->job->argv[*at];
+    if (arg[0] != '-' && arg[0] != '@') {
+        if (c->n_files == TOOL_SOURCES_MAX)
+            return refuse(e, "so many files");
+        c->files[c->n_files++] = arg;
+        return 0;
+    }
+    if (strstr(arg, "native"))
+        c->native = true;
+    if (writes_by_linker(arg))
+        return refuse(e, arg);
+    const struct spec *s = find_spec(arg);
+    if (!s)
+        return 0;
+    const char *value = arg + strlen(s->name);
+    if (s->form == SEPARATE || (s->form == EITHER && *value == '\0'))
+        value = c->job->argv[++*at];
+    return value ? take_option(c, s, arg, value, e) : refuse(e, arg);
+}
+
+/* ---- outputs ---- */
+
+static const char *extension(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return dot ? dot : "";
+}
+
+static bool is_one_of(const char *text, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(text, *list) == 0)
+            return true;
+    return false;
+}
+
+/* Text that is compiled: read here, its content is a part of the key. */
+static bool is_source(const char *path)
+{
+    static const char *const names[] = {".c",  ".cc", ".cpp", ".cxx", ".c++", ".C", ".i",
+                                        ".ii", ".h",  ".hh",  ".hpp", ".hxx", ".H", ".s",
+                                        ".S",  ".cp", ".CPP", ".tcc", NULL};
+    return is_one_of(extension(path), names);
+}
+
+static bool is_header_name(const char *path)
+{
+    static const char *const names[] = {".h", ".hh", ".hpp", ".hxx", ".H", ".tcc", NULL};
+    return is_one_of(extension(path), names);
+}
+
+static int add_output(struct command *c, const char *path, struct err *e)
+{
+    struct stat st;
+    if (!path || c->job->n_outputs == TOOL_OUTPUTS_MAX)
+        return refuse(e, "so many outputs");
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return err_set(e, WARM_EREFUSED, "%s is no plain file", path);
+    c->job->outputs[c->job->n_outputs++] = path;
+    return 0;
+}
+
+/* "a/b.cpp" with ".o" is "b.o": in the working folder. */
+static char *derived(struct command *c, const char *path, const char *suffix, bool here)
+{
+    char *text = NULL;
+    const char *slash = strrchr(path, '/'), *from = here && slash ? slash + 1 : path;
+    int len = (int)(strlen(from) - strlen(extension(from)));
+    if (asprintf(&text, "%.*s%s", len, from, suffix) < 0)
+        text = NULL;
+    return tool_job_keep(c->job, text);
+}
+
+static int add_objects(struct command *c, const char *suffix, struct err *e)
+{
+    int code = 0;
+    for (size_t i = 0; !code && i < c->n_files; i++)
+        if (is_source(c->files[i]))
+            code = add_output(c, derived(c, c->files[i], suffix, true), e);
+    return code;
+}
+
+static int add_dependencies(struct command *c, struct err *e)
+{
+    if (c->dependency_file)
+        return add_output(c, c->dependency_file, e);
+    if (!c->output || !c->stops)
+        return refuse(e, "-MD without -MF");
+    return add_output(c, derived(c, c->output, ".d", false), e);
+}
+
+static int add_header_output(struct command *c, struct err *e)
+{
+    char *text = NULL;
+    if (!c->output && asprintf(&text, "%s%s", c->files[0], PCH_SUFFIX) < 0)
+        text = NULL;
+    const char *output = c->output ? c->output : tool_job_keep(c->job, text);
+    size_t len = output ? strlen(output) : 0;
+    if (len < 4 || strcmp(output + len - 4, PCH_SUFFIX) != 0)
+        return refuse(e, "a precompiled header of another name");
+    c->job->lazy = true;
+    return add_output(c, output, e);
+}
+
+static int add_outputs(struct command *c, struct err *e)
+{
+    int code = c->dependencies ? add_dependencies(c, e) : 0;
+    if (code || c->n_files == 0)
+        return code;
+    bool makes_header = c->header || (!c->stops && is_header_name(c->files[0]));
+    if (makes_header && !c->preprocesses && !c->prints && !c->assembles)
+        return c->n_files == 1 && !c->dependencies ? add_header_output(c, e)
+                                                   : refuse(e, "several headers");
+    if (c->output)
+        return c->prints ? refuse(e, "-o") : add_output(c, c->output, e);
+    if (c->preprocesses || c->prints)
+        return 0;
+    return c->stops ? add_objects(c, c->assembles ? ".s" : ".o", e) : add_output(c, "a.out", e);
+}
+
+/* ---- roots ---- */
+
+static bool takes_roots(const struct command *c)
+{
+    const char *exact = getenv("WARM_TOOL_EXACT");
+    return !c->dependencies && !c->prints && !(exact && strcmp(exact, "1") == 0);
+}
+
+/* The one temporary folder of all files; its length, 0 if there is none. */
+static size_t common_folder(const struct command *c)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < c->n_files; i++) {
+        const char *slash = strrchr(c->files[i], '/');
+        if (!slash || !tool_is_temporary(c->files[i]) ||
+            (i &&
+             (len != (size_t)(slash - c->files[i]) || strncmp(c->files[i], c->files[0], len) != 0)))
+            return 0;
+        len = (size_t)(slash - c->files[0]);
+    }
+    return len;
+}
+
+static bool shows_its_name(const uint8_t *data, size_t len)
+{
+    struct cuda_scan scan = {0};
+    cuda_scan(data, len, &scan);
+    return cuda_scan_uses_file(&scan);
+}
+
+/* A folder is no root if it is the temporary folder itself: half the world is below that. */
+static bool add_folder(struct command *c, const char *path, size_t len)
+{
+    char folder[PATH_MAX];
+    if (len >= sizeof folder)
+        return false;
+    memcpy(folder, path, len);
+    folder[len] = '\0';
+    return !tool_is_temporary(folder) || tool_add_root(c->job, folder, len);
+}
+
+static bool add_roots(struct command *c, size_t len)
+{
+    char cwd[PATH_MAX];
+    const char *slash = c->include ? strrchr(c->include, '/') : NULL;
+    if (!add_folder(c, c->files[0], len))
+        return false;
+    if (slash && tool_is_temporary(c->include) &&
+        !add_folder(c, c->include, (size_t)(slash - c->include)))
+        return false;
+    return !getcwd(cwd, sizeof cwd) || !tool_is_temporary(cwd) || add_folder(c, cwd, strlen(cwd));
+}
+
+/* ---- the key ---- */
+
+static void add_value(struct command *c, struct key_builder *key, const struct spec *s,
+                      const char *value)
+{
+    if (s->rule == PATH || s->rule == INCLUDE)
+        tool_key_path(c->job, key, VALUE, value);
+    else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE)
+        key_add_text(key, VALUE, value);
+}
+
+static void add_arguments(struct command *c, struct key_builder *key)
+{
+    for (int i = 1; i < c->job->argc; i++) {
+        const char *arg = c->job->argv[i];
+        const struct spec *s = arg[0] == '-' ? find_spec(arg) : NULL;
+        bool valued = s && (s->form == SEPARATE || s->form == EITHER);
+        if (arg[0] != '-') {
+            tool_key_path(c->job, key, ARGUMENT, arg);
+        } else if (!valued) {
+            key_add_text(key, ARGUMENT, arg);
+        } else {
+            const char *value = arg + strlen(s->name);
+            key_add_text(key, ARGUMENT, s->name);
+            add_value(c, key, s, *value ? value : c->job->argv[++i]);
+        }
+    }
+}
+
+static int add_sources(struct command *c, struct key_builder *key, bool *names_show, struct err *e)
+{
+    for (size_t i = 0; i < c->n_files; i++) {
+        uint8_t *data;
+        size_t len;
+        c->job->sources[c->job->n_sources++] = c->files[i];
+        if (!is_source(c->files[i]))
+            continue;
+        int code = tool_read_file(c->files[i], SOURCE_MAX_BYTES, &data, &len, e);
+        if (code)
+            return code;
+        key_add(key, SOURCE, data, len);
+        *names_show = *names_show || shows_its_name(data, len);
+        free(data);
+    }
+    return 0;
+}
+
+static bool same_place(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+/* What decides beside the arguments: where we are, as far as that can show. */
+static void add_place(struct command *c, struct key_builder *key)
+{
+    char cwd[PATH_MAX];
+    const char *pwd = getenv("PWD"), *rest;
+    bool rooted = c->job->n_roots > 0;
+    key_add_u64(key, HOW,
+                (uint64_t)same_place() | (uint64_t)rooted << 1 | (uint64_t)c->job->n_roots << 8);
+    if (!getcwd(cwd, sizeof cwd))
+        return;
+    if (rooted)
+        key_add_u64(key, FOLDER, (uint64_t)(tool_root_of(c->job, cwd, &rest) + 1));
+    else if (c->debug || c->dependencies)
+        key_add_text(key, FOLDER, cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
+    for (size_t i = 0; (c->dependencies || c->header) && i < c->job->n_outputs; i++)
+        tool_key_path(c->job, key, OUTPUTS, c->job->outputs[i]);
+}
+
+/* A name without a slash is looked for on PATH by the compiler too: where that is not this program,
+ * all of PATH counts. */
+static void add_program(struct command *c, struct key_builder *key)
+{
+    char found[PATH_MAX];
+    const char *argv0 = c->job->argv[0], *path = getenv("PATH");
+    key_add_text(key, PROGRAM, c->job->program);
+    key_add_text(key, PROGRAM, argv0);
+    if (!strchr(argv0, '/') && (!program_find(argv0, found) || strcmp(found, c->job->program) != 0))
+        key_add_text(key, PROGRAM, path ? path : "");
+}
+
+static int make_key(struct command *c, struct err *e)
+{
+    struct key_builder sources, key;
+    struct key sources_key;
+    struct proof sources_proof;
+    bool names_show = false;
+    key_begin(&sources, "cc-sources/1");
+    int code = add_sources(c, &sources, &names_show, e);
+    key_end(&sources, &sources_key, &sources_proof);
+    size_t folder = takes_roots(c) && !names_show ? common_folder(c) : 0;
+    if (code || (folder && !add_roots(c, folder)))
+        return code ? code : refuse(e, "so many folders");
+    key_begin(&key, "cc/1");
+    add_program(c, &key);
+    add_place(c, &key);
+    add_arguments(c, &key);
+    key_add(&key, SOURCE, sources_proof.bytes, sizeof sources_proof.bytes);
+    if (c->native && !cpu_add(&key, CPU))
+        return refuse(e, "native, on a processor of this kind,");
+    if (!tool_key_environment(&key, VARIABLES, environment))
+        return refuse(e, "so many variables");
+    tool_key_end(c->job, &key);
+    return 0;
+}
+
+static int add_headers(struct command *c, struct err *e)
+{
+    char *text = NULL;
+    if (!c->include)
+        return 0;
+    if (asprintf(&text, "%s%s", c->include, PCH_SUFFIX) < 0 || !tool_job_keep(c->job, text))
+        return err_set(e, WARM_ENOMEM, "no memory");
+    c->job->headers[c->job->n_headers++] = text;
+    return 0;
+}
+
+int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
+{
+    struct command c = {.job = job};
+    (void)w;
+    job->family = "cc";
+    job->traced = true;
+    for (size_t i = 0; i < sizeof refused_environment / sizeof refused_environment[0]; i++)
+        if (getenv(refused_environment[i]))
+            return refuse(e, refused_environment[i]);
+    int code = 0;
+    for (int i = 1; !code && i < job->argc; i++)
+        code = take_argument(&c, &i, e);
+    if (!code)
+        code = add_outputs(&c, e);
+    if (!code)
+        code = make_key(&c, e);
+    if (!code && !job->lazy)
+        code = add_headers(&c, e);
+    const char *what = c.n_files ? strrchr(c.files[0], '/') : NULL;
+    snprintf(job->label, sizeof job->label, "%s %s", job->argv[0],
+             what            ? what + 1
+             : c.n_files     ? c.files[0]
+             : job->argc > 1 ? job->argv[1]
+                             : "");
+    return code;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_tool.c - `warm tool -- PROGRAM ARGS…`: what programs under `warm run` get in place of the
+ * compilers they start. tool.h has the picture. One thread.
+ *
+ * Whatever goes wrong before the compiler has run ends in tool_pass_on: the real compiler, as if we
+ * had not been there.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/tool/tool.h"
+
+#define QUICK_TIMEOUT_MS 2000u    /* what does not wait for anybody's compile */
+#define PATIENT_TIMEOUT_MS 90000u /* what does */
+
+static const struct option options[] = {
+    {"argv0", required_argument, NULL, 'a'},
+    {"header", required_argument, NULL, 'H'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+/* ---- which front end ---- */
+
+struct front_end {
+    const char *name;
+    int (*plan)(struct tool_job *job, struct warm *w, struct err *e);
+};
+
+/* The first whose name is in the program's, as a word: "x86_64-linux-gnu-g++-12" has "g++". */
+static const struct front_end front_ends[] = {
+    {"ptxas", ptxas_plan},  {"nvcc", nv_plan},    {"cicc", nv_plan},  {"nvlink", nv_plan},
+    {"fatbinary", nv_plan}, {"clang++", cc_plan}, {"clang", cc_plan}, {"g++", cc_plan},
+    {"gcc", cc_plan},       {"c++", cc_plan},     {"cc", cc_plan},
+};
+
+static bool is_word_in(const char *name, const char *text)
+{
+    size_t len = strlen(name);
+    for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+        if ((at == text || at[-1] == '-') && (at[len] == '\0' || at[len] == '-'))
+            return true;
+    return false;
+}
+
+static const struct front_end *find_front_end(const char *program)
+{
+    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
+    for (size_t i = 0; i < sizeof front_ends / sizeof front_ends[0]; i++)
+        if (is_word_in(front_ends[i].name, base))
+            return &front_ends[i];
+    return NULL;
+}
+
+/* A script is no compiler: what it starts may be, and comes by itself. */
+static bool is_script(const char *program)
+{
+    char head[2] = {0};
+    FILE *f = fopen(program, "re");
+    bool script = f && fread(head, 1, sizeof head, f) == sizeof head && memcmp(head, "#!", 2) == 0;
+    if (f)
+        fclose(f);
+    return script;
+}
+
+/* ---- running ---- */
+
+int tool_pass_on(const struct tool_job *job)
+{
+    execv(job->program, job->argv);
+    int error = errno;
+    cli_say("%s: %s", job->program, strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
+/* The header's stand-in, beside it; then in its place. */
+static int aim_at_temporary(struct tool_job *job, char temporary[PATH_MAX])
+{
+    int n = snprintf(temporary, PATH_MAX, "%s.warm-%d%s", job->header, (int)getpid(), ".gch");
+    if (n < 0 || n >= PATH_MAX)
+        return WARM_ETOO_BIG;
+    for (int i = 1; i < job->argc; i++)
+        if (strcmp(job->argv[i], job->header) == 0 && strcmp(job->argv[i - 1], "-o") == 0) {
+            job->argv[i] = temporary;
+            return 0;
+        }
+    return WARM_EREFUSED;
+}
+
+static int serve(struct tool_job *job, const struct front_end *front_end)
+{
+    struct warm *quick = NULL, *patient = NULL;
+    struct warm_options soon = {.request_timeout_ms = QUICK_TIMEOUT_MS},
+                        later = {.request_timeout_ms = PATIENT_TIMEOUT_MS};
+    struct err e = {0};
+    char temporary[PATH_MAX];
+    int status = -1;
+    int code = warm_open(&quick, &soon);
+    if (!code && job->header)
+        code = aim_at_temporary(job, temporary);
+    if (!code)
+        code = front_end->plan(job, quick, &e);
+    if (!code)
+        code = warm_open(&patient, &later);
+    if (!code)
+        status = tool_serve(job, quick, patient);
+    else
+        tool_debug("passed on: %s", e.text[0] ? e.text : warm_error_name(code));
+    warm_close(patient);
+    warm_close(quick);
+    return status;
+}
+
+static bool are_standard_descriptors_open(void)
+{
+    struct stat st;
+    return fstat(0, &st) == 0 && fstat(1, &st) == 0 && fstat(2, &st) == 0;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct tool_job job = {0};
+    char *argv0 = NULL;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, "+", options)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (c == 'a')
+            argv0 = optarg;
+        else
+            job.header = optarg;
+    }
+    if (optind >= argc)
+        return cli_usage(self, "which program?");
+    job.program = argv[optind];
+    job.argv = argv + optind;
+    job.argc = argc - optind;
+    if (argv0)
+        job.argv[0] = argv0;
+    const struct front_end *front_end = find_front_end(job.program);
+    status = -1;
+    if (front_end && are_standard_descriptors_open() && !is_script(job.program))
+        status = serve(&job, front_end);
+    if (status < 0)
+        status = tool_pass_on(&job);
+    tool_job_close(&job);
+    return status;
+}
+
+const struct command cmd_tool = {
+    .name = "tool",
+    .run = run,
+    .summary = "run a compiler, from the cache where that is sound",
+    .synopsis = "[--argv0 NAME] -- PROGRAM [ARGUMENT...]",
+    .help =
+        "Runs PROGRAM (ptxas, nvcc, cicc, nvlink, fatbinary, gcc, g++, clang) as it would run by\n"
+        "itself: output files, standard output and error and exit status are the compiler's own,\n"
+        "from the cache where the same run is known and everything it read is as it was. What\n"
+        "cannot be kept soundly, and everything when no daemon answers, is run for real. Under\n"
+        "`warm run` programs get this in place of the compilers that they start.\n\n"
+        "  --argv0 NAME    what the program is to see as its own name\n"
+        "  --header PATH   make the precompiled header at PATH for real (used by itself)\n\n"
+        "WARM_TOOL_EXACT=1   temporary folders count, as they show in debug information\n"
+        "WARM_TOOL_DEBUG=1   a line on stderr about what was done and why\n\n"
+        "Example: warm tool -- g++ -O2 -shared -fPIC -o f.so f.cpp\n",
+};

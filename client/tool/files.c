@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* files.c - what is at a path. files.h has the contract. One thread. */
+#define XXH_INLINE_ALL
+#include "client/tool/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONG_FILE_BYTES (1u << 20) /* from here on the daemon is asked first */
+#define SETTLED_NS 1000000000ull
+#define FOLDER_NAMES_MAX 65536u
+
+static uint64_t ns_of(struct timespec t)
+{
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct stamp stamp_of(const struct stat *st)
+{
+    return (struct stamp){st->st_dev, st->st_ino, (uint64_t)st->st_size, ns_of(st->st_mtim),
+                          ns_of(st->st_ctim)};
+}
+
+bool stamp_is_settled(const struct stamp *stamp)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return stamp->ctime_ns + SETTLED_NS < ns_of(now) && stamp->mtime_ns + SETTLED_NS < ns_of(now);
+}
+
+char file_type(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) ? 'f' : S_ISDIR(st->st_mode) ? 'd' : 'o';
+}
+
+/* ---- digests ---- */
+
+static bool is_as_stamped(const char *path, const struct stamp *stamp)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return false;
+    struct stamp now = stamp_of(&st);
+    return memcmp(&now, stamp, sizeof now) == 0;
+}
+
+static int long_digest(struct warm *w, const char *path, struct key *out)
+{
+    char identity[WARM_IDENTITY_TEXT];
+    int code = warm_file_identity(w, path, identity);
+    if (!code && !key_from_text(identity, 2 * sizeof out->bytes, out))
+        code = WARM_EMALFORMED;
+    return code;
+}
+
+int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct key *out)
+{
+    uint8_t *data;
+    size_t len;
+    int code;
+    if (stamp->size >= LONG_FILE_BYTES) {
+        code = long_digest(w, path, out);
+    } else {
+        code = tool_read_file(path, LONG_FILE_BYTES, &data, &len, NULL);
+        if (!code) {
+            *out = key_of_bytes(data, len);
+            free(data);
+        }
+    }
+    if (!code && !is_as_stamped(path, stamp))
+        code = WARM_EBUSY;
+    return code;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int add_name(char ***names, size_t *n, size_t *cap, const char *name)
+{
+    if (*n == *cap) {
+        size_t more = *cap ? *cap * 2 : 64;
+        char **grown = more > FOLDER_NAMES_MAX ? NULL : realloc(*names, more * sizeof **names);
+        if (!grown)
+            return WARM_ETOO_BIG;
+        *names = grown;
+        *cap = more;
+    }
+    (*names)[*n] = strdup(name);
+    return (*names)[*n] ? (++*n, 0) : WARM_ENOMEM;
+}
+
+int folder_digest(const char *path, struct key *out)
+{
+    DIR *d = opendir(path);
+    char **names = NULL;
+    size_t n = 0, cap = 0;
+    int code = 0;
+    if (!d)
+        return WARM_ENOT_FOUND;
+    for (struct dirent *entry; !code && (entry = readdir(d));)
+        code = add_name(&names, &n, &cap, entry->d_name);
+    closedir(d);
+    struct key_builder key;
+    struct proof proof;
+    key_begin(&key, "folder/1");
+    if (n)
+        qsort(names, n, sizeof *names, by_text);
+    for (size_t i = 0; i < n; i++) {
+        key_add_text(&key, 1, names[i]);
+        free(names[i]);
+    }
+    free(names);
+    key_end(&key, out, &proof);
+    return code;
+}
+
+/* ---- programs ---- */
+
+bool program_find(const char *name, char out[PATH_MAX])
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path; at; at = *at ? at + 1 : NULL) {
+        int len = (int)strcspn(at, ":");
+        int n = snprintf(out, PATH_MAX, "%.*s%s%s", len, at, len ? "/" : "", name);
+        if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0)
+            return true;
+        at += len;
+    }
+    return false;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * files.h - what is at a path: stamps, digests, types, folders, programs on PATH.
+ *
+ * Thread: one. Memory: nothing is kept.
+ */
+#ifndef WARM_TOOL_FILES_H
+#define WARM_TOOL_FILES_H
+
+#include <sys/stat.h>
+
+#include "client/tool/inputs.h"
+
+struct stamp stamp_of(const struct stat *st);
+/* True if a file of this stamp cannot change any more without its stamp doing so. */
+bool stamp_is_settled(const struct stamp *stamp);
+
+/* XXH3-128 of a file's content; where that is long, the daemon is asked for it. BUSY if the file is
+ * not as `stamp` says, before or after. */
+int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct key *out);
+
+/* 'f', 'd' or 'o'. */
+char file_type(const struct stat *st);
+
+/* XXH3-128 of the sorted names in a folder. */
+int folder_digest(const char *path, struct key *out);
+
+/* Where $PATH leads for a name without a slash. */
+bool program_find(const char *name, char out[PATH_MAX]);
+
+#endif

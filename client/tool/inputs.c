@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inputs.c - files that results depend on, looked at again. inputs.h has the contract. One thread. */
+#define XXH_INLINE_ALL
+#include "client/tool/inputs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/tool/files.h"
+#include "client/tool/pch.h"
+
+static const char magic[4] = "WINP";
+
+void inputs_close(struct inputs *in)
+{
+    free(in->list);
+    free(in->bytes);
+    *in = (struct inputs){0};
+}
+
+/* ---- bytes ---- */
+
+static void write_input(const struct input *i, struct writer *w)
+{
+    writer_u8(w, i->kind);
+    writer_u8(w, i->root);
+    writer_blob(w, i->path, strlen(i->path) + 1);
+    if (i->kind == INPUT_FILE) {
+        writer_u64(w, i->stamp.device);
+        writer_u64(w, i->stamp.inode);
+        writer_u64(w, i->stamp.size);
+        writer_u64(w, i->stamp.mtime_ns);
+        writer_u64(w, i->stamp.ctime_ns);
+    }
+    if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
+        writer_bytes(w, i->digest.bytes, sizeof i->digest.bytes);
+    if (i->kind == INPUT_EXISTS)
+        writer_u8(w, i->type);
+    if (i->kind == INPUT_PROGRAM)
+        writer_blob(w, i->program, strlen(i->program) + 1);
+}
+
+/* A C string in the buffer: its NUL is the blob's last byte, and the only one. */
+static const char *read_text(struct reader *r)
+{
+    struct view text = reader_blob(r, PATH_MAX);
+    if (text.len == 0 || memchr(text.data, 0, text.len) != (const char *)text.data + text.len - 1)
+        r->failed = true;
+    return r->failed ? "" : text.data;
+}
+
+static void read_input(struct reader *r, struct input *i)
+{
+    *i = (struct input){.kind = reader_u8(r), .root = reader_u8(r)};
+    i->path = read_text(r);
+    if (i->kind == INPUT_FILE) {
+        i->stamp.device = reader_u64(r);
+        i->stamp.inode = reader_u64(r);
+        i->stamp.size = reader_u64(r);
+        i->stamp.mtime_ns = reader_u64(r);
+        i->stamp.ctime_ns = reader_u64(r);
+    }
+    if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
+        reader_copy(r, i->digest.bytes, sizeof i->digest.bytes);
+    if (i->kind == INPUT_EXISTS)
+        i->type = reader_u8(r);
+    if (i->kind == INPUT_PROGRAM)
+        i->program = read_text(r);
+    if (i->kind < INPUT_FILE || i->kind > INPUT_HEADER || i->root > TOOL_ROOTS_MAX)
+        r->failed = true;
+}
+
+static int read_sets(struct reader *r, struct inputs *in)
+{
+    size_t room = r->len / 7 + 1; /* an input has at least 7 bytes */
+    in->list = calloc(room, sizeof *in->list);
+    if (!in->list)
+        return WARM_ENOMEM;
+    for (size_t s = 0; s < in->n_sets && !r->failed; s++) {
+        uint32_t n = reader_u32(r);
+        if (n > INPUTS_MAX || n > room - in->n)
+            return WARM_EMALFORMED;
+        in->sets[s] = in->list + in->n;
+        in->set_len[s] = n;
+        for (uint32_t i = 0; i < n && !r->failed; i++)
+            read_input(r, &in->list[in->n++]);
+    }
+    return reader_done(r) ? 0 : WARM_EMALFORMED;
+}
+
+int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e)
+{
+    struct inputs in = {.bytes = malloc(len ? len : 1)};
+    if (!in.bytes)
+        return err_set(e, WARM_ENOMEM, "no memory for a manifest");
+    memcpy(in.bytes, data, len);
+    struct reader r = reader_over(in.bytes, len);
+    struct view head = reader_bytes(&r, sizeof magic);
+    uint16_t version = reader_u16(&r);
+    in.n_sets = reader_u16(&r);
+    int code = 0;
+    if (r.failed || memcmp(head.data, magic, sizeof magic) != 0 || version != INPUTS_VERSION ||
+        in.n_sets > INPUTS_SETS_MAX)
+        code = WARM_EVERSION;
+    if (!code)
+        code = read_sets(&r, &in);
+    if (code) {
+        inputs_close(&in);
+        return err_set(e, code, "not a manifest that we can read");
+    }
+    *out = in;
+    return 0;
+}
+
+/* Where both look at the same places the newer stands for both. */
+static bool same_places(const struct input *a, size_t n, const struct input *b, size_t m)
+{
+    if (n != m)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (a[i].kind != b[i].kind || a[i].root != b[i].root || strcmp(a[i].path, b[i].path) != 0)
+            return false;
+    return true;
+}
+
+static void write_set(const struct input *list, size_t n, struct writer *w)
+{
+    writer_u32(w, (uint32_t)n);
+    for (size_t i = 0; i < n; i++)
+        write_input(&list[i], w);
+}
+
+void inputs_write(const struct inputs *fresh, const struct inputs *old, struct writer *w)
+{
+    size_t kept[INPUTS_SETS_MAX], n_kept = 0;
+    for (size_t s = 0; old && s < old->n_sets && n_kept + 1 < INPUTS_SETS_MAX; s++)
+        if (!same_places(fresh->sets[0], fresh->set_len[0], old->sets[s], old->set_len[s]))
+            kept[n_kept++] = s;
+    writer_bytes(w, magic, sizeof magic);
+    writer_u16(w, INPUTS_VERSION);
+    writer_u16(w, (uint16_t)(1 + n_kept));
+    write_set(fresh->sets[0], fresh->set_len[0], w);
+    for (size_t i = 0; i < n_kept; i++)
+        write_set(old->sets[kept[i]], old->set_len[kept[i]], w);
+}
+
+/* ---- looking ---- */
+
+/* The whole path of an input, in `out` unless it has no root. */
+static const char *whole_path(const struct tool_job *job, const struct input *i, char out[PATH_MAX])
+{
+    if (i->root == 0)
+        return i->path;
+    if (i->root > job->n_roots)
+        return "";
+    int n = snprintf(out, PATH_MAX, "%s%s", job->roots[i->root - 1], i->path);
+    return n > 0 && n < PATH_MAX ? out : "";
+}
+
+static bool same_stamp(const struct stamp *a, const struct stamp *b)
+{
+    return a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+           a->ctime_ns == b->ctime_ns && a->device == b->device;
+}
+
+static bool look_at_file(struct warm *w, const char *path, struct input *i)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return false;
+    struct stamp now = stamp_of(&st);
+    if (same_stamp(&now, &i->stamp))
+        return true;
+    struct key digest;
+    if (file_digest(w, path, &now, &digest) != 0)
+        return false;
+    i->is_renewed = stamp_is_settled(&now);
+    i->digest = digest;
+    i->stamp = now;
+    return true;
+}
+
+/* Brings an input up to date. False: it is not of that kind now. */
+static bool look(const struct tool_job *job, struct warm *w, struct input *i)
+{
+    char buffer[PATH_MAX], found[PATH_MAX];
+    const char *path = whole_path(job, i, buffer);
+    struct stat st;
+    switch (i->kind) {
+    case INPUT_FILE: return look_at_file(w, path, i);
+    case INPUT_ABSENT: return lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+    case INPUT_EXISTS: return stat(path, &st) == 0 && file_type(&st) == (char)i->type;
+    case INPUT_LIST: return folder_digest(path, &i->digest) == 0;
+    case INPUT_PROGRAM: return program_find(i->path, found) && strcmp(found, i->program) == 0;
+    case INPUT_HEADER: return pch_is_ours_or_absent(path);
+    default: return false;
+    }
+}
+
+static void add_input(struct key_builder *key, const struct input *i, bool as_it_was)
+{
+    key_add_u64(key, 2,
+                (uint64_t)i->kind | (uint64_t)i->root << 8 | (uint64_t)i->type << 16 |
+                    (uint64_t)as_it_was << 24);
+    key_add_text(key, 2, i->path);
+    if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
+        key_add(key, 2, i->digest.bytes, sizeof i->digest.bytes);
+    if (i->kind == INPUT_PROGRAM)
+        key_add_text(key, 2, i->program);
+}
+
+void inputs_name(const struct tool_job *job, const struct input *list, size_t n,
+                 char out[TOOL_NAME_TEXT])
+{
+    struct key_builder key;
+    key_begin(&key, "tool-result/1");
+    key_add_text(&key, 1, job->names[0]);
+    for (size_t i = 0; i < n; i++)
+        add_input(&key, &list[i], true);
+    tool_name(job, "1r", &key, out);
+}
+
+bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, size_t set,
+                char out[TOOL_NAME_TEXT])
+{
+    struct key_builder key;
+    bool all = true;
+    key_begin(&key, "tool-result/1");
+    key_add_text(&key, 1, job->names[0]);
+    for (size_t i = 0; i < in->set_len[set]; i++) {
+        struct input *input = &in->sets[set][i];
+        bool as_it_was = look(job, w, input);
+        if (!as_it_was && all)
+            tool_debug("%s is no longer as it was", input->path);
+        all = all && as_it_was;
+        add_input(&key, input, as_it_was);
+    }
+    tool_name(job, "1r", &key, out);
+    return all;
+}
+
+bool inputs_are_renewed(const struct inputs *in, size_t set)
+{
+    for (size_t i = 0; i < in->set_len[set]; i++)
+        if (in->sets[set][i].is_renewed)
+            return true;
+    return false;
+}

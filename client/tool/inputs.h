@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inputs.h - what a run of a compiler depended on beside its key: files, and their absence.
+ *
+ *     trace of a run ──inputs_from_trace──▶ struct inputs ──inputs_write──▶ manifest, in the cache
+ *     manifest ──inputs_read──▶ sets ──inputs_now──▶ what is there now: name of the result
+ *
+ * A result's name is a digest over the job's name and, for each input, where it is and what is
+ * there: equal digests, equal result. Each file is looked at each time; it is read only where its
+ * size, times or inode are not those under which its digest was taken. What was absent and is
+ * there now changes the digest too.
+ *
+ * Bytes, little-endian: "WINP", u16 version 1, u16 s, then s × (u32 n, n × input):
+ *     u8 kind, u8 root + 1 (0: none), blob path (after the root), then
+ *     FILE     u64 device, inode, size, mtime, ctime (ns), XXH3-128 of the content (16 bytes)
+ *     EXISTS   u8 type: 'f', 'd' or 'o'
+ *     LIST     XXH3-128 of the sorted names (16 bytes)
+ *     PROGRAM  blob: where PATH leads to; the path is the name that is looked up
+ *     ABSENT, HEADER: nothing
+ * Another version is as good as no manifest.
+ *
+ * Thread: one. Memory: a struct inputs owns its array; paths point into `bytes`, which it owns too.
+ */
+#ifndef WARM_TOOL_INPUTS_H
+#define WARM_TOOL_INPUTS_H
+
+#include <time.h>
+
+#include "client/tool/tool.h"
+
+#define INPUTS_VERSION 1u
+#define INPUTS_SETS_MAX 6            /* of one manifest: the oldest go */
+#define INPUTS_MAX (1u << 17)        /* inputs of one set */
+#define INPUTS_BYTES_MAX (32u << 20) /* of a manifest */
+
+enum input_kind {
+    INPUT_FILE = 1,
+    INPUT_ABSENT,
+    INPUT_EXISTS,
+    INPUT_LIST,
+    INPUT_PROGRAM,
+    INPUT_HEADER, /* a precompiled header of ours, or none: what it holds is among the others */
+};
+
+struct stamp { /* of a file whose digest is known */
+    uint64_t device, inode, size, mtime_ns, ctime_ns;
+};
+
+struct input {
+    uint8_t kind;
+    uint8_t root;    /* index + 1, 0: none */
+    uint8_t type;    /* EXISTS */
+    bool is_renewed; /* the stamp is newer than the manifest's */
+    const char *path;
+    const char *program; /* PROGRAM */
+    struct stamp stamp;  /* FILE */
+    struct key digest;   /* FILE, LIST */
+};
+
+struct inputs {
+    struct input *list;
+    size_t n;
+    uint8_t *bytes;
+    size_t n_sets;
+    struct input *sets[INPUTS_SETS_MAX]; /* in `list` */
+    size_t set_len[INPUTS_SETS_MAX];
+};
+
+/*
+ * What a trace says (`log`, trace.h), as one set. `started`: the clock that files are stamped by,
+ * before the run began. Errors: REFUSED (a file changed meanwhile, the tool wrote files that are not
+ * among job->outputs, a process was not seen, the clock shows in the result, …), NOMEM.
+ */
+int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *log, size_t len,
+                      struct timespec started, struct inputs *out, struct err *e);
+
+int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e);
+/* Appends a manifest: the set of `fresh`, then those of `old` (NULL: none) that are others. */
+void inputs_write(const struct inputs *fresh, const struct inputs *old, struct writer *w);
+void inputs_close(struct inputs *in);
+
+/* The result's name for set `set` of `in` as the files are now. Digests and stamps of files that
+ * were read anew are renewed in `in`. False if something is there that was absent, or the other way
+ * round, or cannot be read: `out` then names no result, but is equal for who sees the same. */
+bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, size_t set,
+                char out[TOOL_NAME_TEXT]);
+
+/* The result's name for the one set of a run that was traced. */
+void inputs_name(const struct tool_job *job, const struct input *list, size_t n,
+                 char out[TOOL_NAME_TEXT]);
+
+/* True if set `set` holds stamps that inputs_now renewed. */
+bool inputs_are_renewed(const struct inputs *in, size_t set);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.c - what the front ends share: roots, keys, the environment, files. tool.h has the contract.
+ * One thread. */
+#define XXH_INLINE_ALL
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/tool/tool.h"
+
+extern char **environ;
+
+#define ENVIRONMENT_MAX 256 /* variables that may count */
+
+void tool_debug(const char *format, ...)
+{
+    const char *on = getenv("WARM_TOOL_DEBUG");
+    if (!on || strcmp(on, "1") != 0)
+        return;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    dprintf(STDERR_FILENO, "warm tool: %s\n", text);
+}
+
+/* ---- memory and roots ---- */
+
+char *tool_job_keep(struct tool_job *job, char *text)
+{
+    if (!text || job->n_memory == sizeof job->memory / sizeof job->memory[0]) {
+        free(text);
+        return NULL;
+    }
+    return job->memory[job->n_memory++] = text;
+}
+
+void tool_job_close(struct tool_job *job)
+{
+    for (size_t i = 0; i < job->n_roots; i++)
+        free(job->roots[i]);
+    for (size_t i = 0; i < job->n_memory; i++)
+        free(job->memory[i]);
+    job->n_roots = job->n_memory = 0;
+}
+
+bool tool_add_root(struct tool_job *job, const char *path, size_t len)
+{
+    const char *rest;
+    char *root = strndup(path, len);
+    if (!root || len < 2 || job->n_roots == TOOL_ROOTS_MAX ||
+        (tool_root_of(job, root, &rest) >= 0 && *rest == '\0')) {
+        bool there = root && tool_root_of(job, root, &rest) >= 0 && *rest == '\0';
+        free(root);
+        return there;
+    }
+    job->roots[job->n_roots++] = root;
+    return true;
+}
+
+int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest)
+{
+    int best = -1;
+    size_t best_len = 0;
+    for (size_t i = 0; i < job->n_roots; i++) {
+        size_t len = strlen(job->roots[i]);
+        if (len > best_len && strncmp(path, job->roots[i], len) == 0 &&
+            (path[len] == '/' || path[len] == '\0')) {
+            best = (int)i;
+            best_len = len;
+        }
+    }
+    *out_rest = path + best_len;
+    return best;
+}
+
+/* ---- keys ---- */
+
+void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
+                   const char *path)
+{
+    const char *rest;
+    int root = tool_root_of(job, path, &rest);
+    key_add_u64(key, tag, (uint64_t)(root + 1));
+    key_add_text(key, tag, rest);
+}
+
+void tool_name(const struct tool_job *job, const char *kind, struct key_builder *key,
+               char out[TOOL_NAME_TEXT])
+{
+    struct key short_key;
+    struct proof proof;
+    key_end(key, &short_key, &proof);
+    int at = snprintf(out, TOOL_NAME_TEXT, "%s:%s:", job->family, kind);
+    for (size_t i = 0; i < sizeof proof.bytes; i++)
+        at += snprintf(out + at, TOOL_NAME_TEXT - (size_t)at, "%02x", proof.bytes[i]);
+}
+
+void tool_key_end(struct tool_job *job, struct key_builder *key)
+{
+    tool_name(job, "1", key, job->names[job->n_names++]);
+}
+
+static bool is_listed(const char *variable, const char *const *names)
+{
+    size_t len = strcspn(variable, "=");
+    for (size_t i = 0; names[i]; i++) {
+        size_t n = strlen(names[i]);
+        if (names[i][n - 1] == '*' ? strncmp(variable, names[i], n - 1) == 0
+                                   : n == len && strncmp(variable, names[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names)
+{
+    const char *found[ENVIRONMENT_MAX];
+    size_t n = 0;
+    for (char **v = environ; *v; v++) {
+        if (!is_listed(*v, names))
+            continue;
+        if (n == ENVIRONMENT_MAX)
+            return false;
+        found[n++] = *v;
+    }
+    qsort(found, n, sizeof found[0], by_text);
+    key_add_u64(key, tag, n);
+    for (size_t i = 0; i < n; i++)
+        key_add_text(key, tag, found[i]);
+    return true;
+}
+
+/* ---- files ---- */
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t len = folder ? strlen(folder) : 0;
+    while (len && folder[len - 1] == '/')
+        len--;
+    return len && folder[0] == '/' && strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
+bool tool_is_temporary(const char *path)
+{
+    static const char *const variables[] = {"TMPDIR", "TORCHINDUCTOR_CACHE_DIR",
+                                            "TRITON_CACHE_DIR"};
+    static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        if (is_below(path, folders[i]))
+            return true;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        if (is_below(path, getenv(variables[i])))
+            return true;
+    return false;
+}
+
+int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return err_sys(e, WARM_ENOT_FOUND, errno, "%s", path);
+    int code = 0;
+    uint8_t *data = NULL;
+    size_t done = 0;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        code = err_set(e, WARM_EINVALID, "%s is no plain file", path);
+    else if ((uint64_t)st.st_size > max)
+        code = err_set(e, WARM_ETOO_BIG, "%s has %lld bytes", path, (long long)st.st_size);
+    else if (!(data = malloc((size_t)st.st_size + 1)))
+        code = err_set(e, WARM_ENOMEM, "no memory for %s", path);
+    while (!code && done < (size_t)st.st_size) {
+        ssize_t n = read(fd, data + done, (size_t)st.st_size - done);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            code = err_set(e, WARM_EIO, "cannot read %s", path);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    close(fd);
+    if (code) {
+        free(data);
+        return code;
+    }
+    data[done] = '\0';
+    *out = data;
+    *out_len = done;
+    return 0;
+}

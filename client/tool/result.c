@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* result.c - what a run of a compiler left, and the same once more. result.h has the contract. One
+ * thread. */
+#define XXH_INLINE_ALL
+#include "client/tool/result.h"
+
+#include <ctype.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/tool/pch.h"
+
+static const char magic[4] = "WRES";
+#define ROOT_MARK 1 /* the byte in texts, before a digit */
+
+/* ---- texts ---- */
+
+/* The root that begins at `at`, or -1. Not the beginning of a longer name. */
+static int root_at(const struct tool_job *job, const char *at, size_t left)
+{
+    int best = -1;
+    for (size_t i = 0; i < job->n_roots; i++) {
+        size_t len = strlen(job->roots[i]);
+        bool whole = len == left || (len < left && !isalnum((unsigned char)at[len]) &&
+                                     at[len] != '_' && at[len] != '-');
+        if (whole && memcmp(at, job->roots[i], len) == 0 &&
+            (best < 0 || len > strlen(job->roots[best])))
+            best = (int)i;
+    }
+    return best;
+}
+
+/* Appends a blob of the text with its roots as marks. */
+static int write_text(const struct tool_job *job, const struct writer *text, struct writer *w,
+                      struct err *e)
+{
+    struct writer marked;
+    const char *data = (const char *)text->data;
+    if (text->failed || (text->len && memchr(data, ROOT_MARK, text->len)))
+        return err_set(e, WARM_EREFUSED, "what it printed cannot be kept");
+    writer_init(&marked, 0);
+    for (size_t i = 0; i < text->len;) {
+        int root = data[i] == '/' ? root_at(job, data + i, text->len - i) : -1;
+        if (root < 0) {
+            writer_u8(&marked, (uint8_t)data[i++]);
+            continue;
+        }
+        writer_u8(&marked, ROOT_MARK);
+        writer_u8(&marked, (uint8_t)('0' + root));
+        i += strlen(job->roots[root]);
+    }
+    writer_blob(w, marked.data, marked.len);
+    bool failed = marked.failed;
+    writer_close(&marked);
+    return failed ? err_set(e, WARM_ENOMEM, "no memory for a text") : 0;
+}
+
+static void write_out(int fd, const void *data, size_t len)
+{
+    const char *at = data;
+    while (len) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        at += n;
+        len -= (size_t)n;
+    }
+}
+
+static void print_text(const struct tool_job *job, struct view text, int fd)
+{
+    const char *at = text.data, *end = at + text.len;
+    while (at < end) {
+        const char *mark = memchr(at, ROOT_MARK, (size_t)(end - at));
+        size_t root = mark && mark + 1 < end ? (size_t)(mark[1] - '0') : TOOL_ROOTS_MAX;
+        write_out(fd, at, (size_t)((mark ? mark : end) - at));
+        if (!mark)
+            return;
+        if (root < job->n_roots)
+            write_out(fd, job->roots[root], strlen(job->roots[root]));
+        at = mark + 2;
+    }
+}
+
+/* ---- what must not be kept ---- */
+
+static bool has_text(const struct writer *w, const char *text)
+{
+    return w->len && memmem(w->data, w->len, text, strlen(text));
+}
+
+/* A failure that another try may not meet. */
+static bool is_passing(const struct run *run)
+{
+    static const char *const texts[] = {
+        "internal compiler error",
+        "fatal error: Killed",
+        "out of memory",
+        "memory exhausted",
+        "Cannot allocate memory",
+        "No space left",
+        "Permission denied",
+        "Read-only file",
+        "Resource temporarily",
+        "Too many open files",
+        "Input/output error",
+        "cannot execute",
+        "Disk quota",
+        "signal terminated",
+        "Text file busy",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (has_text(&run->err, texts[i]) || has_text(&run->out, texts[i]))
+            return true;
+    return false;
+}
+
+static int check_status(const struct run *run, struct err *e)
+{
+    int status = WEXITSTATUS(run->wait_status);
+    if (!WIFEXITED(run->wait_status))
+        return err_set(e, WARM_EREFUSED, "it died of signal %d", WTERMSIG(run->wait_status));
+    if (status == 126 || status == 127 || (status && is_passing(run)))
+        return err_set(e, WARM_EREFUSED, "it failed in a way that may pass");
+    return 0;
+}
+
+static bool is_debug_section(const char *name, size_t left)
+{
+    static const char *const names[] = {".debug", ".zdebug", ".rela.debug", ".nv_debug"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) < left && strncmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* True if byte `at` of an ELF file is in debug information. Nothing in the file is believed. */
+static bool is_in_debug(const uint8_t *data, size_t len, size_t at)
+{
+    Elf64_Ehdr head;
+    Elf64_Shdr s, names;
+    if (len < sizeof head)
+        return false;
+    memcpy(&head, data, sizeof head);
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_shentsize != sizeof s || head.e_shoff > len ||
+        head.e_shnum > (len - head.e_shoff) / sizeof s || head.e_shstrndx >= head.e_shnum)
+        return false;
+    memcpy(&names, data + head.e_shoff + head.e_shstrndx * sizeof s, sizeof names);
+    for (size_t i = 0; i < head.e_shnum; i++) {
+        memcpy(&s, data + head.e_shoff + i * sizeof s, sizeof s);
+        if (s.sh_type == SHT_NOBITS || at < s.sh_offset || at - s.sh_offset >= s.sh_size ||
+            names.sh_offset > len || s.sh_name >= len - names.sh_offset)
+            continue;
+        size_t name = names.sh_offset + s.sh_name;
+        if (is_debug_section((const char *)data + name, len - name))
+            return true;
+    }
+    return false;
+}
+
+static int check_roots(const struct tool_job *job, const uint8_t *data, size_t len, struct err *e)
+{
+    for (size_t i = 0; i < job->n_roots; i++) {
+        size_t n = strlen(job->roots[i]);
+        const uint8_t *at = data;
+        while ((at = memmem(at, len - (size_t)(at - data), job->roots[i], n))) {
+            if (!is_in_debug(data, len, (size_t)(at - data)))
+                return err_set(e, WARM_EREFUSED, "the result shows %s", job->roots[i]);
+            at += n;
+        }
+    }
+    return 0;
+}
+
+/* ---- files ---- */
+
+static int write_file(const struct tool_job *job, const char *path, int status, struct writer *w,
+                      struct err *e)
+{
+    struct stat st = {0};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    bool there = job->lazy ? status == 0 : stat(path, &st) == 0;
+    int code = 0;
+    if (there && !job->lazy)
+        code = tool_read_file(path, TOOL_RESULT_MAX, &data, &len, e);
+    if (!code && len)
+        code = check_roots(job, data, len, e);
+    if (!code) {
+        writer_u8(w, there);
+        writer_u8(w, there && st.st_mode & S_IXUSR);
+        writer_u64(w, len);
+        writer_bytes(w, data, len);
+    }
+    free(data);
+    return code;
+}
+
+int result_write(const struct tool_job *job, const struct run *run, struct writer *w, struct err *e)
+{
+    int code = check_status(run, e);
+    writer_bytes(w, magic, sizeof magic);
+    writer_u16(w, RESULT_VERSION);
+    writer_u16(w, (uint16_t)job->n_outputs);
+    writer_u32(w, (uint32_t)WEXITSTATUS(run->wait_status));
+    if (!code)
+        code = write_text(job, &run->out, w, e);
+    if (!code)
+        code = write_text(job, &run->err, w, e);
+    for (size_t i = 0; !code && i < job->n_outputs; i++)
+        code = write_file(job, job->outputs[i], run->wait_status, w, e);
+    if (!code && w->failed)
+        code = err_set(e, WARM_ETOO_BIG, "the result is too big");
+    return code;
+}
+
+int result_read(const void *data, size_t len, struct result *out, struct err *e)
+{
+    struct reader r = reader_over(data, len);
+    struct view head = reader_bytes(&r, sizeof magic);
+    uint16_t version = reader_u16(&r);
+    struct result result = {.n_files = reader_u16(&r)};
+    if (r.failed || memcmp(head.data, magic, sizeof magic) != 0 || version != RESULT_VERSION ||
+        result.n_files > TOOL_OUTPUTS_MAX)
+        return err_set(e, WARM_EVERSION, "not a result that we can read");
+    result.status = (int)reader_u32(&r);
+    result.out = reader_blob(&r, TOOL_RESULT_MAX);
+    result.err = reader_blob(&r, TOOL_RESULT_MAX);
+    for (size_t i = 0; i < result.n_files; i++) {
+        struct result_file *f = &result.files[i];
+        f->is_there = reader_u8(&r);
+        f->is_executable = reader_u8(&r);
+        uint64_t n = reader_u64(&r);
+        f->data = reader_bytes(&r, n > TOOL_RESULT_MAX ? SIZE_MAX : (size_t)n);
+    }
+    if (!reader_done(&r))
+        return err_set(e, WARM_EMALFORMED, "a result is damaged");
+    *out = result;
+    return 0;
+}
+
+static bool write_all(int fd, struct view data)
+{
+    const char *at = data.data;
+    for (size_t left = data.len; left;) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        left -= (size_t)n;
+    }
+    return true;
+}
+
+/* A new file beside the old, then in its place: nobody ever sees a part of it. */
+static bool put_file(const char *path, const struct result_file *file)
+{
+    char temporary[PATH_MAX];
+    mode_t mask = umask(0);
+    umask(mask);
+    int n = snprintf(temporary, sizeof temporary, "%s.warm-XXXXXX", path);
+    int fd = n > 0 && n < PATH_MAX ? mkostemp(temporary, O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    bool ok =
+        write_all(fd, file->data) && fchmod(fd, (file->is_executable ? 0777u : 0666u) & ~mask) == 0;
+    ok = close(fd) == 0 && ok && rename(temporary, path) == 0;
+    if (!ok)
+        unlink(temporary);
+    return ok;
+}
+
+static bool replay_file(const struct tool_job *job, const char *path,
+                        const struct result_file *file)
+{
+    if (!file->is_there)
+        return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR;
+    if (job->lazy)
+        return pch_write_stub(job, NULL) == 0;
+    return put_file(path, file);
+}
+
+int result_replay(const struct tool_job *job, const struct result *result)
+{
+    if (result->n_files != job->n_outputs)
+        return -1;
+    for (size_t i = 0; i < result->n_files; i++)
+        if (!replay_file(job, job->outputs[i], &result->files[i]))
+            return -1;
+    print_text(job, result->out, STDOUT_FILENO);
+    print_text(job, result->err, STDERR_FILENO);
+    return result->status;
+}

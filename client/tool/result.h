@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * result.h - what a run of a compiler left: exit status, texts, files.
+ *
+ * Bytes, little-endian: "WRES", u16 version 1, u16 n files, u32 exit status, blob standard output,
+ * blob standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
+ * (tool.h) stands as the byte 1 and its index as a digit. Of a precompiled header there are no
+ * bytes: a stub stands for it (pch.h).
+ *
+ * Thread: one. Memory: a decoded result borrows the bytes.
+ */
+#ifndef WARM_TOOL_RESULT_H
+#define WARM_TOOL_RESULT_H
+
+#include "client/tool/run.h"
+#include "client/tool/tool.h"
+
+#define RESULT_VERSION 1u
+
+struct result_file {
+    bool is_there, is_executable;
+    struct view data;
+};
+struct result {
+    int status;
+    struct view out, err;
+    size_t n_files;
+    struct result_file files[TOOL_OUTPUTS_MAX];
+};
+
+/* Appends what `run` left, its files read from job->outputs. REFUSED: it should not be kept (it was
+ * killed, out of memory, …, or a root shows where it cannot be put back), TOO_BIG, NOMEM, IO. */
+int result_write(const struct tool_job *job, const struct run *run, struct writer *w,
+                 struct err *e);
+
+int result_read(const void *data, size_t len, struct result *out, struct err *e);
+
+/* Does as the run did: files, each as a whole or not at all, then the texts. Returns the exit
+ * status, or -1 where a file cannot be written; nothing was printed then. */
+int result_replay(const struct tool_job *job, const struct result *result);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c - one real run of a compiler. run.h has the contract. One thread, and the compiler.
+ *
+ *     wait for the next tick of the files' clock ──▶ fork ──▶ exec, traced
+ *          └─ so that a file that changes during      │ pipes: copied through, and kept
+ *             the run has a later stamp                ▼
+ *                                                  its exit status, the trace
+ */
+#define XXH_INLINE_ALL
+#include "client/tool/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/trace/trace.h"
+
+#define TEXT_MAX (64u << 20) /* bytes of what is recorded; what is longer is passed on, not kept */
+#define LOG_MAX (64u << 20)
+#define TICK_MAX_MS 20 /* of any kernel's coarse clock */
+
+static volatile sig_atomic_t compiler; /* its process, for on_signal */
+
+static void on_signal(int number)
+{
+    if (compiler > 0)
+        kill(compiler, number);
+}
+
+static void catch_signals(void (*handler)(int))
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct sigaction old, action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+        sigaction(numbers[i], NULL, &old);
+        if (old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
+/* ---- the child ---- */
+
+static int preload_path(char out[PATH_MAX])
+{
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len <= 0)
+        return WARM_ENOT_FOUND;
+    self[len] = '\0';
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(self, '/');
+        if (!slash)
+            return WARM_ENOT_FOUND;
+        *slash = '\0';
+    }
+    int n = snprintf(out, PATH_MAX, "%s/libexec/warm/libwarm-trace.so", self);
+    return n > 0 && n < PATH_MAX && access(out, R_OK) == 0 ? 0 : WARM_ENOT_FOUND;
+}
+
+static int set_trace(const char *library, int log)
+{
+    char preload[2 * PATH_MAX], cwd[PATH_MAX], file[64];
+    const char *others = getenv("LD_PRELOAD");
+    snprintf(preload, sizeof preload, "%s%s%s", library, others && *others ? ":" : "",
+             others ? others : "");
+    snprintf(file, sizeof file, "/proc/%d/fd/%d", (int)getppid(), log);
+    if (!getcwd(cwd, sizeof cwd))
+        return -1;
+    return setenv("LD_PRELOAD", preload, 1) || setenv(TRACE_FILE_VARIABLE, file, 1) ||
+           setenv(TRACE_CWD_VARIABLE, cwd, 1);
+}
+
+static void become_compiler(const struct tool_job *job, const char *library, int log, int out,
+                            int err)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 ||
+        setenv("WARM_TOOL_ACTIVE", "1", 1) || (job->traced && set_trace(library, log)))
+        _exit(126);
+    execv(job->program, job->argv);
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+/* ---- the parent ---- */
+
+/* Files written from now on get a later stamp than all that are there. */
+static struct timespec next_tick(void)
+{
+    struct timespec before, now, nap = {0, 500000};
+    clock_gettime(CLOCK_REALTIME_COARSE, &before);
+    for (int i = 0; i < 2 * TICK_MAX_MS; i++) {
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        if (now.tv_nsec != before.tv_nsec || now.tv_sec != before.tv_sec)
+            break;
+        nanosleep(&nap, NULL);
+    }
+    return now;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool go_to_one_place(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+static void pass_text(int to, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(to, data, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return; /* nobody reads it; the compiler goes on, as it would have */
+        data += n;
+        len -= (size_t)n;
+    }
+}
+
+/* Copies one pipe's next bytes. False at its end. */
+static bool copy_some(int from, int to, struct writer *kept)
+{
+    char data[16384];
+    ssize_t n = read(from, data, sizeof data);
+    if (n < 0 && errno == EINTR)
+        return true;
+    if (n <= 0)
+        return false;
+    pass_text(to, data, (size_t)n);
+    writer_bytes(kept, data, (size_t)n);
+    return true;
+}
+
+static void copy_all(int out, int err, struct run *run)
+{
+    struct pollfd p[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
+    while (p[0].fd >= 0 || p[1].fd >= 0) {
+        if (poll(p, 2, -1) < 0) {
+            if (errno == EINTR)
+                continue;
+            return;
+        }
+        if (p[0].revents && !copy_some(out, STDOUT_FILENO, &run->out))
+            p[0].fd = -1;
+        if (p[1].revents && !copy_some(err, STDERR_FILENO, &run->err))
+            p[1].fd = -1;
+    }
+}
+
+static int read_log(int log, struct run *run, struct err *e)
+{
+    struct stat st;
+    if (fstat(log, &st) < 0 || (uint64_t)st.st_size > LOG_MAX)
+        return err_set(e, WARM_ETOO_BIG, "the trace is too long");
+    run->log = malloc((size_t)st.st_size + 1);
+    if (!run->log)
+        return err_set(e, WARM_ENOMEM, "no memory for a trace");
+    ssize_t n = pread(log, run->log, (size_t)st.st_size, 0);
+    run->log_len = n > 0 ? (size_t)n : 0;
+    return 0;
+}
+
+struct pipes {
+    int out[2], err[2], log; /* -1 where there is none */
+};
+
+static void close_pipes(struct pipes *p)
+{
+    int fds[] = {p->out[0], p->out[1], p->err[0], p->err[1], p->log};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static int open_pipes(const struct tool_job *job, struct pipes *p, struct err *e)
+{
+    *p = (struct pipes){{-1, -1}, {-1, -1}, -1};
+    if (pipe2(p->out, O_CLOEXEC) < 0 || (!go_to_one_place() && pipe2(p->err, O_CLOEXEC) < 0) ||
+        (job->traced && (p->log = memfd_create("warm-trace", MFD_CLOEXEC)) < 0)) {
+        int code = err_sys(e, WARM_EIO, errno, "cannot make a pipe");
+        close_pipes(p);
+        return code;
+    }
+    return 0;
+}
+
+static int start(const struct tool_job *job, const char *library, struct pipes *p, struct err *e)
+{
+    compiler = fork();
+    if (compiler < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot fork");
+    if (compiler == 0) {
+        catch_signals(SIG_DFL);
+        become_compiler(job, library, p->log, p->out[1], p->err[1] >= 0 ? p->err[1] : p->out[1]);
+    }
+    close(p->out[1]);
+    if (p->err[1] >= 0)
+        close(p->err[1]);
+    p->out[1] = p->err[1] = -1;
+    return 0;
+}
+
+int run_job(const struct tool_job *job, struct run *out, struct err *e)
+{
+    char library[PATH_MAX] = "";
+    struct pipes p;
+    struct run run = {0};
+    if (job->traced && preload_path(library))
+        return err_set(e, WARM_ENOT_FOUND, "libwarm-trace.so is not installed");
+    int code = open_pipes(job, &p, e);
+    if (code)
+        return code;
+    writer_init(&run.out, TEXT_MAX);
+    writer_init(&run.err, TEXT_MAX);
+    catch_signals(on_signal);
+    if (job->traced)
+        run.started = next_tick();
+    uint64_t begun = now_ms();
+    code = start(job, library, &p, e);
+    if (!code) {
+        copy_all(p.out[0], p.err[0], &run);
+        while (waitpid(compiler, &run.wait_status, 0) < 0 && errno == EINTR)
+            continue;
+        compiler = 0;
+        run.cost_ms = (uint32_t)(now_ms() - begun);
+        if (p.log >= 0 && read_log(p.log, &run, e))
+            run.log_len = 0; /* as good as none: nothing will be kept */
+    }
+    catch_signals(SIG_DFL);
+    close_pipes(&p);
+    if (code)
+        run_close(&run);
+    else
+        *out = run;
+    return code;
+}
+
+void run_close(struct run *run)
+{
+    writer_close(&run->out);
+    writer_close(&run->err);
+    free(run->log);
+    *run = (struct run){0};
+}
+
+int run_end(const struct run *run)
+{
+    if (WIFSIGNALED(run->wait_status)) {
+        signal(WTERMSIG(run->wait_status), SIG_DFL);
+        raise(WTERMSIG(run->wait_status));
+    }
+    return WIFEXITED(run->wait_status) ? WEXITSTATUS(run->wait_status) : 126;
+}

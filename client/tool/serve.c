@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * serve.c - a job from the cache, or run and kept. tool.h has the contract. One thread.
+ *
+ * Direct:  GET each name ──▶ hit
+ *          GET the last with a lease ──▶ hit (another made it) │ lease: run, PUT all names
+ *
+ * Traced:  GET the manifest ──▶ look at the inputs of each set ──▶ GET the result ──▶ hit
+ *          none fits: lease on what the inputs are now (no manifest: on its name)
+ *             ──▶ somebody was at it: look again
+ *             ──▶ lease: run, PUT the result, then the manifest, which leads to it
+ *
+ * Failure modes:
+ *  - No daemon, or none that answers in time: the caller runs the real tool.
+ *  - The run must not be kept: whoever waits is told by a mark that lives some seconds, so that they
+ *    do not wait for each other in turn.
+ *  - A result that is damaged, or cannot be written where it should be: as if there were none.
+ */
+#define XXH_INLINE_ALL
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/tool/inputs.h"
+#include "client/tool/pch.h"
+#include "client/tool/result.h"
+
+#define MARK "not to be kept"
+#define MARK_TTL_MS 3000u
+
+struct serving {
+    struct tool_job *job;
+    struct warm *quick, *patient;
+    bool has_manifest;
+    struct inputs manifest;
+    struct key manifest_digest; /* of its bytes */
+    char leased[TOOL_NAME_TEXT];
+    uint64_t token; /* 0: none */
+    bool is_marked; /* another found that this must not be kept */
+};
+
+static int get(struct warm *w, const char *name, unsigned flags, struct warm_value *out)
+{
+    return warm_get(w, name, strlen(name), flags, out);
+}
+
+static int put(struct serving *s, const char *name, const struct writer *value, const char *kind,
+               uint32_t cost_ms)
+{
+    struct warm_put_options options = {.token = strcmp(name, s->leased) == 0 ? s->token : 0,
+                                       .kind = kind,
+                                       .cost_ms = cost_ms,
+                                       .label = s->job->label,
+                                       .compiler = s->job->family};
+    int code = value->failed
+                   ? WARM_ETOO_BIG
+                   : warm_put(s->patient, name, strlen(name), value->data, value->len, &options);
+    if (!code && options.token)
+        s->token = 0;
+    if (code == WARM_ELEASE_LOST) { /* it took longer than the lease: it is as good */
+        s->token = options.token = 0;
+        code = warm_put(s->patient, name, strlen(name), value->data, value->len, &options);
+    }
+    if (code)
+        tool_debug("not stored: %s", warm_message(s->patient));
+    return code;
+}
+
+static bool is_mark(const struct warm_value *value)
+{
+    return value->len == strlen(MARK) && memcmp(value->data, MARK, value->len) == 0;
+}
+
+/* Tells who waits that there will be nothing. */
+static void give_up(struct serving *s)
+{
+    struct warm_put_options options = {
+        .token = s->token, .ttl_ms = MARK_TTL_MS, .label = s->job->label};
+    if (s->token &&
+        warm_put(s->patient, s->leased, strlen(s->leased), MARK, strlen(MARK), &options))
+        warm_release(s->patient, s->token);
+    s->token = 0;
+}
+
+/* ---- hits ---- */
+
+/* Takes the value. -1 if it is of no use. */
+static int replay(struct serving *s, struct warm_value *value)
+{
+    struct result result;
+    int status = -1;
+    if (is_mark(value))
+        s->is_marked = true;
+    else if (result_read(value->data, value->len, &result, NULL) == 0)
+        status = result_replay(s->job, &result);
+    warm_value_free(value);
+    return status;
+}
+
+static int replay_name(struct serving *s, const char *name)
+{
+    struct warm_value value;
+    return get(s->quick, name, 0, &value) == 0 ? replay(s, &value) : -1;
+}
+
+/* The manifest anew. True if there is one that was not seen before. */
+static bool load_manifest(struct serving *s)
+{
+    struct warm_value value;
+    struct inputs fresh;
+    if (get(s->quick, s->job->names[0], 0, &value))
+        return false;
+    struct key digest = key_of_bytes(value.data, value.len);
+    bool news = !s->has_manifest || !key_equal(&digest, &s->manifest_digest);
+    if (is_mark(&value))
+        s->is_marked = true;
+    news = news && inputs_read(value.data, value.len, &fresh, NULL) == 0;
+    warm_value_free(&value);
+    if (!news)
+        return false;
+    inputs_close(&s->manifest);
+    s->manifest = fresh;
+    s->manifest_digest = digest;
+    s->has_manifest = true;
+    return true;
+}
+
+/* Files were touched and are equal: the next look is to be cheap again. */
+static void renew_manifest(struct serving *s, size_t set)
+{
+    struct writer w;
+    struct inputs fresh = {.n_sets = 1};
+    fresh.sets[0] = s->manifest.sets[set];
+    fresh.set_len[0] = s->manifest.set_len[set];
+    writer_init(&w, INPUTS_BYTES_MAX);
+    inputs_write(&fresh, &s->manifest, &w);
+    if (!w.failed)
+        warm_put(s->quick, s->job->names[0], strlen(s->job->names[0]), w.data, w.len,
+                 &(struct warm_put_options){.kind = "manifest", .label = s->job->label});
+    writer_close(&w);
+}
+
+/* The result of a set that fits. `now`: what the first set is now, for the lease. */
+static int hit_traced(struct serving *s, char now[TOOL_NAME_TEXT])
+{
+    char name[TOOL_NAME_TEXT];
+    for (size_t set = 0; set < s->manifest.n_sets; set++) {
+        bool fits = inputs_now(s->job, s->quick, &s->manifest, set, name);
+        if (set == 0)
+            memcpy(now, name, sizeof name);
+        int status = fits ? replay_name(s, name) : -1;
+        if (status >= 0) {
+            if (inputs_are_renewed(&s->manifest, set))
+                renew_manifest(s, set);
+            return status;
+        }
+    }
+    return -1;
+}
+
+/* ---- leases ---- */
+
+/* Waits for whoever is at `name`. True if a value came. */
+static bool lease(struct serving *s, const char *name, struct warm_value *value)
+{
+    int code = get(s->patient, name, WARM_WANT_LEASE, value);
+    if (code != WARM_LEASE)
+        return code == 0;
+    s->token = value->token;
+    memcpy(s->leased, name, strlen(name) + 1);
+    return false;
+}
+
+/* Comes back with a lease, or without; a status if another has made it meanwhile. */
+static int wait_traced(struct serving *s, const char *now)
+{
+    char again[TOOL_NAME_TEXT];
+    struct warm_value value;
+    const char *name = s->has_manifest ? now : s->job->names[0];
+    if (lease(s, name, &value)) {
+        int status = s->has_manifest ? replay(s, &value) : -1;
+        if (!s->has_manifest) {
+            s->is_marked = is_mark(&value);
+            warm_value_free(&value);
+        }
+        if (status >= 0 || s->is_marked)
+            return status;
+    }
+    if (!load_manifest(s))
+        return -1;
+    int status = hit_traced(s, again);
+    if (status >= 0 && s->token) {
+        warm_release(s->patient, s->token);
+        s->token = 0;
+    }
+    return status;
+}
+
+static int wait_direct(struct serving *s)
+{
+    struct warm_value value;
+    return lease(s, s->job->names[s->job->n_names - 1], &value) ? replay(s, &value) : -1;
+}
+
+/* ---- misses ---- */
+
+/* The result first: a manifest never leads to what is not there yet. */
+static int keep_traced(struct serving *s, const struct run *run, const struct writer *result,
+                       struct err *e)
+{
+    struct inputs in;
+    struct writer manifest;
+    char name[TOOL_NAME_TEXT];
+    int code = inputs_from_trace(s->job, s->quick, run->log, run->log_len, run->started, &in, e);
+    if (code)
+        return code;
+    inputs_name(s->job, in.list, in.n, name);
+    writer_init(&manifest, INPUTS_BYTES_MAX);
+    inputs_write(&in, s->has_manifest ? &s->manifest : NULL, &manifest);
+    if (s->job->lazy && run->wait_status == 0)
+        pch_write_inputs(s->job, s->job->header ? s->job->header : s->job->outputs[0], &in, NULL);
+    code = put(s, name, result, "object", run->cost_ms);
+    if (!code)
+        code = put(s, s->job->names[0], &manifest, "manifest", run->cost_ms);
+    if (code)
+        err_set(e, code, "the cache did not take it");
+    writer_close(&manifest);
+    inputs_close(&in);
+    return code;
+}
+
+static int keep_direct(struct serving *s, const struct run *run, const struct writer *result,
+                       struct err *e)
+{
+    int code = 0;
+    for (size_t i = 0; !code && i < s->job->n_names; i++)
+        code = put(s, s->job->names[i], result, "cubin", run->cost_ms);
+    return code ? err_set(e, code, "the cache did not take it") : 0;
+}
+
+static void keep(struct serving *s, const struct run *run)
+{
+    struct err e = {0};
+    struct writer result;
+    writer_init(&result, TOOL_RESULT_MAX);
+    int code = result_write(s->job, run, &result, &e);
+    if (!code)
+        code = s->job->traced ? keep_traced(s, run, &result, &e) : keep_direct(s, run, &result, &e);
+    writer_close(&result);
+    if (code)
+        tool_debug("not kept: %s", e.text);
+    if (code && code != WARM_ENO_DAEMON)
+        give_up(s);
+    else if (s->token)
+        warm_release(s->patient, s->token);
+}
+
+static int run_and_keep(struct serving *s)
+{
+    struct run run;
+    struct err e = {0};
+    for (size_t i = 0; i < s->job->n_headers; i++)
+        if (pch_make_real(s->job->headers[i], &e))
+            tool_debug("%s", e.text);
+    if (run_job(s->job, &run, &e)) {
+        tool_debug("%s", e.text);
+        give_up(s);
+        return -1;
+    }
+    if (s->job->header && run.wait_status == 0)
+        rename(s->job->outputs[0], s->job->header);
+    keep(s, &run);
+    int status = run_end(&run);
+    run_close(&run);
+    return status;
+}
+
+static int serve(struct serving *s)
+{
+    char now[TOOL_NAME_TEXT] = "";
+    int status = -1;
+    if (s->job->traced) {
+        if (load_manifest(s))
+            status = hit_traced(s, now);
+    } else {
+        for (size_t i = 0; status < 0 && i < s->job->n_names; i++)
+            status = replay_name(s, s->job->names[i]);
+    }
+    const char *read_only = getenv("WARM_READONLY");
+    if (status < 0 && read_only && *read_only && strcmp(read_only, "0") != 0)
+        return -1;
+    if (status < 0 && !s->is_marked)
+        status = s->job->traced ? wait_traced(s, now) : wait_direct(s);
+    if (status >= 0) {
+        tool_debug("hit: %s", s->job->label);
+        return status;
+    }
+    tool_debug("miss: %s", s->job->label);
+    return s->is_marked ? -1 : run_and_keep(s);
+}
+
+int tool_serve(struct tool_job *job, struct warm *quick, struct warm *patient)
+{
+    struct serving s = {.job = job, .quick = quick, .patient = patient};
+    int status = job->header ? run_and_keep(&s) : serve(&s);
+    inputs_close(&s.manifest);
+    return status;
+}

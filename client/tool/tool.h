@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tool.h - `warm tool -- PROGRAM ARGS…`: one run of a compiler, from the cache or for real.
+ *
+ *     command line ──front end (cc.c, ptxas.c, nv.c)──▶ struct tool_job ──tool_serve──▶ exit status
+ *                      │ not understood                                      │ not soundly
+ *                      ▼                                                     ▼
+ *                    exec of the real compiler, nothing in between (tool_pass_on)
+ *
+ * Two ways to a result:
+ *     direct   the key covers all that the tool reads (ptxas: its one input): NAME ──▶ result
+ *     traced   the key covers the command line, the sources and the environment; which other files
+ *              were read is known from the last real run: NAME ──▶ sets of inputs (inputs.h)
+ *              ──▶ NAME of the result
+ *
+ * Roots: folders and files whose own place does not count (a temporary folder with a random name).
+ * In keys, names of inputs and texts a root stands as a mark, and is put back on a hit.
+ *
+ * Thread: one; the process does nothing else. Memory: a job borrows argv and the environment;
+ * tool_job_close frees the rest.
+ */
+#ifndef WARM_TOOL_H
+#define WARM_TOOL_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/warm.h"
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+
+#define TOOL_ROOTS_MAX 4
+#define TOOL_OUTPUTS_MAX 8
+#define TOOL_SOURCES_MAX 64
+#define TOOL_HEADERS_MAX 4
+#define TOOL_NAME_TEXT 96            /* bytes of a name in the cache, NUL included */
+#define TOOL_RESULT_MAX (256u << 20) /* bytes of a result; what is larger is not kept */
+
+struct tool_job {
+    const char *program; /* the real tool's path */
+    char **argv;         /* as it is to get it; NULL after argc */
+    int argc;
+
+    const char *family; /* "cc", "ptxas": names in the cache begin with it */
+    char label[128];    /* for people: "g++ foo.cpp" */
+    bool traced;
+    bool lazy; /* the output is a precompiled header: made when something needs it (pch.h) */
+
+    char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
+    size_t n_roots;
+    const char *outputs[TOOL_OUTPUTS_MAX]; /* files that a run may leave */
+    size_t n_outputs;
+    const char *sources[TOOL_SOURCES_MAX]; /* must show in a trace, or it is not believed */
+    size_t n_sources;
+    const char *headers[TOOL_HEADERS_MAX]; /* precompiled headers that a real run would use */
+    size_t n_headers;
+    const char *header; /* make this one for real, from outputs[0]: pch.h */
+
+    /* Direct: where a result may be, exact first; all are filled on a miss, the last is leased.
+     * Traced: one, of the manifest. */
+    char names[2][TOOL_NAME_TEXT];
+    size_t n_names;
+
+    char *memory[16]; /* strings made for the job */
+    size_t n_memory;
+};
+void tool_job_close(struct tool_job *job);
+
+/* A string that lives as long as the job; NULL: no memory. */
+char *tool_job_keep(struct tool_job *job, char *text);
+
+/* Adds a folder or file whose place does not count. False if there are too many. */
+bool tool_add_root(struct tool_job *job, const char *path, size_t len);
+/* The root that `path` is or is in: its index, and in *out_rest what follows it ("" or "/x"). -1:
+ * none. */
+int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest);
+
+/* Adds a path to a key: by root and rest where there is one. */
+void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
+                   const char *path);
+/* Ends a key: names[n_names++] = "FAMILY:1:" and 64 hex digits. */
+void tool_key_end(struct tool_job *job, struct key_builder *key);
+/* The same in `out`, `kind` after the family: "cc:1r:…". */
+void tool_name(const struct tool_job *job, const char *kind, struct key_builder *key,
+               char out[TOOL_NAME_TEXT]);
+
+/* Adds the environment's variables of these names (one that ends in '*' is a prefix), sorted. False
+ * if there are too many. */
+bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names);
+
+/* True if the file lies in a folder for what is temporary: /tmp, $TMPDIR and so on. */
+bool tool_is_temporary(const char *path);
+
+/* A whole file, at most `max` bytes. Gives *out (free()). */
+int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e);
+
+/* Front ends: fill in the job from program and argv. 0, or REFUSED and why. `w` may be NULL. */
+int cc_plan(struct tool_job *job, struct warm *w, struct err *e);
+int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
+int nv_plan(struct tool_job *job, struct warm *w, struct err *e);
+
+/* Runs the job from the cache or for real and keeps what came of it. Returns the exit status, or
+ * -1 if the real tool is to be run without us. `quick` answers at once or not at all; *patient
+ * waits for who is at the same. */
+int tool_serve(struct tool_job *job, struct warm *quick, struct warm *patient);
+
+/* Becomes the real tool. Returns only if that fails: 126 or 127. */
+int tool_pass_on(const struct tool_job *job);
+
+/* WARM_TOOL_DEBUG=1: one line about what was done and why, on stderr. */
+void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the CPU can do, for -march=native. False if this machine's kind is not known to us. */
+bool cpu_add(struct key_builder *key, uint32_t tag);
+
+#endif

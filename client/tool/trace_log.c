@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace_log.c - from the records of a run to the inputs that its result depends on. inputs.h has
+ * the contract, client/trace/trace.h the records. One thread.
+ *
+ *     records ──▶ one entry a path: first seen as, and all that was done to it
+ *             ──▶ made by the run itself: must be gone again, or be one of its outputs
+ *             ──▶ read:   FILE, its content           looked at: EXISTS
+ *                 absent: ABSENT, of the topmost folder that is not there
+ *
+ * What does not fit ends it: REFUSED, and the result is not kept.
+ */
+#define XXH_INLINE_ALL
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/tool/files.h"
+#include "client/tool/inputs.h"
+#include "client/tool/pch.h"
+#include "client/trace/trace.h"
+#include "keygen/cuda.h"
+
+enum seen {
+    SEEN_READ = 1,
+    SEEN_EXISTS = 2,
+    SEEN_ABSENT = 4,
+    SEEN_WRITE = 8,
+    SEEN_LIST = 16,
+    SEEN_FOUND = 32,
+    IS_INPUT = 64, /* has become one */
+    IS_OURS = 128, /* no record's path, but a folder above one: owned */
+};
+
+struct entry {
+    const char *path; /* in the log */
+    unsigned first, all;
+};
+
+struct reading {
+    const struct tool_job *job;
+    struct warm *w;
+    uint64_t started_ns;
+    struct entry *table; /* open addressing, never full */
+    size_t slots, used;
+    struct entry **order; /* as first seen */
+    size_t n_order;
+    unsigned begun, executed;
+    struct inputs out;
+    size_t room;
+    struct writer paths; /* all paths of out, one after the other; offsets until the end */
+    struct inputs headers[TOOL_SOURCES_MAX]; /* of precompiled headers that were used */
+    size_t n_headers;
+};
+
+/* ---- the table ---- */
+
+static struct entry *find(struct reading *r, const char *path)
+{
+    size_t at = (size_t)XXH3_64bits(path, strlen(path)) & (r->slots - 1);
+    while (r->table[at].path && strcmp(r->table[at].path, path) != 0)
+        at = (at + 1) & (r->slots - 1);
+    return &r->table[at];
+}
+
+static void see(struct reading *r, const char *path, unsigned what)
+{
+    struct entry *entry = find(r, path);
+    if (!entry->path) {
+        *entry = (struct entry){path, what, 0};
+        r->order[r->n_order++] = entry;
+    }
+    entry->all |= what;
+}
+
+static int see_record(struct reading *r, char what, const char *path, struct err *e)
+{
+    switch (what) {
+    case TRACE_BEGIN:
+        r->begun++;
+        see(r, path, SEEN_READ);
+        return 0;
+    case TRACE_EXEC:
+        r->executed++;
+        see(r, path, SEEN_READ);
+        return 0;
+    case TRACE_EXEC_FAILED: r->executed--; return 0;
+    case TRACE_LIBRARY:
+    case TRACE_READ: see(r, path, SEEN_READ); return 0;
+    case TRACE_EXISTS: see(r, path, SEEN_EXISTS); return 0;
+    case TRACE_ABSENT: see(r, path, SEEN_ABSENT); return 0;
+    case TRACE_LIST: see(r, path, SEEN_LIST); return 0;
+    case TRACE_FOUND: see(r, path, SEEN_FOUND); return 0;
+    case TRACE_WRITE: see(r, path, SEEN_WRITE); return 0;
+    default: return err_set(e, WARM_EREFUSED, "cannot tell what it did with %s", path);
+    }
+}
+
+static int read_log(struct reading *r, const char *log, size_t len, struct err *e)
+{
+    size_t records = 0;
+    for (size_t i = 0; i < len; i++)
+        records += log[i] == '\0';
+    if (len == 0 || log[len - 1] != '\0')
+        return err_set(e, WARM_EREFUSED, "there is no trace of what it read");
+    for (r->slots = 64; r->slots < 4 * records; r->slots *= 2) /* each record may add two */
+        continue;
+    r->table = calloc(r->slots, sizeof *r->table);
+    r->order = calloc(records + 1, sizeof(struct entry *));
+    if (!r->table || !r->order)
+        return err_set(e, WARM_ENOMEM, "no memory for a trace");
+    see(r, r->job->program, SEEN_READ); /* through links: what they lead to may change */
+    for (const char *at = log; at < log + len; at += strlen(at) + 1) {
+        int code = see_record(r, at[0], at[0] ? at + 1 : at, e);
+        if (code)
+            return code;
+    }
+    if (r->begun != r->executed + 1)
+        return err_set(e, WARM_EREFUSED, "%u of %u processes were not seen",
+                       r->executed + 1 - r->begun, r->executed + 1);
+    return 0;
+}
+
+/* ---- what does not count ---- */
+
+static bool is_output(const struct tool_job *job, const char *path)
+{
+    for (size_t i = 0; i < job->n_outputs; i++)
+        if (strcmp(job->outputs[i], path) == 0)
+            return true;
+    return false;
+}
+
+/* What every process looks at, and no result shows. */
+static bool is_harmless(const struct entry *entry)
+{
+    static const char *const read[] = {"/dev/null",
+                                       "/dev/urandom",
+                                       "/dev/random",
+                                       "/dev/zero",
+                                       "/dev/tty",
+                                       "/proc/meminfo",
+                                       "/proc/self/exe",
+                                       "/proc/filesystems",
+                                       "/proc/self/maps",
+                                       "/proc/self/stat",
+                                       "/proc/sys/vm/overcommit_memory"};
+    static const char *const looked_at[] = {"TMPDIR", "TMP", "TEMP", "PWD", "HOME"};
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
+        if (strcmp(entry->path, read[i]) == 0)
+            return true;
+    if (entry->all & ~(unsigned)(SEEN_EXISTS | SEEN_WRITE))
+        return false;
+    for (size_t i = 0; i < sizeof looked_at / sizeof looked_at[0]; i++) {
+        const char *value = getenv(looked_at[i]);
+        if (value && strcmp(entry->path, value) == 0)
+            return true;
+    }
+    return strcmp(entry->path, "/tmp") == 0 || strcmp(entry->path, "/var/tmp") == 0 ||
+           strcmp(entry->path, "/usr/tmp") == 0;
+}
+
+static bool is_header(const char *path)
+{
+    size_t len = strlen(path), suffix = strlen(PCH_SUFFIX);
+    return len > suffix && strcmp(path + len - suffix, PCH_SUFFIX) == 0;
+}
+
+/* ---- inputs ---- */
+
+/* Room for one more, with its path as an offset into r->paths until finish. */
+static struct input *add(struct reading *r, uint8_t kind, const char *path)
+{
+    if (r->out.n == r->room) {
+        size_t more = r->room ? r->room * 2 : 1024;
+        struct input *grown = more > INPUTS_MAX ? NULL : realloc(r->out.list, more * sizeof *grown);
+        if (!grown)
+            return NULL;
+        r->out.list = grown;
+        r->room = more;
+    }
+    const char *rest;
+    struct input *i = &r->out.list[r->out.n++];
+    *i = (struct input){.kind = kind, .root = (uint8_t)(tool_root_of(r->job, path, &rest) + 1)};
+    i->path = (const char *)(uintptr_t)r->paths.len;
+    writer_bytes(&r->paths, rest, strlen(rest) + 1);
+    return i;
+}
+
+static int add_text(struct reading *r, struct input *i, const char *text)
+{
+    i->program = (const char *)(uintptr_t)r->paths.len;
+    writer_bytes(&r->paths, text, strlen(text) + 1);
+    return 0;
+}
+
+static int no_room(struct err *e) { return err_set(e, WARM_ETOO_BIG, "it read too many files"); }
+
+/* Text in which the clock may show. Comments do not count, other macros' pasting does. */
+static bool shows_clock(const uint8_t *data, size_t len)
+{
+    struct cuda_scan scan = {0};
+    if (len >= 4 && memcmp(data, "\177ELF", 4) == 0)
+        return false;
+    if (!memmem(data, len, "__DATE__", 8) && !memmem(data, len, "__TIME__", 8) &&
+        !memmem(data, len, "__TIMESTAMP__", 13))
+        return false;
+    cuda_scan(data, len, &scan);
+    return cuda_scan_uses_clock(&scan);
+}
+
+#define TEXT_MAX_BYTES (4u << 20) /* headers and sources; libraries are longer, or no text */
+
+static int check_clock(const char *path, struct err *e)
+{
+    uint8_t *data;
+    size_t len;
+    if (tool_read_file(path, TEXT_MAX_BYTES, &data, &len, NULL))
+        return 0;
+    bool shows = shows_clock(data, len);
+    free(data);
+    return shows ? err_set(e, WARM_EREFUSED, "the time may show in it: %s", path) : 0;
+}
+
+static int add_file(struct reading *r, const char *path, const struct stat *st, struct err *e)
+{
+    struct stamp stamp = stamp_of(st);
+    struct key digest;
+    if (stamp.ctime_ns >= r->started_ns)
+        return err_set(e, WARM_EREFUSED, "%s changed while it ran", path);
+    int code = check_clock(path, e);
+    if (code)
+        return code;
+    if (file_digest(r->w, path, &stamp, &digest))
+        return err_set(e, WARM_EREFUSED, "cannot read %s", path);
+    struct input *i = add(r, INPUT_FILE, path);
+    if (!i)
+        return no_room(e);
+    i->stamp = stamp;
+    i->digest = digest;
+    return 0;
+}
+
+/* Of an absent path the topmost part that is absent: one entry for a whole folder of lookups. */
+static int add_absent(struct reading *r, const char *path, struct err *e)
+{
+    char top[PATH_MAX], parent[PATH_MAX];
+    struct stat st;
+    snprintf(top, sizeof top, "%s", path);
+    if (lstat(path, &st) == 0) /* a dangling link, or made meanwhile */
+        return err_set(e, WARM_EREFUSED, "%s appeared while it ran", path);
+    for (;;) {
+        snprintf(parent, sizeof parent, "%s", top);
+        char *slash = strrchr(parent, '/');
+        if (!slash || slash == parent)
+            break;
+        *slash = '\0';
+        if (lstat(parent, &st) == 0)
+            break;
+        strcpy(top, parent);
+    }
+    struct entry *entry = find(r, top);
+    if (entry->path && entry->all & IS_INPUT)
+        return 0;
+    if (!entry->path) {
+        entry->path = strdup(top);
+        entry->all = IS_OURS;
+    }
+    entry->all |= IS_INPUT;
+    return entry->path && add(r, INPUT_ABSENT, top) ? 0 : no_room(e);
+}
+
+static int add_program(struct reading *r, const char *found, struct err *e)
+{
+    char now[PATH_MAX];
+    const char *name = strrchr(found, '/');
+    name = name ? name + 1 : found;
+    if (!program_find(name, now) || strcmp(now, found) != 0)
+        return err_set(e, WARM_EREFUSED, "it found %s otherwise than by PATH", name);
+    struct input *i = add(r, INPUT_PROGRAM, name);
+    return i ? add_text(r, i, found) : no_room(e);
+}
+
+static int add_existing(struct reading *r, const char *path, const struct stat *st, struct err *e)
+{
+    struct input *i = add(r, INPUT_EXISTS, path);
+    if (!i)
+        return no_room(e);
+    i->type = (uint8_t)file_type(st);
+    return 0;
+}
+
+static int add_list(struct reading *r, const char *path, struct err *e)
+{
+    struct key digest;
+    if (folder_digest(path, &digest))
+        return err_set(e, WARM_EREFUSED, "cannot list %s", path);
+    struct input *i = add(r, INPUT_LIST, path);
+    if (!i)
+        return no_room(e);
+    i->digest = digest;
+    return 0;
+}
+
+/* A precompiled header counts by what it was made from. */
+static int add_header(struct reading *r, const struct entry *entry, struct err *e)
+{
+    if (entry->all & SEEN_READ && access(entry->path, F_OK) == 0 && !pch_is_stub(entry->path)) {
+        if (r->n_headers == TOOL_SOURCES_MAX)
+            return no_room(e);
+        if (pch_read_inputs(entry->path, &r->headers[r->n_headers], NULL))
+            return err_set(e, WARM_EREFUSED, "nobody knows what %s was made from", entry->path);
+        r->n_headers++;
+    }
+    return add(r, INPUT_HEADER, entry->path) ? 0 : no_room(e);
+}
+
+static int add_made(const struct entry *entry, struct err *e)
+{
+    struct stat st;
+    if (entry->first == SEEN_READ || entry->first == SEEN_LIST)
+        return err_set(e, WARM_EREFUSED, "it changed a file that it had read: %s", entry->path);
+    if (lstat(entry->path, &st) == 0)
+        return err_set(e, WARM_EREFUSED, "it also wrote %s", entry->path);
+    return 0;
+}
+
+static int add_entry(struct reading *r, struct entry *entry, struct err *e)
+{
+    struct stat st;
+    const char *path = entry->path;
+    if (is_output(r->job, path) || is_harmless(entry) || entry->all & IS_INPUT)
+        return 0;
+    if (entry->all & SEEN_WRITE)
+        return add_made(entry, e);
+    if (is_header(path))
+        return add_header(r, entry, e);
+    int code = entry->all & SEEN_FOUND ? add_program(r, path, e) : 0;
+    if (code || entry->all == SEEN_FOUND)
+        return code;
+    entry->all |= IS_INPUT;
+    if (stat(path, &st) < 0)
+        return entry->all & (SEEN_READ | SEEN_LIST)
+                   ? err_set(e, WARM_EREFUSED, "%s is gone", path)
+                   : (entry->all &= ~(unsigned)IS_INPUT, add_absent(r, path, e));
+    if (entry->all & SEEN_ABSENT)
+        return err_set(e, WARM_EREFUSED, "%s appeared while it ran", path);
+    if (entry->all & SEEN_LIST)
+        return add_list(r, path, e);
+    if (entry->all & SEEN_READ && S_ISREG(st.st_mode))
+        return strncmp(path, "/proc/", 6) != 0 ? add_file(r, path, &st, e)
+                                               : err_set(e, WARM_EREFUSED, "it reads %s", path);
+    if (entry->all & SEEN_READ && !S_ISDIR(st.st_mode))
+        return err_set(e, WARM_EREFUSED, "it reads %s, which is no file", path);
+    return add_existing(r, path, &st, e);
+}
+
+/* What precompiled headers were made from, with the digests of then: who has other files now, has
+ * another input. */
+static int add_headers_inputs(struct reading *r, struct err *e)
+{
+    for (size_t h = 0; h < r->n_headers; h++) {
+        for (size_t n = 0; n < r->headers[h].n; n++) {
+            struct input *from = &r->headers[h].list[n];
+            struct entry *entry = find(r, from->path);
+            if (entry->path && entry->all & IS_INPUT && from->kind != INPUT_FILE)
+                continue;
+            struct input *i = add(r, from->kind, from->path);
+            if (!i)
+                return no_room(e);
+            i->type = from->type;
+            i->stamp = from->stamp;
+            i->digest = from->digest;
+            if (from->kind == INPUT_PROGRAM)
+                add_text(r, i, from->program);
+        }
+    }
+    return 0;
+}
+
+static int check_sources(struct reading *r, struct err *e)
+{
+    for (size_t i = 0; i < r->job->n_sources; i++) {
+        struct entry *entry = find(r, r->job->sources[i]);
+        if (!entry->path || !(entry->all & SEEN_READ))
+            return err_set(e, WARM_EREFUSED, "it was not seen to read %s", r->job->sources[i]);
+    }
+    return 0;
+}
+
+static int finish(struct reading *r, struct inputs *out, struct err *e)
+{
+    size_t len;
+    uint8_t *bytes = writer_take(&r->paths, &len);
+    if (!bytes)
+        return err_set(e, WARM_ENOMEM, "no memory for a trace");
+    for (size_t i = 0; i < r->out.n; i++) {
+        struct input *input = &r->out.list[i];
+        input->path = (const char *)bytes + (uintptr_t)input->path;
+        if (input->kind == INPUT_PROGRAM)
+            input->program = (const char *)bytes + (uintptr_t)input->program;
+    }
+    *out = r->out;
+    out->bytes = bytes;
+    out->n_sets = 1;
+    out->sets[0] = out->list;
+    out->set_len[0] = out->n;
+    r->out = (struct inputs){0};
+    return 0;
+}
+
+int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *log, size_t len,
+                      struct timespec started, struct inputs *out, struct err *e)
+{
+    struct reading r = {.job = job,
+                        .w = w,
+                        .started_ns =
+                            (uint64_t)started.tv_sec * 1000000000u + (uint64_t)started.tv_nsec};
+    writer_init(&r.paths, INPUTS_BYTES_MAX);
+    int code = read_log(&r, log, len, e);
+    if (!code)
+        code = check_sources(&r, e);
+    for (size_t i = 0; !code && i < r.n_order; i++)
+        code = add_entry(&r, r.order[i], e);
+    if (!code)
+        code = add_headers_inputs(&r, e);
+    if (!code)
+        code = finish(&r, out, e);
+    for (size_t h = 0; h < r.n_headers; h++)
+        inputs_close(&r.headers[h]);
+    inputs_close(&r.out);
+    writer_close(&r.paths);
+    for (size_t i = 0; r.table && i < r.slots; i++)
+        if (r.table[i].all & IS_OURS)
+            free((void *)(uintptr_t)r.table[i].path);
+    free(r.table);
+    free(r.order);
+    return code;
+}
