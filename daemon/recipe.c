@@ -109,7 +109,7 @@ static bool takes_next(struct view option)
 static void add_options(struct recipe *r, const struct job *job)
 {
     for (size_t i = 0; i < job->n_options; i++) {
-        struct view option = job->options[i], value = {"", 0};
+        struct view option = job->options[i], value = {"given", 5};
         size_t stem = stem_of(option);
         if (stem < option.len) {
             size_t skip = stem + (((const char *)option.data)[stem] == '=');
@@ -144,7 +144,7 @@ static void add_word(struct recipe *r, struct view word)
 {
     const char *equals = memchr(word.data, '=', word.len);
     struct view name = {word.data, equals ? (size_t)(equals - (const char *)word.data) : word.len};
-    struct view value = {"", 0};
+    struct view value = {"given", 5};
     if (equals)
         value = (struct view){equals + 1, word.len - name.len - 1};
     if (word.len && *(const char *)word.data != '-' && equals) {

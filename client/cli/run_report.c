@@ -24,11 +24,11 @@ static void print_line(struct view session, const char *id)
     if (errors)
         snprintf(failed, sizeof failed, ", %llu failed", errors);
     fprintf(stderr,
-            "warm: asked %llu: %llu hits, %llu coalesced, %llu misses%s; saved %llu.%llu s "
+            "warm: asked %llu: %llu hits, %llu coalesced, %llu misses%s; saved %llu.%02llu s "
             "(session %s)\n",
             number_of(session, "asked"), number_of(session, "hits"),
             number_of(session, "coalesced"), number_of(session, "misses"), failed, saved_ms / 1000,
-            saved_ms % 1000 / 100, id);
+            saved_ms % 1000 / 10, id);
 }
 
 void run_report(const struct run_places *places)
