@@ -208,7 +208,7 @@ static void add_job(struct key_builder *b, const struct job *job, const struct o
     key_add_u64(b, TAG_EXPRESSIONS, job->n_expressions);
     for (size_t i = 0; i < job->n_expressions; i++)
         add_view(b, TAG_EXPRESSIONS, job->expressions[i]);
-    if (options->debug || options->line_info)
+    if (options->debug || options->line_info || options->lto)
         add_view(b, TAG_CWD, job->cwd);
 }
 

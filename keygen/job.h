@@ -61,8 +61,8 @@ void job_close(struct job *job);
 
 /*
  * The graph part of the job's address and its proof (level 1 of KEYS.md: exact bytes of source,
- * headers, names, and the options that decide; the working folder only where debug output may show
- * it), and the hardware part: the exact target that the options ask for, e.g. "sm_90a", or
+ * headers, names, and the options that decide; the working folder only where debug output or LTO
+ * IR may show it), and the hardware part: the exact target that the options ask for, e.g. "sm_90a", or
  * "default".
  *
  * Errors: REFUSED where the result must not be kept: the job could write files or read the clock,

@@ -230,6 +230,22 @@ static bool stats_have(const struct kit *k, const char *text)
 
 /* ---- the tests ---- */
 
+Test(compile, a_hit_without_includes_is_one_round_trip)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good);
+    int fd = kit_native(&k);
+    send_compile(fd, 1, &a, 0);
+    kit_expect(fd, 1, WIRE_NEED);
+    serve_headers(send_source(fd, 1, &a), "");
+    kit_expect(fd, 1, WIRE_HIT);
+    send_compile(fd, 2, &a, 0);
+    kit_expect(fd, 2, WIRE_HIT);
+    close(fd);
+    kit_down(&k);
+}
+
 Test(compile, sixty_four_equal_misses_are_one_compile)
 {
     enum { N = 64 };

@@ -691,6 +691,91 @@ Test(compiler, yields_the_same_with_headers_from_memory_and_from_files)
     rig_stop(&r);
 }
 
+/* What a compile of each version asked its client for. */
+static int questions(struct rig *r, const struct ask *given)
+{
+    int sum = 0;
+    for (size_t v = 0; v < 2; v++) {
+        struct server server = {.manner = SERVES, .root = r->dir};
+        struct ask a = *given;
+        struct outcome o;
+        char version[5];
+        snprintf(version, sizeof version, "%.4s", versions[v]);
+        a.version = version;
+        a.server = &server;
+        ask_run(r, &a, &o);
+        cr_assert_eq(o.status, 0, "%s", o.text);
+        cr_assert_eq((size_t)server.n_asked, o.n_paths);
+        sum += server.n_asked;
+        outcome_close(&o);
+    }
+    return sum;
+}
+
+Test(compiler, what_includes_no_file_depends_on_no_file)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct ask plain = {.source = SAXPY, .options = {{"-arch=sm_90"}}};
+    cr_expect_eq(questions(&r, &plain), 0);
+    struct ask more = {.source = "template <class T> __global__ "
+                                 "void k(T *x) { *x = 3; }\n",
+                       .name = "/some/where/name.cu",
+                       .options = {{"-arch=compute_80", "-I.", "-I/nowhere", "-rdc=true"}},
+                       .expressions = {{"k<float>", "&k<int>"}}};
+    cr_expect_eq(questions(&r, &more), 0);
+    rig_stop(&r);
+}
+
+/* NVRTC looks for these three in every compile; this is the measurement that it may find nothing. */
+Test(compiler, yields_the_same_whether_the_program_is_a_file_or_not)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    static const char source[] = "static __device__ int a[3];\n__global__ void k(int *x)\n"
+                                 "{ int unused; x[0] = a[x[1]] + __LINE__ + __FILE__[2]; }\n";
+    static const char *const options[][2] = {
+        {NULL}, {"-rdc=true", "-dlto"}, {"-std=c++20", "-w"}, {"-lineinfo"}, {"-G"}};
+    char *program = in_dir(&r, "f.cu", "#error this is not read\n");
+    for (int present = 0; present < 2; present++) {
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+            expect_same(&r,
+                        &(struct ask){.source = source,
+                                      .name = "f.cu",
+                                      .options = {{"-arch=sm_90", options[i][0], options[i][1]}}});
+        free(in_dir(&r, "__nv_nvrtc_builtin_header.h", "#error\n"));
+        free(in_dir(&r, "__nv_name_map", "#error\n"));
+    }
+    unlink(program);
+    free(program);
+    rig_stop(&r);
+}
+
+Test(compiler, a_program_that_includes_itself_gets_the_file)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    static const char *const sources[] = {
+        "#ifndef A\n#define A 1\n#include \"f.cu\"\n#endif\n" SAXPY,
+        "#pragma once\n#include \"f.cu\"\n" SAXPY,
+        "#include \"by.h\"\n" SAXPY,
+        "#include \"__nv_name_map\"\n" SAXPY,
+        "#if __has_include(\"__nv_nvrtc_builtin_header.h\")\n__device__ int there;\n#endif\n" SAXPY,
+    };
+    char *program = in_dir(&r, "f.cu", "#pragma once\n__device__ int other;\n");
+    free(in_dir(&r, "by.h", "#pragma once\n#include \"f.cu\"\n"));
+    free(in_dir(&r, "__nv_name_map", "__device__ int named;\n"));
+    free(in_dir(&r, "__nv_nvrtc_builtin_header.h", "__device__ int built;\n"));
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        expect_same(
+            &r, &(struct ask){.source = sources[i], .name = "f.cu", .options = {{"-arch=sm_90"}}});
+    free(program);
+    rig_stop(&r);
+}
+
 Test(compiler, lists_each_path_once_in_order_with_what_was_absent)
 {
     NEEDS_TOOLCHAIN();
@@ -1141,7 +1226,7 @@ Test(compiler, says_closed_when_the_client_goes_away)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct server server = {.manner = LEAVES, .leaves_after = 2, .root = r.dir};
+    struct server server = {.manner = LEAVES, .leaves_after = 1, .root = r.dir};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;

@@ -206,18 +206,21 @@ Test(job, what_decides_is_in_the_key)
     expect_other_key(&job, "options");
 }
 
-Test(job, the_working_folder_counts_only_for_debug_output)
+Test(job, the_working_folder_counts_only_where_it_shows)
 {
     struct job job = sample();
     job.cwd = text("/elsewhere");
     expect_same_key(&job, "the working folder");
-    struct view debug[] = {options[0], options[1], text("-lineinfo")};
-    struct job here = sample(), there = sample();
-    here.options = there.options = debug;
-    here.n_options = there.n_options = 3;
-    there.cwd = text("/elsewhere");
-    struct key a = graph_of(&here), b = graph_of(&there);
-    cr_assert(!key_equal(&a, &b), "-lineinfo shows it");
+    static const char *const showing[] = {"-lineinfo", "-G", "-dlto"};
+    for (size_t i = 0; i < sizeof showing / sizeof *showing; i++) {
+        struct view more[] = {options[0], options[1], text(showing[i])};
+        struct job here = sample(), there = sample();
+        here.options = there.options = more;
+        here.n_options = there.n_options = 3;
+        there.cwd = text("/elsewhere");
+        struct key a = graph_of(&here), b = graph_of(&there);
+        cr_assert(!key_equal(&a, &b), "%s shows it", showing[i]);
+    }
 }
 
 Test(job, the_target_is_the_hardware_part_and_not_the_graph_part)

@@ -215,21 +215,48 @@ static void attempt_run(const struct nvrtc *n, struct input *in, const struct jo
 
 /* Compiles as planned, and once more without a precompiled header unless that went without a word. */
 static void compile_planned(const struct nvrtc *n, struct input *in, const struct job *job,
-                            struct attempt *a)
+                            bool hide, struct attempt *a)
 {
     struct pch_plan plan = {.mode = PCH_NONE};
     bool can = n->SetPCHHeapSize != NULL;
     if (can)
         plan = pch_plan(job, in->passed, in->n_passed);
+    files_hide(!hide                     ? FILES_HIDE_NOTHING
+               : plan.mode == PCH_CREATE ? FILES_HIDE_LOOKS_WRITING_PCH
+                                         : FILES_HIDE_LOOKS);
     attempt_run(n, in, job, &plan, a);
-    bool clean = a->status == NVRTC_SUCCESS && a->log_size <= 1;
+    bool clean = a->status == NVRTC_SUCCESS && a->log_size <= 1 && !files_hidden_met();
     if (can)
         pch_done(&plan, job, clean);
     if (plan.mode == PCH_NONE || clean)
         return;
     n->DestroyProgram(&a->program);
     plan.mode = PCH_NONE;
+    files_hide(hide ? FILES_HIDE_LOOKS : FILES_HIDE_NOTHING);
     attempt_run(n, in, job, &plan, a);
+}
+
+/* -G, -lineinfo. */
+static bool asks_for_lines(const struct input *in)
+{
+    static const char *const debug[] = {"-G",        "--device-debug",       "-device-debug",
+                                        "-lineinfo", "--generate-line-info", "-generate-line-info"};
+    bool asks = false;
+    for (size_t i = 0; i < in->n_passed; i++)
+        for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
+            asks |= begins(in->passed[i], debug[k]);
+    return asks;
+}
+
+static void compile(const struct nvrtc *n, struct input *in, const struct job *job,
+                    struct attempt *a)
+{
+    bool hide = !asks_for_lines(in);
+    compile_planned(n, in, job, hide, a);
+    if (!files_hidden_met())
+        return;
+    n->DestroyProgram(&a->program);
+    compile_planned(n, in, job, false, a);
 }
 
 /* ---- whether the result may be kept ---- */
@@ -251,13 +278,10 @@ static bool uses_clock(const struct job *job)
  * yields for the same bytes is another result after a `touch`. */
 static bool shows_file_times(const struct nvrtc *n, const struct input *in)
 {
-    static const char *const debug[] = {"-G",        "--device-debug",       "-device-debug",
-                                        "-lineinfo", "--generate-line-info", "-generate-line-info"};
-    bool asked = false;
-    for (size_t i = 0; i < in->n_passed; i++)
-        for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
-            asked |= begins(in->passed[i], debug[k]);
-    return asked && files_bytes() && n->major * 100 + n->minor < 1305;
+    bool any = false;
+    for (size_t i = 0; i < files_count(); i++)
+        any |= !files_at(i)->absent;
+    return any && n->major * 100 + n->minor < 1305 && asks_for_lines(in);
 }
 
 static bool log_tells_of_memory(const char *log, size_t len)
@@ -434,7 +458,7 @@ static int compile_decoded(const struct nvrtc *n, const struct job *job, int cha
     }
     uint64_t begun = now_ms();
     files_begin(channel, in.cwd, in.name);
-    compile_planned(n, &in, job, &a);
+    compile(n, &in, job, &a);
     code = files_status(e);
     if (!code)
         code = pack(n, &a, &in, job, out, e);

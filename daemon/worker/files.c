@@ -30,6 +30,10 @@
 #define ANSWER_TIMEOUT_MS 10000 /* a client that takes longer for one path is stopped or dead */
 #define ANSWERS_SKIPPED_MAX 16  /* packets that answer something else */
 #define PLACE_MAX (2u * JOB_TEXT_MAX)
+#define HIDDEN 3u /* files that every compile looks for: files_hide */
+#define HIDDEN_PROGRAM 0u
+#define HIDDEN_BUILTINS 1u
+#define HIDDEN_NAMES 2u
 #define BYTES_MAX (1u << 30) /* of all files of one compile */
 
 struct slot {
@@ -42,6 +46,8 @@ static struct {
     const char *cwd;
     char program[PLACE_MAX]; /* where the program and the working folder are, without . and .. */
     char folder[PLACE_MAX];
+    unsigned n_hides[HIDDEN]; /* looks at each that are still to find nothing */
+    bool hides, hidden_met;
     struct slot **slots; /* in the order of asking; each allocated, so that pointers to them last */
     size_t n, cap;
     uint32_t *index; /* open addressing: place in slots + 1, 0 is free */
@@ -409,6 +415,46 @@ static bool is_known_folder(const char *path)
     return above_folder || above_program;
 }
 
+/* Which of the three a path is, HIDDEN for none. */
+static unsigned hidden_of(const char *path)
+{
+    static const char *const names[] = {"/__nv_nvrtc_builtin_header.h", "/__nv_name_map"};
+    char place[PLACE_MAX];
+    resolve(place, path);
+    if (strcmp(place, files.program) == 0)
+        return HIDDEN_PROGRAM;
+    size_t n = strlen(files.folder);
+    for (unsigned i = HIDDEN_BUILTINS; i < HIDDEN && strncmp(place, files.folder, n) == 0; i++)
+        if (strcmp(place + n, names[i - HIDDEN_BUILTINS]) == 0)
+            return i;
+    return HIDDEN;
+}
+
+/* True if this look is to find nothing. */
+static bool is_hidden(const char *path, bool by_stat)
+{
+    unsigned i = files.hides ? hidden_of(path) : HIDDEN;
+    if (i == HIDDEN)
+        return false;
+    files.hidden_met |= !by_stat || !files.n_hides[i];
+    if (files.hidden_met)
+        return false;
+    files.n_hides[i]--;
+    if (i == HIDDEN_NAMES) /* all includes are read: the program may be looked for again */
+        files.n_hides[HIDDEN_PROGRAM]++;
+    return true;
+}
+
+void files_hide(enum files_hide hide)
+{
+    files.hides = hide != FILES_HIDE_NOTHING;
+    files.hidden_met = false;
+    for (unsigned i = 0; i < HIDDEN; i++)
+        files.n_hides[i] = i == HIDDEN_BUILTINS && hide == FILES_HIDE_LOOKS_WRITING_PCH ? 2 : 1;
+}
+
+bool files_hidden_met(void) { return files.hidden_met; }
+
 static int stat_folder(const char *path, struct stat *st)
 {
     const char *real = strcmp(path, ".") == 0 ? files.cwd : path;
@@ -439,6 +485,8 @@ static int answer_stat(const char *path, struct stat *st)
         return stat_scratch(path, st);
     if (is_known_folder(path))
         return stat_folder(path, st);
+    if (is_hidden(path, true))
+        return no_entry();
     const struct file *file = files_ask(path);
     if (!file || file->absent)
         return no_entry();
@@ -473,6 +521,7 @@ static int answer_open(const char *path, int flags, mode_t mode)
         errno = EACCES;
         return -1;
     }
+    is_hidden(path, false);
     const struct file *file = *path ? files_ask(path) : NULL;
     return !file || file->absent ? no_entry() : open_bytes(file->bytes);
 }
@@ -500,6 +549,7 @@ static FILE *answer_fopen(const char *path, const char *mode)
         errno = EACCES;
         return NULL;
     }
+    is_hidden(path, false);
     const struct file *file = *path ? files_ask(path) : NULL;
     if (!file || file->absent) {
         errno = ENOENT;

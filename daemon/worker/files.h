@@ -54,6 +54,21 @@ int files_init(const char *dir, struct err *e);
 void files_begin(int channel, const char *cwd, const char *name);
 void files_end(void);
 
+/*
+ * In every compile NVRTC looks, by stat alone, for three files that it does not read: the program
+ * itself (once, and if its name has a folder once more behind all includes) and, in the working
+ * folder, __nv_nvrtc_builtin_header.h (twice where it writes a precompiled header), __nv_name_map
+ * (once, behind all includes). Their presence shows in line tables and in nothing else
+ * (measured on 12.9 and 13.5). These looks are answered with "absent", ask nobody and are in no
+ * list, so that what includes no file depends on no file. To be called before each run of the
+ * compiler.
+ */
+enum files_hide { FILES_HIDE_NOTHING, FILES_HIDE_LOOKS, FILES_HIDE_LOOKS_WRITING_PCH };
+void files_hide(enum files_hide hide);
+/* True if one of them was looked for once more: the program includes it. What that run yielded is
+ * not to be used; the next is to hide nothing. */
+bool files_hidden_met(void);
+
 /* What is at a path, asked once; NULL if memory ran out. */
 const struct file *files_ask(const char *path);
 
