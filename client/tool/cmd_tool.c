@@ -166,7 +166,7 @@ const struct command cmd_tool = {
         "`warm run` programs get this in place of the compilers that they start.\n\n"
         "  --argv0 NAME    what the program is to see as its own name\n"
         "  --header PATH   make the precompiled header at PATH for real (used by itself)\n\n"
-        "WARM_TOOL_EXACT=1   temporary folders count, as they show in debug information\n"
-        "WARM_TOOL_DEBUG=1   a line on stderr about what was done and why\n\n"
+        "WARM_TOOL_EXACT=1      temporary folders count, as they show in debug information\n"
+        "WARM_TOOL_DEBUG=/FILE  lines there about what was done and why\n\n"
         "Example: warm tool -- g++ -O2 -shared -fPIC -o f.so f.cpp\n",
 };

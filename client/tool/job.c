@@ -19,15 +19,19 @@ extern char **environ;
 
 void tool_debug(const char *format, ...)
 {
-    const char *on = getenv("WARM_TOOL_DEBUG");
-    if (!on || strcmp(on, "1") != 0)
+    const char *path = getenv("WARM_TOOL_DEBUG");
+    if (!path || path[0] != '/')
         return;
     char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    dprintf(STDERR_FILENO, "warm tool: %s\n", text);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    dprintf(fd, "%s\n", text);
+    close(fd);
 }
 
 /* ---- memory and roots ---- */

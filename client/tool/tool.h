@@ -110,7 +110,7 @@ int tool_serve(struct tool_job *job, struct warm *quick, struct warm *patient);
 /* Becomes the real tool. Returns only if that fails: 126 or 127. */
 int tool_pass_on(const struct tool_job *job);
 
-/* WARM_TOOL_DEBUG=1: one line about what was done and why, on stderr. */
+/* WARM_TOOL_DEBUG=/a/file: a line there about what was done and why. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What the CPU can do, for -march=native. False if this machine's kind is not known to us. */
