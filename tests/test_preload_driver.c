@@ -131,6 +131,27 @@ Test(preload_driver, libraries_are_served_as_modules_are)
     rig_down(&r);
 }
 
+Test(preload_driver, programs_that_are_linked_with_the_driver_are_served)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    if (!r.real) {
+        char *out, *linked = path_join(r.kit.dir, "program");
+        int status = run_command(&out,
+                                 "cc -DLINKED -I. -D_GNU_SOURCE -std=c11 -o %s "
+                                 "tests/fakecuda/program.c -L%s -l:libcuda.so.1 -ldl "
+                                 "-Wl,-rpath,%s 2>&1",
+                                 linked, r.kit.dir, r.kit.dir);
+        cr_assert_eq(status, 0, "%s", out);
+        free(out);
+        free(linked);
+        expect(&r, "", "dlsym module a link a", RAN RAN, MADE MADE);
+        expect(&r, "", "dlsym module a link a", RAN RAN, KNOWN KNOWN);
+    }
+    rig_down(&r);
+}
+
 Test(preload_driver, driver_device_and_options_are_in_the_key)
 {
     struct rig r;

@@ -16,6 +16,7 @@
  *
  * Any thread; no state.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,22 +91,44 @@ void jit_options_add(struct key_builder *b, const struct jit_options *o)
 
 /* ---- driver and device ---- */
 
-/* The driver's compiler lies beside it, where it is a library of its own. */
-static bool add_driver(const struct driver *d, struct warm *w, struct key_builder *b)
-{
-    char identity[WARM_IDENTITY_TEXT], path[sizeof d->path + 64];
+struct identity {
+    char library[WARM_IDENTITY_TEXT];
+    char compiler[WARM_IDENTITY_TEXT]; /* "" where it is no library of its own, beside the other */
     int version;
-    if (d->driver_version(&version) != CU_SUCCESS || warm_file_identity(w, d->path, identity))
-        return false;
-    key_add_text(b, TAG_LIBRARY, identity);
-    key_add_u64(b, TAG_VERSION, (uint64_t)version);
+};
+
+static bool identity_find(const struct driver *d, struct warm *w, struct identity *out)
+{
+    char path[sizeof d->path + 64];
     int folder = (int)(strrchr(d->path, '/') - d->path);
     snprintf(path, sizeof path, "%.*s/libnvidia-ptxjitcompiler.so.1", folder, d->path);
-    if (access(path, F_OK) != 0)
-        return true;
-    if (warm_file_identity(w, path, identity))
+    out->compiler[0] = 0;
+    return d->driver_version(&out->version) == CU_SUCCESS &&
+           warm_file_identity(w, d->path, out->library) == 0 &&
+           (access(path, F_OK) != 0 || warm_file_identity(w, path, out->compiler) == 0);
+}
+
+/* What is loaded does not change. */
+static const struct identity *identity_of(const struct driver *d, struct warm *w)
+{
+    static _Atomic(struct identity *) found;
+    struct identity *known = atomic_load(&found), *it;
+    if (known || !(it = malloc(sizeof *it)))
+        return known;
+    if (identity_find(d, w, it) && atomic_compare_exchange_strong(&found, &known, it))
+        return it;
+    free(it);
+    return known;
+}
+
+static bool add_driver(const struct driver *d, struct warm *w, struct key_builder *b)
+{
+    const struct identity *it = identity_of(d, w);
+    if (!it)
         return false;
-    key_add_text(b, TAG_COMPILER, identity);
+    key_add_text(b, TAG_LIBRARY, it->library);
+    key_add_text(b, TAG_COMPILER, it->compiler);
+    key_add_u64(b, TAG_VERSION, (uint64_t)it->version);
     return true;
 }
 

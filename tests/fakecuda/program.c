@@ -63,6 +63,26 @@ static const char *const names[][2] = {{"cuInit", "cuInit"},
                                        {"cuLaunchKernel", "cuLaunchKernel"}};
 _Static_assert(sizeof cu == sizeof names / sizeof *names * sizeof(void *), "a name for each field");
 
+#ifdef LINKED /* with libcuda.so.1: calls go through the dynamic linker */
+int cuModuleLoadData(void **module, const void *image);
+int cuLinkCreate_v2(unsigned n, int *options, void **values, struct cu_link **link);
+int cuLinkAddData_v2(struct cu_link *link, int type, void *data, size_t len, const char *name,
+                     unsigned n, int *options, void **values);
+int cuLinkComplete(struct cu_link *link, void **cubin, size_t *len);
+int cuLinkDestroy(struct cu_link *link);
+
+static void find_linked(void)
+{
+    cu.module_load = cuModuleLoadData;
+    cu.link_create = cuLinkCreate_v2;
+    cu.link_add = cuLinkAddData_v2;
+    cu.link_complete = cuLinkComplete;
+    cu.link_destroy = cuLinkDestroy;
+}
+#else
+static void find_linked(void) {}
+#endif
+
 static int find(void *library, int by_address)
 {
     int (*address)(const char *, void **, int, uint64_t, int *);
@@ -78,6 +98,7 @@ static int find(void *library, int by_address)
         if (!fields[i])
             return 0;
     }
+    find_linked();
     return 1;
 }
 
