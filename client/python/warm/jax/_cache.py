@@ -131,6 +131,17 @@ def _current() -> Optional[_Compile]:
     return found
 
 
+class afresh:
+    """Within it, this thread's compiles neither take from the cache nor go there: XLA serializes an
+    executable rightly only in the process that compiled it, not after a load."""
+
+    def __enter__(self) -> None:
+        _thread.afresh = True
+
+    def __exit__(self, *error: Any) -> None:
+        _thread.afresh = False
+
+
 class _Modules(NamedTuple):
     """The modules of JAX that are hooked."""
 
@@ -274,6 +285,8 @@ def _hook_key(jax: _Modules) -> None:
             return key
 
         compile_ = _current()
+        if getattr(_thread, "afresh", False):
+            return NEVER
         if compile_ is None or compile_.name or _is_shared(jax):
             return stock_key()
         try:

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""warm.jax.jit: jax.jit that need not trace, lower and compile what another process compiled.
+
+    arguments ──trace──▶ jaxpr ──digest──▶ "jaxjit:1:…" ──▶ executable ──load──▶ call
+                                              └─ not there: jax.jit compiles, its executable is kept
+
+Of a gradient (warm.jax.grad, warm.jax.value_and_grad) only the forward function is traced: what is
+kept is the backward pass, and neither differentiation nor lowering nor compilation runs again. That is
+sound because a gradient is a function of the forward jaxpr and of the rules of its custom_jvp and
+custom_vjp calls, and _jaxpr.py hashes both or gives up.
+
+Where anything is not plain (static or sharded arguments, effects, other devices, rules of
+differentiation that the program itself defines, tracing inside of another transformation) it is
+jax.jit, and JAX's cache works as for that. Results are those of jax.jit, bit for bit: it is the same
+executable. Any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+import zlib
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import jax
+
+from warm import _client, _library
+from warm.jax import _cache, _jaxpr, _keys
+
+log = logging.getLogger("warm.jax")
+
+MAX_EXECUTABLES = 8  # of one function, for arguments of different shapes
+_PLAIN_OPTIONS = frozenset(("donate_argnums", "donate_argnames", "keep_unused", "inline"))
+
+
+class Gradient:
+    """jax.grad or jax.value_and_grad of a function, which it still knows."""
+
+    def __init__(self, forward: Callable[..., Any], with_value: bool, **options: Any) -> None:
+        functools.update_wrapper(self, forward)
+        self.forward = forward
+        self.with_value = with_value
+        self.options = options
+        self._call = (jax.value_and_grad if with_value else jax.grad)(forward, **options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def result_tree(self, args: Any, forward_result: Any) -> Any:
+        """The structure of the result, from that of the forward function."""
+        argnums = self.options.get("argnums", 0)
+        gradient = args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
+        if self.with_value:
+            return jax.tree_util.tree_structure((forward_result, gradient))
+        if self.options.get("has_aux"):
+            return jax.tree_util.tree_structure((gradient, forward_result[1]))
+        return jax.tree_util.tree_structure(gradient)
+
+
+def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, **options: Any) -> Gradient:
+    """jax.value_and_grad, whose result warm.jax.jit need not differentiate again."""
+    return Gradient(fun, True, argnums=argnums, **options)
+
+
+def grad(fun: Callable[..., Any], argnums: Any = 0, **options: Any) -> Gradient:
+    """jax.grad, whose result warm.jax.jit need not differentiate again."""
+    return Gradient(fun, False, argnums=argnums, **options)
+
+
+class _Call(NamedTuple):
+    """One set of arguments, traced."""
+
+    name: str
+    in_tree: Any
+    out_tree: Any
+
+
+class Jit:
+    """What jit() returns. `lower` and the rest of jax.jit's attributes are those of jax.jit."""
+
+    def __init__(self, fun: Callable[..., Any], options: Dict[str, Any]) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._options = options
+        self._plain = jax.jit(fun, **options)
+        self._compiled: List[Any] = []
+        self._lock = threading.Lock()
+        self._is_plain = not (_PLAIN_OPTIONS.issuperset(options) and _cache.install())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for compiled in self._compiled:
+            try:
+                return compiled(*args, **kwargs)
+            except (TypeError, ValueError):  # arguments of other types, shapes or places
+                continue
+        compiled = None if self._is_plain else self._find(args, kwargs)
+        return (compiled or self._plain)(*args, **kwargs)
+
+    def _find(self, args: Any, kwargs: Any) -> Optional[Any]:
+        """An executable for these arguments; None: jax.jit is to do it."""
+        if len(self._compiled) >= MAX_EXECUTABLES or not _client.client().may_ask:
+            return None
+        try:
+            from jax._src import core
+
+            leaves = jax.tree_util.tree_leaves((args, kwargs))
+            if not all(map(_is_plain_argument, leaves)) or not core.trace_state_clean():
+                return None
+            call = self._trace(args, kwargs)
+            with self._lock:
+                compiled = self._load_or_make(call, args, kwargs)
+                self._compiled.insert(0, compiled)
+            return compiled
+        except Exception as e:
+            log.debug("jax.jit does it: %r", e)
+            self._is_plain = True
+            return None
+
+    # ---- the name ----
+
+    def _trace(self, args: Any, kwargs: Any) -> _Call:
+        fun = self._fun
+        forward = fun.forward if isinstance(fun, Gradient) else fun
+        traced = jax.jit(forward).trace(*args, **kwargs)
+        digest = _jaxpr.Digest(differentiates=isinstance(fun, Gradient))
+        digest.add(traced.jaxpr)
+        in_tree = jax.tree_util.tree_structure((args, kwargs))
+        out_tree = jax.tree_util.tree_structure(traced.out_info)
+        digest.add([str(in_tree), str(out_tree), sorted(self._options.items())])
+        if isinstance(fun, Gradient):
+            digest.add(["gradient", fun.with_value, sorted(fun.options.items())])
+            out_tree = fun.result_tree(args, traced.out_info)
+        name = "jaxjit:1:" + _keys.digest([digest.hexdigest().encode(), *_surroundings()])
+        return _Call(name, in_tree, out_tree)
+
+    # ---- the executable ----
+
+    def _load_or_make(self, call: _Call, args: Any, kwargs: Any) -> Any:
+        with _client.client().lease(call.name) as lease:
+            if lease.value is not None:
+                loaded = _load(call, lease.value)
+                if loaded is not None:
+                    return loaded
+            start = time.monotonic()
+            lowered = self._plain.lower(*args, **kwargs)
+            with _cache.afresh():
+                compiled = lowered.compile()
+            try:
+                self._keep(call, lease, lowered, compiled, time.monotonic() - start)
+            except Exception as e:
+                log.debug("%s: not kept: %r", call.name, e)
+            return compiled
+
+    def _keep(
+        self, call: _Call, lease: Any, lowered: Any, compiled: Any, seconds: float
+    ) -> None:
+        from jax.experimental import serialize_executable
+
+        module = _keys.module_bytes(lowered.compiler_ir())
+        _library.graph_key("mlirbc", module)  # Refused: it holds addresses of this process
+        payload, _, out_tree = serialize_executable.serialize(compiled)
+        if out_tree != call.out_tree:
+            raise _keys.Unknown("a result of another structure")
+        entry = _cache.Entry(zlib.compress(payload, 1), _cache.targets_of(module, "cpu"))
+        lease.put(
+            _cache.entry_encode(call.name, entry),
+            kind="backward" if isinstance(self._fun, Gradient) else "executable",
+            cost_ms=seconds * 1000,
+            hardware=_keys.processor(),
+            compiler=_keys.libraries("cpu").split("\n", 1)[0],
+            label=getattr(self._fun, "__name__", "")[:256],
+        )
+
+
+def _is_plain_argument(leaf: Any) -> bool:
+    """On one device, the default one, or on none yet."""
+    if isinstance(leaf, jax.core.Tracer):
+        return False
+    if not isinstance(leaf, jax.Array):
+        return True
+    sharding = leaf.sharding
+    return isinstance(sharding, jax.sharding.SingleDeviceSharding) and not leaf.committed
+
+
+def _surroundings() -> List[bytes]:
+    """What decides beside the traced function: JAX's settings, XLA's options, the processor."""
+    from jax._src import compiler, config
+
+    backend = jax.devices()[0].client
+    if backend.platform != "cpu":
+        raise _keys.Unknown("executables of other platforms are JAX's cache's")
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    settings = repr(config.trace_context())
+    if " at 0x" in settings.replace("AxisEnv object at 0x", ""):
+        raise _keys.Unknown("a setting without a name")
+    import re
+
+    return [
+        jax.__version__.encode(),
+        re.sub(r"AxisEnv object at 0x[0-9a-f]+", "", settings).encode(),
+        backend.platform_version.encode(),
+        _keys.libraries("cpu").encode(),
+        _keys.options_bytes(options, "cpu"),
+        _keys.flags_bytes(options, "cpu"),
+        _keys.processor().encode(),
+        str(len(jax.devices())).encode(),
+    ]
+
+
+def _load(call: _Call, value: bytes) -> Optional[Any]:
+    """None: damaged, or custom calls are missing here."""
+    from jax.experimental import serialize_executable
+
+    entry = _cache.entry_decode(call.name, value)
+    if entry is None or not _cache.can_load(entry.targets, "cpu"):
+        log.info("%s: not usable here: compiled anew", call.name)
+        return None
+    if any(t.startswith("lapack_") for t in entry.targets):
+        from jaxlib import lapack
+
+        lapack._lapack.initialize()  # lowering does this, and nothing was lowered
+    try:
+        payload = zlib.decompress(entry.payload)
+        return serialize_executable.deserialize_and_load(payload, call.in_tree, call.out_tree)
+    except Exception as e:
+        log.info("%s: does not load, compiled anew: %s", call.name, e)
+        return None
+
+
+def jit(fun: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
+    """jax.jit, whose executables outlive the process with nothing traced but the forward function.
+
+        step = warm.jax.jit(warm.jax.value_and_grad(loss))
+    """
+    if fun is None:
+        return lambda f: Jit(f, options)
+    return Jit(fun, options)
