@@ -21,6 +21,11 @@
 const char *warm_message(const struct warm *w) { return w->err.text; }
 const char *warm_error_name(int code) { return err_name(code); }
 
+static struct view text_view(const char *text)
+{
+    return (struct view){text ? text : "", text ? strlen(text) : 0};
+}
+
 /* ---- opening ---- */
 
 static bool env_is_set(const char *name)
@@ -39,6 +44,15 @@ static unsigned env_number(const char *name, unsigned otherwise)
     return *end || value == 0 || value > 3600 * 1000 ? otherwise : (unsigned)value;
 }
 
+/* As warmd's own default: where nobody made a runtime folder for this user, a folder in /tmp. */
+static int default_without_runtime(uid_t uid, char *out, size_t cap)
+{
+    snprintf(out, cap, "/run/user/%u", (unsigned)uid);
+    if (access(out, X_OK) == 0)
+        return snprintf(out, cap, "/run/user/%u/warm/warmd.sock", (unsigned)uid);
+    return snprintf(out, cap, "/tmp/warm-%u/warmd.sock", (unsigned)uid);
+}
+
 int warm_default_socket(char *out, size_t cap)
 {
     const char *socket = getenv("WARM_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
@@ -51,7 +65,7 @@ int warm_default_socket(char *out, size_t cap)
     else if (runtime && *runtime)
         n = snprintf(out, cap, "%s/warm/warmd.sock", runtime);
     else
-        n = snprintf(out, cap, "/run/user/%u/warm/warmd.sock", (unsigned)uid);
+        n = default_without_runtime(uid, out, cap);
     return n < 0 || (size_t)n >= cap ? WARM_ETOO_BIG : 0;
 }
 
@@ -180,6 +194,12 @@ int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
     int code = make_key(w, key, key_len, flags, &address, &get.space, &get.key);
     if (code)
         return code;
+    if (w->recache && !w->told_recache) {
+        w->told_recache = true;
+        session_note(w, &(struct wire_note){WIRE_REASON_DISABLED,
+                                            {"", 0},
+                                            text_view("WARM_RECACHE is set: nothing is taken")});
+    }
     if (w->recache)
         return err_set(&w->err, WARM_ENOT_FOUND, "WARM_RECACHE is set: nothing is taken");
     code = get_once(w, &get, out);
@@ -189,11 +209,6 @@ int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
 }
 
 /* ---- putting ---- */
-
-static struct view text_view(const char *text)
-{
-    return (struct view){text ? text : "", text ? strlen(text) : 0};
-}
 
 static int fill_put(struct warm *w, struct wire_put *put, const void *data, size_t len,
                     const struct warm_put_options *options)
@@ -254,6 +269,19 @@ int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, 
     if (!code)
         code = make_key(w, key, key_len, 0, &address, &put.space, &put.key);
     return code ? code : send_put(w, &put, data);
+}
+
+void warm_note(struct warm *w, const char *reason, const char *label, const char *text)
+{
+    struct wire_note note = {.label = text_view(label), .text = text_view(text)};
+    if (note.label.len > WIRE_NAME_MAX)
+        note.label.len = WIRE_NAME_MAX;
+    if (note.text.len > WIRE_NAME_MAX)
+        note.text.len = WIRE_NAME_MAX;
+    while (note.reason <= WIRE_REASON_TIMEOUT && strcmp(wire_reason_name(note.reason), reason) != 0)
+        note.reason++;
+    if (note.reason <= WIRE_REASON_TIMEOUT)
+        session_note(w, &note);
 }
 
 int warm_release(struct warm *w, uint64_t token)

@@ -378,10 +378,23 @@ static void cancel(struct compile *c)
     c->w->err = first;
 }
 
+/* It was refused here, so that the daemon does not see it: `warm why` is to know which option, or
+ * which token, it was. */
+static void tell_refused(struct compile *c)
+{
+    const char *name = c->job.name.data;
+    size_t len = c->job.name.len < WIRE_NAME_MAX ? c->job.name.len : WIRE_NAME_MAX;
+    session_note(c->w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
+                                           {name + c->job.name.len - len, len},
+                                           text_view(c->w->err.text)});
+}
+
 int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
 {
     struct compile c;
     int code = compile_open(&c, w, job);
+    if (code == WARM_EREFUSED)
+        tell_refused(&c);
     if (!code) {
         code = converse(&c, out);
         if (code == WARM_ECORRUPT) {

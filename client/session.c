@@ -10,6 +10,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,12 +27,45 @@
 /* Up to this a value is read into memory; above, mapping it is cheaper. */
 #define READ_MAX_BYTES ((size_t)512 * 1024)
 
+/* ---- what was not waited for ---- */
+
+/* Requests of this process that a daemon did not answer in time: it is told when it answers again.
+ * Not of one struct warm: who fails is often closed. */
+static _Atomic unsigned n_lost;
+static _Atomic pid_t lost_by; /* a child has not lost what its parent lost */
+
+static void note_lost(const struct warm *w, int code)
+{
+    if (code != WARM_ETIMEOUT)
+        return;
+    if (atomic_exchange(&lost_by, w->pid) != w->pid)
+        atomic_store(&n_lost, 0);
+    atomic_fetch_add(&n_lost, 1);
+}
+
+static void tell_lost(struct warm *w)
+{
+    char text[96];
+    unsigned n = atomic_load_explicit(&lost_by, memory_order_relaxed) == w->pid
+                     ? atomic_exchange(&n_lost, 0)
+                     : 0;
+    if (n == 0)
+        return;
+    snprintf(text, sizeof text,
+             "%u request%s not answered in time: the daemon hung, or was stopped", n,
+             n == 1 ? " was" : "s were");
+    wire_put_note(&w->conn.out, 0,
+                  &(struct wire_note){WIRE_REASON_TIMEOUT, {"", 0}, {text, strlen(text)}});
+    conn_send(&w->conn, 0, NULL, 0, conn_now_ms() + w->connect_timeout_ms, &w->err);
+}
+
 /* ---- the connection ---- */
 
 /* After a failure: whoever is at the other end cannot be relied on for a while. */
 static int drop(struct warm *w, int code)
 {
     conn_close(&w->conn);
+    note_lost(w, code);
     w->connected = false;
     w->pause_ms = w->pause_ms ? w->pause_ms * 2 : PAUSE_START_MS;
     if (w->pause_ms > PAUSE_MAX_MS)
@@ -63,9 +98,21 @@ static int await_welcome(struct warm *w)
     if (w->conn.welcomed)
         return 0;
     int code = conn_shake_hands(&w->conn, conn_now_ms() + w->connect_timeout_ms, &w->err);
-    if (!code)
+    if (!code) {
         w->pause_ms = 0;
+        tell_lost(w);
+    }
     return code;
+}
+
+void session_note(struct warm *w, const struct wire_note *note)
+{
+    struct err before = w->err;
+    uint64_t tag = session_begin(w);
+    wire_put_note(&w->request, tag, note);
+    if (ensure_connected(w) == 0)
+        session_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
+    w->err = before;
 }
 
 int session_connect(struct warm *w)

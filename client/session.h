@@ -26,6 +26,7 @@ struct warm {
     char socket[108];
     unsigned connect_timeout_ms, request_timeout_ms;
     bool recache, read_only; /* $WARM_RECACHE, $WARM_READONLY */
+    bool told_recache;       /* the daemon knows of it */
     uint64_t last_tag;
     struct writer request; /* frames of the request that is being made */
     uint64_t retry_at_ms;  /* without a connection: not before */
@@ -71,6 +72,9 @@ int session_unexpected(struct warm *w, struct answer *answer);
 /* Memory as a sealed memfd, for what is larger than a frame carries: the descriptor, or an error.
  */
 int session_memfd(const void *data, size_t len, struct err *e);
+
+/* Tells the daemon why something was not asked, or not taken; waits for no answer, and keeps w->err. */
+void session_note(struct warm *w, const struct wire_note *note);
 
 /* Connects and shakes hands now, whether or not something is asked. */
 int session_connect(struct warm *w);

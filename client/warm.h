@@ -111,6 +111,13 @@ int warm_release(struct warm *w, uint64_t token);
  */
 int warm_file_identity(struct warm *w, const char *path, char out[WARM_IDENTITY_TEXT]);
 
+/*
+ * Tells the daemon why something was not taken from the cache, for `warm why`: `reason` is
+ * "uncacheable", "disabled" or "timeout"; `label` says what (a file's name), `text` which option,
+ * token or variable. Either may be NULL. Waits for nothing and cannot fail.
+ */
+void warm_note(struct warm *w, const char *reason, const char *label, const char *text);
+
 struct warm_header {
     const char *name; /* as #include names it */
     const void *bytes;

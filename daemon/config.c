@@ -269,6 +269,16 @@ static int config_found(struct config *c, enum config_key key, const char *value
     return code;
 }
 
+/* As clients find it (warm_default_socket). */
+static void config_default_socket(char *path, size_t cap)
+{
+    snprintf(path, cap, "/run/user/%u", (unsigned)geteuid());
+    if (access(path, X_OK) == 0)
+        snprintf(path, cap, "/run/user/%u/warm/warmd.sock", (unsigned)geteuid());
+    else
+        snprintf(path, cap, "/tmp/warm-%u/warmd.sock", (unsigned)geteuid());
+}
+
 static int config_resolve_socket(struct config *c, struct err *e)
 {
     char path[PATH_MAX];
@@ -278,7 +288,7 @@ static int config_resolve_socket(struct config *c, struct err *e)
     else if (runtime && *runtime == '/')
         snprintf(path, sizeof path, "%s/warm/warmd.sock", runtime);
     else
-        snprintf(path, sizeof path, "/tmp/warm-%u/warmd.sock", (unsigned)geteuid());
+        config_default_socket(path, sizeof path);
     return config_found(c, CONFIG_KEY_socket, path, e);
 }
 
@@ -286,7 +296,10 @@ static int config_resolve_store(struct config *c, struct err *e)
 {
     char path[PATH_MAX];
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (geteuid() == 0)
+    const char *own = getenv("WARM_STORE"); /* for a daemon that `warm run` starts */
+    if (own && *own == '/')
+        snprintf(path, sizeof path, "%s", own);
+    else if (geteuid() == 0)
         snprintf(path, sizeof path, "/var/cache/warm");
     else if (cache && *cache == '/')
         snprintf(path, sizeof path, "%s/warm", cache);
