@@ -92,6 +92,23 @@ static bool prepare(struct run_places *p, const struct options *o)
     return daemon == RUN_DAEMON_ANSWERS && run_env_set(p);
 }
 
+/* Where a daemon answers, it is told, so that `warm why` knows; the program is not. */
+static void note_disabled(const struct options *o, const char *program)
+{
+    char *value = strdup(getenv("WARM_DISABLE"));
+    struct warm_options options = {.socket = o->socket};
+    struct warm *w;
+    if (!value)
+        return;
+    unsetenv("WARM_DISABLE");
+    if (warm_open(&w, &options) == 0) {
+        warm_note(w, "disabled", program, "WARM_DISABLE was set: the program ran without");
+        warm_close(w);
+    }
+    setenv("WARM_DISABLE", value, 1);
+    free(value);
+}
+
 static int run_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"no-start", no_argument, NULL, OPTION_NO_START},
@@ -113,7 +130,11 @@ static int run_run(const struct command *self, int argc, char **argv)
     if (optind == argc)
         return cli_usage(self, "name a program to run");
     argv += optind;
-    if (env_is_set("WARM_DISABLE") || !prepare(&places, &o) || !o.report)
+    if (env_is_set("WARM_DISABLE")) {
+        note_disabled(&o, argv[0]);
+        return run_exec(argv);
+    }
+    if (!prepare(&places, &o) || !o.report)
         return run_exec(argv);
     status = run_wait(argv);
     run_report(&places);
