@@ -29,8 +29,45 @@ static void write_text(struct rig *r, const char *name, const char *text)
     free(path);
 }
 
+/* A fat binary with one PTX text: driver_fat.c has the table. */
+static void write_fat(struct rig *r, const char *name, const char *text, uint32_t cc,
+                      uint64_t flags)
+{
+    struct {
+        uint32_t magic;
+        uint16_t version, header;
+        uint64_t all;
+        uint16_t kind, entry_version;
+        uint32_t entry_header;
+        uint64_t len;
+        uint32_t compressed, options_at, ptx_version, cc;
+        uint64_t none, flags, unused[2], options[2];
+        char text[4096];
+    } fat = {.magic = 0xba55ed50,
+             .version = 1,
+             .header = 16,
+             .kind = 1,
+             .entry_version = 0x0101,
+             .entry_header = 80,
+             .options_at = 64,
+             .ptx_version = 6 << 16,
+             .cc = cc,
+             .flags = flags,
+             .options = {72, 0}};
+    fat.len = (strlen(text) + 8) / 8 * 8;
+    fat.all = 80 + fat.len;
+    strcpy(fat.text, text);
+    char *path = path_join(r->kit.dir, name);
+    file_write(path, &fat, 16 + fat.all);
+    free(path);
+}
+
 static void write_texts(struct rig *r)
 {
+    write_fat(r, "fat", PTX_HEAD TWICE, 50, 0x11);
+    write_fat(r, "fat_new", PTX_HEAD TWICE, 9000, 0x11);
+    write_fat(r, "fat_odd", PTX_HEAD TWICE, 50, 0x13);
+
     write_text(r, "a", PTX_HEAD TWICE);
     write_text(r, "spaced", "// made by another run\n" PTX_HEAD "\n\n" TWICE);
     write_text(r, "shared", PTX_HEAD ".extern .shared .align 4 .b8 room[];\n" TWICE);
@@ -148,6 +185,21 @@ Test(preload_driver, programs_that_are_linked_with_the_driver_are_served)
         free(linked);
         expect(&r, "", "dlsym module a link a", RAN RAN, MADE MADE);
         expect(&r, "", "dlsym module a link a", RAN RAN, KNOWN KNOWN);
+    }
+    rig_down(&r);
+}
+
+Test(preload_driver, fat_binaries_with_one_text_are_that_text)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    expect(&r, "", "dlsym fat fat", RAN, MADE);
+    expect(&r, "", "dlsym fat fat module fat module a", RAN RAN RAN, KNOWN KNOWN KNOWN);
+    if (!r.real) {
+        expect(&r, "", "dlsym fat fat_new", RAN, PLAIN);
+        expect(&r, "", "dlsym fat fat_odd", RAN, PLAIN);
+        expect(&r, "", "dlsym fat a", "error 200\n", "");
     }
     rig_down(&r);
 }

@@ -38,13 +38,23 @@ static int module_load_ex(void **module, const void *image, unsigned n, int *opt
     return driver_load(driver_get(), &l, image);
 }
 
+/* A cubin is no fat binary, and is loaded as what it is. */
 static int load_module_fat(const struct load *l, const void *image)
 {
+    if (memcmp(image,
+               "\x7f"
+               "ELF",
+               4) == 0)
+        return driver_get()->module_load(l->out, image);
     return driver_get()->module_load_fat(l->out, image);
 }
 static int module_load_fat(void **module, const void *image)
 {
     struct load l = {.load = load_module_fat, .out = module};
+    struct view ptx;
+    unsigned cc;
+    if (!image || !driver_fat_ptx(image, &ptx, &cc))
+        return driver_get()->module_load_fat(module, image);
     return driver_load(driver_get(), &l, image);
 }
 
@@ -148,7 +158,7 @@ static struct driver *driver_open(const void *base, const char *path)
 static bool is_whole(const struct driver *d)
 {
     return d->driver_version && d->context_device && d->device_count && d->device_get &&
-           d->device_name && d->device_attribute;
+           d->device_name && d->device_attribute && d->module_load;
 }
 
 /* The driver that `function` is of; there is one in a process, and others are left alone. */

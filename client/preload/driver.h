@@ -62,8 +62,8 @@ bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
 /* Adds the canonical form of PTX; false if it must not be kept. */
 bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact);
 
-/* PTX text that ends with NUL, in *out without it. False for cubins, fat binaries and so on. */
-bool driver_is_ptx(const void *image, struct view *out);
+/* The PTX in a fat binary that holds nothing else, and the compute capability that it needs. */
+bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc);
 
 /* One load of an image, to be tried with the program's or with ours. */
 struct load {

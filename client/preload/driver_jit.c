@@ -179,15 +179,25 @@ bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
 
 /* ---- PTX ---- */
 
-/* A text that begins as PTX does: comments, then .version. */
-bool driver_is_ptx(const void *image, struct view *out)
+/* Text, not a cubin or a fat binary. */
+static bool is_text(const void *image)
 {
     const unsigned char *text = image;
     for (size_t i = 0; i < 64; i++)
         if (text[i] == 0 || text[i] >= 0x80 || (text[i] < ' ' && !strchr("\t\n\r", text[i])))
             return false;
-    *out = (struct view){text, strnlen(image, PTX_MAX)};
-    return out->len < PTX_MAX && canon_detect(NULL, image, out->len) == CANON_PTX;
+    return true;
+}
+
+/* The PTX that an image is; *out_cc is what a fat binary says that the device must have. */
+static bool find_ptx(const void *image, struct view *out, unsigned *out_cc)
+{
+    *out_cc = 0;
+    if (is_text(image))
+        *out = (struct view){image, strnlen(image, PTX_MAX)};
+    else if (!driver_fat_ptx(image, out, out_cc))
+        return false;
+    return out->len < PTX_MAX && canon_detect(NULL, out->data, out->len) == CANON_PTX;
 }
 
 /* Every `word` in the text is followed by white space and `then`. */
@@ -235,7 +245,9 @@ static bool wants_debug(const struct jit_options *o)
 struct request {
     const struct driver *driver;
     const struct load *load;
-    struct view ptx;
+    const void *image; /* the program's */
+    struct view ptx;   /* in it */
+    unsigned least_cc;
     struct jit_options options;
     char hardware[64];
     struct entry entry;
@@ -268,12 +280,15 @@ static void *link_ptx(struct request *r, size_t *out_len)
                        CU_JIT_ERROR_LOG_SIZE};
     void *values[16] = {info, (void *)sizeof info, errors, (void *)sizeof errors};
     struct cu_link *link;
-    void *cubin, *copy = NULL, *text = (void *)(uintptr_t)r->ptx.data;
+    void *cubin, *copy = NULL;
+    char *text = strndup(r->ptx.data, r->ptx.len);
     size_t len;
     memcpy(options + 4, r->options.code, r->options.n_code * sizeof *options);
     memcpy(values + 4, r->options.code_values, r->options.n_code * sizeof *values);
-    if (d->link_create(4 + r->options.n_code, options, values, &link) != CU_SUCCESS)
+    if (!text || d->link_create(4 + r->options.n_code, options, values, &link) != CU_SUCCESS) {
+        free(text);
         return NULL;
+    }
     if (d->link_add_data(link, CU_JIT_INPUT_PTX, text, r->ptx.len + 1, nothing, 0, NULL, NULL) ==
             CU_SUCCESS &&
         d->link_complete(link, &cubin, &len) == CU_SUCCESS && len && !info[0] && !errors[0])
@@ -283,6 +298,7 @@ static void *link_ptx(struct request *r, size_t *out_len)
         *out_len = len;
     }
     d->link_destroy(link);
+    free(text);
     return copy;
 }
 
@@ -306,7 +322,7 @@ static int load_and_keep(struct request *r)
                                             .hardware = r->hardware,
                                             .compiler = "CUDA driver"});
     free(cubin);
-    return code == CU_SUCCESS ? code : r->load->load(r->load, r->ptx.data);
+    return code == CU_SUCCESS ? code : r->load->load(r->load, r->image);
 }
 
 static int load_known(struct request *r)
@@ -318,10 +334,10 @@ static int load_known(struct request *r)
         if (loaded == CU_SUCCESS)
             return loaded;
         if (!is_images_fault(loaded))
-            return r->load->load(r->load, r->ptx.data);
+            return r->load->load(r->load, r->image);
     }
     bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
-    return ours_to_put && entry_may_put() ? load_and_keep(r) : r->load->load(r->load, r->ptx.data);
+    return ours_to_put && entry_may_put() ? load_and_keep(r) : r->load->load(r->load, r->image);
 }
 
 static bool make_key(struct request *r, struct warm *w, struct proof *out)
@@ -333,6 +349,7 @@ static bool make_key(struct request *r, struct warm *w, struct proof *out)
     jit_options_add(&b, &r->options);
     if (!driver_add_target(r->driver, w, r->load->any_device, &b, r->hardware,
                            sizeof r->hardware) ||
+        strtoul(r->hardware + strlen("sm_"), NULL, 10) < r->least_cc ||
         !driver_add_ptx(&b, r->ptx, wants_debug(&r->options)))
         return false;
     key_end(&b, &unused, out);
@@ -341,13 +358,13 @@ static bool make_key(struct request *r, struct warm *w, struct proof *out)
 
 int driver_load(const struct driver *d, const struct load *l, const void *image)
 {
-    struct request r = {.driver = d, .load = l};
+    struct request r = {.driver = d, .load = l, .image = image};
     struct proof proof;
     struct warm *w;
     int code;
     jit_options_read(l->n, l->options, l->values, &r.options);
     if (!image || !r.options.plain || r.options.verbose || !d->link_create || !d->link_add_data ||
-        !d->link_complete || !d->link_destroy || !driver_is_ptx(image, &r.ptx) ||
+        !d->link_complete || !d->link_destroy || !find_ptx(image, &r.ptx, &r.least_cc) ||
         !stands_alone(r.ptx) || !(w = preload_borrow()))
         return l->load(l, image);
     if (make_key(&r, w, &proof)) {

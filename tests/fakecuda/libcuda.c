@@ -138,6 +138,13 @@ static int compile(const char *ptx, size_t len, char out[TEXT_MAX])
     return CU_SUCCESS;
 }
 
+/* The text of a fat binary that holds nothing else, or the image itself. */
+static const char *text_of(const char *image)
+{
+    enum { HEADERS = 16 + 80 };
+    return memcmp(image, "\x50\xed\x55\xba", 4) == 0 ? image + HEADERS : image;
+}
+
 static int load(void **out, const void *image)
 {
     struct module *m = calloc(1, sizeof *m);
@@ -154,7 +161,7 @@ static int load(void **out, const void *image)
             code = CU_NO_BINARY_FOR_GPU;
     } else {
         note("load ptx", "");
-        code = compile(image, strlen(image), m->text);
+        code = compile(text_of(image), strlen(text_of(image)), m->text);
     }
     if (code == CU_SUCCESS)
         *out = m;
@@ -180,7 +187,7 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
 
 int cuModuleLoadFatBinary(void **module, const void *image)
 {
-    return cuModuleLoadData(module, image);
+    return text_of(image) == image ? CU_INVALID_IMAGE : cuModuleLoadData(module, image);
 }
 
 int cuModuleUnload(void *module)
@@ -339,6 +346,7 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
                      NAMED("cuCtxSetCurrent", cuCtxSetCurrent),
                      NAMED("cuModuleLoadData", cuModuleLoadData),
                      NAMED("cuModuleLoadDataEx", cuModuleLoadDataEx),
+                     NAMED("cuModuleLoadFatBinary", cuModuleLoadFatBinary),
                      NAMED("cuModuleGetFunction", cuModuleGetFunction),
                      NAMED("cuModuleUnload", cuModuleUnload),
                      NAMED("cuLibraryLoadData", cuLibraryLoadData),

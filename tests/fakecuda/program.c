@@ -5,7 +5,7 @@
  * Each command loads PTX files in one way, runs the kernel `twice` of what was loaded, and prints
  * what came of it: "2 4 6 8", or "error N":
  *     module FILE · ex FILE · registers FILE (a limit of 32) · target FILE (for sm_90)
- *     library FILE · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO
+ *     library FILE · fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,6 +24,7 @@ static struct {
     int (*module_load)(void **module, const void *image);
     int (*module_load_ex)(void **module, const void *image, unsigned n, int *options,
                           void **values);
+    int (*module_load_fat)(void **module, const void *image);
     int (*function)(void **function, void *module, const char *name);
     int (*library_load)(void **library, const void *image, int *options, void **values, unsigned n,
                         int *library_options, void **library_values, unsigned n_library);
@@ -49,6 +50,7 @@ static const char *const names[][2] = {{"cuInit", "cuInit"},
                                        {"cuCtxSetCurrent", "cuCtxSetCurrent"},
                                        {"cuModuleLoadData", "cuModuleLoadData"},
                                        {"cuModuleLoadDataEx", "cuModuleLoadDataEx"},
+                                       {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary"},
                                        {"cuModuleGetFunction", "cuModuleGetFunction"},
                                        {"cuLibraryLoadData", "cuLibraryLoadData"},
                                        {"cuLibraryGetModule", "cuLibraryGetModule"},
@@ -166,6 +168,8 @@ static int run_image(const char *how, const char *path)
     int code;
     if (strcmp(how, "module") == 0)
         code = cu.module_load(&module, image);
+    else if (strcmp(how, "fat") == 0)
+        code = cu.module_load_fat(&module, image);
     else if (strcmp(how, "library") == 0) {
         code = cu.library_load(&library, image, NULL, NULL, 0, NULL, NULL, 0);
         if (!code)
