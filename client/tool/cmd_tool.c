@@ -16,8 +16,7 @@
 #include "client/cli/cli.h"
 #include "client/tool/tool.h"
 
-#define QUICK_TIMEOUT_MS 2000u    /* what does not wait for anybody's compile */
-#define PATIENT_TIMEOUT_MS 90000u /* what does */
+#define QUICK_TIMEOUT_MS 2000u /* for what does not wait for anybody's compile */
 
 static const struct option options[] = {
     {"argv0", required_argument, NULL, 'a'},
@@ -95,25 +94,21 @@ static int aim_at_temporary(struct tool_job *job, char temporary[PATH_MAX])
 
 static int serve(struct tool_job *job, const struct front_end *front_end)
 {
-    struct warm *quick = NULL, *patient = NULL;
-    struct warm_options soon = {.request_timeout_ms = QUICK_TIMEOUT_MS},
-                        later = {.request_timeout_ms = PATIENT_TIMEOUT_MS};
+    struct warm *w = NULL;
+    struct warm_options soon = {.request_timeout_ms = QUICK_TIMEOUT_MS};
     struct err e = {0};
     char temporary[PATH_MAX];
     int status = -1;
-    int code = warm_open(&quick, &soon);
+    int code = warm_open(&w, &soon);
     if (!code && job->header)
         code = aim_at_temporary(job, temporary);
     if (!code)
-        code = front_end->plan(job, quick, &e);
+        code = front_end->plan(job, w, &e);
     if (!code)
-        code = warm_open(&patient, &later);
-    if (!code)
-        status = tool_serve(job, quick, patient);
+        status = tool_serve(job, w);
     else
         tool_debug("passed on: %s", e.text[0] ? e.text : warm_error_name(code));
-    warm_close(patient);
-    warm_close(quick);
+    warm_close(w);
     return status;
 }
 

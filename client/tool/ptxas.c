@@ -100,7 +100,7 @@ static int plan_files(struct tool_job *job, const struct options *o, const struc
         return err_set(e, WARM_EREFUSED, "%s is no plain file", output);
     job->outputs[job->n_outputs++] = output;
     const char *slash = strrchr(input, '/');
-    snprintf(job->label, sizeof job->label, "%s %s", job->argv[0], slash ? slash + 1 : input);
+    snprintf(job->label, sizeof job->label, "ptxas %s", slash ? slash + 1 : input);
     return input[0] != '/' || tool_add_root(job, input, strlen(input))
                ? 0
                : err_set(e, WARM_ENOMEM, "no memory");
@@ -126,7 +126,7 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
     char tool[WARM_IDENTITY_TEXT];
     struct options o;
     job->family = "ptxas";
-    snprintf(job->label, sizeof job->label, "%s", job->argv[0]);
+    snprintf(job->label, sizeof job->label, "ptxas %s", job->argc > 1 ? job->argv[1] : "");
     int code = warm_file_identity(w, job->program, tool);
     if (code)
         return err_set(e, code, "cannot read %s", job->program);

@@ -26,12 +26,13 @@
 #include "client/tool/pch.h"
 #include "client/tool/result.h"
 
+#define PATIENT_TIMEOUT_MS 90000u /* for who waits for somebody's compile */
 #define MARK "not to be kept"
 #define MARK_TTL_MS 3000u
 
 struct serving {
     struct tool_job *job;
-    struct warm *quick, *patient;
+    struct warm *quick, *patient; /* the second is opened when it is needed: patient() */
     bool has_manifest;
     struct inputs manifest;
     struct key manifest_digest; /* of its bytes */
@@ -39,6 +40,14 @@ struct serving {
     uint64_t token; /* 0: none */
     bool is_marked; /* another found that this must not be kept */
 };
+
+static struct warm *patient(struct serving *s)
+{
+    struct warm_options options = {.request_timeout_ms = PATIENT_TIMEOUT_MS};
+    if (!s->patient && warm_open(&s->patient, &options))
+        s->patient = NULL;
+    return s->patient ? s->patient : s->quick;
+}
 
 static int get(struct warm *w, const char *name, unsigned flags, struct warm_value *out)
 {
@@ -55,15 +64,15 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
                                        .compiler = s->job->family};
     int code = value->failed
                    ? WARM_ETOO_BIG
-                   : warm_put(s->patient, name, strlen(name), value->data, value->len, &options);
+                   : warm_put(patient(s), name, strlen(name), value->data, value->len, &options);
     if (!code && options.token)
         s->token = 0;
     if (code == WARM_ELEASE_LOST) { /* it took longer than the lease: it is as good */
         s->token = options.token = 0;
-        code = warm_put(s->patient, name, strlen(name), value->data, value->len, &options);
+        code = warm_put(patient(s), name, strlen(name), value->data, value->len, &options);
     }
     if (code)
-        tool_debug("not stored: %s", warm_message(s->patient));
+        tool_debug("not stored: %s", warm_message(patient(s)));
     return code;
 }
 
@@ -78,8 +87,8 @@ static void give_up(struct serving *s)
     struct warm_put_options options = {
         .token = s->token, .ttl_ms = MARK_TTL_MS, .label = s->job->label};
     if (s->token &&
-        warm_put(s->patient, s->leased, strlen(s->leased), MARK, strlen(MARK), &options))
-        warm_release(s->patient, s->token);
+        warm_put(patient(s), s->leased, strlen(s->leased), MARK, strlen(MARK), &options))
+        warm_release(patient(s), s->token);
     s->token = 0;
 }
 
@@ -164,7 +173,7 @@ static int hit_traced(struct serving *s, char now[TOOL_NAME_TEXT])
 /* Waits for whoever is at `name`. True if a value came. */
 static bool lease(struct serving *s, const char *name, struct warm_value *value)
 {
-    int code = get(s->patient, name, WARM_WANT_LEASE, value);
+    int code = get(patient(s), name, WARM_WANT_LEASE, value);
     if (code != WARM_LEASE)
         return code == 0;
     s->token = value->token;
@@ -191,7 +200,7 @@ static int wait_traced(struct serving *s, const char *now)
         return -1;
     int status = hit_traced(s, again);
     if (status >= 0 && s->token) {
-        warm_release(s->patient, s->token);
+        warm_release(patient(s), s->token);
         s->token = 0;
     }
     return status;
@@ -253,7 +262,7 @@ static void keep(struct serving *s, const struct run *run)
     if (code && code != WARM_ENO_DAEMON)
         give_up(s);
     else if (s->token)
-        warm_release(s->patient, s->token);
+        warm_release(patient(s), s->token);
 }
 
 static int run_and_keep(struct serving *s)
@@ -300,10 +309,11 @@ static int serve(struct serving *s)
     return s->is_marked ? -1 : run_and_keep(s);
 }
 
-int tool_serve(struct tool_job *job, struct warm *quick, struct warm *patient)
+int tool_serve(struct tool_job *job, struct warm *quick)
 {
-    struct serving s = {.job = job, .quick = quick, .patient = patient};
+    struct serving s = {.job = job, .quick = quick};
     int status = job->header ? run_and_keep(&s) : serve(&s);
     inputs_close(&s.manifest);
+    warm_close(s.patient);
     return status;
 }

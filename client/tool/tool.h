@@ -32,7 +32,7 @@
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-#define TOOL_ROOTS_MAX 4
+#define TOOL_ROOTS_MAX 9 /* one digit in texts */
 #define TOOL_OUTPUTS_MAX 8
 #define TOOL_SOURCES_MAX 64
 #define TOOL_HEADERS_MAX 4
@@ -47,7 +47,8 @@ struct tool_job {
     const char *family; /* "cc", "ptxas": names in the cache begin with it */
     char label[128];    /* for people: "g++ foo.cpp" */
     bool traced;
-    bool lazy; /* the output is a precompiled header: made when something needs it (pch.h) */
+    bool keys_path; /* $PATH is in the key, so what is found on it needs no look */
+    bool lazy;      /* the output is a precompiled header: made when something needs it (pch.h) */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
     size_t n_roots;
@@ -55,6 +56,7 @@ struct tool_job {
     size_t n_outputs;
     const char *sources[TOOL_SOURCES_MAX]; /* must show in a trace, or it is not believed */
     size_t n_sources;
+    bool any_source;                       /* one of them is enough: some may be mere names */
     const char *headers[TOOL_HEADERS_MAX]; /* precompiled headers that a real run would use */
     size_t n_headers;
     const char *header; /* make this one for real, from outputs[0]: pch.h */
@@ -103,9 +105,8 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
 int nv_plan(struct tool_job *job, struct warm *w, struct err *e);
 
 /* Runs the job from the cache or for real and keeps what came of it. Returns the exit status, or
- * -1 if the real tool is to be run without us. `quick` answers at once or not at all; *patient
- * waits for who is at the same. */
-int tool_serve(struct tool_job *job, struct warm *quick, struct warm *patient);
+ * -1 if the real tool is to be run without us. `quick` answers at once or not at all. */
+int tool_serve(struct tool_job *job, struct warm *quick);
 
 /* Becomes the real tool. Returns only if that fails: 126 or 127. */
 int tool_pass_on(const struct tool_job *job);

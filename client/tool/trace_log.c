@@ -337,7 +337,7 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
         return add_made(entry, e);
     if (is_header(path))
         return add_header(r, entry, e);
-    int code = entry->all & SEEN_FOUND ? add_program(r, path, e) : 0;
+    int code = entry->all & SEEN_FOUND && !r->job->keys_path ? add_program(r, path, e) : 0;
     if (code || entry->all == SEEN_FOUND)
         return code;
     entry->all |= IS_INPUT;
@@ -382,12 +382,19 @@ static int add_headers_inputs(struct reading *r, struct err *e)
 
 static int check_sources(struct reading *r, struct err *e)
 {
-    for (size_t i = 0; i < r->job->n_sources; i++) {
-        struct entry *entry = find(r, r->job->sources[i]);
-        if (!entry->path || !(entry->all & SEEN_READ))
-            return err_set(e, WARM_EREFUSED, "it was not seen to read %s", r->job->sources[i]);
+    const struct tool_job *job = r->job;
+    size_t n_seen = 0;
+    const char *unseen = NULL;
+    for (size_t i = 0; i < job->n_sources; i++) {
+        struct entry *entry = find(r, job->sources[i]);
+        if (entry->path && entry->all & SEEN_READ)
+            n_seen++;
+        else
+            unseen = job->sources[i];
     }
-    return 0;
+    return unseen && !(job->any_source && n_seen)
+               ? err_set(e, WARM_EREFUSED, "it was not seen to read %s", unseen)
+               : 0;
 }
 
 static int finish(struct reading *r, struct inputs *out, struct err *e)
