@@ -28,6 +28,23 @@
 
 /* ---- instructions into views ---- */
 
+/* A value may go on in brackets behind a blank: "mesh['x'=2,'y'=2] {'y'}". */
+static struct span take_attr_value(struct hlo *h)
+{
+    struct span value = hlo_take_value(h, true);
+    while (value.len && !h->code) {
+        uint32_t at = h->at;
+        while (at < h->len && (h->base[at] == ' ' || h->base[at] == '\t'))
+            at++;
+        if (at == h->at || at >= h->len || hlo_class_of(h->base[at]) != OPEN)
+            break;
+        h->at = at;
+        hlo_take_value(h, true);
+        value.len = h->at - value.at;
+    }
+    return value;
+}
+
 static void take_attrs(struct hlo *h, uint32_t *n)
 {
     *n = 0;
@@ -39,7 +56,7 @@ static void take_attrs(struct hlo *h, uint32_t *n)
             return;
         }
         hlo_skip_blank(h);
-        a.value = hlo_take_value(h, true);
+        a.value = take_attr_value(h);
         if (!a.value.len)
             hlo_expected(h, "an attribute without a value");
         if (!h->code && hlo_grow(h, &h->attrs, h->n_attrs, &h->cap_attrs, sizeof *h->attrs)) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/canon.h"
 #include "keygen/cuda.h"
 #include "keygen/options.h"
 
@@ -195,10 +196,9 @@ static void add_view(struct key_builder *b, uint32_t tag, struct view v)
     key_add(b, tag, v.data, v.len);
 }
 
-static void add_job(struct key_builder *b, const struct job *job, const struct options *options)
+/* What both keys have after name and source. */
+static void add_rest(struct key_builder *b, const struct job *job, const struct options *options)
 {
-    add_view(b, TAG_NAME, job->name);
-    add_view(b, TAG_SOURCE, job->source);
     options_add(options, b, TAG_OPTIONS);
     key_add_u64(b, TAG_HEADERS, job->n_headers);
     for (size_t i = 0; i < job->n_headers; i++) {
@@ -208,6 +208,13 @@ static void add_job(struct key_builder *b, const struct job *job, const struct o
     key_add_u64(b, TAG_EXPRESSIONS, job->n_expressions);
     for (size_t i = 0; i < job->n_expressions; i++)
         add_view(b, TAG_EXPRESSIONS, job->expressions[i]);
+}
+
+static void add_job(struct key_builder *b, const struct job *job, const struct options *options)
+{
+    add_view(b, TAG_NAME, job->name);
+    add_view(b, TAG_SOURCE, job->source);
+    add_rest(b, job, options);
     if (options->debug || options->line_info || options->lto)
         add_view(b, TAG_CWD, job->cwd);
 }
@@ -230,6 +237,59 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
         key_end(&b, out_graph, out_proof);
         memcpy(out_hardware, options.hardware, WARM_HARDWARE_MAX);
     }
+    options_close(&options);
+    return code;
+}
+
+/* Where the name can show, it is in symbols of internal linkage, and they have its last component. */
+static struct view name_base(struct view name)
+{
+    const char *slash = name.len ? memrchr(name.data, '/', name.len) : NULL;
+    if (!slash)
+        return name;
+    const char *base = slash + 1, *end = (const char *)name.data + name.len;
+    return (struct view){base, (size_t)(end - base)};
+}
+
+static bool job_is_shareable(const struct job *job, const struct options *options)
+{
+    struct cuda_scan scan = options->defines;
+    cuda_scan(job->source.data, job->source.len, &scan);
+    for (size_t i = 0; i < job->n_headers; i++)
+        cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
+    return options->allows_canonical && cuda_scan_allows_canonical(&scan);
+}
+
+static int shared_key(const struct job *job, const struct options *options, struct key *out_graph,
+                      struct proof *out_proof, struct err *e)
+{
+    struct canon_input input = {
+        .data = job->source.data, .len = job->source.len, .kind = CANON_CUDA};
+    struct canon_result source;
+    if (!job_is_shareable(job, options))
+        return err_set(e, WARM_EUNSUPPORTED, "lines, names or the text may show in the result");
+    int code = canon_key(&input, &source, NULL, e);
+    if (code)
+        return code;
+    struct key_builder b;
+    key_begin(&b, "cuda-shared/1");
+    add_view(&b, TAG_NAME, name_base(job->name));
+    key_add(&b, TAG_SOURCE, &source.proof, sizeof source.proof);
+    add_rest(&b, job, options);
+    key_end(&b, out_graph, out_proof);
+    return 0;
+}
+
+int job_shared_key(const struct job *job, struct key *out_graph, struct proof *out_proof,
+                   struct err *e)
+{
+    struct options options;
+    if (job->language != JOB_CUDA)
+        return err_set(e, WARM_EUNSUPPORTED, "only CUDA C++ has a shared key");
+    int code = options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, e);
+    if (code)
+        return code;
+    code = shared_key(job, &options, out_graph, out_proof, e);
     options_close(&options);
     return code;
 }

@@ -220,6 +220,9 @@ static void put_tuple_type(struct bytecode *b, struct reader *r, int depth)
 static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
 {
     static const char *const floats[] = {"bf16", "f16", "f32", "f64", "f80", "f128"};
+    static const char *const small[] = {
+        "tf32",          "f8E5M2", "f8E4M3",   "f8E4M3FN", "f8E5M2FNUZ", "f8E4M3FNUZ",
+        "f8E4M3B11FNUZ", "f8E3M4", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN",   "f8E8M0FNU"}; /* from 21 */
     uint64_t code = bytecode_varint(r), width;
     switch (code) {
     case 0:
@@ -241,7 +244,11 @@ static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
     case 14: put_tensor_type(b, r, true, depth); break;
     case 15: put_tuple_type(b, r, depth); break;
     case 18: put_wrapped(b, r, "tensor<*x", depth); break;
-    default: bytecode_unknown(b, "a builtin type that is not known");
+    default:
+        if (code >= 21 && code - 21 < sizeof small / sizeof *small)
+            bytecode_put(b, small[code - 21]);
+        else
+            bytecode_unknown(b, "a builtin type that is not known");
     }
 }
 

@@ -27,6 +27,7 @@ struct operation {
 /* Sorted by name. Operations without properties are `plain` below. */
 static const struct operation operations[] = {
     {"builtin.module", "?sym_name ?sym_visibility"},
+    {"chlo.top_k", "k"},
     {"func.call", "?arg_attrs callee ?no_inline ?res_attrs"},
     {"func.func", "?arg_attrs function_type ?no_inline ?res_attrs sym_name ?sym_visibility"},
     {"sdy.manual_computation", "in_shardings manual_axes out_shardings"},
@@ -116,6 +117,8 @@ static const struct operation operations[] = {
     {"vhlo.cholesky_v1", "lower"},
     {"vhlo.collective_permute_v1", "channel_id source_target_pairs"},
     {"vhlo.compare_v1", "compare_type comparison_direction"},
+    {"vhlo.composite_v1", "composite_attributes decomposition name version"},
+    {"vhlo.composite_v2", "composite_attributes decomposition name version"},
     {"vhlo.concatenate_v1", "dimension"},
     {"vhlo.constant_v1", "value"},
     {"vhlo.convolution_v1",
@@ -313,6 +316,8 @@ static const struct vhlo_rule {
     {"callee", WRITTEN, SYMBOL},
     {"channel_id", ZERO_CHANNEL, CHANNEL},
     {"compare_type", NO_TYPE, AS_IT_IS},
+    {"composite_attributes", EMPTY, AS_IT_IS},
+    {"decomposition", WRITTEN, SYMBOL},
     {"dimensions", WRITTEN, NUMBERS},
     {"edge_padding_high", WRITTEN, NUMBERS},
     {"edge_padding_low", WRITTEN, NUMBERS},

@@ -197,6 +197,17 @@ Test(hlo, names_of_mesh_axes_do_not_count_but_their_places_do)
     free(moved);
 }
 
+Test(hlo, replica_groups_over_a_mesh_are_read_whole)
+{
+    char *mesh = with(base, "replica_groups={{0,2},{1,3}}",
+                      "replica_groups=mesh['axis_0'=2,'axis_1'=2] {'axis_1'}");
+    cr_expect(changes(base, "replica_groups={{0,2},{1,3}}",
+                      "replica_groups=mesh['axis_0'=2,'axis_1'=2] {'axis_1'}"));
+    cr_expect(changes(mesh, "{'axis_1'}", "{'axis_0'}"));
+    cr_expect(changes(mesh, "'axis_1'=2]", "'axis_1'=4]"));
+    free(mesh);
+}
+
 Test(hlo, an_inlined_call_has_the_key_of_the_call)
 {
     char *inlined = with(base, "  %call.6 = f32[8,16]{1,0} call(%sub.5), to_apply=%relu.2\n",

@@ -338,6 +338,73 @@ Test(mlir, labels_among_tokens_go_with_their_blocks)
     free(renamed);
 }
 
+/* A function of `line`s on values of two types; the line stands for each "LINE". */
+static char *repeated(const char *first, const char *second, const char *third)
+{
+    static const char text[] =
+        "func.func public @main(%%a: tensor<2xf32>, %%b: tensor<3xf32>, %%c: tensor<2xf32>) -> "
+        "(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {\n"
+        "  %%0 = %s\n  %%1 = %s\n  %%2 = %s\n"
+        "  return %%0, %%1, %%2 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>\n}\n";
+    char *out = NULL;
+    cr_assert_geq(asprintf(&out, text, first, second, third), 0);
+    return out;
+}
+
+Test(mlir, a_line_that_repeats_means_what_it_means_alone)
+{
+    static const struct {
+        const char *second, *third; /* after "stablehlo.add %a, %c : tensor<2xf32>" */
+        bool same;                  /* as with that line again, of other values */
+    } cases[] = {
+        {"stablehlo.add %c, %c : tensor<2xf32>", "stablehlo.add %0, %1 : tensor<2xf32>", true},
+        {"stablehlo.add  %c,%c : tensor<2xf32>", "stablehlo.add %0, %1  :tensor<2xf32>", true},
+        {"stablehlo.add %c, %c : tensor<2xf32> loc(#loc7)",
+         "stablehlo.add %0, %1 : tensor<2xf32> loc(#loc123)", true},
+        {"stablehlo.add %c, %c : tensor<2xf32> loc(\"x.py\":1:2)",
+         "stablehlo.add %0, %1 : tensor<2xf32> // loc(#loc1)", true},
+        {"stablehlo.add %c, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>",
+         "\"stablehlo.add\"(%0, %1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", true},
+        {"stablehlo.add %a, %c : tensor<2xf32>", "stablehlo.add %0, %1 : tensor<2xf32>", false},
+        {"stablehlo.add %c, %c : tensor<2xf32>", "stablehlo.add %0, %0 : tensor<2xf32>", false},
+        {"stablehlo.subtract %c, %c : tensor<2xf32>", "stablehlo.add %0, %1 : tensor<2xf32>",
+         false},
+        {"stablehlo.add %c, %c {k = 1 : i64} : tensor<2xf32>",
+         "stablehlo.add %0, %1 : tensor<2xf32>", false},
+    };
+    char *base =
+        repeated("stablehlo.add %a, %c : tensor<2xf32>", "stablehlo.add %c, %c : tensor<2xf32>",
+                 "stablehlo.add %0, %1 : tensor<2xf32>");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *other =
+            repeated("stablehlo.add %a, %c : tensor<2xf32>", cases[i].second, cases[i].third);
+        cr_expect_eq(same(base, other), cases[i].same, "%s", other);
+        free(other);
+    }
+    free(base);
+}
+
+Test(mlir, a_line_of_operands_of_another_type_repeats_nothing)
+{
+    struct canon_result result;
+    struct err e = {0};
+    char *good =
+        repeated("stablehlo.add %a, %c : tensor<2xf32>", "stablehlo.add %a, %c : tensor<2xf32>",
+                 "stablehlo.add %a, %c : tensor<2xf32>");
+    char *text = repeated("stablehlo.add %a, %c : tensor<2xf32>",
+                          "stablehlo.add %b, %c : tensor<2xf32>", /* kept as its tokens */
+                          "stablehlo.add %a, %c : tensor<2xf32>");
+    cr_expect(!same(good, text));
+    char *wrong = repeated("stablehlo.add %a, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>",
+                           "stablehlo.add %b, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>",
+                           "stablehlo.add %a, %c : tensor<2xf32>");
+    cr_expect_eq(key_of(wrong, &result, &e), WARM_EMALFORMED);
+    cr_expect_eq(e.line, 3u);
+    free(good);
+    free(text);
+    free(wrong);
+}
+
 Test(mlir, the_generic_form_agrees_with_the_printed_one)
 {
     static const char *const pairs[][2] = {

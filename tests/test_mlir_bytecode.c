@@ -55,6 +55,16 @@ Test(mlir_bytecode, of_a_portable_artifact_has_the_key_of_its_stablehlo)
     cr_assert(key_equal(&text.key, &bytes.key));
 }
 
+Test(mlir_bytecode, of_small_floats_and_composites_has_the_key_of_its_text)
+{
+    struct canon_result text = result_of("tests/data/small_floats.mlir"),
+                        bytes = result_of("tests/data/small_floats.mlirbc");
+    cr_expect(key_equal(&text.key, &bytes.key), "f8E4M3FN and chlo.top_k");
+    text = result_of("tests/data/composite.mlir");
+    bytes = result_of("tests/data/composite.vhlo");
+    cr_expect(key_equal(&text.key, &bytes.key), "a composite in VHLO");
+}
+
 Test(mlir_bytecode, key_is_golden)
 {
     char key[WARM_KEY_TEXT];
