@@ -20,6 +20,10 @@ static void print_line(struct view session, const char *id)
 {
     unsigned long long saved_ms = number_of(session, "saved_ms");
     unsigned long long errors = number_of(session, "errors");
+    if (number_of(session, "asked") == 0) {
+        cli_say("nothing was asked (session %s)", id);
+        return;
+    }
     char failed[48] = "";
     if (errors)
         snprintf(failed, sizeof failed, ", %llu failed", errors);
