@@ -23,6 +23,7 @@
 #include "daemon/connection_internal.h"
 #include "daemon/log.h"
 #include "daemon/manifest.h"
+#include "daemon/ranks.h"
 
 #define CALLS_MAX 8192u      /* of one connection that are not answered yet */
 #define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us */
@@ -48,6 +49,7 @@ struct native {
     struct service *service;
     const struct peer *peer;
     bool greeted;
+    struct rank_job *job; /* that the client is a rank of; NULL: none */
     struct native_call *calls;
     unsigned n_calls;
     struct native_op *ops;
@@ -389,9 +391,37 @@ static int take_hello(struct request *r, struct err *e)
     struct view session = wire_session_of(m.client);
     if (session.len)
         connection_join(r->native->connection, session);
+    ranks_leave(r->native->job);
+    r->native->job = ranks_join(r->native->peer->uid, m.client);
     log_debug("uid %u (pid %ld) connects with %.*s", (unsigned)r->native->peer->uid,
               (long)r->native->peer->pid, (int)m.client.len, (const char *)m.client.data);
     return 0;
+}
+
+/* A rank gets what the others of its job got. True if that was an answer. */
+static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m)
+{
+    struct store_id id = service_name_id(n->peer, m->key);
+    struct artifact *known;
+    switch (ranks_recall(n->job, &id, n->peer->pid, service_now_ms(n->service), &known)) {
+    case RANKS_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
+    case RANKS_MISS:
+        service_count_miss(n->service, n->peer, m->key);
+        send_empty(n, tag, WIRE_MISS);
+        return true;
+    case RANKS_NEW: break;
+    }
+    return false;
+}
+
+static void note_for_ranks(struct native *n, const struct wire_get *m, int code,
+                           const struct store_value *v)
+{
+    struct store_id id = service_name_id(n->peer, m->key);
+    if (code == 0)
+        ranks_note(n->job, &id, n->peer->pid, service_now_ms(n->service), v);
+    else if (code == WARM_ENOT_FOUND && !m->want_lease) /* else it waits for who makes it */
+        ranks_note(n->job, &id, n->peer->pid, service_now_ms(n->service), NULL);
 }
 
 /* What the store has is answered here; the rest may have to wait. */
@@ -399,7 +429,12 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
 {
     struct store_value v;
     const struct proof *proof = m->has_proof ? &m->proof : NULL;
+    bool as_rank = n->job && m->space == WIRE_SPACE_NAME;
+    if (as_rank && get_as_rank(n, tag, m))
+        return 0;
     int code = service_get(n->service, n->peer, m->space, m->key, proof, &v, NULL);
+    if (as_rank)
+        note_for_ranks(n, m, code, &v);
     if (code == 0) {
         send_stored(n, tag, WIRE_WAS_HIT, &v);
         return 0;
@@ -891,6 +926,7 @@ static void native_on_close(void *state)
 {
     struct native *n = state;
     drop_calls(n);
+    ranks_leave(n->job);
     for (struct native_op *op = n->ops; op; op = op->next)
         op->native = NULL;
     free(n);

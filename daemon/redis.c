@@ -10,6 +10,10 @@
  * A training process dies of an error to SET or HELLO. So SET never fails for a reason of ours: what
  * cannot be stored is dropped, counted and logged, and the answer is OK.
  *
+ * PyTorch's FX graphs are made under leases, though Redis knows none: the first who asks for one that
+ * is not there is answered with null and has the turn, until it SETs that name or hangs up; others
+ * are held as above. Its values are JSON around base64: the store has them taken apart (torch_store.h).
+ *
  * A long value is not collected in memory: it goes into a memfd as it comes (struct spills), and the
  * store takes that.
  *
@@ -29,12 +33,18 @@
 #include "daemon/connection_internal.h"
 #include "daemon/log.h"
 #include "daemon/resp.h"
+#include "daemon/torch_store.h"
 
 #define COPY_MAX 4096u       /* bytes of a value that is copied rather than sent from where it is */
 #define ROWS_LOOKED_AT 1000u /* in one turn, by SCAN, KEYS and DBSIZE */
 #define KEYS_MAX 10000u      /* names that KEYS returns */
 #define KEYS_BYTES_MAX (4u << 20)
-#define SCANS 256u /* cursors of SCAN that are remembered */
+#define SCANS 256u     /* cursors of SCAN that are remembered */
+#define LEASES_MAX 64u /* of a connection */
+/* How long a GET of an FX graph waits for who makes it. The URL that `warm run` sets allows 30 s; a
+ * client that nobody told waits for its answers for 5. */
+#define TORCH_WAIT_MS 25000u
+#define TORCH_WAIT_STRANGER_MS 4000u
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
 
 /* A command's long arguments on their way in. */
@@ -54,6 +64,14 @@ struct walk {
     uint64_t n_names, n_seen;
 };
 
+/* A turn to make something, or the wait for it. */
+struct redis_lease {
+    struct call call; /* first: on_lease_answer casts back */
+    struct redis *redis;
+    struct redis_lease *prev, *next;
+    bool waits;
+};
+
 struct redis {
     struct connection *connection;
     struct service *service;
@@ -61,12 +79,15 @@ struct redis {
     unsigned version;     /* 2 or 3 */
     struct redis_op *ops; /* what the store is doing for this connection */
     unsigned n_ops;
-    bool waiting; /* `wait` is in flight */
+    bool waiting;       /* `wait` is in flight */
+    bool waiting_lease; /* one of `leases` waits */
     struct call wait;
     bool again;            /* the command is run again when `wait` is answered */
     size_t n_tries;        /* of that command */
     struct spills *spills; /* NULL: no command is being put together */
     struct walk walk;
+    struct redis_lease *leases;
+    unsigned n_leases;
     bool quit;
 };
 
@@ -157,12 +178,35 @@ static void send_file(struct redis *r, int fd, uint64_t len)
     commit(r);
 }
 
+/* A value as the store has it: `data`, or where that is NULL a file. */
+static void send_value(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
+{
+    struct torch_json json;
+    if (!torch_store_put_together(data, fd, len, cost_ms, &json)) {
+        if (data)
+            send_bytes(r, data, len);
+        else
+            send_file(r, fd, len);
+    } else if (json.bytes) {
+        resp_put_bulk(begin(r), json.bytes, json.len);
+        commit(r);
+        free(json.bytes);
+    } else if (json.fd >= 0) {
+        send_file(r, json.fd, json.len);
+        close(json.fd);
+    } else {
+        send_null(r);
+    }
+}
+
 static void send_stored(struct redis *r, const struct store_value *v)
 {
-    if (v->data)
-        send_bytes(r, v->data, v->row.len);
-    else
-        send_file(r, v->fd, v->row.len);
+    send_value(r, v->data, v->fd, v->row.len, v->row.cost_ms);
+}
+
+static void send_artifact(struct redis *r, const struct artifact *a)
+{
+    send_value(r, a->data, a->fd, a->len, a->cost_ms);
 }
 
 /* ---- what the store does for us ---- */
@@ -251,6 +295,105 @@ static bool peek_name(struct redis *r, const struct resp_arg *name, struct store
            service_peek(r->service, r->peer, WIRE_SPACE_NAME, arg_view(name), out, NULL) == 0;
 }
 
+/* ---- leases: the turn to make what was not there ---- */
+
+static void send_answer(struct redis *r, const struct answer *a)
+{
+    if (a->kind == ANSWER_VALUE && a->value)
+        send_stored(r, a->value);
+    else if (a->kind == ANSWER_VALUE)
+        send_artifact(r, a->artifact);
+    else
+        send_null(r);
+}
+
+static bool name_is_leased(struct view name)
+{
+    static const char fx_graphs[] = "pt2:fx-graph";
+    size_t len = sizeof fx_graphs - 1;
+    return name.len > len && memcmp(name.data, fx_graphs, len) == 0;
+}
+
+static struct redis_lease *lease_find(const struct redis *r, const struct store_id *id)
+{
+    struct redis_lease *l = r->leases;
+    while (l && (l->call.id.owner != id->owner || !key_equal(&l->call.id.key, &id->key)))
+        l = l->next;
+    return l;
+}
+
+static void lease_free(struct redis_lease *l)
+{
+    if (l->next)
+        l->next->prev = l->prev;
+    *(l->prev ? &l->prev->next : &l->redis->leases) = l->next;
+    l->redis->n_leases--;
+    free(l);
+}
+
+/* The value did not come, or cannot be kept: the next one's turn. */
+static void lease_give_back(struct redis *r, struct view name)
+{
+    struct store_id id = service_name_id(r->peer, name);
+    struct redis_lease *l = lease_find(r, &id);
+    if (!l)
+        return;
+    service_drop(&l->call, false);
+    lease_free(l);
+}
+
+static void on_lease_answer(struct call *call, const struct answer *a)
+{
+    struct redis_lease *l = (struct redis_lease *)call;
+    struct redis *r = l->redis;
+    if (a->kind == ANSWER_WAIT) {
+        l->waits = r->waiting_lease = true;
+        connection_hold(r->connection);
+        return;
+    }
+    if (a->kind != ANSWER_OVER)
+        send_answer(r, a); /* null where it is our turn */
+    if (l->waits) {
+        l->waits = r->waiting_lease = false;
+        connection_resume(r->connection);
+    }
+    if (a->kind != ANSWER_LEASE)
+        lease_free(l);
+}
+
+/* Answers a GET: with null if it is this client's turn, else when somebody has made it. */
+static void lease_ask(struct redis *r, struct view name)
+{
+    struct store_id id = service_name_id(r->peer, name);
+    struct redis_lease *l = NULL;
+    if (!lease_find(r, &id) && r->n_leases < LEASES_MAX)
+        l = calloc(1, sizeof *l);
+    if (!l) { /* it has the turn already */
+        service_count_miss(r->service, r->peer, name);
+        send_null(r);
+        return;
+    }
+    l->call = (struct call){.service = r->service, .peer = r->peer, .on_answer = on_lease_answer};
+    l->redis = r;
+    l->next = r->leases;
+    if (r->leases)
+        r->leases->prev = l;
+    r->leases = l;
+    r->n_leases++;
+    service_ask(&l->call, ASK_LEASE, WIRE_SPACE_NAME, name, NULL,
+                r->peer->session ? TORCH_WAIT_MS : TORCH_WAIT_STRANGER_MS);
+}
+
+static void leases_free(struct redis *r)
+{
+    while (r->leases) {
+        service_drop(&r->leases->call, false);
+        lease_free(r->leases);
+    }
+}
+
+/* ---- values that are put ---- */
+
 /* The kinds that PyTorch's names tell. */
 static enum store_kind kind_of_name(struct view name)
 {
@@ -300,6 +443,18 @@ struct set_options {
     bool keep_ttl, want_old;
 };
 
+static int put_taken_apart(struct redis *r, struct service_put *put, struct err *e)
+{
+    void *bytes;
+    int code = torch_store_take_apart(put, &bytes, e);
+    if (code == 0)
+        code = service_put(r->service, r->peer, put, e);
+    else if (put->fd >= 0)
+        close(put->fd);
+    free(bytes);
+    return code;
+}
+
 /* Stores args[name] = args[value] as a part of `op`. What cannot be stored is dropped. */
 static void put_value(const struct redis_command *c, size_t name, size_t value,
                       const struct set_options *options, struct redis_op *op)
@@ -325,9 +480,10 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
                                   .on_done = on_put,
                                   .arg = op};
         code = fd >= 0 && put.fd < 0 ? err_set(&e, WARM_EIO, "no descriptor is left")
-                                     : service_put(r->service, r->peer, &put, &e);
+                                     : put_taken_apart(r, &put, &e);
     }
     if (code) {
+        lease_give_back(r, arg_view(&c->args[name]));
         stats_add(service_stats(r->service), STATS_dropped, STORE_OTHER, 1);
         log_warning("a value of uid %u is not stored: %s", (unsigned)r->peer->uid, e.text);
         op_part_done(op);
@@ -344,14 +500,7 @@ static void on_answer(struct call *call, const struct answer *a)
         connection_hold(r->connection);
         return;
     }
-    if (a->kind == ANSWER_VALUE && a->value)
-        send_stored(r, a->value);
-    else if (a->kind == ANSWER_VALUE && a->artifact->data)
-        send_bytes(r, a->artifact->data, a->artifact->len);
-    else if (a->kind == ANSWER_VALUE)
-        send_file(r, a->artifact->fd, a->artifact->len);
-    else
-        send_null(r);
+    send_answer(r, a);
     if (r->waiting)
         connection_resume(r->connection);
     r->waiting = false;
@@ -377,6 +526,8 @@ static void do_get(struct redis_command *c)
         send_null(r);
     else if (code == WARM_EBUSY)
         service_get_later(wait_begin(r, on_answer), WIRE_SPACE_NAME, arg_view(name), NULL);
+    else if (wait_ms && name_is_leased(arg_view(name)))
+        lease_ask(r, arg_view(name));
     else
         service_ask(wait_begin(r, on_answer), wait_ms ? ASK_WAIT : ASK_KNOWN, WIRE_SPACE_NAME,
                     arg_view(name), NULL, wait_ms);
@@ -865,16 +1016,27 @@ static void do_echo(struct redis_command *c)
 
 static void do_ok(struct redis_command *c) { send_status(c->redis, "OK"); }
 
+/* "warm-session-ID" tells which `warm run` this is. */
+static void join_session(struct redis *r, struct view name)
+{
+    static const char mark[] = "warm-session-";
+    size_t len = sizeof mark - 1;
+    if (name.len > len && memcmp(name.data, mark, len) == 0)
+        connection_join(r->connection,
+                        (struct view){(const char *)name.data + len, name.len - len});
+}
+
 /* HELLO [2|3 [AUTH user password] [SETNAME name]]: who asks is known by the socket. */
 static void do_hello(struct redis_command *c)
 {
     struct redis *r = c->redis;
     int64_t version = r->version;
-    if (c->n_args > 1 && (!resp_arg_number(&c->args[1], &version) || version < 2 || version > 3)) {
-        send_error(r, "NOPROTO unsupported protocol version");
-        return;
-    }
+    if (c->n_args > 1 && (!resp_arg_number(&c->args[1], &version) || version < 2 || version > 3))
+        version = 3; /* the answer says so */
     r->version = (unsigned)version;
+    for (size_t i = 2; i + 1 < c->n_args; i++)
+        if (resp_arg_is(&c->args[i], "SETNAME"))
+            join_session(r, arg_view(&c->args[i + 1]));
     struct writer *w = begin(r);
     resp_put_map(w, 7, r->version);
     resp_put_text(w, "server");
@@ -894,17 +1056,6 @@ static void do_hello(struct redis_command *c)
     commit(r);
 }
 
-/* "warm-session-ID" tells which `warm run` this is. */
-static void set_name(struct redis *r, struct view name)
-{
-    static const char mark[] = "warm-session-";
-    size_t len = sizeof mark - 1;
-    if (name.len > len && memcmp(name.data, mark, len) == 0)
-        connection_join(r->connection,
-                        (struct view){(const char *)name.data + len, name.len - len});
-    send_status(r, "OK");
-}
-
 static void do_client(struct redis_command *c)
 {
     if (resp_arg_is(&c->args[1], "GETNAME"))
@@ -913,10 +1064,11 @@ static void do_client(struct redis_command *c)
         send_number(c->redis, 1);
     else if (resp_arg_is(&c->args[1], "REPLY"))
         send_error(c->redis, "ERR CLIENT REPLY is not supported");
-    else if (resp_arg_is(&c->args[1], "SETNAME") && c->n_args == 3)
-        set_name(c->redis, arg_view(&c->args[2]));
-    else
+    else {
+        if (resp_arg_is(&c->args[1], "SETNAME") && c->n_args == 3)
+            join_session(c->redis, arg_view(&c->args[2]));
         send_status(c->redis, "OK");
+    }
 }
 
 static void do_reset(struct redis_command *c)
@@ -1269,7 +1421,7 @@ static void *redis_open(struct connection *c)
 static bool redis_on_end(void *state)
 {
     const struct redis *r = state;
-    return r->n_ops > 0 || r->waiting || r->walk.active;
+    return r->n_ops > 0 || r->waiting || r->waiting_lease || r->walk.active;
 }
 
 static bool redis_is_partial(const void *state)
@@ -1283,6 +1435,7 @@ static void redis_on_close(void *state)
     struct redis *r = state;
     if (r->waiting)
         service_drop(&r->wait, false);
+    leases_free(r);
     for (struct redis_op *op = r->ops; op; op = op->next)
         op->redis = NULL;
     if (r->walk.active)

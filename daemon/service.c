@@ -16,6 +16,7 @@
  * Thread: loop thread.
  */
 #include "daemon/service_internal.h"
+#include "daemon/torch_store.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -237,7 +238,8 @@ static void on_hedge(void *arg)
 static void on_tick(uv_timer_t *timer)
 {
     struct service *s = timer->data;
-    if (!flights_tick(s->flights, service_now_ms(s)))
+    attempts_tick(s);
+    if (!flights_tick(s->flights, service_now_ms(s)) && !s->attempts)
         uv_timer_stop(timer);
 }
 
@@ -535,11 +537,13 @@ int service_put(struct service *s, const struct peer *peer, const struct service
     a->kind = put->kind;
     a->cost_ms = put->cost_ms;
     a->key = id.key;
+    static const struct key none;
+    struct key group = torch_store_group(s, peer, put->name, a);
     struct flight *f = put_flight(s, put, &id);
     struct store_put request = {
         .row = {.id = id,
                 .maker = peer->uid,
-                .group = put->group,
+                .group = key_equal(&group, &none) ? put->group : group,
                 .expires_ms = put->ttl_ms ? unix_ms() + put->ttl_ms : 0,
                 .hardware = put->hardware,
                 .compiler_text = put->compiler,
@@ -644,6 +648,8 @@ void service_free(struct service *s)
     if (!s)
         return;
     negatives_clear(s);
+    for (unsigned i = 0; i < RECENT_MANIFESTS; i++)
+        artifact_unref(s->recent_manifests[i]);
     flights_free(s->flights);
     history_free(s->history);
     free(s);

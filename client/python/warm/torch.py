@@ -13,9 +13,9 @@ Redis. Backend takes its place, with what Redis cannot say:
 
 Nothing here raises: torch lets an error of a put end the training.
 
-A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as the pickle alone,
-with the time as the entry's cost, so that equal ones are stored once; the daemon does the same for
-who speaks Redis to it.
+A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as eight bytes that
+say so and the pickle, with the time as the entry's cost, so that equal ones are stored once; the
+daemon does the same for who speaks Redis to it (daemon/torch_value.h).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _KINDS = (
 _LEASED = "pt2:fx-graph"
 _HEAD = b'{"data": "'
 _TAIL = re.compile(rb'", "time_taken_ms": (0|[1-9][0-9]{0,8})\}$')
-_PICKLE = b"\x80"  # what every pickle since protocol 2 begins with, and no JSON
+_STORED = b"\0torch1\n"
+_PICKLE = b"\x80"  # what every pickle since protocol 2 begins with
 
 
 def unwrap(value: bytes) -> tuple[bytes, int]:
@@ -51,13 +52,13 @@ def unwrap(value: bytes) -> tuple[bytes, int]:
         return value, 0
     if not payload.startswith(_PICKLE) or binascii.b2a_base64(payload, newline=False) != text:
         return value, 0
-    return payload, int(tail.group(1))
+    return _STORED + payload, int(tail.group(1))
 
 
 def wrap(stored: bytes, cost_ms: int) -> bytes:
-    if not stored.startswith(_PICKLE):
+    if not stored.startswith(_STORED):
         return stored
-    text = binascii.b2a_base64(stored, newline=False)
+    text = binascii.b2a_base64(memoryview(stored)[len(_STORED) :], newline=False)
     return b'%s%s", "time_taken_ms": %d}' % (_HEAD, text, cost_ms)
 
 

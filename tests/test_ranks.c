@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ranks.c - one answer to one question for all ranks of a job. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/ranks.h"
+
+static struct view introduction(const char *text) { return (struct view){text, strlen(text)}; }
+
+static const struct store_id key_a = {7, {{1}}}, key_b = {7, {{2}}};
+
+static struct store_value value_of(const char *text)
+{
+    return (struct store_value){
+        .row = {.id = key_a, .len = strlen(text), .cost_ms = 5}, .data = text, .fd = -1};
+}
+
+static struct rank_job *join(void) { return ranks_join(1, introduction("python job=train.3 x=1")); }
+
+Test(ranks, a_client_without_a_job_has_none)
+{
+    cr_assert_null(ranks_join(1, introduction("python-warm 0.1.0 train.py session=abc")));
+    cr_assert_null(ranks_join(1, introduction("python job=")));
+    cr_assert_null(ranks_join(1, introduction("")));
+    ranks_leave(NULL);
+}
+
+Test(ranks, connections_of_one_job_share_it_and_those_of_others_do_not)
+{
+    struct rank_job *one = join(), *other = join();
+    struct rank_job *stranger = ranks_join(2, introduction("python job=train.3"));
+    struct rank_job *second = ranks_join(1, introduction("python job=train.4"));
+    cr_assert_not_null(one);
+    cr_assert_eq(one, other);
+    cr_assert(stranger && stranger != one && second && second != one);
+    ranks_leave(one);
+    ranks_leave(other);
+    ranks_leave(stranger);
+    ranks_leave(second);
+}
+
+Test(ranks, a_miss_stays_a_miss_for_the_others)
+{
+    struct rank_job *job = join();
+    struct artifact *got;
+    cr_assert_eq(ranks_recall(job, &key_a, 100, 0, &got), RANKS_NEW);
+    ranks_note(job, &key_a, 100, 0, NULL);
+    cr_assert_eq(ranks_recall(job, &key_a, 101, 50, &got), RANKS_MISS);
+    cr_assert_eq(ranks_recall(job, &key_b, 101, 50, &got), RANKS_NEW);
+    ranks_leave(job);
+}
+
+Test(ranks, a_hit_stays_a_hit_with_the_same_bytes)
+{
+    struct rank_job *job = join();
+    struct store_value v = value_of("forward");
+    struct artifact *got;
+    ranks_note(job, &key_a, 100, 0, &v);
+    cr_assert_eq(ranks_recall(job, &key_a, 101, 50, &got), RANKS_HIT);
+    cr_assert_eq(got->len, 7);
+    cr_assert_arr_eq(got->data, "forward", 7);
+    cr_assert_eq(got->cost_ms, 5);
+    ranks_leave(job);
+}
+
+Test(ranks, the_second_question_of_each_gets_the_second_answer)
+{
+    struct rank_job *job = join();
+    struct store_value v = value_of("made");
+    struct artifact *got;
+    ranks_note(job, &key_a, 100, 0, NULL);
+    cr_assert_eq(ranks_recall(job, &key_a, 100, 10, &got), RANKS_NEW, "it has had the first");
+    ranks_note(job, &key_a, 100, 10, &v);
+    cr_assert_eq(ranks_recall(job, &key_a, 101, 20, &got), RANKS_MISS);
+    cr_assert_eq(ranks_recall(job, &key_a, 101, 20, &got), RANKS_HIT);
+    cr_assert_eq(ranks_recall(job, &key_a, 101, 20, &got), RANKS_NEW);
+    ranks_leave(job);
+}
+
+Test(ranks, notes_end_with_their_time_and_with_the_job)
+{
+    struct rank_job *job = join();
+    struct artifact *got;
+    ranks_note(job, &key_a, 100, 0, NULL);
+    cr_assert_eq(ranks_recall(job, &key_a, 101, RANKS_KEEP_MS + 1, &got), RANKS_NEW);
+    cr_assert_eq(ranks_recall(job, &key_a, 101, RANKS_KEEP_MS, &got), RANKS_MISS);
+    ranks_leave(job);
+    job = join();
+    cr_assert_eq(ranks_recall(job, &key_a, 102, 1, &got), RANKS_NEW);
+    ranks_leave(job);
+}
+
+Test(ranks, jobs_and_notes_are_bounded)
+{
+    struct rank_job *jobs[RANKS_JOBS + 1];
+    struct artifact *got;
+    char text[32];
+    for (unsigned i = 0; i <= RANKS_JOBS; i++) {
+        snprintf(text, sizeof text, "python job=%u", i);
+        jobs[i] = ranks_join(1, introduction(text));
+    }
+    cr_assert_not_null(jobs[RANKS_JOBS - 1]);
+    cr_assert_null(jobs[RANKS_JOBS]);
+    for (unsigned i = 0; i < RANKS_ANSWERS + 1; i++) {
+        struct store_id id = {7, {{(uint8_t)i, (uint8_t)(i >> 8), 9}}};
+        ranks_note(jobs[0], &id, 100, 0, NULL);
+    }
+    struct store_id first = {7, {{0, 0, 9}}}, last = {7, {{0, 1, 9}}};
+    cr_assert_eq(ranks_recall(jobs[0], &first, 101, 1, &got), RANKS_NEW);
+    cr_assert_eq(ranks_recall(jobs[0], &last, 101, 1, &got), RANKS_MISS);
+    for (unsigned i = 0; i < RANKS_JOBS; i++)
+        ranks_leave(jobs[i]);
+}
