@@ -189,6 +189,23 @@ static bool is_text(const void *image)
     return true;
 }
 
+/* What PTX begins with, after comments and white space. */
+static bool begins_with_version(struct view text)
+{
+    static const char directive[] = ".version";
+    const char *at = text.data, *end = at + text.len;
+    for (;;) {
+        while (at < end && strchr(" \t\r\n", *at))
+            at++;
+        if (end - at < (ptrdiff_t)sizeof directive || memcmp(at, "//", 2) != 0)
+            break;
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        at = line ? line : end;
+    }
+    return end - at >= (ptrdiff_t)sizeof directive &&
+           memcmp(at, directive, sizeof directive - 1) == 0;
+}
+
 /* The PTX that an image is; *out_cc is what a fat binary says that the device must have. */
 static bool find_ptx(const void *image, struct view *out, unsigned *out_cc)
 {
@@ -197,7 +214,7 @@ static bool find_ptx(const void *image, struct view *out, unsigned *out_cc)
         *out = (struct view){image, strnlen(image, PTX_MAX)};
     else if (!driver_fat_ptx(image, out, out_cc))
         return false;
-    return out->len < PTX_MAX && canon_detect(NULL, out->data, out->len) == CANON_PTX;
+    return out->len < PTX_MAX && begins_with_version(*out);
 }
 
 /* Every `word` in the text is followed by white space and `then`. */
@@ -215,11 +232,11 @@ static bool only_before(struct view text, const char *word, const char *then)
     return true;
 }
 
-/* Nothing in it is left to a linker or a debugger. */
+/* Nothing in it is left to a linker (common symbols are, but there is nothing to merge them with)
+ * or to a debugger. */
 static bool stands_alone(struct view ptx)
 {
-    return only_before(ptx, ".extern", ".shared") && !memmem(ptx.data, ptx.len, ".common", 7) &&
-           !memmem(ptx.data, ptx.len, ".section", 8);
+    return only_before(ptx, ".extern", ".shared") && !memmem(ptx.data, ptx.len, ".section", 8);
 }
 
 bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact)
@@ -365,9 +382,9 @@ int driver_load(const struct driver *d, const struct load *l, const void *image)
     jit_options_read(l->n, l->options, l->values, &r.options);
     if (!image || !r.options.plain || r.options.verbose || !d->link_create || !d->link_add_data ||
         !d->link_complete || !d->link_destroy || !find_ptx(image, &r.ptx, &r.least_cc) ||
-        !stands_alone(r.ptx) || !(w = preload_borrow()))
+        !(w = preload_borrow()))
         return l->load(l, image);
-    if (make_key(&r, w, &proof)) {
+    if (stands_alone(r.ptx) && make_key(&r, w, &proof)) {
         entry_begin(&r.entry, w, "cuda-jit:1:", &proof);
         code = load_known(&r);
         entry_end(&r.entry);
