@@ -101,6 +101,12 @@ void *writer_reserve(struct writer *w, size_t len)
 
 void writer_bytes(struct writer *w, const void *data, size_t len)
 {
+    if (!w->failed && len && len <= w->cap - w->len &&
+        (!w->max_len || w->len + len <= w->max_len)) { /* there is room */
+        memcpy(w->data + w->len, data, len);
+        w->len += len;
+        return;
+    }
     void *at = writer_reserve(w, len);
     if (at && len)
         memcpy(at, data, len);

@@ -81,14 +81,36 @@ void bytecode_malformed(struct bytecode *b, const char *what)
         b->wrong = what;
 }
 
+#define MEMO_MAX 1024 /* bytes of a text that is kept */
+
+void bytecode_memo_keep(struct bytecode *b, struct bytecode_memo *memo, size_t start)
+{
+    size_t len = bytecode_stopped(b) ? 0 : b->out.len - start;
+    if (len && len <= MEMO_MAX && b->memo.len <= UINT32_MAX - len) {
+        memo->at = (uint32_t)b->memo.len;
+        writer_bytes(&b->memo, b->out.data + start, len);
+        memo->len = b->memo.failed ? 0 : (uint32_t)len;
+    }
+}
+
+bool bytecode_memo_put(struct bytecode *b, const struct bytecode_memo *memo)
+{
+    if (!memo->len)
+        return false;
+    writer_bytes(&b->out, b->memo.data + memo->at, memo->len);
+    return true;
+}
+
 /* ---- numbers ---- */
 
 /* The lowest set bit of the first byte says how many bytes there are; zero: eight more. */
 uint64_t bytecode_varint(struct reader *r)
 {
+    if (r->len && !r->failed && *r->data & 1) { /* one byte, as most are */
+        r->len--;
+        return *r->data++ >> 1;
+    }
     uint8_t first = reader_u8(r);
-    if (first & 1)
-        return first >> 1;
     if (first == 0)
         return reader_u64(r);
     unsigned more = (unsigned)__builtin_ctz(first);
@@ -240,7 +262,7 @@ static void read_entries(struct bytecode *b, struct reader offsets, struct reade
         for (uint64_t i = 0; i < count; i++) {
             bool custom;
             uint64_t len = bytecode_flagged(&offsets, &custom);
-            struct bytecode_entry e = {reader_bytes(&data, len), (uint32_t)dialect, custom};
+            struct bytecode_entry e = {reader_bytes(&data, len), (uint32_t)dialect, custom, {0}};
             if (types)
                 b->types[b->n_types++] = e;
             else
@@ -257,7 +279,8 @@ static void read_properties(struct bytecode *b, struct reader r)
     b->properties = table_new(b, &r, n, sizeof *b->properties);
     for (uint64_t i = 0; b->properties && i < n && !r.failed; i++) {
         uint64_t len = bytecode_varint(&r);
-        b->properties[b->n_properties++] = reader_bytes(&r, len);
+        b->properties[b->n_properties++] =
+            (struct bytecode_properties){.bytes = reader_bytes(&r, len)};
     }
     if (r.failed)
         bytecode_malformed(b, "the section of properties ends too early");
@@ -566,7 +589,7 @@ static void op_begin(struct walk *w)
     if (o.properties || (o.attrs && b->version < BYTECODE_PROPERTIES)) {
         bytecode_put(b, " <{");
         if (o.properties)
-            bytecode_put_properties(b, o.name, b->properties[o.properties - 1]);
+            bytecode_put_properties(b, o.name, &b->properties[o.properties - 1]);
         else
             bytecode_put_entries(b, o.attrs - 1); /* of a function they come before its body */
         bytecode_put(b, "}>");
@@ -701,6 +724,7 @@ static void bytecode_close(struct bytecode *b)
     free(b->attrs);
     free(b->types);
     writer_close(&b->out);
+    writer_close(&b->memo);
 }
 
 /* The key of the text. What its reader cannot use is not to be blamed on the bytecode. */
@@ -727,6 +751,7 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     }
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "bytecode of 4 GiB and more is not read");
+    writer_init(&b.memo, UINT32_MAX);
     writer_init(&b.out, input->len * TEXT_PER_BYTE + TEXT_BASE);
     int code = read_sections(&b, input, sections, present, e);
     if (!code && !bytecode_stopped(&b))

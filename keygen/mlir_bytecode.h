@@ -35,11 +35,26 @@ enum { /* bytecode versions that changed what is read */
        BYTECODE_PROPERTIES = 5,
 };
 
+struct bytecode_opname;
+
+/* Text that was printed before: where in the reader's `memo` it is. */
+struct bytecode_memo {
+    uint32_t at, len; /* len 0: not printed yet, or too long to be kept */
+};
+
 /* An attribute or a type, still encoded. */
 struct bytecode_entry {
     struct view bytes;
     uint32_t dialect;
     bool custom; /* the dialect's own encoding; else its text, ended by NUL */
+    struct bytecode_memo memo;
+};
+
+/* The properties of an operation, still encoded. */
+struct bytecode_properties {
+    struct view bytes;
+    const struct bytecode_opname *of; /* whose text `memo` is */
+    struct bytecode_memo memo;
 };
 
 /* The name of an operation, and what its properties are. */
@@ -52,14 +67,16 @@ struct bytecode_opname {
 struct bytecode {
     const uint8_t *start; /* of the file: alignments count from here */
     uint64_t version;
-    struct view *strings, *dialects, *properties;
+    struct view *strings, *dialects;
+    struct bytecode_properties *properties;
     struct bytecode_opname *opnames;
     struct bytecode_entry *attrs, *types;
     uint32_t n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
-    struct writer out; /* generic MLIR text */
-    bool in_array;     /* the attribute at hand is an element: i64 and f64 are not printed */
-    const char *why;   /* not NULL: what was met that is not known; reading stops */
-    const char *wrong; /* not NULL: what breaks the format; reading stops */
+    struct writer out;  /* generic MLIR text */
+    struct writer memo; /* texts of attributes and types that were printed */
+    bool in_array;      /* the attribute at hand is an element: i64 and f64 are not printed */
+    const char *why;    /* not NULL: what was met that is not known; reading stops */
+    const char *wrong;  /* not NULL: what breaks the format; reading stops */
 };
 
 /* Numbers of the format; they fail with the reader. */
@@ -74,6 +91,11 @@ static inline bool bytecode_stopped(const struct bytecode *b)
 {
     return b->why || b->wrong || b->out.failed;
 }
+
+/* What was put since the text had the length `start` is kept for the next time. */
+void bytecode_memo_keep(struct bytecode *b, struct bytecode_memo *memo, size_t start);
+/* False if nothing is kept; else it is put. */
+bool bytecode_memo_put(struct bytecode *b, const struct bytecode_memo *memo);
 
 /* ---- mlir_bytecode_attr.c: `depth` is 0 but inside of these functions ---- */
 
@@ -146,6 +168,6 @@ void bytecode_opname_look_up(struct bytecode_opname *op);
 void bytecode_put_opname(struct bytecode *b, const struct bytecode_opname *op, bool in_function);
 /* "a = 1, b = 2" of an operation's properties. */
 void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
-                             struct view properties);
+                             struct bytecode_properties *properties);
 
 #endif

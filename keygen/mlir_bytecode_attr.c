@@ -28,9 +28,13 @@ void bytecode_put(struct bytecode *b, const char *text)
 
 void bytecode_put_u64(struct bytecode *b, uint64_t n)
 {
-    char text[24];
-    int len = snprintf(text, sizeof text, "%" PRIu64, n);
-    writer_bytes(&b->out, text, (size_t)len);
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    writer_bytes(&b->out, digits + at, sizeof digits - at);
 }
 
 void bytecode_put_i64(struct bytecode *b, int64_t n)
@@ -93,7 +97,7 @@ static struct reader entry_reader(const struct bytecode_entry *e)
     return reader_over(e->bytes.data, e->bytes.len);
 }
 
-static const struct bytecode_entry *attr_entry(struct bytecode *b, uint64_t attr)
+static struct bytecode_entry *attr_entry(struct bytecode *b, uint64_t attr)
 {
     if (attr < b->n_attrs)
         return &b->attrs[attr];
@@ -101,7 +105,7 @@ static const struct bytecode_entry *attr_entry(struct bytecode *b, uint64_t attr
     return NULL;
 }
 
-static const struct bytecode_entry *type_entry(struct bytecode *b, uint64_t type)
+static struct bytecode_entry *type_entry(struct bytecode *b, uint64_t type)
 {
     if (type < b->n_types)
         return &b->types[type];
@@ -306,10 +310,11 @@ static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
 
 void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
 {
-    const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : type_entry(b, type);
-    if (!e)
+    struct bytecode_entry *e = bytecode_stopped(b) ? NULL : type_entry(b, type);
+    if (!e || bytecode_memo_put(b, &e->memo))
         return;
     struct reader r = entry_reader(e);
+    size_t start = b->out.len;
     if (depth > BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
@@ -324,6 +329,7 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
         bytecode_unknown(b, "a type of a dialect that is not known");
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "a type that does not end where it should");
+    bytecode_memo_keep(b, &e->memo, start);
 }
 
 /* ---- tensors of constants ---- */
@@ -1039,10 +1045,12 @@ bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr)
 
 void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
 {
-    const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
-    if (!e)
+    struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
+    bool in_array = b->in_array; /* there, some are spelled otherwise */
+    if (!e || (!in_array && bytecode_memo_put(b, &e->memo)))
         return;
     struct reader r = entry_reader(e);
+    size_t start = b->out.len;
     if (depth > BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
@@ -1059,4 +1067,6 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
         bytecode_unknown(b, "an attribute of a dialect that is not known");
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "an attribute that does not end where it should");
+    if (!in_array)
+        bytecode_memo_keep(b, &e->memo, start);
 }

@@ -634,8 +634,8 @@ static void put_vhlo_properties(struct bytecode *b, const struct bytecode_opname
             put_vhlo_property(b, &p[i], &l);
 }
 
-void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
-                             struct view properties)
+static void put_properties(struct bytecode *b, const struct bytecode_opname *op,
+                           struct view properties)
 {
     struct property p[PROPERTIES_MAX];
     if (!op->properties) {
@@ -660,4 +660,16 @@ void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *o
         bytecode_put(b, " = ");
         bytecode_put_attr(b, p[i].attr, 0);
     }
+}
+
+void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
+                             struct bytecode_properties *properties)
+{
+    size_t start = b->out.len;
+    if (properties->of == op && bytecode_memo_put(b, &properties->memo))
+        return;
+    put_properties(b, op, properties->bytes);
+    properties->of = op;
+    properties->memo.len = 0;
+    bytecode_memo_keep(b, &properties->memo, start);
 }
