@@ -25,12 +25,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import pathlib
 import re
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional
 
 from warm import _client, _library
 from warm.jax import _keys

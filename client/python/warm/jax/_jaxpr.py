@@ -80,10 +80,10 @@ class Digest:
                 self._value(v[key])
         elif isinstance(v, (frozenset, set)):
             self._text("set", *sorted(map(repr, v)))
+        elif hasattr(v, "jaxpr") and hasattr(v, "consts"):  # these have .eqns, too
+            self._jaxpr(v.jaxpr, v.consts)
         elif hasattr(v, "eqns"):
             self._jaxpr(v, ())
-        elif hasattr(v, "jaxpr") and hasattr(v, "consts"):
-            self._jaxpr(v.jaxpr, v.consts)
         else:
             self._object(v)
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import threading
 import time
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import jax
 
@@ -131,9 +132,13 @@ class Jit:
         digest.add(traced.jaxpr)
         in_tree = jax.tree_util.tree_structure((args, kwargs))
         out_tree = jax.tree_util.tree_structure(traced.out_info)
-        digest.add([str(in_tree), str(out_tree), sorted(self._options.items())])
+        # How many values each argument and the result have; what they are called does not matter.
+        digest.add([[_n_leaves(a) for a in args], [(k, _n_leaves(kwargs[k])) for k in sorted(kwargs)]])
+        digest.add([_n_leaves(traced.out_info), sorted(self._options.items())])
         if isinstance(fun, Gradient):
             digest.add(["gradient", fun.with_value, sorted(fun.options.items())])
+            if fun.options.get("has_aux"):
+                digest.add(_n_leaves(traced.out_info[1]))
             out_tree = fun.result_tree(args, traced.out_info)
         name = "jaxjit:1:" + _keys.digest([digest.hexdigest().encode(), *_surroundings()])
         return _Call(name, in_tree, out_tree)
@@ -177,6 +182,10 @@ class Jit:
         )
 
 
+def _n_leaves(tree: Any) -> int:
+    return len(jax.tree_util.tree_leaves(tree))
+
+
 def _is_plain_argument(leaf: Any) -> bool:
     """On one device, the default one, or on none yet."""
     if isinstance(leaf, jax.core.Tracer):
@@ -198,8 +207,6 @@ def _surroundings() -> List[bytes]:
     settings = repr(config.trace_context())
     if " at 0x" in settings.replace("AxisEnv object at 0x", ""):
         raise _keys.Unknown("a setting without a name")
-    import re
-
     return [
         jax.__version__.encode(),
         re.sub(r"AxisEnv object at 0x[0-9a-f]+", "", settings).encode(),

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backward passes as artifacts: Enzyme-JAX's pass pipeline, and gradients under warm.jax.jit."""
+
+import json
+import os
+import unittest
+
+import kit
+from jax_cache import PROGRAM, JaxCase, outcome
+
+ENZYME = '''
+from enzyme_ad.jax import enzyme_jax_ir
+import enzyme_ad.jax.primitives as primitives
+''' + PROGRAM + '''
+@enzyme_jax_ir(argv=())
+def enzyme_loss(w, x, y):
+    h = jax.nn.relu(x @ w["w0"] + 1)
+    return jnp.mean((h @ w["w1"] - y) ** 2)
+report(jax.jit(jax.grad(enzyme_loss))(params, x, y))
+'''
+LATE = PROGRAM + "jax.jit(lambda x: x + 2)(x)\n" + ENZYME  # JAX has begun before Enzyme is imported
+
+JIT = PROGRAM + '''
+import warm.jax
+step = warm.jax.jit(warm.jax.value_and_grad(loss))
+report(step(params, x, y))
+'''
+PLAIN_JIT = PROGRAM + "report(jax.jit(jax.value_and_grad(loss))(params, x, y))\n"
+
+
+def rename(text):
+    return "# moved\n" + (text.replace("loss", "objective").replace('"w0"', '"a0"')
+                          .replace('"w1"', '"b1"'))
+
+
+class BackwardCase(JaxCase):
+    def backward(self, daemon):
+        return {r["key"]: r["hits"] for r in
+                json.loads(daemon.warm("ls", "--json", "--kind", "backward"))}
+
+
+class Enzyme(BackwardCase):
+    def test_the_backward_pass_is_made_once_whatever_names_and_places(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(ENZYME, warm=False)
+            self.missed(daemon.run(ENZYME), plain)
+            made = self.backward(daemon)
+            self.assertEqual(len(made), 1)
+            for program in (ENZYME, rename(ENZYME), LATE):
+                found = daemon.run(program)
+                self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
+            self.assertEqual(set(self.backward(daemon)), set(made))
+            self.assertGreaterEqual(sum(self.backward(daemon).values()), 3)
+
+    def test_what_the_passes_give_is_the_same_in_one_piece_and_split_before_lower_jit(self):
+        program = ENZYME + '''
+from warm.jax import _enzyme
+source = """module @m { func.func public @main(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>)
+ -> tensor<4xf32> { %0 = stablehlo.multiply %arg0, %arg1 : tensor<4xf32>
+ %1 = stablehlo.add %0, %arg0 : tensor<4xf32> return %1 : tensor<4xf32> } }"""
+passes = ("canonicalize,cse,enzyme-wrap{infn=main outfn= retTys=enzyme_active "
+          "argTys=enzyme_active,enzyme_active mode=ReverseModeCombined},enzyme,canonicalize")
+memo = primitives.enzyme_call.run_pass_pipeline
+assert isinstance(memo, _enzyme.Memo)
+for rest in ("", ",lower-jit", ",lower-jit{jit=true},canonicalize,cse"):
+    whole = memo.real(["main"], source, passes + rest)
+    for _ in range(2):  # made, then found
+        assert memo(["main"], source, passes + rest)[0] == whole[0]
+        found = memo(["main"], source, passes + rest)[1]
+        assert _enzyme.without_locations(found) == _enzyme.without_locations(whole[1]), found
+print("same")
+'''
+        with kit.Daemon() as daemon:
+            self.assertIn("same", daemon.run(program).stdout)
+
+    def test_names_pipeline_and_source_are_in_the_key_and_addresses_are_refused(self):
+        program = '''
+from warm.jax import _enzyme as e
+def name(names=("main",), source="module @m { %0 = a }", pipeline="cse", library="x"):
+    return e.name_of(names, source, pipeline, library)
+assert name() == name(source='module @n { %0 = a loc("b"(#loc1)) }') == name(names=["main", "main"])
+others = [name(names=("main", "f")), name(source="module @m { %0 = b }"), name(pipeline="cse,cse"),
+          name(library="y")]
+assert len({name(), *others}) == 5
+assert e.split_pipeline("a{x=lower-jit},b,lower-jit{y=1},c") == ("a{x=lower-jit},b",
+                                                                 "lower-jit{y=1},c")
+assert e.split_pipeline('a{p="x,lower-jit"},b') == ('a{p="x,lower-jit"},b', "")
+assert not e.may_keep("custom_call @enzymexla_compile_cpu_with_error")
+assert not e.may_keep("cse{cuResultHandlerPtr=140}")
+assert not e.may_keep("@xla_ffi_python_cpu_callback") and e.may_keep("stablehlo.add")
+calls = []
+def real(names, source, pipeline):
+    calls.append(pipeline)
+    return "main_1", "custom_call @enzymexla_compile_gpu" if "bad" in source else source
+memo = e.Memo(real, "library")
+for _ in range(2):
+    memo(["main"], "bad", "cse")
+    memo(["main"], "good", "cse")
+assert calls == ["cse"] * 3, calls
+print("same")
+'''
+        with kit.Daemon() as daemon:
+            self.assertIn("same", daemon.run(program).stdout)
+
+    def test_a_process_that_the_passes_abort_leaves_nobody_waiting(self):
+        program = '''
+import os, sys
+from warm.jax import _enzyme as e
+def real(names, source, pipeline):
+    if sys.argv[1] == "abort":
+        os.abort()
+    return "main_1", source
+print(e.Memo(real, "library")(["main"], "source", "cse"))
+'''
+        with kit.Daemon() as daemon:
+            dying = daemon.run(program, "abort", check=False)
+            self.assertNotEqual(dying.returncode, 0)
+            self.assertIn("main_1", daemon.run(program, "live").stdout)
+
+    def test_damaged_results_are_made_anew(self):
+        damage = '''
+import json, subprocess, sys, warm
+assert warm.put(sys.argv[1], warm.get(sys.argv[1])[:-7] if sys.argv[2] == "cut" else b"noise",
+                kind="backward")
+'''
+        with kit.Daemon() as daemon:
+            plain = daemon.run(ENZYME)
+            rows = json.loads(daemon.warm("ls", "--json", "--kind", "backward"))
+            (name,) = [r["name"] for r in rows]
+            for how in ("cut", "noise"):
+                daemon.run(damage, name, how)
+                self.assertEqual(outcome(daemon.run(ENZYME))["digest"], outcome(plain)["digest"])
+                whole = "import sys, warm\nprint(warm.get(sys.argv[1]).startswith(b'warm-enzyme'))"
+                self.assertIn("True", daemon.run(whole, name).stdout)
+
+
+class Jit(BackwardCase):
+    def test_a_gradient_is_neither_traced_nor_compiled_again(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(PLAIN_JIT, warm=False)
+            daemon.run(JIT)
+            self.assertEqual(len(self.backward(daemon)), 1)
+            for program in (JIT, rename(JIT)):
+                again = daemon.run(program)
+                self.assertEqual(outcome(again)["digest"], outcome(plain)["digest"])
+                self.assertEqual(outcome(again)["misses"], 0)
+            ((_, hits),) = self.backward(daemon).items()
+            self.assertEqual(hits, 2)
+
+    def test_what_changes_a_gradient_changes_its_key_and_what_cannot_be_known_is_jax_jits(self):
+        program = PROGRAM + '''
+import warm.jax
+from warm.jax import _jit
+def name(f, *arguments, **options):
+    return warm.jax.jit(f, **options)._trace(arguments, {}).name
+v = np.ones(4, "f")
+def relu(x): return jax.nn.relu(x).sum()
+def maximum(x): return jnp.maximum(x, 0).sum()          # the same forward, another gradient at 0
+def stopped(x): return jax.nn.relu(jax.lax.stop_gradient(x)).sum()
+def scaled(x): return (jax.nn.relu(x) * 2).sum()
+def consts(n): return lambda x: (x * np.arange(n, n + 4, dtype="f")).sum()
+grad, both = warm.jax.grad, warm.jax.value_and_grad
+names = [name(grad(relu), v), name(both(relu), v), name(grad(maximum), v), name(grad(stopped), v),
+         name(grad(scaled), v), name(grad(consts(0)), v), name(grad(consts(1)), v), name(relu, v),
+         name(grad(relu), np.ones(5, "f")), name(grad(relu), v, donate_argnums=0),
+         name(grad(lambda x, y: relu(x) + relu(y), argnums=0), v, v),
+         name(grad(lambda x, y: relu(x) + relu(y), argnums=1), v, v)]
+assert len(set(names)) == len(names), names
+with jax.default_matmul_precision("highest"):
+    assert name(grad(relu), v) not in names
+assert name(grad(lambda other: jax.nn.relu(other).sum()), v) == names[0]
+
+@jax.custom_jvp
+def mine(x): return x
+mine.defjvps(lambda t, result, x: 3 * t)
+f = warm.jax.jit(warm.jax.grad(lambda x: mine(x).sum()))
+assert (np.asarray(f(v)) == 3).all() and f._is_plain     # a rule of the program's own
+g = warm.jax.jit(lambda x: jax.pure_callback(lambda a: np.asarray(a) * 2, v, x))
+assert (np.asarray(g(v)) == 2).all() and g._is_plain
+assert (np.asarray(jax.vmap(warm.jax.jit(lambda x: x * 2))(np.ones((3, 4)))) == 2).all()
+h = warm.jax.jit(warm.jax.value_and_grad(lambda p, x: (p["a"] * x).sum()))
+for n in (3, 4, 3, 5):                                    # other shapes, other executables
+    value, gradient = h({"a": np.full(n, 2, "f")}, np.ones(n, "f"))
+    assert value == 2 * n and gradient["a"].shape == (n,)
+assert len(h._compiled) == 3
+(a, aux), gradient = warm.jax.jit(warm.jax.value_and_grad(lambda x: (x.sum(), {"x": x}),
+                                                          has_aux=True))(v)
+assert aux["x"].shape == (4,) and gradient.shape == (4,)
+print("done")
+'''
+        with kit.Daemon() as daemon:
+            for _ in range(2):  # made, then found
+                self.assertIn("done", daemon.run(program).stdout)
+
+    def test_custom_calls_are_ready_before_a_loaded_executable_runs(self):
+        """Without lowering nobody would have initialized LAPACK: a crash."""
+        program = PROGRAM + '''
+import warm.jax
+report(warm.jax.jit(lambda a: jnp.linalg.eigh(a))(np.eye(4, dtype="f") + 1))
+'''
+        with kit.Daemon() as daemon:
+            plain = daemon.run(program)
+            self.assertEqual(outcome(daemon.run(program))["digest"], outcome(plain)["digest"])
+
+    def test_off_it_is_jax_jit(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(PLAIN_JIT, warm=False)
+            path = os.path.join(kit.BUILD, "share", "warm", "python")
+            found = daemon.run(JIT, warm=False, PYTHONPATH=path, WARM_DISABLE=1)
+            self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
+            self.assertEqual(daemon.stats("entries"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified JAX programs with their compilation cache in the daemon: what hits, what misses, and
+what happens when something is wrong. JAX itself counts: its events of cache hits and misses."""
+
+import json
+import os
+import unittest
+
+import kit
+
+# Prints a result's digest and JAX's own counts. Sizes are small: what counts is which entry is found.
+PROGRAM = '''
+import hashlib, json, os, sys
+import numpy as np
+import jax, jax.numpy as jnp
+import jax.monitoring
+counts = {}
+def count(name, **_):
+    name = name.rsplit("/", 1)[-1]
+    counts[name] = counts.get(name, 0) + 1
+jax.monitoring.register_event_listener(count)
+
+params = {"w0": np.full((8, 8), .1, "f"), "w1": np.full((8, 8), .2, "f")}
+x, y = np.ones((4, 8), "f"), np.zeros((4, 8), "f")
+
+def loss(params, x, y):
+    h = jax.nn.relu(x @ params["w0"] + 1)
+    return jnp.mean((h @ params["w1"] - y) ** 2)
+
+def step(params, x, y):
+    value, grads = jax.value_and_grad(loss)(params, x, y)
+    return value, jax.tree.map(lambda p, g: p - .03 * g, params, grads)
+
+def report(result):
+    data = b"".join(np.asarray(v).tobytes() for v in jax.tree.leaves(result))
+    print(json.dumps({"digest": hashlib.sha256(data).hexdigest(),
+                      "hits": counts.get("cache_hits", 0),
+                      "misses": counts.get("cache_misses", 0)}))
+'''
+STEP = PROGRAM + "report(jax.jit(step)(params, x, y))\n"
+
+# The same program with other names, another file and other lines.
+RENAMED = '''
+# another file
+''' + (STEP.replace("params", "weights").replace("loss", "objective").replace("step", "train")
+       .replace('"w0"', '"layer_0"').replace('"w1"', '"layer_1"'))
+
+# Each runs against a cache that holds the base only and stores nothing. `same`: must hit.
+VARIANTS = PROGRAM + '''
+def base(params, x, y):
+    h = jax.nn.relu(x @ params["w0"] + 1)
+    return jnp.sum((h @ params["w1"] - y) ** 2) * .03
+
+def renamed_function(params, x, y):
+    h = jax.nn.relu(x @ params["w0"] + 1)
+    return jnp.sum((h @ params["w1"] - y) ** 2) * .03
+
+def renamed_arguments(p, a, b):
+    hidden = jax.nn.relu(a @ p["w0"] + 1)
+    return jnp.sum((hidden @ p["w1"] - b) ** 2) * .03
+
+def swapped_product(params, x, y):
+    h = jax.nn.relu(x @ params["w0"] + 1)
+    return .03 * jnp.sum((h @ params["w1"] - y) ** 2)
+
+def inner_jit(params, x, y):
+    @jax.jit
+    def layer(x):
+        return jax.nn.relu(x @ params["w0"] + 1)
+    return jnp.sum((layer(x) @ params["w1"] - y) ** 2) * .03
+
+def inner_jit_renamed(params, x, y):
+    @jax.jit
+    def dense(x):
+        return jax.nn.relu(x @ params["w0"] + 1)
+    return jnp.sum((dense(x) @ params["w1"] - y) ** 2) * .03
+
+def scoped(params, x, y):
+    with jax.named_scope("mine"):
+        return base(params, x, y)
+
+def dead_code(params, x, y):
+    jnp.sin(x)
+    return base(params, x, y)
+
+def two_base(params, x, y):
+    a = jnp.sin(x) @ params["w0"]
+    b = jnp.cos(y) @ params["w1"]
+    return a - b
+
+def two_swapped(params, x, y):
+    b = jnp.cos(y) @ params["w1"]
+    a = jnp.sin(x) @ params["w0"]
+    return a - b
+
+def tree_base(params, x, y):
+    return {"a": x @ params["w0"], "b": x @ params["w1"]}
+
+def tree_keys(params, x, y):
+    return {"first": x @ params["w0"], "second": x @ params["w1"]}
+
+def tree_tuple(params, x, y):
+    return x @ params["w0"], x @ params["w1"]
+
+import collections
+Pair = collections.namedtuple("Pair", "a b")
+def tree_named(params, x, y):
+    return Pair(x @ params["w0"], x @ params["w1"])
+
+# Truly other programs.
+def other_factor(params, x, y):
+    h = jax.nn.relu(x @ params["w0"] + 1)
+    return jnp.sum((h @ params["w1"] - y) ** 2) * .02
+
+def other_constant(params, x, y):
+    return base(params, x, y + np.arange(8, dtype="f"))
+
+def other_constant_2(params, x, y):
+    return base(params, x, y + np.arange(1, 9, dtype="f"))
+
+def printing(params, x, y):
+    jax.debug.print("{}", x[0, 0])
+    return base(params, x, y)
+
+# What XLA's algebra makes one, and we do not: x + 0.0 is x but for -0.0, x * 1.0 is x.
+def plus_zero(params, x, y):
+    return base(params, x, y) + 0.0
+
+def times_one(params, x, y):
+    return base(params, x, y) * 1.0
+
+jit = jax.jit
+keyed = {"k_" + k: v for k, v in params.items()}
+def base_keyed(params, x, y):
+    return base({k[2:]: v for k, v in params.items()}, x, y)
+
+BASES = [(jit(base), params, x, y), (jit(two_base), params, x, y), (jit(tree_base), params, x, y),
+         (jit(other_constant), params, x, y)]
+SAME = dict(
+    function=(jit(renamed_function), params, x, y),
+    arguments=(jit(renamed_arguments), params, x, y),
+    function_of_no_name=(jit(lambda p, x, y: base(p, x, y)), params, x, y),
+    operands_of_a_product=(jit(swapped_product), params, x, y),
+    jit_of_jit=(jit(jit(base)), params, x, y),
+    inner_jit=(jit(inner_jit), params, x, y),
+    name_of_an_inner_jit=(jit(inner_jit_renamed), params, x, y),
+    named_scope=(jit(scoped), params, x, y),
+    dead_code=(jit(dead_code), params, x, y),
+    order_of_statements=(jit(two_swapped), params, x, y),
+    keys_of_the_result=(jit(tree_keys), params, x, y),
+    tuple_as_result=(jit(tree_tuple), params, x, y),
+    namedtuple_as_result=(jit(tree_named), params, x, y),
+    keys_of_arguments=(jit(base_keyed), keyed, x, y),
+    options_that_are_defaults=(
+        jit(base, compiler_options={"xla_cpu_enable_fast_math": False}), params, x, y),
+)
+OTHER = dict(
+    factor=(jit(other_factor), params, x, y),
+    batch=(jit(base), params, np.ones((5, 8), "f"), np.zeros((5, 8), "f")),
+    donation=(jit(two_base, donate_argnums=1), params, x, y),
+    closure_constant=(jit(other_constant_2), params, x, y),
+    callback=(jit(printing), params, x, y),
+    options=(jit(base, compiler_options={"xla_cpu_enable_fast_math": True}), params, x, y),
+)
+ALGEBRA = dict(plus_zero=(jit(plus_zero), params, x, y), times_one=(jit(times_one), params, x, y))
+
+def run(f, *arguments):
+    """Whether it was a hit."""
+    counts.clear()
+    jax.block_until_ready(f(*arguments))
+    jax.effects_barrier()
+    return counts.get("cache_hits", 0) == counts.get("compile_requests_use_cache", 0)
+
+if sys.argv[1] == "fill":
+    for f, *arguments in BASES:
+        run(f, *arguments)
+else:
+    print(json.dumps({kind: {name: run(*call) for name, call in calls.items()}
+                      for kind, calls in (("same", SAME), ("other", OTHER), ("algebra", ALGEBRA))}))
+'''
+
+# How many fusions a module has does not matter: only whether what XLA is told still hits.
+SURROUNDINGS_SAME = {
+    "a flag that has its default": dict(XLA_FLAGS="--xla_cpu_enable_fast_math=false"),
+    "a flag of another backend": dict(XLA_FLAGS="--xla_gpu_autotune_level=0"),
+    "how constants are dumped": dict(XLA_FLAGS="--xla_dump_large_constants=true"),
+    "a schedule that is dumped": dict(XLA_FLAGS="--xla_dump_latency_hiding_schedule=true"),
+    "terse logs": dict(JAX_COMPILER_DETAILED_LOGGING_MIN_OPS="1000000"),
+    "more devices than are used": dict(XLA_FLAGS="--xla_force_host_platform_device_count=4"),
+    "a cache folder": dict(JAX_COMPILATION_CACHE_DIR="{folder}/one"),
+    "another cache folder": dict(JAX_COMPILATION_CACHE_DIR="{folder}/two"),
+    "no caches of XLA": dict(JAX_COMPILATION_CACHE_DIR="{folder}/three",
+                             JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES="none"),
+}
+SURROUNDINGS_OTHER = {
+    "fast math": dict(XLA_FLAGS="--xla_cpu_enable_fast_math=true"),
+    "precision": dict(JAX_DEFAULT_MATMUL_PRECISION="highest"),
+}
+
+
+def outcome(process):
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+class JaxCase(kit.TestCase):
+    def hit(self, process, expected=None):
+        found = outcome(process)
+        self.assertEqual(found["misses"], 0, process.stderr)
+        self.assertGreaterEqual(found["hits"], 1, process.stderr)
+        if expected is not None:
+            self.assertEqual(found["digest"], outcome(expected)["digest"])
+
+    def missed(self, process, expected=None):
+        found = outcome(process)
+        self.assertGreaterEqual(found["misses"], 1, process.stderr)
+        if expected is not None:
+            self.assertEqual(found["digest"], outcome(expected)["digest"])
+
+
+class Keys(JaxCase):
+    def test_another_process_with_other_names_in_another_folder_hits_with_the_same_bits(self):
+        with kit.Daemon() as daemon, kit.Folder() as elsewhere:
+            plain = daemon.run(STEP, warm=False)
+            self.missed(daemon.run(STEP), plain)
+            path = os.path.join(elsewhere, "other.py")
+            with open(path, "w") as f:
+                f.write(RENAMED)
+            self.hit(daemon.run([kit.sys.executable, path, "--xlarge-model"], cwd=elsewhere), plain)
+
+    def test_variants_hit_exactly_where_the_program_is_the_same(self):
+        with kit.Daemon() as daemon:
+            daemon.run(VARIANTS, "fill")
+            found = json.loads(daemon.run(VARIANTS, "try", WARM_READONLY=1).stdout.splitlines()[-1])
+        self.assertEqual({n: True for n in found["same"]}, found["same"])
+        self.assertEqual({n: False for n in found["other"]}, found["other"])
+        self.assertEqual({n: False for n in found["algebra"]}, found["algebra"])
+
+    def test_surroundings_hit_exactly_where_xla_makes_the_same_code(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(STEP)
+            for name, settings in SURROUNDINGS_SAME.items():
+                with self.subTest(name):
+                    filled = {k: v.format(folder=daemon.folder) for k, v in settings.items()}
+                    self.hit(daemon.run(STEP, WARM_READONLY=1, **filled), plain)
+            for name, settings in SURROUNDINGS_OTHER.items():
+                with self.subTest(name):
+                    self.missed(daemon.run(STEP, WARM_READONLY=1, **settings))
+
+    def test_the_key_takes_no_longer_than_jaxs_own(self):
+        program = PROGRAM + '''
+import statistics, time
+from jax._src import cache_key, compilation_cache, compiler, xla_bridge
+from warm.jax import _keys
+deep = {f"w{i:03}": np.ones((8, 8), "f") for i in range(64)}
+def chain(p, x):
+    for k in sorted(p):
+        x = jax.nn.relu(x @ p[k])
+    return x.sum()
+module = jax.jit(jax.grad(chain)).lower(deep, x).compiler_ir()
+backend, devices = xla_bridge.get_backend(), np.array(jax.devices()[:1])
+options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+def ours():
+    _keys.name_of(module, _keys.module_bytes(module), devices, options, backend, cache_key, "zlib")
+def theirs():
+    cache_key.get(module, devices, options, backend)
+def once(f):
+    start = time.process_time()
+    f()
+    return time.process_time() - start
+ours(), theirs()
+pairs = [(once(ours), once(theirs)) for _ in range(15)]
+print(json.dumps([statistics.median(p) for p in zip(*pairs)]))
+'''
+        with kit.Daemon() as daemon:
+            ours, theirs = json.loads(daemon.run(program).stdout)
+        self.assertLess(ours, theirs * 1.5)  # half again for what else the machine does
+
+
+class Together(JaxCase):
+    def test_eight_processes_compile_once(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(STEP, warm=False)
+            running = [daemon.spawn(STEP) for _ in range(8)]
+            done = [(p.communicate(timeout=kit.RUN_S), p.returncode) for p in running]
+            found = [json.loads(out.splitlines()[-1]) for (out, _), code in done]
+            self.assertEqual([code for _, code in done], [0] * 8)
+            self.assertEqual(sum(f["misses"] for f in found), 1)
+            self.assertEqual(sum(f["hits"] for f in found), 7)
+            self.assertEqual({f["digest"] for f in found}, {outcome(plain)["digest"]})
+
+
+class Faults(JaxCase):
+    def test_off_readonly_and_recache(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(STEP, WARM_DISABLE=1)
+            self.assertEqual(outcome(plain)["misses"], 0)  # JAX has no cache at all
+            self.missed(daemon.run(STEP, WARM_READONLY=1), plain)
+            self.missed(daemon.run(STEP), plain)
+            self.missed(daemon.run(STEP, WARM_RECACHE=1), plain)
+            self.hit(daemon.run(STEP, WARM_READONLY=1), plain)
+
+    def test_without_a_daemon_the_program_runs_as_ever(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(STEP, warm=False)
+            daemon.kill()
+            path = os.path.join(kit.BUILD, "share", "warm", "python")
+            process = daemon.run(STEP, warm=False, PYTHONPATH=path)
+            self.assertEqual(outcome(process)["digest"], outcome(plain)["digest"])
+            self.assertNotIn("Traceback", process.stderr)
+
+    def test_a_daemon_that_dies_and_one_that_hangs_do_no_harm(self):
+        dying = PROGRAM + '''
+import signal
+jax.jit(lambda x: x + 2)(x)
+os.kill(int(sys.argv[1]), getattr(signal, sys.argv[2]))
+report(jax.jit(step)(params, x, y))
+'''
+        with kit.Daemon() as daemon:
+            plain = daemon.run(STEP, warm=False)
+            found = daemon.run(dying, str(daemon.process.pid), "SIGSTOP", WARM_TIMEOUT_MS=500)
+            self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
+            daemon.resume()
+            found = daemon.run(dying, str(daemon.process.pid), "SIGKILL")
+            self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
+
+    def test_damaged_and_swapped_entries_heal(self):
+        damage = '''
+import sys, warm
+names = [n for n in sys.argv[2:]]
+values = [warm.get(n) for n in names]
+whole = values[0]
+bad = {"cut": whole[: len(whole) // 2], "empty": b"", "noise": bytes(range(256)) * 8,
+       "flipped": whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],
+       "head": whole.replace(b"targets", b"tarquets"), "swapped": values[1]}[sys.argv[1]]
+assert warm.put(names[0], bad, kind="executable")
+'''
+        other = PROGRAM + "report(jax.jit(lambda x: jnp.sin(x) @ x.T)(x))\n"
+        with kit.Daemon() as daemon:
+            plain = daemon.run(STEP)
+            first = self.names(daemon)
+            daemon.run(other)
+            second = self.names(daemon) - first
+            names = [*first, *second]
+            for kind in ("cut", "empty", "noise", "flipped", "head", "swapped"):
+                with self.subTest(kind):
+                    daemon.run(damage, kind, *names)
+                    process = daemon.run(STEP)
+                    self.missed(process, plain)
+                    self.assertNotIn("Error reading", process.stderr)
+                    self.hit(daemon.run(STEP), plain)
+
+    def names(self, daemon):
+        rows = json.loads(daemon.warm("ls", "--json", "--kind", "executable"))
+        return {r["name"] for r in rows if r["name"].startswith("jax:1:")}
+
+    def test_custom_calls_that_are_not_there_are_no_crash(self):
+        """The same bytes with a target that nobody registered: compiled anew, not loaded."""
+        change = '''
+import hashlib, json, sys, warm
+from warm.jax import _cache
+value = warm.get(sys.argv[1])
+entry = _cache.entry_decode(sys.argv[1], value)
+entry = entry._replace(targets=entry.targets + ["no_such_target_ffi"])
+assert warm.put(sys.argv[1], _cache.entry_encode(sys.argv[1], entry), kind="executable")
+'''
+        eigen = PROGRAM + "report(jax.jit(jnp.linalg.eigh)(np.eye(4, dtype='f') + 1))\n"
+        with kit.Daemon() as daemon:
+            plain = daemon.run(eigen)
+            (name,) = self.names(daemon)
+            found = daemon.run("import sys, warm\n"
+                               "print(warm.get(sys.argv[1]).split(b'\\n')[0].decode())", name)
+            self.assertIn("lapack_ssyevd_ffi", found.stdout)
+            self.hit(daemon.run(eigen), plain)
+            daemon.run(change, name)
+            self.missed(daemon.run(eigen), plain)
+
+    def test_another_processor_misses(self):
+        other = "from warm.jax import _keys\n_keys.processor = lambda: 'x86_64-other'\n" + STEP
+        with kit.Daemon() as daemon:
+            plain = daemon.run(STEP)
+            self.missed(daemon.run(other), plain)
+
+    def test_callbacks_and_custom_partitioning_are_never_stored(self):
+        program = PROGRAM + '''
+from jax.experimental.custom_partitioning import custom_partitioning
+def host(v):
+    return np.asarray(v) * 2
+def called(x):
+    return jax.pure_callback(host, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+if sys.argv[1] == "callback":
+    report(jax.jit(called)(x))
+else:
+    @custom_partitioning
+    def partitioned(x):
+        return x * 3
+    partitioned.def_partition(
+        infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
+        partition=lambda mesh, args, result: (mesh, lambda x: x * 3, args[0].sharding,
+                                              (args[0].sharding,)),
+        sharding_rule="i j -> i j")
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+    where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    report(jax.jit(partitioned, in_shardings=where, out_shardings=where)(x))
+'''
+        two = dict(XLA_FLAGS="--xla_force_host_platform_device_count=2")
+        with kit.Daemon() as daemon:
+            for kind in ("callback", "partition"):
+                with self.subTest(kind):
+                    plain = daemon.run(program, kind, warm=False, **two)
+                    for _ in range(2):
+                        found = daemon.run(program, kind, **two)
+                        self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
+                        self.assertEqual(outcome(found)["hits"], 0)
+            self.assertEqual(self.names(daemon), set())
+
+    def test_the_users_own_cache_folder_stays_in_use(self):
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            settings = dict(JAX_COMPILATION_CACHE_DIR=folder,
+                            JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
+            plain = daemon.run(STEP, warm=False, **settings)
+            self.assertTrue(any(n.endswith("-cache") for n in os.listdir(folder)))
+            self.hit(daemon.run(STEP, **settings), plain)  # from the folder, and into the daemon
+            self.hit(daemon.run(STEP), plain)
+
+
+if __name__ == "__main__":
+    unittest.main()
