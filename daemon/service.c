@@ -238,7 +238,6 @@ static void on_hedge(void *arg)
 static void on_tick(uv_timer_t *timer)
 {
     struct service *s = timer->data;
-    attempts_tick(s);
     if (!flights_tick(s->flights, service_now_ms(s)) && !s->attempts)
         uv_timer_stop(timer);
 }
@@ -648,8 +647,6 @@ void service_free(struct service *s)
     if (!s)
         return;
     negatives_clear(s);
-    for (unsigned i = 0; i < RECENT_MANIFESTS; i++)
-        artifact_unref(s->recent_manifests[i]);
     flights_free(s->flights);
     history_free(s->history);
     free(s);

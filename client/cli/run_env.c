@@ -15,9 +15,10 @@
 #include "client/cli/run.h"
 
 enum how {
-    ALWAYS,     /* whatever was there */
-    UNLESS_SET, /* the user's own wins; set and empty is set */
-    IN_FRONT,   /* in front of a list with colons, unless it is in it */
+    ALWAYS,       /* whatever was there */
+    UNLESS_SET,   /* the user's own wins; set and empty is set */
+    UNLESS_REDIS, /* nor where PyTorch has a Redis of the user's by its host's name */
+    IN_FRONT,     /* in front of a list with colons, unless it is in it */
 };
 
 /* {exe}, {socket}, {session} and {prefix} stand for struct run_places. A value that begins with
@@ -33,6 +34,15 @@ static const struct setting {
     {"WARM_LIBRARY", UNLESS_SET, "{prefix}/lib/libwarm.so"},
     {"LD_PRELOAD", IN_FRONT, "{prefix}/lib/libwarm-preload.so"},
     {"PYTHONPATH", IN_FRONT, "{prefix}/share/warm/python"},
+    /* PyTorch: its remote caches are here. warm/torch.py speaks for it; where that is not loaded,
+     * the redis package does, which waits 30 s for an answer (daemon/redis.c keeps within). */
+    {"TORCHINDUCTOR_REDIS_URL", UNLESS_REDIS,
+     "unix://{socket}?protocol=2&socket_timeout=30&client_name=warm-session-{session}"},
+    {"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", UNLESS_SET, "1"},
+    {"TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE", UNLESS_SET, "1"},
+    {"TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", UNLESS_SET, "1"},
+    {"TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO", UNLESS_SET, "1"},
+    {"TRITON_CACHE_MANAGER", UNLESS_SET, "warm.triton:CacheManager"},
 };
 
 /* What a name in braces stands for; NULL: nothing. */
@@ -95,7 +105,9 @@ static bool set_in_front(const char *name, const char *value)
 static bool set_one(const struct run_places *places, const struct setting *s)
 {
     char value[PATH_MAX + 256];
-    if (s->how == UNLESS_SET && getenv(s->name))
+    if (s->how != ALWAYS && s->how != IN_FRONT && getenv(s->name))
+        return true;
+    if (s->how == UNLESS_REDIS && getenv("TORCHINDUCTOR_REDIS_HOST"))
         return true;
     if (!fill_in(places, s->value, value, sizeof value))
         return true; /* too long to be a path */
