@@ -135,6 +135,8 @@ fuzz: setup-fuzz
 PROOF_CASES = 100000
 PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
 PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
+# ptxas, where `make test-clients CLIENTS=triton` has brought one, or another that is named
+PTXAS = $(wildcard $(HOME)/.cache/warm-venv/triton-*/lib/python3*/site-packages/triton/backends/nvidia/bin/ptxas)
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)
 $(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
 $(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants variants)
@@ -148,7 +150,7 @@ proof: setup-test toolchain
 	$(B)/proof/compiler --cases $(PROOF_CASES) --compiles 25 \
 	    --nvrtc $(wildcard $(TOOLCHAIN)/13.5.37/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/13.5.37/lib/libnvrtc.so.13 \
 	    --nvrtc $(wildcard $(TOOLCHAIN)/12.9.86/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/12.9.86/lib/libnvrtc.so.12 \
-	    $(PROVEN_CUDA)
+	    $(addprefix --ptxas ,$(PTXAS)) $(PROVEN_CUDA)
 
 # Unmodified programs of others, in virtual environments that are kept in the user's cache folder.
 # `make test-clients CLIENTS="jax"` runs one group: tests/clients/run.sh.
