@@ -685,7 +685,8 @@ static void choose(struct history *h, const struct history_query *q, struct choi
         choose_last(h, q, out);
     for (size_t i = 0; q->of == WIRE_HISTORY_SESSION && i < HISTORY_SESSIONS; i++)
         if (view_equal(view_of(h->session[i].id), q->id) &&
-            (q->uid < 0 || h->session[i].uid == q->uid))
+            (q->uid < 0 || h->session[i].uid == q->uid) &&
+            (!out->session || h->session[i].uid == q->asker)) /* their own, of several */
             out->session = &h->session[i];
 }
 
