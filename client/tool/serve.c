@@ -51,7 +51,10 @@ static struct warm *patient(struct serving *s)
 
 static int get(struct warm *w, const char *name, unsigned flags, struct warm_value *out)
 {
-    return warm_get(w, name, strlen(name), flags, out);
+    int code = warm_get(w, name, strlen(name), flags, out);
+    if (code < 0 && code != WARM_ENOT_FOUND)
+        tool_debug("asked in vain: %s", warm_message(w));
+    return code;
 }
 
 static int put(struct serving *s, const char *name, const struct writer *value, const char *kind,
