@@ -79,6 +79,21 @@ static int connect_error(int error, const char *path, struct err *e)
     }
 }
 
+/* The system's daemon may run as a user of its own, and only root can have put its socket there.
+ * Anywhere else it is root, or whoever we are: what comes from a daemon is run. */
+static int check_owner(int fd, const char *path, struct err *e)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t len = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot tell whose the daemon is");
+    if (peer.uid == 0 || peer.uid == geteuid() || strncmp(path, "/run/warm/", 10) == 0)
+        return 0;
+    return err_set(e, WARM_EDENIED,
+                   "the daemon at %s runs as uid %u, which is neither you nor root: not used", path,
+                   (unsigned)peer.uid);
+}
+
 /* Who we are, and the `warm run` that this process belongs to. */
 static void queue_hello(struct conn *c)
 {
@@ -105,9 +120,10 @@ int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err
     if (fd < 0)
         return err_sys(e, WARM_EIO, errno, "cannot make a socket");
     int error = connect_until(fd, &address, deadline_ms);
-    if (error) {
+    int code = error ? connect_error(error, path, e) : check_owner(fd, path, e);
+    if (code) {
         close(fd);
-        return connect_error(error, path, e);
+        return code;
     }
     c->fd = fd;
     c->in = malloc(IN_START_BYTES);

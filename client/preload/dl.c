@@ -14,12 +14,9 @@
 #include <string.h>
 
 static const struct preload_family families[] = {
-    {"nvrtc", nvrtc_stand_in},
-    {"GetPjrtApi", pjrt_stand_in},
-    {"cuModuleLoad", driver_stand_in},
-    {"cuLibraryLoad", driver_stand_in},
-    {"cuLink", driver_stand_in},
-    {"cuGetProcAddress", driver_stand_in},
+    {"nvrtc", nvrtc_stand_in},         {"GetPjrtApi", pjrt_stand_in},
+    {"cuModuleLoad", driver_stand_in}, {"cuLibraryLoad", driver_stand_in},
+    {"cuLink", driver_stand_in},       {"cuGetProcAddress", driver_stand_in},
 };
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);
@@ -28,14 +25,21 @@ typedef void *(*dlsym_fn)(void *handle, const char *name);
  * its first release on each machine. */
 static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 
+/* The next one behind us: the C library's, or that of another object like this one, which has no
+ * version and so is found by the C library's alone. */
 static dlsym_fn real_dlsym(void)
 {
     static _Atomic(dlsym_fn) known;
     dlsym_fn f = atomic_load_explicit(&known, memory_order_acquire);
-    for (size_t i = 0; !f && i < sizeof versions / sizeof *versions; i++) {
-        void *found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    if (f)
+        return f;
+    void *found = NULL;
+    for (size_t i = 0; !found && i < sizeof versions / sizeof *versions; i++)
+        found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    memcpy(&f, &found, sizeof f);
+    found = f(RTLD_NEXT, "dlsym");
+    if (found)
         memcpy(&f, &found, sizeof f);
-    }
     atomic_store_explicit(&known, f, memory_order_release);
     return f;
 }

@@ -17,6 +17,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -128,6 +129,17 @@ static bool is_alive(struct warm *w)
     return w->connected;
 }
 
+/* The one failure that a person has to know of, once: somebody else listens there. */
+static void tell_denied(void)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    char path[256];
+    if (atomic_flag_test_and_set(&told) || warm_default_socket(path, sizeof path))
+        return;
+    dprintf(STDERR_FILENO, "warm: %s is not ours to use, or another user's: going on without\n",
+            path);
+}
+
 /* Opens the connection of a slot that is the caller's; gives the slot back where it cannot. */
 static struct warm *open_in(struct slot *s)
 {
@@ -142,6 +154,8 @@ static struct warm *open_in(struct slot *s)
         note_success();
         return s->w;
     }
+    if (code == WARM_EDENIED)
+        tell_denied();
     note_failure(conn_now_ms() - start_ms);
     empty(s);
     return NULL;
