@@ -75,9 +75,9 @@ static const char saxpy[] = "__global__ void saxpy(int n, float a, const float *
 
 Test(command, every_command_explains_itself)
 {
-    static const char *const names[] = {"compile", "hash",   "get",   "put",    "ls",
-                                        "show",    "stats",  "rm",    "evict",  "pin",
-                                        "unpin",   "verify", "clear", "doctor", "completion"};
+    static const char *const names[] = {"run",   "compile", "hash",  "get",    "put",       "ls",
+                                        "show",  "stats",   "why",   "rm",     "evict",     "pin",
+                                        "unpin", "verify",  "clear", "doctor", "completion"};
     struct kit k = kit_new();
     char arguments[64], usage[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
