@@ -323,6 +323,7 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
         err_set(&done.err, message->status, "%.*s", (int)sizeof message->text - 1, message->text);
     }
     done.keep = message->keep;
+    done.shareable = message->shareable;
     done.nvrtc_status = message->nvrtc_status;
     done.len = message->len;
     done.ms = message->ms;

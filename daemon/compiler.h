@@ -105,6 +105,7 @@ struct compile_done {
     struct err err; /* what happened, if status is not 0 */
     bool keep;      /* the answer depends on the key alone, so it may be stored: false for an error
                        for want of memory, and the like */
+    bool shareable; /* it may also be kept under the job's shared key: job_shared_key */
     int nvrtc_status; /* what the compiler returned */
     int fd;           /* sealed memfd with the bundle (client/bundle.h); the callback takes it */
     uint64_t len;

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #define MANIFEST_MAGIC 0x4e414d57u /* "WMAN" */
-#define STATE_MIN 5u               /* bytes of the shortest state: an absent path */
+#define ALIAS_MAGIC 0x534c4157u    /* "WALS" */
+#define ALIAS_VERSION 1u
+#define STATE_MIN 5u /* bytes of the shortest state: an absent path */
 
 enum { SEAL_GRAPH = 1, SEAL_PROOF = 2, SEAL_PATH = 3, SEAL_FILE = 4, SEAL_ABSENT = 5 };
 
@@ -128,6 +130,7 @@ void manifest_unref(struct manifest *m)
     free(m->alternatives);
     free(m->paths);
     free(m->bytes);
+    free(m->folder);
     free(m);
 }
 
@@ -251,32 +254,59 @@ void manifest_write(const struct manifest *fresh, const struct manifest *old, st
     path_table_close(&table);
 }
 
+/* Of paths that are all different. */
+static struct manifest *manifest_of(const struct path_table *t,
+                                    const struct manifest_alternative *a)
+{
+    struct manifest m = {.n_paths = t->n_paths, .paths = t->paths, .n_alternatives = 1};
+    struct manifest_alternative one = *a;
+    struct manifest *out = NULL;
+    struct writer w;
+    m.alternatives = &one;
+    writer_init(&w, MANIFEST_MAX);
+    manifest_write(&m, NULL, &w);
+    if (!w.failed && manifest_decode(w.data, w.len, &out, NULL) != 0)
+        out = NULL;
+    writer_close(&w);
+    return out;
+}
+
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
                               uint32_t n, const struct manifest_alternative *alternative)
 {
     struct manifest_alternative a = *alternative;
-    struct manifest_state *copy = malloc((n + 1) * sizeof *copy);
-    if (!copy)
-        return NULL;
-    memcpy(copy, states, n * sizeof *copy);
-    a.states = copy;
-    a.n_states = n;
-    struct view *path_copy = malloc((n + 1) * sizeof *path_copy);
-    struct manifest *m = NULL;
-    if (path_copy) {
-        memcpy(path_copy, paths, n * sizeof *path_copy);
-        struct manifest borrowed = {
-            .n_paths = n, .paths = path_copy, .n_alternatives = 1, .alternatives = &a};
-        struct writer w;
-        writer_init(&w, MANIFEST_MAX);
-        manifest_write(&borrowed, NULL, &w);
-        if (!w.failed && manifest_decode(w.data, w.len, &m, NULL) != 0)
-            m = NULL;
-        writer_close(&w);
+    struct path_table t;
+    path_table_init(&t, n);
+    a.states = malloc((n + 1) * sizeof *a.states);
+    a.n_states = 0;
+    for (uint32_t i = 0; i < n && a.states && !t.failed; i++) {
+        uint32_t index = path_table_add(&t, paths[i]);
+        if (index < a.n_states)
+            continue;
+        a.states[a.n_states] = states[i];
+        a.states[a.n_states++].path = index;
     }
-    free(path_copy);
-    free(copy);
+    struct manifest *m = a.states && !t.failed ? manifest_of(&t, &a) : NULL;
+    free(a.states);
+    path_table_close(&t);
     return m;
+}
+
+struct manifest *manifest_of_one(const struct manifest *m, const struct manifest_alternative *a,
+                                 const char *folder)
+{
+    struct manifest *one = NULL;
+    struct view *paths = malloc((a->n_states + 1) * sizeof *paths);
+    for (uint32_t i = 0; paths && i < a->n_states; i++)
+        paths[i] = m->paths[a->states[i].path];
+    if (paths)
+        one = manifest_new(paths, a->states, a->n_states, a);
+    free(paths);
+    if (one && folder && !(one->folder = strdup(folder))) {
+        manifest_unref(one);
+        return NULL;
+    }
+    return one;
 }
 
 /* ---- meaning ---- */
@@ -330,4 +360,26 @@ const struct manifest_alternative *manifest_match(const struct manifest *m, enum
             return a;
     }
     return NULL;
+}
+
+/* ---- aliases ---- */
+
+void alias_write(const struct alias *alias, struct writer *out)
+{
+    writer_u32(out, ALIAS_MAGIC);
+    writer_u16(out, ALIAS_VERSION);
+    writer_bytes(out, &alias->key, sizeof alias->key);
+    writer_bytes(out, &alias->proof, sizeof alias->proof);
+    writer_blob(out, alias->folder.data, alias->folder.len);
+}
+
+bool alias_read(const void *data, size_t len, struct alias *out)
+{
+    struct reader r = reader_over(data, len);
+    if (reader_u32(&r) != ALIAS_MAGIC || reader_u16(&r) != ALIAS_VERSION)
+        return false;
+    reader_copy(&r, &out->key, sizeof out->key);
+    reader_copy(&r, &out->proof, sizeof out->proof);
+    out->folder = reader_blob(&r, WIRE_PATH_MAX);
+    return reader_done(&r) && !(out->folder.len && memchr(out->folder.data, '\0', out->folder.len));
 }

@@ -20,7 +20,17 @@
  *                   u32 n, n × state: u32 index of the path, u8 0 absent, 1 file,
  *                   then for a file its XXH3-128 (16 bytes) and its SHA-256 (32 bytes)
  *
- * A manifest of another version is as good as none.
+ * Where a result is kept under a shared key (keygen/job.h), the store has under the exact key of each
+ * job that led there an alias:
+ *
+ *     offset  size  field (little-endian)
+ *     0       4     "WALS"
+ *     4       2     version, 1
+ *     6       16    the shared key, as the store is asked for it
+ *     22      32    its proof
+ *     54      -     blob folder: of the name of this job's program, as in struct manifest
+ *
+ * What has another version is as good as none.
  *
  * Thread: any; counted references are the loop thread's. Memory: a manifest owns a copy of its
  * bytes, and its views point into that.
@@ -41,6 +51,10 @@
 #define MANIFEST_ALTERNATIVES_MAX 16u
 #define MANIFEST_PATHS_MAX WIRE_CHECK_PATHS_MAX /* paths of all alternatives together */
 #define MANIFEST_MAX (4u << 20)                 /* bytes; the oldest alternatives are left out */
+
+/* Begins a path beneath the folder of the program's name, in the manifests of shared keys: where the
+ * folder is matters to nobody (paths.h). */
+#define MANIFEST_FOLDER '\1'
 
 struct manifest_state {
     uint32_t path; /* index */
@@ -64,15 +78,21 @@ struct manifest {
     uint32_t n_alternatives;
     struct manifest_alternative *alternatives;
     uint8_t *bytes;
+    char *folder; /* what paths that begin with MANIFEST_FOLDER are beneath, for who is asked: of
+                     the program's name, with a '/' at its end unless empty; NULL: empty */
 };
 
 /* Reads a manifest; gives *out with one reference. MALFORMED, TRUNCATED, VERSION, TOO_BIG, NOMEM.
  */
 int manifest_decode(const void *data, size_t len, struct manifest **out, struct err *e);
-/* A manifest of one alternative: `n` paths, states[i].path being i. The rest of *alternative is
- * taken over as it is. All is copied. NULL: no memory. */
+/* A manifest of one alternative: `n` paths, states[i] is what is at paths[i]; a path that comes again
+ * is left out. The rest of *alternative is taken over as it is. All is copied. NULL: no memory. */
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
                               uint32_t n, const struct manifest_alternative *alternative);
+/* One of a manifest's alternatives as a manifest by itself, for who has this folder (may be NULL).
+ * NULL: no memory. */
+struct manifest *manifest_of_one(const struct manifest *m, const struct manifest_alternative *a,
+                                 const char *folder);
 struct manifest *manifest_ref(struct manifest *m);
 void manifest_unref(struct manifest *m); /* NULL is fine */
 
@@ -95,5 +115,14 @@ enum wire_digest manifest_digest(const struct manifest *m, uint32_t uid);
  * the compiler. */
 const struct manifest_alternative *manifest_match(const struct manifest *m, enum wire_digest digest,
                                                   const struct wire_path_digest *states);
+
+struct alias {
+    struct key key;
+    struct proof proof;
+    struct view folder;
+};
+void alias_write(const struct alias *alias, struct writer *out);
+/* False if that is no alias. *out borrows the bytes. */
+bool alias_read(const void *data, size_t len, struct alias *out);
 
 #endif

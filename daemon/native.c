@@ -13,6 +13,7 @@
  * Thread: loop thread.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -150,6 +151,18 @@ static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outc
     connection_commit(n->connection, &a->fd, a->data ? 0 : 1);
 }
 
+/* A path of a manifest, as the client of this job knows it. */
+static void add_path(struct writer *list, const struct manifest *m, struct view path)
+{
+    char whole[WIRE_PATH_MAX];
+    if (path.len && *(const char *)path.data == MANIFEST_FOLDER) {
+        int n = snprintf(whole, sizeof whole, "%s%.*s", m->folder ? m->folder : "",
+                         (int)path.len - 1, (const char *)path.data + 1);
+        path = (struct view){whole, n < (int)sizeof whole ? (size_t)n : sizeof whole - 1};
+    }
+    wire_paths_add(list, path.data, path.len);
+}
+
 static void send_check(struct native *n, uint64_t tag, const struct manifest *m,
                        enum wire_digest digest)
 {
@@ -158,7 +171,7 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m,
     int fd = -1;
     writer_init(&list, WIRE_CHECK_MAX);
     for (uint32_t i = 0; i < m->n_paths; i++)
-        wire_paths_add(&list, m->paths[i].data, m->paths[i].len);
+        add_path(&list, m, m->paths[i]);
     struct wire_check check = {.digest = digest, .n = m->n_paths, .len = list.len};
     int code = list.failed ? err_set(&e, WARM_ENOMEM, "no memory for a list of headers") : 0;
     if (code == 0 && list.len <= WIRE_INLINE_MAX)

@@ -238,6 +238,7 @@ static void on_hedge(void *arg)
 static void on_tick(uv_timer_t *timer)
 {
     struct service *s = timer->data;
+    attempts_tick(s);
     if (!flights_tick(s->flights, service_now_ms(s)) && !s->attempts)
         uv_timer_stop(timer);
 }
@@ -401,6 +402,9 @@ void service_drop(struct call *call, bool cancelled)
 
 /* A put on its way through the store's queue. */
 struct pending_put {
+    struct pending_put *prev, *next;
+    struct store_id id;
+    struct proof proof;
     struct service *service;
     struct flight *flight; /* in phase (5) until this is done; or NULL */
     struct artifact *artifact;
@@ -415,6 +419,9 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
     struct service *s = p->service;
     struct key key = p->artifact->key;
     enum store_kind kind = p->artifact->kind;
+    if (p->next)
+        p->next->prev = p->prev;
+    *(p->prev ? &p->prev->next : &s->puts) = p->next;
     s->n_puts--;
     if (status) {
         stats_add(&s->stats, STATS_dropped, kind, 1);
@@ -453,9 +460,25 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
         return code;
     }
     artifact_ref(a);
+    copy->id = put->row.id;
+    copy->proof = put->row.proof;
+    copy->next = p->service->puts;
+    if (copy->next)
+        copy->next->prev = copy;
+    p->service->puts = copy;
     p->service->n_puts++;
     explain_stored(p->service, &put->row.id);
     return 0;
+}
+
+struct artifact *service_find_pending(struct service *s, const struct store_id *id,
+                                      const struct proof *proof)
+{
+    struct pending_put *p = s->puts;
+    while (p && !(p->id.owner == id->owner && key_equal(&p->id.key, &id->key) &&
+                  memcmp(&p->proof, proof, sizeof *proof) == 0))
+        p = p->next;
+    return p ? p->artifact : NULL;
 }
 
 void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,

@@ -130,6 +130,8 @@ struct call_compile {
     struct call *waiting;              /* this one, while its compiler is being identified */
     struct toolchain_wait identified;
     char *selector;         /* what the compiler was asked for by, for then */
+    char *folder;           /* of an alias: manifest.h */
+    bool saw_shared;        /* what the alias leads to was looked at */
     struct address address; /* of the source alone */
     char label[WIRE_NAME_MAX + 1];
     unsigned n_changed;

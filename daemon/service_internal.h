@@ -29,9 +29,10 @@ struct service {
     struct history *history;
     struct flights *flights;
     struct attempt *attempts; /* compiles that run */
-    unsigned n_puts;          /* in the store's queue */
-    unsigned n_preparing;     /* with the store's other threads */
-    unsigned n_awaiting;      /* compiles whose compiler is being identified */
+    struct pending_put *puts; /* in the store's queue, the newest first */
+    unsigned n_puts;
+    unsigned n_preparing; /* with the store's other threads */
+    unsigned n_awaiting;  /* compiles whose compiler is being identified */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;
     uv_timer_t tick;      /* runs while anything is in flight */
@@ -57,6 +58,10 @@ void service_tick_start(struct service *s);
  * stored is counted and logged. `row` brings all but what the artifact knows. */
 void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,
                             struct store_row *row);
+
+/* What is on its way to the store under an id with this proof (borrowed); NULL if nothing is. */
+struct artifact *service_find_pending(struct service *s, const struct store_id *id,
+                                      const struct proof *proof);
 
 /* explain.c: what the history is told. */
 bool explain_is_bookkeeping(enum wire_space space, struct view key);
@@ -89,5 +94,7 @@ void compile_drop(struct call *call);
 void compile_cancel(struct flight *f);
 void compile_shutdown(struct service *s);
 void negatives_clear(struct service *s);
+/* attempt.c: ends what nobody will bring to an end. From time to time while anything is in flight. */
+void attempts_tick(struct service *s);
 
 #endif

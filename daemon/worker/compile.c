@@ -261,7 +261,8 @@ static void compile(const struct nvrtc *n, struct input *in, const struct job *j
 
 /* ---- whether the result may be kept ---- */
 
-static bool uses_clock(const struct job *job)
+/* Everything that the compiler saw. */
+static struct cuda_scan scan_all(const struct job *job)
 {
     struct cuda_scan scan = {0};
     cuda_scan(job->source.data, job->source.len, &scan);
@@ -271,7 +272,15 @@ static bool uses_clock(const struct job *job)
         cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
     for (size_t i = 0; i < files_count(); i++)
         cuda_scan(files_at(i)->bytes.data, files_at(i)->bytes.len, &scan);
-    return cuda_scan_uses_clock(&scan);
+    return scan;
+}
+
+/* Whether the options, the source and the headers that came along let it have a shared key. */
+static bool has_shared_key(const struct job *job)
+{
+    struct key graph;
+    struct proof proof;
+    return job_shared_key(job, &graph, &proof, NULL) == 0;
 }
 
 /* Before 13.5 line tables hold the time at which each file was modified: what the compiler then
@@ -289,13 +298,13 @@ static bool log_tells_of_memory(const char *log, size_t len)
     return len && memmem(log, len, "out of memory", 13) != NULL;
 }
 
-static bool may_keep(const struct nvrtc *n, const struct input *in, const struct job *job,
+static bool may_keep(const struct nvrtc *n, const struct input *in, const struct cuda_scan *scan,
                      const struct attempt *a, struct view log)
 {
     return (a->status == NVRTC_SUCCESS || a->status == NVRTC_INVALID_OPTION ||
             a->status == NVRTC_COMPILATION) &&
            !log_tells_of_memory(log.data, log.len) && !files_refused() &&
-           !shows_file_times(n, in) && !uses_clock(job);
+           !shows_file_times(n, in) && !cuda_scan_uses_clock(scan);
 }
 
 /* ---- the result ---- */
@@ -378,7 +387,7 @@ static void free_sections(struct bundle_section *sections, size_t n)
 
 /* Everything that the program handle would tell, in a writer. */
 static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const struct input *in,
-                        const struct job *job, struct writer *w, bool *out_keep)
+                        const struct job *job, struct writer *w, struct compile_result *out)
 {
     struct bundle_section s[8];
     size_t count = 0;
@@ -389,7 +398,11 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     s[count++] = (struct bundle_section){BUNDLE_STATUS, {status, sizeof *status}};
     nvrtc_program p = a->program;
     bool ok = take_output(p, n->GetProgramLogSize, n->GetProgramLog, BUNDLE_LOG, true, s, &count);
-    *out_keep = may_keep(n, in, job, a, bundle_find(s, count, BUNDLE_LOG));
+    struct view log = bundle_find(s, count, BUNDLE_LOG);
+    struct cuda_scan scan = scan_all(job);
+    out->keep = may_keep(n, in, &scan, a, log);
+    out->shareable = out->keep && a->status == NVRTC_SUCCESS && !log.len &&
+                     cuda_scan_allows_canonical(&scan) && has_shared_key(job);
     if (a->status == NVRTC_SUCCESS)
         ok = ok && take_output(p, n->GetCUBINSize, n->GetCUBIN, BUNDLE_CUBIN, false, s, &count) &&
              take_output(p, n->GetPTXSize, n->GetPTX, BUNDLE_PTX, true, s, &count) &&
@@ -421,7 +434,7 @@ static int pack(const struct nvrtc *n, const struct attempt *a, const struct inp
     writer_init(&bundle, 0);
     writer_init(&paths, 0);
     int code = WARM_ENOMEM;
-    if (!a->program || !pack_bundle(n, a, in, job, &bundle, &out->keep) || !pack_paths(&paths))
+    if (!a->program || !pack_bundle(n, a, in, job, &bundle, out) || !pack_paths(&paths))
         goto out;
     code = WARM_EIO;
     out->bundle_fd = sealed(&bundle);

@@ -72,6 +72,7 @@ struct worker_done {
     int32_t nvrtc_status;
     uint32_t ms, n_paths;
     bool keep;
+    bool shareable; /* as in struct compile_done */
     bool spent; /* the compiler remembers this job's options: the process is to serve no other */
 };
 

@@ -1,0 +1,768 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attempt.c - a source on its way through the compiler: attempt.h has its states.
+ *
+ * The happy path:
+ *   1. a pool thread computes exact key and proof from the bytes; they must be those of COMPILE; and
+ *      the shared key, if the job has one;
+ *   2. the store has nothing under the shared key, and nobody is compiling for it;
+ *   3. a worker compiles, and says whether the result may be shared;
+ *   4. the result goes to all who wait, then to the store: under the shared key with an alias from
+ *      the exact one, else under the exact one; then to those who follow.
+ * At 2 a result may be there: the leader says what it has at the paths of its manifest, if it has
+ * one, and if they are the same, it goes to 4 without a compile.
+ * What may go wrong:
+ *   - the leader leaves while its answer is needed: the next waiter leads (attempts_tick sees it);
+ *   - it does not answer for ASK_MS: the attempt compiles;
+ *   - whom it follows ends without a result: one of those who follow compiles, the others follow it;
+ *     with a result that must not be shared (a warning, say): each compiles its own;
+ *   - its files are others: it compiles.
+ *
+ * Thread: loop thread, but for attempt_verify.
+ */
+#include "daemon/attempt.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "keygen/job.h"
+
+#define ASK_MS 10000u /* what a leader may take to say what files it has */
+
+/* ---- ends ---- */
+
+static void attempt_look(struct attempt *t);
+
+static void attempt_unfollow(struct attempt *t)
+{
+    struct attempt **at = t->follows ? &t->follows->followers : NULL;
+    while (at && *at != t)
+        at = &(*at)->next_follower;
+    if (at)
+        *at = t->next_follower;
+    t->follows = NULL;
+}
+
+static struct attempt *take_follower(struct attempt *t)
+{
+    struct attempt *f = t->followers;
+    if (f)
+        attempt_unfollow(f);
+    return f;
+}
+
+static void attempt_free(struct attempt *t)
+{
+    if (t->leader)
+        t->leader->attempt = NULL;
+    if (t->next)
+        t->next->prev = t->prev;
+    *(t->prev ? &t->prev->next : &t->service->attempts) = t->next;
+    close(t->job_fd);
+    if (t->channel_fd >= 0)
+        close(t->channel_fd);
+    paths_close(&t->paths);
+    writer_close(&t->recipe);
+    free(t);
+}
+
+/* Ends it; who still waits in its flight has the turn to lead. */
+static void attempt_end(struct attempt *t)
+{
+    struct service *s = t->service;
+    struct flight *f = t->flight;
+    struct attempt *follower;
+    t->state = ATTEMPT_DONE;
+    while ((follower = take_follower(t)))
+        attempt_look(follower);
+    attempt_free(t);
+    flight_unmake(f, service_now_ms(s));
+}
+
+/* An error for the leader alone. */
+static void attempt_refuse(struct attempt *t, const struct err *e)
+{
+    struct call *leader = t->leader;
+    explain_failed(t->service, t->miss, e);
+    if (leader) {
+        /* (4) holds until attempt_end, so leaving does not give the turn to anybody yet */
+        flight_leave(&leader->ask, service_now_ms(t->service));
+        compile_drop(leader);
+        service_answer_error(leader, e);
+    }
+    attempt_end(t);
+}
+
+static void attempt_fail(struct attempt *t, const struct err *e)
+{
+    explain_failed(t->service, t->miss, e);
+    flight_fail(t->flight, e, service_now_ms(t->service));
+    attempt_end(t);
+}
+
+/* ---- what goes to the store ---- */
+
+static struct store_row attempt_row(const struct attempt *t, const struct store_id *id)
+{
+    const struct toolchain *toolchain = t->ask.toolchain;
+    bool shared = id == &t->shared_id;
+    return (struct store_row){
+        .id = *id,
+        .maker = t->maker,
+        .proof = shared ? t->shared_proof : t->proof,
+        .compiler = t->ask.address.compiler,
+        .graph = shared ? t->shared_graph : t->ask.address.graph,
+        .hardware = {t->ask.address.hardware, strlen(t->ask.address.hardware)},
+        .compiler_text = {toolchain->text, strlen(toolchain->text)},
+        .label = {t->ask.label, strlen(t->ask.label)},
+    };
+}
+
+/* The paths in the forms in which a manifest has them; freed with forms_close. */
+struct forms {
+    struct view *paths;
+    struct manifest_state *states;
+    uint32_t n;
+    struct writer texts;
+};
+
+static void forms_close(struct forms *f)
+{
+    free(f->paths);
+    free(f->states);
+    writer_close(&f->texts);
+}
+
+static bool forms_open(struct forms *f, const struct paths *of, const struct compile_done *done,
+                       bool shared)
+{
+    size_t most = done->n_paths * PATHS_FORMS_MAX;
+    *f = (struct forms){.paths = calloc(most, sizeof *f->paths),
+                        .states = calloc(most, sizeof *f->states)};
+    writer_init(&f->texts, 0);
+    for (size_t i = 0; f->states && i < done->n_paths; i++) {
+        const struct compile_path *p = &done->paths[i];
+        for (unsigned k = paths_forms(of, p->path, shared, &f->texts); k; k--)
+            f->states[f->n++] = (struct manifest_state){0, p->absent, p->xxh3, p->sha256};
+    }
+    struct reader texts = reader_over(f->texts.data, f->texts.len);
+    for (uint32_t i = 0; f->paths && i < f->n; i++)
+        f->paths[i] = reader_blob(&texts, 2 * WIRE_PATH_MAX);
+    return f->paths && f->states && !f->texts.failed && !texts.failed;
+}
+
+/* The manifest of this one compile, and the address and proof of its result. NULL: it cannot be
+ * written down. */
+static struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
+                                         bool shared, struct address *address, struct proof *proof)
+{
+    struct forms f = {0};
+    struct manifest *m = NULL;
+    if (done->n_paths <= MANIFEST_PATHS_MAX / PATHS_FORMS_MAX &&
+        forms_open(&f, &t->paths, done, shared)) {
+        struct key graph = address->graph;
+        struct proof of_source = *proof;
+        manifest_seal(&graph, &of_source, f.paths, f.states, f.n, &address->graph, proof);
+        struct manifest_alternative a = {
+            .maker = t->maker, .result = address_key(address), .proof = *proof};
+        m = manifest_new(f.paths, f.states, f.n, &a);
+    }
+    forms_close(&f);
+    if (m && shared && !(m->folder = strdup(t->paths.folder))) {
+        manifest_unref(m);
+        m = NULL;
+    }
+    return m;
+}
+
+static int manifest_from_artifact(const struct artifact *a, struct manifest **out)
+{
+    struct store_value v = {.data = a->data, .fd = a->fd};
+    v.row.len = a->len;
+    return manifest_from_store(&v, out);
+}
+
+/* The manifest that was last written under a key; NULL if none. */
+static struct manifest *known_manifest(struct service *s, const struct store_row *row)
+{
+    struct store_value v;
+    struct manifest *m = NULL;
+    const struct artifact *pending = service_find_pending(s, &row->id, &row->proof);
+    if (pending)
+        return pending->kind == STORE_MANIFEST && manifest_from_artifact(pending, &m) == 0 ? m
+                                                                                           : NULL;
+    if (store_get(s->config.store, &row->id, &v, NULL) == 0 && v.row.kind == STORE_MANIFEST &&
+        memcmp(&v.row.proof, &row->proof, sizeof row->proof) == 0 &&
+        manifest_from_store(&v, &m) == 0)
+        return m;
+    return NULL;
+}
+
+/* Queues bytes that are no result: a manifest, an alias. */
+static struct artifact *store_bytes(struct service *s, struct flight *flight,
+                                    const struct writer *w, struct store_row *row)
+{
+    struct artifact *a = w->failed ? NULL : artifact_from_bytes(w->data, w->len);
+    if (!a) { /* no memory: the result stays unfound, and is made again */
+        if (flight)
+            flight_stored(flight, service_now_ms(s));
+        return NULL;
+    }
+    a->kind = STORE_MANIFEST;
+    a->key = row->id.key;
+    service_store_artifact(s, flight, a, row);
+    return a;
+}
+
+/* Writes the result's alternative, and what was known before, under the source's key. */
+static void store_manifest(const struct attempt *t, const struct artifact *result,
+                           const struct store_id *id)
+{
+    struct service *s = t->service;
+    struct store_row row = attempt_row(t, id);
+    struct manifest *old = known_manifest(s, &row);
+    struct writer w;
+    writer_init(&w, 2 * MANIFEST_MAX);
+    manifest_write(result->manifest, old, &w);
+    manifest_unref(old);
+    row.group = id->key;
+    artifact_unref(store_bytes(s, NULL, &w, &row));
+    writer_close(&w);
+}
+
+/* From the exact key to the shared one; the flight is told when it is durable. */
+static void store_alias(const struct attempt *t)
+{
+    struct store_row row = attempt_row(t, &t->id);
+    struct alias alias = {
+        t->shared_id.key, t->shared_proof, {t->paths.folder, strlen(t->paths.folder)}};
+    struct writer w;
+    writer_init(&w, 0);
+    alias_write(&alias, &w);
+    row.group = t->shared_id.key;
+    artifact_unref(store_bytes(t->service, t->flight, &w, &row));
+    writer_close(&w);
+}
+
+/* `shared`: under the shared key, with an alias from the exact one. */
+static void store_result(const struct attempt *t, struct artifact *result, bool shared,
+                         const struct address *address, const struct proof *proof)
+{
+    const struct store_id *id = shared ? &t->shared_id : &t->id;
+    struct store_row row = attempt_row(t, id);
+    if (shared || result->manifest)
+        row.group = id->key;
+    if (result->manifest) {
+        store_manifest(t, result, id);
+        row.id.key = result->key;
+        row.graph = address->graph;
+        row.proof = *proof;
+    }
+    service_store_artifact(t->service, shared ? NULL : t->flight, result, &row);
+    if (shared)
+        store_alias(t);
+}
+
+/* ---- what is already there, or on its way ---- */
+
+/* Ends it with a result that it did not compile. */
+static void attempt_take(struct attempt *t, struct artifact *a, enum wire_outcome outcome)
+{
+    if (t->leader)
+        t->leader->outcome = outcome;
+    t->state = ATTEMPT_DONE;
+    flight_finish(t->flight, a, NULL, t->keep, service_now_ms(t->service));
+    if (t->keep)
+        store_alias(t);
+    attempt_end(t);
+}
+
+/* The same from the store; `m` (may be NULL) is taken. False, and nothing is done, if it cannot be
+ * read. */
+static bool attempt_take_stored(struct attempt *t, const struct store_value *v, struct manifest *m)
+{
+    struct artifact *a = NULL;
+    int fd = v->data ? -1 : fcntl(v->fd, F_DUPFD_CLOEXEC, 0);
+    if (v->data)
+        a = artifact_from_bytes(v->data, v->row.len);
+    else if (fd < 0 || artifact_from_fd(fd, v->row.len, &v->row.check, &a, NULL) != 0)
+        a = NULL;
+    if (!a) {
+        manifest_unref(m);
+        return false;
+    }
+    a->kind = v->row.kind;
+    a->cost_ms = v->row.cost_ms;
+    a->key = v->row.id.key;
+    a->manifest = m;
+    attempt_take(t, a, WIRE_WAS_HIT);
+    artifact_unref(a);
+    return true;
+}
+
+/* A copy of a result for who knows its headers by other names. NULL: no memory. */
+static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
+{
+    struct artifact *copy = NULL;
+    int fd = a->data ? -1 : fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
+    if (a->data)
+        copy = artifact_from_bytes(a->data, a->len);
+    else if (fd < 0 || artifact_from_fd(fd, a->len, &a->check, &copy, NULL) != 0)
+        copy = NULL;
+    if (!copy)
+        return NULL;
+    copy->kind = a->kind;
+    copy->cost_ms = a->cost_ms;
+    copy->key = a->key;
+    copy->manifest = manifest_ref(m);
+    return copy;
+}
+
+/* Asks the leader for its files; the answer comes to attempt_checked. */
+static void attempt_ask(struct attempt *t, struct manifest *m, struct artifact *candidate)
+{
+    t->state = ATTEMPT_LOOKING;
+    t->asked_ms = service_now_ms(t->service);
+    call_check(t->leader, m, candidate);
+}
+
+/* Whom it followed has a result that may be shared. */
+static void attempt_take_candidate(struct attempt *t, struct artifact *a)
+{
+    if (!a->manifest) {
+        attempt_take(t, a, WIRE_WAS_COALESCED);
+        return;
+    }
+    struct manifest *m =
+        t->leader ? manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.folder) : NULL;
+    struct artifact *copy = m ? artifact_for(a, m) : NULL;
+    if (copy) {
+        attempt_ask(t, m, copy);
+    } else { /* no memory, or its leader has gone and the compile would find that out */
+        t->alone = true;
+        attempt_look(t);
+    }
+    artifact_unref(copy);
+    manifest_unref(m);
+}
+
+static void on_prepared(struct call *call)
+{
+    if (call->attempt && call->attempt->state == ATTEMPT_LOOKING)
+        attempt_look(call->attempt);
+}
+
+/* Asks the leader what it has at the paths of a manifest, which is taken. False if that cannot be. */
+static bool attempt_ask_manifest(struct attempt *t, struct manifest *m)
+{
+    bool can = t->leader && (m->folder = strdup(t->paths.folder)) != NULL;
+    if (can)
+        attempt_ask(t, m, NULL);
+    manifest_unref(m);
+    return can;
+}
+
+/* What is on its way to the store. True if that is all for now. */
+static bool look_in_queue(struct attempt *t)
+{
+    struct manifest *m;
+    struct artifact *a = service_find_pending(t->service, &t->shared_id, &t->shared_proof);
+    if (!a)
+        return false;
+    if (a->kind == STORE_MANIFEST)
+        return manifest_from_artifact(a, &m) == 0 && attempt_ask_manifest(t, m);
+    artifact_ref(a);
+    attempt_take(t, a, WIRE_WAS_HIT);
+    artifact_unref(a);
+    return true;
+}
+
+/* True if that is all for now. */
+static bool look_in_store(struct attempt *t)
+{
+    struct store_value v;
+    struct manifest *m;
+    int code = store_get(t->service->config.store, &t->shared_id, &v, NULL);
+    if (code == WARM_EBUSY && t->leader && service_prepare(t->leader, &t->shared_id, on_prepared)) {
+        t->state = ATTEMPT_LOOKING;
+        return true;
+    }
+    t->looked = true;
+    if (code || memcmp(&v.row.proof, &t->shared_proof, sizeof t->shared_proof) != 0)
+        return false;
+    if (v.row.kind != STORE_MANIFEST)
+        return attempt_take_stored(t, &v, NULL);
+    return manifest_from_store(&v, &m) == 0 && attempt_ask_manifest(t, m);
+}
+
+/* Waits for another attempt that compiles for the same shared key. False if there is none. */
+static bool attempt_follow(struct attempt *t)
+{
+    for (struct attempt *u = t->service->attempts; u; u = u->next)
+        if (u->state == ATTEMPT_COMPILING && u->shares && u->keep &&
+            key_equal(&u->shared_id.key, &t->shared_id.key) &&
+            memcmp(&u->shared_proof, &t->shared_proof, sizeof u->shared_proof) == 0) {
+            t->state = ATTEMPT_FOLLOWING;
+            t->follows = u;
+            t->next_follower = u->followers;
+            u->followers = t;
+            return true;
+        }
+    return false;
+}
+
+/* The result that the leader has the files for, by the manifest of the shared key. */
+static bool take_alternative(struct attempt *t, const struct store_id *id,
+                             const struct proof *proof, struct manifest *one)
+{
+    struct store_value v;
+    struct artifact *pending = one ? service_find_pending(t->service, id, proof) : NULL;
+    struct artifact *copy = pending ? artifact_for(pending, one) : NULL;
+    if (copy) {
+        attempt_take(t, copy, WIRE_WAS_HIT);
+        artifact_unref(copy);
+        return true;
+    }
+    if (one && store_get(t->service->config.store, id, &v, NULL) == 0 &&
+        memcmp(&v.row.proof, proof, sizeof *proof) == 0)
+        return attempt_take_stored(t, &v, manifest_ref(one));
+    return false;
+}
+
+void attempt_checked(struct call *call, const struct manifest_alternative *a)
+{
+    struct attempt *t = call->attempt;
+    struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
+    t->looked = true;
+    struct manifest *one = a ? manifest_of_one(call->checking, a, t->paths.folder) : NULL;
+    struct store_id id = {.owner = STORE_MADE_HERE};
+    struct proof proof = {{0}};
+    if (a) {
+        id.key = a->result;
+        proof = a->proof;
+    }
+    call_uncheck(call);
+    t->asked_ms = 0;
+    if (candidate && a) {
+        attempt_take(t, candidate, WIRE_WAS_COALESCED);
+    } else if (candidate) {
+        t->alone = true;
+        attempt_look(t);
+    } else if (!a || !take_alternative(t, &id, &proof, one)) {
+        attempt_look(t);
+    }
+    manifest_unref(one);
+    artifact_unref(candidate);
+}
+
+/* ---- compiling ---- */
+
+/* Hands what was compiled to those who follow; NULL if they may not have it. */
+static void followers_take(struct attempt *t, struct artifact *a)
+{
+    struct attempt *f;
+    t->state = ATTEMPT_DONE;
+    while ((f = take_follower(t))) {
+        f->alone = a == NULL;
+        if (a)
+            attempt_take_candidate(f, a);
+        else
+            attempt_look(f);
+    }
+}
+
+static void attempt_deliver(struct attempt *t, const struct compile_done *done, struct artifact *a)
+{
+    struct service *s = t->service;
+    bool shared = t->shares && t->keep && done->keep && done->shareable;
+    struct address address = t->ask.address;
+    struct proof proof = shared ? t->shared_proof : t->proof;
+    bool keep = done->keep;
+    if (shared)
+        address.graph = t->shared_graph;
+    a->kind = STORE_CUBIN;
+    a->failed = done->nvrtc_status != 0;
+    a->cost_ms = done->ms;
+    a->key = shared ? t->shared_id.key : t->id.key;
+    stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
+    if (done->n_paths) {
+        a->manifest = attempt_manifest(t, done, shared, &address, &proof);
+        keep &= a->manifest != NULL;
+        if (a->manifest)
+            a->key = a->manifest->alternatives->result;
+    }
+    if (!a->failed)
+        explain_made(s,
+                     &(struct history_made){.id = t->id,
+                                            .uid = t->maker,
+                                            .session = t->session,
+                                            .kept = !keep      ? HISTORY_NOT_SOUND
+                                                    : !t->keep ? HISTORY_NOT_WANTED
+                                                               : HISTORY_KEPT},
+                     &t->recipe);
+    if (!keep) { /* nobody but the leader may have it */
+        if (t->leader)
+            flight_finish(t->flight, a, &t->leader->ask, false, service_now_ms(s));
+        followers_take(t, NULL);
+        return;
+    }
+    bool storing = t->keep && !a->failed;
+    if (a->failed)
+        negative_add(s, t, a);
+    flight_finish(t->flight, a, NULL, storing, service_now_ms(s));
+    if (storing)
+        store_result(t, a, shared, &address, &proof);
+    followers_take(t, shared ? a : NULL);
+}
+
+static void on_compiled(void *arg, struct compile_done *done)
+{
+    struct attempt *t = arg;
+    struct artifact *a = NULL;
+    struct err e = done->err;
+    int code = done->status;
+    t->running = NULL;
+    if (code == 0)
+        code = artifact_from_fd(done->fd, done->len, NULL, &a, &e);
+    if (code && !*e.text)
+        err_set(&e, code, "%s", err_text(code));
+    e.code = code;
+    if (code == WARM_ECLOSED || code == WARM_ECANCELLED) {
+        attempt_refuse(t, &e);
+    } else if (code) {
+        attempt_fail(t, &e);
+    } else {
+        attempt_deliver(t, done, a);
+        artifact_unref(a);
+        attempt_end(t);
+    }
+}
+
+static void attempt_compile(struct attempt *t)
+{
+    struct service *s = t->service;
+    struct err e = {0};
+    if (t->leader)
+        t->miss = explain_compile_miss(t->leader);
+    explain_source(s, t->miss, &t->recipe);
+    struct compile_request request = {.toolchain = t->ask.toolchain,
+                                      .job_fd = t->job_fd,
+                                      .job_len = t->job_len,
+                                      .channel_fd = t->channel_fd,
+                                      .uid = t->maker,
+                                      .cb = on_compiled,
+                                      .arg = t};
+    int code = compiler_start(s->config.compiler, &request, &t->running, &e);
+    if (code) {
+        attempt_fail(t, &e);
+        return;
+    }
+    t->state = ATTEMPT_COMPILING;
+    t->channel_fd = -1;
+}
+
+/* Goes on behind the verification, and behind whatever it waited for. */
+static void attempt_look(struct attempt *t)
+{
+    struct err e = {0};
+    if (t->service->stopping) {
+        err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
+        attempt_fail(t, &e);
+        return;
+    }
+    if (t->shares && !t->looked && (look_in_queue(t) || look_in_store(t)))
+        return;
+    if (t->shares && !t->alone && attempt_follow(t))
+        return;
+    attempt_compile(t);
+}
+
+/* Ends those whose leader has gone where its answer is needed, and those who were cancelled. */
+void attempts_tick(struct service *s)
+{
+    uint64_t now = service_now_ms(s);
+    for (struct attempt *t = s->attempts, *next; t; t = next) {
+        next = t->next;
+        bool waits = t->state == ATTEMPT_LOOKING || t->state == ATTEMPT_FOLLOWING;
+        if (waits && (t->cancelled || (!t->leader && t->state == ATTEMPT_LOOKING))) {
+            attempt_unfollow(t);
+            err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
+            attempt_refuse(t, &t->err);
+            next = s->attempts; /* others may have come and gone with it */
+        } else if (waits && t->asked_ms && now - t->asked_ms > ASK_MS) {
+            call_uncheck(t->leader);
+            t->asked_ms = 0;
+            t->alone = true;
+            attempt_compile(t);
+        }
+    }
+}
+
+/* ---- the source ---- */
+
+/* Pool thread: are these the bytes that COMPILE spoke of? */
+static int verify_key(const struct attempt *t, const struct job *job, struct err *e)
+{
+    char hardware[WARM_HARDWARE_MAX];
+    struct key graph;
+    struct proof proof;
+    int code = job_key(job, hardware, &graph, &proof, e);
+    if (code)
+        return code;
+    if (!key_equal(&graph, &t->ask.address.graph) || memcmp(&proof, &t->proof, sizeof proof) != 0 ||
+        strcmp(hardware, t->ask.address.hardware) != 0)
+        return err_set(e, WARM_EINVALID, "the source is not the one that COMPILE announced");
+    return 0;
+}
+
+static void find_shared_key(struct attempt *t, const struct job *job)
+{
+    struct address address = t->ask.address;
+    if (job_shared_key(job, &address.graph, &t->shared_proof, NULL) != 0)
+        return;
+    t->shares = true;
+    t->shared_graph = address.graph;
+    t->shared_id = (struct store_id){STORE_MADE_HERE, address_key(&address)};
+}
+
+static int verify_job(struct attempt *t, const void *bytes, struct err *e)
+{
+    struct job job;
+    int code = job_decode(bytes, t->job_len, &job, e);
+    if (code)
+        return code;
+    code = verify_key(t, &job, e);
+    if (!code && job.language == JOB_CUDA)
+        code = paths_open(&t->paths, &job, e);
+    if (!code) {
+        explain_job(&job, &t->ask, &t->recipe);
+        find_shared_key(t, &job);
+    }
+    job_close(&job);
+    return code;
+}
+
+static void attempt_verify(uv_work_t *work)
+{
+    struct attempt *t = work->data;
+    void *bytes = mmap(NULL, t->job_len, PROT_READ, MAP_PRIVATE, t->job_fd, 0);
+    if (bytes == MAP_FAILED) {
+        t->code = err_set(&t->err, WARM_ENOMEM, "cannot map the source");
+        return;
+    }
+    t->code = verify_job(t, bytes, &t->err);
+    munmap(bytes, t->job_len);
+}
+
+static void on_verified(uv_work_t *work, int status)
+{
+    struct attempt *t = work->data;
+    (void)status;
+    if (t->code || t->cancelled) {
+        attempt_refuse(t, &t->err);
+        return;
+    }
+    attempt_look(t);
+}
+
+static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, int channel_fd)
+{
+    struct service *s = call->service;
+    struct attempt *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (struct attempt){.next = s->attempts,
+                          .service = s,
+                          .flight = call->ask.flight,
+                          .leader = call,
+                          .job_fd = job_fd,
+                          .job_len = len,
+                          .channel_fd = channel_fd,
+                          .maker = call->peer->uid,
+                          .keep = !(call->compile->flags & WIRE_COMPILE_NO_STORE),
+                          .looked = call->compile->saw_shared ||
+                                    (call->compile->flags & WIRE_COMPILE_RECACHE),
+                          .alone = call->compile->flags & WIRE_COMPILE_RECACHE,
+                          .ask = *call->compile,
+                          .id = call->id,
+                          .proof = call->proof};
+    if (s->attempts)
+        s->attempts->prev = t;
+    s->attempts = t;
+    t->work.data = t;
+    writer_init(&t->recipe, RECIPE_MAX);
+    t->session = call->peer->session;
+    call->attempt = t;
+    call->leads = true;
+    call->outcome = WIRE_WAS_MISS;
+    flight_set_work(t->flight, t);
+    return t;
+}
+
+/* A sealed memfd of the job, whichever way it came. */
+static int source_fd(const void *data, uint64_t len, int job_fd, int *out, struct err *e)
+{
+    if (len == 0 || len > SERVICE_JOB_MAX)
+        return err_set(e, WARM_ETOO_BIG, "a job of %llu bytes; the limit is %llu",
+                       (unsigned long long)len, (unsigned long long)SERVICE_JOB_MAX);
+    if (job_fd < 0)
+        return memfd_from_bytes(data, len, out, e);
+    *out = job_fd;
+    return memfd_seal(job_fd, len, e);
+}
+
+void service_source(struct call *call, const void *data, uint64_t len, int job_fd, int channel_fd)
+{
+    struct service *s = call->service;
+    struct err e = {0};
+    int fd = -1;
+    int code = call->ask.state != ASK_OUT && call->compile && !call->leads
+                   ? source_fd(data, len, job_fd, &fd, &e)
+                   : err_set(&e, WARM_EINVALID, "SOURCE without a NEED that asked for it");
+    struct flight *f = call->ask.flight;
+    bool first = code == 0 && flight_make(f, &call->ask);
+    struct attempt *t = first ? attempt_new(call, fd, len, channel_fd) : NULL;
+    if (t) {
+        uv_queue_work(s->config.loop, &t->work, attempt_verify, on_verified);
+        return;
+    }
+    if (job_fd >= 0 || fd >= 0)
+        close(job_fd >= 0 ? job_fd : fd);
+    if (channel_fd >= 0)
+        close(channel_fd);
+    if (first) {
+        code = err_set(&e, WARM_ENOMEM, "no memory for a compile");
+        flight_unmake(f, service_now_ms(s)); /* may ask another waiter: it leads now */
+    }
+    if (code) {
+        service_drop(call, false);
+        service_answer_error(call, &e);
+    } /* else another's source came first: this one waits for it */
+}
+
+static void attempt_cancel(struct attempt *t)
+{
+    t->cancelled = !t->followers;
+    if (t->running && t->cancelled)
+        compiler_cancel(t->service->config.compiler, t->running);
+}
+
+void compile_cancel(struct flight *f)
+{
+    if (flight_work(f))
+        attempt_cancel(flight_work(f));
+}
+
+void compile_shutdown(struct service *s)
+{
+    for (struct attempt *t = s->attempts; t; t = t->next) {
+        t->cancelled = true;
+        if (t->running)
+            compiler_cancel(s->config.compiler, t->running);
+    }
+    service_tick_start(s); /* attempts_tick ends those who wait */
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attempt.h - one source on its way through the compiler; what compile.c and attempt.c share.
+ *
+ *     SOURCE ──▶ VERIFYING ──▶ LOOKING ──▶ FOLLOWING ──▶ COMPILING ──▶ DONE
+ *                (a pool       (is the      (another
+ *                 thread)       result      compiles for
+ *                               there under the same
+ *                               the shared  shared key)
+ *                               key?)
+ *
+ * A job has its exact key, and where keygen/job.h gives it one, a shared key: of the canonical
+ * source, without what cannot show in the result. LOOKING and FOLLOWING are for such jobs; what they
+ * find is the job's result, and an alias leads there from the exact key from then on.
+ *
+ * Thread: loop thread, but for the verification. Memory: see each function.
+ */
+#ifndef WARM_DAEMON_ATTEMPT_H
+#define WARM_DAEMON_ATTEMPT_H
+
+#include "daemon/manifest.h"
+#include "daemon/paths.h"
+#include "daemon/service_internal.h"
+
+enum attempt_state {
+    ATTEMPT_VERIFYING,
+    ATTEMPT_LOOKING, /* a value is being verified, or the leader says what it has (`asked_ms`) */
+    ATTEMPT_FOLLOWING,
+    ATTEMPT_COMPILING,
+    ATTEMPT_DONE, /* its result is being handed out */
+};
+
+struct attempt {
+    struct attempt *prev, *next;
+    struct service *service;
+    struct flight *flight; /* in phase (4) as long as this exists */
+    struct call *leader;   /* NULL when it has left */
+    uv_work_t work;
+    enum attempt_state state;
+    struct compile *running;
+    int job_fd;
+    uint64_t job_len;
+    int channel_fd; /* -1 once it is the compiler's */
+    uint32_t maker;
+    bool keep;      /* somebody wants it stored */
+    bool cancelled; /* and it does not compile, where the compiler says so */
+    struct call_compile ask;
+    struct store_id id;
+    struct proof proof;
+    struct paths paths; /* from the job */
+    int code;           /* of the verification */
+    struct err err;
+    uint64_t miss;        /* of the history */
+    struct writer recipe; /* from the verification on */
+    uint32_t session;
+    /* of the shared key: */
+    bool shares; /* it has one */
+    bool looked; /* in the store */
+    bool alone;  /* it is to compile whatever others do */
+    struct key shared_graph;
+    struct store_id shared_id;
+    struct proof shared_proof;
+    uint64_t asked_ms; /* when the leader was asked for its files; 0: it is not */
+    struct attempt *follows, *followers, *next_follower;
+};
+
+/* compile.c: */
+void negative_add(struct service *s, const struct attempt *attempt, struct artifact *a);
+int manifest_from_store(const struct store_value *v, struct manifest **out);
+/* Asks the client what it has at the manifest's paths; both arguments are referenced, `candidate`
+ * may be NULL. */
+void call_check(struct call *call, struct manifest *m, struct artifact *candidate);
+/* Lets go of what call_check took. */
+void call_uncheck(struct call *call);
+
+/* attempt.c: what the leader of one said to its check; `a`, of call->checking, NULL: it does not have
+ * these files. */
+void attempt_checked(struct call *call, const struct manifest_alternative *a);
+
+#endif
