@@ -1138,6 +1138,7 @@ static bool op_func(struct mlir *m, const struct opinfo *info)
         return false;
     s->in_block = true;
     s->n_labels = 1;
+    mlir_function_begin(m);
     graph_func_begin(m->g, mlir_symbol(m, &m->s), !is_private(word));
     if (!func_args(m) || !func_results(m))
         return false;
@@ -1150,7 +1151,7 @@ static bool op_func(struct mlir *m, const struct opinfo *info)
     if (slice_take(&m->s, '{'))
         return true;
     graph_func_end(m->g); /* a declaration */
-    mlir_unbind_to(m, s->undo);
+    mlir_function_end(m, s->undo);
     m->scopes.n--;
     skip_loc(m);
     return true;
@@ -1168,6 +1169,7 @@ static bool func_generic_open(struct mlir *m, struct scope *s)
         return malformed(m, "a function needs a name and a type");
     s->kind = SCOPE_FUNC_GENERIC;
     s->undo = m->undo.n;
+    mlir_function_begin(m);
     struct slice bare = {name.at + 1, name.end - 1}, word = bare;
     if (slice_id(&bare).end != word.end)
         word = name;
@@ -1305,7 +1307,10 @@ static bool scope_close(struct mlir *m)
         return malformed(m, "a '}' that closes nothing");
     m->s.at++;
     struct scope *s = &m->scopes.at[m->scopes.n - 1];
-    mlir_unbind_to(m, s->undo);
+    if (s->kind == SCOPE_FUNC || s->kind == SCOPE_FUNC_GENERIC)
+        mlir_function_end(m, s->undo);
+    else
+        mlir_unbind_to(m, s->undo);
     switch (s->kind) {
     case SCOPE_MODULE:
         m->scopes.n--;

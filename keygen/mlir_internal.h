@@ -168,6 +168,8 @@ struct mlir {
     VECTOR(struct binding) named_bindings;
     struct family families[FAMILIES_MAX];
     uint32_t n_families;
+    uint32_t
+        function_scopes; /* scopes that are open in a function's own level; 0: undo everything */
     uint8_t family_hints[64]; /* the family that a word of such letters had last */
     uint32_t number_max;      /* from it on, a name is hashed */
     VECTOR(struct undo) undo;
@@ -295,6 +297,10 @@ void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n);
 void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value);
 /* Takes bindings back until `mark` are left in the undo log. */
 void mlir_unbind_to(struct mlir *m, uint32_t mark);
+/* Around a function, whose scope is the innermost one: at its end its names are forgotten, and the
+ * undo log is as long as `mark` again. */
+void mlir_function_begin(struct mlir *m);
+void mlir_function_end(struct mlir *m, uint32_t mark);
 /* A value by its name at s->at (behind '%'), moving behind it; GRAPH_NONE if it is not bound. */
 uint32_t mlir_value_find(struct mlir *m, struct slice *s);
 

@@ -9,7 +9,8 @@
  *     family + 1 << 32 | number + 1        0 for the bare word
  *     index into named_bindings            upper half 0
  *
- * A binding holds until its scope ends: `undo` has what was there before.
+ * A binding holds until its scope ends: `undo` has what was there before. A function sees no name
+ * from outside, so at its end all families are empty again, and its own level needs no undo.
  */
 #include "keygen/mlir_internal.h"
 
@@ -119,7 +120,8 @@ void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
     if (m->failed)
         return;
     struct binding *b = binding_of(m, slot);
-    PUSH(m, m->undo, (struct undo){slot, *b});
+    if (!f || m->scopes.n != m->function_scopes) /* else mlir_function_end forgets it */
+        PUSH(m, m->undo, (struct undo){slot, *b});
     *b = (struct binding){value, n};
 }
 
@@ -136,6 +138,22 @@ void mlir_unbind_to(struct mlir *m, uint32_t mark)
         struct undo u = m->undo.at[--m->undo.n];
         *binding_of(m, u.slot) = u.was;
     }
+}
+
+void mlir_function_begin(struct mlir *m)
+{
+    m->function_scopes = m->scopes.n;
+    for (uint32_t i = 0; i < m->n_families; i++)
+        if (m->families[i].bindings.n)
+            m->function_scopes = 0; /* the module's own level has names, which must stay */
+}
+
+void mlir_function_end(struct mlir *m, uint32_t mark)
+{
+    mlir_unbind_to(m, mark);
+    for (uint32_t i = 0; m->function_scopes && i < m->n_families; i++)
+        m->families[i].bindings.n = 0;
+    m->function_scopes = 0;
 }
 
 uint32_t mlir_value_find(struct mlir *m, struct slice *s)

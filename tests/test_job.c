@@ -2,6 +2,7 @@
 /* test_job.c - compile jobs: the bytes, and what is and is not in the key. */
 #include <criterion/criterion.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,6 +235,40 @@ Test(job, the_target_is_the_hardware_part_and_not_the_graph_part)
     struct proof proof;
     cr_assert_eq(job_key(&job, hardware, &graph, &proof, NULL), 0);
     cr_assert_str_eq(hardware, "sm_80");
+}
+
+Test(job, a_target_is_never_a_neighbour_of_it)
+{
+    static const char *const targets[] = {"sm_90",   "sm_90a",     "sm_100",     "sm_100a",
+                                          "sm_100f", "compute_90", "compute_90a"};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        char option[64], hardware[WARM_HARDWARE_MAX];
+        struct key graph;
+        struct proof proof;
+        struct job job = sample();
+        snprintf(option, sizeof option, "-arch=%s", targets[i]);
+        struct view one = text(option);
+        job.options = &one, job.n_options = 1;
+        cr_assert_eq(job_key(&job, hardware, &graph, &proof, NULL), 0);
+        cr_expect_str_eq(hardware, targets[i]);
+    }
+}
+
+Test(job, the_language_and_the_kind_of_output_count)
+{
+    struct job cuda = sample();
+    cuda.n_headers = cuda.n_expressions = 0;
+    cuda.options = NULL, cuda.n_options = 0;
+    cuda.source = text(".version 8.0\n.target sm_90\n.address_size 64\n");
+    struct job ptx = cuda;
+    ptx.language = JOB_PTX;
+    struct key a = graph_of(&cuda), b = graph_of(&ptx);
+    cr_expect(!key_equal(&a, &b), "CUDA and PTX");
+    struct job plain = sample(), lto = sample();
+    struct view more[] = {options[0], options[1], text("-dlto")};
+    lto.options = more, lto.n_options = 3;
+    a = graph_of(&plain), b = graph_of(&lto);
+    cr_expect(!key_equal(&a, &b), "a cubin and LTO IR");
 }
 
 static void expect_refused(const struct job *job)

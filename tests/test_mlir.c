@@ -138,10 +138,13 @@ Test(mlir, each_part_that_counts_changes_the_key)
         {"compare LT, %iterArg, %arg1, SIGNED", "compare LT, %arg1, %iterArg, SIGNED"},
         {"stablehlo.tanh", "stablehlo.sine"},
         {"tensor<i32>", "tensor<i64>"},
-        {"tensor<i32>", "tensor<ui32>"},
         {"f32>", "bf16>"},
         {"call @inner(%4", "call @inner(%0"},
         {"<4x8xf32> {", "<4x8xf32, #stablehlo.bounds<4, 8>> {"},
+        {"{tf.aliasing_output = 0 : i32}",
+         "{mhlo.layout_mode = \"{0,1}\", tf.aliasing_output = 0 : i32}"},
+        {"tensor<i32>", "tensor<ui32>"},
+        {"tensor<i32>", "tensor<si32>"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         char *other = changed(model, changes[i][0], changes[i][1]);
