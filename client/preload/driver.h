@@ -42,8 +42,8 @@ const struct driver *driver_get(void);
 /* Options of the JIT compiler, sorted by what they mean for a cubin. */
 struct jit_options {
     bool plain; /* all of them are understood, and none asks for more than a cubin and its log */
-    bool verbose;
-    unsigned n_code; /* that change the code: register limit, optimization level, … */
+    bool verbose, has_target; /* has_target: not for the context's device */
+    unsigned n_code;          /* that change the code: register limit, optimization level, … */
     int code[8];
     void *code_values[8];
     /* Where logs go: buffers, their sizes, and where the number of bytes is to be written. */

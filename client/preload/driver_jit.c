@@ -52,6 +52,7 @@ static void read_option(int option, void **value, struct jit_options *out)
     case CU_JIT_ERROR_LOG: out->error.buffer = *value; break;
     case CU_JIT_ERROR_LOG_SIZE: out->error.size = value; break;
     case CU_JIT_LOG_VERBOSE: out->verbose = (int)(uintptr_t)*value != 0; break;
+    case CU_JIT_TARGET: out->has_target = true; /* fall through */
     case CU_JIT_MAX_REGISTERS:
     case CU_JIT_OPTIMIZATION_LEVEL:
     case CU_JIT_TARGET_FROM_CONTEXT:
@@ -64,7 +65,7 @@ static void read_option(int option, void **value, struct jit_options *out)
         }
         out->plain = false;
         break;
-    default: out->plain = false; /* a target, a fallback, times, caches, what is yet to come */
+    default: out->plain = false; /* a fallback, times, caches, what is yet to come */
     }
 }
 
@@ -380,9 +381,9 @@ int driver_load(const struct driver *d, const struct load *l, const void *image)
     struct warm *w;
     int code;
     jit_options_read(l->n, l->options, l->values, &r.options);
-    if (!image || !r.options.plain || r.options.verbose || !d->link_create || !d->link_add_data ||
-        !d->link_complete || !d->link_destroy || !find_ptx(image, &r.ptx, &r.least_cc) ||
-        !(w = preload_borrow()))
+    if (!image || !r.options.plain || r.options.verbose || r.options.has_target ||
+        !d->link_create || !d->link_add_data || !d->link_complete || !d->link_destroy ||
+        !find_ptx(image, &r.ptx, &r.least_cc) || !(w = preload_borrow()))
         return l->load(l, image);
     if (stands_alone(r.ptx) && make_key(&r, w, &proof)) {
         entry_begin(&r.entry, w, "cuda-jit:1:", &proof);

@@ -103,6 +103,8 @@ int cuDevicePrimaryCtxRetain(void **out, int device)
     return device ? INVALID_DEVICE : CU_SUCCESS;
 }
 
+int cuDevicePrimaryCtxRelease_v2(int device) { return device ? INVALID_DEVICE : CU_SUCCESS; }
+
 int cuCtxSetCurrent(void *it)
 {
     current = it;
@@ -114,6 +116,20 @@ int cuCtxGetDevice(int *device)
     *device = 0;
     return current ? CU_SUCCESS : NO_CONTEXT;
 }
+
+int cuCtxGetCurrent(void **out)
+{
+    *out = current;
+    return CU_SUCCESS;
+}
+
+int cuGetErrorName(int code, const char **out)
+{
+    *out = code ? "CUDA_ERROR_OF_THE_STAND_IN" : "CUDA_SUCCESS";
+    return CU_SUCCESS;
+}
+
+int cuGetErrorString(int code, const char **out) { return cuGetErrorName(code, out); }
 
 /* ---- the compiler ---- */
 
@@ -218,6 +234,13 @@ int cuLibraryLoadData(void **library, const void *image, int *options, void **va
     return load(library, image);
 }
 
+int cuLibraryUnload(void *library) { return cuModuleUnload(library); }
+
+int cuLibraryGetKernel(void **kernel, void *library, const char *name)
+{
+    return cuModuleGetFunction(kernel, library, name);
+}
+
 int cuLibraryGetModule(void **module, void *library)
 {
     *module = library;
@@ -320,6 +343,47 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
     return CU_SUCCESS;
 }
 
+/* A CUlaunchConfig begins with the grid's three numbers and the block's. */
+int cuLaunchKernelEx(const unsigned *config, void *function, void **parameters, void **extra)
+{
+    return cuLaunchKernel(function, config[0], config[1], config[2], config[3], config[4],
+                          config[5], 0, NULL, parameters, extra);
+}
+
+/* ---- streams: everything has happened by the time that a call returns ---- */
+
+int cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return CU_SUCCESS;
+}
+
+int cuStreamCreateWithPriority(void **out, unsigned flags, int priority)
+{
+    (void)flags, (void)priority;
+    *out = calloc(1, 1);
+    return CU_SUCCESS;
+}
+
+int cuStreamGetCtx(void *stream, void **out)
+{
+    (void)stream;
+    *out = &context;
+    return CU_SUCCESS;
+}
+
+int cuStreamSynchronize(void *stream)
+{
+    (void)stream;
+    return CU_SUCCESS;
+}
+
+int cuStreamDestroy_v2(void *stream)
+{
+    free(stream);
+    return CU_SUCCESS;
+}
+
 /* ---- by name ---- */
 
 int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, int *status);
@@ -342,7 +406,17 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
     } functions[] = {NAMED("cuInit", cuInit),
                      NAMED("cuDriverGetVersion", cuDriverGetVersion),
                      NAMED("cuDeviceGet", cuDeviceGet),
+                     NAMED("cuDeviceGetCount", cuDeviceGetCount),
+                     NAMED("cuDeviceGetAttribute", cuDeviceGetAttribute),
+                     NAMED("cuDeviceGetName", cuDeviceGetName),
+                     NAMED("cuCtxGetCurrent", cuCtxGetCurrent),
+                     NAMED("cuCtxGetDevice", cuCtxGetDevice),
+                     NAMED("cuGetErrorName", cuGetErrorName),
+                     NAMED("cuGetErrorString", cuGetErrorString),
+                     NAMED("cuLibraryUnload", cuLibraryUnload),
+                     NAMED("cuLibraryGetKernel", cuLibraryGetKernel),
                      NAMED("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain),
+                     NAMED("cuDevicePrimaryCtxRelease", cuDevicePrimaryCtxRelease_v2),
                      NAMED("cuCtxSetCurrent", cuCtxSetCurrent),
                      NAMED("cuModuleLoadData", cuModuleLoadData),
                      NAMED("cuModuleLoadDataEx", cuModuleLoadDataEx),
@@ -360,6 +434,12 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
                      NAMED("cuMemcpyHtoD", cuMemcpyHtoD_v2),
                      NAMED("cuMemcpyDtoH", cuMemcpyDtoH_v2),
                      NAMED("cuLaunchKernel", cuLaunchKernel),
+                     NAMED("cuLaunchKernelEx", cuLaunchKernelEx),
+                     NAMED("cuCtxGetStreamPriorityRange", cuCtxGetStreamPriorityRange),
+                     NAMED("cuStreamCreateWithPriority", cuStreamCreateWithPriority),
+                     NAMED("cuStreamGetCtx", cuStreamGetCtx),
+                     NAMED("cuStreamSynchronize", cuStreamSynchronize),
+                     NAMED("cuStreamDestroy", cuStreamDestroy_v2),
                      NAMED("cuGetProcAddress", cuGetProcAddress_v2)};
     (void)version, (void)flags;
     *out = NULL;
