@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training run of equal layers, or of a small transformer, through torch.compile.
+
+    python layers.py [--model layers|transformer] [--layers N] [--regional] [--forward] [--steps N]
+
+Prints one line of JSON: seconds of import and of the first step, CPU seconds, torch's own counters of
+its caches, and the loss of each step, bit by bit. For tests: --renamed is the same model by other
+names; --without-redis hides that package; --pause FOLDER stops between the first forward and its
+backward until FOLDER/go is there; --twice compiles a second, wider model at the end.
+"""
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", default="layers", choices=["layers", "transformer"])
+parser.add_argument("--layers", type=int, default=1)
+parser.add_argument("--regional", action="store_true")
+parser.add_argument("--forward", action="store_true")
+parser.add_argument("--steps", type=int, default=1)
+parser.add_argument("--renamed", action="store_true")
+parser.add_argument("--without-redis", action="store_true")
+parser.add_argument("--pause")
+parser.add_argument("--twice", action="store_true")
+options = parser.parse_args()
+if options.without_redis:
+    sys.modules["redis"] = None
+
+started = time.perf_counter()
+import torch
+
+imported = time.perf_counter()
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.sigmoid(torch.relu(self.first(x)))))
+
+
+class Renamed(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc1, self.fc2 = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+
+    def forward(self, value):
+        hidden = torch.sigmoid(torch.relu(self.fc1(value)))
+        return torch.relu(self.fc2(hidden))
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        parts = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))
+
+
+def build(width):
+    if options.model == "transformer":
+        return torch.nn.Sequential(*(Block(64) for _ in range(options.layers))), (4, 32, 64)
+    layer = Renamed if options.renamed else Layer
+    return torch.nn.Sequential(*(layer(width) for _ in range(options.layers))), (10, width)
+
+
+def pause():
+    open(os.path.join(options.pause, "paused"), "w").close()
+    deadline = time.monotonic() + 300
+    while not os.path.exists(os.path.join(options.pause, "go")):
+        if time.monotonic() > deadline:
+            sys.exit("nobody said go")
+        time.sleep(0.02)
+
+
+def train(width, steps):
+    torch.manual_seed(0)
+    model, shape = build(width)
+    x = torch.randn(shape)
+    for part in model if options.regional else [model]:
+        part.compile()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses, first = [], None
+    began = time.perf_counter()
+    for step in range(steps):
+        loss = model(x).square().mean()
+        if options.pause and step == 0 and width == 10:
+            pause()
+        if not options.forward:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item().hex())
+        first = first or time.perf_counter() - began
+    return losses, first
+
+
+def main():
+    threads = os.environ.get("LAYERS_THREADS")
+    if threads:
+        torch.set_num_threads(int(threads))
+    cpu = time.process_time()
+    losses, first = train(10, options.steps)
+    cpu = time.process_time() - cpu
+    if options.twice:
+        losses += train(14, 1)[0]
+    from torch._dynamo.utils import counters
+
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(json.dumps({
+        "import_s": imported - started, "first_s": first, "cpu_s": cpu,
+        "children_s": children.ru_utime + children.ru_stime,
+        "fx_hits": counters["inductor"]["fxgraph_cache_hit"],
+        "fx_misses": counters["inductor"]["fxgraph_cache_miss"],
+        "aot_hits": counters["aot_autograd"]["autograd_cache_hit"],
+        "aot_misses": counters["aot_autograd"]["autograd_cache_miss"],
+        "losses": losses,
+    }))  # fmt: skip
+
+
+main()

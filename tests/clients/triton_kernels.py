@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triton's cache on the daemon, without a GPU: six kernels for sm_80 and sm_90."""
+
+import glob
+import json
+import os
+import sys
+import unittest
+
+import kit
+
+PROGRAM = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "six_kernels.py")]
+FEW = ("add", "softmax")
+
+
+def spawn(daemon, folder, *names, arch=90, warm=True, **settings):
+    return daemon.spawn([*PROGRAM, str(arch), *names], warm=warm, TRITON_CACHE_DIR=folder, **settings)
+
+
+def finish(process):
+    out, error = process.communicate(timeout=kit.RUN_S)
+    if process.returncode:
+        raise RuntimeError(f"exit status {process.returncode}: {error[-4000:]}")
+    return json.loads(out.splitlines()[-1])
+
+
+def compile_in(daemon, folder, *names, **settings):
+    return finish(spawn(daemon, folder, *names, **settings))
+
+
+def compile_fresh(daemon, *names, **settings):
+    with kit.Folder() as folder:
+        return compile_in(daemon, folder, *names, **settings)
+
+
+def entries(daemon):
+    rows = json.loads(daemon.warm("ls", "--kind", "triton", "--json"))
+    return {row["label"]: row for row in rows}
+
+
+class Kernels(kit.TestCase):
+    def test_six_kernels_are_warm_in_a_fresh_process_and_folder(self):
+        with kit.Daemon() as daemon:
+            for arch in (80, 90):
+                with self.subTest(arch=arch):
+                    plain = compile_fresh(daemon, arch=arch, warm=False)
+                    cold = compile_fresh(daemon, arch=arch)
+                    warm = compile_fresh(daemon, arch=arch)
+                    self.assertEqual((cold["hits"], cold["misses"]), (0, 6))
+                    self.assertEqual((warm["hits"], warm["misses"]), (6, 0))
+                    self.assertEqual(warm["cubins"], plain["cubins"])
+
+    def test_an_architecture_is_never_served_another_ones(self):
+        with kit.Daemon() as daemon:
+            compile_fresh(daemon, *FEW, arch=80)
+            self.assertEqual(compile_fresh(daemon, *FEW, arch=86)["misses"], len(FEW))
+
+    def test_a_kernel_is_one_entry_with_its_name_and_target(self):
+        with kit.Daemon() as daemon:
+            compile_fresh(daemon, *FEW)
+            rows = entries(daemon)
+            self.assertEqual(set(rows), set(FEW))
+            self.assertEqual({row["arch"] for row in rows.values()}, {"sm_90"})
+
+    def test_the_local_folder_is_complete(self):
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            compile_fresh(daemon, *FEW)
+            compile_in(daemon, folder, *FEW)
+            self.assertEqual(len(glob.glob(os.path.join(folder, "*", "*.cubin"))), len(FEW))
+            daemon.stop()
+            plain = compile_in(daemon, folder, *FEW, warm=False)
+            self.assertEqual((plain["hits"], plain["misses"]), (len(FEW), 0))
+
+    def test_of_processes_at_once_one_compiles(self):
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            running = [spawn(daemon, os.path.join(folder, str(i)), *FEW) for i in range(4)]
+            seen = [finish(process) for process in running]
+            self.assertEqual(sum(one["misses"] for one in seen), len(FEW))
+            self.assertEqual(len({json.dumps(one["cubins"]) for one in seen}), 1)
+
+    def test_moved_lines_reuse_what_ptxas_made(self):
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            compile_fresh(daemon, *FEW)
+            with open(PROGRAM[1]) as f:
+                text = f.read()
+            moved = os.path.join(folder, "moved.py")
+            with open(moved, "w") as f:
+                f.write(text.replace("@triton.jit", "\n\n@triton.jit"))
+            before = daemon.stats("hits")
+            process = daemon.spawn([sys.executable, moved, "90", *FEW],
+                                   TRITON_CACHE_DIR=os.path.join(folder, "cache"),
+                                   TRITON_DISABLE_LINE_INFO="1")
+            seen = finish(process)
+            self.assertEqual(seen["misses"], len(FEW))
+            self.assertGreaterEqual(daemon.stats("hits"), before)
+
+
+class Faults(kit.TestCase):
+    def setUp(self):
+        self.daemon = kit.Daemon()
+        self.daemon.__enter__()
+        self.addCleanup(self.daemon.__exit__, None, None, None)
+        self.cold = compile_fresh(self.daemon, *FEW)
+
+    def expect_same(self, **settings):
+        seen = compile_fresh(self.daemon, *FEW, **settings)
+        self.assertEqual(seen["cubins"], self.cold["cubins"])
+        return seen
+
+    def test_no_daemon(self):
+        self.daemon.stop()
+        self.expect_same(WARM_SOCKET=self.daemon.socket + ".none")
+
+    def test_a_daemon_that_hangs(self):
+        self.daemon.suspend()
+        self.expect_same()
+
+    def test_damaged_entries_are_made_anew(self):
+        with kit.Folder() as folder:
+            path = os.path.join(folder, "value")
+            for value in (b"", b"garbage", b"warm-triton 1\n", b"warm-triton 1\n\x78\x01\x00"):
+                with open(path, "wb") as f:
+                    f.write(value)
+                for row in json.loads(self.daemon.warm("ls", "--json")):
+                    if (row["name"] or "").startswith("triton:"):
+                        self.daemon.warm("put", row["name"], path)
+                with self.subTest(value=value):
+                    self.assertEqual(self.expect_same()["misses"], len(FEW))
+                    self.assertEqual(self.expect_same()["misses"], 0)
+
+    def test_switches(self):
+        self.assertEqual(self.expect_same(WARM_DISABLE="1")["misses"], len(FEW))
+        self.assertEqual(self.expect_same(WARM_RECACHE="1")["misses"], len(FEW))
+        self.assertEqual(self.expect_same(WARM_READONLY="1")["misses"], 0)
+        self.daemon.warm("clear", "--yes")
+        self.assertEqual(self.expect_same(WARM_READONLY="1")["misses"], len(FEW))
+        self.assertEqual(self.expect_same()["misses"], len(FEW))
+
+    def test_a_store_that_keeps_nothing(self):
+        with kit.Daemon("--max-size", "16K") as daemon:
+            seen = compile_fresh(daemon, *FEW)
+            self.assertEqual(seen["cubins"], self.cold["cubins"])
+
+
+class TritonsOwnKey(kit.TestCase):
+    SCRIPT = """if True:
+        import json, sys, time
+        import warm._autoload
+        sys.meta_path.insert(0, warm._autoload._Finder)
+        from triton.runtime import cache
+        began = time.process_time()
+        print(json.dumps([cache.triton_key(), time.process_time() - began]))
+    """
+
+    def test_it_is_remembered_and_the_same(self):
+        with kit.Daemon() as daemon:
+            real = daemon.run("from triton.runtime.cache import triton_key; print(triton_key())", warm=False)
+            first = json.loads(daemon.run(self.SCRIPT).stdout)
+            again = json.loads(daemon.run(self.SCRIPT).stdout)
+            self.assertEqual(first[0], real.stdout.strip())
+            self.assertEqual(again[0], first[0])
+            self.assertLess(again[1], first[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
