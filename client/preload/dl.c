@@ -14,9 +14,10 @@
 #include <string.h>
 
 static const struct preload_family families[] = {
-    {"nvrtc", nvrtc_stand_in},         {"GetPjrtApi", pjrt_stand_in},
-    {"cuModuleLoad", driver_stand_in}, {"cuLibraryLoad", driver_stand_in},
-    {"cuLink", driver_stand_in},       {"cuGetProcAddress", driver_stand_in},
+    {"nvrtc", nvrtc_stand_in},           {"nvJitLink", nvjitlink_stand_in},
+    {"__nvJitLink", nvjitlink_stand_in}, {"GetPjrtApi", pjrt_stand_in},
+    {"cuModuleLoad", driver_stand_in},   {"cuLibraryLoad", driver_stand_in},
+    {"cuLink", driver_stand_in},         {"cuGetProcAddress", driver_stand_in},
 };
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);
@@ -63,6 +64,15 @@ const void *preload_library_of(const void *function, char *out, size_t cap)
         return NULL;
     strcpy(out, it.dli_fname);
     return it.dli_fbase;
+}
+
+bool preload_file_is(const char *path, const struct stat *st)
+{
+    struct stat now;
+    return stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino &&
+           now.st_size == st->st_size && now.st_mtim.tv_sec == st->st_mtim.tv_sec &&
+           now.st_mtim.tv_nsec == st->st_mtim.tv_nsec && now.st_ctim.tv_sec == st->st_ctim.tv_sec &&
+           now.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
 }
 
 static const struct preload_family *family_of(const char *name)

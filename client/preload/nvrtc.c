@@ -35,7 +35,7 @@ static struct nvrtc_library *library_new(const void *base, const char *path)
 {
     struct nvrtc_library *l = calloc(1, sizeof *l);
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    if (!l || !handle)
+    if (!l || !handle || stat(path, &l->file) < 0)
         goto fail;
     l->base = base;
     strcpy(l->path, path);

@@ -19,6 +19,7 @@
 #define WARM_PRELOAD_NVRTC_H
 
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "client/preload/preload.h"
 
@@ -42,6 +43,7 @@ enum nvrtc_result {
 struct nvrtc_library {
     const void *base; /* where it is mapped */
     char path[4096];
+    struct stat file; /* at `path`, when it was loaded: another one there is another compiler */
     _Atomic uint64_t skip_until_ms; /* the daemon does not take this compiler: not before */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvrtc.fn"

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "client/conn.h"
+#include "client/preload/handles.h"
 
 enum program_state { FRESH, SERVED, REAL };
 
@@ -41,57 +42,9 @@ struct program {
     struct warm_result result;
 };
 
-/* ---- the table: from a handle to its program ---- */
+static struct handles table;
 
-/*
- * A handle is in one of the WINDOW slots behind its hash, or is not known; one that finds no room is
- * compiled for real, always. A slot is claimed by BUSY, filled, and then shown under its handle. The
- * memory is not touched before it is needed.
- */
-enum { SLOTS = 1 << 15, WINDOW = 32 };
-#define BUSY ((void *)1)
-
-static struct {
-    _Atomic(void *) handle;
-    struct program *program;
-} table[SLOTS];
-
-static size_t slot_of(const void *handle, size_t i)
-{
-    uint64_t hash = (uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
-    return ((size_t)(hash >> 40) + i) % SLOTS;
-}
-
-static bool table_add(void *handle, struct program *p)
-{
-    for (size_t i = 0; i < WINDOW; i++) {
-        size_t at = slot_of(handle, i);
-        void *empty = NULL;
-        if (atomic_compare_exchange_strong(&table[at].handle, &empty, BUSY)) {
-            table[at].program = p;
-            atomic_store_explicit(&table[at].handle, handle, memory_order_release);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The slot of a handle; SLOTS: not known. */
-static size_t table_find(const void *handle)
-{
-    for (size_t i = 0; handle && i < WINDOW; i++) {
-        size_t at = slot_of(handle, i);
-        if (atomic_load_explicit(&table[at].handle, memory_order_acquire) == handle)
-            return at;
-    }
-    return SLOTS;
-}
-
-static struct program *program_of(const void *handle)
-{
-    size_t at = table_find(handle);
-    return at < SLOTS ? table[at].program : NULL;
-}
+static struct program *program_of(const void *handle) { return handles_find(&table, handle); }
 
 /* The program of a handle that shows a result of ours; NULL: ask the real one. */
 static struct program *served(const void *handle)
@@ -208,7 +161,7 @@ static int ask(struct program *p, struct warm_result *out)
 {
     struct nvrtc_library *library = p->library;
     uint64_t skip = atomic_load_explicit(&library->skip_until_ms, memory_order_relaxed);
-    if (skip && conn_now_ms() < skip)
+    if ((skip && conn_now_ms() < skip) || !preload_file_is(library->path, &library->file))
         return WARM_ENO_TOOLCHAIN;
     struct warm *w = preload_borrow();
     if (!w)
@@ -312,7 +265,7 @@ int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, co
         return rc;
     struct program *p =
         program_new(library, source, name, (size_t)n_headers, headers, include_names);
-    if (p && !table_add(*out, p))
+    if (p && !handles_add(&table, *out, p))
         program_free(p);
     return 0;
 }
@@ -320,12 +273,8 @@ int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, co
 /* The handle leaves the table first: NVRTC may give its address to the next program. */
 int nvrtc_on_DestroyProgram(struct nvrtc_library *library, nvrtc_program *program)
 {
-    size_t at = program ? table_find(*program) : SLOTS;
-    if (at == SLOTS)
-        return library->DestroyProgram(program);
-    struct program *p = table[at].program;
-    atomic_store_explicit(&table[at].handle, NULL, memory_order_release);
-    int rc = p->library->DestroyProgram(program);
+    struct program *p = program ? handles_take(&table, *program) : NULL;
+    int rc = p ? p->library->DestroyProgram(program) : library->DestroyProgram(program);
     program_free(p);
     return rc;
 }

@@ -19,6 +19,7 @@
 #define WARM_PRELOAD_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "client/warm.h"
 
@@ -37,6 +38,7 @@ struct preload_family {
     void *(*stand_in)(const char *name, void *real);
 };
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
+void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 void *driver_stand_in(const char *name, void *real);    /* driver.c */
 
@@ -47,6 +49,9 @@ void *preload_real_dlsym(void *handle, const char *name);
 /* Where the library that `function` lies in is mapped, and its absolute path, as the dynamic linker
  * has it, in `out`. NULL if that is not known, or if the function is one of ours. */
 const void *preload_library_of(const void *function, char *out, size_t cap);
+
+/* Whether the file at `path` still is the one of which `st` was taken. */
+bool preload_file_is(const char *path, const struct stat *st);
 
 /*
  * A connection to the daemon, the caller's alone until preload_return; NULL: go on without, because

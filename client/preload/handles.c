@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* handles.c - the table of handles.h. Any thread, no lock. */
+#include "client/preload/handles.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WINDOW = 32, NOWHERE = HANDLES_SLOTS };
+#define BUSY ((void *)1)
+
+static size_t slot_of(const void *handle, size_t i)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
+    return ((size_t)(hash >> 40) + i) % HANDLES_SLOTS;
+}
+
+bool handles_add(struct handles *t, void *handle, void *state)
+{
+    for (size_t i = 0; i < WINDOW; i++) {
+        size_t at = slot_of(handle, i);
+        void *empty = NULL;
+        if (atomic_compare_exchange_strong(&t->slots[at].handle, &empty, BUSY)) {
+            t->slots[at].state = state;
+            atomic_store_explicit(&t->slots[at].handle, handle, memory_order_release);
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t find(struct handles *t, const void *handle)
+{
+    for (size_t i = 0; handle && i < WINDOW; i++) {
+        size_t at = slot_of(handle, i);
+        if (atomic_load_explicit(&t->slots[at].handle, memory_order_acquire) == handle)
+            return at;
+    }
+    return NOWHERE;
+}
+
+void *handles_find(struct handles *t, const void *handle)
+{
+    size_t at = find(t, handle);
+    return at == NOWHERE ? NULL : t->slots[at].state;
+}
+
+void *handles_take(struct handles *t, const void *handle)
+{
+    size_t at = find(t, handle);
+    if (at == NOWHERE)
+        return NULL;
+    void *state = t->slots[at].state;
+    atomic_store_explicit(&t->slots[at].handle, NULL, memory_order_release);
+    return state;
+}

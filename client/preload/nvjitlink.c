@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nvjitlink.c - which libnvJitLink a call is for, and the functions that programs call instead: as
+ * nvrtc.c does it. Any thread, no lock.
+ */
+#include "client/preload/nvjitlink.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIBRARIES_MAX = 4 };
+
+static _Atomic(struct jitlink_library *) libraries[LIBRARIES_MAX];
+
+/* ---- libraries ---- */
+
+static bool find(void *handle, const char *name, const char *suffix, void *out_function)
+{
+    char symbol[96];
+    snprintf(symbol, sizeof symbol, "%snvJitLink%s%s", *suffix ? "__" : "", name, suffix);
+    void *found = preload_real_dlsym(handle, symbol);
+    memcpy(out_function, &found, sizeof found);
+    return found != NULL;
+}
+
+static struct jitlink_library *library_new(const void *base, const char *path, const char *suffix)
+{
+    struct jitlink_library *l = calloc(1, sizeof *l);
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    bool has_all = l && handle && stat(path, &l->file) == 0;
+#define FN(name, parameters, arguments) has_all = has_all && find(handle, #name, suffix, &l->name);
+#include "client/preload/nvjitlink.fn"
+    if (has_all) {
+        l->base = base;
+        strcpy(l->path, path);
+        strcpy(l->suffix, suffix);
+        return l;
+    }
+    if (handle)
+        dlclose(handle);
+    free(l);
+    return NULL;
+}
+
+/* The set of stand-ins for the library that `real` lies in; -1: there is none. */
+static int library_index(const void *real, const char *suffix)
+{
+    char path[sizeof libraries[0]->path];
+    const void *base = preload_library_of(real, path, sizeof path);
+    struct jitlink_library *made = NULL;
+    for (int i = 0; base && i < LIBRARIES_MAX; i++) {
+        struct jitlink_library *l = atomic_load(&libraries[i]);
+        if (!l) {
+            if (!made)
+                made = library_new(base, path, suffix);
+            if (!made || atomic_compare_exchange_strong(&libraries[i], &l, made))
+                return made ? i : -1;
+        }
+        if (l->base == base && strcmp(l->suffix, suffix) == 0) {
+            free(made);
+            return i;
+        }
+    }
+    free(made);
+    return -1;
+}
+
+/* ---- stand-ins ---- */
+
+#define STAND_IN(set, name, parameters, arguments)                                                 \
+    static int s##set##_##name parameters                                                          \
+    {                                                                                              \
+        struct jitlink_library *library = atomic_load(&libraries[set]);                            \
+        return jitlink_on_##name JITLINK_WITH arguments;                                           \
+    }
+#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
+#include "client/preload/nvjitlink.fn"
+#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
+#include "client/preload/nvjitlink.fn"
+#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
+#include "client/preload/nvjitlink.fn"
+#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
+#include "client/preload/nvjitlink.fn"
+
+static const struct {
+    const char *name;
+    void *function[LIBRARIES_MAX]; /* by set */
+} stand_ins[] = {
+#define FN(name, parameters, arguments)                                                            \
+    {#name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
+#include "client/preload/nvjitlink.fn"
+};
+
+void *nvjitlink_stand_in(const char *name, void *real)
+{
+    bool has_version = name[0] == '_';
+    const char *rest = name + strlen(has_version ? "__nvJitLink" : "nvJitLink");
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
+        size_t len = strlen(stand_ins[i].name);
+        const char *suffix = rest + len;
+        bool is_it = strncmp(rest, stand_ins[i].name, len) == 0 &&
+                     (has_version ? *suffix == '_' && strlen(suffix) < 16 : !*suffix);
+        if (!is_it)
+            continue;
+        int set = library_index(real, suffix);
+        return set < 0 ? real : stand_ins[i].function[set];
+    }
+    return real;
+}
