@@ -116,7 +116,8 @@ tsan: setup-test
 FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
-FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c daemon/resp.c daemon/manifest.c
+FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c \
+    $(addprefix daemon/,resp.c manifest.c history.c recipe.c json.c)
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -135,7 +136,8 @@ fuzz: setup-fuzz
 PROOF_CASES = 100000
 PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
 PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
-# ptxas, where `make test-clients CLIENTS=triton` has brought one, or another that is named
+# ptxas, where `make test-clients CLIENTS=triton` has brought one, or another that is named; it is
+# given the PTX of the first NVRTC, which it must be able to read
 PTXAS = $(wildcard $(HOME)/.cache/warm-venv/triton-*/lib/python3*/site-packages/triton/backends/nvidia/bin/ptxas)
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)
 $(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
@@ -148,8 +150,8 @@ proof: setup-test toolchain
 	$(MAKE) B=$(B) $(B)/proof/compiler $(B)/proof/graphs
 	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
 	$(B)/proof/compiler --cases $(PROOF_CASES) --compiles 25 \
-	    --nvrtc $(wildcard $(TOOLCHAIN)/13.5.37/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/13.5.37/lib/libnvrtc.so.13 \
 	    --nvrtc $(wildcard $(TOOLCHAIN)/12.9.86/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/12.9.86/lib/libnvrtc.so.12 \
+	    --nvrtc $(wildcard $(TOOLCHAIN)/13.5.37/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/13.5.37/lib/libnvrtc.so.13 \
 	    $(addprefix --ptxas ,$(PTXAS)) $(PROVEN_CUDA)
 
 # Unmodified programs of others, in virtual environments that are kept in the user's cache folder.
