@@ -81,6 +81,7 @@ struct history {
     struct known known[HISTORY_KNOWN];
     uint16_t bucket[BUCKETS];
     size_t next_known, known_bytes;
+    uint64_t n_added;                   /* recipes, ever */
     uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, to find one fast */
     struct miss miss[HISTORY_MISSES];
 };
@@ -304,6 +305,7 @@ static void known_add(struct history *h, const struct known *from, struct view r
     k->recipe = bytes;
     k->len = recipe.len;
     h->known_bytes += recipe.len;
+    h->n_added++;
     uint16_t *bucket = &h->bucket[hash_id(&k->id) % BUCKETS];
     k->next = *bucket;
     *bucket = (uint16_t)(k - h->known);
@@ -484,7 +486,7 @@ static void find_nearest(struct history *h, const struct miss *m, struct view re
     uint64_t source, label;
     kinship(recipe, &source, &label);
     size_t n_compared = 0;
-    for (size_t i = 1; i <= HISTORY_KNOWN && n_compared < COMPARED_MAX; i++) {
+    for (size_t i = 1; i <= HISTORY_KNOWN && i <= h->n_added && n_compared < COMPARED_MAX; i++) {
         const struct known *k = &h->known[(h->next_known + HISTORY_KNOWN - i) % HISTORY_KNOWN];
         struct recipe_change change[HISTORY_CHANGES_MAX];
         if (!is_kin(k, m, source, label) || same_id(&k->id, &m->id))
@@ -849,16 +851,11 @@ static void read_miss(struct history *h, struct reader *r)
     writer_bytes(&m->changes, changes.data, changes.len);
 }
 
-static void decode(struct history *h, const uint8_t *data, size_t len)
+void history_read(struct history *h, const void *data, size_t len)
 {
-    struct key seal;
-    if (len < 20 + sizeof seal)
-        return;
-    struct key seen = key_of_bytes(data, len - sizeof seal);
-    memcpy(&seal, data + len - sizeof seal, sizeof seal);
-    struct reader r = reader_over(data, len - sizeof seal);
+    struct reader r = reader_over(data, len);
     struct view magic = reader_bytes(&r, 4);
-    if (!key_equal(&seal, &seen) || memcmp(magic.data, MAGIC, 4) != 0 || reader_u32(&r) != VERSION)
+    if (r.failed || memcmp(magic.data, MAGIC, 4) != 0 || reader_u32(&r) != VERSION)
         return;
     uint32_t n_left = reader_u32(&r), n_known = reader_u32(&r), n_misses = reader_u32(&r);
     for (uint32_t i = 0; i < n_left && !r.failed; i++)
@@ -867,6 +864,18 @@ static void decode(struct history *h, const uint8_t *data, size_t len)
         read_known(h, &r);
     for (uint32_t i = 0; i < n_misses && !r.failed; i++)
         read_miss(h, &r);
+}
+
+static void read_sealed(struct history *h, const uint8_t *data, size_t len)
+{
+    struct key seal;
+    if (len < sizeof seal)
+        return;
+    len -= sizeof seal;
+    struct key seen = key_of_bytes(data, len);
+    memcpy(&seal, data + len, sizeof seal);
+    if (key_equal(&seal, &seen))
+        history_read(h, data, len);
 }
 
 static bool read_file(int fd, size_t len, uint8_t *out)
@@ -893,7 +902,7 @@ static void load(struct history *h)
     if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= HISTORY_FILE_MAX) {
         uint8_t *data = malloc((size_t)st.st_size);
         if (data && read_file(fd, (size_t)st.st_size, data))
-            decode(h, data, (size_t)st.st_size);
+            read_sealed(h, data, (size_t)st.st_size);
         free(data);
     }
     close(fd);
@@ -952,9 +961,9 @@ void history_free(struct history *h)
 {
     if (!h)
         return;
-    for (size_t i = 0; i < HISTORY_MISSES; i++)
+    for (size_t i = 0; i < HISTORY_MISSES && i <= h->last_miss; i++)
         miss_clear(&h->miss[i]);
-    for (size_t i = 0; i < HISTORY_KNOWN; i++)
+    for (size_t i = 0; i < HISTORY_KNOWN && i < h->n_added; i++)
         known_drop(h, &h->known[i]);
     free(h->path);
     free(h);

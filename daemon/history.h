@@ -61,6 +61,8 @@ struct history;
 /* `path` is the file, and is copied; NULL: nothing is kept. NULL: no memory. */
 struct history *history_new(const char *path);
 void history_free(struct history *h); /* NULL is fine; writes nothing */
+/* Takes up what stands in such a file, up to its digest, which is not looked at. */
+void history_read(struct history *h, const void *data, size_t len);
 /* Writes the file, if anything changed. A failure is silent: it is a convenience. */
 void history_save(struct history *h);
 

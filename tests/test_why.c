@@ -190,6 +190,19 @@ Test(why, requests_that_a_hung_daemon_did_not_answer_are_timeouts)
     kit_down(&k);
 }
 
+Test(why, name_of_a_redis_client_tells_its_session)
+{
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    kit_redis(fd, "CLIENT SETNAME warm-session-r.1\r\n", "+OK\r\n");
+    kit_redis(fd, "GET a\r\n", "$-1\r\n");
+    kit_redis(fd, "SET a 1\r\n", "+OK\r\n");
+    kit_redis(fd, "GET a\r\n", "$1\r\n1\r\n");
+    close(fd);
+    expect_why(&k, "--session r.1", "session r.1: asked 2: 1 hits, 0 coalesced, 1 misses");
+    kit_down(&k);
+}
+
 /* ---- what clients make themselves ---- */
 
 static void make(struct warm *w, const char *name, const char *hardware, const char *compiler,
