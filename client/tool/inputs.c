@@ -30,7 +30,7 @@ static void write_input(const struct input *i, struct writer *w)
     writer_u8(w, i->kind);
     writer_u8(w, i->root);
     writer_blob(w, i->path, strlen(i->path) + 1);
-    if (i->kind == INPUT_FILE) {
+    if (i->kind == INPUT_FILE || i->kind == INPUT_FOLDER) {
         writer_u64(w, i->stamp.device);
         writer_u64(w, i->stamp.inode);
         writer_u64(w, i->stamp.size);
@@ -39,6 +39,8 @@ static void write_input(const struct input *i, struct writer *w)
     }
     if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
         writer_bytes(w, i->digest.bytes, sizeof i->digest.bytes);
+    if (i->kind == INPUT_FOLDER)
+        writer_u32(w, i->covers);
     if (i->kind == INPUT_EXISTS)
         writer_u8(w, i->type);
     if (i->kind == INPUT_PROGRAM)
@@ -58,7 +60,7 @@ static void read_input(struct reader *r, struct input *i)
 {
     *i = (struct input){.kind = reader_u8(r), .root = reader_u8(r)};
     i->path = read_text(r);
-    if (i->kind == INPUT_FILE) {
+    if (i->kind == INPUT_FILE || i->kind == INPUT_FOLDER) {
         i->stamp.device = reader_u64(r);
         i->stamp.inode = reader_u64(r);
         i->stamp.size = reader_u64(r);
@@ -67,6 +69,8 @@ static void read_input(struct reader *r, struct input *i)
     }
     if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
         reader_copy(r, i->digest.bytes, sizeof i->digest.bytes);
+    if (i->kind == INPUT_FOLDER)
+        i->covers = reader_u32(r);
     if (i->kind == INPUT_EXISTS)
         i->type = reader_u8(r);
     if (i->kind == INPUT_PROGRAM)
@@ -87,8 +91,11 @@ static int read_sets(struct reader *r, struct inputs *in)
             return WARM_EMALFORMED;
         in->sets[s] = in->list + in->n;
         in->set_len[s] = n;
-        for (uint32_t i = 0; i < n && !r->failed; i++)
-            read_input(r, &in->list[in->n++]);
+        for (uint32_t i = 0; i < n && !r->failed; i++) {
+            read_input(r, &in->list[in->n]);
+            if (in->list[in->n++].covers > n - i - 1)
+                return WARM_EMALFORMED;
+        }
     }
     return reader_done(r) ? 0 : WARM_EMALFORMED;
 }
@@ -202,6 +209,20 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     }
 }
 
+/* What is absent in a folder is so as long as nothing was added to it. True if the inputs that it
+ * covers need no look; otherwise *out_now is its stamp for when they have had one. */
+static bool is_folder_as_it_was(const struct tool_job *job, const struct input *folder,
+                                struct stamp *out_now)
+{
+    char buffer[PATH_MAX];
+    struct stat st;
+    *out_now = (struct stamp){0};
+    if (stat(whole_path(job, folder, buffer), &st) < 0 || !S_ISDIR(st.st_mode))
+        return false;
+    *out_now = stamp_of(&st);
+    return same_stamp(out_now, &folder->stamp);
+}
+
 static void add_input(struct key_builder *key, const struct input *i, bool as_it_was)
 {
     key_add_u64(key, 2,
@@ -221,8 +242,28 @@ void inputs_name(const struct tool_job *job, const struct input *list, size_t n,
     key_begin(&key, "tool-result/1");
     key_add_text(&key, 1, job->names[0]);
     for (size_t i = 0; i < n; i++)
-        add_input(&key, &list[i], true);
+        if (list[i].kind != INPUT_FOLDER)
+            add_input(&key, &list[i], true);
     tool_name(job, "1r", &key, out);
+}
+
+/* Looks at what a folder covers. True if all of it is absent still. */
+static bool look_in_folder(const struct tool_job *job, struct warm *w, struct input *folder)
+{
+    struct stamp now;
+    bool all = true;
+    if (is_folder_as_it_was(job, folder, &now))
+        return true;
+    for (uint32_t i = 1; i <= folder->covers; i++) {
+        bool absent = look(job, w, folder + i);
+        folder[i].is_there = !absent;
+        all = all && absent;
+    }
+    if (all && stamp_is_settled(&now)) {
+        folder->stamp = now;
+        folder->is_renewed = true;
+    }
+    return all;
 }
 
 bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, size_t set,
@@ -230,15 +271,26 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
 {
     struct key_builder key;
     bool all = true;
+    uint32_t covered = 0;
     key_begin(&key, "tool-result/1");
     key_add_text(&key, 1, job->names[0]);
     for (size_t i = 0; i < in->set_len[set]; i++) {
         struct input *input = &in->sets[set][i];
-        bool as_it_was = look(job, w, input);
+        bool as_it_was;
+        if (input->kind == INPUT_FOLDER) {
+            covered = input->covers;
+            as_it_was = look_in_folder(job, w, input);
+        } else if (covered) {
+            covered--;
+            as_it_was = !input->is_there;
+        } else {
+            as_it_was = look(job, w, input);
+        }
         if (!as_it_was && all)
             tool_debug("%s is no longer as it was", input->path);
         all = all && as_it_was;
-        add_input(&key, input, as_it_was);
+        if (input->kind != INPUT_FOLDER)
+            add_input(&key, input, as_it_was);
     }
     tool_name(job, "1r", &key, out);
     return all;

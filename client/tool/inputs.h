@@ -16,6 +16,8 @@
  *     EXISTS   u8 type: 'f', 'd' or 'o'
  *     LIST     XXH3-128 of the sorted names (16 bytes)
  *     PROGRAM  blob: where PATH leads to; the path is the name that is looked up
+ *     FOLDER   the five of FILE, of the folder; u32 n: the n inputs that follow are ABSENT, directly
+ *              in it. While the folder is as it was nothing was added, and none of them is looked at
  *     ABSENT, HEADER: nothing
  * Another version is as good as no manifest.
  *
@@ -39,6 +41,7 @@ enum input_kind {
     INPUT_EXISTS,
     INPUT_LIST,
     INPUT_PROGRAM,
+    INPUT_FOLDER,
     INPUT_HEADER, /* a precompiled header of ours, or none: what it holds is among the others */
 };
 
@@ -51,9 +54,11 @@ struct input {
     uint8_t root;    /* index + 1, 0: none */
     uint8_t type;    /* EXISTS */
     bool is_renewed; /* the stamp is newer than the manifest's */
+    bool is_there;   /* ABSENT, covered by a folder: it is not */
     const char *path;
     const char *program; /* PROGRAM */
-    struct stamp stamp;  /* FILE */
+    struct stamp stamp;  /* FILE, FOLDER; of a folder zero if it is not settled */
+    uint32_t covers;     /* FOLDER */
     struct key digest;   /* FILE, LIST */
 };
 

@@ -50,7 +50,7 @@ struct reading {
     unsigned begun, executed;
     struct inputs out;
     size_t room;
-    struct writer paths; /* all paths of out, one after the other; offsets until the end */
+    struct writer paths, folders; /* all paths of out, one after the other; offsets until the end */
     struct inputs headers[TOOL_SOURCES_MAX]; /* of precompiled headers that were used */
     size_t n_headers;
 };
@@ -365,7 +365,8 @@ static int add_headers_inputs(struct reading *r, struct err *e)
         for (size_t n = 0; n < r->headers[h].n; n++) {
             struct input *from = &r->headers[h].list[n];
             struct entry *entry = find(r, from->path);
-            if (entry->path && entry->all & IS_INPUT && from->kind != INPUT_FILE)
+            if (from->kind == INPUT_FOLDER ||
+                (entry->path && entry->all & IS_INPUT && from->kind != INPUT_FILE))
                 continue;
             struct input *i = add(r, from->kind, from->path);
             if (!i)
@@ -397,24 +398,113 @@ static int check_sources(struct reading *r, struct err *e)
                : 0;
 }
 
+/* ---- folders of what is absent ---- */
+
+#define COVERED_MIN 3 /* from here on a look at the folder is cheaper */
+
+static size_t folder_len(const struct input *i)
+{
+    const char *slash = strrchr(i->path, '/');
+    return slash ? (size_t)(slash - i->path) : 0;
+}
+
+static bool same_folder(const struct input *a, const struct input *b)
+{
+    size_t len = folder_len(a);
+    return a->kind == INPUT_ABSENT && b->kind == INPUT_ABSENT && a->root == b->root && len &&
+           len == folder_len(b) && memcmp(a->path, b->path, len) == 0;
+}
+
+/* What is absent comes last, by folder. */
+static int by_folder(const void *pa, const void *pb)
+{
+    const struct input *a = pa, *b = pb;
+    bool absent_a = a->kind == INPUT_ABSENT, absent_b = b->kind == INPUT_ABSENT;
+    if (absent_a != absent_b)
+        return absent_a - absent_b;
+    if (!absent_a) /* as they were first seen */
+        return (a->path > b->path) - (a->path < b->path);
+    if (a->root != b->root)
+        return a->root - b->root;
+    size_t len_a = folder_len(a), len_b = folder_len(b);
+    int order = memcmp(a->path, b->path, len_a < len_b ? len_a : len_b);
+    if (order == 0)
+        order = (len_a > len_b) - (len_a < len_b);
+    return order ? order : strcmp(a->path, b->path);
+}
+
+/* The stamp of a folder that cannot get another entry without showing it. */
+static struct stamp folder_stamp(const struct reading *r, const struct input *absent, char *path)
+{
+    struct stat st;
+    const char *root = absent->root ? r->job->roots[absent->root - 1] : "";
+    int n = snprintf(path, PATH_MAX, "%s%.*s", root, (int)folder_len(absent), absent->path);
+    if (n < 0 || n >= PATH_MAX || stat(path, &st) < 0)
+        return (struct stamp){0};
+    struct stamp stamp = stamp_of(&st);
+    return stamp.ctime_ns < r->started_ns ? stamp : (struct stamp){0};
+}
+
+/* Puts a FOLDER before each run of inputs that are absent in one. Takes the list, gives a new one.
+ */
+static int group_absent(struct reading *r, struct input *list, size_t n, struct inputs *out)
+{
+    char path[PATH_MAX];
+    out->list = calloc(n + n / COVERED_MIN + 1, sizeof *out->list);
+    if (!out->list)
+        return WARM_ENOMEM;
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_folder(&list[i], &list[end]);)
+            end++;
+        if (end - i >= COVERED_MIN) {
+            struct stamp stamp = folder_stamp(r, &list[i], path);
+            size_t len = folder_len(&list[i]);
+            struct input folder = {.kind = INPUT_FOLDER,
+                                   .root = list[i].root,
+                                   .stamp = stamp,
+                                   .covers = (uint32_t)(end - i)};
+            folder.path = (const char *)(uintptr_t)r->folders.len;
+            writer_bytes(&r->folders, list[i].path, len);
+            writer_u8(&r->folders, 0);
+            out->list[out->n++] = folder;
+        }
+        memcpy(&out->list[out->n], &list[i], (end - i) * sizeof *list);
+        out->n += end - i;
+    }
+    return r->folders.failed ? WARM_ENOMEM : 0;
+}
+
+/* Offsets become pointers into one buffer: first all paths, then those of the folders. */
 static int finish(struct reading *r, struct inputs *out, struct err *e)
 {
-    size_t len;
-    uint8_t *bytes = writer_take(&r->paths, &len);
-    if (!bytes)
+    struct inputs grouped = {0};
+    const char *paths = (const char *)r->paths.data;
+    for (size_t i = 0; i < r->out.n; i++)
+        r->out.list[i].path = paths + (uintptr_t)r->out.list[i].path;
+    if (r->out.n)
+        qsort(r->out.list, r->out.n, sizeof *r->out.list, by_folder);
+    int code = group_absent(r, r->out.list, r->out.n, &grouped);
+    uintptr_t base = (uintptr_t)paths;
+    size_t split = r->paths.len, len;
+    writer_bytes(&r->paths, r->folders.data, r->folders.len);
+    uint8_t *bytes = code ? NULL : writer_take(&r->paths, &len);
+    if (!bytes) {
+        free(grouped.list);
         return err_set(e, WARM_ENOMEM, "no memory for a trace");
-    for (size_t i = 0; i < r->out.n; i++) {
-        struct input *input = &r->out.list[i];
-        input->path = (const char *)bytes + (uintptr_t)input->path;
+    }
+    for (size_t i = 0; i < grouped.n; i++) {
+        struct input *input = &grouped.list[i];
+        size_t at = input->kind == INPUT_FOLDER ? split + (uintptr_t)input->path
+                                                : (uintptr_t)input->path - base;
+        input->path = (const char *)bytes + at;
         if (input->kind == INPUT_PROGRAM)
             input->program = (const char *)bytes + (uintptr_t)input->program;
     }
-    *out = r->out;
+    *out = grouped;
     out->bytes = bytes;
     out->n_sets = 1;
     out->sets[0] = out->list;
     out->set_len[0] = out->n;
-    r->out = (struct inputs){0};
     return 0;
 }
 
@@ -426,6 +516,7 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
                         .started_ns =
                             (uint64_t)started.tv_sec * 1000000000u + (uint64_t)started.tv_nsec};
     writer_init(&r.paths, INPUTS_BYTES_MAX);
+    writer_init(&r.folders, INPUTS_BYTES_MAX);
     int code = read_log(&r, log, len, e);
     if (!code)
         code = check_sources(&r, e);
@@ -439,6 +530,7 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
         inputs_close(&r.headers[h]);
     inputs_close(&r.out);
     writer_close(&r.paths);
+    writer_close(&r.folders);
     for (size_t i = 0; r.table && i < r.slots; i++)
         if (r.table[i].all & IS_OURS)
             free((void *)(uintptr_t)r.table[i].path);
