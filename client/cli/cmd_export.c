@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_export.c - `warm export`: entries into an archive, or into a cache folder as another program
+ * has it. Main thread only.
+ *
+ * The rows are listed first and kept; then each value is fetched, verified, and written. An archive is
+ * there whole or not at all: it is written beside its place and renamed.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/filter.h"
+#include "client/cli/folder.h"
+#include "client/cli/json.h"
+#include "client/cli/remote.h"
+#include "client/cli/units.h"
+
+#define ROWS_PER_ASK 4096u
+
+struct kept_row {
+    uint8_t *frame; /* the ROW as it came */
+    size_t len;
+};
+
+struct export_run {
+    struct remote remote;
+    struct wire_list message;
+    const char *to, *format; /* --to; --as, NULL: an archive */
+    FILE *file;              /* of the archive */
+    struct kept_row *rows;
+    size_t n_rows, rows_cap;
+    uint64_t n_entries, n_bytes, n_bad;
+    struct err err;
+};
+
+/* ---- which entries ---- */
+
+static int keep_row(struct export_run *run, struct view payload)
+{
+    if (run->n_rows == run->rows_cap) {
+        size_t cap = run->rows_cap ? run->rows_cap * 2 : 256;
+        struct kept_row *rows = realloc(run->rows, cap * sizeof *rows);
+        if (!rows)
+            return WARM_ENOMEM;
+        run->rows = rows;
+        run->rows_cap = cap;
+    }
+    struct kept_row *k = &run->rows[run->n_rows];
+    k->frame = malloc(payload.len);
+    if (!k->frame)
+        return WARM_ENOMEM;
+    memcpy(k->frame, payload.data, payload.len);
+    k->len = payload.len;
+    run->n_rows++;
+    return 0;
+}
+
+/* One LIST: 1 if there are more, 0 at the end, or an error. */
+static int list_once(struct export_run *run)
+{
+    struct warm *w = run->remote.w;
+    struct answer answer;
+    struct wire_end end;
+    uint64_t tag = session_begin(w);
+    wire_put_list(&w->request, tag, &run->message);
+    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    while (!code && answer.frame.type == WIRE_ROW) {
+        code = keep_row(run, answer.frame.payload);
+        if (!code)
+            code = session_next(w, tag, -1, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    }
+    if (code)
+        return code;
+    if (answer.frame.type != WIRE_END || wire_get_end(&answer.frame, &end, &w->err))
+        return session_unexpected(w, &answer);
+    memcpy(run->message.cursor, end.cursor, sizeof end.cursor);
+    return end.more;
+}
+
+/* ---- one entry ---- */
+
+static bool write_all(FILE *file, const void *data, size_t len)
+{
+    return len == 0 || fwrite(data, 1, len, file) == len;
+}
+
+static int write_entry(struct export_run *run, const struct archive_entry *entry)
+{
+    if (run->format)
+        return folder_write(run->format, run->to, entry, &run->err);
+    struct writer head;
+    writer_init(&head, 0);
+    archive_put_head(&head, entry);
+    bool done = !head.failed && write_all(run->file, head.data, head.len) &&
+                write_all(run->file, entry->value.data, entry->value.len);
+    writer_close(&head);
+    return done ? 1 : err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+}
+
+/* Entries that have no name are of the daemon's own making: it makes them anew from their source. */
+static int export_row(struct export_run *run, const struct wire_row *row)
+{
+    struct warm_value value;
+    struct archive_entry entry = {.kind = row->kind,
+                                  .cost_ms = row->cost_ms,
+                                  .name = row->name,
+                                  .hardware = row->hardware,
+                                  .compiler = row->compiler_text,
+                                  .label = row->label};
+    if (!row->name.len)
+        return 0;
+    int code = warm_get(run->remote.w, row->name.data, row->name.len, 0, &value);
+    if (code == WARM_ENOT_FOUND || code == WARM_ECORRUPT)
+        return 0; /* evicted since it was listed, or of somebody else */
+    if (code)
+        return code;
+    entry.value = (struct view){value.data, value.len};
+    int written = write_entry(run, &entry);
+    if (written == 1) {
+        run->n_entries++;
+        run->n_bytes += value.len;
+    } else if (written < 0 && run->format) {
+        cli_say("%.*s: %s", (int)row->name.len, (const char *)row->name.data, run->err.text);
+        run->n_bad++;
+    }
+    warm_value_free(&value);
+    return run->format || written >= 0 ? 0 : written;
+}
+
+static int export_rows(struct export_run *run)
+{
+    int code = 0;
+    for (size_t i = 0; i < run->n_rows; i++) {
+        struct wire_row row;
+        struct wire_frame frame = {.type = WIRE_ROW,
+                                   .payload = {run->rows[i].frame, run->rows[i].len}};
+        if (!code && wire_get_row(&frame, &row, NULL) == 0)
+            code = export_row(run, &row);
+        free(run->rows[i].frame);
+    }
+    free(run->rows);
+    return code;
+}
+
+/* ---- the whole ---- */
+
+static int write_edges(struct export_run *run, bool begin)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    if (begin)
+        archive_begin(&w);
+    else
+        archive_end(&w, run->n_entries);
+    bool done = !w.failed && write_all(run->file, w.data, w.len);
+    writer_close(&w);
+    return done ? 0 : err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+}
+
+/* Writes through `run->file`; with an error nothing is left behind. */
+static int export_archive(struct export_run *run)
+{
+    char beside[PATH_MAX];
+    bool to_stdout = strcmp(run->to, "-") == 0;
+    if (snprintf(beside, sizeof beside, "%s.%d", run->to, (int)getpid()) >= PATH_MAX)
+        return err_set(&run->err, WARM_EINVALID, "%s: a path that is too long", run->to);
+    run->file = to_stdout ? stdout : fopen(beside, "wx");
+    if (!run->file)
+        return err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+    int code = write_edges(run, true);
+    if (!code)
+        code = export_rows(run);
+    if (!code)
+        code = write_edges(run, false);
+    if (to_stdout)
+        return code;
+    if (!code && (fflush(run->file) || fsync(fileno(run->file))))
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+    if (fclose(run->file) && !code)
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+    if (!code && rename(beside, run->to))
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+    if (code)
+        unlink(beside);
+    return code;
+}
+
+static void print_result(const struct export_run *run)
+{
+    char size[UNITS_TEXT];
+    struct json j;
+    FILE *out = strcmp(run->to, "-") == 0 ? stderr : stdout;
+    units_size_text(run->n_bytes, size);
+    if (!run->remote.as_json) {
+        fprintf(out, "exported %llu entries, %s bytes\n", (unsigned long long)run->n_entries, size);
+        return;
+    }
+    json_init(&j, out);
+    json_open(&j, '{');
+    json_key(&j, "entries"), json_u64(&j, run->n_entries);
+    json_key(&j, "bytes"), json_u64(&j, run->n_bytes);
+    json_key(&j, "bad"), json_u64(&j, run->n_bad);
+    json_close(&j, '}');
+}
+
+static int export_all(struct export_run *run)
+{
+    int code, status = remote_open(&run->remote);
+    if (status)
+        return status;
+    run->message.max_rows = ROWS_PER_ASK;
+    do
+        code = list_once(run);
+    while (code == 1);
+    if (!code && run->format && mkdir(run->to, 0777) && errno != EEXIST)
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+    if (!code)
+        code = run->format ? export_rows(run) : export_archive(run);
+    if (code && run->err.code == code)
+        cli_say("%s", run->err.text), status = CLI_USAGE;
+    else if (code)
+        status = remote_fail(&run->remote, code);
+    else
+        print_result(run), status = run->n_bad ? CLI_FINDING : CLI_OK;
+    remote_close(&run->remote);
+    return status;
+}
+
+static int export_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"to", required_argument, NULL, 'o'},
+                                          {"as", required_argument, NULL, 'a'},
+                                          FILTER_OPTIONS,
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct export_run run = {.message.filter = filter_all()};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":o:h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        int taken = filter_option(self, &run.message.filter, c);
+        if (taken < 0)
+            return CLI_USAGE;
+        if (c == 'o')
+            run.to = optarg;
+        else if (c == 'a' && !folder_is_format(run.format = optarg))
+            return cli_usage(self, "--as %s: it is one of %s", optarg, folder_formats());
+        else if (!taken)
+            remote_option(&run.remote, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no keys; choose with filters");
+    if (!run.to)
+        return cli_usage(self,
+                         "say where to with --to FILE, `-` for stdout, or --as FORMAT --to DIR");
+    return export_all(&run);
+}
+
+const struct command cmd_export = {
+    .name = "export",
+    .run = export_run,
+    .summary = "Write entries into an archive or a cache folder",
+    .synopsis = "--to FILE [--as FORMAT] [filters] [--json]",
+    .help =
+        "Writes the entries that have a name into one file, for images, CI and other machines;\n"
+        "`warm import` takes it in. With --as FORMAT writes those of one program into a folder as "
+        "that\n"
+        "program keeps it. What the daemon compiled itself is left out: it makes it anew.\n\n"
+        "  -o, --to PATH         an archive, `-` for stdout; with --as a folder\n"
+        "      --as FORMAT       jax, triton, inductor, cupy or nv\n" FILTER_HELP REMOTE_HELP
+        "\nExample:\n"
+        "  $ warm export --to cache.warm --kind triton\n"
+        "  exported 41 entries, 12M bytes\n",
+};

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_import.c - `warm import` and `warm export`: archives, other programs' cache folders, and what
+ * is damaged in them; inflate.c against Python's zlib.
+ */
+#include "client/archive.h"
+#include "client/inflate.h"
+#include "tests/daemon_kit.h"
+
+/* Runs `warm` against the kit's daemon and gives its output and status. */
+#define warm(k, out, format, ...)                                                                  \
+    run_command(out, "WARM_SOCKET=%s WARM_TIMEOUT_MS=%d '%s' " format " 2>&1", (k)->socket,        \
+                KIT_WAIT_MS, command_path(), ##__VA_ARGS__)
+
+static const char *command_path(void)
+{
+    static char *path;
+    if (!path)
+        path = bin_path("warm");
+    return path;
+}
+
+static void expect_output(int status, int wanted, char *out, const char *text)
+{
+    cr_expect_eq(status, wanted, "exit status %d: %s", status, out);
+    cr_expect(strstr(out, text), "no \"%s\" in: %s", text, out);
+    free(out);
+}
+
+/* Runs a command that sets `out`, and looks at what came of it. */
+#define expect(command, wanted, out, text)                                                         \
+    do {                                                                                           \
+        int status_ = command;                                                                     \
+        expect_output(status_, wanted, out, text);                                                 \
+    } while (0)
+
+/* ---- archives ---- */
+
+Test(archive, bytes_are_golden)
+{
+    static const uint8_t golden[] = {0x77, 0x61, 0x72, 0x6d, 0x20, 0x61, 0x72, 0x63, 0x68, 0x69,
+                                     0x76, 0x65, 0x20, 0x31, 0x0d, 0x0a, 0x45, 0x00, 0x00, 0x00,
+                                     0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
+    static const uint8_t rest[] = {3, 0, 0, 0, 'a', 'b',  'c', 0, 0, 0, 0, 0, 0, 0, 0,
+                                   0, 0, 0, 0, 'v', 0x5a, 1,   0, 0, 0, 0, 0, 0, 0};
+    struct archive_entry entry = {.name = {"abc", 3}, .value = {"v", 1}};
+    struct writer w;
+    writer_init(&w, 0);
+    archive_begin(&w);
+    archive_put_head(&w, &entry);
+    writer_bytes(&w, "v", 1);
+    archive_end(&w, 1);
+    cr_assert_eq(w.len, sizeof golden + 16 + sizeof rest);
+    cr_assert_arr_eq(w.data, golden, sizeof golden);
+    cr_assert_arr_eq(w.data + sizeof golden + 16, rest, sizeof rest);
+    writer_close(&w);
+}
+
+/* An archive of two entries. */
+static struct writer two_entries(void)
+{
+    struct archive_entry a = {.kind = 4, .cost_ms = 7, .name = {"one", 3}, .value = {"first", 5}},
+                         b = {
+                             .kind = 3, .name = {"two", 3}, .label = {"l", 1}, .value = {"2nd", 3}};
+    struct writer w;
+    writer_init(&w, 0);
+    archive_begin(&w);
+    archive_put_head(&w, &a);
+    writer_bytes(&w, "first", 5);
+    archive_put_head(&w, &b);
+    writer_bytes(&w, "2nd", 3);
+    archive_end(&w, 2);
+    return w;
+}
+
+/* How many entries are whole, and how it ended. */
+static int read_all(const uint8_t *data, size_t len, unsigned *out_whole, unsigned *out_damaged)
+{
+    struct archive_entry entry;
+    struct reader r;
+    struct err e = {0};
+    int code = archive_open(data, len, &r, &e);
+    *out_whole = *out_damaged = 0;
+    for (uint64_t n = 0; !code || code == WARM_ECORRUPT; n++) {
+        code = archive_next(&r, n, &entry, &e);
+        *out_whole += code == 0;
+        *out_damaged += code == WARM_ECORRUPT;
+    }
+    return code;
+}
+
+Test(archive, every_flipped_byte_and_every_cut_is_seen)
+{
+    struct writer w = two_entries();
+    unsigned whole, damaged;
+    cr_assert_eq(read_all(w.data, w.len, &whole, &damaged), WARM_ENOT_FOUND);
+    cr_assert_eq(whole, 2);
+    for (size_t i = 0; i < w.len; i++) {
+        cr_expect_neq(read_all(w.data, i, &whole, &damaged), WARM_ENOT_FOUND, "cut at %zu", i);
+        w.data[i] ^= 0x41;
+        int code = read_all(w.data, w.len, &whole, &damaged);
+        cr_expect(code != WARM_ENOT_FOUND || damaged, "flipped at %zu", i);
+        w.data[i] ^= 0x41;
+    }
+    writer_close(&w);
+}
+
+Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
+{
+    struct kit k = kit_up(NULL), other = kit_up(NULL);
+    char *out, *file = path_join(k.dir, "archive"), *cut = path_join(k.dir, "cut");
+    size_t len;
+    expect(warm(&k, &out, "import %s/nothing", k.dir), 1, out, "No such file");
+    struct writer w = two_entries();
+    file_write(file, w.data, w.len);
+    writer_close(&w);
+    expect(warm(&k, &out, "import %s", file), 0, out, "imported 2 entries");
+    expect(warm(&k, &out, "get two -o -"), 0, out, "2nd");
+    expect(warm(&k, &out, "export --to %s/again", k.dir), 0, out, "exported 2 entries");
+    expect(warm(&other, &out, "import --json %s/again", k.dir), 0, out, "\"entries\":");
+    expect(warm(&other, &out, "ls --kind executable --text one"), 0, out, "executable");
+    expect(warm(&other, &out, "export --to - --text two | wc -c"), 0, out, "");
+    char *data = file_read(file, &len);
+    data[len - 13] ^= 1; /* of the second value */
+    file_write(cut, data, len);
+    expect(warm(&k, &out, "import %s", cut), 1, out, "two: damaged");
+    file_write(cut, data, len / 2 - 2);
+    expect(warm(&k, &out, "import %s", cut), 1, out, "ends too early");
+    memcpy(data + 13, "9", 1);
+    file_write(cut, data, len);
+    expect(warm(&k, &out, "import %s", cut), 1, out, "another version");
+    expect(warm(&k, &out, "import --from nobody %s", cut), 2, out, "jax, triton, inductor");
+    free(data), free(file), free(cut);
+    kit_down(&k), kit_down(&other);
+}
+
+/* ---- zlib ---- */
+
+Test(inflate, what_it_stores_it_reads_and_each_cut_or_flip_is_seen)
+{
+    struct writer w, back;
+    uint8_t data[300];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * 7);
+    writer_init(&w, 0), writer_init(&back, 0);
+    inflate_store(&w, data, sizeof data);
+    cr_assert_eq(inflate_zlib(w.data, w.len, sizeof data, &back), 0);
+    cr_assert(back.len == sizeof data && memcmp(back.data, data, sizeof data) == 0);
+    cr_assert_eq(inflate_zlib(w.data, w.len, sizeof data - 1, NULL), WARM_ETOO_BIG);
+    for (size_t i = 0; i < w.len; i++) {
+        cr_expect_neq(inflate_zlib(w.data, i, sizeof data, NULL), 0, "cut at %zu", i);
+        w.data[i] ^= 0x10;
+        /* but for what pads the head of a block to a whole byte */
+        cr_expect(i == 2 || inflate_zlib(w.data, w.len, sizeof data, NULL) != 0, "flipped at %zu",
+                  i);
+        w.data[i] ^= 0x10;
+    }
+    writer_close(&w), writer_close(&back);
+}
+
+Test(inflate, agrees_with_zlib_on_every_level_and_strategy)
+{
+    char *dir = temp_dir_new(), *out;
+    int status =
+        run_command(&out,
+                    "python3 -c 'import zlib\n"
+                    "text = open(\"tests/test_import.c\", \"rb\").read() * 9\n"
+                    "open(\"%s/plain\", \"wb\").write(text)\n"
+                    "n = 0\n"
+                    "for level in range(10):\n"
+                    "  for strategy in (0, 2, 4):\n"
+                    "    c = zlib.compressobj(level, 8, 15, 8, strategy)\n"
+                    "    open(\"%s/%%d\" %% n, \"wb\").write(c.compress(text) + c.flush())\n"
+                    "    n += 1\n"
+                    "print(n)'",
+                    dir, dir);
+    cr_assert_eq(status, 0, "%s", out);
+    cr_assert_str_eq(out, "30\n");
+    char *plain_path = path_join(dir, "plain");
+    size_t plain_len;
+    char *plain = file_read(plain_path, &plain_len);
+    for (int i = 0; i < 30; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%d", i);
+        char *path = path_join(dir, name);
+        size_t len;
+        char *data = file_read(path, &len);
+        struct writer w;
+        writer_init(&w, 0);
+        cr_expect_eq(inflate_zlib(data, len, plain_len, &w), 0, "stream %d", i);
+        cr_expect(w.len == plain_len && memcmp(w.data, plain, plain_len) == 0, "stream %d", i);
+        cr_expect_neq(inflate_zlib(data, len - 5, plain_len, NULL), 0);
+        writer_close(&w);
+        free(data), free(path);
+    }
+    free(plain), free(plain_path), free(out);
+    temp_dir_free(dir);
+}
+
+/* ---- folders ---- */
+
+/* Makes folders of the five formats, each with something good and something bad. */
+static void make_folders(const char *dir)
+{
+    char *out;
+    int status = run_command(
+        &out,
+        "python3 -c 'import base64, hashlib, json, os, pickle, zlib\n"
+        "os.chdir(\"%s\")\n"
+        "def put(path, data):\n"
+        "  os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+        "  open(path, \"wb\").write(data)\n"
+        "whole = zlib.compress(b\"\\0\\0\\0\\2executable\" * 99)\n"
+        "put(\"jax/jit_step-ab12-cache\", whole)\n"
+        "put(\"jax/jit_step-ab12-atime\", b\"12345678\")\n"
+        "put(\"jax/jit_cut-ab13-cache\", whole[:-3])\n"
+        "put(\"jax/notes.txt\", b\"x\")\n"
+        "files = {\"k.json\": b\"{}\", \"k.cubin\": b\"\\x7fELF\" * 20000, \"k.ptx\": "
+        "b\".version\"}\n"
+        "for n, d in files.items(): put(\"triton/KEY/\" + n, d)\n"
+        "group = {n: \"/elsewhere/KEY/\" + n for n in files}\n"
+        "put(\"triton/KEY/__grp__k.json\", json.dumps({\"child_paths\": group}).encode())\n"
+        "put(\"triton/OTHER/launcher.so\", b\"\\x7fELF alone\")\n"
+        "put(\"triton/LOST/__grp__m.json\", json.dumps({\"child_paths\": group}).encode())\n"
+        "p = pickle.dumps({\"graph\": list(range(99))})\n"
+        "name = base64.b32encode(hashlib.sha256(p).digest()).decode().lower()[:51]\n"
+        "put(\"inductor/fxgraph/ab/fabcdef/\" + name, p)\n"
+        "put(\"inductor/aotautograd/aabcdef/\" + name, p)\n"
+        "put(\"inductor/fxgraph/cd/fcdefgh/\" + name, p[:-2])\n"
+        "put(\"cupy/0123.cubin\", b\"a\" * 40 + b\".version 8.0\")\n"
+        "put(\"cupy/0124.cubin\", b\"a\" * 40 + b\"\\x7fELF\")\n"
+        "put(\"nv/a/b/c3\", b\"sass\")\n"
+        "put(\"nv/index\", b\"index\")\n"
+        "put(\"nv/a/empty\", b\"\")\n'",
+        dir);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+}
+
+Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
+{
+    static const struct {
+        const char *format, *bad, *n, *name;
+    } cases[] = {
+        {"jax", "jit_cut-ab13-cache: cut short", "imported 1 entries", "jax:stock:jit_step-ab12"},
+        {"triton", "LOST/__grp__m.json: files of this group are missing", "imported 2 entries",
+         "triton:KEY:k.json"},
+        {"inductor", "cut short or damaged", "imported 2 entries", "pt2:fx-graph-v1::fabcdef:c1"},
+        {"cupy", "0124.cubin: cut short", "imported 1 entries", "cupy:0123.cubin"},
+        {"nv", "empty: it is empty", "imported 2 entries", "nv:a/b/c3"},
+    };
+    char *dir = temp_dir_new(), *out;
+    struct kit k = kit_up(NULL);
+    make_folders(dir);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *format = cases[i].format;
+        cr_expect_eq(warm(&k, &out, "import --from %s %s/%s", format, dir, format), 1, "%s", out);
+        cr_expect(strstr(out, cases[i].bad), "%s: %s", format, out);
+        cr_expect(strstr(out, cases[i].n), "%s: %s", format, out);
+        free(out);
+        expect(warm(&k, &out, "get %s -o %s/value", cases[i].name, dir), 0, out, "");
+        expect(warm(&k, &out, "export --as %s --to %s/back-%s", format, dir, format), 0, out,
+               "exported");
+    }
+    expect(run_command(&out,
+                       "cd %s && for f in jax/jit_step-ab12-cache triton/KEY/k.cubin "
+                       "triton/KEY/k.json triton/OTHER/launcher.so nv/a/b/c3 nv/index "
+                       "cupy/0123.cubin inductor/fxgraph/ab/fabcdef/* "
+                       "inductor/aotautograd/aabcdef/*; do cmp $f back-$f || exit 1; done; "
+                       "grep -c back-triton/KEY/k.ptx back-triton/KEY/__grp__k.json",
+                       dir),
+           0, out, "1");
+    expect(warm(&k, &out, "import --from jax %s/none", dir), 1, out, "No such file");
+    kit_down(&k);
+    temp_dir_free(dir);
+}
+
+Test(export, names_that_leave_their_folder_are_refused)
+{
+    struct kit k = kit_up(NULL);
+    char *out, *value = path_join(k.dir, "value");
+    file_write(value, "x", 1);
+    static const char *const names[] = {"jax:stock:../../evil", "triton:..:x",
+                                        "triton:k:a/b",         "cupy:..",
+                                        "nv:a/../../b",         "nv:/etc/x"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char format[16];
+        snprintf(format, sizeof format, "%.*s", (int)strcspn(names[i], ":"), names[i]);
+        expect(warm(&k, &out, "put '%s' %s", names[i], value), 0, out, "");
+        expect(warm(&k, &out, "export --as %s --to %s/out --text '%s'", format, k.dir, names[i]), 1,
+               out, "no file's");
+    }
+    free(value);
+    kit_down(&k);
+}
