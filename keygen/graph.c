@@ -657,7 +657,8 @@ uint32_t graph_op_end(struct graph *g)
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
     g->block = f.block;
-    return op_append(g, o, g->stack_operands.at + f.operands, g->stack_results.at + f.results);
+    return op_append(g, o, o.n_operands ? &g->stack_operands.at[f.operands] : NULL,
+                     o.n_results ? &g->stack_results.at[f.results] : NULL);
 }
 
 struct graph_op_shape graph_op_shape(const struct graph *g)
@@ -675,7 +676,8 @@ struct graph_op_shape graph_op_shape(const struct graph *g)
 
 const uint32_t *graph_op_operands(const struct graph *g)
 {
-    return g->stack_operands.at + (g->failed ? 0 : g->frames.at[g->frames.n - 1].operands);
+    uint32_t first = g->failed ? 0 : g->frames.at[g->frames.n - 1].operands;
+    return first < g->stack_operands.n ? &g->stack_operands.at[first] : NULL;
 }
 
 bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
@@ -697,7 +699,7 @@ bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const 
                    .n_results = shape->n_results,
                    .regions = shape->traits & GRAPH_CALL ? shape->callee : NONE,
                    .traits = shape->traits};
-    *out = op_append(g, o, operands, types + shape->n_operands);
+    *out = op_append(g, o, operands, o.n_results ? types + o.n_operands : NULL);
     return true;
 }
 

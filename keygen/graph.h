@@ -143,7 +143,7 @@ struct graph_op_shape {
 };
 /* What the open operation is so far. */
 struct graph_op_shape graph_op_shape(const struct graph *g);
-/* Its operands so far. Lives until the next builder call. */
+/* Its operands so far; NULL if it has none. Lives until the next builder call. */
 const uint32_t *graph_op_operands(const struct graph *g);
 /* `types`: of the operands, then of the results. False, and nothing happens, if the operands have
  * other types; else as graph_op_end, with the first result in *out. */

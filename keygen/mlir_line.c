@@ -148,8 +148,9 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
         return false;
     const struct line_shape *shape = &m->line_shapes.at[i];
     m->line.open = false;
+    const uint32_t *types = m->line_types.n ? &m->line_types.at[shape->types] : NULL;
     if (shape->op.n_results != mlir_n_results(m, lhs) || m->op_infos.at[shape->info].n_fallbacks ||
-        !graph_op_repeat(m->g, &shape->op, &m->line_types.at[shape->types], m->line.values, &value))
+        !graph_op_repeat(m->g, &shape->op, types, m->line.values, &value))
         return false;
     shape_follows(m, i);
     mlir_bind_results(m, lhs, value);

@@ -417,6 +417,14 @@ static int show_bytes(const struct link *l, int output, void *out)
     return l->outputs[output].rc;
 }
 
+/* An empty log has no bytes, and yet the real library ends it with a NUL. */
+static int show_log(const struct link *l, int output, void *out)
+{
+    if (l->outputs[output].rc == 0 && l->outputs[output].bytes.len == 0)
+        *(char *)out = '\0';
+    return show_bytes(l, output, out);
+}
+
 /* Before the link is complete, the logs tell of inputs, so these have to be there. Arguments that are
  * missing are the real library's to refuse. */
 #define SHOW(name, out_type, show, output)                                                         \
@@ -436,6 +444,6 @@ SHOW(GetLinkedPtx, char, show_bytes, PTX)
 SHOW(GetLinkedLTOIRSize, size_t, show_size, LTOIR)
 SHOW(GetLinkedLTOIR, void, show_bytes, LTOIR)
 SHOW(GetErrorLogSize, size_t, show_size, ERROR_LOG)
-SHOW(GetErrorLog, char, show_bytes, ERROR_LOG)
+SHOW(GetErrorLog, char, show_log, ERROR_LOG)
 SHOW(GetInfoLogSize, size_t, show_size, INFO_LOG)
-SHOW(GetInfoLog, char, show_bytes, INFO_LOG)
+SHOW(GetInfoLog, char, show_log, INFO_LOG)
