@@ -174,6 +174,24 @@ class Fastatomstruct(Plugin, kit.TestCase):
 class Lammps(Plugin, kit.TestCase):
     library = "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"
 
+    def test_processes_at_once_compile_each_program_once(self):
+        with kit.Daemon() as alone:
+            alone.run(STEP, warm=False, **self.settings(dict(WARM_SOCKET=alone.socket)))
+            once = alone.stats("kinds")["executable"]["puts"]
+        started = [self.daemon.spawn(STEP, warm=False, **self.settings({})) for _ in range(4)]
+        results = [json.loads(p.communicate(timeout=kit.RUN_S)[0].splitlines()[-1])["result"]
+                   for p in started]
+        self.assertEqual(len(set(results)), 1)
+        self.assertEqual(self.executables()[1], once)
+
+    def test_unmodified_program_under_warm_run(self):
+        settings = self.settings({})
+        del settings["LD_PRELOAD"]
+        cold, warm = (json.loads(self.daemon.run(STEP, **settings).stdout.splitlines()[-1])
+                      for _ in range(2))
+        self.assertEqual(cold["result"], warm["result"])
+        self.assertGreaterEqual(self.daemon.stats("kinds")["executable"]["hits"], 1)
+
 
 class Layout(kit.TestCase):
     def test_our_declarations_are_the_interfaces(self):
