@@ -602,16 +602,19 @@ static void note_directive(const struct token *t, struct cuda_scan *scan)
         scan->includes_computed = true;
 }
 
-/* A '#' that begins no line: ## or the operator that makes strings. */
+/* A '#' that begins no line: ##, also with splices between the two, or the operator that makes
+ * strings. */
 static void note_hash(struct lexer *x, const struct token *t)
 {
+    const char *next = x->at;
+    size_t len;
     if (t->data == x->paired)
         return;
-    if (x->at < x->end && *x->at == '#') {
+    while (next < x->end && *next == '\\' && (len = splice_len(x, next)) != 0)
+        next += len;
+    if (next < x->end && *next == '#') {
         x->scan->pastes = true;
-        x->paired = x->at;
-    } else if (x->at < x->end && *x->at == '\\') {
-        x->scan->pastes = x->scan->stringizes = true; /* "#\", then "#" on the next line */
+        x->paired = next;
     } else {
         x->scan->stringizes = true;
     }

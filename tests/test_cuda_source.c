@@ -99,6 +99,8 @@ Test(cuda_source, white_space_that_a_macro_can_see_counts)
     differ("#define S(x) #x\nS(a+b);", "#define S(x) #x\nS(a + b);");
     same("#define S(x) #x\nS(a  +\n b);", "#define S(x) #x\nS(a /* c */ + b);");
     differ("#include <s.h>\nS(a+b);", "#include <s.h>\nS(a + b);");
+    /* ## makes no string, on two lines neither */
+    same("#define P(x, y) x#\\\n#y\nP(a+b, c)", "#define P(x, y) x##y\nP(a + b, c)");
 }
 
 Test(cuda_source, lines_count_where_they_can_be_seen)
@@ -154,6 +156,7 @@ Test(cuda_scan, clock_is_seen)
         "#define CAT(a, b) a##b\nCAT(__TI, ME__)",
         "#define CAT(a, b) a # /* */ # b\n#define P a##b\nCAT(_, _DATE__)",
         "CAT(__D, ATE, __) x ## y",
+        "CAT(__D, ATE, __) x #\\\n#\\\ny",
         "const char *s = \"x\"; __TIME__",
         "auto r = R\"(\")\"; __TIME__",
         "int a = 1'000; char c = '\"'; __TIME__",
