@@ -13,6 +13,8 @@ CFLAGS   = -std=c11 $(OPT) $(WARNINGS) $(SAN) -fPIC -fno-omit-frame-pointer -fvi
 LDFLAGS  = $(SAN) -pthread
 # libcrypto comes as an archive: only its SHA-256 is linked, and no process pays to load the rest.
 CRYPTO   = -l:libcrypto.a
+# What frameworks compress their caches with; only `warm import` and `warm export` unpack them.
+PACKED   = -l:libz.a -l:libzstd.a
 # `warm` starts in less time than a dynamic program can be loaded; sanitizers need it dynamic.
 STATIC   = $(if $(SAN),,-static)
 
@@ -68,7 +70,7 @@ $(B)/share/warm/python:
 
 $(B)/bin/warm: $(call obj,client/cli) $(call obj,client/tool) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO)
+	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(PACKED)
 
 $(B)/bin/warmd: $(B)/obj/daemon/main.o $(DAEMON) $(STORE) $(CLIENT)
 	@mkdir -p $(@D)
@@ -198,7 +200,7 @@ $(B)/obj/tests/cuda_on_cpu.o: tests/cuda_on_cpu.cpp
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/cuda_on_cpu.o $(KERNELS) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
-PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev
+PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
 PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis redis-tools systemd groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev

@@ -14,7 +14,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/json_scan.h"
 #include "client/cli/output.h"
-#include "client/inflate.h"
+#include "client/cli/unpack.h"
 #include "client/wire.h"
 #include "keygen/key.h"
 
@@ -110,10 +110,10 @@ static int each_name(const struct walk *w, const char *folder, bool folders,
 
 /* ---- jax ---- */
 
-static bool jax_is_whole(const struct cli_input *in)
+/* What JAX compressed is whole: 4 bytes of seconds, then the executable. */
+static bool jax_is_whole(struct view v)
 {
-    return inflate_zstd_is_whole(in->data, in->len) ||
-           inflate_zlib(in->data, in->len, VALUE_MAX, NULL) == 0;
+    return (unpack_is_zstd(v) ? unpack_zstd : unpack_zlib)(v, VALUE_MAX, NULL) == 0;
 }
 
 static int read_jax_file(const struct walk *w, const char *folder, const char *file)
@@ -131,7 +131,7 @@ static int read_jax_file(const struct walk *w, const char *folder, const char *f
     if (!open_file(w, &in, path))
         return 0;
     snprintf(name, sizeof name, "jax:stock:%.*s", (int)(len - 6), file);
-    if (jax_is_whole(&in))
+    if (jax_is_whole((struct view){in.data, in.len}))
         code = emit(w, "executable", path, name, (struct view){in.data, in.len});
     else
         bad(w, path, "cut short or damaged");
@@ -184,7 +184,7 @@ static bool pack_group(const struct walk *w, const char *folder, const struct vi
     whole = whole && !list.failed && !files.failed && !body.failed;
     if (whole) {
         writer_bytes(out, TRITON_MAGIC, sizeof TRITON_MAGIC - 1);
-        inflate_store(out, body.data, body.len);
+        unpack_pack_zlib((struct view){body.data, body.len}, out);
     }
     writer_close(&list), writer_close(&files), writer_close(&body);
     return whole && !out->failed;
@@ -557,7 +557,7 @@ static int write_triton_group(const char *folder, struct view file, struct view 
     struct writer body, json;
     char name[NAME_MAX + 16];
     writer_init(&body, 0), writer_init(&json, 0);
-    int code = inflate_zlib(packed.data, packed.len, VALUE_MAX, &body);
+    int code = unpack_zlib(packed, VALUE_MAX, &body);
     if (code)
         err_set(e, code, "a group that is damaged");
     struct reader r = reader_over(body.data, body.len);
