@@ -51,12 +51,14 @@ static void lab_down(struct lab *lab)
     free(lab->warm);
 }
 
-/* What a shell command prints, $D being the lab's folder and first on PATH; trimmed to its lines. */
+/* What a shell command prints, $D being the lab's folder and first on PATH; trimmed to its lines.
+ * What a make around the tests tells the makes below it is not for ours. */
 static char *sh(const struct lab *lab, const char *command)
 {
     char *out;
     int status = run_command(&out,
-                             "cd %s && D=$PWD PATH=$PWD:/usr/bin:/bin WARM_EXE=%s MARK=kept "
+                             "cd %s && unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES && "
+                             "D=$PWD PATH=$PWD:/usr/bin:/bin WARM_EXE=%s MARK=kept "
                              "WARM_DISABLE= WARM_TOOL_ACTIVE= LD_PRELOAD=%s sh -c '%s' 2>&1",
                              lab->dir, lab->warm, lab->preload, command);
     cr_assert_geq(status, 0);
