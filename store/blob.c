@@ -527,7 +527,7 @@ static bool trailer_at(const uint8_t *window, size_t end, struct store_row *out,
     return row_decode(window + *out_begin, len, out) == 0;
 }
 
-size_t blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg)
+int blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg, size_t *out_n)
 {
     /* The window holds all trailers and the torn one that may follow them. */
     size_t want = BLOB_TRAILERS_MAX + ROW_MAX + BLOB_FOOTER + RESYNC_MAX;
@@ -535,9 +535,10 @@ size_t blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg)
     uint64_t base = size - len, value_len = 0;
     size_t n = 0, end = len, torn = 0;
     uint8_t *window = fault_malloc(len ? len : 1);
-    if (!window || read_exactly(fd, window, len, base) != 0) {
+    int rc = window ? read_exactly(fd, window, len, base) : ENOMEM;
+    if (rc != 0) {
         free(window);
-        return 0;
+        return io_code(rc);
     }
     while (end > 0 && torn <= RESYNC_MAX && base + end > value_len) {
         struct store_row row;
@@ -556,7 +557,8 @@ size_t blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg)
             break;
     }
     free(window);
-    return n;
+    *out_n = n;
+    return 0;
 }
 
 /* ---- the walk ---- */
@@ -606,19 +608,35 @@ static bool parse_content(const char *text, struct proof *out)
     return true;
 }
 
+/* What is no folder, or went away, has nothing in it. */
+static DIR *walk_into(struct blob_walk *w, DIR *parent, const char *name)
+{
+    DIR *listing = open_listing(dirfd(parent), name);
+    w->incomplete |= !listing && errno != ENOENT && errno != ENOTDIR && errno != ELOOP;
+    return listing;
+}
+
+static const char *walk_name(struct blob_walk *w, DIR *listing)
+{
+    errno = 0;
+    const char *name = next_name(listing);
+    w->incomplete |= !name && errno;
+    return name;
+}
+
 int blob_walk_next(struct blob_walk *w, struct blob_id *out)
 {
     const char *name;
     for (;;) {
-        if (w->names && (name = next_name(w->names))) {
+        if (w->names && (name = walk_name(w, w->names))) {
             out->owner = w->owner;
             if (parse_content(name, &out->content))
                 return 1;
-        } else if (close_listing(&w->names), w->prefixes && (name = next_name(w->prefixes))) {
-            w->names = open_listing(dirfd(w->prefixes), name);
-        } else if (close_listing(&w->prefixes), w->owners && (name = next_name(w->owners))) {
+        } else if (close_listing(&w->names), w->prefixes && (name = walk_name(w, w->prefixes))) {
+            w->names = walk_into(w, w->prefixes, name);
+        } else if (close_listing(&w->prefixes), w->owners && (name = walk_name(w, w->owners))) {
             if (parse_owner(name, &w->owner))
-                w->prefixes = open_listing(dirfd(w->owners), name);
+                w->prefixes = walk_into(w, w->owners, name);
         } else {
             return 0;
         }

@@ -111,14 +111,16 @@ int blob_quarantine(struct files *f, const struct blob_id *id);
 int value_quarantine(struct files *f, const struct store_id *id, const void *data, size_t len);
 
 /* Rows in the trailers of an open blob, the newest first; at most BLOB_TRAILERS_MAX bytes of them.
- * `cb` returns false to stop. The row is valid during the call. Returns how many were found. */
+ * `cb` returns false to stop. The row is valid during the call. *out_n: how many were found. Errors:
+ * IO, NOMEM: they could not be read. */
 typedef bool (*blob_row_cb)(void *arg, const struct store_row *row);
-size_t blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg);
+int blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg, size_t *out_n);
 
 /* A walk over all blobs that a caller can leave and come back to. */
 struct blob_walk {
     DIR *owners, *prefixes, *names;
     uint32_t owner;
+    bool incomplete; /* a folder could not be read, and what is in it was not told */
 };
 int blob_walk_begin(struct files *f, struct blob_walk *w, struct err *e);
 /* 1 and *out, or 0 at the end. What is no blob by its name is passed over. */

@@ -46,7 +46,7 @@ int fault_index(void)
 /* True, with errno set, if this call is to fail. */
 static bool fault_now(void)
 {
-    int errnum = fault_index();
+    int errnum = atomic_load_explicit(&fault.errnum, memory_order_relaxed) < 0 ? 0 : fault_index();
     if (errnum)
         errno = errnum;
     return errnum != 0;

@@ -5,7 +5,8 @@
  * The store calls fault_write instead of write, and so on. Each is the real call, unless a test has
  * armed the countdown: then the n-th such call, of whichever kind, fails with the errno asked for,
  * and so do all after it if the fault is to last (a full disk) rather than pass (a signal).
- * Calls of LMDB that may write or allocate pass through fault_index.
+ * Calls of LMDB that may write or allocate pass through fault_index; one of LMDB's own codes, which
+ * are negative, counts and fails only those.
  *
  *     fault_arm(3, ENOSPC, false);   the third call from now on fails once
  *     …

@@ -455,7 +455,7 @@ static int get_blob(const struct index *x, MDB_txn *txn, const struct blob_id *i
 bool index_has_blob(const struct index *x, MDB_txn *txn, const struct blob_id *id)
 {
     uint64_t numbers[3];
-    return get_blob(x, txn, id, numbers) == 0;
+    return get_blob(x, txn, id, numbers) != WARM_ENOT_FOUND;
 }
 
 int index_meta(const struct index *x, MDB_txn *txn, const char *name, struct view *out)

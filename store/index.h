@@ -86,6 +86,7 @@ int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usag
 /* An owner, chosen with a probability in proportion to its bytes. NOT_FOUND if there are none. */
 int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random)(void *arg),
                      void *arg, uint32_t *out);
+/* True also where that cannot be read. */
 bool index_has_blob(const struct index *x, MDB_txn *txn, const struct blob_id *id);
 int index_meta(const struct index *x, MDB_txn *txn, const char *name, struct view *out);
 

@@ -112,11 +112,14 @@ struct evictor {
 
 struct sweeper {
     bool walking;
-    bool deep; /* the walk looks for blobs whose rows are gone too */
+    bool deep;   /* the walk looks for blobs whose rows are gone too */
+    bool unread; /* a file or a folder could not be read: the walk is to be made again */
     struct blob_walk walk;
     uint64_t next_walk_ms, next_expiry_ms, next_check_ms, next_sync_ms,
-        next_wake_ms; /* monotonic */
+        next_wake_ms;  /* monotonic */
+    uint64_t retry_ms; /* until the next walk, after one that could not read all */
     uint64_t n_adopted;
+    unsigned n_begun; /* how often the sweep began: a walk is over when the index was replaced */
 };
 
 struct store {

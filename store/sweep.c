@@ -5,7 +5,8 @@
  *   walk       over blobs/, once after each open. Where the index is new (there was none, or it was
  *              broken) the rows in the trailers are adopted: this is the rebuild. A file that
  *              nothing refers to afterwards is removed: it is what a crash left between the rename
- *              of a file and the commit of its row. After a row was lost that could not be read, the
+ *              of a file and the commit of its row. A file that cannot be read for now (no memory, no
+ *              descriptors, an I/O error) is left alone, and the walk made again later. After a row was lost that could not be read, the
  *              walk is deep: a blob goes too if none of the rows in its trailers is in the index.
  *   expiry     a sample of rows each second; more while many of them have expired
  *   readers    slots of dead processes in LMDB's table, each minute
@@ -24,6 +25,7 @@
 #define EXPIRY_MS 1000u
 #define EXPIRY_MANY 8u /* of a sample of 32 */
 #define MINUTE_MS 60000u
+#define RETRY_MS 10u /* doubled up to a minute */
 #define NEVER UINT64_MAX
 
 struct adoption {
@@ -65,15 +67,19 @@ static bool on_trailer(void *arg, const struct store_row *row)
     return a->rc == 0;
 }
 
-static int adopt(struct store *s, struct change *c, const struct blob_id *id)
+/* Adopts the rows of a file. *out_unread: that cannot be told for now. */
+static int adopt(struct store *s, struct change *c, const struct blob_id *id, bool *out_unread)
 {
     struct adoption a = {.s = s, .c = c, .id = id};
     struct blob_state state;
+    size_t n;
     int fd = -1;
-    if (blob_open(&s->files, id, 0, &fd, &state, NULL) != 0)
+    int rc = blob_open(&s->files, id, 0, &fd, &state, NULL);
+    *out_unread = rc != 0 && rc != WARM_ENOT_FOUND && rc != WARM_ECORRUPT;
+    if (rc != 0)
         return 0;
     a.size = state.size;
-    blob_rows(fd, state.size, on_trailer, &a);
+    *out_unread = blob_rows(fd, state.size, on_trailer, &a, &n) != 0;
     close(fd);
     return a.rc;
 }
@@ -100,13 +106,14 @@ static bool is_referred_to(struct store *s, MDB_txn *txn, const struct blob_id *
 {
     struct references r = {s, txn, id, false};
     struct blob_state state;
+    size_t n = 0;
     int fd = -1;
     if (blob_open(&s->files, id, 0, &fd, &state, NULL) != 0)
         return true; /* cannot tell */
-    size_t n = blob_rows(fd, state.size, on_reference, &r);
+    int rc = blob_rows(fd, state.size, on_reference, &r, &n);
     close(fd);
     /* Where there are many trailers, some may have been left out. */
-    return r.found || n == 0 || n > BLOB_TRAILERS_MAX / ROW_MAX;
+    return r.found || rc != 0 || n == 0 || n > BLOB_TRAILERS_MAX / ROW_MAX;
 }
 
 /* ---- the walk ---- */
@@ -131,18 +138,21 @@ static int apply_walked(struct store *s, struct change *c, void *arg)
     const struct walked *w = arg;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < w->n; i++) {
+        bool unread = false;
         if (s->index.adopting)
-            rc = adopt(s, c, &w->id[i]);
-        if (rc == 0 && is_orphan(s, c->txn, &w->id[i]))
+            rc = adopt(s, c, &w->id[i], &unread);
+        s->sweeper.unread |= unread;
+        if (rc == 0 && !unread && is_orphan(s, c->txn, &w->id[i]))
             rc = remove_orphan(s, c, &w->id[i]);
     }
     return rc;
 }
 
+/* Not if the index was replaced since the walk that is at its end: the new one has all of it ahead. */
 static int apply_adopted(struct store *s, struct change *c, void *arg)
 {
-    (void)s, (void)arg;
-    return change_adopted(c);
+    const unsigned *walk = arg;
+    return s->sweeper.n_begun == *walk ? change_adopted(c) : 0;
 }
 
 /* True if one of the files has something to be done about it; looks without a write transaction. */
@@ -165,6 +175,16 @@ static void walk_end(struct store *s)
     s->sweeper.next_walk_ms = NEVER;
 }
 
+/* Later, from the start. */
+static void walk_again(struct store *s, uint64_t now_ms)
+{
+    struct sweeper *sw = &s->sweeper;
+    walk_end(s);
+    sw->unread = false;
+    sw->next_walk_ms = now_ms + sw->retry_ms;
+    sw->retry_ms = sw->retry_ms < MINUTE_MS / 2 ? 2 * sw->retry_ms : MINUTE_MS;
+}
+
 void sweep_deeply(struct store *s)
 {
     if (s->sweeper.deep || s->index.adopting)
@@ -176,13 +196,21 @@ void sweep_deeply(struct store *s)
 }
 
 /* With the walk at its end, a new index knows all that there was. */
-static void walk_done(struct store *s)
+static void walk_done(struct store *s, uint64_t now_ms)
 {
     bool adopting = s->index.adopting;
+    unsigned walk = s->sweeper.n_begun;
     walk_end(s);
     s->sweeper.deep = false;
-    if (!adopting || writer_change(s, apply_adopted, NULL) != 0)
+    if (!adopting)
         return;
+    int rc = writer_change(s, apply_adopted, &walk);
+    if (s->sweeper.n_begun != walk)
+        return;
+    if (rc != 0) {
+        walk_again(s, now_ms);
+        return;
+    }
     s->index.adopting = false;
     if (s->sweeper.n_adopted)
         store_event(s, "store: rebuilt the index of %llu large entries from their files",
@@ -193,19 +221,26 @@ static void walk_step(struct store *s, uint64_t now_ms)
 {
     struct walked w = {.n = 0};
     struct sweeper *sw = &s->sweeper;
+    unsigned walk = sw->n_begun;
+    int rc = 0;
     if (!sw->walking && blob_walk_begin(&s->files, &sw->walk, NULL) != 0) {
-        sw->next_walk_ms = now_ms + MINUTE_MS;
+        walk_again(s, now_ms);
         return;
     }
     sw->walking = true;
     while (w.n < WALK_FILES && blob_walk_next(&sw->walk, &w.id[w.n]))
         w.n++;
-    if (w.n && (s->index.adopting || needs_change(s, &w)) &&
-        writer_change(s, apply_walked, &w) != 0) {
-        walk_end(s); /* a full or failing disk: later, from the start */
-        sw->next_walk_ms = now_ms + MINUTE_MS;
+    if (w.n && (s->index.adopting || needs_change(s, &w)))
+        rc = writer_change(s, apply_walked, &w);
+    if (sw->n_begun != walk)
+        return;    /* the index was replaced: the walk begins again */
+    if (rc != 0) { /* a full or failing disk */
+        walk_again(s, now_ms);
     } else if (w.n < WALK_FILES) {
-        walk_done(s);
+        if (sw->unread || sw->walk.incomplete)
+            walk_again(s, now_ms);
+        else
+            walk_done(s, now_ms);
     } else {
         sw->next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_PACE_MS);
     }
@@ -215,6 +250,8 @@ void sweep_begin(struct store *s)
 {
     uint64_t now_ms = clock_mono_ms();
     s->sweeper = (struct sweeper){
+        .n_begun = s->sweeper.n_begun + 1,
+        .retry_ms = RETRY_MS,
         .next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_DELAY_MS),
         .next_expiry_ms = now_ms + EXPIRY_MS,
         .next_check_ms = now_ms + MINUTE_MS,

@@ -190,6 +190,15 @@ Test(store_faults, no_memory_at_each_call) { sweep(ENOMEM, false); }
 
 /* ---- LMDB says that it is broken ---- */
 
+/* Waits until a rebuild, which is done in the background, has come to entry n. */
+static void until_there(uint64_t n, const char *what)
+{
+    for (unsigned i = 0; kit_get(&k, HERE, n) != 0; i++) {
+        cr_assert_lt(i, KIT_WAIT_S * 1000u, "%s: entry %d", what, (int)n);
+        usleep(1000);
+    }
+}
+
 static void break_at_each_call(int code)
 {
     for (long nth = 1; nth < 40; nth++) {
@@ -202,9 +211,7 @@ static void break_at_each_call(int code)
             cr_assert_eq(kit_get(&k, HERE, 2), 0);
         cr_assert_eq(kit_put(&k, HERE, 3, SMALL), 0, "%s", k.last_event);
         cr_assert_eq(kit_get(&k, HERE, 3), 0);
-        for (int i = 0; i < 10000 && kit_get(&k, HERE, 1) != 0; i++)
-            usleep(1000);
-        cr_assert_eq(kit_get(&k, HERE, 1), 0, "the blob is there, or there again");
+        until_there(1, "the blob is there, or there again");
         kit_end(&k);
         if (!reached) {
             kit_begin(&k, 16 * KIT_MIB);
@@ -219,6 +226,53 @@ Test(store_faults, environment_that_panics_is_opened_again) { break_at_each_call
 Test(store_faults, full_map_is_met_by_eviction_and_another_try)
 {
     break_at_each_call(MDB_MAP_FULL);
+}
+
+/* Whatever call of a rebuild fails, in the end all is there, and at the next start too: more files than
+ * one step of the walk takes. */
+enum { N_BLOBS = 34 };
+
+/* False if the rebuild made fewer calls than that. */
+static bool rebuild_with_fault(const char *index, long nth, int errnum)
+{
+    kit_close(&k);
+    cr_assert_eq(unlink(index), 0);
+    fault_arm(nth, errnum, false);
+    while (kit_try_open(&k) != 0)
+        cr_assert(fault_disarm(), "cannot open: %s", k.last_event);
+    for (uint64_t n = 0; n < N_BLOBS; n++)
+        until_there(n, "every blob is there again");
+    bool reached = fault_disarm();
+    kit_reopen(&k);
+    for (uint64_t n = 0; n < N_BLOBS; n++)
+        until_there(n, "and after the next start");
+    return reached;
+}
+
+/* At each of the first calls, some of those in the midst, which repeat, and each of the last. */
+static void rebuild_with_a_fault_at_each_call(int errnum)
+{
+    long nth = 1;
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < N_BLOBS; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, LARGE), 0);
+    char *index = path_join(k.dir, "index/data.mdb");
+    while (nth < FAULTS_MAX && rebuild_with_fault(index, nth, errnum))
+        nth += nth < 20 ? 1 : 9;
+    cr_assert(nth > 20 && nth < FAULTS_MAX);
+    for (nth -= 8; rebuild_with_fault(index, nth, errnum); nth++)
+        cr_assert_lt(nth, FAULTS_MAX);
+    cr_assert_eq(kit_stats(&k).n_corrupt, 0);
+    free(index);
+}
+
+Test(store_faults, index_that_breaks_while_it_is_rebuilt_is_rebuilt_from_the_start)
+{
+    rebuild_with_a_fault_at_each_call(MDB_CORRUPTED);
+}
+Test(store_faults, file_that_cannot_be_read_during_a_rebuild_is_kept_and_read_later)
+{
+    rebuild_with_a_fault_at_each_call(EMFILE);
 }
 
 /* ---- limits of the machine ---- */
