@@ -35,7 +35,7 @@ static const struct setting {
     {"LD_PRELOAD", IN_FRONT, "{prefix}/lib/libwarm-preload.so"},
     {"PYTHONPATH", IN_FRONT, "{prefix}/share/warm/python"},
     /* PyTorch: its remote caches are here. warm/torch.py speaks for it; where that is not loaded,
-     * the redis package does, which waits 30 s for an answer (daemon/redis.c keeps within). */
+     * the redis package does, which waits 30 s for an answer (daemon/redis_lease.c keeps within). */
     {"TORCHINDUCTOR_REDIS_URL", UNLESS_REDIS,
      "unix://{socket}?protocol=2&socket_timeout=30&client_name=warm-session-{session}"},
     {"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", UNLESS_SET, "1"},

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* redis_answer.c - answers on the wire: texts, numbers, values wherever they are. Thread: loop
+ * thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/redis_internal.h"
+#include "daemon/torch_store.h"
+
+#define COPY_MAX 4096u /* bytes of a value that is copied rather than sent from where it is */
+
+struct writer *redis_begin(struct redis *r) { return connection_begin(r->connection); }
+void redis_commit(struct redis *r) { connection_commit(r->connection, NULL, 0); }
+
+void redis_send_status(struct redis *r, const char *text)
+{
+    resp_put_status(redis_begin(r), text);
+    redis_commit(r);
+}
+
+void redis_send_error(struct redis *r, const char *text)
+{
+    resp_put_error(redis_begin(r), text);
+    redis_commit(r);
+}
+
+void redis_send_number(struct redis *r, int64_t n)
+{
+    resp_put_number(redis_begin(r), n);
+    redis_commit(r);
+}
+
+void redis_send_null(struct redis *r)
+{
+    resp_put_null(redis_begin(r), r->version);
+    redis_commit(r);
+}
+
+void redis_send_bytes(struct redis *r, const void *data, size_t len)
+{
+    struct writer *w = redis_begin(r);
+    if (len <= COPY_MAX) {
+        resp_put_bulk(w, data, len);
+        redis_commit(r);
+        return;
+    }
+    resp_put_bulk_head(w, len);
+    redis_commit(r);
+    connection_borrow(r->connection, data, len);
+    resp_put_crlf(redis_begin(r));
+    redis_commit(r);
+}
+
+/* A value that is a file; `fd` is borrowed. */
+static void send_file(struct redis *r, int fd, uint64_t len)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0) {
+        log_warning("a value is not sent: %s", strerror(errno));
+        redis_send_null(r);
+        return;
+    }
+    resp_put_bulk_head(redis_begin(r), len);
+    redis_commit(r);
+    connection_send_file(r->connection, copy, len);
+    resp_put_crlf(redis_begin(r));
+    redis_commit(r);
+}
+
+/* A value as the store has it: `data`, or where that is NULL a file. */
+static void send_value(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
+{
+    struct torch_json json;
+    if (!torch_store_put_together(data, fd, len, cost_ms, &json)) {
+        if (data)
+            redis_send_bytes(r, data, len);
+        else
+            send_file(r, fd, len);
+    } else if (json.bytes) {
+        resp_put_bulk(redis_begin(r), json.bytes, json.len);
+        redis_commit(r);
+        free(json.bytes);
+    } else if (json.fd >= 0) {
+        send_file(r, json.fd, json.len);
+        close(json.fd);
+    } else {
+        redis_send_null(r);
+    }
+}
+
+void redis_send_stored(struct redis *r, const struct store_value *v)
+{
+    send_value(r, v->data, v->fd, v->row.len, v->row.cost_ms);
+}
+
+static void send_artifact(struct redis *r, const struct artifact *a)
+{
+    send_value(r, a->data, a->fd, a->len, a->cost_ms);
+}
+
+void redis_send_answer(struct redis *r, const struct answer *a)
+{
+    if (a->kind == ANSWER_VALUE && a->value)
+        redis_send_stored(r, a->value);
+    else if (a->kind == ANSWER_VALUE)
+        send_artifact(r, a->artifact);
+    else
+        redis_send_null(r);
+}
