@@ -115,10 +115,10 @@ Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
     writer_close(&w);
     expect(warm(&k, &out, "import %s", file), 0, out, "imported 2 entries");
     expect(warm(&k, &out, "get two -o -"), 0, out, "2nd");
-    expect(warm(&k, &out, "export --to %s/again", k.dir), 0, out, "exported 2 entries");
+    expect(warm(&k, &out, "export %s/again", k.dir), 0, out, "exported 2 entries");
     expect(warm(&other, &out, "import --json %s/again", k.dir), 0, out, "\"entries\":");
     expect(warm(&other, &out, "ls --kind executable --text one"), 0, out, "executable");
-    expect(warm(&other, &out, "export --to - --text two | wc -c"), 0, out, "");
+    expect(warm(&other, &out, "export - --text two | wc -c"), 0, out, "");
     char *data = file_read(file, &len);
     data[len - 13] ^= 1; /* of the second value */
     file_write(cut, data, len);
@@ -175,11 +175,11 @@ Test(import, streams_of_zlib_and_zstd_come_in_whole_or_are_named)
     cr_assert_eq(warm(&k, &out, "import --from jax %s/jax", k.dir), 1);
     for (const char *at = out; (at = strstr(at, "-cache: cut short or damaged")); at++)
         n_bad++;
-    cr_expect_eq(n_bad, 115, "%u: %s", n_bad, out);
-    cr_expect(strstr(out, "imported 23 entries"), "%s", out);
+    cr_expect_eq(n_bad, 116, "%u: %s", n_bad, out);
+    cr_expect(strstr(out, "imported 22 entries"), "%s", out);
     free(out);
     expect(warm(&k, &out, "ls --text jax:stock:whole --json | grep -o jax:stock:whole | wc -l"), 0,
-           out, "46\n"); /* as the name and as the label */
+           out, "44\n"); /* as the name and as the label */
     kit_down(&k);
 }
 
@@ -213,8 +213,14 @@ static void make_folders(const char *dir)
         "put(\"inductor/fxgraph/ab/fabcdef/\" + name, p)\n"
         "put(\"inductor/aotautograd/aabcdef/\" + name, p)\n"
         "put(\"inductor/fxgraph/cd/fcdefgh/\" + name, p[:-2])\n"
-        "put(\"cupy/0123.cubin\", b\"a\" * 40 + b\".version 8.0\")\n"
-        "put(\"cupy/0124.cubin\", b\"a\" * 40 + b\"\\x7fELF\")\n"
+        "put(\"inductor/de/cdefgh.main.so\", b\"\\x7fELF kernels\")\n"
+        "put(\"inductor/de/cdefgh.main.cpp\", b\"source\")\n"
+        "put(\"inductor/triton/0/KEY2/launcher.so\", b\"\\x7fELF alone\")\n"
+        "cubin = b\"\\x7fELF\" * 999\n"
+        "put(\"cupy/0123.cubin\", hashlib.sha1(cubin).hexdigest().encode() + cubin)\n"
+        "put(\"cupy/0122.cubin\", hashlib.md5(cubin).hexdigest().encode() + cubin)\n"
+        "put(\"cupy/0123.cubin.cu\", b\"source\")\n"
+        "put(\"cupy/0124.cubin\", hashlib.sha1(cubin).hexdigest().encode() + cubin[1:])\n"
         "put(\"nv/a/b/c3\", b\"sass\")\n"
         "put(\"nv/index\", b\"index\")\n"
         "put(\"nv/a/empty\", b\"\")\n'",
@@ -231,8 +237,8 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
         {"jax", "jit_cut-ab13-cache: cut short", "imported 1 entries", "jax:stock:jit_step-ab12"},
         {"triton", "LOST/__grp__m.json: files of this group are missing", "imported 2 entries",
          "triton:KEY:k.json"},
-        {"inductor", "cut short or damaged", "imported 2 entries", "pt2:fx-graph-v1::fabcdef:c1"},
-        {"cupy", "0124.cubin: cut short", "imported 1 entries", "cupy:0123.cubin"},
+        {"inductor", "cut short or damaged", "imported 4 entries", "pt2:fx-graph-v1::fabcdef:c1"},
+        {"cupy", "0124.cubin: cut short", "imported 2 entries", "cupy:0123.cubin"},
         {"nv", "empty: it is empty", "imported 2 entries", "nv:a/b/c3"},
     };
     char *dir = temp_dir_new(), *out;
@@ -251,11 +257,20 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
     expect(run_command(&out,
                        "cd %s && for f in jax/jit_step-ab12-cache triton/KEY/k.cubin "
                        "triton/KEY/k.json triton/OTHER/launcher.so nv/a/b/c3 nv/index "
-                       "cupy/0123.cubin inductor/fxgraph/ab/fabcdef/* "
+                       "cupy/0123.cubin cupy/0122.cubin inductor/fxgraph/ab/fabcdef/* "
+                       "inductor/de/cdefgh.main.so "
                        "inductor/aotautograd/aabcdef/*; do cmp $f back-$f || exit 1; done; "
                        "grep -c back-triton/KEY/k.ptx back-triton/KEY/__grp__k.json",
                        dir),
            0, out, "1");
+    expect(warm(&k, &out, "export --to %s/all", dir), 0, out, "exported 11 entries");
+    expect(run_command(&out,
+                       "cd %s && for f in jax inductor cupy nv; do diff -r back-$f all/$f || "
+                       "exit 1; done; ls all/triton",
+                       dir),
+           0, out, "KEY\nKEY2\nOTHER\n");
+    expect(warm(&k, &out, "export --to %s/all --as jax file", dir), 2, out, "say where to");
+    expect(warm(&k, &out, "export"), 2, out, "say where to");
     expect(warm(&k, &out, "import --from jax %s/none", dir), 1, out, "No such file");
     kit_down(&k);
     temp_dir_free(dir);
@@ -266,9 +281,9 @@ Test(export, names_that_leave_their_folder_are_refused)
     struct kit k = kit_up(NULL);
     char *out, *value = path_join(k.dir, "value");
     file_write(value, "x", 1);
-    static const char *const names[] = {"jax:stock:../../evil", "triton:..:x",
-                                        "triton:k:a/b",         "cupy:..",
-                                        "nv:a/../../b",         "nv:/etc/x"};
+    static const char *const names[] = {
+        "jax:stock:../../evil", "triton:..:x",      "triton:k:a/b", "cupy:..",  "inductor:a/x.so",
+        "inductor:ab/../x.so",  "inductor:../x.so", "nv:a/../../b", "nv:/etc/x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char format[16];
         snprintf(format, sizeof format, "%.*s", (int)strcspn(names[i], ":"), names[i]);

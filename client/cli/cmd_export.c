@@ -29,7 +29,8 @@ struct kept_row {
 struct export_run {
     struct remote remote;
     struct wire_list message;
-    const char *to, *format; /* --to; --as, NULL: an archive */
+    const char *archive;     /* FILE; NULL: a folder */
+    const char *to, *format; /* --to; --as, NULL: all formats, each in a folder of its name */
     FILE *file;              /* of the archive */
     struct kept_row *rows;
     size_t n_rows, rows_cap;
@@ -90,7 +91,7 @@ static bool write_all(FILE *file, const void *data, size_t len)
 
 static int write_entry(struct export_run *run, const struct archive_entry *entry)
 {
-    if (run->format)
+    if (!run->archive)
         return folder_write(run->format, run->to, entry, &run->err);
     struct writer head;
     writer_init(&head, 0);
@@ -98,7 +99,7 @@ static int write_entry(struct export_run *run, const struct archive_entry *entry
     bool done = !head.failed && write_all(run->file, head.data, head.len) &&
                 write_all(run->file, entry->value.data, entry->value.len);
     writer_close(&head);
-    return done ? 1 : err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+    return done ? 1 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
 }
 
 /* Entries that have no name are of the daemon's own making: it makes them anew from their source. */
@@ -123,12 +124,12 @@ static int export_row(struct export_run *run, const struct wire_row *row)
     if (written == 1) {
         run->n_entries++;
         run->n_bytes += value.len;
-    } else if (written < 0 && run->format) {
+    } else if (written < 0 && !run->archive) {
         cli_say("%.*s: %s", (int)row->name.len, (const char *)row->name.data, run->err.text);
         run->n_bad++;
     }
     warm_value_free(&value);
-    return run->format || written >= 0 ? 0 : written;
+    return !run->archive || written >= 0 ? 0 : written;
 }
 
 static int export_rows(struct export_run *run)
@@ -158,16 +159,16 @@ static int write_edges(struct export_run *run, bool begin)
         archive_end(&w, run->n_entries);
     bool done = !w.failed && write_all(run->file, w.data, w.len);
     writer_close(&w);
-    return done ? 0 : err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+    return done ? 0 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
 }
 
 /* Writes through `run->file`; with an error nothing is left behind. */
 static int export_archive(struct export_run *run)
 {
     char beside[PATH_MAX];
-    bool to_stdout = strcmp(run->to, "-") == 0;
-    if (snprintf(beside, sizeof beside, "%s.%d", run->to, (int)getpid()) >= PATH_MAX)
-        return err_set(&run->err, WARM_EINVALID, "%s: a path that is too long", run->to);
+    bool to_stdout = strcmp(run->archive, "-") == 0;
+    if (snprintf(beside, sizeof beside, "%s.%d", run->archive, (int)getpid()) >= PATH_MAX)
+        return err_set(&run->err, WARM_EINVALID, "%s: a path that is too long", run->archive);
     run->file = to_stdout ? stdout : fopen(beside, "wx");
     if (!run->file)
         return err_sys(&run->err, WARM_EIO, errno, "%s", beside);
@@ -182,8 +183,8 @@ static int export_archive(struct export_run *run)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
     if (fclose(run->file) && !code)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
-    if (!code && rename(beside, run->to))
-        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+    if (!code && rename(beside, run->archive))
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (code)
         unlink(beside);
     return code;
@@ -193,7 +194,7 @@ static void print_result(const struct export_run *run)
 {
     char size[UNITS_TEXT];
     struct json j;
-    FILE *out = strcmp(run->to, "-") == 0 ? stderr : stdout;
+    FILE *out = run->archive && strcmp(run->archive, "-") == 0 ? stderr : stdout;
     units_size_text(run->n_bytes, size);
     if (!run->remote.as_json) {
         fprintf(out, "exported %llu entries, %s bytes\n", (unsigned long long)run->n_entries, size);
@@ -216,10 +217,10 @@ static int export_all(struct export_run *run)
     do
         code = list_once(run);
     while (code == 1);
-    if (!code && run->format && mkdir(run->to, 0777) && errno != EEXIST)
+    if (!code && !run->archive && mkdir(run->to, 0777) && errno != EEXIST)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
     if (!code)
-        code = run->format ? export_rows(run) : export_archive(run);
+        code = run->archive ? export_archive(run) : export_rows(run);
     if (code && run->err.code == code)
         cli_say("%s", run->err.text), status = CLI_USAGE;
     else if (code)
@@ -239,7 +240,7 @@ static int export_run(const struct command *self, int argc, char **argv)
                                           {0}};
     struct export_run run = {.message.filter = filter_all()};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":o:h", longs)) != -1;) {
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
         if (cli_option_ends(c, &status))
             return status;
         int taken = filter_option(self, &run.message.filter, c);
@@ -252,11 +253,11 @@ static int export_run(const struct command *self, int argc, char **argv)
         else if (!taken)
             remote_option(&run.remote, c);
     }
-    if (optind < argc)
-        return cli_usage(self, "it takes no keys; choose with filters");
-    if (!run.to)
-        return cli_usage(self,
-                         "say where to with --to FILE, `-` for stdout, or --as FORMAT --to DIR");
+    if (argc - optind > 1)
+        return cli_usage(self, "it takes one file; choose entries with filters");
+    run.archive = argv[optind];
+    if (!run.archive == !run.to || (run.archive && run.format))
+        return cli_usage(self, "say where to: FILE, or --to DIR [--as FORMAT]");
     return export_all(&run);
 }
 
@@ -264,15 +265,17 @@ const struct command cmd_export = {
     .name = "export",
     .run = export_run,
     .summary = "Write entries into an archive or a cache folder",
-    .synopsis = "--to FILE [--as FORMAT] [filters] [--json]",
+    .synopsis = "FILE | --to DIR [--as FORMAT] [filters] [--json]",
     .help =
         "Writes the entries that have a name into one file, for images, CI and other machines;\n"
-        "`warm import` takes it in. With --as FORMAT writes those of one program into a folder as "
-        "that\n"
-        "program keeps it. What the daemon compiled itself is left out: it makes it anew.\n\n"
-        "  -o, --to PATH         an archive, `-` for stdout; with --as a folder\n"
-        "      --as FORMAT       jax, triton, inductor, cupy or nv\n" FILTER_HELP REMOTE_HELP
-        "\nExample:\n"
-        "  $ warm export --to cache.warm --kind triton\n"
+        "`warm import` takes it in. With --to writes the folders that other programs keep them "
+        "in:\n"
+        "those programs then start warm where there is no `warm`. What the daemon compiled itself\n"
+        "is left out: it makes it anew.\n\n"
+        "  FILE                  an archive, `-` for stdout\n"
+        "      --to DIR          cache folders beneath DIR, each named for its format\n"
+        "      --as FORMAT       one only, DIR itself: jax, triton, inductor, cupy or "
+        "nv\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
+        "  $ warm export cache.warm --kind triton\n"
         "  exported 41 entries, 12M bytes\n",
 };

@@ -9,11 +9,14 @@
  * | triton | KEY/FILE of no group | triton:KEY:FILE |
  * | inductor | fxgraph/XX/KEY/DIGEST: a pickle | pt2:fx-graph-v1::KEY:c1 |
  * | inductor | aotautograd/KEY/DIGEST | pt2:autograd-experimental::KEY:c1 |
+ * | inductor | XX/FILE.so | inductor:XX/FILE.so |
+ * | inductor | triton/DEVICE/… | as triton |
  * | cupy | HASH.cubin and the like | cupy:FILE |
  * | nv | X/Y/HASH, index | nv:PATH |
  *
- * The names of the first three are those that the adapters ask for. Nobody asks for the last two:
- * their files come along, in an archive, from machine to machine, and go back into a folder.
+ * The names "jax:", "triton:" and "pt2:" are those that the adapters ask for. Nobody asks for the
+ * others, since what they are made from is not in the folder: a digest stands for it. Those files
+ * come along, in an archive, from machine to machine, and go back into a folder.
  *
  * Folders are walked without following links; what is damaged, as far as its format can tell, and
  * what belongs to no format is told to `on_bad`.
@@ -40,8 +43,9 @@ bool folder_is_format(const char *format);
 int folder_read(const char *format, const char *path, const struct folder_sink *sink,
                 struct err *e);
 
-/* Writes one entry where the format has it, beneath `path`. 1: it was written; 0: it is none of this
- * format; or IO, MALFORMED, NOMEM. Files that are there stay. */
+/* Writes one entry where the format has it, beneath `path`; with no format (NULL) beneath the folder
+ * "PATH/FORMAT" of the one that it is of. 1: it was written; 0: it is none of this format; or IO,
+ * MALFORMED, NOMEM. Files that are there stay. */
 int folder_write(const char *format, const char *path, const struct archive_entry *entry,
                  struct err *e);
 
