@@ -653,6 +653,59 @@ void cuda_scan(const void *text, size_t len, struct cuda_scan *scan)
     }
 }
 
+/* Whom cuda_read_words tells. */
+struct listener {
+    cuda_word on_word;
+    void *self;
+};
+
+/* Tells of a word or a ##, and goes on. */
+static void tell_token(struct lexer *x, struct token *t, enum cuda_place place,
+                       const struct listener *to)
+{
+    if (t->kind == PUNCT && *t->data == '#')
+        note_hash(x, t);
+    if (x->scan->pastes)
+        to->on_word(to->self, place, (struct view){"##", 2});
+    x->scan->pastes = false;
+    if (t->kind == WORD)
+        to->on_word(to->self, place, (struct view){t->data, t->len});
+    next_token(x, t);
+}
+
+/* From the # to the first token of the next line. */
+static void tell_directive(struct lexer *x, struct token *t, const struct listener *to)
+{
+    enum cuda_place place = CUDA_TEXT;
+    next_token(x, t);
+    if (!t->starts_line && is_include(t))
+        take_header(x);
+    if (!t->starts_line && token_is(t, "define")) {
+        next_token(x, t);
+        if (!t->starts_line)
+            tell_token(x, t, CUDA_MACRO, to);
+        place = CUDA_BODY;
+    }
+    while (!t->starts_line)
+        tell_token(x, t, place, to);
+}
+
+void cuda_read_words(const void *text, size_t len, cuda_word on_word, void *self)
+{
+    const struct listener to = {on_word, self};
+    struct cuda_scan scan = {0};
+    struct lexer x = lexer_over(text, len, &scan);
+    struct token t;
+
+    next_token(&x, &t);
+    while (t.kind != END) {
+        if (begins_directive(&t))
+            tell_directive(&x, &t, &to);
+        else
+            tell_token(&x, &t, CUDA_TEXT, &to);
+    }
+}
+
 void cuda_scan_merge(struct cuda_scan *scan, const struct cuda_scan *other)
 {
     scan->includes_quote |= other->includes_quote;

@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "keygen/bytes.h"
+
 #define CUDA_NAMES 5     /* __TIME__ __DATE__ __TIMESTAMP__ __LINE__ __FILE__ */
 #define CUDA_NAME_LEN 13 /* of the longest */
 
@@ -56,6 +58,17 @@ bool cuda_scan_uses_clock(const struct cuda_scan *scan);
 bool cuda_scan_uses_line(const struct cuda_scan *scan);
 bool cuda_scan_uses_file(const struct cuda_scan *scan);
 bool cuda_scan_has_includes(const struct cuda_scan *scan);
+
+/* Calls `on_word` for each word of a text in order, comments and literals left out: where it stands,
+ * and the word itself; for a ## the word is "##", and
+ * for the digraph that stands for a # too. Never fails. */
+enum cuda_place {
+    CUDA_TEXT,  /* in no definition of a macro */
+    CUDA_MACRO, /* the name behind #define */
+    CUDA_BODY   /* behind that name: parameters and what the macro becomes */
+};
+typedef void (*cuda_word)(void *self, enum cuda_place place, struct view word);
+void cuda_read_words(const void *text, size_t len, cuda_word on_word, void *self);
 
 /* The second, shared key may be used for a translation unit that this is the merged scan of:
  * neither lines, columns, file names nor the clock can show in its result. (A macro that sees the

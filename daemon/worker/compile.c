@@ -17,6 +17,7 @@
 #include "daemon/worker/files.h"
 #include "daemon/worker/pch.h"
 #include "keygen/cuda.h"
+#include "keygen/cuda_reach.h"
 #include "keygen/job.h"
 #include "keygen/options.h"
 
@@ -283,6 +284,56 @@ static bool has_shared_key(const struct job *job)
     return job_shared_key(job, &graph, &proof, NULL) == 0;
 }
 
+/* Beneath a folder that an option names as an absolute path: so is its path in every job with these
+ * options, whatever the program's name and the working folder. */
+static bool is_in_fixed_place(const struct options *options, const char *path)
+{
+    for (size_t i = 0; i < options->n_include_dirs; i++) {
+        struct view dir = options->include_dirs[i];
+        const char *text = dir.data;
+        bool ends = dir.len && text[dir.len - 1] == '/';
+        if (dir.len && *text == '/' && strncmp(path, text, dir.len) == 0 &&
+            (ends || path[dir.len] == '/'))
+            return true;
+    }
+    return false;
+}
+
+static bool shows_place(struct cuda_reach *r, const struct job *job, const struct options *options)
+{
+    bool shows = cuda_reach_shows_place(r, job->source.data, job->source.len);
+    for (size_t i = 0; !shows && i < job->n_options; i++) /* -DX=PLACE; a path may look like it */
+        shows = cuda_reach_shows_place(r, job->options[i].data, job->options[i].len);
+    for (size_t i = 0; !shows && i < files_count(); i++) {
+        const struct file *file = files_at(i);
+        if (!file->absent && !is_in_fixed_place(options, file->path))
+            shows = cuda_reach_shows_place(r, file->bytes.data, file->bytes.len);
+    }
+    return shows;
+}
+
+/* The headers use __FILE__ or __LINE__, as those of CUDA's libraries do: whether nonetheless neither
+ * the program's name and folder nor its line breaks can show. */
+static bool hides_place(const struct job *job, const struct cuda_scan *scan)
+{
+    struct options options;
+    struct cuda_reach *r = cuda_reach_new();
+    if (!r || scan->opaque || scan->uses_column || cuda_scan_uses_clock(scan) ||
+        options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, NULL)) {
+        cuda_reach_free(r);
+        return false;
+    }
+    cuda_reach_add(r, job->source.data, job->source.len);
+    for (size_t i = 0; i < job->n_headers; i++)
+        cuda_reach_add(r, job->headers[i].bytes.data, job->headers[i].bytes.len);
+    for (size_t i = 0; i < files_count(); i++)
+        cuda_reach_add(r, files_at(i)->bytes.data, files_at(i)->bytes.len);
+    bool hides = !shows_place(r, job, &options);
+    options_close(&options);
+    cuda_reach_free(r);
+    return hides;
+}
+
 /* Before 13.5 line tables hold the time at which each file was modified: what the compiler then
  * yields for the same bytes is another result after a `touch`. */
 static bool shows_file_times(const struct nvrtc *n, const struct input *in)
@@ -401,8 +452,8 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     struct view log = bundle_find(s, count, BUNDLE_LOG);
     struct cuda_scan scan = scan_all(job);
     out->keep = may_keep(n, in, &scan, a, log);
-    out->shareable = out->keep && a->status == NVRTC_SUCCESS && !log.len &&
-                     cuda_scan_allows_canonical(&scan) && has_shared_key(job);
+    out->shareable = out->keep && a->status == NVRTC_SUCCESS && !log.len && has_shared_key(job) &&
+                     (cuda_scan_allows_canonical(&scan) || hides_place(job, &scan));
     if (a->status == NVRTC_SUCCESS)
         ok = ok && take_output(p, n->GetCUBINSize, n->GetCUBIN, BUNDLE_CUBIN, false, s, &count) &&
              take_output(p, n->GetPTXSize, n->GetPTX, BUNDLE_PTX, true, s, &count) &&
