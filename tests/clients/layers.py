@@ -2,11 +2,15 @@
 """A training run of equal layers, or of a small transformer, through torch.compile.
 
     python layers.py [--model layers|transformer] [--layers N] [--regional] [--forward] [--steps N]
+                     [--backend inductor|eager]
 
-Prints one line of JSON: seconds of import and of the first step, CPU seconds, torch's own counters of
-its caches, and the loss of each step, bit by bit. For tests: --renamed is the same model by other
+The layers are linear-relu-sigmoid-linear-relu behind one linear; --regional compiles a layer, else it
+is the whole model. Prints one line of JSON: seconds of import and of the first step, CPU seconds,
+torch's own counters of its caches, and the loss of each step, bit by bit. The backend "eager" compiles nothing: what is left
+are dynamo's tracing and its guards. For tests: --renamed is the same model by other
 names; --without-redis hides that package; --pause FOLDER stops between the first forward and its
-backward until FOLDER/go is there; --twice compiles a second, wider model at the end.
+backward until FOLDER/go is there; --twice compiles a second, wider model at the end; --distributed
+is for torchrun: all ranks take each step together.
 """
 
 import argparse
@@ -21,19 +25,23 @@ parser.add_argument("--model", default="layers", choices=["layers", "transformer
 parser.add_argument("--layers", type=int, default=1)
 parser.add_argument("--regional", action="store_true")
 parser.add_argument("--forward", action="store_true")
+parser.add_argument("--backend", default="inductor")
 parser.add_argument("--steps", type=int, default=1)
 parser.add_argument("--renamed", action="store_true")
 parser.add_argument("--without-redis", action="store_true")
 parser.add_argument("--pause")
 parser.add_argument("--twice", action="store_true")
+parser.add_argument("--distributed", action="store_true")
 options = parser.parse_args()
 if options.without_redis:
     sys.modules["redis"] = None
 
 started = time.perf_counter()
 import torch
+import torch._dynamo
+import torch._inductor.compile_fx
 
-imported = time.perf_counter()
+imported, import_cpu = time.perf_counter(), time.process_time()
 
 
 class Layer(torch.nn.Module):
@@ -72,11 +80,23 @@ class Block(torch.nn.Module):
         return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))
 
 
+class Model(torch.nn.Module):
+    def __init__(self, width, layer):
+        super().__init__()
+        self.first = torch.nn.Linear(width, width)
+        self.layers = torch.nn.ModuleList(layer(width) for _ in range(options.layers))
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
 def build(width):
     if options.model == "transformer":
-        return torch.nn.Sequential(*(Block(64) for _ in range(options.layers))), (4, 32, 64)
-    layer = Renamed if options.renamed else Layer
-    return torch.nn.Sequential(*(layer(width) for _ in range(options.layers))), (10, width)
+        return Model(64, Block), (4, 32, 64)
+    return Model(width, Renamed if options.renamed else Layer), (10, width)
 
 
 def pause():
@@ -88,22 +108,32 @@ def pause():
         time.sleep(0.02)
 
 
+def together(tensors):
+    """The mean over all ranks."""
+    for tensor in tensors if options.distributed else ():
+        torch.distributed.all_reduce(tensor)
+        tensor /= torch.distributed.get_world_size()
+
+
 def train(width, steps):
     torch.manual_seed(0)
     model, shape = build(width)
     x = torch.randn(shape)
-    for part in model if options.regional else [model]:
-        part.compile()
+    for part in model.layers if options.regional else [model]:
+        part.compile(backend=options.backend)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses, first = [], None
+    torch.set_grad_enabled(not options.forward)
     began = time.perf_counter()
     for step in range(steps):
         loss = model(x).square().mean()
+        together([loss.detach().clone()])  # between forward and backward nobody may be waiting
         if options.pause and step == 0 and width == 10:
             pause()
         if not options.forward:
             optimizer.zero_grad()
             loss.backward()
+            together(parameter.grad for parameter in model.parameters())
             optimizer.step()
         losses.append(loss.item().hex())
         first = first or time.perf_counter() - began
@@ -114,6 +144,8 @@ def main():
     threads = os.environ.get("LAYERS_THREADS")
     if threads:
         torch.set_num_threads(int(threads))
+    if options.distributed:
+        torch.distributed.init_process_group("gloo")
     cpu = time.process_time()
     losses, first = train(10, options.steps)
     cpu = time.process_time() - cpu
@@ -123,14 +155,17 @@ def main():
 
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(json.dumps({
-        "import_s": imported - started, "first_s": first, "cpu_s": cpu,
+        "import_s": imported - started, "first_s": first, "import_cpu_s": import_cpu, "cpu_s": cpu,
         "children_s": children.ru_utime + children.ru_stime,
         "fx_hits": counters["inductor"]["fxgraph_cache_hit"],
         "fx_misses": counters["inductor"]["fxgraph_cache_miss"],
         "aot_hits": counters["aot_autograd"]["autograd_cache_hit"],
         "aot_misses": counters["aot_autograd"]["autograd_cache_miss"],
+        "redis": getattr(sys.modules.get("redis"), "__version__", None),
         "losses": losses,
-    }))  # fmt: skip
+    }), flush=True)  # fmt: skip
+    if options.distributed:
+        torch.distributed.destroy_process_group()
 
 
 main()

@@ -18,6 +18,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+
 def is_wanted() -> bool:
     """Whether torch was pointed at our socket, rather than at a Redis of the user's."""
     url, path = os.environ.get("TORCHINDUCTOR_REDIS_URL", ""), os.environ.get("WARM_SOCKET", "")
@@ -82,4 +83,4 @@ def torch() -> None:
     for name in _PATCHES:
         if name in sys.modules:
             _apply(name, sys.modules[name])
-    sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder)

@@ -23,7 +23,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Iterable, Sequence, Union
+from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar, Union
 
 from warm import _wire
 from warm._version import VERSION
@@ -38,6 +38,7 @@ IDLE_MAX = 4  # connections that are kept
 ERR_TIMEOUT = 14  # keygen/err.h: who makes it is still at it
 
 Data = Union[bytes, bytearray, memoryview]
+T = TypeVar("T")
 
 
 class _Unavailable(Exception):
@@ -329,8 +330,7 @@ class Client:
             return found
 
         try:
-            result: list[Lease] = self._request(ask, self.request_timeout)
-            return result
+            return self._request(ask, self.request_timeout)
         except _Unavailable:
             return [Lease(self, name) for name in names]
 
@@ -393,10 +393,15 @@ class Client:
         return self._request(ask, slice_ + self.request_timeout, keeps=lambda: lease.held)
 
     def _request(
-        self, ask: Any, timeout: float, given: _Connection | None = None, keeps: Any = None
-    ) -> Any:
+        self,
+        ask: Callable[[_Connection, float], T],
+        timeout: float,
+        given: _Connection | None = None,
+        keeps: Optional[Callable[[], bool]] = None,
+    ) -> T:
         """Runs ask(connection, deadline). A connection that was idle may have ended meanwhile: then
-        it is tried once more with a new one."""
+        it is tried once more with a new one. `given` stays the caller's, and so does a connection
+        of which keeps() says afterwards that it holds a lease."""
         if not self.may_ask:
             raise _Unavailable
         c = given or self._take_idle()

@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# bench_torch.sh BUILD [ROW…]: how PyTorch and Triton start, without the cache and with it; see
+# bench_torch.py, which prints the table. A ROW is a word of a row's name.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+clients=$here/../clients
+build=$(cd "$1" && pwd)
+shift
+torch=$("$clients/venv.sh" "$clients/torch.txt")
+triton=$("$clients/venv.sh" "$clients/triton.txt")
+export WARM_BUILD="$build" PYTHONPATH="$clients" PYTHONDONTWRITEBYTECODE=1
+exec "$torch/bin/python" "$here/bench_torch.py" --torch "$torch/bin/python" \
+    --triton "$triton/bin/python" "$@"
