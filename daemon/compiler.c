@@ -38,6 +38,7 @@
 #include "client/bundle.h"
 #include "daemon/log.h"
 #include "daemon/spawner.h"
+#include "daemon/ticker.h"
 #include "daemon/toolchains.h"
 #include "daemon/worker/message.h"
 
@@ -62,8 +63,7 @@ struct worker {
     uint64_t used;           /* compiler.clock when it last became idle */
     bool spent;              /* what it compiled last would show in what it compiles next */
     uv_poll_t poll;
-    uv_timer_t timer; /* ends STARTING, BUSY and IDLE when they last too long */
-    int n_handles;
+    struct ticker *timer; /* ends STARTING, BUSY and IDLE when they last too long */
 };
 
 struct compile {
@@ -151,7 +151,7 @@ static void worker_free(struct worker *w)
     w->compiler->stats.n_workers--;
     close(w->fd);
     uv_close((uv_handle_t *)&w->poll, on_worker_handle_closed);
-    uv_close((uv_handle_t *)&w->timer, on_worker_handle_closed);
+    ticker_free(w->timer);
 }
 
 static void on_worker_handle_closed(uv_handle_t *handle)
@@ -159,8 +159,7 @@ static void on_worker_handle_closed(uv_handle_t *handle)
     struct worker *w = handle->data;
     struct compiler *c = w->compiler;
     c->n_handles--;
-    if (--w->n_handles == 0)
-        free(w);
+    free(w);
     compiler_closed_maybe(c);
 }
 
@@ -173,7 +172,7 @@ static void worker_end(struct worker *w)
         w->compiler->stats.n_busy--;
     w->state = ENDING;
     uv_poll_stop(&w->poll);
-    uv_timer_stop(&w->timer);
+    ticker_stop(w->timer);
     spawner_kill(w->compiler->config.spawner, w->id);
 }
 
@@ -353,14 +352,12 @@ static uint64_t resident_bytes(pid_t pid)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void on_worker_timer(uv_timer_t *timer);
-
 static void worker_idle(struct worker *w)
 {
     struct compiler *c = w->compiler;
     w->state = IDLE;
     w->used = ++c->clock;
-    uv_timer_start(&w->timer, on_worker_timer, c->config.idle_ms, 0);
+    ticker_start(w->timer, c->config.idle_ms, 0);
     if (w->spent || resident_bytes(w->pid) > WORKER_RSS_MAX)
         worker_end(w);
 }
@@ -408,7 +405,7 @@ static void worker_send_job(struct worker *w)
     int fds[] = {j->request.job_fd, j->request.channel_fd};
     w->state = BUSY;
     c->stats.n_busy++;
-    uv_timer_start(&w->timer, on_worker_timer, left, 0);
+    ticker_start(w->timer, left, 0);
     if (worker_send(w->fd, &job, sizeof job, fds, job.has_channel ? 2 : 1))
         worker_end(w);
 }
@@ -477,9 +474,9 @@ static void on_worker(uv_poll_t *poll, int status, int events)
     worker_end(w); /* its end, or words out of turn */
 }
 
-static void on_worker_timer(uv_timer_t *timer)
+static void on_worker_timer(void *arg)
 {
-    struct worker *w = timer->data;
+    struct worker *w = arg;
     if (w->state == BUSY && w->compile) {
         w->compile->timed_out = true;
         w->compiler->stats.n_timeouts++;
@@ -500,27 +497,27 @@ static int worker_new(struct compiler *c, struct compile *j, struct err *e)
         return code;
     }
     fcntl(w->fd, F_SETFL, O_NONBLOCK);
-    if (uv_poll_init(c->config.loop, &w->poll, w->fd)) {
+    w->timer = ticker_new(c->config.loop, on_worker_timer, w);
+    if (!w->timer || uv_poll_init(c->config.loop, &w->poll, w->fd)) {
+        ticker_free(w->timer);
         spawner_kill(c->config.spawner, w->id);
         close(w->fd);
         free(w);
         return err_set(e, WARM_EIO, "cannot watch a compiler process");
     }
-    uv_timer_init(c->config.loop, &w->timer);
-    w->poll.data = w->timer.data = w;
+    w->poll.data = w;
     w->compiler = c;
     w->toolchain = j->request.toolchain;
     w->uid = j->request.uid;
     w->compile = j;
-    w->n_handles = 2;
-    c->n_handles += 2;
+    c->n_handles++;
     w->next = c->workers;
     c->workers = w;
     c->stats.n_workers++;
     j->worker = w;
     j->n_attempts++;
     uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_worker);
-    uv_timer_start(&w->timer, on_worker_timer, TOOLCHAIN_PROBE_MS, 0);
+    ticker_start(w->timer, TOOLCHAIN_PROBE_MS, 0);
     return 0;
 }
 

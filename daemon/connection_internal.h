@@ -8,6 +8,7 @@
 #include "daemon/listen.h"
 #include "daemon/resp.h"
 #include "daemon/server.h"
+#include "daemon/ticker.h"
 
 #define INPUT_SHARED (256u << 10) /* bytes read in one turn */
 #define OUTPUT_ITEMS 256u         /* pieces of one turn's output */
@@ -62,8 +63,8 @@ struct server {
     struct server_config config;
     struct listener listener;
     uv_prepare_t prepare;
-    uv_idle_t idle; /* active while `later` has any: the loop does not sleep */
-    uv_timer_t tick;
+    uv_idle_t idle;      /* active while `later` has any: the loop does not sleep */
+    struct ticker *tick; /* runs while there are connections, and a little longer */
     struct connection *all;
     unsigned count, n_open_handles; /* count: connections that are not closed yet */
     struct connection *ready;       /* to be looked at before the loop sleeps */

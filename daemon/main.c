@@ -31,6 +31,7 @@
 #include "daemon/peer.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
+#include "daemon/ticker.h"
 #include "store/store.h"
 
 #define DRAIN_MS 3000u     /* for what is in flight to end by itself */
@@ -56,7 +57,8 @@ struct daemon {
     uv_loop_t loop;
     uv_async_t wake;
     uv_signal_t signals[3];
-    uv_timer_t stop_timer, watchdog;
+    uv_timer_t stop_timer;
+    struct ticker *watchdog;
     bool has_handles;
     enum phase phase;
     uint64_t phase_ends_ms;
@@ -219,15 +221,15 @@ static int remember(void *arg, const char *name, const void *data, size_t len)
 
 static void on_handle_closed(uv_handle_t *handle) { (void)handle; }
 
-/* Everything that used the store is gone. It commits what is queued and wakes nobody after that. */
-static void on_service_closed(void *arg)
+/* Nothing uses the store any more. It commits what is queued and wakes nobody after that. */
+static void close_rest(struct daemon *d)
 {
-    struct daemon *d = arg;
+    service_close(d->service);
     store_close(d->store);
     d->store = NULL;
     uv_close((uv_handle_t *)&d->wake, on_handle_closed);
     uv_close((uv_handle_t *)&d->stop_timer, on_handle_closed);
-    uv_close((uv_handle_t *)&d->watchdog, on_handle_closed);
+    ticker_free(d->watchdog);
     for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++)
         uv_close((uv_handle_t *)&d->signals[i], on_handle_closed);
 }
@@ -236,7 +238,7 @@ static void on_compiler_closed(void *arg)
 {
     struct daemon *d = arg;
     d->compiler = NULL;
-    service_close(d->service, on_service_closed, d);
+    close_rest(d);
 }
 
 static void on_server_closed(void *arg)
@@ -287,9 +289,9 @@ static void on_signal(uv_signal_t *handle, int signum)
         stop(handle->data, signum);
 }
 
-static void on_watchdog(uv_timer_t *timer)
+static void on_watchdog(void *arg)
 {
-    (void)timer;
+    (void)arg;
     notify_send("WATCHDOG=1");
 }
 
@@ -320,7 +322,6 @@ static int start_loop(struct daemon *d, struct err *e)
     if (rc)
         return err_set(e, WARM_EIO, "cannot make an event loop: %s", uv_strerror(rc));
     uv_timer_init(&d->loop, &d->stop_timer);
-    uv_timer_init(&d->loop, &d->watchdog);
     d->wake.data = d->stop_timer.data = d;
     for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++) {
         uv_signal_init(&d->loop, &d->signals[i]);
@@ -401,8 +402,9 @@ static int start(struct daemon *d, struct err *e)
 static void say_ready(struct daemon *d)
 {
     uint64_t watchdog_ms = notify_watchdog_ms();
-    if (watchdog_ms)
-        uv_timer_start(&d->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
+    d->watchdog = watchdog_ms ? ticker_new(&d->loop, on_watchdog, d) : NULL;
+    if (d->watchdog)
+        ticker_start(d->watchdog, watchdog_ms, watchdog_ms);
     fprintf(stderr, "warmd: ready on %s\n", d->socket.path);
     notify_send("READY=1\nSTATUS=serving on %s", d->socket.path);
 }

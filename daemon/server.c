@@ -87,8 +87,9 @@ static bool on_connection(void *arg, int fd)
         s->all->prev = c;
     s->all = c;
     s->n_open_handles++;
-    if (s->count++ == 0)
-        uv_timer_again(&s->tick);
+    s->count++;
+    if (!ticker_runs(s->tick))
+        ticker_start(s->tick, TICK_MS, TICK_MS);
     return s->count < s->config.config->max_connections;
 }
 
@@ -106,8 +107,7 @@ void server_forget(struct connection *c)
         c->next->prev = c->prev;
     *(c->prev ? &c->prev->next : &s->all) = c->next;
     user_leave(s, c->peer.uid);
-    if (--s->count == 0)
-        uv_timer_stop(&s->tick);
+    s->count--;
     if (!s->closing)
         listener_resume(&s->listener);
 }
@@ -168,10 +168,12 @@ static void on_prepare(uv_prepare_t *prepare)
     store_turn_end(service_store(s->config.service));
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct server *s = timer->data;
+    struct server *s = arg;
     uint64_t now = service_now_ms(s->config.service);
+    if (s->count == 0)
+        ticker_stop(s->tick);
     for (struct connection *c = s->all, *next; c; c = next) {
         next = c->next;
         connection_check_deadlines(c, now);
@@ -187,19 +189,22 @@ int server_start(struct server **out, const struct server_config *config, struct
         return err_set(e, WARM_ENOMEM, "no memory for the server");
     s->config = *config;
     writer_init(&s->out, 0);
+    s->tick = ticker_new(config->loop, on_tick, s);
+    if (!s->tick) {
+        free(s);
+        return err_set(e, WARM_ENOMEM, "no descriptor for the server's timer");
+    }
     int code = listener_start(&s->listener, config->loop, config->listen_fd, on_connection, s, e);
     if (code) {
+        ticker_free(s->tick);
         free(s);
         return code;
     }
     uv_prepare_init(config->loop, &s->prepare);
     uv_idle_init(config->loop, &s->idle);
-    uv_timer_init(config->loop, &s->tick);
-    s->prepare.data = s->idle.data = s->tick.data = s;
+    s->prepare.data = s->idle.data = s;
     uv_prepare_start(&s->prepare, on_prepare);
-    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
-    uv_timer_stop(&s->tick); /* runs while there are connections */
-    s->n_open_handles = 4;
+    s->n_open_handles = 3;
     *out = s;
     return 0;
 }
@@ -233,7 +238,8 @@ void server_close(struct server *s, void (*on_closed)(void *arg), void *arg)
         connection_close(s->all);
     uv_close((uv_handle_t *)&s->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
-    uv_close((uv_handle_t *)&s->tick, on_handle_closed);
+    ticker_free(s->tick);
+    s->tick = NULL;
     server_forget_handle(s);
 }
 

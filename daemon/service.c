@@ -235,18 +235,18 @@ static void on_hedge(void *arg)
     stats_add(&s->stats, STATS_hedges, STORE_OTHER, 1);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-    struct service *s = timer->data;
+    struct service *s = arg;
     attempts_tick(s);
     if (!flights_tick(s->flights, service_now_ms(s)) && !s->attempts)
-        uv_timer_stop(timer);
+        ticker_stop(s->tick);
 }
 
 void service_tick_start(struct service *s)
 {
-    if (!uv_is_active((uv_handle_t *)&s->tick) && !uv_is_closing((uv_handle_t *)&s->tick))
-        uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    if (s->tick && !ticker_runs(s->tick))
+        ticker_start(s->tick, TICK_MS, TICK_MS);
 }
 
 /* ---- joining ---- */
@@ -590,9 +590,9 @@ int service_put(struct service *s, const struct peer *peer, const struct service
 
 /* ---- the service itself ---- */
 
-static void on_save(uv_timer_t *timer)
+static void on_save(void *arg)
 {
-    struct service *s = timer->data;
+    struct service *s = arg;
     stats_save(&s->stats, s->config.store);
     explain_departures(s);
     history_save(s->history);
@@ -608,18 +608,19 @@ int service_new(struct service **out, const struct service_config *config, struc
     snprintf(path, sizeof path, "%s/history", config->config->store);
     s->history = history_new(path);
     s->flights = flights_new(on_hedge, s);
-    if (!s->flights || !s->history) {
+    s->tick = ticker_new(config->loop, on_tick, s);
+    s->save_tick = ticker_new(config->loop, on_save, s);
+    if (!s->flights || !s->history || !s->tick || !s->save_tick) {
+        ticker_free(s->tick);
+        ticker_free(s->save_tick);
         flights_free(s->flights);
         history_free(s->history);
         free(s);
         return err_set(e, WARM_ENOMEM, "no memory for flights");
     }
-    uv_timer_init(config->loop, &s->tick);
-    uv_timer_init(config->loop, &s->save_tick);
-    s->tick.data = s->save_tick.data = s;
     stats_init(&s->stats, service_now_ms(s));
     stats_load(&s->stats, config->store);
-    uv_timer_start(&s->save_tick, on_save, SAVE_MS, SAVE_MS);
+    ticker_start(s->save_tick, SAVE_MS, SAVE_MS);
     *out = s;
     return 0;
 }
@@ -646,23 +647,14 @@ bool service_is_idle(const struct service *s)
     return !s->n_puts && !s->n_preparing && !s->attempts;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct service *s = handle->data;
-    if (--s->n_closing == 0)
-        s->on_closed(s->on_closed_arg);
-}
-
-void service_close(struct service *s, void (*on_closed)(void *arg), void *arg)
+void service_close(struct service *s)
 {
     stats_save(&s->stats, s->config.store);
     explain_departures(s);
     history_save(s->history);
-    s->on_closed = on_closed;
-    s->on_closed_arg = arg;
-    s->n_closing = 2;
-    uv_close((uv_handle_t *)&s->tick, on_handle_closed);
-    uv_close((uv_handle_t *)&s->save_tick, on_handle_closed);
+    ticker_free(s->tick);
+    ticker_free(s->save_tick);
+    s->tick = s->save_tick = NULL;
 }
 
 void service_free(struct service *s)

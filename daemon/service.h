@@ -58,8 +58,8 @@ void service_shutdown(struct service *s);
 bool service_is_idle(const struct service *s);
 /* True when nobody waits for anything either. */
 bool service_is_drained(const struct service *s);
-/* Writes the lifetime counters, closes handles; `on_closed` runs when they are. Must be idle. */
-void service_close(struct service *s, void (*on_closed)(void *arg), void *arg);
+/* Writes the lifetime counters; nothing of it runs after that. Must be idle. */
+void service_close(struct service *s);
 void service_free(struct service *s);
 /* Runs the store's completions: to be called where the store's on_wake asks for it. */
 void service_poll(struct service *s);
@@ -131,7 +131,8 @@ struct call_compile {
     struct toolchain_wait identified;
     char *selector;         /* what the compiler was asked for by, for then */
     char *folder;           /* of an alias: manifest.h */
-    bool saw_shared;        /* what the alias leads to was looked at */
+    struct key checked;     /* the digest of the stored manifest that was last asked about, or zero */
+    unsigned n_checks;      /* how many were */
     struct address address; /* of the source alone */
     char label[WIRE_NAME_MAX + 1];
     unsigned n_changed;

@@ -6,6 +6,7 @@
 #include "daemon/history.h"
 #include "daemon/manifest.h"
 #include "daemon/service.h"
+#include "daemon/ticker.h"
 
 #define NEGATIVES 64u                 /* compiler errors that are remembered */
 #define NEGATIVE_BYTES_MAX (1u << 20) /* bytes of one of them */
@@ -35,12 +36,9 @@ struct service {
     unsigned n_awaiting;  /* compiles whose compiler is being identified */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;
-    uv_timer_t tick;      /* runs while anything is in flight */
-    uv_timer_t save_tick; /* writes the lifetime counters */
-    unsigned n_closing;
+    struct ticker *tick;      /* runs while anything is in flight */
+    struct ticker *save_tick; /* writes the lifetime counters */
     bool stopping;
-    void (*on_closed)(void *arg);
-    void *on_closed_arg;
 };
 
 /* Joins the call's flight and answers with what that means: LEASE, NEED, WAIT, MISS or ERROR. */
