@@ -1,52 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.c - the bounded cursor and the growing buffer of bytes.h. No state, any thread. */
+/* bytes.c - what of bytes.h is not inline: blobs, texts, and the buffer that grows. No state, any
+ * thread. */
 #include "keygen/bytes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct reader reader_over(const void *data, size_t len)
-{
-    return (struct reader){.data = data, .len = len, .failed = false};
-}
-
-/* The next len bytes, or NULL with the reader failed. */
-static const uint8_t *reader_advance(struct reader *r, size_t len)
-{
-    if (r->failed || len > r->len) {
-        r->failed = true;
-        r->len = 0;
-        return NULL;
-    }
-    const uint8_t *at = r->data;
-    if (len) {
-        r->data += len;
-        r->len -= len;
-    }
-    return at;
-}
-
-static uint64_t reader_uint(struct reader *r, size_t size)
-{
-    const uint8_t *p = reader_advance(r, size);
-    uint64_t v = 0;
-    for (size_t i = 0; p && i < size; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
-
-uint8_t reader_u8(struct reader *r) { return (uint8_t)reader_uint(r, 1); }
-uint16_t reader_u16(struct reader *r) { return (uint16_t)reader_uint(r, 2); }
-uint32_t reader_u32(struct reader *r) { return (uint32_t)reader_uint(r, 4); }
-uint64_t reader_u64(struct reader *r) { return reader_uint(r, 8); }
-
-struct view reader_bytes(struct reader *r, size_t len)
-{
-    const uint8_t *p = reader_advance(r, len);
-    return r->failed ? (struct view){"", 0} : (struct view){p, len};
-}
 
 struct view reader_blob(struct reader *r, size_t max_len)
 {
@@ -55,17 +15,6 @@ struct view reader_blob(struct reader *r, size_t max_len)
         r->failed = true;
     return reader_bytes(r, len);
 }
-
-void reader_copy(struct reader *r, void *out, size_t len)
-{
-    const uint8_t *p = reader_advance(r, len);
-    if (r->failed)
-        memset(out, 0, len);
-    else if (len)
-        memcpy(out, p, len);
-}
-
-bool reader_done(const struct reader *r) { return !r->failed && r->len == 0; }
 
 void writer_init(struct writer *w, size_t max_len) { *w = (struct writer){.max_len = max_len}; }
 
@@ -86,6 +35,8 @@ void *writer_reserve(struct writer *w, size_t len)
         size_t cap = w->cap ? w->cap : 256;
         while (cap < need)
             cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+        if (w->max_len && cap > w->max_len)
+            cap = w->max_len;
         uint8_t *data = realloc(w->data, cap);
         if (!data) {
             w->failed = true;
@@ -98,31 +49,6 @@ void *writer_reserve(struct writer *w, size_t len)
     w->len = need;
     return at;
 }
-
-void writer_bytes(struct writer *w, const void *data, size_t len)
-{
-    if (!w->failed && len && len <= w->cap - w->len &&
-        (!w->max_len || w->len + len <= w->max_len)) { /* there is room */
-        memcpy(w->data + w->len, data, len);
-        w->len += len;
-        return;
-    }
-    void *at = writer_reserve(w, len);
-    if (at && len)
-        memcpy(at, data, len);
-}
-
-static void writer_uint(struct writer *w, uint64_t v, size_t size)
-{
-    uint8_t *at = writer_reserve(w, size);
-    for (size_t i = 0; at && i < size; i++)
-        at[i] = (uint8_t)(v >> (8 * i));
-}
-
-void writer_u8(struct writer *w, uint8_t v) { writer_uint(w, v, 1); }
-void writer_u16(struct writer *w, uint16_t v) { writer_uint(w, v, 2); }
-void writer_u32(struct writer *w, uint32_t v) { writer_uint(w, v, 4); }
-void writer_u64(struct writer *w, uint64_t v) { writer_uint(w, v, 8); }
 
 void writer_blob(struct writer *w, const void *data, size_t len)
 {

@@ -12,6 +12,8 @@
  *
  * Integers are little-endian. A "view" is a pointer and a length into memory that is borrowed.
  *
+ * What is called for each field of a message is inline, at the end of this file.
+ *
  * Thread: none. Memory: a reader owns nothing; a writer owns `data` until writer_close.
  */
 #ifndef WARM_KEYGEN_BYTES_H
@@ -20,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct view {
     const void *data;
@@ -32,40 +35,40 @@ struct reader {
     bool failed;
 };
 
-struct reader reader_over(const void *data, size_t len);
-uint8_t reader_u8(struct reader *r);
-uint16_t reader_u16(struct reader *r);
-uint32_t reader_u32(struct reader *r);
-uint64_t reader_u64(struct reader *r);
+static inline struct reader reader_over(const void *data, size_t len);
+static inline uint8_t reader_u8(struct reader *r);
+static inline uint16_t reader_u16(struct reader *r);
+static inline uint32_t reader_u32(struct reader *r);
+static inline uint64_t reader_u64(struct reader *r);
 
 /* The next `len` bytes as a view into the reader's memory; empty, and `failed`, if fewer are left.
  */
-struct view reader_bytes(struct reader *r, size_t len);
+static inline struct view reader_bytes(struct reader *r, size_t len);
 
 /* A u32 length, then that many bytes. Fails if the length is above `max_len`. */
 struct view reader_blob(struct reader *r, size_t max_len);
 
 /* Copies the next `len` bytes to `out`; zeroes `out` on failure. */
-void reader_copy(struct reader *r, void *out, size_t len);
+static inline void reader_copy(struct reader *r, void *out, size_t len);
 
 /* True if no getter failed and every byte was taken. */
-bool reader_done(const struct reader *r);
+static inline bool reader_done(const struct reader *r);
 
 struct writer {
     uint8_t *data;
-    size_t len; /* bytes written */
-    size_t cap;
+    size_t len;     /* bytes written */
+    size_t cap;     /* of `data`; never above max_len */
     size_t max_len; /* 0: no limit */
     bool failed;
 };
 
 void writer_init(struct writer *w, size_t max_len);
 void writer_close(struct writer *w);
-void writer_u8(struct writer *w, uint8_t v);
-void writer_u16(struct writer *w, uint16_t v);
-void writer_u32(struct writer *w, uint32_t v);
-void writer_u64(struct writer *w, uint64_t v);
-void writer_bytes(struct writer *w, const void *data, size_t len);
+static inline void writer_u8(struct writer *w, uint8_t v);
+static inline void writer_u16(struct writer *w, uint16_t v);
+static inline void writer_u32(struct writer *w, uint32_t v);
+static inline void writer_u64(struct writer *w, uint64_t v);
+static inline void writer_bytes(struct writer *w, const void *data, size_t len);
 /* A u32 length, then the bytes: what reader_blob reads. */
 void writer_blob(struct writer *w, const void *data, size_t len);
 void writer_text(struct writer *w,
@@ -75,5 +78,108 @@ void writer_format(struct writer *w, const char *format, ...) __attribute__((for
 void *writer_reserve(struct writer *w, size_t len);
 /* Gives the buffer to the caller (free() it) and leaves the writer empty; NULL if it failed. */
 void *writer_take(struct writer *w, size_t *out_len);
+
+/* ---- inline ---- */
+
+static inline struct reader reader_over(const void *data, size_t len)
+{
+    return (struct reader){.data = data, .len = len, .failed = false};
+}
+
+/* The next len bytes, or NULL with the reader failed. */
+static inline const uint8_t *reader_advance(struct reader *r, size_t len)
+{
+    if (r->failed || len > r->len) {
+        r->failed = true;
+        r->len = 0;
+        return NULL;
+    }
+    const uint8_t *at = r->data;
+    if (len) {
+        r->data += len;
+        r->len -= len;
+    }
+    return at;
+}
+
+/* With a size that is known when it is compiled, each of these two is one load or store. */
+static inline uint64_t bytes_load(const uint8_t *p, size_t size)
+{
+    uint64_t v = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&v, p, size);
+#else
+    for (size_t i = 0; i < size; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+#endif
+    return v;
+}
+
+static inline void bytes_store(uint8_t *p, uint64_t v, size_t size)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(p, &v, size);
+#else
+    for (size_t i = 0; i < size; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+#endif
+}
+
+static inline uint64_t reader_uint(struct reader *r, size_t size)
+{
+    const uint8_t *p = reader_advance(r, size);
+    return p ? bytes_load(p, size) : 0;
+}
+
+static inline uint8_t reader_u8(struct reader *r) { return (uint8_t)reader_uint(r, 1); }
+static inline uint16_t reader_u16(struct reader *r) { return (uint16_t)reader_uint(r, 2); }
+static inline uint32_t reader_u32(struct reader *r) { return (uint32_t)reader_uint(r, 4); }
+static inline uint64_t reader_u64(struct reader *r) { return reader_uint(r, 8); }
+
+static inline struct view reader_bytes(struct reader *r, size_t len)
+{
+    const uint8_t *p = reader_advance(r, len);
+    return r->failed ? (struct view){"", 0} : (struct view){p, len};
+}
+
+static inline void reader_copy(struct reader *r, void *out, size_t len)
+{
+    const uint8_t *p = reader_advance(r, len);
+    if (r->failed)
+        memset(out, 0, len);
+    else if (len)
+        memcpy(out, p, len);
+}
+
+static inline bool reader_done(const struct reader *r) { return !r->failed && r->len == 0; }
+
+/* As writer_reserve, which is called where the buffer has to grow. */
+static inline void *writer_room(struct writer *w, size_t len)
+{
+    if (w->failed || len > w->cap - w->len || !w->data)
+        return writer_reserve(w, len);
+    void *at = w->data + w->len;
+    w->len += len;
+    return at;
+}
+
+static inline void writer_uint(struct writer *w, uint64_t v, size_t size)
+{
+    uint8_t *at = (uint8_t *)writer_room(w, size);
+    if (at)
+        bytes_store(at, v, size);
+}
+
+static inline void writer_u8(struct writer *w, uint8_t v) { writer_uint(w, v, 1); }
+static inline void writer_u16(struct writer *w, uint16_t v) { writer_uint(w, v, 2); }
+static inline void writer_u32(struct writer *w, uint32_t v) { writer_uint(w, v, 4); }
+static inline void writer_u64(struct writer *w, uint64_t v) { writer_uint(w, v, 8); }
+
+static inline void writer_bytes(struct writer *w, const void *data, size_t len)
+{
+    void *at = writer_room(w, len);
+    if (at && len)
+        memcpy(at, data, len);
+}
 
 #endif

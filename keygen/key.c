@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+#include "keygen/key_avx2.h"
+
+#define SHORT_BYTES 240 /* XXH3 takes no vectors up to here */
+
 static const char hex_digits[] = "0123456789abcdef";
 
 void key_to_text(const struct key *key, char out[WARM_KEY_TEXT])
@@ -61,6 +65,13 @@ static struct key key_from_hash(XXH128_hash_t hash)
 
 struct key key_of_bytes(const void *data, size_t len)
 {
+#if defined(__x86_64__)
+    if (len > SHORT_BYTES && __builtin_cpu_supports("avx2")) {
+        struct key key;
+        key_hash_avx2(data, len, key.bytes);
+        return key;
+    }
+#endif
     return key_from_hash(XXH3_128bits(data, len));
 }
 

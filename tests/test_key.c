@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_key.c - addresses of three parts: what is in them, and the bytes that they are made of. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <criterion/criterion.h>
 
 #include <stdio.h>
@@ -134,4 +137,18 @@ Test(key, text_of_a_key_comes_back)
     text[0] = 'g';
     cr_expect(!key_from_text(text, strlen(text), &back));
     cr_expect(!key_from_text(text, strlen(text) - 1, &back));
+}
+
+Test(key, is_xxh3_whatever_the_processor_has)
+{
+    uint8_t bytes[5000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t len = 0; len + 3 < sizeof bytes; len += len < 300 ? 1 : 61) {
+        XXH128_canonical_t expected;
+        const void *at = bytes + len % 4; /* at any alignment */
+        XXH128_canonicalFromHash(&expected, XXH3_128bits(at, len));
+        struct key key = key_of_bytes(at, len);
+        cr_assert_arr_eq(key.bytes, expected.digest, sizeof key.bytes, "%zu bytes", len);
+    }
 }
