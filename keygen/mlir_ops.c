@@ -170,6 +170,7 @@ static const struct attr_default {
     {"stablehlo.scatter", "indices_are_sorted", "false"},
     {"stablehlo.scatter", "unique_indices", "false"},
     {"stablehlo.cholesky", "lower", "false"},
+    {NULL, "mhlo.layout_mode", "\"default\""},
     {NULL, "result_accuracy",
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };

@@ -173,6 +173,7 @@ Test(mlir, each_name_that_does_not_count_keeps_the_key)
     expect_same("handle = 7", "handle = 1234");
     expect_same("jax.result_info = \"result\"", "jax.result_info = \"result['loss']\"");
     expect_same(" {jax.result_info = \"result\"}", "");
+    expect_same(" {jax.result_info = \"result\"}", " {mhlo.layout_mode = \"default\"}");
     expect_same("\n", " // a comment\n");
     expect_same("    ", "\t");
     expect_same(", ", " , \n ");

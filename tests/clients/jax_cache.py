@@ -151,8 +151,6 @@ SAME = dict(
     tuple_as_result=(jit(tree_tuple), params, x, y),
     namedtuple_as_result=(jit(tree_named), params, x, y),
     keys_of_arguments=(jit(base_keyed), keyed, x, y),
-    options_that_are_defaults=(
-        jit(base, compiler_options={"xla_cpu_enable_fast_math": False}), params, x, y),
 )
 OTHER = dict(
     factor=(jit(other_factor), params, x, y),
@@ -160,8 +158,11 @@ OTHER = dict(
     donation=(jit(two_base, donate_argnums=1), params, x, y),
     closure_constant=(jit(other_constant_2), params, x, y),
     callback=(jit(printing), params, x, y),
-    options=(jit(base, compiler_options={"xla_cpu_enable_fast_math": True}), params, x, y),
 )
+if jax.__version_info__ >= (0, 4, 38):
+    def with_options(fast):
+        return jit(base, compiler_options={"xla_cpu_enable_fast_math": fast}), params, x, y
+    SAME["options_that_are_defaults"], OTHER["options"] = with_options(False), with_options(True)
 ALGEBRA = dict(plus_zero=(jit(plus_zero), params, x, y), times_one=(jit(times_one), params, x, y))
 
 def run(f, *arguments):
@@ -397,7 +398,7 @@ else:
         infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
         partition=lambda mesh, args, result: (mesh, lambda x: x * 3, args[0].sharding,
                                               (args[0].sharding,)),
-        sharding_rule="i j -> i j")
+        **({"sharding_rule": "i j -> i j"} if jax.__version_info__ >= (0, 5) else {}))
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
     where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
     report(jax.jit(partitioned, in_shardings=where, out_shardings=where)(x))

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The oldest JAX that is supported: unmodified programs start warm there as well, and hit exactly
+where the program is the same. What differs from version to version is how JAX is hooked; the rest is
+tested once, with a newer JAX (jax_cache.py)."""
+
+import unittest
+
+import jax_cache
+
+
+def only(case, *names):
+    """A test case with those tests of `case`."""
+    return type(case.__name__, (jax_cache.JaxCase,),
+                {n: f for n, f in vars(case).items() if not n.startswith("test_") or n in names})
+
+
+Keys = only(
+    jax_cache.Keys,
+    "test_another_process_with_other_names_in_another_folder_hits_with_the_same_bits",
+    "test_variants_hit_exactly_where_the_program_is_the_same",
+)
+Faults = only(
+    jax_cache.Faults,
+    "test_callbacks_and_custom_partitioning_are_never_stored",
+    "test_custom_calls_that_are_not_there_are_no_crash",
+    "test_without_a_daemon_the_program_runs_as_ever",
+)
+Together = jax_cache.Together
+
+
+if __name__ == "__main__":
+    unittest.main()
