@@ -47,6 +47,11 @@ def command(what, *arguments):
     return [*what, *arguments]
 
 
+def result(process):
+    """What a program that ended printed as its last line, in JSON."""
+    return json.loads(process.stdout.splitlines()[-1])
+
+
 class Folder:
     """A temporary folder that goes with its `with`."""
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inductor's cache folder into the daemon and out of it: what PyTorch itself wrote, and what it reads.
+
+PyTorch's key of an AOTAutograd entry has in it whether there is a remote cache; that of an FX graph has
+not. So of a folder that was filled without `warm` the graphs hit under it."""
+
+import glob
+import os
+import subprocess
+
+import kit
+
+PROGRAM = '''
+import json, torch
+from torch._dynamo.utils import counters
+torch.manual_seed(0)
+x, w = torch.randn(8, 16), torch.randn(16, 16, requires_grad=True)
+y = torch.compile(lambda x, w: torch.nn.functional.gelu(x @ w).softmax(-1).sum())(x, w)
+y.backward()
+print(json.dumps(dict(y=y.item(), gradient=w.grad.tolist(), **counters["inductor"])))
+'''
+QUICK = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+
+
+class Folders(kit.TestCase):
+    def run_in(self, daemon, folder, warm, **settings):
+        return kit.result(daemon.run(PROGRAM, warm=warm, TORCHINDUCTOR_CACHE_DIR=folder, **QUICK, **settings))
+
+    def check_hits(self, found, expected):
+        self.assertEqual(found.get("fxgraph_cache_hit", 0), expected["fxgraph_cache_miss"])
+        self.assertNotIn("fxgraph_cache_miss", found)
+        self.assertEqual((found["y"], found["gradient"]), (expected["y"], expected["gradient"]))
+
+    def test_a_folder_that_inductor_wrote_is_warm_in_an_empty_one_and_when_it_is_written_back(self):
+        with kit.Daemon() as daemon, kit.Folder() as root:
+            old = os.path.join(root, "old")
+            plain = self.run_in(daemon, old, warm=False)
+            daemon.warm("import", "--from", "inductor", old)
+            self.check_hits(self.run_in(daemon, os.path.join(root, "new"), warm=True), plain)
+            back = os.path.join(root, "back")
+            daemon.warm("export", "--as", "inductor", "--to", back)
+            objects = glob.glob(os.path.join(back, "??", "*.so"))
+            self.assertEqual(len(objects), len(glob.glob(os.path.join(old, "??", "*.so"))))
+            daemon.stop()
+            self.check_hits(self.run_in(daemon, back, warm=False), plain)
+            self.assertEqual(len(glob.glob(os.path.join(back, "??", "*.so"))), len(objects))
+
+    def test_of_a_damaged_folder_the_good_comes_in_and_the_rest_is_named(self):
+        with kit.Daemon() as daemon, kit.Folder() as root:
+            old = os.path.join(root, "old")
+            plain = self.run_in(daemon, old, warm=False)
+            entry = glob.glob(os.path.join(old, "fxgraph", "*", "*", "*"))[0]
+            with open(entry, "r+b") as f:
+                f.truncate(os.path.getsize(entry) // 2)
+            said = subprocess.run([kit.program("warm"), "import", "--from", "inductor", old],
+                                  env=daemon.environment(), capture_output=True, text=True)
+            self.assertEqual(said.returncode, 1)
+            self.assertIn(os.path.basename(entry), said.stderr)
+            warm = self.run_in(daemon, os.path.join(root, "new"), warm=True)
+            self.assertEqual(warm["fxgraph_cache_miss"], 1)
+            self.assertEqual(warm["fxgraph_cache_hit"], plain["fxgraph_cache_miss"] - 1)
+            self.assertEqual(warm["gradient"], plain["gradient"])
+
+
+if __name__ == "__main__":
+    kit.main()
