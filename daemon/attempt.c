@@ -179,13 +179,6 @@ static struct manifest *attempt_manifest(const struct attempt *t, const struct c
     return m;
 }
 
-static int manifest_from_artifact(const struct artifact *a, struct manifest **out)
-{
-    struct store_value v = {.data = a->data, .fd = a->fd};
-    v.row.len = a->len;
-    return manifest_from_store(&v, out);
-}
-
 /* The manifest that was last written under a key; NULL if none. */
 static struct manifest *known_manifest(struct service *s, const struct store_row *row)
 {
@@ -356,23 +349,25 @@ static void on_prepared(struct call *call)
         attempt_look(call->attempt);
 }
 
-/* Asks the leader what it has at the paths of a manifest, which is taken. False if that cannot be. */
+/* Asks the leader what it has at the paths of a manifest, which is taken. False if that cannot be, or
+ * was done. */
 static bool attempt_ask_manifest(struct attempt *t, struct manifest *m)
 {
-    bool can = t->leader && (m->folder = strdup(t->paths.folder)) != NULL;
-    if (can)
+    bool can = t->leader && !key_equal(&t->asked, &m->digest) && t->n_asked < CHECKS_MAX &&
+               (m->folder = strdup(t->paths.folder)) != NULL;
+    if (can) {
+        t->asked = m->digest;
+        t->n_asked++;
         attempt_ask(t, m, NULL);
+    }
     manifest_unref(m);
     return can;
 }
 
-/* What is on its way to the store. True if that is all for now. */
-static bool look_in_queue(struct attempt *t)
+/* What is on its way to the store, which is newer than what is there. True if that is all for now. */
+static bool look_at_pending(struct attempt *t, struct artifact *a)
 {
     struct manifest *m;
-    struct artifact *a = service_find_pending(t->service, &t->shared_id, &t->shared_proof);
-    if (!a)
-        return false;
     if (a->kind == STORE_MANIFEST)
         return manifest_from_artifact(a, &m) == 0 && attempt_ask_manifest(t, m);
     artifact_ref(a);
@@ -381,17 +376,19 @@ static bool look_in_queue(struct attempt *t)
     return true;
 }
 
-/* True if that is all for now. */
-static bool look_in_store(struct attempt *t)
+/* Under the shared key. True if that is all for now. */
+static bool look_for_shared(struct attempt *t)
 {
     struct store_value v;
     struct manifest *m;
+    struct artifact *pending = service_find_pending(t->service, &t->shared_id, &t->shared_proof);
+    if (pending)
+        return look_at_pending(t, pending);
     int code = store_get(t->service->config.store, &t->shared_id, &v, NULL);
     if (code == WARM_EBUSY && t->leader && service_prepare(t->leader, &t->shared_id, on_prepared)) {
         t->state = ATTEMPT_LOOKING;
         return true;
     }
-    t->looked = true;
     if (code || memcmp(&v.row.proof, &t->shared_proof, sizeof t->shared_proof) != 0)
         return false;
     if (v.row.kind != STORE_MANIFEST)
@@ -437,7 +434,6 @@ void attempt_checked(struct call *call, const struct manifest_alternative *a)
 {
     struct attempt *t = call->attempt;
     struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
-    t->looked = true;
     struct manifest *one = a ? manifest_of_one(call->checking, a, t->paths.folder) : NULL;
     struct store_id id = {.owner = STORE_MADE_HERE};
     struct proof proof = {{0}};
@@ -574,7 +570,7 @@ static void attempt_look(struct attempt *t)
         attempt_fail(t, &e);
         return;
     }
-    if (t->shares && !t->looked && (look_in_queue(t) || look_in_store(t)))
+    if (t->shares && !t->afresh && look_for_shared(t))
         return;
     if (t->shares && !t->alone && attempt_follow(t))
         return;
@@ -684,8 +680,8 @@ static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, 
                           .channel_fd = channel_fd,
                           .maker = call->peer->uid,
                           .keep = !(call->compile->flags & WIRE_COMPILE_NO_STORE),
-                          .looked = call->compile->saw_shared ||
-                                    (call->compile->flags & WIRE_COMPILE_RECACHE),
+                          .asked = call->compile->checked,
+                          .afresh = call->compile->flags & WIRE_COMPILE_RECACHE,
                           .alone = call->compile->flags & WIRE_COMPILE_RECACHE,
                           .ask = *call->compile,
                           .id = call->id,

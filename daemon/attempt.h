@@ -54,9 +54,11 @@ struct attempt {
     struct writer recipe; /* from the verification on */
     uint32_t session;
     /* of the shared key: */
-    bool shares; /* it has one */
-    bool looked; /* in the store */
-    bool alone;  /* it is to compile whatever others do */
+    bool shares;      /* it has one */
+    bool afresh;      /* it is not to look at what is there */
+    bool alone;       /* it is to compile whatever others do */
+    struct key asked; /* the digest of the stored manifest that the leader was last asked about */
+    unsigned n_asked;
     struct key shared_graph;
     struct store_id shared_id;
     struct proof shared_proof;
@@ -67,6 +69,9 @@ struct attempt {
 /* compile.c: */
 void negative_add(struct service *s, const struct attempt *attempt, struct artifact *a);
 int manifest_from_store(const struct store_value *v, struct manifest **out);
+int manifest_from_artifact(const struct artifact *a, struct manifest **out);
+/* How often one job may be asked about manifests that change while it answers. */
+#define CHECKS_MAX 8u
 /* Asks the client what it has at the manifest's paths; both arguments are referenced, `candidate`
  * may be NULL. */
 void call_check(struct call *call, struct manifest *m, struct artifact *candidate);

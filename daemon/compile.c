@@ -23,7 +23,8 @@
  *   - the answer depends on more than the key (no memory): only who led gets it;
  *   - a worker dies, or the deadline passes: an error for all who wait; nothing is remembered.
  *
- * Where a call looks, in order; each stage is entered once, so a call cannot go round for ever:
+ * Where a call looks, in order. Only a manifest that changed while the asker compared it leads back,
+ * at most CHECKS_MAX times, so a call cannot go round for ever:
  *   LOOK_STORE ─▶ LOOK_FLIGHT (a result that is not on disk yet) ─▶ LOOK_ERRORS (what the compiler
  *   refused a short while ago) ─▶ LOOK_NOWHERE: lead or wait
  *
@@ -111,6 +112,13 @@ int manifest_from_store(const struct store_value *v, struct manifest **out)
     return code;
 }
 
+int manifest_from_artifact(const struct artifact *a, struct manifest **out)
+{
+    struct store_value v = {.data = a->data, .fd = a->fd};
+    v.row.len = a->len;
+    return manifest_from_store(&v, out);
+}
+
 static void answer_stored(struct call *call, const struct store_value *v)
 {
     struct service *s = call->service;
@@ -121,17 +129,40 @@ static void answer_stored(struct call *call, const struct store_value *v)
     call->on_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = v});
 }
 
-static void call_check_stored(struct call *call, const struct store_value *v)
+/* What is on its way to the store: its files, if it read any, are known to be the asker's. */
+static void answer_pending(struct call *call, struct artifact *a)
 {
-    struct manifest *m;
-    if (manifest_from_store(v, &m) != 0) {
+    artifact_ref(a);
+    compile_drop(call);
+    service_answer_artifact(call, a, WIRE_WAS_HIT);
+    artifact_unref(a);
+}
+
+/* Asks about a stored manifest, which is taken, unless that was done: where nothing of it agreed, it
+ * is asked about again once it has changed, since others may have made the result meanwhile. */
+static void call_check_known(struct call *call, struct manifest *m)
+{
+    struct call_compile *c = call->compile;
+    if (key_equal(&c->checked, &m->digest) || c->n_checks == CHECKS_MAX) {
+        manifest_unref(m);
         compile_look(call);
         return;
     }
-    if (call->compile->folder)
-        m->folder = strdup(call->compile->folder);
+    c->checked = m->digest;
+    c->n_checks++;
+    if (c->folder)
+        m->folder = strdup(c->folder);
     call_check(call, m, NULL);
     manifest_unref(m);
+}
+
+static void call_check_stored(struct call *call, const struct store_value *v)
+{
+    struct manifest *m;
+    if (manifest_from_store(v, &m) == 0)
+        call_check_known(call, m);
+    else
+        compile_look(call);
 }
 
 static void look_at_shared(struct call *call);
@@ -165,6 +196,12 @@ static void look_again(struct call *call)
 static bool look_in_store(struct call *call)
 {
     struct store_value v;
+    struct manifest *m;
+    struct artifact *pending = service_find_pending(call->service, &call->id, &call->proof);
+    if (pending && pending->kind == STORE_MANIFEST && manifest_from_artifact(pending, &m) == 0) {
+        call_check_known(call, m);
+        return true;
+    }
     int code = store_get(call->service->config.store, &call->id, &v, NULL);
     if (code == WARM_EBUSY)
         return service_prepare(call, &call->id, look_again);
@@ -185,8 +222,12 @@ static void look_at_alternative(struct call *call)
     if (code == WARM_EBUSY && service_prepare(call, &call->chosen.id, look_at_alternative))
         return;
     call->was_corrupt |= code == WARM_ECORRUPT;
+    struct artifact *pending =
+        service_find_pending(call->service, &call->chosen.id, &call->chosen.proof);
     if (code == 0 && memcmp(&v.row.proof, &call->chosen.proof, sizeof v.row.proof) == 0)
         answer_stored(call, &v);
+    else if (pending)
+        answer_pending(call, pending);
     else
         compile_look(call);
 }
@@ -195,6 +236,17 @@ static void look_at_alternative(struct call *call)
 static void look_at_shared(struct call *call)
 {
     struct store_value v;
+    struct manifest *m;
+    struct artifact *pending =
+        service_find_pending(call->service, &call->chosen.id, &call->chosen.proof);
+    if (pending && pending->kind != STORE_MANIFEST) {
+        answer_pending(call, pending);
+        return;
+    }
+    if (pending && manifest_from_artifact(pending, &m) == 0) {
+        call_check_known(call, m);
+        return;
+    }
     int code = store_get(call->service->config.store, &call->chosen.id, &v, NULL);
     if (code == WARM_EBUSY && service_prepare(call, &call->chosen.id, look_at_shared))
         return;
@@ -202,7 +254,6 @@ static void look_at_shared(struct call *call)
     if (found && v.row.kind != STORE_MANIFEST) {
         answer_stored(call, &v);
     } else if (found) {
-        call->compile->saw_shared = true;
         call_check_stored(call, &v);
     } else {
         compile_look(call);
@@ -416,6 +467,8 @@ void service_checked(struct call *call, enum wire_digest digest,
     if (!a)
         explain_headers(call, call->checking, digest, states);
     call_uncheck(call);
+    if (!a && !candidate)
+        call->stage = LOOK_STORE; /* for a manifest that was written meanwhile */
     if (a)
         look_at_alternative(call);
     else

@@ -106,6 +106,7 @@ int manifest_decode(const void *data, size_t len, struct manifest **out, struct 
     memcpy(bytes, data, len);
     m->refs = 1;
     m->bytes = bytes;
+    m->digest = key_of_bytes(bytes, len);
     struct reader r = reader_over(bytes, len);
     int code = manifest_read(m, &r, e);
     if (code)

@@ -78,6 +78,7 @@ struct manifest {
     uint32_t n_alternatives;
     struct manifest_alternative *alternatives;
     uint8_t *bytes;
+    struct key digest; /* of the bytes: two that are equal say the same */
     char *folder; /* what paths that begin with MANIFEST_FOLDER are beneath, for who is asked: of
                      the program's name, with a '/' at its end unless empty; NULL: empty */
 };
