@@ -27,7 +27,7 @@
 
 #define NAME_MAX_BYTES 160
 #define CHUNK_BYTES ((size_t)64 << 10)
-#define SETTLED_NS 1000000000ll /* coarser than any file system's clock that we know */
+#define SETTLED_NS 2000000000ll /* the coarsest clock of a file system that we know: FAT's */
 #define TRIES 3                 /* for a file that is written while it is read */
 #define DEAR_BYTES (16 << 20)   /* from here on one process hashes and the others wait */
 

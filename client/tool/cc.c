@@ -291,17 +291,6 @@ static bool is_header_name(const char *path)
     return is_one_of(extension(path), names);
 }
 
-static int add_output(struct command *c, const char *path, struct err *e)
-{
-    struct stat st;
-    if (!path || c->job->n_outputs == TOOL_OUTPUTS_MAX)
-        return refuse(e, "so many outputs");
-    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return err_set(e, WARM_EREFUSED, "%s is no plain file", path);
-    c->job->outputs[c->job->n_outputs++] = path;
-    return 0;
-}
-
 /* "a/b.cpp" with ".o" is "b.o": in the working folder. */
 static char *derived(struct command *c, const char *path, const char *suffix, bool here)
 {
@@ -318,17 +307,17 @@ static int add_objects(struct command *c, const char *suffix, struct err *e)
     int code = 0;
     for (size_t i = 0; !code && i < c->n_files; i++)
         if (is_source(c->files[i]))
-            code = add_output(c, derived(c, c->files[i], suffix, true), e);
+            code = tool_add_output(c->job, derived(c, c->files[i], suffix, true), e);
     return code;
 }
 
 static int add_dependencies(struct command *c, struct err *e)
 {
     if (c->dependency_file)
-        return add_output(c, c->dependency_file, e);
+        return tool_add_output(c->job, c->dependency_file, e);
     if (!c->output || !c->stops)
         return refuse(e, "-MD without -MF");
-    return add_output(c, derived(c, c->output, ".d", false), e);
+    return tool_add_output(c->job, derived(c, c->output, ".d", false), e);
 }
 
 static int add_header_output(struct command *c, struct err *e)
@@ -341,7 +330,7 @@ static int add_header_output(struct command *c, struct err *e)
     if (len < 4 || strcmp(output + len - 4, PCH_SUFFIX) != 0)
         return refuse(e, "a precompiled header of another name");
     c->job->lazy = true;
-    return add_output(c, output, e);
+    return tool_add_output(c->job, output, e);
 }
 
 static int add_outputs(struct command *c, struct err *e)
@@ -354,10 +343,11 @@ static int add_outputs(struct command *c, struct err *e)
         return c->n_files == 1 && !c->dependencies ? add_header_output(c, e)
                                                    : refuse(e, "several headers");
     if (c->output)
-        return c->prints ? refuse(e, "-o") : add_output(c, c->output, e);
+        return c->prints ? refuse(e, "-o") : tool_add_output(c->job, c->output, e);
     if (c->preprocesses || c->prints)
         return 0;
-    return c->stops ? add_objects(c, c->assembles ? ".s" : ".o", e) : add_output(c, "a.out", e);
+    return c->stops ? add_objects(c, c->assembles ? ".s" : ".o", e)
+                    : tool_add_output(c->job, "a.out", e);
 }
 
 /* ---- roots ---- */
@@ -516,6 +506,7 @@ static int make_key(struct command *c, struct err *e)
     key_add(&key, SOURCE, sources_proof.bytes, sizeof sources_proof.bytes);
     if (c->native && !cpu_add(&key, CPU))
         return refuse(e, "native, on a processor of this kind,");
+    tool_key_preloads(&key, VARIABLES);
     if (!tool_key_environment(&key, VARIABLES, environment))
         return refuse(e, "so many variables");
     tool_key_end(c->job, &key);

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #define LONG_FILE_BYTES (1u << 20) /* from here on the daemon is asked first */
-#define SETTLED_NS 1000000000ull
+#define SECOND_NS 1000000000ull
+#define SETTLED_NS (2 * SECOND_NS) /* the coarsest clock of a file system that we know: FAT's */
 #define FOLDER_NAMES_MAX 65536u
 
 static uint64_t ns_of(struct timespec t)
@@ -30,6 +31,12 @@ bool stamp_is_settled(const struct stamp *stamp)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return stamp->ctime_ns + SETTLED_NS < ns_of(now) && stamp->mtime_ns + SETTLED_NS < ns_of(now);
+}
+
+bool stamp_is_before(const struct stamp *stamp, uint64_t ns)
+{
+    uint64_t tick = stamp->ctime_ns % SECOND_NS == 0 ? SETTLED_NS : 0;
+    return stamp->ctime_ns + tick < ns;
 }
 
 char file_type(const struct stat *st)

@@ -15,6 +15,10 @@ struct stamp stamp_of(const struct stat *st);
 /* True if a file of this stamp cannot change any more without its stamp doing so. */
 bool stamp_is_settled(const struct stamp *stamp);
 
+/* True if the file's last change came before `ns`, by the clock of files. Where that clock counts
+ * whole seconds, a second or two before. */
+bool stamp_is_before(const struct stamp *stamp, uint64_t ns);
+
 /* XXH3-128 of a file's content; where that is long, the daemon is asked for it. BUSY if the file is
  * not as `stamp` says, before or after. */
 int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct key *out);

@@ -25,6 +25,11 @@ void inputs_close(struct inputs *in)
 
 /* ---- bytes ---- */
 
+static bool has_digest(const struct input *i)
+{
+    return i->kind == INPUT_FILE || i->kind == INPUT_LIST || i->kind == INPUT_VARIABLE;
+}
+
 static void write_input(const struct input *i, struct writer *w)
 {
     writer_u8(w, i->kind);
@@ -37,11 +42,11 @@ static void write_input(const struct input *i, struct writer *w)
         writer_u64(w, i->stamp.mtime_ns);
         writer_u64(w, i->stamp.ctime_ns);
     }
-    if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
+    if (has_digest(i))
         writer_bytes(w, i->digest.bytes, sizeof i->digest.bytes);
     if (i->kind == INPUT_FOLDER)
         writer_u32(w, i->covers);
-    if (i->kind == INPUT_EXISTS)
+    if (i->kind == INPUT_EXISTS || i->kind == INPUT_VARIABLE)
         writer_u8(w, i->type);
     if (i->kind == INPUT_PROGRAM)
         writer_blob(w, i->program, strlen(i->program) + 1);
@@ -67,15 +72,15 @@ static void read_input(struct reader *r, struct input *i)
         i->stamp.mtime_ns = reader_u64(r);
         i->stamp.ctime_ns = reader_u64(r);
     }
-    if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
+    if (has_digest(i))
         reader_copy(r, i->digest.bytes, sizeof i->digest.bytes);
     if (i->kind == INPUT_FOLDER)
         i->covers = reader_u32(r);
-    if (i->kind == INPUT_EXISTS)
+    if (i->kind == INPUT_EXISTS || i->kind == INPUT_VARIABLE)
         i->type = reader_u8(r);
     if (i->kind == INPUT_PROGRAM)
         i->program = read_text(r);
-    if (i->kind < INPUT_FILE || i->kind > INPUT_HEADER || i->root > TOOL_ROOTS_MAX)
+    if (i->kind < INPUT_FILE || i->kind > INPUT_VARIABLE || i->root > TOOL_ROOTS_MAX)
         r->failed = true;
 }
 
@@ -192,6 +197,13 @@ static bool look_at_file(struct warm *w, const char *path, struct input *i)
     return true;
 }
 
+void input_look_at_variable(struct input *i)
+{
+    const char *value = getenv(i->path);
+    i->type = value ? 's' : 'u';
+    i->digest = key_of_bytes(value ? value : "", value ? strlen(value) : 0);
+}
+
 /* Brings an input up to date. False: it is not of that kind now. */
 static bool look(const struct tool_job *job, struct warm *w, struct input *i)
 {
@@ -205,6 +217,7 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     case INPUT_LIST: return folder_digest(path, &i->digest) == 0;
     case INPUT_PROGRAM: return program_find(i->path, found) && strcmp(found, i->program) == 0;
     case INPUT_HEADER: return pch_is_ours_or_absent(path);
+    case INPUT_VARIABLE: input_look_at_variable(i); return true;
     default: return false;
     }
 }
@@ -223,14 +236,17 @@ static bool is_folder_as_it_was(const struct tool_job *job, const struct input *
     return same_stamp(out_now, &folder->stamp);
 }
 
-static void add_input(struct key_builder *key, const struct input *i, bool as_it_was)
+static void add_input(const struct tool_job *job, struct key_builder *key, const struct input *i,
+                      bool as_it_was)
 {
     key_add_u64(key, 2,
                 (uint64_t)i->kind | (uint64_t)i->root << 8 | (uint64_t)i->type << 16 |
                     (uint64_t)as_it_was << 24);
     key_add_text(key, 2, i->path);
-    if (i->kind == INPUT_FILE || i->kind == INPUT_LIST)
+    if (has_digest(i))
         key_add(key, 2, i->digest.bytes, sizeof i->digest.bytes);
+    if (i->kind == INPUT_FILE && job->times_show)
+        key_add_u64(key, 2, i->stamp.mtime_ns / 1000000000u);
     if (i->kind == INPUT_PROGRAM)
         key_add_text(key, 2, i->program);
 }
@@ -243,7 +259,7 @@ void inputs_name(const struct tool_job *job, const struct input *list, size_t n,
     key_add_text(&key, 1, job->names[0]);
     for (size_t i = 0; i < n; i++)
         if (list[i].kind != INPUT_FOLDER)
-            add_input(&key, &list[i], true);
+            add_input(job, &key, &list[i], true);
     tool_name(job, "1r", &key, out);
 }
 
@@ -290,7 +306,7 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
             tool_debug("%s is no longer as it was", input->path);
         all = all && as_it_was;
         if (input->kind != INPUT_FOLDER)
-            add_input(&key, input, as_it_was);
+            add_input(job, &key, input, as_it_was);
     }
     tool_name(job, "1r", &key, out);
     return all;

@@ -10,12 +10,13 @@
  * size, times or inode are not those under which its digest was taken. What was absent and is
  * there now changes the digest too.
  *
- * Bytes, little-endian: "WINP", u16 version 1, u16 s, then s × (u32 n, n × input):
+ * Bytes, little-endian: "WINP", u16 version 2, u16 s, then s × (u32 n, n × input):
  *     u8 kind, u8 root + 1 (0: none), blob path (after the root), then
  *     FILE     u64 device, inode, size, mtime, ctime (ns), XXH3-128 of the content (16 bytes)
  *     EXISTS   u8 type: 'f', 'd' or 'o'
  *     LIST     XXH3-128 of the sorted names (16 bytes)
  *     PROGRAM  blob: where PATH leads to; the path is the name that is looked up
+ *     VARIABLE u8 type: 's' set or 'u' not, XXH3-128 of its value; the path is its name
  *     FOLDER   the five of FILE, of the folder; u32 n: the n inputs that follow are ABSENT, directly
  *              in it. While the folder is as it was nothing was added, and none of them is looked at
  *     ABSENT, HEADER: nothing
@@ -30,7 +31,7 @@
 
 #include "client/tool/tool.h"
 
-#define INPUTS_VERSION 1u
+#define INPUTS_VERSION 2u
 #define INPUTS_SETS_MAX 6            /* of one manifest: the oldest go */
 #define INPUTS_MAX (1u << 17)        /* inputs of one set */
 #define INPUTS_BYTES_MAX (32u << 20) /* of a manifest */
@@ -43,6 +44,7 @@ enum input_kind {
     INPUT_PROGRAM,
     INPUT_FOLDER,
     INPUT_HEADER, /* a precompiled header of ours, or none: what it holds is among the others */
+    INPUT_VARIABLE,
 };
 
 struct stamp { /* of a file whose digest is known */
@@ -52,14 +54,14 @@ struct stamp { /* of a file whose digest is known */
 struct input {
     uint8_t kind;
     uint8_t root;    /* index + 1, 0: none */
-    uint8_t type;    /* EXISTS */
+    uint8_t type;    /* EXISTS, VARIABLE */
     bool is_renewed; /* the stamp is newer than the manifest's */
     bool is_there;   /* ABSENT, covered by a folder: it is not */
     const char *path;
     const char *program; /* PROGRAM */
     struct stamp stamp;  /* FILE, FOLDER; of a folder zero if it is not settled */
     uint32_t covers;     /* FOLDER */
-    struct key digest;   /* FILE, LIST */
+    struct key digest;   /* FILE, LIST, VARIABLE */
 };
 
 struct inputs {
@@ -93,6 +95,9 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
 /* The result's name for the one set of a run that was traced. */
 void inputs_name(const struct tool_job *job, const struct input *list, size_t n,
                  char out[TOOL_NAME_TEXT]);
+
+/* Brings a VARIABLE up to date with the environment. */
+void input_look_at_variable(struct input *i);
 
 /* True if set `set` holds stamps that inputs_now renewed. */
 bool inputs_are_renewed(const struct inputs *in, size_t set);

@@ -84,6 +84,31 @@ int tool_root_of(const struct tool_job *job, const char *path, const char **out_
     return best;
 }
 
+/* ---- outputs ---- */
+
+static mode_t file_mask(void)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    return mask;
+}
+
+int tool_add_output(struct tool_job *job, const char *path, struct err *e)
+{
+    struct stat st;
+    if (!path || job->n_outputs == TOOL_OUTPUTS_MAX)
+        return err_set(e, WARM_EREFUSED, "so many outputs: not kept");
+    if (lstat(path, &st) == 0) {
+        mode_t mask = file_mask(), mode = st.st_mode & 07777;
+        bool is_plain = S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid() &&
+                        (mode == (0666 & ~mask) || mode == (0777 & ~mask));
+        if (!is_plain)
+            return err_set(e, WARM_EREFUSED, "%s is no plain file", path);
+    }
+    job->outputs[job->n_outputs++] = path;
+    return 0;
+}
+
 /* ---- keys ---- */
 
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
@@ -144,6 +169,28 @@ bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *con
     for (size_t i = 0; i < n; i++)
         key_add_text(key, tag, found[i]);
     return true;
+}
+
+const char *tool_next_preload(const char *at, size_t *out_len)
+{
+    static const char own[] = "libwarm-preload.so";
+    while (at && *at) {
+        size_t len = strcspn(at, ": ");
+        bool ours = len >= strlen(own) && memcmp(at + len - strlen(own), own, strlen(own)) == 0;
+        if (len && !ours) {
+            *out_len = len;
+            return at;
+        }
+        at += len + (at[len] != '\0');
+    }
+    return NULL;
+}
+
+void tool_key_preloads(struct key_builder *key, uint32_t tag)
+{
+    size_t len;
+    for (const char *at = getenv("LD_PRELOAD"); (at = tool_next_preload(at, &len)); at += len)
+        key_add(key, tag, at, len);
 }
 
 /* ---- files ---- */

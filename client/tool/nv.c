@@ -26,8 +26,9 @@
 
 enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, NATIVE };
 
-/* Source: the CUDA Compiler Driver documentation; and what the host compiler looks at (cc.c). Not
- * CUDA_VISIBLE_DEVICES, which differs between the ranks of a job. */
+/* Source: the CUDA Compiler Driver documentation; and what the host compiler looks at (cc.c). What
+ * else the tools ask the environment for shows in the trace. Not CUDA_VISIBLE_DEVICES, which differs
+ * between the ranks of a job. */
 static const char *const environment[] = {"PATH",
                                           "LD_LIBRARY_PATH",
                                           "NVCC_*",
@@ -62,17 +63,6 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static int add_output(struct tool_job *job, const char *path, struct err *e)
-{
-    struct stat st;
-    if (!path || job->n_outputs == TOOL_OUTPUTS_MAX)
-        return refuse(e, "so many outputs");
-    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return refuse(e, path);
-    job->outputs[job->n_outputs++] = path;
-    return 0;
-}
-
 static int begin(struct tool_job *job, struct key_builder *key, const char *domain, struct err *e)
 {
     struct stat out, err;
@@ -82,6 +72,7 @@ static int begin(struct tool_job *job, struct key_builder *key, const char *doma
     key_add_text(key, PROGRAM, job->program);
     key_add_text(key, PROGRAM, job->argv[0]);
     key_add_u64(key, HOW, (uint64_t)together | (uint64_t)job->n_roots << 8);
+    tool_key_preloads(key, VARIABLES);
     return tool_key_environment(key, VARIABLES, environment) ? 0 : refuse(e, "so many variables");
 }
 
@@ -117,12 +108,12 @@ static int nvcc_output(struct tool_job *job, const struct options *o, const stru
     const char *input = base_of(args[o->input].data), *dot = strrchr(input, '.');
     if (o->output >= 0) {
         const char *given = args[o->output].data, *equals = strchr(given, '=');
-        return add_output(job, given[0] == '-' && equals ? equals + 1 : given, e);
+        return tool_add_output(job, given[0] == '-' && equals ? equals + 1 : given, e);
     }
     int len = (int)(dot ? (size_t)(dot - input) : strlen(input));
     if (asprintf(&text, "%.*s.%s", len, input, ending) < 0)
         text = NULL;
-    return add_output(job, tool_job_keep(job, text), e);
+    return tool_add_output(job, tool_job_keep(job, text), e);
 }
 
 static int nvcc_key(struct tool_job *job, const struct options *o, const char *input, struct err *e)
@@ -137,6 +128,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
         return code;
     cuda_scan(source, len, &scan);
     bool names_show = o->debug || o->line_info || cuda_scan_uses_file(&scan);
+    job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show && slash && tool_is_temporary(input) &&
         !tool_add_root(job, input, (size_t)(slash - input)))
         code = refuse(e, "so many folders");
@@ -237,7 +229,7 @@ static int add_files(struct tool_job *job, struct err *e)
         if (job->argv[i][0] == '@')
             return refuse(e, job->argv[i]);
         if (output)
-            code = add_output(job, output, e);
+            code = tool_add_output(job, output, e);
         else if (file && job->n_sources < TOOL_SOURCES_MAX)
             job->sources[job->n_sources++] = file;
         if (!code && file && !output && tool_is_temporary(file) &&

@@ -88,7 +88,6 @@ static int add_names(struct tool_job *job, const char *tool, const struct option
 static int plan_files(struct tool_job *job, const struct options *o, const struct view *args,
                       struct err *e)
 {
-    struct stat st;
     if (o->input < 0)
         return err_set(e, WARM_EREFUSED, "no input file");
     const char *input = args[o->input].data, *output = DEFAULT_OUTPUT;
@@ -96,9 +95,9 @@ static int plan_files(struct tool_job *job, const struct options *o, const struc
         const char *text = args[o->output].data, *equals = strchr(text, '=');
         output = text[0] == '-' && equals ? equals + 1 : text;
     }
-    if (lstat(output, &st) == 0 && !S_ISREG(st.st_mode))
-        return err_set(e, WARM_EREFUSED, "%s is no plain file", output);
-    job->outputs[job->n_outputs++] = output;
+    int code = tool_add_output(job, output, e);
+    if (code)
+        return code;
     const char *slash = strrchr(input, '/');
     snprintf(job->label, sizeof job->label, "ptxas %s", slash ? slash + 1 : input);
     return input[0] != '/' || tool_add_root(job, input, strlen(input))

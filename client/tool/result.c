@@ -264,18 +264,24 @@ static bool write_all(int fd, struct view data)
     return true;
 }
 
-/* A new file beside the old, then in its place: nobody ever sees a part of it. */
+/* A new file beside the old, then in its place: nobody ever sees a part of it. Its permissions are
+ * those that any new file gets here. Where only a compiler would know whether the old one's stay
+ * (assemblers drop the right to run, others keep it) it is left to the compiler. */
 static bool put_file(const char *path, const struct result_file *file)
 {
     char temporary[PATH_MAX];
-    mode_t mask = umask(0);
-    umask(mask);
-    int n = snprintf(temporary, sizeof temporary, "%s.warm-XXXXXX", path);
-    int fd = n > 0 && n < PATH_MAX ? mkostemp(temporary, O_CLOEXEC) : -1;
+    struct stat old;
+    if (!file->is_executable && stat(path, &old) == 0 && old.st_mode & S_IXUSR)
+        return false;
+    int n = snprintf(temporary, sizeof temporary, "%s.warm-%d", path, (int)getpid());
+    if (n < 0 || n >= PATH_MAX)
+        return false;
+    unlink(temporary); /* of a process of this number that was killed */
+    int fd =
+        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->is_executable ? 0777 : 0666);
     if (fd < 0)
         return false;
-    bool ok =
-        write_all(fd, file->data) && fchmod(fd, (file->is_executable ? 0777u : 0666u) & ~mask) == 0;
+    bool ok = write_all(fd, file->data);
     ok = close(fd) == 0 && ok && rename(temporary, path) == 0;
     if (!ok)
         unlink(temporary);

@@ -67,12 +67,23 @@ static int preload_path(char out[PATH_MAX])
     return n > 0 && n < PATH_MAX && access(out, R_OK) == 0 ? 0 : WARM_ENOT_FOUND;
 }
 
+/* Appends what was preloaded anyway to `out`, but for our own: it would have nothing to do. */
+static void add_preloads(char *out, size_t cap)
+{
+    const char *at = getenv("LD_PRELOAD");
+    size_t n;
+    while ((at = tool_next_preload(at, &n))) {
+        size_t len = strlen(out);
+        snprintf(out + len, cap - len, ":%.*s", (int)n, at);
+        at += n;
+    }
+}
+
 static int set_trace(const char *library, int log)
 {
     char preload[2 * PATH_MAX], cwd[PATH_MAX], file[64];
-    const char *others = getenv("LD_PRELOAD");
-    snprintf(preload, sizeof preload, "%s%s%s", library, others && *others ? ":" : "",
-             others ? others : "");
+    snprintf(preload, sizeof preload, "%s", library);
+    add_preloads(preload, sizeof preload);
     snprintf(file, sizeof file, "/proc/%d/fd/%d", (int)getppid(), log);
     if (!getcwd(cwd, sizeof cwd))
         return -1;

@@ -47,8 +47,10 @@ struct tool_job {
     const char *family; /* "cc", "ptxas": names in the cache begin with it */
     char label[128];    /* for people: "g++ foo.cpp" */
     bool traced;
-    bool keys_path; /* $PATH is in the key, so what is found on it needs no look */
-    bool lazy;      /* the output is a precompiled header: made when something needs it (pch.h) */
+    bool keys_path;  /* $PATH is in the key, so what is found on it needs no look */
+    bool terminal;   /* standard error is one: colours, lines as wide as it */
+    bool times_show; /* files' times are written into the result: a touched file is another one */
+    bool lazy;       /* the output is a precompiled header: made when something needs it (pch.h) */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
     size_t n_roots;
@@ -80,6 +82,13 @@ bool tool_add_root(struct tool_job *job, const char *path, size_t len);
  * none. */
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest);
 
+/*
+ * Adds a file that a run may leave. REFUSED if what is there now is not what compilers leave, so
+ * that writing over it and putting a new file in its place are not the same: a device or a link,
+ * somebody else's, one that has other names too, or other permissions than a new file gets.
+ */
+int tool_add_output(struct tool_job *job, const char *path, struct err *e);
+
 /* Adds a path to a key: by root and rest where there is one. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);
@@ -92,6 +101,11 @@ void tool_name(const struct tool_job *job, const char *kind, struct key_builder 
 /* Adds the environment's variables of these names (one that ends in '*' is a prefix), sorted. False
  * if there are too many. */
 bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names);
+
+/* The next entry of LD_PRELOAD's value from `at` on that is not our own library; NULL: none. */
+const char *tool_next_preload(const char *at, size_t *out_len);
+/* Adds all of them. */
+void tool_key_preloads(struct key_builder *key, uint32_t tag);
 
 /* True if the file lies in a folder for what is temporary: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);

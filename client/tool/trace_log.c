@@ -12,6 +12,7 @@
  */
 #define XXH_INLINE_ALL
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "client/tool/files.h"
 #include "client/tool/inputs.h"
 #include "client/tool/pch.h"
+#include "client/tool/trace_log.h"
 #include "client/trace/trace.h"
 #include "keygen/cuda.h"
 
@@ -31,8 +33,11 @@ enum seen {
     SEEN_LIST = 16,
     SEEN_FOUND = 32,
     IS_INPUT = 64, /* has become one */
-    IS_OURS = 128, /* no record's path, but a folder above one: owned */
+    IS_OURS = 128, /* its path is no record's: owned */
 };
+
+#define VARIABLES_MAX 256
+#define PASSED_OVER_MAX 4096 /* looks of the loader that are worked out */
 
 struct entry {
     const char *path; /* in the log */
@@ -53,6 +58,10 @@ struct reading {
     struct writer paths, folders; /* all paths of out, one after the other; offsets until the end */
     struct inputs headers[TOOL_SOURCES_MAX]; /* of precompiled headers that were used */
     size_t n_headers;
+    const char *variables[VARIABLES_MAX]; /* of the environment, that it asked for; in the log */
+    size_t n_variables, n_passed_over;
+    const char
+        *made[TOOL_OUTPUTS_MAX]; /* which file each output was when last opened; in the log */
 };
 
 /* ---- the table ---- */
@@ -75,6 +84,70 @@ static void see(struct reading *r, const char *path, unsigned what)
     entry->all |= what;
 }
 
+static int see_variable(struct reading *r, const char *name, struct err *e)
+{
+    for (size_t i = 0; i < r->n_variables; i++)
+        if (strcmp(r->variables[i], name) == 0)
+            return 0;
+    if (r->n_variables == VARIABLES_MAX)
+        return err_set(e, WARM_EREFUSED, "it asks for too much of the environment");
+    r->variables[r->n_variables++] = name;
+    return 0;
+}
+
+/* `text` is "DEVICE:INODE:SECONDS:NANOSECONDS:PATH". */
+static void see_made(struct reading *r, const char *text)
+{
+    const char *path = text;
+    for (int colons = 0; colons < 4 && path; colons++)
+        path = strchr(path, ':') ? strchr(path, ':') + 1 : NULL;
+    for (size_t i = 0; path && i < r->job->n_outputs; i++)
+        if (strcmp(r->job->outputs[i], path) == 0)
+            r->made[i] = text;
+}
+
+/* A folder of LD_LIBRARY_PATH that comes before the one where the loader found a library. */
+static int see_passed_over(struct reading *r, const char *folder, size_t len, const char *base,
+                           struct err *e)
+{
+    struct stat st;
+    char *path = NULL;
+    if (r->n_passed_over++ == PASSED_OVER_MAX ||
+        asprintf(&path, "%.*s/%s", (int)len, folder, base) < 0)
+        return err_set(e, WARM_ETOO_BIG, "so many folders of libraries");
+    struct entry *entry = find(r, path);
+    bool is_new = !entry->path;
+    if (is_new) {
+        *entry = (struct entry){path, 0, IS_OURS};
+        r->order[r->n_order++] = entry;
+    }
+    entry->all |= lstat(path, &st) == 0 ? SEEN_EXISTS : SEEN_ABSENT;
+    if (!is_new)
+        free(path);
+    return 0;
+}
+
+/* The loader's own looks are not told: they are worked out. */
+static int see_library(struct reading *r, const char *path, struct err *e)
+{
+    const char *base = strrchr(path, '/') + 1, *at = getenv("LD_LIBRARY_PATH");
+    int code = 0;
+    if (strcmp(base, "libwarm-trace.so") == 0 || strcmp(base, "libwarm-preload.so") == 0)
+        return 0;
+    see(r, path, SEEN_READ);
+    while (!code && at && *at) {
+        size_t len = strcspn(at, ":;");
+        if (len == (size_t)(base - path) - 1 && strncmp(at, path, len) == 0)
+            return 0;
+        if (len)
+            code = see_passed_over(r, at, len, base, e);
+        if (!code && len)
+            code = see_passed_over(r, at, len, "glibc-hwcaps", e);
+        at += len + (at[len] != '\0');
+    }
+    return code;
+}
+
 static int see_record(struct reading *r, char what, const char *path, struct err *e)
 {
     switch (what) {
@@ -87,8 +160,10 @@ static int see_record(struct reading *r, char what, const char *path, struct err
         see(r, path, SEEN_READ);
         return 0;
     case TRACE_EXEC_FAILED: r->executed--; return 0;
-    case TRACE_LIBRARY:
+    case TRACE_LIBRARY: return path[0] == '/' ? see_library(r, path, e) : 0;
     case TRACE_READ: see(r, path, SEEN_READ); return 0;
+    case TRACE_VARIABLE: return see_variable(r, path, e);
+    case TRACE_MADE: see_made(r, path); return 0;
     case TRACE_EXISTS: see(r, path, SEEN_EXISTS); return 0;
     case TRACE_ABSENT: see(r, path, SEEN_ABSENT); return 0;
     case TRACE_LIST: see(r, path, SEEN_LIST); return 0;
@@ -105,6 +180,7 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
         records += log[i] == '\0';
     if (len == 0 || log[len - 1] != '\0')
         return err_set(e, WARM_EREFUSED, "there is no trace of what it read");
+    records += PASSED_OVER_MAX;
     for (r->slots = 64; r->slots < 4 * records; r->slots *= 2) /* each record may add two */
         continue;
     r->table = calloc(r->slots, sizeof *r->table);
@@ -228,7 +304,7 @@ static int add_file(struct reading *r, const char *path, const struct stat *st, 
 {
     struct stamp stamp = stamp_of(st);
     struct key digest;
-    if (stamp.ctime_ns >= r->started_ns)
+    if (!stamp_is_before(&stamp, r->started_ns))
         return err_set(e, WARM_EREFUSED, "%s changed while it ran", path);
     int code = check_clock(path, e);
     if (code)
@@ -365,7 +441,7 @@ static int add_headers_inputs(struct reading *r, struct err *e)
         for (size_t n = 0; n < r->headers[h].n; n++) {
             struct input *from = &r->headers[h].list[n];
             struct entry *entry = find(r, from->path);
-            if (from->kind == INPUT_FOLDER ||
+            if (from->kind == INPUT_FOLDER || from->kind == INPUT_VARIABLE ||
                 (entry->path && entry->all & IS_INPUT && from->kind != INPUT_FILE))
                 continue;
             struct input *i = add(r, from->kind, from->path);
@@ -377,6 +453,53 @@ static int add_headers_inputs(struct reading *r, struct err *e)
             if (from->kind == INPUT_PROGRAM)
                 add_text(r, i, from->program);
         }
+    }
+    return 0;
+}
+
+/* Variables that show in no result: places for what is temporary, what `make` tells its children,
+ * and those that are in the key or are followed another way. */
+static bool is_harmless_variable(const struct reading *r, const char *name)
+{
+    static const char *const names[] = {"TMPDIR", "TMP",  "TEMP",      "TEMPDIR",
+                                        "PWD",    "PATH", "MAKEFLAGS", "MFLAGS"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return strcmp(name, "TERM") == 0 && !r->job->terminal;
+}
+
+static int add_variables(struct reading *r, struct err *e)
+{
+    for (size_t i = 0; i < r->n_variables; i++) {
+        if (is_harmless_variable(r, r->variables[i]))
+            continue;
+        struct input *input = add(r, INPUT_VARIABLE, r->variables[i]);
+        if (!input)
+            return no_room(e);
+        struct input now = {.path = r->variables[i]};
+        input_look_at_variable(&now);
+        input->type = now.type;
+        input->digest = now.digest;
+    }
+    return 0;
+}
+
+/* Each output that is there is the file that the run opened last. Another process may have put its
+ * own in the place, at the same time, and what that holds must not become this run's result. */
+static int check_outputs(struct reading *r, struct err *e)
+{
+    char text[PATH_MAX + 80];
+    struct statx st;
+    for (size_t i = 0; i < r->job->n_outputs; i++) {
+        const char *path = r->job->outputs[i];
+        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) < 0)
+            continue;
+        snprintf(text, sizeof text, "%x.%x:%llx:%llx:%x:%s", st.stx_dev_major, st.stx_dev_minor,
+                 (unsigned long long)st.stx_ino, (unsigned long long)st.stx_btime.tv_sec,
+                 st.stx_btime.tv_nsec, path);
+        if (!r->made[i] || strcmp(text, r->made[i]) != 0)
+            return err_set(e, WARM_EREFUSED, "%s is not what this run made", path);
     }
     return 0;
 }
@@ -398,81 +521,7 @@ static int check_sources(struct reading *r, struct err *e)
                : 0;
 }
 
-/* ---- folders of what is absent ---- */
-
-#define COVERED_MIN 3 /* from here on a look at the folder is cheaper */
-
-static size_t folder_len(const struct input *i)
-{
-    const char *slash = strrchr(i->path, '/');
-    return slash ? (size_t)(slash - i->path) : 0;
-}
-
-static bool same_folder(const struct input *a, const struct input *b)
-{
-    size_t len = folder_len(a);
-    return a->kind == INPUT_ABSENT && b->kind == INPUT_ABSENT && a->root == b->root && len &&
-           len == folder_len(b) && memcmp(a->path, b->path, len) == 0;
-}
-
-/* What is absent comes last, by folder. */
-static int by_folder(const void *pa, const void *pb)
-{
-    const struct input *a = pa, *b = pb;
-    bool absent_a = a->kind == INPUT_ABSENT, absent_b = b->kind == INPUT_ABSENT;
-    if (absent_a != absent_b)
-        return absent_a - absent_b;
-    if (!absent_a) /* as they were first seen */
-        return (a->path > b->path) - (a->path < b->path);
-    if (a->root != b->root)
-        return a->root - b->root;
-    size_t len_a = folder_len(a), len_b = folder_len(b);
-    int order = memcmp(a->path, b->path, len_a < len_b ? len_a : len_b);
-    if (order == 0)
-        order = (len_a > len_b) - (len_a < len_b);
-    return order ? order : strcmp(a->path, b->path);
-}
-
-/* The stamp of a folder that cannot get another entry without showing it. */
-static struct stamp folder_stamp(const struct reading *r, const struct input *absent, char *path)
-{
-    struct stat st;
-    const char *root = absent->root ? r->job->roots[absent->root - 1] : "";
-    int n = snprintf(path, PATH_MAX, "%s%.*s", root, (int)folder_len(absent), absent->path);
-    if (n < 0 || n >= PATH_MAX || stat(path, &st) < 0)
-        return (struct stamp){0};
-    struct stamp stamp = stamp_of(&st);
-    return stamp.ctime_ns < r->started_ns ? stamp : (struct stamp){0};
-}
-
-/* Puts a FOLDER before each run of inputs that are absent in one. Takes the list, gives a new one.
- */
-static int group_absent(struct reading *r, struct input *list, size_t n, struct inputs *out)
-{
-    char path[PATH_MAX];
-    out->list = calloc(n + n / COVERED_MIN + 1, sizeof *out->list);
-    if (!out->list)
-        return WARM_ENOMEM;
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && same_folder(&list[i], &list[end]);)
-            end++;
-        if (end - i >= COVERED_MIN) {
-            struct stamp stamp = folder_stamp(r, &list[i], path);
-            size_t len = folder_len(&list[i]);
-            struct input folder = {.kind = INPUT_FOLDER,
-                                   .root = list[i].root,
-                                   .stamp = stamp,
-                                   .covers = (uint32_t)(end - i)};
-            folder.path = (const char *)(uintptr_t)r->folders.len;
-            writer_bytes(&r->folders, list[i].path, len);
-            writer_u8(&r->folders, 0);
-            out->list[out->n++] = folder;
-        }
-        memcpy(&out->list[out->n], &list[i], (end - i) * sizeof *list);
-        out->n += end - i;
-    }
-    return r->folders.failed ? WARM_ENOMEM : 0;
-}
+/* ---- the end ---- */
 
 /* Offsets become pointers into one buffer: first all paths, then those of the folders. */
 static int finish(struct reading *r, struct inputs *out, struct err *e)
@@ -481,9 +530,7 @@ static int finish(struct reading *r, struct inputs *out, struct err *e)
     const char *paths = (const char *)r->paths.data;
     for (size_t i = 0; i < r->out.n; i++)
         r->out.list[i].path = paths + (uintptr_t)r->out.list[i].path;
-    if (r->out.n)
-        qsort(r->out.list, r->out.n, sizeof *r->out.list, by_folder);
-    int code = group_absent(r, r->out.list, r->out.n, &grouped);
+    int code = inputs_group(r->job, r->started_ns, r->out.list, r->out.n, &grouped, &r->folders);
     uintptr_t base = (uintptr_t)paths;
     size_t split = r->paths.len, len;
     writer_bytes(&r->paths, r->folders.data, r->folders.len);
@@ -524,6 +571,10 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
         code = add_entry(&r, r.order[i], e);
     if (!code)
         code = add_headers_inputs(&r, e);
+    if (!code)
+        code = add_variables(&r, e);
+    if (!code)
+        code = check_outputs(&r, e);
     if (!code)
         code = finish(&r, out, e);
     for (size_t h = 0; h < r.n_headers; h++)

@@ -41,16 +41,19 @@ int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
 int __openat64_2(int dir, const char *path, int flags);
+ssize_t __readlink_chk(const char *path, char *out, size_t cap, size_t room);
+char *__realpath_chk(const char *path, char *out, size_t room);
 
 #define REAL_FUNCTIONS(X)                                                                          \
     X(open)                                                                                        \
     X(open64)                                                                                      \
-    X(openat) X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat)  \
-        X(stat64) X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx) X(access) X(faccessat)      \
-            X(euidaccess) X(readlink) X(readlinkat) X(realpath) X(opendir) X(glob) X(mkstemp)      \
-                X(mkstemp64) X(mkstemps) X(mkstemps64) X(mkostemp) X(mkostemp64) X(rename)         \
-                    X(renameat) X(link) X(symlink) X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) \
-                        X(_exit) X(system) X(popen) X(execve) X(posix_spawn) X(fexecve)
+    X(openat)                                                                                      \
+    X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64)  \
+        X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess)  \
+            X(readlink) X(readlinkat) X(realpath) X(opendir) X(glob) X(mkstemp) X(mkstemp64)       \
+                X(mkstemps) X(mkstemps64) X(mkostemp) X(mkostemp64) X(rename) X(renameat) X(link)  \
+                    X(symlink) X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) X(_exit) X(system)  \
+                        X(popen) X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv) X(__readlink_chk) X(__realpath_chk)
 #define X(name) static __typeof__(&name) real_##name;
 REAL_FUNCTIONS(X)
 #undef X
@@ -69,12 +72,12 @@ static uint64_t mix(char what, const char *path)
     return h ? h : 1;
 }
 
-static void write_record(char what, const char *path)
+static void write_record(char what, const char *path, bool is_path)
 {
     char record[PATH_MAX * 2 + 2];
     size_t len = 1;
     record[0] = what;
-    if (moved && path[0] != '/' && getcwd(record + 1, PATH_MAX)) {
+    if (is_path && moved && path[0] != '/' && getcwd(record + 1, PATH_MAX)) {
         len += strlen(record + 1);
         record[len++] = '/';
     }
@@ -85,14 +88,35 @@ static void write_record(char what, const char *path)
         (void)!ftruncate(log_fd, 0); /* a log without its first B is worth nothing, and says so */
 }
 
-static void tell(char what, const char *path)
+static void tell_once(char what, const char *text, bool is_path)
 {
     int kept = errno;
     if (log_fd >= 0) {
-        uint64_t h = mix(what, path);
+        uint64_t h = mix(what, text);
         bool always = what == TRACE_BEGIN || what == TRACE_EXEC || what == TRACE_EXEC_FAILED;
         if (always || atomic_exchange_explicit(&told[h % TOLD_SLOTS], h, memory_order_relaxed) != h)
-            write_record(what, path);
+            write_record(what, text, is_path);
+    }
+    errno = kept;
+}
+
+static void tell(char what, const char *path) { tell_once(what, path, true); }
+static void tell_text(char what, const char *text) { tell_once(what, text, false); }
+
+/* A file was made or opened for writing at `path`: which one, so that another in its place shows. */
+static void tell_write(const char *path)
+{
+    char text[PATH_MAX + 80];
+    struct statx st;
+    int kept = errno;
+    tell(TRACE_WRITE, path);
+    if (log_fd >= 0 && !(moved && path[0] != '/') &&
+        real_statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) == 0) {
+        int n = snprintf(text, sizeof text, "%x.%x:%llx:%llx:%x:%s", st.stx_dev_major,
+                         st.stx_dev_minor, (unsigned long long)st.stx_ino,
+                         (unsigned long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec, path);
+        if (n > 0 && (size_t)n < sizeof text)
+            tell_text(TRACE_MADE, text);
     }
     errno = kept;
 }
@@ -121,13 +145,13 @@ static int on_library(struct dl_phdr_info *info, size_t size, void *arg)
 static void note_folder(void)
 {
     char here[PATH_MAX];
-    const char *start = getenv(TRACE_CWD_VARIABLE);
+    const char *start = real_getenv(TRACE_CWD_VARIABLE);
     moved = !start || !getcwd(here, sizeof here) || strcmp(here, start) != 0;
 }
 
 static void open_log(void)
 {
-    const char *path = getenv(TRACE_FILE_VARIABLE);
+    const char *path = real_getenv(TRACE_FILE_VARIABLE);
     int fd = path ? real_open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
@@ -175,7 +199,7 @@ static void tell_open(const char *path, int flags, bool ok)
     else if ((flags & O_ACCMODE) == O_RDWR && !(flags & (O_CREAT | O_TRUNC)))
         tell_look(ok ? TRACE_UNKNOWN : TRACE_ABSENT, path, error);
     else if (ok)
-        tell(TRACE_WRITE, path);
+        tell_write(path);
 }
 
 /* A path below an open folder other than the working one: nobody knows which. */
@@ -263,7 +287,7 @@ DEFINE_FREOPEN(freopen64)
         begin();                                                                                   \
         type r = real_##name arguments;                                                            \
         if (ok)                                                                                    \
-            tell(TRACE_WRITE, path);                                                               \
+            tell_write(path);                                                                      \
         return r;                                                                                  \
     }
 DEFINE_WRITER(int, creat, (const char *path, mode_t mode), (path, mode), r >= 0)
@@ -283,7 +307,10 @@ int renameat(int from_dir, const char *from, int dir, const char *path)
 {
     begin();
     int r = real_renameat(from_dir, from, dir, path);
-    tell(is_plain(dir, path) ? TRACE_WRITE : TRACE_UNKNOWN, path);
+    if (is_plain(dir, path))
+        tell_write(path);
+    else
+        tell(TRACE_UNKNOWN, path);
     return r;
 }
 
@@ -304,6 +331,10 @@ DEFINE_LOOK(int, lstat64, (const char *path, struct stat64 *st), (path, st), r =
 DEFINE_LOOK(ssize_t, readlink, (const char *path, char *out, size_t cap), (path, out, cap),
             r >= 0 || errno == EINVAL)
 DEFINE_LOOK(char *, realpath, (const char *path, char *out), (path, out), r != NULL)
+DEFINE_LOOK(ssize_t, __readlink_chk, (const char *path, char *out, size_t cap, size_t room),
+            (path, out, cap, room), r >= 0 || errno == EINVAL)
+DEFINE_LOOK(char *, __realpath_chk, (const char *path, char *out, size_t room), (path, out, room),
+            r != NULL)
 
 int __xstat(int version, const char *path, struct stat *st)
 {
@@ -406,6 +437,24 @@ void _exit(int status)
 }
 void _Exit(int status) { _exit(status); }
 
+/* ---- the environment ---- */
+
+static void tell_variable(const char *name)
+{
+    if (strncmp(name, "WARM_", 5) != 0)
+        tell_text(TRACE_VARIABLE, name);
+}
+
+#define DEFINE_GETENV(name)                                                                        \
+    char *name(const char *variable)                                                               \
+    {                                                                                              \
+        begin();                                                                                   \
+        tell_variable(variable);                                                                   \
+        return real_##name(variable);                                                              \
+    }
+DEFINE_GETENV(getenv)
+DEFINE_GETENV(secure_getenv)
+
 /* ---- what must not confuse us ---- */
 
 int chdir(const char *path)
@@ -455,7 +504,7 @@ int fexecve(int fd, char *const argv[], char *const env[])
 /* Looks a name up as execvp does, telling where it is not. `out` has PATH_MAX bytes. */
 static const char *search(const char *name, char *out)
 {
-    const char *path = getenv("PATH");
+    const char *path = real_getenv("PATH");
     if (strchr(name, '/'))
         return name;
     for (const char *at = path; at; at = *at ? at + 1 : NULL) {

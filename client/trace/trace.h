@@ -13,6 +13,8 @@
  *     E  there, but only looked at             W  opened for writing, or made
  *     A  looked for and absent                 ?  something that cannot be told: the run's result
  *     D  a folder was listed                      must not be kept
+ *     V  a variable of the environment was asked for: its name
+ *     M  what W made or opened: "DEVICE:INODE:SECONDS:NANOSECONDS:PATH", hex, the file's birth last
  *
  * As many B as X without Y, and one more for the first: then no process ran without the library.
  * Relative paths are relative to the folder in WARM_TRACE_CWD; those of a process that went
@@ -37,6 +39,8 @@ enum trace_what {
     TRACE_LIST = 'D',
     TRACE_FOUND = 'P',
     TRACE_WRITE = 'W',
+    TRACE_MADE = 'M',
+    TRACE_VARIABLE = 'V',
     TRACE_UNKNOWN = '?',
 };
 

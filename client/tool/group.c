@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * group.c - what a run looked for and did not find, by folder: one look at the folder then stands
+ * for many (inputs.h, FOLDER). A C++ compile asks for thousands of absent headers in some dozens of
+ * folders. One thread.
+ */
+#define XXH_INLINE_ALL
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tool/files.h"
+#include "client/tool/trace_log.h"
+
+#define COVERED_MIN 3 /* from here on a look at the folder is cheaper */
+
+static size_t folder_len(const struct input *i)
+{
+    const char *slash = strrchr(i->path, '/');
+    return slash ? (size_t)(slash - i->path) : 0;
+}
+
+static bool same_folder(const struct input *a, const struct input *b)
+{
+    size_t len = folder_len(a);
+    return a->kind == INPUT_ABSENT && b->kind == INPUT_ABSENT && a->root == b->root && len &&
+           len == folder_len(b) && memcmp(a->path, b->path, len) == 0;
+}
+
+/* What is absent comes last, by folder. */
+static int by_folder(const void *pa, const void *pb)
+{
+    const struct input *a = pa, *b = pb;
+    bool absent_a = a->kind == INPUT_ABSENT, absent_b = b->kind == INPUT_ABSENT;
+    if (absent_a != absent_b)
+        return absent_a - absent_b;
+    if (!absent_a) /* as they were first seen */
+        return (a->path > b->path) - (a->path < b->path);
+    if (a->root != b->root)
+        return a->root - b->root;
+    size_t len_a = folder_len(a), len_b = folder_len(b);
+    int order = memcmp(a->path, b->path, len_a < len_b ? len_a : len_b);
+    if (order == 0)
+        order = (len_a > len_b) - (len_a < len_b);
+    return order ? order : strcmp(a->path, b->path);
+}
+
+/* The stamp of a folder that cannot get another entry without showing it. */
+static struct stamp folder_stamp(const struct tool_job *job, uint64_t started_ns,
+                                 const struct input *absent)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    const char *root = absent->root ? job->roots[absent->root - 1] : "";
+    int n = snprintf(path, PATH_MAX, "%s%.*s", root, (int)folder_len(absent), absent->path);
+    if (n < 0 || n >= PATH_MAX || stat(path, &st) < 0)
+        return (struct stamp){0};
+    struct stamp stamp = stamp_of(&st);
+    return stamp_is_before(&stamp, started_ns) ? stamp : (struct stamp){0};
+}
+
+static struct input folder_of(const struct tool_job *job, uint64_t started_ns,
+                              const struct input *absent, size_t n, struct writer *folders)
+{
+    struct input folder = {.kind = INPUT_FOLDER,
+                           .root = absent->root,
+                           .stamp = folder_stamp(job, started_ns, absent),
+                           .covers = (uint32_t)n,
+                           .path = (const char *)(uintptr_t)folders->len};
+    writer_bytes(folders, absent->path, folder_len(absent));
+    writer_u8(folders, 0);
+    return folder;
+}
+
+int inputs_group(const struct tool_job *job, uint64_t started_ns, struct input *list, size_t n,
+                 struct inputs *out, struct writer *folders)
+{
+    *out = (struct inputs){.list = calloc(n + n / COVERED_MIN + 1, sizeof *out->list)};
+    if (!out->list)
+        return WARM_ENOMEM;
+    if (n)
+        qsort(list, n, sizeof *list, by_folder);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_folder(&list[i], &list[end]);)
+            end++;
+        if (end - i >= COVERED_MIN)
+            out->list[out->n++] = folder_of(job, started_ns, &list[i], end - i, folders);
+        memcpy(&out->list[out->n], &list[i], (end - i) * sizeof *list);
+        out->n += end - i;
+    }
+    return folders->failed ? WARM_ENOMEM : 0;
+}
