@@ -6,7 +6,8 @@
  */
 #include "tests/daemon_kit.h"
 
-#include "client/preload/pjrt_options.c" /* tested by itself, too: it is in no library */
+#include "client/preload/pjrt_machine.c" /* tested by themselves, too: they are in no library */
+#include "client/preload/pjrt_options.c"
 
 struct rig {
     struct kit kit;
@@ -208,6 +209,38 @@ Test(preload_pjrt, entries_that_do_not_load_are_made_anew)
     rig_down(&r);
 }
 
+Test(preload_pjrt, entries_that_are_cut_or_of_another_program_never_reach_the_plugin)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    char *warm = bin_path("warm"), *out;
+    run_client(&r, "", "compile sharded ''", NULL);
+    int status = run_command(&out,
+                             "cd %s && export WARM_SOCKET=%s && %s ls --kind executable | grep -o "
+                             "'pjrt:.*' >name && %s get $(cat name) -o other",
+                             r.kit.dir, r.kit.socket, warm, warm);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+    run_client(&r, "", "compile a ''", NULL);
+    static const char *const damage[] = {"cat other", "head -c 1 entry", "head -c 40 entry",
+                                         "head -c -1 entry", "(cat entry; echo)"};
+    for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
+        status = run_command(&out,
+                             "cd %s && export WARM_SOCKET=%s && n=$(%s ls --kind executable | grep "
+                             "-o 'pjrt:.*' | grep -vf name) && %s get $n -o entry && %s >bad && %s "
+                             "put $n bad 2>&1",
+                             r.kit.dir, r.kit.socket, warm, warm, damage[i], warm);
+        cr_assert_eq(status, 0, "%s: %s", damage[i], out);
+        free(out);
+        cr_expect_str_eq(run_client(&r, "", "compile a ''", "made of 149 and 0 bytes\n"), MADE,
+                         "%s", damage[i]);
+        cr_expect_str_eq(run_client(&r, "", "compile a ''", NULL), LOADED, "it healed");
+    }
+    free(warm);
+    rig_down(&r);
+}
+
 Test(preload_pjrt, errors_of_the_compiler_are_the_programs)
 {
     struct rig r;
@@ -232,6 +265,52 @@ Test(preload_pjrt, switches_of_the_environment_are_obeyed)
     cr_assert_str_eq(run_client(&r, "WARM_RECACHE=1", "compile a ''", NULL), MADE);
     cr_assert_str_eq(run_client(&r, "WARM_SOCKET=/nowhere", "compile a ''", NULL), REAL);
     rig_down(&r);
+}
+
+Test(preload_pjrt, another_set_of_processors_is_another_key)
+{
+    struct rig r;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) < 2)
+        cr_skip_test("needs two processors");
+    if (!rig_up(&r))
+        return;
+    run_client(&r, "", "compile a ''", NULL);
+    cr_assert_str_eq(run_client(&r, "taskset 1 env", "compile a ''", NULL), MADE);
+    rig_down(&r);
+}
+
+/* ---- the processor ---- */
+
+static struct key key_of_processor(const char *cpuinfo)
+{
+    char text[1024];
+    struct key_builder b;
+    struct key key;
+    struct proof unused;
+    snprintf(text, sizeof text, "%s", cpuinfo);
+    key_begin(&b, "test");
+    add_processor(&b, text);
+    key_end(&b, &key, &unused);
+    return key;
+}
+
+#define CPU(model, mhz, flags)                                                                     \
+    "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: " model                \
+    "\ncpu MHz\t\t: " mhz "\nflags\t\t: fpu sse2 " flags "\n\nprocessor\t: 1\n"
+
+Test(pjrt_machine, features_and_model_count_and_the_clock_does_not)
+{
+    struct key base = key_of_processor(CPU("143", "2100.0", "avx2 avx512f"));
+    struct key clock = key_of_processor(CPU("143", "3500.0", "avx2 avx512f"));
+    struct key feature = key_of_processor(CPU("143", "2100.0", "avx2"));
+    struct key model = key_of_processor(CPU("85", "2100.0", "avx2 avx512f"));
+    struct key arm = key_of_processor("Features\t: fp asimd sve\nCPU part\t: 0xd40\n");
+    struct key arm_without = key_of_processor("Features\t: fp asimd\nCPU part\t: 0xd40\n");
+    cr_expect(key_equal(&base, &clock));
+    cr_expect(!key_equal(&base, &feature));
+    cr_expect(!key_equal(&base, &model));
+    cr_expect(!key_equal(&arm, &arm_without));
 }
 
 /* ---- compile options ---- */

@@ -60,20 +60,27 @@ static uint64_t usable_processors(void)
     return (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
+/* `cpuinfo` is taken apart. */
+static void add_processor(struct key_builder *b, char *cpuinfo)
+{
+    char *rest, *end = strstr(cpuinfo, "\n\n"); /* the first processor's */
+    if (end)
+        *end = 0;
+    for (char *l = strtok_r(cpuinfo, "\n", &rest); l; l = strtok_r(NULL, "\n", &rest))
+        if (line_counts(l))
+            key_add_text(b, 2, l);
+}
+
 static bool host_key(struct key *out)
 {
     struct key_builder b;
     struct proof unused;
-    char *rest, *text = malloc(CPU_TEXT);
+    char *text = malloc(CPU_TEXT);
     size_t len = text ? read_start("/proc/cpuinfo", text, CPU_TEXT) : 0;
     key_begin(&b, "pjrt-host/1");
     key_add_u64(&b, 1, usable_processors());
-    char *end = len ? strstr(text, "\n\n") : NULL; /* the first processor's */
-    if (end)
-        *end = 0;
-    for (char *l = len ? strtok_r(text, "\n", &rest) : NULL; l; l = strtok_r(NULL, "\n", &rest))
-        if (line_counts(l))
-            key_add_text(&b, 2, l);
+    if (len)
+        add_processor(&b, text);
     key_end(&b, out, &unused);
     free(text);
     return len > 0;
