@@ -35,8 +35,8 @@ KERNELS = os.path.join(CLIENTS, "six_kernels.py")
 TORCH_ROWS = {
     "64 layers, whole, training step": ["--layers", "64"],
     "64 layers, by region, training step": ["--layers", "64", "--regional"],
-    "transformer, forward": ["--model", "transformer", "--layers", "4", "--forward"],
-    "transformer, training step": ["--model", "transformer", "--layers", "4"],
+    "transformer, forward": ["--model", "transformer", "--layers", "2", "--forward"],
+    "transformer, training step": ["--model", "transformer", "--layers", "2"],
 }
 TRITON_ROWS = {"six Triton kernels, sm_80": ["80"], "six Triton kernels, sm_90": ["90"]}
 

@@ -2,15 +2,18 @@
 """PyTorch's compile caches on the daemon: an unmodified training run, cold, warm, and while all sorts
 of things go wrong. The numbers it computes are the same in each."""
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import unittest
 
 import kit
 
-PROGRAM = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "layers.py")]
+LAYERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "layers.py")
+PROGRAM = [sys.executable, LAYERS]
 STEPS = 20
 # The compile of one kernel instead of a header and six probes: what is tested here is torch's caches.
 QUICK = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
@@ -28,16 +31,17 @@ class Fresh:
         self.folder.__exit__(*error)
 
 
-def spawn(daemon, *arguments, warm=True, **settings):
+def spawn(daemon, *arguments, warm=True, program=PROGRAM, **settings):
     fresh = Fresh()
     with_folders = fresh.__enter__()
     with_folders.update(settings)
-    process = daemon.spawn([*PROGRAM, "--steps", str(STEPS), *arguments], warm=warm, **with_folders)
+    process = daemon.spawn([*program, "--steps", str(STEPS), *arguments], warm=warm, **with_folders)
     process.fresh = fresh
     return process
 
 
-def finish(process):
+def finish_all(process):
+    """What each line of its output says: of one process, or of all ranks of a job."""
     try:
         out, error = process.communicate(timeout=kit.RUN_S)
     except subprocess.TimeoutExpired:
@@ -48,11 +52,52 @@ def finish(process):
         process.fresh.__exit__(None, None, None)
     if process.returncode:
         raise RuntimeError(f"exit status {process.returncode}: {error[-4000:]}")
-    return json.loads(out.splitlines()[-1])
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def finish(process):
+    return finish_all(process)[-1]
+
+
+def wait_until(what):
+    deadline = kit.time.monotonic() + kit.RUN_S
+    while not what():
+        if kit.time.monotonic() > deadline:
+            raise RuntimeError("it did not come to that")
+        kit.time.sleep(0.05)
 
 
 def train(daemon, *arguments, warm=True, **settings):
     return finish(spawn(daemon, *arguments, warm=warm, **settings))
+
+
+@functools.lru_cache(maxsize=None)
+def plain(*arguments):
+    """The same run without the cache."""
+    with kit.Daemon() as daemon:
+        return train(daemon, *arguments, warm=False)
+
+
+@functools.lru_cache(maxsize=None)
+def first_run():
+    """A run that found an empty store, and a copy of the store that it left."""
+    folder = kit.Folder()
+    at = os.path.join(folder.__enter__(), "store")
+    unittest.addModuleCleanup(folder.__exit__, None, None, None)
+    with kit.Daemon() as daemon:
+        seen = train(daemon)
+        daemon.stop()
+        shutil.copytree(daemon.store, at)
+    return seen, at
+
+
+class Warmed(kit.Daemon):
+    """A daemon that has seen the run before."""
+
+    def start(self):
+        if not os.path.exists(self.store):
+            shutil.copytree(first_run()[1], self.store)
+        super().start()
 
 
 def torch_names(daemon):
@@ -65,14 +110,12 @@ class Training(kit.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.daemon = kit.Daemon()
+        cls.daemon = Warmed()
         cls.daemon.__enter__()
         cls.addClassCleanup(cls.daemon.__exit__, None, None, None)
-        cls.plain = train(cls.daemon, warm=False)
-        cls.cold = train(cls.daemon)
 
     def expect_same_numbers(self, seen):
-        self.assertEqual(seen["losses"], self.plain["losses"])
+        self.assertEqual(seen["losses"], plain()["losses"])
 
     def expect_warm(self, seen):
         self.expect_same_numbers(seen)
@@ -80,9 +123,10 @@ class Training(kit.TestCase):
         self.assertEqual((seen["aot_hits"], seen["aot_misses"]), (1, 0))
 
     def test_a_cold_run_computes_the_same(self):
-        self.expect_same_numbers(self.cold)
-        self.assertEqual(len(self.cold["losses"]), STEPS)
-        self.assertEqual((self.cold["fx_hits"], self.cold["fx_misses"]), (0, 2))
+        cold, _ = first_run()
+        self.expect_same_numbers(cold)
+        self.assertEqual(len(cold["losses"]), STEPS)
+        self.assertEqual((cold["fx_hits"], cold["fx_misses"]), (0, 2))
 
     def test_a_fresh_process_and_folder_is_warm(self):
         self.expect_warm(train(self.daemon))
@@ -101,6 +145,14 @@ class Training(kit.TestCase):
     def test_without_redis_and_without_autoload_it_runs_cold(self):
         seen = train(self.daemon, "--without-redis", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
         self.expect_same_numbers(seen)
+
+    def test_a_moved_file_with_other_lines_and_comments_is_warm_on_another_rank(self):
+        with kit.Folder() as folder, open(LAYERS) as f:
+            moved = os.path.join(folder, "elsewhere.py")
+            with open(moved, "w") as out:
+                out.write("\n\n\n" + f.read().replace("(self, x):\n", "(self, x):\n        # says it again\n\n"))
+            seen = train(self.daemon, program=[sys.executable, moved], RANK="3", LOCAL_RANK="3")
+            self.expect_warm(seen)
 
     def test_other_names_reuse_the_graphs(self):
         seen = train(self.daemon, "--renamed")
@@ -128,35 +180,67 @@ class Training(kit.TestCase):
                 self.assertGreater(row["cost_ms"], 0, name)
 
 
+    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    def test_a_pickle_is_never_given_to_another_user(self):
+        os.chmod(self.daemon.folder, 0o755)
+        os.chmod(self.daemon.socket, 0o666)
+        for name in torch_names(self.daemon):
+            for uid in (0, 65534):
+                seen = self.daemon.run(ASK_AS, self.daemon.socket, name, str(uid), warm=False,
+                                       PYTHONPATH=os.path.join(kit.BUILD, "share/warm/python"))
+                self.assertEqual(seen.stdout, "given given\n" if uid == 0 else "nothing nothing\n", name)
+
+
+# Over both wires.
+ASK_AS = """if True:
+    import os, sys
+    import warm, redis
+    os.setgid(int(sys.argv[3]))
+    os.setuid(int(sys.argv[3]))
+    client = warm.Client(sys.argv[1])
+    assert client.stats(), "the daemon does not answer"
+    found = client.get(sys.argv[2]), redis.Redis.from_url("unix://" + sys.argv[1]).get(sys.argv[2])
+    print(*("nothing" if value is None else "given" for value in found))
+"""
+
+# Holds the turn to make what is named, and does nothing.
+HOLD = """if True:
+    import sys, time
+    import warm
+    held = [warm.lease(name) for name in sys.argv[1:]]
+    assert all(lease.held for lease in held)
+    print("held", flush=True)
+    time.sleep(3600)
+"""
+
+
 class Switches(kit.TestCase):
     def test_readonly_stores_nothing_and_recache_takes_nothing(self):
         with kit.Daemon() as daemon:
-            plain = train(daemon, warm=False)
             seen = train(daemon, WARM_READONLY="1")
-            self.assertEqual(seen["losses"], plain["losses"])
+            self.assertEqual(seen["losses"], plain()["losses"])
             self.assertEqual(torch_names(daemon), {})
-            train(daemon)
-            again = train(daemon, WARM_RECACHE="1")
-            self.assertEqual(again["losses"], plain["losses"])
-            self.assertEqual(again["fx_hits"], 0)
+        with Warmed() as daemon:
+            seen = train(daemon, WARM_RECACHE="1")
+            self.assertEqual(seen["losses"], plain()["losses"])
+            self.assertEqual(seen["fx_hits"], 0)
 
 
 class Faults(kit.TestCase):
     def setUp(self):
-        self.daemon = kit.Daemon()
+        self.daemon = Warmed()
         self.daemon.__enter__()
         self.addCleanup(self.daemon.__exit__, None, None, None)
-        self.cold = train(self.daemon)
+
+    def expect_same_numbers(self, seen):
+        self.assertEqual(seen["losses"], plain()["losses"])
 
     def run_paused(self, meanwhile, *arguments, **settings):
         """What `meanwhile` does happens between the first forward and its backward."""
         with kit.Folder() as folder:
             process = spawn(self.daemon, "--pause", folder, *arguments, **settings)
             paused = os.path.join(folder, "paused")
-            deadline = kit.time.monotonic() + kit.RUN_S
-            while not os.path.exists(paused) and process.poll() is None:
-                self.assertLess(kit.time.monotonic(), deadline)
-                kit.time.sleep(0.05)
+            wait_until(lambda: os.path.exists(paused) or process.poll() is not None)
             meanwhile()
             open(os.path.join(folder, "go"), "w").close()
             return finish(process)
@@ -169,9 +253,50 @@ class Faults(kit.TestCase):
             for name in torch_names(self.daemon):
                 self.daemon.warm("put", name, path)
 
+    def train_while_held(self, meanwhile):
+        """A run whose graphs somebody else has the turn to compile: `meanwhile` gets that process."""
+        names = [name for name in torch_names(self.daemon) if name.startswith("pt2:fx-graph")]
+        self.daemon.warm("clear", "--yes")
+        holder = self.daemon.spawn(HOLD, *names)
+        try:
+            self.assertEqual(holder.stdout.readline(), "held\n")
+            before = self.daemon.stats("misses")
+            process = spawn(self.daemon)
+            # it looks for its AOTAutograd entry right before its graphs
+            wait_until(lambda: self.daemon.stats("misses") > before or process.poll() is not None)
+            meanwhile(holder)
+            return finish(process)
+        finally:
+            holder.kill()
+            holder.communicate()
+
+    def test_the_next_takes_over_when_who_compiles_dies(self):
+        seen = self.train_while_held(lambda holder: holder.kill())
+        self.expect_same_numbers(seen)
+        self.assertEqual(seen["fx_misses"], 2)
+
+    def test_the_daemon_dies_while_a_rank_waits_for_another(self):
+        seen = self.train_while_held(lambda holder: self.daemon.kill())
+        self.expect_same_numbers(seen)
+
+    def test_who_never_puts_is_not_waited_for(self):
+        self.daemon.stop()
+        self.daemon.options = ("--lease-timeout", "2s")
+        self.daemon.start()
+        seen = self.train_while_held(lambda holder: None)
+        self.expect_same_numbers(seen)
+        self.assertEqual(seen["fx_misses"], 2)
+
+    def test_the_daemon_dies_during_a_warm_start(self):
+        before = self.daemon.stats("hits")
+        process = spawn(self.daemon)
+        wait_until(lambda: self.daemon.stats("hits") > before or process.poll() is not None)
+        self.daemon.kill()
+        self.expect_same_numbers(finish(process))
+
     def test_daemon_dies_between_forward_and_backward(self):
         seen = self.run_paused(self.daemon.kill)
-        self.assertEqual(seen["losses"], self.cold["losses"])
+        self.expect_same_numbers(seen)
 
     def test_a_restart_in_mid_run_does_not_end_the_caching(self):
         def restart():
@@ -182,7 +307,7 @@ class Faults(kit.TestCase):
             with self.subTest(**settings):
                 before = len(torch_names(self.daemon))
                 seen = self.run_paused(restart, "--twice", **settings)
-                self.assertEqual(seen["losses"][:STEPS], self.cold["losses"])
+                self.assertEqual(seen["losses"][:STEPS], plain()["losses"])
                 if not settings:
                     self.assertGreater(len(torch_names(self.daemon)), before)
                 else:
@@ -191,12 +316,12 @@ class Faults(kit.TestCase):
     def test_a_daemon_that_hangs_is_done_without(self):
         self.daemon.suspend()
         seen = train(self.daemon)
-        self.assertEqual(seen["losses"], self.cold["losses"])
+        self.expect_same_numbers(seen)
 
     def test_no_daemon_is_done_without(self):
         self.daemon.stop()
         process = spawn(self.daemon, WARM_SOCKET=self.daemon.socket + ".none")
-        self.assertEqual(finish(process)["losses"], self.cold["losses"])
+        self.expect_same_numbers(finish(process))
 
     def test_damaged_values_are_compiled_anew(self):
         other_build = b"\0torch1\n\x80\x04\x8c\x0bother build\x94."
@@ -204,17 +329,16 @@ class Faults(kit.TestCase):
             with self.subTest(value=value):
                 self.damage(value)
                 seen = train(self.daemon)
-                self.assertEqual(seen["losses"], self.cold["losses"])
+                self.expect_same_numbers(seen)
 
 
 class FullStore(kit.TestCase):
     def test_training_goes_on_where_nothing_can_be_kept(self):
         with kit.Daemon("--max-size", "64K") as daemon:
-            plain = train(daemon, warm=False)
             for settings in ({}, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}):
                 with self.subTest(**settings):
                     seen = train(daemon, **settings)
-                    self.assertEqual(seen["losses"], plain["losses"])
+                    self.assertEqual(seen["losses"], plain()["losses"])
 
 
 class Ranks(kit.TestCase):
@@ -230,6 +354,28 @@ class Ranks(kit.TestCase):
             seen = self.run_ranks(daemon, TORCHELASTIC_RUN_ID="job", WARM_SESSION="ranks")
             self.assertEqual(len({tuple(rank["losses"]) for rank in seen}), 1)
             self.assertEqual(sum(rank["fx_misses"] for rank in seen), 2)
+
+    def test_ranks_that_reduce_their_gradients_do_not_wait_for_each_other_for_ever(self):
+        job = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3",
+               LAYERS, "--distributed"]
+        with kit.Daemon() as daemon:
+            alone = finish_all(spawn(daemon, program=job, warm=False))
+            cold = finish_all(spawn(daemon, program=job, TORCH_COMPILE_JOB_ID="job"))
+            warm = finish_all(spawn(daemon, program=job, TORCH_COMPILE_JOB_ID="job"))
+            for seen in (alone, cold, warm):
+                self.assertEqual([rank["losses"] for rank in seen], [alone[0]["losses"]] * 3)
+            for seen in (cold, warm): # all hit, or all miss
+                self.assertEqual(len({(rank["aot_hits"], rank["aot_misses"]) for rank in seen}), 1, seen)
+            self.assertEqual(sum(rank["fx_misses"] for rank in cold), 2)
+            self.assertEqual(sum(rank["fx_misses"] for rank in warm), 0)
+            self.assertIn("pt2:dynamo-pgo::job:None::c1", torch_names(daemon))
+
+    def test_two_jobs_with_one_id_do_not_disturb_each_other(self):
+        with kit.Daemon() as daemon:
+            jobs = [spawn(daemon, "--layers", n, RANK="0", TORCHELASTIC_RUN_ID="one") for n in "1212"]
+            for n, job in zip("1212", jobs):
+                expected = plain("--layers", "2") if n == "2" else plain()
+                self.assertEqual(finish(job)["losses"], expected["losses"])
 
     def test_one_compiles_through_the_redis_package(self):
         with kit.Daemon() as daemon:
@@ -256,7 +402,7 @@ class RedisClients(kit.TestCase):
     """
 
     def test_all_versions_of_the_client(self):
-        with kit.Daemon() as daemon, kit.Folder() as folder:
+        with Warmed() as daemon, kit.Folder() as folder:
             for version in self.VERSIONS:
                 with self.subTest(version=version):
                     target = os.path.join(folder, version)
@@ -268,6 +414,10 @@ class RedisClients(kit.TestCase):
                     url = f"unix://{daemon.socket}?protocol=2&socket_timeout=30&client_name=warm-session-x"
                     seen = daemon.run(self.SCRIPT, version, url, "", warm=False, PYTHONPATH=target)
                     self.assertEqual(seen.stdout, "fine\n")
+                    seen = train(daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0", PYTHONPATH=target)
+                    self.assertEqual(seen["losses"], plain()["losses"])
+                    self.assertEqual((seen["fx_hits"], seen["aot_hits"]), (2, 1))
+                    self.assertEqual(seen["redis"], version)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -78,21 +79,51 @@ class Kernels(kit.TestCase):
             self.assertEqual(sum(one["misses"] for one in seen), len(FEW))
             self.assertEqual(len({json.dumps(one["cubins"]) for one in seen}), 1)
 
-    def test_moved_lines_reuse_what_ptxas_made(self):
-        with kit.Daemon() as daemon, kit.Folder() as folder:
-            compile_fresh(daemon, *FEW)
-            with open(PROGRAM[1]) as f:
-                text = f.read()
-            moved = os.path.join(folder, "moved.py")
-            with open(moved, "w") as f:
-                f.write(text.replace("@triton.jit", "\n\n@triton.jit"))
-            before = daemon.stats("hits")
-            process = daemon.spawn([sys.executable, moved, "90", *FEW],
-                                   TRITON_CACHE_DIR=os.path.join(folder, "cache"),
-                                   TRITON_DISABLE_LINE_INFO="1")
-            seen = finish(process)
-            self.assertEqual(seen["misses"], len(FEW))
-            self.assertGreaterEqual(daemon.stats("hits"), before)
+
+class Alike(kit.TestCase):
+    """What differs from a kernel that was compiled before only in what no GPU sees."""
+
+    def setUp(self):
+        self.daemon = kit.Daemon()
+        self.daemon.__enter__()
+        self.addCleanup(self.daemon.__exit__, None, None, None)
+        self.cold = compile_fresh(self.daemon, *FEW)
+        self.folder = kit.Folder()
+        self.path = self.folder.__enter__()
+        self.addCleanup(self.folder.__exit__, None, None, None)
+        with open(PROGRAM[1]) as f:
+            self.text = f.read()
+
+    def cubins(self):
+        return self.daemon.stats("kinds")["cubin"]
+
+    def compile_variant(self, name, text, **settings):
+        moved = os.path.join(self.path, name + ".py")
+        with open(moved, "w") as f:
+            f.write(text)
+        process = self.daemon.spawn([sys.executable, moved, "90", *FEW],
+                                    TRITON_CACHE_DIR=os.path.join(self.path, name), **settings)
+        return finish(process)
+
+    def test_a_moved_file_is_a_hit_on_every_rank(self):
+        seen = self.compile_variant("moved", self.text, RANK="5", LOCAL_RANK="5")
+        self.assertEqual((seen["hits"], seen["misses"]), (len(FEW), 0))
+
+    def test_other_lines_comments_and_names_reuse_what_ptxas_made(self):
+        variants = {
+            "lines": self.text.replace("@triton.jit", "\n\n@triton.jit"),
+            "comment": self.text.replace("    row = tl", "    # one for each\n    row = tl")
+                                .replace("    at = tl.program", "    # its part\n    at = tl.program"),
+            "names": re.sub(r"\b(mask|v)\b", r"\1_", self.text),
+        }
+        for name, text in variants.items():
+            with self.subTest(name):
+                before = self.cubins()
+                seen = self.compile_variant(name, text)
+                after = self.cubins()
+                self.assertEqual(seen["misses"], len(FEW))
+                self.assertEqual(after["puts"], before["puts"])
+                self.assertGreaterEqual(after["hits"], before["hits"] + len(FEW))
 
 
 class Faults(kit.TestCase):
