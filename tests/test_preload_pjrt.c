@@ -241,6 +241,32 @@ Test(preload_pjrt, entries_that_are_cut_or_of_another_program_never_reach_the_pl
     rig_down(&r);
 }
 
+/* The second program is read from a pipe, which gets it when the daemon is dead. */
+Test(preload_pjrt, daemon_that_is_killed_in_the_middle_is_done_without)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    char *path = path_join(r.kit.dir, "pipe"), *program = path_join(r.kit.dir, "renamed");
+    size_t len;
+    char *text = file_read(program, &len);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    pid_t killer = fork();
+    if (killer == 0) {
+        int fd = open(path, O_WRONLY); /* waits for its reader */
+        kill(r.kit.pid, SIGKILL);
+        _exit(write(fd, text, len) != (ssize_t)len);
+    }
+    cr_assert_str_eq(run_client(&r, "", "compile a '' compile pipe '' compile a ''", NULL),
+                     MADE REAL REAL);
+    cr_assert_eq(kit_reap(killer), 0);
+    kit_reap(r.kit.pid);
+    kit_start(&r.kit, NULL);
+    cr_assert_str_eq(run_client(&r, "", "compile a ''", NULL), LOADED, "what was stored is there");
+    free(text), free(path), free(program);
+    rig_down(&r);
+}
+
 Test(preload_pjrt, errors_of_the_compiler_are_the_programs)
 {
     struct rig r;
