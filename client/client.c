@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/digests.h"
 #include "client/session.h"
 
 #define CONNECT_TIMEOUT_MS 50u
@@ -114,6 +115,7 @@ void warm_close(struct warm *w)
         return;
     conn_close(&w->conn);
     writer_close(&w->request);
+    digests_free(w->digests);
     free(w);
 }
 

@@ -125,7 +125,14 @@ static void compile_close(struct compile *c)
 
 static int ensure_headers(struct compile *c)
 {
-    return c->headers ? 0 : headers_open(&c->headers, &c->job, &c->w->err);
+    if (c->headers)
+        return 0;
+    int code = headers_open(&c->headers, &c->job, &c->w->err);
+    if (!c->w->digests)
+        c->w->digests = digests_new();
+    if (!code)
+        headers_remember_in(c->headers, c->w->digests);
+    return code;
 }
 
 static int send_states(struct compile *c, const struct wire_check *check, struct writer *states)

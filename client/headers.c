@@ -21,8 +21,9 @@ struct headers {
     char *cwd;    /* absolute, normal */
     char **roots; /* absolute, normal */
     size_t n_roots;
-    char *refused;    /* the first path that was; NULL so far */
-    uint8_t *content; /* of the file that is being hashed */
+    char *refused;           /* the first path that was; NULL so far */
+    struct digests *digests; /* borrowed; NULL: nothing is remembered */
+    uint8_t *content;        /* of the file that is being hashed */
     size_t content_cap;
 };
 
@@ -153,6 +154,8 @@ int headers_open(struct headers **out, const struct job *job, struct err *e)
     return code;
 }
 
+void headers_remember_in(struct headers *h, struct digests *digests) { h->digests = digests; }
+
 void headers_close(struct headers *h)
 {
     if (!h)
@@ -184,9 +187,13 @@ static bool is_system_path(const char *normal)
 
 static bool is_offered(const struct headers *h, const char *path)
 {
-    char normal[PATH_SIZE];
-    strcpy(normal, path);
-    normalize(normal);
+    char copy[PATH_SIZE];
+    const char *normal = path;
+    if (strstr(path, "/.") || strstr(path, "//")) {
+        strcpy(copy, path);
+        normalize(copy);
+        normal = copy;
+    }
     if (is_system_path(normal))
         return false;
     for (size_t i = 0; i < h->n_roots; i++)
@@ -195,28 +202,39 @@ static bool is_offered(const struct headers *h, const char *path)
     return false;
 }
 
+/* Opens a path that is offered. As it was asked, not its normal form: behind a link, ".." is where
+ * the compiler means it. */
+static enum wire_path_state open_path(struct headers *h, const char *path, int *out_fd,
+                                      struct stat *out_st)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    *out_st = (struct stat){0};
+    if (fd < 0)
+        return errno == EACCES || errno == EPERM ? refuse(h, path) : WIRE_PATH_ABSENT;
+    if (fstat(fd, out_st) == 0 && S_ISREG(out_st->st_mode) &&
+        out_st->st_size <= (off_t)JOB_SOURCE_MAX) {
+        *out_fd = fd;
+        return WIRE_PATH_FILE;
+    }
+    close(fd);
+    return S_ISDIR(out_st->st_mode) ? WIRE_PATH_ABSENT : refuse(h, path);
+}
+
 enum wire_path_state headers_find(struct headers *h, struct view path, int *out_fd,
                                   uint64_t *out_len)
 {
     char absolute[PATH_SIZE];
-    struct stat st = {0};
+    struct stat st;
     *out_fd = -1;
     *out_len = 0;
     if (!make_absolute(h->cwd, path, absolute))
         return WIRE_PATH_ABSENT;
     if (!is_offered(h, absolute))
         return refuse(h, absolute);
-    /* As it was asked, not its normal form: behind a link, ".." is where the compiler means it. */
-    int fd = open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == EACCES || errno == EPERM ? refuse(h, absolute) : WIRE_PATH_ABSENT;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= (off_t)JOB_SOURCE_MAX) {
-        *out_fd = fd;
+    enum wire_path_state state = open_path(h, absolute, out_fd, &st);
+    if (state == WIRE_PATH_FILE)
         *out_len = (uint64_t)st.st_size;
-        return WIRE_PATH_FILE;
-    }
-    close(fd);
-    return S_ISDIR(st.st_mode) ? WIRE_PATH_ABSENT : refuse(h, absolute);
+    return state;
 }
 
 const char *headers_refused(const struct headers *h) { return h->refused; }
@@ -293,18 +311,59 @@ static bool read_content(struct headers *h, int fd, size_t len)
     return true;
 }
 
-static void digest_file(struct headers *h, int fd, size_t len, enum wire_digest kind,
-                        struct wire_path_digest *out)
+/* Reads and hashes an open file. What changes meanwhile is hashed as it was read, and not
+ * remembered. */
+static void digest_file(struct headers *h, int fd, const char *path, const struct stat *st,
+                        enum wire_digest kind, struct wire_path_digest *out)
 {
+    size_t len = (size_t)st->st_size;
+    struct stat after;
     if (!read_content(h, fd, len)) {
         out->state = WIRE_PATH_ABSENT;
-    } else if (kind == WIRE_SHA256) {
+        return;
+    }
+    if (kind == WIRE_SHA256) {
         struct proof proof = proof_of_bytes(h->content, len);
         memcpy(out->digest, proof.bytes, sizeof proof.bytes);
     } else {
         struct key key = key_of_bytes(h->content, len);
         memcpy(out->digest, key.bytes, sizeof key.bytes);
     }
+    if (fstat(fd, &after) == 0 && stat_is_same(st, &after))
+        digests_keep(h->digests, path, st, kind, out);
+}
+
+/* What is at a path now: by one stat where the file is known, or there is none. */
+static struct wire_path_digest check_path(struct headers *h, struct view path,
+                                          enum wire_digest kind)
+{
+    struct wire_path_digest it = {.state = WIRE_PATH_ABSENT};
+    char absolute[PATH_SIZE];
+    struct stat st;
+    if (!make_absolute(h->cwd, path, absolute))
+        return it;
+    if (!is_offered(h, absolute)) {
+        it.state = refuse(h, absolute);
+        return it;
+    }
+    if (digests_is_absent(h->digests, absolute))
+        return it;
+    bool is_there = stat(absolute, &st) == 0;
+    if (!is_there && (errno == ENOENT || errno == ENOTDIR)) {
+        digests_keep_absent(h->digests, absolute);
+        return it;
+    }
+    if (is_there && digests_recall(h->digests, absolute, &st, kind, &it)) {
+        it.state = WIRE_PATH_FILE;
+        return it;
+    }
+    int fd = -1;
+    it.state = open_path(h, absolute, &fd, &st);
+    if (fd >= 0) {
+        digest_file(h, fd, absolute, &st, kind, &it);
+        close(fd);
+    }
+    return it;
 }
 
 int headers_check(struct headers *h, const struct wire_check *check, struct view paths,
@@ -313,15 +372,9 @@ int headers_check(struct headers *h, const struct wire_check *check, struct view
     struct reader list = reader_over(paths.data, paths.len);
     struct view path;
     uint32_t n = 0;
+    digests_begin(h->digests);
     while (wire_paths_next(&list, &path)) {
-        struct wire_path_digest answer = {0};
-        int fd;
-        uint64_t len;
-        answer.state = headers_find(h, path, &fd, &len);
-        if (fd >= 0) {
-            digest_file(h, fd, (size_t)len, check->digest, &answer);
-            close(fd);
-        }
+        struct wire_path_digest answer = check_path(h, path, check->digest);
         wire_states_add(out_states, check->digest, &answer);
         n++;
     }

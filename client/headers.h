@@ -17,11 +17,12 @@
  * Only regular files of at most JOB_SOURCE_MAX bytes are given; opening never blocks, whatever is
  * at the path. Everything else reads as absent or refused.
  *
- * Thread: one at a time. Memory: owns its roots; borrows nothing after headers_open.
+ * Thread: one at a time. Memory: owns its roots; borrows nothing else after headers_open.
  */
 #ifndef WARM_CLIENT_HEADERS_H
 #define WARM_CLIENT_HEADERS_H
 
+#include "client/digests.h"
 #include "client/wire.h"
 #include "keygen/job.h"
 
@@ -31,6 +32,10 @@ struct headers;
  * what options_parse says of the options. */
 int headers_open(struct headers **out, const struct job *job, struct err *e);
 void headers_close(struct headers *h); /* NULL is fine */
+
+/* Where headers_check finds, and leaves, what files hold; borrowed until headers_close. NULL: it reads
+ * them each time. */
+void headers_remember_in(struct headers *h, struct digests *digests);
 
 /* What is at `path`. For WIRE_PATH_FILE *out_fd is a read-only descriptor, which the caller closes,
  * and *out_len the file's length; else -1 and 0. */

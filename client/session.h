@@ -19,6 +19,8 @@
 #include "client/conn.h"
 #include "client/warm.h"
 
+struct digests; /* digests.h */
+
 struct warm {
     struct conn conn;
     bool connected;
@@ -31,7 +33,8 @@ struct warm {
     struct writer request; /* frames of the request that is being made */
     uint64_t retry_at_ms;  /* without a connection: not before */
     unsigned pause_ms;
-    struct err err; /* of the last failure */
+    struct digests *digests; /* of headers; NULL until a compile asks for them */
+    struct err err;          /* of the last failure */
 };
 
 /* One frame that answers a request. */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_digests.c - what is remembered of files, and what is not. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/digests.h"
+#include "tests/support.h"
+
+static char *folder, *path;
+static struct digests *d;
+
+static void setup(void)
+{
+    folder = temp_dir_new();
+    path = path_join(folder, "a.h");
+    d = digests_new();
+    cr_assert_not_null(d);
+}
+
+/* Until what was done is long enough ago to be remembered. */
+static void settle(void) { usleep(2100 * 1000); }
+
+static void teardown(void)
+{
+    digests_free(d);
+    free(path);
+    temp_dir_free(folder);
+}
+TestSuite(digests, .init = setup, .fini = teardown, .timeout = 60);
+
+static struct stat stat_of(const char *file)
+{
+    struct stat st;
+    cr_assert_eq(stat(file, &st), 0);
+    return st;
+}
+
+static const struct wire_path_digest some = {WIRE_PATH_FILE, {1, 2, 3}};
+
+Test(digests, a_file_is_known_until_its_stat_changes)
+{
+    struct wire_path_digest out = {0};
+    file_write(path, "one", 3);
+    settle();
+    struct stat st = stat_of(path);
+    digests_keep(d, path, &st, WIRE_XXH3, &some);
+    cr_assert(digests_recall(d, path, &st, WIRE_XXH3, &out));
+    cr_assert_eq(memcmp(out.digest, some.digest, sizeof out.digest), 0);
+    cr_assert_not(digests_recall(d, path, &st, WIRE_SHA256, &out));
+    file_write(path, "two", 3); /* as long, and elsewhere in time */
+    st = stat_of(path);
+    cr_assert_not(digests_recall(d, path, &st, WIRE_XXH3, &out));
+}
+
+Test(digests, what_has_just_changed_is_not_remembered)
+{
+    struct wire_path_digest out;
+    file_write(path, "one", 3);
+    struct stat st = stat_of(path);
+    digests_keep(d, path, &st, WIRE_XXH3, &some);
+    cr_assert_not(digests_recall(d, path, &st, WIRE_XXH3, &out));
+    char *other = path_join(folder, "b.h");
+    digests_keep_absent(d, other);
+    cr_assert_not(digests_is_absent(d, other), "its folder has just changed");
+    free(other);
+}
+
+Test(digests, what_is_absent_stays_so_until_its_folder_changes)
+{
+    char *deep = path_join(folder, "sub/folder/b.h"), *sub = path_join(folder, "sub");
+    settle();
+    digests_begin(d);
+    digests_keep_absent(d, path);
+    digests_keep_absent(d, deep);
+    digests_begin(d);
+    cr_assert(digests_is_absent(d, path) && digests_is_absent(d, deep));
+    cr_assert_eq(mkdir(sub, 0700), 0);
+    digests_begin(d);
+    cr_assert_not(digests_is_absent(d, deep));
+    cr_assert_not(digests_is_absent(d, path));
+    free(deep);
+    free(sub);
+}
+
+Test(digests, a_file_where_something_else_was_known)
+{
+    struct wire_path_digest out;
+    struct stat st;
+    settle();
+    digests_keep_absent(d, path);
+    st = stat_of(folder);
+    digests_keep(d, folder, &st, WIRE_XXH3, &some); /* as if it had become a file */
+    cr_assert_not(digests_is_absent(d, path));
+    cr_assert(digests_recall(d, folder, &st, WIRE_XXH3, &out));
+}
+
+Test(digests, more_than_there_is_room_for)
+{
+    struct wire_path_digest out;
+    settle();
+    struct stat st = stat_of(folder);
+    for (unsigned i = 0; i < 3 * DIGESTS_MAX; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "/nowhere/%u", i);
+        digests_keep(d, name, &st, WIRE_XXH3, &some);
+        cr_assert(digests_recall(d, name, &st, WIRE_XXH3, &out));
+    }
+    cr_assert_not(digests_recall(NULL, path, &st, WIRE_XXH3, &out));
+    digests_keep(NULL, path, &st, WIRE_XXH3, &some);
+    cr_assert_not(digests_is_absent(NULL, path));
+}
