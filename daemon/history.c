@@ -14,92 +14,20 @@
  *
  * Thread: loop thread.
  */
-#include "daemon/history.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "daemon/json.h"
+#include "daemon/history_internal.h"
 
-#define MAGIC "WHIS"
-#define VERSION 1u
-#define SET 4u            /* places in which one entry that is gone may be */
-#define BUCKETS 1024u     /* of the index of what is known */
-#define COMPARED_MAX 64u  /* recipes that one miss is compared with */
-#define NOBODY UINT16_MAX /* end of a chain */
-
-#define TEXT_MAX WIRE_NAME_MAX
-
-struct session {
-    char id[WIRE_SESSION_MAX + 1]; /* "": the place is free */
-    uint32_t uid;
-    unsigned refs;
-    uint64_t number; /* never the same twice */
-    uint64_t started_ms, last_ms;
-    uint64_t counters[HISTORY_N_COUNTERS];
-};
-
-struct known {
-    struct store_id id;
-    uint32_t uid;
-    uint8_t kept;                  /* enum history_kept */
-    uint16_t next;                 /* in its bucket */
-    uint64_t at_ms;                /* 0: the place is free */
-    uint64_t session;              /* number of the last one that used it; 0: none */
-    uint64_t source, label_digest; /* 0: there is none */
-    uint8_t *recipe;
-    size_t len;
-};
-
-enum text { TEXT_SESSION, TEXT_NAME, TEXT_LABEL, TEXT_HARDWARE, TEXT_COMPILER, TEXT_TEXT, TEXTS };
-
-struct miss {
-    uint64_t number; /* 0: the place is free */
-    uint64_t at_ms;
-    struct store_id id;
-    uint32_t uid;
-    uint64_t session; /* number */
-    uint8_t kind, reason;
-    bool settled;
-    char *text[TEXTS];     /* NULL: empty */
-    struct writer changes; /* n × blobs part, old, new */
-    unsigned n_changes;
-};
-
-struct history {
-    char *path;
-    bool loaded, dirty;
-    uint64_t last_session, last_miss;
-    struct session session[HISTORY_SESSIONS];
-    struct store_departure left[HISTORY_LEFT];
-    struct known known[HISTORY_KNOWN];
-    uint16_t bucket[BUCKETS];
-    size_t next_known, known_bytes;
-    uint64_t n_added;                   /* recipes, ever */
-    uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, to find one fast */
-    struct miss miss[HISTORY_MISSES];
-};
-
-static void load(struct history *h);
+#define COMPARED_MAX 64u /* recipes that one miss is compared with */
 
 /* ---- small things ---- */
 
 static bool same_id(const struct store_id *a, const struct store_id *b)
 {
     return a->owner == b->owner && key_equal(&a->key, &b->key);
-}
-
-static uint32_t hash_id(const struct store_id *id)
-{
-    uint32_t bits; /* keys are digests */
-    memcpy(&bits, id->key.bytes + 4, sizeof bits);
-    return bits ^ id->owner * 0x9e3779b1u;
 }
 
 static uint64_t digest_of(struct view v)
@@ -112,20 +40,10 @@ static uint64_t digest_of(struct view v)
     return bits ? bits : 1;
 }
 
-static struct view view_of(const char *text)
-{
-    return (struct view){text ? text : "", text ? strlen(text) : 0};
-}
-
 /* NULL for an empty text, and without memory. */
 static char *copy_of(struct view v)
 {
-    return v.len ? strndup(v.data, v.len < TEXT_MAX ? v.len : TEXT_MAX) : NULL;
-}
-
-static bool view_equal(struct view a, struct view b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+    return v.len ? strndup(v.data, v.len < HISTORY_TEXT_MAX ? v.len : HISTORY_TEXT_MAX) : NULL;
 }
 
 /* ---- sessions ---- */
@@ -153,7 +71,7 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
     if (!wire_session_ok(id.data, id.len))
         return HISTORY_NO_SESSION;
     for (size_t i = 0; i < HISTORY_SESSIONS && !s; i++)
-        if (h->session[i].uid == uid && view_equal(view_of(h->session[i].id), id))
+        if (h->session[i].uid == uid && history_view_equal(history_view(h->session[i].id), id))
             s = &h->session[i];
     if (!s) {
         s = session_place(h);
@@ -187,7 +105,7 @@ void history_count(struct history *h, uint32_t session, enum history_counter wha
 
 static struct store_departure *left_set(struct history *h, const struct store_id *id)
 {
-    return &h->left[hash_id(id) % (HISTORY_LEFT / SET) * SET];
+    return &h->left[history_hash(id) % (HISTORY_LEFT / SET) * SET];
 }
 
 static struct store_departure *left_find(struct history *h, const struct store_id *id)
@@ -199,7 +117,7 @@ static struct store_departure *left_find(struct history *h, const struct store_i
     return NULL;
 }
 
-static void left_add(struct history *h, const struct store_departure *gone)
+void history_left_add(struct history *h, const struct store_departure *gone)
 {
     struct store_departure *to = left_find(h, &gone->id), *set = left_set(h, &gone->id);
     for (size_t i = 0; i < SET && !to; i++)
@@ -216,14 +134,14 @@ static void left_add(struct history *h, const struct store_departure *gone)
 
 void history_left(struct history *h, const struct store_departure *gone)
 {
-    load(h);
-    left_add(h, gone);
+    history_load(h);
+    history_left_add(h, gone);
     h->dirty = true;
 }
 
 void history_put(struct history *h, const struct store_id *id)
 {
-    load(h);
+    history_load(h);
     struct store_departure *gone = left_find(h, id);
     if (gone) {
         *gone = (struct store_departure){.cause = 0};
@@ -247,7 +165,7 @@ static const char *cause_text(uint32_t cause)
 
 static struct known *known_find(struct history *h, const struct store_id *id)
 {
-    uint16_t i = h->bucket[hash_id(id) % BUCKETS];
+    uint16_t i = h->bucket[history_hash(id) % BUCKETS];
     while (i != NOBODY && !same_id(&h->known[i].id, id))
         i = h->known[i].next;
     return i == NOBODY ? NULL : &h->known[i];
@@ -255,7 +173,7 @@ static struct known *known_find(struct history *h, const struct store_id *id)
 
 static void known_drop(struct history *h, struct known *k)
 {
-    uint16_t *link = &h->bucket[hash_id(&k->id) % BUCKETS];
+    uint16_t *link = &h->bucket[history_hash(&k->id) % BUCKETS];
     if (k->at_ms == 0)
         return;
     while (&h->known[*link] != k)
@@ -289,7 +207,7 @@ static void kinship(struct view recipe, uint64_t *source, uint64_t *label)
     *label = digest_of(text);
 }
 
-static void known_add(struct history *h, const struct known *from, struct view recipe)
+void history_known_add(struct history *h, const struct known *from, struct view recipe)
 {
     uint8_t *bytes = malloc(recipe.len ? recipe.len : 1);
     if (!bytes)
@@ -306,7 +224,7 @@ static void known_add(struct history *h, const struct known *from, struct view r
     k->len = recipe.len;
     h->known_bytes += recipe.len;
     h->n_added++;
-    uint16_t *bucket = &h->bucket[hash_id(&k->id) % BUCKETS];
+    uint16_t *bucket = &h->bucket[history_hash(&k->id) % BUCKETS];
     k->next = *bucket;
     *bucket = (uint16_t)(k - h->known);
 }
@@ -335,7 +253,7 @@ static void miss_clear(struct miss *m)
     *m = (struct miss){.number = 0};
 }
 
-static struct miss *miss_new(struct history *h)
+struct miss *history_miss_new(struct history *h)
 {
     struct miss *m = &h->miss[++h->last_miss % HISTORY_MISSES];
     miss_clear(m);
@@ -346,7 +264,7 @@ static struct miss *miss_new(struct history *h)
     return m;
 }
 
-static void set_text(struct miss *m, enum text which, struct view text)
+void history_set_text(struct miss *m, enum history_text which, struct view text)
 {
     free(m->text[which]);
     m->text[which] = copy_of(text);
@@ -356,18 +274,18 @@ static void settle(struct miss *m, enum wire_reason reason, struct view text)
 {
     m->reason = (uint8_t)reason;
     m->settled = true;
-    set_text(m, TEXT_TEXT, text);
+    history_set_text(m, TEXT_TEXT, text);
 }
 
 static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session, uint64_t now_ms)
 {
     struct session *s = session_at(h, session);
-    struct miss *m = miss_new(h);
+    struct miss *m = history_miss_new(h);
     m->at_ms = now_ms;
     m->uid = uid;
     if (s) {
         m->session = s->number;
-        set_text(m, TEXT_SESSION, view_of(s->id));
+        history_set_text(m, TEXT_SESSION, history_view(s->id));
         s->last_ms = now_ms;
     }
     return m;
@@ -377,7 +295,7 @@ static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session
 static void settle_by_end(struct history *h, struct miss *m, const struct store_id *id)
 {
     const struct store_departure *gone = left_find(h, id);
-    char text[TEXT_MAX], when[40];
+    char text[HISTORY_TEXT_MAX], when[40];
     if (!gone || m->settled)
         return;
     time_t s = (time_t)(gone->at_ms / 1000);
@@ -386,24 +304,24 @@ static void settle_by_end(struct history *h, struct miss *m, const struct store_
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
     snprintf(text, sizeof text, "%s: %s", when, cause_text(gone->cause));
     settle(m, gone->cause == STORE_LEFT_DAMAGED ? WIRE_REASON_CORRUPT : WIRE_REASON_EVICTED,
-           view_of(text));
+           history_view(text));
 }
 
 uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms)
 {
     static const struct store_id none;
-    load(h);
+    history_load(h);
     struct miss *m = miss_begin(h, ask->uid, ask->session, now_ms);
     m->id = ask->id;
-    h->miss_hash[m->number % HISTORY_MISSES] = hash_id(&m->id);
+    h->miss_hash[m->number % HISTORY_MISSES] = history_hash(&m->id);
     m->kind = (uint8_t)ask->kind;
     m->reason = WIRE_REASON_COLD;
-    set_text(m, TEXT_NAME, ask->name);
-    set_text(m, TEXT_LABEL, ask->label);
-    set_text(m, TEXT_HARDWARE, ask->hardware);
-    set_text(m, TEXT_COMPILER, ask->compiler);
+    history_set_text(m, TEXT_NAME, ask->name);
+    history_set_text(m, TEXT_LABEL, ask->label);
+    history_set_text(m, TEXT_HARDWARE, ask->hardware);
+    history_set_text(m, TEXT_COMPILER, ask->compiler);
     if (ask->was_corrupt)
-        settle(m, WIRE_REASON_CORRUPT, view_of("damaged on disk, and quarantined"));
+        settle(m, WIRE_REASON_CORRUPT, history_view("damaged on disk, and quarantined"));
     settle_by_end(h, m, &ask->id);
     if (!same_id(&ask->also, &none))
         settle_by_end(h, m, &ask->also);
@@ -412,7 +330,7 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
 
 uint64_t history_find(const struct history *h, const struct store_id *id)
 {
-    uint32_t hash = hash_id(id);
+    uint32_t hash = history_hash(id);
     for (uint64_t n = h->last_miss; n && n + HISTORY_MISSES > h->last_miss; n--)
         if (h->miss_hash[n % HISTORY_MISSES] == hash &&
             same_id(&h->miss[n % HISTORY_MISSES].id, id))
@@ -427,9 +345,9 @@ void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct
     if (!m)
         return;
     m->kind = (uint8_t)kind;
-    set_text(m, TEXT_LABEL, label);
-    set_text(m, TEXT_HARDWARE, hardware);
-    set_text(m, TEXT_COMPILER, compiler);
+    history_set_text(m, TEXT_LABEL, label);
+    history_set_text(m, TEXT_HARDWARE, hardware);
+    history_set_text(m, TEXT_COMPILER, compiler);
 }
 
 void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, struct view text)
@@ -506,13 +424,13 @@ static void find_nearest(struct history *h, const struct miss *m, struct view re
 static void explain_known(struct miss *m, const struct known *k)
 {
     if (k->kept == HISTORY_KEPT)
-        settle(m, WIRE_REASON_EVICTED, view_of("made here before; when it went is not known"));
+        settle(m, WIRE_REASON_EVICTED, history_view("made here before; when it went is not known"));
     else if (k->kept == HISTORY_NOT_SOUND)
         settle(m, WIRE_REASON_UNCACHEABLE,
-               view_of("made here before, and not kept: it depends on more than its key"));
+               history_view("made here before, and not kept: it depends on more than its key"));
     else
         settle(m, WIRE_REASON_DISABLED,
-               view_of("made here before, and not stored: WARM_READONLY, or --no-store"));
+               history_view("made here before, and not stored: WARM_READONLY, or --no-store"));
 }
 
 static void key_part(const struct store_id *id, char out[WARM_KEY_TEXT])
@@ -543,7 +461,7 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
         char old[WARM_KEY_TEXT], now[WARM_KEY_TEXT];
         key_part(&best.known->id, old);
         key_part(&m->id, now);
-        add_change(m, &(struct recipe_change){{"input", 5}, view_of(old), view_of(now)});
+        add_change(m, &(struct recipe_change){{"input", 5}, history_view(old), history_view(now)});
     }
 }
 
@@ -551,397 +469,24 @@ void history_remember(struct history *h, const struct history_made *made, struct
                       uint64_t now_ms)
 {
     struct session *s = session_at(h, made->session);
-    load(h);
-    known_add(h,
-              &(struct known){.id = made->id,
-                              .uid = made->uid,
-                              .kept = (uint8_t)made->kept,
-                              .at_ms = now_ms,
-                              .session = s ? s->number : 0},
-              recipe);
+    history_load(h);
+    history_known_add(h,
+                      &(struct known){.id = made->id,
+                                      .uid = made->uid,
+                                      .kept = (uint8_t)made->kept,
+                                      .at_ms = now_ms,
+                                      .session = s ? s->number : 0},
+                      recipe);
     h->dirty = true;
 }
 
 void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_reason reason,
                   struct view label, struct view text, uint64_t now_ms)
 {
-    load(h);
+    history_load(h);
     struct miss *m = miss_begin(h, uid, session, now_ms);
-    set_text(m, TEXT_LABEL, label);
+    history_set_text(m, TEXT_LABEL, label);
     settle(m, reason, text);
-}
-
-/* ---- JSON ---- */
-
-static void write_text(struct writer *out, const char *name, struct view text)
-{
-    writer_format(out, ", \"%s\": ", name);
-    json_write_text(out, text.data, text.len);
-}
-
-static void write_number(struct writer *out, const char *name, uint64_t n)
-{
-    writer_format(out, ", \"%s\": %llu", name, (unsigned long long)n);
-}
-
-static void write_session(struct writer *out, const struct session *s)
-{
-    static const char *const names[] = {
-#define X(name) #name,
-        HISTORY_COUNTERS(X)
-#undef X
-    };
-    writer_format(out, "\"session\": {\"id\": \"%s\"", s->id);
-    write_number(out, "uid", s->uid);
-    write_number(out, "started_ms", s->started_ms);
-    write_number(out, "last_ms", s->last_ms);
-    for (size_t i = 0; i < HISTORY_N_COUNTERS; i++)
-        write_number(out, names[i], s->counters[i]);
-    writer_format(out, "}, ");
-}
-
-static void write_changes(struct writer *out, const struct miss *m)
-{
-    struct reader r = reader_over(m->changes.data, m->changes.len);
-    writer_format(out, ", \"changes\": [");
-    for (unsigned i = 0; r.len; i++) {
-        struct view part = reader_blob(&r, RECIPE_TEXT_MAX), old = reader_blob(&r, RECIPE_TEXT_MAX),
-                    now = reader_blob(&r, RECIPE_TEXT_MAX);
-        if (r.failed)
-            break;
-        writer_format(out, "%s{\"part\": ", i ? ", " : "");
-        json_write_text(out, part.data, part.len);
-        write_text(out, "old", old);
-        write_text(out, "new", now);
-        writer_u8(out, '}');
-    }
-    writer_u8(out, ']');
-}
-
-static void write_miss(struct writer *out, const struct miss *m)
-{
-    static const struct key no_key;
-    char key[WARM_KEY_TEXT] = "";
-    if (!key_equal(&m->id.key, &no_key))
-        key_to_text(&m->id.key, key);
-    writer_format(out, "{\"time_ms\": %llu", (unsigned long long)m->at_ms);
-    write_text(out, "session", view_of(m->text[TEXT_SESSION]));
-    write_text(out, "key", view_of(key));
-    write_text(out, "name", view_of(m->text[TEXT_NAME]));
-    write_text(out, "label", view_of(m->text[TEXT_LABEL]));
-    write_text(out, "kind", view_of(store_kind_name(m->kind)));
-    write_text(out, "hardware", view_of(m->text[TEXT_HARDWARE]));
-    write_text(out, "compiler", view_of(m->text[TEXT_COMPILER]));
-    write_text(out, "reason", view_of(wire_reason_name(m->reason)));
-    write_text(out, "text", view_of(m->text[TEXT_TEXT]));
-    write_changes(out, m);
-    writer_u8(out, '}');
-}
-
-/* Which misses are asked for. */
-struct choice {
-    const struct session *session;
-    uint64_t only; /* one miss; 0: those of the session, or of the key */
-};
-
-static bool is_chosen(const struct history_query *q, const struct choice *c, const struct miss *m)
-{
-    struct key key;
-    if (q->uid >= 0 && m->uid != q->uid)
-        return false;
-    if (c->only)
-        return m->number == c->only;
-    if (c->session)
-        return m->session == c->session->number;
-    if (q->of == WIRE_HISTORY_SESSION) /* of an earlier daemon */
-        return view_equal(view_of(m->text[TEXT_SESSION]), q->id);
-    return view_equal(view_of(m->text[TEXT_NAME]), q->id) ||
-           view_equal(view_of(m->text[TEXT_LABEL]), q->id) ||
-           (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key));
-}
-
-/* The session that asked last; or the last miss, if it is of none. */
-static void choose_last(struct history *h, const struct history_query *q, struct choice *out)
-{
-    for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
-        const struct session *s = &h->session[i];
-        if (*s->id && s->uid == q->asker && (!out->session || s->last_ms > out->session->last_ms))
-            out->session = s;
-    }
-    for (uint64_t n = h->last_miss; n && n + HISTORY_MISSES > h->last_miss; n--) {
-        const struct miss *m = &h->miss[n % HISTORY_MISSES];
-        if (m->number != n || m->uid != q->asker)
-            continue;
-        if (!m->session && (!out->session || m->at_ms > out->session->last_ms)) {
-            out->session = NULL;
-            out->only = n;
-        }
-        return;
-    }
-}
-
-static void choose(struct history *h, const struct history_query *q, struct choice *out)
-{
-    *out = (struct choice){NULL, 0};
-    if (q->of == WIRE_HISTORY_LAST)
-        choose_last(h, q, out);
-    for (size_t i = 0; q->of == WIRE_HISTORY_SESSION && i < HISTORY_SESSIONS; i++)
-        if (view_equal(view_of(h->session[i].id), q->id) &&
-            (q->uid < 0 || h->session[i].uid == q->uid) &&
-            (!out->session || h->session[i].uid == q->asker)) /* their own, of several */
-            out->session = &h->session[i];
-}
-
-/* The first of the newest misses that were chosen and fit. */
-static uint64_t first_that_fits(const struct history *h, const struct history_query *q,
-                                const struct choice *c, size_t *out_n)
-{
-    uint64_t first = h->last_miss + 1;
-    size_t bytes = 1024, n = 0;
-    for (uint64_t i = h->last_miss; i && i + HISTORY_MISSES > h->last_miss; i--) {
-        const struct miss *m = &h->miss[i % HISTORY_MISSES];
-        if (m->number != i || !is_chosen(q, c, m))
-            continue;
-        struct writer w;
-        writer_init(&w, 0);
-        write_miss(&w, m);
-        bytes += w.len + 2;
-        writer_close(&w);
-        if (bytes > q->max_bytes || (q->max_misses && n == q->max_misses))
-            break;
-        first = i;
-        n++;
-    }
-    *out_n = n;
-    return first;
-}
-
-bool history_write_json(struct history *h, const struct history_query *query, struct writer *out)
-{
-    struct choice choice;
-    size_t n;
-    load(h);
-    choose(h, query, &choice);
-    uint64_t first = first_that_fits(h, query, &choice, &n);
-    if (n == 0 && !choice.session)
-        return false;
-    writer_u8(out, '{');
-    if (choice.session)
-        write_session(out, choice.session);
-    writer_format(out, "\"misses\": [");
-    bool comma = false;
-    for (uint64_t i = first; i <= h->last_miss; i++) {
-        const struct miss *m = &h->miss[i % HISTORY_MISSES];
-        if (m->number != i || !is_chosen(query, &choice, m))
-            continue;
-        writer_bytes(out, ", ", comma ? 2 : 0);
-        write_miss(out, m);
-        comma = true;
-    }
-    writer_format(out, "]}");
-    return true;
-}
-
-/* ---- the file ---- */
-
-static void write_id(struct writer *w, const struct store_id *id)
-{
-    writer_u32(w, id->owner);
-    writer_bytes(w, id->key.bytes, sizeof id->key.bytes);
-}
-
-static void write_view(struct writer *w, struct view v) { writer_blob(w, v.data, v.len); }
-
-static void encode(const struct history *h, struct writer *w)
-{
-    uint32_t n[3] = {0, 0, 0};
-    writer_bytes(w, MAGIC, 4);
-    writer_u32(w, VERSION);
-    for (size_t i = 0; i < HISTORY_LEFT; i++)
-        n[0] += h->left[i].cause != 0;
-    for (size_t i = 0; i < HISTORY_KNOWN; i++)
-        n[1] += h->known[i].at_ms != 0;
-    for (size_t i = 0; i < HISTORY_MISSES; i++)
-        n[2] += h->miss[i].number != 0;
-    for (size_t i = 0; i < 3; i++)
-        writer_u32(w, n[i]);
-    for (size_t i = 0; i < HISTORY_LEFT; i++) {
-        const struct store_departure *gone = &h->left[i];
-        if (!gone->cause)
-            continue;
-        write_id(w, &gone->id);
-        writer_u32(w, gone->cause);
-        writer_u64(w, gone->at_ms);
-    }
-    for (size_t i = 0; i < HISTORY_KNOWN; i++) {
-        const struct known *k = &h->known[(h->next_known + i) % HISTORY_KNOWN];
-        if (!k->at_ms)
-            continue;
-        writer_u32(w, k->uid);
-        write_id(w, &k->id);
-        writer_u64(w, k->at_ms);
-        writer_u8(w, k->kept);
-        writer_blob(w, k->recipe, k->len);
-    }
-    for (uint64_t i = 1; i <= HISTORY_MISSES; i++) {
-        const struct miss *m = &h->miss[(h->last_miss + i) % HISTORY_MISSES];
-        if (!m->number)
-            continue;
-        writer_u64(w, m->at_ms);
-        writer_u32(w, m->uid);
-        write_id(w, &m->id);
-        writer_u8(w, m->kind);
-        writer_u8(w, m->reason);
-        for (size_t t = 0; t < TEXTS; t++)
-            write_view(w, view_of(m->text[t]));
-        writer_blob(w, m->changes.data, m->changes.len);
-    }
-}
-
-static struct store_id read_id(struct reader *r)
-{
-    struct store_id id = {.owner = reader_u32(r)};
-    reader_copy(r, id.key.bytes, sizeof id.key.bytes);
-    return id;
-}
-
-static void read_left(struct history *h, struct reader *r)
-{
-    struct store_departure gone = {.id = read_id(r)};
-    gone.cause = reader_u32(r);
-    gone.at_ms = reader_u64(r);
-    if (!r->failed && gone.cause)
-        left_add(h, &gone);
-}
-
-static void read_known(struct history *h, struct reader *r)
-{
-    struct known k = {.uid = reader_u32(r)};
-    k.id = read_id(r);
-    k.at_ms = reader_u64(r);
-    k.kept = reader_u8(r);
-    struct view recipe = reader_blob(r, RECIPE_MAX);
-    if (!r->failed && k.at_ms)
-        known_add(h, &k, recipe);
-}
-
-static void read_miss(struct history *h, struct reader *r)
-{
-    struct miss head = {.at_ms = reader_u64(r)};
-    struct view text[TEXTS];
-    head.uid = reader_u32(r);
-    head.id = read_id(r);
-    head.kind = reader_u8(r);
-    head.reason = reader_u8(r);
-    for (size_t t = 0; t < TEXTS; t++)
-        text[t] = reader_blob(r, TEXT_MAX);
-    struct view changes = reader_blob(r, HISTORY_CHANGES_MAX * 3 * (RECIPE_TEXT_MAX + 4));
-    if (r->failed)
-        return;
-    struct miss *m = miss_new(h);
-    m->at_ms = head.at_ms;
-    m->uid = head.uid;
-    m->id = head.id;
-    h->miss_hash[m->number % HISTORY_MISSES] = hash_id(&m->id);
-    m->kind = head.kind;
-    m->reason = head.reason;
-    m->settled = true;
-    for (size_t t = 0; t < TEXTS; t++)
-        set_text(m, t, text[t]);
-    writer_bytes(&m->changes, changes.data, changes.len);
-}
-
-void history_read(struct history *h, const void *data, size_t len)
-{
-    struct reader r = reader_over(data, len);
-    struct view magic = reader_bytes(&r, 4);
-    if (r.failed || memcmp(magic.data, MAGIC, 4) != 0 || reader_u32(&r) != VERSION)
-        return;
-    uint32_t n_left = reader_u32(&r), n_known = reader_u32(&r), n_misses = reader_u32(&r);
-    for (uint32_t i = 0; i < n_left && !r.failed; i++)
-        read_left(h, &r);
-    for (uint32_t i = 0; i < n_known && !r.failed; i++)
-        read_known(h, &r);
-    for (uint32_t i = 0; i < n_misses && !r.failed; i++)
-        read_miss(h, &r);
-}
-
-static void read_sealed(struct history *h, const uint8_t *data, size_t len)
-{
-    struct key seal;
-    if (len < sizeof seal)
-        return;
-    len -= sizeof seal;
-    struct key seen = key_of_bytes(data, len);
-    memcpy(&seal, data + len, sizeof seal);
-    if (key_equal(&seal, &seen))
-        history_read(h, data, len);
-}
-
-static bool read_file(int fd, size_t len, uint8_t *out)
-{
-    for (size_t at = 0; at < len;) {
-        ssize_t n = read(fd, out + at, len - at);
-        if (n <= 0 && !(n < 0 && errno == EINTR))
-            return false;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-/* Once, when it is first needed. */
-static void load(struct history *h)
-{
-    struct stat st;
-    if (h->loaded)
-        return;
-    h->loaded = true;
-    int fd = h->path ? open(h->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= HISTORY_FILE_MAX) {
-        uint8_t *data = malloc((size_t)st.st_size);
-        if (data && read_file(fd, (size_t)st.st_size, data))
-            read_sealed(h, data, (size_t)st.st_size);
-        free(data);
-    }
-    close(fd);
-    h->dirty = false;
-}
-
-static bool write_file(const char *path, const struct writer *w)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return false;
-    size_t at = 0;
-    while (at < w->len) {
-        ssize_t n = write(fd, w->data + at, w->len - at);
-        if (n <= 0 && !(n < 0 && errno == EINTR))
-            break;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return close(fd) == 0 && at == w->len;
-}
-
-void history_save(struct history *h)
-{
-    char *fresh = NULL;
-    struct writer w;
-    if (!h->path || !h->dirty || asprintf(&fresh, "%s.new", h->path) < 0)
-        return;
-    writer_init(&w, HISTORY_FILE_MAX);
-    encode(h, &w);
-    if (!w.failed) {
-        struct key seal = key_of_bytes(w.data, w.len);
-        writer_bytes(&w, seal.bytes, sizeof seal.bytes);
-    }
-    if (!w.failed && write_file(fresh, &w) && rename(fresh, h->path) == 0)
-        h->dirty = false;
-    else
-        unlink(fresh);
-    writer_close(&w);
-    free(fresh);
 }
 
 /* ---- the whole ---- */
