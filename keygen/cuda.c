@@ -435,7 +435,7 @@ static void lex_other(struct lexer *x, struct token *t)
         x->scan->opaque = true;
     if (c == '%' && next == ':') { /* a digraph: # */
         x->scan->unclear = x->scan->pastes = x->scan->stringizes = true;
-        x->scan->includes_computed = true;
+        x->scan->includes_computed = x->scan->includes_macro = true;
     }
     if (classes[(uint8_t)c] == C_BAD)
         x->scan->unclear = true;
@@ -574,7 +574,7 @@ static struct view take_header(struct lexer *x)
 {
     const char *begin, *end = header_name(x, &begin);
     if (end == NULL) {
-        x->scan->includes_computed = true;
+        x->scan->includes_computed = x->scan->includes_macro = true;
         return (struct view){NULL, 0};
     }
     if (*begin == '<')
@@ -599,7 +599,7 @@ static void note_directive(const struct token *t, struct cuda_scan *scan)
     else if (token_is(t, "pragma"))
         scan->has_pragma = true;
     else if (token_is(t, "embed"))
-        scan->includes_computed = true;
+        scan->includes_computed = scan->includes_macro = true;
 }
 
 /* A '#' that begins no line: ##, also with splices between the two, or the operator that makes
@@ -711,6 +711,7 @@ void cuda_scan_merge(struct cuda_scan *scan, const struct cuda_scan *other)
     scan->includes_quote |= other->includes_quote;
     scan->includes_angle |= other->includes_angle;
     scan->includes_computed |= other->includes_computed;
+    scan->includes_macro |= other->includes_macro;
     scan->uses_line |= other->uses_line;
     scan->uses_file |= other->uses_file;
     scan->uses_column |= other->uses_column;

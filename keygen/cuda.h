@@ -32,6 +32,7 @@ struct cuda_scan {          /* all zero: nothing found yet */
     bool includes_quote;    /* #include "x" */
     bool includes_angle;    /* #include <x> */
     bool includes_computed; /* #include MACRO, and anything else that names files */
+    bool includes_macro;    /* #include MACRO: text may be put together to any file's name */
     bool uses_line;         /* __LINE__, assert, __builtin_LINE, source_location */
     bool uses_file;         /* __FILE__, assert, __builtin_FILE, source_location */
     bool uses_column;       /* __builtin_COLUMN, source_location */

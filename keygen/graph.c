@@ -620,26 +620,49 @@ static uint32_t traits_settle(const struct graph *g, uint32_t traits, const uint
     return traits & ~(uint32_t)(keeps ? GRAPH_FUSES : GRAPH_FUSES | GRAPH_COMMUTES);
 }
 
-/* Appends an operation of the current block. Gives its first result, or NONE. */
-static uint32_t op_append(struct graph *g, struct op o, const uint32_t *operands,
+/* Room for `more` entries at once. */
+#define HAS_ROOM(g, vector, more)                                                                  \
+    ((vector).cap - (vector).n >= (more) ||                                                        \
+     vector_widen(&(g)->failed, &(vector).at, &(vector).cap, (vector).n, more,                     \
+                  sizeof *(vector).at))
+
+/* The next operation, of which only its numbers of operands and results are set; NULL if there is no
+ * memory. op_append makes it one of the graph's. */
+static struct op *op_room(struct graph *g, uint32_t n_operands, uint32_t n_results)
+{
+    if (!HAS_ROOM(g, g->ops, 1) || !HAS_ROOM(g, g->operands, n_operands) ||
+        !HAS_ROOM(g, g->values, n_results))
+        return NULL;
+    struct op *o = &g->ops.at[g->ops.n];
+    o->n_operands = n_operands;
+    o->n_results = n_results;
+    return o;
+}
+
+/* Gives the operation's first result, or NONE. */
+static uint32_t op_append(struct graph *g, struct op *o, const uint32_t *operands,
                           const uint32_t *types)
 {
-    uint32_t op = g->ops.n;
-    o.operands = g->operands.n;
-    o.results = g->values.n;
-    o.pos = NONE;
-    o.traits = traits_settle(g, o.traits, operands, o.n_operands);
-    for (uint32_t i = 0; i < o.n_operands; i++)
-        PUSH(g, g->operands, operands[i]);
-    for (uint32_t i = 0; i < o.n_results; i++)
-        PUSH(g, g->values,
-             (struct value){
-                 .type = types[i], .def = op, .same = o.results + i, .num = NONE, .index = i});
-    PUSH(g, g->ops, o);
-    if (g->failed)
-        return 0;
-    g->blocks.at[o.block].last = op;
-    return o.n_results ? o.results : NONE;
+    uint32_t op = g->ops.n++;
+    uint32_t *to = g->operands.at + g->operands.n;
+    struct value *results = g->values.at + g->values.n;
+    o->operands = g->operands.n;
+    o->results = g->values.n;
+    o->pos = NONE;
+    o->traits = traits_settle(g, o->traits, operands, o->n_operands);
+    for (uint32_t i = 0; i < o->n_operands; i++)
+        to[i] = operands[i];
+    for (uint32_t i = 0; i < o->n_results; i++) { /* hashes come later */
+        results[i].type = types[i];
+        results[i].def = op;
+        results[i].same = o->results + i;
+        results[i].num = NONE;
+        results[i].index = i;
+    }
+    g->operands.n += o->n_operands;
+    g->values.n += o->n_results;
+    g->blocks.at[o->block].last = op;
+    return o->n_results ? o->results : NONE;
 }
 
 uint32_t graph_op_end(struct graph *g)
@@ -647,18 +670,19 @@ uint32_t graph_op_end(struct graph *g)
     if (g->failed)
         return 0;
     struct frame f = g->frames.at[--g->frames.n];
-    struct op o = {.name = f.name,
-                   .dict = f.dict,
-                   .block = f.block,
-                   .n_operands = g->stack_operands.n - f.operands,
-                   .n_results = g->stack_results.n - f.results,
-                   .regions = f.traits & GRAPH_CALL ? f.callee : f.region,
-                   .traits = f.traits};
+    struct op *o = op_room(g, g->stack_operands.n - f.operands, g->stack_results.n - f.results);
+    if (!o)
+        return 0;
+    o->name = f.name;
+    o->dict = f.dict;
+    o->block = f.block;
+    o->regions = f.traits & GRAPH_CALL ? f.callee : f.region;
+    o->traits = f.traits;
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
     g->block = f.block;
-    return op_append(g, o, o.n_operands ? &g->stack_operands.at[f.operands] : NULL,
-                     o.n_results ? &g->stack_results.at[f.results] : NULL);
+    return op_append(g, o, o->n_operands ? &g->stack_operands.at[f.operands] : NULL,
+                     o->n_results ? &g->stack_results.at[f.results] : NULL);
 }
 
 struct graph_op_shape graph_op_shape(const struct graph *g)
@@ -692,14 +716,15 @@ bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const 
         uses_of_dict(g, shape->dict);
     if (shape->traits & GRAPH_CALL)
         PUSH(g, g->uses, (struct use){.symbol = shape->callee, .is_call = true});
-    struct op o = {.name = shape->name,
-                   .dict = shape->dict,
-                   .block = g->block,
-                   .n_operands = shape->n_operands,
-                   .n_results = shape->n_results,
-                   .regions = shape->traits & GRAPH_CALL ? shape->callee : NONE,
-                   .traits = shape->traits};
-    *out = op_append(g, o, operands, o.n_results ? types + o.n_operands : NULL);
+    struct op *o = op_room(g, shape->n_operands, shape->n_results);
+    if (!o)
+        return false;
+    o->name = shape->name;
+    o->dict = shape->dict;
+    o->block = g->block;
+    o->regions = shape->traits & GRAPH_CALL ? shape->callee : NONE;
+    o->traits = shape->traits;
+    *out = op_append(g, o, operands, o->n_results ? types + o->n_operands : NULL);
     return true;
 }
 

@@ -342,22 +342,24 @@ static void operands_sort(struct graph *g, const struct op *o)
 /* Hashes of the results from the operation and its operands. `inside` is what else it holds. */
 static void results_hash(struct graph *g, const struct op *o, uint64_t inside)
 {
+    const uint32_t *operands = g->operands.at + o->operands;
+    const struct text *types = g->types.items.at;
+    struct value *values = g->values.at, *results = values + o->results;
     uint64_t label = mix(g->names.items.at[o->name].hash, g->dicts.at[o->dict].hash);
     label = mix(label, inside + o->n_operands);
     uint64_t hash = label, near1 = label, near2 = label;
     for (uint32_t i = 0; i < o->n_operands; i++) {
-        const struct value *v = &g->values.at[g->operands.at[o->operands + i]];
+        const struct value *v = &values[operands[i]];
         hash = mix(hash, v->hash);
         near1 = mix(near1, v->near[0]);
         near2 = mix(near2, v->near[1]);
     }
     for (uint32_t i = 0; i < o->n_results; i++) {
-        struct value *v = &g->values.at[o->results + i];
-        uint64_t which = g->types.items.at[v->type].hash + i;
-        v->hash = mix(hash, which);
-        v->near[0] = (uint32_t)mix(label, which);
-        v->near[1] = (uint32_t)mix(near1, which);
-        v->near[2] = (uint32_t)mix(near2, which);
+        uint64_t which = types[results[i].type].hash + i;
+        results[i].hash = mix(hash, which);
+        results[i].near[0] = (uint32_t)mix(label, which);
+        results[i].near[1] = (uint32_t)mix(near1, which);
+        results[i].near[2] = (uint32_t)mix(near2, which);
     }
 }
 
@@ -494,14 +496,13 @@ static bool op_merge(struct graph *g, uint32_t id)
 /* Steps 1, 2, 4 and 5 of the opening comment. */
 static void op_place(struct graph *g, uint32_t id)
 {
-    for (uint32_t i = 0; i < g->ops.at[id].n_operands; i++) {
-        uint32_t *v = &g->operands.at[g->ops.at[id].operands + i];
-        *v = g->values.at[*v].same;
-    }
-    uint64_t inside = op_has_regions(&g->ops.at[id]) ? regions_settle(g, id) : 0;
+    struct op *o = &g->ops.at[id]; /* no operation is added here */
+    uint32_t *operands = g->operands.at + o->operands;
+    for (uint32_t i = 0; i < o->n_operands; i++)
+        operands[i] = g->values.at[operands[i]].same;
+    uint64_t inside = op_has_regions(o) ? regions_settle(g, id) : 0;
     if (g->failed)
         return;
-    struct op *o = &g->ops.at[id];
     struct block *b = &g->blocks.at[o->block];
     if (o->traits & GRAPH_CALL || g->dicts.at[o->dict].n_holes)
         inside = mix(inside, symbols_settle(g, o));

@@ -178,10 +178,9 @@ static void put_block_head(struct printer *p, uint32_t block)
 /* Copies an interned text, and up to GRAPH_SLACK bytes of no meaning behind it. */
 static char *copy_text(char *at, const char *text, size_t len)
 {
-    if (len <= GRAPH_SLACK)
-        memcpy(at, text, GRAPH_SLACK);
-    else
-        memcpy(at, text, len);
+    memcpy(at, text, GRAPH_SLACK);
+    if (len > GRAPH_SLACK)
+        memcpy(at + GRAPH_SLACK, text + GRAPH_SLACK, len - GRAPH_SLACK);
     return at + len;
 }
 
@@ -206,6 +205,7 @@ static char *copy_value(char *at, uint32_t number)
     return at + (sizeof digits - n);
 }
 
+/* At most so many bytes are written of a plain operation. */
 static size_t op_bytes(const struct graph *g, const struct op *o)
 {
     size_t bytes = 64 + 2 * GRAPH_SLACK + g->names.items.at[o->name].len +
@@ -214,6 +214,40 @@ static size_t op_bytes(const struct graph *g, const struct op *o)
     for (uint32_t i = 0; i < o->n_results; i++)
         bytes += 3 + (size_t)g->types.items.at[g->values.at[o->results + i].type].len;
     return bytes;
+}
+
+/* "%4, %5 = " */
+static char *copy_results(struct printer *p, const struct op *o, char *at)
+{
+    struct value *results = p->g->values.at + o->results;
+    for (uint32_t i = 0; i < o->n_results; i++) {
+        if (i) {
+            memcpy(at, ", ", 2);
+            at += 2;
+        }
+        at = copy_value(at, results[i].num = p->n_values++);
+    }
+    if (o->n_results) {
+        memcpy(at, " = ", 3);
+        at += 3;
+    }
+    return at;
+}
+
+/* " %1, %2" */
+static char *copy_operands(struct printer *p, const struct op *o, char *at)
+{
+    const uint32_t *operands = p->g->operands.at + o->operands;
+    const struct value *values = p->g->values.at;
+    for (uint32_t i = 0; i < o->n_operands; i++) {
+        uint32_t number = values[operands[i]].num;
+        p->unordered |= number == NONE;
+        if (i)
+            *at++ = ',';
+        *at++ = ' ';
+        at = copy_value(at, number);
+    }
+    return at;
 }
 
 /* What put_op writes, for an operation that is short and plain, straight into the buffer. */
@@ -227,28 +261,11 @@ static bool put_op_fast(struct printer *p, const struct op *o)
     if (!room)
         return false;
     size_t indent = 2 * (size_t)p->places.n;
-    memset(at, ' ', indent = indent < INDENT_MAX ? indent : INDENT_MAX);
-    at += indent;
-    for (uint32_t i = 0; i < o->n_results; i++) {
-        if (i) {
-            memcpy(at, ", ", 2);
-            at += 2;
-        }
-        at = copy_value(at, g->values.at[o->results + i].num = p->n_values++);
-    }
-    if (o->n_results) {
-        memcpy(at, " = ", 3);
-        at += 3;
-    }
+    memset(at, ' ', INDENT_MAX);
+    at += indent < INDENT_MAX ? indent : INDENT_MAX;
+    at = copy_results(p, o, at);
     at = copy_text(at, g->names.items.at[o->name].data, g->names.items.at[o->name].len);
-    for (uint32_t i = 0; i < o->n_operands; i++) {
-        uint32_t number = g->values.at[g->operands.at[o->operands + i]].num;
-        p->unordered |= number == NONE;
-        if (i)
-            *at++ = ',';
-        *at++ = ' ';
-        at = copy_value(at, number);
-    }
+    at = copy_operands(p, o, at);
     if (o->dict) {
         *at++ = ' ';
         at = copy_text(at, d->text, d->len);

@@ -1389,17 +1389,21 @@ static bool alias_read(struct mlir *m)
     return !m->failed;
 }
 
+/* False in a region of the generic form whose first block, if it has a label, may still come. */
+static bool in_block(const struct mlir *m)
+{
+    const struct scope *s = m->scopes.n ? &m->scopes.at[m->scopes.n - 1] : NULL;
+    return !s || s->in_block || s->kind != SCOPE_GENERIC;
+}
+
 static bool op_read(struct mlir *m)
 {
     uint32_t lhs = m->lhs.n;
     if (*m->s.at == '%' && !lhs_read(m))
         return false;
     slice_skip(&m->s);
-    if (m->scopes.n) {
-        struct scope *s = &m->scopes.at[m->scopes.n - 1];
-        if (!s->in_block && s->kind == SCOPE_GENERIC)
-            block_open(m, s);
-    }
+    if (!in_block(m))
+        block_open(m, &m->scopes.at[m->scopes.n - 1]);
     if (mlir_line_repeats(m, lhs))
         return !m->failed;
     if (m->s.at < m->s.end && *m->s.at == '"')
@@ -1467,6 +1471,8 @@ static bool mlir_read(struct mlir *m)
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
         empty = false;
+        if (in_block(m))
+            mlir_lines_repeat(m);
     }
     if (m->scopes.n)
         return mlir_fail(m, m->end, WARM_EMALFORMED, "a region is not closed");
@@ -1500,7 +1506,6 @@ int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
     struct mlir m = {.begin = text, .end = text + input->len, .e = e};
     m.s = (struct slice){m.begin, m.end};
     m.n_families = 1; /* of the empty word */
-    m.last_shape = GRAPH_NONE;
     m.number_max = input->len / 64 < VECTOR_MAX ? (uint32_t)(input->len / 64) + 4096 : VECTOR_MAX;
     m.g = graph_new(input->len);
     if (!m.g)

@@ -336,6 +336,15 @@ static unsigned entry_flags(struct slice key, struct slice value, const struct o
     return flags;
 }
 
+/* One string and nothing else. */
+static bool is_string(struct slice value)
+{
+    if (value.at == value.end || *value.at != '"')
+        return false;
+    struct slice string = slice_string(&value);
+    return string.at < string.end && value.at == value.end;
+}
+
 bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool unit,
                      const struct opinfo *info, struct dict_info *out)
 {
@@ -356,6 +365,8 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     }
     if (slice_is(key, "call_target_name") && form_is_process_bound(value.at, slice_len(value)))
         return mlir_fail(m, value.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
+    if (slice_is(key, "jax.result_info") && is_string(value))
+        return true;
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
     if (symbol && slice_len(value) > 2 && value.at[0] == '"') {
@@ -412,6 +423,8 @@ uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *inf
     if (!mlir_dict_entries(m, (struct slice){braces.at + 1, braces.end - 1}, info, &made))
         return 0;
     made.dict = graph_dict_end(m->g);
+    if (!made.dict) /* nothing but a result's name for people: each has its own */
+        return 0;
     PUSH(m, m->dict_infos, made);
     cache_add(m, &m->dicts, tag, braces, hash, m->dict_infos.n - 1);
     return made.dict;

@@ -57,6 +57,7 @@ struct result_name {
 
 struct family { /* names that are one word and a number: %arg, %arg0, %arg1, ... */
     char word[24];
+    uint64_t front; /* its first letters */
     uint32_t len;
     VECTOR(struct binding) bindings; /* by number + 1 */
 };
@@ -143,8 +144,10 @@ struct line_shape {
     } head, tail;
     uint32_t types; /* where its types are in line_types */
     uint32_t info;
-    uint32_t next; /* the shape that followed it last, or GRAPH_NONE */
 };
+
+#define LINES_BEFORE 3 /* from so many lines the next one is foretold */
+#define FOLLOWERS 4096 /* sequences of so many lines whose follower is remembered */
 
 struct mlir {
     const char *begin, *end;
@@ -160,8 +163,9 @@ struct mlir {
     VECTOR(struct line_shape) line_shapes;
     VECTOR(uint32_t) line_types;
     struct line line;
-    uint32_t last_shape;               /* of the last remembered line, or GRAPH_NONE */
-    uint32_t n_lines_met, n_lines_new; /* looked up; not found. GRAPH_NONE: given up */
+    uint32_t last_shapes[LINES_BEFORE]; /* of the last remembered lines, + 1; 0: none */
+    uint32_t followers[FOLLOWERS];      /* what came behind such lines, + 1; 0: nothing yet */
+    uint32_t n_lines_met, n_lines_new;  /* looked up; not found. GRAPH_NONE: given up */
     VECTOR(struct dict_info) dict_infos;
     VECTOR(struct slice) alias_values;
     VECTOR(struct slice) resource_values;
@@ -306,9 +310,12 @@ uint32_t mlir_value_find(struct mlir *m, struct slice *s);
 
 /* ---- mlir_line.c ---- */
 
-/* True if the rest of the line at the cursor says of its operands what an earlier line said of
- * others: the operation is in the graph then, its names (from `lhs` on) bound, and the cursor at the
- * line's end. Else nothing has changed, and m->line says what to remember the line by. */
+/* Reads the lines from the cursor on that say of their operands what earlier lines said of others, as
+ * many as there are: their operations are in the graph then and their names bound. The cursor stays
+ * at the first line that is none of them. */
+void mlir_lines_repeat(struct mlir *m);
+/* The same for the rest of a line whose names are in `lhs` already; the cursor is then at the line's
+ * end. Else nothing has changed, and m->line says what to remember the line by. */
 bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
 /* An operation is about to end whose types stand from `types` on, and m->line is open. */
 void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types);

@@ -10,7 +10,8 @@
  *
  * and what the reader made of (head, number of values, types of values, tail) is remembered. When
  * the same come again, the operation goes into the graph without a second look at them. What
- * followed a line the last time is tried first, so a layer that repeats is compared, not looked up.
+ * followed the last lines the last time is tried first, so a layer that repeats is compared, not
+ * looked up.
  *
  * That is the same as reading it again, because a line is remembered only if the whole operation
  * stands on it, without regions, successors or names in its tail, if what was read of it depends on
@@ -72,14 +73,14 @@ static const char *line_end(const char *p, const char *end)
     return p < end && *p == '\n' ? p : NULL;
 }
 
-/* True if the line at the cursor says what `shape` does; *out_end is its end then, and its values
- * are in m->line. */
-static bool line_is(struct mlir *m, const struct line_shape *shape, const char **out_end)
+/* True if the line at p says what `shape` does; *out_end is its end then, and its values are in
+ * m->line. */
+static bool line_is(struct mlir *m, const char *p, const struct line_shape *shape,
+                    const char **out_end)
 {
-    const char *p = m->s.at, *end = m->s.end;
+    const char *end = m->s.end;
     if ((size_t)(end - p) < shape->head.len || memcmp(p, shape->head.at, shape->head.len) != 0)
         return false;
-    m->line.head = (struct slice){p, p + shape->head.len};
     p += shape->head.len;
     m->line.n_values = 0;
     if (shape->op.n_operands && !(p = values_read(m, p, end)))
@@ -87,14 +88,13 @@ static bool line_is(struct mlir *m, const struct line_shape *shape, const char *
     if (m->line.n_values != shape->op.n_operands || (size_t)(end - p) < shape->tail.len ||
         memcmp(p, shape->tail.at, shape->tail.len) != 0)
         return false;
-    m->line.tail = (struct slice){p, p + shape->tail.len};
     return (*out_end = line_end(p + shape->tail.len, end)) != NULL;
 }
 
-/* Fills m->line from the cursor; false if the line is not one to be remembered. */
-static bool line_split(struct mlir *m, const char **out_end)
+/* Fills m->line from `at` on; false if the line is not one to be remembered. */
+static bool line_split(struct mlir *m, const char *at, const char **out_end)
 {
-    struct slice rest = m->s;
+    struct slice rest = {at, m->s.end};
     if (slice_len(rest) > LINE_MAX_BYTES)
         rest.end = rest.at + LINE_MAX_BYTES;
     const char *end = memchr(rest.at, '\n', slice_len(rest));
@@ -114,15 +114,30 @@ static bool line_split(struct mlir *m, const char **out_end)
     return true;
 }
 
-/* The number of the shape that the line at the cursor has, or GRAPH_NONE. */
-static uint32_t shape_find(struct mlir *m, const char **out_end)
+/* Where the number of what followed the last lines is kept: likely to follow them again. */
+static uint32_t *follower(struct mlir *m)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < LINES_BEFORE; i++)
+        hash = (hash + m->last_shapes[i]) * 0x9E3779B97F4A7C15u;
+    return &m->followers[hash / (UINT64_MAX / FOLLOWERS + 1)];
+}
+
+static void shape_follows(struct mlir *m, uint32_t i)
+{
+    *follower(m) = i + 1;
+    memmove(m->last_shapes, m->last_shapes + 1, sizeof m->last_shapes - sizeof *m->last_shapes);
+    m->last_shapes[LINES_BEFORE - 1] = i + 1;
+}
+
+/* The number of the shape that the line has whose operation begins at p, or GRAPH_NONE. */
+static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
 {
     uint64_t hash;
-    uint32_t last = m->last_shape;
-    uint32_t next = last == GRAPH_NONE ? GRAPH_NONE : m->line_shapes.at[last].next;
-    if (next != GRAPH_NONE && line_is(m, &m->line_shapes.at[next], out_end))
-        return next;
-    if (m->n_lines_new == GRAPH_NONE || !line_split(m, out_end))
+    uint32_t next = *follower(m);
+    if (next && line_is(m, p, &m->line_shapes.at[next - 1], out_end))
+        return next - 1;
+    if (m->n_lines_new == GRAPH_NONE || !line_split(m, p, out_end))
         return GRAPH_NONE;
     m->line.open = true;
     m->n_lines_met++;
@@ -130,32 +145,76 @@ static uint32_t shape_find(struct mlir *m, const char **out_end)
     return head == GRAPH_NONE ? head : cache_find(&m->lines, head, m->line.tail, &hash);
 }
 
-/* What followed the last line the last time is likely to follow it the next time. */
-static void shape_follows(struct mlir *m, uint32_t i)
+/* Puts the operation of shape `i` into the graph, with the values of m->line and `n_results`. */
+static bool shape_repeats(struct mlir *m, uint32_t i, uint32_t n_results, uint32_t *out)
 {
-    if (m->last_shape != GRAPH_NONE)
-        m->line_shapes.at[m->last_shape].next = i;
-    m->last_shape = i;
+    const struct line_shape *shape = &m->line_shapes.at[i];
+    const uint32_t *types = m->line_types.n ? &m->line_types.at[shape->types] : NULL;
+    if (shape->op.n_results != n_results || m->op_infos.at[shape->info].n_fallbacks ||
+        !graph_op_repeat(m->g, &shape->op, types, m->line.values, out))
+        return false;
+    m->line.open = false;
+    shape_follows(m, i);
+    return true;
 }
 
 bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
 {
     const char *end;
     uint32_t value;
+    if (m->line.open && m->line.head.at == m->s.at)
+        return false; /* mlir_lines_repeat was here */
     m->line.open = false;
-    uint32_t i = shape_find(m, &end);
-    if (i == GRAPH_NONE)
+    uint32_t i = shape_find(m, m->s.at, &end);
+    if (i == GRAPH_NONE || !shape_repeats(m, i, mlir_n_results(m, lhs), &value)) {
+        m->line.open &= i == GRAPH_NONE;
         return false;
-    const struct line_shape *shape = &m->line_shapes.at[i];
-    m->line.open = false;
-    const uint32_t *types = m->line_types.n ? &m->line_types.at[shape->types] : NULL;
-    if (shape->op.n_results != mlir_n_results(m, lhs) || m->op_infos.at[shape->info].n_fallbacks ||
-        !graph_op_repeat(m->g, &shape->op, types, m->line.values, &value))
-        return false;
-    shape_follows(m, i);
+    }
     mlir_bind_results(m, lhs, value);
     m->s.at = end;
     return true;
+}
+
+/* One line "%name = ..." or "...", at whose first letter the cursor is. */
+static bool line_take(struct mlir *m)
+{
+    const char *p = m->s.at, *end;
+    bool named = *p == '%';
+    uint32_t value;
+    uint64_t slot = 0;
+    m->line.open = false;
+    if (named) {
+        struct slice name = {p + 1, m->s.end};
+        slot = mlir_slot(m, &name, true);
+        p = name.at;
+        if (m->s.end - p < 4 || memcmp(p, " = ", 3) != 0 || p[3] == ' ')
+            return false;
+        p += 3;
+    }
+    uint32_t i = shape_find(m, p, &end);
+    if (i == GRAPH_NONE || !shape_repeats(m, i, named, &value)) {
+        m->line.open &= i == GRAPH_NONE;
+        return false;
+    }
+    if (named)
+        mlir_bind(m, slot, value, 1);
+    m->s.at = end;
+    return true;
+}
+
+void mlir_lines_repeat(struct mlir *m)
+{
+    const char *end = m->s.end;
+    while (!m->failed && !graph_failed(m->g)) {
+        const char *at = m->s.at;
+        if (at < end && *at == '\n')
+            at++;
+        while (at < end && *at == ' ')
+            at++;
+        m->s.at = at;
+        if (at == end || !(*at == '%' || *at == '"' || (*at >= 'a' && *at <= 'z')) || !line_take(m))
+            return;
+    }
 }
 
 /* True if nothing but white space is between where the operation ends (the reader may have looked for
@@ -198,8 +257,7 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
                                .head = {l->head.at, (uint32_t)slice_len(l->head)},
                                .tail = {l->tail.at, (uint32_t)slice_len(l->tail)},
                                .types = m->line_types.n,
-                               .info = (uint32_t)(info - m->op_infos.at),
-                               .next = GRAPH_NONE};
+                               .info = (uint32_t)(info - m->op_infos.at)};
     for (uint32_t i = 0; i < op.n_operands; i++)
         PUSH(m, m->line_types, graph_value_type(m->g, l->values[i]));
     for (uint32_t i = 0; i < op.n_results; i++)

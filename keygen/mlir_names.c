@@ -14,9 +14,71 @@
  */
 #include "keygen/mlir_internal.h"
 
+#include <endian.h>
 #include <string.h>
 
 #define DIGITS_MAX 9 /* longer numbers are hashed */
+
+/* Eight bytes of text as a number, the first one lowest. */
+static inline uint64_t eight(const char *at)
+{
+    uint64_t x;
+    memcpy(&x, at, sizeof x);
+    return le64toh(x);
+}
+
+#define EACH(byte) (0x0101010101010101u * (byte))
+
+/* The highest bit of each byte that is no decimal digit. */
+static inline uint64_t no_digits(uint64_t x)
+{
+    x ^= EACH('0');
+    return (((x & EACH(0x7F)) + EACH(0x80 - 10)) | x) & EACH(0x80);
+}
+
+/* Of how many digits the text begins, up to 8. */
+static inline unsigned digits_of(uint64_t x)
+{
+    uint64_t other = no_digits(x);
+    return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
+}
+
+/* The number that the first n digits of x are, 1 <= n <= 8: pairs, then fours, then eight at once. */
+static inline uint32_t number_of(uint64_t x, unsigned n)
+{
+    x = (x ^ EACH('0')) << (64 - 8 * n);
+    x = x * 10 + (x >> 8);
+    x = (x & 0x000000FF000000FFu) * 0x000F424000000064u +
+        (x >> 16 & 0x000000FF000000FFu) * 0x0000271000000001u;
+    return (uint32_t)(x >> 32);
+}
+
+/* The first eight letters of a word, which lies in the text, as a number. */
+static uint64_t front_of(const struct mlir *m, struct slice word)
+{
+    uint64_t front = 0;
+    size_t len = slice_len(word);
+    if (len >= sizeof front)
+        return eight(word.at);
+    if ((size_t)(m->end - word.at) >= sizeof front) /* what follows the word is taken off again */
+        return eight(word.at) & (((uint64_t)1 << 8 * len) - 1);
+    memcpy(&front, word.at, len);
+    return le64toh(front);
+}
+
+static bool family_is(const struct family *f, uint64_t front, struct slice word)
+{
+    size_t len = slice_len(word);
+    return f->front == front && f->len == len &&
+           (len <= sizeof front ||
+            memcmp(f->word + sizeof front, word.at + sizeof front, len - sizeof front) == 0);
+}
+
+/* Where the family of a word with these first letters is remembered. */
+static inline size_t family_hint(uint64_t front, size_t len)
+{
+    return (front + len) * 0x9E3779B97F4A7C15u >> 58;
+}
 
 /* The family of a word: looked up where words of this look were found last, then one by one. The
  * first family is that of the empty word. */
@@ -25,19 +87,20 @@ static uint32_t family_of(struct mlir *m, struct slice word, bool make)
     size_t len = slice_len(word);
     if (!len)
         return 0;
-    uint8_t *hint = &m->family_hints[((uint8_t)word.at[0] * 7u + (uint8_t)word.end[-1] + len * 3) %
-                                     sizeof m->family_hints];
+    uint64_t front = front_of(m, word);
+    uint8_t *hint = &m->family_hints[family_hint(front, len)];
     uint32_t i = *hint;
-    if (m->families[i].len == len && memcmp(m->families[i].word, word.at, len) == 0)
+    if (family_is(&m->families[i], front, word))
         return i;
     for (i = 1; i < m->n_families; i++)
-        if (m->families[i].len == len && memcmp(m->families[i].word, word.at, len) == 0)
+        if (family_is(&m->families[i], front, word))
             break;
     if (i == m->n_families) {
         if (!make || len > sizeof m->families[0].word || i == FAMILIES_MAX)
             return GRAPH_NONE;
         memcpy(m->families[i].word, word.at, len);
         m->families[i].len = (uint32_t)len;
+        m->families[i].front = front;
         m->n_families++;
     }
     *hint = (uint8_t)i;
@@ -56,52 +119,57 @@ static uint64_t slot_by_hash(struct mlir *m, struct slice name, bool make)
     return slot;
 }
 
-static uint64_t slot_of_word(struct mlir *m, struct slice *s, bool make)
+static __attribute__((noinline)) uint64_t slot_of_word(struct mlir *m, struct slice *s, bool make)
 {
-    const char *p = s->at, *digits = NULL;
+    const char *p = s->at, *digits;
     uint32_t number = 0;
-    for (; p < s->end && slice_id_goes_on(*p); p++) {
-        unsigned digit = (unsigned char)*p - (unsigned)'0';
-        if (digit > 9) {
-            digits = NULL;
-            continue;
-        }
-        if (!digits) {
-            digits = p;
-            number = 0;
-        }
-        number = number * 10 + digit; /* wraps for long ones, which are not used */
-    }
-    struct slice name = {s->at, p}, word = {s->at, digits ? digits : p};
+    while (p < s->end && slice_id_goes_on(*p))
+        p++;
+    for (digits = p; digits > s->at && digits[-1] >= '0' && digits[-1] <= '9';)
+        digits--;
+    struct slice name = {s->at, p}, word = {s->at, digits};
     s->at = p;
-    if (!digits) {
-        number = 0;
-    } else {
-        bool plain = p - digits <= DIGITS_MAX && (*digits != '0' || digits + 1 == p);
-        if (!plain || number >= m->number_max)
+    if (digits < p) {
+        if (p - digits > DIGITS_MAX || (*digits == '0' && digits + 1 < p))
             return slot_by_hash(m, name, make);
-        number++;
+        for (const char *d = digits; d < p; d++)
+            number = number * 10 + (uint32_t)(*d - '0');
+        if (number++ >= m->number_max)
+            return slot_by_hash(m, name, make);
     }
     uint32_t family = family_of(m, word, make);
     return family == GRAPH_NONE ? slot_by_hash(m, name, make)
                                 : (uint64_t)(family + 1) << 32 | number;
 }
 
-/* A number alone is the commonest name. */
+/* Most names are a number of up to seven digits, alone or behind up to seven small letters and '_':
+ * these are read at once. */
 uint64_t mlir_slot(struct mlir *m, struct slice *s, bool make)
 {
-    const char *p = s->at, *end = s->end;
-    uint32_t number = 0;
-    if (end - p > DIGITS_MAX)
-        end = p + DIGITS_MAX;
-    for (unsigned digit; p < end && (digit = (unsigned char)*p - (unsigned)'0') <= 9; p++)
-        number = number * 10 + digit;
-    bool whole = p > s->at && p < end && !slice_id_goes_on(*p) && number < m->number_max &&
-                 (*s->at != '0' || number == 0);
-    if (!whole || (number == 0 && p - s->at > 1))
+    const char *p = s->at;
+    if (s->end - p <= 16)
         return slot_of_word(m, s, make);
-    s->at = p;
-    return (uint64_t)1 << 32 | (number + 1);
+    uint64_t x = eight(p), letters = 0;
+    unsigned n_letters = 0, n = digits_of(x);
+    if (n == 0) {
+        uint64_t digits = no_digits(x) ^ EACH(0x80);
+        if (!digits)
+            return slot_of_word(m, s, make);
+        n_letters = (unsigned)__builtin_ctzll(digits) / 8;
+        letters = x & (((uint64_t)1 << 8 * n_letters) - 1);
+        x = eight(p += n_letters);
+        n = digits_of(x);
+    }
+    uint32_t number = number_of(x, n), family = 0;
+    if (n == 8 || slice_id_goes_on(p[n]) || number >= m->number_max || (*p == '0' && n > 1))
+        return slot_of_word(m, s, make);
+    if (n_letters) { /* a family that is there has letters that names are made of */
+        family = m->family_hints[family_hint(letters, n_letters)];
+        if (m->families[family].front != letters || m->families[family].len != n_letters)
+            return slot_of_word(m, s, make);
+    }
+    s->at = p + n;
+    return (uint64_t)(family + 1) << 32 | (number + 1);
 }
 
 static struct binding *binding_of(struct mlir *m, uint64_t slot)
@@ -115,12 +183,17 @@ static struct binding *binding_of(struct mlir *m, uint64_t slot)
 void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
 {
     struct family *f = slot >> 32 ? &m->families[(slot >> 32) - 1] : NULL;
+    bool forgotten = f && m->scopes.n == m->function_scopes; /* by mlir_function_end */
+    if (forgotten && (uint32_t)slot == f->bindings.n) {
+        PUSH(m, f->bindings, (struct binding){value, n});
+        return;
+    }
     while (f && f->bindings.n <= (uint32_t)slot && !m->failed)
         PUSH(m, f->bindings, (struct binding){GRAPH_NONE, 0});
     if (m->failed)
         return;
     struct binding *b = binding_of(m, slot);
-    if (!f || m->scopes.n != m->function_scopes) /* else mlir_function_end forgets it */
+    if (!forgotten)
         PUSH(m, m->undo, (struct undo){slot, *b});
     *b = (struct binding){value, n};
 }

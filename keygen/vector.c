@@ -21,6 +21,18 @@ bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_
     return true;
 }
 
+bool vector_widen(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, uint32_t more,
+                  size_t size)
+{
+    while (*cap - n < more)
+        if (more > VECTOR_MAX - n ||
+            !vector_grow(failed, vector_at, cap, *cap > n ? *cap : n, size)) {
+            *failed = true;
+            return false;
+        }
+    return true;
+}
+
 void vector_reserve(bool *failed, void *vector_at, uint32_t *cap, uint32_t want, size_t size)
 {
     void *fresh = *failed || want > VECTOR_MAX ? NULL : malloc(want * size);

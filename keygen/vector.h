@@ -26,6 +26,10 @@
 /* Makes room for more than `n` entries of `size` bytes; `vector_at` points to the pointer. */
 bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_t size);
 
+/* Makes room for `more` entries beyond `n`. */
+bool vector_widen(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, uint32_t more,
+                  size_t size);
+
 /* Makes room for `want` entries before the first comes; what is not used is not resident. */
 void vector_reserve(bool *failed, void *vector_at, uint32_t *cap, uint32_t want, size_t size);
 

@@ -388,6 +388,64 @@ Test(mlir, a_line_that_repeats_means_what_it_means_alone)
     free(base);
 }
 
+/* (a - b) - a, with a few words behind the last name or none. */
+static struct key key_of_names(const char *a, const char *b, const char *tail)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "func.func public @main(%%%s: tensor<2xi32>, %%%s: tensor<2xi32>) -> tensor<2xi32> {\n"
+             "  %%r = stablehlo.subtract %%%s, %%%s : tensor<2xi32>\n"
+             "  %%q = stablehlo.subtract %%r, %%%s : tensor<2xi32>\n"
+             "  return %%q : tensor<2xi32>\n}%s",
+             a, b, a, b, a, tail);
+    return good_key(text);
+}
+
+Test(mlir, whatever_a_name_looks_like_it_is_a_name)
+{
+    static const char *const names[] = {
+        "0",
+        "1",
+        "01",
+        "00",
+        "1234567",
+        "12345678",
+        "a",
+        "a1",
+        "a01",
+        "a1_1",
+        "x1y2",
+        "123456789",
+        "arg1",
+        "_1",
+        "$1",
+        "-1",
+        "a.1",
+        "a-1",
+        "abcdefg",
+        "abcdefg1",
+        "abcdefgh1",
+        "abcdefgh",
+        "abcdefghijkl1",
+        "abcdefgi1",
+        "A1",
+        "cst_1",
+        "cst",
+        "4294967296",
+        "a4294967297",
+        "abcdefghijklmnopqrstuvwxyz1",
+    };
+    struct key want = key_of_names("left", "right", "");
+    size_t n = sizeof names / sizeof *names;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            if (i == j)
+                continue;
+            struct key have = key_of_names(names[i], names[j], j % 2 ? "" : "  // end");
+            cr_expect(key_equal(&have, &want), "%%%s and %%%s", names[i], names[j]);
+        }
+}
+
 Test(mlir, a_line_of_operands_of_another_type_repeats_nothing)
 {
     struct canon_result result;
