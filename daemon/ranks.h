@@ -32,11 +32,11 @@
 #include "daemon/artifact.h"
 #include "store/store.h"
 
-#define RANKS_KEEP_MS 120000u
-#define RANKS_NAME_MAX 128u /* bytes of a job's name */
-#define RANKS_JOBS 64u      /* at a time; further ones get their answers one by one */
-#define RANKS_ANSWERS 256u  /* of a job; then the oldest is forgotten */
-#define RANKS_MEMBERS 64u   /* processes that are known to have had an answer */
+#define RANKS_KEEP_MS 600000u /* the slowest rank of a job may be that late */
+#define RANKS_NAME_MAX 128u   /* bytes of a job's name */
+#define RANKS_JOBS 64u        /* at a time; further ones get their answers one by one */
+#define RANKS_ANSWERS 256u    /* of a job; then the oldest is forgotten */
+#define RANKS_MEMBERS 64u     /* processes that are known to have had an answer */
 
 struct rank_job;
 
