@@ -202,6 +202,8 @@ void explain_failed(struct service *s, uint64_t miss, const struct err *e)
 
 /* ---- headers ---- */
 
+#define ABSENT "absent"
+
 static void digest_text(const uint8_t *bytes, char out[WARM_KEY_TEXT])
 {
     struct key key;
@@ -221,6 +223,47 @@ static bool state_differs(const struct manifest_state *was, enum wire_digest dig
                : memcmp(is->digest, was->xxh3.bytes, sizeof was->xxh3.bytes) != 0;
 }
 
+/* The digests are the contents; one that is not there has a word for it. */
+static void describe_change(const struct manifest_state *was, enum wire_digest digest,
+                            const struct wire_path_digest *is, struct changed_header *out)
+{
+    strcpy(out->old, ABSENT);
+    strcpy(out->now, is->state == WIRE_PATH_REFUSED ? "not shown" : ABSENT);
+    if (!was->absent)
+        digest_text(digest == WIRE_SHA256 ? was->sha256.bytes : was->xxh3.bytes, out->old);
+    if (is->state == WIRE_PATH_FILE)
+        digest_text(is->digest, out->now);
+}
+
+/* "header PATH"; of a long path the end, which tells more. */
+static void name_change(const struct manifest *m, struct view path, struct changed_header *out)
+{
+    char whole[4096];
+    const char *text = path.data, *folder = "";
+    if (path.len && *text == MANIFEST_FOLDER) {
+        folder = m->folder ? m->folder : "";
+        text++, path.len--;
+    }
+    snprintf(whole, sizeof whole, "%s%.*s", folder, (int)path.len, text);
+    size_t room = sizeof out->part - sizeof "header ", len = strlen(whole);
+    const char *from = len > room ? whole + len - room : whole;
+    snprintf(out->part, sizeof out->part, "header %.*s", (int)room, from);
+}
+
+/* The same file by another of its paths: one of them will do, best where it begins at the root. */
+static struct changed_header *same_change(struct call_compile *c, const struct changed_header *like)
+{
+    for (unsigned i = 0; i < c->n_changed && strcmp(like->old, ABSENT) != 0; i++)
+        if (strcmp(c->changed[i].old, like->old) == 0 && strcmp(c->changed[i].now, like->now) == 0)
+            return &c->changed[i];
+    return NULL;
+}
+
+static bool is_rooted(const struct changed_header *h)
+{
+    return h->part[sizeof "header " - 1] == '/';
+}
+
 void explain_headers(struct call *call, const struct manifest *m, enum wire_digest digest,
                      const struct wire_path_digest *states)
 {
@@ -229,22 +272,18 @@ void explain_headers(struct call *call, const struct manifest *m, enum wire_dige
         return;
     const struct manifest_alternative *newest = &m->alternatives[0];
     c->n_changed = 0;
-    for (uint32_t i = 0; i < newest->n_states && c->n_changed < EXPLAIN_HEADERS; i++) {
+    for (uint32_t i = 0; i < newest->n_states; i++) {
         const struct manifest_state *was = &newest->states[i];
-        const struct wire_path_digest *is = &states[was->path];
-        struct view path = m->paths[was->path];
-        if (!state_differs(was, digest, is))
+        struct changed_header change, *same;
+        if (!state_differs(was, digest, &states[was->path]))
             continue;
-        struct changed_header *to = &c->changed[c->n_changed++];
-        size_t cut = path.len > sizeof to->part - 10 ? path.len - (sizeof to->part - 10) : 0;
-        snprintf(to->part, sizeof to->part, "header %.*s", (int)(path.len - cut),
-                 (const char *)path.data + cut); /* a path's end tells more */
-        strcpy(to->old, "absent");
-        strcpy(to->now, is->state == WIRE_PATH_REFUSED ? "not shown" : "absent");
-        if (!was->absent)
-            digest_text(digest == WIRE_SHA256 ? was->sha256.bytes : was->xxh3.bytes, to->old);
-        if (is->state == WIRE_PATH_FILE)
-            digest_text(is->digest, to->now);
+        describe_change(was, digest, &states[was->path], &change);
+        name_change(m, m->paths[was->path], &change);
+        same = same_change(c, &change);
+        if (same && is_rooted(&change) && !is_rooted(same))
+            *same = change;
+        else if (!same && c->n_changed < EXPLAIN_HEADERS)
+            c->changed[c->n_changed++] = change;
     }
 }
 

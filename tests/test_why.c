@@ -265,6 +265,11 @@ Test(why, each_part_of_a_compile_is_named)
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "header ");
     expect_why(&k, "--last", "h.h: ");
+    char *out;
+    cr_assert_eq(warm(&k, &out, "", "why --last"), 0);
+    char *first = strstr(out, "header ");
+    cr_assert(first && !strstr(first + 1, "header "), "one file is named once: %s", out);
+    free(out);
     write_in(&k, "k.cu", "#include \"h.h\"\n__global__ void k(int *x) { *x = A + 1; }\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "source: ");

@@ -131,15 +131,56 @@ bool json_scan_number(struct view value, double *out)
     return *end == '\0';
 }
 
+/* The 4 digits of \u as a number; 0 where they are not. */
+static unsigned unescape_digits(const char *text, size_t len)
+{
+    char digits[5] = "";
+    char *end;
+    if (len < 4)
+        return 0;
+    memcpy(digits, text, 4);
+    unsigned long code = strtoul(digits, &end, 16);
+    return *end ? 0 : (unsigned)code;
+}
+
+static void append(char *out, size_t cap, size_t *n, unsigned char byte)
+{
+    if (*n + 1 < cap)
+        out[(*n)++] = (char)byte;
+}
+
+/* As UTF-8; what a line cannot show, and halves of surrogate pairs, as '?'. */
+static void append_code(char *out, size_t cap, size_t *n, unsigned code)
+{
+    if (code < 0x20 || code == 0x7f || (code >= 0xd800 && code < 0xe000)) {
+        append(out, cap, n, '?');
+    } else if (code < 0x80) {
+        append(out, cap, n, (unsigned char)code);
+    } else if (code < 0x800) {
+        append(out, cap, n, (unsigned char)(0xc0 | code >> 6));
+        append(out, cap, n, (unsigned char)(0x80 | (code & 0x3f)));
+    } else {
+        append(out, cap, n, (unsigned char)(0xe0 | code >> 12));
+        append(out, cap, n, (unsigned char)(0x80 | (code >> 6 & 0x3f)));
+        append(out, cap, n, (unsigned char)(0x80 | (code & 0x3f)));
+    }
+}
+
 void json_scan_text(struct view value, char *out, size_t cap)
 {
     const char *text = value.data;
     size_t n = 0;
     bool quoted = value.len >= 2 && text[0] == '"';
-    for (size_t i = quoted; i + quoted < value.len && n + 1 < cap; i++) {
-        if (text[i] == '\\' && i + 1 + quoted < value.len)
-            i++;
-        out[n++] = (unsigned char)text[i] < 0x20 ? '?' : text[i];
+    size_t end = value.len - quoted;
+    for (size_t i = quoted; i < end; i++) {
+        if (text[i] != '\\' || i + 1 == end) {
+            append(out, cap, &n, (unsigned char)text[i] < 0x20 ? '?' : (unsigned char)text[i]);
+        } else if (text[++i] == 'u') {
+            append_code(out, cap, &n, unescape_digits(text + i + 1, end - i - 1));
+            i += end - i - 1 < 4 ? end - i - 1 : 4;
+        } else {
+            append(out, cap, &n, strchr("bfnrt", text[i]) ? '?' : (unsigned char)text[i]);
+        }
     }
     out[n] = '\0';
 }
