@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package `warm` by itself: its small API, and its installation."""
+
+import ast
+import glob
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import kit
+
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "client", "python")
+sys.path.insert(0, PACKAGE)
+
+import warm
+
+
+class Case(kit.TestCase):
+    def client(self, daemon, **options):
+        c = warm.Client(daemon.socket, **options)
+        self.addCleanup(c.close)
+        return c
+
+
+class Api(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = kit.Daemon()
+        cls.daemon.__enter__()
+        cls.addClassCleanup(cls.daemon.__exit__, None, None, None)
+
+    def test_values_of_all_sizes_come_back(self):
+        c = self.client(self.daemon)
+        for size in (0, 1, 65536, 65537, 3_000_000):
+            value = bytes(i * 7 % 251 for i in range(min(size, 9973))) * (size // 9973 + 1)
+            value = value[:size]
+            self.assertTrue(c.put(f"size {size}", value, cost_ms=5))
+            self.assertEqual(c.get(f"size {size}"), value)
+
+    def test_several_names_in_one_round_trip(self):
+        c = self.client(self.daemon)
+        c.put_many([("one", b"1"), ("two", b"2")])
+        self.assertEqual(c.get_many(["one", "none", "two"]), [b"1", None, b"2"])
+
+    def test_names_that_cannot_be_are_misses(self):
+        c = self.client(self.daemon)
+        for name in ("", "n" * 513):
+            self.assertIsNone(c.get(name))
+            self.assertFalse(c.put(name, b"value"))
+            self.assertFalse(c.lease(name).held)
+
+    def test_of_many_threads_at_once_one_makes_it(self):
+        c, made, got = self.client(self.daemon), [], []
+
+        def ask():
+            with c.lease("made once") as lease:
+                if lease.value is None:
+                    made.append(threading.get_ident())
+                    lease.put(b"it")
+                got.append(lease.value or b"it")
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(kit.WAIT_S)
+        self.assertEqual((len(made), got), (1, [b"it"] * 8))
+
+    def test_the_end_of_a_with_passes_the_turn_on(self):
+        c = self.client(self.daemon)
+        with c.lease("not made"):
+            pass
+        with c.lease("not made") as lease:
+            self.assertTrue(lease.held)
+
+    def test_a_lease_is_not_the_childs_of_a_fork(self):
+        lease = self.client(self.daemon).lease("forked")
+        pid = os.fork()
+        if pid == 0:
+            os._exit(1 if lease.held else 0)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertTrue(lease.held)
+        self.assertTrue(lease.put(b"the parent's"))
+
+    def test_stats_are_those_of_the_daemon(self):
+        self.assertIn("hits", self.client(self.daemon).stats())
+
+
+class WithoutIt(Case):
+    def expect_nothing(self, c):
+        self.assertIsNone(c.get("name"))
+        self.assertFalse(c.put("name", b"value"))
+        with c.lease("name") as lease:
+            self.assertIsNone(lease.value)
+            self.assertFalse(lease.put(b"value"))
+        self.assertEqual(c.stats(), {})
+
+    def test_no_daemon(self):
+        with kit.Folder() as folder:
+            self.expect_nothing(warm.Client(os.path.join(folder, "none")))
+
+    def test_a_daemon_that_hangs(self):
+        with kit.Daemon() as daemon:
+            daemon.suspend()
+            self.expect_nothing(self.client(daemon, connect_timeout=0.3, request_timeout=0.3))
+
+    def test_a_daemon_that_comes_back_is_asked_again(self):
+        with kit.Daemon() as daemon:
+            c = self.client(daemon)
+            c.put("name", b"value")
+            daemon.kill()
+            self.assertIsNone(c.get("name"))
+            daemon.start()
+            deadline = kit.time.monotonic() + kit.WAIT_S
+            while c.get("name") is None and kit.time.monotonic() < deadline:
+                kit.time.sleep(0.05)
+            self.assertEqual(c.get("name"), b"value")
+
+    def test_switches(self):
+        script = "import warm; print(warm.put('s', b'new'), warm.get('s'))"
+        with kit.Daemon() as daemon:
+            self.client(daemon).put("s", b"old")
+            for variable, expected in (("WARM_DISABLE", "False None"), ("WARM_READONLY", "False b'old'"),
+                                       ("WARM_RECACHE", "True None")):
+                seen = daemon.run(script, warm=False, PYTHONPATH=PACKAGE, **{variable: "1"})
+                self.assertEqual(seen.stdout.strip(), expected, variable)
+
+
+class Installation(kit.TestCase):
+    def test_every_file_is_python_3_9(self):
+        files = glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True)
+        self.assertTrue(files)
+        for path in files:
+            with open(path) as f:
+                ast.parse(f.read(), path, feature_version=(3, 9))
+
+    def test_pip_installs_it(self):
+        with kit.Folder() as folder, kit.Daemon() as daemon:
+            source, venv = os.path.join(folder, "source"), os.path.join(folder, "venv")
+            kit.shutil.copytree(PACKAGE, source)  # pip builds where the source is
+            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+            python = os.path.join(venv, "bin", "python")
+            done = subprocess.run([python, "-m", "pip", "install", "-q", source], capture_output=True, text=True)
+            if "No matching distribution" in done.stderr or "Temporary failure" in done.stderr:
+                self.skipTest(f"no build tools for pip: {done.stderr[-200:]}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            seen = daemon.run([python, "-c", "import warm; print(warm.put('p', b'v'), warm.get('p'), warm.__file__)"],
+                              warm=False)
+            self.assertTrue(seen.stdout.startswith(f"True b'v' {venv}"), seen.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
