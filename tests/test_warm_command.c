@@ -75,9 +75,10 @@ static const char saxpy[] = "__global__ void saxpy(int n, float a, const float *
 
 Test(command, every_command_explains_itself)
 {
-    static const char *const names[] = {"run",   "compile", "hash",  "get",    "put",       "ls",
-                                        "show",  "stats",   "why",   "rm",     "evict",     "pin",
-                                        "unpin", "verify",  "clear", "doctor", "completion"};
+    static const char *const names[] = {"run",    "compile",    "hash",   "get",    "put",
+                                        "ls",     "show",       "stats",  "why",    "rm",
+                                        "evict",  "pin",        "unpin",  "verify", "clear",
+                                        "doctor", "completion", "export", "import"};
     struct kit k = kit_new();
     char arguments[64], usage[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -90,6 +91,30 @@ Test(command, every_command_explains_itself)
             expect(&k, 2, arguments, "unknown option --no-such-option");
         }
     }
+    kit_free(&k);
+}
+
+/* The scripts are made from the help, so this finds what the help says and the command has not. */
+Test(command, every_option_that_is_completed_is_one)
+{
+    struct kit k = kit_new();
+    char *warm_path = bin_path("warm"), *out;
+    static const char script[] =
+        "export WARM_SOCKET=/nowhere/warmd.sock\n"
+        "source <(\"$1\" completion bash) && bash -n <(\"$1\" completion zsh) || echo no script\n"
+        "COMP_WORDS=(warm '') COMP_CWORD=1; _warm\n"
+        "for c in \"${COMPREPLY[@]}\"; do\n"
+        "    COMP_WORDS=(warm $c -) COMP_CWORD=2; _warm\n"
+        "    [ ${#COMPREPLY[@]} -gt 0 ] || echo none for $c\n"
+        "    for o in \"${COMPREPLY[@]}\"; do\n"
+        "        \"$1\" $c $o </dev/null 2>&1 | grep -H --label=\"$c\" 'unknown option'\n"
+        "    done\n"
+        "done\n";
+    write_in(&k, "script", script);
+    run_command(&out, "cd %s && bash script %s 2>&1", k.dir, warm_path);
+    cr_assert_str_eq(out, "");
+    free(out);
+    free(warm_path);
     kit_free(&k);
 }
 

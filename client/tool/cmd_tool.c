@@ -123,7 +123,7 @@ static int run(const struct command *self, int argc, char **argv)
     struct tool_job job = {0};
     char *argv0 = NULL;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, "+", options)) != -1;) {
+    for (int c; (c = cli_option(self, argc, argv, "+:", options)) != -1;) {
         if (cli_option_ends(c, &status))
             return status;
         if (c == 'a')
@@ -151,7 +151,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command cmd_tool = {
     .name = "tool",
     .run = run,
-    .summary = "run a compiler, from the cache where that is sound",
+    .summary = "Run a compiler, from the cache where that is sound",
     .synopsis = "[--argv0 NAME] -- PROGRAM [ARGUMENT...]",
     .help =
         "Runs PROGRAM (ptxas, nvcc, cicc, nvlink, fatbinary, gcc, g++, clang) as it would run by\n"
