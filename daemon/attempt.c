@@ -146,7 +146,7 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct com
     writer_init(&f->texts, 0);
     for (size_t i = 0; f->states && i < done->n_paths; i++) {
         const struct compile_path *p = &done->paths[i];
-        for (unsigned k = paths_forms(of, p->path, shared, &f->texts); k; k--)
+        for (unsigned k = paths_forms(of, p->path, shared, done->names_places, &f->texts); k; k--)
             f->states[f->n++] = (struct manifest_state){0, p->absent, p->xxh3, p->sha256};
     }
     struct reader texts = reader_over(f->texts.data, f->texts.len);

@@ -323,6 +323,7 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
     }
     done.keep = message->keep;
     done.shareable = message->shareable;
+    done.names_places = message->names_places;
     done.nvrtc_status = message->nvrtc_status;
     done.len = message->len;
     done.ms = message->ms;

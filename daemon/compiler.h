@@ -106,6 +106,8 @@ struct compile_done {
     bool keep;      /* the answer depends on the key alone, so it may be stored: false for an error
                        for want of memory, and the like */
     bool shareable; /* it may also be kept under the job's shared key: job_shared_key */
+    bool
+        names_places; /* a path of the list may stem from a text that names it as an absolute one */
     int nvrtc_status; /* what the compiler returned */
     int fd;           /* sealed memfd with the bundle (client/bundle.h); the callback takes it */
     uint64_t len;

@@ -107,7 +107,8 @@ static bool is_in_a_place(const struct paths *p, const char *path, bool shared)
     return !shared && *p->folder == '/' && beneath(path, p->folder);
 }
 
-unsigned paths_forms(const struct paths *p, struct view asked, bool shared, struct writer *out)
+unsigned paths_forms(const struct paths *p, struct view asked, bool shared, bool named,
+                     struct writer *out)
 {
     static const char mark[] = {MANIFEST_FOLDER, '\0'};
     char path[2 * WIRE_PATH_MAX], folder[2 * WIRE_PATH_MAX];
@@ -117,12 +118,13 @@ unsigned paths_forms(const struct paths *p, struct view asked, bool shared, stru
     snprintf(folder, sizeof folder, "%s%s", *p->folder == '/' ? "" : p->cwd, p->folder);
     const char *in_cwd = beneath(path, p->cwd);
     const char *in_folder = shared ? beneath(path, folder) : NULL;
-    bool in_place = is_in_a_place(p, path, shared);
+    bool as_it_is =
+        (named && !relative) || is_in_a_place(p, path, shared) || (!in_cwd && !in_folder);
     if (in_cwd)
         put_form(out, "", in_cwd);
     if (in_folder)
         put_form(out, mark, in_folder);
-    if (in_place || (!in_cwd && !in_folder))
+    if (as_it_is)
         put_form(out, "", path);
-    return (in_cwd != NULL) + (in_folder != NULL) + (in_place || (!in_cwd && !in_folder));
+    return (in_cwd != NULL) + (in_folder != NULL) + as_it_is;
 }

@@ -11,7 +11,8 @@
  *     beneath an absolute folder of the key    as it is: "/inc/h.h"         (FORM_PLACE)
  *
  * and in each form that applies, since its text does not tell which it stems from: whoever asks must
- * then have the same in all of them.
+ * then have the same in all of them. Where a text of the program may itself name files beneath these
+ * folders by absolute paths (struct compile_done, names_places), a path is written down as it is too.
  *
  * Thread: any. Memory: struct paths owns copies of the job's texts.
  */
@@ -39,7 +40,8 @@ int paths_open(struct paths *out, const struct job *job, struct err *e);
 void paths_close(struct paths *p); /* all zero is fine */
 
 /* Appends the forms of a path, each as a blob; gives how many, 1 to PATHS_FORMS_MAX. `shared`: for
- * the manifest of a shared key. Check out->failed. */
-unsigned paths_forms(const struct paths *p, struct view path, bool shared, struct writer *out);
+ * the manifest of a shared key; `named`: it may stand in a text as it is. Check out->failed. */
+unsigned paths_forms(const struct paths *p, struct view path, bool shared, bool named,
+                     struct writer *out);
 
 #endif

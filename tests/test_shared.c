@@ -414,6 +414,95 @@ Test(shared, a_header_that_only_the_asker_has_in_its_folder_counts)
     rig_down(&r);
 }
 
+/* Whether a file is found by its absolute path, or beside the program, its path does not tell. */
+Test(shared, a_header_with_an_absolute_path_is_that_file_for_everybody)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    static const char *const versions[] = {"13.5", "12.9"};
+    char *one = path_join(r.kit.dir, "one"), *two = path_join(r.kit.dir, "two");
+    char direct[PATH_MAX], by_macro[PATH_MAX], name_1[PATH_MAX], name_2[PATH_MAX];
+    cr_assert_eq(mkdir(one, 0755) | mkdir(two, 0755), 0);
+    snprintf(name_1, sizeof name_1, "%s/k.cu", one);
+    snprintf(name_2, sizeof name_2, "%s/k.cu", two);
+    snprintf(direct, sizeof direct, "#include \"%s/near.h\"\n%s", one,
+             "__global__ void k(int *x) { *x = NEAR; }\n");
+    snprintf(by_macro, sizeof by_macro, "#define S(x) #x\n#define T(x) S(x)\n%s%s/one\n%s%s",
+             "#define DIR ", r.kit.dir, "#include T(DIR/near.h)\n",
+             "__global__ void k(int *x) { *x = NEAR; }\n");
+    for (size_t i = 0; i < 4; i++)
+        for (int shared = 0; shared < 2; shared++) {
+            struct spelling a = {.name = shared ? name_1 : name_2,
+                                 .cwd = shared ? "/nowhere" : one,
+                                 .source = i < 2 ? direct : by_macro,
+                                 .version = versions[i % 2],
+                                 .options = {shared ? "-DN" : "-I../one"}};
+            struct spelling b = a;
+            b.name = name_2;
+            b.cwd = shared ? one : two;
+            write_in(two, "near.h", "#define NEAR 7\n");
+            write_in(one, "near.h", "#define NEAR 7\n");
+            compile(r.warm, &a, NULL);
+            write_in(one, "near.h", "#define NEAR 8\n");
+            struct key of_b, own = compiled_by_itself(r.warm, &b);
+            compile(r.warm, &b, &of_b);
+            cr_expect(key_equal(&of_b, &own), "%s, %d: %s", versions[i % 2], shared, a.source);
+        }
+    free(one);
+    free(two);
+    rig_down(&r);
+}
+
+/* Whoever asks with the same shared key has another header beside its program, and in its working
+ * folder the one that the first had. */
+Test(shared, a_header_is_the_one_beside_the_program_however_its_name_is_spelt)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    static const char *const versions[] = {"13.5", "12.9"};
+    char *one = path_join(r.kit.dir, "one"), *two = path_join(r.kit.dir, "two");
+    char *three = path_join(r.kit.dir, "three"), *sub = path_join(one, "sub");
+    char name_2[PATH_MAX];
+    cr_assert_eq(mkdir(one, 0755) | mkdir(two, 0755) | mkdir(three, 0755) | mkdir(sub, 0755), 0);
+    snprintf(name_2, sizeof name_2, "%s/k.cu", two);
+    write_in(one, "near.h", "#define NEAR 7\n");
+    write_in(three, "near.h", "#define NEAR 7\n");
+    write_in(two, "near.h", "#define NEAR 8\n");
+    static const char *const names[] = {"k.cu",           "./k.cu",      ".//k.cu",
+                                        "sub/../k.cu",    "../one/k.cu", "%s/./k.cu",
+                                        "%s/sub/../k.cu", "%s//k.cu",    "%s/k.cu"};
+    for (size_t i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+        char name_1[PATH_MAX], source[200], option[20];
+        snprintf(name_1, sizeof name_1, names[i / 2], one);
+        snprintf(source, sizeof source,
+                 "#include \"near.h\"\n__global__ void k(int *x) { *x = NEAR; }\n");
+        snprintf(option, sizeof option, "-DN=%zu", i); /* each round is for itself */
+        struct spelling a = {.name = name_1,
+                             .cwd = one,
+                             .source = source,
+                             .version = versions[i % 2],
+                             .options = {option}};
+        struct spelling b = a;
+        b.name = name_2;
+        b.cwd = three;
+        struct key of_b, own = compiled_by_itself(r.warm, &b);
+        compile(r.warm, &a, NULL);
+        compile(r.warm, &b, &of_b);
+        cr_expect(key_equal(&of_b, &own), "%s, %s", name_1, versions[i % 2]);
+        struct spelling c = b; /* and the other way round */
+        c.name = name_1;
+        c.cwd = one;
+        struct key of_c, own_c = compiled_by_itself(r.warm, &c);
+        compile(r.warm, &c, &of_c);
+        cr_expect(key_equal(&of_c, &own_c), "%s, %s", name_1, versions[i % 2]);
+    }
+    free(one);
+    free(two);
+    free(three);
+    free(sub);
+    rig_down(&r);
+}
+
 Test(shared, an_include_folder_of_the_options_stays_where_it_is)
 {
     NEEDS_TOOLCHAIN(r);

@@ -334,6 +334,47 @@ static bool hides_place(const struct job *job, const struct cuda_scan *scan)
     return hides;
 }
 
+static bool some_text_has(const struct job *job, const char *what, size_t len)
+{
+    bool has = job->source.len && memmem(job->source.data, job->source.len, what, len);
+    for (size_t i = 0; i < job->n_options && !has; i++) {
+        struct view option = job->options[i];
+        bool defines = begins(option, "-D") || begins(option, "--define-macro");
+        has = defines && memmem(option.data, option.len, what, len);
+    }
+    for (size_t i = 0; i < job->n_headers && !has; i++) {
+        struct view bytes = job->headers[i].bytes;
+        has = bytes.len && memmem(bytes.data, bytes.len, what, len);
+    }
+    for (size_t i = 0; i < files_count() && !has; i++) {
+        struct view bytes = files_at(i)->bytes;
+        has = bytes.len && memmem(bytes.data, bytes.len, what, len);
+    }
+    return has;
+}
+
+/* Whether some text has that of the folder, with which each absolute path beneath it begins. */
+static bool names_folder(const struct job *job, struct view folder)
+{
+    char text[JOB_TEXT_MAX + 1];
+    while (folder.len && ((const char *)folder.data)[folder.len - 1] == '/')
+        folder.len--;
+    if (!folder.len) /* the root: whatever is absolute is beneath it */
+        return some_text_has(job, "\"/", 2) || some_text_has(job, "</", 2);
+    memcpy(text, folder.data, folder.len);
+    text[folder.len] = '/';
+    return some_text_has(job, text, folder.len + 1);
+}
+
+static bool names_places(const struct job *job, const struct cuda_scan *scan)
+{
+    const char *slash = job->name.len ? memrchr(job->name.data, '/', job->name.len) : NULL;
+    size_t len = slash ? (size_t)(slash - (const char *)job->name.data) : 0;
+    bool absolute = job->name.len && *(const char *)job->name.data == '/';
+    return scan->opaque || scan->includes_macro || names_folder(job, job->cwd) ||
+           (absolute && names_folder(job, (struct view){job->name.data, len}));
+}
+
 /* Before 13.5 line tables hold the time at which each file was modified: what the compiler then
  * yields for the same bytes is another result after a `touch`. */
 static bool shows_file_times(const struct nvrtc *n, const struct input *in)
@@ -454,6 +495,7 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     out->keep = may_keep(n, in, &scan, a, log);
     out->shareable = out->keep && a->status == NVRTC_SUCCESS && !log.len && has_shared_key(job) &&
                      (cuda_scan_allows_canonical(&scan) || hides_place(job, &scan));
+    out->names_places = files_count() && names_places(job, &scan);
     if (a->status == NVRTC_SUCCESS)
         ok = ok && take_output(p, n->GetCUBINSize, n->GetCUBIN, BUNDLE_CUBIN, false, s, &count) &&
              take_output(p, n->GetPTXSize, n->GetPTX, BUNDLE_PTX, true, s, &count) &&

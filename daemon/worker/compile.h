@@ -18,9 +18,10 @@
 
 struct compile_result {
     int nvrtc_status;
-    bool keep;      /* the answer depends on the job and the listed paths alone */
-    bool shareable; /* it is the same for every spelling of the job: job_shared_key */
-    bool spent;     /* set whatever is returned: later compiles of this process would differ */
+    bool keep;         /* the answer depends on the job and the listed paths alone */
+    bool shareable;    /* it is the same for every spelling of the job: job_shared_key */
+    bool names_places; /* a text may name a file beneath the job's folders by its absolute path */
+    bool spent;        /* set whatever is returned: later compiles of this process would differ */
     uint32_t ms, n_paths;
     int bundle_fd, paths_fd; /* sealed memfds */
     uint64_t bundle_len, paths_len;

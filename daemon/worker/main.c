@@ -148,6 +148,7 @@ static bool answer_job(const struct nvrtc *n, const struct worker_job *job, cons
     done.nvrtc_status = result.nvrtc_status;
     done.keep = result.keep;
     done.shareable = result.shareable;
+    done.names_places = result.names_places;
     done.ms = result.ms;
     done.n_paths = result.n_paths;
     done.len = result.bundle_len;

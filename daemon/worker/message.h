@@ -73,6 +73,7 @@ struct worker_done {
     uint32_t ms, n_paths;
     bool keep;
     bool shareable; /* as in struct compile_done */
+    bool names_places;
     bool spent; /* the compiler remembers this job's options: the process is to serve no other */
 };
 
