@@ -715,7 +715,8 @@ static void read_text(struct bytecode *b, const struct reader sections[N_SECTION
     free(w.types);
 }
 
-static void bytecode_close(struct bytecode *b)
+/* What the text was made from. */
+static void tables_close(struct bytecode *b)
 {
     free(b->strings);
     free(b->dialects);
@@ -723,7 +724,6 @@ static void bytecode_close(struct bytecode *b)
     free(b->opnames);
     free(b->attrs);
     free(b->types);
-    writer_close(&b->out);
     writer_close(&b->memo);
 }
 
@@ -756,6 +756,7 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     int code = read_sections(&b, input, sections, present, e);
     if (!code && !bytecode_stopped(&b))
         read_text(&b, sections, present);
+    tables_close(&b);
     if (!code && b.wrong) {
         code = fail_at(e, WARM_EMALFORMED, 0, b.wrong);
     } else if (!code && (b.why || b.out.failed)) {
@@ -764,7 +765,7 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     } else if (!code) {
         code = form_text(&b, false, out, e);
     }
-    bytecode_close(&b);
+    writer_close(&b.out);
     return code;
 }
 
