@@ -445,6 +445,46 @@ Test(run, what_the_user_loads_before_is_kept)
     place_free(&p);
 }
 
+/* A variable that is not ours changes the keys of somebody's cache: CXX, XLA_FLAGS, a folder. */
+Test(run, no_other_variable_is_touched)
+{
+    struct place p = place_new();
+    char *with, *without;
+    static const char others[] = "grep -vE '^(_|WARM_[A-Z]*|LD_PRELOAD|PYTHONPATH|TRITON_CACHE_"
+                                 "MANAGER|TORCHINDUCTOR_REDIS_URL|TORCH[A-Z_]*_REMOTE_(CACHE|PGO))="
+                                 "' | sort";
+    cr_assert_eq(run_command(&without, "env | %s", others), 0);
+    cr_assert_eq(run_command(&with, "%s run env | %s", p.warm, others), 0);
+    cr_assert_str_eq(with, without);
+    free(with);
+    free(without);
+    place_free(&p);
+}
+
+Test(run, static_and_setuid_programs_run_as_they_do_without)
+{
+    struct place p = place_new();
+    char *out;
+    cr_assert_eq(run_command(&out,
+                             "exec 2>&1; cd %s && printf 'int main(void) { return 9; }' >s.c && cc "
+                             "-static -o s s.c && %s run ./s",
+                             p.k.dir, p.warm),
+                 9, "%s", out);
+    cr_assert_str_eq(out, "");
+    free(out);
+    if (geteuid() == 0) { /* a program that changes its user by itself */
+        cr_assert_eq(
+            run_command(&out,
+                        "exec 2>&1; cd %s && cp /usr/bin/id u && chown %d u && chmod u+s u "
+                        "&& chmod 755 . && %s run ./u -u",
+                        p.k.dir, NOBODY, p.warm),
+            0, "%s", out);
+        cr_assert_str_eq(out, "65534\n");
+        free(out);
+    }
+    place_free(&p);
+}
+
 Test(run, children_inherit_it_however_they_are_made)
 {
     static const char script[] =
