@@ -341,6 +341,28 @@ class FullStore(kit.TestCase):
                     self.assertEqual(seen["losses"], plain()["losses"])
 
 
+# One of two ranks, the other of which is not there.
+COLLECTIVES = """if True:
+    import torch, torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    from torch.distributed import _functional_collectives as collectives
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch._inductor.codecache import FxGraphCache
+    import warm.torch
+
+    assert warm.torch._may_wait()
+    dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    x = torch.ones(4)
+    for together, f in ((True, lambda x: collectives.all_reduce(x * 2, "sum", dist.group.WORLD)),
+                        (False, lambda x: x * 2)):
+        gm = make_fx(f)(x)
+        assert warm.torch.has_collectives(gm) == together, gm.graph
+        FxGraphCache.prepare_key(gm, [x], {}, [], False)
+        assert warm.torch._may_wait() != together, gm.graph
+    print("fine")
+"""
+
+
 class Ranks(kit.TestCase):
     N = 4
 
@@ -369,6 +391,10 @@ class Ranks(kit.TestCase):
             self.assertEqual(sum(rank["fx_misses"] for rank in cold), 2)
             self.assertEqual(sum(rank["fx_misses"] for rank in warm), 0)
             self.assertIn("pt2:dynamo-pgo::job:None::c1", torch_names(daemon))
+
+    def test_nobody_waits_for_a_graph_that_the_ranks_compile_together(self):
+        with kit.Daemon() as daemon:
+            self.assertEqual(daemon.run(COLLECTIVES).stdout, "fine\n")
 
     def test_two_jobs_with_one_id_do_not_disturb_each_other(self):
         with kit.Daemon() as daemon:

@@ -2,10 +2,11 @@
 """What runs inside `import torch`: torch calls every entry point of the group "torch.backends".
 
 It costs an import of torch a look at two variables. Where `warm run` made our daemon torch's remote
-cache, what follows is done to two modules as soon as they are loaded, which is when torch first
+cache, what follows is done to three modules as soon as they are loaded, which is when torch first
 compiles:
 
     torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
+    torch._inductor.codecache       warm.torch looks at each graph before it is asked for
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
@@ -31,6 +32,12 @@ def _patch_torch(module: ModuleType) -> None:
     install(module)
 
 
+def _patch_codecache(module: ModuleType) -> None:
+    from warm.torch import watch
+
+    watch(module)
+
+
 def _patch_triton(module: ModuleType) -> None:
     def triton_key() -> str:  # warm.triton needs this module, which is being loaded
         from warm.triton import remembered_key
@@ -44,6 +51,7 @@ def _patch_triton(module: ModuleType) -> None:
 
 _PATCHES = {
     "torch._inductor.remote_cache": _patch_torch,
+    "torch._inductor.codecache": _patch_codecache,
     "triton.runtime.cache": _patch_triton,
 }
 

@@ -5,7 +5,9 @@ torch has four caches of one form, RemoteCache = JSON over a backend of bytes, a
 Redis. Backend takes its place, with what Redis cannot say:
 
     FX graph     of all processes that ask for one key at once one compiles, under a lease; the others
-                 wait for it. Between torch's get and its put lies nothing but that compile.
+                 wait for it. Between torch's get and its put lies nothing but that compile. But
+                 where the graph itself has collectives, the ranks talk to each other while they
+                 compile it: then nobody waits, and it goes as with the others.
     all others   answered at once. An AOTAutograd entry is put when the backward is compiled, which may
                  be after the user's own forward ran, collectives and all: who waited for it there
                  would keep the ranks that compute waiting. The daemon gives the ranks of one job one
@@ -22,7 +24,10 @@ from __future__ import annotations
 
 import binascii
 import re
+import sys
+import threading
 from types import ModuleType
+from typing import Any
 
 from warm import _client
 
@@ -66,6 +71,56 @@ def _kind(key: str) -> str:
     return next((kind for prefix, kind in _KINDS if key.startswith(prefix)), "other")
 
 
+# ---- who may wait ----
+
+_COLLECTIVES = ("c10d", "_c10d", "symm_mem", "_dtensor")  # beginnings of the namespaces of such operators
+_graph = threading.local()  # .is_silent: whether the one whose key was made last has no collectives
+
+
+def has_collectives(gm: Any) -> bool:
+    """Of a torch.fx.GraphModule, its subgraphs included."""
+    for module in gm.modules():
+        graph = getattr(module, "graph", None)
+        for node in graph.nodes if graph is not None else ():
+            if str(getattr(node.target, "namespace", "")).startswith(_COLLECTIVES):
+                return True
+    return False
+
+
+def _may_wait() -> bool:
+    """Whether who compiles a graph needs none of the ranks that would wait for it."""
+    dist = sys.modules.get("torch.distributed")
+    try:
+        if dist is None or not dist.is_available() or not dist.is_initialized():
+            return True
+        if dist.get_world_size() == 1:
+            return True
+        config = sys.modules["torch._inductor.config"]
+        if getattr(config, "distributed_max_autotune_gemm", False):
+            return False
+        return bool(getattr(_graph, "is_silent", False))
+    except Exception:
+        return False
+
+
+def watch(codecache: ModuleType) -> None:
+    """Looks at each graph before torch asks for it."""
+    cache = codecache.FxGraphCache
+    prepare_key = cache.prepare_key
+
+    def prepare(gm: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            _graph.is_silent = not has_collectives(gm)
+        except Exception:
+            _graph.is_silent = False
+        return prepare_key(gm, *arguments, **options)
+
+    cache.prepare_key = staticmethod(prepare)
+
+
+# ---- torch's backend ----
+
+
 class Backend:
     """One for each of torch's cache objects: for FX graphs one a graph, dropped after its compile,
     and with it a lease that was not fulfilled."""
@@ -76,7 +131,8 @@ class Backend:
 
     def get(self, key: str) -> bytes | None:
         try:
-            lease = self._client.lease(key) if key.startswith(_LEASED) else self._client.find(key)
+            waits = key.startswith(_LEASED) and _may_wait()
+            lease = self._client.lease(key) if waits else self._client.find(key)
         except Exception:
             return None
         if lease.held:
