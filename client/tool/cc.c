@@ -14,11 +14,14 @@
  * random or private names. Where all sources lie in one temporary folder that folder is a root
  * (tool.h), as are a temporary folder of -include and the working folder. Under -g the result then
  * names, in its debug information, the folder where it was first compiled: right for running, and
- * for a debugger one of several equal copies. WARM_TOOL_EXACT=1 makes such folders count.
+ * for a debugger one of several equal copies. A result in which the folder shows otherwise is not
+ * kept; one that was computed from its name (the length of __FILE__, in a macro of a header) cannot
+ * be told. WARM_TOOL_EXACT=1 makes such folders count.
  *
  * One thread; no state.
  */
 #define XXH_INLINE_ALL
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +44,8 @@ enum form {
 
 enum rule {
     KEEP,
-    PATH,         /* its value is a path that may be in a root */
+    PATH, /* its value is a path that may be in a root */
+    FOLDER_TO_SEARCH,
     INCLUDE,      /* the same, and a precompiled header may stand beside it */
     OUTPUT,       /* -o */
     LANGUAGE,     /* -x */
@@ -76,9 +80,9 @@ static const struct spec specs[] = {
     {"-MT", EITHER, KEEP},
     {"-MQ", EITHER, KEEP},
     {"-MG", ALONE, REFUSE},
-    {"-isystem", EITHER, PATH},
-    {"-iquote", EITHER, PATH},
-    {"-idirafter", EITHER, PATH},
+    {"-isystem", EITHER, FOLDER_TO_SEARCH},
+    {"-iquote", EITHER, FOLDER_TO_SEARCH},
+    {"-idirafter", EITHER, FOLDER_TO_SEARCH},
     {"-include", EITHER, INCLUDE},
     {"-imacros", EITHER, PATH},
     {"-iprefix", EITHER, KEEP},
@@ -87,7 +91,7 @@ static const struct spec specs[] = {
     {"-isysroot", EITHER, KEEP},
     {"-imultilib", SEPARATE, KEEP},
     {"--sysroot", SEPARATE, KEEP},
-    {"-I", EITHER, PATH},
+    {"-I", EITHER, FOLDER_TO_SEARCH},
     {"-L", EITHER, PATH},
     {"-B", EITHER, KEEP},
     {"-D", EITHER, KEEP},
@@ -184,7 +188,8 @@ struct command {
     size_t n_files;
     const char *output, *dependency_file, *include;
     bool stops, prints, dependencies, debug, preprocesses, assembles;
-    bool header; /* -x c++-header */
+    bool tells_folders; /* what it prints may name folders that are not there */
+    bool header;        /* -x c++-header */
     bool native;
 };
 
@@ -225,6 +230,7 @@ static int take_option(struct command *c, const struct spec *s, const char *arg,
     case DEBUG: c->debug = true; return 0;
     case NO_DEBUG: c->debug = false; return 0;
     case PATH:
+    case FOLDER_TO_SEARCH:
     case KEEP: return 0;
     }
     return 0;
@@ -249,6 +255,9 @@ static int take_argument(struct command *c, int *at, struct err *e)
     }
     if (strstr(arg, "native"))
         c->native = true;
+    if (strcmp(arg, "-v") == 0 || strcmp(arg, "-###") == 0 || strcmp(arg, "--verbose") == 0 ||
+        strstr(arg, "missing-include-dirs"))
+        c->tells_folders = true;
     if (writes_by_linker(arg))
         return refuse(e, arg);
     const struct spec *s = find_spec(arg);
@@ -408,10 +417,18 @@ static bool add_roots(struct command *c, size_t len)
 static void add_value(struct command *c, struct key_builder *key, const struct spec *s,
                       const char *value)
 {
-    if (s->rule == PATH || s->rule == INCLUDE)
+    if (s->rule == PATH || s->rule == FOLDER_TO_SEARCH || s->rule == INCLUDE)
         tool_key_path(c->job, key, VALUE, value);
     else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE)
         key_add_text(key, VALUE, value);
+}
+
+/* A folder to search that is not there is as good as not named. */
+static bool is_missing_folder(const struct command *c, const struct spec *s, const char *value)
+{
+    struct stat st;
+    return s->rule == FOLDER_TO_SEARCH && !c->tells_folders && stat(value, &st) < 0 &&
+           errno == ENOENT;
 }
 
 static void add_arguments(struct command *c, struct key_builder *key)
@@ -426,8 +443,11 @@ static void add_arguments(struct command *c, struct key_builder *key)
             key_add_text(key, ARGUMENT, arg);
         } else {
             const char *value = arg + strlen(s->name);
+            value = *value ? value : c->job->argv[++i];
+            if (is_missing_folder(c, s, value))
+                continue;
             key_add_text(key, ARGUMENT, s->name);
-            add_value(c, key, s, *value ? value : c->job->argv[++i]);
+            add_value(c, key, s, value);
         }
     }
 }
@@ -450,21 +470,14 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
     return 0;
 }
 
-static bool same_place(void)
-{
-    struct stat out, err;
-    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-}
-
 /* What decides beside the arguments: where we are, as far as that can show. */
 static void add_place(struct command *c, struct key_builder *key)
 {
     char cwd[PATH_MAX];
     const char *pwd = getenv("PWD"), *rest;
     bool rooted = c->job->n_roots > 0;
-    key_add_u64(key, HOW,
-                (uint64_t)same_place() | (uint64_t)rooted << 1 | (uint64_t)c->job->n_roots << 8);
+    tool_key_outputs(c->job, key, HOW);
+    key_add_u64(key, HOW, c->job->n_roots);
     if (!getcwd(cwd, sizeof cwd))
         return;
     if (rooted)

@@ -197,6 +197,26 @@ static bool look_at_file(struct warm *w, const char *path, struct input *i)
     return true;
 }
 
+/* A real precompiled header stands for the text only as long as what it was made from is the same:
+ * compilers do not look, and use an old one. */
+static bool look_at_header(struct warm *w, const char *path)
+{
+    struct inputs made;
+    bool same = true;
+    if (pch_is_absent_or_stub(path))
+        return true;
+    if (pch_read_inputs(path, &made, NULL))
+        return false;
+    for (size_t i = 0; same && i < made.n; i++) {
+        struct key then = made.list[i].digest;
+        same =
+            made.list[i].kind != INPUT_FILE || (look_at_file(w, made.list[i].path, &made.list[i]) &&
+                                                key_equal(&then, &made.list[i].digest));
+    }
+    inputs_close(&made);
+    return same;
+}
+
 void input_look_at_variable(struct input *i)
 {
     const char *value = getenv(i->path);
@@ -216,7 +236,7 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     case INPUT_EXISTS: return stat(path, &st) == 0 && file_type(&st) == (char)i->type;
     case INPUT_LIST: return folder_digest(path, &i->digest) == 0;
     case INPUT_PROGRAM: return program_find(i->path, found) && strcmp(found, i->program) == 0;
-    case INPUT_HEADER: return pch_is_ours_or_absent(path);
+    case INPUT_HEADER: return look_at_header(w, path);
     case INPUT_VARIABLE: input_look_at_variable(i); return true;
     default: return false;
     }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -169,6 +170,28 @@ bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *con
     for (size_t i = 0; i < n; i++)
         key_add_text(key, tag, found[i]);
     return true;
+}
+
+bool tool_prints_to_one_place(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+void tool_key_outputs(struct tool_job *job, struct key_builder *key, uint32_t tag)
+{
+    static const char *const names[] = {"TERM", "COLUMNS", "COLORTERM", NULL};
+    struct winsize size = {0};
+    bool out = isatty(STDOUT_FILENO), err = isatty(STDERR_FILENO);
+    job->terminal = out || err;
+    key_add_u64(key, tag,
+                (uint64_t)tool_prints_to_one_place() | (uint64_t)out << 1 | (uint64_t)err << 2);
+    if (!job->terminal)
+        return;
+    ioctl(err ? STDERR_FILENO : STDOUT_FILENO, TIOCGWINSZ, &size);
+    key_add_u64(key, tag, size.ws_col);
+    tool_key_environment(key, tag, names);
 }
 
 const char *tool_next_preload(const char *at, size_t *out_len)

@@ -65,13 +65,11 @@ static const char *base_of(const char *path)
 
 static int begin(struct tool_job *job, struct key_builder *key, const char *domain, struct err *e)
 {
-    struct stat out, err;
-    bool together = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-                    out.st_dev == err.st_dev && out.st_ino == err.st_ino;
     key_begin(key, domain);
     key_add_text(key, PROGRAM, job->program);
     key_add_text(key, PROGRAM, job->argv[0]);
-    key_add_u64(key, HOW, (uint64_t)together | (uint64_t)job->n_roots << 8);
+    tool_key_outputs(job, key, HOW);
+    key_add_u64(key, HOW, job->n_roots);
     tool_key_preloads(key, VARIABLES);
     return tool_key_environment(key, VARIABLES, environment) ? 0 : refuse(e, "so many variables");
 }

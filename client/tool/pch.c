@@ -54,18 +54,12 @@ static bool begins_with(const char *path, const char *text, size_t len)
 
 bool pch_is_stub(const char *path) { return begins_with(path, stub_magic, sizeof stub_magic); }
 
-bool pch_is_ours_or_absent(const char *path)
+bool pch_is_absent_or_stub(const char *path)
 {
     struct stat st;
-    struct inputs in;
     if (lstat(path, &st) < 0)
         return errno == ENOENT || errno == ENOTDIR;
-    if (pch_is_stub(path))
-        return true;
-    if (pch_read_inputs(path, &in, NULL))
-        return false;
-    inputs_close(&in);
-    return true;
+    return pch_is_stub(path);
 }
 
 int pch_write_stub(const struct tool_job *job, struct err *e)

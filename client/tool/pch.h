@@ -23,8 +23,8 @@
 
 #define PCH_SUFFIX ".gch"
 
-/* True if nothing is at `path`, or a stub, or a real header with its .warm. */
-bool pch_is_ours_or_absent(const char *path);
+/* True if nothing is at `path`, or a stub: the compiler reads the text. */
+bool pch_is_absent_or_stub(const char *path);
 bool pch_is_stub(const char *path);
 
 /* Leaves a stub at job->outputs[0], as a whole or not at all. */

@@ -2,7 +2,8 @@
 /*
  * ptxas.c - front end for ptxas: one PTX file in, one cubin out, nothing else is read.
  *
- *     exact      the tool, the canonical options, the PTX byte for byte
+ *     exact      the tool, the canonical options, the PTX byte for byte; size and time of the files
+ *                that its .file directives name, which ptxas writes beside line information
  *     canonical  the same with the PTX's canonical form (keygen): comments, names of its own and,
  *                unless full debug output is asked for, line information do not count
  *
@@ -26,7 +27,11 @@
 #define PTX_MAX_BYTES (256u << 20)
 #define DEFAULT_OUTPUT "elf.o"
 
-enum field { TOOL = 1, OPTION, HARDWARE, INPUT, HOW };
+enum field { TOOL = 1, OPTION, HARDWARE, INPUT, HOW, FILES, VARIABLES };
+
+/* What ptxas was seen to ask for, and names of its maker's. */
+static const char *const environment[] = {"CAN_FINALIZE_DEBUG", "PTXAS_*", "OCG_*", "NVVM_*", NULL};
+static const char *const refused_environment[] = {"DUMP_KNOBS_TO_FILE"};
 
 /* What only prints: `--version`, `--help`. */
 static bool prints_only(const struct tool_job *job)
@@ -39,20 +44,20 @@ static bool prints_only(const struct tool_job *job)
     return false;
 }
 
-static void begin(struct key_builder *key, const char *domain, const char *tool)
+static void begin(struct tool_job *job, struct key_builder *key, const char *domain,
+                  const char *tool)
 {
-    struct stat out, err;
-    bool together = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-                    out.st_dev == err.st_dev && out.st_ino == err.st_ino;
     key_begin(key, domain);
     key_add_text(key, TOOL, tool);
-    key_add_u64(key, HOW, together);
+    tool_key_outputs(job, key, HOW);
+    tool_key_preloads(key, VARIABLES);
+    tool_key_environment(key, VARIABLES, environment);
 }
 
 static int plan_print(struct tool_job *job, const char *tool)
 {
     struct key_builder key;
-    begin(&key, "ptxas-print/1", tool);
+    begin(job, &key, "ptxas-print/1", tool);
     key_add_text(&key, OPTION, job->argv[0]);
     key_add_text(&key, OPTION, job->argv[1]);
     tool_key_end(job, &key);
@@ -65,6 +70,29 @@ static void add_options(struct key_builder *key, const struct options *o)
     options_add(o, key, OPTION);
 }
 
+/* `.file N "PATH"`: what is at each path now, as ptxas will look at it. */
+static void add_files(struct key_builder *key, const uint8_t *ptx, size_t len)
+{
+    static const char directive[] = ".file";
+    const char *end = (const char *)ptx + len, *at = (const char *)ptx;
+    while ((at = memmem(at, (size_t)(end - at), directive, strlen(directive)))) {
+        char path[PATH_MAX];
+        struct stat st = {0};
+        at += strlen(directive);
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        const char *open = memchr(at, '"', (size_t)((line ? line : end) - at));
+        const char *close = open ? memchr(open + 1, '"', (size_t)(end - open - 1)) : NULL;
+        size_t n = close ? (size_t)(close - open - 1) : sizeof path;
+        if (n >= sizeof path)
+            continue;
+        memcpy(path, open + 1, n);
+        path[n] = '\0';
+        bool is_there = stat(path, &st) == 0;
+        key_add_u64(key, FILES, is_there ? (uint64_t)st.st_size : UINT64_MAX);
+        key_add_u64(key, FILES, (uint64_t)st.st_mtim.tv_sec);
+    }
+}
+
 static int add_names(struct tool_job *job, const char *tool, const struct options *o,
                      const uint8_t *ptx, size_t len)
 {
@@ -72,15 +100,18 @@ static int add_names(struct tool_job *job, const char *tool, const struct option
     struct canon_input input = {.data = ptx, .len = len, .kind = CANON_PTX, .debug_info = o->debug};
     struct canon_result canon;
     struct key_builder key;
-    begin(&key, "ptxas/1", tool);
+    begin(job, &key, "ptxas/1", tool);
     add_options(&key, o);
     key_add(&key, INPUT, ptx, len);
+    add_files(&key, ptx, len);
     tool_key_end(job, &key);
     if ((exact && strcmp(exact, "1") == 0) || canon_key(&input, &canon, NULL, NULL) || canon.exact)
         return 0;
-    begin(&key, "ptxas-canonical/1", tool);
+    begin(job, &key, "ptxas-canonical/1", tool);
     add_options(&key, o);
     key_add(&key, INPUT, canon.proof.bytes, sizeof canon.proof.bytes);
+    if (o->debug)
+        add_files(&key, ptx, len);
     tool_key_end(job, &key);
     return 0;
 }
@@ -126,6 +157,9 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
     struct options o;
     job->family = "ptxas";
     snprintf(job->label, sizeof job->label, "ptxas %s", job->argc > 1 ? job->argv[1] : "");
+    for (size_t i = 0; i < sizeof refused_environment / sizeof refused_environment[0]; i++)
+        if (getenv(refused_environment[i]))
+            return err_set(e, WARM_EREFUSED, "%s: not kept", refused_environment[i]);
     int code = warm_file_identity(w, job->program, tool);
     if (code)
         return err_set(e, code, "cannot read %s", job->program);

@@ -91,6 +91,42 @@ static void print_text(const struct tool_job *job, struct view text, int fd)
     }
 }
 
+/* ---- outputs named in texts ---- */
+
+static bool is_in_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static bool shows_word(const struct writer *text, const char *word)
+{
+    const char *data = (const char *)text->data, *end = data + text->len, *at = data;
+    size_t len = strlen(word);
+    while (text->len && (at = memmem(at, (size_t)(end - at), word, len))) {
+        if ((at == data || !is_in_word(at[-1])) && (at + len == end || !is_in_word(at[len])))
+            return true;
+        at++;
+    }
+    return false;
+}
+
+static struct key outputs_key(const struct tool_job *job)
+{
+    struct key_builder key;
+    struct key names;
+    struct proof proof;
+    key_begin(&key, "outputs/1");
+    for (size_t i = 0; i < job->n_outputs; i++)
+        tool_key_path(job, &key, 1, job->outputs[i]);
+    key_end(&key, &names, &proof);
+    return names;
+}
+
+static struct key named_outputs(const struct tool_job *job, const struct run *run)
+{
+    for (size_t i = 0; i < job->n_outputs; i++)
+        if (shows_word(&run->out, job->outputs[i]) || shows_word(&run->err, job->outputs[i]))
+            return outputs_key(job);
+    return (struct key){{0}};
+}
+
 /* ---- what must not be kept ---- */
 
 static bool has_text(const struct writer *w, const char *text)
@@ -213,6 +249,8 @@ int result_write(const struct tool_job *job, const struct run *run, struct write
     writer_u16(w, RESULT_VERSION);
     writer_u16(w, (uint16_t)job->n_outputs);
     writer_u32(w, (uint32_t)WEXITSTATUS(run->wait_status));
+    struct key named = named_outputs(job, run);
+    writer_bytes(w, named.bytes, sizeof named.bytes);
     if (!code)
         code = write_text(job, &run->out, w, e);
     if (!code)
@@ -234,6 +272,7 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
         result.n_files > TOOL_OUTPUTS_MAX)
         return err_set(e, WARM_EVERSION, "not a result that we can read");
     result.status = (int)reader_u32(&r);
+    reader_copy(&r, result.named.bytes, sizeof result.named.bytes);
     result.out = reader_blob(&r, TOOL_RESULT_MAX);
     result.err = reader_blob(&r, TOOL_RESULT_MAX);
     for (size_t i = 0; i < result.n_files; i++) {
@@ -300,7 +339,10 @@ static bool replay_file(const struct tool_job *job, const char *path,
 
 int result_replay(const struct tool_job *job, const struct result *result)
 {
-    if (result->n_files != job->n_outputs)
+    static const struct key none;
+    struct key names = outputs_key(job);
+    if (result->n_files != job->n_outputs ||
+        (!key_equal(&result->named, &none) && !key_equal(&result->named, &names)))
         return -1;
     for (size_t i = 0; i < result->n_files; i++)
         if (!replay_file(job, job->outputs[i], &result->files[i]))

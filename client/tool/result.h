@@ -2,8 +2,8 @@
 /*
  * result.h - what a run of a compiler left: exit status, texts, files.
  *
- * Bytes, little-endian: "WRES", u16 version 1, u16 n files, u32 exit status, blob standard output,
- * blob standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
+ * Bytes, little-endian: "WRES", u16 version 2, u16 n files, u32 exit status, key of the outputs'
+ * names if they show in the texts (else zero), blob standard output, blob standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
  * (tool.h) stands as the byte 1 and its index as a digit. Of a precompiled header there are no
  * bytes: a stub stands for it (pch.h).
  *
@@ -15,7 +15,7 @@
 #include "client/tool/run.h"
 #include "client/tool/tool.h"
 
-#define RESULT_VERSION 1u
+#define RESULT_VERSION 2u
 
 struct result_file {
     bool is_there, is_executable;
@@ -23,6 +23,7 @@ struct result_file {
 };
 struct result {
     int status;
+    struct key named; /* zero: the texts do not name the outputs */
     struct view out, err;
     size_t n_files;
     struct result_file files[TOOL_OUTPUTS_MAX];
@@ -36,7 +37,8 @@ int result_write(const struct tool_job *job, const struct run *run, struct write
 int result_read(const void *data, size_t len, struct result *out, struct err *e);
 
 /* Does as the run did: files, each as a whole or not at all, then the texts. Returns the exit
- * status, or -1 where a file cannot be written; nothing was printed then. */
+ * status, or -1 where a file cannot be written or the texts name other files; nothing was printed
+ * then. */
 int result_replay(const struct tool_job *job, const struct result *result);
 
 #endif

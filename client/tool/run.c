@@ -17,10 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "client/trace/trace.h"
@@ -125,13 +127,6 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static bool go_to_one_place(void)
-{
-    struct stat out, err;
-    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-}
-
 static void pass_text(int to, const char *data, size_t len)
 {
     while (len) {
@@ -200,10 +195,31 @@ static void close_pipes(struct pipes *p)
             close(fds[i]);
 }
 
+/* What the compiler prints to in place of `fd`: a terminal of that width if it is one, so that it
+ * colours and folds as it would; otherwise a pipe. ends[0] is ours. */
+static int open_channel(int fd, int ends[2])
+{
+    struct termios mode;
+    struct winsize size;
+    if (!isatty(fd))
+        return pipe2(ends, O_CLOEXEC);
+    ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends[0] < 0 || grantpt(ends[0]) || unlockpt(ends[0]))
+        return -1;
+    ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends[1] < 0 || tcgetattr(ends[1], &mode) < 0)
+        return -1;
+    mode.c_oflag &= ~(tcflag_t)OPOST; /* the bytes as they are: the real one does the rest */
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0)
+        ioctl(ends[1], TIOCSWINSZ, &size);
+    return tcsetattr(ends[1], TCSANOW, &mode);
+}
+
 static int open_pipes(const struct tool_job *job, struct pipes *p, struct err *e)
 {
     *p = (struct pipes){{-1, -1}, {-1, -1}, -1};
-    if (pipe2(p->out, O_CLOEXEC) < 0 || (!go_to_one_place() && pipe2(p->err, O_CLOEXEC) < 0) ||
+    if (open_channel(STDOUT_FILENO, p->out) < 0 ||
+        (!tool_prints_to_one_place() && open_channel(STDERR_FILENO, p->err) < 0) ||
         (job->traced && (p->log = memfd_create("warm-trace", MFD_CLOEXEC)) < 0)) {
         int code = err_sys(e, WARM_EIO, errno, "cannot make a pipe");
         close_pipes(p);

@@ -102,6 +102,12 @@ void tool_name(const struct tool_job *job, const char *kind, struct key_builder 
  * if there are too many. */
 bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names);
 
+/* True if both outputs go to one place, where their order shows. */
+bool tool_prints_to_one_place(void);
+/* Adds what the outputs are, as far as compilers print otherwise for it: one place or two; a
+ * terminal (job->terminal), its kind and width. */
+void tool_key_outputs(struct tool_job *job, struct key_builder *key, uint32_t tag);
+
 /* The next entry of LD_PRELOAD's value from `at` on that is not our own library; NULL: none. */
 const char *tool_next_preload(const char *at, size_t *out_len);
 /* Adds all of them. */
