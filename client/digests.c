@@ -150,19 +150,19 @@ bool digests_is_absent(struct digests *d, const char *path)
     return stat_is_same(&k->st, &folder->st);
 }
 
-/* Cuts `path` to the nearest folder above it that is there. False if there is none. */
+/* Cuts `path`, where nothing is, to the nearest folder above it that is there. False if there is none,
+ * or a link that leads nowhere: what it leads to may come without a word in this folder's times. */
 static bool cut_to_folder(char *path, struct stat *out_st)
 {
-    for (;;) {
+    do {
         char *slash = strrchr(path, '/');
+        if (lstat(path, out_st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+            return false;
         if (!slash || slash == path)
             return false;
         *slash = '\0';
-        if (stat(path, out_st) == 0)
-            return S_ISDIR(out_st->st_mode);
-        if (errno != ENOENT && errno != ENOTDIR)
-            return false;
-    }
+    } while (stat(path, out_st) < 0);
+    return S_ISDIR(out_st->st_mode);
 }
 
 /* The folder first, then the path once more: what comes later shows in the folder's times. */

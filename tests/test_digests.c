@@ -88,6 +88,22 @@ Test(digests, what_is_absent_stays_so_until_its_folder_changes)
     free(sub);
 }
 
+Test(digests, behind_a_link_that_leads_nowhere_nothing_is_known)
+{
+    char *elsewhere = path_join(folder, "elsewhere"), *link = path_join(folder, "link");
+    char *beneath = path_join(folder, "link/sub/b.h");
+    cr_assert_eq(symlink(elsewhere, link), 0);
+    settle();
+    digests_begin(d);
+    digests_keep_absent(d, link);
+    digests_keep_absent(d, beneath);
+    cr_assert_not(digests_is_absent(d, link));
+    cr_assert_not(digests_is_absent(d, beneath));
+    free(elsewhere);
+    free(link);
+    free(beneath);
+}
+
 Test(digests, a_file_where_something_else_was_known)
 {
     struct wire_path_digest out;
