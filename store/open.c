@@ -4,7 +4,8 @@
  *
  *   1. folders, lock             one process, once: two environments on one file would destroy it
  *   2. guard                     a child looks at the index; what is damaged is set aside
- *   3. index                     opened, or made and to be filled from the files (sweep.c)
+ *   3. index                     opened, or made and, if there are files, to be filled from them
+ *                                (sweep.c)
  *   4. copier, writer            start
  *   5. … use …
  *   6. verifier, copier, writer  end, in this order, each after its queue is empty; access times are
@@ -95,6 +96,31 @@ static int open_index(struct store *s, struct err *e)
         rc = index_open(&s->index, s->dir, s->config.index_bytes, e);
     }
     return rc;
+}
+
+static bool has_blobs(struct store *s)
+{
+    struct blob_walk walk;
+    struct blob_id id;
+    if (blob_walk_begin(&s->files, &walk, NULL) != 0)
+        return true; /* cannot tell */
+    bool has = blob_walk_next(&walk, &id) || walk.incomplete;
+    blob_walk_end(&walk);
+    return has;
+}
+
+/* Where there are no files, there is nothing to adopt: a file without a row is then always one whose
+ * put was cut off, from the first put on. If this fails, the walk finds it out. */
+static void adopt_nothing(struct store *s)
+{
+    struct change c;
+    if (!s->index.adopting || has_blobs(s))
+        return;
+    int rc = change_begin(&c, &s->index);
+    rc = rc ? rc : change_adopted(&c);
+    rc = rc ? rc : change_commit(&c);
+    change_close(&c);
+    s->index.adopting = rc != 0;
 }
 
 static void set_defaults(struct store_config *c)
@@ -234,6 +260,7 @@ int store_open(struct store **out, const struct store_config *config, struct err
         s->stats.disk_bytes = s->index.totals.blob_disk_bytes + index_file_bytes(&s->index);
         memcpy(s->stats.kind_entries, s->index.totals.kind_entries, sizeof s->stats.kind_entries);
         memcpy(s->stats.kind_bytes, s->index.totals.kind_bytes, sizeof s->stats.kind_bytes);
+        adopt_nothing(s);
         sweep_begin(s);
         rc = start_threads(s, e);
     }

@@ -136,8 +136,8 @@ static void check_entry(uint64_t n, uint64_t cycle)
     store_turn_end(k.store);
 }
 
-/* What is there now is what counts as acknowledged for the next cycle. Of what is not there, what was
- * asked for and never acknowledged may still turn up: its file was whole, its row was not. */
+/* What is there now is what counts as acknowledged for the next cycle; what is not there is as good as
+ * removed, and must not turn up later. */
 static void settle_ledger(void)
 {
     for (uint64_t n = 0; n < ENTRIES; n++) {
@@ -150,10 +150,10 @@ static void settle_ledger(void)
             if (version && version % 2 == 0 && v.row.len == len_of(n, version) &&
                 kit_is_value(&v, n, version))
                 found = version;
-        if (found) {
-            atomic_store(&ledger->asked[n], found);
-            atomic_store(&ledger->acked[n], found);
-        }
+        if (!there)
+            found = asked | 1; /* odd: a removal */
+        atomic_store(&ledger->asked[n], found);
+        atomic_store(&ledger->acked[n], found);
         store_turn_end(k.store);
     }
 }
