@@ -61,13 +61,13 @@ def packed(forward):
         return train(loss, warm.jax.Packed.of(ps), x, y).unpack()
     return step
 
-FORMS = {"unrolled": by_tensor(unrolled), "scanned": by_tensor(scanned),
-         "unrolled packed": packed(unrolled), "scanned packed": packed(scanned)}
+STACK = warm.jax.Stack.of([(apply, p) for p in weights])
+FORMS = {"unrolled": (by_tensor(unrolled), weights), "unrolled packed": (packed(unrolled), weights),
+         "scanned": (by_tensor(warm.jax.chain), STACK),
+         "scanned packed": (packed(warm.jax.chain), STACK)}
 '''
-RUN = MODEL + "report(jax.jit(FORMS[sys.argv[1]])(weights, batch, wanted))\n"
-RENAMED = "# elsewhere\n" + re.sub(r"\b(weights|train|adam|error|apply)\b", r"my_\1", RUN).replace(
-    'FORMS[', 'FORMS ['
-)
+RUN = MODEL + "step, params = FORMS[sys.argv[1]]\nreport(jax.jit(step)(params, batch, wanted))\n"
+RENAMED = "# elsewhere\n" + re.sub(r"\b(weights|train|adam|error|apply)\b", r"my_\1", RUN)
 
 # What the short forms give, in one process: tree of results against the loop's.
 SAME = MODEL + '''
@@ -88,9 +88,12 @@ def scans(f, *a):
 near(jax.jit(scanned)(weights, batch), jax.jit(unrolled)(weights, batch), "forward")
 near(jax.jit(jax.grad(error(scanned)))(weights, batch, wanted),
      jax.jit(jax.grad(error(unrolled)))(weights, batch, wanted), "gradient")
-base = jax.jit(FORMS.pop("unrolled"))(weights, batch, wanted)
-for name, form in FORMS.items():
-    near(jax.jit(form)(weights, batch, wanted), base, name, within=1e-3)
+made = {n: jax.jit(f)(p, batch, wanted) for n, (f, p) in FORMS.items()}
+near(made["unrolled packed"], made["unrolled"], "packing", exactly=True)
+near(made["scanned packed"], made["scanned"], "packing of a scan", exactly=True)
+near(made["scanned"], warm.jax.Stack.of([(apply, p) for p in made["unrolled"]]), "scan", within=1e-3)
+near([p for _, p in STACK.unstack()], weights, "stack", exactly=True)
+assert len(jax.tree_util.tree_leaves(STACK)) == 4
 assert scans(scanned, weights, batch) == 1 and scans(unrolled, weights, batch) == 0
 
 # A module of another kind, and of another shape, in between: two scans, and the loop's numbers.
@@ -132,6 +135,13 @@ class Dense:
         return cls(*children, act)
 layers = [Dense(p["in"], jnp.tanh) for p in weights[:4]] + [Dense(p["in"], jnp.sin) for p in weights[:3]]
 assert scans(lambda x: warm.jax.chain(layers, x), batch) == 2
+assert warm.jax.Stack.of(layers) == layers and warm.jax.Stack.of([]) == []  # not alike: as they are
+assert warm.jax.Stack.of(plain) == plain
+four = warm.jax.Stack.of(layers[:4])
+assert isinstance(four.unstack()[0], Dense) and scans(warm.jax.chain, four, batch) == 1
+near(warm.jax.chain(four, batch), warm.jax.chain(layers[:4], batch), "a stack of callables")
+wide = warm.jax.Stack.of([(widen[0][0], np.float32([2]))] * 3)
+assert scans(warm.jax.chain, wide, batch) == 0 and warm.jax.chain(wide, batch).shape == (8, 8 * D)
 expected = batch
 for layer in layers:
     expected = layer(expected)
@@ -148,6 +158,8 @@ for p, s in zip(weights, states):
 x_chain, s_chain = warm.jax.chain([(counted, p) for p in weights], batch, states=states)
 near((x_chain, s_chain), (x_loop, s_loop), "states")
 assert [int(s["n"]) for s in s_chain] == list(range(1, N + 1))
+stack = warm.jax.Stack.of([(counted, p) for p in weights])
+near(warm.jax.chain(stack, batch, states=states), (x_loop, s_loop), "states of a stack")
 for wrong in (lambda: warm.jax.chain([3], batch), lambda: warm.jax.chain(plain, batch, states=[])):
     try:
         wrong()

@@ -6,6 +6,7 @@ is the daemon's. This is for those who want more.
 
     step = warm.jax.jit(warm.jax.value_and_grad(loss))   # tracing and lowering skipped as well
     y = warm.jax.chain(modules, x)                       # a scan over modules that are alike
+    params = warm.jax.Stack.of(modules)                  # stacked once, for chain
     packed = warm.jax.Packed.of(params)                  # one array for each dtype
 """
 
@@ -13,15 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Packed", "chain", "grad", "jit", "value_and_grad"]
+__all__ = ["Packed", "Stack", "chain", "grad", "jit", "value_and_grad"]
 
 if TYPE_CHECKING:
-    from warm.jax._chain import Packed, chain
+    from warm.jax._chain import Packed, Stack, chain
     from warm.jax._jit import grad, jit, value_and_grad
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Packed", "chain"):
+    if name in ("Packed", "Stack", "chain"):
         from warm.jax import _chain
 
         return getattr(_chain, name)

@@ -100,39 +100,49 @@ def _varint(data: bytes, at: int) -> Tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[Tuple[int, bytes, bytes]]:
-    at = 0
-    while at < len(data):
+    """There are some hundreds of them, nearly all of a tag and a value of one or two bytes: those
+    are read here, without a call."""
+    at, end = 0, len(data)
+    while at < end:
         start = at
-        tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
+        tag = data[at]
+        at += 1
+        if tag >= 0x80:
+            tag, at = _varint(data, start)
+        wire = tag & 7
         content = b""
         if wire == 0:
-            _, at = _varint(data, at)
-        elif wire == 1:
-            at += 8
+            if at < end and data[at] < 0x80:
+                at += 1
+            else:
+                _, at = _varint(data, at)
         elif wire == 2:
             length, at = _varint(data, at)
             content = data[at : at + length]
             at += length
-        elif wire == 5:
-            at += 4
+        elif wire == 1 or wire == 5:
+            at += 8 if wire == 1 else 4
         else:
             raise Unknown("protobuf: a wire type")
-        if at > len(data):
+        if at > end:
             raise Unknown("protobuf: cut short")
-        yield number, data[start:at], content
+        yield tag >> 3, data[start:at], content
 
 
 # ---- options and flags ----
 
 
+@functools.lru_cache(maxsize=8)
 def _debug_options(data: bytes, on_cpu: bool) -> bytes:
-    kept = []
-    for number, field, _ in _fields(data):
-        if number not in _NEUTRAL and not (on_cpu and number in _GPU_ONLY):
-            kept.append((number, field if number in _MAPS else b"", field))
+    """A digest of those that count. A program's compiles nearly all have the same."""
+    left_out = _NEUTRAL | _GPU_ONLY if on_cpu else _NEUTRAL
+    kept = [
+        (number, field if number in _MAPS else b"", field)
+        for number, field, _ in _fields(data)
+        if number not in left_out
+    ]
     kept.sort(key=lambda k: k[:2])  # stable: repeated fields stay in their order
-    return b"".join(field for _, _, field in kept)
+    return hashlib.sha256(b"".join(field for _, _, field in kept)).digest()
 
 
 def options_bytes(options: Any, platform: str) -> bytes:
@@ -146,8 +156,7 @@ def options_bytes(options: Any, platform: str) -> bytes:
             continue
         for inner, inner_field, inner_content in _fields(content):
             if inner == 3:
-                debug = _debug_options(inner_content, platform == "cpu")
-                parts.append(b"debug_options" + hashlib.sha256(debug).digest())
+                parts.append(b"debug_options" + _debug_options(inner_content, platform == "cpu"))
             elif inner == 9 and platform != "cpu":
                 # Which of a host's GPUs it is loaded on does not matter to the code; how many do.
                 assignment = options.device_assignment

@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# bench_jax.sh BUILD [ROW…]: how fast JAX programs start: bench_jax.py, with the packages that
+# tests/clients/jax.txt pins. $ROUNDS processes for each figure (3); CLOCK=cpu counts the processes'
+# CPU time, of all threads, where the machine is not ours alone.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+shift
+venv=$("$here/../clients/venv.sh" "$here/../clients/jax.txt") || {
+    echo "bench-jax: the packages cannot be installed" >&2
+    exit 1
+}
+WARM_BUILD=$build PYTHONPATH=$here/../clients PYTHONDONTWRITEBYTECODE=1 \
+    exec "$venv/bin/python" "$here/bench_jax.py" "${ROUNDS:-3}" "${CLOCK:-wall}" "$@"
