@@ -676,7 +676,7 @@ static void tell_token(struct lexer *x, struct token *t, enum cuda_place place,
 /* From the # to the first token of the next line. */
 static void tell_directive(struct lexer *x, struct token *t, const struct listener *to)
 {
-    enum cuda_place place = CUDA_TEXT;
+    enum cuda_place place = CUDA_DIRECTIVE;
     next_token(x, t);
     if (!t->starts_line && is_include(t))
         take_header(x);

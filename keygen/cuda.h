@@ -64,9 +64,10 @@ bool cuda_scan_has_includes(const struct cuda_scan *scan);
  * and the word itself; for a ## the word is "##", and
  * for the digraph that stands for a # too. Never fails. */
 enum cuda_place {
-    CUDA_TEXT,  /* in no definition of a macro */
-    CUDA_MACRO, /* the name behind #define */
-    CUDA_BODY   /* behind that name: parameters and what the macro becomes */
+    CUDA_TEXT,      /* in no directive */
+    CUDA_DIRECTIVE, /* in one that defines nothing */
+    CUDA_MACRO,     /* the name behind #define */
+    CUDA_BODY       /* behind that name: parameters and what the macro becomes */
 };
 typedef void (*cuda_word)(void *self, enum cuda_place place, struct view word);
 void cuda_read_words(const void *text, size_t len, cuda_word on_word, void *self);

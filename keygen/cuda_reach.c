@@ -4,8 +4,8 @@
  * thread at a time.
  *
  * Words are their hashes: two that collide are taken for one, which at worst finds one macro too
- * many. Definitions are kept as their name and the words of their body; those that lead there are
- * found by going over all of them until nothing changes.
+ * many. Definitions are kept as their name and the words of their body; those that lead somewhere
+ * are found by going over all of them until nothing changes.
  */
 #define XXH_INLINE_ALL
 #include "keygen/cuda_reach.h"
@@ -25,21 +25,29 @@ struct words {
 };
 
 struct macro {
-    uint64_t name;
+    struct view name;
+    uint64_t hash;   /* of the name */
     size_t first, n; /* of its body, in `bodies` */
-    bool leads;
 };
 
 struct cuda_reach {
-    struct words places; /* what shows a place, and the macros that lead to it */
+    struct words places;  /* what shows a place, and the macros that lead to it */
+    struct words callers; /* the same of the place of a caller */
+    struct words spelled; /* all words of all texts */
+    struct words in_text; /* those that stand in no directive */
     struct macro *macros;
     size_t n_macros, cap_macros;
     uint64_t *bodies;
     size_t n_bodies, cap_bodies;
-    bool is_followed; /* `places` has all of them */
-    bool is_unclear;  /* some text asks for its caller's place, or memory ran out */
+    bool is_followed; /* `places` and `callers` are whole */
+    bool is_unclear;  /* some text may ask for its caller's place, or memory ran out */
     bool is_met;      /* by the text that is looked at */
 };
+
+static const char *const caller_names[] = {
+    "source_location", "__builtin_source_location", "__builtin_FILE", "__builtin_FILE_NAME",
+    "__builtin_LINE",  "__builtin_COLUMN",          "__BASE_FILE__"};
+enum { N_CALLER_NAMES = sizeof caller_names / sizeof *caller_names };
 
 /* ---- words ---- */
 
@@ -102,13 +110,13 @@ static bool make_room(void **items, size_t size, size_t n, size_t *cap)
     return true;
 }
 
-static bool add_macro(struct cuda_reach *r, uint64_t name)
+static bool add_macro(struct cuda_reach *r, struct view name)
 {
     void *items = r->macros;
     bool ok = make_room(&items, sizeof *r->macros, r->n_macros, &r->cap_macros);
     r->macros = items;
     if (ok)
-        r->macros[r->n_macros++] = (struct macro){.name = name, .first = r->n_bodies};
+        r->macros[r->n_macros++] = (struct macro){name, hash_of(name), r->n_bodies, 0};
     return ok;
 }
 
@@ -124,70 +132,99 @@ static bool add_body(struct cuda_reach *r, uint64_t word)
     return ok;
 }
 
-/* As the default of a parameter these are of whoever calls, without a macro. */
-static bool asks_for_caller(struct view word)
-{
-    static const char *const names[] = {"source_location", "__builtin_source_location",
-                                        "__builtin_FILE",  "__builtin_FILE_NAME",
-                                        "__builtin_LINE",  "__BASE_FILE__"};
-    if (word.len < strlen("__BASE_FILE__"))
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (word.len == strlen(names[i]) && memcmp(word.data, names[i], word.len) == 0)
-            return true;
-    return false;
-}
-
 static void on_definition(void *self, enum cuda_place place, struct view word)
 {
     struct cuda_reach *r = self;
-    bool is_odd = place == CUDA_TEXT && *(const char *)word.data == '#'; /* a directive, perhaps */
-    if (is_odd || asks_for_caller(word))
-        r->is_unclear = true;
-    if (place == CUDA_MACRO)
-        r->is_unclear |= !add_macro(r, hash_of(word));
+    uint64_t hash = hash_of(word);
+    bool ok = words_add(&r->spelled, hash);
+    if (place == CUDA_TEXT)
+        ok = ok && words_add(&r->in_text, hash) &&
+             *(const char *)word.data != '#'; /* a digraph: a directive, perhaps */
+    else if (place == CUDA_MACRO)
+        ok = ok && add_macro(r, word);
     else if (place == CUDA_BODY && r->n_macros)
-        r->is_unclear |= !add_body(r, hash_of(word));
+        ok = ok && add_body(r, hash);
+    r->is_unclear |= !ok;
 }
 
-static bool leads_there(const struct cuda_reach *r, const struct macro *m)
+/* ---- where they lead ---- */
+
+static bool leads_to(const struct cuda_reach *r, const struct macro *m, const struct words *set)
 {
     for (size_t i = 0; i < m->n; i++)
-        if (words_have(&r->places, r->bodies[m->first + i]))
+        if (words_have(set, r->bodies[m->first + i]))
             return true;
     return false;
 }
 
-/* Each turn but the last finds one more at least. */
-static void follow(struct cuda_reach *r)
+/* Adds the macros that lead to what is in the set. Each turn but the last finds one more at least. */
+static void follow(struct cuda_reach *r, struct words *set)
 {
-    bool changed = true;
-    while (changed && !r->is_unclear) {
-        changed = false;
-        for (size_t i = 0; i < r->n_macros; i++) {
-            struct macro *m = &r->macros[i];
-            if (m->leads || !leads_there(r, m))
-                continue;
-            m->leads = changed = true;
-            r->is_unclear |= !words_add(&r->places, m->name);
-        }
-    }
+    size_t before;
+    do {
+        before = set->n;
+        for (size_t i = 0; i < r->n_macros; i++)
+            if (!words_have(set, r->macros[i].hash) && leads_to(r, &r->macros[i], set))
+                r->is_unclear |= !words_add(set, r->macros[i].hash);
+    } while (set->n > before && !r->is_unclear);
+}
+
+/* Can ## make this word of two or more that are spelt? Numbers are not among those: any will do. */
+static bool can_be_pasted(const struct cuda_reach *r, struct view word)
+{
+    enum { LONGEST = 256 };
+    bool reached[LONGEST + 1] = {true};
+    const char *text = word.data;
+    if (word.len > LONGEST)
+        return true;
+    for (size_t i = 0; i < word.len; i++)
+        for (size_t k = i + 1; reached[i] && k <= word.len; k++)
+            if (k - i < word.len &&
+                ((text[i] >= '0' && text[i] <= '9') ||
+                 words_have(&r->spelled, hash_of((struct view){text + i, k - i}))))
+                reached[k] = true;
+    return reached[word.len];
+}
+
+/* Can a text have this word, which leads to its caller? */
+static bool can_stand(const struct cuda_reach *r, struct view word)
+{
+    bool pastes = words_have(&r->spelled, hash_of((struct view){"##", 2}));
+    return words_have(&r->in_text, hash_of(word)) || (pastes && can_be_pasted(r, word));
+}
+
+static void follow_all(struct cuda_reach *r)
+{
+    follow(r, &r->places);
+    follow(r, &r->callers);
+    for (size_t i = 0; i < N_CALLER_NAMES; i++)
+        r->is_unclear |= can_stand(r, (struct view){caller_names[i], strlen(caller_names[i])});
+    for (size_t i = 0; i < r->n_macros && !r->is_unclear; i++)
+        if (words_have(&r->callers, r->macros[i].hash))
+            r->is_unclear |= can_stand(r, r->macros[i].name);
     r->is_followed = true;
 }
 
 /* ---- the unit ---- */
+
+static bool add_names(struct words *set, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!words_add(set, hash_of((struct view){names[i], strlen(names[i])})))
+            return false;
+    return true;
+}
 
 struct cuda_reach *cuda_reach_new(void)
 {
     /* `assert` is the compiler's own, in no text that we see. */
     static const char *const places[] = {"__FILE__", "__FILE_NAME__", "__LINE__", "assert", "##"};
     struct cuda_reach *r = calloc(1, sizeof *r);
-    for (size_t i = 0; r && i < sizeof places / sizeof *places; i++)
-        if (!words_add(&r->places, hash_of((struct view){places[i], strlen(places[i])}))) {
-            cuda_reach_free(r);
-            return NULL;
-        }
-    return r;
+    if (r && add_names(&r->places, places, sizeof places / sizeof *places) &&
+        add_names(&r->callers, caller_names, N_CALLER_NAMES))
+        return r;
+    cuda_reach_free(r);
+    return NULL;
 }
 
 void cuda_reach_free(struct cuda_reach *r)
@@ -195,6 +232,9 @@ void cuda_reach_free(struct cuda_reach *r)
     if (!r)
         return;
     free(r->places.slots);
+    free(r->callers.slots);
+    free(r->spelled.slots);
+    free(r->in_text.slots);
     free(r->macros);
     free(r->bodies);
     free(r);
@@ -215,7 +255,7 @@ static void on_text(void *self, enum cuda_place place, struct view word)
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
 {
     if (!r->is_followed)
-        follow(r);
+        follow_all(r);
     r->is_met = r->is_unclear;
     if (!r->is_met)
         cuda_read_words(text, len, on_text, r);

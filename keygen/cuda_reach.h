@@ -11,10 +11,15 @@
  * whose headers use __FILE__ and __LINE__ still is the same under another name or with other line
  * breaks, if nothing in its source is, or names a macro that leads to, one of them.
  *
- * Over-approximates as cuda.h does: all branches of #if, all definitions of a name; a macro with ##
- * is taken to make any word. The texts together must not be `opaque` (struct cuda_scan).
+ * Not so where a header asks for the place of its caller (source_location, __builtin_LINE as the
+ * default of a parameter): that needs no macro. If such a name can stand in the text of any of them,
+ * nobody can tell. Where it stands only in an #if, or in a macro that nobody uses, it does nothing.
  *
- * Thread: one at a time. Memory: hashes of words, 8 bytes each; the texts are not kept.
+ * Over-approximates as cuda.h does: all branches of #if, all definitions of a name; in the source, a
+ * macro with ## is taken to make any word; in a header, any word that can be put together from what
+ * is spelt anywhere. The texts together must not be `opaque` (struct cuda_scan).
+ *
+ * Thread: one at a time. Memory: hashes of words, 8 bytes each; the texts are borrowed.
  */
 #ifndef WARM_KEYGEN_CUDA_REACH_H
 #define WARM_KEYGEN_CUDA_REACH_H
@@ -28,10 +33,10 @@ struct cuda_reach;
 struct cuda_reach *cuda_reach_new(void);
 void cuda_reach_free(struct cuda_reach *r); /* NULL is fine */
 
-/* Every text of the unit first, the source too: its macros count. */
+/* Every text of the unit first, the source too: its macros count. Borrowed until the end. */
 void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
 /* Then of one or more of them: can `text` show its name or its lines? True also where nobody can
- * tell: memory ran out, or some text asks for the place of its caller (source_location). */
+ * tell: memory ran out, or some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);
 
 #endif

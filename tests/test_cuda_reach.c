@@ -55,4 +55,19 @@ Test(cuda_reach, who_asks_for_its_caller_makes_it_unclear)
     cr_expect(shows("void f(int line = __builtin_LINE());\n", "int a;\n"));
     cr_expect(shows("void f(source_location = source_location::current());\n", "int a;\n"));
     cr_expect(shows("const char *base = __BASE_FILE__;\n", "int a;\n"));
+    cr_expect(shows("#define HERE() __builtin_FILE()\nvoid f(char *s = HERE());\n", "int a;\n"));
+    cr_expect(shows("#define J(a, b) a##b\nvoid f(char *s = J(__builtin_, FILE)());\n", "int a;"));
+    cr_expect(shows("#define H4E() __builtin_LINE()\n#define J(a, b) a##b\n"
+                    "void f(int s = J(H, 4E)());\n",
+                    "int a;"));
+}
+
+Test(cuda_reach, a_name_of_callers_that_nobody_uses_does_nothing)
+{
+    static const char unused[] = "#if HAS(__builtin_LINE)\n#define HERE() __builtin_LINE()\n"
+                                 "#else\n#define HERE() __LINE__\n#endif\n"
+                                 "#define J(a, b) a##b\nint J(x, y);\n";
+    cr_expect(!shows(unused, "int a;\n"));
+    cr_expect(shows(unused, "int a = HERE();\n"));
+    cr_expect(shows("int a;", "#if __LINE__ > 1\nint b;\n#endif\n"));
 }

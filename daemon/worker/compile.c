@@ -318,7 +318,7 @@ static bool hides_place(const struct job *job, const struct cuda_scan *scan)
 {
     struct options options;
     struct cuda_reach *r = cuda_reach_new();
-    if (!r || scan->opaque || scan->uses_column || cuda_scan_uses_clock(scan) ||
+    if (!r || scan->opaque || cuda_scan_uses_clock(scan) ||
         options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, NULL)) {
         cuda_reach_free(r);
         return false;
