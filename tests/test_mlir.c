@@ -138,25 +138,19 @@ Test(mlir, each_part_that_counts_changes_the_key)
         {"compare LT, %iterArg, %arg1, SIGNED", "compare LT, %arg1, %iterArg, SIGNED"},
         {"stablehlo.tanh", "stablehlo.sine"},
         {"tensor<i32>", "tensor<i64>"},
-        {"f32>", "bf16>"},
+        {"4x4xf32>", "4x4xbf16>"},
+        {"4x4xf32>", "4x4xf16>"},
+        {"4x8xf32>", "6x8xf32>"},
+        {"0x7FC00001", "0x7FC00003"},
         {"call @inner(%4", "call @inner(%0"},
-        {"<4x8xf32> {", "<4x8xf32, #stablehlo.bounds<4, 8>> {"},
+        {"<4x8xf32>", "<4x8xf32, #stablehlo.bounds<4, 8>>"},
         {"{tf.aliasing_output = 0 : i32}",
          "{mhlo.layout_mode = \"{0,1}\", tf.aliasing_output = 0 : i32}"},
         {"tensor<i32>", "tensor<ui32>"},
         {"tensor<i32>", "tensor<si32>"},
     };
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        char *other = changed(model, changes[i][0], changes[i][1]);
-        struct canon_result r;
-        struct err e;
-        struct key key = good_key(model);
-        if (key_of(other, &r, &e) == 0) /* what is no program any more has no key at all */
-            cr_expect(!key_equal(&key, &r.key), "'%s' -> '%s'", changes[i][0], changes[i][1]);
-        free(other);
-    }
-    expect_different("stablehlo.tanh", "stablehlo.cosine");
-    expect_different("0x7FC00001", "0x7FC00003");
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        expect_different(changes[i][0], changes[i][1]);
 }
 
 Test(mlir, each_name_that_does_not_count_keeps_the_key)
