@@ -255,9 +255,9 @@ class Faults(kit.TestCase):
 
     def train_while_held(self, meanwhile):
         """A run whose graphs somebody else has the turn to compile: `meanwhile` gets that process."""
-        names = [name for name in torch_names(self.daemon) if name.startswith("pt2:fx-graph")]
-        self.daemon.warm("clear", "--yes")
-        holder = self.daemon.spawn(HOLD, *names)
+        names = torch_names(self.daemon)
+        self.daemon.warm("rm", *names)
+        holder = self.daemon.spawn(HOLD, *(name for name in names if name.startswith("pt2:fx-graph")))
         try:
             self.assertEqual(holder.stdout.readline(), "held\n")
             before = self.daemon.stats("misses")
