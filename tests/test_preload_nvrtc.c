@@ -8,6 +8,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mount.h>
 
 #include "tests/daemon_kit.h"
 
@@ -361,7 +362,7 @@ struct steps {
     FILE *in, *out;
 };
 
-static struct steps steps_start(const char *socket)
+static struct steps steps_of(const char *socket, const char *command)
 {
     int to[2], from[2];
     cr_assert(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
@@ -375,7 +376,7 @@ static struct steps steps_start(const char *socket)
             setenv("WARM_SOCKET", socket, 1);
             setenv("LD_PRELOAD", preload, 1);
         }
-        execl(client, client, library, "steps", (char *)NULL);
+        execl(client, client, library, command, (char *)NULL);
         _exit(127);
     }
     close(to[0]);
@@ -384,6 +385,8 @@ static struct steps steps_start(const char *socket)
     setvbuf(s.out, NULL, _IONBF, 0); /* so that poll tells of every line */
     return s;
 }
+
+static struct steps steps_start(const char *socket) { return steps_of(socket, "steps"); }
 
 static void steps_expect(struct steps *s, char *out, size_t cap)
 {
@@ -448,6 +451,96 @@ Test(preload_nvrtc, a_daemon_restarted_between_create_and_compile_serves)
     }
     steps_end(&s);
     kit_down(&k);
+}
+
+Test(preload_nvrtc, a_client_that_is_killed_in_mid_request_costs_nobody_anything)
+{
+    static const unsigned moments_ms[] = {0, 30, 100, 300, 1000};
+    make_ready(NVRTC_13);
+    struct kit k = kit_up(options_2);
+    for (size_t i = 0; i < sizeof moments_ms / sizeof *moments_ms; i++) {
+        struct steps s = steps_of(k.socket, "large");
+        steps_await_created(&s);
+        usleep(moments_ms[i] * 1000);
+        kill(s.pid, SIGKILL);
+        cr_assert(WIFSIGNALED(kit_reap(s.pid)));
+        fclose(s.in);
+        fclose(s.out);
+    }
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
+    char *with = output_of(k.socket, "", client, arguments_of("", library, "one"));
+    expect_same(direct, with, "after another client's death");
+    cr_assert_geq(counter(&k, "compiles"), 1);
+    free(direct);
+    free(with);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
+{
+    make_ready(NVRTC_13);
+    char line[1024];
+    struct kit k = kit_up(options_2);
+    struct steps s = steps_start(k.socket);
+    steps_await_created(&s);
+    steps_compile(&s, line, sizeof line);
+    long compiles = counter(&k, "compiles");
+    kill(k.pid, SIGSTOP);
+    usleep(1100 * 1000); /* so that the connection is asked for a sign of life */
+    steps_compile(&s, line, sizeof line);
+    kill(k.pid, SIGCONT);
+    for (uint64_t end = kit_now_ms() + 100000; counter(&k, "compiles") == compiles;) {
+        cr_assert_lt(kit_now_ms(), end, "the daemon is not found again");
+        usleep(500 * 1000);
+        steps_compile(&s, line, sizeof line);
+    }
+    steps_end(&s);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, children_inherit_no_descriptor)
+{
+    make_ready(NVRTC_13);
+    struct kit k = kit_up(options_2);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "child"));
+    for (int i = 0; i < 2; i++) {
+        char *with = output_of(k.socket, "", client, arguments_of("", library, "child"));
+        expect_same(direct, with, i ? "after a hit" : "after a miss");
+        free(with);
+    }
+    cr_assert_gt(counter(&k, "hits"), 0);
+    free(direct);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
+{
+    make_ready(NVRTC_13);
+    struct kit k = kit_new();
+    cr_assert_eq(mkdir(k.store, 0700), 0);
+    if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=160k") != 0) {
+        kit_free(&k);
+        cr_skip_test("needs the right to mount a tmpfs");
+    }
+    kit_start(&k, options_2);
+    char *filler = path_join(k.store, "filler"), block[4096] = {0};
+    int fd = open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    while (write(fd, block, sizeof block) == sizeof block)
+        ;
+    close(fd);
+    free(filler);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "threads 2 #"));
+    for (int i = 0; i < 2; i++) {
+        char *with = output_of(k.socket, "", client, arguments_of("", library, "threads 2 #"));
+        expect_same(direct, with, "a full store");
+        free(with);
+    }
+    cr_assert_geq(counter(&k, "compiles"), 16);
+    free(direct);
+    kill(k.pid, SIGTERM);
+    kit_reap(k.pid);
+    umount2(k.store, MNT_DETACH);
+    kit_free(&k);
 }
 
 Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)

@@ -30,6 +30,7 @@ enum {
 
 struct module {
     char text[TEXT_MAX]; /* of its cubin */
+    int is_real;         /* a cubin that was made for a GPU: has whatever is asked for */
 };
 struct function {
     char name[128];
@@ -97,6 +98,20 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return CU_SUCCESS;
 }
 
+int cuDeviceGetUuid_v2(char uuid[16], int device)
+{
+    memcpy(uuid, "stand-in for one", 16);
+    return device ? INVALID_DEVICE : CU_SUCCESS;
+}
+
+/* NVRTC asks for one, where it would find the driver's cache. */
+int cuGetExportTable(const void **out, const void *id)
+{
+    (void)id;
+    *out = NULL;
+    return NOT_FOUND;
+}
+
 int cuDevicePrimaryCtxRetain(void **out, int device)
 {
     *out = &context;
@@ -109,6 +124,16 @@ int cuCtxSetCurrent(void *it)
 {
     current = it;
     return CU_SUCCESS;
+}
+
+/* One context is all there is: what was current before is that, or none. */
+int cuCtxPushCurrent_v2(void *it) { return cuCtxSetCurrent(it); }
+
+int cuCtxPopCurrent_v2(void **out)
+{
+    *out = current;
+    current = NULL;
+    return *out ? CU_SUCCESS : NO_CONTEXT;
 }
 
 int cuCtxGetDevice(int *device)
@@ -171,7 +196,9 @@ static int load(void **out, const void *image)
                "ELF",
                4) == 0) {
         note("load cubin", "");
-        strcpy(m->text, image);
+        m->is_real = ((const char *)image)[4] == 2; /* the class of such files */
+        if (!m->is_real)
+            strcpy(m->text, image);
         snprintf(refused, sizeof refused, " %s:", setting("FAKECUDA_REFUSE", "-"));
         if (strstr(m->text, refused))
             code = CU_NO_BINARY_FOR_GPU;
@@ -217,7 +244,7 @@ int cuModuleGetFunction(void **out, void *module, const char *name)
     struct module *m = module;
     char wanted[160];
     snprintf(wanted, sizeof wanted, " %s;", name);
-    struct function *f = strstr(m->text, wanted) ? calloc(1, sizeof *f) : NULL;
+    struct function *f = m->is_real || strstr(m->text, wanted) ? calloc(1, sizeof *f) : NULL;
     if (!f)
         return NOT_FOUND;
     snprintf(f->name, sizeof f->name, "%s", name);
@@ -245,6 +272,13 @@ int cuLibraryGetModule(void **module, void *library)
 {
     *module = library;
     return CU_SUCCESS;
+}
+
+int cuKernelGetAttribute(int *value, int attribute, void *kernel, int device)
+{
+    (void)attribute, (void)kernel;
+    *value = 32; /* registers, bytes, versions: nobody counts */
+    return device ? INVALID_DEVICE : CU_SUCCESS;
 }
 
 /* ---- links ---- */
@@ -311,6 +345,12 @@ int cuLinkDestroy(struct cu_link *l)
 
 /* ---- memory and launches ---- */
 
+int cuMemGetInfo_v2(size_t *free_bytes, size_t *all_bytes)
+{
+    *free_bytes = *all_bytes = (size_t)1 << 30;
+    return CU_SUCCESS;
+}
+
 int cuMemAlloc_v2(unsigned long long *out, size_t len)
 {
     *out = (uintptr_t)calloc(1, len);
@@ -326,6 +366,24 @@ int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t len)
 int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t len)
 {
     memcpy(to, (void *)(uintptr_t)from, len);
+    return CU_SUCCESS;
+}
+
+int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t len, void *stream)
+{
+    (void)stream;
+    return cuMemcpyHtoD_v2(to, from, len);
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t len, void *stream)
+{
+    (void)stream;
+    return cuMemcpyDtoH_v2(to, from, len);
+}
+
+int cuMemFree_v2(unsigned long long memory)
+{
+    free((void *)(uintptr_t)memory);
     return CU_SUCCESS;
 }
 
@@ -409,8 +467,12 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
                      NAMED("cuDeviceGetCount", cuDeviceGetCount),
                      NAMED("cuDeviceGetAttribute", cuDeviceGetAttribute),
                      NAMED("cuDeviceGetName", cuDeviceGetName),
+                     NAMED("cuDeviceGetUuid", cuDeviceGetUuid_v2),
+                     NAMED("cuGetExportTable", cuGetExportTable),
                      NAMED("cuCtxGetCurrent", cuCtxGetCurrent),
                      NAMED("cuCtxGetDevice", cuCtxGetDevice),
+                     NAMED("cuCtxPushCurrent", cuCtxPushCurrent_v2),
+                     NAMED("cuCtxPopCurrent", cuCtxPopCurrent_v2),
                      NAMED("cuGetErrorName", cuGetErrorName),
                      NAMED("cuGetErrorString", cuGetErrorString),
                      NAMED("cuLibraryUnload", cuLibraryUnload),
@@ -425,14 +487,19 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
                      NAMED("cuModuleUnload", cuModuleUnload),
                      NAMED("cuLibraryLoadData", cuLibraryLoadData),
                      NAMED("cuLibraryGetModule", cuLibraryGetModule),
+                     NAMED("cuKernelGetAttribute", cuKernelGetAttribute),
                      NAMED("cuLinkCreate", cuLinkCreate_v2),
                      NAMED("cuLinkAddData", cuLinkAddData_v2),
                      NAMED("cuLinkAddFile", cuLinkAddFile_v2),
                      NAMED("cuLinkComplete", cuLinkComplete),
                      NAMED("cuLinkDestroy", cuLinkDestroy),
+                     NAMED("cuMemGetInfo", cuMemGetInfo_v2),
                      NAMED("cuMemAlloc", cuMemAlloc_v2),
                      NAMED("cuMemcpyHtoD", cuMemcpyHtoD_v2),
                      NAMED("cuMemcpyDtoH", cuMemcpyDtoH_v2),
+                     NAMED("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2),
+                     NAMED("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2),
+                     NAMED("cuMemFree", cuMemFree_v2),
                      NAMED("cuLaunchKernel", cuLaunchKernel),
                      NAMED("cuLaunchKernelEx", cuLaunchKernelEx),
                      NAMED("cuCtxGetStreamPriorityRange", cuCtxGetStreamPriorityRange),

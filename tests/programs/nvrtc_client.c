@@ -49,6 +49,10 @@ typedef int (*callback)(void *payload, void *reserved);
     X(GetPCHCreateStatus, (program))                                                               \
     X(GetPCHHeapSizeRequired, (program, size_t *))
 
+/* In 12.x or in 13.x only: NULL where the library lacks them, or the program is linked with it. */
+static int (*nvrtcGetNVVMSize)(program, size_t *), (*nvrtcGetNVVM)(program, char *);
+static int (*nvrtcGetTileIRSize)(program, size_t *), (*nvrtcGetTileIR)(program, char *);
+
 #ifdef LINKED
 #define X(name, parameters) int nvrtc##name parameters;
 #else
@@ -97,6 +101,14 @@ static void load(const char *name)
     memcpy(&nvrtc##name, &found, sizeof found);
     FUNCTIONS(X)
 #undef X
+    static const char *const names[] = {"nvrtcGetNVVMSize", "nvrtcGetNVVM", "nvrtcGetTileIRSize",
+                                        "nvrtcGetTileIR"};
+    void *const functions[] = {&nvrtcGetNVVMSize, &nvrtcGetNVVM, &nvrtcGetTileIRSize,
+                               &nvrtcGetTileIR};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        found = dlsym(handle, names[i]);
+        memcpy(functions[i], &found, sizeof found);
+    }
 #endif
 }
 
@@ -134,6 +146,16 @@ static void show_all(FILE *out, program p)
     show(out, "optixir", p, nvrtcGetOptiXIRSize, nvrtcGetOptiXIR);
     show(out, "log", p, nvrtcGetProgramLogSize, nvrtcGetProgramLog);
     fprintf(out, " pch %d heap %d/%zu\n", nvrtcGetPCHCreateStatus(p), heap_rc, heap);
+}
+
+/* What only one line of versions has. After it the handle has been compiled for real. */
+static void show_rest(FILE *out, program p)
+{
+    if (nvrtcGetTileIRSize)
+        show(out, "tileir", p, nvrtcGetTileIRSize, nvrtcGetTileIR);
+    if (nvrtcGetNVVMSize)
+        show(out, "nvvm", p, nvrtcGetNVVMSize, nvrtcGetNVVM);
+    fprintf(out, "\n");
 }
 
 static void show_name(FILE *out, program p, const char *expression)
@@ -207,6 +229,8 @@ static void run_case(size_t source, size_t set, const char *folder)
     printf(" compile %d", nvrtcCompileProgram(p, n, options));
     for (size_t i = 0; has_names && i < 3; i++)
         show_name(stdout, p, expressions[i]);
+    show_all(stdout, p);
+    show_rest(stdout, p);
     show_all(stdout, p);
     printf(" destroy %d %s\n", nvrtcDestroyProgram(&p), p ? "left" : "gone");
 }
@@ -374,6 +398,36 @@ static void run_fork(unsigned n)
     show_all(stdout, made);
 }
 
+/* Takes some seconds to compile. */
+static void run_large(void)
+{
+    char *text;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+    for (int i = 0; i < 60; i++)
+        fprintf(out,
+                "__global__ void f%d(float *x) { float v = 0;\n#pragma unroll\n"
+                "for (int i = 0; i < 400; i++) v += x[i] * v; x[0] = v; }\n",
+                i);
+    fclose(out);
+    program p = create(text, "large.cu");
+    printf("created\n");
+    fflush(stdout);
+    printf("%d", compile(p, "-arch=sm_90"));
+    show_all(stdout, p);
+    free(text);
+}
+
+/* What a program that is started after a compile has open. */
+static void run_child(void)
+{
+    program p = create(sources[0].text, "before.cu");
+    printf("%d\n", compile(p, "-arch=sm_90"));
+    fflush(stdout);
+    if (system("for fd in /proc/$$/fd/*; do [ -e $fd ] && echo open: ${fd##*/}; done"))
+        die("no shell");
+}
+
 static void run_steps(void)
 {
     char line[64];
@@ -421,6 +475,10 @@ int main(int argc, char **argv)
         run_threads(argc > 3 ? (unsigned)atoi(argv[3]) : 4);
     else if (strcmp(what, "fork") == 0)
         run_fork(argc > 3 ? (unsigned)atoi(argv[3]) : 2);
+    else if (strcmp(what, "child") == 0)
+        run_child();
+    else if (strcmp(what, "large") == 0)
+        run_large();
     else if (strcmp(what, "steps") == 0)
         run_steps();
     else
