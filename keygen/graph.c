@@ -391,7 +391,9 @@ uint32_t graph_dict_end(struct graph *g)
 
 /* ---- module, functions, blocks ---- */
 
-void graph_module_dict(struct graph *g, uint32_t dict) { g->module_dict = dict; }
+void graph_module_dict(struct graph *g, uint32_t dict) { g->module_dict = g->regions_dict = dict; }
+
+void graph_module_regions_dict(struct graph *g, uint32_t dict) { g->regions_dict = dict; }
 
 /* A use of each symbol that a dictionary names. */
 static void uses_of_dict(struct graph *g, uint32_t dict)

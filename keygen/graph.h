@@ -108,7 +108,10 @@ uint32_t graph_dict_end(struct graph *g);
 
 /* ---- the module and its functions ---- */
 
+/* What the module says of itself; and what of that holds for each region of it, of which the rest says
+ * nothing (where the public function's parameters lie): all of it, unless the second call says so. */
 void graph_module_dict(struct graph *g, uint32_t dict);
+void graph_module_regions_dict(struct graph *g, uint32_t dict);
 
 /* Begin, arguments and results in order, operations (the last of them the return), end. A function
  * without operations is a declaration. Operations outside of any function belong to the module. */

@@ -156,7 +156,7 @@ struct graph {
     VECTOR(struct use) uses;
     VECTOR(uint32_t) arg_dicts;
     VECTOR(uint32_t) pairs;
-    uint32_t module_dict;
+    uint32_t module_dict, regions_dict;
 
     /* building */
     VECTOR(struct frame) frames;
@@ -240,8 +240,8 @@ void printer_put_param(struct printer *p, uint32_t value);
 /* An operation with all that is inside it. */
 void printer_put_tree(struct printer *p, uint32_t op);
 void printer_put_func(struct printer *p, const struct func *f, bool named);
-/* The module's dictionary and the operations of its own level. */
-void printer_put_module(struct printer *p);
+/* A dictionary of the module's and the operations of its own level. */
+void printer_put_module(struct printer *p, uint32_t dict);
 
 /* ---- graph_regions.c ---- */
 

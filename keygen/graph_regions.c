@@ -44,7 +44,6 @@ struct finder {
     const char *domain;
     struct printer printer;
     bool failed;
-    bool module_counts; /* each region holds the module's level */
     VECTOR(struct found) found;
     uint32_t *slots, mask;
     VECTOR(uint32_t) tokens_op; /* by token: its operation */
@@ -113,11 +112,20 @@ static bool region_begin(struct finder *f)
     return true;
 }
 
-static void region_end(struct finder *f, struct canon_region *out)
+/* Does a dictionary of the module say one partition and one replica, and nothing else? */
+static bool dict_plain(const struct graph *g, uint32_t dict)
+{
+    static const char one[] = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}";
+    const struct dict *d = &g->dicts.at[dict];
+    return !dict || (d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0);
+}
+
+/* `dict`: what the module says of it. */
+static void region_end(struct finder *f, uint32_t dict, struct canon_region *out)
 {
     out->n_ops = f->printer.n_ops;
-    if (f->printer.names_outside || f->module_counts)
-        printer_put_module(&f->printer);
+    if (f->printer.names_outside || !dict_plain(f->g, dict))
+        printer_put_module(&f->printer, dict);
     form_end(f->sink, &out->key, &out->proof);
     printer_reset(&f->printer); /* numbers of symbols and channels begin anew */
     f->failed |= f->g->failed;
@@ -171,7 +179,7 @@ static void func_region(struct finder *f, struct func *func, struct canon_region
     func->is_public = false; /* the same function wherever it stands */
     printer_put_func(&f->printer, func, false);
     func->is_public = was_public;
-    region_end(f, &region);
+    region_end(f, was_public ? f->g->module_dict : f->g->regions_dict, &region);
     region.n_ops -= region.n_ops > 0; /* the return */
     func->key = region.key;
     label_copy(&region, graph_symbol_text(f->g, func->symbol));
@@ -609,7 +617,7 @@ static void piece_region(struct finder *f, uint32_t at, uint32_t n)
     for (uint32_t i = 0; i < f->stack.n; i++)
         g->values.at[f->stack.at[i] >> 32].num = (uint32_t)f->stack.at[i];
     f->stack.n = 0;
-    region_end(f, &region);
+    region_end(f, f->g->regions_dict, &region);
     struct view name = {g->names.items.at[g->ops.at[f->tokens_op.at[at]].name].data,
                         g->names.items.at[g->ops.at[f->tokens_op.at[at]].name].len};
     label_copy(&region, name);
@@ -677,18 +685,9 @@ static void finder_close(struct finder *f)
         free(arrays[i]);
 }
 
-/* Is the module for one partition and one replica, with nothing else said? */
-static bool module_plain(const struct graph *g)
-{
-    static const char one[] = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}";
-    const struct dict *d = &g->dicts.at[g->module_dict];
-    return !g->module_dict ||
-           (d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0);
-}
-
 int graph_regions(struct graph *g, const char *domain, struct form *out, struct err *e)
 {
-    struct finder f = {.g = g, .sink = out, .domain = domain, .module_counts = !module_plain(g)};
+    struct finder f = {.g = g, .sink = out, .domain = domain};
     funcs_regions(&f);
     for (uint32_t i = 0; i < g->values.n; i++)
         g->values.at[i].near[1] = g->values.at[i].near[2] = 0;

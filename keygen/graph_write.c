@@ -470,10 +470,10 @@ void printer_close(struct printer *p)
     free(p->places.at);
 }
 
-void printer_put_module(struct printer *p)
+void printer_put_module(struct printer *p, uint32_t dict)
 {
     form_put_text(p->out, "module");
-    put_dict(p, p->g->module_dict);
+    put_dict(p, dict);
     form_put(p->out, "\n", 1);
     put_blocks(p, 0);
 }
@@ -484,7 +484,7 @@ static int module_write(struct graph *g, const char *domain, struct form *out, s
     if (!printer_init(&p, g, out))
         return err_set(e, WARM_ENOMEM, "no memory for the canonical text");
     form_begin(out, domain);
-    printer_put_module(&p);
+    printer_put_module(&p, g->module_dict);
     queue_outside(&p);
     for (uint32_t i = 0; i < p.queue.n && !g->failed; i++) {
         const struct func *f = &g->funcs.at[p.queue.at[i]];

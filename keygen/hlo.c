@@ -688,6 +688,23 @@ static void add_axes(struct hlo *h, struct span key, struct span value)
     }
 }
 
+/* Of the first n attributes, moves those to the front that hold for any computation of the module, and
+ * gives their number. The others speak of the parameters and results of the entry computation. */
+static uint32_t attrs_of_regions(struct hlo *h, uint32_t n)
+{
+    static const char *const entry[] = {"entry_computation_layout", "input_output_alias",
+                                        "buffer_donor"};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool of_entry = false;
+        for (size_t k = 0; k < sizeof entry / sizeof *entry; k++)
+            of_entry |= hlo_span_is(h, h->attrs[i].key, entry[k]);
+        if (!of_entry)
+            h->attrs[kept++] = h->attrs[i];
+    }
+    return kept;
+}
+
 static void take_header(struct hlo *h)
 {
     hlo_skip_blank(h);
@@ -709,6 +726,7 @@ static void take_header(struct hlo *h)
             hlo_for_each_field(h, a->value, add_axes);
     }
     graph_module_dict(h->g, hlo_dict_of(h, 0, n));
+    graph_module_regions_dict(h->g, hlo_dict_of(h, 0, attrs_of_regions(h, n)));
 }
 
 /* The tables of source locations: a number and a text or fields on each line. */

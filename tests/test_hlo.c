@@ -417,3 +417,40 @@ Test(hlo, regions_are_the_computations)
     cr_expect_geq(n, 2);
     free(regions);
 }
+
+/* The key of the region with this name. */
+static struct key region_of(const char *text, const char *name)
+{
+    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_HLO};
+    struct canon_region *regions = NULL;
+    struct key key = {{0}};
+    size_t n = 0, i = 0;
+    struct err e = {0};
+    cr_assert_eq(canon_regions(&input, &regions, &n, &e), 0, "%s", e.text);
+    while (i < n && !strstr(regions[i].label, name))
+        i++;
+    cr_assert_lt(i, n, "there is a region %s", name);
+    key = regions[i].key;
+    free(regions);
+    return key;
+}
+
+Test(hlo, what_the_module_says_of_its_entry_is_the_entrys_alone)
+{
+    static const char *const other[][2] = {
+        {"input_output_alias={ {0}: (0, {}, may-alias) }, ", ""},
+        {"{1,0}, f32[16]{0})->", "{0,1}, f32[16]{0})->"},
+    };
+    struct key reducer = region_of(base, "region_0"), entry = region_of(base, "main");
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        char *text = with(base, other[i][0], other[i][1]);
+        struct key r = region_of(text, "region_0"), m = region_of(text, "main");
+        cr_expect(key_equal(&reducer, &r), "%s is not of the reducer", other[i][0]);
+        cr_expect(!key_equal(&entry, &m), "%s is of the entry", other[i][0]);
+        free(text);
+    }
+    char *text = with(base, "num_partitions=4", "num_partitions=2");
+    struct key r = region_of(text, "region_0");
+    cr_expect(!key_equal(&reducer, &r), "partitions are of all");
+    free(text);
+}
