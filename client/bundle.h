@@ -32,7 +32,8 @@ enum bundle_type {
     BUNDLE_PTX = 4, /* text without NUL */
     BUNDLE_LTOIR = 5,
     BUNDLE_OPTIXIR = 6,
-    BUNDLE_LOWERED = 7, /* for each name expression in order: blob expression, blob lowered name */
+    BUNDLE_LOWERED = 7,  /* for each name expression in order: blob expression, blob lowered name */
+    BUNDLE_COMPILER = 8, /* text without NUL: what made it, "NVRTC 13.5 4e41f5…" */
 };
 #define BUNDLE_SECTIONS_MAX 16u
 

@@ -297,6 +297,7 @@ static int unpack(struct warm *w, struct warm_value *value, struct warm_result *
         r.ptx = part_of(sections, n, BUNDLE_PTX);
         r.ltoir = part_of(sections, n, BUNDLE_LTOIR);
         r.optixir = part_of(sections, n, BUNDLE_OPTIXIR);
+        r.compiler = part_of(sections, n, BUNDLE_COMPILER);
         code = fill_lowered(&r, bundle_find(sections, n, BUNDLE_LOWERED), &w->err);
     }
     if (code)

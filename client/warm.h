@@ -153,6 +153,7 @@ struct warm_result {
     struct warm_part log, cubin, ptx, ltoir, optixir;
     size_t n_lowered;
     struct warm_part (*lowered)[2]; /* expression, lowered name */
+    struct warm_part compiler;      /* what made it, for people: "NVRTC 13.5 " and its key in hex */
 };
 /*
  * The result of a compile job, from the cache or compiled now. Returns 0 where the compiler gave an

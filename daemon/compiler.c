@@ -403,6 +403,11 @@ static void worker_send_job(struct worker *w)
                              .id = j->id,
                              .len = j->request.job_len,
                              .timeout_ms = left};
+    const struct toolchain *toolchain = j->request.toolchain;
+    char id[WARM_KEY_TEXT];
+    key_to_text(&toolchain->id, id);
+    snprintf(job.compiler, sizeof job.compiler, "NVRTC %d.%d %s", toolchain->major,
+             toolchain->minor, id);
     int fds[] = {j->request.job_fd, j->request.channel_fd};
     w->state = BUSY;
     c->stats.n_busy++;

@@ -248,6 +248,34 @@ Test(compile, a_hit_without_includes_is_one_round_trip)
     kit_down(&k);
 }
 
+Test(compile, a_hit_tells_which_compiler_made_it)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(good);
+    int fd = kit_native(&k);
+    struct bundle_section sections[BUNDLE_SECTIONS_MAX];
+    for (uint64_t tag = 1; tag <= 2; tag++) {
+        static struct kit_frame f;
+        struct wire_hit hit;
+        size_t n;
+        send_compile(fd, tag, &a, 0);
+        if (tag == 1) {
+            kit_expect(fd, tag, WIRE_NEED);
+            serve_headers(send_source(fd, tag, &a), "");
+        }
+        await_end(fd, tag, "", &f);
+        cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
+        cr_assert_eq(hit.outcome, tag == 1 ? WIRE_WAS_MISS : WIRE_WAS_HIT);
+        cr_assert_eq(bundle_read(hit.value.data, hit.value.len, sections, &n, NULL), 0);
+        struct view compiler = bundle_find(sections, n, BUNDLE_COMPILER);
+        cr_assert_eq(compiler.len, strlen("NVRTC 13.5 ") + 32);
+        cr_assert_eq(memcmp(compiler.data, "NVRTC 13.5 ", strlen("NVRTC 13.5 ")), 0);
+    }
+    close(fd);
+    kit_down(&k);
+}
+
 Test(compile, sixty_four_equal_misses_are_one_compile)
 {
     enum { N = 64 };

@@ -284,7 +284,11 @@ static void print_json(const struct compile_run *run, const struct warm_result *
     else
         json_null(&j);
     json_key(&j, "arch"), json_text(&j, run->arch);
-    json_key(&j, "compiler"), json_text(&j, run->compiler ? run->compiler : "default");
+    json_key(&j, "compiler");
+    if (r->compiler.len)
+        json_bytes(&j, r->compiler.data, r->compiler.len);
+    else
+        json_text(&j, run->compiler ? run->compiler : "default");
     json_key(&j, "status"), json_u64(&j, (uint64_t)r->status);
     json_key(&j, "cost_ms"), json_u64(&j, r->value.cost_ms);
     json_key(&j, "log"), json_bytes(&j, r->log.data ? r->log.data : "", r->log.len);

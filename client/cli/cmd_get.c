@@ -21,8 +21,13 @@ struct part_name {
     uint32_t type;
 };
 static const struct part_name part_names[] = {
-    {"log", BUNDLE_LOG},     {"cubin", BUNDLE_CUBIN},     {"ptx", BUNDLE_PTX},
-    {"ltoir", BUNDLE_LTOIR}, {"optixir", BUNDLE_OPTIXIR}, {NULL, 0},
+    {"log", BUNDLE_LOG},
+    {"cubin", BUNDLE_CUBIN},
+    {"ptx", BUNDLE_PTX},
+    {"ltoir", BUNDLE_LTOIR},
+    {"optixir", BUNDLE_OPTIXIR},
+    {"compiler", BUNDLE_COMPILER},
+    {NULL, 0},
 };
 
 static int get_value(struct warm *w, const char *key, struct warm_value *out)
@@ -136,7 +141,7 @@ const struct command cmd_get = {
         "them, or a name of up to 512 bytes. What a compile gave is one value with several parts\n"
         "(client/PROTOCOL.md); --part takes one of them out.\n\n"
         "  -o, --output FILE     `-` for stdout, which is the default in a pipe\n"
-        "      --part PART       log, cubin, ptx, ltoir or optixir\n" REMOTE_HELP
+        "      --part PART       log, cubin, ptx, ltoir, optixir or compiler\n" REMOTE_HELP
         "\nExit status 1 if there is no such entry.\n\n"
         "Example:\n"
         "  $ warm get 3f0c2a5b9d6e41f7a8b1c2d3e4f50617 --part ptx -o k.ptx\n",

@@ -168,7 +168,8 @@ static int check_job(const struct job *job, struct err *e)
 struct attempt {
     nvrtc_program program;
     int status;
-    size_t log_size; /* with NUL */
+    size_t log_size;      /* with NUL */
+    const char *compiler; /* what it is to be called */
 };
 
 static uint64_t now_ms(void)
@@ -200,7 +201,7 @@ static void attempt_run(const struct nvrtc *n, struct input *in, const struct jo
 {
     char text[64];
     size_t n_options = add_own_options(n, in, plan, text);
-    *a = (struct attempt){.program = NULL};
+    *a = (struct attempt){.compiler = a->compiler};
     a->status = n->CreateProgram(&a->program, in->source, in->name, (int)job->n_headers,
                                  (const char *const *)in->header_bytes,
                                  (const char *const *)in->header_names);
@@ -489,7 +490,11 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     *status = htole32((uint32_t)a->status);
     s[count++] = (struct bundle_section){BUNDLE_STATUS, {status, sizeof *status}};
     nvrtc_program p = a->program;
-    bool ok = take_output(p, n->GetProgramLogSize, n->GetProgramLog, BUNDLE_LOG, true, s, &count);
+    char *compiler = strdup(a->compiler);
+    bool ok = compiler != NULL;
+    if (ok)
+        s[count++] = (struct bundle_section){BUNDLE_COMPILER, {compiler, strlen(compiler)}};
+    ok = ok && take_output(p, n->GetProgramLogSize, n->GetProgramLog, BUNDLE_LOG, true, s, &count);
     struct view log = bundle_find(s, count, BUNDLE_LOG);
     struct cuda_scan scan = scan_all(job);
     out->keep = may_keep(n, in, &scan, a, log);
@@ -550,14 +555,14 @@ out:
     return code;
 }
 
-static int compile_decoded(const struct nvrtc *n, const struct job *job, int channel,
-                           struct compile_result *out, struct err *e)
+static int compile_decoded(const struct nvrtc *n, const struct job *job, const char *compiler,
+                           int channel, struct compile_result *out, struct err *e)
 {
     int code = check_job(job, e);
     if (code)
         return code;
     struct input in;
-    struct attempt a = {.program = NULL};
+    struct attempt a = {.compiler = compiler};
     if (!input_take(&in, job)) {
         input_close(&in);
         return err_set(e, WARM_ENOMEM, "no memory for the source");
@@ -588,7 +593,7 @@ static bool taints_process(const struct job *job)
     return taints;
 }
 
-int compile_job(const struct nvrtc *nvrtc, struct view encoded, int channel,
+int compile_job(const struct nvrtc *nvrtc, struct view encoded, const char *compiler, int channel,
                 struct compile_result *out, struct err *e)
 {
     struct job job;
@@ -596,7 +601,7 @@ int compile_job(const struct nvrtc *nvrtc, struct view encoded, int channel,
     if (code)
         return code;
     out->spent = taints_process(&job);
-    code = compile_decoded(nvrtc, &job, channel, out, e);
+    code = compile_decoded(nvrtc, &job, compiler, channel, out, e);
     job_close(&job);
     return code;
 }

@@ -27,10 +27,11 @@ struct compile_result {
     uint64_t bundle_len, paths_len;
 };
 
-/* Compiles. `channel` leads to the client, -1: nobody. An answer of the compiler, good or bad, is
+/* Compiles; the result says that it was made by `compiler`. `channel` leads to the client, -1: nobody.
+ * An answer of the compiler, good or bad, is
  * 0 and fills *out. Errors, with nothing to close: MALFORMED, UNSUPPORTED, INVALID (a NUL in the
  * source, which the compiler would take for its end), CLOSED, TIMEOUT, NOMEM, IO. */
-int compile_job(const struct nvrtc *nvrtc, struct view encoded, int channel,
+int compile_job(const struct nvrtc *nvrtc, struct view encoded, const char *compiler, int channel,
                 struct compile_result *out, struct err *e);
 
 #endif

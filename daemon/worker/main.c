@@ -129,7 +129,7 @@ static int run_job(const struct nvrtc *n, const struct worker_job *job, const in
         return err_sys(e, WARM_ENOMEM, errno, "cannot map the job");
     limit_cpu(job->timeout_ms);
     struct view bytes = {encoded, job->len};
-    int code = compile_job(n, bytes, job->has_channel ? fds[1] : -1, out, e);
+    int code = compile_job(n, bytes, job->compiler, job->has_channel ? fds[1] : -1, out, e);
     munmap(encoded, job->len);
     return code;
 }

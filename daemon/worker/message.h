@@ -61,6 +61,7 @@ struct worker_job {
     uint64_t id;
     uint64_t len; /* of the encoded job */
     uint64_t timeout_ms;
+    char compiler[96]; /* what to call the compiler in the result */
 };
 
 struct worker_done {
