@@ -5,7 +5,8 @@
  * Callees come before callers. In a function, operations are taken in the order in which they
  * ended, so that when one is taken, its operands and all that is inside it are done:
  *
- *   1. each operand becomes the value that stands for it;
+ *   1. each operand becomes the value that stands for it; one that is a constant outside of the
+ *      operation's region becomes an equal one inside;
  *   2. the blocks inside are ordered, and what they take from outside is collected;
  *   3. a call of a plain private function becomes a copy of that function's operations, each of
  *      which goes through these steps;
@@ -493,13 +494,63 @@ static bool op_merge(struct graph *g, uint32_t id)
     return false;
 }
 
+static void op_place(struct graph *g, uint32_t id);
+
+/* The result of an operation that is the same wherever it stands: it depends on nothing. */
+static bool is_constant(const struct graph *g, uint32_t value)
+{
+    uint32_t def = g->values.at[value].def;
+    if (def & DEF_ARG)
+        return false;
+    const struct op *o = &g->ops.at[def];
+    return o->n_operands == 0 && o->n_results == 1 && (o->traits & TRAIT_CLASS) == GRAPH_PURE &&
+           !(o->traits & GRAPH_CALL) && o->regions == NONE && !g->dicts.at[o->dict].n_holes;
+}
+
+/* The constant that stands for `value` in block `b`: one that is there, or a copy. */
+static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
+{
+    struct op o = g->ops.at[g->values.at[value].def];
+    struct value v = g->values.at[value];
+    uint64_t hash = mix(v.hash, b); /* merge_hash of what is looked for */
+    for (uint32_t s = (uint32_t)hash & g->merge_mask; g->merge_slots && g->merge_slots[s];
+         s = (s + 1) & g->merge_mask) {
+        const struct op *have = &g->ops.at[(uint32_t)g->merge_slots[s] - 1];
+        if (have->block == b && have->regions == NONE && results_equal(g, have, &o))
+            return have->results;
+    }
+    v.def = g->ops.n;
+    v.same = o.results = g->values.n;
+    v.num = NONE;
+    o.block = b;
+    o.pos = NONE;
+    PUSH(g, g->values, v);
+    PUSH(g, g->ops, o);
+    if (g->failed)
+        return value;
+    op_place(g, v.def);
+    return v.same;
+}
+
+/* Each operand becomes the value that stands for it, and constants from around a region ones of its
+ * own: whether they are written inside or outside is the printer's choice. */
+static void operands_settle(struct graph *g, uint32_t id)
+{
+    uint32_t at = g->ops.at[id].operands, n = g->ops.at[id].n_operands, b = g->ops.at[id].block;
+    bool inner = g->blocks.at[b].depth > 1 && !g->blocks.at[b].frozen;
+    for (uint32_t i = at; i < at + n; i++) {
+        uint32_t v = g->values.at[g->operands.at[i]].same;
+        if (inner && is_constant(g, v) && g->ops.at[g->values.at[v].def].block != b)
+            v = constant_in(g, v, b);
+        g->operands.at[i] = v;
+    }
+}
+
 /* Steps 1, 2, 4 and 5 of the opening comment. */
 static void op_place(struct graph *g, uint32_t id)
 {
-    struct op *o = &g->ops.at[id]; /* no operation is added here */
-    uint32_t *operands = g->operands.at + o->operands;
-    for (uint32_t i = 0; i < o->n_operands; i++)
-        operands[i] = g->values.at[operands[i]].same;
+    operands_settle(g, id);
+    struct op *o = &g->ops.at[id]; /* no operation is added from here on */
     uint64_t inside = op_has_regions(o) ? regions_settle(g, id) : 0;
     if (g->failed)
         return;

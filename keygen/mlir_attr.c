@@ -345,6 +345,63 @@ static bool is_string(struct slice value)
     return string.at < string.end && value.at == value.end;
 }
 
+/* The text of a sharding rule in a string: "#sdy.op_sharding_rule<...>". */
+static bool rule_in(struct slice value, struct slice *out)
+{
+    *out = (struct slice){value.at + 1, value.end - 1};
+    return is_string(value) && starts(*out, "#sdy.op_sharding_rule<") &&
+           !memchr(value.at, '\\', slice_len(value));
+}
+
+/* Takes the next "key = value" from a list; false at its end, or where it is none. */
+static bool entry_next(struct slice *list, struct slice *entry, struct slice *key,
+                       struct slice *value)
+{
+    slice_skip(list);
+    *entry = (struct slice){list->at, slice_find(*list, ',')};
+    *value = *entry;
+    *key = slice_word(value);
+    if (!slice_take(value, '='))
+        return false;
+    slice_skip(value);
+    list->at = entry->end;
+    slice_take(list, ',');
+    return true;
+}
+
+/* XLA's exporter writes `sdy.sharding_rule` of an operation as a string among its frontend attributes,
+ * and its importer takes it from there again. Puts such attributes as what they stand for; false, and
+ * nothing is done, if there is none. */
+static bool frontend_attributes(struct mlir *m, struct slice key, struct slice braces)
+{
+    struct slice inside = {braces.at + 1, braces.end - 1}, list = inside, entry, name, value;
+    struct slice rule = {0};
+    unsigned n_rules = 0;
+    bool others = false, known = true;
+    while (entry_next(&list, &entry, &name, &value))
+        if (slice_is(name, "xla.sdy.sharding_rule")) {
+            known &= rule_in(value, &rule);
+            n_rules++;
+        }
+    if (n_rules != 1 || !known || list.at < list.end)
+        return false;
+    for (list = inside; entry_next(&list, &entry, &name, &value);) {
+        if (slice_is(name, "xla.sdy.sharding_rule"))
+            continue;
+        if (!others)
+            graph_dict_key(m->g, key.at, slice_len(key));
+        graph_dict_text(m->g, others ? ", " : "{", others ? 2 : 1);
+        others = true;
+        if (!mlir_attr(m, entry, 0))
+            return true; /* with an error */
+    }
+    if (others)
+        graph_dict_text(m->g, "}", 1);
+    graph_dict_key(m->g, "sdy.sharding_rule", 17);
+    mlir_attr(m, rule, ATTR_AXES);
+    return true;
+}
+
 bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool unit,
                      const struct opinfo *info, struct dict_info *out)
 {
@@ -367,6 +424,9 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
         return mlir_fail(m, value.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
     if (slice_is(key, "jax.result_info") && is_string(value))
         return true;
+    if (info && slice_is(key, "mhlo.frontend_attributes") && !unit && *value.at == '{' &&
+        frontend_attributes(m, key, value))
+        return mlir_ok(m);
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
     if (symbol && slice_len(value) > 2 && value.at[0] == '"') {

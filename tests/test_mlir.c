@@ -194,6 +194,57 @@ Test(mlir, independent_operations_may_stand_in_any_order)
                                              "return %2 : tensor<4xf32>")));
 }
 
+Test(mlir, a_constant_is_the_same_inside_and_outside_of_a_region)
+{
+    static const char form[] =
+        "func.func public @main(%%a: tensor<i32>, %%n: tensor<i32>) -> tensor<i32> {\n%s"
+        "  %%0 = stablehlo.while(%%i = %%a) : tensor<i32>\n  cond {\n"
+        "    %%1 = stablehlo.compare LT, %%i, %%n, SIGNED : (tensor<i32>, tensor<i32>) -> "
+        "tensor<i1>\n    stablehlo.return %%1 : tensor<i1>\n  } do {\n%s"
+        "    %%2 = stablehlo.subtract %%i, %%c : tensor<i32>\n"
+        "    %%3 = stablehlo.subtract %%2, %s : tensor<i32>\n"
+        "    stablehlo.return %%3 : tensor<i32>\n  }\n"
+        "  return %%0 : tensor<i32>\n}\n";
+    static const char one[] = "    %c = stablehlo.constant dense<1> : tensor<i32>\n";
+    static const char two[] = "    %c = stablehlo.constant dense<2> : tensor<i32>\n";
+    static const char sum[] = "    %c = stablehlo.subtract %a, %n : tensor<i32>\n";
+    char inside[1024], outside[1024], other[1024], value[1024], within[1024];
+    snprintf(inside, sizeof inside, form, "", one, "%c");
+    snprintf(outside, sizeof outside, form, one, "", "%c");
+    snprintf(other, sizeof other, form, two, "", "%c");
+    snprintf(value, sizeof value, form, sum, "", "%c");
+    snprintf(within, sizeof within, form, "", sum, "%c");
+    cr_expect(same(inside, outside));
+    cr_expect(!same(outside, other), "another constant");
+    cr_expect(!same(value, within), "what depends on something stands where it stands");
+}
+
+Test(mlir, a_sharding_rule_among_the_frontend_attributes_is_the_attribute)
+{
+    static const char form[] =
+        "func.func public @main(%%a: tensor<4x4xf32>) -> tensor<4x4xf32> {\n"
+        "  %%0 = stablehlo.custom_call @f(%%a) {%s} : (tensor<4x4xf32>) -> tensor<4x4xf32>\n"
+        "  return %%0 : tensor<4x4xf32>\n}\n";
+    static const char *const dicts[] = {
+        "mhlo.frontend_attributes = {n = \"0\"}, sdy.sharding_rule = "
+        "#sdy.op_sharding_rule<([i, j]) -> ([i, j]) {i = 4, j = 4}, custom>",
+        "mhlo.frontend_attributes = {n = \"0\", xla.sdy.sharding_rule = "
+        "\"#sdy.op_sharding_rule<([i, j])->([i, j]) {i=4, j=4}, custom>\"}",
+        "mhlo.frontend_attributes = {n = \"1\", xla.sdy.sharding_rule = "
+        "\"#sdy.op_sharding_rule<([i, j])->([i, j]) {i=4, j=4}, custom>\"}",
+        "mhlo.frontend_attributes = {n = \"0\", xla.sdy.sharding_rule = "
+        "\"#sdy.op_sharding_rule<([i, j])->([j, i]) {i=4, j=4}, custom>\"}",
+        "mhlo.frontend_attributes = {n = \"0\", xla.sdy.sharding_rule = \"another\"}",
+        "mhlo.frontend_attributes = {n = \"0\"}",
+    };
+    char text[6][512];
+    for (size_t i = 0; i < 6; i++)
+        snprintf(text[i], sizeof text[i], form, dicts[i]);
+    cr_expect(same(text[0], text[1]));
+    for (size_t i = 2; i < 6; i++)
+        cr_expect(!same(text[0], text[i]), "%s", dicts[i]);
+}
+
 Test(mlir, equal_pure_operations_are_one_but_barriers_and_custom_calls_are_not)
 {
     static const char two[] =
