@@ -14,10 +14,15 @@
 #include <string.h>
 
 static const struct preload_family families[] = {
-    {"nvrtc", nvrtc_stand_in},           {"nvJitLink", nvjitlink_stand_in},
-    {"__nvJitLink", nvjitlink_stand_in}, {"GetPjrtApi", pjrt_stand_in},
-    {"cuModuleLoad", driver_stand_in},   {"cuLibraryLoad", driver_stand_in},
-    {"cuLink", driver_stand_in},         {"cuGetProcAddress", driver_stand_in},
+    {"nvrtc", nvrtc_stand_in},
+    {"nvJitLink", nvjitlink_stand_in},
+    {"__nvJitLink", nvjitlink_stand_in},
+    {"GetPjrtApi", pjrt_stand_in},
+    {"cuModuleLoad", driver_stand_in},
+    {"cuLibraryLoad", driver_stand_in},
+    {"cuLink", driver_stand_in},
+    {"cuGetProcAddress", driver_stand_in},
+    {"mlirPassManagerRunOnOp", mlir_stand_in},
 };
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);

@@ -41,6 +41,7 @@ void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 void *driver_stand_in(const char *name, void *real);    /* driver.c */
+void *mlir_stand_in(const char *name, void *real);      /* mlir.c */
 
 /* The real dlsym, dlvsym and so on: for names that are to be found without stand-ins. A handle of
  * RTLD_NEXT means: after this object. */
