@@ -119,7 +119,7 @@ FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
 FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c \
-    $(addprefix daemon/,resp.c manifest.c history.c history_file.c history_json.c recipe.c json.c torch_value.c)
+    $(addprefix daemon/,resp.c manifest.c history.c history_file.c history_json.c history_lines.c recipe.c json.c torch_value.c)
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -240,6 +240,7 @@ INSTALLED_AS_IS  = client/warm.h=$(PREFIX)/include/warm.h \
     systemd/warm.tmpfiles=$(LIBDIR)/tmpfiles.d/warm.conf \
     $(foreach page,$(wildcard client/man/*.1),$(page)=$(MANDIR)/man1/$(notdir $(page))) \
     systemd/man/warmd.conf.5=$(MANDIR)/man5/warmd.conf.5 \
+    client/man/warm-reactant.7=$(MANDIR)/man7/warm-reactant.7 \
     systemd/man/warmd.8=$(MANDIR)/man8/warmd.8
 INSTALLED_FILLED = client/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
     systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service \

@@ -486,6 +486,7 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
     a->key = shared ? t->shared_id.key : t->id.key;
     stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
     if (done->n_paths) {
+        explain_lines(s, t->miss, done);
         a->manifest = attempt_manifest(t, done, shared, &address, &proof);
         keep &= a->manifest != NULL;
         if (a->manifest)

@@ -97,6 +97,7 @@ struct compile_path {
     bool absent;
     struct key xxh3; /* of the bytes that the compiler saw */
     struct proof sha256;
+    struct view lines; /* digests of its lines (keygen/lines.h); empty: none */
 };
 
 struct compile_done {

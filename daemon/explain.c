@@ -192,6 +192,14 @@ void explain_made(struct service *s, const struct history_made *made, const stru
         history_remember(s->history, made, (struct view){recipe->data, recipe->len}, unix_ms());
 }
 
+void explain_lines(struct service *s, uint64_t miss, const struct compile_done *done)
+{
+    for (size_t i = 0; i < done->n_paths; i++)
+        if (done->paths[i].lines.len)
+            history_lines(s->history, &done->paths[i].xxh3, done->paths[i].lines);
+    history_locate(s->history, miss);
+}
+
 void explain_failed(struct service *s, uint64_t miss, const struct err *e)
 {
     if (e->code == WARM_ETIMEOUT)

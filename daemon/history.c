@@ -239,7 +239,7 @@ void history_hit(struct history *h, uint32_t session, const struct store_id *id)
 
 /* ---- misses ---- */
 
-static struct miss *miss_at(struct history *h, uint64_t number)
+struct miss *history_miss_at(struct history *h, uint64_t number)
 {
     struct miss *m = &h->miss[number % HISTORY_MISSES];
     return number && m->number == number ? m : NULL;
@@ -341,7 +341,7 @@ uint64_t history_find(const struct history *h, const struct store_id *id)
 void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct view label,
                   struct view hardware, struct view compiler)
 {
-    struct miss *m = miss_at(h, miss);
+    struct miss *m = history_miss_at(h, miss);
     if (!m)
         return;
     m->kind = (uint8_t)kind;
@@ -352,7 +352,7 @@ void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct
 
 void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, struct view text)
 {
-    struct miss *m = miss_at(h, miss);
+    struct miss *m = history_miss_at(h, miss);
     if (m)
         settle(m, reason, text);
 }
@@ -375,7 +375,7 @@ static void add_change(struct miss *m, const struct recipe_change *change)
 
 void history_change(struct history *h, uint64_t miss, const struct recipe_change *change)
 {
-    struct miss *m = miss_at(h, miss);
+    struct miss *m = history_miss_at(h, miss);
     if (!m || (m->settled && m->reason != WIRE_REASON_DIFFERS))
         return;
     m->reason = WIRE_REASON_DIFFERS;
@@ -442,7 +442,7 @@ static void key_part(const struct store_id *id, char out[WARM_KEY_TEXT])
 void history_explain(struct history *h, uint64_t miss, struct view recipe)
 {
     struct nearest best = {.known = NULL};
-    struct miss *m = miss_at(h, miss);
+    struct miss *m = history_miss_at(h, miss);
     if (!m || m->settled)
         return;
     const struct known *same = known_find(h, &m->id);

@@ -13,7 +13,9 @@
  * those that are known: the nearest tells what differs. What stays without a reason is cold. When it
  * is made, history_remember keeps its recipe.
  *
- * All but the sessions is written to a file now and then, and read from it when it is first needed;
+ * For headers that changed, history_lines and history_locate add in which line.
+ *
+ * All but the sessions and those lines is written to a file now and then, and read from it when it is first needed;
  * a file that is damaged, or of another version, is as good as none.
  *
  *     offset  size  field (little-endian)
@@ -46,6 +48,7 @@
 #define HISTORY_KNOWN 2048u
 #define HISTORY_KNOWN_BYTES (2u << 20) /* of all recipes */
 #define HISTORY_FILE_MAX (8u << 20)    /* bytes */
+#define HISTORY_LINES 512u             /* headers of whose lines something is known */
 #define HISTORY_CHANGES_MAX 8u         /* of one miss */
 
 /* What is counted for a session; the names are those of the JSON. */
@@ -108,6 +111,10 @@ void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct
 void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, struct view text);
 /* One part of its key that differs, e.g. a header. */
 void history_change(struct history *h, uint64_t miss, const struct recipe_change *change);
+/* What a compile read: digests of a header's lines, for when it changes. */
+void history_lines(struct history *h, const struct key *content, struct view lines);
+/* Adds the line to each header that a miss is for, where it can be told. */
+void history_locate(struct history *h, uint64_t miss);
 /* Gives it the reason that the recipe's nearest relative tells, if it has none yet. */
 void history_explain(struct history *h, uint64_t miss, struct view recipe);
 /* Something was made. What that is called for people, and its like, is its recipe's `label` or

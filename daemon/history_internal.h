@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * history_internal.h - what the three parts of the history share.
+ * history_internal.h - what the four parts of the history share.
  *
  *     history.c        sessions, what is gone, what is known, misses and their reasons
  *     history_json.c   what of it is asked for, as JSON
- *     history_file.c   all but the sessions, kept in a file
+ *     history_file.c   all but the sessions and the lines, kept in a file
+ *     history_lines.c  in which line a header has changed
  *
  * Thread: loop thread. Memory: all of it is in struct history.
  */
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "daemon/history.h"
+#include "keygen/lines.h"
 
 #define SET 4u            /* places in which one entry that is gone may be */
 #define BUCKETS 1024u     /* of the index of what is known */
@@ -64,6 +66,12 @@ struct miss {
     unsigned n_changes;
 };
 
+/* Of a header's content. */
+struct known_lines {
+    uint64_t digest; /* the first 8 bytes of its XXH3-128 */
+    struct lines lines;
+};
+
 struct history {
     char *path;
     bool loaded, dirty;
@@ -76,6 +84,7 @@ struct history {
     uint64_t n_added;                   /* recipes, ever */
     uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, to find one fast */
     struct miss miss[HISTORY_MISSES];
+    struct known_lines lines[HISTORY_LINES];
 };
 
 static inline struct view history_view(const char *text)
@@ -101,6 +110,8 @@ static inline uint32_t history_hash(const struct store_id *id)
 void history_left_add(struct history *h, const struct store_departure *gone);
 /* Takes up what `from` says, its links aside, and copies the recipe. */
 void history_known_add(struct history *h, const struct known *from, struct view recipe);
+/* NULL if it is no more. */
+struct miss *history_miss_at(struct history *h, uint64_t number);
 /* The next miss, empty, in place of the oldest. */
 struct miss *history_miss_new(struct history *h);
 void history_set_text(struct miss *m, enum history_text which, struct view text);

@@ -77,6 +77,8 @@ void explain_job(const struct job *job, const struct call_compile *ask, struct w
 uint64_t explain_compile_miss(struct call *call);
 void explain_source(struct service *s, uint64_t miss, const struct writer *recipe);
 void explain_made(struct service *s, const struct history_made *made, const struct writer *recipe);
+/* What a compile read: in which line a header is not what it was. */
+void explain_lines(struct service *s, uint64_t miss, const struct compile_done *done);
 void explain_failed(struct service *s, uint64_t miss, const struct err *e);
 /* What the asker has is none of the manifest's alternatives: in what it differs from the newest. */
 void explain_headers(struct call *call, const struct manifest *m, enum wire_digest digest,

@@ -264,7 +264,7 @@ Test(why, each_part_of_a_compile_is_named)
     write_in(&k, "h.h", "#define A 2\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "header ");
-    expect_why(&k, "--last", "h.h: ");
+    expect_why(&k, "--last", "h.h line 1: ");
     char *out;
     cr_assert_eq(warm(&k, &out, "", "why --last"), 0);
     char *first = strstr(out, "header ");

@@ -19,6 +19,7 @@
 #include "keygen/cuda.h"
 #include "keygen/cuda_reach.h"
 #include "keygen/job.h"
+#include "keygen/lines.h"
 #include "keygen/options.h"
 
 #define OWN_OPTIONS 3u /* that we add */
@@ -513,6 +514,18 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     return ok && !w->failed;
 }
 
+/* So that somebody can be told in which line a header has changed. */
+static void pack_lines(struct writer *w, const struct file *file)
+{
+    struct lines lines;
+    struct writer bytes;
+    writer_init(&bytes, 0);
+    if (!file->absent && lines_of(file->bytes, &lines))
+        lines_write(&lines, &bytes);
+    writer_blob(w, bytes.data, bytes.failed ? 0 : bytes.len);
+    writer_close(&bytes);
+}
+
 static bool pack_paths(struct writer *w)
 {
     for (size_t i = 0; i < files_count(); i++) {
@@ -521,6 +534,7 @@ static bool pack_paths(struct writer *w)
         writer_u8(w, !file->absent);
         writer_bytes(w, &file->xxh3, sizeof file->xxh3);
         writer_bytes(w, &file->sha256, sizeof file->sha256);
+        pack_lines(w, file);
     }
     return !w->failed;
 }
