@@ -209,7 +209,20 @@ static bool is_output(const struct tool_job *job, const char *path)
     return false;
 }
 
-/* What every process looks at, and no result shows. */
+static bool is_value_of(const char *text, const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && strcmp(text, value) == 0;
+}
+
+static bool is_temporary_folder(const char *path)
+{
+    return is_value_of(path, "TMPDIR") || is_value_of(path, "TMP") || is_value_of(path, "TEMP") ||
+           strcmp(path, "/tmp") == 0 || strcmp(path, "/var/tmp") == 0 ||
+           strcmp(path, "/usr/tmp") == 0;
+}
+
+/* What every process looks at, and no result shows. nvcc lists the temporary folder to tidy up. */
 static bool is_harmless(const struct entry *entry)
 {
     static const char *const read[] = {"/dev/null",
@@ -223,19 +236,13 @@ static bool is_harmless(const struct entry *entry)
                                        "/proc/self/maps",
                                        "/proc/self/stat",
                                        "/proc/sys/vm/overcommit_memory"};
-    static const char *const looked_at[] = {"TMPDIR", "TMP", "TEMP", "PWD", "HOME"};
     for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
         if (strcmp(entry->path, read[i]) == 0)
             return true;
-    if (entry->all & ~(unsigned)(SEEN_EXISTS | SEEN_WRITE))
-        return false;
-    for (size_t i = 0; i < sizeof looked_at / sizeof looked_at[0]; i++) {
-        const char *value = getenv(looked_at[i]);
-        if (value && strcmp(entry->path, value) == 0)
-            return true;
-    }
-    return strcmp(entry->path, "/tmp") == 0 || strcmp(entry->path, "/var/tmp") == 0 ||
-           strcmp(entry->path, "/usr/tmp") == 0;
+    unsigned beyond = entry->all & ~(unsigned)(SEEN_EXISTS | SEEN_WRITE);
+    if ((beyond == 0 || beyond == SEEN_LIST) && is_temporary_folder(entry->path))
+        return true;
+    return beyond == 0 && (is_value_of(entry->path, "PWD") || is_value_of(entry->path, "HOME"));
 }
 
 static bool is_header(const char *path)
