@@ -88,6 +88,8 @@ assert e.split_pipeline('a{p="x,lower-jit"},b') == ('a{p="x,lower-jit"},b', "")
 assert not e.may_keep("custom_call @enzymexla_compile_cpu_with_error")
 assert not e.may_keep("cse{cuResultHandlerPtr=140}")
 assert not e.may_keep("@xla_ffi_python_cpu_callback") and e.may_keep("stablehlo.add")
+for elided in ("dense_resource<__elided__>", "dense<...>", 'opaque<"elided_large_const", "0xDEAD">'):
+    assert not e.may_keep("source", elided)
 calls = []
 def real(names, source, pipeline):
     calls.append(pipeline)

@@ -190,6 +190,7 @@ SURROUNDINGS_SAME = {
     "more devices than are used": dict(XLA_FLAGS="--xla_force_host_platform_device_count=4"),
     "a cache folder": dict(JAX_COMPILATION_CACHE_DIR="{folder}/one"),
     "another cache folder": dict(JAX_COMPILATION_CACHE_DIR="{folder}/two"),
+    "a link to a cache folder": dict(JAX_COMPILATION_CACHE_DIR="{folder}/link"),
     "no caches of XLA": dict(JAX_COMPILATION_CACHE_DIR="{folder}/three",
                              JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES="none"),
 }
@@ -239,6 +240,7 @@ class Keys(JaxCase):
     def test_surroundings_hit_exactly_where_xla_makes_the_same_code(self):
         with kit.Daemon() as daemon:
             plain = daemon.run(STEP)
+            os.symlink(daemon.folder, os.path.join(daemon.folder, "link"))
             for name, settings in SURROUNDINGS_SAME.items():
                 with self.subTest(name):
                     filled = {k: v.format(folder=daemon.folder) for k, v in settings.items()}
@@ -413,6 +415,29 @@ else:
                         self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
                         self.assertEqual(outcome(found)["hits"], 0)
             self.assertEqual(self.names(daemon), set())
+
+    def test_addresses_of_compiled_kernels_are_never_stored(self):
+        """A custom call as Enzyme's lower-jit makes them. It is not registered here, so nothing runs:
+        what counts is that its module gets no name."""
+        program = PROGRAM + '''
+from jax._src import compilation_cache
+jax.jit(lambda x: x + 1)(x)
+find, keys = compilation_cache.get_cache_key, []
+def get_cache_key(*a, **k):
+    keys.append(find(*a, **k))
+    return keys[-1]
+compilation_cache.get_cache_key = get_cache_key
+for target in ("enzymexla_compile_cpu", "enzymexla_compile_gpu_with_error", "some_other"):
+    call = jax.ffi.ffi_call(target, jax.ShapeDtypeStruct(x.shape, x.dtype))
+    try:
+        jax.jit(call)(x)
+    except Exception:
+        pass
+print(json.dumps([k.split(":")[0].split("jit")[0] for k in keys]))
+'''
+        with kit.Daemon() as daemon:
+            self.assertEqual(json.loads(daemon.run(program).stdout), ["warm-never-"] * 2 + ["jax"])
+            self.assertEqual(len(self.names(daemon)), 1)  # of x + 1
 
     def test_the_users_own_cache_folder_stays_in_use(self):
         with kit.Daemon() as daemon, kit.Folder() as folder:

@@ -42,10 +42,11 @@ log = logging.getLogger("warm.jax")
 MAGIC = b"warm-enzyme/1 "  # then a line of JSON, then the module's text by zlib
 PRIMITIVES, EXTENSION = "enzyme_ad.jax.primitives", "enzyme_call"
 
-# In a pipeline or a result: addresses and indices that mean something to one process only.
+# In a module or a pipeline: addresses and indices that mean something to one process only, and
+# constants that the text leaves out.
 _DENIED = re.compile(
     r"enzymexla_compile_|cuResultHandlerPtr=|python\w*_callback|CustomSPMDPartitioning"
-    r"|InspectSharding|jaxzyme\."
+    r"|InspectSharding|jaxzyme\.|__elided__|elided_large_const|dense<\.\.\.>"
 )
 _LOCATION_LINE = re.compile(r"^#loc\d* = loc\(.*\)\n?", re.MULTILINE)
 # `loc(#loc7)`, `loc("x")`, `loc("x"(#loc7))`. Inside of strings MLIR writes a quote as \22.
