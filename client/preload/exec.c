@@ -48,6 +48,13 @@ __attribute__((constructor)) static void find_real(void)
     real_spawnp = (spawn_fn *)preload_real_dlsym(RTLD_NEXT, "posix_spawnp");
 }
 
+/* Constructors of other libraries may start programs before ours has run. */
+static void ready(void)
+{
+    if (!real_spawnp)
+        find_real();
+}
+
 /* ---- which programs ---- */
 
 static const char *base_of(const char *path)
@@ -197,14 +204,13 @@ int execvpe(const char *file, char *const argv[], char *const env[])
 {
     char found[PATH_MAX];
     int kept = errno;
-    if (strchr(file, '/'))
-        return real_execvpe && !is_compiler(file) ? real_execvpe(file, argv, env)
-                                                  : execve(file, argv, env);
-    if (is_compiler(file) && warm_in(env) && search(file, found)) {
-        errno = kept;
-        return execve(found, argv, env);
-    }
+    ready();
+    if (strchr(file, '/') && is_compiler(file))
+        return execve(file, argv, env);
+    bool ours = !strchr(file, '/') && is_compiler(file) && warm_in(env) && search(file, found);
     errno = kept;
+    if (ours)
+        return execve(found, argv, env);
     return real_execvpe(file, argv, env);
 }
 
@@ -273,6 +279,7 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
 {
     const char *warm;
     size_t n;
+    ready();
     if (!is_ours(path, argv, env, &warm, &n))
         return real_spawn(pid, path, actions, attributes, argv, env);
     const char *other[n + EXEC_ADDED];
@@ -285,6 +292,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
 {
     char found[PATH_MAX];
     int kept = errno;
+    ready();
     bool by_path = strchr(file, '/') != NULL;
     bool ours = is_compiler(file) && warm_in(env) && (by_path || search(file, found));
     errno = kept;
