@@ -2,9 +2,9 @@
 /*
  * conn.c - one connection to the daemon, as the client has it. One thread at a time.
  *
- * A hit is two system calls: one sendmsg, one blocking recvmsg. The socket stays in blocking mode
- * with a receive timeout of one slice; when less than a slice is left before the deadline, poll
- * takes over, so no call overshoots it. Sending never blocks: what does not fit waits in poll.
+ * A hit is three system calls: send, poll, recvmsg. Nothing but poll blocks. A poll with a timeout
+ * has the kernel set and cancel a timer, which is a twentieth of a hit: connections that wait again
+ * and again poll a timerfd beside the socket instead, which is set once in CONN_SLICE_MS.
  *
  * Descriptors arrive with the first byte of their frame, and the kernel ends a read at such a
  * boundary, so they queue up in the order of the frames that announce them.
@@ -12,11 +12,13 @@
 #include "client/conn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,13 +27,17 @@
 
 /* Room for an inline value and its frame, so that most connections never grow the buffer. */
 #define IN_START_BYTES (WIRE_INLINE_MAX + 1024u)
-/* A blocking read looks at its deadline this often. */
+/* The first frame begins here, so that the value of a HIT is aligned. */
+#define IN_BEGIN (16u - WIRE_HIT_VALUE_AT % 16)
+/* Who waits longer looks at the deadline this often. */
 #define CONN_SLICE_MS 250u
+/* A connection that waits this often gets a timer. */
+#define CONN_SLICE_AFTER 3u
 
 uint64_t conn_now_ms(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t); /* a hit asks for it three times */
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
@@ -41,28 +47,34 @@ static uint64_t time_left(uint64_t deadline_ms)
     return deadline_ms > now ? deadline_ms - now : 0;
 }
 
-static int set_timeout(int fd, int option, uint64_t ms)
-{
-    struct timeval t = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-    return setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
-}
-
 /* ---- connecting ---- */
 
-/* Connects; where the daemon's queue is full, waits for a place in it. 0 or an errno. */
-static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
+/* Where the daemon's queue is full, waits for a place in it, which only a blocking connect can. */
+static int connect_blocking(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
 {
+    if (fcntl(fd, F_SETFL, 0) < 0)
+        return errno;
     for (;;) {
         uint64_t left = time_left(deadline_ms);
+        struct timeval t = {.tv_sec = (time_t)(left / 1000),
+                            .tv_usec = (suseconds_t)(left % 1000 * 1000)};
         if (left == 0)
             return ETIMEDOUT;
-        if (set_timeout(fd, SO_SNDTIMEO, left) < 0)
+        if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) < 0)
             return errno;
         if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
             return 0;
         if (errno != EINTR && errno != EAGAIN)
             return errno;
     }
+}
+
+/* 0 or an errno. */
+static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
+{
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+        return 0;
+    return errno == EAGAIN ? connect_blocking(fd, address, deadline_ms) : errno;
 }
 
 static int connect_error(int error, const char *path, struct err *e)
@@ -111,12 +123,12 @@ int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
-    *c = (struct conn){.fd = -1};
+    *c = (struct conn){.fd = -1, .slice_fd = -1};
     if (len == 0 || len >= sizeof address.sun_path)
         return err_set(e, WARM_EINVALID, "a socket's path has 1 to %zu bytes, not %zu",
                        sizeof address.sun_path - 1, len);
     memcpy(address.sun_path, path, len + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_sys(e, WARM_EIO, errno, "cannot make a socket");
     int error = connect_until(fd, &address, deadline_ms);
@@ -126,10 +138,8 @@ int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err
         return code;
     }
     c->fd = fd;
-    c->in = malloc(IN_START_BYTES);
-    c->in_cap = IN_START_BYTES;
     queue_hello(c);
-    if (!c->in || c->out.failed) {
+    if (c->out.failed) {
         conn_close(c);
         return err_set(e, WARM_ENOMEM, "no memory for a connection");
     }
@@ -140,30 +150,59 @@ void conn_close(struct conn *c)
 {
     for (size_t i = 0; i < c->n_fds; i++)
         close(c->fds[i]);
+    if (c->fd >= 0 && c->slice_fd >= 0)
+        close(c->slice_fd);
     if (c->fd >= 0)
         close(c->fd);
     free(c->in);
     writer_close(&c->out);
-    *c = (struct conn){.fd = -1};
+    *c = (struct conn){.fd = -1, .slice_fd = -1};
 }
 
-/* ---- sending ---- */
+/* ---- waiting ---- */
+
+/* Whether the timer of this connection will end a wait before the deadline; sets it where it has
+ * run out. Setting it anew makes it unreadable. */
+static bool slice_is_set(struct conn *c, uint64_t now_ms, uint64_t deadline_ms)
+{
+    if (c->slice_ends_ms > now_ms)
+        return c->slice_ends_ms <= deadline_ms;
+    if (c->n_waits < CONN_SLICE_AFTER || deadline_ms < now_ms + CONN_SLICE_MS)
+        return false;
+    if (c->slice_fd < 0)
+        c->slice_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct itimerspec slice = {.it_value.tv_nsec = CONN_SLICE_MS * 1000000L};
+    if (c->slice_fd < 0 || timerfd_settime(c->slice_fd, 0, &slice, NULL) < 0)
+        return false;
+    c->slice_ends_ms = now_ms + CONN_SLICE_MS;
+    return true;
+}
 
 /* Waits for `events` on the socket, or for something to read on other_fd; -1: none. */
 static int wait_for(struct conn *c, short events, int other_fd, uint64_t deadline_ms, struct err *e)
 {
-    struct pollfd fds[2] = {{.fd = c->fd, .events = events}, {.fd = other_fd, .events = POLLIN}};
+    c->n_waits++;
     for (;;) {
-        uint64_t left = time_left(deadline_ms);
-        int n = poll(fds, other_fd < 0 ? 1 : 2, left > INT32_MAX ? INT32_MAX : (int)left);
+        uint64_t now = conn_now_ms(), left = deadline_ms > now ? deadline_ms - now : 0;
+        bool sliced = other_fd < 0 && slice_is_set(c, now, deadline_ms);
+        struct pollfd fds[2] = {{.fd = c->fd, .events = events},
+                                {.fd = sliced ? c->slice_fd : other_fd, .events = POLLIN}};
+        int timeout_ms = sliced ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
+        int n = poll(fds, fds[1].fd < 0 ? 1 : 2, timeout_ms);
+        if (n > 0 && fds[0].revents)
+            return 0;
+        if (n > 0 && !sliced)
+            return CONN_OTHER;
         if (n > 0)
-            return fds[0].revents ? 0 : CONN_OTHER;
+            c->slice_ends_ms = 0; /* it has run out, though the clock may lag behind */
         if (n < 0 && errno != EINTR)
             return err_sys(e, WARM_EIO, errno, "cannot wait for the daemon");
         if (n == 0 && left == 0)
             return err_set(e, WARM_ETIMEOUT, "the daemon did not answer in time");
     }
 }
+
+/* ---- sending ---- */
 
 /* The control data of one frame's descriptors. */
 union fds_message {
@@ -193,7 +232,8 @@ static int send_all(struct conn *c, const uint8_t *data, size_t len, const int *
         struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
         if (n_fds)
             attach_fds(&m, &control, fds, n_fds);
-        ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = n_fds ? sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT)
+                          : send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) {
             data += n;
             len -= (size_t)n;
@@ -259,15 +299,53 @@ static bool keep_fds(struct conn *c, struct msghdr *m)
     return fits;
 }
 
+/* Buffers that came back with values: the allocator would give and take that memory from the kernel
+ * each time. */
+static _Atomic(void *) spare_buffers[2];
+
+static void *buffer_new(void)
+{
+    void *buffer = NULL;
+    for (size_t i = 0; !buffer && i < sizeof spare_buffers / sizeof *spare_buffers; i++)
+        buffer = atomic_exchange(&spare_buffers[i], NULL);
+    return buffer ? buffer : malloc(IN_START_BYTES);
+}
+
+void conn_buffer_free(void *buffer)
+{
+    for (size_t i = 0; i < sizeof spare_buffers / sizeof *spare_buffers; i++) {
+        void *none = NULL;
+        if (atomic_compare_exchange_strong(&spare_buffers[i], &none, buffer))
+            return;
+    }
+    free(buffer);
+}
+
+void *conn_give_buffer(struct conn *c)
+{
+    if (c->in_start != c->in_end || c->in_cap != IN_START_BYTES)
+        return NULL;
+    void *buffer = c->in;
+    c->in = NULL;
+    c->in_cap = c->in_start = c->in_end = 0;
+    return buffer;
+}
+
 /* Makes room for at least one more byte, and for the whole frame if its length is known. */
 static int make_room(struct conn *c, struct err *e)
 {
+    if (!c->in) {
+        c->in = buffer_new();
+        c->in_cap = c->in ? IN_START_BYTES : 0;
+        if (!c->in)
+            return err_set(e, WARM_ENOMEM, "no memory for an answer");
+    }
     if (c->in_start == c->in_end)
-        c->in_start = c->in_end = 0;
+        c->in_start = c->in_end = IN_BEGIN;
     if (c->in_end < c->in_cap)
         return 0;
-    if (c->in_start == 0) {
-        size_t cap = WIRE_HEADER + WIRE_PAYLOAD_MAX;
+    if (c->in_start <= IN_BEGIN) {
+        size_t cap = IN_BEGIN + WIRE_HEADER + WIRE_PAYLOAD_MAX;
         uint8_t *in = realloc(c->in, cap);
         if (!in)
             return err_set(e, WARM_ENOMEM, "no memory for an answer");
@@ -275,14 +353,14 @@ static int make_room(struct conn *c, struct err *e)
         c->in_cap = cap;
         return 0;
     }
-    memmove(c->in, c->in + c->in_start, c->in_end - c->in_start);
-    c->in_end -= c->in_start;
-    c->in_start = 0;
+    memmove(c->in + IN_BEGIN, c->in + c->in_start, c->in_end - c->in_start);
+    c->in_end -= c->in_start - IN_BEGIN;
+    c->in_start = IN_BEGIN;
     return 0;
 }
 
 /* One read. 0: something came; EAGAIN: not yet; or an error code. */
-static int read_some(struct conn *c, int flags, struct err *e)
+static int read_some(struct conn *c, struct err *e)
 {
     union fds_message control;
     struct iovec part = {c->in + c->in_end, c->in_cap - c->in_end};
@@ -290,7 +368,7 @@ static int read_some(struct conn *c, int flags, struct err *e)
                        .msg_iovlen = 1,
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
-    ssize_t n = recvmsg(c->fd, &m, flags | MSG_CMSG_CLOEXEC);
+    ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return EAGAIN;
     if (n < 0 && errno != ECONNRESET)
@@ -307,23 +385,13 @@ static int read_some(struct conn *c, int flags, struct err *e)
 static int fill(struct conn *c, int other_fd, uint64_t deadline_ms, struct err *e)
 {
     int code = make_room(c, e);
-    while (!code) {
-        int flags = 0;
-        if (other_fd >= 0 || time_left(deadline_ms) < CONN_SLICE_MS) {
-            code = wait_for(c, POLLIN, other_fd, deadline_ms, e);
-            flags = MSG_DONTWAIT;
-        } else if (!c->sliced) {
-            if (set_timeout(c->fd, SO_RCVTIMEO, CONN_SLICE_MS) < 0)
-                return err_sys(e, WARM_EIO, errno, "cannot set a timeout");
-            c->sliced = true;
-        }
-        if (code)
-            return code;
-        code = read_some(c, flags, e);
-        if (code != EAGAIN)
-            return code;
-        code = 0;
-    }
+    if (code)
+        return code;
+    do {
+        code = wait_for(c, POLLIN, other_fd, deadline_ms, e);
+        if (!code)
+            code = read_some(c, e);
+    } while (code == EAGAIN);
     return code;
 }
 

@@ -26,7 +26,9 @@
 struct conn {
     int fd;        /* -1: closed */
     bool welcomed; /* WELCOME has come */
-    bool sliced;   /* a blocking read returns after CONN_SLICE_MS */
+    unsigned n_waits;
+    int slice_fd; /* a timer that ends waits; -1: none */
+    uint64_t slice_ends_ms;
     uint32_t daemon_uid;
     char daemon[64];   /* "warmd 0.1.0" */
     struct writer out; /* frames to send: append with wire_put_*, then conn_send */
@@ -36,7 +38,7 @@ struct conn {
     size_t n_fds;
 };
 
-/* Milliseconds of the clock that deadlines are on (monotonic). */
+/* Milliseconds of the clock that deadlines are on (monotonic, right to some milliseconds). */
 uint64_t conn_now_ms(void);
 
 /* Connects to the socket at `path` and queues HELLO. Errors: NO_DAEMON (nothing listens there),
@@ -56,6 +58,11 @@ int conn_send(struct conn *c, size_t frame_at, const int *fds, size_t n_fds, uin
 #define CONN_OTHER 1
 int conn_recv(struct conn *c, int other_fd, struct wire_frame *out, int out_fds[WIRE_FDS_MAX],
               uint64_t deadline_ms, struct err *e);
+
+/* Gives the buffer in which the last frame lies, so that a large value need not be copied out of it;
+ * NULL if more than that frame is in it. The value of a HIT is aligned there as malloc'ed memory is. */
+void *conn_give_buffer(struct conn *c);
+void conn_buffer_free(void *buffer); /* any thread */
 
 /* What an ERROR frame says: fills *e and returns its code, always negative. */
 int conn_error(const struct wire_frame *frame, struct err *e);

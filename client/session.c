@@ -24,8 +24,38 @@
  * hangs. A compile may take minutes, but the daemon's loop never does. */
 #define SILENCE_MS 2000u
 #define SIGN_OF_LIFE_MS 1000u
-/* Up to this a value is read into memory; above, mapping it is cheaper. */
-#define READ_MAX_BYTES ((size_t)512 * 1024)
+/* Up to this a value in a file is read into memory; above, mapping it is cheaper. */
+#define READ_MAX_BYTES ((size_t)256 * 1024)
+/* From this on a value in a frame keeps the buffer that it came in; below, it is copied out. */
+#define KEEP_BUFFER_BYTES ((size_t)16 * 1024)
+#define PID_PAGE_AFTER 3u /* requests: what asks less often needs no page */
+
+/* ---- which process this is ---- */
+
+/* getpid is a system call, a fiftieth of a hit. A page that the kernel empties in a forked child,
+ * however it was forked, remembers the answer. */
+static pid_t own_pid(void)
+{
+    static _Atomic(_Atomic pid_t *) remembered;
+    static _Atomic unsigned n_asked;
+    _Atomic pid_t *page = atomic_load_explicit(&remembered, memory_order_acquire);
+    pid_t pid = page ? atomic_load_explicit(page, memory_order_relaxed) : 0;
+    if (pid)
+        return pid;
+    pid = getpid();
+    if (page) {
+        atomic_store_explicit(page, pid, memory_order_relaxed);
+    } else if (atomic_fetch_add(&n_asked, 1) == PID_PAGE_AFTER) {
+        page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED)
+            return pid;
+        if (madvise(page, sizeof *page, MADV_WIPEONFORK) == 0)
+            atomic_store_explicit(&remembered, page, memory_order_release);
+        else
+            munmap(page, sizeof *page);
+    }
+    return pid;
+}
 
 /* ---- what was not waited for ---- */
 
@@ -83,7 +113,7 @@ int session_open(struct warm *w)
 
 static int ensure_connected(struct warm *w)
 {
-    if (getpid() != w->pid)
+    if (own_pid() != w->pid)
         return err_set(&w->err, WARM_ECLOSED, "this connection belongs to the parent process");
     if (w->connected)
         return 0;
@@ -285,9 +315,18 @@ int session_memfd(const void *data, size_t len, struct err *e)
     return fd;
 }
 
-/* internal[0]: malloc'ed memory, or a mapping of length internal[1]. */
-static int value_copy(const void *data, size_t len, struct warm_value *out, struct err *e)
+/* internal[0]: malloc'ed memory; a mapping of length internal[1]; or, where internal[1] says so, a
+ * buffer of the connection. */
+static char in_buffer;
+
+static int value_take(struct conn *c, const void *data, size_t len, struct warm_value *out,
+                      struct err *e)
 {
+    void *buffer = len >= KEEP_BUFFER_BYTES ? conn_give_buffer(c) : NULL;
+    if (buffer) {
+        *out = (struct warm_value){.data = data, .len = len, .internal = {buffer, &in_buffer}};
+        return 0;
+    }
     void *copy = malloc(len ? len : 1);
     if (!copy)
         return err_set(e, WARM_ENOMEM, "no memory for a value of %zu bytes", len);
@@ -328,10 +367,11 @@ static int value_map(int fd, size_t len, struct warm_value *out, struct err *e)
     return 0;
 }
 
-static int value_load(const struct wire_hit *hit, int fd, struct warm_value *out, struct err *e)
+static int value_load(struct conn *c, const struct wire_hit *hit, int fd, struct warm_value *out,
+                      struct err *e)
 {
     if (fd < 0)
-        return value_copy(hit->value.data, hit->value.len, out, e);
+        return value_take(c, hit->value.data, hit->value.len, out, e);
     if (hit->len > SIZE_MAX / 2)
         return err_set(e, WARM_ETOO_BIG, "a value of %llu bytes", (unsigned long long)hit->len);
     size_t len = (size_t)hit->len;
@@ -350,7 +390,7 @@ int session_value(struct warm *w, struct answer *answer, const struct wire_hit *
 {
     struct warm_value value;
     struct wire_damaged damaged = {.key = hit->key};
-    int code = value_load(hit, answer->fds[0], &value, &w->err);
+    int code = value_load(&w->conn, hit, answer->fds[0], &value, &w->err);
     conn_fds_close(answer->fds);
     if (code)
         return code;
@@ -369,7 +409,9 @@ int session_value(struct warm *w, struct answer *answer, const struct wire_hit *
 
 void warm_value_free(struct warm_value *v)
 {
-    if (v->internal[1])
+    if (v->internal[1] == &in_buffer)
+        conn_buffer_free(v->internal[0]);
+    else if (v->internal[1])
         munmap(v->internal[0], (size_t)(uintptr_t)v->internal[1]);
     else
         free(v->internal[0]);

@@ -174,6 +174,7 @@ struct wire_put {
     struct view key, hardware, compiler, label;
     struct view value; /* inline; empty if a descriptor comes along */
 };
+#define WIRE_HIT_VALUE_AT 66u /* where in the frame of a HIT its value begins */
 enum wire_outcome { WIRE_WAS_HIT = 0, WIRE_WAS_MISS = 1, WIRE_WAS_COALESCED = 2 };
 struct wire_hit {
     enum wire_outcome outcome;

@@ -4,6 +4,9 @@
 #include "client/warm.h"
 #include "tests/daemon_kit.h"
 
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 static struct warm *connect_to(const struct kit *k)
 {
     struct warm_options options = {
@@ -51,6 +54,56 @@ Test(client, values_of_every_size_come_back)
         warm_value_free(&v);
     }
     free(data);
+    warm_close(w);
+    kit_down(&k);
+}
+
+/* Large values keep the buffer in which they came. */
+Test(client, values_stay_as_they_are_while_others_come)
+{
+    enum { N = 12, LEN = 65536 };
+    struct kit k = kit_up(NULL);
+    struct warm *w = connect_to(&k);
+    struct warm_value values[N];
+    static uint8_t data[LEN];
+    for (uint8_t i = 0; i < N; i++) {
+        memset(data, i, LEN);
+        cr_assert_eq(warm_put(w, (char[]){(char)('a' + i)}, 1, data, LEN - i * 4000u, NULL), 0);
+    }
+    for (int round = 0; round < 3; round++) {
+        for (uint8_t i = 0; i < N; i++) {
+            cr_assert_eq(warm_get(w, (char[]){(char)('a' + i)}, 1, 0, &values[i]), 0);
+            cr_assert_eq((uintptr_t)values[i].data % 16, 0, "aligned as malloc'ed memory is");
+        }
+        for (uint8_t i = 0; i < N; i++) {
+            memset(data, i, LEN);
+            cr_assert_eq(values[i].len, LEN - i * 4000u);
+            cr_assert_eq(memcmp(values[i].data, data, values[i].len), 0);
+            warm_value_free(&values[i]);
+        }
+    }
+    warm_close(w);
+    kit_down(&k);
+}
+
+/* Whichever way it was forked; the process was asked for its id often enough to remember it. */
+Test(client, in_a_forked_child_calls_are_closed_also_after_many)
+{
+    struct kit k = kit_up(NULL);
+    struct warm *w = connect_to(&k);
+    struct warm_value v;
+    put_text(w, "name", "text");
+    for (int i = 0; i < 10; i++)
+        expect_text(w, "name", "text");
+    for (int raw = 0; raw < 2; raw++) {
+        pid_t pid = raw ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) : fork();
+        if (pid == 0)
+            _exit(warm_get(w, "name", 4, 0, &v) == WARM_ECLOSED ? 0 : 1);
+        int status;
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert_eq(status, 0);
+        expect_text(w, "name", "text");
+    }
     warm_close(w);
     kit_down(&k);
 }
