@@ -7,8 +7,9 @@
  *   resizing a map under readers            the map is reserved once, far too large (index_map_size)
  *   large values fragment the free list     nothing above STORE_INLINE_MAX goes in
  *   large transactions spill pages          CHANGE_PAGES_MAX
- *   a reader that stalls pins old pages     read transactions end with each turn; verify.c works in
- *                                           chunks; slots of dead processes are cleared each minute
+ *   a reader that stalls pins old pages     the loop's read transaction ends when something is
+ *                                           committed; verify.c works in chunks; slots of dead
+ *                                           processes are cleared each minute
  *   no page checksums                       every record has its own; guard.c; codes that tell of
  *                                           damage lead to rebuild (index_is_damage)
  *   MDB_NOSYNC, MDB_WRITEMAP                never: one loses the index at a power failure, the other
@@ -366,6 +367,12 @@ void index_check_readers(struct index *x)
 int index_read_begin(struct index *x, MDB_txn **txn)
 {
     return *txn ? mdb_txn_renew(*txn) : begin(x->env, MDB_RDONLY, txn);
+}
+
+bool index_is_latest(const struct index *x, MDB_txn *txn)
+{
+    MDB_envinfo info;
+    return mdb_env_info(x->env, &info) == 0 && info.me_last_txnid == mdb_txn_id(txn);
 }
 
 static int decode_row(MDB_val data, const struct store_id *id, struct store_row *out)

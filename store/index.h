@@ -74,6 +74,8 @@ void index_check_readers(struct index *x);
 void index_key(const struct store_id *id, uint8_t out[INDEX_KEY]);
 
 int index_read_begin(struct index *x, MDB_txn **txn); /* renews *txn if there is one */
+bool index_is_latest(const struct index *x,
+                     MDB_txn *txn); /* nothing was committed since it began */
 
 /* The row of an entry. Errors: NOT_FOUND; CORRUPT if it does not decode or is another entry's. */
 int index_row(const struct index *x, MDB_txn *txn, const struct store_id *id,

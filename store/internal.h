@@ -129,7 +129,11 @@ struct store {
     struct files files;
     pthread_rwlock_t env_lock;
     struct index index; /* env_lock */
-    MDB_txn *reader;    /* the loop's; reset between turns */
+    MDB_txn *reader;    /* the loop's */
+    /* `reader` is not reset between turns, as long as nothing is committed. Set by the loop, before
+     * it looks for a commit; who commits looks at it after that, and wakes the loop: so old pages
+     * are held no longer than a wake-up takes. */
+    atomic_bool keeps_snapshot;
 
     /* loop thread */
     bool reading; /* in a turn that holds env_lock shared and a live `reader` */

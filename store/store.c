@@ -32,12 +32,27 @@
 
 /* ---- turns and hits ---- */
 
+/* Beginning a read transaction and finding the tables in it costs as much as finding a row, so the
+ * snapshot is kept for the next turn while it is the latest. With env_lock held. */
+static bool snapshot_is_good(struct store *s)
+{
+    if (!s->reader || !atomic_load(&s->keeps_snapshot))
+        return false;
+    if (index_is_latest(&s->index, s->reader))
+        return true;
+    mdb_txn_reset(s->reader);
+    atomic_store(&s->keeps_snapshot, false);
+    return false;
+}
+
 void store_turn_end(struct store *s)
 {
     handles_turn_end(&s->handles);
-    if (!s->reading)
-        return;
-    mdb_txn_reset(s->reader);
+    if (s->reading)
+        atomic_store(&s->keeps_snapshot, true);
+    else if (!atomic_load(&s->keeps_snapshot) || pthread_rwlock_tryrdlock(&s->env_lock) != 0)
+        return; /* who replaces the environment ends the transaction, too */
+    snapshot_is_good(s);
     s->reading = false;
     pthread_rwlock_unlock(&s->env_lock);
 }
@@ -60,7 +75,9 @@ static int turn_begin(struct store *s, struct err *e)
         return 0;
     if (pthread_rwlock_tryrdlock(&s->env_lock) != 0)
         return err_set(e, WARM_ENOT_FOUND, "the index is being rebuilt");
-    int rc = s->index.env ? index_read_begin(&s->index, &s->reader) : WARM_ENOT_FOUND;
+    int rc = 0;
+    if (!snapshot_is_good(s))
+        rc = s->index.env ? index_read_begin(&s->index, &s->reader) : WARM_ENOT_FOUND;
     s->reading = rc == 0;
     if (s->reading)
         return 0;

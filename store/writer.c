@@ -49,6 +49,7 @@ static int replace_env(struct store *s, bool broken, struct err *e)
     if (s->reader)
         mdb_txn_abort(s->reader);
     s->reader = NULL;
+    atomic_store(&s->keeps_snapshot, false);
     index_close(&s->index);
     int rc = broken ? index_set_aside(s->dir, e) : 0;
     rc = rc ? rc : index_open(&s->index, s->dir, s->config.index_bytes, e);
@@ -128,7 +129,7 @@ static void settle(struct store *s, struct change *c)
             copier_bury(s, name);
         note_dropped(s, &c->doomed[i]);
     }
-    if (c->n_doomed && s->config.on_wake)
+    if ((c->n_doomed || atomic_load(&s->keeps_snapshot)) && s->config.on_wake)
         s->config.on_wake(s->config.on_wake_arg);
     s->sweeper.next_sync_ms = clock_mono_ms() + 1000;
     if (c->broke)

@@ -700,3 +700,14 @@ Test(store, does_what_a_model_does)
     }
     check_model(m);
 }
+
+Test(store, a_snapshot_that_is_kept_for_the_next_turn_holds_no_old_pages)
+{
+    enum { REPLACED = 400, LEN = 8192 };
+    for (uint64_t version = 0; version < REPLACED; version++) {
+        cr_assert_eq(kit_put_version(&k, HERE, 1, version, LEN), 0);
+        cr_assert_eq(kit_get_version(&k, HERE, 1, version), 0, "what was committed is seen");
+        store_turn_end(k.store);
+    }
+    cr_assert_lt(kit_stats(&k).disk_bytes, 100 * (uint64_t)LEN, "pages are used again");
+}
