@@ -68,6 +68,63 @@ class Api(Case):
             thread.join(kit.WAIT_S)
         self.assertEqual((len(made), got), (1, [b"it"] * 8))
 
+    def test_what_takes_longer_than_one_wait_is_taken_once_it_is_there(self):
+        c, got = self.client(self.daemon), []
+        waiting, asked = threading.Event(), c._lease_slice
+
+        def ask_for_a_moment(lease, slice_):
+            done = asked(lease, 0.05)
+            waiting.set()
+            return done
+
+        def ask():
+            with c.lease("made slowly", wait=10 * kit.WAIT_S) as lease:
+                got.append(lease.value)
+
+        for _ in range(2):  # made by another, then left to us
+            with c.lease("made slowly") as lease:
+                c._lease_slice = ask_for_a_moment
+                thread = threading.Thread(target=ask, daemon=True)
+                thread.start()
+                self.assertTrue(waiting.wait(kit.WAIT_S))
+                if got:
+                    lease.put(b"it")
+            thread.join(kit.WAIT_S)
+            self.assertFalse(thread.is_alive())
+            c._lease_slice = asked
+            waiting.clear()
+        self.assertEqual(got, [None, b"it"])
+
+    def wait_in_slices(self, name, holder_ends):
+        """What who waits finds when the holder ends after more than one of its slices."""
+        holder = self.client(self.daemon).lease(name)
+        slices, c, found = [], self.client(self.daemon), []
+        real = c._lease_slice
+
+        def counted(lease, slice_):
+            slices.append(slice_)
+            return real(lease, 0.05)
+
+        c._lease_slice = counted
+        waiter = threading.Thread(target=lambda: found.append(c.lease(name)))
+        waiter.start()
+        deadline = kit.time.monotonic() + kit.WAIT_S
+        while len(slices) < 3 and kit.time.monotonic() < deadline:
+            kit.time.sleep(0.01)
+        holder_ends(holder)
+        waiter.join(kit.WAIT_S)
+        self.assertEqual(len(found), 1)
+        self.addCleanup(found[0].release)
+        return found[0]
+
+    def test_who_waits_for_long_gets_what_was_made(self):
+        found = self.wait_in_slices("long", lambda holder: holder.put(b"made"))
+        self.assertEqual((found.value, found.held, found.is_made_elsewhere), (b"made", False, False))
+
+    def test_who_waits_for_long_takes_over(self):
+        found = self.wait_in_slices("given up", lambda holder: holder.release())
+        self.assertEqual((found.value, found.held, found.is_made_elsewhere), (None, True, False))
+
     def test_the_end_of_a_with_passes_the_turn_on(self):
         c = self.client(self.daemon)
         with c.lease("not made"):
