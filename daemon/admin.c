@@ -115,11 +115,19 @@ static void write_workers(struct service *s, struct writer *out)
 {
     struct compiler_stats c;
     compiler_stats(s->config.compiler, &c);
+    bool known = c.landlock >= 0; /* since a compiler process first ran */
+    char landlock[16] = "null";
+    if (known)
+        snprintf(landlock, sizeof landlock, "%d", c.landlock);
     writer_format(out,
                   ", \"workers\": {\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
-                  "%llu, \"crashes\": %llu, \"timeouts\": %llu}",
+                  "%llu, \"crashes\": %llu, \"timeouts\": %llu, "
+                  "\"landlock\": %s, \"seccomp\": %s}",
                   c.n_workers, c.n_busy, c.n_queued, (unsigned long long)c.n_compiles,
-                  (unsigned long long)c.n_crashes, (unsigned long long)c.n_timeouts);
+                  (unsigned long long)c.n_crashes, (unsigned long long)c.n_timeouts, landlock,
+                  !known      ? "null"
+                  : c.seccomp ? "true"
+                              : "false");
 }
 
 void service_write_info(struct service *s, struct writer *out)

@@ -359,8 +359,9 @@ static void worker_idle(struct worker *w)
     struct compiler *c = w->compiler;
     w->state = IDLE;
     w->used = ++c->clock;
-    ticker_start(w->timer, c->config.idle_ms, 0);
-    if (w->spent || resident_bytes(w->pid) > WORKER_RSS_MAX)
+    ticker_start(w->timer, c->config.limits.idle_ms, 0);
+    if (w->spent || resident_bytes(w->pid) > WORKER_RSS_MAX ||
+        c->stats.n_workers > c->config.limits.jobs)
         worker_end(w);
 }
 
@@ -393,7 +394,8 @@ static void worker_send_job(struct worker *w)
     struct compiler *c = w->compiler;
     struct compile *j = w->compile;
     uint64_t now = uv_now(c->config.loop);
-    uint64_t timeout_ms = j->request.timeout_ms ? j->request.timeout_ms : c->config.timeout_ms;
+    uint64_t timeout_ms =
+        j->request.timeout_ms ? j->request.timeout_ms : c->config.limits.timeout_ms;
     if (!timeout_ms)
         timeout_ms = DEFAULT_TIMEOUT_MS;
     if (!j->deadline)
@@ -567,7 +569,7 @@ static bool dispatch_one(struct compiler *c, struct compile *j)
         worker_send_job(w);
         return true;
     }
-    if (c->stats.n_workers >= c->config.jobs) {
+    if (c->stats.n_workers >= c->config.limits.jobs) {
         w = any_ending(c) ? NULL : idle_worker(c, NULL);
         if (w)
             worker_end(w); /* of another compiler or user: its slot is free once it is reaped */
@@ -607,6 +609,19 @@ static void dispatch_soon(struct compiler *c)
 {
     if (!uv_is_closing((uv_handle_t *)&c->dispatch_timer))
         uv_timer_start(&c->dispatch_timer, on_dispatch, 0, 0);
+}
+
+void compiler_set_limits(struct compiler *c, const struct compiler_limits *limits)
+{
+    c->config.limits = *limits;
+    c->program.memory = limits->worker_memory;
+    size_t left = c->stats.n_workers;
+    for (struct worker *w = c->workers; w && left > limits->jobs; w = w->next)
+        if (w->state == IDLE) {
+            worker_end(w);
+            left--;
+        }
+    dispatch_soon(c);
 }
 
 int compiler_start(struct compiler *c, const struct compile_request *request, struct compile **out,
@@ -692,13 +707,13 @@ static void choose_user(struct worker_program *program)
 static int copy_config(struct compiler *c, const struct compiler_config *config, struct err *e)
 {
     c->config = *config;
-    c->config.jobs = config->jobs ? config->jobs : 1;
+    c->config.limits.jobs = config->limits.jobs ? config->limits.jobs : 1;
     c->worker_path = strdup(config->worker_path);
     c->work_dir = strdup(config->work_dir);
     c->program = (struct worker_program){.spawner = config->spawner,
                                          .path = c->worker_path,
                                          .scratch = c->work_dir,
-                                         .memory = config->worker_memory};
+                                         .memory = config->limits.worker_memory};
     choose_user(&c->program);
     return c->worker_path && c->work_dir ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }

@@ -43,6 +43,13 @@ struct spawner;
 int spawner_start(struct spawner **out, struct err *e);
 void spawner_stop(struct spawner *s);
 
+/* What may change while it runs. */
+struct compiler_limits {
+    size_t jobs;            /* worker processes at once */
+    uint64_t worker_memory; /* bytes of address space, for workers that are started from then on */
+    uint64_t timeout_ms, idle_ms; /* of a compile; after which an idle worker is ended */
+};
+
 struct compiler_config {     /* texts and lists are copied */
     struct spawner *spawner; /* borrowed */
     uv_loop_t *loop;
@@ -50,9 +57,7 @@ struct compiler_config {     /* texts and lists are copied */
     const char *work_dir; /* where workers keep their scratch files, unnamed: made if missing */
     char *const *nvrtc;   /* libraries or folders, the default first */
     size_t n_nvrtc;
-    size_t jobs;
-    uint64_t worker_memory;
-    uint64_t timeout_ms, idle_ms;
+    struct compiler_limits limits;
     /* What was learnt of a library file, by name, for identities to be remembered across starts;
      * may be NULL. Shaped like store_meta_get and store_meta_put. */
     int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
@@ -67,6 +72,9 @@ struct compiler;
 int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e);
 /* Kills the workers; `on_closed` runs when the last handle is closed. */
 void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg);
+
+/* Goes by other limits from now on. Workers above the new number of jobs end when they are idle. */
+void compiler_set_limits(struct compiler *c, const struct compiler_limits *limits);
 
 /* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
  * digits that an id begins with (8 at least); "/…" a libnvrtc by its path, if nobody but root and

@@ -144,7 +144,40 @@ static void use_log_level(const struct config *c)
     log_set_level(level);
 }
 
-/* SIGHUP: limits and times change; what is bound to files, sockets and processes does not. */
+static struct compiler_limits compiler_limits(const struct config *c)
+{
+    return (struct compiler_limits){.jobs = (size_t)c->jobs,
+                                    .worker_memory = c->worker_memory,
+                                    .timeout_ms = c->compile_timeout_ms,
+                                    .idle_ms = c->worker_idle_ms};
+}
+
+/* Takes over what may change while the daemon runs. */
+static void take_settings(struct config *c, struct config *fresh)
+{
+#define TAKE(key, field)                                                                           \
+    do {                                                                                           \
+        c->field = fresh->field;                                                                   \
+        c->origin[CONFIG_KEY_##key] = fresh->origin[CONFIG_KEY_##key];                             \
+    } while (0)
+    TAKE(max_size, max_size);
+    TAKE(quota, quota);
+    TAKE(jobs, jobs);
+    TAKE(compile_timeout, compile_timeout_ms);
+    TAKE(worker_memory, worker_memory);
+    TAKE(worker_idle, worker_idle_ms);
+    TAKE(lease_timeout, lease_timeout_ms);
+    TAKE(wait_timeout, wait_timeout_ms);
+    TAKE(negative_ttl, negative_ttl_ms);
+    TAKE(max_connections, max_connections);
+    TAKE(max_connections_per_user, max_connections_per_user);
+    char *level = c->log_level;
+    TAKE(log_level, log_level);
+    fresh->log_level = level;
+#undef TAKE
+}
+
+/* SIGHUP: sizes, limits and times change; what is bound to files, sockets and compilers does not. */
 static void reload(struct daemon *d)
 {
     struct config fresh;
@@ -153,19 +186,17 @@ static void reload(struct daemon *d)
     if (read_settings(&fresh, d->argc, d->argv, &e) != 0) {
         log_error("the settings are not read again: %s", e.text);
     } else {
-        struct config *c = &d->config;
-        c->lease_timeout_ms = fresh.lease_timeout_ms;
-        c->wait_timeout_ms = fresh.wait_timeout_ms;
-        c->negative_ttl_ms = fresh.negative_ttl_ms;
-        c->max_connections = fresh.max_connections;
-        c->max_connections_per_user = fresh.max_connections_per_user;
-        char *level = c->log_level;
-        c->log_level = fresh.log_level;
-        fresh.log_level = level;
-        use_log_level(c);
+        struct compiler_limits limits;
+        take_settings(&d->config, &fresh);
         config_close(&fresh);
-        log_info(
-            "settings read again; socket, store, sizes, jobs and compilers are as at the start");
+        use_log_level(&d->config);
+        limits = compiler_limits(&d->config);
+        if (d->compiler)
+            compiler_set_limits(d->compiler, &limits);
+        if (d->store)
+            store_set_caps(d->store, d->config.max_size, d->config.quota);
+        log_info("settings read again; socket, store, compilers, worker and trust group are as at "
+                 "the start");
     }
     notify_send("READY=1");
 }
@@ -356,10 +387,7 @@ static int start_compiler(struct daemon *d, struct err *e)
                                      .work_dir = work_dir,
                                      .nvrtc = d->config.nvrtc,
                                      .n_nvrtc = d->config.n_nvrtc,
-                                     .jobs = d->config.jobs,
-                                     .worker_memory = d->config.worker_memory,
-                                     .timeout_ms = d->config.compile_timeout_ms,
-                                     .idle_ms = d->config.worker_idle_ms,
+                                     .limits = compiler_limits(&d->config),
                                      .recall = recall,
                                      .remember = remember,
                                      .memory_arg = d->store};

@@ -46,8 +46,8 @@ static uint64_t excess(const struct store *s, unsigned permille, uint64_t index_
                        uint64_t blob_bytes)
 {
     const struct totals *t = &s->index.totals;
-    uint64_t cap = s->config.max_bytes / 1000 * permille;
-    uint64_t map = s->index.map_bytes / 4000 * 3 * permille;
+    uint64_t cap = s->max_bytes / 1000 * permille;
+    uint64_t map = s->index.map_bytes / 4000 * 3 * permille; /* as in evict_note_put */
     uint64_t all = t->disk_bytes + index_bytes + blob_bytes;
     uint64_t in_index = t->disk_bytes - t->blob_disk_bytes + index_bytes;
     uint64_t over_cap = all > cap ? all - cap : 0;
@@ -80,11 +80,13 @@ uint64_t random_next(void *arg)
 
 /* ---- worth ---- */
 
-/* The youth of entries is counted in sixteenths of a tenth of the cap. */
+/* The youth of entries is counted in sixteenths of a tenth of the cap, or of what the index may take
+ * where that is less. */
 void evict_note_put(struct store *s, uint64_t bytes)
 {
     struct evictor *ev = &s->evictor;
-    uint64_t share = s->config.max_bytes / 160 + 1;
+    uint64_t cap = s->max_bytes, map = s->index.map_bytes / 4 * 3;
+    uint64_t share = (cap < map ? cap : map) / 160 + 1;
     ev->put_bytes += bytes;
     for (size_t n = 0; ev->put_bytes >= share && n < 16; n++) {
         ev->put_bytes -= share;
@@ -357,11 +359,11 @@ static int no_room(int rc, const char *whose, struct err *e)
 int evict_make_room(struct store *s, uint32_t owner, uint64_t index_bytes, uint64_t blob_bytes,
                     struct err *e)
 {
-    uint64_t quota = owner == STORE_MADE_HERE ? 0 : s->config.quota_bytes;
-    uint64_t need = index_bytes + blob_bytes, over;
-    if (need > s->config.max_bytes || (quota && need > quota))
+    uint64_t quota = owner == STORE_MADE_HERE ? 0 : s->quota_bytes;
+    uint64_t need = index_bytes + blob_bytes, cap = s->max_bytes, over;
+    if (need > cap || (quota && need > quota))
         return err_set(e, WARM_EFULL, "a value of %" PRIu64 " bytes is larger than the %s", need,
-                       need > s->config.max_bytes ? "store" : "user's share of the store");
+                       need > cap ? "store" : "user's share of the store");
     while (s->index.env && (over = excess(s, 1000, index_bytes, blob_bytes)) > 0) {
         struct some some = {EVICT_ANY, goal_without(s, over), STEP_MAX};
         int rc = writer_change(s, apply_some, &some);

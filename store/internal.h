@@ -123,7 +123,8 @@ struct sweeper {
 };
 
 struct store {
-    struct store_config config;
+    struct store_config config; /* its caps are those at open: */
+    _Atomic uint64_t max_bytes, quota_bytes;
     char *dir;
     int lock_fd;
     struct files files;
@@ -151,6 +152,7 @@ struct store {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t writer_wake, copier_wake;
     bool copier_stop, writer_stop;
+    bool caps_changed;        /* the writer is to look whether it has to evict */
     struct task_list copying; /* in order; the first is being worked on */
     struct task_list queue;
     struct task_list done;

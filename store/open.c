@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@
 #include "store/fault.h"
 #include "store/internal.h"
 
-#define LOCK_RETRIES 10u
+#define LOCK_RETRIES 10u       /* where a process that lives has it */
+#define LOCK_RETRIES_DEAD 500u /* where that is gone, but its guard (guard.c) not yet */
 #define LOCK_RETRY_MS 20
 #define INDEX_BYTES_MIN (4ull << 30)
 
@@ -39,13 +41,24 @@ void store_mark_suspect(void)
     errno = errnum;
 }
 
-/* A process that was killed holds its locks until it is gone altogether: waits a little for that. */
+/* The process that the lock names; 0: none. */
+static pid_t lock_holder(int fd)
+{
+    char text[32] = "";
+    return pread(fd, text, sizeof text - 1, 0) < 0 ? 0 : (pid_t)strtol(text, NULL, 10);
+}
+
+/* A process that was killed holds its locks until it is gone altogether, and so does a child that it
+ * has just forked, until that runs and lets go: waits for both. */
 static int try_lock(int fd)
 {
     const struct timespec wait = {0, LOCK_RETRY_MS * 1000000l};
     for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
-        if (errno != EWOULDBLOCK || i == LOCK_RETRIES)
-            return errno;
+        int errnum = errno;
+        pid_t holder = lock_holder(fd);
+        bool dead = holder > 0 && kill(holder, 0) != 0 && errno == ESRCH;
+        if (errnum != EWOULDBLOCK || i >= (dead ? LOCK_RETRIES_DEAD : LOCK_RETRIES))
+            return errnum;
         nanosleep(&wait, NULL);
     }
     return 0;
@@ -62,10 +75,8 @@ static int take_lock(struct store *s, struct err *e)
     if (errnum != 0) {
         if (errnum != EWOULDBLOCK)
             return err_sys(e, WARM_EIO, errnum, "store: cannot lock %s", s->dir);
-        if (pread(s->lock_fd, pid, sizeof pid - 1, 0) < 0)
-            pid[0] = '\0';
         return err_set(e, WARM_EBUSY, "store: %s is in use by process %ld", s->dir,
-                       strtol(pid, NULL, 10));
+                       (long)lock_holder(s->lock_fd));
     }
     int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(s->lock_fd, 0) != 0 || fault_write(s->lock_fd, pid, (size_t)len) != len)
@@ -162,6 +173,8 @@ static struct store *store_alloc(const struct store_config *config)
         return NULL;
     s->config = *config;
     set_defaults(&s->config);
+    s->max_bytes = config->max_bytes;
+    s->quota_bytes = config->quota_bytes;
     s->lock_fd = -1;
     s->files = (struct files){.dir = -1, .blobs = -1, .tmp = -1, .quarantine = -1};
     task_list_init(&s->copying);
@@ -271,6 +284,16 @@ int store_open(struct store **out, const struct store_config *config, struct err
     }
     *out = s;
     return 0;
+}
+
+void store_set_caps(struct store *s, uint64_t max_bytes, uint64_t quota_bytes)
+{
+    pthread_mutex_lock(&s->lock);
+    s->max_bytes = max_bytes;
+    s->quota_bytes = quota_bytes;
+    s->caps_changed = true;
+    pthread_cond_signal(&s->writer_wake);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void store_close(struct store *s)

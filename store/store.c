@@ -585,7 +585,7 @@ void store_stats(struct store *s, struct store_stats *out)
     pthread_mutex_lock(&s->lock);
     *out = s->stats;
     pthread_mutex_unlock(&s->lock);
-    out->max_bytes = s->config.max_bytes;
+    out->max_bytes = s->max_bytes;
 }
 
 size_t store_departures(struct store *s, struct store_departure *out, size_t cap)

@@ -128,6 +128,10 @@ int store_open(struct store **out, const struct store_config *config, struct err
  * is read through a memory map, may end in any of these. Async-signal-safe; any thread. */
 void store_mark_suspect(void);
 
+/* Changes the caps (struct store_config). What is above the new one goes in the background, and of a
+ * user's share at that user's next put. The address space of the index stays as it was at open. */
+void store_set_caps(struct store *s, uint64_t max_bytes, uint64_t quota_bytes);
+
 /* Commits what is queued, writes the batched access times, runs no more callbacks, frees. */
 void store_close(struct store *s);
 

@@ -607,9 +607,11 @@ static struct timespec in_ms(uint64_t ms)
 static void wait_for_work(struct store *s, uint64_t ms)
 {
     struct timespec until = in_ms(ms);
-    while (ms && !s->queue.first && !s->writer_stop && !atomic_load(&s->damaged))
+    while (ms && !s->queue.first && !s->writer_stop && !s->caps_changed &&
+           !atomic_load(&s->damaged))
         if (pthread_cond_timedwait(&s->writer_wake, &s->lock, &until) == ETIMEDOUT)
-            return;
+            break;
+    s->caps_changed = false; /* the turn that begins sees them */
 }
 
 /* Waits for others to share the commit of the first put in the queue. With `lock` held. */

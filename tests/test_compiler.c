@@ -174,16 +174,14 @@ static void rig_configure(struct rig *r)
     }
     cr_assert_eq(spawner_start(&r->spawner, &e), 0, "%s", e.text);
     cr_assert_eq(uv_loop_init(&r->loop), 0);
-    r->config = (struct compiler_config){.spawner = r->spawner,
-                                         .loop = &r->loop,
-                                         .worker_path = r->worker,
-                                         .work_dir = r->work,
-                                         .nvrtc = r->nvrtc,
-                                         .n_nvrtc = 2,
-                                         .jobs = 2,
-                                         .worker_memory = 8ull << 30,
-                                         .timeout_ms = 60000,
-                                         .idle_ms = 60000};
+    r->config = (struct compiler_config){
+        .spawner = r->spawner,
+        .loop = &r->loop,
+        .worker_path = r->worker,
+        .work_dir = r->work,
+        .nvrtc = r->nvrtc,
+        .n_nvrtc = 2,
+        .limits = {.jobs = 2, .worker_memory = 8ull << 30, .timeout_ms = 60000, .idle_ms = 60000}};
 }
 
 static void rig_open(struct rig *r)
@@ -623,7 +621,7 @@ Test(compiler, yields_the_same_after_options_that_stay_on_in_the_process)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_configure(&r);
-    r.config.jobs = 2; /* one for each toolchain, kept between compiles */
+    r.config.limits.jobs = 2; /* one for each toolchain, kept between compiles */
     rig_open(&r);
     static const char aliasing[] = "__global__ void k(float *x, const float *y, float *z)\n"
                                    "{ x[0] = y[0]; z[0] = y[0] + x[1]; x[2] = y[0] * z[1]; }\n";
@@ -1038,7 +1036,7 @@ Test(compiler, does_not_keep_an_error_for_want_of_memory)
 #endif
     struct rig r;
     rig_configure(&r);
-    r.config.worker_memory = 1500ull << 20;
+    r.config.limits.worker_memory = 1500ull << 20;
     rig_open(&r);
     struct ask a = {.source = BOMB, .options = {{"-arch=sm_90"}}};
     struct outcome o;
@@ -1274,7 +1272,7 @@ Test(compiler, cancels_what_runs_and_what_waits)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_configure(&r);
-    r.config.jobs = 1;
+    r.config.limits.jobs = 1;
     rig_open(&r);
     struct server server = {.manner = SILENT, .root = r.dir};
     struct ask running = {
@@ -1330,7 +1328,7 @@ Test(compiler, a_worker_serves_one_user_only)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_configure(&r);
-    r.config.jobs = 1;
+    r.config.limits.jobs = 1;
     rig_open(&r);
     pid_t before[16], after[16];
     struct outcome o;
@@ -1361,7 +1359,7 @@ Test(compiler, ends_workers_that_are_idle)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_configure(&r);
-    r.config.idle_ms = 50;
+    r.config.limits.idle_ms = 50;
     rig_open(&r);
     expect_saxpy(&r);
     run_until_condition(&r, no_workers, r.compiler);
@@ -1509,7 +1507,7 @@ static void try_precompiled(const char *version)
 {
     struct rig r;
     rig_configure(&r);
-    r.config.jobs = 1;
+    r.config.limits.jobs = 1;
     rig_open(&r);
     char *first = path_join(r.dir, "first"), *big = path_join(r.dir, "big.h"), include[4096];
     mkdir(first, 0700);
@@ -1565,7 +1563,7 @@ Test(compiler, compiles_plainly_when_there_is_no_room_for_a_precompiled_header)
     signal(SIGXFSZ, SIG_IGN);
     struct rig r;
     rig_configure(&r);
-    r.config.jobs = 1;
+    r.config.limits.jobs = 1;
     rig_open(&r);
     char *big = path_join(r.dir, "big.h"), source[512];
     write_big_header(big, 111);

@@ -684,6 +684,80 @@ Test(daemon, sighup_reads_the_limits_again)
     kit_down(&k);
 }
 
+/* Waits until the daemon's INFO or STATS has a text. */
+static void await_text(const struct kit *k, uint8_t type, const char *text)
+{
+    static struct kit_frame f;
+    struct wire_text m;
+    bool has = false;
+    int fd = kit_native(k);
+    for (uint64_t tag = 1; !has; tag++) {
+        struct writer w;
+        cr_assert_lt(tag, KIT_WAIT_MS / 10, "%s", text);
+        writer_init(&w, 0);
+        wire_put_empty(&w, type, tag);
+        kit_flush(fd, &w);
+        writer_close(&w);
+        kit_frame(fd, &f, WIRE_TEXT, tag);
+        cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
+        has = memmem(m.text.data, m.text.len, text, strlen(text)) != NULL;
+        if (!has)
+            usleep(10000);
+    }
+    close(fd);
+}
+
+Test(daemon, sighup_changes_the_cap_and_evicts_down_to_it)
+{
+    static const char before[] = "max_size = 64M\njobs = 3\n";
+    static const char after[] = "max_size = 1M\nquota = 512K\njobs = 1\n";
+    struct kit k = kit_new();
+    char *config = path_join(k.dir, "conf"), *value = malloc(40000);
+    file_write(config, before, sizeof before - 1);
+    char *options[] = {"--config", config, NULL};
+    kit_start(&k, options);
+    int fd = kit_connect(&k);
+    memset(value, 'x', 40000);
+    for (int i = 0; i < 60; i++) {
+        char head[64];
+        int n = snprintf(head, sizeof head, "*3\r\n$3\r\nSET\r\n$2\r\n%02d\r\n$40000\r\n", i);
+        kit_send(fd, head, (size_t)n);
+        kit_send(fd, value, 40000);
+        kit_redis(fd, "\r\n", "+OK\r\n");
+    }
+    await_text(&k, WIRE_STATS, "\"entries\": 60,");
+    await_text(&k, WIRE_INFO, "\"max_bytes\": 67108864,");
+    file_write(config, after, sizeof after - 1);
+    kill(k.pid, SIGHUP);
+    await_text(&k, WIRE_INFO, "\"max_bytes\": 1048576,");
+    await_text(&k, WIRE_INFO, "\"jobs\": {\"value\": 1, \"origin\": \"file\"}");
+    await_text(&k, WIRE_INFO, "\"quota_bytes\": {\"value\": 524288, \"origin\": \"file\"}");
+    for (int i = 0;; i++) { /* evicted in the background */
+        static struct kit_frame f;
+        struct wire_text m;
+        struct writer w;
+        int native = kit_native(&k);
+        cr_assert_lt(i, KIT_WAIT_MS / 10);
+        writer_init(&w, 0);
+        wire_put_empty(&w, WIRE_STATS, 1);
+        kit_flush(native, &w);
+        writer_close(&w);
+        kit_frame(native, &f, WIRE_TEXT, 1);
+        cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
+        char *json = strndup(m.text.data, m.text.len);
+        uint64_t bytes = strtoull(strstr(json, "\"bytes\": ") + 9, NULL, 10);
+        free(json);
+        close(native);
+        if (bytes <= 1 << 20)
+            break;
+        usleep(10000);
+    }
+    close(fd);
+    free(config);
+    free(value);
+    kit_down(&k);
+}
+
 Test(daemon, sigterm_answers_what_was_put_before)
 {
     struct kit k = kit_up(NULL);

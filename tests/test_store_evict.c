@@ -307,7 +307,7 @@ Test(store_evict, full_map_is_met_by_eviction)
     kit_open(&k);
     for (uint64_t n = 0; n < 1000; n++) {
         cr_assert_eq(kit_put(&k, HERE, n, 20000), 0, "%s", k.last_event);
-        cr_assert_eq(kit_get(&k, HERE, n), 0);
+        cr_assert_eq(kit_get(&k, HERE, n), 0, "entry %d", (int)n);
     }
     cr_assert_gt(kit_stats(&k).n_entries, 50);
 }

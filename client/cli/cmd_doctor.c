@@ -3,7 +3,7 @@
  * cmd_doctor.c - `warm doctor`: is everything as it should be, and if not, what to do. Main thread
  * only.
  *
- * Checks run from the outside in: environment, socket, daemon, store, toolchains, GPU. Each gives
+ * Checks run from the outside in: environment, socket, daemon, store, toolchains, sandbox, GPU. Each gives
  * one line: ok, warn or FAIL. After the socket or the daemon failed the rest cannot be asked.
  */
 #include <errno.h>
@@ -181,6 +181,27 @@ static void check_toolchains(struct doctor *d, struct view info)
                 info_number(info, "workers.crashes"));
 }
 
+/* What confines the compiler processes; nothing is known of it before the first has run. */
+static void check_sandbox(struct doctor *d, struct view info)
+{
+    struct view landlock;
+    bool seccomp = info_is(info, "workers.seccomp", "true");
+    if (!json_scan_find(info, "workers.landlock", &landlock))
+        return;
+    double version = info_number(info, "workers.landlock");
+    if (json_scan_is(landlock, "null"))
+        finding(d, HEALTH_OK, "sandbox", "not known before a compiler has run");
+    else if (version > 0 && seccomp)
+        finding(d, HEALTH_OK, "sandbox", "Landlock %.0f and a system-call filter", version);
+    else if (seccomp)
+        finding(d, HEALTH_WARN, "sandbox",
+                "this kernel has no Landlock: compilers are confined by their system-call filter "
+                "alone");
+    else
+        finding(d, HEALTH_WARN, "sandbox", "compilers are confined by %s alone",
+                version > 0 ? "Landlock" : "their user and their limits");
+}
+
 static void check_info(struct doctor *d)
 {
     struct answer answer;
@@ -191,6 +212,7 @@ static void check_info(struct doctor *d)
     }
     check_store(d, text.text);
     check_toolchains(d, text.text);
+    check_sandbox(d, text.text);
 }
 
 /* ---- GPU ---- */
