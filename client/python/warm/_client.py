@@ -513,6 +513,7 @@ class Lease:
         return c if self._pid == os.getpid() else None
 
     def _take(self, c: _Connection, frame: _wire.Frame, fd: int) -> None:
+        self.is_made_elsewhere = False
         if frame.type == _wire.HIT:
             hit = _wire.read_hit(frame)
             self.value = _read_value(fd, hit.len) if fd >= 0 else hit.value
