@@ -12,7 +12,7 @@ folder=$(mktemp -d "${TMPDIR:-/tmp}/warm-bench.XXXXXX")
 trap 'rm -rf "$folder"' EXIT INT TERM
 
 echo "$(nproc) CPUs: $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1), Linux $(uname -r)"
-[ $# -gt 0 ] || set -- hit process miss store
+[ $# -gt 0 ] || set -- hit process miss store canon
 for name; do
     case $name in
     hit) "$build/bench/hit" "$build/bin/warmd" "$peers/bin/redis-server" "$peers/bin/memcached" "$folder" ;;
@@ -21,5 +21,6 @@ for name; do
     miss) "$build/bench/miss" "$build/libexec/warm/warm-nvrtc" "$build/toolchain/13.5.37" \
         kernels/cub_block.cu "$folder" ;;
     store) "$build/bench/store" "$folder" ;;
+    canon) "$build/bench/canon" ;;
     esac
 done
