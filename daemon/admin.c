@@ -13,6 +13,7 @@
 #include "daemon/service_internal.h"
 
 #define TOOLCHAINS_SHOWN 64u
+#define OWNERS_MAX 1024u /* users whose entries an administrator reaches by key */
 
 bool service_filter(const struct peer *peer, const struct wire_filter *in, struct store_filter *out)
 {
@@ -41,17 +42,19 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in, struc
 }
 
 size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
-                       struct view key, struct store_id out[2])
+                       struct view key, struct store_id *out, size_t cap)
 {
     struct store_row row;
-    size_t n = 0;
+    uint32_t owners[OWNERS_MAX] = {STORE_MADE_HERE, peer->space};
+    size_t n = 0, n_owners = 2;
     if (space == WIRE_SPACE_NAME) {
-        if (service_peek(s, peer, space, key, &row, NULL) == 0)
+        if (cap && service_peek(s, peer, space, key, &row, NULL) == 0)
             out[n++] = row.id;
         return n;
     }
-    const uint32_t owners[2] = {STORE_MADE_HERE, peer->space};
-    for (size_t i = 0; i < 2; i++) {
+    if (peer->is_admin)
+        n_owners = store_owners(s->config.store, owners, OWNERS_MAX);
+    for (size_t i = 0; i < n_owners && n < cap; i++) {
         struct store_id id = {.owner = owners[i]};
         memcpy(&id.key, key.data, sizeof id.key);
         if (store_peek(s->config.store, &id, &row, NULL) == 0 && peer_may_see(peer, &row))

@@ -637,12 +637,12 @@ static int take_cancel(struct request *r, struct err *e)
 static int take_damaged(struct request *r, struct err *e)
 {
     struct wire_damaged m;
-    struct store_id ids[2];
+    struct store_id ids[RESOLVE_MAX];
     int code = wire_get_damaged(r->frame, &m, e);
     if (code)
         return code;
     size_t n = service_resolve(r->native->service, r->native->peer, WIRE_SPACE_KEY,
-                               (struct view){&m.key, sizeof m.key}, ids);
+                               (struct view){&m.key, sizeof m.key}, ids, RESOLVE_MAX);
     for (size_t i = 0; i < n; i++)
         store_suspect(service_store(r->native->service), &ids[i]);
     return 0;
@@ -751,7 +751,8 @@ static int resolve_keys(const struct request *r, struct view list, uint32_t n_ke
                         struct store_id **out, size_t *out_n, struct err *e)
 {
     struct native *n = r->native;
-    struct store_id *ids = calloc(2 * (size_t)n_keys + 1, sizeof *ids);
+    size_t cap = RESOLVE_MAX * (size_t)n_keys;
+    struct store_id *ids = calloc(cap + 1, sizeof *ids);
     if (!ids)
         return err_set(e, WARM_ENOMEM, "no memory for a list of keys");
     struct reader keys = reader_over(list.data, list.len);
@@ -759,7 +760,7 @@ static int resolve_keys(const struct request *r, struct view list, uint32_t n_ke
     struct view key;
     size_t count = 0;
     while (wire_keys_next(&keys, &space, &key))
-        count += service_resolve(n->service, n->peer, space, key, ids + count);
+        count += service_resolve(n->service, n->peer, space, key, ids + count, cap - count);
     *out = ids;
     *out_n = count;
     return 0;

@@ -92,7 +92,11 @@ int service_peek(struct service *s, const struct peer *peer, enum wire_space spa
                  struct store_row *out, struct err *e)
 {
     struct store_id id;
-    return find_id(s, peer, space, key, NULL, &id, out, e);
+    int code = find_id(s, peer, space, key, NULL, &id, out, e);
+    if (code == WARM_ENOT_FOUND && space == WIRE_SPACE_KEY && peer->is_admin &&
+        service_resolve(s, peer, space, key, &id, 1))
+        code = store_peek(s->config.store, &id, out, e);
+    return code;
 }
 
 static void count_hit(struct service *s, const struct peer *peer, enum wire_space space,

@@ -231,10 +231,12 @@ int service_put(struct service *s, const struct peer *peer, const struct service
 /* What the filter means for this peer. False if nothing can match. */
 bool service_filter(const struct peer *peer, const struct wire_filter *in,
                     struct store_filter *out);
-/* Writes into `out` (room for two) the ids of entries that this peer may change under a key. */
+/* Writes into `out` the ids of the entries, at most `cap`, that this peer may change under a key: for
+ * an administrator those of all users. */
 size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
-                       struct view key, struct store_id out[2]);
-void service_write_stats(struct service *s, struct writer *out);
+                       struct view key, struct store_id *out, size_t cap);
+#define RESOLVE_MAX 16u /* ids under one key: those of so many users */
+
 /* ---- sessions and misses ---- */
 
 /* The session of an id, for struct peer; service_leave_session when the connection ends. */

@@ -425,6 +425,23 @@ int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usag
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
+int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n)
+{
+    MDB_cursor *cursor;
+    MDB_val key, data;
+    size_t n = 0;
+    int rc = mdb_cursor_open(txn, x->usage, &cursor);
+    if (rc != 0)
+        return rc;
+    while (n < cap && (rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0 && key.mv_size == 4)
+        out[n++] = get_owner(key.mv_data);
+    mdb_cursor_close(cursor);
+    if (rc != 0 && rc != MDB_NOTFOUND)
+        return rc;
+    *out_n = n;
+    return 0;
+}
+
 int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random)(void *arg),
                      void *arg, uint32_t *out)
 {

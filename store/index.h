@@ -85,6 +85,8 @@ int index_value(const struct index *x, MDB_txn *txn, const struct store_id *id, 
                 struct view *out);
 int index_check_value(const struct store_row *row, struct view value);
 int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usage *out);
+/* The owners that have entries, or had some: up to `cap`, the rest is left out. */
+int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
 /* An owner, chosen with a probability in proportion to its bytes. NOT_FOUND if there are none. */
 int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random)(void *arg),
                      void *arg, uint32_t *out);

@@ -255,6 +255,16 @@ int store_peek(struct store *s, const struct store_id *id, struct store_row *out
     return 0;
 }
 
+size_t store_owners(struct store *s, uint32_t *out, size_t cap)
+{
+    size_t n;
+    int rc = turn_begin(s, NULL);
+    rc = rc ? rc : index_owners(&s->index, s->reader, out, cap, &n);
+    if (rc != 0)
+        note_damage(s, rc, NULL);
+    return rc ? 0 : n;
+}
+
 static int queue_check(struct store *s, const struct store_row *row,
                        void (*cb)(void *arg, int status), void *arg, struct err *e)
 {

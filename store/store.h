@@ -159,6 +159,9 @@ int store_prepare(struct store *s, const struct store_id *id, void (*cb)(void *a
 /* The row alone: counts no hit, does not touch the value. Errors: NOT_FOUND, CORRUPT, IO. */
 int store_peek(struct store *s, const struct store_id *id, struct store_row *out, struct err *e);
 
+/* The owners that have entries, the first `cap` of them; returns how many. */
+size_t store_owners(struct store *s, uint32_t *out, size_t cap);
+
 /* Ends this turn of the loop: everything that store_get, store_peek and store_scan gave is invalid.
  * To be called after each batch of requests; cheap. */
 void store_turn_end(struct store *s);

@@ -129,6 +129,47 @@ static void root_lists(const struct kit *k)
     close(fd);
 }
 
+static uint64_t removed_by_key(const struct kit *k)
+{
+    static struct kit_frame f;
+    struct wire_report report;
+    struct key key = key_of_bytes("shared", 6);
+    struct writer w, list;
+    int fd = kit_native(k);
+    writer_init(&w, 0);
+    writer_init(&list, 0);
+    wire_keys_add(&list, WIRE_SPACE_KEY, &key, sizeof key);
+    wire_put_remove(&w, 1, &(struct wire_remove){.n = 1, .keys = {list.data, list.len}});
+    kit_flush(fd, &w);
+    kit_frame(fd, &f, WIRE_REPORT, 1);
+    if (wire_get_report(&f.frame, &report, NULL))
+        _exit(3);
+    writer_close(&w);
+    writer_close(&list);
+    close(fd);
+    return report.n_entries;
+}
+
+static void removes_nothing(const struct kit *k)
+{
+    if (removed_by_key(k))
+        _exit(3);
+}
+static void finds_nothing(const struct kit *k) { expect_redis(k, "GET shared\r\n", "$-1\r\n"); }
+
+Test(trust, root_removes_by_key_what_another_user_put)
+{
+    if (!is_root())
+        return;
+    struct kit k = kit_up(NULL);
+    as_user(ALICE, NULL, alice_puts, &k);
+    as_user(BOB, NULL, removes_nothing, &k);
+    as_user(ALICE, NULL, alice_looks, &k);
+    cr_assert_eq(removed_by_key(&k), 1);
+    as_user(ALICE, NULL, finds_nothing, &k);
+    kit_down(&k);
+}
+
 Test(trust, keys_filters_and_evictions_do_not_reach_another_users_entries)
 {
     if (!is_root())
