@@ -124,7 +124,8 @@ static void expect(struct rig *r, const char *environment, const char *commands,
     size_t len;
     file_write(r->notes, "", 0);
     int status = run_command(&out,
-                             "cd %s && env CUDA_CACHE_DISABLE=1 FAKECUDA_LOG=%s WARM_SOCKET=%s %s "
+                             "cd %s && env CUDA_CACHE_DISABLE=1 FAKECUDA_LOG=%s WARM_SOCKET=%s "
+                             "WARM_TIMEOUT_MS=5000 %s "
                              "LD_PRELOAD=%s ./program %s %s 2>&1",
                              r->kit.dir, r->notes, r->kit.socket, environment, r->preload,
                              r->real ? r->real : "$PWD/libcuda.so.1", commands);

@@ -15,6 +15,9 @@
 /* What a test has made, freed at its end. */
 static char *folder, *preload, *client, *library;
 
+/* What a test expects of the daemon it gets also where the machine is busy. */
+static const char *timeout_ms = "5000";
+
 static char *own_path(const char *name)
 {
     char *found = bin_path(name), *real = realpath(found, NULL);
@@ -98,8 +101,9 @@ static char *output_of(const char *socket, const char *settings, const char *pro
     char *out;
     int status;
     if (socket)
-        status = run_command(&out, "cd %s && WARM_SOCKET=%s LD_PRELOAD=%s env %s %s %s", folder,
-                             socket, preload, settings, program, arguments);
+        status = run_command(
+            &out, "cd %s && WARM_TIMEOUT_MS=%s WARM_SOCKET=%s LD_PRELOAD=%s env %s %s %s", folder,
+            timeout_ms, socket, preload, settings, program, arguments);
     else
         status = run_command(&out, "cd %s && env -u LD_PRELOAD %s %s %s", folder, settings, program,
                              arguments);
@@ -374,6 +378,7 @@ static struct steps steps_of(const char *socket, const char *command)
         dup2(from[1], 1);
         if (socket) {
             setenv("WARM_SOCKET", socket, 1);
+            setenv("WARM_TIMEOUT_MS", timeout_ms, 1);
             setenv("LD_PRELOAD", preload, 1);
         }
         execl(client, client, library, command, (char *)NULL);
@@ -481,6 +486,7 @@ Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
     make_ready(NVRTC_13);
     char line[1024];
     struct kit k = kit_up(options_2);
+    timeout_ms = "50"; /* the pause is a hundred times as long */
     struct steps s = steps_start(k.socket);
     steps_await_created(&s);
     steps_compile(&s, line, sizeof line);

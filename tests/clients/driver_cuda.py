@@ -7,12 +7,8 @@ WARM_TEST_LIBCUDA=1 says that there is a real driver: then only results are chec
 """
 
 import os
-import subprocess
 
 import kit
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-REAL = bool(os.environ.get("WARM_TEST_LIBCUDA"))
 
 PTX = """
 PTX = b'''// NUMBER
@@ -98,18 +94,13 @@ class Driver(kit.TestCase):
         self.daemon.__enter__()
         self.addCleanup(self.daemon.__exit__)
         self.notes = os.path.join(self.daemon.folder, "notes")
-        if not REAL:
-            subprocess.run(["cc", "-I", ROOT, "-D_GNU_SOURCE", "-std=c11", "-shared", "-fPIC",
-                            "-Wl,-Bsymbolic,-soname,libcuda.so.1", "-o",
-                            os.path.join(self.daemon.folder, "libcuda.so.1"),
-                            os.path.join(ROOT, "tests/fakecuda/libcuda.c")], check=True)
+        kit.stand_in(self.daemon.folder)
 
     def run_program(self, program, **settings):
         """What it printed, and how often the driver's compiler ran."""
         open(self.notes, "w").close()
-        if not REAL:
-            settings.update(LD_LIBRARY_PATH=self.daemon.folder, FAKECUDA_LOG=self.notes)
-        out = self.daemon.run(program, CUDA_CACHE_DISABLE=1, PYTHONWARNINGS="ignore", **settings)
+        settings = kit.driver_settings(self.daemon.folder, FAKECUDA_LOG=self.notes, **settings)
+        out = self.daemon.run(program, **settings)
         with open(self.notes) as notes:
             return out.stdout, notes.read().split("\n").count("jit")
 
@@ -118,7 +109,7 @@ class Driver(kit.TestCase):
         cold, n_cold = self.run_program(program)
         warm, n_warm = self.run_program(program)
         self.assertEqual((cold, warm), (plain, plain))
-        if not REAL:
+        if not kit.REAL_DRIVER:
             self.assertEqual((n_cold, n_warm), (1, 0))
             another, n_another = self.run_program(program, FAKECUDA_CC="100")
             self.assertEqual(n_another, 1)

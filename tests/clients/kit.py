@@ -28,6 +28,8 @@ import unittest
 
 BUILD = os.path.abspath(os.environ.get("WARM_BUILD", "build"))
 TOOLCHAIN = os.environ.get("WARM_TOOLCHAIN", os.path.join(BUILD, "toolchain"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+REAL_DRIVER = bool(os.environ.get("WARM_TEST_LIBCUDA"))
 WAIT_S = 60.0  # for anything that should come; machines under load are slow
 RUN_S = 600.0
 
@@ -61,6 +63,24 @@ class Folder:
 
     def __exit__(self, *_):
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def stand_in(folder):
+    """Builds the stand-in for libcuda.so.1 (tests/fakecuda) in a folder; nothing where a real driver
+    is to be used: WARM_TEST_LIBCUDA=1."""
+    if not REAL_DRIVER:
+        subprocess.run(["cc", "-I", ROOT, "-D_GNU_SOURCE", "-std=c11", "-shared", "-fPIC",
+                        "-Wl,-Bsymbolic,-soname,libcuda.so.1", "-o",
+                        os.path.join(folder, "libcuda.so.1"),
+                        os.path.join(ROOT, "tests/fakecuda/libcuda.c")], check=True)
+
+
+def driver_settings(folder, **more):
+    """The environment in which a program finds the stand-in that is in `folder`, and the daemon also
+    where the machine is busy."""
+    settings = dict(dict(CUDA_CACHE_DISABLE=1, PYTHONWARNINGS="ignore", WARM_TIMEOUT_MS=5000),
+                    **more)
+    return settings if REAL_DRIVER else dict(settings, LD_LIBRARY_PATH=folder)
 
 
 class Daemon:

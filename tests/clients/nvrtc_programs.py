@@ -2,12 +2,11 @@
 """Unmodified programs that compile with NVRTC and nvJitLink: with warm as without it, and warm.
 
 Each program prints one line for each thing it made, with a digest, and knows nothing of warm. Its
-first argument is a folder with `scale.h`.
+first argument is a folder with `scale.h`. Kernels are for sm_90. Without a GPU the programs find the
+stand-in for libcuda.so.1 (kit.stand_in); NVRTC 13.x here, 12.x in nvrtc12_programs.py.
 """
 
 import os
-import sys
-import time
 
 import kit
 
@@ -40,7 +39,8 @@ def compiled(code, kind, names=(), **options):
     for name in names:
         show(name, made.symbol_mapping[name])
 compiled(SAXPY, "cubin")
-compiled(SAXPY, "cubin", lineinfo=True)
+compiled(SAXPY, "cubin", lineinfo=True, name="/src/saxpy.cu")  # else its name is a random one
+compiled(SAXPY, "ptx")
 compiled(SAXPY, "ltoir", link_time_optimization=True)
 compiled(NAMES, "cubin", names=("scale<float, 2>", "scale<double, 3>"))
 compiled(HEADER, "cubin", include_path=folder)
@@ -77,9 +77,13 @@ compiled("wrong", b"-arch=sm_80")
 
 # CuPy's own way to NVRTC, below what needs a GPU. The name of its programs is a temporary folder's.
 CUPY = PRELUDE + """
-import tempfile
+import glob, tempfile
 from cupy.cuda import compiler
-root = os.path.join(os.path.dirname(compiler.__file__), "..", "_core", "include")
+root = os.path.realpath(os.path.join(os.path.dirname(compiler.__file__), "..", "_core", "include"))
+packages = os.path.join(sys.prefix, "lib", "python3*", "site-packages", "nvidia")
+toolkit = [folder for place in ("cu13/include", "cu13/include/cccl", "cuda_runtime/include",
+                                "cuda_cccl/include")
+           for folder in glob.glob(os.path.join(packages, place))]
 UFUNC = '''
 #include <cupy/complex.cuh>
 #include <cupy/carray.cuh>
@@ -90,27 +94,17 @@ extern "C" __global__ void add(CArray<float, 1, true, true> x, CArray<float, 1, 
 def compiled(code, *options, names=()):
     with tempfile.TemporaryDirectory() as scratch:
         program = compiler._NVRTCProgram(code, os.path.join(scratch, "kernel.cubin.cu"),
-                                         name_expressions=names or None)
+                                         name_expressions=names or None, method="cubin")
         made, mapping = program.compile(("-arch=sm_90", "-ftz=true", "--pch", *options))
         show("cubin", made)
         for name, lowered in sorted((mapping or {}).items()):
             show(name, lowered)
-compiled(UFUNC, "-I" + os.path.realpath(root), "--device-as-default-execution-space",
-         "-I" + os.path.join(os.path.dirname(sys.modules["nvidia"].__path__[0])
-                             if "nvidia" in sys.modules else sys.prefix, "unused"),
-         *["-I" + p for p in TOOLKIT])
+compiled(UFUNC, "--device-as-default-execution-space", "-I" + root, *["-I" + f for f in toolkit])
 compiled(SAXPY)
 compiled(NAMES, names=("scale<float, 2>",))
 compiled(HEADER, "-I" + folder)
 """
-CUPY = CUPY.replace("import tempfile", """import glob, tempfile
-TOOLKIT = glob.glob(os.path.join(sys.prefix, "lib", "python3*", "site-packages", "nvidia", "cu13",
-                                 "include")) + \\
-    glob.glob(os.path.join(sys.prefix, "lib", "python3*", "site-packages", "nvidia", "cu13",
-                           "include", "cccl"))""")
-
 NVJITLINK = PRELUDE + """
-from cuda.core import Linker, LinkerOptions, ObjectCode
 from cuda.bindings import nvjitlink, nvrtc
 def ptx_of(code, *options):
     _, program = nvrtc.nvrtcCreateProgram(code.encode(), b"k.cu", 0, None, None)
@@ -134,7 +128,7 @@ def linked(kind, options, *inputs):
         show(what, log)
     nvjitlink.destroy(handle)
 linked(nvjitlink.InputType.PTX, ["-arch=sm_90"], ptx_of(SAXPY, b"-arch=compute_90"))
-linked(nvjitlink.InputType.PTX, ["-arch=sm_80", "-O1"],
+linked(nvjitlink.InputType.PTX, ["-arch=sm_80", "-O0"],
        ptx_of(SAXPY, b"-arch=compute_80"), ptx_of(NAMES, b"-arch=compute_80"))
 linked(nvjitlink.InputType.LTOIR, ["-arch=sm_90", "-lto"], ptx_of(SAXPY, b"-arch=sm_90", b"-dlto"))
 try:
@@ -143,30 +137,51 @@ except Exception as e:
     show("error", type(e).__name__)
 """
 
+# End to end: NVVM, NVRTC for what is linked, nvJitLink, the driver. Which kernel was launched with
+# what is seen by the bytes that nvJitLink made.
 NUMBA = PRELUDE + """
-from numba import cuda, float32, int32
+import numpy as np
+from numba import cuda, float32
+extra = os.path.join(folder, "extra.cu")
+given = cuda.declare_device("given", "float32(float32)", link=extra)
+@cuda.jit("void(float32, float32[:], float32[:])")
 def saxpy(a, x, y):
     i = cuda.grid(1)
     if i < x.size:
         y[i] += a * x[i]
-def rows(x, out):
-    total = float32(0)
-    for i in range(x.shape[1]):
-        total += x[cuda.threadIdx.x, i]
-    out[cuda.threadIdx.x] = total
-for function, signature in ((saxpy, (float32, float32[:], float32[:])),
-                            (rows, (float32[:, :], float32[:]))):
-    ptx, result = cuda.compile_ptx(function, signature, cc=(9, 0))
-    show("ptx", ptx)
-    from cuda.bindings import nvjitlink
-    data = ptx.encode()
-    handle = nvjitlink.create(1, ["-arch=sm_90"])
-    nvjitlink.add_data(handle, nvjitlink.InputType.PTX, data, len(data), "numba")
-    nvjitlink.complete(handle)
-    cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
-    nvjitlink.get_linked_cubin(handle, cubin)
-    show("cubin", cubin)
-    nvjitlink.destroy(handle)
+@cuda.jit("void(float32[:])", link=[extra])
+def linked(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = given(x[i])
+for kernel in saxpy, linked:
+    for signature in kernel.overloads:
+        library = kernel.overloads[signature]._codelibrary
+        show("ptx", library.get_asm_str(cc=(9, 0)))
+        show("cubin", library.get_cubin(cc=(9, 0)).code)
+x = np.arange(4, dtype="f4")
+saxpy[1, 4](2, x, x)
+linked[1, 4](x)
+cuda.synchronize()
+"""
+
+# Of a rank: where it runs and what its programs are called is its own.
+RANK = PRELUDE + """
+import tempfile
+from cuda.bindings import nvrtc
+def check(result):
+    assert result[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS, result
+    return result[1] if len(result) == 2 else result[1:]
+scratch = tempfile.mkdtemp()
+for i in range(20):
+    code = (HEADER if i % 2 else SAXPY).replace("*=", f"*= {i} *").replace("+=", f"+= {i} *")
+    name = os.path.join(scratch, "kernel.cu")
+    program = check(nvrtc.nvrtcCreateProgram(code.encode(), name.encode(), 0, None, None))
+    options = [b"-arch=sm_90", b"-I" + folder.encode()]
+    check(nvrtc.nvrtcCompileProgram(program, len(options), options))
+    data = bytearray(check(nvrtc.nvrtcGetCUBINSize(program)))
+    check(nvrtc.nvrtcGetCUBIN(program, data))
+    show("cubin", data)
 """
 
 MANY = PRELUDE + """
@@ -178,7 +193,11 @@ for i in range(24):
 
 PROGRAMS = {"cuda.core": CUDA_CORE, "cuda.bindings": CUDA_BINDINGS, "CuPy": CUPY,
             "nvJitLink": NVJITLINK, "numba": NUMBA}
-WITH_HEADER = ("cuda.core", "cuda.bindings", "CuPy")
+FOLDER_SHOWS = ("cuda.core", "nvJitLink", "numba")  # LTO IR holds the working folder
+WITH_HEADER = ("cuda.core", "cuda.bindings", "CuPy", "numba")
+EXTRA = """#include "scale.h"
+extern "C" __device__ int given(float *out, float v) { *out = SCALE * v; return 0; }
+"""
 
 
 def made(daemon):
@@ -189,37 +208,53 @@ def made(daemon):
 
 class Programs(kit.TestCase):
     def setUp(self):
-        self.folder_keeper = kit.Folder()
-        self.folder = self.folder_keeper.__enter__()
-        self.addCleanup(self.folder_keeper.__exit__)
-        self.header = os.path.join(self.folder, "scale.h")
-        self.write_header("#define SCALE 2\n")
+        keeper = kit.Folder()
+        self.folder = keeper.__enter__()
+        self.addCleanup(keeper.__exit__)
+        self.elsewhere = os.path.join(self.folder, "elsewhere")
+        os.mkdir(self.elsewhere)
+        self.write("extra.cu", EXTRA)
+        self.write("scale.h", "#define SCALE 2\n")
+        kit.stand_in(self.folder)
 
-    def write_header(self, text):
-        with open(self.header, "w") as f:
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w") as f:
             f.write(text)
+
+    def output(self, daemon, program, **settings):
+        return daemon.run(program, self.folder, **self.settings(settings)).stdout
+
+    def settings(self, settings):
+        return dict(kit.driver_settings(self.folder),
+                    NUMBA_CUDA_NVRTC_EXTRA_SEARCH_PATHS=self.folder, **settings)
 
     def check_warm(self, name):
         """Cold, warm in a fresh process, warm from another folder, and off: the same bytes."""
         program = PROGRAMS[name]
-        with kit.Daemon() as daemon, kit.Folder() as elsewhere:
-            plain = daemon.run(program, self.folder, warm=False).stdout
+        with kit.Daemon() as daemon:
+            plain = self.output(daemon, program, warm=False)
             self.assertGreater(len(plain.splitlines()), 1)
-            cold = daemon.run(program, self.folder).stdout
-            self.assertEqual(plain, cold, "cold")
-            self.assertGreater(made(daemon), 0, "nothing was asked of the daemon")
+            self.assertEqual(plain, self.output(daemon, program), "cold")
             n = made(daemon)
+            self.assertGreater(n, 0, "nothing was asked of the daemon")
             hits = daemon.stats("hits")
-            self.assertEqual(plain, daemon.run(program, self.folder).stdout, "warm")
+            self.assertEqual(plain, self.output(daemon, program), "warm")
             self.assertEqual(made(daemon), n, "a fresh process found something missing")
             self.assertGreater(daemon.stats("hits"), hits)
-            self.assertEqual(plain, daemon.run(program, self.folder, cwd=elsewhere).stdout)
-            if name != "CuPy":
-                self.assertEqual(made(daemon), n, "another folder found something missing")
             hits = daemon.stats("hits")
-            off = daemon.run(program, self.folder, WARM_DISABLE="1").stdout
+            there = self.output(daemon, program, warm=False, cwd=self.elsewhere)
+            self.assertEqual(there, self.output(daemon, program, cwd=self.elsewhere), "elsewhere")
+            if name not in FOLDER_SHOWS:
+                self.assertGreater(daemon.stats("hits"), hits)
+                self.assertEqual(plain, there)
+                self.assertEqual(made(daemon), n, "another folder found something missing")
+            n = made(daemon)
+            hits = daemon.stats("hits")
+            off = self.output(daemon, program, WARM_DISABLE="1")
             self.assertEqual(plain, off, "WARM_DISABLE=1")
             self.assertEqual((made(daemon), daemon.stats("hits")), (n, hits))
+            daemon.kill()
+            self.assertEqual(plain, self.output(daemon, program), "no daemon")
 
     def test_cuda_core(self):
         self.check_warm("cuda.core")
@@ -239,49 +274,51 @@ class Programs(kit.TestCase):
     def test_a_changed_header_is_a_miss_and_a_touched_one_a_hit(self):
         for name in WITH_HEADER:
             with self.subTest(name), kit.Daemon() as daemon:
-                self.write_header("#define SCALE 2\n")
-                first = daemon.run(PROGRAMS[name], self.folder).stdout
+                self.write("scale.h", "#define SCALE 2\n")
+                first = self.output(daemon, PROGRAMS[name])
                 n = made(daemon)
-                os.utime(self.header)
-                self.assertEqual(first, daemon.run(PROGRAMS[name], self.folder).stdout)
+                os.utime(os.path.join(self.folder, "scale.h"))
+                self.assertEqual(first, self.output(daemon, PROGRAMS[name]))
                 self.assertEqual(made(daemon), n, "a touched header is a miss")
-                self.write_header("#define SCALE 7\n")
-                plain, warm = daemon.run_both(PROGRAMS[name], self.folder)
-                self.assertNotEqual(first, plain.stdout)
-                self.assertEqual(plain.stdout, warm.stdout)
+                self.write("scale.h", "#define SCALE 7\n")
+                plain = self.output(daemon, PROGRAMS[name], warm=False)
+                self.assertNotEqual(first, plain)
+                self.assertEqual(plain, self.output(daemon, PROGRAMS[name]))
                 self.assertGreater(made(daemon), n, "a changed header is a hit")
 
-    def test_a_daemon_killed_in_the_middle_is_done_without(self):
+    def check_interrupted(self, program, interrupt):
         with kit.Daemon() as daemon:
-            plain = daemon.run(MANY, self.folder, warm=False).stdout
-            running = daemon.spawn(MANY, self.folder)
-            head = running.stdout.readline()
-            daemon.kill()
-            rest, error = running.communicate(timeout=kit.RUN_S)
+            plain = self.output(daemon, program, warm=False)
+            with daemon.spawn(program, self.folder, **self.settings({})) as running:
+                head = running.stdout.readline()
+                interrupt(daemon)
+                rest, error = running.stdout.read(), running.stderr.read()
             self.assertEqual(running.returncode, 0, error)
             self.assertEqual(plain, head + rest)
 
     def test_a_daemon_that_hangs_is_done_without(self):
-        with kit.Daemon() as daemon:
-            plain = daemon.run(MANY, self.folder, warm=False).stdout
-            running = daemon.spawn(MANY, self.folder)
-            head = running.stdout.readline()
-            daemon.suspend()
-            rest, error = running.communicate(timeout=kit.RUN_S)
-            daemon.resume()
-            self.assertEqual(running.returncode, 0, error)
-            self.assertEqual(plain, head + rest)
+        self.check_interrupted(MANY, kit.Daemon.suspend)
+
+    def test_a_daemon_killed_in_the_middle_is_done_without(self):
+        for name, program in dict(PROGRAMS, many=MANY).items():
+            with self.subTest(name):
+                self.check_interrupted(program, kit.Daemon.kill)
+
+    def rank_settings(self, i):
+        place = os.path.join(self.folder, f"rank{i}")
+        os.mkdir(place)
+        return self.settings({"cwd": place, "TMPDIR": place, "RANK": i, "LOCAL_RANK": i,
+                              "CUDA_VISIBLE_DEVICES": i, "WORLD_SIZE": 8})
 
     def test_ranks_that_start_together_compile_once(self):
         with kit.Daemon() as daemon:
-            plain = daemon.run(MANY, self.folder, warm=False).stdout
-            ranks = [daemon.spawn(MANY, self.folder, RANK=i, CUDA_VISIBLE_DEVICES=i)
-                     for i in range(8)]
+            plain = self.output(daemon, RANK, warm=False)
+            ranks = [daemon.spawn(RANK, self.folder, **self.rank_settings(i)) for i in range(8)]
             for rank in ranks:
                 out, error = rank.communicate(timeout=kit.RUN_S)
                 self.assertEqual(rank.returncode, 0, error)
                 self.assertEqual(plain, out)
-            self.assertEqual(daemon.stats("compiles"), len(plain.splitlines()))
+            self.assertEqual(daemon.stats("compiles"), 20)
 
 
 if __name__ == "__main__":

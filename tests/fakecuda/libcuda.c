@@ -148,6 +148,8 @@ int cuCtxGetCurrent(void **out)
     return CU_SUCCESS;
 }
 
+int cuCtxSynchronize(void) { return current ? CU_SUCCESS : NO_CONTEXT; }
+
 int cuGetErrorName(int code, const char **out)
 {
     *out = code ? "CUDA_ERROR_OF_THE_STAND_IN" : "CUDA_SUCCESS";
@@ -473,6 +475,7 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
                      NAMED("cuCtxGetDevice", cuCtxGetDevice),
                      NAMED("cuCtxPushCurrent", cuCtxPushCurrent_v2),
                      NAMED("cuCtxPopCurrent", cuCtxPopCurrent_v2),
+                     NAMED("cuCtxSynchronize", cuCtxSynchronize),
                      NAMED("cuGetErrorName", cuGetErrorName),
                      NAMED("cuGetErrorString", cuGetErrorString),
                      NAMED("cuLibraryUnload", cuLibraryUnload),
