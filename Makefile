@@ -164,7 +164,7 @@ test-clients: setup-clients toolchain
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/clients/run.sh $(B) $(CLIENTS)
 .PHONY: bench-clients bench-torch bench-jax
 bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
-	$(MAKE) B=$(B) all
+	$(MAKE) B=$(B) all $(if $(filter clients,$*),$(B)/bench/preload)
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/bench_$*.sh $(B)
 
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
