@@ -38,6 +38,9 @@ TORCH_ROWS = {
     "transformer, forward": ["--model", "transformer", "--layers", "2", "--forward"],
     "transformer, training step": ["--model", "transformer", "--layers", "2"],
 }
+# of which ranks are measured where no row is named: all of them take twice the time
+RANK_ROWS = ("64 layers, whole, training step", "64 layers, by region, training step",
+             "six Triton kernels, sm_90")
 TRITON_ROWS = {"six Triton kernels, sm_80": ["80"], "six Triton kernels, sm_90": ["90"]}
 
 
@@ -188,7 +191,8 @@ def main():
     bench = Bench(options)
     single = {row: bench.one_by_one(row) for row in rows if options.only != "ranks"}
     ranks = {row: (bench.ranks(row, False), bench.ranks(row, True))
-             for row in rows if options.ranks and options.only != "single"}
+             for row in rows if options.ranks and options.only != "single"
+             and (options.rows or row in RANK_ROWS)}
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; medians of {options.runs} run(s)\n")
     if single:
         print_single(single)
