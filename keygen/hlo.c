@@ -781,13 +781,9 @@ static void check_references(struct hlo *h)
                      "a computation that the module does not define");
 }
 
-static void hlo_close(struct hlo *h)
+/* What was needed to read the text and is not to write the graph. */
+static void tables_free(struct hlo *h)
 {
-    graph_free(h->g);
-    for (struct literal *next; h->literals; h->literals = next) {
-        next = h->literals->next;
-        free(h->literals);
-    }
     free(h->values.slots);
     free(h->computed_names.slots);
     free(h->opcodes.slots);
@@ -799,6 +795,16 @@ static void hlo_close(struct hlo *h)
     free(h->extra);
 }
 
+/* The graph, and the literals that it borrows. */
+static void graph_close(struct hlo *h)
+{
+    graph_free(h->g);
+    for (struct literal *next; h->literals; h->literals = next) {
+        next = h->literals->next;
+        free(h->literals);
+    }
+}
+
 int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
 {
     if (input->len >= UINT32_MAX)
@@ -808,13 +814,15 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
     h.g = graph_new(input->len);
     if (!h.g || !hlo_names_reserve(&h, &h.values) || !hlo_names_reserve(&h, &h.computed_names) ||
         !hlo_names_reserve(&h, &h.opcodes) || !hlo_names_reserve(&h, &h.keys)) {
-        hlo_close(&h);
+        tables_free(&h);
+        graph_close(&h);
         return err_set(e, WARM_ENOMEM, "out of memory");
     }
     take_module(&h);
     check_references(&h);
+    tables_free(&h);
     int code = h.code ? h.code : graph_write(h.g, "hlo/1", out, e);
-    hlo_close(&h);
+    graph_close(&h);
     return code;
 }
 
