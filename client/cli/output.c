@@ -40,6 +40,16 @@ static int write_in_place(const char *path, const void *data, size_t len)
     return error;
 }
 
+/* A rename over a file has ext4 write the new one out at once, which takes longer than all of a hit;
+ * an exchange is as atomic and does not. */
+static int replace(const char *temporary, const char *path)
+{
+    if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+        return unlink(temporary) == 0 ? 0 : errno;
+    return rename(temporary, path) == 0 ? 0
+                                        : errno; /* nothing is there, or no file system for it */
+}
+
 static int write_and_rename(const char *path, const void *data, size_t len)
 {
     char temporary[PATH_MAX];
@@ -52,8 +62,8 @@ static int write_and_rename(const char *path, const void *data, size_t len)
     int error = write_all(fd, data, len);
     if (close(fd) < 0 && !error)
         error = errno;
-    if (!error && rename(temporary, path) < 0)
-        error = errno;
+    if (!error)
+        error = replace(temporary, path);
     if (error)
         unlink(temporary);
     return error;
