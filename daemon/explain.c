@@ -29,9 +29,20 @@ static uint64_t unix_ms(void)
 
 static struct view text_view(const char *text) { return (struct view){text, strlen(text)}; }
 
+static bool begins(struct view key, const char *prefix)
+{
+    size_t len = strlen(prefix);
+    return key.len > len && memcmp(key.data, prefix, len) == 0;
+}
+
 bool explain_is_bookkeeping(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME && key.len > 5 && memcmp(key.data, "file:", 5) == 0;
+    return space == WIRE_SPACE_NAME && begins(key, "file:");
+}
+
+bool explain_is_second_try(enum wire_space space, struct view key)
+{
+    return space == WIRE_SPACE_NAME && begins(key, "jax:stock:");
 }
 
 /* ---- sessions ---- */

@@ -134,6 +134,12 @@ int service_get(struct service *s, const struct peer *peer, enum wire_space spac
     return 0;
 }
 
+/* A miss of it is not for the history. */
+static bool is_beside(enum wire_space space, struct view key)
+{
+    return explain_is_bookkeeping(space, key) || explain_is_second_try(space, key);
+}
+
 static void count_miss(struct call *call)
 {
     if (call->is_bookkeeping)
@@ -147,7 +153,7 @@ void service_count_miss(struct service *s, const struct peer *peer, struct view 
     struct call call = {.service = s,
                         .peer = peer,
                         .id = service_name_id(peer, name),
-                        .is_bookkeeping = explain_is_bookkeeping(WIRE_SPACE_NAME, name)};
+                        .is_bookkeeping = is_beside(WIRE_SPACE_NAME, name)};
     if (!call.is_bookkeeping)
         explain_asked(s, peer);
     count_miss(&call);
@@ -292,7 +298,7 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
 {
     struct service *s = call->service;
     struct flight *f = NULL;
-    call->is_bookkeeping = explain_is_bookkeeping(space, key);
+    call->is_bookkeeping = is_beside(space, key);
     if (!call->is_bookkeeping)
         explain_asked(s, call->peer);
     if (space == WIRE_SPACE_KEY) {

@@ -62,7 +62,10 @@ struct artifact *service_find_pending(struct service *s, const struct store_id *
                                       const struct proof *proof);
 
 /* explain.c: what the history is told. */
+/* What a client notes for itself: nobody's hit, and nobody's miss. */
 bool explain_is_bookkeeping(enum wire_space space, struct view key);
+/* A name that is tried after the first one missed: a hit is one, a miss says nothing new. */
+bool explain_is_second_try(enum wire_space space, struct view key);
 void explain_asked(struct service *s, const struct peer *peer);
 /* stats_add, for the asker's session too. */
 void explain_count(struct service *s, const struct peer *peer, enum stats_counter what,

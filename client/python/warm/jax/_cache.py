@@ -38,6 +38,7 @@ log = logging.getLogger("warm.jax")
 
 MAGIC = b"warm-jax/1 "  # then a line of JSON, then what JAX stores
 STOCK = "jax:stock:"  # + JAX's own key: entries as JAX's folder has them
+_DIGEST = re.compile("-[0-9a-f]{32,}$")  # ends JAX's own keys, after the module's name
 NEVER = "warm-never-"  # begins keys of what must not be kept
 
 
@@ -237,7 +238,7 @@ class Cache:
             cost_ms=max(_cost_ms(value), took * 1000),
             hardware=c.platform if c.platform != "cpu" else _keys.processor(),
             compiler=_keys.libraries(c.platform).split("\n", 1)[0],
-            label=key[-512:],
+            label=_DIGEST.sub("", key)[:512],  # one for all versions of it, for `warm why`
         )
         data = entry_encode(c.name, entry, stock=key)
         if c.lease is not None:
