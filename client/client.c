@@ -18,6 +18,7 @@
 
 #define CONNECT_TIMEOUT_MS 50u
 #define REQUEST_TIMEOUT_MS 5000u
+#define SILENCE_MS 60000u /* the daemon gives a sign of life each 5 s */
 
 const char *warm_message(const struct warm *w) { return w->err.text; }
 const char *warm_error_name(int code) { return err_name(code); }
@@ -84,6 +85,7 @@ static int session_init(struct warm *w, const struct warm_options *options)
                                 : env_number("WARM_TIMEOUT_MS", CONNECT_TIMEOUT_MS);
     w->request_timeout_ms =
         options->request_timeout_ms ? options->request_timeout_ms : REQUEST_TIMEOUT_MS;
+    w->silence_ms = SILENCE_MS;
     if (!options->socket)
         return warm_default_socket(w->socket, sizeof w->socket) ? WARM_EINVALID : 0;
     if (strlen(options->socket) >= sizeof w->socket)

@@ -27,6 +27,7 @@ struct warm {
     pid_t pid; /* that opened it: not to be used across fork */
     char socket[108];
     unsigned connect_timeout_ms, request_timeout_ms;
+    unsigned silence_ms;     /* a daemon that is silent for so long in mid-compile has stopped */
     bool recache, read_only; /* $WARM_RECACHE, $WARM_READONLY */
     bool told_recache;       /* the daemon knows of it */
     uint64_t last_tag;
