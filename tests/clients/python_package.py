@@ -68,33 +68,6 @@ class Api(Case):
             thread.join(kit.WAIT_S)
         self.assertEqual((len(made), got), (1, [b"it"] * 8))
 
-    def test_what_takes_longer_than_one_wait_is_taken_once_it_is_there(self):
-        c, got = self.client(self.daemon), []
-        waiting, asked = threading.Event(), c._lease_slice
-
-        def ask_for_a_moment(lease, slice_):
-            done = asked(lease, 0.05)
-            waiting.set()
-            return done
-
-        def ask():
-            with c.lease("made slowly", wait=10 * kit.WAIT_S) as lease:
-                got.append(lease.value)
-
-        for _ in range(2):  # made by another, then left to us
-            with c.lease("made slowly") as lease:
-                c._lease_slice = ask_for_a_moment
-                thread = threading.Thread(target=ask, daemon=True)
-                thread.start()
-                self.assertTrue(waiting.wait(kit.WAIT_S))
-                if got:
-                    lease.put(b"it")
-            thread.join(kit.WAIT_S)
-            self.assertFalse(thread.is_alive())
-            c._lease_slice = asked
-            waiting.clear()
-        self.assertEqual(got, [None, b"it"])
-
     def wait_in_slices(self, name, holder_ends):
         """What who waits finds when the holder ends after more than one of its slices."""
         holder = self.client(self.daemon).lease(name)

@@ -383,7 +383,6 @@ class Client:
         """Asks once, and waits for up to `slice_` seconds. False: somebody is still making it."""
 
         def ask(c: _Connection, deadline: float) -> bool:
-            lease.is_made_elsewhere = False  # as far as we know: it may be the answer again
             tags = {c.next_tag(): lease}
             wait_ms = max(1, int(slice_ * 1000))
             c.send(b"".join(_wire.get(t, lease.name, True, wait_ms) for t in tags), deadline)
