@@ -242,6 +242,27 @@ Test(why, what_clients_say_of_their_artifacts_is_compared)
     kit_down(&k);
 }
 
+/* JAX's own key is asked for when the canonical one has missed: one compile, one miss. */
+Test(why, second_name_that_misses_is_no_second_miss)
+{
+    struct kit k = kit_up(NULL);
+    char *out;
+    static const char *const names[] = {"jax:1:0123", "jax:stock:jit_f-0123"};
+    write_in(&k, "v", "value");
+    for (size_t i = 0; i < 2; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "get %s -o o", names[i]);
+        cr_assert_eq(warm(&k, &out, "WARM_SESSION=s", command), 1, "%s", out);
+        free(out);
+    }
+    expect_why(&k, "--session s", "asked 1: 0 hits, 0 coalesced, 1 misses");
+    must(&k, 0, "put jax:stock:jit_f-0123 v");
+    cr_assert_eq(warm(&k, &out, "WARM_SESSION=s", "get jax:stock:jit_f-0123 -o o"), 0, "%s", out);
+    free(out);
+    expect_why(&k, "--session s", "asked 2: 1 hits, 0 coalesced, 1 misses");
+    kit_down(&k);
+}
+
 /* ---- compiles ---- */
 
 Test(why, each_part_of_a_compile_is_named)
