@@ -4,6 +4,7 @@
  *
  * Get:  GET ─▶ HIT ─▶ verified value │ MISS ─▶ NOT_FOUND │ LEASE ─▶ the caller makes it
  *              │ WAIT ─▶ one of these later
+ *       Many at once: MGET, and as many of these answers, in any order.
  *       A value that does not match its checksum is reported to the daemon and asked for once more.
  * Put:  PUT (larger values as a sealed memfd) ─▶ OK once it is durable.
  */
@@ -18,7 +19,6 @@
 
 #define CONNECT_TIMEOUT_MS 50u
 #define REQUEST_TIMEOUT_MS 5000u
-#define SILENCE_MS 60000u /* the daemon gives a sign of life each 5 s */
 
 const char *warm_message(const struct warm *w) { return w->err.text; }
 const char *warm_error_name(int code) { return err_name(code); }
@@ -85,7 +85,6 @@ static int session_init(struct warm *w, const struct warm_options *options)
                                 : env_number("WARM_TIMEOUT_MS", CONNECT_TIMEOUT_MS);
     w->request_timeout_ms =
         options->request_timeout_ms ? options->request_timeout_ms : REQUEST_TIMEOUT_MS;
-    w->silence_ms = SILENCE_MS;
     if (!options->socket)
         return warm_default_socket(w->socket, sizeof w->socket) ? WARM_EINVALID : 0;
     if (strlen(options->socket) >= sizeof w->socket)
@@ -210,6 +209,94 @@ int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
     if (code == WARM_ECORRUPT)
         code = get_once(w, &get, out);
     return code == WARM_ECORRUPT ? WARM_ENOT_FOUND : code;
+}
+
+/* ---- getting many ---- */
+
+#define UNANSWERED 1 /* among the codes */
+
+static int add_names(struct warm *w, const struct warm_name *names, size_t n, unsigned flags,
+                     struct writer *list)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct key address;
+        enum wire_space space = WIRE_SPACE_NAME;
+        struct view key = {0};
+        int code = make_key(w, names[i].text, names[i].len, flags, &address, &space, &key);
+        if (code)
+            return code;
+        wire_keys_add(list, space, key.data, key.len);
+    }
+    return list->failed ? err_set(&w->err, WARM_ETOO_BIG, "too many or too long names at once") : 0;
+}
+
+/* One answer to MGET: the code of its name. The connection has ended if it is not connected then. */
+static int take_one(struct warm *w, struct answer *answer, struct warm_value *out)
+{
+    uint64_t n_tags = w->n_tags;
+    int code = WARM_ENOT_FOUND;
+    if (answer->frame.type == WIRE_HIT)
+        code = take_hit(w, answer, out);
+    else if (answer->frame.type != WIRE_MISS)
+        return session_unexpected(w, answer);
+    else
+        conn_fds_close(answer->fds);
+    w->n_tags = n_tags; /* a damaged value was reported in between */
+    return code;
+}
+
+/* Takes answers until there is one for each name. */
+static int take_many(struct warm *w, uint64_t tag, size_t n, int code, struct answer *answer,
+                     uint64_t deadline_ms, struct warm_value *out, int *codes)
+{
+    for (size_t left = n; w->connected; code = session_next(w, tag, -1, deadline_ms, answer)) {
+        size_t i = (size_t)(answer->frame.tag - tag);
+        if (code && answer->frame.type != WIRE_ERROR)
+            return code;
+        if (!code && answer->frame.type == WIRE_WAIT)
+            continue;
+        if (codes[i] != UNANSWERED)
+            return session_unexpected(w, answer);
+        codes[i] = code ? code : take_one(w, answer, &out[i]);
+        if (w->connected && --left == 0)
+            return 0;
+    }
+    return w->err.code;
+}
+
+int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsigned flags,
+                  struct warm_value *out, int *out_codes)
+{
+    struct writer list;
+    struct answer answer = {.fds = {-1, -1}};
+    uint64_t deadline_ms = conn_now_ms() + w->request_timeout_ms;
+    if (n > WARM_MANY_MAX)
+        return err_set(&w->err, WARM_ETOO_BIG, "%zu names at once; the limit is %u", n,
+                       WARM_MANY_MAX);
+    for (size_t i = 0; i < n; i++)
+        out_codes[i] = w->recache ? WARM_ENOT_FOUND : UNANSWERED;
+    if (n == 0 || w->recache)
+        return 0;
+    writer_init(&list, WIRE_PAYLOAD_MAX);
+    int code = add_names(w, names, n, flags, &list);
+    if (!code) {
+        uint64_t tag = session_begin_many(w, n);
+        wire_put_mget(&w->request, tag,
+                      &(struct wire_mget){.deadline_ms = daemon_deadline(w->request_timeout_ms),
+                                          .n = (uint32_t)n,
+                                          .keys = {list.data, list.len}});
+        code = session_ask(w, tag, NULL, 0, deadline_ms, &answer);
+        if (w->connected)
+            code = take_many(w, tag, n, code, &answer, deadline_ms, out, out_codes);
+    }
+    writer_close(&list);
+    for (size_t i = 0; code && i < n; i++)
+        if (out_codes[i] == 0)
+            warm_value_free(&out[i]);
+    for (size_t i = 0; !code && i < n; i++)
+        if (out_codes[i] == WARM_ECORRUPT)
+            out_codes[i] = warm_get(w, names[i].text, names[i].len, flags, &out[i]);
+    return code;
 }
 
 /* ---- putting ---- */

@@ -331,11 +331,9 @@ void warm_result_free(struct warm_result *r)
 /* The next answer; meanwhile the compiler's questions are answered. */
 static int await(struct compile *c, struct answer *answer)
 {
-    uint64_t silent_ms = conn_now_ms() + c->w->silence_ms;
-    uint64_t until_ms = silent_ms < c->deadline_ms ? silent_ms : c->deadline_ms;
     for (;;) {
         struct err ignored;
-        int code = session_next(c->w, c->tag, c->channel, until_ms, answer);
+        int code = session_next(c->w, c->tag, c->channel, c->deadline_ms, answer);
         if (code != CONN_OTHER)
             return code;
         /* The end of the channel is the end of the questions, not of the compile. */

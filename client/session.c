@@ -162,11 +162,16 @@ void session_renew(struct warm *w)
     w->request.failed = false;
 }
 
-uint64_t session_begin(struct warm *w)
+uint64_t session_begin_many(struct warm *w, uint64_t n)
 {
+    uint64_t first = w->last_tag + 1;
     session_renew(w);
-    return ++w->last_tag;
+    w->last_tag += n;
+    w->n_tags = n;
+    return first;
 }
+
+uint64_t session_begin(struct warm *w) { return session_begin_many(w, 1); }
 
 /* Whether the request could be encoded. */
 static int check_request(struct warm *w)
@@ -189,7 +194,7 @@ static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadl
 {
     for (;;) {
         int code = conn_recv(&w->conn, other_fd, &out->frame, out->fds, deadline_ms, &w->err);
-        if (code || out->frame.tag == tag)
+        if (code || out->frame.tag - tag < w->n_tags)
             return code;
         conn_fds_close(out->fds);
     }

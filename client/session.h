@@ -27,10 +27,10 @@ struct warm {
     pid_t pid; /* that opened it: not to be used across fork */
     char socket[108];
     unsigned connect_timeout_ms, request_timeout_ms;
-    unsigned silence_ms;     /* a daemon that is silent for so long in mid-compile has stopped */
     bool recache, read_only; /* $WARM_RECACHE, $WARM_READONLY */
     bool told_recache;       /* the daemon knows of it */
     uint64_t last_tag;
+    uint64_t n_tags;       /* of the request under way: the first one and those after it */
     struct writer request; /* frames of the request that is being made */
     uint64_t retry_at_ms;  /* without a connection: not before */
     unsigned pause_ms;
@@ -49,6 +49,10 @@ int session_open(struct warm *w);
 
 /* Begins a request: w->request is empty, the result is its tag. */
 uint64_t session_begin(struct warm *w);
+
+/* The same for a request of `n` answers: the result is the first of as many tags. session_ask and
+ * session_next then take an answer to any of them; its frame says which. */
+uint64_t session_begin_many(struct warm *w, uint64_t n);
 
 /* Empties w->request for one more frame of the request that is under way. */
 void session_renew(struct warm *w);

@@ -83,6 +83,20 @@ enum warm_get_flags {
 int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
              struct warm_value *out);
 
+#define WARM_MANY_MAX 4096u
+struct warm_name {
+    const char *text;
+    size_t len;
+};
+/*
+ * Asks for up to WARM_MANY_MAX names in one round trip. Returns 0 where all were answered: out_codes[i]
+ * is 0, and out[i] the value of names[i] (warm_value_free), or NOT_FOUND, or another error of that one.
+ * `flags`: WARM_BY_KEY or 0; there are no leases. On an error nothing was given: INVALID (a name),
+ * TOO_BIG (too many, or their names together), TIMEOUT, …
+ */
+int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsigned flags,
+                  struct warm_value *out, int *out_codes);
+
 struct warm_put_options {
     uint64_t token;    /* 0: without a lease */
     unsigned flags;    /* WARM_KEEP_EXISTING */

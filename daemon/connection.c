@@ -639,8 +639,6 @@ void connection_check_deadlines(struct connection *c, uint64_t now_ms)
                    (c->protocol && c->protocol->is_partial && c->protocol->is_partial(c->state));
     bool late = (!c->greeted && now_ms - c->born_ms > GREETING_MS) ||
                 ((partial || c->queue) && now_ms - c->progress_ms > PROGRESS_MS);
-    if (!late && !c->closing && c->protocol && c->protocol->on_tick)
-        c->protocol->on_tick(c->state, now_ms);
     if (!late || c->closing)
         return;
     log_debug("a connection of uid %u (pid %ld) got no further in time", (unsigned)c->peer.uid,

@@ -45,8 +45,6 @@ struct protocol {
     bool (*is_partial)(const void *state);
     /* The connection is gone: free the state. */
     void (*on_close)(void *state);
-    /* From time to time (each second or so); may be NULL. */
-    void (*on_tick)(void *state, uint64_t now_ms);
 };
 
 /* Takes the socket. NULL: no memory, and the socket is closed. */

@@ -26,7 +26,6 @@
 #include "daemon/manifest.h"
 #include "daemon/ranks.h"
 
-#define BEAT_MS 5000u        /* the longest silence to who waits for a compile */
 #define CALLS_MAX 8192u      /* of one connection that are not answered yet */
 #define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us */
 #define COPY_MAX 4096u       /* bytes of a value that is copied rather than sent from where it is */
@@ -38,7 +37,6 @@ struct native_call {
     struct native *native;
     struct native_call *prev, *next;
     uint64_t tag;
-    uint64_t began_ms, told_ms; /* when it was told anything last */
 };
 
 struct native_op {
@@ -239,7 +237,6 @@ static void on_answer(struct call *base, const struct answer *a)
     struct native *n = call->native;
     uint64_t tag = call->tag;
     struct connection *c = n->connection;
-    call->told_ms = service_now_ms(n->service);
     switch (a->kind) {
     case ANSWER_VALUE:
     case ANSWER_FAILED:
@@ -290,7 +287,6 @@ static struct native_call *call_new(struct native *n, uint64_t tag, struct err *
     call->call.on_answer = on_answer;
     call->native = n;
     call->tag = tag;
-    call->began_ms = call->told_ms = service_now_ms(n->service);
     call->next = n->calls;
     if (n->calls)
         n->calls->prev = call;
@@ -950,23 +946,5 @@ static void native_on_close(void *state)
     free(n);
 }
 
-/* Who waits for a compile hears of us, and so can tell that we have not stopped. */
-static void native_on_tick(void *state, uint64_t now_ms)
-{
-    struct native *n = state;
-    for (struct native_call *call = n->calls; call; call = call->next)
-        if (call->call.compiles && now_ms - call->told_ms >= BEAT_MS) {
-            struct wire_wait m = {1, (uint32_t)(now_ms - call->began_ms)};
-            call->told_ms = now_ms;
-            wire_put_wait(connection_begin(n->connection), call->tag, &m);
-            connection_commit(n->connection, NULL, 0);
-        }
-}
-
-const struct protocol native_protocol = {
-    .open = native_open,
-    .on_bytes = native_on_bytes,
-    .on_end = native_on_end,
-    .on_close = native_on_close,
-    .on_tick = native_on_tick,
-};
+const struct protocol native_protocol = {native_open, native_on_bytes, native_on_end, NULL,
+                                         native_on_close};

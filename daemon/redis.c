@@ -347,10 +347,5 @@ static void redis_on_close(void *state)
     free(r);
 }
 
-const struct protocol redis_protocol = {
-    .open = redis_open,
-    .on_bytes = redis_on_bytes,
-    .on_end = redis_on_end,
-    .is_partial = redis_is_partial,
-    .on_close = redis_on_close,
-};
+const struct protocol redis_protocol = {redis_open, redis_on_bytes, redis_on_end, redis_is_partial,
+                                        redis_on_close};

@@ -30,6 +30,47 @@ static void expect_text(struct warm *w, const char *name, const char *text)
     warm_value_free(&v);
 }
 
+Test(client, many_are_asked_for_in_one_round_trip)
+{
+    enum { N = 300 };
+    struct kit k = kit_up(NULL);
+    struct warm *w = connect_to(&k);
+    static char texts[N][16], keys[N][33];
+    static struct warm_name names[N], by_key[N];
+    static struct warm_value values[N];
+    static int codes[N];
+    static uint8_t large[N * 1000];
+    for (int i = 0; i < N; i++) {
+        names[i] = (struct warm_name){texts[i], (size_t)snprintf(texts[i], 16, "many-%d", i)};
+        if (i % 3)
+            cr_assert_eq(warm_put(w, texts[i], names[i].len, large, (size_t)i * 1000, NULL), 0);
+    }
+    cr_assert_eq(warm_get_many(w, names, N, 0, values, codes), 0, "%s", warm_message(w));
+    for (int i = 0; i < N; i++) {
+        cr_assert_eq(codes[i], i % 3 ? 0 : WARM_ENOT_FOUND, "%d", i);
+        if (codes[i])
+            continue;
+        cr_assert_eq(values[i].len, (size_t)i * 1000);
+        memcpy(keys[i / 3 * 2 + i % 3 - 1], values[i].key, 33);
+        warm_value_free(&values[i]);
+    }
+    for (int i = 0; i < N / 3 * 2; i++)
+        by_key[i] = (struct warm_name){keys[i], 32};
+    cr_assert_eq(warm_get_many(w, by_key, N / 3 * 2, WARM_BY_KEY, values, codes), 0);
+    for (int i = 0; i < N / 3 * 2; i++) {
+        cr_assert_eq(codes[i], 0);
+        warm_value_free(&values[i]);
+    }
+    cr_assert_eq(warm_get_many(w, names, 0, 0, values, codes), 0);
+    cr_assert_eq(warm_get_many(w, names, WARM_MANY_MAX + 1, 0, values, codes), WARM_ETOO_BIG);
+    names[7].len = 0;
+    cr_assert_eq(warm_get_many(w, names, N, 0, values, codes), WARM_EINVALID);
+    cr_assert_eq(warm_get(w, "many-1", 6, 0, &values[0]), 0, "the connection goes on");
+    warm_value_free(&values[0]);
+    warm_close(w);
+    kit_down(&k);
+}
+
 Test(client, values_of_every_size_come_back)
 {
     static const size_t sizes[] = {0, 1, 4096, 65535, 65536, 65537, 524288, 524289, 5000000};

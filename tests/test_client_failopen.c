@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "client/conn.h"
-#include "client/session.h"
 #include "client/warm.h"
 #include "keygen/err.h"
 #include "tests/support.h"
@@ -419,26 +418,6 @@ static int compile_against(void (*script)(struct fake *, int), const void *arg)
 Test(failopen, a_compile_that_never_ends_is_a_timeout)
 {
     cr_assert_eq(compile_against(need_then_nothing, NULL), WARM_ETIMEOUT);
-}
-
-Test(failopen, a_daemon_that_stops_in_mid_compile_is_a_timeout_long_before_the_deadline)
-{
-    struct fake f;
-    struct warm_result r;
-    static const char *const options[] = {"-arch=sm_90"};
-    struct warm_job job = {/* without a deadline of its own: half an hour */
-                           .name = "k.cu",
-                           .source = "x",
-                           .source_len = 1,
-                           .options = options,
-                           .n_options = 1};
-    fake_start(&f, need_then_nothing, NULL);
-    struct warm *w = open_at(f.path);
-    cr_assert_eq(w->silence_ms, 60000u);
-    w->silence_ms = DEADLINE_MS;
-    cr_assert_eq(warm_compile(w, &job, &r), WARM_ETIMEOUT);
-    fake_stop(&f);
-    warm_close(w);
 }
 
 Test(failopen, a_result_that_is_no_bundle_is_malformed)
