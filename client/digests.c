@@ -40,7 +40,7 @@ bool stat_is_same(const struct stat *a, const struct stat *b)
            ns_of(a->st_mtim) == ns_of(b->st_mtim) && ns_of(a->st_ctim) == ns_of(b->st_ctim);
 }
 
-static bool is_settled(const struct stat *st)
+bool stat_is_settled(const struct stat *st)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -124,7 +124,7 @@ bool digests_recall(const struct digests *d, const char *path, const struct stat
 void digests_keep(struct digests *d, const char *path, const struct stat *st, enum wire_digest kind,
                   const struct wire_path_digest *digest)
 {
-    if (!d || !is_settled(st))
+    if (!d || !stat_is_settled(st))
         return;
     make_room(d);
     struct known *k = known_at(d, path);
@@ -170,7 +170,7 @@ void digests_keep_absent(struct digests *d, const char *path)
 {
     struct stat st, unused;
     char *above = d ? strdup(path) : NULL;
-    if (above && cut_to_folder(above, &st) && is_settled(&st) && stat(path, &unused) < 0 &&
+    if (above && cut_to_folder(above, &st) && stat_is_settled(&st) && stat(path, &unused) < 0 &&
         (errno == ENOENT || errno == ENOTDIR)) {
         make_room(d);
         struct known *folder = known_at(d, above), *k = known_at(d, path);

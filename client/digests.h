@@ -46,5 +46,7 @@ void digests_keep_absent(struct digests *d, const char *path);
 
 /* The same file with the same content, as far as a stat can tell. */
 bool stat_is_same(const struct stat *a, const struct stat *b);
+/* Its last change is so long ago that another one would show in its times. */
+bool stat_is_settled(const struct stat *st);
 
 #endif

@@ -18,34 +18,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "client/digests.h"
 #include "client/warm.h"
 #include "keygen/err.h"
 #include "keygen/key.h"
 
 #define NAME_MAX_BYTES 160
 #define CHUNK_BYTES ((size_t)64 << 10)
-#define SETTLED_NS 2000000000ll /* the coarsest clock of a file system that we know: FAT's */
-#define TRIES 3                 /* for a file that is written while it is read */
-#define DEAR_BYTES (16 << 20)   /* from here on one process hashes and the others wait */
+#define TRIES 3               /* for a file that is written while it is read */
+#define DEAR_BYTES (16 << 20) /* from here on one process hashes and the others wait */
 
 static long long ns_of(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
-
-static bool is_settled(const struct stat *st)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return ns_of(now) - ns_of(st->st_ctim) > SETTLED_NS &&
-           ns_of(now) - ns_of(st->st_mtim) > SETTLED_NS;
-}
-
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_size == b->st_size && ns_of(a->st_mtim) == ns_of(b->st_mtim) &&
-           ns_of(a->st_ctim) == ns_of(b->st_ctim);
-}
 
 static size_t name_of(const struct stat *st, char name[NAME_MAX_BYTES])
 {
@@ -141,7 +126,7 @@ static int read_settled(int fd, struct stat *st, char out[WARM_IDENTITY_TEXT])
             return code;
         if (fstat(fd, &after) < 0)
             return WARM_EIO;
-        if (is_same(st, &after))
+        if (stat_is_same(st, &after))
             return 0;
         *st = after;
     }
@@ -156,12 +141,12 @@ static int identify(struct warm *w, int fd, char out[WARM_IDENTITY_TEXT])
         return WARM_EIO;
     if (!S_ISREG(st.st_mode))
         return WARM_EINVALID;
-    bool remembered = w && is_settled(&st);
+    bool remembered = w && stat_is_settled(&st);
     if (remembered && recall(w, &st, out, &token))
         return 0;
     struct stat asked = st;
     int code = read_settled(fd, &st, out);
-    if (!code && remembered && is_same(&asked, &st))
+    if (!code && remembered && stat_is_same(&asked, &st))
         remember(w, &st, out, token);
     else if (token)
         warm_release(w, token);

@@ -13,6 +13,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "client/digests.h"
+
 static const struct preload_family families[] = {
     {"nvrtc", nvrtc_stand_in},
     {"nvJitLink", nvjitlink_stand_in},
@@ -74,10 +76,7 @@ const void *preload_library_of(const void *function, char *out, size_t cap)
 bool preload_file_is(const char *path, const struct stat *st)
 {
     struct stat now;
-    return stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino &&
-           now.st_size == st->st_size && now.st_mtim.tv_sec == st->st_mtim.tv_sec &&
-           now.st_mtim.tv_nsec == st->st_mtim.tv_nsec && now.st_ctim.tv_sec == st->st_ctim.tv_sec &&
-           now.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
+    return stat(path, &now) == 0 && stat_is_same(&now, st);
 }
 
 static const struct preload_family *family_of(const char *name)

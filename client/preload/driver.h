@@ -14,7 +14,7 @@
  * that the linker takes as the loader does. Then the instructions are the same compiler's for the
  * same text, and loading the cubin gives what loading the PTX gives.
  *
- * Thread: any; no locks but the table of links (driver_link.c). Memory: as said.
+ * Thread: any; a link belongs to one at a time. Memory: as said.
  */
 #ifndef WARM_PRELOAD_DRIVER_H
 #define WARM_PRELOAD_DRIVER_H

@@ -15,18 +15,18 @@
  * that are not understood, a second completion) turns a link into the driver's alone: it gets all
  * that was noted, and every later call.
  *
- * A link belongs to one thread at a time, as the driver has it; the table of links is lock-free.
+ * A link belongs to one thread at a time, as the driver has it.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/conn.h"
 #include "client/preload/driver.h"
 #include "client/preload/entry.h"
+#include "client/preload/handles.h"
 #include "client/preload/preload.h"
 
-enum { MOST_LINKS = 64, MOST_INPUTS = 256 };
+enum { MOST_INPUTS = 256 };
 #define KEPT_MAX ((size_t)256 * 1024 * 1024) /* bytes of all inputs that are held for later */
 
 enum tag { TAG_INPUT = 100, TAG_NAME, TAG_DATA, TAG_FILE, TAG_COMPLETE };
@@ -54,38 +54,9 @@ struct link {
     char hardware[64];
 };
 
-static _Atomic(struct link *) links[MOST_LINKS];
+static struct handles table;
 
-/* ---- the table ---- */
-
-static struct link *link_find(const struct cu_link *real)
-{
-    for (size_t i = 0; i < MOST_LINKS; i++) {
-        struct link *l = atomic_load(&links[i]);
-        if (l && l->real == real)
-            return l;
-    }
-    return NULL;
-}
-
-static bool link_enter(struct link *l)
-{
-    for (size_t i = 0; i < MOST_LINKS; i++) {
-        struct link *none = NULL;
-        if (atomic_compare_exchange_strong(&links[i], &none, l))
-            return true;
-    }
-    return false;
-}
-
-static void link_leave(struct link *l)
-{
-    for (size_t i = 0; i < MOST_LINKS; i++) {
-        struct link *it = l;
-        if (atomic_compare_exchange_strong(&links[i], &it, NULL))
-            return;
-    }
-}
+static struct link *link_find(const struct cu_link *real) { return handles_find(&table, real); }
 
 static void input_free(struct input *in)
 {
@@ -172,7 +143,7 @@ int driver_link_create(unsigned n, int *options, void **values, struct cu_link *
     if (!l)
         return code;
     l->real = *link;
-    if (!link_begin(l, n, options, values) || !link_enter(l))
+    if (!link_begin(l, n, options, values) || !handles_add(&table, *link, l))
         link_free(l);
     return code;
 }
@@ -396,10 +367,8 @@ int driver_link_complete(struct cu_link *link, void **cubin, size_t *len)
 
 int driver_link_destroy(struct cu_link *link)
 {
-    struct link *l = link_find(link);
-    if (l) {
-        link_leave(l);
+    struct link *l = handles_take(&table, link);
+    if (l)
         link_free(l);
-    }
     return driver_get()->link_destroy(link);
 }
