@@ -2,7 +2,7 @@
 /*
  * graph.h - a program as a graph of operations, and its canonical text.
  *
- * The readers (mlir.c, hlo.c, bytecode.c) fill a graph in one pass; graph_write turns it into the
+ * The readers (mlir.c, hlo.c, mlir_bytecode.c) fill a graph in one pass; graph_write turns it into the
  * canonical text, graph_regions into regions. What a graph holds:
  *
  *     module ── dictionary

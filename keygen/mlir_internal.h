@@ -2,7 +2,10 @@
 /*
  * mlir_internal.h - the inside of the MLIR text reader, for mlir*.c only.
  *
- *   mlir.c         operations, regions, functions, the module: one pass, a stack of open scopes
+ *   mlir.c         the walk: one pass, a stack of open scopes
+ *   mlir_func.c    functions and the module
+ *   mlir_plain.c      operations without regions, mlir_region.c those with
+ *   mlir_parts.c   what they are put together from: operands, types
  *   mlir_names.c   which value a name stands for
  *   mlir_line.c    operations that say what an earlier line said of other values
  *   mlir_pretty.c  the operations that StableHLO and its neighbours print in their own way
@@ -320,12 +323,102 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
 /* An operation is about to end whose types stand from `types` on, and m->line is open. */
 void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types);
 
-/* ---- mlir.c ---- */
+/* ---- mlir_parts.c: false with an error, unless said otherwise ---- */
 
+static inline bool mlir_malformed(struct mlir *m, const char *what)
+{
+    return mlir_fail(m, m->s.at, WARM_EMALFORMED, what);
+}
+static inline bool mlir_expect(struct mlir *m, char c, const char *what)
+{
+    return slice_take(&m->s, c) || mlir_malformed(m, what);
+}
+/* No error: does the text go on with `c`, after white space? */
+static inline bool mlir_peek(struct mlir *m, char c)
+{
+    slice_skip(&m->s);
+    return m->s.at < m->s.end && *m->s.at == c;
+}
+/* "->", if it is there. */
+bool mlir_take_arrow(struct mlir *m);
+/* "loc(...)", if it is there. */
+void mlir_skip_loc(struct mlir *m);
+/* "{...}", at whose first brace the cursor is. */
+bool mlir_take_braces(struct mlir *m, struct slice *out);
+/* "%0, %1:2 =", onto `lhs`. */
+bool mlir_lhs_read(struct mlir *m);
 /* How many results the names from `first` on stand for; binding them, and forgetting the names. */
 uint32_t mlir_n_results(const struct mlir *m, uint32_t first);
 void mlir_bind_results(struct mlir *m, uint32_t first, uint32_t value);
+/* "%name" at the cursor, or any number of them with ',' between, onto `operands` and those of the open
+ * operation. */
+bool mlir_operand_read(struct mlir *m);
+bool mlir_operands_read(struct mlir *m);
+/* A type, onto `types_stack`; one that is likely that of operand `like`. */
+bool mlir_type_read(struct mlir *m);
+bool mlir_type_read_like(struct mlir *m, uint32_t like);
+/* "type" or "(types)" behind an arrow, onto `types_stack`. */
+bool mlir_results_read(struct mlir *m, uint32_t operands);
+/* "(types) -> types": those of the operands from `operands` on must be theirs. */
+bool mlir_function_type_read(struct mlir *m, uint32_t operands);
+/* No error: do `n` types from `types` on say what the operands have? */
+bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uint32_t n);
+/* What stands behind ':' of an operation: leaves the results' types from `types` on. *fits is false if a
+ * list says something else of the operands. */
+bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint32_t n_results,
+                        bool *fits);
+
+/* ---- mlir_plain.c: each op_ reads on behind the operation's name; its names are in `lhs` ---- */
+
+/* The number in `op_infos` of an operation's name. */
+uint32_t mlir_info_of(struct mlir *m, struct slice word);
+unsigned mlir_traits_with(const struct opinfo *info, const struct dict_info *d);
+/* The clauses and dictionary of an operation, cached; never NULL. */
+const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
+                                        const struct opinfo *info, struct slice lead);
+/* Ends the open operation, whose result types are on the stack from `types` on, and binds its names. */
+bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types,
+                    uint32_t lhs);
+/* An operation whose syntax is not known: its tokens to the end of the line. */
+bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+
+/* ---- mlir_region.c ---- */
+
+/* NULL if there is no memory. Lives until the next one is pushed. */
+struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct opinfo *info,
+                              uint32_t lhs);
+/* Ends the operation whose scope is the innermost. */
+bool mlir_scope_finish(struct mlir *m, unsigned traits);
+/* The unlabelled first block of a region. */
+void mlir_block_open(struct mlir *m, struct scope *s);
+/* "%a: type loc(...)"; the same up to ')' for a block, bound. */
+bool mlir_arg_read(struct mlir *m, struct slice *name, uint32_t *type);
+bool mlir_block_args_read(struct mlir *m);
 /* The number of a block's label (without '^') in the innermost region. */
 uint32_t mlir_label(struct mlir *m, struct slice name);
+/* True outside of all functions. */
+bool mlir_in_module(const struct mlir *m);
+bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+bool mlir_while_region(struct mlir *m); /* "{" of the next one */
+bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+/* `"name"(...)...`: up to its end, or to the '{' of its first region; the next region; what follows the
+ * last. */
+bool mlir_op_generic(struct mlir *m, uint32_t lhs);
+bool mlir_generic_region(struct mlir *m);
+bool mlir_generic_tail(struct mlir *m, bool has_regions);
+
+/* ---- mlir_func.c ---- */
+
+bool mlir_op_func(struct mlir *m, const struct opinfo *info);
+bool mlir_op_module(struct mlir *m, const struct opinfo *info);
+/* The generic form: behind the '{' of a function, with its first block; behind the '}' of a function or
+ * module. */
+bool mlir_func_generic_open(struct mlir *m, struct scope *s);
+bool mlir_named_tail(struct mlir *m);
 
 #endif
