@@ -24,7 +24,7 @@
 
 #define SOURCE_MAX_BYTES (64u << 20)
 
-enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, NATIVE };
+enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW };
 
 /* Source: the CUDA Compiler Driver documentation; and what the host compiler looks at (cc.c). What
  * else the tools ask the environment for shows in the trace. Not CUDA_VISIBLE_DEVICES, which differs
@@ -146,10 +146,19 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     return code;
 }
 
+/* Options from the environment may ask for this machine's own GPU or CPU, which is not in the key. */
+static bool asks_for_native(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && strstr(value, "native");
+}
+
 static int nvcc_plan(struct tool_job *job, struct err *e)
 {
     struct options o;
     const char *ending = nvcc_ending(job);
+    if (asks_for_native("NVCC_APPEND_FLAGS") || asks_for_native("NVCC_PREPEND_FLAGS"))
+        return refuse(e, "native, from the environment,");
     if (!ending)
         return refuse(e, "nvcc without -cubin, -ptx, -fatbin or -c");
     size_t n = (size_t)(job->argc - 1);

@@ -414,7 +414,10 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
 {
     struct stat st;
     const char *path = entry->path;
-    if (is_output(r->job, path) || is_harmless(entry) || entry->all & IS_INPUT)
+    if (is_output(r->job, path))
+        return entry->first == SEEN_READ ? err_set(e, WARM_EREFUSED, "it read its output %s", path)
+                                         : 0;
+    if (is_harmless(entry) || entry->all & IS_INPUT)
         return 0;
     if (entry->all & SEEN_WRITE)
         return add_made(entry, e);
