@@ -174,7 +174,8 @@ struct warm_result {
  * answer, also a bad one: look at `status` and `log`. Headers that the compiler asks for are opened
  * by this process, with its rights, and only beneath the job's -I folders, its working folder and
  * the folder of `name`; anything else reads as absent, and where the compile then fails,
- * warm_message says what was not shown. Errors: NO_DAEMON, TIMEOUT, REFUSED (this job could not be
+ * warm_message says what was not shown. What a connection has read it knows by device, inode, size and
+ * times, and reads anew when these change. Errors: NO_DAEMON, TIMEOUT, REFUSED (this job could not be
  * kept soundly), NO_TOOLCHAIN, CRASHED, NOT_FOUND (WARM_ONLY_IF_CACHED), …
  */
 int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
