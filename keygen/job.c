@@ -251,9 +251,12 @@ static struct view name_base(struct view name)
     return (struct view){base, (size_t)(end - base)};
 }
 
+/* A NUL ends the source for a compiler; which is why daemons refuse it, also within a comment. */
 static bool job_is_shareable(const struct job *job, const struct options *options)
 {
     struct cuda_scan scan = options->defines;
+    if (job->source.len && memchr(job->source.data, '\0', job->source.len))
+        return false;
     cuda_scan(job->source.data, job->source.len, &scan);
     for (size_t i = 0; i < job->n_headers; i++)
         cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);

@@ -26,7 +26,7 @@
 #include "client/wire.h"
 #include "tests/support.h"
 
-#define KIT_WAIT_MS 20000 /* for anything that should come; sanitizers are slow */
+#define KIT_WAIT_MS 60000 /* for anything that should come; sanitizers are slow */
 
 struct kit {
     char *dir, *socket, *store, *log;

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,4 +94,21 @@ int run_command(char **out, const char *format, ...)
     int status = pclose(pipe);
     *out = text;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+char *toolchain_lib(const char *version)
+{
+    char exe[PATH_MAX];
+    const char *root = getenv("WARM_TOOLCHAIN");
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 16);
+    cr_assert_gt(n, 0);
+    exe[n] = '\0';
+    *strrchr(exe, '/') = '\0';
+    strcpy(strrchr(exe, '/'), "/toolchain");
+    char *folder = path_join(root ? root : exe, version), *lib = path_join(folder, "lib");
+    free(folder);
+    if (access(lib, R_OK) == 0)
+        return lib;
+    free(lib);
+    return NULL;
 }

@@ -27,4 +27,8 @@ char *bin_path(const char *name);
  * status, or -1 if it ended by a signal. */
 int run_command(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* "…/toolchain/VERSION/lib" of the CUDA toolchain that the tests compile with; NULL if it is not there.
+ * free() it. */
+char *toolchain_lib(const char *version);
+
 #endif
