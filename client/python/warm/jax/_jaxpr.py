@@ -29,11 +29,22 @@ _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 # Parameters that only name something for people.
 _NAMES = {("jit", "name"), ("pjit", "name"), ("closed_call", "name"), ("core_call", "name")}
 _RULES = frozenset(("jvp_jaxpr_fun", "jvp_jaxpr_thunk", "fwd_jaxpr_thunk", "bwd", "fwd"))
+_CONTEXT = ("compute_type", "threefry_partitionable", "xla_metadata")
 _MAX_CALLABLE_DEPTH = 64
 
 
 def _is_jax(module: Any) -> bool:
     return isinstance(module, str) and (module == "jax" or module.startswith(("jax.", "jaxlib.")))
+
+
+def _aval_text(a: Any) -> str:
+    if not hasattr(a, "shape") or not hasattr(a, "dtype"):
+        raise Unknown(f"a value of type {type(a).__qualname__}")
+    sharding = getattr(a, "sharding", None)
+    mesh = getattr(sharding, "mesh", None)
+    where = "" if sharding is None or getattr(mesh, "empty", False) else str(sharding)
+    weak = bool(getattr(a, "weak_type", False))
+    return f"{a.dtype}\0{a.shape}\0{weak}\0{where}"
 
 
 class Digest:
@@ -44,7 +55,8 @@ class Digest:
         self._differentiates = differentiates
         self._jaxprs: Dict[int, bytes] = {}
         self._rules: Dict[int, bytes] = {}
-        self._alive: List[Any] = []  # whose id() is in _jaxprs or _rules
+        self._avals: Dict[int, str] = {}
+        self._alive: List[Any] = []  # whose id() is in _jaxprs, _rules or _avals
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
@@ -55,12 +67,12 @@ class Digest:
     def _inner(self) -> Digest:
         inner = Digest(self._differentiates)
         inner._jaxprs, inner._rules, inner._alive = self._jaxprs, self._rules, self._alive
+        inner._avals = self._avals
         return inner
 
     def _text(self, *parts: str) -> None:
         text = "\0".join(parts)
-        self._hash.update(f"{len(text)}:".encode())
-        self._hash.update(text.encode("utf-8", "surrogateescape"))
+        self._hash.update(f"{len(text)}:{text}".encode("utf-8", "surrogateescape"))
 
     # ---- values of parameters ----
 
@@ -114,13 +126,11 @@ class Digest:
         self._hash.update(np.ascontiguousarray(a).tobytes())
 
     def _aval(self, a: Any) -> None:
-        if not hasattr(a, "shape") or not hasattr(a, "dtype"):
-            raise Unknown(f"a value of type {type(a).__qualname__}")
-        sharding = getattr(a, "sharding", None)
-        mesh = getattr(sharding, "mesh", None)
-        where = "" if sharding is None or getattr(mesh, "empty", False) else str(sharding)
-        weak = str(bool(getattr(a, "weak_type", False)))
-        self._text("aval", str(a.dtype), str(a.shape), weak, where)
+        text = self._avals.get(id(a))
+        if text is None:
+            text = self._avals[id(a)] = _aval_text(a)
+            self._alive.append(a)
+        self._text("aval", text)
 
     # ---- equations ----
 
@@ -182,12 +192,14 @@ class Digest:
 
     def _context(self, context: Any) -> None:
         """Under which settings the equation was traced: compute type, random numbers, metadata."""
-        for name in ("compute_type", "threefry_partitionable", "xla_metadata"):
-            value = getattr(context, name, None)
-            if isinstance(value, (*_SIMPLE, dict)):
-                self._value(value)
-            else:
+        found = [getattr(context, name, None) for name in _CONTEXT]
+        if found == [None, True, None]:  # nearly always
+            self._text("context")
+            return
+        for name, value in zip(_CONTEXT, found):
+            if not isinstance(value, (*_SIMPLE, dict)):
                 raise Unknown(f"a context with {name}")
+            self._value(value)
 
 
 class Rule:
