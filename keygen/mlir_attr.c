@@ -154,6 +154,11 @@ static void put_value(struct mlir *m, struct slice *s, unsigned flags, enum toke
         cache_add(m, &m->labels, tag, name, hash, number);
     }
     put_number(m, flags, before, "%own", number);
+    if (s->end - s->at > 1 && *s->at == '#' && s->at[1] >= '0' && s->at[1] <= '9') {
+        const char *at = s->at++; /* which of its results */
+        slice_word(s);
+        put_token(m, flags, before, TOKEN_OTHER, at, (size_t)(s->at - at));
+    }
 }
 
 /* A word, or a number with its exponent. */

@@ -387,6 +387,19 @@ Test(mlir, labels_among_tokens_go_with_their_blocks)
     free(renamed);
 }
 
+Test(mlir, which_result_counts_in_an_operation_that_is_kept_as_tokens)
+{
+    static const char one[] =
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n"
+        "%0 = new.loop %a {\n %x:2 = new.pair %a\n new.yield %x#0\n} : tensor<f32>\n"
+        "return %0 : tensor<f32>\n}\n";
+    char *other = changed(one, "%x#0", "%x#1"), *renamed = changed(one, "%x", "%y");
+    cr_expect(!same(one, other));
+    cr_expect(same(one, renamed));
+    free(other);
+    free(renamed);
+}
+
 /* A function of `line`s on values of two types; the line stands for each "LINE". */
 static char *repeated(const char *first, const char *second, const char *third)
 {
