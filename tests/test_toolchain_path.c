@@ -15,24 +15,6 @@
 
 static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n";
 
-/* "…/toolchain/VERSION/lib"; NULL if it is not there. */
-static char *toolchain_lib(const char *version)
-{
-    char exe[PATH_MAX];
-    const char *root = getenv("WARM_TOOLCHAIN");
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 16);
-    cr_assert_gt(n, 0);
-    exe[n] = '\0';
-    *strrchr(exe, '/') = '\0';
-    strcpy(strrchr(exe, '/'), "/toolchain");
-    char *folder = path_join(root ? root : exe, version), *lib = path_join(folder, "lib");
-    free(folder);
-    if (access(lib, R_OK) == 0)
-        return lib;
-    free(lib);
-    return NULL;
-}
-
 /* What one test works with: a daemon with NVRTC 13.5, and both versions' folders. */
 struct rig {
     struct kit kit;

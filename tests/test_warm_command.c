@@ -9,18 +9,6 @@
 
 #include <dlfcn.h>
 
-static char *toolchain_lib(void)
-{
-    const char *root = getenv("WARM_TOOLCHAIN");
-    char *beside = bin_path("../toolchain"), *lib = NULL;
-    cr_assert_geq(asprintf(&lib, "%s/13.5.37/lib", root && *root ? root : beside), 0);
-    free(beside);
-    if (access(lib, R_OK) == 0)
-        return lib;
-    free(lib);
-    return NULL;
-}
-
 #define NEEDS_TOOLCHAIN(lib)                                                                       \
     if (!lib)                                                                                      \
     cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
@@ -267,7 +255,7 @@ static char *compile_here(const struct kit *k, const char *lib, const char *name
 
 Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
 {
-    char *lib = toolchain_lib();
+    char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
     struct kit k = kit_with_compiler(lib);
     size_t len, here_len;
@@ -295,7 +283,7 @@ Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
 
 Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
 {
-    char *lib = toolchain_lib();
+    char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
     struct kit k = kit_with_compiler(lib);
     write_in(&k, "k.cu", saxpy);
@@ -313,7 +301,7 @@ Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
 
 Test(command, compile_writes_where_it_is_told)
 {
-    char *lib = toolchain_lib();
+    char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
     struct kit k = kit_with_compiler(lib);
     write_in(&k, "k.cu", saxpy);
@@ -332,7 +320,7 @@ Test(command, compile_writes_where_it_is_told)
 
 Test(command, a_changed_header_is_compiled_anew_and_the_old_one_hits_again)
 {
-    char *lib = toolchain_lib();
+    char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
     struct kit k = kit_with_compiler(lib);
     write_in(&k, "k.cu", "#include \"n.h\"\n__global__ void f(int *p) { *p = N; }\n");
@@ -348,7 +336,7 @@ Test(command, a_changed_header_is_compiled_anew_and_the_old_one_hits_again)
 
 Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
 {
-    char *lib = toolchain_lib();
+    char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
     struct kit k = kit_with_compiler(lib);
     write_in(&k, "bad.cu", "__global__ void f() { undeclared = 1; }\n");
@@ -369,7 +357,7 @@ Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
 
 Test(command, files_outside_the_include_folders_do_not_show)
 {
-    char *lib = toolchain_lib();
+    char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
     struct kit k = kit_with_compiler(lib);
     char *dir = temp_dir_new(), *secret = path_join(dir, "secret.h"), *source = NULL;
@@ -392,7 +380,7 @@ Test(command, files_outside_the_include_folders_do_not_show)
 
 Test(command, many_at_once_are_one_compile, .timeout = 120)
 {
-    char *lib = toolchain_lib(), *program = bin_path("warm"), *out;
+    char *lib = toolchain_lib("13.5.37"), *program = bin_path("warm"), *out;
     NEEDS_TOOLCHAIN(lib);
     struct kit k = kit_with_compiler(lib);
     write_in(&k, "k.cu", saxpy);

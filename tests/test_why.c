@@ -12,18 +12,6 @@
 #include "client/warm.h"
 #include "daemon/history.h"
 
-static char *toolchain_lib(void)
-{
-    const char *root = getenv("WARM_TOOLCHAIN");
-    char *beside = bin_path("../toolchain"), *lib = NULL;
-    cr_assert_geq(asprintf(&lib, "%s/13.5.37/lib", root && *root ? root : beside), 0);
-    free(beside);
-    if (access(lib, R_OK) == 0)
-        return lib;
-    free(lib);
-    return NULL;
-}
-
 /* Runs `warm ARGUMENTS` in the kit's folder, with variables in front; its status. */
 static int warm(const struct kit *k, char **out, const char *variables, const char *arguments)
 {
@@ -267,7 +255,7 @@ Test(why, second_name_that_misses_is_no_second_miss)
 
 Test(why, each_part_of_a_compile_is_named)
 {
-    char *lib = toolchain_lib();
+    char *lib = toolchain_lib("13.5.37");
     if (!lib)
         cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
     char *options[] = {(char *)(uintptr_t) "--nvrtc", lib, NULL};
