@@ -191,16 +191,20 @@ class Training(kit.TestCase):
                 self.assertEqual(seen.stdout, "given given\n" if uid == 0 else "nothing nothing\n", name)
 
 
-# Over both wires.
+# Over both wires. All that is imported is imported before: afterwards its folder may be out of reach.
 ASK_AS = """if True:
-    import os, sys
-    import warm, redis
-    os.setgid(int(sys.argv[3]))
-    os.setuid(int(sys.argv[3]))
-    client = warm.Client(sys.argv[1])
+    import os, socket, sys
+    from warm import Client
+    path, name, uid = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    client = Client(path)
+    os.setgid(uid)
+    os.setuid(uid)
     assert client.stats(), "the daemon does not answer"
-    found = client.get(sys.argv[2]), redis.Redis.from_url("unix://" + sys.argv[1]).get(sys.argv[2])
-    print(*("nothing" if value is None else "given" for value in found))
+    resp = socket.socket(socket.AF_UNIX)
+    resp.connect(path)
+    resp.sendall(f"GET {name}\\r\\n".encode())
+    found = client.get(name) is not None, resp.recv(3) != b"$-1"
+    print(*("given" if one else "nothing" for one in found))
 """
 
 # Holds the turn to make what is named, and does nothing.
@@ -378,14 +382,14 @@ class Ranks(kit.TestCase):
             self.assertEqual(sum(rank["fx_misses"] for rank in seen), 2)
 
     def test_ranks_that_reduce_their_gradients_do_not_wait_for_each_other_for_ever(self):
-        job = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3",
+        job = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
                LAYERS, "--distributed"]
         with kit.Daemon() as daemon:
             alone = finish_all(spawn(daemon, program=job, warm=False))
             cold = finish_all(spawn(daemon, program=job, TORCH_COMPILE_JOB_ID="job"))
             warm = finish_all(spawn(daemon, program=job, TORCH_COMPILE_JOB_ID="job"))
             for seen in (alone, cold, warm):
-                self.assertEqual([rank["losses"] for rank in seen], [alone[0]["losses"]] * 3)
+                self.assertEqual([rank["losses"] for rank in seen], [alone[0]["losses"]] * 2)
             for seen in (cold, warm): # all hit, or all miss
                 self.assertEqual(len({(rank["aot_hits"], rank["aot_misses"]) for rank in seen}), 1, seen)
             self.assertEqual(sum(rank["fx_misses"] for rank in cold), 2)
