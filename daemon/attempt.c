@@ -104,162 +104,6 @@ static void attempt_fail(struct attempt *t, const struct err *e)
     attempt_end(t);
 }
 
-/* ---- what goes to the store ---- */
-
-static struct store_row attempt_row(const struct attempt *t, const struct store_id *id)
-{
-    const struct toolchain *toolchain = t->ask.toolchain;
-    bool shared = id == &t->shared_id;
-    return (struct store_row){
-        .id = *id,
-        .maker = t->maker,
-        .proof = shared ? t->shared_proof : t->proof,
-        .compiler = t->ask.address.compiler,
-        .graph = shared ? t->shared_graph : t->ask.address.graph,
-        .hardware = {t->ask.address.hardware, strlen(t->ask.address.hardware)},
-        .compiler_text = {toolchain->text, strlen(toolchain->text)},
-        .label = {t->ask.label, strlen(t->ask.label)},
-    };
-}
-
-/* The paths in the forms in which a manifest has them; freed with forms_close. */
-struct forms {
-    struct view *paths;
-    struct manifest_state *states;
-    uint32_t n;
-    struct writer texts;
-};
-
-static void forms_close(struct forms *f)
-{
-    free(f->paths);
-    free(f->states);
-    writer_close(&f->texts);
-}
-
-static bool forms_open(struct forms *f, const struct paths *of, const struct compile_done *done,
-                       bool shared)
-{
-    size_t most = done->n_paths * PATHS_FORMS_MAX;
-    *f = (struct forms){.paths = calloc(most, sizeof *f->paths),
-                        .states = calloc(most, sizeof *f->states)};
-    writer_init(&f->texts, 0);
-    for (size_t i = 0; f->states && i < done->n_paths; i++) {
-        const struct compile_path *p = &done->paths[i];
-        for (unsigned k = paths_forms(of, p->path, shared, done->names_places, &f->texts); k; k--)
-            f->states[f->n++] = (struct manifest_state){0, p->absent, p->xxh3, p->sha256};
-    }
-    struct reader texts = reader_over(f->texts.data, f->texts.len);
-    for (uint32_t i = 0; f->paths && i < f->n; i++)
-        f->paths[i] = reader_blob(&texts, 2 * WIRE_PATH_MAX);
-    return f->paths && f->states && !f->texts.failed && !texts.failed;
-}
-
-/* The manifest of this one compile, and the address and proof of its result. NULL: it cannot be
- * written down. */
-static struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
-                                         bool shared, struct address *address, struct proof *proof)
-{
-    struct forms f = {0};
-    struct manifest *m = NULL;
-    if (done->n_paths <= MANIFEST_PATHS_MAX / PATHS_FORMS_MAX &&
-        forms_open(&f, &t->paths, done, shared)) {
-        struct key graph = address->graph;
-        struct proof of_source = *proof;
-        manifest_seal(&graph, &of_source, f.paths, f.states, f.n, &address->graph, proof);
-        struct manifest_alternative a = {
-            .maker = t->maker, .result = address_key(address), .proof = *proof};
-        m = manifest_new(f.paths, f.states, f.n, &a);
-    }
-    forms_close(&f);
-    if (m && shared && !(m->folder = strdup(t->paths.folder))) {
-        manifest_unref(m);
-        m = NULL;
-    }
-    return m;
-}
-
-/* The manifest that was last written under a key; NULL if none. */
-static struct manifest *known_manifest(struct service *s, const struct store_row *row)
-{
-    struct store_value v;
-    struct manifest *m = NULL;
-    const struct artifact *pending = service_find_pending(s, &row->id, &row->proof);
-    if (pending)
-        return pending->kind == STORE_MANIFEST && manifest_from_artifact(pending, &m) == 0 ? m
-                                                                                           : NULL;
-    if (store_get(s->config.store, &row->id, &v, NULL) == 0 && v.row.kind == STORE_MANIFEST &&
-        memcmp(&v.row.proof, &row->proof, sizeof row->proof) == 0 &&
-        manifest_from_store(&v, &m) == 0)
-        return m;
-    return NULL;
-}
-
-/* Queues bytes that are no result: a manifest, an alias. */
-static struct artifact *store_bytes(struct service *s, struct flight *flight,
-                                    const struct writer *w, struct store_row *row)
-{
-    struct artifact *a = w->failed ? NULL : artifact_from_bytes(w->data, w->len);
-    if (!a) { /* no memory: the result stays unfound, and is made again */
-        if (flight)
-            flight_stored(flight, service_now_ms(s));
-        return NULL;
-    }
-    a->kind = STORE_MANIFEST;
-    a->key = row->id.key;
-    service_store_artifact(s, flight, a, row);
-    return a;
-}
-
-/* Writes the result's alternative, and what was known before, under the source's key. */
-static void store_manifest(const struct attempt *t, const struct artifact *result,
-                           const struct store_id *id)
-{
-    struct service *s = t->service;
-    struct store_row row = attempt_row(t, id);
-    struct manifest *old = known_manifest(s, &row);
-    struct writer w;
-    writer_init(&w, 2 * MANIFEST_MAX);
-    manifest_write(result->manifest, old, &w);
-    manifest_unref(old);
-    row.group = id->key;
-    artifact_unref(store_bytes(s, NULL, &w, &row));
-    writer_close(&w);
-}
-
-/* From the exact key to the shared one; the flight is told when it is durable. */
-static void store_alias(const struct attempt *t)
-{
-    struct store_row row = attempt_row(t, &t->id);
-    struct alias alias = {
-        t->shared_id.key, t->shared_proof, {t->paths.folder, strlen(t->paths.folder)}};
-    struct writer w;
-    writer_init(&w, 0);
-    alias_write(&alias, &w);
-    row.group = t->shared_id.key;
-    artifact_unref(store_bytes(t->service, t->flight, &w, &row));
-    writer_close(&w);
-}
-
-/* `shared`: under the shared key, with an alias from the exact one. */
-static void store_result(const struct attempt *t, struct artifact *result, bool shared,
-                         const struct address *address, const struct proof *proof)
-{
-    const struct store_id *id = shared ? &t->shared_id : &t->id;
-    struct store_row row = attempt_row(t, id);
-    if (shared || result->manifest)
-        row.group = id->key;
-    if (result->manifest) {
-        store_manifest(t, result, id);
-        row.id.key = result->key;
-        row.graph = address->graph;
-        row.proof = *proof;
-    }
-    service_store_artifact(t->service, shared ? NULL : t->flight, result, &row);
-    if (shared)
-        store_alias(t);
-}
-
 /* ---- what is already there, or on its way ---- */
 
 /* Ends it with a result that it did not compile. */
@@ -270,7 +114,7 @@ static void attempt_take(struct attempt *t, struct artifact *a, enum wire_outcom
     t->state = ATTEMPT_DONE;
     flight_finish(t->flight, a, NULL, t->keep, service_now_ms(t->service));
     if (t->keep)
-        store_alias(t);
+        attempt_store_alias(t);
     attempt_end(t);
 }
 
@@ -512,7 +356,7 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
         negative_add(s, t, a);
     flight_finish(t->flight, a, NULL, storing, service_now_ms(s));
     if (storing)
-        store_result(t, a, shared, &address, &proof);
+        attempt_store_result(t, a, shared, &address, &proof);
     followers_take(t, shared ? a : NULL);
 }
 

@@ -82,4 +82,16 @@ void call_uncheck(struct call *call);
  * these files. */
 void attempt_checked(struct call *call, const struct manifest_alternative *a);
 
+/* attempt_store.c: */
+/* The manifest of this one compile (given), and the address and proof of its result. `shared`: as it
+ * is kept under the shared key. NULL: it cannot be written down. */
+struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
+                                  bool shared, struct address *address, struct proof *proof);
+/* From the exact key to the shared one; the flight is told when it is durable. */
+void attempt_store_alias(const struct attempt *t);
+/* Queues the result, with its manifest if it has one; `shared`: under the shared key, with an alias
+ * from the exact one. The flight is told when all is durable. */
+void attempt_store_result(const struct attempt *t, struct artifact *result, bool shared,
+                          const struct address *address, const struct proof *proof);
+
 #endif
