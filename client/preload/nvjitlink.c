@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIBRARIES_MAX = 4 };
-
-static _Atomic(struct jitlink_library *) libraries[LIBRARIES_MAX];
+static struct libraries libraries;
 
 /* ---- libraries ---- */
 
@@ -25,7 +23,8 @@ static bool find(void *handle, const char *name, const char *suffix, void *out_f
     return found != NULL;
 }
 
-static struct jitlink_library *library_new(const void *base, const char *path, const char *suffix)
+/* It stays loaded. */
+static struct library *jitlink_new(const char *path, const char *suffix)
 {
     struct jitlink_library *l = calloc(1, sizeof *l);
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
@@ -33,10 +32,8 @@ static struct jitlink_library *library_new(const void *base, const char *path, c
 #define FN(name, parameters, arguments) has_all = has_all && find(handle, #name, suffix, &l->name);
 #include "client/preload/nvjitlink.fn"
     if (has_all) {
-        l->base = base;
         strcpy(l->path, path);
-        strcpy(l->suffix, suffix);
-        return l;
+        return &l->at;
     }
     if (handle)
         dlclose(handle);
@@ -44,35 +41,13 @@ static struct jitlink_library *library_new(const void *base, const char *path, c
     return NULL;
 }
 
-/* The set of stand-ins for the library that `real` lies in; -1: there is none. */
-static int library_index(const void *real, const char *suffix)
-{
-    char path[sizeof libraries[0]->path];
-    const void *base = preload_library_of(real, path, sizeof path);
-    struct jitlink_library *made = NULL;
-    for (int i = 0; base && i < LIBRARIES_MAX; i++) {
-        struct jitlink_library *l = atomic_load(&libraries[i]);
-        if (!l) {
-            if (!made)
-                made = library_new(base, path, suffix);
-            if (!made || atomic_compare_exchange_strong(&libraries[i], &l, made))
-                return made ? i : -1;
-        }
-        if (l->base == base && strcmp(l->suffix, suffix) == 0) {
-            free(made);
-            return i;
-        }
-    }
-    free(made);
-    return -1;
-}
-
 /* ---- stand-ins ---- */
 
 #define STAND_IN(set, name, parameters, arguments)                                                 \
     static int s##set##_##name parameters                                                          \
     {                                                                                              \
-        struct jitlink_library *library = atomic_load(&libraries[set]);                            \
+        struct jitlink_library *library =                                                          \
+            (struct jitlink_library *)atomic_load(&libraries.items[set]);                          \
         return jitlink_on_##name JITLINK_WITH arguments;                                           \
     }
 #define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
@@ -101,10 +76,10 @@ void *nvjitlink_stand_in(const char *name, void *real)
         size_t len = strlen(stand_ins[i].name);
         const char *suffix = rest + len;
         bool is_it = strncmp(rest, stand_ins[i].name, len) == 0 &&
-                     (has_version ? *suffix == '_' && strlen(suffix) < 16 : !*suffix);
+                     (has_version ? *suffix == '_' && strlen(suffix) < LIBRARIES_SUFFIX : !*suffix);
         if (!is_it)
             continue;
-        int set = library_index(real, suffix);
+        int set = libraries_index(&libraries, real, suffix, jitlink_new);
         return set < 0 ? real : stand_ins[i].function[set];
     }
     return real;

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "client/preload/libraries.h"
 #include "client/preload/preload.h"
 
 #pragma GCC visibility push(hidden)
@@ -30,9 +31,9 @@ typedef void *jitlink_handle;
 /* One libnvJitLink of this process under one version of its names. Lives for ever, and keeps the
  * library loaded. */
 struct jitlink_library {
-    const void *base;
-    char path[4096], suffix[16]; /* "" or "_13_5" */
-    struct stat file;            /* at `path`, when it was loaded */
+    struct library at; /* suffix: "" or "_13_5" */
+    char path[4096];
+    struct stat file; /* at `path`, when it was loaded */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvjitlink.fn"
 };

@@ -156,7 +156,7 @@ static bool key_open(struct link *l, struct warm *w)
         return false;
     key_begin(&b, "nvjitlink/1");
     key_add_text(&b, 1, identity);
-    key_add_text(&b, 2, l->library->suffix);
+    key_add_text(&b, 2, l->library->at.suffix);
     for (size_t i = 0; i < l->n_options; i++)
         key_add_text(&b, 3, l->options[i]);
     key_end(&b, &l->so_far, &proof);

@@ -6,10 +6,7 @@
  *     linked ──▶ nvrtcCompileProgram@libnvrtc.so.13, @libnvrtc.so.12 ─────────────────────┴▶
  *                                                              nvrtc_on_CompileProgram(library, …)
  *
- * A stand-in found by dlsym is a plain function, so it knows its library by which set it is of. A
- * process that has more libraries than there are sets goes on with the real functions of the others.
- *
- * Any thread, no lock: a library is published by one compare-and-swap.
+ * Any thread, no lock.
  */
 #include "client/preload/nvrtc.h"
 
@@ -17,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIBRARIES_MAX = 4 };
+static struct libraries libraries;
 
-static _Atomic(struct nvrtc_library *) libraries[LIBRARIES_MAX];
+static struct nvrtc_library *library_at(int i)
+{
+    return (struct nvrtc_library *)atomic_load(&libraries.items[i]);
+}
 
 /* ---- libraries ---- */
 
@@ -30,19 +30,19 @@ static void find(void *handle, const char *symbol, void *out_function)
     memcpy(out_function, &found, sizeof found);
 }
 
-/* The library that has been loaded from `path`; it stays loaded. */
-static struct nvrtc_library *library_new(const void *base, const char *path)
+/* It stays loaded. */
+static struct library *nvrtc_new(const char *path, const char *suffix)
 {
     struct nvrtc_library *l = calloc(1, sizeof *l);
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    (void)suffix;
     if (!l || !handle || stat(path, &l->file) < 0)
         goto fail;
-    l->base = base;
     strcpy(l->path, path);
 #define FN(name, parameters, arguments) find(handle, "nvrtc" #name, &l->name);
 #include "client/preload/nvrtc.fn"
     if (l->CreateProgram && l->DestroyProgram && l->AddNameExpression && l->CompileProgram)
-        return l;
+        return &l->at;
 fail:
     if (handle)
         dlclose(handle);
@@ -50,29 +50,9 @@ fail:
     return NULL;
 }
 
-/* The set of stand-ins for the library that `real` lies in; -1: there is none. */
 static int library_index(const void *real)
 {
-    char path[sizeof libraries[0]->path];
-    const void *base = preload_library_of(real, path, sizeof path);
-    if (!base)
-        return -1;
-    struct nvrtc_library *made = NULL;
-    for (int i = 0; i < LIBRARIES_MAX; i++) {
-        struct nvrtc_library *l = atomic_load(&libraries[i]);
-        if (!l) {
-            if (!made)
-                made = library_new(base, path);
-            if (!made || atomic_compare_exchange_strong(&libraries[i], &l, made))
-                return made ? i : -1;
-        }
-        if (l->base == base) {
-            free(made);
-            return i;
-        }
-    }
-    free(made);
-    return -1;
+    return libraries_index(&libraries, real, "", nvrtc_new);
 }
 
 /* ---- for programs that look functions up ---- */
@@ -80,7 +60,7 @@ static int library_index(const void *real)
 #define STAND_IN(set, name, parameters, arguments)                                                 \
     static int s##set##_##name parameters                                                          \
     {                                                                                              \
-        struct nvrtc_library *library = atomic_load(&libraries[set]);                              \
+        struct nvrtc_library *library = library_at(set);                                           \
         return nvrtc_on_##name NVRTC_WITH arguments;                                               \
     }
 #define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
@@ -126,7 +106,7 @@ static struct nvrtc_library *library_linked(const char *soname)
         return NULL;
     int set = library_index(preload_real_dlsym(handle, "nvrtcCreateProgram"));
     dlclose(handle);
-    return set < 0 ? NULL : atomic_load(&libraries[set]);
+    return set < 0 ? NULL : library_at(set);
 }
 
 static struct nvrtc_library *library_12(void)

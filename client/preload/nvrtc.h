@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "client/preload/libraries.h"
 #include "client/preload/preload.h"
 
 #pragma GCC visibility push(hidden)
@@ -41,7 +42,7 @@ enum nvrtc_result {
 
 /* One libnvrtc of this process. Lives for ever, and keeps the library loaded. */
 struct nvrtc_library {
-    const void *base; /* where it is mapped */
+    struct library at;
     char path[4096];
     struct stat file; /* at `path`, when it was loaded: another one there is another compiler */
     _Atomic uint64_t skip_until_ms; /* the daemon does not take this compiler: not before */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libraries.c - the numbers of libraries.h. Any thread, no lock. */
+#include "client/preload/libraries.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/preload/preload.h"
+
+static struct library *make_one(library_new make, const void *base, const char *path,
+                                const char *suffix)
+{
+    struct library *l = make(path, suffix);
+    if (l) {
+        l->base = base;
+        strcpy(l->suffix, suffix);
+    }
+    return l;
+}
+
+int libraries_index(struct libraries *known, const void *real, const char *suffix, library_new make)
+{
+    char path[PATH_MAX];
+    const void *base = preload_library_of(real, path, sizeof path);
+    struct library *made = NULL;
+    for (int i = 0; base && i < LIBRARIES_MAX; i++) {
+        struct library *l = atomic_load(&known->items[i]);
+        if (!l) {
+            if (!made)
+                made = make_one(make, base, path, suffix);
+            if (!made || atomic_compare_exchange_strong(&known->items[i], &l, made))
+                return made ? i : -1;
+        }
+        if (l->base == base && strcmp(l->suffix, suffix) == 0) {
+            free(made);
+            return i;
+        }
+    }
+    free(made);
+    return -1;
+}
