@@ -27,9 +27,21 @@ CUDA_CORE_CACHED = programs.MANY.replace(
     "for i in", "from cuda.core.utils import FileStreamProgramCache\n"
     f"cache = FileStreamProgramCache(os.path.join(folder, '{OWN_CACHE}'))\nfor i in").replace(
     'compile("cubin")', 'compile("cubin", cache=cache)')
-NUMBA_CACHED = programs.NUMBA.replace('float32[:])")\ndef saxpy',
-                                      'float32[:])", cache=True)\ndef saxpy').replace(
-    "link=[extra])\ndef", "link=[extra], cache=True)\ndef")
+# numba-cuda's cache takes no kernel that is linked with something.
+NUMBA_ALONE = programs.PRELUDE + """
+import numpy as np
+from numba import cuda
+@cuda.jit("void(float32, float32[:], float32[:])")
+def saxpy(a, x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] += a * x[i]
+x = np.arange(4, dtype="f4")
+saxpy[1, 4](2, x, x)
+cuda.synchronize()
+print("launched")
+"""
+NUMBA_CACHED = NUMBA_ALONE.replace('[:])")', '[:])", cache=True)')
 
 
 class Client:
@@ -81,7 +93,8 @@ class Bench:
             Client("cuda.core, 24 kernels", self.folder, programs.MANY, CUDA_CORE_CACHED),
             Client("CuPy", self.folder, programs.CUPY),
             Client("nvJitLink", self.folder, programs.NVJITLINK),
-            Client("numba-cuda", self.folder, programs.NUMBA, NUMBA_CACHED)]
+            Client("numba-cuda, linked with CUDA C++", self.folder, programs.NUMBA),
+            Client("numba-cuda, one kernel", self.folder, NUMBA_ALONE, NUMBA_CACHED)]
 
     def timed(self, daemon, argv, **settings):
         """Milliseconds from start to end, those on a processor, and what it printed."""
