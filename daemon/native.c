@@ -10,6 +10,8 @@
  * A frame that is no frame ends the connection, after one ERROR; a message with a wrong field is
  * answered with ERROR and the connection goes on.
  *
+ * Messages for people are in native_admin.c.
+ *
  * Thread: loop thread.
  */
 #include <assert.h>
@@ -17,70 +19,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/version.h"
-#include "daemon/connection_internal.h"
 #include "daemon/log.h"
 #include "daemon/manifest.h"
-#include "daemon/ranks.h"
+#include "daemon/native_internal.h"
 
-#define CALLS_MAX 8192u      /* of one connection that are not answered yet */
-#define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us */
-#define COPY_MAX 4096u       /* bytes of a value that is copied rather than sent from where it is */
-
-struct native;
-
-struct native_call {
-    struct call call; /* first: on_answer casts back */
-    struct native *native;
-    struct native_call *prev, *next;
-    uint64_t tag;
-};
-
-struct native_op {
-    struct native *native; /* NULL when the connection is gone */
-    struct native_op *prev, *next;
-    uint64_t tag;
-};
-
-struct native {
-    struct connection *connection;
-    struct service *service;
-    const struct peer *peer;
-    bool greeted;
-    struct rank_job *job; /* that the client is a rank of; NULL: none */
-    struct native_call *calls;
-    unsigned n_calls;
-    struct native_op *ops;
-    unsigned n_ops;
-};
-
-/* One request that is being handled. */
-struct request {
-    struct native *native;
-    const struct wire_frame *frame;
-    int fds[WIRE_FDS_MAX]; /* closed after the handler, unless it set them to -1 */
-};
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
+#define CALLS_MAX 8192u /* of one connection that are not answered yet */
+#define COPY_MAX 4096u  /* bytes of a value that is copied rather than sent from where it is */
 
 /* ---- answers ---- */
 
-static void send_error(struct native *n, uint64_t tag, const struct err *e)
+void native_send_error(struct native *n, uint64_t tag, const struct err *e)
 {
     struct wire_error m = {(uint32_t)-e->code, {e->text, strlen(e->text)}};
     wire_put_error(connection_begin(n->connection), tag, &m);
     connection_commit(n->connection, NULL, 0);
 }
 
-static void send_empty(struct native *n, uint64_t tag, enum wire_type type)
+void native_send_empty(struct native *n, uint64_t tag, enum wire_type type)
 {
     wire_put_empty(connection_begin(n->connection), type, tag);
     connection_commit(n->connection, NULL, 0);
@@ -95,20 +53,6 @@ static void send_ok(struct native *n, uint64_t tag, bool existed, const struct k
     connection_commit(n->connection, NULL, 0);
 }
 
-static void send_text(struct native *n, uint64_t tag,
-                      void (*write)(struct service *s, struct writer *out))
-{
-    struct writer text;
-    writer_init(&text, WIRE_PAYLOAD_MAX / 2);
-    write(n->service, &text);
-    struct wire_text m = {{text.data, text.len}};
-    wire_put_text(connection_begin(n->connection), tag, &m);
-    connection_commit(n->connection, NULL, 0);
-    writer_close(&text);
-}
-
-/* A value from the store: short ones are copied, longer ones sent from the index's own pages, files
- * as descriptors. */
 static void send_stored(struct native *n, uint64_t tag, enum wire_outcome outcome,
                         const struct store_value *v)
 {
@@ -179,7 +123,7 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m,
     else if (code == 0)
         code = memfd_from_bytes(list.data, list.len, &fd, &e);
     if (code) {
-        send_error(n, tag, &e);
+        native_send_error(n, tag, &e);
     } else {
         wire_put_check(connection_begin(n->connection), tag, &check);
         connection_commit(n->connection, &fd, fd >= 0);
@@ -187,36 +131,6 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m,
     writer_close(&list);
     if (fd >= 0)
         close(fd); /* sent, or duplicated: it is in a queue of pieces */
-}
-
-static void send_row(struct native *n, uint64_t tag, const struct store_row *row)
-{
-    struct wire_row m = {
-        .key = row->id.key,
-        .owner = row->id.owner,
-        .maker = row->maker,
-        .kind = (uint8_t)row->kind,
-        .pinned = row->pinned,
-        .is_blob = row->is_blob,
-        .len = row->len,
-        .created_ms = row->created_ms,
-        .accessed_ms = row->accessed_ms,
-        .expires_ms = row->expires_ms,
-        .cost_ms = row->cost_ms,
-        .hits = row->hits,
-        .check = row->check,
-        .compiler = row->compiler,
-        .graph = row->graph,
-        .group = row->group,
-        .proof = row->proof,
-        .content = row->content,
-        .hardware = row->hardware,
-        .compiler_text = row->compiler_text,
-        .name = row->name,
-        .label = row->label,
-    };
-    wire_put_row(connection_begin(n->connection), tag, &m);
-    connection_commit(n->connection, NULL, 0);
 }
 
 /* ---- calls ---- */
@@ -245,8 +159,8 @@ static void on_answer(struct call *base, const struct answer *a)
         else
             send_artifact(n, tag, a->outcome, a->artifact);
         break;
-    case ANSWER_MISS: send_empty(n, tag, WIRE_MISS); break;
-    case ANSWER_ERROR: send_error(n, tag, a->err); break;
+    case ANSWER_MISS: native_send_empty(n, tag, WIRE_MISS); break;
+    case ANSWER_ERROR: native_send_error(n, tag, a->err); break;
     case ANSWER_OVER: break;
     case ANSWER_LEASE: {
         struct wire_lease m = {a->token, a->deadline_ms};
@@ -313,7 +227,7 @@ static struct native_call *call_of_token(struct native *n, uint64_t token)
 
 /* ---- ops ---- */
 
-static struct native_op *op_new(const struct request *r, struct err *e)
+struct native_op *native_op_new(const struct request *r, struct err *e)
 {
     struct native *n = r->native;
     struct native_op *op = malloc(sizeof *op);
@@ -329,7 +243,7 @@ static struct native_op *op_new(const struct request *r, struct err *e)
     return op;
 }
 
-static void op_free(struct native_op *op)
+void native_op_free(struct native_op *op)
 {
     struct native *n = op->native;
     if (n) {
@@ -347,40 +261,10 @@ static void on_put(void *arg, int status, bool existed, const struct key *key, c
 {
     struct native_op *op = arg;
     if (op->native && status)
-        send_error(op->native, op->tag, e);
+        native_send_error(op->native, op->tag, e);
     else if (op->native)
         send_ok(op->native, op->tag, existed, key);
-    op_free(op);
-}
-
-static void on_report(void *arg, int status, const struct store_report *r, const struct err *e)
-{
-    struct native_op *op = arg;
-    if (op->native && status) {
-        send_error(op->native, op->tag, e);
-    } else if (op->native) {
-        struct wire_report m = {r->n_entries, r->n_bytes, r->n_corrupt};
-        wire_put_report(connection_begin(op->native->connection), op->tag, &m);
-        connection_commit(op->native->connection, NULL, 0);
-    }
-    op_free(op);
-}
-
-static void on_progress(void *arg, uint64_t done, uint64_t total)
-{
-    struct native_op *op = arg;
-    if (!op->native)
-        return;
-    struct wire_progress m = {done, total};
-    wire_put_progress(connection_begin(op->native->connection), op->tag, &m);
-    connection_commit(op->native->connection, NULL, 0);
-}
-
-static void send_empty_report(const struct request *r)
-{
-    struct wire_report m = {0};
-    wire_put_report(connection_begin(r->native->connection), r->frame->tag, &m);
-    connection_commit(r->native->connection, NULL, 0);
+    native_op_free(op);
 }
 
 /* ---- requests: each returns 0, or an error that is then sent ---- */
@@ -420,7 +304,7 @@ static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m
     case RANKS_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
     case RANKS_MISS:
         service_count_miss(n->service, n->peer, m->key);
-        send_empty(n, tag, WIRE_MISS);
+        native_send_empty(n, tag, WIRE_MISS);
         return true;
     case RANKS_NEW: break;
     }
@@ -482,7 +366,7 @@ static int take_mget(struct request *r, struct err *e)
     for (uint64_t i = 0; wire_keys_next(&keys, &get.space, &get.key); i++) {
         struct err one = {0};
         if (get_one(r->native, r->frame->tag + i, &get, &one) != 0)
-            send_error(r->native, r->frame->tag + i, &one);
+            native_send_error(r->native, r->frame->tag + i, &one);
     }
     return 0;
 }
@@ -498,7 +382,7 @@ static int take_put(struct request *r, struct err *e)
     if (m.space != WIRE_SPACE_NAME)
         return err_set(e, WARM_EDENIED, "only the daemon makes entries under an address key");
     struct native_call *lease = call_of_token(n, m.token);
-    struct native_op *op = op_new(r, e);
+    struct native_op *op = native_op_new(r, e);
     if (!op)
         return e->code;
     struct service_put put = {.name = m.key,
@@ -522,7 +406,7 @@ static int take_put(struct request *r, struct err *e)
         r->fds[0] = -1;
     code = service_put(n->service, n->peer, &put, e);
     if (code)
-        op_free(op);
+        native_op_free(op);
     return code;
 }
 
@@ -648,221 +532,18 @@ static int take_damaged(struct request *r, struct err *e)
     return 0;
 }
 
-/* ---- lists ---- */
-
-struct list_walk {
-    struct native *native;
-    uint64_t tag, now_ms;
-    struct store_filter filter;
-};
-
-static void on_row(void *arg, const struct store_row *row)
-{
-    struct list_walk *walk = arg;
-    if (store_filter_match(&walk->filter, row, walk->now_ms))
-        send_row(walk->native, walk->tag, row);
-}
-
-static int take_list(struct request *r, struct err *e)
-{
-    struct wire_list m;
-    struct wire_end end = {0};
-    struct store_cursor cursor;
-    struct native *n = r->native;
-    struct list_walk walk = {.native = n, .tag = r->frame->tag, .now_ms = unix_ms()};
-    int code = wire_get_list(r->frame, &m, e);
-    if (code)
-        return code;
-    if (service_filter(n->peer, &m.filter, &walk.filter)) {
-        uint32_t rows = m.max_rows && m.max_rows < ROWS_LOOKED_AT ? m.max_rows : ROWS_LOOKED_AT;
-        memcpy(&cursor, m.cursor, sizeof cursor);
-        code = store_scan(service_store(n->service), &cursor, rows, on_row, &walk, e);
-        if (code < 0)
-            return code;
-        end.more = code > 0;
-        memcpy(end.cursor, &cursor, sizeof end.cursor);
-    }
-    wire_put_end(connection_begin(n->connection), r->frame->tag, &end);
-    connection_commit(n->connection, NULL, 0);
-    return 0;
-}
-_Static_assert(sizeof(struct store_cursor) == WIRE_CURSOR, "a cursor travels as it is");
-
-static int take_show(struct request *r, struct err *e)
-{
-    struct wire_show m;
-    struct store_row row;
-    struct native *n = r->native;
-    int code = wire_get_show(r->frame, &m, e);
-    if (code)
-        return code;
-    if (service_peek(n->service, n->peer, m.space, m.key, &row, e) == 0)
-        send_row(n, r->frame->tag, &row);
-    else
-        send_empty(n, r->frame->tag, WIRE_MISS);
-    return 0;
-}
-
-static int take_stats(struct request *r, struct err *e)
-{
-    (void)e;
-    send_text(r->native, r->frame->tag, service_write_stats);
-    return 0;
-}
-
-static int take_note(struct request *r, struct err *e)
-{
-    struct wire_note m;
-    int code = wire_get_note(r->frame, &m, e);
-    if (code == 0)
-        service_note(r->native->service, r->native->peer, &m);
-    return code;
-}
-
-static int take_history(struct request *r, struct err *e)
-{
-    struct wire_history m;
-    struct writer text;
-    struct native *n = r->native;
-    int code = wire_get_history(r->frame, &m, e);
-    if (code)
-        return code;
-    writer_init(&text, WIRE_PAYLOAD_MAX - 4);
-    if (service_write_history(n->service, n->peer, &m, &text) && !text.failed) {
-        wire_put_text(connection_begin(n->connection), r->frame->tag,
-                      &(struct wire_text){{text.data, text.len}});
-        connection_commit(n->connection, NULL, 0);
-    } else {
-        send_empty(n, r->frame->tag, WIRE_MISS);
-    }
-    writer_close(&text);
-    return 0;
-}
-
-static int take_info(struct request *r, struct err *e)
-{
-    (void)e;
-    send_text(r->native, r->frame->tag, service_write_info);
-    return 0;
-}
-
-/* The ids of those of the listed keys that this peer may change. Gives *out (free). */
-static int resolve_keys(const struct request *r, struct view list, uint32_t n_keys,
-                        struct store_id **out, size_t *out_n, struct err *e)
-{
-    struct native *n = r->native;
-    size_t cap = RESOLVE_MAX * (size_t)n_keys;
-    struct store_id *ids = calloc(cap + 1, sizeof *ids);
-    if (!ids)
-        return err_set(e, WARM_ENOMEM, "no memory for a list of keys");
-    struct reader keys = reader_over(list.data, list.len);
-    enum wire_space space;
-    struct view key;
-    size_t count = 0;
-    while (wire_keys_next(&keys, &space, &key))
-        count += service_resolve(n->service, n->peer, space, key, ids + count, cap - count);
-    *out = ids;
-    *out_n = count;
-    return 0;
-}
-
-static int take_remove(struct request *r, struct err *e)
-{
-    struct wire_remove m;
-    struct store_id *ids;
-    size_t n;
-    int code = wire_get_remove(r->frame, &m, e);
-    if (code == 0)
-        code = resolve_keys(r, m.keys, m.n, &ids, &n, e);
-    if (code)
-        return code;
-    struct native_op *op = n ? op_new(r, e) : NULL;
-    if (n == 0)
-        send_empty_report(r);
-    else if (!op)
-        code = e->code;
-    else if ((code = store_remove(service_store(r->native->service), ids, n, on_report, op, e)))
-        op_free(op);
-    free(ids);
-    return code;
-}
-
-static int take_pin(struct request *r, struct err *e)
-{
-    struct wire_pin m;
-    struct store_id *ids;
-    size_t n;
-    int code = wire_get_pin(r->frame, &m, e);
-    if (code == 0)
-        code = resolve_keys(r, m.keys, m.n, &ids, &n, e);
-    if (code)
-        return code;
-    struct native_op *op = n ? op_new(r, e) : NULL;
-    if (n == 0)
-        send_empty_report(r);
-    else if (!op)
-        code = e->code;
-    else if ((code =
-                  store_pin(service_store(r->native->service), ids, n, m.pinned, on_report, op, e)))
-        op_free(op);
-    free(ids);
-    return code;
-}
-
-static int take_evict(struct request *r, struct err *e)
-{
-    struct wire_evict m;
-    struct store_filter filter;
-    int code = wire_get_evict(r->frame, &m, e);
-    if (code)
-        return code;
-    if (!service_filter(r->native->peer, &m.filter, &filter)) {
-        send_empty_report(r);
-        return 0;
-    }
-    struct native_op *op = op_new(r, e);
-    if (!op)
-        return e->code;
-    code = store_evict(service_store(r->native->service), &filter, m.to_bytes, m.dry_run, on_report,
-                       op, e);
-    if (code)
-        op_free(op);
-    return code;
-}
-
-static int take_verify(struct request *r, struct err *e)
-{
-    struct wire_verify m;
-    int code = wire_get_verify(r->frame, &m, e);
-    if (code)
-        return code;
-    if (!r->native->peer->is_admin)
-        return err_set(e, WARM_EDENIED, "only root and the daemon's own user may verify");
-    struct native_op *op = op_new(r, e);
-    if (!op)
-        return e->code;
-    code = store_verify(service_store(r->native->service), m.sample, on_progress, on_report, op, e);
-    if (code)
-        op_free(op);
-    return code;
-}
-
 /* ---- frames ---- */
 
-typedef int (*take_fn)(struct request *r, struct err *e);
-
-static take_fn handler_of(uint8_t type)
+static native_take handler_of(uint8_t type)
 {
-    static const take_fn handlers[0x20] = {
+    static const native_take handlers[0x20] = {
         [WIRE_HELLO] = take_hello,     [WIRE_GET] = take_get,         [WIRE_MGET] = take_mget,
         [WIRE_PUT] = take_put,         [WIRE_RELEASE] = take_release, [WIRE_COMPILE] = take_compile,
         [WIRE_SOURCE] = take_source,   [WIRE_CHECKED] = take_checked, [WIRE_CANCEL] = take_cancel,
-        [WIRE_DAMAGED] = take_damaged, [WIRE_LIST] = take_list,       [WIRE_SHOW] = take_show,
-        [WIRE_STATS] = take_stats,     [WIRE_INFO] = take_info,       [WIRE_REMOVE] = take_remove,
-        [WIRE_EVICT] = take_evict,     [WIRE_PIN] = take_pin,         [WIRE_VERIFY] = take_verify,
-        [WIRE_NOTE] = take_note,       [WIRE_HISTORY] = take_history,
+        [WIRE_DAMAGED] = take_damaged,
     };
-    return type < sizeof handlers / sizeof *handlers ? handlers[type] : NULL;
+    bool ours = type < sizeof handlers / sizeof *handlers && handlers[type];
+    return ours ? handlers[type] : native_admin_handler(type);
 }
 
 /* Answers one frame. False if the connection is to end. */
@@ -871,7 +552,7 @@ static bool take_frame(struct native *n, const struct wire_frame *frame)
     struct request r = {.native = n, .frame = frame, .fds = {-1, -1}};
     struct err e = {0};
     int code;
-    take_fn handler = handler_of(frame->type);
+    native_take handler = handler_of(frame->type);
     bool fatal = !n->greeted; /* what goes wrong before WELCOME */
     if (!connection_take_fds(n->connection, frame->n_fds, r.fds)) {
         code = err_set(&e, WARM_EMALFORMED, "the descriptors of a frame did not come with it");
@@ -889,7 +570,7 @@ static bool take_frame(struct native *n, const struct wire_frame *frame)
         if (r.fds[i] >= 0)
             close(r.fds[i]);
     if (code)
-        send_error(n, frame->tag, &e);
+        native_send_error(n, frame->tag, &e);
     return !code || !fatal;
 }
 
@@ -900,7 +581,7 @@ static long native_on_bytes(void *state, const uint8_t *data, size_t len)
     struct err e = {0};
     long took = wire_parse(data, len, &frame, &e);
     if (took < 0)
-        send_error(n, 0, &e);
+        native_send_error(n, 0, &e);
     if (took <= 0)
         return took;
     if (!take_frame(n, &frame))

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* native_internal.h - what native.c and native_admin.c share. Thread: loop thread. */
+#ifndef WARM_DAEMON_NATIVE_INTERNAL_H
+#define WARM_DAEMON_NATIVE_INTERNAL_H
+
+#include "daemon/connection_internal.h"
+#include "daemon/ranks.h"
+
+struct native;
+
+struct native_call {
+    struct call call; /* first: on_answer casts back */
+    struct native *native;
+    struct native_call *prev, *next;
+    uint64_t tag;
+};
+
+struct native_op {
+    struct native *native; /* NULL when the connection is gone */
+    struct native_op *prev, *next;
+    uint64_t tag;
+};
+
+struct native {
+    struct connection *connection;
+    struct service *service;
+    const struct peer *peer;
+    bool greeted;
+    struct rank_job *job; /* that the client is a rank of; NULL: none */
+    struct native_call *calls;
+    unsigned n_calls;
+    struct native_op *ops;
+    unsigned n_ops;
+};
+
+/* One request that is being handled. */
+struct request {
+    struct native *native;
+    const struct wire_frame *frame;
+    int fds[WIRE_FDS_MAX]; /* closed after the handler, unless it set them to -1 */
+};
+
+/* Handles a request: returns 0, or an error that is then sent. */
+typedef int (*native_take)(struct request *r, struct err *e);
+
+/* native.c: */
+void native_send_error(struct native *n, uint64_t tag, const struct err *e);
+/* An answer without fields. */
+void native_send_empty(struct native *n, uint64_t tag, enum wire_type type);
+/* Something that the store does for this request; NULL: no memory. Its callback frees it. */
+struct native_op *native_op_new(const struct request *r, struct err *e);
+void native_op_free(struct native_op *op);
+
+/* native_admin.c: who handles a message of this type; NULL: not one of these. */
+native_take native_admin_handler(uint8_t type);
+
+#endif
