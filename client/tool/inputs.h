@@ -7,7 +7,8 @@
  *
  * A result's name is a digest over the job's name and, for each input, where it is and what is
  * there: equal digests, equal result. Each file is looked at each time; it is read only where its
- * size, times or inode are not those under which its digest was taken. What was absent and is
+ * size, times or inode are not those under which its digest was taken. Where job->times_show its time
+ * counts too, in seconds. What was absent and is
  * there now changes the digest too.
  *
  * Bytes, little-endian: "WINP", u16 version 2, u16 s, then s × (u32 n, n × input):

@@ -13,6 +13,8 @@
  * leaves a stub. Before a compile that includes X.h really runs, the stub is replaced by the real
  * thing, once, under a lock. A header that others made, or that is not as its .warm says, cannot be
  * told about: what is compiled with it is not kept.
+ * A compiler uses a real header even where what it was made from has changed since: as long as that is
+ * so, no result for the new text is taken (inputs.c).
  *
  * Thread: one. Memory: as said.
  */
