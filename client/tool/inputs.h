@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inputs.h - what a run of a compiler depended on beside its key: files, and their absence.
+ * inputs.h - what a run of a compiler depended on beside its key: files, their absence, variables.
  *
  *     trace of a run ──inputs_from_trace──▶ struct inputs ──inputs_write──▶ manifest, in the cache
  *     manifest ──inputs_read──▶ sets ──inputs_now──▶ what is there now: name of the result
@@ -8,8 +8,7 @@
  * A result's name is a digest over the job's name and, for each input, where it is and what is
  * there: equal digests, equal result. Each file is looked at each time; it is read only where its
  * size, times or inode are not those under which its digest was taken. Where job->times_show its time
- * counts too, in seconds. What was absent and is
- * there now changes the digest too.
+ * counts too, in seconds. What was absent and is there now changes the digest too.
  *
  * Bytes, little-endian: "WINP", u16 version 2, u16 s, then s × (u32 n, n × input):
  *     u8 kind, u8 root + 1 (0: none), blob path (after the root), then
