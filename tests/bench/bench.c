@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,11 +89,39 @@ int bench_connect(const char *path)
     bench_die("nobody answers at %s", path);
 }
 
-void bench_ratio(const char *figure, const char *what, double *ratios, size_t n, const char *target)
+static FILE *rows_file(void)
 {
-    double median = bench_quantile(ratios, n, 0.5);
-    printf("%-4s %-58s %6.2f  (%.2f to %.2f)  target %s\n", figure, what, median, ratios[0],
-           ratios[n - 1], target);
+    const char *path = getenv("BENCH_ROWS");
+    FILE *f = path ? fopen(path, "a") : stdout;
+    if (!f)
+        bench_die("cannot write %s", path);
+    return f;
+}
+
+static void rows_close(FILE *f)
+{
+    if (f != stdout)
+        fclose(f);
+}
+
+void bench_row(const char *figure, const char *what, double *rounds, size_t n,
+               enum bench_target target, double limit)
+{
+    double median = bench_quantile(rounds, n, 0.5);
+    bool reached = target == BENCH_AT_MOST ? median <= limit : median >= limit;
+    char spread[40];
+    FILE *f = rows_file();
+    snprintf(spread, sizeof spread, "%.2f to %.2f", rounds[0], rounds[n - 1]);
+    fprintf(f, "%-4s %-56s %8.2f  %-16s %s %-6g %s\n", figure, what, median, spread,
+            target == BENCH_AT_MOST ? "<=" : ">=", limit, reached ? "reached" : "MISSED");
+    rows_close(f);
+}
+
+void bench_absent(const char *figure, const char *what, const char *why)
+{
+    FILE *f = rows_file();
+    fprintf(f, "%-4s %-56s        -  %s\n", figure, what, why);
+    rows_close(f);
 }
 
 void bench_die(const char *format, ...)

@@ -25,10 +25,13 @@ void bench_stop(pid_t pid);
  */
 int bench_connect(const char *path);
 
-/* Prints the line of one figure: name, median of the ratios over the rounds, their spread, target.
- */
-void bench_ratio(const char *figure, const char *what, double *ratios, size_t n,
-                 const char *target);
+/* One row of the table: the median of `n` rounds (sorts them), the lowest and the highest, and whether
+ * the median is at most, or at least, `limit`. Goes to the file $BENCH_ROWS, or to stdout. */
+enum bench_target { BENCH_AT_MOST, BENCH_AT_LEAST };
+void bench_row(const char *figure, const char *what, double *rounds, size_t n,
+               enum bench_target target, double limit);
+/* A row that says why there is none. */
+void bench_absent(const char *figure, const char *what, const char *why);
 
 void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
