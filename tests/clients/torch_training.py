@@ -394,7 +394,7 @@ class Ranks(kit.TestCase):
                 self.assertEqual(len({(rank["aot_hits"], rank["aot_misses"]) for rank in seen}), 1, seen)
             self.assertEqual(sum(rank["fx_misses"] for rank in cold), 2)
             self.assertEqual(sum(rank["fx_misses"] for rank in warm), 0)
-            self.assertIn("pt2:dynamo-pgo::job:None::c1", torch_names(daemon))
+            self.assertIn("pt2:dynamo-pgo::job:0::c1", torch_names(daemon))  # of each rank
 
     def test_nobody_waits_for_a_graph_that_the_ranks_compile_together(self):
         with kit.Daemon() as daemon:
