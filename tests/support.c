@@ -112,3 +112,15 @@ char *toolchain_lib(const char *version)
     free(lib);
     return NULL;
 }
+
+bool two_users_can_be(void)
+{
+    const char *root = getenv("TMPDIR");
+    int status;
+    if (geteuid() != 0)
+        return false;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(setgid(65534) || setuid(65534) || access(root && *root ? root : "/tmp", X_OK));
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}

@@ -3,6 +3,7 @@
 #ifndef WARM_TESTS_SUPPORT_H
 #define WARM_TESTS_SUPPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Makes a new folder under $TMPDIR or /tmp and gives its path (free() it). Aborts the test if it
@@ -22,6 +23,13 @@ char *file_read(const char *path, size_t *out_len);
 /* The path of a program of this build, e.g. "warmd": beside this test program's own folder. Free
  * it. */
 char *bin_path(const char *name);
+
+/* Whether a test can be two users: it is root, and another user reaches the folder of temporary
+ * files, which not every container lets them. */
+bool two_users_can_be(void);
+#define NEEDS_TWO_USERS()                                                                          \
+    if (!two_users_can_be())                                                                       \
+    cr_skip_test("needs root, and folders that another user reaches")
 
 /* Runs a shell command made with printf and gives its standard output (free it). Returns its exit
  * status, or -1 if it ended by a signal. */

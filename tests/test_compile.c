@@ -566,8 +566,7 @@ Test(compile, nobody_hangs_when_the_daemon_stops_in_mid_compile)
 Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    if (geteuid() != 0)
-        cr_skip_test("not root: another user is not tested");
+    NEEDS_TWO_USERS();
     struct kit k = compile_kit(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
     static struct kit_frame f;

@@ -751,8 +751,7 @@ Test(preload_nvrtc, a_daemon_that_dies_in_the_middle_is_done_without)
 
 Test(preload_nvrtc, a_socket_that_another_user_listens_at_is_refused)
 {
-    if (geteuid() != 0)
-        cr_skip_test("needs root, to be two users");
+    NEEDS_TWO_USERS();
     make_ready(NVRTC_13);
     struct fake f = {0};
     cr_assert_eq(chmod(folder, 0777), 0);

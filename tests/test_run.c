@@ -472,7 +472,7 @@ Test(run, static_and_setuid_programs_run_as_they_do_without)
                  9, "%s", out);
     cr_assert_str_eq(out, "");
     free(out);
-    if (geteuid() == 0) { /* a program that changes its user by itself */
+    if (two_users_can_be()) { /* a program that changes its user by itself */
         cr_assert_eq(
             run_command(&out,
                         "exec 2>&1; cd %s && cp /usr/bin/id u && chown %d u && chmod u+s u "
@@ -668,8 +668,7 @@ static pid_t strange_listener(const struct place *p)
 
 Test(run, socket_of_another_user_is_refused)
 {
-    if (geteuid() != 0)
-        cr_skip_test("needs two users: run as root");
+    NEEDS_TWO_USERS();
     struct place p = place_new();
     char *out;
     pid_t stranger = strange_listener(&p);

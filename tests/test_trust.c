@@ -39,14 +39,6 @@ static void expect_redis(const struct kit *k, const char *command, const char *a
     close(fd);
 }
 
-static bool is_root(void)
-{
-    if (geteuid() == 0)
-        return true;
-    cr_log_warn("not root: what two users see of each other is not tested\n");
-    return false;
-}
-
 static void alice_puts(const struct kit *k) { expect_redis(k, "SET shared alice\r\n", "+OK\r\n"); }
 static void alice_looks(const struct kit *k)
 {
@@ -69,8 +61,7 @@ static void bob_looks(const struct kit *k)
 
 Test(trust, another_user_neither_sees_nor_replaces_nor_removes)
 {
-    if (!is_root())
-        return;
+    NEEDS_TWO_USERS();
     struct kit k = kit_up(NULL);
     as_user(ALICE, NULL, alice_puts, &k);
     as_user(BOB, NULL, bob_looks, &k);
@@ -159,8 +150,7 @@ static void finds_nothing(const struct kit *k) { expect_redis(k, "GET shared\r\n
 
 Test(trust, root_removes_by_key_what_another_user_put)
 {
-    if (!is_root())
-        return;
+    NEEDS_TWO_USERS();
     struct kit k = kit_up(NULL);
     as_user(ALICE, NULL, alice_puts, &k);
     as_user(BOB, NULL, removes_nothing, &k);
@@ -172,8 +162,7 @@ Test(trust, root_removes_by_key_what_another_user_put)
 
 Test(trust, keys_filters_and_evictions_do_not_reach_another_users_entries)
 {
-    if (!is_root())
-        return;
+    NEEDS_TWO_USERS();
     struct kit k = kit_up(NULL);
     as_user(ALICE, NULL, alice_puts, &k);
     as_user(BOB, NULL, bob_tries, &k);
@@ -190,8 +179,7 @@ static void gets_nothing(const struct kit *k) { expect_redis(k, "GET shared\r\n"
 
 Test(trust, members_of_the_trusted_group_share_and_nobody_else_does)
 {
-    if (!is_root())
-        return;
+    NEEDS_TWO_USERS();
     char *options[] = {"--trust-group", "34567", NULL};
     const gid_t friends = FRIENDS;
     struct kit k = kit_up(options);
@@ -213,8 +201,7 @@ static void takes_the_lease(const struct kit *k)
 
 Test(trust, a_lease_is_among_the_users_of_one_space)
 {
-    if (!is_root())
-        return;
+    NEEDS_TWO_USERS();
     struct kit k = kit_up(NULL);
     int fd = kit_native(&k);
     kit_get(fd, 1, "leased", true, 0);
@@ -233,8 +220,7 @@ static void is_refused(const struct kit *k)
 
 Test(trust, a_reserved_uid_is_refused)
 {
-    if (!is_root())
-        return;
+    NEEDS_TWO_USERS();
     struct kit k = kit_up(NULL);
     as_user((uid_t)0xfffffffe, NULL, is_refused, &k);
     kit_down(&k);
