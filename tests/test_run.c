@@ -321,6 +321,7 @@ static struct terminal terminal_new(char *const *argv)
     cr_assert_geq(t.shell, 0);
     if (t.shell == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(SIGINT, SIG_DFL); /* tests in the background of a script ignore it */
         be_shell(ends[1], argv);
     }
     close(ends[1]);
