@@ -129,11 +129,12 @@ static struct child spawn(char *const *argv)
     return (struct child){pid, ends[0]};
 }
 
-/* Reads until a line feed, or the end. */
-static void read_line(int fd, char out[256])
+/* Reads until a line feed. False at the end. */
+static bool read_line(int fd, char out[256])
 {
     size_t n = 0;
-    for (char c = 0; n < 255 && c != '\n';) {
+    char c = 0;
+    while (n < 255 && c != '\n') {
         struct pollfd p = {fd, POLLIN, 0};
         cr_assert_eq(poll(&p, 1, KIT_WAIT_MS), 1, "nothing comes");
         if (read(fd, &c, 1) != 1)
@@ -142,6 +143,7 @@ static void read_line(int fd, char out[256])
             out[n++] = c;
     }
     out[n] = '\0';
+    return n > 0 || c == '\n';
 }
 
 static void expect_line(int fd, const char *line)
@@ -350,7 +352,7 @@ static void await_line(const struct terminal *t, const char *line)
 {
     char got[256];
     do
-        read_line(t->tty, got);
+        cr_assert(read_line(t->tty, got), "the terminal ended before \"%s\"", line);
     while (!strstr(got, line));
 }
 
