@@ -28,7 +28,7 @@ DAEMON  = $(B)/obj/daemon.a
 KERNELS = $(B)/obj/kernels.a
 
 # What is loaded into other programs is never built with a sanitizer.
-LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(if $(wildcard client/trace/*.c),$(B)/libexec/warm/libwarm-trace.so))
+LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(B)/libexec/warm/libwarm-trace.so)
 PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
     $(LOADED) $(B)/share/warm/python
 

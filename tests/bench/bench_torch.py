@@ -140,7 +140,7 @@ def cell(runs):
 def print_table(columns, rows):
     for line in (columns, ["---", *["--:"] * (len(columns) - 1)], *rows):
         print("| " + " | ".join(line) + " |")
-    print()
+    print(flush=True)
 
 
 def print_single(results):
@@ -189,15 +189,14 @@ def main():
     rows = [row for row in [*TORCH_ROWS, *TRITON_ROWS]
             if not options.rows or any(word in row for word in options.rows)]
     bench = Bench(options)
-    single = {row: bench.one_by_one(row) for row in rows if options.only != "ranks"}
-    ranks = {row: (bench.ranks(row, False), bench.ranks(row, True))
-             for row in rows if options.ranks and options.only != "single"
-             and (options.rows or row in RANK_ROWS)}
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; medians of {options.runs} run(s)\n")
-    if single:
+    if options.only != "ranks":
+        single = {row: bench.one_by_one(row) for row in rows}
         print_single(single)
         print_rest(single)
-    print_ranks(ranks, options.ranks)
+    if options.ranks and options.only != "single":
+        print_ranks({row: (bench.ranks(row, False), bench.ranks(row, True))
+                     for row in rows if options.rows or row in RANK_ROWS}, options.ranks)
 
 
 main()
