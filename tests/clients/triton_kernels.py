@@ -175,22 +175,67 @@ class Faults(kit.TestCase):
 
 class TritonsOwnKey(kit.TestCase):
     SCRIPT = """if True:
-        import json, sys, time
-        import warm._autoload
-        sys.meta_path.insert(0, warm._autoload._Finder)
-        from triton.runtime import cache
+        import json, time
+        from triton.runtime import autotuner, cache
         began = time.process_time()
-        print(json.dumps([cache.triton_key(), time.process_time() - began]))
+        key = cache.triton_key()
+        print(json.dumps([key, time.process_time() - began, autotuner.triton_key() == key]))
     """
+
+    def ask(self, daemon, **settings):
+        return kit.result(daemon.run(self.SCRIPT, **settings))
 
     def test_it_is_remembered_and_the_same(self):
         with kit.Daemon() as daemon:
-            real = daemon.run("from triton.runtime.cache import triton_key; print(triton_key())", warm=False)
-            first = json.loads(daemon.run(self.SCRIPT).stdout)
-            again = json.loads(daemon.run(self.SCRIPT).stdout)
-            self.assertEqual(first[0], real.stdout.strip())
-            self.assertEqual(again[0], first[0])
-            self.assertLess(again[1], first[1])
+            real = self.ask(daemon, warm=False)
+            first, again = self.ask(daemon), self.ask(daemon)
+            self.assertEqual((first[0], again[0]), (real[0], real[0]))
+            self.assertTrue(again[2])
+            self.assertLess(again[1], first[1] / 2)
+            self.assertEqual(daemon.stats("hits"), 1)
+
+    def test_of_other_cache_managers_it_is_left_alone(self):
+        with kit.Daemon() as daemon:
+            self.ask(daemon, TRITON_CACHE_MANAGER="triton.runtime.cache:FileCacheManager")
+            self.assertEqual(daemon.stats("entries"), 0)
+
+    # What Triton hashes, by what the file system says of it: of the same size, and of the same time.
+    IDENTITY = """if True:
+        import os, sys
+        from warm import triton
+        root, seen = sys.argv[1], set()
+
+        def is_new():
+            seen.update(triton._identity(root)[0] for _ in range(2))
+            return len(seen)
+
+        n = is_new()
+        for name in ("__init__.py", "runtime/cache.py", "backends/nvidia/compiler.py", "_C/libtriton.so"):
+            path = os.path.join(root, name)
+            old = os.stat(path)
+            for how in ("written to", "replaced"):
+                if how == "replaced":
+                    os.rename(path, path + ".old")
+                with open(path, "r+" if how == "written to" else "w") as f:
+                    f.write(how.center(20))
+                os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+                n += 1
+                assert is_new() == n, (name, how)
+        open(os.path.join(root, "language/new.py"), "w").close()
+        assert is_new() == n + 1
+        for triton._SETTLED_NS, is_settled in ((10**18, False), (-(10**18), True)):
+            assert triton._identity(root)[1] == is_settled
+        print("fine")
+    """
+
+    def test_any_change_of_its_files_is_seen(self):
+        with kit.Daemon() as daemon, kit.Folder() as root:
+            for name in ("__init__.py", "runtime/cache.py", "compiler/compiler.py", "language/core.py",
+                         "backends/nvidia/compiler.py", "_C/libtriton.so"):
+                os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+                with open(os.path.join(root, name), "w") as f:
+                    f.write("something".center(20))
+            self.assertEqual(daemon.run(self.IDENTITY, root).stdout, "fine\n")
 
 
 if __name__ == "__main__":

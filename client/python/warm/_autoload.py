@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside `import torch`: torch calls every entry point of the group "torch.backends".
+"""What runs inside `import torch` and `import triton`: each calls the entry points of a group of its
+own, "torch.backends" and "triton.backends", and reaches torch() and triton() by it.
 
-It costs an import of torch a look at two variables. Where `warm run` made our daemon torch's remote
-cache, what follows is done to three modules as soon as they are loaded, which is when torch first
-compiles:
+It costs such an import a look at the environment. Where `warm run` pointed the framework at our
+daemon, this is done to its modules as soon as they are loaded, which is when it first compiles:
 
     torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
     torch._inductor.codecache       warm.torch looks at each graph before it is asked for
@@ -17,13 +17,18 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
 
-def is_wanted() -> bool:
+def _torch_is_ours() -> bool:
     """Whether torch was pointed at our socket, rather than at a Redis of the user's."""
     url, path = os.environ.get("TORCHINDUCTOR_REDIS_URL", ""), os.environ.get("WARM_SOCKET", "")
     return bool(path) and url.partition("?")[0] == f"unix://{path}"
+
+
+def _triton_is_ours() -> bool:
+    """Whether Triton's cache manager is ours, rather than the user's."""
+    return os.environ.get("TRITON_CACHE_MANAGER") == "warm.triton:CacheManager"
 
 
 def _patch_torch(module: ModuleType) -> None:
@@ -39,17 +44,20 @@ def _patch_codecache(module: ModuleType) -> None:
 
 
 def _patch_triton(module: ModuleType) -> None:
-    def triton_key() -> str:  # warm.triton needs this module, which is being loaded
-        from warm.triton import remembered_key
-
-        module.triton_key = remembered_key(real)  # type: ignore[attr-defined]
-        return str(module.triton_key())
-
     real = module.triton_key
+    known: list[str] = []
+
+    def triton_key() -> str:
+        if not known:
+            from warm.triton import remembered_key  # which needs this module
+
+            known.append(remembered_key(real))
+        return known[0]
+
     module.triton_key = triton_key  # type: ignore[attr-defined]
 
 
-_PATCHES = {
+_PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.remote_cache": _patch_torch,
     "torch._inductor.codecache": _patch_codecache,
     "triton.runtime.cache": _patch_triton,
@@ -57,6 +65,8 @@ _PATCHES = {
 
 
 def _apply(name: str, module: ModuleType) -> None:
+    _awaited.discard(name)
+    _done.add(name)
     try:
         _PATCHES[name](module)
     except Exception:  # whatever it looks like by then: it goes on without us
@@ -68,7 +78,7 @@ class _Finder:
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in _PATCHES:
+        if name not in _awaited:
             return None
         from importlib.machinery import PathFinder
 
@@ -84,11 +94,29 @@ class _Finder:
         return spec
 
 
-def torch() -> None:
-    """The entry point."""
-    if not is_wanted():
-        return
-    for name in _PATCHES:
+_awaited: set[str] = set()  # modules that are patched when they are loaded
+_done: set[str] = set()
+
+
+def _patch(*names: str) -> None:
+    """Now where they are loaded, else as soon as they are; each once."""
+    for name in set(names) - _done - _awaited:
         if name in sys.modules:
             _apply(name, sys.modules[name])
-    sys.meta_path.insert(0, _Finder)
+        else:
+            _awaited.add(name)
+    if _awaited and _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+
+
+def torch() -> None:
+    """The entry point of torch."""
+    if _torch_is_ours():
+        _patch("torch._inductor.remote_cache", "torch._inductor.codecache")
+    triton()  # before Triton is asked to: not each version of it does ask
+
+
+def triton() -> None:
+    """What Triton comes to by its entry point, and torch by its own."""
+    if _triton_is_ours():
+        _patch("triton.runtime.cache")

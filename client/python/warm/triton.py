@@ -190,53 +190,61 @@ _umask = _read_umask()  # at import: umask is the process's, and changing it rac
 
 # ---- the key of Triton itself ----
 
+_HASHED = ("__init__.py", "runtime", "compiler", "backends", "language", "_C")  # and more than it hashes
+_SETTLED_NS = 2 * 10**9  # a file that changed later than that may change again within one tick
 
-def _identity(root: str) -> str:
-    """Which files Triton's own key is made of, by what the file system says of them: the same
-    inode with the same size, time of change and time of status change is the same content."""
-    found = []
-    for part in ("__init__.py", "runtime", "compiler", "backends", "language", "_C"):
-        at = os.path.join(root, part)
-        folders = [(at, sorted(os.listdir(at)))] if os.path.isdir(at) else [(root, [part])]
-        while folders:
-            folder, names = folders.pop()
-            for name in names:
-                path = os.path.join(folder, name)
-                if os.path.isdir(path) and name != "__pycache__":
-                    folders.append((path, sorted(os.listdir(path))))
-                elif name.endswith(".py") or name.startswith("libtriton."):
-                    s = os.stat(path)
-                    found.append((path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns))
+
+def _files(root: str) -> list[str]:
+    """What Triton's own key is made of."""
+    found, folders = [], [root]
+    while folders:
+        folder = folders.pop()
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if folder == root and name not in _HASHED:
+                continue
+            if os.path.isdir(path):
+                folders.append(path)
+            elif name.endswith(".py") or name.startswith("libtriton."):
+                found.append(path)
+    return found
+
+
+def _identity(root: str) -> tuple[str, bool]:
+    """That of these files, by what the file system says of them: the same inode with the same size,
+    time of change and time of status change is the same content. And whether that is so: what
+    changed a moment ago may still be at it."""
     import hashlib
+    import time
 
-    return hashlib.sha256(repr(found).encode("utf-8", "surrogateescape")).hexdigest()
+    text, newest = hashlib.sha256(), 0
+    for path in _files(root):
+        s = os.stat(path)
+        newest = max(newest, s.st_mtime_ns, s.st_ctime_ns)
+        known = (path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+        text.update(repr(known).encode("utf-8", "surrogateescape"))
+    return text.hexdigest(), time.time_ns() - newest > _SETTLED_NS
 
 
-def remembered_key(real: Callable[[], str]) -> Callable[[], str]:
+def remembered_key(real: Callable[[], str]) -> str:
     """triton_key(), which hashes half a gigabyte of libtriton in every process, remembered by the
-    files' identities. The key itself stays what Triton makes of their contents."""
-    answer: list[str] = []
-
-    def triton_key() -> str:
-        if not answer:
-            answer.append(_remember(real))
-        return answer[0]
-
-    return triton_key
-
-
-def _remember(real: Callable[[], str]) -> str:
+    identity of its files. The key itself stays what Triton makes of their contents."""
     import sys
 
     import triton
 
+    root = os.path.dirname(triton.__file__)
     try:
-        name = f"triton-key:{sys.implementation.cache_tag}:{_identity(os.path.dirname(triton.__file__))}"
+        identity, is_settled = _identity(root)
+        if not is_settled:
+            return real()
+        name = f"triton-key:{sys.implementation.cache_tag}:{identity}"
+        known = _client.client().get(name)
+        if known is not None and known.isascii():
+            return known.decode()
+        key = real()
+        if _identity(root)[0] == identity:
+            _client.client().put(name, key.encode(), kind="other", label="triton_key")
+        return key
     except OSError:
         return real()
-    known = _client.client().get(name)
-    if known is not None and known.isascii():
-        return known.decode()
-    key = real()
-    _client.client().put(name, key.encode(), kind="other", label="triton_key")
-    return key
