@@ -390,6 +390,12 @@ static void tell_damaged(struct warm *w, const struct wire_damaged *damaged)
     session_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
 }
 
+void session_tell_refused(struct warm *w, const struct key *key, const struct key *check)
+{
+    struct wire_damaged refused = {.key = *key, .seen = *check};
+    tell_damaged(w, &refused);
+}
+
 int session_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
                   struct warm_value *out)
 {

@@ -74,6 +74,10 @@ int session_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_m
 int session_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
                   struct warm_value *out);
 
+/* The value of entry `key` with checksum `check` came as it was put, and is of no use to its user: the
+ * daemon puts the entry aside. Waits for nothing. */
+void session_tell_refused(struct warm *w, const struct key *key, const struct key *check);
+
 /* Something came that is no answer to what was asked: ends the connection. Returns MALFORMED. */
 int session_unexpected(struct warm *w, struct answer *answer);
 

@@ -294,8 +294,10 @@ struct wire_release {
     uint64_t token;
 };
 struct wire_damaged {
-    struct key key;  /* of the HIT */
-    struct key seen; /* XXH3-128 of the bytes that came */
+    struct key key; /* of the HIT */
+    struct key
+        seen; /* XXH3-128 of the bytes that came; the entry's own: they came as they were put,
+                        and are of no use */
 };
 /* name, number, what people read: why something was not taken from the cache. */
 #define WIRE_REASON_LIST(X)                                                                        \

@@ -157,6 +157,7 @@ static const char *cause_text(uint32_t cause)
     case STORE_LEFT_EVICTED: return "evicted by `warm evict` or `warm clear`";
     case STORE_LEFT_REMOVED: return "removed by `warm rm`";
     case STORE_LEFT_EXPIRED: return "its time to live was over";
+    case STORE_LEFT_REFUSED: return "refused by the driver that was to load it, and quarantined";
     default: return "damaged on disk, and quarantined";
     }
 }
@@ -303,8 +304,8 @@ static void settle_by_end(struct history *h, struct miss *m, const struct store_
     gmtime_r(&s, &tm);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
     snprintf(text, sizeof text, "%s: %s", when, cause_text(gone->cause));
-    settle(m, gone->cause == STORE_LEFT_DAMAGED ? WIRE_REASON_CORRUPT : WIRE_REASON_EVICTED,
-           history_view(text));
+    bool was_bad = gone->cause == STORE_LEFT_DAMAGED || gone->cause == STORE_LEFT_REFUSED;
+    settle(m, was_bad ? WIRE_REASON_CORRUPT : WIRE_REASON_EVICTED, history_view(text));
 }
 
 uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms)

@@ -518,6 +518,16 @@ static int take_cancel(struct request *r, struct err *e)
     return 0;
 }
 
+/* What was made a moment ago may not be in the index yet, so it is not looked for here. Who names the
+ * checksum has had the bytes. */
+static void refuse(struct request *r, const struct wire_damaged *m)
+{
+    const uint32_t owners[] = {STORE_MADE_HERE, r->native->peer->space};
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++)
+        store_refuse(service_store(r->native->service),
+                     &(struct store_id){.owner = owners[i], .key = m->key}, &m->seen);
+}
+
 static int take_damaged(struct request *r, struct err *e)
 {
     struct wire_damaged m;
@@ -529,6 +539,7 @@ static int take_damaged(struct request *r, struct err *e)
                                (struct view){&m.key, sizeof m.key}, ids, RESOLVE_MAX);
     for (size_t i = 0; i < n; i++)
         store_suspect(service_store(r->native->service), &ids[i]);
+    refuse(r, &m);
     return 0;
 }
 

@@ -39,6 +39,7 @@ enum task_type {
     TASK_EVICT,   /* filter; plan.c takes it step by step */
     TASK_CHECK,   /* copier: hash a blob; becomes DAMAGED if it is */
     TASK_DAMAGED, /* writer: look again, quarantine */
+    TASK_REFUSED, /* writer: quarantine it if it is still the same value */
     TASK_TOUCH,   /* write a table of hits */
     TASK_VERIFY,  /* the report of a verify thread, or its progress */
 };
@@ -51,10 +52,11 @@ struct task {
     int status;
     struct err err;
 
-    struct store_row row; /* PUT; for CHECK and DAMAGED the row that was read, without texts */
-    void *data;           /* PUT, META: the value; owned */
-    size_t reserved;      /* of queued_bytes */
-    int fd;               /* PUT: or where to read it; owned */
+    struct store_row
+        row;         /* PUT; for CHECK, DAMAGED and REFUSED the row that was read, without texts */
+    void *data;      /* PUT, META: the value; owned */
+    size_t reserved; /* of queued_bytes */
+    int fd;          /* PUT: or where to read it; owned */
     bool keep_existing, existed;
     struct draft draft;
     bool appended;            /* the trailer is in a blob that was there before */

@@ -303,6 +303,15 @@ void store_suspect(struct store *s, const struct store_id *id)
     queue_check(s, &row, NULL, NULL, NULL);
 }
 
+void store_refuse(struct store *s, const struct store_id *id, const struct key *check)
+{
+    struct task *t = task_new(TASK_REFUSED, 0);
+    if (!t)
+        return;
+    t->row = (struct store_row){.id = *id, .check = *check};
+    store_queue(s, t);
+}
+
 /* ---- puts ---- */
 
 static struct view copy_view(struct view v, uint8_t **at)

@@ -240,6 +240,9 @@ int store_verify(struct store *s, uint64_t sample,
 /* The client read a value that did not match its checksum: check it again from disk now, and
  * quarantine it if it is damaged. */
 void store_suspect(struct store *s, const struct store_id *id);
+/* Whoever used the entry's value found it to be of no use, though its bytes are those that were put:
+ * quarantine it. Nothing happens if the value's checksum is not `check`, or no longer. */
+void store_refuse(struct store *s, const struct store_id *id, const struct key *check);
 
 /* Why an entry is no longer there. */
 enum store_cause {
@@ -249,6 +252,7 @@ enum store_cause {
     STORE_LEFT_REMOVED,      /* store_remove */
     STORE_LEFT_EXPIRED,
     STORE_LEFT_DAMAGED, /* quarantined */
+    STORE_LEFT_REFUSED, /* quarantined by store_refuse */
 };
 struct store_departure {
     struct store_id id;

@@ -213,7 +213,8 @@ static int quarantine_blob(struct store *s, struct change *c, const struct store
     return 0;
 }
 
-int writer_quarantine(struct store *s, struct change *c, const struct store_id *id, const char *why)
+static int quarantine(struct store *s, struct change *c, const struct store_id *id,
+                      enum store_cause cause, const char *why)
 {
     struct store_row row;
     struct view value;
@@ -222,7 +223,7 @@ int writer_quarantine(struct store *s, struct change *c, const struct store_id *
     if (rc != 0 && rc != WARM_ECORRUPT)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     c->n_corrupt++;
-    change_tell(c, id, STORE_LEFT_DAMAGED);
+    change_tell(c, id, cause);
     if (rc == 0 && row.is_blob)
         return quarantine_blob(s, c, &row, why);
     key_to_text(&id->key, hex);
@@ -233,6 +234,21 @@ int writer_quarantine(struct store *s, struct change *c, const struct store_id *
     if (index_value(&s->index, c->txn, id, row.len, &value) == 0)
         value_quarantine(&s->files, id, value.data, value.len);
     return change_remove(c, &row);
+}
+
+int writer_quarantine(struct store *s, struct change *c, const struct store_id *id, const char *why)
+{
+    return quarantine(s, c, id, STORE_LEFT_DAMAGED, why);
+}
+
+/* The value that was refused may have been replaced since. */
+static int apply_refused(struct store *s, struct change *c, const struct task *t)
+{
+    struct store_row row;
+    int rc = index_row(&s->index, c->txn, &t->row.id, &row);
+    if (rc == WARM_ENOT_FOUND || (rc == 0 && !key_equal(&row.check, &t->row.check)))
+        return 0;
+    return rc ? rc : quarantine(s, c, &row.id, STORE_LEFT_REFUSED, "its user refused it");
 }
 
 /* Looks again at what another thread found damaged: it may have been replaced since. */
@@ -428,6 +444,7 @@ static int apply_task(struct store *s, struct change *c, struct task *t)
     case TASK_TOUCH: return apply_touches(s, c, t);
     case TASK_CHECK:
     case TASK_DAMAGED: return apply_damaged(s, c, t);
+    case TASK_REFUSED: return apply_refused(s, c, t);
     default: return 0;
     }
 }

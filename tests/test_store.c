@@ -582,6 +582,28 @@ Test(store, suspicion_of_a_sound_entry_removes_nothing)
     cr_assert_eq(kit_get(&k, HERE, 1), 0);
 }
 
+Test(store, what_its_user_refused_goes_to_quarantine)
+{
+    static const size_t both[] = {SMALL, LARGE};
+    for (uint64_t i = 0; i < 2; i++) {
+        struct store_id id = kit_id(HERE, i);
+        struct store_row row;
+        cr_assert_eq(kit_put(&k, HERE, i, both[i]), 0);
+        cr_assert_eq(store_peek(k.store, &id, &row, NULL), 0);
+        struct key another = row.check, check = row.check;
+        another.bytes[0] ^= 1;
+        store_refuse(k.store, &id, &another);
+        cr_assert_eq(kit_put(&k, HERE, 9, SMALL), 0); /* by then the writer has seen it */
+        cr_assert_eq(kit_get(&k, HERE, i), 0);
+        store_refuse(k.store, &id, &check);
+        cr_assert_eq(kit_put(&k, HERE, 9, SMALL), 0);
+        cr_assert_eq(kit_get(&k, HERE, i), WARM_ENOT_FOUND);
+        cr_assert_eq(kit_stats(&k).n_corrupt, i + 1);
+        cr_assert_eq(kit_put(&k, HERE, i, both[i]), 0);
+        cr_assert_eq(kit_get(&k, HERE, i), 0);
+    }
+}
+
 Test(store, mark_of_suspicion_costs_a_check_of_all_pages_and_goes)
 {
     for (uint64_t n = 0; n < 500; n++)

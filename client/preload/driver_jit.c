@@ -25,6 +25,7 @@
 #include "client/conn.h"
 #include "client/preload/driver.h"
 #include "client/preload/entry.h"
+#include "client/preload/images.h"
 #include "client/preload/preload.h"
 #include "keygen/canon.h"
 
@@ -374,7 +375,7 @@ static bool make_key(struct request *r, struct warm *w, struct proof *out)
     return true;
 }
 
-int driver_load(const struct driver *d, const struct load *l, const void *image)
+static int load(const struct driver *d, const struct load *l, const void *image)
 {
     struct request r = {.driver = d, .load = l, .image = image};
     struct proof proof;
@@ -393,5 +394,21 @@ int driver_load(const struct driver *d, const struct load *l, const void *image)
         code = l->load(l, image);
     }
     preload_return(w);
+    return code;
+}
+
+/* What it refused may have come from the cache: then that is to know. PTX for a newer driver is as
+ * good as ever. */
+int driver_load(const struct driver *d, const struct load *l, const void *image)
+{
+    int code = load(d, l, image), device, major, minor;
+    if (!image || !is_images_fault(code) || code == CU_INVALID_VALUE || code == CU_UNSUPPORTED_PTX)
+        return code;
+    unsigned cc = 0;
+    if ((d->context_device(&device) == CU_SUCCESS || d->device_get(&device, 0) == CU_SUCCESS) &&
+        d->device_attribute(&major, CU_CC_MAJOR, device) == CU_SUCCESS &&
+        d->device_attribute(&minor, CU_CC_MINOR, device) == CU_SUCCESS)
+        cc = (unsigned)(10 * major + minor);
+    images_refused(image, cc);
     return code;
 }

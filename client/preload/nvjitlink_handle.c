@@ -21,6 +21,7 @@
 #include "client/bundle.h"
 #include "client/conn.h"
 #include "client/preload/handles.h"
+#include "client/preload/images.h"
 #include "keygen/key.h"
 
 enum { CUBIN, PTX, LTOIR, ERROR_LOG, INFO_LOG, OUTPUTS };
@@ -417,6 +418,15 @@ static int show_bytes(const struct link *l, int output, void *out)
     return l->outputs[output].rc;
 }
 
+/* A driver will get to see it. */
+static int show_cubin(const struct link *l, int output, void *out)
+{
+    struct view cubin = l->outputs[output].bytes;
+    images_note(cubin.data, cubin.len, images_sm((const char *const *)l->options, l->n_options),
+                &l->value);
+    return show_bytes(l, output, out);
+}
+
 /* An empty log has no bytes, and yet the real library ends it with a NUL. */
 static int show_log(const struct link *l, int output, void *out)
 {
@@ -438,7 +448,7 @@ static int show_log(const struct link *l, int output, void *out)
         return library->name(handle, out);                                                         \
     }
 SHOW(GetLinkedCubinSize, size_t, show_size, CUBIN)
-SHOW(GetLinkedCubin, void, show_bytes, CUBIN)
+SHOW(GetLinkedCubin, void, show_cubin, CUBIN)
 SHOW(GetLinkedPtxSize, size_t, show_size, PTX)
 SHOW(GetLinkedPtx, char, show_bytes, PTX)
 SHOW(GetLinkedLTOIRSize, size_t, show_size, LTOIR)

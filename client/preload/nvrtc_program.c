@@ -20,6 +20,7 @@
 
 #include "client/conn.h"
 #include "client/preload/handles.h"
+#include "client/preload/images.h"
 
 enum program_state { FRESH, SERVED, REAL };
 
@@ -348,6 +349,18 @@ static int show_text(const struct warm_part *part, char *out)
     return show_bytes(part, out);
 }
 
+/* A driver may get to see it. */
+static void note_image(const struct program *p, const struct warm_part *part)
+{
+    unsigned sm = images_sm((const char *const *)p->options, p->n_options);
+    images_note(part->data, part->len, sm, &p->result.value);
+}
+
+static void note_nothing(const struct program *p, const struct warm_part *part)
+{
+    (void)p, (void)part;
+}
+
 static int show_bytes_size(const struct warm_part *part, size_t *out)
 {
     *out = part->len;
@@ -355,24 +368,26 @@ static int show_bytes_size(const struct warm_part *part, size_t *out)
 }
 
 /* Arguments that are missing are the real library's to refuse. */
-#define SHOW(name, out_type, show, part)                                                           \
+#define SHOW(name, out_type, show, part, note)                                                     \
     int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
     {                                                                                              \
         struct program *p = served(program);                                                       \
-        if (p && out)                                                                              \
+        if (p && out) {                                                                            \
+            note(p, &p->result.part);                                                              \
             return show(&p->result.part, out);                                                     \
+        }                                                                                          \
         return library->name ? library->name(program, out) : NVRTC_INTERNAL_ERROR;                 \
     }
-SHOW(GetPTXSize, size_t, show_text_size, ptx)
-SHOW(GetPTX, char, show_text, ptx)
-SHOW(GetCUBINSize, size_t, show_bytes_size, cubin)
-SHOW(GetCUBIN, char, show_bytes, cubin)
-SHOW(GetLTOIRSize, size_t, show_bytes_size, ltoir)
-SHOW(GetLTOIR, char, show_bytes, ltoir)
-SHOW(GetOptiXIRSize, size_t, show_bytes_size, optixir)
-SHOW(GetOptiXIR, char, show_bytes, optixir)
-SHOW(GetProgramLogSize, size_t, show_text_size, log)
-SHOW(GetProgramLog, char, show_text, log)
+SHOW(GetPTXSize, size_t, show_text_size, ptx, note_nothing)
+SHOW(GetPTX, char, show_text, ptx, note_image)
+SHOW(GetCUBINSize, size_t, show_bytes_size, cubin, note_nothing)
+SHOW(GetCUBIN, char, show_bytes, cubin, note_image)
+SHOW(GetLTOIRSize, size_t, show_bytes_size, ltoir, note_nothing)
+SHOW(GetLTOIR, char, show_bytes, ltoir, note_nothing)
+SHOW(GetOptiXIRSize, size_t, show_bytes_size, optixir, note_nothing)
+SHOW(GetOptiXIR, char, show_bytes, optixir, note_nothing)
+SHOW(GetProgramLogSize, size_t, show_text_size, log, note_nothing)
+SHOW(GetProgramLog, char, show_text, log, note_nothing)
 
 /* The older name of LTO-IR, which results do not have: the real library compiles after all. */
 #define MAKE_UP(name, out_type)                                                                    \

@@ -6,9 +6,9 @@
  * It can run one kernel, `twice`: each thread doubles a float.
  *
  * $FAKECUDA_CC (90), $FAKECUDA_DRIVER (13000): what it says of itself. $FAKECUDA_STAMP is put into
- * cubins, and cubins with the stamp $FAKECUDA_REFUSE do not load. PTX that holds the word "broken"
- * is not compiled. Built by test_preload_driver.c with -Bsymbolic, so that no call of its own goes
- * through a preloaded library.
+ * cubins, and cubins with the stamp $FAKECUDA_REFUSE ("real": those made for a GPU) do not load. PTX
+ * that holds the word $FAKECUDA_BREAKS ("broken") is not compiled. Built by the tests that use it,
+ * with -Bsymbolic, so that no call of its own goes through a preloaded library.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -169,7 +169,7 @@ static int compile(const char *ptx, size_t len, char out[TEXT_MAX])
                                  "ELF sm_%s %s:",
                                  setting("FAKECUDA_CC", "90"), setting("FAKECUDA_STAMP", "first"));
     note("jit", "");
-    if (strstr(text, "broken")) {
+    if (strstr(text, setting("FAKECUDA_BREAKS", "broken"))) {
         free(text);
         return CU_INVALID_PTX;
     }
@@ -199,6 +199,8 @@ static int load(void **out, const void *image)
                4) == 0) {
         note("load cubin", "");
         m->is_real = ((const char *)image)[4] == 2; /* the class of such files */
+        if (m->is_real && strcmp(setting("FAKECUDA_REFUSE", "-"), "real") == 0)
+            code = CU_INVALID_IMAGE;
         if (!m->is_real)
             strcpy(m->text, image);
         snprintf(refused, sizeof refused, " %s:", setting("FAKECUDA_REFUSE", "-"));

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * images.c - a ring of digests of what was handed out; images.h has the picture. Any thread: a slot
+ * is claimed with BUSY by whoever fills it or looks at it.
+ *
+ * What was refused may be anything, also shorter than what we remember: it is read through the
+ * kernel, which says no where a load from memory would fault.
+ */
+#include "client/preload/images.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/preload/entry.h"
+#include "client/preload/preload.h"
+#include "client/session.h"
+
+#define HEAD 64u /* bytes that tell most images apart: of a cubin the header of the file */
+
+enum slot_state { EMPTY, BUSY, THERE };
+
+struct image {
+    struct key head, whole; /* of its bytes */
+    size_t len;
+    unsigned sm;
+    struct key entry, check; /* under which the store has the value, and the value's own */
+};
+
+static struct slot {
+    _Atomic int state;
+    struct image image;
+} slots[IMAGES_MAX];
+
+static _Atomic unsigned next_slot;
+
+unsigned images_sm(const char *const *options, size_t n)
+{
+    unsigned sm = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *at = strstr(options[i], "sm_");
+        if (at)
+            sm = (unsigned)strtoul(at + strlen("sm_"), NULL, 10);
+    }
+    return sm;
+}
+
+void images_note(const void *data, size_t len, unsigned sm, const struct warm_value *v)
+{
+    struct image image = {.len = len, .sm = sm};
+    if (len < HEAD || !key_from_text(v->key, strlen(v->key), &image.entry))
+        return;
+    image.head = key_of_bytes(data, HEAD);
+    image.whole = key_of_bytes(data, len);
+    image.check = key_of_bytes(v->data, v->len);
+    struct slot *s = &slots[atomic_fetch_add(&next_slot, 1) % IMAGES_MAX];
+    if (atomic_exchange(&s->state, BUSY) == BUSY)
+        return; /* another thread's, a whole turn later: this one is not remembered */
+    s->image = image;
+    atomic_store(&s->state, THERE);
+}
+
+/* ---- refused ---- */
+
+static bool read_memory(const void *from, void *to, size_t len)
+{
+    int fd = memfd_create("warm-image", MFD_CLOEXEC);
+    bool whole =
+        fd >= 0 && write(fd, from, len) == (ssize_t)len && pread(fd, to, len, 0) == (ssize_t)len;
+    if (fd >= 0)
+        close(fd);
+    return whole;
+}
+
+/* Another major version, or an older device. */
+static bool is_for_another_device(const struct image *i, unsigned cc)
+{
+    return i->sm && cc && (i->sm / 10 != cc / 10 || i->sm > cc);
+}
+
+static bool is_this(const struct image *i, const void *image)
+{
+    void *copy = malloc(i->len);
+    bool same = false;
+    if (copy && read_memory(image, copy, i->len)) {
+        struct key whole = key_of_bytes(copy, i->len);
+        same = key_equal(&whole, &i->whole);
+    }
+    free(copy);
+    return same;
+}
+
+/* A copy of the slot's image, and the slot is empty. False, and it stays, if it is another. */
+static bool take(struct slot *s, const struct key *head, const void *image, struct image *out)
+{
+    int there = THERE;
+    if (!atomic_compare_exchange_strong(&s->state, &there, BUSY))
+        return false;
+    bool same = key_equal(&s->image.head, head) && is_this(&s->image, image);
+    *out = s->image;
+    atomic_store(&s->state, same ? EMPTY : THERE);
+    return same;
+}
+
+static void tell(const struct image *i)
+{
+    struct warm *w = entry_may_put() ? preload_borrow() : NULL;
+    if (!w)
+        return;
+    session_tell_refused(w, &i->entry, &i->check);
+    preload_return(w);
+}
+
+void images_refused(const void *image, unsigned cc)
+{
+    uint8_t bytes[HEAD];
+    struct image found;
+    if (atomic_load(&next_slot) == 0 || !read_memory(image, bytes, sizeof bytes))
+        return;
+    struct key head = key_of_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < IMAGES_MAX; i++)
+        if (take(&slots[i], &head, image, &found) && !is_for_another_device(&found, cc))
+            tell(&found);
+}
