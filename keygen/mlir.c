@@ -194,8 +194,8 @@ static bool mlir_read(struct mlir *m)
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
         empty = false;
-        if (in_block(m))
-            mlir_lines_repeat(m);
+        if (in_block(m) && !mlir_lines_read(m))
+            return false;
     }
     if (m->scopes.n)
         return mlir_fail(m, m->end, WARM_EMALFORMED, "a region is not closed");
@@ -212,7 +212,8 @@ static void mlir_close(struct mlir *m)
                       m->named_bindings.at, m->undo.at,         m->lhs.at,
                       m->scopes.at,         m->operands.at,     m->types_stack.at,
                       m->arg_names.at,      m->op_infos.at,     m->commutes.at,
-                      m->pending.at,        m->line_shapes.at,  m->line_types.at};
+                      m->pending.at,        m->line_shapes.at,  m->line_types.at,
+                      m->head_infos.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     for (uint32_t i = 0; i < m->n_families; i++)

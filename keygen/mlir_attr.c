@@ -266,10 +266,30 @@ static bool put_next(struct mlir *m, struct slice *s, unsigned *flags, enum toke
     return true;
 }
 
+/* True for "0, 12, 3": numbers as they are always spelled. */
+static bool plain_numbers(struct slice text)
+{
+    const char *p = text.at;
+    while (p < text.end && *p >= '0' && *p <= '9') {
+        while (p < text.end && *p >= '0' && *p <= '9')
+            p++;
+        if (p == text.end)
+            return true;
+        if (text.end - p < 3 || p[0] != ',' || p[1] != ' ')
+            return false;
+        p += 2;
+    }
+    return false;
+}
+
 bool mlir_attr(struct mlir *m, struct slice text, unsigned flags)
 {
     enum token before = TOKEN_NONE;
     uint32_t floor = m->pending.n;
+    if (!(flags & ATTR_CHANNEL) && plain_numbers(text)) {
+        mlir_emit(m, flags, text.at, slice_len(text));
+        return mlir_ok(m);
+    }
     for (;;) {
         slice_skip(&text);
         if (text.at < text.end) {
@@ -302,6 +322,44 @@ uint32_t mlir_type(struct mlir *m, struct slice text)
     }
     type = graph_type(m->g, (const char *)m->scratch.data, m->scratch.len);
     cache_add(m, &m->types, 0, text, hash, type);
+    return type;
+}
+
+#define TENSOR_MAX 48 /* letters of a type that is looked up at once */
+
+/* The end of "tensor<4x8xf32>" at `at`, if that is all letters and digits in its brackets: then its
+ * spelling is the canonical one. Else NULL. */
+static const char *plain_tensor(const char *at, const char *end)
+{
+    const char *p = at + 7;
+    if (end - at <= TENSOR_MAX || memcmp(at, "tensor<", 7) != 0)
+        return NULL;
+    while (p < at + TENSOR_MAX && slice_is_plain(*p))
+        p++;
+    return *p == '>' ? p + 1 : NULL;
+}
+
+uint32_t mlir_type_take(struct mlir *m)
+{
+    slice_skip(&m->s);
+    const char *at = m->s.at, *end = plain_tensor(at, m->s.end);
+    if (!end)
+        return mlir_type(m, slice_type(&m->s));
+    uint64_t first, last;
+    memcpy(&first, at + 7, sizeof first);
+    memcpy(&last, end - sizeof last, sizeof last);
+    first = end - at >= 15 ? first : 0;
+    uint32_t *hint = &m->type_hints[(first * 31 + last) * 0x9E3779B97F4A7C15u >> 56];
+    if (*hint) {
+        struct view have = graph_type_text(m->g, *hint - 1);
+        if (have.len == (size_t)(end - at) && memcmp(have.data, at, have.len) == 0) {
+            m->s.at = end;
+            return *hint - 1;
+        }
+    }
+    m->s.at = end;
+    uint32_t type = mlir_type(m, (struct slice){at, end});
+    *hint = type + 1;
     return type;
 }
 

@@ -61,7 +61,7 @@ static bool func_args(struct mlir *m)
             if (!mlir_arg_read(m, &name, &type))
                 return false;
         } else {
-            type = mlir_type(m, slice_type(&m->s));
+            type = mlir_type_take(m);
         }
         if (mlir_peek(m, '{')) {
             if (!mlir_take_braces(m, &attrs))
@@ -91,7 +91,7 @@ static bool func_results(struct mlir *m)
     }
     do {
         struct slice attrs;
-        uint32_t type = mlir_type(m, slice_type(&m->s)), dict = 0;
+        uint32_t type = mlir_type_take(m), dict = 0;
         if (list && mlir_peek(m, '{')) {
             if (!mlir_take_braces(m, &attrs))
                 return false;

@@ -133,8 +133,11 @@ struct dict_info {
 
 /* The line at hand: mlir_line.c. */
 struct line {
-    bool open; /* it may be remembered when its operation ends */
+    bool split; /* what follows was found in it */
+    bool open;  /* it may be remembered when its operation ends */
     struct slice head, tail;
+    uint32_t head_id; /* the number of (head, number of values), or GRAPH_NONE */
+    uint64_t head_hash, tail_hash;
     uint32_t values[LINE_OPERANDS_MAX], n_values;
 };
 
@@ -149,6 +152,7 @@ struct line_shape {
     uint32_t info;
 };
 
+#define TYPE_HINTS 256
 #define LINES_BEFORE 3 /* from so many lines the next one is foretold */
 #define FOLLOWERS 4096 /* sequences of so many lines whose follower is remembered */
 
@@ -165,6 +169,7 @@ struct mlir {
     struct cache heads, lines; /* of operations; of what follows their operands */
     VECTOR(struct line_shape) line_shapes;
     VECTOR(uint32_t) line_types;
+    VECTOR(uint32_t) head_infos; /* by number of a head: the operation's */
     struct line line;
     uint32_t last_shapes[LINES_BEFORE]; /* of the last remembered lines, + 1; 0: none */
     uint32_t followers[FOLLOWERS];      /* what came behind such lines, + 1; 0: nothing yet */
@@ -192,6 +197,7 @@ struct mlir {
     struct writer bytes; /* elements of a constant */
     uint64_t expanded;   /* bytes that aliases stood for */
     uint32_t unknown_type;
+    uint32_t type_hints[TYPE_HINTS]; /* the type, + 1, that letters like these spelled last */
     uint32_t n_regions; /* seen so far: tags of labels */
     uint32_t n_axes;
     uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
@@ -210,6 +216,8 @@ static inline bool mlir_ok(const struct mlir *m) { return m->code == 0; }
 /* True for what a name may go on with: letters, digits, '_', '.', '$', '-'. */
 extern const uint8_t slice_classes[256];
 static inline bool slice_id_goes_on(char c) { return slice_classes[(uint8_t)c] & 6; }
+/* True for letters and digits. */
+static inline bool slice_is_plain(char c) { return slice_classes[(uint8_t)c] & 16; }
 
 void slice_skip_slow(struct slice *s);
 /* White space and comments. */
@@ -245,6 +253,7 @@ bool slice_is(struct slice s, const char *text);
 static inline size_t slice_len(struct slice s) { return (size_t)(s.end - s.at); }
 void slice_trim(struct slice *s);
 
+uint64_t cache_hash(uint32_t tag, struct slice text);
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash);
 void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,
                uint32_t value);
@@ -264,8 +273,9 @@ enum attr_flags {
 bool mlir_attr(struct mlir *m, struct slice text, unsigned flags);
 /* The symbol at s->at, which is '@'. */
 uint32_t mlir_symbol(struct mlir *m, struct slice *s);
-/* The number of a type. */
+/* The number of a type; of the type at the cursor, after white space, moving behind it. */
 uint32_t mlir_type(struct mlir *m, struct slice text);
+uint32_t mlir_type_take(struct mlir *m);
 /* The entries of a dictionary (without its braces) into the open one. */
 bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info,
                        struct dict_info *out);
@@ -313,10 +323,11 @@ uint32_t mlir_value_find(struct mlir *m, struct slice *s);
 
 /* ---- mlir_line.c ---- */
 
-/* Reads the lines from the cursor on that say of their operands what earlier lines said of others, as
- * many as there are: their operations are in the graph then and their names bound. The cursor stays
- * at the first line that is none of them. */
-void mlir_lines_repeat(struct mlir *m);
+/* Reads the lines from the cursor on that say of their operands what earlier lines said of others, and
+ * those that are a name, operands and the rest, as many as there are: their operations are in the graph
+ * then and their names bound. The cursor stays at the first line that is none of them. False with an
+ * error. */
+bool mlir_lines_read(struct mlir *m);
 /* The same for the rest of a line whose names are in `lhs` already; the cursor is then at the line's
  * end. Else nothing has changed, and m->line says what to remember the line by. */
 bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
@@ -382,6 +393,9 @@ bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, 
 /* An operation whose syntax is not known: its tokens to the end of the line. */
 bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+/* The same for a line that was split and says nothing between its name and its operands; `start` is
+ * behind the name. */
+bool mlir_op_simple_line(struct mlir *m, const struct opinfo *info, const char *start, uint32_t lhs);
 bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs);

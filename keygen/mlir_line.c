@@ -133,16 +133,20 @@ static void shape_follows(struct mlir *m, uint32_t i)
 /* The number of the shape that the line has whose operation begins at p, or GRAPH_NONE. */
 static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
 {
-    uint64_t hash;
+    struct line *l = &m->line;
     uint32_t next = *follower(m);
+    l->split = l->open = false;
     if (next && line_is(m, p, &m->line_shapes.at[next - 1], out_end))
         return next - 1;
-    if (m->n_lines_new == GRAPH_NONE || !line_split(m, p, out_end))
+    l->split = line_split(m, p, out_end);
+    l->head_id = GRAPH_NONE;
+    if (m->n_lines_new == GRAPH_NONE || !l->split)
         return GRAPH_NONE;
-    m->line.open = true;
+    l->open = true;
     m->n_lines_met++;
-    uint32_t head = cache_find(&m->heads, m->line.n_values, m->line.head, &hash);
-    return head == GRAPH_NONE ? head : cache_find(&m->lines, head, m->line.tail, &hash);
+    l->head_id = cache_find(&m->heads, l->n_values, l->head, &l->head_hash);
+    return l->head_id == GRAPH_NONE ? GRAPH_NONE
+                                    : cache_find(&m->lines, l->head_id, l->tail, &l->tail_hash);
 }
 
 /* Puts the operation of shape `i` into the graph, with the values of m->line and `n_results`. */
@@ -163,8 +167,7 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
     const char *end;
     uint32_t value;
     if (m->line.open && m->line.head.at == m->s.at)
-        return false; /* mlir_lines_repeat was here */
-    m->line.open = false;
+        return false; /* mlir_lines_read was here */
     uint32_t i = shape_find(m, m->s.at, &end);
     if (i == GRAPH_NONE || !shape_repeats(m, i, mlir_n_results(m, lhs), &value)) {
         m->line.open &= i == GRAPH_NONE;
@@ -175,14 +178,35 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
     return true;
 }
 
-/* One line "%name = ..." or "...", at whose first letter the cursor is. */
+/* The operation's number in `op_infos` if the line that was split is its name, a space, operands, and
+ * what follows them; else GRAPH_NONE. */
+static uint32_t simple_info(struct mlir *m)
+{
+    const struct line *l = &m->line;
+    if (!l->split || !l->n_values || l->head.end[-1] != ' ')
+        return GRAPH_NONE;
+    struct slice rest = {l->tail.at, m->s.end};
+    if (slice_take(&rest, ',') && (slice_skip(&rest), rest.at < rest.end && *rest.at == '%'))
+        return GRAPH_NONE; /* more operands */
+    uint32_t info = l->head_id == GRAPH_NONE ? GRAPH_NONE : m->head_infos.at[l->head_id];
+    if (info == GRAPH_NONE) {
+        struct slice ahead = {l->head.at, l->head.end - 1}, word = slice_id(&ahead);
+        if (word.at == word.end || ahead.at != ahead.end || memchr(word.at, '-', slice_len(word)))
+            return GRAPH_NONE;
+        info = mlir_info_of(m, word);
+    }
+    return m->failed || m->op_infos.at[info].syntax != SYNTAX_SIMPLE ? GRAPH_NONE : info;
+}
+
+/* One line "%name = ..." or "...", at whose first letter the cursor is. False with an error, or, where
+ * nothing has changed, without one. */
 static bool line_take(struct mlir *m)
 {
     const char *p = m->s.at, *end;
     bool named = *p == '%';
-    uint32_t value;
+    uint32_t value, lhs = m->lhs.n;
     uint64_t slot = 0;
-    m->line.open = false;
+    m->line.open = m->line.split = false;
     if (named) {
         struct slice name = {p + 1, m->s.end};
         slot = mlir_slot(m, &name, true);
@@ -192,17 +216,22 @@ static bool line_take(struct mlir *m)
         p += 3;
     }
     uint32_t i = shape_find(m, p, &end);
-    if (i == GRAPH_NONE || !shape_repeats(m, i, named, &value)) {
-        m->line.open &= i == GRAPH_NONE;
-        return false;
+    if (i != GRAPH_NONE && shape_repeats(m, i, named, &value)) {
+        if (named)
+            mlir_bind(m, slot, value, 1);
+        m->s.at = end;
+        return true;
     }
+    m->line.open &= i == GRAPH_NONE;
+    uint32_t info = simple_info(m);
+    if (info == GRAPH_NONE)
+        return false;
     if (named)
-        mlir_bind(m, slot, value, 1);
-    m->s.at = end;
-    return true;
+        PUSH(m, m->lhs, (struct result_name){slot, 1});
+    return !m->failed && mlir_op_simple_line(m, &m->op_infos.at[info], m->line.head.end - 1, lhs);
 }
 
-void mlir_lines_repeat(struct mlir *m)
+bool mlir_lines_read(struct mlir *m)
 {
     const char *end = m->s.end;
     while (!m->failed && !graph_failed(m->g)) {
@@ -213,8 +242,9 @@ void mlir_lines_repeat(struct mlir *m)
             at++;
         m->s.at = at;
         if (at == end || !(*at == '%' || *at == '"' || (*at >= 'a' && *at <= 'z')) || !line_take(m))
-            return;
+            break;
     }
+    return mlir_ok(m);
 }
 
 /* True if nothing but white space is between where the operation ends (the reader may have looked for
@@ -234,7 +264,6 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
 {
     struct line *l = &m->line;
     struct graph_op_shape op = graph_op_shape(m->g);
-    uint64_t hash;
     l->open = false;
     if (info->n_fallbacks || op.n_operands != l->n_values || !line_ends(m) ||
         (l->n_values &&
@@ -246,13 +275,12 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
     }
     op.traits = traits;
     op.n_results = m->types_stack.n - types;
-    uint32_t head = cache_find(&m->heads, l->n_values, l->head, &hash);
-    if (head == GRAPH_NONE) {
-        head = m->heads.entries.n;
-        cache_add(m, &m->heads, l->n_values, l->head, hash, head);
+    if (l->head_id == GRAPH_NONE) {
+        l->head_id = m->heads.entries.n;
+        PUSH(m, m->head_infos, (uint32_t)(info - m->op_infos.at));
+        cache_add(m, &m->heads, l->n_values, l->head, l->head_hash, l->head_id);
+        l->tail_hash = cache_hash(l->head_id, l->tail);
     }
-    if (cache_find(&m->lines, head, l->tail, &hash) != GRAPH_NONE)
-        return; /* of other types */
     struct line_shape shape = {.op = op,
                                .head = {l->head.at, (uint32_t)slice_len(l->head)},
                                .tail = {l->tail.at, (uint32_t)slice_len(l->tail)},
@@ -265,6 +293,6 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
     PUSH(m, m->line_shapes, shape);
     if (m->failed)
         return;
-    cache_add(m, &m->lines, head, l->tail, hash, m->line_shapes.n - 1);
+    cache_add(m, &m->lines, l->head_id, l->tail, l->tail_hash, m->line_shapes.n - 1);
     shape_follows(m, m->line_shapes.n - 1);
 }

@@ -113,7 +113,7 @@ void mlir_bind_results(struct mlir *m, uint32_t first, uint32_t value)
 
 bool mlir_type_read(struct mlir *m)
 {
-    PUSH(m, m->types_stack, mlir_type(m, slice_type(&m->s)));
+    PUSH(m, m->types_stack, mlir_type_take(m));
     return mlir_ok(m);
 }
 
@@ -143,7 +143,7 @@ static bool type_check(struct mlir *m, uint32_t operand)
     if (type_matches(m, want))
         return true;
     const char *at = m->s.at;
-    uint32_t type = mlir_type(m, slice_type(&m->s));
+    uint32_t type = mlir_type_take(m);
     if (!mlir_ok(m))
         return false;
     return type == want || want == m->unknown_type ||

@@ -157,53 +157,81 @@ static bool result_type_only(const struct opinfo *info)
            strcmp(info->name, "stablehlo.tuple") == 0;
 }
 
-bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
+/* An operation of which the operands are read. */
+struct simple {
+    struct slice start;        /* behind its name */
+    struct slice lead, inside; /* LT of a comparison; what follows operands in parentheses */
+    uint32_t operands, types;  /* the first on their stacks */
+};
+
+/* Clauses, dictionary and types. */
+static bool simple_finish(struct mlir *m, const struct opinfo *info, const struct simple *op,
+                          uint32_t lhs)
 {
-    struct slice start = m->s, lead = {0}, inside = {0};
-    uint32_t operands = m->operands.n, types = m->types_stack.n;
-    graph_op_begin(m->g, info->graph_name);
-    if (info->syntax == SYNTAX_COMPARE) {
-        lead = slice_word(&m->s);
-        slice_take(&m->s, ',');
-    }
-    if (mlir_peek(m, '(')) { /* convolution(%0, %1), top_k(%0, k = 2) */
-        m->s.at++;
-        if (!mlir_operands_read(m))
-            return false;
-        inside = (struct slice){m->s.at, slice_find(m->s, ')')};
-        m->s.at = inside.end;
-        if (!mlir_expect(m, ')', "expected ')'"))
-            return false;
-    } else if (!mlir_operands_read(m)) {
-        return false;
-    }
-    bool typed = m->operands.n > operands || lhs < m->lhs.n; /* else: a return of nothing */
+    bool typed = m->operands.n > op->operands || lhs < m->lhs.n; /* else: a return of nothing */
+    struct slice inside = op->inside;
     slice_skip(&m->s);
     struct slice clauses = {m->s.at, m->s.at};
     if (typed && !(m->s.at < m->s.end && *m->s.at == ':'))
         clauses = clauses_find(m);
     slice_trim(&inside);
     const struct dict_info *d =
-        mlir_clauses_of(m, inside.at < inside.end ? inside : clauses, info, lead);
+        mlir_clauses_of(m, inside.at < inside.end ? inside : clauses, info, op->lead);
     if (!mlir_ok(m) || m->failed)
         return false;
     bool both = inside.at < inside.end && clauses.at < clauses.end;
     m->s.at = clauses.end;
     if (d->not_understood || both || (typed && !slice_take(&m->s, ':'))) {
-        m->operands.n = operands;
-        return op_fall_back(m, info, start, lhs);
+        m->operands.n = op->operands;
+        return op_fall_back(m, info, op->start, lhs);
     }
     unsigned traits = mlir_traits_with(info, d);
     bool fits = true;
     graph_op_dict(m->g, d->dict);
-    if (typed && !mlir_op_types_read(m, operands, types, mlir_n_results(m, lhs), &fits))
+    if (typed && !mlir_op_types_read(m, op->operands, op->types, mlir_n_results(m, lhs), &fits))
         return false;
-    m->operands.n = operands;
+    m->operands.n = op->operands;
     if (!fits && !result_type_only(info)) {
-        m->types_stack.n = types;
-        return op_fall_back(m, info, start, lhs);
+        m->types_stack.n = op->types;
+        return op_fall_back(m, info, op->start, lhs);
     }
-    return mlir_op_finish(m, info, traits, types, lhs);
+    return mlir_op_finish(m, info, traits, op->types, lhs);
+}
+
+bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
+{
+    struct simple op = {
+        .start = m->s, .operands = m->operands.n, .types = m->types_stack.n};
+    graph_op_begin(m->g, info->graph_name);
+    if (info->syntax == SYNTAX_COMPARE) {
+        op.lead = slice_word(&m->s);
+        slice_take(&m->s, ',');
+    }
+    if (mlir_peek(m, '(')) { /* convolution(%0, %1), top_k(%0, k = 2) */
+        m->s.at++;
+        if (!mlir_operands_read(m))
+            return false;
+        op.inside = (struct slice){m->s.at, slice_find(m->s, ')')};
+        m->s.at = op.inside.end;
+        if (!mlir_expect(m, ')', "expected ')'"))
+            return false;
+    } else if (!mlir_operands_read(m)) {
+        return false;
+    }
+    return simple_finish(m, info, &op, lhs);
+}
+
+bool mlir_op_simple_line(struct mlir *m, const struct opinfo *info, const char *start, uint32_t lhs)
+{
+    struct simple op = {
+        .start = {start, m->s.end}, .operands = m->operands.n, .types = m->types_stack.n};
+    graph_op_begin(m->g, info->graph_name);
+    for (uint32_t i = 0; i < m->line.n_values; i++) {
+        graph_op_operand(m->g, m->line.values[i]);
+        PUSH(m, m->operands, m->line.values[i]);
+    }
+    m->s.at = m->line.tail.at;
+    return !m->failed && simple_finish(m, info, &op, lhs);
 }
 
 bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)

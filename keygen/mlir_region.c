@@ -68,7 +68,7 @@ bool mlir_arg_read(struct mlir *m, struct slice *name, uint32_t *type)
     *name = slice_id(&m->s);
     if (!mlir_expect(m, ':', "expected ':'"))
         return false;
-    *type = mlir_type(m, slice_type(&m->s));
+    *type = mlir_type_take(m);
     mlir_skip_loc(m);
     return mlir_ok(m);
 }

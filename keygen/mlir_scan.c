@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { C_SPACE = 1, C_WORD = 2, C_ID = 4, C_MARK = 8 };
+enum { C_SPACE = 1, C_WORD = 2, C_ID = 4, C_MARK = 8, C_PLAIN = 16 };
 
 /* C_MARK: what slice_find must look at. */
 const uint8_t slice_classes[256] = {
     [' '] = C_SPACE,        ['\t'] = C_SPACE,       ['\n'] = C_SPACE | C_MARK,
-    ['\r'] = C_SPACE,       ['0' ... '9'] = C_WORD, ['A' ... 'Z'] = C_WORD,
-    ['a' ... 'z'] = C_WORD, ['_'] = C_WORD,         ['.'] = C_WORD,
+    ['\r'] = C_SPACE,       ['0' ... '9'] = C_WORD | C_PLAIN, ['A' ... 'Z'] = C_WORD | C_PLAIN,
+    ['a' ... 'z'] = C_WORD | C_PLAIN, ['_'] = C_WORD,         ['.'] = C_WORD,
     ['$'] = C_WORD,         ['-'] = C_ID | C_MARK,  ['('] = C_MARK,
     [')'] = C_MARK,         ['['] = C_MARK,         [']'] = C_MARK,
     ['{'] = C_MARK,         ['}'] = C_MARK,         ['<'] = C_MARK,
@@ -221,10 +221,15 @@ void slice_trim(struct slice *s)
 
 /* ---- caches ---- */
 
+uint64_t cache_hash(uint32_t tag, struct slice text)
+{
+    return XXH3_64bits_withSeed(text.at, slice_len(text), tag);
+}
+
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash)
 {
     size_t len = slice_len(text);
-    uint64_t hash = XXH3_64bits_withSeed(text.at, len, tag);
+    uint64_t hash = cache_hash(tag, text);
     *out_hash = hash;
     if (!c->slots)
         return GRAPH_NONE;
