@@ -215,14 +215,15 @@ static int resolve_keys(const struct request *r, struct view list, uint32_t n_ke
     return 0;
 }
 
-static int take_remove(struct request *r, struct err *e)
+enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
+
+static int change_keys(const struct request *r, struct view list, uint32_t n_keys,
+                       enum keys_change change, struct err *e)
 {
-    struct wire_remove m;
+    struct store *store = service_store(r->native->service);
     struct store_id *ids;
     size_t n;
-    int code = wire_get_remove(r->frame, &m, e);
-    if (code == 0)
-        code = resolve_keys(r, m.keys, m.n, &ids, &n, e);
+    int code = resolve_keys(r, list, n_keys, &ids, &n, e);
     if (code)
         return code;
     struct native_op *op = n ? native_op_new(r, e) : NULL;
@@ -230,32 +231,28 @@ static int take_remove(struct request *r, struct err *e)
         send_empty_report(r);
     else if (!op)
         code = e->code;
-    else if ((code = store_remove(service_store(r->native->service), ids, n, on_report, op, e)))
+    else if (change == KEYS_REMOVE)
+        code = store_remove(store, ids, n, on_report, op, e);
+    else
+        code = store_pin(store, ids, n, change == KEYS_PIN, on_report, op, e);
+    if (code && op)
         native_op_free(op);
     free(ids);
     return code;
 }
 
+static int take_remove(struct request *r, struct err *e)
+{
+    struct wire_remove m;
+    int code = wire_get_remove(r->frame, &m, e);
+    return code ? code : change_keys(r, m.keys, m.n, KEYS_REMOVE, e);
+}
+
 static int take_pin(struct request *r, struct err *e)
 {
     struct wire_pin m;
-    struct store_id *ids;
-    size_t n;
     int code = wire_get_pin(r->frame, &m, e);
-    if (code == 0)
-        code = resolve_keys(r, m.keys, m.n, &ids, &n, e);
-    if (code)
-        return code;
-    struct native_op *op = n ? native_op_new(r, e) : NULL;
-    if (n == 0)
-        send_empty_report(r);
-    else if (!op)
-        code = e->code;
-    else if ((code =
-                  store_pin(service_store(r->native->service), ids, n, m.pinned, on_report, op, e)))
-        native_op_free(op);
-    free(ids);
-    return code;
+    return code ? code : change_keys(r, m.keys, m.n, m.pinned ? KEYS_PIN : KEYS_UNPIN, e);
 }
 
 static int take_evict(struct request *r, struct err *e)
