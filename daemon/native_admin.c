@@ -221,8 +221,8 @@ static int change_keys(const struct request *r, struct view list, uint32_t n_key
                        enum keys_change change, struct err *e)
 {
     struct store *store = service_store(r->native->service);
-    struct store_id *ids;
-    size_t n;
+    struct store_id *ids = NULL;
+    size_t n = 0;
     int code = resolve_keys(r, list, n_keys, &ids, &n, e);
     if (code)
         return code;
