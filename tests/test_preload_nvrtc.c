@@ -189,6 +189,18 @@ Test(preload_nvrtc, calls_out_of_order_get_the_same_answers_on_12)
     expect_hits(client, "", arguments_of("", library, "edges"));
 }
 
+Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_13)
+{
+    make_ready(NVRTC_13);
+    expect_hits(client, "", arguments_of("", library, "pch"));
+}
+
+Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_12)
+{
+    make_ready(NVRTC_12);
+    expect_hits(client, "", arguments_of("", library, "pch"));
+}
+
 static void expect_linked_hits(const char *version, const char *soname)
 {
     make_ready(version);

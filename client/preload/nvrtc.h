@@ -9,8 +9,10 @@
  *       └─ any error ──▶ the real compile ────────────▶ REAL: everything is passed on
  *
  * A SERVED handle shows what it would show after the real compile: return codes, sizes, PTX, cubin,
- * LTO-IR, OptiX-IR, the log, lowered names, no precompiled header made. Before it becomes REAL the
- * compile that was spared is made up for, since a second compile of a handle builds on the first.
+ * LTO-IR, OptiX-IR, the log, lowered names. Before it becomes REAL the compile that was spared is made
+ * up for, since a second compile of a handle builds on the first. What becomes of a precompiled
+ * header depends on the process: a program that asked for one (--pch) and then for its fate, or for
+ * the log, which tells it, becomes REAL.
  *
  * Thread: any for different programs, as NVRTC itself. Memory: a program's state lives until the
  * program destroys its handle.

@@ -330,23 +330,32 @@ int nvrtc_on_CompileProgram(struct nvrtc_library *library, nvrtc_program program
 /* ---- what a handle shows ---- */
 
 /* NVRTC ends its texts with a NUL, which counts; there is always a text, if an empty one. */
-static int show_text_size(const struct warm_part *part, size_t *out)
+static int show_text_size(const struct program *p, const struct warm_part *part, size_t *out)
 {
+    (void)p;
     *out = part->len + 1;
     return NVRTC_SUCCESS;
 }
 
-static int show_bytes(const struct warm_part *part, char *out)
+static int show_bytes_size(const struct program *p, const struct warm_part *part, size_t *out)
 {
+    (void)p;
+    *out = part->len;
+    return NVRTC_SUCCESS;
+}
+
+static int show_bytes(const struct program *p, const struct warm_part *part, char *out)
+{
+    (void)p;
     if (part->len)
         memcpy(out, part->data, part->len);
     return NVRTC_SUCCESS;
 }
 
-static int show_text(const struct warm_part *part, char *out)
+static int show_text(const struct program *p, const struct warm_part *part, char *out)
 {
     out[part->len] = '\0';
-    return show_bytes(part, out);
+    return show_bytes(p, part, out);
 }
 
 /* A driver may get to see it. */
@@ -356,38 +365,56 @@ static void note_image(const struct program *p, const struct warm_part *part)
     images_note(part->data, part->len, sm, &p->result.value);
 }
 
-static void note_nothing(const struct program *p, const struct warm_part *part)
+static int show_ptx(const struct program *p, const struct warm_part *part, char *out)
 {
-    (void)p, (void)part;
+    note_image(p, part);
+    return show_text(p, part, out);
 }
 
-static int show_bytes_size(const struct warm_part *part, size_t *out)
+static int show_cubin(const struct program *p, const struct warm_part *part, char *out)
 {
-    *out = part->len;
-    return NVRTC_SUCCESS;
+    note_image(p, part);
+    return show_bytes(p, part, out);
+}
+
+static bool wants_pch(const struct program *p)
+{
+    for (size_t i = 0; i < p->n_options; i++)
+        if (strcmp(p->options[i], "--pch") == 0 || strcmp(p->options[i], "-pch") == 0)
+            return true;
+    return false;
+}
+
+/* What became of a precompiled header, and a log that tells of it, are the real compile's to say
+ * where the program asked for one: it depends on what the process compiled before. */
+static struct program *served_but_pch(nvrtc_program handle)
+{
+    struct program *p = served(handle);
+    if (!p || !wants_pch(p))
+        return p;
+    make_up(p, handle);
+    return NULL;
 }
 
 /* Arguments that are missing are the real library's to refuse. */
-#define SHOW(name, out_type, show, part, note)                                                     \
+#define SHOW(name, out_type, find, show, part)                                                     \
     int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
     {                                                                                              \
-        struct program *p = served(program);                                                       \
-        if (p && out) {                                                                            \
-            note(p, &p->result.part);                                                              \
-            return show(&p->result.part, out);                                                     \
-        }                                                                                          \
+        struct program *p = find(program);                                                         \
+        if (p && out)                                                                              \
+            return show(p, &p->result.part, out);                                                  \
         return library->name ? library->name(program, out) : NVRTC_INTERNAL_ERROR;                 \
     }
-SHOW(GetPTXSize, size_t, show_text_size, ptx, note_nothing)
-SHOW(GetPTX, char, show_text, ptx, note_image)
-SHOW(GetCUBINSize, size_t, show_bytes_size, cubin, note_nothing)
-SHOW(GetCUBIN, char, show_bytes, cubin, note_image)
-SHOW(GetLTOIRSize, size_t, show_bytes_size, ltoir, note_nothing)
-SHOW(GetLTOIR, char, show_bytes, ltoir, note_nothing)
-SHOW(GetOptiXIRSize, size_t, show_bytes_size, optixir, note_nothing)
-SHOW(GetOptiXIR, char, show_bytes, optixir, note_nothing)
-SHOW(GetProgramLogSize, size_t, show_text_size, log, note_nothing)
-SHOW(GetProgramLog, char, show_text, log, note_nothing)
+SHOW(GetPTXSize, size_t, served, show_text_size, ptx)
+SHOW(GetPTX, char, served, show_ptx, ptx)
+SHOW(GetCUBINSize, size_t, served, show_bytes_size, cubin)
+SHOW(GetCUBIN, char, served, show_cubin, cubin)
+SHOW(GetLTOIRSize, size_t, served, show_bytes_size, ltoir)
+SHOW(GetLTOIR, char, served, show_bytes, ltoir)
+SHOW(GetOptiXIRSize, size_t, served, show_bytes_size, optixir)
+SHOW(GetOptiXIR, char, served, show_bytes, optixir)
+SHOW(GetProgramLogSize, size_t, served_but_pch, show_text_size, log)
+SHOW(GetProgramLog, char, served_but_pch, show_text, log)
 
 /* The older name of LTO-IR, which results do not have: the real library compiles after all. */
 #define MAKE_UP(name, out_type)                                                                    \
@@ -410,8 +437,16 @@ MAKE_UP(GetNVVM, char)
     }
 PASS_ON(GetTileIRSize, size_t)
 PASS_ON(GetTileIR, char)
-/* None was made for a program that was served; what has not been compiled says the same. */
-PASS_ON(GetPCHHeapSizeRequired, size_t)
+
+/* Where none was asked for, what has not been compiled says the same. */
+int nvrtc_on_GetPCHHeapSizeRequired(struct nvrtc_library *library, nvrtc_program program,
+                                    size_t *out)
+{
+    if (out)
+        served_but_pch(program);
+    return library->GetPCHHeapSizeRequired ? library->GetPCHHeapSizeRequired(program, out)
+                                           : NVRTC_INTERNAL_ERROR;
+}
 
 int nvrtc_on_GetLoweredName(struct nvrtc_library *library, nvrtc_program program,
                             const char *expression, const char **out)
@@ -431,10 +466,9 @@ int nvrtc_on_GetLoweredName(struct nvrtc_library *library, nvrtc_program program
     return NVRTC_NAME_NOT_VALID;
 }
 
-/* Whether or not the program asked for one. */
 int nvrtc_on_GetPCHCreateStatus(struct nvrtc_library *library, nvrtc_program program)
 {
-    if (served(program))
+    if (served_but_pch(program))
         return NVRTC_NO_PCH_ATTEMPTED;
     return library->GetPCHCreateStatus ? library->GetPCHCreateStatus(program)
                                        : NVRTC_INTERNAL_ERROR;

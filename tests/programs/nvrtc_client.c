@@ -6,6 +6,7 @@
  *     nvrtc_client LIBRARY cases FOLDER     sources × options, with headers from FOLDER
  *     nvrtc_client LIBRARY one FOLDER       one of them
  *     nvrtc_client LIBRARY hidden FOLDER    the one that looks for a file that a daemon does not read
+ *     nvrtc_client LIBRARY pch FOLDER       with a precompiled header: made, used, and told of in the log
  *     nvrtc_client LIBRARY edges            calls out of order, missing arguments, twice, callbacks
  *     nvrtc_client LIBRARY threads N        N threads, eight kernels each
  *     nvrtc_client LIBRARY fork N           a child while N threads compile, and what the child gets
@@ -324,6 +325,32 @@ static void run_edges(void)
     run_callback(1);
 }
 
+/* ---- precompiled headers ---- */
+
+/* The header's file has another name in each process, so of a log that names it only shows that it
+ * does. */
+static void run_pch(const char *folder)
+{
+    char include[4096], log[4096] = "";
+    snprintf(include, sizeof include, "-I%s", folder);
+    for (int i = 0; i < 4; i++) {
+        const char *options[] = {"-arch=sm_90", include, "--pch",
+                                 i < 3 ? "--pch-messages=false" : "--pch-messages=true"};
+        program p = create("#include <part.h>\n__global__ void f(float *x) { x[0] = PART; }\n",
+                           i < 3 ? "pch.cu" : "told.cu");
+        printf("pch %d: compile %d", i, nvrtcCompileProgram(p, 4, options));
+        show(stdout, "cubin", p, nvrtcGetCUBINSize, nvrtcGetCUBIN);
+        if (i == 1)
+            printf(" status first %d", nvrtcGetPCHCreateStatus(p));
+        if (i < 3)
+            show_all(stdout, p);
+        else
+            printf(" log %d %s\n", nvrtcGetProgramLog(p, log),
+                   strstr(log, "precompiled") ? "tells" : "-");
+        nvrtcDestroyProgram(&p);
+    }
+}
+
 /* ---- threads, forks, steps ---- */
 
 static void numbered(char *out, size_t cap, unsigned number)
@@ -469,6 +496,8 @@ int main(int argc, char **argv)
         run_case(0, 0, argc > 3 ? argv[3] : ".");
     else if (strcmp(what, "hidden") == 0)
         run_case(6, 0, argc > 3 ? argv[3] : ".");
+    else if (strcmp(what, "pch") == 0)
+        run_pch(argc > 3 ? argv[3] : ".");
     else if (strcmp(what, "edges") == 0)
         run_edges();
     else if (strcmp(what, "threads") == 0)
