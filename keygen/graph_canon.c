@@ -70,7 +70,6 @@ static void func_walk(struct graph *g, uint32_t root)
         struct func *used = func_of_symbol(g, g->uses.at[f->uses + i].symbol);
         if (!used)
             continue;
-        used->used = true;
         if (used->reached) {
             used->recursive |= !used->walked;
             continue;
@@ -88,10 +87,8 @@ static void module_uses_walk(struct graph *g)
         uint32_t end = i < g->funcs.n ? g->funcs.at[i].uses : g->uses.n;
         for (; next < end; next++) {
             struct func *f = func_of_symbol(g, g->uses.at[next].symbol);
-            if (!f)
-                continue;
-            f->used = true;
-            func_walk(g, (uint32_t)(f - g->funcs.at));
+            if (f)
+                func_walk(g, (uint32_t)(f - g->funcs.at));
         }
         if (i < g->funcs.n)
             next = g->funcs.at[i].uses + g->funcs.at[i].n_uses;
@@ -293,6 +290,16 @@ static uint64_t regions_settle(struct graph *g, uint32_t id)
     return hash;
 }
 
+/* Traits and content of a function. Of one that is inlined everywhere, nobody asks. */
+static void func_survey(struct graph *g, struct func *f)
+{
+    if (f->surveyed || !f->ordered)
+        return;
+    f->surveyed = true;
+    for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
+        f->hash = mix(f->hash, block_survey(g, b, NONE, 0, &f->traits));
+}
+
 /* What a symbol's function may do, an operation that names it may do. */
 static uint64_t symbols_settle(struct graph *g, struct op *o)
 {
@@ -306,9 +313,10 @@ static uint64_t symbols_settle(struct graph *g, struct op *o)
                 continue;
             symbol = g->holes.at[d->holes + i].is.symbol;
         }
-        const struct func *f = func_of_symbol(g, symbol);
+        struct func *f = func_of_symbol(g, symbol);
         if (!f)
             continue;
+        func_survey(g, f);
         hash = mix(hash, f->hash);
         uint32_t traits = f->defined && !f->recursive ? f->traits : GRAPH_EFFECT;
         if (traits > (o->traits & TRAIT_CLASS))
@@ -751,10 +759,7 @@ static void func_canon(struct graph *g, struct func *f)
     ops_take(g, f->ops, f->n_ops);
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
         block_order(g, b);
-    if (!f->used)
-        return;
-    for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
-        f->hash = mix(f->hash, block_survey(g, b, NONE, 0, &f->traits));
+    f->ordered = true;
 }
 
 /* Operations of the module's own level stand between the functions' and stay as they are. */

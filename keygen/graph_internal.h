@@ -98,7 +98,8 @@ struct block {
 
 struct func {
     uint32_t symbol, dict;
-    bool is_public, defined, recursive, inlines, reached, walked, used;
+    bool is_public, defined, recursive, inlines, reached, walked;
+    bool ordered, surveyed;      /* its blocks are; its traits and hash are known */
     uint32_t traits;             /* of its most restricted operation */
     uint64_t hash;               /* of its content */
     uint32_t block;              /* first */

@@ -358,7 +358,7 @@ uint32_t mlir_type_take(struct mlir *m)
         }
     }
     m->s.at = end;
-    uint32_t type = mlir_type(m, (struct slice){at, end});
+    uint32_t type = graph_type(m->g, at, (size_t)(end - at));
     *hint = type + 1;
     return type;
 }

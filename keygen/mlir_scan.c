@@ -244,7 +244,7 @@ uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint
 
 static bool cache_widen(struct mlir *m, struct cache *c)
 {
-    uint32_t mask = c->slots ? 2 * c->mask + 1 : 63;
+    uint32_t mask = c->slots ? 4 * c->mask + 3 : 127;
     uint32_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
     if (!fresh) {
         m->failed = true;

@@ -9,7 +9,7 @@ bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_
 {
     void *old, *grown = NULL;
     memcpy(&old, vector_at, sizeof old);
-    uint32_t wider = n < 16 ? 32 : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
+    uint32_t wider = n < 64 ? 128 : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
     if (!*failed && n < VECTOR_MAX)
         grown = realloc(old, wider * size);
     if (!grown) {
