@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fx_internal.h - the inside of the reader of FX graph code, for fx*.c only.
+ *
+ *   fx_text.c   bytes into tokens of Python; names; which devices the text names
+ *   fx_ops.c    what an operation may do: move, go, exchange its operands
+ *   fx_read.c   statements into nodes and edges
+ *   fx.c        the walk from the results that puts the form; graphs and the text as a whole
+ *
+ *     text ──fx_next──▶ tokens ──fx_take_statement──▶ nodes, edges, roots ──walk──▶ struct form
+ *
+ * What fails sets fx.rc, the first time for good; every loop ends then. Numbers of nodes, edges and
+ * places are 32 bits: inputs are below 4 GiB.
+ *
+ * Thread: one at a time. Memory: tokens and nodes point into the input; the arrays are the reader's.
+ */
+#ifndef WARM_KEYGEN_FX_INTERNAL_H
+#define WARM_KEYGEN_FX_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "keygen/forms.h"
+
+#define NONE UINT32_MAX
+#define FX_HOW_TO_PRINT                                                                            \
+    "print it with print_readable(print_output=False, include_stride=True, include_device=True)"
+
+enum token_kind { END, LINE, NAME, NUMBER, STRING, MARK };
+
+struct token {
+    enum token_kind kind;
+    uint32_t at, len;
+};
+
+enum node_kind { INPUT, FLATTEN, PURE, BARRIER, RESULT };
+
+struct node {
+    uint32_t at, len;           /* its expression */
+    uint32_t type_at, type_len; /* its annotation's inside, or 0, 0 */
+    uint32_t first_edge, n_edges;
+    uint32_t segment; /* barriers before it */
+    uint32_t number;  /* in the form, or NONE */
+    uint64_t hash;    /* of all that it computes: only sorts operands */
+    enum node_kind kind;
+    uint8_t commutes; /* 0, or 1: the two simple operands at its edges may be exchanged */
+    bool opened;      /* the walk has been here */
+    bool no_product;  /* an input, or ends in an addition: nothing to fuse with an addition */
+};
+
+/* A name in an expression that stands for a node. */
+struct edge {
+    uint32_t at, node;
+};
+
+struct name {
+    uint32_t at, len, hash, node;
+};
+
+struct fx {
+    const char *text;
+    uint32_t len, at;
+    struct form *out;
+    struct err *e;
+    int rc;
+    int parens; /* inside brackets, line ends do not count */
+
+    struct node *nodes;
+    uint32_t n_nodes, cap_nodes;
+    struct edge *edges;
+    uint32_t n_edges, cap_edges;
+    struct name *names; /* open addressing, a power of two */
+    uint32_t n_names, cap_names;
+    uint32_t *stack;
+    uint32_t n_stack, cap_stack;
+    uint32_t *roots; /* barriers and the result, in order */
+    uint32_t n_roots, cap_roots;
+    uint32_t segment;
+    uint32_t n_numbered;
+    bool keep_index; /* the graph uses two devices of a kind */
+    bool has_types;
+    uint32_t n_graphs;
+    char last;
+};
+
+/* What a dotted name calls: the word to look up, and whether it is one of torch's own functions.
+ * "torch.ops.aten.add.Tensor": add; "torch.nn.functional.relu": relu; "x.sin": sin. */
+struct callee {
+    struct token words[6];
+    int n_words;
+    bool is_method; /* the first word is an operand */
+};
+
+struct shape {
+    struct callee callee; /* of the first call */
+    int n_tokens;
+    struct token first[4];   /* the first tokens, for what is no call */
+    int n_calls;             /* opening brackets behind a name */
+    bool has_keyword_effect; /* out=, inplace=True */
+};
+
+/* --- fx_text.c --- */
+
+/* Ends the reading with an error at a place of the text. */
+void fx_fail(struct fx *f, int code, uint32_t at, const char *what);
+/* Ends it because not all is understood: the exact text is the form. `why` is static. */
+void fx_give_up(struct fx *f, const char *why);
+/* Room for one more in an array of `size`-byte elements; false if there is none. */
+bool fx_grow(struct fx *f, void **array, uint32_t *cap, uint32_t n, size_t size);
+
+/* The next token, behind blanks and comments; END at the end and after a failure. */
+struct token fx_next(struct fx *f);
+struct token fx_peek(struct fx *f);
+/* Over blanks and comments, and line ends inside brackets. False at a line end that counts. */
+bool fx_skip_blanks(struct fx *f);
+
+static inline char fx_char_at(const struct fx *f, uint32_t at)
+{
+    return at < f->len ? f->text[at] : '\0';
+}
+static inline bool fx_is(const struct fx *f, struct token t, const char *text)
+{
+    size_t len = strlen(text);
+    return t.len == len && memcmp(f->text + t.at, text, len) == 0;
+}
+static inline bool fx_is_mark(const struct fx *f, struct token t, char c)
+{
+    return t.kind == MARK && f->text[t.at] == c;
+}
+
+/* Hashes, which only sort. */
+uint64_t fx_mix(uint64_t h, uint64_t v);
+uint64_t fx_hash_bytes(uint64_t h, const char *s, uint32_t len);
+uint64_t fx_hash_token(const struct fx *f, uint64_t hash, struct token t, bool is_index);
+
+/* From here on the name stands for `node` (NONE: for nothing). */
+void fx_set_name(struct fx *f, struct token t, uint32_t node);
+/* What a name stands for, or NONE. */
+uint32_t fx_get_name(const struct fx *f, struct token t);
+
+/* Where the device of a type begins ("f32[2, 3][3, 1]cuda:0"); 0 if it is no tensor; NONE if the
+ * stride or the device is missing. */
+uint32_t fx_type_device(const char *type, uint32_t len);
+/* The part of a quoted text that counts: without a device's index where only one is used. */
+uint32_t fx_string_len(const struct fx *f, const char *s, uint32_t len);
+/* Sets f->keep_index from all that the text says of devices, and checks its brackets. */
+void fx_scan_devices(struct fx *f);
+
+/* --- fx_ops.c --- */
+
+/* An operation that may move, go, or be put off: known, and with no effect asked for. */
+bool fx_is_pure(struct fx *f, const struct shape *shape, uint32_t n_edges);
+/* Its result is surely no product, so nothing to fuse with an addition. */
+bool fx_is_no_product(struct fx *f, const struct node *n, const struct shape *shape);
+/* Its two operands may change places. */
+bool fx_is_commutative(struct fx *f, const struct node *n, const struct shape *shape);
+bool fx_may_exchange(struct fx *f, const struct node *n, const struct shape *shape);
+/* Gives such a node a hash that does not depend on their order. */
+void fx_hash_commutative(struct fx *f, struct node *n, const struct shape *shape);
+
+/* --- fx_read.c --- */
+
+/* An input: a parameter of forward, or one of the names that tree_flatten_spec fills. `type` is its
+ * annotation, or of another kind than STRING. */
+void fx_take_input(struct fx *f, struct token name, struct token type);
+/* The statement that begins with `t`, up to its line's end or ';'. */
+void fx_take_statement(struct fx *f, struct token t);
+
+#endif
