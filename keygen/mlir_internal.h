@@ -324,9 +324,9 @@ uint32_t mlir_value_find(struct mlir *m, struct slice *s);
 /* ---- mlir_line.c ---- */
 
 /* Reads the lines from the cursor on that say of their operands what earlier lines said of others, and
- * those that are a name, operands and the rest, as many as there are: their operations are in the graph
- * then and their names bound. The cursor stays at the first line that is none of them. False with an
- * error. */
+ * those that are written in one of the usual ways, as many as there are: their operations are in the
+ * graph then and their names bound. The cursor stays at the first line that is none of them. False with
+ * an error. */
 bool mlir_lines_read(struct mlir *m);
 /* The same for the rest of a line whose names are in `lhs` already; the cursor is then at the line's
  * end. Else nothing has changed, and m->line says what to remember the line by. */
@@ -384,6 +384,8 @@ bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint3
 /* The number in `op_infos` of an operation's name. */
 uint32_t mlir_info_of(struct mlir *m, struct slice word);
 unsigned mlir_traits_with(const struct opinfo *info, const struct dict_info *d);
+/* What is left of an operation's traits, whose first result, if it has one, is of `type`. */
+unsigned mlir_traits_settle(struct mlir *m, unsigned traits, uint32_t n_results, uint32_t type);
 /* The clauses and dictionary of an operation, cached; never NULL. */
 const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
                                         const struct opinfo *info, struct slice lead);
@@ -393,9 +395,6 @@ bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, 
 /* An operation whose syntax is not known: its tokens to the end of the line. */
 bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs);
-/* The same for a line that was split and says nothing between its name and its operands; `start` is
- * behind the name. */
-bool mlir_op_simple_line(struct mlir *m, const struct opinfo *info, const char *start, uint32_t lhs);
 bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs);

@@ -73,6 +73,15 @@ static const char *line_end(const char *p, const char *end)
     return p < end && *p == '\n' ? p : NULL;
 }
 
+/* True if what follows the line's end cannot belong to its operation: more types, a location. */
+static bool line_is_whole(const struct mlir *m, const char *p)
+{
+    while (p < m->s.end && (*p == '\n' || *p == ' '))
+        p++;
+    return p < m->s.end && (*p == '%' || *p == '}' || *p == '"' || *p == '^' ||
+                            (*p >= 'a' && *p <= 'z' && *p != 'l'));
+}
+
 /* True if the line at p says what `shape` does; *out_end is its end then, and its values are in
  * m->line. */
 static bool line_is(struct mlir *m, const char *p, const struct line_shape *shape,
@@ -169,7 +178,8 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
     if (m->line.open && m->line.head.at == m->s.at)
         return false; /* mlir_lines_read was here */
     uint32_t i = shape_find(m, m->s.at, &end);
-    if (i == GRAPH_NONE || !shape_repeats(m, i, mlir_n_results(m, lhs), &value)) {
+    if (i == GRAPH_NONE || !line_is_whole(m, end) ||
+        !shape_repeats(m, i, mlir_n_results(m, lhs), &value)) {
         m->line.open &= i == GRAPH_NONE;
         return false;
     }
@@ -178,57 +188,230 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
     return true;
 }
 
-/* The operation's number in `op_infos` if the line that was split is its name, a space, operands, and
- * what follows them; else GRAPH_NONE. */
-static uint32_t simple_info(struct mlir *m)
+/* Remembers the line that was split as `op`, of which `types` are those of the operands and results. */
+static void shape_record(struct mlir *m, uint32_t info, const struct graph_op_shape *op,
+                         const uint32_t *types)
 {
-    const struct line *l = &m->line;
-    if (!l->split || !l->n_values || l->head.end[-1] != ' ')
-        return GRAPH_NONE;
-    struct slice rest = {l->tail.at, m->s.end};
-    if (slice_take(&rest, ',') && (slice_skip(&rest), rest.at < rest.end && *rest.at == '%'))
-        return GRAPH_NONE; /* more operands */
-    uint32_t info = l->head_id == GRAPH_NONE ? GRAPH_NONE : m->head_infos.at[l->head_id];
-    if (info == GRAPH_NONE) {
-        struct slice ahead = {l->head.at, l->head.end - 1}, word = slice_id(&ahead);
-        if (word.at == word.end || ahead.at != ahead.end || memchr(word.at, '-', slice_len(word)))
-            return GRAPH_NONE;
-        info = mlir_info_of(m, word);
+    struct line *l = &m->line;
+    l->open = false;
+    if (++m->n_lines_new >= LINES_JUDGED && m->n_lines_new > m->n_lines_met / 2) {
+        m->n_lines_new = GRAPH_NONE;
+        return;
     }
-    return m->failed || m->op_infos.at[info].syntax != SYNTAX_SIMPLE ? GRAPH_NONE : info;
+    if (l->head_id == GRAPH_NONE) {
+        l->head_id = m->heads.entries.n;
+        PUSH(m, m->head_infos, info);
+        cache_add(m, &m->heads, l->n_values, l->head, l->head_hash, l->head_id);
+        l->tail_hash = cache_hash(l->head_id, l->tail);
+    }
+    struct line_shape shape = {.op = *op,
+                               .head = {l->head.at, (uint32_t)slice_len(l->head)},
+                               .tail = {l->tail.at, (uint32_t)slice_len(l->tail)},
+                               .types = m->line_types.n,
+                               .info = info};
+    for (uint32_t i = 0; i < op->n_operands + op->n_results; i++)
+        PUSH(m, m->line_types, types[i]);
+    PUSH(m, m->line_shapes, shape);
+    if (m->failed)
+        return;
+    cache_add(m, &m->lines, l->head_id, l->tail, l->tail_hash, m->line_shapes.n - 1);
+    shape_follows(m, m->line_shapes.n - 1);
 }
 
-/* One line "%name = ..." or "...", at whose first letter the cursor is. False with an error, or, where
- * nothing has changed, without one. */
+/* ---- a line that none was like ---- */
+
+/* The operation's number in `op_infos` if its name is the first word of the line that was split. */
+static uint32_t line_info(struct mlir *m, const char **out_name_end)
+{
+    const struct line *l = &m->line;
+    const char *space = memchr(l->head.at, ' ', slice_len(l->head));
+    if (!space || *l->head.at == '"')
+        return GRAPH_NONE;
+    *out_name_end = space;
+    if (l->head_id != GRAPH_NONE)
+        return m->head_infos.at[l->head_id];
+    struct slice word = {l->head.at, space}, ahead = word;
+    return slice_word(&ahead).end == space ? mlir_info_of(m, word) : GRAPH_NONE;
+}
+
+/* Behind the type of `value` if that is what stands at p, else NULL. */
+static const char *type_of_value(const struct mlir *m, uint32_t value, const char *p,
+                                 const char *end)
+{
+    struct view text = graph_type_text(m->g, graph_value_type(m->g, value));
+    if (!p || (size_t)(end - p) < text.len || memcmp(p, text.data, text.len) != 0)
+        return NULL;
+    p += text.len;
+    return p == end || *p == ',' || *p == ')' ? p : NULL;
+}
+
+static const char *word_at(const char *p, const char *end, const char *word, size_t len)
+{
+    return p && (size_t)(end - p) >= len && memcmp(p, word, len) == 0 ? p + len : NULL;
+}
+
+/* The types behind "(types of the values) -> " into `types`; false if they are not n. */
+static bool results_compose(struct mlir *m, const char *p, const char *end, uint32_t n,
+                            uint32_t *types)
+{
+    bool list = *p == '(';
+    struct slice back = m->s;
+    uint32_t i = 0;
+    if (n > LINE_OPERANDS_MAX || (!list && n != 1))
+        return false;
+    p += list;
+    for (; i < n && p && p < end; i++) {
+        m->s.at = p;
+        if (memcmp(p, "tensor<", 7) != 0 || !slice_is_plain(p[7]))
+            break;
+        types[i] = mlir_type_take(m);
+        p = i + 1 < n ? word_at(m->s.at, end, ", ", 2) : m->s.at;
+    }
+    m->s = back;
+    return i == n && p && mlir_ok(m) && (list ? p + 1 == end && *p == ')' : p == end);
+}
+
+/* The types behind ':' of a line whose operands are m->line's: theirs, then n results', into `types`.
+ * False if they are not written in one of the usual ways. */
+static bool types_compose(struct mlir *m, const char *p, const char *end, uint32_t n,
+                          uint32_t *types)
+{
+    const struct line *l = &m->line;
+    uint32_t n_values = l->n_values;
+    for (uint32_t i = 0; i < n_values; i++)
+        types[i] = graph_value_type(m->g, l->values[i]);
+    if (p < end && *p == '(') { /* (types) -> types */
+        p++;
+        for (uint32_t i = 0; i < n_values; i++)
+            p = type_of_value(m, l->values[i], i ? word_at(p, end, ", ", 2) : p, end);
+        return (p = word_at(p, end, ") -> ", 5)) && p < end &&
+               results_compose(m, p, end, n, types + n_values);
+    }
+    if (!n) { /* the types of what is returned */
+        for (uint32_t i = 0; i < n_values; i++)
+            p = type_of_value(m, l->values[i], i ? word_at(p, end, ", ", 2) : p, end);
+        return p == end;
+    }
+    for (uint32_t i = 1; i < n_values; i++) /* one type for all */
+        if (types[i] != types[0])
+            return false;
+    types[n_values] = types[0];
+    return n == 1 && type_of_value(m, l->values[0], p, end) == end;
+}
+
+/* What stands between the operands and ':' of the line that was split, which is left in *p. NULL if it
+ * is not understood here. */
+static const struct dict_info *clauses_compose(struct mlir *m, const struct opinfo *info,
+                                               const char *name_end, const char **p)
+{
+    const struct line *l = &m->line;
+    struct slice clauses = {l->tail.at, slice_find(l->tail, ':')}, lead = {0};
+    const char *lead_at = name_end + 1;
+    if (clauses.end + 2 >= l->tail.end || clauses.end[1] != ' ' ||
+        (clauses.at < clauses.end && *clauses.at == ',' && clauses.at[1] != ' '))
+        return NULL;
+    *p = clauses.end + 2;
+    if (info->syntax == SYNTAX_COMPARE) {
+        if (l->head.end - lead_at != 4 || lead_at[2] != ',' || lead_at[3] != ' ')
+            return NULL;
+        lead = (struct slice){lead_at, lead_at + 2};
+    } else if (lead_at != l->head.end) {
+        return NULL;
+    }
+    const struct dict_info *d = mlir_clauses_of(m, clauses, info, lead);
+    return d->not_understood || !mlir_ok(m) || m->failed ? NULL : d;
+}
+
+/* The callee of "call @f(" if `head` is that and the rest of the line begins with ") : "; *p is behind
+ * it. Else GRAPH_NONE. */
+static uint32_t callee_compose(struct mlir *m, const char *name_end, const char **p)
+{
+    const struct line *l = &m->line;
+    struct slice at = {name_end + 1, l->head.end};
+    if (slice_len(at) < 3 || *at.at != '@' || at.at[1] == '"' || at.end[-1] != '(')
+        return GRAPH_NONE;
+    struct slice name = {at.at + 1, at.end - 1}, ahead = name;
+    *p = word_at(l->tail.at, l->tail.end, ") : ", 4);
+    if (!*p || slice_id(&ahead).end != name.end)
+        return GRAPH_NONE;
+    return mlir_symbol(m, &at);
+}
+
+/* Puts the operation of the line that was split into the graph, without the stacks that the reader
+ * needs for less usual ones. False, and nothing has changed, if the line is not one of the usual. */
+static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
+{
+    struct line *l = &m->line;
+    uint32_t types[2 * LINE_OPERANDS_MAX];
+    const char *name_end, *p;
+    uint32_t i = line_info(m, &name_end);
+    if (i == GRAPH_NONE || m->failed)
+        return false;
+    const struct opinfo *info = &m->op_infos.at[i];
+    struct graph_op_shape op = {.name = info->graph_name,
+                                .callee = GRAPH_NONE,
+                                .traits = info->traits,
+                                .n_operands = l->n_values,
+                                .n_results = n_results};
+    if (info->syntax == SYNTAX_CALL) {
+        if ((op.callee = callee_compose(m, name_end, &p)) == GRAPH_NONE)
+            return false;
+    } else if (info->syntax == SYNTAX_SIMPLE || info->syntax == SYNTAX_COMPARE) {
+        const struct dict_info *d = clauses_compose(m, info, name_end, &p);
+        if (!d)
+            return false;
+        op.dict = d->dict;
+        op.traits = mlir_traits_with(info, d);
+    } else {
+        return false;
+    }
+    if (!types_compose(m, p, l->tail.end, n_results, types))
+        return false;
+    op.traits = mlir_traits_settle(m, op.traits, n_results, n_results ? types[l->n_values] : 0);
+    if (!graph_op_repeat(m->g, &op, types, l->values, out))
+        return false;
+    if (l->open && !info->n_fallbacks && !memchr(l->tail.at, '%', slice_len(l->tail)))
+        shape_record(m, i, &op, types);
+    return true;
+}
+
+/* ---- lines ---- */
+
+/* "name = ", the names of an operation's results, with a ':' and a number behind if there are several. */
+static const char *names_read(struct mlir *m, const char *p, uint64_t *slot, uint32_t *n)
+{
+    struct slice name = {p, m->s.end};
+    *slot = mlir_slot(m, &name, true);
+    p = name.at;
+    *n = 1;
+    if (m->s.end - p > 8 && *p == ':') {
+        const char *digits = ++p;
+        for (*n = 0; p < digits + 6 && *p >= '0' && *p <= '9'; p++)
+            *n = *n * 10 + (uint32_t)(*p - '0');
+    }
+    return m->s.end - p < 4 || memcmp(p, " = ", 3) != 0 || p[3] == ' ' ? NULL : p + 3;
+}
+
+/* One line "%name = ..." or "...", at whose first letter the cursor is. False where nothing has changed. */
 static bool line_take(struct mlir *m)
 {
     const char *p = m->s.at, *end;
-    bool named = *p == '%';
-    uint32_t value, lhs = m->lhs.n;
+    uint32_t value, n = 0;
     uint64_t slot = 0;
     m->line.open = m->line.split = false;
-    if (named) {
-        struct slice name = {p + 1, m->s.end};
-        slot = mlir_slot(m, &name, true);
-        p = name.at;
-        if (m->s.end - p < 4 || memcmp(p, " = ", 3) != 0 || p[3] == ' ')
-            return false;
-        p += 3;
-    }
-    uint32_t i = shape_find(m, p, &end);
-    if (i != GRAPH_NONE && shape_repeats(m, i, named, &value)) {
-        if (named)
-            mlir_bind(m, slot, value, 1);
-        m->s.at = end;
-        return true;
-    }
-    m->line.open &= i == GRAPH_NONE;
-    uint32_t info = simple_info(m);
-    if (info == GRAPH_NONE)
+    if (*p == '%' && !(p = names_read(m, p + 1, &slot, &n)))
         return false;
-    if (named)
-        PUSH(m, m->lhs, (struct result_name){slot, 1});
-    return !m->failed && mlir_op_simple_line(m, &m->op_infos.at[info], m->line.head.end - 1, lhs);
+    uint32_t i = shape_find(m, p, &end);
+    if (i == GRAPH_NONE || !line_is_whole(m, end) || !shape_repeats(m, i, n, &value)) {
+        m->line.open &= i == GRAPH_NONE;
+        if (!m->line.split || !m->line.n_values || !line_is_whole(m, end) ||
+            !line_compose(m, n, &value))
+            return false;
+    }
+    if (n)
+        mlir_bind(m, slot, value, n);
+    m->s.at = end;
+    return true;
 }
 
 bool mlir_lines_read(struct mlir *m)
@@ -264,35 +447,18 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
 {
     struct line *l = &m->line;
     struct graph_op_shape op = graph_op_shape(m->g);
+    uint32_t all[2 * LINE_OPERANDS_MAX];
     l->open = false;
+    op.traits = traits;
+    op.n_results = m->types_stack.n - types;
     if (info->n_fallbacks || op.n_operands != l->n_values || !line_ends(m) ||
+        op.n_results > LINE_OPERANDS_MAX ||
         (l->n_values &&
          memcmp(graph_op_operands(m->g), l->values, l->n_values * sizeof *l->values)))
         return;
-    if (++m->n_lines_new >= LINES_JUDGED && m->n_lines_new > m->n_lines_met / 2) {
-        m->n_lines_new = GRAPH_NONE;
-        return;
-    }
-    op.traits = traits;
-    op.n_results = m->types_stack.n - types;
-    if (l->head_id == GRAPH_NONE) {
-        l->head_id = m->heads.entries.n;
-        PUSH(m, m->head_infos, (uint32_t)(info - m->op_infos.at));
-        cache_add(m, &m->heads, l->n_values, l->head, l->head_hash, l->head_id);
-        l->tail_hash = cache_hash(l->head_id, l->tail);
-    }
-    struct line_shape shape = {.op = op,
-                               .head = {l->head.at, (uint32_t)slice_len(l->head)},
-                               .tail = {l->tail.at, (uint32_t)slice_len(l->tail)},
-                               .types = m->line_types.n,
-                               .info = (uint32_t)(info - m->op_infos.at)};
     for (uint32_t i = 0; i < op.n_operands; i++)
-        PUSH(m, m->line_types, graph_value_type(m->g, l->values[i]));
+        all[i] = graph_value_type(m->g, l->values[i]);
     for (uint32_t i = 0; i < op.n_results; i++)
-        PUSH(m, m->line_types, m->types_stack.at[types + i]);
-    PUSH(m, m->line_shapes, shape);
-    if (m->failed)
-        return;
-    cache_add(m, &m->lines, l->head_id, l->tail, l->tail_hash, m->line_shapes.n - 1);
-    shape_follows(m, m->line_shapes.n - 1);
+        all[op.n_operands + i] = m->types_stack.at[types + i];
+    shape_record(m, (uint32_t)(info - m->op_infos.at), &op, all);
 }

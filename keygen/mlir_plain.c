@@ -41,6 +41,13 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     return m->op_infos.n - 1;
 }
 
+unsigned mlir_traits_settle(struct mlir *m, unsigned traits, uint32_t n_results, uint32_t type)
+{
+    if (!(traits & GRAPH_COMMUTES))
+        return traits;
+    return n_results ? mlir_traits(m, type, traits) : traits & ~(unsigned)GRAPH_COMMUTES;
+}
+
 /* Result types are on the stack from `types` on: ends the operation and binds its names. */
 bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types,
                     uint32_t lhs)
@@ -48,9 +55,7 @@ bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, 
     uint32_t n = m->types_stack.n - types, wanted = mlir_n_results(m, lhs);
     if (n != wanted)
         return mlir_malformed(m, "other numbers of results and of their types");
-    if (traits & GRAPH_COMMUTES)
-        traits = n ? mlir_traits(m, m->types_stack.at[types], traits)
-                   : traits & ~(unsigned)GRAPH_COMMUTES;
+    traits = mlir_traits_settle(m, traits, n, n ? m->types_stack.at[types] : 0);
     if (traits != info->traits)
         graph_op_traits(m->g, traits);
     if (m->line.open)
@@ -157,81 +162,53 @@ static bool result_type_only(const struct opinfo *info)
            strcmp(info->name, "stablehlo.tuple") == 0;
 }
 
-/* An operation of which the operands are read. */
-struct simple {
-    struct slice start;        /* behind its name */
-    struct slice lead, inside; /* LT of a comparison; what follows operands in parentheses */
-    uint32_t operands, types;  /* the first on their stacks */
-};
-
-/* Clauses, dictionary and types. */
-static bool simple_finish(struct mlir *m, const struct opinfo *info, const struct simple *op,
-                          uint32_t lhs)
-{
-    bool typed = m->operands.n > op->operands || lhs < m->lhs.n; /* else: a return of nothing */
-    struct slice inside = op->inside;
-    slice_skip(&m->s);
-    struct slice clauses = {m->s.at, m->s.at};
-    if (typed && !(m->s.at < m->s.end && *m->s.at == ':'))
-        clauses = clauses_find(m);
-    slice_trim(&inside);
-    const struct dict_info *d =
-        mlir_clauses_of(m, inside.at < inside.end ? inside : clauses, info, op->lead);
-    if (!mlir_ok(m) || m->failed)
-        return false;
-    bool both = inside.at < inside.end && clauses.at < clauses.end;
-    m->s.at = clauses.end;
-    if (d->not_understood || both || (typed && !slice_take(&m->s, ':'))) {
-        m->operands.n = op->operands;
-        return op_fall_back(m, info, op->start, lhs);
-    }
-    unsigned traits = mlir_traits_with(info, d);
-    bool fits = true;
-    graph_op_dict(m->g, d->dict);
-    if (typed && !mlir_op_types_read(m, op->operands, op->types, mlir_n_results(m, lhs), &fits))
-        return false;
-    m->operands.n = op->operands;
-    if (!fits && !result_type_only(info)) {
-        m->types_stack.n = op->types;
-        return op_fall_back(m, info, op->start, lhs);
-    }
-    return mlir_op_finish(m, info, traits, op->types, lhs);
-}
-
 bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
-    struct simple op = {
-        .start = m->s, .operands = m->operands.n, .types = m->types_stack.n};
+    struct slice start = m->s, lead = {0}, inside = {0};
+    uint32_t operands = m->operands.n, types = m->types_stack.n;
     graph_op_begin(m->g, info->graph_name);
     if (info->syntax == SYNTAX_COMPARE) {
-        op.lead = slice_word(&m->s);
+        lead = slice_word(&m->s);
         slice_take(&m->s, ',');
     }
     if (mlir_peek(m, '(')) { /* convolution(%0, %1), top_k(%0, k = 2) */
         m->s.at++;
         if (!mlir_operands_read(m))
             return false;
-        op.inside = (struct slice){m->s.at, slice_find(m->s, ')')};
-        m->s.at = op.inside.end;
+        inside = (struct slice){m->s.at, slice_find(m->s, ')')};
+        m->s.at = inside.end;
         if (!mlir_expect(m, ')', "expected ')'"))
             return false;
     } else if (!mlir_operands_read(m)) {
         return false;
     }
-    return simple_finish(m, info, &op, lhs);
-}
-
-bool mlir_op_simple_line(struct mlir *m, const struct opinfo *info, const char *start, uint32_t lhs)
-{
-    struct simple op = {
-        .start = {start, m->s.end}, .operands = m->operands.n, .types = m->types_stack.n};
-    graph_op_begin(m->g, info->graph_name);
-    for (uint32_t i = 0; i < m->line.n_values; i++) {
-        graph_op_operand(m->g, m->line.values[i]);
-        PUSH(m, m->operands, m->line.values[i]);
+    bool typed = m->operands.n > operands || lhs < m->lhs.n; /* else: a return of nothing */
+    slice_skip(&m->s);
+    struct slice clauses = {m->s.at, m->s.at};
+    if (typed && !(m->s.at < m->s.end && *m->s.at == ':'))
+        clauses = clauses_find(m);
+    slice_trim(&inside);
+    const struct dict_info *d =
+        mlir_clauses_of(m, inside.at < inside.end ? inside : clauses, info, lead);
+    if (!mlir_ok(m) || m->failed)
+        return false;
+    bool both = inside.at < inside.end && clauses.at < clauses.end;
+    m->s.at = clauses.end;
+    if (d->not_understood || both || (typed && !slice_take(&m->s, ':'))) {
+        m->operands.n = operands;
+        return op_fall_back(m, info, start, lhs);
     }
-    m->s.at = m->line.tail.at;
-    return !m->failed && simple_finish(m, info, &op, lhs);
+    unsigned traits = mlir_traits_with(info, d);
+    bool fits = true;
+    graph_op_dict(m->g, d->dict);
+    if (typed && !mlir_op_types_read(m, operands, types, mlir_n_results(m, lhs), &fits))
+        return false;
+    m->operands.n = operands;
+    if (!fits && !result_type_only(info)) {
+        m->types_stack.n = types;
+        return op_fall_back(m, info, start, lhs);
+    }
+    return mlir_op_finish(m, info, traits, types, lhs);
 }
 
 bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)

@@ -318,13 +318,59 @@ static bool put_clause(struct mlir *m, const struct clause *c, struct slice valu
     return false;
 }
 
+static const char *const slice_keys[] = {"start_indices", "limit_indices", "strides"};
+
+#define PLAIN_DIMS 16 /* of a slice that is read at once */
+
+/* The numbers of "0:1, 2:8:2", if it is no more than numbers: those of dimension i from 3 * i on. Gives
+ * the dimensions; 0: read it as any text. */
+static size_t slice_numbers(struct slice s, struct slice out[3 * PLAIN_DIMS])
+{
+    static const char one[] = "1";
+    for (size_t n = 0; n < PLAIN_DIMS; n++) {
+        struct slice *dim = out + 3 * n;
+        dim[2] = (struct slice){one, one + 1};
+        for (size_t part = 0;; part++) {
+            dim[part].at = s.at;
+            while (s.at < s.end && *s.at >= '0' && *s.at <= '9')
+                s.at++;
+            dim[part].end = s.at;
+            if (dim[part].at == s.at)
+                return 0;
+            if (s.at == s.end)
+                return part ? n + 1 : 0;
+            if (*s.at != ':' || part == 2) {
+                if (!part)
+                    return 0;
+                break;
+            }
+            s.at++;
+        }
+        if (s.end - s.at < 3 || s.at[0] != ',' || s.at[1] != ' ')
+            return 0;
+        s.at += 2;
+    }
+    return 0;
+}
+
 /* "[0:1, 2:8:2]": where each dimension starts, ends, and how it steps. */
 static bool put_slice(struct mlir *m, struct slice list)
 {
-    static const char *const keys[] = {"start_indices", "limit_indices", "strides"};
-    for (size_t part = 0; part < 3; part++) {
+    struct slice numbers[3 * PLAIN_DIMS];
+    size_t n = slice_numbers(list, numbers);
+    for (size_t part = 0; n && part < 3; part++) {
+        put_key(m, slice_keys[part]);
+        graph_dict_text(m->g, "array<i64 : ", 12);
+        for (size_t i = 0; i < n; i++) {
+            struct slice number = numbers[3 * i + part];
+            graph_dict_text(m->g, ", ", i ? 2 : 0);
+            graph_dict_text(m->g, number.at, slice_len(number));
+        }
+        graph_dict_text(m->g, ">", 1);
+    }
+    for (size_t part = 0; !n && part < 3; part++) {
         struct slice s = list;
-        put_key(m, keys[part]);
+        put_key(m, slice_keys[part]);
         put_text(m, "array<i64");
         for (bool more = false; slice_skip(&s), s.at < s.end; more = true) {
             struct slice dim = {s.at, slice_find(s, ',')}, number = {dim.at, dim.at};
@@ -354,7 +400,8 @@ static const struct clause *clause_find(const struct opinfo *info, struct slice 
     const char *dot = memchr(info->name, '.', info->name_len);
     const char *op = dot ? dot + 1 : info->name;
     for (size_t i = 0; i < sizeof clause_table / sizeof *clause_table; i++)
-        if (strcmp(clause_table[i].op, op) == 0 && slice_is(word, clause_table[i].word))
+        if (*clause_table[i].op == *op && *clause_table[i].word == *word.at &&
+            strcmp(clause_table[i].op, op) == 0 && slice_is(word, clause_table[i].word))
             return &clause_table[i];
     return NULL;
 }
@@ -416,7 +463,9 @@ bool mlir_clauses(struct mlir *m, struct slice s, const struct opinfo *info, str
         }
         const struct clause *c = clause_find(info, word);
         struct slice value = {ahead.at, slice_find(ahead, ',')};
-        const char *dict = slice_find(ahead, '{'); /* a dictionary needs no ',' before it */
+        const char *dict = value.end; /* a dictionary needs no ',' before it */
+        if (memchr(ahead.at, '{', slice_len(ahead)))
+            dict = slice_find(ahead, '{');
         slice_skip(&ahead);
         if (dict < value.end)
             value.end = dict == ahead.at ? slice_close(ahead) + 1 : dict;
