@@ -37,7 +37,7 @@ static bool begins(struct view key, const char *prefix)
 
 bool explain_is_bookkeeping(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME && begins(key, "file:");
+    return space == WIRE_SPACE_NAME && (begins(key, "file:") || begins(key, "jax:ahead:"));
 }
 
 bool explain_is_second_try(enum wire_space space, struct view key)

@@ -28,6 +28,9 @@ def stage(name):
 
 import hashlib
 
+if FORM == "warm":
+    import warm.jax
+
 import numpy as np
 
 import jax
@@ -37,7 +40,7 @@ import jax.numpy as jnp
 if ROW.startswith("enzyme"):
     import enzyme_ad.jax.primitives as primitives
     from enzyme_ad.jax import enzyme_jax_ir
-if FORM == "warm" or "scan" in ROW or "packed" in ROW:
+if "scan" in ROW or "packed" in ROW:
     import warm.jax
 stage("import")
 jax.devices()  # the backend starts, and with it the plugins

@@ -8,17 +8,26 @@ is the daemon's. This is for those who want more.
     y = warm.jax.chain(modules, x)                       # a scan over modules that are alike
     params = warm.jax.Stack.of(modules)                  # stacked once, for chain
     packed = warm.jax.Packed.of(params)                  # one array for each dtype
+
+Imported before jax, it imports jax with the garbage collector paused, which saves a fifth of that.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+from warm.jax._ahead import gc_paused
 
 __all__ = ["Packed", "Stack", "chain", "grad", "jit", "value_and_grad"]
 
 if TYPE_CHECKING:
     from warm.jax._chain import Packed, Stack, chain
     from warm.jax._jit import grad, jit, value_and_grad
+
+if "jax" not in sys.modules:
+    with gc_paused():
+        import jax  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's persistent compilation cache, with the daemon behind it.
 
+    lower_jaxpr_to_module   a guess at what will be asked for is loaded meanwhile (_ahead.py)
     compile_or_get_cached(module, options)          one _Compile for each, of its thread
       └─ get_cache_key      the canonical name (_keys.py), else JAX's own key
+      └─ guessed right?     done
       └─ cache.get          a hit │ the lease: of all processes that ask at once, one compiles
       │    └─ deserialize   fails: the entry is damaged, as if it were not there
       └─ compile
@@ -32,7 +34,7 @@ import time
 from typing import Any, Callable, List, NamedTuple, Optional
 
 from warm import _client, _library
-from warm.jax import _keys
+from warm.jax import _ahead, _keys
 
 log = logging.getLogger("warm.jax")
 
@@ -117,10 +119,15 @@ class _Compile:
         self.stock: Any = None  # the user's own cache folder
         self.missed_at = 0.0
         self.ours = False  # the value that is being loaded came from the daemon
+        self.n_bytes = 0  # of that value, or of the one that was put
+        self.guess: Optional[_ahead.Guess] = None  # what was loaded ahead
+        self.hint: Optional[_ahead.Hint] = None  # what is to be, next time
 
     def close(self) -> None:
         if self.lease is not None:
             self.lease.release()
+        if self.guess is not None and self.hint is not None and self.n_bytes >= _ahead.MIN_BYTES:
+            _ahead.note(self.guess.outline, self.hint)
 
 
 _thread = threading.local()
@@ -149,6 +156,7 @@ class _Modules(NamedTuple):
     cache_key: Any
     compiler: Any
     config: Any
+    mlir: Any
 
 
 class Cache:
@@ -199,7 +207,7 @@ class Cache:
         if value is None or not value.startswith(MAGIC):
             return value
         entry = entry_decode(name, value)
-        return entry.payload if entry else None
+        return entry.payload if entry and can_load(entry.targets, "cpu") else None
 
     def _get_leased(self, c: _Compile) -> Optional[bytes]:
         c.lease = lease = _client.client().lease(c.name)
@@ -212,6 +220,7 @@ class Cache:
                 log.info("%s: custom calls are missing here: compiled anew", c.name)
                 return None
             c.ours = True
+            c.n_bytes = len(entry.payload)
             return entry.payload
         return self._get_stock(c)
 
@@ -231,6 +240,7 @@ class Cache:
 
     def _put_leased(self, c: _Compile, value: bytes) -> None:
         key = c.stock_key()
+        c.n_bytes = len(value)
         took = time.monotonic() - c.missed_at if c.missed_at else 0.0
         entry = Entry(value, targets_of(c.module, c.platform))
         options = dict(
@@ -333,10 +343,11 @@ def _once(f: Callable[[], str]) -> Callable[[], str]:
 
 
 _user_cache: Callable[[Any], Any] = lambda backend: None
+_stock_get: Callable[..., Any] = lambda *a: (None, None)
 
 
 def _hook_cache(jax: _Modules, cache: Cache) -> None:
-    global _user_cache
+    global _user_cache, _stock_get
     cc = jax.compilation_cache
     stock_get_cache, stock_get = cc._get_cache, cc.get_executable_and_time
 
@@ -349,16 +360,16 @@ def _hook_cache(jax: _Modules, cache: Cache) -> None:
             return None
 
     def get_executable_and_time(*a: Any, **k: Any) -> Any:
+        compile_ = _current()
         try:
-            return stock_get(*a, **k)
+            return _take_ahead(compile_, *a) or stock_get(*a, **k)
         except Exception as e:
-            compile_ = _current()
             if compile_ is None or not compile_.ours:
                 raise
             log.info("%s: does not load, compiled anew: %s", compile_.name, e)
             return None, None
 
-    _user_cache = user_cache
+    _user_cache, _stock_get = user_cache, stock_get
     cc._get_cache = lambda backend: cache
     cc.get_executable_and_time = get_executable_and_time
 
@@ -369,6 +380,9 @@ def _hook_compile(jax: _Modules) -> None:
     def compile_or_get_cached(*a: Any, **k: Any) -> Any:
         outer = _current()
         _thread.compile = compile_ = _Compile()
+        lowered = getattr(_thread, "lowered", None)
+        if lowered is not None and any(v is lowered.module for v in a[:2]):
+            compile_.guess, _thread.lowered = lowered.guess, None
         try:
             return stock(*a, **k)
         finally:
@@ -378,13 +392,79 @@ def _hook_compile(jax: _Modules) -> None:
     jax.compiler.compile_or_get_cached = compile_or_get_cached
 
 
+# ---- loading ahead ----
+
+
+class _Lowered(NamedTuple):
+    """What this thread lowered last, of those that are worth it."""
+
+    module: Any
+    guess: _ahead.Guess
+
+
+def _hook_lowering(jax: _Modules) -> None:
+    stock = jax.mlir.lower_jaxpr_to_module
+
+    def lower_jaxpr_to_module(*a: Any, **k: Any) -> Any:
+        guess = None
+        try:
+            guess = _guess(jax, a, k.get("backend"))
+        except Exception as e:
+            log.debug("ahead: %r", e)
+        result = stock(*a, **k)
+        if guess is not None:
+            _thread.lowered = _Lowered(result.module, guess)
+        return result
+
+    jax.mlir.lower_jaxpr_to_module = lower_jaxpr_to_module
+
+
+def _guess(jax: _Modules, arguments: Any, backend: Any) -> Optional[_ahead.Guess]:
+    jaxprs = [v for v in arguments if hasattr(v, "jaxpr") and hasattr(v, "in_avals")]
+    is_plain = len(jaxprs) == 1 and getattr(backend, "platform", "") == "cpu"
+    if not is_plain or getattr(_thread, "afresh", False) or not _ahead.pays():
+        return None
+    around = ["jit", backend.platform_version, _keys.libraries("cpu"), _keys.processor()]
+    outline = _ahead.Outline([*around, str(backend.device_count())])
+    outline.add_values(jaxprs[0].in_avals)
+    outline.add_jaxpr(jaxprs[0])
+    if outline.n_equations < _ahead.MIN_EQUATIONS:
+        return None
+
+    def load(hint: _ahead.Hint) -> Any:
+        from jax._src.lib import xla_client
+
+        options = xla_client.CompileOptions.ParseFromString(bytes.fromhex(hint["options"]))
+        by_id = {d.id: d for d in backend.devices()}
+        devices = xla_client.DeviceList(tuple(by_id[i] for i in hint["devices"]))
+        executable, seconds = _stock_get(hint["name"], options, backend, devices)
+        return executable and (executable, seconds, hint["devices"])
+
+    return _ahead.Guess(outline.digest(), load)
+
+
+def _take_ahead(compile_: Optional[_Compile], key: str, *rest: Any) -> Any:
+    """(executable, seconds that its compile took) if the guess was right; or notes what would have
+    been right: `rest` is options, backend, devices, as JAX since 0.5 has them."""
+    if compile_ is None or compile_.guess is None or compile_.name != key or len(rest) != 3:
+        return None
+    options, _, devices = rest
+    ids = [d.id for d in devices]
+    found = compile_.guess.take(key)
+    if found is not None and found[2] == ids:
+        return found[:2]
+    compile_.hint = {"name": key, "options": options.SerializeAsString().hex(), "devices": ids}
+    return None
+
+
 def install() -> bool:
     """Puts the daemon behind JAX's cache. False where JAX is not as we know it, or all is off."""
     if not _client.client().may_ask:
         return False
     from jax._src import cache_key, compilation_cache, compiler, config
+    from jax._src.interpreters import mlir
 
-    jax = _Modules(compilation_cache, cache_key, compiler, config)
+    jax = _Modules(compilation_cache, cache_key, compiler, config, mlir)
     if getattr(compilation_cache, "_warm_cache", None) is not None:
         return True
     needed = (
@@ -403,6 +483,8 @@ def install() -> bool:
     _hook_key(jax)
     _hook_cache(jax, cache)
     _hook_compile(jax)
+    if callable(getattr(mlir, "lower_jaxpr_to_module", None)):
+        _hook_lowering(jax)
     config.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache._warm_cache = cache
     return True

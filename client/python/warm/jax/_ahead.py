@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executables that are loaded ahead: in another thread, while JAX still traces and lowers.
+
+    outline of a function ──▶ hint "jax:ahead:1:…" ──▶ the name that such a function had last time
+      (shapes, primitives)                                 └─ thread: get, load
+    the name, made as ever ── the same? ──▶ taken    another: dropped
+
+XLA takes about as long to load the executable of a deep network as Python takes to lower it, and needs
+no lock of Python's for it. A hint proves nothing: two functions of one outline only guess wrong for
+one another. What decides is the name, which whoever takes has made without it. What a wrong guess
+loaded never runs, and it is of this processor, these libraries: those are in the outline.
+
+A guess may be made and taken by any thread; a forked child has none.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import logging
+import os
+import threading
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterable, List, Optional, Type
+
+from warm import _client
+
+log = logging.getLogger("warm.jax")
+
+HINT = "jax:ahead:1:"
+MIN_EQUATIONS = 150  # of what is worth a thread: less loads in a few milliseconds
+MIN_BYTES = 32 << 10  # of a compressed executable that is worth a hint
+WAIT_S = 60.0  # for a load that is under way; it goes on without it then
+_MAX_DEPTH = 16  # of functions within functions; what is deeper is not in the outline
+
+Hint = Dict[str, Any]  # {"name": …, and what `load` wants to know}
+
+
+def pays() -> bool:
+    """Whether there is a second processor, and somebody to ask."""
+    return _client.client().may_hit and len(os.sched_getaffinity(0)) > 1
+
+
+class Outline:
+    """What is cheap to see of a function; its digest is what a hint is found by."""
+
+    def __init__(self, around: Iterable[str]) -> None:
+        self.n_equations = 0
+        self._parts: List[str] = list(around)
+        self._seen: Dict[int, int] = {}
+
+    def add_values(self, values: Iterable[Any]) -> None:
+        """Shapes and types, of arguments or of what describes them."""
+        for v in values:
+            self._parts.append(f"{getattr(v, 'shape', '')}{getattr(v, 'dtype', type(v).__name__)}")
+
+    def add_jaxpr(self, jaxpr: Any, depth: int = 0) -> None:
+        jaxpr = getattr(jaxpr, "jaxpr", jaxpr)  # closed or not
+        if depth > _MAX_DEPTH or id(jaxpr) in self._seen:
+            self._parts.append(f"again {self._seen.get(id(jaxpr), '')}")
+            return
+        self._seen[id(jaxpr)] = len(self._seen)
+        self.n_equations += len(jaxpr.eqns)
+        for eqn in jaxpr.eqns:
+            shape = getattr(eqn.outvars[0].aval, "shape", "") if eqn.outvars else ""
+            self._parts.append(f"{eqn.primitive.name}{shape}")
+            for value in eqn.params.values():
+                if hasattr(getattr(value, "jaxpr", value), "eqns"):
+                    self.add_jaxpr(value, depth + 1)
+
+    def digest(self) -> str:
+        return hashlib.sha256("\0".join(self._parts).encode()).hexdigest()[:32]
+
+
+class Guess:
+    """One load ahead. `load` gets the hint in a thread of its own, and may return None or raise."""
+
+    def __init__(self, outline: str, load: Callable[[Hint], Any]) -> None:
+        self.outline = outline
+        self._load = load
+        self._name: Optional[str] = None
+        self._named = threading.Event()
+        self._result: Any = None
+        self._pid = os.getpid()
+        # Not a daemon thread: one that comes back from C++ while the interpreter ends would crash.
+        self._thread = threading.Thread(target=self._run, name="warm-ahead")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            value = _client.client().get(HINT + self.outline)
+            if value is None:
+                return
+            hint: Hint = json.loads(value)
+            self._name = str(hint["name"])
+            self._named.set()
+            self._result = self._load(hint)
+        except Exception as e:
+            log.debug("ahead: %r", e)
+        finally:
+            self._named.set()
+
+    def is_of(self, name: str) -> bool:
+        """Whether the last such function had this name."""
+        return self._pid == os.getpid() and self._named.wait(WAIT_S) and self._name == name
+
+    def take(self, name: str) -> Any:
+        """What was loaded under that name, for one taker; else None."""
+        if not self.is_of(name):
+            return None
+        self._thread.join(WAIT_S)
+        result, self._result = self._result, None
+        return result
+
+
+def note(outline: str, hint: Hint) -> None:
+    """What the next process is to load when it meets such a function."""
+    _client.client().put(HINT + outline, json.dumps(hint).encode(), label="loaded ahead")
+
+
+class gc_paused:
+    """Within it the cyclic garbage collector rests: while JAX is imported, or traces, it looks at
+    hundreds of thousands of objects, again and again, of which nearly all stay."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._was_on:
+            gc.enable()
