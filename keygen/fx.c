@@ -35,10 +35,22 @@ static void put_gap(struct fx *f, struct token t)
     f->last = word ? 'w' : 0;
 }
 
+/* The name of a size that is not known yet: they are numbered. */
+static void put_symbol(struct fx *f, const char *s, uint32_t len)
+{
+    struct token t = {NAME, (uint32_t)(s - f->text), len};
+    uint32_t number = fx_get_name(f, &f->symbols, t);
+    if (number == NONE) {
+        number = f->symbols.n;
+        fx_set_name(f, &f->symbols, t, number);
+    }
+    form_put(f->out, "$", 1);
+    form_put_u64(f->out, number);
+}
+
 static void put_edge(struct fx *f, uint32_t node)
 {
-    struct token word = {NAME, 0, 0};
-    put_gap(f, word);
+    put_gap(f, (struct token){NAME, 0, 0});
     form_put(f->out, "#", 1);
     form_put_u64(f->out, f->nodes[node].number);
 }
@@ -57,17 +69,26 @@ static bool skip_index(struct fx *f, struct token t, uint32_t end)
     return false;
 }
 
+static void put_string(struct fx *f, struct token t)
+{
+    const char *s = f->text + t.at;
+    form_put(f->out, "\"", 1);
+    form_put(f->out, s + 1, fx_device_len(f, s + 1, t.len - 2));
+    form_put(f->out, s, 1);
+}
+
 static void put_expression(struct fx *f, const struct node *n, bool exchanged)
 {
     uint32_t edge = n->first_edge, end = n->at + n->len;
+    struct token t = {END, 0, 0}, before;
     bool in_device = false;
 
     f->at = n->at;
-    f->parens = 1; /* line ends inside do not count */
     f->last = 0;
     while (f->at < end) {
-        struct token t = fx_next(f);
-        f->parens = 1;
+        f->parens = 1; /* line ends inside do not count */
+        before = t;
+        t = fx_next(f);
         if (t.kind == END)
             return;
         if (in_device && skip_index(f, t, end))
@@ -81,15 +102,14 @@ static void put_expression(struct fx *f, const struct node *n, bool exchanged)
         if (fx_is(f, t, "device") && fx_is_mark(f, fx_peek(f), '('))
             in_device = true;
         in_device = in_device && !fx_is_mark(f, t, ')');
-        f->parens = 1;
         put_gap(f, t);
-        if (t.kind == STRING) {
-            form_put(f->out, "\"", 1);
-            form_put(f->out, f->text + t.at + 1, fx_string_len(f, f->text + t.at + 1, t.len - 2));
-            form_put(f->out, f->text + t.at, 1);
-        } else {
+        f->parens = 1;
+        if (t.kind == STRING)
+            put_string(f, t);
+        else if (fx_is_symbol(f->text + t.at, t.len) && fx_is_operand(f, t, before))
+            put_symbol(f, f->text + t.at, t.len);
+        else
             form_put(f->out, f->text + t.at, t.len);
-        }
     }
 }
 
@@ -106,19 +126,68 @@ static void put_commutative(struct fx *f, const struct node *n)
     f->parens = 1;
     f->last = 0;
     struct token a = fx_next(f), operator= fx_next(f), b = fx_next(f);
-    struct token number = a.kind == NUMBER ? a : b;
     put_edge(f, f->edges[n->first_edge].node);
+    struct token number = a.kind == NUMBER ? a : b;
     form_put(f->out, f->text + operator.at, operator.len);
     form_put(f->out, f->text + number.at, number.len);
 }
 
 static void put_type(struct fx *f, const struct node *n)
 {
-    if (n->type_len == 0)
+    const char *s = f->text + n->type_at;
+    uint32_t len = n->type_len, from = 0, symbol_len;
+    if (len == 0)
         return;
+    struct fx_type type = fx_read_type(s, len);
+    const char *colon =
+        type.device != NONE ? memchr(s + type.device, ':', type.end - type.device) : NULL;
+    if (colon != NULL && !f->keep_index)
+        len = (uint32_t)(colon - s);
     form_put(f->out, " \"", 2);
-    form_put(f->out, f->text + n->type_at, fx_string_len(f, f->text + n->type_at, n->type_len));
+    for (;;) {
+        uint32_t at = fx_find_symbol(s, from, len, &symbol_len);
+        form_put(f->out, s + from, at - from);
+        if (at == len)
+            break;
+        put_symbol(f, s + at, symbol_len);
+        from = at + symbol_len;
+    }
     form_put(f->out, "\"", 1);
+}
+
+/* A number of the process that traced the graph: only which are equal counts. */
+static void put_number(struct fx *f, uint32_t at, uint32_t label_len, uint32_t len)
+{
+    struct token t = {NAME, at, label_len + len};
+    uint32_t number = fx_get_name(f, &f->symbols, t);
+    if (number == NONE) {
+        number = f->symbols.n;
+        fx_set_name(f, &f->symbols, t, number);
+    }
+    form_put(f->out, f->text + at, label_len);
+    form_put_u64(f->out, number);
+}
+
+/* What the comment before it says: {ac_graph_id: 2 - MUST_SAVE}. */
+static void put_tag(struct fx *f, const struct node *n)
+{
+    static const char counter[] = "ac_graph_id: ";
+    const char *s = f->text + n->tag_at, *end = s + n->tag_len;
+    const char *found = memmem(s, n->tag_len, counter, sizeof counter - 1);
+    const char *digits = found != NULL ? found + sizeof counter - 1 : end, *rest = digits;
+    if (n->tag_len == 0)
+        return;
+    while (rest < end && *rest >= '0' && *rest <= '9')
+        rest++;
+    form_put(f->out, "{", 1);
+    if (rest > digits) {
+        form_put(f->out, s, (size_t)(found - s));
+        put_number(f, (uint32_t)(found - f->text), sizeof counter - 1, (uint32_t)(rest - digits));
+        form_put(f->out, rest, (size_t)(end - rest));
+    } else {
+        form_put(f->out, s, n->tag_len);
+    }
+    form_put(f->out, "}", 1);
 }
 
 static void put_node(struct fx *f, uint32_t i)
@@ -131,6 +200,7 @@ static void put_node(struct fx *f, uint32_t i)
         form_put(f->out, "#", 1);
         form_put_u64(f->out, n->number);
         put_type(f, n);
+        put_tag(f, n);
         if (n->segment != 0 && n->kind == PURE) { /* which barriers it stands behind */
             form_put(f->out, "@", 1);
             form_put_u64(f->out, n->segment);
@@ -206,6 +276,10 @@ static void take_signature(struct fx *f)
     bool good = fx_is_mark(f, t, '(') && fx_is(f, fx_next(f), "self");
 
     for (t = fx_next(f); good && fx_is_mark(f, t, ','); t = fx_next(f)) {
+        if (fx_is_mark(f, fx_peek(f), ')')) { /* printed with an argument a line */
+            t = fx_next(f);
+            break;
+        }
         struct token name = fx_next(f), type = {END, 0, 0};
         good = name.kind == NAME;
         if (fx_is_mark(f, fx_peek(f), ':')) {
@@ -230,10 +304,10 @@ static void take_signature(struct fx *f)
 static void forget_graph(struct fx *f)
 {
     f->n_nodes = f->n_edges = f->n_roots = f->n_stack = 0;
-    f->segment = f->n_numbered = 0;
-    if (f->cap_names > 0)
-        memset(f->names, 0, f->cap_names * sizeof *f->names);
-    f->n_names = 0;
+    f->segment = f->n_numbered = f->tag_len = 0;
+    if (f->names.cap > 0)
+        memset(f->names.slots, 0, f->names.cap * sizeof *f->names.slots);
+    f->names.n = 0;
 }
 
 /* Ends the graph that was being read, if there is one, and puts it. */
@@ -253,24 +327,32 @@ static void finish_graph(struct fx *f)
 }
 
 /* class NAME(torch.nn.Module): the name of a graph inside another counts, since the outer one
- * speaks of it. */
-static void take_class(struct fx *f, bool inner)
+ * speaks of it; and so does what it is inside of, if that is one too. */
+static void take_class(struct fx *f, uint32_t column)
 {
-    bool in_name = true;
+    bool inner = column > 0, in_name = true;
     finish_graph(f);
     form_put_text(f->out, inner ? "graph " : "graph");
-    for (struct token t = fx_next(f); t.kind != LINE && t.kind != END; t = fx_next(f)) {
+    struct token t = fx_next(f);
+    if (inner && (t.kind == NAME || t.kind == NUMBER))
+        fx_set_name(f, &f->graphs, t, 0);
+    for (; t.kind != LINE && t.kind != END; t = fx_next(f)) {
         in_name = in_name && !fx_is_mark(f, t, '(');
         if (inner && in_name)
             form_put(f->out, f->text + t.at, t.len);
     }
+    f->inner_column = f->inner_column == 0 ? column : f->inner_column;
+    if (column > f->inner_column) {
+        form_put_text(f->out, " inside ");
+        form_put_u64(f->out, column / f->inner_column);
+    }
     form_put(f->out, "\n", 1);
 }
 
-static void take_line(struct fx *f, struct token t, bool indented)
+static void take_line(struct fx *f, struct token t, uint32_t column)
 {
     if (fx_is(f, t, "class")) {
-        take_class(f, indented);
+        take_class(f, column);
         return;
     }
     if (fx_is(f, t, "def")) {
@@ -291,11 +373,18 @@ static void take_line(struct fx *f, struct token t, bool indented)
     fx_take_statement(f, t);
 }
 
+static uint32_t column_of(const struct fx *f, struct token t)
+{
+    uint32_t at = t.at;
+    while (at > 0 && f->text[at - 1] != '\n')
+        at--;
+    return t.at - at;
+}
+
 static void take_text(struct fx *f)
 {
     bool line_start = true;
     for (;;) {
-        uint32_t before = f->at;
         struct token t = fx_next(f);
         if (t.kind == END || f->rc < 0)
             break;
@@ -305,14 +394,31 @@ static void take_text(struct fx *f)
         }
         if (fx_is_mark(f, t, ';'))
             continue;
-        take_line(f, t, line_start && t.at > before);
+        take_line(f, t, line_start ? column_of(f, t) : 0);
         line_start = false;
     }
     if (f->rc == 0 && f->n_graphs == 0)
         fx_fail(f, WARM_EMALFORMED, 0, "no graph in it");
     finish_graph(f);
+    fx_check_needed(f);
     if (f->rc == 0 && !f->has_types)
         fx_fail(f, WARM_EREFUSED, 0, "no dtypes, shapes and strides in it: " FX_HOW_TO_PRINT);
+}
+
+/* def forward(self, also with each argument on a line of its own */
+static bool has_forward(const char *data, size_t len)
+{
+    static const char head[] = "def forward(";
+    const char *at = data, *end = data + len;
+    while ((at = memmem(at, (size_t)(end - at), head, sizeof head - 1)) != NULL) {
+        at += sizeof head - 1;
+        const char *word = at;
+        while (word < end && (*word == ' ' || *word == '\n'))
+            word++;
+        if (end - word >= 4 && memcmp(word, "self", 4) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* str(graph), and graph.code without annotations, do not tell graphs apart that differ in dtype,
@@ -320,8 +426,18 @@ static void take_text(struct fx *f)
 static bool is_bare_graph(const char *data, size_t len)
 {
     return (len >= 8 && memcmp(data, "graph():", 8) == 0) ||
-           (memmem(data, len, "def forward(self", 16) != NULL &&
-            memmem(data, len, ": \"", 3) == NULL);
+           (has_forward(data, len) && memmem(data, len, ": \"", 3) == NULL);
+}
+
+/* What is refused where it is read must not come in by a text that is not read to its end. */
+static bool hides_something(const char *data, size_t len)
+{
+    static const char *const words[] = {"self._tensor_constant", "self._param_constant",
+                                        "kernel_idx"};
+    for (size_t i = 0; i < COUNT(words); i++)
+        if (memmem(data, len, words[i], strlen(words[i])) != NULL)
+            return true;
+    return false;
 }
 
 int form_fx(const struct canon_input *input, struct form *out, struct err *e)
@@ -337,12 +453,17 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
     if (f.edges == NULL)
         fx_fail(&f, WARM_ENOMEM, 0, "no memory for its nodes");
     fx_scan_devices(&f);
-    form_begin(out, "fx/1");
+    form_begin(out, "fx/2");
     if (f.rc == 0)
         take_text(&f);
+    if (f.rc == WARM_EUNSUPPORTED && hides_something(f.text, f.len))
+        f.rc = err_set(e, WARM_EREFUSED, "FX: a constant or a kernel that the text does not hold");
     free(f.nodes);
     free(f.edges);
-    free(f.names);
+    free(f.names.slots);
+    free(f.graphs.slots);
+    free(f.symbols.slots);
+    free(f.needed);
     free(f.stack);
     free(f.roots);
     return f.rc;
@@ -350,8 +471,8 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
 
 bool form_fx_claims(const char *data, size_t len)
 {
-    bool has_forward = memmem(data, len, "def forward(self", 16) != NULL;
     bool has_torch = memmem(data, len, "torch", 5) != NULL;
-    return (has_forward && has_torch) || (len >= 8 && memcmp(data, "graph():", 8) == 0 &&
-                                          memmem(data, len, "placeholder[target=", 19) != NULL);
+    return (has_torch && has_forward(data, len)) ||
+           (len >= 8 && memcmp(data, "graph():", 8) == 0 &&
+            memmem(data, len, "placeholder[target=", 19) != NULL);
 }

@@ -24,6 +24,7 @@
 #include "keygen/forms.h"
 
 #define NONE UINT32_MAX
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FX_HOW_TO_PRINT                                                                            \
     "print it with print_readable(print_output=False, include_stride=True, include_device=True)"
 
@@ -39,6 +40,7 @@ enum node_kind { INPUT, FLATTEN, PURE, BARRIER, RESULT };
 struct node {
     uint32_t at, len;           /* its expression */
     uint32_t type_at, type_len; /* its annotation's inside, or 0, 0 */
+    uint32_t tag_at, tag_len;   /* what the comment before it says of it, or 0, 0 */
     uint32_t first_edge, n_edges;
     uint32_t segment; /* barriers before it */
     uint32_t number;  /* in the form, or NONE */
@@ -46,7 +48,8 @@ struct node {
     enum node_kind kind;
     uint8_t commutes; /* 0, or 1: the two simple operands at its edges may be exchanged */
     bool opened;      /* the walk has been here */
-    bool no_product;  /* an input, or ends in an addition: nothing to fuse with an addition */
+    bool varies;      /* surely no constant */
+    bool no_product;  /* whatever a compiler makes of it: nothing to fuse with an addition */
 };
 
 /* A name in an expression that stands for a node. */
@@ -55,7 +58,13 @@ struct edge {
 };
 
 struct name {
-    uint32_t at, len, hash, node;
+    uint32_t at, len, hash, value;
+};
+
+/* Names and what they stand for: open addressing. */
+struct fx_names {
+    struct name *slots;
+    uint32_t n, cap; /* a power of two, or 0 */
 };
 
 struct fx {
@@ -70,8 +79,12 @@ struct fx {
     uint32_t n_nodes, cap_nodes;
     struct edge *edges;
     uint32_t n_edges, cap_edges;
-    struct name *names; /* open addressing, a power of two */
-    uint32_t n_names, cap_names;
+    struct fx_names names;   /* of nodes, in this graph */
+    struct fx_names graphs;  /* of the graphs inside the text */
+    struct fx_names symbols; /* s0, u3: their numbers in the form */
+    struct token *needed;    /* attributes that must be such graphs */
+    uint32_t n_needed, cap_needed;
+    uint32_t tag_at, tag_len; /* of the nodes that follow */
     uint32_t *stack;
     uint32_t n_stack, cap_stack;
     uint32_t *roots; /* barriers and the result, in order */
@@ -81,7 +94,13 @@ struct fx {
     bool keep_index; /* the graph uses two devices of a kind */
     bool has_types;
     uint32_t n_graphs;
+    uint32_t inner_column; /* where the first graph inside another begins */
     char last;
+    struct peeked {
+        struct token token;
+        uint32_t at, end; /* from where it was read, and to where */
+        int parens, parens_after;
+    } peeked;
 };
 
 /* What a dotted name calls: the word to look up, and whether it is one of torch's own functions.
@@ -97,7 +116,9 @@ struct shape {
     int n_tokens;
     struct token first[4];   /* the first tokens, for what is no call */
     int n_calls;             /* opening brackets behind a name */
+    struct token fourth;     /* how the fourth argument begins */
     bool has_keyword_effect; /* out=, inplace=True */
+    bool says_true;          /* in-place, perhaps, where arguments have no names */
 };
 
 /* --- fx_text.c --- */
@@ -134,28 +155,40 @@ uint64_t fx_mix(uint64_t h, uint64_t v);
 uint64_t fx_hash_bytes(uint64_t h, const char *s, uint32_t len);
 uint64_t fx_hash_token(const struct fx *f, uint64_t hash, struct token t, bool is_index);
 
-/* From here on the name stands for `node` (NONE: for nothing). */
-void fx_set_name(struct fx *f, struct token t, uint32_t node);
+/* From here on the name stands for `value` (NONE: for nothing). */
+void fx_set_name(struct fx *f, struct fx_names *names, struct token t, uint32_t value);
 /* What a name stands for, or NONE. */
-uint32_t fx_get_name(const struct fx *f, struct token t);
+uint32_t fx_get_name(const struct fx *f, const struct fx_names *names, struct token t);
 
-/* Where the device of a type begins ("f32[2, 3][3, 1]cuda:0"); 0 if it is no tensor; NONE if the
- * stride or the device is missing. */
-uint32_t fx_type_device(const char *type, uint32_t len);
-/* The part of a quoted text that counts: without a device's index where only one is used. */
-uint32_t fx_string_len(const struct fx *f, const char *s, uint32_t len);
+/* A type, and what is in it: "Parameter(f32[2, 3][3, 1]cuda:0)" is f32 at 10, its device at 26. */
+struct fx_type {
+    uint32_t wrapper; /* length of the class's name, or 0 */
+    uint32_t dtype;   /* where the tensor begins */
+    uint32_t device;  /* where the device does; NONE: it, or the stride, is missing */
+    uint32_t end;
+    bool is_tensor;
+};
+struct fx_type fx_read_type(const char *type, uint32_t len);
+/* Is this word a size that is not known yet: s0, u3? */
+bool fx_is_symbol(const char *word, uint32_t len);
+/* Where in a type the next such size stands, from `from` on; `len` if there is none. */
+uint32_t fx_find_symbol(const char *s, uint32_t from, uint32_t len, uint32_t *out_len);
+/* The length of a quoted text without the index of the device that it names, where only one index
+ * is used in all. */
+uint32_t fx_device_len(const struct fx *f, const char *s, uint32_t len);
 /* Sets f->keep_index from all that the text says of devices, and checks its brackets. */
 void fx_scan_devices(struct fx *f);
 
 /* --- fx_ops.c --- */
 
 /* An operation that may move, go, or be put off: known, and with no effect asked for. */
-bool fx_is_pure(struct fx *f, const struct shape *shape, uint32_t n_edges);
-/* Its result is surely no product, so nothing to fuse with an addition. */
-bool fx_is_no_product(struct fx *f, const struct node *n, const struct shape *shape);
+bool fx_is_pure(const struct fx *f, const struct shape *shape, uint32_t n_edges);
+/* A function whose code is torch's or Python's, by the first word of its name. */
+bool fx_is_known_function(const struct fx *f, struct token first);
+/* Sets what is known of the value that it gives: n->no_product, n->varies. */
+void fx_note_value(const struct fx *f, struct node *n, const struct shape *shape);
 /* Its two operands may change places. */
-bool fx_is_commutative(struct fx *f, const struct node *n, const struct shape *shape);
-bool fx_may_exchange(struct fx *f, const struct node *n, const struct shape *shape);
+bool fx_is_commutative(const struct fx *f, const struct node *n, const struct shape *shape);
 /* Gives such a node a hash that does not depend on their order. */
 void fx_hash_commutative(struct fx *f, struct node *n, const struct shape *shape);
 
@@ -164,6 +197,10 @@ void fx_hash_commutative(struct fx *f, struct node *n, const struct shape *shape
 /* An input: a parameter of forward, or one of the names that tree_flatten_spec fills. `type` is its
  * annotation, or of another kind than STRING. */
 void fx_take_input(struct fx *f, struct token name, struct token type);
+/* Is this name an operand? Not behind a dot, and not a keyword of a call. */
+bool fx_is_operand(struct fx *f, struct token t, struct token before);
+/* At the end: refuses a text that names modules or values whose content it does not hold. */
+void fx_check_needed(struct fx *f);
 /* The statement that begins with `t`, up to its line's end or ';'. */
 void fx_take_statement(struct fx *f, struct token t);
 

@@ -65,8 +65,17 @@ static bool is_pure_name(const char *s, uint32_t len)
     return false;
 }
 
-static bool is_pure_call(const struct fx *f, const struct callee *c)
+/* torch.nn.functional.relu(x, True) writes to x, and embedding(i, w, None, 2.0) to w. */
+static bool may_write(const struct fx *f, const struct shape *shape, struct token name)
 {
+    struct token fourth = shape->fourth;
+    return shape->says_true ||
+           (fx_is(f, name, "embedding") && fourth.kind != END && !fx_is(f, fourth, "None"));
+}
+
+static bool is_pure_call(const struct fx *f, const struct shape *shape)
+{
+    const struct callee *c = &shape->callee;
     const struct token *w = c->words;
     struct token name = {END, 0, 0};
 
@@ -82,7 +91,29 @@ static bool is_pure_call(const struct fx *f, const struct callee *c)
     else if (c->n_words == 4 && fx_is(f, w[1], "_C") && fx_is(f, w[2], "_nn"))
         name = w[3];
     bool torch = c->is_method || fx_is(f, w[0], "torch");
-    return name.kind == NAME && torch && is_pure_name(f->text + name.at, name.len);
+    bool safe = c->is_method || c->n_words == 5 || !may_write(f, shape, name);
+    return name.kind == NAME && torch && safe && is_pure_name(f->text + name.at, name.len);
+}
+
+/* torch.f, torch's own functions that print without it, and those of Python: their versions are the
+ * compiler's. Any other function, math_sqrt and operator_neg apart, is the program's. */
+bool fx_is_known_function(const struct fx *f, struct token first)
+{
+    static const char *const words[] = {
+        "torch", "self",    "fx_pytree", "pytree", "device",
+        "slice", "getattr", "setattr",   "abs",    "bool",
+        "dict",  "float",   "int",       "len",    "list",
+        "max",   "min",     "pow",       "range",  "round",
+        "set",   "sum",     "tuple",     "print",  "flex_attention_hop"};
+    static const char *const stems[] = {"math_", "operator_", "_operator_", "torch_"};
+    for (size_t i = 0; i < COUNT(words); i++)
+        if (fx_is(f, first, words[i]))
+            return true;
+    for (size_t i = 0; i < COUNT(stems); i++)
+        if (first.len > strlen(stems[i]) &&
+            memcmp(f->text + first.at, stems[i], strlen(stems[i])) == 0)
+            return true;
+    return false;
 }
 
 /* --- the shape of an expression --- */
@@ -106,59 +137,131 @@ static struct token operation_of(const struct shape *shape)
     return c->n_words == 5 ? c->words[3] : c->words[c->n_words ? c->n_words - 1 : 0];
 }
 
-bool fx_is_no_product(struct fx *f, const struct node *n, const struct shape *shape)
+/* Exactly `a OP b`, of operands and numbers, or `torch.f(a, b)`. */
+static bool is_plain(const struct fx *f, const struct node *n, const struct shape *shape)
 {
-    /* and a division by what is no number, which nobody turns into a multiplication */
-    static const char *const sums[] = {"add", "sub", "sum", "mm", "bmm", "addmm", "convolution"};
-    struct token operation = operation_of(shape);
+    const struct callee *c = &shape->callee;
+    const struct token *t = shape->first;
     if (shape->n_calls == 0)
-        return fx_is_mark(f, operation, '+') || fx_is_mark(f, operation, '-');
-    bool found =
-        fx_is(f, operation, "div") && n->n_edges == 2 && fx_is(f, shape->callee.words[4], "Tensor");
-    for (size_t i = 0; shape->n_calls == 1 && i < sizeof sums / sizeof *sums; i++)
-        found |= fx_is(f, operation, sums[i]);
-    return found;
+        return shape->n_tokens == 3 && is_simple_operand(f, t[0], n) &&
+               is_simple_operand(f, t[2], n);
+    /* the words and dots between them, "(", a, ",", b, ")" */
+    return shape->n_calls == 1 && !c->is_method && c->n_words <= 5 &&
+           shape->n_tokens == 2 * c->n_words - 1 + 5 &&
+           ((c->n_words == 5 && fx_is(f, c->words[2], "aten") && fx_is(f, c->words[4], "Tensor")) ||
+            (c->n_words == 2 && fx_is(f, c->words[0], "torch")));
+}
+
+static bool is_sum(const struct fx *f, const struct node *n, const struct shape *shape)
+{
+    struct token operation = operation_of(shape);
+    return is_plain(f, n, shape) &&
+           (fx_is_mark(f, operation, '+') || fx_is_mark(f, operation, '-') ||
+            fx_is(f, operation, "add") || fx_is(f, operation, "sub"));
+}
+
+static const struct node *operand(const struct fx *f, const struct node *n, uint32_t i)
+{
+    return &f->nodes[f->edges[n->first_edge + i].node];
+}
+
+static bool is_one_of(const struct fx *f, struct token t, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fx_is(f, t, words[i]))
+            return true;
+    return false;
+}
+
+/* The value is surely no constant, which a division by it would turn into a multiplication. */
+static bool varies(const struct fx *f, const struct node *n, const struct shape *shape)
+{
+    static const char *const words[] = {"std", "var", "mean", "sum",  "sqrt",   "exp",
+                                        "sin", "cos", "tanh", "silu", "gelu",   "sigmoid",
+                                        "mul", "div", "add",  "sub",  "detach", "clone"};
+    struct token operation = operation_of(shape);
+    bool may = shape->n_calls == 0
+                   ? is_plain(f, n, shape) && strchr("+-*/", f->text[operation.at]) != NULL
+                   : shape->n_calls == 1 && is_one_of(f, operation, words, COUNT(words));
+    for (uint32_t i = 0; i < n->n_edges; i++)
+        may = may && operand(f, n, i)->varies;
+    return may && n->n_edges > 0;
+}
+
+/* Whatever is made of it, no multiplication is the last thing that happens to its value: inputs come
+ * from memory; sums of such values, and what only moves them; a division by what is no constant.
+ * Nothing else: compilers turn a matrix product of inner size 1, or a sum over one element, into a
+ * product, and drop the addition of 0. */
+static bool is_no_product(const struct fx *f, const struct node *n, const struct shape *shape)
+{
+    static const char *const moves[] = {
+        "view", "_unsafe_view", "reshape", "expand", "unsqueeze", "squeeze", "permute", "transpose",
+        "t",    "slice",        "select",  "detach", "alias",     "clone"};
+    struct token operation = operation_of(shape);
+    bool moves_one =
+        shape->n_calls == 1 && n->n_edges == 1 && is_one_of(f, operation, moves, COUNT(moves));
+    if (is_plain(f, n, shape) && n->n_edges == 2 &&
+        (fx_is_mark(f, operation, '/') || fx_is(f, operation, "div")))
+        return operand(f, n, 1)->varies;
+    for (uint32_t i = 0; i < n->n_edges; i++)
+        if (!operand(f, n, i)->no_product)
+            return false;
+    return n->n_edges > 0 && (is_sum(f, n, shape) || moves_one);
+}
+
+void fx_note_value(const struct fx *f, struct node *n, const struct shape *shape)
+{
+    n->varies = varies(f, n, shape);
+    n->no_product = is_no_product(f, n, shape);
+}
+
+/* Real numbers, or sizes. Complex products are sums of products; tuples and lists are not added but
+ * put together. */
+static bool is_real(const struct fx *f, const struct node *n)
+{
+    const char *s = f->text + n->type_at;
+    if (n->type_len > 4 && memcmp(s, "Sym(", 4) == 0)
+        return true;
+    struct fx_type type = fx_read_type(s, n->type_len);
+    return type.is_tensor && memchr("fbiu", s[type.dtype], 4) != NULL;
 }
 
 /* Of two products that are added a compiler fuses one with the addition, which rounds it otherwise;
  * which one depends on their order. So an addition commutes only with one operand that is none. */
-bool fx_may_exchange(struct fx *f, const struct node *n, const struct shape *shape)
+static bool may_fuse(const struct fx *f, const struct node *n)
 {
-    struct token operation = operation_of(shape);
-    if (!fx_is_mark(f, operation, '+') && !fx_is(f, operation, "add"))
-        return true;
-    bool safe = n->n_edges < 2; /* the other operand is a number */
     for (uint32_t i = 0; i < n->n_edges; i++)
-        safe |= f->nodes[f->edges[n->first_edge + i].node].no_product;
-    return safe;
+        if (operand(f, n, i)->no_product)
+            return false;
+    return n->n_edges == 2;
 }
 
-/* `a + b`, `a * b`, and torch's add and mul of two values: exactly these tokens. */
-bool fx_is_commutative(struct fx *f, const struct node *n, const struct shape *shape)
+/* `a + b`, `a * b`, and torch's add and mul of two values. */
+bool fx_is_commutative(const struct fx *f, const struct node *n, const struct shape *shape)
 {
-    const struct token *t = shape->first;
-    if (shape->n_tokens == 3 && shape->n_calls == 0)
-        return (fx_is_mark(f, t[1], '+') || fx_is_mark(f, t[1], '*')) &&
-               is_simple_operand(f, t[0], n) && is_simple_operand(f, t[2], n);
-    const struct callee *c = &shape->callee;
-    if (c->is_method || shape->n_calls != 1 || n->n_edges != 2)
+    if (!is_plain(f, n, shape) || n->n_edges < (shape->n_calls == 0 ? 1 : 2))
         return false;
-    /* the words and dots between them, "(", a, ",", b, ")" */
-    if (shape->n_tokens != 2 * c->n_words - 1 + 5)
+    struct token operation = operation_of(shape);
+    bool adds = fx_is_mark(f, operation, '+') || fx_is(f, operation, "add");
+    if (!adds && !fx_is_mark(f, operation, '*') && !fx_is(f, operation, "mul"))
         return false;
-    bool aten = c->n_words == 5 && fx_is(f, c->words[2], "aten") && fx_is(f, c->words[4], "Tensor");
-    struct token name = aten ? c->words[3] : c->words[c->n_words - 1];
-    return (aten || (c->n_words == 2 && fx_is(f, c->words[0], "torch"))) &&
-           (fx_is(f, name, "add") || fx_is(f, name, "mul"));
+    for (uint32_t i = 0; i < n->n_edges; i++)
+        if (!is_real(f, operand(f, n, i)))
+            return false;
+    for (int i = 0; i <= 2 && shape->n_calls == 0; i += 2)
+        if (shape->first[i].kind == NUMBER &&
+            f->text[shape->first[i].at + shape->first[i].len - 1] == 'j')
+            return false;
+    return !(adds && may_fuse(f, n));
 }
 
 /* An operation that may move, go, or be put off: known, and with no effect asked for. */
-bool fx_is_pure(struct fx *f, const struct shape *shape, uint32_t n_edges)
+bool fx_is_pure(const struct fx *f, const struct shape *shape, uint32_t n_edges)
 {
     if (shape->has_keyword_effect || shape->n_tokens == 0)
         return false;
     if (shape->n_calls == 1)
-        return is_pure_call(f, &shape->callee);
+        return is_pure_call(f, shape);
     /* operators and subscripts of operands; a bare self.attribute */
     return shape->n_calls == 0 && (n_edges > 0 || fx_is(f, shape->first[0], "self"));
 }

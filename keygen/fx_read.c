@@ -11,9 +11,12 @@ static uint32_t add_node(struct fx *f, enum node_kind kind)
         return NONE;
     f->nodes = nodes;
     f->nodes[f->n_nodes] = (struct node){.kind = kind,
+                                         .varies = kind == INPUT,
                                          .no_product = kind == INPUT,
                                          .first_edge = f->n_edges,
                                          .segment = f->segment,
+                                         .tag_at = f->tag_at,
+                                         .tag_len = f->tag_len,
                                          .number = NONE,
                                          .hash = fx_mix(kind, 0)};
     return f->n_nodes++;
@@ -37,10 +40,27 @@ static void add_root(struct fx *f, uint32_t node)
     f->roots[f->n_roots++] = node;
 }
 
-/* What reading an expression found. */
+/* An attribute of the module, of which the text must hold the graph: what else it may be, a module,
+ * a tensor, a structure, the text does not say. */
+static void need_graph(struct fx *f, struct token name)
+{
+    void *needed = f->needed;
+    if (!fx_grow(f, &needed, &f->cap_needed, f->n_needed, sizeof *f->needed))
+        return;
+    f->needed = needed;
+    f->needed[f->n_needed++] = name;
+}
 
-/* Is this name an operand? Not behind a dot, and not a keyword of a call. */
-static bool is_operand(struct fx *f, struct token t, struct token before)
+void fx_check_needed(struct fx *f)
+{
+    for (uint32_t i = 0; i < f->n_needed && f->rc == 0; i++)
+        if (fx_get_name(f, &f->graphs, f->needed[i]) == NONE)
+            fx_fail(f, WARM_EREFUSED, f->needed[i].at,
+                    "a module, a constant or a value of which the text holds no more than its "
+                    "name: it cannot tell graphs apart");
+}
+
+bool fx_is_operand(struct fx *f, struct token t, struct token before)
 {
     if (t.kind != NAME || fx_is_mark(f, before, '.'))
         return false;
@@ -57,45 +77,103 @@ static bool is_operand(struct fx *f, struct token t, struct token before)
     return true;
 }
 
+/* Where in an expression the reader is. */
+struct reading {
+    struct token before, keyword;
+    struct token head; /* the first word of the dotted name that ends in `before` */
+    bool head_is_operand;
+    bool in_callee;
+    bool in_self; /* behind `self` */
+    int parens;   /* around the whole */
+    int n_commas; /* between the arguments of the first call */
+};
+
+/* What an argument can say of the whole operation. */
+static void note_argument(struct fx *f, struct reading *r, struct token t, struct shape *shape)
+{
+    if (fx_is_mark(f, t, ',') && f->parens == r->parens + 1)
+        r->n_commas++;
+    else if (r->n_commas == 3 && shape->fourth.kind == END)
+        shape->fourth = t;
+    if (t.kind == NUMBER && fx_is(f, r->before, "at") && fx_char_at(f, t.at + 1) == 'x')
+        fx_fail(f, WARM_EREFUSED, t.at, "an object of the process that printed it");
+    if (t.kind != NAME)
+        return;
+    shape->says_true |= fx_is(f, t, "True");
+    if (!fx_is_mark(f, fx_peek(f), '='))
+        return;
+    if (fx_is(f, t, "out") || fx_is(f, t, "inplace") || fx_is(f, t, "max_norm"))
+        shape->has_keyword_effect = true;
+    if (fx_is(f, t, "kernel_idx"))
+        fx_fail(f, WARM_EREFUSED, t.at,
+                "a kernel that is known to the process that printed it by its number");
+}
+
+/* Which name it is that is called, or looked up in the module. */
+static void note_name(struct fx *f, struct reading *r, struct token t, bool is_operand,
+                      struct shape *shape)
+{
+    bool dotted = fx_is_mark(f, r->before, '.');
+    if (t.kind == NAME && !dotted) {
+        r->head = t;
+        r->head_is_operand = is_operand;
+        r->in_self = !is_operand && fx_is(f, t, "self");
+        if (r->in_self && !fx_is_mark(f, fx_peek(f), '.'))
+            need_graph(f, t);
+    } else if (t.kind == NAME && r->in_self) {
+        if (!fx_is_mark(f, fx_peek(f), '.') && !fx_is(f, t, "_in_spec") &&
+            !fx_is(f, t, "_out_spec"))
+            need_graph(f, t);
+    } else if (fx_is_mark(f, t, '(') && r->before.kind == NAME) {
+        if (!fx_is(f, r->before, "device") && !fx_is(f, r->before, "slice"))
+            shape->n_calls++;
+        if (!r->head_is_operand && !fx_is_known_function(f, r->head))
+            fx_fail(f, WARM_EREFUSED, r->head.at,
+                    "a function of which the text does not hold the code: it cannot tell graphs "
+                    "apart");
+    }
+}
+
+static void note_token(struct fx *f, struct reading *r, struct token t, uint32_t operand,
+                       struct shape *shape)
+{
+    if (shape->n_tokens < 4)
+        shape->first[shape->n_tokens] = t;
+    if (shape->n_tokens == 0)
+        shape->callee.is_method = operand != NONE;
+    if (r->in_callee && t.kind == NAME && shape->callee.n_words < 6)
+        shape->callee.words[shape->callee.n_words++] = t;
+    else if (!fx_is_mark(f, t, '.'))
+        r->in_callee = false;
+    note_name(f, r, t, operand != NONE, shape);
+    note_argument(f, r, t, shape);
+    shape->n_tokens++;
+    r->keyword = fx_is_mark(f, t, '=') ? r->before : (struct token){END, 0, 0};
+    r->before = t;
+}
+
 /* Reads an expression to its end (a line end or ';'), filling the node: its extent, its edges, its
  * hash. */
 static void read_expression(struct fx *f, uint32_t node, struct shape *shape)
 {
-    struct token before = {END, 0, 0}, keyword = before, t;
-    bool in_callee = true;
+    struct reading r = {.in_callee = true, .parens = f->parens};
     uint64_t hash = f->nodes[node].hash;
     uint32_t end = f->at;
 
     fx_skip_blanks(f);
     f->nodes[node].at = f->at;
     for (;;) {
-        t = fx_peek(f);
+        struct token t = fx_peek(f);
         if (t.kind == END || t.kind == LINE || (fx_is_mark(f, t, ';') && f->parens == 0))
             break;
         fx_next(f);
         end = f->at;
-        uint32_t operand = is_operand(f, t, before) ? fx_get_name(f, t) : NONE;
+        uint32_t operand = fx_is_operand(f, t, r.before) ? fx_get_name(f, &f->names, t) : NONE;
         if (operand != NONE)
             add_edge(f, t.at, operand);
         hash = operand != NONE ? fx_mix(hash, f->nodes[operand].hash)
-                               : fx_hash_token(f, hash, t, fx_is(f, keyword, "index"));
-        if (shape->n_tokens < 4)
-            shape->first[shape->n_tokens] = t;
-        if (shape->n_tokens == 0)
-            shape->callee.is_method = operand != NONE;
-        if (in_callee && t.kind == NAME && shape->callee.n_words < 6)
-            shape->callee.words[shape->callee.n_words++] = t;
-        else if (!fx_is_mark(f, t, '.'))
-            in_callee = false;
-        if (fx_is_mark(f, t, '(') && before.kind == NAME && !fx_is(f, before, "device") &&
-            !fx_is(f, before, "slice"))
-            shape->n_calls++;
-        if (t.kind == NAME && (fx_is(f, t, "out") || fx_is(f, t, "inplace")) &&
-            fx_is_mark(f, fx_peek(f), '='))
-            shape->has_keyword_effect = true;
-        shape->n_tokens++;
-        keyword = fx_is_mark(f, t, '=') ? before : (struct token){END, 0, 0};
-        before = t;
+                               : fx_hash_token(f, hash, t, fx_is(f, r.keyword, "index"));
+        note_token(f, &r, t, operand, shape);
     }
     struct node *n = &f->nodes[node];
     n->len = end - n->at;
@@ -105,25 +183,46 @@ static void read_expression(struct fx *f, uint32_t node, struct shape *shape)
 
 /* --- statements --- */
 
-static void check_type(struct fx *f, struct token type)
+/* A tensor's type says all that counts, or none of it. */
+static void check_type(struct fx *f, const char *s, uint32_t len, uint32_t at)
 {
-    uint32_t at = fx_type_device(f->text + type.at + 1, type.len - 2);
-    if (at == NONE)
-        fx_fail(f, WARM_EREFUSED, type.at,
-                "a tensor without its stride or device: " FX_HOW_TO_PRINT);
-    else if (at != 0)
-        f->has_types = true;
+    struct fx_type type = fx_read_type(s, len);
+    bool is_plain = type.wrapper == 0 || (type.wrapper == 9 && memcmp(s, "Parameter", 9) == 0) ||
+                    (type.wrapper == 6 && memcmp(s, "Buffer", 6) == 0);
+    if (!type.is_tensor)
+        return;
+    if (type.device == NONE)
+        fx_fail(f, WARM_EREFUSED, at, "a tensor without its stride or device: " FX_HOW_TO_PRINT);
+    else if (!is_plain)
+        fx_fail(f, WARM_EREFUSED, at,
+                "a tensor of a class whose inside the text does not hold: print the graph behind "
+                "AOTAutograd");
+    f->has_types = true;
+}
+
+/* Sizes that are not known yet are named by the place they come from: names do not count. */
+static uint64_t hash_type(uint64_t hash, const char *s, uint32_t len)
+{
+    uint32_t from = 0, symbol_len;
+    for (;;) {
+        uint32_t at = fx_find_symbol(s, from, len, &symbol_len);
+        hash = fx_hash_bytes(hash, s + from, at - from);
+        if (at == len)
+            return hash;
+        from = at + symbol_len;
+    }
 }
 
 static void set_type(struct fx *f, uint32_t node, struct token type)
 {
-    check_type(f, type);
-    f->nodes[node].type_at = type.at + 1;
-    f->nodes[node].type_len = type.len - 2;
-    f->nodes[node].hash = fx_hash_token(f, f->nodes[node].hash, type, false);
+    struct node *n = &f->nodes[node];
+    const char *s = f->text + type.at + 1;
+    n->type_at = type.at + 1;
+    n->type_len = type.len - 2;
+    check_type(f, s, n->type_len, type.at);
+    struct fx_type t = fx_read_type(s, n->type_len);
+    n->hash = hash_type(n->hash, s, t.device != NONE ? t.device : n->type_len);
 }
-
-/* The hash of a commutative node must not depend on the order of its operands. */
 
 /* An input of which the text does not say what it is must not be computed with. */
 static void check_operands(struct fx *f, const struct node *n)
@@ -136,6 +235,29 @@ static void check_operands(struct fx *f, const struct node *n)
     }
 }
 
+/* Names of tensors whose values a compiler may take into the code. */
+static bool is_constant_name(const struct fx *f, struct token t)
+{
+    static const char *const stems[] = {"_tensor_constant", "_param_constant", "_lifted_tensor",
+                                        "lifted_tensor", "_frozen_param"};
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
+        size_t len = strlen(stems[i]);
+        if (t.len >= len && memcmp(f->text + t.at, stems[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* NAME: "TYPE" = self.layer.weight: a parameter or a buffer, which is an input at another place. */
+static bool is_parameter(const struct fx *f, const struct node *n, const struct shape *shape)
+{
+    const struct callee *c = &shape->callee;
+    return n->type_len != 0 && c->n_words >= 2 && fx_is(f, c->words[0], "self") && !c->is_method &&
+           shape->n_tokens == 2 * c->n_words - 1 && c->n_words < 6 &&
+           fx_read_type(f->text + n->type_at, n->type_len).is_tensor &&
+           !is_constant_name(f, c->words[c->n_words - 1]);
+}
+
 static void settle(struct fx *f, uint32_t node, struct shape *shape)
 {
     struct node *n = &f->nodes[node];
@@ -144,6 +266,8 @@ static void settle(struct fx *f, uint32_t node, struct shape *shape)
         return;
     }
     check_operands(f, n);
+    if (is_parameter(f, n, shape))
+        f->n_needed--; /* as the last of its words was noted */
     if (n->kind == RESULT || !fx_is_pure(f, shape, n->n_edges)) {
         n->kind = n->kind == RESULT ? RESULT : BARRIER;
         n->hash = fx_mix(n->hash, ++f->segment);
@@ -151,8 +275,8 @@ static void settle(struct fx *f, uint32_t node, struct shape *shape)
         return;
     }
     n->hash = fx_mix(n->hash, n->segment);
-    n->no_product = fx_is_no_product(f, n, shape);
-    n->commutes = fx_is_commutative(f, n, shape) && fx_may_exchange(f, n, shape);
+    fx_note_value(f, n, shape);
+    n->commutes = fx_is_commutative(f, n, shape);
     if (n->commutes)
         fx_hash_commutative(f, n, shape);
 }
@@ -169,25 +293,25 @@ static void take_assignment(struct fx *f, struct token name, struct token type)
     read_expression(f, node, &shape);
     struct node *n = &f->nodes[node];
     if (shape.n_tokens == 1 && type.kind != STRING && n->n_edges == 1) { /* another name */
-        fx_set_name(f, name, f->edges[n->first_edge].node);
+        fx_set_name(f, &f->names, name, f->edges[n->first_edge].node);
         f->n_nodes--;
         f->n_edges = n->first_edge;
         return;
     }
     if (shape.n_tokens == 1 && fx_is(f, shape.first[0], "None") && type.kind != STRING) {
-        fx_set_name(f, name, NONE); /* deleted */
+        fx_set_name(f, &f->names, name, NONE); /* deleted */
         f->n_nodes--;
         return;
     }
     settle(f, node, &shape);
-    fx_set_name(f, name, node);
+    fx_set_name(f, &f->names, name, node);
 }
 
 /* a = b = c = None: the names are free again. From behind the second name. */
 static void take_deletion(struct fx *f, struct token first, struct token second)
 {
-    fx_set_name(f, first, NONE);
-    fx_set_name(f, second, NONE);
+    fx_set_name(f, &f->names, first, NONE);
+    fx_set_name(f, &f->names, second, NONE);
     for (;;) {
         struct token equals = fx_next(f), t = fx_next(f);
         if (!fx_is_mark(f, equals, '=') || t.kind != NAME) {
@@ -196,7 +320,7 @@ static void take_deletion(struct fx *f, struct token first, struct token second)
         }
         if (fx_is(f, t, "None"))
             return;
-        fx_set_name(f, t, NONE);
+        fx_set_name(f, &f->names, t, NONE);
     }
 }
 
@@ -209,17 +333,17 @@ void fx_take_input(struct fx *f, struct token name, struct token type)
     f->nodes[node].hash = fx_mix(node, 1);
     if (type.kind == STRING)
         set_type(f, node, type);
-    fx_set_name(f, name, node);
+    fx_set_name(f, &f->names, name, node);
 }
 
 /* a, b, c, = fx_pytree.tree_flatten_spec([x, y], self._in_spec), from behind the first comma. The
  * names got their types, and became inputs, on the line before. */
 static void take_flatten(struct fx *f, struct token first)
 {
-    uint32_t expected = fx_get_name(f, first);
+    uint32_t expected = fx_get_name(f, &f->names, first);
     struct token t = fx_next(f);
     for (; t.kind == NAME && expected != NONE; t = fx_next(f)) {
-        if (fx_get_name(f, t) != ++expected || !fx_is_mark(f, fx_next(f), ','))
+        if (fx_get_name(f, &f->names, t) != ++expected || !fx_is_mark(f, fx_next(f), ','))
             break;
     }
     struct shape shape = {0};

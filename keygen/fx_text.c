@@ -59,6 +59,10 @@ static uint32_t string_end(struct fx *f, uint32_t at)
 {
     char quote = f->text[at];
     uint32_t begin = at++;
+    if (fx_char_at(f, at) == quote && fx_char_at(f, at + 1) == quote) {
+        fx_give_up(f, "text of several lines");
+        return f->len;
+    }
     while (at < f->len && f->text[at] != quote && f->text[at] != '\n')
         at += f->text[at] == '\\' ? 2 : 1;
     if (at >= f->len || f->text[at] != quote) {
@@ -81,6 +85,44 @@ static uint32_t number_end(const struct fx *f, uint32_t at)
     return at;
 }
 
+static bool starts_with(const char *at, const char *end, const char *word)
+{
+    size_t len = strlen(word);
+    return (size_t)(end - at) >= len && memcmp(at, word, len) == 0;
+}
+
+/* Of a comment that FX prints before a node, what stands before the place in the source:
+ *
+ *     # ac_graph_id: 2 - MUST_SAVE File: m.py:7 in f, code: y = x.sin()
+ *       ^~~~~~~~~~~~~~~~~~~~~~~~~~
+ *
+ * decides how the graph is cut into a forward and a backward part, or compiled. It holds for the
+ * nodes up to the next such comment. Other comments say nothing. */
+static void read_comment(struct fx *f, const char *at, const char *end)
+{
+    static const char place[] = "File: ", no_place[] = "No stacktrace found";
+    const char *stop = NULL, *found;
+
+    while (at < end && (*at == '#' || *at == ' '))
+        at++;
+    if (starts_with(at, end, place) || starts_with(at, end, no_place)) {
+        f->tag_len = 0;
+        return;
+    }
+    for (const char *from = at; (found = memmem(from, (size_t)(end - from), place, 6)) != NULL;
+         from = found + 1)
+        stop = found; /* the last one: a tag may hold anything */
+    if (stop == NULL)
+        stop = memmem(at, (size_t)(end - at), no_place, sizeof no_place - 1);
+    if (stop == NULL)
+        return;
+    f->tag_at = (uint32_t)(at - f->text);
+    f->tag_len = (uint32_t)(stop - at);
+    if (memmem(at, f->tag_len, "...'", 4) != NULL)
+        fx_fail(f, WARM_EREFUSED, f->tag_at,
+                "an annotation that is cut short: it cannot tell graphs apart");
+}
+
 /* Blanks and comments; line ends inside brackets. False at a line end that counts. */
 bool fx_skip_blanks(struct fx *f)
 {
@@ -89,9 +131,12 @@ bool fx_skip_blanks(struct fx *f)
         if (c == '\n' && f->parens == 0)
             return false;
         if (c == '#') {
-            const char *nl = memchr(f->text + f->at, '\n', f->len - f->at);
-            f->at = nl != NULL ? (uint32_t)(nl - f->text) : f->len;
-        } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+            const char *at = f->text + f->at, *nl = memchr(at, '\n', f->len - f->at);
+            const char *end = nl != NULL ? nl : f->text + f->len;
+            read_comment(f, at, end);
+            f->at = (uint32_t)(end - f->text);
+        } else if (c == ' ' || c == '\t' || c == '\n' ||
+                   (c == '\r' && fx_char_at(f, f->at + 1) == '\n')) {
             f->at++;
         } else {
             return true;
@@ -100,7 +145,7 @@ bool fx_skip_blanks(struct fx *f)
     return true;
 }
 
-struct token fx_next(struct fx *f)
+static struct token read_token(struct fx *f)
 {
     bool inside = fx_skip_blanks(f);
     struct token t = {END, f->at, 0};
@@ -134,11 +179,23 @@ struct token fx_next(struct fx *f)
     return t;
 }
 
+struct token fx_next(struct fx *f)
+{
+    const struct peeked *p = &f->peeked;
+    if (p->end != 0 && p->at == f->at && p->parens == f->parens && f->rc == 0) {
+        f->at = p->end;
+        f->parens = p->parens_after;
+        return p->token;
+    }
+    return read_token(f);
+}
+
 struct token fx_peek(struct fx *f)
 {
     uint32_t at = f->at;
     int parens = f->parens;
     struct token t = fx_next(f);
+    f->peeked = (struct peeked){t, at, f->at, parens, f->parens};
     f->at = at;
     f->parens = parens;
     return t;
@@ -169,76 +226,106 @@ static uint32_t name_hash(const struct fx *f, struct token t)
     return (uint32_t)(fx_hash_bytes(t.len, f->text + t.at, t.len) >> 32);
 }
 
-static struct name *find_name(const struct fx *f, struct token t, uint32_t hash)
+static struct name *find_name(const struct fx *f, const struct fx_names *names, struct token t,
+                              uint32_t hash)
 {
-    uint32_t mask = f->cap_names - 1;
+    uint32_t mask = names->cap - 1;
     for (uint32_t i = hash & mask;; i = (i + 1) & mask) {
-        struct name *n = &f->names[i];
+        struct name *n = &names->slots[i];
         if (n->len == 0 || (n->hash == hash && n->len == t.len &&
                             memcmp(f->text + n->at, f->text + t.at, t.len) == 0))
             return n;
     }
 }
 
-static bool grow_names(struct fx *f)
+static bool grow_names(struct fx *f, struct fx_names *names)
 {
-    uint32_t cap = f->cap_names == 0 ? 256 : f->cap_names * 2, old_cap = f->cap_names;
-    struct name *old = f->names;
-    struct name *names = calloc(cap, sizeof *names);
-    if (names == NULL) {
+    struct fx_names more = {.n = names->n, .cap = names->cap == 0 ? 256 : names->cap * 2};
+    more.slots = calloc(more.cap, sizeof *more.slots);
+    if (more.slots == NULL) {
         fx_fail(f, WARM_ENOMEM, 0, "no memory for its names");
         return false;
     }
-    f->names = names;
-    f->cap_names = cap;
-    for (uint32_t i = 0; i < old_cap; i++)
-        if (old[i].len != 0)
-            *find_name(f, (struct token){NAME, old[i].at, old[i].len}, old[i].hash) = old[i];
-    free(old);
+    for (uint32_t i = 0; i < names->cap; i++) {
+        const struct name *old = &names->slots[i];
+        if (old->len != 0)
+            *find_name(f, &more, (struct token){NAME, old->at, old->len}, old->hash) = *old;
+    }
+    free(names->slots);
+    *names = more;
     return true;
 }
 
-/* From here on the name stands for `node` (NONE: for nothing). */
-void fx_set_name(struct fx *f, struct token t, uint32_t node)
+void fx_set_name(struct fx *f, struct fx_names *names, struct token t, uint32_t value)
 {
-    if (f->n_names * 2 >= f->cap_names && !grow_names(f))
+    if (names->n * 2 >= names->cap && !grow_names(f, names))
         return;
     uint32_t hash = name_hash(f, t);
-    struct name *n = find_name(f, t, hash);
-    f->n_names += n->len == 0;
-    *n = (struct name){t.at, t.len, hash, node};
+    struct name *n = find_name(f, names, t, hash);
+    names->n += n->len == 0;
+    *n = (struct name){t.at, t.len, hash, value};
 }
 
-uint32_t fx_get_name(const struct fx *f, struct token t)
+uint32_t fx_get_name(const struct fx *f, const struct fx_names *names, struct token t)
 {
-    if (f->cap_names == 0)
+    if (names->cap == 0)
         return NONE;
-    const struct name *n = find_name(f, t, name_hash(f, t));
-    return n->len == 0 ? NONE : n->node;
+    const struct name *n = find_name(f, names, t, name_hash(f, t));
+    return n->len == 0 ? NONE : n->value;
 }
 
-/* --- types --- */
+/* --- types and devices --- */
 
-/* "f32[2, 3][3, 1]cuda:0": where the device begins; 0 if it is no tensor; NONE if the stride or the
- * device is missing. */
-uint32_t fx_type_device(const char *type, uint32_t len)
+static uint32_t word_end(const char *s, uint32_t at, uint32_t len)
 {
-    uint32_t at = 0;
+    while (at < len && (is_name_char(s[at]) || is_digit(s[at])))
+        at++;
+    return at;
+}
+
+struct fx_type fx_read_type(const char *type, uint32_t len)
+{
+    struct fx_type t = {.device = NONE, .end = len};
+    uint32_t at = word_end(type, 0, len);
     int groups = 0;
 
-    while (at < len && (is_name_char(type[at]) || is_digit(type[at])))
-        at++;
-    if (at == 0 || at == len || type[at] != '[')
-        return 0;
-    while (at < len && type[at] == '[') {
+    if (at > 0 && at < len && type[at] == '(' && type[len - 1] == ')') {
+        t.wrapper = at;
+        t.dtype = at + 1;
+        t.end = len - 1;
+        at = word_end(type, t.dtype, t.end);
+    }
+    t.is_tensor = at > t.dtype && at < t.end && type[at] == '[';
+    while (at < t.end && type[at] == '[') {
         int depth = 0;
         do {
             depth += (type[at] == '[') - (type[at] == ']');
             at++;
-        } while (at < len && depth > 0);
+        } while (at < t.end && depth > 0);
         groups++;
     }
-    return groups == 2 && at < len ? at : NONE;
+    if (t.is_tensor && groups == 2 && at < t.end)
+        t.device = at;
+    return t;
+}
+
+bool fx_is_symbol(const char *word, uint32_t len)
+{
+    return len >= 2 && (word[0] == 's' || word[0] == 'u') && is_digit(word[1]) &&
+           word_end(word, 1, len) == len && !is_name_char(word[len - 1]);
+}
+
+uint32_t fx_find_symbol(const char *s, uint32_t from, uint32_t len, uint32_t *out_len)
+{
+    for (uint32_t at = from; at < len; at++) {
+        uint32_t end = word_end(s, at, len);
+        bool is_dtype = end < len && s[end] == '['; /* u8[2] */
+        *out_len = end - at;
+        if (!is_dtype && fx_is_symbol(s + at, end - at))
+            return at;
+        at = end > at ? end - 1 : at;
+    }
+    return len;
 }
 
 /* A bit for each index, one for none, and two at once for an index of several digits: it is then
@@ -265,35 +352,41 @@ static void note_device(const char *device, uint32_t len, uint64_t *indices)
 /* A string is a device if it is "cuda:0", "xpu:12" and the like; the length of its kind, or 0. */
 static uint32_t device_string(const char *s, uint32_t len)
 {
-    uint32_t kind = 0, at;
-    while (kind < len && s[kind] >= 'a' && s[kind] <= 'z')
-        kind++;
-    if (kind == 0 || kind + 1 >= len || s[kind] != ':')
-        return 0;
+    static const char *const kinds[] = {"cuda", "xpu", "mps", "mtia",
+                                        "hpu",  "npu", "xla", "privateuseone"};
+    const char *colon = memchr(s, ':', len);
+    uint32_t kind = colon != NULL ? (uint32_t)(colon - s) : 0, at;
     for (at = kind + 1; at < len && is_digit(s[at]); at++)
         ;
-    return at == len ? kind : 0;
+    if (kind == 0 || at != len || at == kind + 1)
+        return 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strlen(kinds[i]) == kind && memcmp(s, kinds[i], kind) == 0)
+            return kind;
+    return 0;
 }
 
-/* Which device indices does the text name? In types, in device(type='cuda', index=0), in strings.
- */
+/* A quoted text: a type, or a device, or what stands behind `type=`. */
+static void note_string(const char *s, uint32_t len, bool is_type_word, uint64_t *indices)
+{
+    struct fx_type type = fx_read_type(s, len);
+    if (type.device != NONE)
+        note_device(s + type.device, type.end - type.device, indices);
+    else if (is_type_word || device_string(s, len) != 0)
+        note_device(s, len, indices);
+}
+
+/* Which device indices does the text name? In types, in device(type='cuda', index=0), in strings. */
 void fx_scan_devices(struct fx *f)
 {
     uint64_t indices = 0;
     struct token t, before = {END, 0, 0}, name = {END, 0, 0};
 
     for (t = fx_next(f); f->rc == 0 && t.kind != END; t = fx_next(f)) {
-        const char *s = f->text + t.at + 1;
-        uint32_t len = t.len < 2 ? 0 : t.len - 2;
         if (t.kind == STRING) {
-            uint32_t at = fx_type_device(s, len);
-            if (at != 0 && at != NONE)
-                note_device(s + at, len - at, &indices);
-            else if (device_string(s, len) != 0)
-                note_device(s, len, &indices);
-            else if (fx_is_mark(f, before, '=') && fx_is(f, name, "type") &&
-                     !fx_is_mark(f, fx_peek(f), ','))
-                note_device(s, len, &indices);
+            bool is_type_word = fx_is_mark(f, before, '=') && fx_is(f, name, "type") &&
+                                !fx_is_mark(f, fx_peek(f), ',');
+            note_string(f->text + t.at + 1, t.len - 2, is_type_word, &indices);
         } else if (t.kind == NUMBER && fx_is_mark(f, before, '=') && fx_is(f, name, "index")) {
             indices |= device_bit(f->text + t.at, t.len);
         }
@@ -306,22 +399,21 @@ void fx_scan_devices(struct fx *f)
     if (f->rc == 0 && f->parens != 0)
         fx_fail(f, WARM_ETRUNCATED, f->len, "a bracket is not closed");
     f->parens = 0;
+    f->tag_len = 0;
 }
 
-/* The part of a quoted text that counts: without a device's index where only one is used. */
-uint32_t fx_string_len(const struct fx *f, const char *s, uint32_t len)
+uint32_t fx_device_len(const struct fx *f, const char *s, uint32_t len)
 {
-    uint32_t at = fx_type_device(s, len), kind = device_string(s, len);
-    const char *colon = at != 0 && at != NONE ? memchr(s + at, ':', len - at)
-                        : kind != 0           ? s + kind
-                                              : NULL;
-    return colon != NULL && !f->keep_index ? (uint32_t)(colon - s) : len;
+    uint32_t kind = f->keep_index ? 0 : device_string(s, len);
+    return kind != 0 ? kind : len;
 }
 
 uint64_t fx_hash_token(const struct fx *f, uint64_t hash, struct token t, bool is_index)
 {
+    const char *s = f->text + t.at;
     if (t.kind == STRING)
-        return fx_hash_bytes(hash, f->text + t.at + 1,
-                             fx_string_len(f, f->text + t.at + 1, t.len - 2));
-    return is_index && !f->keep_index ? hash : fx_hash_bytes(hash, f->text + t.at, t.len);
+        return fx_hash_bytes(hash, s + 1, fx_device_len(f, s + 1, t.len - 2));
+    if (fx_is_symbol(s, t.len) || (is_index && !f->keep_index))
+        return hash;
+    return fx_hash_bytes(hash, s, t.len);
 }

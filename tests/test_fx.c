@@ -73,7 +73,7 @@ Test(fx, golden_key)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(BASE);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "d67dd3e8212eb8feacb19141b94234ff");
+    cr_assert_str_eq(text, "74a4f0de089f7f5065ab05e85e6b47e8");
 }
 
 Test(fx, names_comments_and_deletions_do_not_count)
@@ -199,6 +199,154 @@ Test(fx, graphs_inside_graphs_are_told_by_their_names)
     cr_expect(!exact);
     differ(two, with(two, "x.sin()", "x.cos()"));
     differ(two, with(two, "body_0", "body_1"));
+}
+
+/* `line` before BASE's first, and the reason why it is refused. */
+static void refused(const char *line, const char *why)
+{
+    struct err e = {0};
+    cr_expect_eq(error_of(with(BASE, "        sin:", line), &e), WARM_EREFUSED, "%s", line);
+    cr_expect_not_null(strstr(e.text, why), "%s: %s", line, e.text);
+}
+
+Test(fx, what_the_text_does_not_hold_is_refused)
+{
+    refused("        c: \"f32[][]cpu\" = self._tensor_constant0\n        sin:", "its name");
+    refused("        c: " T " = self.act(x)\n        sin:", "its name");
+    refused("        c: " T " = getattr(self, \"0\")(x)\n        sin:", "its name");
+    refused("        c = self.weight\n        sin:", "its name");
+    refused("        c: " T " = helpers_scale(x)\n        sin:", "the code");
+    refused("        k = torch.ops.higher_order.triton_kernel_wrapper_mutation(kernel_idx = 0, "
+            "grid = [(1, 1, 1)], kwargs = {'x': x})\n        sin:",
+            "its number");
+    refused("        k = torch.utils.f(x, <function g at 0x7f00>)\n        sin:", "process");
+    refused("        c: \"DTensor(f32[4, 8][8, 1]cuda:0, S(0))\" = x.cos()\n        sin:", "class");
+    refused("        # Annotation: {'a': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'} File: "
+            "m.py:7 in "
+            "f, code: x\n        sin:",
+            "cut short");
+    struct err e = {0};
+    cr_expect_eq(error_of("class G(torch.nn.Module):\n    def forward(\n        self,\n"
+                          "        x: " T ",\n    ):\n        c: " T " = self._tensor_constant0\n"
+                          "        with x:\n            return (c,)\n",
+                          &e),
+                 WARM_EREFUSED);
+}
+
+Test(fx, a_parameter_of_the_module_is_an_input)
+{
+    key_of(with(BASE, "        sin:", "        w: " T " = self.layer.weight\n        sin:"));
+    cr_expect(!exact);
+    differ(with(BASE, "torch.ops.aten.exp.default(y)", "self.layer.weight"),
+           with(BASE, "torch.ops.aten.exp.default(y)", "self.layer.bias"));
+}
+
+#define TAGGED(tag) with(BASE, "# File: /home/a/m.py:7", "# " tag "File: /home/a/m.py:7")
+Test(fx, what_a_comment_says_of_its_nodes_counts)
+{
+    differ(BASE, TAGGED("recompute: MUST_SAVE "));
+    differ(TAGGED("recompute: MUST_SAVE "), TAGGED("recompute: MUST_RECOMPUTE "));
+    differ(TAGGED("ac_graph_id: 2 - MUST_SAVE "), TAGGED("ac_graph_id: 2 - PREFER_SAVE "));
+    same(TAGGED("ac_graph_id: 2 - MUST_SAVE "), TAGGED("ac_graph_id: 7 - MUST_SAVE "));
+    differ(TAGGED("Annotation: {'stage': 1} "), TAGGED("Annotation: {'stage': 2} "));
+    differ(TAGGED("Annotation: {'at': 'File: 1'} "), TAGGED("Annotation: {'at': 'File: 2'} "));
+    same(TAGGED("Annotation: {'stage': 1} "),
+         with(TAGGED("Annotation: {'stage': 1} "), "m.py:7", "n.py:9"));
+    /* the comment holds for the nodes up to the next one */
+    const char *both = TAGGED("recompute: MUST_SAVE ");
+    differ(both, with(both, "        exp:", "        # File: m.py:8 in f, code: y\n        exp:"));
+}
+
+Test(fx, an_argument_a_line_is_the_same_signature)
+{
+    same(BASE, with(BASE, "(self, x: " T ", y: " T "):",
+                    "(\n        self,\n        x: " T ",  # PlainAOTInput(idx=0)\n        y: " T
+                    ",\n    ):"));
+    cr_expect(!exact);
+}
+
+#define ASKS(type, result)                                                                         \
+    "class G(torch.nn.Module):\n    def forward(self, x: \"" type "\", y: \"" type "\"):\n"        \
+    "        z: \"" type "\" = " result "\n        return (z,)\n"
+Test(fx, complex_products_and_lists_do_not_commute)
+{
+    same(ASKS("f32[4][1]cpu", "x * y"), ASKS("f32[4][1]cpu", "y * x"));
+    differ(ASKS("c64[4][1]cpu", "x * y"), ASKS("c64[4][1]cpu", "y * x"));
+    differ(ASKS("c64[4][1]cpu", "torch.ops.aten.mul.Tensor(x, y)"),
+           ASKS("c64[4][1]cpu", "torch.ops.aten.mul.Tensor(y, x)"));
+    differ(ASKS("f32[4][1]cpu", "x * 2j"), ASKS("f32[4][1]cpu", "2j * x"));
+#define SIZES(a, b)                                                                                \
+    HEAD "        s = x.size()\n        t = y.size()\n        u = " a " + " b                      \
+         "\n        return (u,)\n"
+    differ(SIZES("s", "t"), SIZES("t", "s"));
+}
+
+Test(fx, what_may_become_a_product_is_not_exchanged_in_an_addition)
+{
+#define ADDS(a, b) /* with s, one element summed, and p, a product and nothing */                  \
+    HEAD "        m: " T " = torch.ops.aten.mul.Tensor(x, y)\n"                                    \
+         "        s: " T " = torch.ops.aten.sum.dim_IntList(m, [1], True)\n"                       \
+         "        d: " T " = torch.ops.aten.mm.default(x, y)\n"                                    \
+         "        z: " T " = torch.ops.aten.full.default([4, 8], 0)\n"                             \
+         "        p: " T " = torch.ops.aten.add.Tensor(m, z)\n"                                    \
+         "        q: " T " = torch.ops.aten.div.Tensor(m, z)\n"                                    \
+         "        r: " T " = torch.ops.aten.div.Tensor(m, x)\n"                                    \
+         "        a: " T " = torch.ops.aten.add.Tensor(" a ", " b ")\n        return (a,)\n"
+    differ(ADDS("s", "m"), ADDS("m", "s"));
+    differ(ADDS("d", "m"), ADDS("m", "d"));
+    differ(ADDS("p", "m"), ADDS("m", "p"));
+    differ(ADDS("q", "m"), ADDS("m", "q"));
+    same(ADDS("r", "m"), ADDS("m", "r"));
+    same(ADDS("x", "m"), ADDS("m", "x"));
+}
+
+Test(fx, functions_that_write_to_an_operand_keep_their_place)
+{
+#define WRITES(call) "        a: " T " = torch.nn.functional." call "\n"
+#define READS "        b: " T " = torch.ops.aten.sin.default(y)\n"
+#define ORDER(a, b) HEAD a b "        return (a, b)\n"
+    differ(ORDER(WRITES("embedding(x, y, None, 2.0)"), READS),
+           ORDER(READS, WRITES("embedding(x, y, None, 2.0)")));
+    differ(ORDER(WRITES("embedding(x, y, max_norm = 2.0)"), READS),
+           ORDER(READS, WRITES("embedding(x, y, max_norm = 2.0)")));
+    same(ORDER(WRITES("embedding(x, y, None, None, 2.0, False, False)"), READS),
+         ORDER(READS, WRITES("embedding(x, y, None, None, 2.0, False, False)")));
+    differ(ORDER(WRITES("relu(y, True)"), READS), ORDER(READS, WRITES("relu(y, True)")));
+    same(ORDER(WRITES("relu(y, False)"), READS), ORDER(READS, WRITES("relu(y, False)")));
+}
+
+Test(fx, only_a_device_has_an_index)
+{
+#define GROUP(name) with(BASE, "exp.default(y)", "exp.default(y, '" name "')")
+    differ(GROUP("group:1"), GROUP("group:2"));
+    same(GROUP("cuda:0"), with(GROUP("cuda:0"), "cuda:0", "cuda:1"));
+    const char *held = with(BASE, T, "\"Parameter(f32[4, 8][8, 1]cuda:0)\"");
+    same(held, with(held, "cuda:0", "cuda:1"));
+}
+
+Test(fx, graphs_inside_the_same_graph_count_by_where_they_are)
+{
+#define INNER(indent, name, body)                                                                  \
+    indent "class " name "(torch.nn.Module):\n" indent "    def forward(self, x: " T "):\n" indent \
+           "        s: " T " = " body "\n" indent "        return (s,)\n"
+#define OUTER                                                                                      \
+    HEAD "        a = self.a\n        r = torch.ops.higher_order.wrap(a, x)\n        return "      \
+         "(r,)\n"
+    differ(OUTER INNER("    ", "a", "x.sin()") INNER("        ", "b", "x.cos()"),
+           OUTER INNER("    ", "a", "x.sin()") INNER("    ", "b", "x.cos()"));
+}
+
+Test(fx, names_of_sizes_do_not_count)
+{
+#define SIZED(s, t)                                                                                \
+    "class G(torch.nn.Module):\n    def forward(self, " s ": \"Sym(" s ")\", x: \"f32[" s          \
+    ", 8][8, "                                                                                     \
+    "1]cpu\", y: \"u8[" t "][1]cpu\"):\n        z: \"f32[" s ", 8][8, 1]cpu\" = x + " s            \
+    "\n        return (z, y)\n"
+    same(SIZED("s0", "s1"), SIZED("s77", "s16"));
+    differ(SIZED("s0", "s1"), SIZED("s0", "s0"));
+    differ(SIZED("s0", "s1"), SIZED("s0", "u1*2"));
+    differ(SIZED("s0", "s1"), with(SIZED("s0", "s1"), "u8[", "u4["));
 }
 
 Test(fx, text_without_types_is_refused)
