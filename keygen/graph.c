@@ -60,7 +60,7 @@ static bool slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint3
                         const void *items)
 {
     uint32_t wider = *slots ? 2 * *mask + 1 : 255;
-    uint32_t *fresh = g->failed ? NULL : calloc((size_t)wider + 1, sizeof *fresh);
+    uint32_t *fresh = g->failed ? NULL : vector_zeroes((size_t)wider + 1, sizeof *fresh);
     if (!fresh) {
         g->failed = true;
         return false;

@@ -459,7 +459,7 @@ static bool merge_widen(struct graph *g)
     uint32_t mask = g->merge_slots ? 2 * g->merge_mask + 1 : 1023;
     while (!g->merge_slots && mask < g->ops.n)
         mask = 2 * mask + 1;
-    uint64_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
+    uint64_t *fresh = vector_zeroes((size_t)mask + 1, sizeof *fresh);
     if (!fresh) {
         g->failed = true;
         return false;
