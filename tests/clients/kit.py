@@ -33,8 +33,30 @@ REAL_DRIVER = bool(os.environ.get("WARM_TEST_LIBCUDA"))
 WAIT_S = 60.0  # for anything that should come; machines under load are slow
 RUN_S = 600.0
 
+
+def find_nvcc():
+    """The nvcc among this environment's packages, or the machine's, or None."""
+    for folder in sys.path:
+        packaged = os.path.join(folder, "nvidia", "cu13", "bin", "nvcc")
+        if os.access(packaged, os.X_OK):
+            return packaged
+    return shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+
+
+NVCC = find_nvcc()
+
 TestCase = unittest.TestCase
 main = unittest.main
+
+# Holds the turn to make what is named, and does nothing.
+HOLD = """if True:
+    import sys, time
+    import warm
+    held = [warm.lease(name) for name in sys.argv[1:]]
+    assert all(lease.held for lease in held)
+    print("held", flush=True)
+    time.sleep(3600)
+"""
 
 
 def program(name):

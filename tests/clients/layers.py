@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training run of equal layers, or of a small transformer, through torch.compile.
 
-    python layers.py [--model layers|transformer] [--layers N] [--regional] [--forward] [--steps N]
+    python layers.py [--model layers|transformer|small] [--layers N] [--regional] [--forward] [--steps N]
                      [--backend inductor|eager]
 
 The layers are linear-relu-sigmoid-linear-relu behind one linear; --regional compiles a layer, else it
 is the whole model. Prints one line of JSON: seconds of import and of the first step, CPU seconds,
-torch's own counters of its caches, and the loss of each step, bit by bit. The backend "eager" compiles nothing: what is left
-are dynamo's tracing and its guards. For tests: --renamed is the same model by other
-names; --without-redis hides that package; --pause FOLDER stops between the first forward and its
+torch's own counters of its caches, and the loss of each step, bit by bit. The backend "eager" compiles
+nothing: what is left are dynamo's tracing and its guards. For tests: the model "small" has two C++
+kernels; --renamed is the same by other names; --without-redis hides that package; --build NAME is another build of torch; --pause FOLDER stops between the first forward and its
 backward until FOLDER/go is there; --twice compiles a second, wider model at the end; --distributed
 is for torchrun: all ranks take each step together.
 """
@@ -21,7 +21,7 @@ import sys
 import time
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--model", default="layers", choices=["layers", "transformer"])
+parser.add_argument("--model", default="layers", choices=["layers", "transformer", "small"])
 parser.add_argument("--layers", type=int, default=1)
 parser.add_argument("--regional", action="store_true")
 parser.add_argument("--forward", action="store_true")
@@ -29,6 +29,7 @@ parser.add_argument("--backend", default="inductor")
 parser.add_argument("--steps", type=int, default=1)
 parser.add_argument("--renamed", action="store_true")
 parser.add_argument("--without-redis", action="store_true")
+parser.add_argument("--build")
 parser.add_argument("--pause")
 parser.add_argument("--twice", action="store_true")
 parser.add_argument("--distributed", action="store_true")
@@ -41,6 +42,8 @@ import torch
 import torch._dynamo
 import torch._inductor.compile_fx
 
+if options.build:
+    torch.__version__ += f"+{options.build}"
 imported, import_cpu = time.perf_counter(), time.process_time()
 
 
@@ -53,14 +56,23 @@ class Layer(torch.nn.Module):
         return torch.relu(self.second(torch.sigmoid(torch.relu(self.first(x)))))
 
 
+class Small(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gate = torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.sigmoid(self.gate(x))
+
+
 class Renamed(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.fc1, self.fc2 = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+        self.fc = torch.nn.Linear(width, width)
 
     def forward(self, value):
-        hidden = torch.sigmoid(torch.relu(self.fc1(value)))
-        return torch.relu(self.fc2(hidden))
+        hidden = self.fc(value)
+        return torch.sigmoid(hidden)
 
 
 class Block(torch.nn.Module):
@@ -96,7 +108,8 @@ class Model(torch.nn.Module):
 def build(width):
     if options.model == "transformer":
         return Model(64, Block), (4, 32, 64)
-    return Model(width, Renamed if options.renamed else Layer), (10, width)
+    layer = Layer if options.model == "layers" else Renamed if options.renamed else Small
+    return Model(width, layer), (10, width)
 
 
 def pause():

@@ -13,19 +13,27 @@ import unittest
 import kit
 
 LAYERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "layers.py")
-PROGRAM = [sys.executable, LAYERS]
+SMALL = ["--model", "small"]
+PROGRAM = [sys.executable, LAYERS, *SMALL]
 STEPS = 20
-# The compile of one kernel instead of a header and six probes: what is tested here is torch's caches.
-QUICK = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+
+
+@functools.lru_cache(maxsize=None)
+def headers():
+    """Where torch's precompiled header is: made by the first that needs it, and kept for all, because
+    what is tested here is torch's caches."""
+    folder = kit.Folder()
+    unittest.addModuleCleanup(folder.__exit__, None, None, None)
+    return folder.__enter__()
 
 
 class Fresh:
-    """Settings with folders that no other run has seen."""
+    """Settings with a cache folder that no other run has seen."""
 
     def __enter__(self):
         self.folder = kit.Folder()
-        path = self.folder.__enter__()
-        return dict(QUICK, TMPDIR=path, TORCHINDUCTOR_CACHE_DIR=os.path.join(path, "inductor"))
+        return dict(TORCHINDUCTOR_VEC_ISA_OK="1", TMPDIR=headers(),
+                    TORCHINDUCTOR_CACHE_DIR=self.folder.__enter__())
 
     def __exit__(self, *error):
         self.folder.__exit__(*error)
@@ -151,13 +159,19 @@ class Training(kit.TestCase):
             moved = os.path.join(folder, "elsewhere.py")
             with open(moved, "w") as out:
                 out.write("\n\n\n" + f.read().replace("(self, x):\n", "(self, x):\n        # says it again\n\n"))
-            seen = train(self.daemon, program=[sys.executable, moved], RANK="3", LOCAL_RANK="3")
+            seen = train(self.daemon, program=[sys.executable, moved, *SMALL], RANK="3", LOCAL_RANK="3")
             self.expect_warm(seen)
 
     def test_other_names_reuse_the_graphs(self):
         seen = train(self.daemon, "--renamed")
         self.expect_same_numbers(seen)
         self.assertEqual((seen["fx_hits"], seen["fx_misses"]), (2, 0))
+
+    def test_another_build_of_torch_takes_nothing_of_this_one(self):
+        seen = train(self.daemon, "--build", "other")
+        self.expect_same_numbers(seen)
+        self.assertEqual((seen["fx_hits"], seen["fx_misses"]), (0, 2))
+        self.assertEqual((seen["aot_hits"], seen["aot_misses"]), (0, 1))
 
     def test_disabled_takes_and_puts_nothing(self):
         before = self.daemon.stats()
@@ -207,16 +221,6 @@ ASK_AS = """if True:
     print(*("given" if one else "nothing" for one in found))
 """
 
-# Holds the turn to make what is named, and does nothing.
-HOLD = """if True:
-    import sys, time
-    import warm
-    held = [warm.lease(name) for name in sys.argv[1:]]
-    assert all(lease.held for lease in held)
-    print("held", flush=True)
-    time.sleep(3600)
-"""
-
 
 class Switches(kit.TestCase):
     def test_readonly_stores_nothing_and_recache_takes_nothing(self):
@@ -249,19 +253,23 @@ class Faults(kit.TestCase):
             open(os.path.join(folder, "go"), "w").close()
             return finish(process)
 
-    def damage(self, value):
+    def damage(self, change):
+        """Puts change(value) in the place of each value."""
         with kit.Folder() as folder:
             path = os.path.join(folder, "value")
-            with open(path, "wb") as f:
-                f.write(value)
             for name in torch_names(self.daemon):
+                self.daemon.warm("get", name, "-o", path)
+                with open(path, "rb") as f:
+                    value = change(f.read())
+                with open(path, "wb") as f:
+                    f.write(value)
                 self.daemon.warm("put", name, path)
 
     def train_while_held(self, meanwhile):
         """A run whose graphs somebody else has the turn to compile: `meanwhile` gets that process."""
         names = torch_names(self.daemon)
         self.daemon.warm("rm", *names)
-        holder = self.daemon.spawn(HOLD, *(name for name in names if name.startswith("pt2:fx-graph")))
+        holder = self.daemon.spawn(kit.HOLD, *(name for name in names if name.startswith("pt2:fx-graph")))
         try:
             self.assertEqual(holder.stdout.readline(), "held\n")
             before = self.daemon.stats("misses")
@@ -291,6 +299,15 @@ class Faults(kit.TestCase):
         self.expect_same_numbers(seen)
         self.assertEqual(seen["fx_misses"], 2)
 
+    def test_the_daemon_dies_while_this_process_compiles_for_all(self):
+        self.daemon.warm("clear", "--yes")
+        before = self.daemon.stats("misses")
+        process = spawn(self.daemon)
+        # its AOTAutograd entry, and the first of its graphs
+        wait_until(lambda: self.daemon.stats("misses") >= before + 2 or process.poll() is not None)
+        self.daemon.kill()
+        self.expect_same_numbers(finish(process))
+
     def test_the_daemon_dies_during_a_warm_start(self):
         before = self.daemon.stats("hits")
         process = spawn(self.daemon)
@@ -298,9 +315,11 @@ class Faults(kit.TestCase):
         self.daemon.kill()
         self.expect_same_numbers(finish(process))
 
-    def test_daemon_dies_between_forward_and_backward(self):
-        seen = self.run_paused(self.daemon.kill)
-        self.expect_same_numbers(seen)
+    def test_the_daemon_dies_or_hangs_between_forward_and_backward(self):
+        for fault in (self.daemon.suspend, self.daemon.kill):
+            with self.subTest(fault.__name__):
+                self.expect_same_numbers(self.run_paused(fault))
+                self.daemon.resume()
 
     def test_a_restart_in_mid_run_does_not_end_the_caching(self):
         def restart():
@@ -328,12 +347,29 @@ class Faults(kit.TestCase):
         self.expect_same_numbers(finish(process))
 
     def test_damaged_values_are_compiled_anew(self):
-        other_build = b"\0torch1\n\x80\x04\x8c\x0bother build\x94."
-        for value in (b"garbage", b'{"data": "gASV', b'{"data": 5}', other_build, b"\0torch1\n\x80\x04"):
-            with self.subTest(value=value):
-                self.damage(value)
+        something_else = b"\0torch1\n\x80\x04\x8c\x0bother build\x94."
+        changes = {
+            "garbage": lambda value: b"garbage",
+            "cut short": lambda value: value[: len(value) // 2],
+            "not base64": lambda value: b'{"data": 5}',
+            "a pickle of something else": lambda value: something_else,
+        }
+        for name, change in changes.items():
+            with self.subTest(name):
+                self.damage(change)
                 seen = train(self.daemon)
                 self.expect_same_numbers(seen)
+                self.assertEqual(seen["fx_hits"], 0)
+        self.assertEqual(train(self.daemon)["fx_hits"], 2)  # what was compiled has taken their place
+
+    def test_damaged_values_over_redis_are_compiled_anew(self):
+        for name, change in {"garbage": lambda value: b"garbage",
+                             "cut short": lambda value: value[: len(value) // 2]}.items():
+            with self.subTest(name):
+                self.damage(change)
+                seen = train(self.daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+                self.expect_same_numbers(seen)
+                self.assertEqual(seen["fx_hits"], 0)
 
 
 class FullStore(kit.TestCase):
@@ -383,7 +419,7 @@ class Ranks(kit.TestCase):
 
     def test_ranks_that_reduce_their_gradients_do_not_wait_for_each_other_for_ever(self):
         job = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-               LAYERS, "--distributed"]
+               LAYERS, *SMALL, "--distributed"]
         with kit.Daemon() as daemon:
             alone = finish_all(spawn(daemon, program=job, warm=False))
             cold = finish_all(spawn(daemon, program=job, TORCH_COMPILE_JOB_ID="job"))

@@ -105,8 +105,8 @@ class Alike(kit.TestCase):
                                     TRITON_CACHE_DIR=os.path.join(self.path, name), **settings)
         return finish(process)
 
-    def test_a_moved_file_is_a_hit_on_every_rank(self):
-        seen = self.compile_variant("moved", self.text, RANK="5", LOCAL_RANK="5")
+    def test_a_moved_file_is_a_hit_on_every_rank_and_device(self):
+        seen = self.compile_variant("moved", self.text, RANK="5", LOCAL_RANK="5", CUDA_VISIBLE_DEVICES="5")
         self.assertEqual((seen["hits"], seen["misses"]), (len(FEW), 0))
 
     def test_other_lines_comments_and_names_reuse_what_ptxas_made(self):
@@ -159,6 +159,53 @@ class Faults(kit.TestCase):
                     self.assertEqual(self.expect_same()["misses"], len(FEW))
                     self.assertEqual(self.expect_same()["misses"], 0)
 
+    def test_the_daemon_dies_while_one_compiles_and_others_wait(self):
+        self.daemon.warm("clear", "--yes")
+        before = self.daemon.stats("misses")
+        with kit.Folder() as folder:
+            running = [spawn(self.daemon, os.path.join(folder, str(i)), *FEW) for i in range(2)]
+            while self.daemon.stats("misses") == before and running[0].poll() is None:
+                kit.time.sleep(0.01)
+            self.daemon.kill()
+            for process in running:
+                self.assertEqual(finish(process)["cubins"], self.cold["cubins"])
+
+    def test_the_daemon_dies_during_a_warm_start(self):
+        before = self.daemon.stats("hits")
+        with kit.Folder() as folder:
+            process = spawn(self.daemon, folder, *FEW)
+            while self.daemon.stats("hits") == before and process.poll() is None:
+                kit.time.sleep(0.01)
+            self.daemon.kill()
+            self.assertEqual(finish(process)["cubins"], self.cold["cubins"])
+
+    def test_another_build_of_triton_takes_nothing_of_this_one(self):
+        script = """if True:
+            import runpy, sys
+            import triton.runtime.cache
+            triton.runtime.cache.triton_key = lambda: "3.9.0 of somebody else"
+            sys.argv = sys.argv[1:]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        """
+        with kit.Folder() as folder:
+            seen = kit.result(self.daemon.run(script, PROGRAM[1], "90", *FEW, TRITON_CACHE_DIR=folder))
+        self.assertEqual((seen["hits"], seen["misses"]), (0, len(FEW)))
+        self.assertEqual(seen["cubins"], self.cold["cubins"])
+
+    def test_who_never_puts_is_not_waited_for(self):
+        self.daemon.stop()
+        self.daemon.options = ("--lease-timeout", "2s")
+        self.daemon.start()
+        names = [row["name"] for row in json.loads(self.daemon.warm("ls", "--kind", "triton", "--json"))]
+        self.daemon.warm("rm", *names)
+        holder = self.daemon.spawn(kit.HOLD, *names)
+        try:
+            self.assertEqual(holder.stdout.readline(), "held\n")
+            self.assertEqual(self.expect_same()["misses"], len(FEW))
+        finally:
+            holder.kill()
+            holder.communicate()
+
     def test_switches(self):
         self.assertEqual(self.expect_same(WARM_DISABLE="1")["misses"], len(FEW))
         self.assertEqual(self.expect_same(WARM_RECACHE="1")["misses"], len(FEW))
@@ -171,6 +218,51 @@ class Faults(kit.TestCase):
         with kit.Daemon("--max-size", "16K") as daemon:
             seen = compile_fresh(daemon, *FEW)
             self.assertEqual(seen["cubins"], self.cold["cubins"])
+
+
+class Autotuning(kit.TestCase):
+    # Where there is no GPU nothing can be run: what a configuration takes is made up. The rest is Triton's.
+    PROGRAM = """if True:
+        import json, sys
+        import triton
+        import triton.language as tl
+        from triton.backends.compiler import GPUTarget
+
+        class Driver:
+            def get_current_target(self):
+                return GPUTarget("cuda", 90, 32)
+
+        triton.runtime.driver.set_active(Driver())
+        benched = []
+
+        def bench(call, quantiles):
+            benched.append(0)
+            return [5.0 - len(benched)] * 3  # each is faster than the one before
+
+        @triton.autotune([triton.Config({"BLOCK": n}) for n in (64, 128, 256)], key=["n"], do_bench=bench)
+        @triton.jit
+        def double(x, n, BLOCK: tl.constexpr):
+            at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            tl.store(x + at, 2 * tl.load(x + at, at < n), at < n)
+
+        double.fn.run = lambda *arguments, **chosen: chosen["BLOCK"]
+        print(json.dumps([double.run(0, int(sys.argv[1]), grid=(1,)), len(benched)]))
+    """
+
+    def tune(self, daemon, n, **settings):
+        with kit.Folder() as folder:
+            path = os.path.join(daemon.folder, "tuned.py")  # Triton reads a kernel's source
+            with open(path, "w") as f:
+                f.write(self.PROGRAM)
+            return kit.result(daemon.run([sys.executable, path], str(n), TRITON_CACHE_DIR=folder,
+                                         TRITON_CACHE_AUTOTUNING="1", **settings))
+
+    def test_what_was_found_fastest_is_not_measured_again(self):
+        with kit.Daemon() as daemon:
+            self.assertEqual(self.tune(daemon, 1000), [256, 3])
+            self.assertEqual(self.tune(daemon, 1000), [256, 0])
+            self.assertEqual(self.tune(daemon, 2000), [256, 3])
+            self.assertEqual(self.tune(daemon, 1000, WARM_DISABLE="1"), [256, 3])
 
 
 class TritonsOwnKey(kit.TestCase):

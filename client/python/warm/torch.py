@@ -67,6 +67,14 @@ def wrap(stored: bytes, cost_ms: int) -> bytes:
     return b'%s%s", "time_taken_ms": %d}' % (_HEAD, text, cost_ms)
 
 
+def _is_graph(key: str, stored: bytes) -> bool:
+    """False if it is under the name of a graph and is none: torch would take whatever it unpickles for
+    one, and end. What a pickle is of comes first in it."""
+    if not key.startswith(("pt2:fx-graph", "pt2:autograd")):
+        return True
+    return stored.startswith(_HEAD) or (stored.startswith(_STORED) and b"torch." in stored[:256])
+
+
 def _kind(key: str) -> str:
     return next((kind for prefix, kind in _KINDS if key.startswith(prefix)), "other")
 
@@ -137,7 +145,9 @@ class Backend:
             return None
         if lease.held:
             self._leases[key] = lease
-        return None if lease.value is None else wrap(lease.value, lease.cost_ms)
+        if lease.value is None or not _is_graph(key, lease.value):
+            return None
+        return wrap(lease.value, lease.cost_ms)
 
     def put(self, key: str, data: bytes) -> None:
         try:
