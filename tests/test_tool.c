@@ -62,6 +62,40 @@ Test(tool, new_header_earlier_on_the_path_is_a_miss)
     lab_down(&lab);
 }
 
+/* In a mount namespace of its own, where another cache of the loader stands in the place of the
+ * machine's: the compiler's libraries are then found in another folder. */
+Test(tool, a_library_that_newly_wins_is_a_miss)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int main(void) { return 7; }\n");
+    if (sh(&lab, &out,
+           "unshare -m true && mkdir new && cp \"$(ldd \"$(gcc -print-prog-name=cc1)\" | "
+           "sed -n 's/.*=> \\(.*libgmp[^ ]*\\) .*/\\1/p')\" new && (echo $PWD/new; cat "
+           "/etc/ld.so.conf) "
+           ">conf && /sbin/ldconfig -C $PWD/cache -f $PWD/conf && cp /etc/ld.so.cache same") != 0) {
+        fprintf(stderr, "skipped: %s\n", out);
+        free(out);
+        lab_down(&lab);
+        return;
+    }
+    free(out);
+    expect_cached(&lab, GCC "a.c -o a");
+    static const char command[] =
+        "unshare -m sh -c 'mount --bind %s /etc/ld.so.cache && exec \"$@\"' sh " GCC "a.c -o a";
+    cr_assert_eq(sh(&lab, NULL, command, "same"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, command, "cache"), 0);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, command, "cache"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, GCC "a.c -o a; ./a"), 7);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
 Test(tool, errors_and_warnings_are_the_compilers_each_time)
 {
     struct lab lab;

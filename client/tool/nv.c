@@ -5,7 +5,9 @@
  *     nvcc -cubin, -ptx, -fatbin, -c, -dc   options as keygen/options.h knows them; what it does not
  *                                           know is run for real
  *     cicc, nvlink, fatbinary               the command line as it is, but for the names of
- *                                           outputs and of temporary inputs
+ *                                           outputs and of temporary inputs; for cicc, which
+ *                                           completes names and puts them into what it makes,
+ *                                           the working folder too
  *
  * A temporary input is a root by itself (tool.h): its name does not count, its content does. These
  * tools start each other through a PATH of their own making, so all of PATH is in the key.
@@ -202,13 +204,24 @@ static const char *const output_options[] = {
     "--register-link-binaries",
 };
 
+/* One that is not made is read. */
+static bool is_made(const struct tool_job *job, const char *option)
+{
+    if (strcmp(option, "--module_id_file_name") != 0)
+        return true;
+    for (int i = 1; i < job->argc; i++)
+        if (strcmp(job->argv[i], "--gen_module_id_file") == 0)
+            return true;
+    return false;
+}
+
 /* The name in argument `i` if that is an output; *next if it is the argument after. */
 static const char *output_in(const struct tool_job *job, int i, bool *next)
 {
     const char *arg = job->argv[i];
     for (size_t n = 0; n < sizeof output_options / sizeof output_options[0]; n++) {
         size_t len = strlen(output_options[n]);
-        if (strncmp(arg, output_options[n], len) != 0)
+        if (strncmp(arg, output_options[n], len) != 0 || !is_made(job, output_options[n]))
             continue;
         *next = arg[len] == '\0';
         if (*next)
@@ -272,6 +285,9 @@ static int plain_plan(struct tool_job *job, struct err *e)
     if (code)
         return code;
     add_arguments(job, &key);
+    job->keys_folder = strstr(base_of(job->program), "cicc") != NULL;
+    if (job->keys_folder)
+        add_folder(&key);
     tool_key_end(job, &key);
     return 0;
 }

@@ -43,14 +43,17 @@ struct tool_job {
     const char *program; /* the real tool's path */
     char **argv;         /* as it is to get it; NULL after argc */
     int argc;
+    int (*plan)(struct tool_job *job, struct warm *w, struct err *e); /* the front end */
 
     const char *family; /* "cc", "ptxas": names in the cache begin with it */
     char label[128];    /* for people: "g++ foo.cpp" */
     bool traced;
-    bool keys_path;  /* $PATH is in the key, so what is found on it needs no look */
-    bool terminal;   /* standard error is one: colours, lines as wide as it */
-    bool times_show; /* files' times are written into the result: a touched file is another one */
-    bool lazy;       /* the output is a precompiled header: made when something needs it (pch.h) */
+    bool keys_folder; /* the working folder is in the key, so its files may go by either name */
+    bool keys_path;   /* $PATH is in the key, so what is found on it needs no look */
+    bool terminal;    /* standard error is one: colours, lines as wide as it */
+    bool times_show;  /* files' times are written into the result: a touched file is another one */
+    bool lazy;        /* the output is a precompiled header: made when something needs it (pch.h) */
+    bool exact;      /* no roots: temporary folders count as all others do */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
     size_t n_roots;

@@ -48,7 +48,9 @@ struct reading {
     const struct tool_job *job;
     struct warm *w;
     uint64_t started_ns;
-    struct entry *table; /* open addressing, never full */
+    char
+        folder[PATH_MAX]; /* the working folder, if it is in the key: its files go by short names */
+    struct entry *table;  /* open addressing, never full */
     size_t slots, used;
     struct entry **order; /* as first seen */
     size_t n_order;
@@ -63,6 +65,14 @@ struct reading {
     const char
         *made[TOOL_OUTPUTS_MAX]; /* which file each output was when last opened; in the log */
 };
+
+/* Some tools complete the names that they are given. */
+static const char *short_name(const struct reading *r, const char *path)
+{
+    size_t len = strlen(r->folder);
+    bool is_below = len && strncmp(path, r->folder, len) == 0 && path[len] == '/' && path[len + 1];
+    return is_below ? path + len + 1 : path;
+}
 
 /* ---- the table ---- */
 
@@ -102,7 +112,7 @@ static void see_made(struct reading *r, const char *text)
     for (int colons = 0; colons < 4 && path; colons++)
         path = strchr(path, ':') ? strchr(path, ':') + 1 : NULL;
     for (size_t i = 0; path && i < r->job->n_outputs; i++)
-        if (strcmp(r->job->outputs[i], path) == 0)
+        if (strcmp(r->job->outputs[i], short_name(r, path)) == 0)
             r->made[i] = text;
 }
 
@@ -127,6 +137,15 @@ static int see_passed_over(struct reading *r, const char *folder, size_t len, co
     return 0;
 }
 
+/* Where the loader looks for what no folder of LD_LIBRARY_PATH has, and what it loads beside. A library
+ * that wins in the first anew is another compiler. */
+static void see_loader(struct reading *r)
+{
+    static const char *const files[] = {"/etc/ld.so.cache", "/etc/ld.so.preload"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        see(r, files[i], access(files[i], F_OK) == 0 ? SEEN_READ : SEEN_ABSENT);
+}
+
 /* The loader's own looks are not told: they are worked out. */
 static int see_library(struct reading *r, const char *path, struct err *e)
 {
@@ -135,6 +154,7 @@ static int see_library(struct reading *r, const char *path, struct err *e)
     if (strcmp(base, "libwarm-trace.so") == 0 || strcmp(base, "libwarm-preload.so") == 0)
         return 0;
     see(r, path, SEEN_READ);
+    see_loader(r);
     while (!code && at && *at) {
         size_t len = strcspn(at, ":;");
         if (len == (size_t)(base - path) - 1 && strncmp(at, path, len) == 0)
@@ -150,6 +170,7 @@ static int see_library(struct reading *r, const char *path, struct err *e)
 
 static int see_record(struct reading *r, char what, const char *path, struct err *e)
 {
+    path = short_name(r, path);
     switch (what) {
     case TRACE_BEGIN:
         r->begun++;
@@ -499,16 +520,17 @@ static int add_variables(struct reading *r, struct err *e)
  * own in the place, at the same time, and what that holds must not become this run's result. */
 static int check_outputs(struct reading *r, struct err *e)
 {
-    char text[PATH_MAX + 80];
+    char text[96];
     struct statx st;
     for (size_t i = 0; i < r->job->n_outputs; i++) {
         const char *path = r->job->outputs[i];
         if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) < 0)
             continue;
-        snprintf(text, sizeof text, "%x.%x:%llx:%llx:%x:%s", st.stx_dev_major, st.stx_dev_minor,
-                 (unsigned long long)st.stx_ino, (unsigned long long)st.stx_btime.tv_sec,
-                 st.stx_btime.tv_nsec, path);
-        if (!r->made[i] || strcmp(text, r->made[i]) != 0)
+        int len = snprintf(text, sizeof text, "%x.%x:%llx:%llx:%x:", st.stx_dev_major,
+                           st.stx_dev_minor, (unsigned long long)st.stx_ino,
+                           (unsigned long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+        if (!r->made[i] || strncmp(text, r->made[i], (size_t)len) != 0 ||
+            strcmp(short_name(r, r->made[i] + len), path) != 0)
             return err_set(e, WARM_EREFUSED, "%s is not what this run made", path);
     }
     return 0;
@@ -572,6 +594,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
                         .w = w,
                         .started_ns =
                             (uint64_t)started.tv_sec * 1000000000u + (uint64_t)started.tv_nsec};
+    if (job->keys_folder && !getcwd(r.folder, sizeof r.folder))
+        r.folder[0] = '\0';
     writer_init(&r.paths, INPUTS_BYTES_MAX);
     writer_init(&r.folders, INPUTS_BYTES_MAX);
     int code = read_log(&r, log, len, e);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers that programs start: the ptxas that Triton brings along, and nvcc where one is installed.
+"""Compilers that programs start: the ptxas that Triton brings along, and nvcc.
 
 What each run did is counted in the file that WARM_TOOL_DEBUG names.
 """
@@ -29,9 +29,12 @@ class Told:
     def begin(self):
         open(self.path, "w").close()
 
-    def count(self, what):
+    def text(self):
         with open(self.path) as f:
-            return sum(line.startswith(what) for line in f)
+            return f.read()
+
+    def count(self, what):
+        return sum(line.startswith(what) for line in self.text().splitlines())
 
 
 class Ptxas(kit.TestCase):
@@ -126,10 +129,7 @@ class Ptxas(kit.TestCase):
         self.expect(2, 0)
 
 
-NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-
-
-@unittest.skipUnless(NVCC, "no nvcc here")
+@unittest.skipUnless(kit.NVCC, "no nvcc here")
 class Nvcc(kit.TestCase):
     def setUp(self):
         self.daemon = kit.Daemon().__enter__()
@@ -149,7 +149,7 @@ class Nvcc(kit.TestCase):
     def compile(self, mode, *options, folder=None, **settings):
         self.told.begin()
         folder = folder or self.folder
-        self.daemon.run([NVCC, mode, "-arch=sm_90", "k.cu", "-o", "out", *options], cwd=folder,
+        self.daemon.run([kit.NVCC, mode, "-arch=sm_90", "k.cu", "-o", "out", *options], cwd=folder,
                         WARM_TOOL_DEBUG=self.told.path, **settings)
         with open(os.path.join(folder, "out"), "rb") as f:
             result = f.read()
@@ -204,20 +204,20 @@ class Nvcc(kit.TestCase):
     def test_messages_and_status_are_nvccs(self):
         with open(os.path.join(self.folder, "k.cu"), "a") as f:
             f.write("error here\n")
-        results = [self.daemon.run([NVCC, "-cubin", "-arch=sm_90", "k.cu"], cwd=self.folder,
+        results = [self.daemon.run([kit.NVCC, "-cubin", "-arch=sm_90", "k.cu"], cwd=self.folder,
                                    warm=warm, check=False) for warm in (False, True, True)]
         for result in results[1:]:
             self.assertEqual((result.returncode, result.stdout, result.stderr),
                              (results[0].returncode, results[0].stdout, results[0].stderr))
 
     def test_version_and_what_links_pass_through(self):
-        plain, ours = self.daemon.run_both([NVCC, "--version"])
+        plain, ours = self.daemon.run_both([kit.NVCC, "--version"])
         self.assertEqual(plain.stdout, ours.stdout)
 
     def test_the_daemon_killed_in_the_middle(self):
         plain = self.compile("-cubin", warm=False)
         self.told.begin()
-        process = self.daemon.spawn([NVCC, "-cubin", "-arch=sm_90", "k.cu", "-o", "out"],
+        process = self.daemon.spawn([kit.NVCC, "-cubin", "-arch=sm_90", "k.cu", "-o", "out"],
                                     cwd=self.folder, WARM_TOOL_DEBUG=self.told.path)
         while process.poll() is None and not self.told.count("miss"):
             time.sleep(0.01)
