@@ -178,6 +178,31 @@ Test(tool, names_of_temporary_folders_do_not_count_unless_the_text_shows_them)
     lab_down(&lab);
 }
 
+/* __FILE__ in a header is seen in the result only: as in what AOTInductor makes of a model. */
+Test(tool, a_result_that_shows_its_temporary_folder_is_kept_for_that_folder)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "h.h", "#define HERE __FILE__\n");
+    cr_assert_eq(sh(&lab, NULL,
+                    "mkdir t1 t2; echo '#include \"h.h\"\nconst char *f = HERE;' | "
+                    "tee t1/f.c >t2/f.c"),
+                 0);
+    static const char compile[] =
+        GCC "-I. -c $PWD/t%d/f.c -o $PWD/t%d/f.o && grep -q /t%d/f.c t%d/f.o";
+    for (int folder = 1; folder <= 2; folder++) {
+        cr_assert_eq(sh(&lab, NULL, compile, folder, folder, folder, folder), 0);
+        expect_told(&lab, "hit", 0);
+        cr_assert_eq(sh(&lab, NULL, compile, folder, folder, folder, folder), 0);
+        expect_told(&lab, "hit", 1);
+    }
+    write_text(&lab, "h.h", "#define HERE \"/t1/f.c\"\n");
+    cr_assert_eq(sh(&lab, NULL, compile, 1, 1, 1, 1), 0);
+    expect_told(&lab, "miss", 1);
+    lab_down(&lab);
+}
+
 Test(tool, what_shows_the_clock_is_not_kept)
 {
     struct lab lab;
@@ -286,6 +311,26 @@ Test(tool, files_that_were_not_announced_keep_a_result_out)
                         "-o a.o >/dev/null"),
                  0);
     cr_assert_eq(told(&lab, "hit"), 0);
+    lab_down(&lab);
+}
+
+Test(tool, a_compiler_that_is_run_directly_comes_from_the_cache)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int f(void) { return 1; }\n");
+    cr_assert_eq(sh(&lab, NULL, "%s run -- gcc -c a.c && mv a.o real", lab.warm), 0);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(
+        sh(&lab, NULL, "%s run --report -- $(command -v gcc) -c a.c && cmp a.o real", lab.warm), 0);
+    expect_told(&lab, "miss", 1); /* another name of the program shows in messages */
+    cr_assert_eq(sh(&lab, NULL, "rm a.o; %s run gcc -c a.c && cmp a.o real", lab.warm), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "WARM_DISABLE=1 %s run gcc -c a.c && %s run gcc-ar --version",
+                    lab.warm, lab.warm),
+                 0);
+    cr_assert_eq(access(lab.debug, F_OK), -1, "neither went through us");
     lab_down(&lab);
 }
 

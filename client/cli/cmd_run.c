@@ -9,20 +9,24 @@
  * left between the caller and the program, unless --report has to wait for its end.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/run.h"
+#include "client/compilers.h"
+#include "client/tool/files.h"
 #include "client/warm.h"
 
-enum { OPTION_NO_START = 0x200, OPTION_REPORT };
+enum { OPTION_NO_START = 0x200, OPTION_REPORT, OPTION_REGIONAL };
 
 struct options {
-    bool no_start, report;
+    bool no_start, report, regional;
     const char *socket;
 };
 
@@ -69,8 +73,36 @@ static bool fill_places(struct run_places *p, const char *socket)
 
 /* ---- running ---- */
 
+/* A compiler goes through `warm tool`, as those do that a program starts (client/preload/exec.c).
+ * Returns if it is none, or cannot be run so. */
+static void exec_compiler(char **argv)
+{
+    char found[PATH_MAX];
+    char tool[] = "tool", option[] = "--argv0", end[] = "--", *exe = getenv("WARM_EXE");
+    const char *path = strchr(argv[0], '/') ? argv[0] : program_find(argv[0], found) ? found : NULL;
+    struct stat st;
+    size_t n = 0;
+    if (!compiler_name(argv[0]) || !exe || !path || env_is_set("WARM_DISABLE") ||
+        env_is_set("WARM_TOOL_ACTIVE") || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+        st.st_mode & (S_ISUID | S_ISGID) || access(path, X_OK) < 0)
+        return;
+    while (argv[n])
+        n++;
+    char *head[] = {exe, tool, option, argv[0], end, strdup(path)};
+    enum { N_HEAD = sizeof head / sizeof *head };
+    char **stand_in = malloc((N_HEAD + n) * sizeof *stand_in);
+    if (stand_in && head[N_HEAD - 1]) {
+        memcpy(stand_in, head, sizeof head);
+        memcpy(stand_in + N_HEAD, argv + 1, n * sizeof *argv); /* with the NULL at the end */
+        execv(exe, stand_in);
+    }
+    free(head[N_HEAD - 1]);
+    free(stand_in);
+}
+
 int run_exec(char **argv)
 {
+    exec_compiler(argv);
     execvp(argv[0], argv);
     int error = errno;
     cli_say("%s: %s", argv[0], strerror(error));
@@ -113,6 +145,7 @@ static int run_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"no-start", no_argument, NULL, OPTION_NO_START},
                                           {"report", no_argument, NULL, OPTION_REPORT},
+                                          {"regional", no_argument, NULL, OPTION_REGIONAL},
                                           {"socket", required_argument, NULL, 'S'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
@@ -124,6 +157,7 @@ static int run_run(const struct command *self, int argc, char **argv)
             return status;
         o.no_start |= c == OPTION_NO_START;
         o.report |= c == OPTION_REPORT;
+        o.regional |= c == OPTION_REGIONAL;
         if (c == 'S')
             o.socket = optarg;
     }
@@ -134,6 +168,8 @@ static int run_run(const struct command *self, int argc, char **argv)
         note_disabled(&o, argv[0]);
         return run_exec(argv);
     }
+    if (o.regional) /* warm/_autoload.py reads it */
+        setenv("WARM_REGIONAL", "1", 1);
     if (!prepare(&places, &o) || !o.report)
         return run_exec(argv);
     status = run_wait(argv);
@@ -145,13 +181,15 @@ const struct command cmd_run = {
     .name = "run",
     .run = run_run,
     .summary = "Run a program whose compiles come from the cache",
-    .synopsis = "[--no-start] [--report] [--] PROGRAM [ARGUMENT...]",
+    .synopsis = "[--no-start] [--regional] [--report] [--] PROGRAM [ARGUMENT...]",
     .help =
         "Runs PROGRAM with what it needs to start warm, and so do the processes that it\n"
         "starts. Its exit status, signals, input and output are its own; nothing of `warm` is\n"
         "left in between, unless --report is given. Where no daemon answers, one is started\n"
         "for this user; where that fails, PROGRAM runs without.\n\n"
         "      --no-start        do not start a daemon\n"
+        "      --regional        PyTorch compiles equal parts of a model once (its graph\n"
+        "                        deduplication, which it leaves off by default)\n"
         "      --report          at the end, say on stderr what was asked, found and saved\n"
         "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"
         "  -h, --help            print this\n\n"

@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/compilers.h"
 #include "client/preload/preload.h"
 
 #define EXEC_ARGS_MAX 16384 /* arguments; a longer command line is passed on */
@@ -56,43 +57,6 @@ static void ready(void)
 }
 
 /* ---- which programs ---- */
-
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* "-12", "-12.2" or nothing. */
-static bool is_version_suffix(const char *s)
-{
-    if (*s == '\0')
-        return true;
-    return *s == '-' && s[1] >= '0' && s[1] <= '9' && s[1 + strspn(s + 1, "0123456789.")] == '\0';
-}
-
-/* "g++", "x86_64-linux-gnu-g++", "g++-12"; not "ccg++". */
-static bool is_named(const char *base, const char *name)
-{
-    size_t len = strlen(name);
-    for (const char *at = strstr(base, name); at; at = strstr(at + 1, name))
-        if ((at == base || at[-1] == '-') && is_version_suffix(at + len))
-            return true;
-    return false;
-}
-
-static bool is_compiler(const char *path)
-{
-    static const char *const names[] = {"g++",   "gcc",  "c++",    "cc",        "clang++", "clang",
-                                        "ptxas", "cicc", "nvlink", "fatbinary", "nvcc"};
-    const char *base = base_of(path);
-    if (strcmp(base, "ptxas-blackwell") == 0)
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is_named(base, names[i]))
-            return true;
-    return false;
-}
 
 static const char *env_value(char *const *env, const char *name)
 {
@@ -138,7 +102,7 @@ static bool is_ours(const char *program, char *const *argv, char *const *env, co
 {
     int kept = errno;
     *out_n = 0;
-    bool ours = program && is_compiler(program) && (*out_warm = warm_in(env)) != NULL &&
+    bool ours = program && compiler_name(program) && (*out_warm = warm_in(env)) != NULL &&
                 (*out_n = count(argv)) >= 1 && *out_n <= EXEC_ARGS_MAX && can_run(program) &&
                 access(*out_warm, X_OK) == 0;
     errno = kept;
@@ -205,9 +169,9 @@ int execvpe(const char *file, char *const argv[], char *const env[])
     char found[PATH_MAX];
     int kept = errno;
     ready();
-    if (strchr(file, '/') && is_compiler(file))
+    if (strchr(file, '/') && compiler_name(file))
         return execve(file, argv, env);
-    bool ours = !strchr(file, '/') && is_compiler(file) && warm_in(env) && search(file, found);
+    bool ours = !strchr(file, '/') && compiler_name(file) && warm_in(env) && search(file, found);
     errno = kept;
     if (ours)
         return execve(found, argv, env);
@@ -294,7 +258,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
     int kept = errno;
     ready();
     bool by_path = strchr(file, '/') != NULL;
-    bool ours = is_compiler(file) && warm_in(env) && (by_path || search(file, found));
+    bool ours = compiler_name(file) && warm_in(env) && (by_path || search(file, found));
     errno = kept;
     if (!ours)
         return real_spawnp(pid, file, actions, attributes, argv, env);

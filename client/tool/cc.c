@@ -364,7 +364,7 @@ static int add_outputs(struct command *c, struct err *e)
 static bool takes_roots(const struct command *c)
 {
     const char *exact = getenv("WARM_TOOL_EXACT");
-    return !c->dependencies && !c->prints && !(exact && strcmp(exact, "1") == 0);
+    return !c->job->exact && !c->dependencies && !c->prints && !(exact && strcmp(exact, "1") == 0);
 }
 
 /* The one temporary folder of all files; its length, 0 if there is none. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/compilers.h"
 #include "client/tool/tool.h"
 
 #define QUICK_TIMEOUT_MS 2000u /* for what does not wait for anybody's compile */
@@ -27,33 +28,25 @@ static const struct option options[] = {
 
 /* ---- which front end ---- */
 
-struct front_end {
-    const char *name;
-    int (*plan)(struct tool_job *job, struct warm *w, struct err *e);
-};
+typedef int (*plan_fn)(struct tool_job *job, struct warm *w, struct err *e);
 
-/* The first whose name is in the program's, as a word: "x86_64-linux-gnu-g++-12" has "g++". */
-static const struct front_end front_ends[] = {
-    {"ptxas", ptxas_plan},  {"nvcc", nv_plan},    {"cicc", nv_plan},  {"nvlink", nv_plan},
-    {"fatbinary", nv_plan}, {"clang++", cc_plan}, {"clang", cc_plan}, {"g++", cc_plan},
-    {"gcc", cc_plan},       {"c++", cc_plan},     {"cc", cc_plan},
-};
-
-static bool is_word_in(const char *name, const char *text)
+static plan_fn find_front_end(const char *program)
 {
-    size_t len = strlen(name);
-    for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
-        if ((at == text || at[-1] == '-') && (at[len] == '\0' || at[len] == '-'))
-            return true;
-    return false;
-}
-
-static const struct front_end *find_front_end(const char *program)
-{
-    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
-    for (size_t i = 0; i < sizeof front_ends / sizeof front_ends[0]; i++)
-        if (is_word_in(front_ends[i].name, base))
-            return &front_ends[i];
+    static const struct {
+        const char *name; /* as compiler_name() has it */
+        plan_fn plan;
+    } front_ends[] = {
+        {"ptxas", ptxas_plan}, {"ptxas-blackwell", ptxas_plan},
+        {"nvcc", nv_plan},     {"cicc", nv_plan},
+        {"nvlink", nv_plan},   {"fatbinary", nv_plan},
+        {"clang++", cc_plan},  {"clang", cc_plan},
+        {"g++", cc_plan},      {"gcc", cc_plan},
+        {"c++", cc_plan},      {"cc", cc_plan},
+    };
+    const char *name = compiler_name(program);
+    for (size_t i = 0; name && i < sizeof front_ends / sizeof front_ends[0]; i++)
+        if (strcmp(name, front_ends[i].name) == 0)
+            return front_ends[i].plan;
     return NULL;
 }
 
@@ -92,7 +85,7 @@ static int aim_at_temporary(struct tool_job *job, char temporary[PATH_MAX])
     return WARM_EREFUSED;
 }
 
-static int serve(struct tool_job *job, const struct front_end *front_end)
+static int serve(struct tool_job *job)
 {
     struct warm *w = NULL;
     struct warm_options soon = {.request_timeout_ms = QUICK_TIMEOUT_MS};
@@ -103,7 +96,7 @@ static int serve(struct tool_job *job, const struct front_end *front_end)
     if (!code && job->header)
         code = aim_at_temporary(job, temporary);
     if (!code)
-        code = front_end->plan(job, w, &e);
+        code = job->plan(job, w, &e);
     if (!code)
         status = tool_serve(job, w);
     else
@@ -138,10 +131,10 @@ static int run(const struct command *self, int argc, char **argv)
     job.argc = argc - optind;
     if (argv0)
         job.argv[0] = argv0;
-    const struct front_end *front_end = find_front_end(job.program);
+    job.plan = find_front_end(job.program);
     status = -1;
-    if (front_end && are_standard_descriptors_open() && !is_script(job.program))
-        status = serve(&job, front_end);
+    if (job.plan && are_standard_descriptors_open() && !is_script(job.program))
+        status = serve(&job);
     if (status < 0)
         status = tool_pass_on(&job);
     tool_job_close(&job);

@@ -15,6 +15,8 @@
  *  - The run must not be kept: whoever waits is told by a mark that lives some seconds, so that they
  *    do not wait for each other in turn.
  *  - A result that is damaged, or cannot be written where it should be: as if there were none.
+ *  - A result that shows where a temporary folder is (__FILE__ in a header): it is kept for that
+ *    folder alone, under the key of the same command planned without roots, and a mark says so.
  */
 #define XXH_INLINE_ALL
 #include <stdio.h>
@@ -29,6 +31,8 @@
 #define PATIENT_TIMEOUT_MS 90000u /* for who waits for somebody's compile */
 #define MARK "not to be kept"
 #define MARK_TTL_MS 3000u
+#define SHOWS "shows its folders"
+#define SHOWS_TTL_MS (7u * 24 * 3600 * 1000) /* sources that change may show them no more */
 
 struct serving {
     struct tool_job *job;
@@ -37,8 +41,10 @@ struct serving {
     struct inputs manifest;
     struct key manifest_digest; /* of its bytes */
     char leased[TOOL_NAME_TEXT];
-    uint64_t token; /* 0: none */
-    bool is_marked; /* another found that this must not be kept */
+    uint64_t token;          /* 0: none */
+    bool is_marked;          /* another found that this must not be kept */
+    bool shows_folders;      /* or only without roots */
+    struct tool_job exactly; /* the same command, without */
 };
 
 static struct warm *patient(struct serving *s)
@@ -79,20 +85,44 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
     return code;
 }
 
-static bool is_mark(const struct warm_value *value)
+static bool is_text(const struct warm_value *value, const char *text)
 {
-    return value->len == strlen(MARK) && memcmp(value->data, MARK, value->len) == 0;
+    return value->len == strlen(text) && memcmp(value->data, text, value->len) == 0;
 }
 
-/* Tells who waits that there will be nothing. */
-static void give_up(struct serving *s)
+/* True if the value is no value but says why there is none. */
+static bool read_mark(struct serving *s, const struct warm_value *value)
+{
+    bool shows_folders = is_text(value, SHOWS), is_mark = shows_folders || is_text(value, MARK);
+    s->shows_folders |= shows_folders;
+    s->is_marked |= is_mark;
+    return is_mark;
+}
+
+/* Tells who waits, and who comes, why there is nothing. */
+static void leave_mark(struct serving *s, const char *text, uint32_t ttl_ms)
 {
     struct warm_put_options options = {
-        .token = s->token, .ttl_ms = MARK_TTL_MS, .label = s->job->label};
+        .token = s->token, .ttl_ms = ttl_ms, .kind = "manifest", .label = s->job->label};
     if (s->token &&
-        warm_put(patient(s), s->leased, strlen(s->leased), MARK, strlen(MARK), &options))
+        warm_put(patient(s), s->leased, strlen(s->leased), text, strlen(text), &options))
         warm_release(patient(s), s->token);
     s->token = 0;
+}
+
+/* The same command with all folders as they are. REFUSED if it has no others. */
+static int plan_exactly(struct serving *s, struct err *e)
+{
+    const struct tool_job *job = s->job;
+    if (job->n_roots == 0)
+        return WARM_EREFUSED;
+    s->exactly = (struct tool_job){.program = job->program,
+                                   .argv = job->argv,
+                                   .argc = job->argc,
+                                   .plan = job->plan,
+                                   .exact = true,
+                                   .header = job->header};
+    return job->plan(&s->exactly, s->quick, e);
 }
 
 /* ---- hits ---- */
@@ -102,9 +132,7 @@ static int replay(struct serving *s, struct warm_value *value)
 {
     struct result result;
     int status = -1;
-    if (is_mark(value))
-        s->is_marked = true;
-    else if (result_read(value->data, value->len, &result, NULL) == 0)
+    if (!read_mark(s, value) && result_read(value->data, value->len, &result, NULL) == 0)
         status = result_replay(s->job, &result);
     warm_value_free(value);
     return status;
@@ -125,9 +153,7 @@ static bool load_manifest(struct serving *s)
         return false;
     struct key digest = key_of_bytes(value.data, value.len);
     bool news = !s->has_manifest || !key_equal(&digest, &s->manifest_digest);
-    if (is_mark(&value))
-        s->is_marked = true;
-    news = news && inputs_read(value.data, value.len, &fresh, NULL) == 0;
+    news = news && !read_mark(s, &value) && inputs_read(value.data, value.len, &fresh, NULL) == 0;
     warm_value_free(&value);
     if (!news)
         return false;
@@ -193,7 +219,7 @@ static int wait_traced(struct serving *s, const char *now)
     if (lease(s, name, &value)) {
         int status = s->has_manifest ? replay(s, &value) : -1;
         if (!s->has_manifest) {
-            s->is_marked = is_mark(&value);
+            read_mark(s, &value);
             warm_value_free(&value);
         }
         if (status >= 0 || s->is_marked)
@@ -251,19 +277,42 @@ static int keep_direct(struct serving *s, const struct run *run, const struct wr
     return code ? err_set(e, code, "the cache did not take it") : 0;
 }
 
+/* A result that shows its folders, for them alone. */
+static int write_exactly(struct serving *s, const struct run *run, struct writer *result,
+                         struct err *e)
+{
+    int code = plan_exactly(s, e);
+    if (code)
+        return code;
+    writer_close(result);
+    writer_init(result, TOOL_RESULT_MAX);
+    code = result_write(&s->exactly, run, result, e);
+    if (code)
+        return code;
+    inputs_close(&s->manifest); /* of the other key */
+    s->has_manifest = false;
+    s->job = &s->exactly;
+    s->shows_folders = true;
+    return 0;
+}
+
 static void keep(struct serving *s, const struct run *run)
 {
     struct err e = {0};
     struct writer result;
     writer_init(&result, TOOL_RESULT_MAX);
     int code = result_write(s->job, run, &result, &e);
+    if (code == WARM_EREFUSED && s->job->n_roots)
+        code = write_exactly(s, run, &result, &e);
     if (!code)
         code = s->job->traced ? keep_traced(s, run, &result, &e) : keep_direct(s, run, &result, &e);
     writer_close(&result);
     if (code)
         tool_debug("not kept: %s", e.text);
     if (code && code != WARM_ENO_DAEMON)
-        give_up(s);
+        leave_mark(s, MARK, MARK_TTL_MS);
+    else if (s->shows_folders)
+        leave_mark(s, SHOWS, SHOWS_TTL_MS);
     else if (s->token)
         warm_release(patient(s), s->token);
 }
@@ -277,7 +326,7 @@ static int run_and_keep(struct serving *s)
             tool_debug("%s", e.text);
     if (run_job(s->job, &run, &e)) {
         tool_debug("%s", e.text);
-        give_up(s);
+        leave_mark(s, MARK, MARK_TTL_MS);
         return -1;
     }
     if (s->job->header && run.wait_status == 0)
@@ -308,15 +357,29 @@ static int serve(struct serving *s)
         tool_debug("hit: %s", s->job->label);
         return status;
     }
+    if (s->is_marked)
+        return -1;
     tool_debug("miss: %s", s->job->label);
-    return s->is_marked ? -1 : run_and_keep(s);
+    return run_and_keep(s);
+}
+
+static int serve_and_close(struct serving *s)
+{
+    int status = s->job->header ? run_and_keep(s) : serve(s);
+    inputs_close(&s->manifest);
+    warm_close(s->patient);
+    return status;
 }
 
 int tool_serve(struct tool_job *job, struct warm *quick)
 {
     struct serving s = {.job = job, .quick = quick};
-    int status = job->header ? run_and_keep(&s) : serve(&s);
-    inputs_close(&s.manifest);
-    warm_close(s.patient);
+    struct err e;
+    int status = serve_and_close(&s);
+    if (status < 0 && s.shows_folders && plan_exactly(&s, &e) == 0) {
+        struct serving again = {.job = &s.exactly, .quick = quick};
+        status = serve_and_close(&again);
+    }
+    tool_job_close(&s.exactly);
     return status;
 }
