@@ -611,15 +611,19 @@ static bool is_no_product(const struct graph *g, uint32_t value)
     return false;
 }
 
-/* Settles GRAPH_FUSES. */
+/* Settles GRAPH_FUSES and GRAPH_SUM. A sum of a product and nothing is that product: compilers drop
+ * the addition of 0. */
 static uint32_t traits_settle(const struct graph *g, uint32_t traits, const uint32_t *operands,
                               uint32_t n_operands)
 {
-    if (!(traits & GRAPH_FUSES))
-        return traits;
-    bool keeps =
-        n_operands == 2 && (is_no_product(g, operands[0]) || is_no_product(g, operands[1]));
-    return traits & ~(uint32_t)(keeps ? GRAPH_FUSES : GRAPH_FUSES | GRAPH_COMMUTES);
+    if (!(traits & (GRAPH_FUSES | GRAPH_SUM)) || n_operands != 2)
+        return traits & ~(uint32_t)(traits & GRAPH_FUSES ? GRAPH_FUSES | GRAPH_COMMUTES : 0);
+    bool first = is_no_product(g, operands[0]), second = is_no_product(g, operands[1]);
+    if (!first || !second)
+        traits &= ~(uint32_t)GRAPH_SUM;
+    if ((traits & GRAPH_FUSES) && !first && !second)
+        traits &= ~(uint32_t)GRAPH_COMMUTES;
+    return traits & ~(uint32_t)GRAPH_FUSES;
 }
 
 /* Room for `more` entries at once. */

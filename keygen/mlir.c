@@ -244,7 +244,7 @@ int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
     out->why_exact = m.why_exact;
     mlir_close(&m);
     if (!rc)
-        rc = graph_write(m.g, "mlir/1", out, e);
+        rc = graph_write(m.g, "mlir/2", out, e);
     graph_free(m.g);
     return rc;
 }

@@ -193,6 +193,6 @@ Test(regions, golden_key_of_a_layer)
     cr_assert_not_null(layer);
     char text[WARM_KEY_TEXT];
     key_to_text(&layer->key, text);
-    cr_expect_str_eq(text, "0e174746573485491389a156b5f04864");
+    cr_expect_str_eq(text, "bc64acbcd71488a89ac9ca5a92e961ca");
     free(list.at);
 }
