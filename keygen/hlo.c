@@ -8,16 +8,16 @@
  *     ENTRY %name ... { ... }                         the public one
  *       ROOT %x = shape opcode(%a, %b), attribute=value, ...
  *
- * A computation goes in two steps, because its parameters may stand anywhere in it: first each
- * instruction is cut into views (one scan of the text), then parameters become the function's
- * arguments and the rest its operations, with the root as the operand of a final "return".
+ * A computation is walked twice, because its parameters may stand anywhere in it: first to find
+ * them, and all that is no HLO; then parameters become the function's arguments and each other
+ * instruction an operation, with the root as the operand of a final "return".
  * Names, `metadata`, comments and white space end here; what an attribute that we do not know
  * says is kept. KEYS.md, section HLO, argues each thing that is dropped.
  *
  * Nothing recurses: values of attributes are scanned with a depth count.
  *
- * Thread: any; no state. Memory: views into the input; per computation 24 bytes an instruction and
- * 8 to 20 for each operand and attribute, reused by the next one.
+ * Thread: any; no state. Memory: views into the input; some 30 bytes for each name of the
+ * computation at hand.
  */
 #include "keygen/hlo_internal.h"
 
@@ -130,55 +130,74 @@ static void take_literal(struct hlo *h, struct instr *in)
 }
 
 /* One instruction, from its name to its last attribute. */
-static void take_instr(struct hlo *h, struct span name)
+static void take_instr(struct hlo *h, struct span name, struct instr *in)
 {
-    struct instr in = {.name = hlo_without_percent(h, name)};
-    if (!in.name.len || !hlo_take_byte(h, '=')) {
+    *in = (struct instr){.name = hlo_without_percent(h, name)};
+    if (!in->name.len || !hlo_take_byte(h, '=')) {
         hlo_expected(h, "an instruction `name = shape opcode(...)` was expected");
         return;
     }
     hlo_skip_blank(h);
-    in.type = hlo_take_value(h, false);
+    in->type = hlo_take_value(h, false);
     hlo_skip_blank(h);
-    in.opcode = hlo_take_word(h);
-    if (!in.type.len || !in.opcode.len || !hlo_take_byte(h, '(')) {
+    in->opcode = hlo_take_word(h);
+    if (!in->type.len || !in->opcode.len || !hlo_take_byte(h, '(')) {
         hlo_expected(h, "an instruction `name = shape opcode(...)` was expected");
         return;
     }
-    in.operands = h->n_operands;
-    if (hlo_span_is(h, in.opcode, "constant") || hlo_span_is(h, in.opcode, "parameter"))
-        take_literal(h, &in);
+    in->operands = h->n_operands;
+    if (hlo_span_is(h, in->opcode, "constant") || hlo_span_is(h, in->opcode, "parameter"))
+        take_literal(h, in);
     else
-        take_operands(h, &in);
-    in.attrs = h->n_attrs;
-    take_attrs(h, &in.n_attrs);
-    if (!h->code && hlo_grow(h, &h->instrs, h->n_instrs, &h->cap_instrs, sizeof *h->instrs))
-        h->instrs[h->n_instrs++] = in;
+        take_operands(h, in);
+    in->attrs = h->n_attrs;
+    take_attrs(h, &in->n_attrs);
 }
 
-/* The instructions between the braces; h->at is after the opening one. */
+static bool is_parameter(const struct hlo *h, const struct instr *in)
+{
+    return hlo_span_is(h, in->opcode, "parameter");
+}
+
+/* The next instruction of a body, with its operands and attributes behind those that are there; false
+ * after the last, or with an error. */
+static bool take_next(struct hlo *h, struct instr *in, bool *is_root)
+{
+    hlo_skip_blank(h);
+    if (h->code || hlo_take_byte(h, '}'))
+        return false;
+    struct span name = hlo_take_word(h);
+    *is_root = hlo_span_is(h, name, "ROOT");
+    if (*is_root) {
+        hlo_skip_blank(h);
+        name = hlo_take_word(h);
+    }
+    take_instr(h, name, in);
+    return !h->code;
+}
+
+/* The instructions between the braces: `root`, and the parameters into `instrs`. h->at is after the
+ * opening brace. */
 static void take_body(struct hlo *h)
 {
+    struct instr in = {0};
+    bool is_root, empty = true;
     h->n_instrs = h->n_operands = h->n_attrs = 0;
-    h->root = GRAPH_NONE;
-    while (!h->code) {
-        hlo_skip_blank(h);
-        if (hlo_take_byte(h, '}'))
-            break;
-        struct span name = hlo_take_word(h);
-        if (hlo_span_is(h, name, "ROOT")) {
-            if (h->root != GRAPH_NONE)
-                hlo_fail(h, WARM_EMALFORMED, name.at, "a computation with two roots");
-            h->root = h->n_instrs;
-            hlo_skip_blank(h);
-            name = hlo_take_word(h);
+    h->has_root = false;
+    for (uint32_t at = h->at; take_next(h, &in, &is_root); at = h->at, empty = false) {
+        if (is_root && h->has_root)
+            hlo_fail(h, WARM_EMALFORMED, at, "a computation with two roots");
+        if (is_root || !h->has_root) /* the parser of HLO takes the last where none is marked */
+            h->root = in;
+        h->has_root |= is_root;
+        if (!is_parameter(h, &in)) {
+            h->n_operands = in.operands;
+            h->n_attrs = in.attrs;
+        } else if (hlo_grow(h, &h->instrs, h->n_instrs, &h->cap_instrs, sizeof *h->instrs)) {
+            h->instrs[h->n_instrs++] = in;
         }
-        take_instr(h, name);
     }
-    /* The parser of HLO takes the last instruction where none is marked. */
-    if (h->root == GRAPH_NONE && h->n_instrs)
-        h->root = h->n_instrs - 1;
-    if (!h->n_instrs)
+    if (empty)
         hlo_expected(h, "a computation without instructions");
 }
 
@@ -545,9 +564,7 @@ static bool parameter_number(const struct hlo *h, const struct instr *in, int64_
 /* Makes the arguments in the order of their numbers, though the instructions may stand anywhere. */
 static void put_parameters(struct hlo *h)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < h->n_instrs; i++)
-        n += hlo_span_is(h, h->instrs[i].opcode, "parameter");
+    uint32_t n = h->n_instrs;
     if (!n)
         return;
     uint32_t *instr_of = malloc(n * sizeof *instr_of);
@@ -559,8 +576,6 @@ static void put_parameters(struct hlo *h)
     for (uint32_t i = 0; i < h->n_instrs; i++) {
         const struct instr *in = &h->instrs[i];
         int64_t number;
-        if (!hlo_span_is(h, in->opcode, "parameter"))
-            continue;
         if (!parameter_number(h, in, &number) || number >= n || instr_of[number] != UINT32_MAX) {
             hlo_fail(h, WARM_EMALFORMED, h->operands[in->operands].at,
                      "parameters must be numbered from 0, each once");
@@ -583,8 +598,7 @@ static void put_parameters(struct hlo *h)
 
 static void put_return(struct hlo *h)
 {
-    const struct instr *root = &h->instrs[h->root];
-    uint32_t value = hlo_names_find(h, &h->values, root->name);
+    uint32_t value = hlo_names_find(h, &h->values, h->root.name);
     if (value == GRAPH_NONE)
         return; /* only after an error */
     graph_op_begin(h->g, graph_opname(h->g, "return", 6, GRAPH_PURE));
@@ -592,9 +606,27 @@ static void put_return(struct hlo *h)
     graph_op_end(h->g);
 }
 
-/* The computation whose instructions were taken. Its own attributes stand after them. */
-static void put_computation(struct hlo *h, struct span name, bool entry, uint32_t first_attr,
-                            uint32_t n_attrs)
+/* The operations of the body behind h->at. */
+static void put_body(struct hlo *h)
+{
+    struct instr in;
+    bool is_root;
+    while (take_next(h, &in, &is_root)) {
+        if (!is_parameter(h, &in)) {
+            uint32_t value = put_op(h, &in);
+            if (!h->code && !hlo_names_add(h, &h->values, in.name, value))
+                hlo_fail(h, WARM_EMALFORMED, in.name.at, "an instruction with this name exists");
+        } else if (h->scheduled) {
+            put_scheduled_parameter(h, hlo_names_find(h, &h->values, in.name));
+        }
+        h->n_operands = in.operands;
+        h->n_attrs = in.attrs;
+    }
+}
+
+/* The computation whose body begins at `body` and has been walked. Its own attributes stand behind it. */
+static void put_computation(struct hlo *h, struct span name, bool entry, uint32_t body,
+                            uint32_t first_attr, uint32_t n_attrs)
 {
     struct computation *c = hlo_computation_of(h, name);
     if (!c)
@@ -607,21 +639,14 @@ static void put_computation(struct hlo *h, struct span name, bool entry, uint32_
     hlo_names_clear(&h->values);
     graph_func_begin(h->g, c->symbol, entry);
     put_parameters(h);
-    graph_func_result(h->g, type_of(h, h->instrs[h->root].type), 0);
+    graph_func_result(h->g, type_of(h, h->root.type), 0);
     graph_func_dict(h->g, hlo_dict_of(h, first_attr, n_attrs));
-    for (uint32_t i = 0; i < h->n_instrs && !h->code; i++) {
-        const struct instr *in = &h->instrs[i];
-        if (hlo_span_is(h, in->opcode, "parameter")) {
-            if (h->scheduled)
-                put_scheduled_parameter(h, hlo_names_find(h, &h->values, in->name));
-            continue;
-        }
-        uint32_t value = put_op(h, in);
-        if (!h->code && !hlo_names_add(h, &h->values, in->name, value))
-            hlo_fail(h, WARM_EMALFORMED, in->name.at, "an instruction with this name exists");
-    }
+    uint32_t end = h->at;
+    h->at = body;
+    put_body(h);
     if (!h->code)
         put_return(h);
+    h->at = end;
     graph_func_end(h->g);
     h->computations[index].defined = true;
 }
@@ -645,6 +670,7 @@ static void take_computation(struct hlo *h, struct span name, bool entry)
         hlo_expected(h, "`{` was expected");
         return;
     }
+    uint32_t body = h->at;
     take_body(h);
     uint32_t first_attr = h->n_attrs, n_attrs = 0;
     if (!h->code)
@@ -653,7 +679,7 @@ static void take_computation(struct hlo *h, struct span name, bool entry)
         hlo_fail(h, WARM_EMALFORMED, name.at, "a module with two entries");
     h->has_entry |= entry;
     if (!h->code)
-        put_computation(h, hlo_without_percent(h, name), entry, first_attr, n_attrs);
+        put_computation(h, hlo_without_percent(h, name), entry, body, first_attr, n_attrs);
 }
 
 /* ---- the module ---- */
@@ -784,10 +810,10 @@ static void check_references(struct hlo *h)
 /* What was needed to read the text and is not to write the graph. */
 static void tables_free(struct hlo *h)
 {
-    free(h->values.slots);
-    free(h->computed_names.slots);
-    free(h->opcodes.slots);
-    free(h->keys.slots);
+    hlo_names_close(&h->values);
+    hlo_names_close(&h->computed_names);
+    hlo_names_close(&h->opcodes);
+    hlo_names_close(&h->keys);
     free(h->computations);
     free(h->instrs);
     free(h->operands);
@@ -810,14 +836,9 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "HLO text of 4 GiB and more is not read");
     struct hlo h = {.base = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
-    h.values.epoch = h.computed_names.epoch = h.opcodes.epoch = h.keys.epoch = 1;
     h.g = graph_new(input->len);
-    if (!h.g || !hlo_names_reserve(&h, &h.values) || !hlo_names_reserve(&h, &h.computed_names) ||
-        !hlo_names_reserve(&h, &h.opcodes) || !hlo_names_reserve(&h, &h.keys)) {
-        tables_free(&h);
-        graph_close(&h);
+    if (!h.g)
         return err_set(e, WARM_ENOMEM, "out of memory");
-    }
     take_module(&h);
     check_references(&h);
     tables_free(&h);

@@ -35,14 +35,17 @@ struct instr {
     uint32_t attrs, n_attrs;       /* into hlo.attrs */
 };
 
-/* Open addressing; a slot is in use if `epoch` is the table's. Emptying it costs nothing. */
-struct name_slot {
+/* Names with what they stand for, and an index of them: open addressing, of each slot the upper half is
+ * the name's hash and the lower its place in `entries`, + 1; 0 is an empty slot. Emptying it costs as
+ * much as there is in it. */
+struct name_entry {
     struct span name;
-    uint32_t hash, epoch, value;
+    uint32_t hash, value;
 };
 struct names {
-    struct name_slot *slots;
-    uint32_t n_slots, n_used, epoch;
+    struct name_entry *entries;
+    uint64_t *slots;
+    uint32_t n_entries, cap_entries, n_slots;
 };
 
 /* What is known of a computation by its name. */
@@ -73,14 +76,15 @@ struct hlo {
     struct names computed_names; /* name → index into computations */
     struct names opcodes, keys;  /* word → what hlo.c and hlo_attr.c know of it */
     struct computation *computations;
-    struct instr *instrs;
+    struct instr *instrs; /* the parameters of the computation at hand */
     struct literal *literals;
     struct span *operands;
     struct attr *attrs;
     uint32_t *extra; /* values that the attributes of an instruction refer to */
     uint32_t n_computations, n_instrs, n_operands, n_attrs, n_extra;
     uint32_t cap_computations, cap_instrs, cap_operands, cap_attrs, cap_extra;
-    uint32_t root;       /* index into instrs, or GRAPH_NONE */
+    bool has_root;
+    struct instr root;   /* the instruction that is the computation's result */
     bool config_is_json; /* the backend_config of the instruction at hand is XLA's own message */
 };
 
@@ -155,8 +159,8 @@ bool hlo_take_byte(struct hlo *h, char c);
 void hlo_for_each_field(struct hlo *h, struct span braces,
                         void (*each)(struct hlo *, struct span key, struct span value));
 
-bool hlo_names_reserve(struct hlo *h, struct names *t);
 void hlo_names_clear(struct names *t);
+void hlo_names_close(struct names *t);
 /* False if the name is there already. */
 bool hlo_names_add(struct hlo *h, struct names *t, struct span name, uint32_t value);
 /* The value of a name, or GRAPH_NONE. */

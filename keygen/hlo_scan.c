@@ -5,6 +5,7 @@
  */
 #define XXH_INLINE_ALL
 #include "keygen/hlo_internal.h"
+#include "keygen/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -227,61 +228,75 @@ void hlo_for_each_field(struct hlo *h, struct span braces,
 
 static uint32_t hash_bytes(const char *s, uint32_t len) { return (uint32_t)XXH3_64bits(s, len); }
 
-static struct name_slot *hlo_names_slot(const struct hlo *h, const struct names *t,
-                                        struct span name, uint32_t hash)
+/* The slot of a name, or the empty one where it would be. */
+static uint64_t *names_slot(const struct hlo *h, const struct names *t, struct span name,
+                            uint32_t hash)
 {
     for (uint32_t i = hash & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
-        struct name_slot *s = &t->slots[i];
-        if (s->epoch != t->epoch ||
-            (s->hash == hash && s->name.len == name.len &&
-             memcmp(h->base + s->name.at, h->base + name.at, name.len) == 0))
+        uint64_t *s = &t->slots[i];
+        if (!*s)
+            return s;
+        if (*s >> 32 != hash)
+            continue;
+        struct span have = t->entries[(uint32_t)*s - 1].name;
+        if (have.len == name.len && memcmp(h->base + have.at, h->base + name.at, name.len) == 0)
             return s;
     }
 }
 
-/* Keeps at most half of the slots in use, so that a search always ends. */
-bool hlo_names_reserve(struct hlo *h, struct names *t)
+/* Keeps at most three of four slots in use, so that a search always ends. */
+static bool names_reserve(struct hlo *h, struct names *t)
 {
-    if (t->n_slots && t->n_used < t->n_slots / 2)
+    if (!hlo_grow(h, &t->entries, t->n_entries, &t->cap_entries, sizeof *t->entries))
+        return false;
+    if (t->n_slots && t->n_entries < t->n_slots / 4 * 3)
         return true;
-    struct names bigger = {
-        .n_slots = t->n_slots ? t->n_slots * 2 : NAME_START, .n_used = t->n_used, .epoch = 1};
-    bigger.slots = bigger.n_slots ? calloc(bigger.n_slots, sizeof *bigger.slots) : NULL;
-    if (!bigger.slots) {
+    uint32_t n_slots = t->n_slots ? t->n_slots * 2 : NAME_START;
+    uint64_t *slots = n_slots ? vector_zeroes(n_slots, sizeof *slots) : NULL;
+    if (!slots) {
         hlo_fail(h, WARM_ENOMEM, h->at, "out of memory");
         return false;
     }
-    for (uint32_t i = 0; i < t->n_slots; i++)
-        if (t->slots[i].epoch == t->epoch) {
-            struct name_slot *s = hlo_names_slot(h, &bigger, t->slots[i].name, t->slots[i].hash);
-            *s = t->slots[i];
-            s->epoch = 1;
-        }
+    for (uint32_t e = 0; e < t->n_entries; e++) {
+        uint32_t i = t->entries[e].hash & (n_slots - 1);
+        while (slots[i])
+            i = (i + 1) & (n_slots - 1);
+        slots[i] = (uint64_t)t->entries[e].hash << 32 | (e + 1);
+    }
     free(t->slots);
-    *t = bigger;
+    t->slots = slots;
+    t->n_slots = n_slots;
     return true;
 }
 
 void hlo_names_clear(struct names *t)
 {
-    t->n_used = 0;
-    if (++t->epoch == 0) {
-        memset(t->slots, 0, t->n_slots * sizeof *t->slots);
-        t->epoch = 1;
+    for (uint32_t e = 0; e < t->n_entries; e++) {
+        uint32_t i = t->entries[e].hash & (t->n_slots - 1);
+        while ((uint32_t)t->slots[i] != e + 1)
+            i = (i + 1) & (t->n_slots - 1);
+        t->slots[i] = 0;
     }
+    t->n_entries = 0;
+}
+
+void hlo_names_close(struct names *t)
+{
+    free(t->entries);
+    free(t->slots);
 }
 
 /* False if the name is there already. */
 bool hlo_names_add(struct hlo *h, struct names *t, struct span name, uint32_t value)
 {
-    if (!hlo_names_reserve(h, t))
+    if (!names_reserve(h, t))
         return true;
     uint32_t hash = hash_bytes(h->base + name.at, name.len);
-    struct name_slot *s = hlo_names_slot(h, t, name, hash);
-    if (s->epoch == t->epoch)
+    uint64_t *s = names_slot(h, t, name, hash);
+    if (*s)
         return false;
-    *s = (struct name_slot){name, hash, t->epoch, value};
-    t->n_used++;
+    t->entries[t->n_entries++] = (struct name_entry){name, hash, value};
+    *s = (uint64_t)hash << 32 | t->n_entries;
     return true;
 }
 
@@ -290,8 +305,8 @@ uint32_t hlo_names_find(const struct hlo *h, const struct names *t, struct span 
 {
     if (!t->n_slots)
         return GRAPH_NONE;
-    const struct name_slot *s = hlo_names_slot(h, t, name, hash_bytes(h->base + name.at, name.len));
-    return s->epoch == t->epoch ? s->value : GRAPH_NONE;
+    uint64_t s = *names_slot(h, t, name, hash_bytes(h->base + name.at, name.len));
+    return s ? t->entries[(uint32_t)s - 1].value : GRAPH_NONE;
 }
 
 uint32_t hlo_word_kind(struct hlo *h, struct names *known, struct span word,
