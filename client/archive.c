@@ -7,11 +7,12 @@
 #include "client/wire.h"
 #include "keygen/key.h"
 
-#define MAGIC "warm archive 1\r\n"
+#define MAGIC "warm archive 2\r\n"
 #define MAGIC_LEN 16u
 #define VERSION_AT 13u
 #define ENTRY 0x45
 #define END 0x5a
+#define MADE_LEN 80u
 
 _Static_assert(sizeof MAGIC - 1 == MAGIC_LEN, "a line of 16 bytes");
 _Static_assert(ARCHIVE_TEXT_MAX == WIRE_NAME_MAX, "what a store's row can hold");
@@ -29,6 +30,22 @@ static void put_texts(struct writer *out, const struct archive_entry *e)
     writer_blob(out, e->hardware.data, e->hardware.len);
     writer_blob(out, e->compiler.data, e->compiler.len);
     writer_blob(out, e->label.data, e->label.len);
+    writer_u32(out, e->is_made ? MADE_LEN : 0);
+    if (e->is_made) {
+        writer_bytes(out, e->made.compiler.bytes, sizeof e->made.compiler.bytes);
+        writer_bytes(out, e->made.graph.bytes, sizeof e->made.graph.bytes);
+        writer_bytes(out, e->made.group.bytes, sizeof e->made.group.bytes);
+        writer_bytes(out, e->made.proof.bytes, sizeof e->made.proof.bytes);
+    }
+}
+
+static void read_made(struct view made, struct archive_made *out)
+{
+    struct reader r = reader_over(made.data, made.len);
+    reader_copy(&r, out->compiler.bytes, sizeof out->compiler.bytes);
+    reader_copy(&r, out->graph.bytes, sizeof out->graph.bytes);
+    reader_copy(&r, out->group.bytes, sizeof out->group.bytes);
+    reader_copy(&r, out->proof.bytes, sizeof out->proof.bytes);
 }
 
 static struct key checksum(const struct archive_entry *e, const void *texts, size_t texts_len)
@@ -36,7 +53,7 @@ static struct key checksum(const struct archive_entry *e, const void *texts, siz
     struct key_builder b;
     struct key key;
     struct proof unused;
-    key_begin(&b, "archive/1");
+    key_begin(&b, "archive/2");
     key_add_u64(&b, 0, e->kind);
     key_add_u64(&b, 1, e->cost_ms);
     key_add(&b, 2, texts, texts_len);
@@ -106,10 +123,18 @@ int archive_next(struct reader *r, uint64_t n_before, struct archive_entry *out,
     out->hardware = reader_blob(r, ARCHIVE_TEXT_MAX);
     out->compiler = reader_blob(r, ARCHIVE_TEXT_MAX);
     out->label = reader_blob(r, ARCHIVE_TEXT_MAX);
+    struct view made = reader_blob(r, ARCHIVE_TEXT_MAX);
     size_t texts_len = r->failed ? 0 : (size_t)(r->data - texts);
     out->value = len <= r->len ? reader_bytes(r, (size_t)len) : (struct view){0};
     if (r->failed || out->value.len != len)
         return err_set(e, WARM_ETRUNCATED, "the archive ends too early");
     struct key found = checksum(out, texts, texts_len);
-    return key_equal(&check, &found) ? 0 : WARM_ECORRUPT;
+    if (!key_equal(&check, &found))
+        return WARM_ECORRUPT;
+    out->is_made = made.len == MADE_LEN;
+    if (out->is_made)
+        read_made(made, &out->made);
+    else if (made.len)
+        return err_set(e, WARM_EMALFORMED, "an entry that is neither named nor made");
+    return 0;
 }

@@ -12,18 +12,20 @@
  * | 1  | 1     | kind (client/PROTOCOL.md) |
  * | 2  | 4     | cost_ms: what it took to make |
  * | 6  | 8     | n: bytes of the value |
- * | 14 | 16    | checksum: the key (keygen/key.h) of the domain "archive/1" with kind, cost_ms, the four texts as
+ * | 14 | 16    | checksum: the key (keygen/key.h) of the domain "archive/2" with kind, cost_ms, the five texts as
  * they stand here, the value, as fields 0 to 3 |
  * | 30 | 4 + … | name, hardware, compiler, label: texts of at most 512 bytes |
+ * | …  | 4 + … | made: empty; or, of what a daemon made itself and knows by no name, 80 bytes: compiler, graph and
+ * group (16 bytes each), proof (32 bytes), as store/FORMAT.md has them |
  * | …  | n     | value |
  *
- * The file begins with the 16 bytes "warm archive 1\r\n" and ends with 0x5a and a u64, the number of
+ * The file begins with the 16 bytes "warm archive 2\r\n" and ends with 0x5a and a u64, the number of
  * entries; another number in the magic is a version that this reader refuses. Example, one entry
  * "abc" of kind other and the value "v":
  *
- *     77 61 72 6d 20 61 72 63 68 69 76 65 20 31 0d 0a
+ *     77 61 72 6d 20 61 72 63 68 69 76 65 20 32 0d 0a
  *     45 00 00 00 00 00 01 00 00 00 00 00 00 00, 16 bytes of checksum
- *     03 00 00 00 61 62 63  00 00 00 00  00 00 00 00  00 00 00 00  76
+ *     03 00 00 00 61 62 63  00 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00  76
  *     5a 01 00 00 00 00 00 00 00
  *
  * Thread: any; no state. Memory: views are into the bytes that are read.
@@ -33,13 +35,22 @@
 
 #include "keygen/bytes.h"
 #include "keygen/err.h"
+#include "keygen/key.h"
 
 #define ARCHIVE_TEXT_MAX 512u
+
+/* Where a daemon has what it made itself: with the hardware these are its address. */
+struct archive_made {
+    struct key compiler, graph, group;
+    struct proof proof;
+};
 
 struct archive_entry {
     uint8_t kind;
     uint32_t cost_ms;
     struct view name, hardware, compiler, label, value;
+    bool is_made; /* `made` counts, and the name is empty */
+    struct archive_made made;
 };
 
 bool archive_claims(const void *data, size_t len);

@@ -362,6 +362,19 @@ int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, 
     return code ? code : send_put(w, &put, data);
 }
 
+int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const struct key *group,
+                    const void *data, size_t len, const struct warm_put_options *options)
+{
+    struct wire_put put;
+    if (w->read_only)
+        return err_set(&w->err, WARM_EDENIED, "WARM_READONLY is set: nothing is stored");
+    int code = fill_put(w, &put, data, len, options);
+    put.space = WIRE_SPACE_KEY;
+    put.key = (struct view){place, WIRE_MADE_LEN};
+    put.group = *group;
+    return code ? code : send_put(w, &put, data);
+}
+
 void warm_note(struct warm *w, const char *reason, const char *label, const char *text)
 {
     struct wire_note note = {.label = text_view(label), .text = text_view(text)};

@@ -88,6 +88,11 @@ int session_memfd(const void *data, size_t len, struct err *e);
 /* Tells the daemon why something was not asked, or not taken; waits for no answer, and keeps w->err. */
 void session_note(struct warm *w, const struct wire_note *note);
 
+/* client.c: as warm_put, for what a daemon made itself (WIRE_MADE_LEN in wire.h says what `place`
+ * is). DENIED for all but administrators. */
+int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const struct key *group,
+                    const void *data, size_t len, const struct warm_put_options *options);
+
 /* Connects and shakes hands now, whether or not something is asked. */
 int session_connect(struct warm *w);
 

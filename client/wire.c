@@ -397,6 +397,12 @@ static void check_key(struct fields *in, enum wire_space space, struct view key)
         field_wrong(in, "key", WARM_EMALFORMED);
 }
 
+static void check_put_key(struct fields *in, enum wire_space space, struct view key)
+{
+    if (key.len == 0 || (space == WIRE_SPACE_KEY && key.len != WIRE_MADE_LEN))
+        field_wrong(in, "key", WARM_EMALFORMED);
+}
+
 static void check_keys(struct fields *in, struct view keys, uint32_t n)
 {
     struct reader list = reader_over(keys.data, keys.len);
@@ -440,7 +446,7 @@ MESSAGE(WELCOME, welcome, welcome, 0, NONE)
 MESSAGE(GET, get, get, 0, check_key(in, m->space, m->key))
 MESSAGE(MGET, mget, mget, 0, check_keys(in, m->keys, m->n))
 MESSAGE(PUT, put, put, n_carried(m->value, m->len),
-        (check_key(in, m->space, m->key), check_carried(in, "value", m->value, m->len)))
+        (check_put_key(in, m->space, m->key), check_carried(in, "value", m->value, m->len)))
 MESSAGE(RELEASE, release, release, 0, NONE)
 MESSAGE(COMPILE, compile, compile, 0, NONE)
 MESSAGE(SOURCE, source, source, 1 + n_carried(m->job, m->len),

@@ -174,6 +174,9 @@ struct wire_put {
     struct view key, hardware, compiler, label;
     struct view value; /* inline; empty if a descriptor comes along */
 };
+/* Instead of a name, from an administrator, for what some daemon made itself: compiler (16 bytes),
+ * graph (16) and proof (32); with the hardware they give the address key. */
+#define WIRE_MADE_LEN 64u
 #define WIRE_HIT_VALUE_AT 66u /* where in the frame of a HIT its value begins */
 enum wire_outcome { WIRE_WAS_HIT = 0, WIRE_WAS_MISS = 1, WIRE_WAS_COALESCED = 2 };
 struct wire_hit {

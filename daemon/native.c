@@ -371,21 +371,38 @@ static int take_mget(struct request *r, struct err *e)
     return 0;
 }
 
+/* A PUT without a name. */
+static int read_made(const struct wire_put *m, struct service_made *out, struct err *e)
+{
+    struct reader r = reader_over(m->key.data, m->key.len);
+    if (m->hardware.len == 0 || m->hardware.len >= sizeof out->address.hardware)
+        return err_set(e, WARM_EINVALID, "no hardware has such a name");
+    *out = (struct service_made){0};
+    memcpy(out->address.hardware, m->hardware.data, m->hardware.len);
+    reader_copy(&r, out->address.compiler.bytes, sizeof out->address.compiler.bytes);
+    reader_copy(&r, out->address.graph.bytes, sizeof out->address.graph.bytes);
+    reader_copy(&r, out->proof.bytes, sizeof out->proof.bytes);
+    return 0;
+}
+
 static int take_put(struct request *r, struct err *e)
 {
     static const struct key not_said;
     struct wire_put m;
+    struct service_made made;
     struct native *n = r->native;
     int code = wire_get_put(r->frame, &m, e);
+    bool is_made = !code && m.space == WIRE_SPACE_KEY;
+    if (is_made)
+        code = read_made(&m, &made, e);
     if (code)
         return code;
-    if (m.space != WIRE_SPACE_NAME)
-        return err_set(e, WARM_EDENIED, "only the daemon makes entries under an address key");
     struct native_call *lease = call_of_token(n, m.token);
     struct native_op *op = native_op_new(r, e);
     if (!op)
         return e->code;
-    struct service_put put = {.name = m.key,
+    struct service_put put = {.name = is_made ? (struct view){0} : m.key,
+                              .made = is_made ? &made : NULL,
                               .kind = m.kind,
                               .keep_existing = m.keep_existing,
                               .cost_ms = m.cost_ms,

@@ -312,6 +312,8 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
         mode = ASK_KNOWN; /* only a COMPILE makes those */
     } else {
         call->id = service_name_id(call->peer, key);
+        if (mode == ASK_LEASE)
+            explain_look_is_over(call);
         if (mode != ASK_LEASE && flights_count(s->flights) == 0)
             mode = ASK_KNOWN;
         /* Two names of one key are two flights: the name's SHA-256 stands in for a proof. */
@@ -327,6 +329,7 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
     if (mode == ASK_KNOWN) {
         count_miss(call);
         explain_get_miss(call, space == WIRE_SPACE_NAME ? key : (struct view){"", 0});
+        explain_looked(call);
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
         return;
     }
@@ -514,7 +517,7 @@ static int put_check(struct service *s, const struct service_put *put, const str
                      struct err *e)
 {
     struct store_row row;
-    if (put->name.len == 0 || put->name.len > STORE_NAME_MAX)
+    if (!put->made && (put->name.len == 0 || put->name.len > STORE_NAME_MAX))
         return err_set(e, WARM_EINVALID, "a name has 1 to %u bytes", STORE_NAME_MAX);
     if (put->len > STORE_VALUE_MAX)
         return err_set(e, WARM_ETOO_BIG, "a value of %llu bytes; the limit is %llu",
@@ -553,15 +556,28 @@ static struct flight *put_flight(struct service *s, const struct service_put *pu
     if (flights_count(s->flights) == 0 ||
         (put->keep_existing && store_peek(s->config.store, id, &row, NULL) == 0))
         return NULL;
-    struct proof proof = proof_of_bytes(put->name.data, put->name.len);
+    struct proof proof =
+        put->made ? put->made->proof : proof_of_bytes(put->name.data, put->name.len);
     return flight_find(s->flights, id, &proof);
+}
+
+/* Of what is put under an address: the parts by which people and keys find it. */
+static void put_made(struct store_row *row, const struct service_made *made)
+{
+    row->proof = made->proof;
+    row->compiler = made->address.compiler;
+    row->graph = made->address.graph;
 }
 
 int service_put(struct service *s, const struct peer *peer, const struct service_put *put,
                 struct err *e)
 {
-    struct store_id id = service_name_id(peer, put->name);
-    int code = put_check(s, put, &id, e);
+    struct store_id id = put->made
+                             ? (struct store_id){STORE_MADE_HERE, address_key(&put->made->address)}
+                             : service_name_id(peer, put->name);
+    int code = put->made && !peer->is_admin
+                   ? err_set(e, WARM_EDENIED, "only the daemon makes entries under an address key")
+                   : put_check(s, put, &id, e);
     if (code) {
         if (put->fd >= 0)
             close(put->fd);
@@ -588,6 +604,8 @@ int service_put(struct service *s, const struct peer *peer, const struct service
                 .label = put->label},
         .keep_existing = put->keep_existing,
     };
+    if (put->made)
+        put_made(&request.row, put->made);
     struct pending_put pending = {
         .service = s, .flight = f, .artifact = a, .on_done = put->on_done, .arg = put->arg};
     code = queue_put(&pending, &request, e);

@@ -201,8 +201,15 @@ void service_drop(struct call *call, bool cancelled);
 
 /* ---- puts ---- */
 
+/* Where the daemon keeps what it makes itself, for what `warm import` brings back. */
+struct service_made {
+    struct address address;
+    struct proof proof;
+};
+
 struct service_put {
     struct view name;
+    const struct service_made *made; /* instead of a name; NULL: it has one */
     enum store_kind kind;
     bool keep_existing;
     uint32_t cost_ms;
@@ -220,9 +227,9 @@ struct service_put {
                     const struct err *e);
     void *arg;
 };
-/* Stores a value in the peer's space, and hands it to all who wait for it. On error nothing was
- * kept and on_done does not run. Errors: INVALID, TOO_BIG, CORRUPT (does not match `check`),
- * LEASE_LOST (somebody else brought it), NOMEM. */
+/* Stores a value in the peer's space, or, with `made`, among what the daemon made, and hands it to all
+ * who wait for it. On error nothing was kept and on_done does not run. Errors: INVALID, TOO_BIG, CORRUPT (does not match `check`),
+ * LEASE_LOST (somebody else brought it), DENIED (`made`, by no administrator), NOMEM. */
 int service_put(struct service *s, const struct peer *peer, const struct service_put *put,
                 struct err *e);
 

@@ -38,10 +38,10 @@ static void expect_output(int status, int wanted, char *out, const char *text)
 Test(archive, bytes_are_golden)
 {
     static const uint8_t golden[] = {0x77, 0x61, 0x72, 0x6d, 0x20, 0x61, 0x72, 0x63, 0x68, 0x69,
-                                     0x76, 0x65, 0x20, 0x31, 0x0d, 0x0a, 0x45, 0x00, 0x00, 0x00,
+                                     0x76, 0x65, 0x20, 0x32, 0x0d, 0x0a, 0x45, 0x00, 0x00, 0x00,
                                      0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
-    static const uint8_t rest[] = {3, 0, 0, 0, 'a', 'b',  'c', 0, 0, 0, 0, 0, 0, 0, 0,
-                                   0, 0, 0, 0, 'v', 0x5a, 1,   0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t rest[] = {3, 0, 0, 0, 'a', 'b', 'c', 0,    0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                   0, 0, 0, 0, 0,   0,   'v', 0x5a, 1, 0, 0, 0, 0, 0, 0, 0};
     struct archive_entry entry = {.name = {"abc", 3}, .value = {"v", 1}};
     struct writer w;
     writer_init(&w, 0);
@@ -120,7 +120,7 @@ Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
     expect(warm(&other, &out, "ls --kind executable --text one"), 0, out, "executable");
     expect(warm(&other, &out, "export - --text two | wc -c"), 0, out, "");
     char *data = file_read(file, &len);
-    data[len - 13] ^= 1; /* of the second value */
+    data[len - 10] ^= 1; /* of the second value */
     file_write(cut, data, len);
     expect(warm(&k, &out, "import %s", cut), 1, out, "two: damaged");
     file_write(cut, data, len / 2 - 2);
@@ -130,6 +130,56 @@ Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
     expect(warm(&k, &out, "import %s", cut), 1, out, "another version");
     expect(warm(&k, &out, "import --from nobody %s", cut), 2, out, "jax, triton, inductor");
     free(data), free(file), free(cut);
+    kit_down(&k), kit_down(&other);
+}
+
+static void wait_for_entries(struct kit *k, unsigned n)
+{
+    char *out, wanted[32];
+    bool there = false;
+    snprintf(wanted, sizeof wanted, "\"entries\": %u,", n);
+    for (unsigned left = KIT_WAIT_MS / 20; left && !there; left--) {
+        cr_assert_eq(warm(k, &out, "stats --json"), 0);
+        there = strstr(out, wanted);
+        free(out);
+        usleep(20000);
+    }
+    cr_assert(there, "%u entries never came", n);
+}
+
+/* What the daemon compiled itself, with a header, so that there is a manifest, and without. */
+Test(import, what_a_daemon_compiled_is_known_to_another_one_that_imports_it)
+{
+    char *beside = bin_path("../toolchain"), *root = getenv("WARM_TOOLCHAIN"), *out;
+    char *nvrtc = path_join(root ? root : beside, "13.5.37/lib");
+    if (access(nvrtc, R_OK) != 0)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *options[] = {"--nvrtc", nvrtc, "--jobs", "1", NULL};
+    struct kit k = kit_up(options), other = kit_up(options);
+    char *plain = path_join(k.dir, "plain.cu"), *with = path_join(k.dir, "with.cu"),
+         *header = path_join(k.dir, "mine.h");
+    static const char text[] = "extern \"C\" __global__ void f(float *x) { *x += ADDED; }\n";
+    static const char top[] = "#include \"mine.h\"\n";
+    char source[256];
+    file_write(header, "#define ADDED 2\n", 16);
+    file_write(with, source, (size_t)snprintf(source, sizeof source, "%s%s", top, text));
+    file_write(plain, source, (size_t)snprintf(source, sizeof source, "#define ADDED 3\n%s", text));
+    expect(warm(&k, &out, "compile --arch sm_90 %s -o %s.1", plain, plain), 0, out, "");
+    expect(warm(&k, &out, "compile --arch sm_90 %s -o %s.1", with, with), 0, out, "");
+    wait_for_entries(
+        &k, 5); /* two results, and what leads to them: an answer does not wait for the disk */
+    expect(warm(&k, &out, "export %s/all", k.dir), 0, out, "exported 5 entries");
+    expect(warm(&k, &out, "export --to %s/folders", k.dir), 0, out, "exported 0 entries");
+    expect(warm(&other, &out, "import %s/all", k.dir), 0, out, "imported 5 entries");
+    expect(warm(&other, &out, "compile --arch sm_90 %s -o %s.2", plain, plain), 0, out, "");
+    expect(warm(&other, &out, "compile --arch sm_90 %s -o %s.2", with, with), 0, out, "");
+    expect(warm(&other, &out, "stats --json"), 0, out, "\"compiles\": 0, \"coalesced");
+    expect(warm(&other, &out, "verify; cmp %s.1 %s.2 && cmp %s.1 %s.2", plain, plain, with, with),
+           0, out, "");
+    file_write(header, "#define ADDED 4\n", 16); /* and what it was made of still counts */
+    expect(warm(&other, &out, "compile --arch sm_90 %s -o %s.3", with, with), 0, out, "");
+    expect(warm(&other, &out, "stats --json"), 0, out, "\"compiles\": 1, \"coalesced");
+    free(beside), free(nvrtc), free(plain), free(with), free(header);
     kit_down(&k), kit_down(&other);
 }
 

@@ -171,6 +171,51 @@ Test(trust, keys_filters_and_evictions_do_not_reach_another_users_entries)
     kit_down(&k);
 }
 
+/* What the answer to a PUT of what a daemon made is: OK or ERROR. */
+static uint8_t bring_made(const struct kit *k, uint32_t *out_code)
+{
+    static struct kit_frame f;
+    static const uint8_t place[WIRE_MADE_LEN] = {7};
+    struct wire_error error = {0};
+    struct writer w;
+    int fd = kit_native(k);
+    writer_init(&w, 0);
+    wire_put_put(&w, 1,
+                 &(struct wire_put){.space = WIRE_SPACE_KEY,
+                                    .kind = 1,
+                                    .len = 1,
+                                    .check = key_of_bytes("v", 1),
+                                    .key = {place, sizeof place},
+                                    .hardware = {"sm_90", 5},
+                                    .value = {"v", 1}});
+    kit_flush(fd, &w);
+    if (!kit_frame_try(fd, &f))
+        _exit(3);
+    if (f.frame.type == WIRE_ERROR && wire_get_error(&f.frame, &error, NULL))
+        _exit(3);
+    *out_code = error.code;
+    writer_close(&w);
+    close(fd);
+    return f.frame.type;
+}
+
+static void brings_made_in_vain(const struct kit *k)
+{
+    uint32_t code;
+    if (bring_made(k, &code) != WIRE_ERROR || code != (uint32_t)-WARM_EDENIED)
+        _exit(3);
+}
+
+Test(trust, only_an_administrator_brings_what_counts_as_made_here)
+{
+    NEEDS_TWO_USERS();
+    struct kit k = kit_up(NULL);
+    uint32_t code;
+    as_user(BOB, NULL, brings_made_in_vain, &k);
+    cr_expect_eq(bring_made(&k, &code), WIRE_OK);
+    kit_down(&k);
+}
+
 static void gets_alices(const struct kit *k)
 {
     expect_redis(k, "GET shared\r\n", "$5\r\nalice\r\n");

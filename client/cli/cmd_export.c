@@ -17,6 +17,7 @@
 #include "client/cli/folder.h"
 #include "client/cli/json.h"
 #include "client/cli/remote.h"
+#include "client/cli/rows.h"
 #include "client/cli/units.h"
 
 #define ROWS_PER_ASK 4096u
@@ -102,7 +103,22 @@ static int write_entry(struct export_run *run, const struct archive_entry *entry
     return done ? 1 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
 }
 
-/* Entries that have no name are of the daemon's own making: it makes them anew from their source. */
+/* Entries that have no name are of the daemon's own making, for whoever asks: they come back as such.
+ * No folder of another program has a place for them. */
+static int get_row(struct export_run *run, const struct wire_row *row, struct archive_entry *entry,
+                   struct warm_value *out)
+{
+    char key[WARM_KEY_TEXT];
+    if (row->name.len)
+        return warm_get(run->remote.w, row->name.data, row->name.len, 0, out);
+    if (!run->archive || row->owner != ROWS_MADE_HERE)
+        return WARM_ENOT_FOUND;
+    entry->is_made = true;
+    entry->made = (struct archive_made){row->compiler, row->graph, row->group, row->proof};
+    key_to_text(&row->key, key);
+    return warm_get(run->remote.w, key, strlen(key), WARM_BY_KEY, out);
+}
+
 static int export_row(struct export_run *run, const struct wire_row *row)
 {
     struct warm_value value;
@@ -112,9 +128,7 @@ static int export_row(struct export_run *run, const struct wire_row *row)
                                   .hardware = row->hardware,
                                   .compiler = row->compiler_text,
                                   .label = row->label};
-    if (!row->name.len)
-        return 0;
-    int code = warm_get(run->remote.w, row->name.data, row->name.len, 0, &value);
+    int code = get_row(run, row, &entry, &value);
     if (code == WARM_ENOT_FOUND || code == WARM_ECORRUPT)
         return 0; /* evicted since it was listed, or of somebody else */
     if (code)
@@ -267,11 +281,11 @@ const struct command cmd_export = {
     .summary = "Write entries into an archive or a cache folder",
     .synopsis = "FILE | --to DIR [--as FORMAT] [filters] [--json]",
     .help =
-        "Writes the entries that have a name into one file, for images, CI and other machines;\n"
-        "`warm import` takes it in. With --to writes the folders that other programs keep them "
-        "in:\n"
-        "those programs then start warm where there is no `warm`. What the daemon compiled itself\n"
-        "is left out: it makes it anew.\n\n"
+        "Writes entries into one file, for images, CI and other machines; `warm import` takes it\n"
+        "in. What the daemon compiled itself comes along where the daemon's own user or root "
+        "asks.\n"
+        "With --to writes the folders that other programs keep their entries in: those programs\n"
+        "then start warm where there is no `warm`.\n\n"
         "  FILE                  an archive, `-` for stdout\n"
         "      --to DIR          cache folders beneath DIR, each named for its format\n"
         "      --as FORMAT       one only, DIR itself: jax, triton, inductor, cupy or "

@@ -51,6 +51,19 @@ static bool is_about_the_entry(int code)
     return code == WARM_EINVALID || code == WARM_ETOO_BIG || code == WARM_EDENIED;
 }
 
+static int put_entry(struct import_run *run, const struct archive_entry *entry,
+                     const struct warm_put_options *options)
+{
+    struct view v = entry->value;
+    uint8_t place[WIRE_MADE_LEN];
+    if (!entry->is_made)
+        return warm_put(run->remote.w, entry->name.data, entry->name.len, v.data, v.len, options);
+    memcpy(place, entry->made.compiler.bytes, 16);
+    memcpy(place + 16, entry->made.graph.bytes, 16);
+    memcpy(place + 32, entry->made.proof.bytes, 32);
+    return client_put_made(run->remote.w, place, &entry->made.group, v.data, v.len, options);
+}
+
 static int on_entry(void *arg, const struct archive_entry *entry)
 {
     struct import_run *run = arg;
@@ -64,10 +77,10 @@ static int on_entry(void *arg, const struct archive_entry *entry)
         .compiler = text_of(entry->compiler, compiler),
         .label = text_of(entry->label, label),
     };
-    int code = warm_put(run->remote.w, entry->name.data, entry->name.len, entry->value.data,
-                        entry->value.len, &options);
+    int code = put_entry(run, entry, &options);
     if (code && is_about_the_entry(code)) {
-        on_bad(run, text_of(entry->name, name), warm_message(run->remote.w));
+        on_bad(run, text_of(entry->is_made ? entry->label : entry->name, name),
+               warm_message(run->remote.w));
         return 0;
     }
     if (!code) {
