@@ -205,7 +205,7 @@ class Daemon:
         """Starts a program under `warm run`, or as it is, with pipes for its output."""
         argv = command(what, *arguments)
         if warm:
-            argv = [program("warm"), "run", "--", *argv]
+            argv = [program("warm"), "run", "--no-start", "--", *argv]
         return subprocess.Popen(argv, env=self.environment(**settings), cwd=cwd or self.folder,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
