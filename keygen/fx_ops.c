@@ -65,6 +65,14 @@ static bool is_pure_name(const char *s, uint32_t len)
     return false;
 }
 
+static bool is_one_of(const struct fx *f, struct token t, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fx_is(f, t, words[i]))
+            return true;
+    return false;
+}
+
 /* torch.nn.functional.relu(x, True) writes to x, and embedding(i, w, None, 2.0) to w. */
 static bool may_write(const struct fx *f, const struct shape *shape, struct token name)
 {
@@ -75,6 +83,9 @@ static bool may_write(const struct fx *f, const struct shape *shape, struct toke
 
 static bool is_pure_call(const struct fx *f, const struct shape *shape)
 {
+    /* overloads that write to an argument */
+    static const char *const writing[] = {"out",    "grad_input",    "dim_max", "dim_min",
+                                          "values", "values_stable", "int",     "any"};
     const struct callee *c = &shape->callee;
     const struct token *w = c->words;
     struct token name = {END, 0, 0};
@@ -84,7 +95,8 @@ static bool is_pure_call(const struct fx *f, const struct shape *shape)
     else if (c->n_words == 2 && fx_is(f, w[0], "torch"))
         name = w[1];
     else if (c->n_words == 5 && fx_is(f, w[1], "ops") &&
-             (fx_is(f, w[2], "aten") || fx_is(f, w[2], "prims")) && !fx_is(f, w[4], "out"))
+             (fx_is(f, w[2], "aten") || fx_is(f, w[2], "prims")) &&
+             !is_one_of(f, w[4], writing, COUNT(writing)))
         name = w[3];
     else if (c->n_words == 4 && fx_is(f, w[1], "nn") && fx_is(f, w[2], "functional"))
         name = w[3];
@@ -106,9 +118,8 @@ bool fx_is_known_function(const struct fx *f, struct token first)
         "max",   "min",     "pow",       "range",  "round",
         "set",   "sum",     "tuple",     "print",  "flex_attention_hop"};
     static const char *const stems[] = {"math_", "operator_", "_operator_", "torch_"};
-    for (size_t i = 0; i < COUNT(words); i++)
-        if (fx_is(f, first, words[i]))
-            return true;
+    if (is_one_of(f, first, words, COUNT(words)))
+        return true;
     for (size_t i = 0; i < COUNT(stems); i++)
         if (first.len > strlen(stems[i]) &&
             memcmp(f->text + first.at, stems[i], strlen(stems[i])) == 0)
@@ -163,14 +174,6 @@ static bool is_sum(const struct fx *f, const struct node *n, const struct shape 
 static const struct node *operand(const struct fx *f, const struct node *n, uint32_t i)
 {
     return &f->nodes[f->edges[n->first_edge + i].node];
-}
-
-static bool is_one_of(const struct fx *f, struct token t, const char *const *words, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (fx_is(f, t, words[i]))
-            return true;
-    return false;
 }
 
 /* The value is surely no constant, which a division by it would turn into a multiplication. */

@@ -311,6 +311,8 @@ Test(fx, functions_that_write_to_an_operand_keep_their_place)
            ORDER(READS, WRITES("embedding(x, y, max_norm = 2.0)")));
     same(ORDER(WRITES("embedding(x, y, None, None, 2.0, False, False)"), READS),
          ORDER(READS, WRITES("embedding(x, y, None, None, 2.0, False, False)")));
+#define SORTS "        a: " T " = torch.ops.aten.sort.values(x, values = y, indices = x)\n"
+    differ(ORDER(SORTS, READS), ORDER(READS, SORTS));
     differ(ORDER(WRITES("relu(y, True)"), READS), ORDER(READS, WRITES("relu(y, True)")));
     same(ORDER(WRITES("relu(y, False)"), READS), ORDER(READS, WRITES("relu(y, False)")));
 }
