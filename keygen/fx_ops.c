@@ -84,8 +84,8 @@ static bool may_write(const struct fx *f, const struct shape *shape, struct toke
 static bool is_pure_call(const struct fx *f, const struct shape *shape)
 {
     /* overloads that write to an argument */
-    static const char *const writing[] = {"out",    "grad_input",    "dim_max", "dim_min",
-                                          "values", "values_stable", "int",     "any"};
+    static const char *const writing[] = {"out",     "grad_input", "dim_max",
+                                          "dim_min", "values",     "values_stable"};
     const struct callee *c = &shape->callee;
     const struct token *w = c->words;
     struct token name = {END, 0, 0};
