@@ -42,7 +42,7 @@ bool explain_is_bookkeeping(enum wire_space space, struct view key)
 
 bool explain_is_second_try(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME && begins(key, "jax:stock:");
+    return space == WIRE_SPACE_NAME && (begins(key, "jax:stock:") || begins(key, "ptxas:exact:"));
 }
 
 /* ---- sessions ---- */
@@ -122,6 +122,36 @@ void explain_get_miss(struct call *call, struct view name)
                                        .name = name,
                                        .was_corrupt = call->was_corrupt},
                  unix_ms());
+}
+
+#define LOOK_MS 10000u /* who comes back later is another asker */
+
+void explain_looked(const struct call *call)
+{
+    struct service *s = call->service;
+    if (!call->is_bookkeeping)
+        s->looks[s->next_look++ % LOOKS] =
+            (struct look){.id = call->id,
+                          .miss = history_find(s->history, &call->id),
+                          .at_ms = unix_ms(),
+                          .session = call->peer->session,
+                          .pid = call->peer->pid};
+}
+
+/* A look is not undone in the daemon's own counters, which count what was asked. */
+void explain_look_is_over(const struct call *call)
+{
+    struct service *s = call->service;
+    uint64_t now_ms = unix_ms();
+    for (size_t i = 0; i < LOOKS; i++) {
+        struct look *l = &s->looks[i];
+        if (!l->miss || l->pid != call->peer->pid || l->session != call->peer->session ||
+            l->id.owner != call->id.owner || !key_equal(&l->id.key, &call->id.key))
+            continue;
+        if (now_ms - l->at_ms < LOOK_MS)
+            history_forget(s->history, l->session, l->miss);
+        *l = (struct look){.miss = 0};
+    }
 }
 
 void explain_put(struct service *s, const struct peer *peer, const struct service_put *put,

@@ -339,6 +339,20 @@ uint64_t history_find(const struct history *h, const struct store_id *id)
     return 0;
 }
 
+void history_forget(struct history *h, uint32_t session, uint64_t miss)
+{
+    struct miss *m = history_miss_at(h, miss);
+    struct session *s = session_at(h, session);
+    if (!m)
+        return;
+    h->miss_hash[miss % HISTORY_MISSES] = 0;
+    miss_clear(m);
+    if (s && s->counters[HISTORY_asked] && s->counters[HISTORY_misses]) {
+        s->counters[HISTORY_asked]--;
+        s->counters[HISTORY_misses]--;
+    }
+}
+
 void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct view label,
                   struct view hardware, struct view compiler)
 {

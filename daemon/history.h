@@ -103,6 +103,9 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
 /* The last miss of an entry that is not explained yet; 0 if there is none. */
 uint64_t history_find(const struct history *h, const struct store_id *id);
 
+/* It was no ask of its own: neither an ask nor a miss of its session any more. */
+void history_forget(struct history *h, uint32_t session, uint64_t miss);
+
 /* What a client says of it when it has made it. */
 void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct view label,
                   struct view hardware, struct view compiler);

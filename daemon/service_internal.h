@@ -18,6 +18,15 @@ struct negative {
     struct artifact *artifact; /* NULL: the slot is empty */
 };
 
+/* A process asked for an entry in vain, without a lease: the last of them. */
+#define LOOKS 64u
+struct look {
+    struct store_id id;
+    uint64_t miss, at_ms; /* of the history; 0: none */
+    uint32_t session;
+    pid_t pid;
+};
+
 struct preparing {
     struct service *service;
     struct call *call; /* NULL when it was dropped */
@@ -36,6 +45,8 @@ struct service {
     unsigned n_awaiting;  /* compiles whose compiler is being identified */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;
+    struct look looks[LOOKS];
+    unsigned next_look;
     struct ticker *tick;      /* runs while anything is in flight */
     struct ticker *save_tick; /* writes the lifetime counters */
     bool stopping;
@@ -74,6 +85,10 @@ void explain_hit(struct service *s, const struct peer *peer, const struct store_
 void explain_departures(struct service *s);
 void explain_stored(struct service *s, const struct store_id *id);
 void explain_get_miss(struct call *call, struct view name);
+/* The call asked in vain, without a lease: if its process comes back for the lease, both are one. */
+void explain_looked(const struct call *call);
+/* A lease is asked for: a look that this process had for the same entry no longer counts. */
+void explain_look_is_over(const struct call *call);
 void explain_put(struct service *s, const struct peer *peer, const struct service_put *put,
                  const struct store_id *id);
 void explain_job(const struct job *job, const struct call_compile *ask, struct writer *out);

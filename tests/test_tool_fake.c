@@ -192,6 +192,32 @@ Test(tool_fake, ptx_counts_by_its_code)
     lab_down(&lab);
 }
 
+/* Several names are looked up, and then a lease is asked for: one miss for people. */
+Test(tool_fake, a_compile_that_misses_is_one_miss_of_its_session)
+{
+    static const char *const commands[] = {
+        PTXAS "-lineinfo --gpu-name=sm_90 one.ptx -o one.cubin",
+        "$T gcc -- $PWD/bin/gcc one.ptx -o one.o",
+    };
+    struct lab lab;
+    char *out;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=first%zu; %s", i, commands[i]), 0);
+        sh(&lab, &out, "%s why --session first%zu", lab.warm, i);
+        cr_assert(strstr(out, "asked 1: 0 hits, 0 coalesced, 1 misses"), "%s", out);
+        free(out);
+        cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=then%zu; %s", i, commands[i]), 0);
+        sh(&lab, &out, "%s why --session then%zu", lab.warm, i);
+        cr_assert(strstr(out, "asked 1: 1 hits, 0 coalesced, 0 misses"), "%s", out);
+        free(out);
+    }
+    lab_down(&lab);
+}
+
 /* ptxas writes time and size of the source beside the lines: the exact result is that of today's. */
 Test(tool_fake, ptx_of_a_touched_source_is_another_where_lines_count)
 {

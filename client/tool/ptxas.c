@@ -7,7 +7,7 @@
  *     canonical  the same with the PTX's canonical form (keygen): comments, names of its own and,
  *                unless full debug output is asked for, line information do not count
  *
- * The exact result is looked for first. The canonical one differs from it at most in what -lineinfo
+ * The exact result is looked for first, as "ptxas:exact:…", where a miss is not the last word. The canonical one differs from it at most in what -lineinfo
  * puts beside the code: it may name another place of the same kernel's source. WARM_TOOL_EXACT=1
  * leaves it out. Options follow keygen/options.h; the file names do not count.
  *
@@ -100,12 +100,14 @@ static int add_names(struct tool_job *job, const char *tool, const struct option
     struct canon_input input = {.data = ptx, .len = len, .kind = CANON_PTX, .debug_info = o->debug};
     struct canon_result canon;
     struct key_builder key;
+    bool has_canonical = !(exact && strcmp(exact, "1") == 0) &&
+                         canon_key(&input, &canon, NULL, NULL) == 0 && !canon.exact;
     begin(job, &key, "ptxas/1", tool);
     add_options(&key, o);
     key_add(&key, INPUT, ptx, len);
     add_files(&key, ptx, len);
-    tool_key_end(job, &key);
-    if ((exact && strcmp(exact, "1") == 0) || canon_key(&input, &canon, NULL, NULL) || canon.exact)
+    tool_name(job, has_canonical ? "exact" : "1", &key, job->names[job->n_names++]);
+    if (!has_canonical)
         return 0;
     begin(job, &key, "ptxas-canonical/1", tool);
     add_options(&key, o);

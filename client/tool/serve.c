@@ -225,7 +225,8 @@ static int wait_traced(struct serving *s, const char *now)
         if (status >= 0 || s->is_marked)
             return status;
     }
-    if (!load_manifest(s))
+    bool is_ours = s->token && !s->has_manifest; /* the lease says that there is none */
+    if (is_ours || !load_manifest(s))
         return -1;
     int status = hit_traced(s, again);
     if (status >= 0 && s->token) {

@@ -71,7 +71,7 @@ def build_client(folder, library, linked):
             f"-Wl,-rpath,{where}"] if linked else []
     subprocess.run(["cc", "-D_GNU_SOURCE", "-std=c11", "-O1", "-pthread", "-o", path, source, *link,
                     "-ldl"], check=True)
-    return [path, library, "one"]
+    return [path, library, "simple"]
 
 
 class Bench:

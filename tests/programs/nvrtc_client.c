@@ -5,6 +5,7 @@
  *
  *     nvrtc_client LIBRARY cases FOLDER     sources × options, with headers from FOLDER
  *     nvrtc_client LIBRARY one FOLDER       one of them
+ *     nvrtc_client LIBRARY simple           another, without what only one line of versions has
  *     nvrtc_client LIBRARY hidden FOLDER    the one that looks for a file that a daemon does not read
  *     nvrtc_client LIBRARY pch FOLDER       with a precompiled header: made, used, and told of in the log
  *     nvrtc_client LIBRARY edges            calls out of order, missing arguments, twice, callbacks
@@ -455,6 +456,14 @@ static void run_child(void)
         die("no shell");
 }
 
+static void run_simple(void)
+{
+    program p = create(sources[0].text, sources[0].name);
+    printf("%d", compile(p, "-arch=sm_90"));
+    show_all(stdout, p);
+    nvrtcDestroyProgram(&p);
+}
+
 static void run_steps(void)
 {
     char line[64];
@@ -494,6 +503,8 @@ int main(int argc, char **argv)
         run_cases(argc > 3 ? argv[3] : ".");
     else if (strcmp(what, "one") == 0)
         run_case(0, 0, argc > 3 ? argv[3] : ".");
+    else if (strcmp(what, "simple") == 0)
+        run_simple();
     else if (strcmp(what, "hidden") == 0)
         run_case(6, 0, argc > 3 ? argv[3] : ".");
     else if (strcmp(what, "pch") == 0)
