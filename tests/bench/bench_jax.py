@@ -61,8 +61,10 @@ class Bench:
         return [sys.executable, path, row, form]
 
     def settings(self, **more):
+        """Python's own cache of bytecode is there, for everything alike, as after a program's first run."""
         return dict(BENCH_CLOCK=self.clock, PYTHONPATH=os.path.join(kit.BUILD, "share/warm/python"),
-                    **more)
+                    PYTHONDONTWRITEBYTECODE=None,
+                    PYTHONPYCACHEPREFIX=os.path.join(self.daemon.folder, "bytecode"), **more)
 
     def run(self, path, row, form="jit", warm=True, **settings):
         if not warm:
