@@ -15,17 +15,18 @@
  *
  * For headers that changed, history_lines and history_locate add in which line.
  *
- * All but the sessions and those lines is written to a file now and then, and read from it when it is first needed;
- * a file that is damaged, or of another version, is as good as none.
+ * All but the sessions is written to a file now and then, and read from it when it is first needed; a
+ * file that is damaged, or of another version, is as good as none.
  *
  *     offset  size  field (little-endian)
  *     0       4     "WHIS"
- *     4       4     version, 1
- *     8       12    n entries that are gone, n recipes, n misses
- *     20      -     gone: u32 owner, key, u32 cause, u64 time
+ *     4       4     version, 2
+ *     8       16    n entries that are gone, n recipes, n misses, n headers
+ *     24      -     gone: u32 owner, key, u32 cause, u64 time
  *     -       -     recipe: u32 uid, u32 owner, key, u64 time, u8 enum history_kept, blob recipe
  *     -       -     miss: u64 time, u32 uid, u32 owner, key, u8 kind, u8 reason, then blobs: session,
  *                   name, label, hardware, compiler, text, changes (n × blobs part, old, new)
+ *     -       -     header: u64 beginning of its content's key, blob keygen/lines.h
  *     -       16    XXH3-128 of all before
  *
  * Nothing here knows the store, sockets or clocks; all times are Unix times in ms.

@@ -10,7 +10,8 @@
 #include "daemon/history_internal.h"
 
 #define MAGIC "WHIS"
-#define VERSION 1u
+#define VERSION 2u
+#define LINES_BYTES_MAX (6u + 2u * LINES_MARKS) /* keygen/lines.h */
 
 static void write_id(struct writer *w, const struct store_id *id)
 {
@@ -20,9 +21,26 @@ static void write_id(struct writer *w, const struct store_id *id)
 
 static void write_view(struct writer *w, struct view v) { writer_blob(w, v.data, v.len); }
 
+static void write_lines(const struct history *h, struct writer *w)
+{
+    for (size_t i = 0; i < HISTORY_LINES; i++) {
+        const struct known_lines *known = &h->lines[i];
+        struct writer lines;
+        if (!known->lines.step)
+            continue;
+        writer_init(&lines, 0);
+        lines_write(&known->lines, &lines);
+        writer_u64(w, known->digest);
+        writer_blob(w, lines.data, lines.len);
+        if (lines.failed)
+            w->failed = true;
+        writer_close(&lines);
+    }
+}
+
 static void encode(const struct history *h, struct writer *w)
 {
-    uint32_t n[3] = {0, 0, 0};
+    uint32_t n[4] = {0};
     writer_bytes(w, MAGIC, 4);
     writer_u32(w, VERSION);
     for (size_t i = 0; i < HISTORY_LEFT; i++)
@@ -31,7 +49,9 @@ static void encode(const struct history *h, struct writer *w)
         n[1] += h->known[i].at_ms != 0;
     for (size_t i = 0; i < HISTORY_MISSES; i++)
         n[2] += h->miss[i].number != 0;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < HISTORY_LINES; i++)
+        n[3] += h->lines[i].lines.step != 0;
+    for (size_t i = 0; i < 4; i++)
         writer_u32(w, n[i]);
     for (size_t i = 0; i < HISTORY_LEFT; i++) {
         const struct store_departure *gone = &h->left[i];
@@ -64,6 +84,7 @@ static void encode(const struct history *h, struct writer *w)
             write_view(w, history_view(m->text[t]));
         writer_blob(w, m->changes.data, m->changes.len);
     }
+    write_lines(h, w);
 }
 
 static struct store_id read_id(struct reader *r)
@@ -119,19 +140,30 @@ static void read_miss(struct history *h, struct reader *r)
     writer_bytes(&m->changes, changes.data, changes.len);
 }
 
+static void read_lines(struct history *h, struct reader *r)
+{
+    struct known_lines known = {.digest = reader_u64(r)};
+    struct view lines = reader_blob(r, LINES_BYTES_MAX);
+    if (!r->failed && lines_read(lines, &known.lines))
+        h->lines[known.digest % HISTORY_LINES] = known;
+}
+
 void history_read(struct history *h, const void *data, size_t len)
 {
     struct reader r = reader_over(data, len);
     struct view magic = reader_bytes(&r, 4);
     if (r.failed || memcmp(magic.data, MAGIC, 4) != 0 || reader_u32(&r) != VERSION)
         return;
-    uint32_t n_left = reader_u32(&r), n_known = reader_u32(&r), n_misses = reader_u32(&r);
+    uint32_t n_left = reader_u32(&r), n_known = reader_u32(&r), n_misses = reader_u32(&r),
+             n_lines = reader_u32(&r);
     for (uint32_t i = 0; i < n_left && !r.failed; i++)
         read_left(h, &r);
     for (uint32_t i = 0; i < n_known && !r.failed; i++)
         read_known(h, &r);
     for (uint32_t i = 0; i < n_misses && !r.failed; i++)
         read_miss(h, &r);
+    for (uint32_t i = 0; i < n_lines && !r.failed; i++)
+        read_lines(h, &r);
 }
 
 static void read_sealed(struct history *h, const uint8_t *data, size_t len)

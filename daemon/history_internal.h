@@ -4,7 +4,7 @@
  *
  *     history.c        sessions, what is gone, what is known, misses and their reasons
  *     history_json.c   what of it is asked for, as JSON
- *     history_file.c   all but the sessions and the lines, kept in a file
+ *     history_file.c   all but the sessions, kept in a file
  *     history_lines.c  in which line a header has changed
  *
  * Thread: loop thread. Memory: all of it is in struct history.

@@ -4,8 +4,8 @@
  *
  * When a miss is found to be for a header, what the header was is gone, and what it is has not been
  * seen. So of each header that a compile read, digests of its lines are kept (keygen/lines.h); and when
- * the compile of such a miss is done, those of both are there. They are in memory only, direct-mapped:
- * what is new takes the place of what was there.
+ * the compile of such a miss is done, those of both are there. Direct-mapped: what is new takes the place
+ * of what was there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,10 @@ static uint64_t digest_of_key(const struct key *key)
 void history_lines(struct history *h, const struct key *content, struct view lines)
 {
     struct known_lines known = {.digest = digest_of_key(content)};
-    if (lines_read(lines, &known.lines))
-        *place_of(h, known.digest) = known;
+    if (!lines_read(lines, &known.lines))
+        return;
+    *place_of(h, known.digest) = known;
+    h->dirty = true;
 }
 
 /* Of a content whose digest is given in 16 hexadecimal digits; NULL if none are known. */
