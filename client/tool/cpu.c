@@ -3,6 +3,9 @@
  * cpu.c - what -march=native means here: all that CPUID says of the processor, as the compiler asks
  * it, but for what differs between the cores of one (their numbers). One thread.
  */
+#define XXH_INLINE_ALL
+#include <string.h>
+
 #include "client/tool/tool.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -19,31 +22,57 @@ static const unsigned leaves[][2] = {
 };
 
 #define LEAF_1_APIC_ID 0xff000000u
+enum { LEAVES = sizeof leaves / sizeof leaves[0] };
 
-/* Which register sets the system saves: AVX without that is no AVX. */
-static void add_saved_state(struct key_builder *key, uint32_t tag, unsigned leaf_1_ecx)
+struct cpu {
+    struct {
+        unsigned leaf, r[4]; /* eax, ebx, ecx, edx */
+    } said[LEAVES];
+    size_t n;
+    uint64_t saved; /* which register sets the system saves: AVX without that is no AVX */
+};
+
+static uint64_t read_saved_state(unsigned leaf_1_ecx)
 {
     unsigned low = 0, high = 0;
     if (leaf_1_ecx & bit_OSXSAVE)
         __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    key_add_u64(key, tag, (uint64_t)high << 32 | low);
+    return (uint64_t)high << 32 | low;
+}
+
+static void cpu_read(struct cpu *out)
+{
+    unsigned highest = __get_cpuid_max(0, NULL), highest_extended = __get_cpuid_max(1u << 31, NULL);
+    *out = (struct cpu){.n = 0};
+    for (size_t i = 0; i < LEAVES; i++) {
+        unsigned leaf = leaves[i][0], *r = out->said[out->n].r;
+        if (leaf > (leaf >> 31 ? highest_extended : highest))
+            continue;
+        out->said[out->n++].leaf = leaf;
+        __cpuid_count(leaf, leaves[i][1], r[0], r[1], r[2], r[3]);
+        if (leaf == 1)
+            out->saved = read_saved_state(r[2]);
+    }
+}
+
+static void cpu_add_to(const struct cpu *cpu, struct key_builder *key, uint32_t tag)
+{
+    for (size_t i = 0; i < cpu->n; i++) {
+        unsigned r[4];
+        memcpy(r, cpu->said[i].r, sizeof r);
+        if (cpu->said[i].leaf == 1)
+            r[1] &= ~LEAF_1_APIC_ID;
+        key_add_u64(key, tag, cpu->said[i].leaf);
+        key_add(key, tag, r, sizeof r);
+    }
+    key_add_u64(key, tag, cpu->saved);
 }
 
 bool cpu_add(struct key_builder *key, uint32_t tag)
 {
-    unsigned highest = __get_cpuid_max(0, NULL), highest_extended = __get_cpuid_max(1u << 31, NULL);
-    for (size_t i = 0; i < sizeof leaves / sizeof leaves[0]; i++) {
-        unsigned r[4] = {0}, leaf = leaves[i][0];
-        if (leaf > (leaf >> 31 ? highest_extended : highest))
-            continue;
-        __cpuid_count(leaf, leaves[i][1], r[0], r[1], r[2], r[3]);
-        if (leaf == 1) {
-            r[1] &= ~LEAF_1_APIC_ID;
-            add_saved_state(key, tag, r[2]);
-        }
-        key_add_u64(key, tag, leaf);
-        key_add(key, tag, r, sizeof r);
-    }
+    struct cpu cpu;
+    cpu_read(&cpu);
+    cpu_add_to(&cpu, key, tag);
     return true;
 }
 
