@@ -736,6 +736,20 @@ static void skip_section(struct ptx *p)
 
 /* --- functions --- */
 
+/* In decimal: 010 would be 8. */
+static bool read_count(const struct ptx *p, struct token n, uint64_t *out)
+{
+    if (n.kind != NUMBER || n.len > 10 || (n.len > 1 && p->text[n.at] == '0'))
+        return false;
+    *out = 0;
+    for (uint32_t i = 0; i < n.len; i++) {
+        if (p->text[n.at + i] < '0' || p->text[n.at + i] > '9')
+            return false;
+        *out = *out * 10 + (uint64_t)(p->text[n.at + i] - '0');
+    }
+    return true;
+}
+
 /* .reg TYPE NAME[<N>] {, NAME[<N>]}; nothing is put: each register brings its type along. */
 static void take_registers(struct ptx *p)
 {
@@ -756,9 +770,7 @@ static void take_registers(struct ptx *p)
         if (family) {
             struct token n = next_token(p);
             uint64_t count = 0;
-            for (uint32_t k = 0; k < n.len && n.len <= 10; k++)
-                count = count * 10 + (uint64_t)(uint8_t)(p->text[n.at + k] - '0');
-            if (n.kind != NUMBER || n.len > 10 || !is_mark(p, next_token(p), '>'))
+            if (!read_count(p, n, &count) || !is_mark(p, next_token(p), '>'))
                 break;
             p->syms[i].count = count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
             p->family_depth = p->depth;
@@ -938,7 +950,7 @@ static void put_function(struct ptx *p)
             return;
         }
         parens += is_mark(p, t, '(') - is_mark(p, t, ')');
-        if (is_mark(p, t, '(') || is_mark(p, t, ','))
+        if (is_mark(p, t, '(') || is_mark(p, t, ',') || is_mark(p, t, ')'))
             declares = false;
         declares |= parens > 0 && (token_is(p, t, ".param") || token_is(p, t, ".reg"));
         if (t.kind == NAME && declares && !token_is(p, t, "_")) {
@@ -1055,7 +1067,7 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
         return WARM_EUNSUPPORTED;
     }
     struct ptx p = {.text = text, .len = (uint32_t)len, .out = out, .e = e, .free_syms = NONE};
-    form_begin(out, "ptx/1");
+    form_begin(out, "ptx/2");
     void *scopes = NULL;
     if (grow(&p, &scopes, &p.cap_scopes, 0, sizeof *p.scopes)) {
         p.scopes = scopes;

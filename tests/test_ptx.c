@@ -72,7 +72,7 @@ Test(ptx, golden_key)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(BASE);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "ddce06d5fe532a0e018ad827a01401e6");
+    cr_assert_str_eq(text, "b0ba56416a2b2bd3a92972d66c5d96d0");
 }
 
 Test(ptx, comments_and_white_space_do_not_count)
@@ -226,4 +226,21 @@ Test(ptx, is_known_by_its_content)
     cr_expect_eq(canon_detect(NULL, BASE, strlen(BASE)), CANON_PTX);
     cr_expect_eq(canon_detect(NULL, "//\n// x\n" BASE, strlen(BASE)), CANON_PTX);
     cr_expect_neq(canon_detect(NULL, "version 1", 9), CANON_PTX);
+}
+
+Test(ptx, name_of_a_function_that_returns_something_counts)
+{
+    const char *library = HEAD ".visible .func (.param .b32 r) foo(.param .b32 a)\n{\n"
+                               "\t.reg .b32 %r<2>;\n\tld.param.b32 %r1, [a];\n"
+                               "\tst.param.b32 [r], %r1;\n\tret;\n}\n";
+    differ(library, with(library, " foo", " bar"));
+    same(library, with(library, "(.param .b32 a)\n{\n\t.reg .b32 %r<2>;\n\tld.param.b32 %r1, [a]",
+                       "(.param .b32 b)\n{\n\t.reg .b32 %r<2>;\n\tld.param.b32 %r1, [b]"));
+}
+
+Test(ptx, a_family_that_is_not_counted_in_decimal_is_exact)
+{
+    cr_expect(!is_exact(BASE, false));
+    cr_expect(is_exact(with(BASE, "%r<4>", "%r<010>"), false), "010 is 8");
+    cr_expect(is_exact(with(BASE, "%r<4>", "%r<0x8>"), false));
 }
