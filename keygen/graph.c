@@ -54,6 +54,11 @@ static const char *arena_copy(struct graph *g, const char *text, size_t len)
     return at;
 }
 
+const char *graph_keep(struct graph *g, const char *text, size_t len)
+{
+    return arena_copy(g, text, len);
+}
+
 /* Doubles a table of `item + 1`, whose items' hashes `hash_of` gives. */
 static bool slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
                         uint64_t (*hash_of)(const struct graph *, const void *, uint32_t),
@@ -223,7 +228,7 @@ static void dict_hole(struct graph *g, struct hole hole)
 
 void graph_dict_borrow(struct graph *g, const char *text, size_t len)
 {
-    if (len < 4096)
+    if (len < GRAPH_BORROWED)
         graph_dict_text(g, text, len);
     else
         dict_hole(g, (struct hole){.kind = HOLE_BORROW, .is.borrow = {text, len}});

@@ -79,6 +79,8 @@ uint32_t graph_opname(struct graph *g, const char *text, size_t len, unsigned tr
 uint32_t graph_symbol(struct graph *g, const char *name, size_t len);
 struct view graph_type_text(const struct graph *g, uint32_t type);
 struct view graph_symbol_text(const struct graph *g, uint32_t symbol);
+/* A copy that lives as long as the graph; NULL without memory. */
+const char *graph_keep(struct graph *g, const char *text, size_t len);
 unsigned graph_opname_traits(const struct graph *g, uint32_t opname);
 
 /* Says that the module defines `symbol` and that nothing outside knows its name: it is numbered.
@@ -94,8 +96,9 @@ void graph_symbol_private(struct graph *g, uint32_t symbol);
 void graph_dict_begin(struct graph *g);
 void graph_dict_key(struct graph *g, const char *name, size_t len);
 void graph_dict_text(struct graph *g, const char *text, size_t len);
-/* A text of the value that is large and lies in memory that outlives the graph: not copied. It
- * must be the whole value, or its last piece. */
+/* A text of the value that lies in memory that outlives the graph: not copied if it is as large as this.
+ * It must be the whole value, or its last piece. */
+#define GRAPH_BORROWED 4096
 void graph_dict_borrow(struct graph *g, const char *text, size_t len);
 /* "@name" in a value: the symbol's number or name is written in its place. */
 void graph_dict_symbol(struct graph *g, uint32_t symbol);

@@ -187,17 +187,34 @@ static bool item_read(struct mlir *m)
     return op_read(m);
 }
 
+/* Moves to the next item, in the next piece if there is none left in this; false at the end. */
+static bool item_follows(struct mlir *m)
+{
+    slice_skip(&m->s);
+    while (m->s.at >= m->s.end) {
+        struct view piece;
+        if (!m->pieces || !m->pieces->next(m->pieces, &piece))
+            return false;
+        m->begin = piece.data;
+        m->end = m->begin + piece.len;
+        m->s = (struct slice){m->begin, m->end};
+        m->line.open = m->line.split = false;
+        slice_skip(&m->s);
+    }
+    return true;
+}
+
 static bool mlir_read(struct mlir *m)
 {
     bool empty = true;
-    while (slice_skip(&m->s), m->s.at < m->s.end) {
+    while (item_follows(m)) {
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
         empty = false;
         if (in_block(m) && !mlir_lines_read(m))
             return false;
     }
-    if (m->scopes.n)
+    if (m->scopes.n || (m->pieces && m->pieces->broken))
         return mlir_fail(m, m->end, WARM_EMALFORMED, "a region is not closed");
     return !empty || mlir_fail(m, m->begin, WARM_EMALFORMED, "no operation");
 }
@@ -208,12 +225,11 @@ static void mlir_close(struct mlir *m)
                               &m->resources, &m->axes,  &m->aliases, &m->infos,  &m->heads};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
         cache_close(caches[i]);
-    void *arrays[] = {m->dict_infos.at,     m->alias_values.at, m->resource_values.at,
-                      m->named_bindings.at, m->undo.at,         m->lhs.at,
-                      m->scopes.at,         m->operands.at,     m->types_stack.at,
-                      m->arg_names.at,      m->op_infos.at,     m->commutes.at,
-                      m->pending.at,        m->line_shapes.at,  m->line_types.at,
-                      m->head_infos.at};
+    void *arrays[] = {
+        m->dict_infos.at,  m->alias_values.at, m->resource_values.at, m->named_bindings.at,
+        m->undo.at,        m->lhs.at,          m->scopes.at,          m->operands.at,
+        m->types_stack.at, m->arg_names.at,    m->op_infos.at,        m->commutes.at,
+        m->pending.at,     m->line_shapes.at,  m->line_types.at,      m->head_infos.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     for (uint32_t i = 0; i < m->n_families; i++)
@@ -224,29 +240,43 @@ static void mlir_close(struct mlir *m)
         freelocale((locale_t)m->c_locale);
 }
 
+/* The key of the text at hand and of what m->pieces still has, of `about` bytes together. */
+static int form_read(struct mlir *m, size_t about, struct form *out, struct err *e)
+{
+    m->e = e;
+    m->s = (struct slice){m->begin, m->end};
+    m->n_families = 1; /* of the empty word */
+    m->number_max = about / 64 < VECTOR_MAX ? (uint32_t)(about / 64) + 4096 : VECTOR_MAX;
+    m->g = graph_new(about);
+    if (!m->g)
+        return err_set(e, WARM_ENOMEM, "no memory to read MLIR");
+    writer_init(&m->scratch, 0);
+    writer_init(&m->bytes, 0);
+    m->unknown_type = graph_type(m->g, "?", 1);
+    mlir_read(m);
+    int rc = m->code;
+    if (!rc && (m->failed || graph_failed(m->g)))
+        rc = err_set(e, WARM_ENOMEM, "no memory to read MLIR");
+    out->why_exact = m->why_exact;
+    mlir_close(m);
+    if (!rc)
+        rc = graph_write(m->g, "mlir/2", out, e);
+    graph_free(m->g);
+    return rc;
+}
+
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
 {
     const char *text = input->data;
-    struct mlir m = {.begin = text, .end = text + input->len, .e = e};
-    m.s = (struct slice){m.begin, m.end};
-    m.n_families = 1; /* of the empty word */
-    m.number_max = input->len / 64 < VECTOR_MAX ? (uint32_t)(input->len / 64) + 4096 : VECTOR_MAX;
-    m.g = graph_new(input->len);
-    if (!m.g)
-        return err_set(e, WARM_ENOMEM, "no memory to read MLIR");
-    writer_init(&m.scratch, 0);
-    writer_init(&m.bytes, 0);
-    m.unknown_type = graph_type(m.g, "?", 1);
-    mlir_read(&m);
-    int rc = m.code;
-    if (!rc && (m.failed || graph_failed(m.g)))
-        rc = err_set(e, WARM_ENOMEM, "no memory to read MLIR");
-    out->why_exact = m.why_exact;
-    mlir_close(&m);
-    if (!rc)
-        rc = graph_write(m.g, "mlir/2", out, e);
-    graph_free(m.g);
-    return rc;
+    struct mlir m = {.begin = text, .end = text + input->len};
+    return form_read(&m, input->len, out, e);
+}
+
+int form_mlir_pieces(struct mlir_pieces *pieces, struct form *out, struct err *e)
+{
+    struct mlir m = {.begin = "", .pieces = pieces};
+    m.end = m.begin;
+    return form_read(&m, pieces->about, out, e);
 }
 
 bool form_mlir_claims(const char *data, size_t len)

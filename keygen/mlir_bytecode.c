@@ -8,11 +8,12 @@
  *        4 operations   5, 6 resources   8 properties
  *
  * The text goes through mlir.c, so one program has one key in both encodings: what the canonical
- * form drops, merges and orders is decided in one place. Locations are read over. What this reader
- * does not know (a dialect, a code, a property, a resource) ends in `why_exact`: the exact bytes.
+ * form drops, merges and orders is decided in one place. It is never held whole: mlir.c asks for it
+ * piece by piece (mlir_pieces.h). Locations are read over. What this reader does not know (a dialect, a
+ * code, a property, a resource) ends in `why_exact`: the exact bytes.
  *
  * Operations are walked with a stack of regions on the heap. Thread: any; no state.
- * Memory: tables in proportion to the input, and the text: at most TEXT_PER_BYTE times it.
+ * Memory: tables in proportion to the input, and a piece of the text.
  */
 #include "keygen/mlir_bytecode.h"
 
@@ -20,11 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/forms.h"
+#include "keygen/mlir_pieces.h"
 
 /* An attribute that operations share is text in each: a bound on what a small input can become. */
 #define TEXT_PER_BYTE 64u
 #define TEXT_BASE 65536u
+#define PIECE_BYTES (128u * 1024) /* of text, or what one operation needs */
 
 enum section_id {
     STRINGS,
@@ -625,7 +627,7 @@ static void region_end(struct walk *w)
 }
 
 /* The section of operations is a block without arguments that holds the module. */
-static void walk_module(struct walk *w, struct reader r)
+static void walk_begin(struct walk *w, struct reader r)
 {
     bool has_args;
     if (!walk_grow(w, &w->frames, 1, &w->cap_frames, sizeof *w->frames))
@@ -635,21 +637,31 @@ static void walk_module(struct walk *w, struct reader r)
         bytecode_malformed(w->b, "operations that are not one module");
     w->frames[0] = (struct frame){.r = r, .ops_left = n_ops};
     w->n_frames = 1;
-    while (!bytecode_stopped(w->b)) {
-        struct frame *f = walk_top(w);
-        if (f->r.failed)
-            bytecode_malformed(w->b, "operations that are cut off");
-        else if (f->ops_left)
-            op_begin(w);
-        else if (f->blocks_left)
-            block_begin(w);
-        else if (w->n_frames > 1)
-            region_end(w);
-        else
-            break;
-    }
-    if (!bytecode_stopped(w->b) && !reader_done(&walk_top(w)->r))
-        bytecode_malformed(w->b, "operations that do not end where they should");
+}
+
+/* Puts the text of what comes next; false at the end. */
+static bool walk_step(struct walk *w)
+{
+    struct frame *f = walk_top(w);
+    if (f->r.failed)
+        bytecode_malformed(w->b, "operations that are cut off");
+    else if (f->ops_left)
+        op_begin(w);
+    else if (f->blocks_left)
+        block_begin(w);
+    else if (w->n_frames > 1)
+        region_end(w);
+    else
+        return false;
+    return !bytecode_stopped(w->b);
+}
+
+static void walk_close(struct walk *w)
+{
+    free(w->values);
+    free(w->frames);
+    free(w->types);
+    *w = (struct walk){.b = w->b, .no_memory = w->no_memory};
 }
 
 /* ---- the file ---- */
@@ -697,8 +709,8 @@ static int read_sections(struct bytecode *b, const struct canon_input *input,
     return 0;
 }
 
-static void read_text(struct bytecode *b, const struct reader sections[N_SECTIONS],
-                      const bool present[N_SECTIONS])
+static void read_tables(struct bytecode *b, const struct reader sections[N_SECTIONS],
+                        const bool present[N_SECTIONS])
 {
     read_strings(b, sections[STRINGS]);
     if (!bytecode_stopped(b))
@@ -707,15 +719,9 @@ static void read_text(struct bytecode *b, const struct reader sections[N_SECTION
         read_entries(b, sections[ATTR_OFFSETS], sections[ATTRS]);
     if (!bytecode_stopped(b) && present[PROPERTIES])
         read_properties(b, sections[PROPERTIES]);
-    struct walk w = {.b = b};
-    if (!bytecode_stopped(b))
-        walk_module(&w, sections[IR]);
-    free(w.values);
-    free(w.frames);
-    free(w.types);
 }
 
-/* What the text was made from. */
+/* What the text is made from. */
 static void tables_close(struct bytecode *b)
 {
     free(b->strings);
@@ -725,14 +731,65 @@ static void tables_close(struct bytecode *b)
     free(b->attrs);
     free(b->types);
     writer_close(&b->memo);
+    b->strings = b->dialects = NULL;
+    b->properties = NULL;
+    b->opnames = NULL;
+    b->attrs = b->types = NULL;
+}
+
+/* The walk as a text in pieces. */
+struct walk_text {
+    struct mlir_pieces pieces; /* first: what `next` is called with */
+    struct walk w;
+    size_t room; /* bytes that the rest of the text may have */
+    bool ended;
+};
+
+/* A piece ends behind an operation that was not left open for its regions. */
+static bool text_next(struct mlir_pieces *pieces, struct view *out)
+{
+    struct walk_text *t = (struct walk_text *)pieces;
+    struct bytecode *b = t->w.b;
+    if (t->ended)
+        return false;
+    b->out.len = 0;
+    while (!t->ended) {
+        bool is_op = walk_top(&t->w)->ops_left > 0;
+        uint32_t depth = t->w.n_frames;
+        t->ended = !walk_step(&t->w);
+        if (is_op && t->w.n_frames == depth && b->out.len >= PIECE_BYTES)
+            break;
+    }
+    if (b->out.len > t->room)
+        bytecode_unknown(b, "its text would be too large");
+    t->room -= b->out.len;
+    if (t->ended && !bytecode_stopped(b) && !reader_done(&walk_top(&t->w)->r))
+        bytecode_malformed(b, "operations that do not end where they should");
+    pieces->broken = bytecode_stopped(b);
+    t->ended |= pieces->broken;
+    if (t->ended) {
+        walk_close(&t->w);
+        tables_close(b);
+    }
+    *out = (struct view){b->out.data, b->out.len};
+    return !pieces->broken;
 }
 
 /* The key of the text. What its reader cannot use is not to be blamed on the bytecode. */
-static int form_text(const struct bytecode *b, bool debug_info, struct form *out, struct err *e)
+static int form_text(struct bytecode *b, struct reader operations, size_t len, struct form *out,
+                     struct err *e)
 {
-    struct canon_input text = {
-        .data = b->out.data, .len = b->out.len, .kind = CANON_MLIR, .debug_info = debug_info};
-    int code = form_mlir(&text, out, e);
+    struct walk_text t = {.pieces = {.next = text_next, .about = 6 * len},
+                          .w = {.b = b},
+                          .room = len * TEXT_PER_BYTE + TEXT_BASE};
+    struct view rest;
+    walk_begin(&t.w, operations);
+    int code = form_mlir_pieces(&t.pieces, out, e);
+    while (text_next(&t.pieces, &rest)) /* what is wrong with the bytecode counts first */
+        ;
+    walk_close(&t.w);
+    if (t.w.no_memory)
+        return err_set(e, WARM_ENOMEM, "no memory to read bytecode");
     if (code == WARM_EMALFORMED || code == WARM_ETRUNCATED) {
         out->why_exact = "its operations cannot be spelled as text";
         return WARM_EUNSUPPORTED;
@@ -754,16 +811,17 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     writer_init(&b.memo, UINT32_MAX);
     writer_init(&b.out, input->len * TEXT_PER_BYTE + TEXT_BASE);
     int code = read_sections(&b, input, sections, present, e);
-    if (!code && !bytecode_stopped(&b))
-        read_text(&b, sections, present);
+    bool is_file = !code;
+    if (is_file && !bytecode_stopped(&b))
+        read_tables(&b, sections, present);
+    if (is_file && !bytecode_stopped(&b))
+        code = form_text(&b, sections[IR], input->len, out, e);
     tables_close(&b);
-    if (!code && b.wrong) {
+    if (is_file && code != WARM_ENOMEM && b.wrong) {
         code = fail_at(e, WARM_EMALFORMED, 0, b.wrong);
-    } else if (!code && (b.why || b.out.failed)) {
+    } else if (is_file && code != WARM_ENOMEM && (b.why || b.out.failed)) {
         out->why_exact = b.why ? b.why : "its text would be too large";
         code = WARM_EUNSUPPORTED;
-    } else if (!code) {
-        code = form_text(&b, false, out, e);
     }
     writer_close(&b.out);
     return code;

@@ -279,6 +279,8 @@ static void put_digits(struct mlir *m, struct slice hex, unsigned flags)
     for (const char *p = hex.at; p < hex.end && !lower; p++)
         lower = *p >= 'a';
     if (!lower && !(flags & ATTR_TYPE)) {
+        if (slice_len(hex) >= GRAPH_BORROWED)
+            hex = mlir_keep(m, hex);
         graph_dict_borrow(m->g, hex.at, slice_len(hex));
         return;
     }

@@ -23,6 +23,7 @@
 
 #include "keygen/graph.h"
 #include "keygen/mlir_ops.h"
+#include "keygen/mlir_pieces.h"
 #include "keygen/vector.h"
 
 struct slice {
@@ -157,8 +158,9 @@ struct line_shape {
 #define FOLLOWERS 4096 /* sequences of so many lines whose follower is remembered */
 
 struct mlir {
-    const char *begin, *end;
-    struct slice s; /* what is left */
+    const char *begin, *end;    /* of the text, or of the piece at hand */
+    struct slice s;             /* what is left of it */
+    struct mlir_pieces *pieces; /* NULL: the whole text is there, and lives as long as the graph */
     struct graph *g;
     struct err *e;
     int code;    /* first error */
@@ -198,7 +200,7 @@ struct mlir {
     uint64_t expanded;   /* bytes that aliases stood for */
     uint32_t unknown_type;
     uint32_t type_hints[TYPE_HINTS]; /* the type, + 1, that letters like these spelled last */
-    uint32_t n_regions; /* seen so far: tags of labels */
+    uint32_t n_regions;              /* seen so far: tags of labels */
     uint32_t n_axes;
     uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
     uint32_t text_operands;  /* where its operands begin in `operands` */
@@ -252,6 +254,9 @@ struct slice slice_type(struct slice *s); /* a type, not looked into; after whit
 bool slice_is(struct slice s, const char *text);
 static inline size_t slice_len(struct slice s) { return (size_t)(s.end - s.at); }
 void slice_trim(struct slice *s);
+
+/* The same text, where it lives as long as the graph. */
+struct slice mlir_keep(struct mlir *m, struct slice text);
 
 uint64_t cache_hash(uint32_t tag, struct slice text);
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash);

@@ -204,18 +204,21 @@ static void shape_record(struct mlir *m, uint32_t info, const struct graph_op_sh
         cache_add(m, &m->heads, l->n_values, l->head, l->head_hash, l->head_id);
         l->tail_hash = cache_hash(l->head_id, l->tail);
     }
+    cache_add(m, &m->lines, l->head_id, l->tail, l->tail_hash, m->line_shapes.n);
+    if (m->failed)
+        return;
+    const struct cache_entry *head = &m->heads.entries.at[l->head_id];
+    const struct cache_entry *tail = &m->lines.entries.at[m->line_shapes.n];
     struct line_shape shape = {.op = *op,
-                               .head = {l->head.at, (uint32_t)slice_len(l->head)},
-                               .tail = {l->tail.at, (uint32_t)slice_len(l->tail)},
+                               .head = {head->at, head->len},
+                               .tail = {tail->at, tail->len},
                                .types = m->line_types.n,
                                .info = info};
     for (uint32_t i = 0; i < op->n_operands + op->n_results; i++)
         PUSH(m, m->line_types, types[i]);
     PUSH(m, m->line_shapes, shape);
-    if (m->failed)
-        return;
-    cache_add(m, &m->lines, l->head_id, l->tail, l->tail_hash, m->line_shapes.n - 1);
-    shape_follows(m, m->line_shapes.n - 1);
+    if (!m->failed)
+        shape_follows(m, m->line_shapes.n - 1);
 }
 
 /* ---- a line that none was like ---- */

@@ -329,6 +329,8 @@ static bool generic_dict(struct mlir *m, const struct scope *s, struct slice att
     return !graph_failed(m->g);
 }
 
+#define PIECES_KEPT 4096 /* bytes of a dictionary that is worth a copy */
+
 /* The same, remembered: both dictionaries stand side by side. */
 static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct slice attrs,
                                 const struct opinfo *info, struct dict_info *out)
@@ -348,6 +350,8 @@ static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct sl
     }
     if (!generic_dict(m, s, attrs, info, out))
         return false;
+    if (m->pieces && slice_len(text) > PIECES_KEPT)
+        return true;
     PUSH(m, m->dict_infos, *out);
     cache_add(m, &m->dicts, tag, text, hash, m->dict_infos.n - 1);
     return !m->failed;
@@ -443,5 +447,7 @@ bool mlir_op_generic(struct mlir *m, uint32_t lhs)
         return mlir_generic_tail(m, false);
     m->line.open = false;
     m->s.at++;
+    s->props = mlir_keep(m, s->props);
+    s->successors = mlir_keep(m, s->successors);
     return mlir_generic_region(m);
 }

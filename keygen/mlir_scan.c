@@ -12,14 +12,30 @@ enum { C_SPACE = 1, C_WORD = 2, C_ID = 4, C_MARK = 8, C_PLAIN = 16 };
 
 /* C_MARK: what slice_find must look at. */
 const uint8_t slice_classes[256] = {
-    [' '] = C_SPACE,        ['\t'] = C_SPACE,       ['\n'] = C_SPACE | C_MARK,
-    ['\r'] = C_SPACE,       ['0' ... '9'] = C_WORD | C_PLAIN, ['A' ... 'Z'] = C_WORD | C_PLAIN,
-    ['a' ... 'z'] = C_WORD | C_PLAIN, ['_'] = C_WORD,         ['.'] = C_WORD,
-    ['$'] = C_WORD,         ['-'] = C_ID | C_MARK,  ['('] = C_MARK,
-    [')'] = C_MARK,         ['['] = C_MARK,         [']'] = C_MARK,
-    ['{'] = C_MARK,         ['}'] = C_MARK,         ['<'] = C_MARK,
-    ['>'] = C_MARK,         ['"'] = C_MARK,         [':'] = C_MARK,
-    [','] = C_MARK,         ['/'] = C_MARK,         ['='] = C_MARK,
+    [' '] = C_SPACE,
+    ['\t'] = C_SPACE,
+    ['\n'] = C_SPACE | C_MARK,
+    ['\r'] = C_SPACE,
+    ['0' ... '9'] = C_WORD | C_PLAIN,
+    ['A' ... 'Z'] = C_WORD | C_PLAIN,
+    ['a' ... 'z'] = C_WORD | C_PLAIN,
+    ['_'] = C_WORD,
+    ['.'] = C_WORD,
+    ['$'] = C_WORD,
+    ['-'] = C_ID | C_MARK,
+    ['('] = C_MARK,
+    [')'] = C_MARK,
+    ['['] = C_MARK,
+    [']'] = C_MARK,
+    ['{'] = C_MARK,
+    ['}'] = C_MARK,
+    ['<'] = C_MARK,
+    ['>'] = C_MARK,
+    ['"'] = C_MARK,
+    [':'] = C_MARK,
+    [','] = C_MARK,
+    ['/'] = C_MARK,
+    ['='] = C_MARK,
 };
 
 static bool is(char c, uint8_t classes) { return slice_classes[(uint8_t)c] & classes; }
@@ -219,6 +235,14 @@ void slice_trim(struct slice *s)
         s->end--;
 }
 
+struct slice mlir_keep(struct mlir *m, struct slice text)
+{
+    if (!m->pieces || !text.at)
+        return text;
+    const char *kept = graph_keep(m->g, text.at, slice_len(text));
+    return kept ? (struct slice){kept, kept + slice_len(text)} : text;
+}
+
 /* ---- caches ---- */
 
 uint64_t cache_hash(uint32_t tag, struct slice text)
@@ -270,7 +294,8 @@ void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text,
         return; /* read again whenever it comes */
     if ((!c->slots || c->entries.n * 2 >= c->mask) && !cache_widen(m, c))
         return;
-    PUSH(m, c->entries, (struct cache_entry){hash, text.at, (uint32_t)len, tag, value});
+    PUSH(m, c->entries,
+         (struct cache_entry){hash, mlir_keep(m, text).at, (uint32_t)len, tag, value});
     if (m->failed)
         return;
     uint32_t s = (uint32_t)hash & c->mask;
