@@ -107,6 +107,15 @@ void redis_ops_forget(struct redis *r)
 
 /* ---- values that are put ---- */
 
+/* "pt2:", 64 digits, "::": what PyTorch found best for one kernel, under the digest of the choice. */
+static bool is_tuned_kernel(struct view name)
+{
+    static const char start[] = "pt2:", end[] = "::";
+    const char *at = name.data;
+    return name.len > 70 && memcmp(at, start, 4) == 0 && memcmp(at + 68, end, 2) == 0 &&
+           strspn(at + 4, "0123456789abcdef") >= 64;
+}
+
 /* The kinds that PyTorch's names tell. */
 static enum store_kind kind_of_name(struct view name)
 {
@@ -115,13 +124,12 @@ static enum store_kind kind_of_name(struct view name)
         enum store_kind kind;
     } parts[] = {{"pt2:autograd", STORE_BACKWARD},
                  {"pt2:fx-graph", STORE_FX_GRAPH},
-                 {"pt2:bundled-autotune", STORE_AUTOTUNE},
-                 {"pt2:autotune", STORE_AUTOTUNE}};
+                 {"pt2:bundled-autotune", STORE_AUTOTUNE}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (name.len >= strlen(parts[i].part) &&
             memcmp(name.data, parts[i].part, strlen(parts[i].part)) == 0)
             return parts[i].kind;
-    return STORE_OTHER;
+    return is_tuned_kernel(name) ? STORE_AUTOTUNE : STORE_OTHER;
 }
 
 /* What PyTorch says at the end of its values: {"data": …, "time_taken_ms": 123}. 0 if nothing. */
