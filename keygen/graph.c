@@ -763,7 +763,7 @@ struct graph *graph_new(size_t input_len)
     if (!g)
         return NULL;
     uint32_t ops =
-        64 + (uint32_t)(input_len / 56 < VECTOR_MAX / 8 ? input_len / 56 : VECTOR_MAX / 8);
+        1024 + (uint32_t)(input_len / 56 < VECTOR_MAX / 8 ? input_len / 56 : VECTOR_MAX / 8);
     vector_reserve(&g->failed, &g->ops.at, &g->ops.cap, ops, sizeof *g->ops.at);
     vector_reserve(&g->failed, &g->values.at, &g->values.cap, ops, sizeof *g->values.at);
     vector_reserve(&g->failed, &g->operands.at, &g->operands.cap, 2 * ops, sizeof *g->operands.at);

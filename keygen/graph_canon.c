@@ -167,21 +167,6 @@ static uint32_t need_of(const struct graph *g, uint32_t value, uint32_t b)
     return def;
 }
 
-bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out)
-{
-    if (i < o->n_operands) {
-        *out = g->operands.at[o->operands + i];
-        return true;
-    }
-    if (!op_has_regions(o))
-        return false;
-    const struct region *r = &g->regions.at[o->regions];
-    if (i - o->n_operands >= r->n_captures)
-        return false;
-    *out = g->captures.at[r->captures + i - o->n_operands];
-    return true;
-}
-
 static void order_from(struct graph *g, uint32_t root, uint32_t b)
 {
     if (g->ops.at[root].pos != NONE)

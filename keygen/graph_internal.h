@@ -199,10 +199,6 @@ bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
 /* Which of two operands comes first where their order does not matter: below, above or 0. */
 int graph_value_order(const struct value *a, const struct value *b);
 
-/* The i-th value that an operation depends on, operands first, then what its regions capture;
- * false after the last. */
-bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out);
-
 /* ---- graph_write.c ---- */
 
 struct place {   /* in a block that is being written */
@@ -252,6 +248,23 @@ int graph_regions(struct graph *g, const char *domain, struct form *out, struct 
 static inline bool op_has_regions(const struct op *o)
 {
     return !(o->traits & GRAPH_CALL) && o->regions != NONE;
+}
+
+/* The i-th value that an operation depends on, operands first, then what its regions capture;
+ * false after the last. */
+static inline bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out)
+{
+    if (i < o->n_operands) {
+        *out = g->operands.at[o->operands + i];
+        return true;
+    }
+    if (!op_has_regions(o))
+        return false;
+    const struct region *r = &g->regions.at[o->regions];
+    if (i - o->n_operands >= r->n_captures)
+        return false;
+    *out = g->captures.at[r->captures + i - o->n_operands];
+    return true;
 }
 
 static inline uint32_t value_block(const struct graph *g, const struct value *v)

@@ -73,13 +73,17 @@ static const char *line_end(const char *p, const char *end)
     return p < end && *p == '\n' ? p : NULL;
 }
 
-/* True if what follows the line's end cannot belong to its operation: more types, a location. */
-static bool line_is_whole(const struct mlir *m, const char *p)
+/* Where the next line's text begins, if it cannot belong to the operation of the line that ends at p
+ * (as more types or a location might); else NULL. */
+static const char *line_follower(const struct mlir *m, const char *p)
 {
-    while (p < m->s.end && (*p == '\n' || *p == ' '))
+    const char *end = m->s.end;
+    while (p < end && (*p == ' ' || *p == '\n'))
         p++;
-    return p < m->s.end && (*p == '%' || *p == '}' || *p == '"' || *p == '^' ||
-                            (*p >= 'a' && *p <= 'z' && *p != 'l'));
+    return p < end && (slice_is_plain(*p) ? *p >= 'a' && *p != 'l'
+                                          : *p == '%' || *p == '}' || *p == '"' || *p == '^')
+               ? p
+               : NULL;
 }
 
 /* True if the line at p says what `shape` does; *out_end is its end then, and its values are in
@@ -178,7 +182,7 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
     if (m->line.open && m->line.head.at == m->s.at)
         return false; /* mlir_lines_read was here */
     uint32_t i = shape_find(m, m->s.at, &end);
-    if (i == GRAPH_NONE || !line_is_whole(m, end) ||
+    if (i == GRAPH_NONE || !line_follower(m, end) ||
         !shape_repeats(m, i, mlir_n_results(m, lhs), &value)) {
         m->line.open &= i == GRAPH_NONE;
         return false;
@@ -405,15 +409,15 @@ static bool line_take(struct mlir *m)
     if (*p == '%' && !(p = names_read(m, p + 1, &slot, &n)))
         return false;
     uint32_t i = shape_find(m, p, &end);
-    if (i == GRAPH_NONE || !line_is_whole(m, end) || !shape_repeats(m, i, n, &value)) {
+    const char *follower = i == GRAPH_NONE && !m->line.split ? NULL : line_follower(m, end);
+    if (i == GRAPH_NONE || !follower || !shape_repeats(m, i, n, &value)) {
         m->line.open &= i == GRAPH_NONE;
-        if (!m->line.split || !m->line.n_values || !line_is_whole(m, end) ||
-            !line_compose(m, n, &value))
+        if (!m->line.split || !m->line.n_values || !follower || !line_compose(m, n, &value))
             return false;
     }
     if (n)
         mlir_bind(m, slot, value, n);
-    m->s.at = end;
+    m->s.at = follower;
     return true;
 }
 

@@ -94,10 +94,13 @@ struct slice slice_id(struct slice *s) { return run(s, C_WORD | C_ID); }
 
 bool slice_take_word(struct slice *s, const char *word)
 {
-    struct slice ahead = *s, found = slice_word(&ahead);
-    if (!slice_is(found, word))
+    size_t len = strlen(word);
+    struct slice ahead = *s;
+    slice_skip(&ahead);
+    if (slice_len(ahead) < len || memcmp(ahead.at, word, len) != 0 ||
+        (slice_len(ahead) > len && is(ahead.at[len], C_WORD)))
         return false;
-    *s = ahead;
+    s->at = ahead.at + len;
     return true;
 }
 
