@@ -277,12 +277,13 @@ static void skip_blanks(struct lexer *x, struct token *t)
             break;
         case C_LINE: new_line(x, t); break;
         case C_BAD:
-            if (*x->at == '\r' && x->at + 1 < x->end && x->at[1] == '\n') {
-                t->space = true;
-                x->at++;
-                break;
-            }
-            return;
+            if (*x->at != '\r')
+                return;
+            if (x->at + 1 == x->end || x->at[1] != '\n')
+                x->scan->unclear = true; /* NVRTC takes it for a blank, a directive may follow */
+            t->space = true;
+            x->at++;
+            break;
         case C_SLASH:
             if (!skip_comment(x, t))
                 return;
@@ -517,6 +518,28 @@ static bool is_noted(struct lexer *x, const struct token *t)
     return noted;
 }
 
+/* Behind __has_include, before its parenthesis: the name of a header is no tokens, but read as such.
+ * So it must be one that they keep byte for byte. */
+static void note_header_test(struct lexer *x)
+{
+    const char *at = x->at, *end = memchr(at, '\n', (size_t)(x->end - at));
+    end = end != NULL ? end : x->end;
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '('))
+        at++;
+    x->scan->includes_computed = true;
+    if (at < end && (*at == '\\' || *at == '/'))
+        x->scan->unclear = true; /* a splice or a comment before the name */
+    if (at == end || *at != '<')
+        return;
+    const char *close = memchr(at, '>', (size_t)(end - at));
+    size_t len = (size_t)((close != NULL ? close : end) - at);
+    bool plain =
+        close != NULL && memmem(at, len, "//", 2) == NULL && memmem(at, len, "/*", 2) == NULL;
+    for (size_t i = 0; plain && i < len; i++)
+        plain = strchr(" \t\\\"'", at[i]) == NULL;
+    x->scan->unclear |= !plain;
+}
+
 static void note_word(struct lexer *x, const struct token *t)
 {
     struct cuda_scan *scan = x->scan;
@@ -527,10 +550,15 @@ static void note_word(struct lexer *x, const struct token *t)
         if (token_is(t, "assert"))
             scan->uses_line = scan->uses_file = true;
         return;
-    case 11: scan->uses_counter |= token_is(t, "__COUNTER__"); return;
+    case 11:
+        scan->uses_counter |= token_is(t, "__COUNTER__");
+        if (token_is(t, "__has_embed"))
+            note_header_test(x);
+        return;
     case 13:
         scan->uses_file |= token_is(t, "__BASE_FILE__") || token_is(t, "__FILE_NAME__");
-        scan->includes_computed |= token_is(t, "__has_include");
+        if (token_is(t, "__has_include"))
+            note_header_test(x);
         return;
     case 14:
         scan->uses_line |= token_is(t, "__builtin_LINE");
@@ -541,7 +569,10 @@ static void note_word(struct lexer *x, const struct token *t)
             scan->uses_line = scan->uses_file = scan->uses_column = true;
         return;
     case 16: scan->uses_column |= token_is(t, "__builtin_COLUMN"); return;
-    case 18: scan->includes_computed |= token_is(t, "__has_include_next"); return;
+    case 18:
+        if (token_is(t, "__has_include_next"))
+            note_header_test(x);
+        return;
     case 19: scan->uses_file |= token_is(t, "__builtin_FILE_NAME"); return;
     case 25:
         if (token_is(t, "__builtin_source_location"))
@@ -574,6 +605,10 @@ static struct view take_header(struct lexer *x)
 {
     const char *begin, *end = header_name(x, &begin);
     if (end == NULL) {
+        const char *nl = memchr(begin, '\n', (size_t)(x->end - begin));
+        size_t rest = (size_t)((nl != NULL ? nl : x->end) - begin);
+        if (memchr(begin, '<', rest) != NULL)
+            x->scan->unclear = true; /* a name behind a comment or a splice, read as tokens */
         x->scan->includes_computed = x->scan->includes_macro = true;
         return (struct view){NULL, 0};
     }

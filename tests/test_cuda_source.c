@@ -136,6 +136,26 @@ Test(cuda_source, what_compilers_may_read_differently_is_exact)
     }
 }
 
+Test(cuda_source, names_of_headers_are_no_tokens)
+{
+#define ASKS(test) "#if " test "\n#define A 1\n#endif\n" KERNEL
+    differ(ASKS("__has_include(<.//a.h>)"), ASKS("__has_include(<.//b.h>)"));
+    differ(ASKS("__has_include ( <a /*x.h>*/ >)"), ASKS("__has_include ( <a /*y.h>*/ >)"));
+    differ(ASKS("__has_include(<a  b.h>)"), ASKS("__has_include(<a b.h>)"));
+    differ(ASKS("__has_include/**/(<.//a.h>)"), ASKS("__has_include/**/(<.//b.h>)"));
+    differ("#include /**/ <.//a.h>\n" KERNEL, "#include /**/ <.//b.h>\n" KERNEL);
+    same(ASKS("__has_include(<a.h>)"), ASKS("__has_include(<a.h>) // or not"));
+    cr_expect(!exact);
+}
+
+Test(cuda_source, a_directive_behind_a_lone_return_is_one)
+{
+    struct cuda_scan scan = scan_of("\f#include \"a.h\"\n");
+    cr_expect(scan.includes_quote && !scan.unclear);
+    scan = scan_of("\r #include <a.h>\n");
+    cr_expect(scan.includes_angle && scan.unclear);
+}
+
 Test(cuda_source, debug_output_takes_the_exact_text)
 {
     struct canon_input input = {
