@@ -42,6 +42,8 @@ if ROW.startswith("enzyme"):
     from enzyme_ad.jax import enzyme_jax_ir
 if "scan" in ROW or "packed" in ROW:
     import warm.jax
+if FORM == "warm":
+    warm.jax.jit  # is imported when it is asked for
 stage("import")
 jax.devices()  # the backend starts, and with it the plugins
 stage("start")

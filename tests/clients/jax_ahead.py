@@ -132,6 +132,29 @@ print("same")
         with kit.Daemon() as daemon:
             self.assertIn("same", daemon.run(program).stdout)
 
+    def test_the_collector_works_again_after_imports_and_calls(self):
+        program = '''
+import gc, sys, weakref
+if sys.argv[1] == "late":
+    import jax
+import warm.jax
+frozen = gc.get_freeze_count()
+import jax, numpy as np
+f = warm.jax.jit(warm.jax.grad(lambda x: (x * x).sum()))
+assert (np.asarray(f(np.ones(4, "f"))) == 2).all() and gc.isenabled()
+class Cycle:
+    pass
+c = Cycle()
+c.me, seen = c, weakref.ref(c)
+del c
+gc.collect()
+assert seen() is None
+print(frozen > 0)
+'''
+        with kit.Daemon() as daemon:
+            self.assertIn("True", daemon.run(program, "early").stdout)
+            self.assertIn("False", daemon.run(program, "late").stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -106,18 +106,23 @@ print("same")
 
     def test_a_process_that_the_passes_abort_leaves_nobody_waiting(self):
         program = '''
-import os, sys
+import os, sys, time
 from warm.jax import _enzyme as e
 def real(names, source, pipeline):
     if sys.argv[1] == "abort":
+        print("holds the lease", flush=True)
+        time.sleep(3)  # the other one waits for it by now, or comes after the end
         os.abort()
     return "main_1", source
 print(e.Memo(real, "library")(["main"], "source", "cse"))
 '''
         with kit.Daemon() as daemon:
-            dying = daemon.run(program, "abort", check=False)
+            dying = daemon.spawn(program, "abort")
+            self.assertIn("holds the lease", dying.stdout.readline())
+            living = daemon.run(program, "live")
+            dying.communicate(timeout=kit.RUN_S)
             self.assertNotEqual(dying.returncode, 0)
-            self.assertIn("main_1", daemon.run(program, "live").stdout)
+            self.assertIn("main_1", living.stdout)
 
     def test_damaged_results_are_made_anew(self):
         damage = '''

@@ -120,7 +120,7 @@ def note(outline: str, hint: Hint) -> None:
 
 
 class gc_paused:
-    """Within it the cyclic garbage collector rests: while JAX is imported, or traces, it looks at
+    """Within it the cyclic garbage collector rests: while JAX is imported, or traces, it goes through
     hundreds of thousands of objects, again and again, of which nearly all stay."""
 
     def __enter__(self) -> None:
