@@ -6,8 +6,8 @@
  *                          ──▶ a miss, as soon as it is one ──▶ its recipe, as soon as it is known
  *     the store            ──▶ what was evicted, removed, quarantined
  *
- * Names that begin with "file:" are bookkeeping of clients (client/identity.c), no compiles: they are
- * in the daemon's counters, but in nobody's session.
+ * Names that begin with "file:" (client/identity.c) or "jax:ahead:" (client/python/warm/jax/_ahead.py)
+ * are bookkeeping of clients, no compiles: they are in the daemon's counters, but in nobody's session.
  *
  * Thread: loop thread, but for explain_job.
  */

@@ -445,7 +445,7 @@ def _guess(jax: _Modules, arguments: Any, backend: Any) -> Optional[_ahead.Guess
 
 def _take_ahead(compile_: Optional[_Compile], key: str, *rest: Any) -> Any:
     """(executable, seconds that its compile took) if the guess was right; or notes what would have
-    been right: `rest` is options, backend, devices, as JAX since 0.5 has them."""
+    been right: `rest` is options, backend, devices, as newer JAX has them."""
     if compile_ is None or compile_.guess is None or compile_.name != key or len(rest) != 3:
         return None
     options, _, devices = rest
