@@ -90,13 +90,13 @@ struct hlo {
 
 enum byte_class {
     WORD = 0, /* part of a name or number, or a sign that needs no care */
+    OTHER,    /* punctuation that separates words by itself */
     OPEN,
     CLOSE,
     QUOTE,
     COMMA,
     SPACE,
     SLASH,
-    OTHER, /* punctuation that separates words by itself */
 };
 
 extern const uint8_t hlo_classes[256];
@@ -139,7 +139,9 @@ uint32_t hlo_after_string(struct hlo *h, uint32_t at);
 void hlo_skip_blank_slow(struct hlo *h);
 static inline void hlo_skip_blank(struct hlo *h)
 {
-    if (h->at < h->len && hlo_class_of(h->base[h->at]) != WORD)
+    if (h->at < h->len && h->base[h->at] == ' ') /* most are one blank */
+        h->at++;
+    if (h->at < h->len && hlo_class_of(h->base[h->at]) >= SPACE)
         hlo_skip_blank_slow(h);
 }
 /* Up to the first byte outside of brackets that ends a value: white space or a closing bracket
@@ -148,10 +150,12 @@ struct span hlo_take_value(struct hlo *h, bool comma_ends);
 /* A name, number or keyword: up to white space or punctuation; may be empty. */
 static inline struct span hlo_take_word(struct hlo *h)
 {
-    uint32_t start = h->at;
-    while (h->at < h->len && hlo_class_of(h->base[h->at]) == WORD)
-        h->at++;
-    return (struct span){start, h->at - start};
+    const char *at = h->base + h->at, *end = h->base + h->len, *p = at;
+    while (p < end && hlo_class_of(*p) == WORD)
+        p++;
+    struct span word = {h->at, (uint32_t)(p - at)};
+    h->at += word.len;
+    return word;
 }
 /* White space and then `c`; false if another byte comes. */
 bool hlo_take_byte(struct hlo *h, char c);

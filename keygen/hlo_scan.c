@@ -109,14 +109,12 @@ void hlo_skip_blank_slow(struct hlo *h)
 /* The index after the string whose opening quote is at `at`. */
 uint32_t hlo_after_string(struct hlo *h, uint32_t at)
 {
-    for (uint32_t i = at + 1; i < h->len; i++) {
-        const char *stop = h->base + i;
-        while (stop < h->base + h->len && *stop != '"' && *stop != '\\')
-            stop++;
-        i = (uint32_t)(stop - h->base);
-        if (i < h->len && *stop == '"')
-            return i + 1;
-        i++; /* the escaped byte */
+    const char *from = h->base + at + 1, *end = h->base + h->len, *quote;
+    while (from < end && (quote = memchr(from, '"', (size_t)(end - from)))) {
+        const char *escape = memchr(from, '\\', (size_t)(quote - from));
+        if (!escape)
+            return (uint32_t)(quote - h->base) + 1;
+        from = escape + 2; /* behind the escaped byte */
     }
     hlo_fail(h, WARM_ETRUNCATED, at, "string without end");
     return h->len;
@@ -126,24 +124,29 @@ uint32_t hlo_after_string(struct hlo *h, uint32_t at)
  * closing bracket always, a comma if `comma_ends`. Leaves h->at there. */
 struct span hlo_take_value(struct hlo *h, bool comma_ends)
 {
-    uint32_t start = h->at, depth = 0, i = start;
-    while (i < h->len && !h->code) {
-        enum byte_class c = hlo_class_of(h->base[i]);
-        if (c == WORD || c == OTHER) {
-            i++;
-            continue;
-        }
-        if (c == QUOTE) {
-            i = hlo_after_string(h, i);
-            continue;
-        }
+    const char *p = h->base + h->at, *end = h->base + h->len;
+    uint32_t start = h->at, depth = 0;
+    for (;;) {
+        while (p < end && hlo_class_of(*p) <= OTHER)
+            p++;
+        if (p == end)
+            break;
+        enum byte_class c = hlo_class_of(*p);
         if (!depth && (c == SPACE || c == CLOSE || (c == COMMA && comma_ends)))
             break;
         depth += c == OPEN;
         depth -= c == CLOSE;
-        uint32_t next = c == SLASH ? hlo_after_comment(h, i) : i;
-        i = next > i ? next : i + 1;
+        if (c != QUOTE && c != SLASH) {
+            p++;
+            continue;
+        }
+        uint32_t at = (uint32_t)(p - h->base);
+        uint32_t next = c == QUOTE ? hlo_after_string(h, at) : hlo_after_comment(h, at);
+        p = h->base + (next > at ? next : at + 1);
+        if (h->code)
+            break;
     }
+    uint32_t i = (uint32_t)(p - h->base);
     h->at = i;
     if (depth)
         hlo_fail(h, WARM_ETRUNCATED, start, "bracket without its partner");
