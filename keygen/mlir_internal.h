@@ -153,6 +153,14 @@ struct line_shape {
     uint32_t info;
 };
 
+/* What "applies stablehlo.add across dimensions = [0] : (types) -> type" says of a reduction of one value. */
+struct reduction {
+    uint32_t types[2], result;
+    uint32_t dict;
+    uint32_t name, info; /* of the reduction, in the graph and in `op_infos`; */
+    uint32_t inner;      /* in `op_infos`, of what it applies */
+};
+
 #define TYPE_HINTS 256
 #define LINES_BEFORE 3 /* from so many lines the next one is foretold */
 #define FOLLOWERS 4096 /* sequences of so many lines whose follower is remembered */
@@ -173,6 +181,8 @@ struct mlir {
     VECTOR(uint32_t) line_types;
     VECTOR(uint32_t) head_infos; /* by number of a head: the operation's */
     struct line line;
+    struct cache reduced; /* what stands behind the operands of a reduction */
+    VECTOR(struct reduction) reductions;
     uint32_t last_shapes[LINES_BEFORE]; /* of the last remembered lines, + 1; 0: none */
     uint32_t followers[FOLLOWERS];      /* what came behind such lines, + 1; 0: nothing yet */
     uint32_t n_lines_met, n_lines_new;  /* looked up; not found. GRAPH_NONE: given up */
@@ -339,6 +349,9 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
 /* An operation is about to end whose types stand from `types` on, and m->line is open. */
 void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types);
 
+/* The open operation is about to get its region, and `tail` was all that stood behind its operands. */
+void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r);
+
 /* ---- mlir_parts.c: false with an error, unless said otherwise ---- */
 
 static inline bool mlir_malformed(struct mlir *m, const char *what)
@@ -423,6 +436,8 @@ bool mlir_in_module(const struct mlir *m);
 bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_while_region(struct mlir *m); /* "{" of the next one */
 bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+/* The region of "applies stablehlo.add" in the open operation: of what `op_infos` has at `inner`. */
+bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type);
 bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 /* `"name"(...)...`: up to its end, or to the '{' of its first region; the next region; what follows the
  * last. */

@@ -382,6 +382,56 @@ static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     return true;
 }
 
+/* ---- reductions ---- */
+
+void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r)
+{
+    uint64_t hash;
+    if (m->pieces || slice_len(tail) > LINE_MAX_BYTES || memchr(tail.at, '\n', slice_len(tail)) ||
+        memchr(tail.at, '%', slice_len(tail)) ||
+        cache_find(&m->reduced, 0, tail, &hash) != GRAPH_NONE)
+        return;
+    PUSH(m, m->reductions, *r);
+    if (!m->failed)
+        cache_add(m, &m->reduced, 0, tail, hash, m->reductions.n - 1);
+}
+
+/* "%0 init: %1)" at p, and the text behind it as one that was recorded, of one result. The next line's
+ * text if so, and the operation is in the graph; else NULL, and nothing has changed. */
+static const char *reduction_repeats(struct mlir *m, const char *p, uint32_t n_results,
+                                     uint32_t *out)
+{
+    struct slice s = {p + 1, m->s.end};
+    uint32_t values[2];
+    uint64_t hash;
+    if (n_results != 1 || *p != '%' || (values[0] = mlir_value_find(m, &s)) == GRAPH_NONE ||
+        !(p = word_at(s.at, s.end, " init: %", 8)))
+        return NULL;
+    s.at = p;
+    if ((values[1] = mlir_value_find(m, &s)) == GRAPH_NONE || !(p = word_at(s.at, s.end, ") ", 2)))
+        return NULL;
+    size_t rest = (size_t)(s.end - p) < LINE_MAX_BYTES ? (size_t)(s.end - p) : LINE_MAX_BYTES;
+    const char *end = memchr(p, '\n', rest), *follower = end ? line_follower(m, end) : NULL;
+    if (!follower)
+        return NULL;
+    uint32_t i = cache_find(&m->reduced, 0, (struct slice){p, without_loc(p, end)}, &hash);
+    if (i == GRAPH_NONE)
+        return NULL;
+    struct reduction r = m->reductions.at[i];
+    if (graph_value_type(m->g, values[0]) != r.types[0] ||
+        graph_value_type(m->g, values[1]) != r.types[1])
+        return NULL;
+    graph_op_begin(m->g, r.name);
+    graph_op_operand(m->g, values[0]);
+    graph_op_operand(m->g, values[1]);
+    graph_op_dict(m->g, r.dict);
+    if (!mlir_reduction_body(m, r.inner, r.types[1]))
+        return NULL;
+    graph_op_result(m->g, r.result);
+    *out = graph_op_end(m->g);
+    return follower;
+}
+
 /* ---- lines ---- */
 
 /* "name = ", the names of an operation's results, with a ':' and a number behind if there are several. */
@@ -408,6 +458,13 @@ static bool line_take(struct mlir *m)
     m->line.open = m->line.split = false;
     if (*p == '%' && !(p = names_read(m, p + 1, &slot, &n)))
         return false;
+    if (m->reductions.n && (end = word_at(p, m->s.end, "stablehlo.reduce(", 17))) {
+        if (!(end = reduction_repeats(m, end, n, &value)))
+            return false;
+        mlir_bind(m, slot, value, n);
+        m->s.at = end;
+        return true;
+    }
     uint32_t i = shape_find(m, p, &end);
     const char *follower = i == GRAPH_NONE && !m->line.split ? NULL : line_follower(m, end);
     if (i == GRAPH_NONE || !follower || !shape_repeats(m, i, n, &value)) {

@@ -138,14 +138,9 @@ bool mlir_while_region(struct mlir *m)
     return !m->failed;
 }
 
-/* The one operation of "applies stablehlo.add" as the region that it stands for. */
-static bool reduce_applies(struct mlir *m, struct scope *s, struct slice name)
+bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
 {
-    if (m->operands.n - s->operands != 2)
-        return mlir_malformed(m, "'applies' needs one operand");
-    uint32_t type = graph_value_type(m->g, m->operands.at[s->operands + 1]);
-    uint32_t inner = mlir_info_of(m, name),
-             ret = mlir_info_of(m, (struct slice){"stablehlo.return", &"stablehlo.return"[16]});
+    uint32_t ret = mlir_info_of(m, (struct slice){"stablehlo.return", &"stablehlo.return"[16]});
     if (m->failed)
         return false;
     graph_region_begin(m->g);
@@ -163,6 +158,26 @@ static bool reduce_applies(struct mlir *m, struct scope *s, struct slice name)
     graph_op_end(m->g);
     graph_region_end(m->g);
     return true;
+}
+
+/* "applies stablehlo.add" as the region that it stands for. `tail` is all that was read behind the
+ * operands, with clauses that `dict` is. */
+static bool reduce_applies(struct mlir *m, const struct scope *s, struct slice name,
+                           struct slice tail, uint32_t dict)
+{
+    if (m->operands.n - s->operands != 2)
+        return mlir_malformed(m, "'applies' needs one operand");
+    struct reduction r = {.dict = dict, .info = s->info, .inner = mlir_info_of(m, name)};
+    if (m->failed)
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        r.types[i] = graph_value_type(m->g, m->operands.at[s->operands + i]);
+    if (m->types_stack.n - s->types == 1) {
+        r.result = m->types_stack.at[s->types];
+        r.name = m->op_infos.at[s->info].graph_name;
+        mlir_reduction_record(m, tail, &r);
+    }
+    return mlir_reduction_body(m, r.inner, r.types[1]);
 }
 
 /* Ends an operation whose scope is the innermost. */
@@ -239,10 +254,11 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     struct scope *s = mlir_scope_push(m, SCOPE_REDUCER, info, lhs);
     if (!s)
         return false;
-    struct slice applies = {0};
+    struct slice applies = {0}, tail;
     graph_op_begin(m->g, info->graph_name);
     if (!reduce_operands(m, s))
         return false;
+    tail.at = m->s.at;
     if (slice_take_word(&m->s, "applies"))
         applies = slice_word(&m->s);
     if (!slice_take_word(&m->s, "across"))
@@ -260,8 +276,9 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (!mlir_function_type_read(m, s->operands))
         return false;
     unsigned traits = info->traits;
+    tail.end = m->s.at;
     if (applies.at < applies.end) /* `info` may move */
-        return reduce_applies(m, s, applies) && mlir_scope_finish(m, traits);
+        return reduce_applies(m, s, applies, tail, d->dict) && mlir_scope_finish(m, traits);
     mlir_skip_loc(m);
     if (!slice_take_word(&m->s, "reducer"))
         return mlir_malformed(m, "expected 'reducer'");
