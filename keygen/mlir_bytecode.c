@@ -26,7 +26,7 @@
 /* An attribute that operations share is text in each: a bound on what a small input can become. */
 #define TEXT_PER_BYTE 64u
 #define TEXT_BASE 65536u
-#define PIECE_BYTES (128u * 1024) /* of text, or what one operation needs */
+#define PIECE_BYTES (16u * 1024) /* of text, or what one operation needs */
 
 enum section_id {
     STRINGS,
