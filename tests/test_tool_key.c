@@ -64,6 +64,10 @@ Test(tool_key, what_can_change_the_result_is_a_miss)
         {"a macro", MISS, OBJECT, "true", GCC "-DX -c a.c -o a.o"},
         {"the order of macros", MISS, GCC "-DX=1 -UX -c a.c", "true", GCC "-UX -DX=1 -c a.c"},
         {"the language", MISS, OBJECT, "true", GCC "-x c++ -c a.c -o a.o"},
+        {"an option that we do not know", MISS, GCC "-falign-loops=8 -c a.c", "true",
+         GCC "-falign-loops=16 -c a.c"},
+        {"the folder where that is shown", MISS, GCC "-fworking-directory -E a.c", "cp a.c h.h one",
+         "cd one && " GCC "-fworking-directory -E a.c"},
         {"a random seed", MISS, GCC "-frandom-seed=1 -c a.c", "true", GCC "-frandom-seed=2 -c a.c"},
         {"the source", MISS, OBJECT, "echo 'int more;' >>a.c", NULL},
         {"a header", MISS, OBJECT, "echo '#define H 2' >h.h", NULL},
@@ -115,6 +119,7 @@ Test(tool_key, what_cannot_change_the_result_is_a_hit)
 {
     static const struct row rows[] = {
         {"nothing", HIT, OBJECT, "true", NULL},
+        {"an option that we do not know, again", HIT, GCC "-falign-loops=8 -c a.c", "true", NULL},
         {"a touched header", HIT, OBJECT, "touch -d '2 days ago' h.h", NULL},
         {"an equal header", HIT, OBJECT, "cp h.h n.h; mv n.h h.h", NULL},
         {"the output's name", HIT, OBJECT, "true", GCC "-c a.c -o other.o"},

@@ -23,13 +23,20 @@ static bool find(void *handle, const char *name, const char *suffix, void *out_f
     return found != NULL;
 }
 
+/* What 12.x has not yet. */
+static bool is_late(const char *name)
+{
+    return strcmp(name, "GetLinkedLTOIR") == 0 || strcmp(name, "GetLinkedLTOIRSize") == 0;
+}
+
 /* It stays loaded. */
 static struct library *jitlink_new(const char *path, const char *suffix)
 {
     struct jitlink_library *l = calloc(1, sizeof *l);
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     bool has_all = l && handle && stat(path, &l->file) == 0;
-#define FN(name, parameters, arguments) has_all = has_all && find(handle, #name, suffix, &l->name);
+#define FN(name, parameters, arguments)                                                            \
+    has_all = has_all && (find(handle, #name, suffix, &l->name) || is_late(#name));
 #include "client/preload/nvjitlink.fn"
     if (has_all) {
         strcpy(l->path, path);

@@ -282,6 +282,9 @@ int jitlink_on_AddFile(struct jitlink_library *library, jitlink_handle handle, i
 
 typedef int (*size_fn)(jitlink_handle handle, size_t *out);
 
+/* For an output that the library has no function for: nobody will ask. */
+#define NOT_THERE (-1)
+
 /* What the real handle shows, as one section. False if memory ran out. */
 static bool take_output(const struct jitlink_library *library, jitlink_handle handle, int output,
                         struct writer *w)
@@ -290,7 +293,7 @@ static bool take_output(const struct jitlink_library *library, jitlink_handle ha
                               library->GetLinkedLTOIRSize, library->GetErrorLogSize,
                               library->GetInfoLogSize};
     size_t len = 0;
-    int rc = sizes[output](handle, &len);
+    int rc = sizes[output] ? sizes[output](handle, &len) : NOT_THERE;
     char *data = rc ? NULL : calloc(1, len + 1);
     if (!rc && !data)
         return false;

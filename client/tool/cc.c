@@ -10,6 +10,14 @@
  *     - whether it makes the compiler do what a trace cannot show: read standard input, write
  *       files named by itself, use the clock. Those are refused.
  *
+ * An option that the table does not know counts as it is written, and is not passed over: what it makes
+ * the compiler read shows in the trace and becomes an input, a file that it makes it write beside the
+ * outputs keeps the result out, as does a value of its own in the next argument, which is taken for a
+ * source that nobody is seen to read. What is left is that the same command, sources, inputs and
+ * environment give the same result, which is so for any option that does not ask for the clock or
+ * for measurements; those are in the table. Passing over all that is new would keep out every
+ * command of a newer compiler, and make nothing sounder.
+ *
  * Place of temporary sources. Programs that compile what they generate put it into folders with
  * random or private names. Where all sources lie in one temporary folder that folder is a root
  * (tool.h), as are a temporary folder of -include and the working folder. Under -g the result then
@@ -123,6 +131,7 @@ static const struct spec specs[] = {
     {"-dI", ALONE, KEEP},
     {"-dU", ALONE, KEEP},
     {"-d", PREFIX, REFUSE},
+    {"-fworking-directory", ALONE, DEBUG}, /* shows it */
     {"-g0", ALONE, NO_DEBUG},
     {"-gsplit-dwarf", ALONE, REFUSE},
     {"-g", PREFIX, DEBUG},

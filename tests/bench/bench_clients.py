@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_clients.py LIBNVRTC: whole programs that compile, from start to end, in milliseconds, and in
-brackets those of processor time that they took themselves (what the daemon took is not in it).
+"""bench_clients.py GROUP [LIBNVRTC]: whole programs that compile, from start to end, in milliseconds,
+and in brackets those of processor time that they took themselves (what the daemon took is not in it):
+those of the group nvrtc or nvrtc12, or of tools. Prints rows of the table that GROUP "head" begins.
 
 Each round starts every program without warm, with an empty store, with the store of a moment ago, and
 where the program has a cache of its own, a second time with that; the table has medians of the
@@ -23,6 +24,10 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
 
 OWN_CACHE = "own.cache"  # a folder in the program's folder
 
+COLUMNS = ("imports", "without", "cold", "warm", "own cache")
+HEAD = """| program | imports alone | without warm | cold | warm | own cache | without : warm |
+|---|---|---|---|---|---|---|"""
+
 CUDA_CORE_CACHED = programs.MANY.replace(
     "for i in", "from cuda.core.utils import FileStreamProgramCache\n"
     f"cache = FileStreamProgramCache(os.path.join(folder, '{OWN_CACHE}'))\nfor i in").replace(
@@ -41,26 +46,49 @@ saxpy[1, 4](2, x, x)
 cuda.synchronize()
 print("launched")
 """
+TRITON = f"""
+import contextlib, io, json, sys
+import triton
+sys.path.insert(0, {os.path.dirname(kit.__file__)!r})
+sys.argv[1:] = ["90"]
+import six_kernels
+with contextlib.redirect_stdout(io.StringIO()) as told:
+    six_kernels.main()
+print(json.loads(told.getvalue())["cubins"])
+"""
+HOST = """#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+extern "C" float total(const float *p, int n)
+{ std::vector<float> v(p, p + n); std::sort(v.begin(), v.end());
+  float sum = 0; for (float x : v) sum += std::sqrt(x); return sum + std::to_string(n).size(); }
+"""
 NUMBA_CACHED = NUMBA_ALONE.replace('[:])")', '[:])", cache=True)')
 
 
 class Client:
-    """A program, and the same with its own cache if it has one."""
+    """A program, the same without its compiles, and with its own cache if it has one."""
 
-    def __init__(self, name, folder, text=None, own=None, argv=None):
-        self.name = name
-        self.argv = argv or self.script(folder, "program", text)
-        self.imports = argv and [*argv[:-2], "nowhere", "default"]
-        if text:
-            imports = "\n".join(re.findall(r"(?m)^(?:from|import) .*", text))
-            self.imports = self.script(folder, "imports", imports)
-        self.own = own and self.script(folder, "own", own)
+    def __init__(self, name, argv, imports, own=None):
+        self.name, self.argv, self.imports, self.own = name, argv, imports, own
 
-    def script(self, folder, kind, text):
-        path = os.path.join(folder, f"{re.sub('[^a-z0-9]', '_', self.name.lower())}_{kind}.py")
+
+def script(folder, name, text, own=None):
+    """A client that is a Python program."""
+    def write(kind, what):
+        path = os.path.join(folder, f"{re.sub('[^a-z0-9]', '_', name.lower())}_{kind}.py")
         with open(path, "w") as f:
-            f.write(text)
+            f.write(what)
         return [sys.executable, path, folder]
+    imports = "\n".join(line for line in re.findall(r"(?m)^(?:from|import) .*", text)
+                        if "six_kernels" not in line)
+    return Client(name, write("program", text), write("imports", imports), own and write("own", own))
+
+
+def shell(name, command, nothing):
+    """A client that is a compiler, started as programs start it; `nothing` compiles nothing."""
+    return Client(name, ["sh", "-c", f"{command} && cksum out"], ["sh", "-c", nothing])
 
 
 def build_client(folder, library, linked):
@@ -71,11 +99,38 @@ def build_client(folder, library, linked):
             f"-Wl,-rpath,{where}"] if linked else []
     subprocess.run(["cc", "-D_GNU_SOURCE", "-std=c11", "-O1", "-pthread", "-o", path, source, *link,
                     "-ldl"], check=True)
-    return [path, library, "simple"]
+    name = f"C, {'linked' if linked else 'dlopen'}"
+    return Client(name, [path, library, "simple"], [path, "nowhere", "default"])
+
+
+def nvrtc_clients(folder, library):
+    return [
+        build_client(folder, library, False),
+        build_client(folder, library, True),
+        script(folder, "cuda.bindings", programs.CUDA_BINDINGS),
+        script(folder, "cuda.core", programs.CUDA_CORE),
+        script(folder, "cuda.core, 24 kernels", programs.MANY, CUDA_CORE_CACHED),
+        script(folder, "CuPy", programs.CUPY),
+        script(folder, "nvJitLink", programs.NVJITLINK),
+        script(folder, "numba-cuda, linked with CUDA C++", programs.NUMBA),
+        script(folder, "numba-cuda, one kernel", NUMBA_ALONE, NUMBA_CACHED)]
+
+
+def tool_clients(folder):
+    for name, text in (("k.cu", programs.EXTRA), ("v.cpp", HOST)):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+    clients = [script(folder, "Triton, six kernels", TRITON, TRITON),
+               shell("g++ -O2 -shared", f"g++ -O2 -shared -fPIC {folder}/v.cpp -o out",
+                     "g++ --version")]
+    if kit.NVCC:
+        clients.append(shell("nvcc -cubin", f"{kit.NVCC} -cubin -arch=sm_90 -rdc=true "
+                             f"{folder}/k.cu -o out", f"{kit.NVCC} --version"))
+    return clients
 
 
 class Bench:
-    def __init__(self, library):
+    def __init__(self, group, library=None):
         self.keeper = kit.Folder()
         self.folder = self.keeper.__enter__()
         for name, text in (("scale.h", "#define SCALE 2\n"), ("extra.cu", programs.EXTRA)):
@@ -85,21 +140,18 @@ class Bench:
         self.settings = dict(kit.driver_settings(self.folder),
                              NUMBA_CACHE_DIR=os.path.join(self.folder, OWN_CACHE),
                              NUMBA_CUDA_NVRTC_EXTRA_SEARCH_PATHS=self.folder)
-        self.clients = [
-            Client("C, dlopen", self.folder, argv=build_client(self.folder, library, False)),
-            Client("C, linked", self.folder, argv=build_client(self.folder, library, True)),
-            Client("cuda.bindings", self.folder, programs.CUDA_BINDINGS),
-            Client("cuda.core", self.folder, programs.CUDA_CORE),
-            Client("cuda.core, 24 kernels", self.folder, programs.MANY, CUDA_CORE_CACHED),
-            Client("CuPy", self.folder, programs.CUPY),
-            Client("nvJitLink", self.folder, programs.NVJITLINK),
-            Client("numba-cuda, linked with CUDA C++", self.folder, programs.NUMBA),
-            Client("numba-cuda, one kernel", self.folder, NUMBA_ALONE, NUMBA_CACHED)]
+        self.group = group
+        self.n_runs = 0
+        self.clients = tool_clients(self.folder) if group == "tools" \
+            else nvrtc_clients(self.folder, library)
 
     def timed(self, daemon, argv, **settings):
         """Milliseconds from start to end, those on a processor, and what it printed."""
+        self.n_runs += 1  # Triton's own cache is never there, unless it is asked for
+        settings = {"TRITON_CACHE_DIR": os.path.join(self.folder, f"triton{self.n_runs}"),
+                    **self.settings, **settings}
         start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        ran = daemon.run(argv, check=False, **dict(self.settings, **settings))
+        ran = daemon.run(argv, check=False, **settings)
         after, end = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         took_ms = ((end - start) * 1000, cpu * 1000)
@@ -119,9 +171,9 @@ class Bench:
                 note(what, took)
                 assert out == plain, f"{client.name}: {what} is not the same"
             if client.own:
-                self.timed(daemon, client.own, warm=False)
-                took, out = self.timed(daemon, client.own, warm=False)
-                note("own cache", took)
+                cache = {"warm": False, "TRITON_CACHE_DIR": os.path.join(self.folder, "own.triton")}
+                self.timed(daemon, client.own, **cache)
+                note("own cache", self.timed(daemon, client.own, **cache)[0])
             elif kit.REAL_DRIVER:
                 cache = {"CUDA_CACHE_DISABLE": 0, "warm": False,
                          "CUDA_CACHE_PATH": os.path.join(self.folder, "driver.cache")}
@@ -129,22 +181,21 @@ class Bench:
                 note("own cache", self.timed(daemon, client.argv, **cache)[0])
 
     def run(self):
-        columns = ("imports", "without", "cold", "warm", "own cache")
         all_times = {client.name: {} for client in self.clients}
         for _ in range(ROUNDS):
             for client in self.clients:
                 self.measure(client, all_times[client.name])
-        print(f"whole programs, ms, medians of {ROUNDS}")
-        print("| program | imports alone | without warm | cold | warm | own cache | without : warm |")
-        print("|---|---|---|---|---|---|---|")
         for name, times in all_times.items():
             wall, cpu = ({c: statistics.median(t[i] for t in times[c]) for c in times}
                          for i in range(2))
-            cells = [f"{wall[c]:.0f} ({cpu[c]:.0f})" if c in wall else "–" for c in columns]
-            print(f"| {name} | " + " | ".join(cells) +
+            cells = [f"{wall[c]:.0f} ({cpu[c]:.0f})" if c in wall else "–" for c in COLUMNS]
+            print(f"| {name}{', CUDA 12.9' if self.group == 'nvrtc12' else ''} | " + " | ".join(cells) +
                   f" | {wall['without'] / wall['warm']:.2f} |", flush=True)
         self.keeper.__exit__()
 
 
 if __name__ == "__main__":
-    Bench(sys.argv[1]).run()
+    if sys.argv[1] == "head":
+        print(f"whole programs, ms (of these on a processor), medians of {ROUNDS}\n{HEAD}")
+    else:
+        Bench(*sys.argv[1:]).run()

@@ -194,6 +194,7 @@ for i in range(24):
 PROGRAMS = {"cuda.core": CUDA_CORE, "cuda.bindings": CUDA_BINDINGS, "CuPy": CUPY,
             "nvJitLink": NVJITLINK, "numba": NUMBA}
 FOLDER_SHOWS = ("cuda.core", "nvJitLink", "numba")  # LTO IR holds the working folder
+LINKED = ("nvJitLink", "numba")  # programs that use nvJitLink
 WITH_HEADER = ("cuda.core", "cuda.bindings", "CuPy", "numba")
 EXTRA = """#include "scale.h"
 extern "C" __device__ int given(float *out, float v) { *out = SCALE * v; return 0; }
@@ -237,6 +238,8 @@ class Programs(kit.TestCase):
             self.assertEqual(plain, self.output(daemon, program), "cold")
             n = made(daemon)
             self.assertGreater(n, 0, "nothing was asked of the daemon")
+            if name in LINKED:
+                self.assertIn("nvJitLink", daemon.warm("ls"), "no link was kept")
             hits = daemon.stats("hits")
             self.assertEqual(plain, self.output(daemon, program), "warm")
             self.assertEqual(made(daemon), n, "a fresh process found something missing")
