@@ -48,12 +48,33 @@ bool fx_grow(struct fx *f, void **array, uint32_t *cap, uint32_t n, size_t size)
 
 /* --- tokens of Python --- */
 
-static bool is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (uint8_t)c >= 0x80;
-}
+enum class {
+    C_MARK,
+    C_NAME,
+    C_DIGIT,
+    C_BLANK,
+    C_LINE,
+    C_COMMENT,
+    C_QUOTE,
+    C_DOT,
+    C_OPEN,
+    C_CLOSE,
+    C_BAD
+};
 
+/* By their first byte; what is not listed is a mark. */
+static const uint8_t classes[256] = {
+    [0 ... 8] = C_BAD, [11 ... 31] = C_BAD,     ['\t'] = C_BLANK,       ['\n'] = C_LINE,
+    [' '] = C_BLANK,   ['#'] = C_COMMENT,       ['"'] = C_QUOTE,        ['\''] = C_QUOTE,
+    ['.'] = C_DOT,     ['0' ... '9'] = C_DIGIT, ['A' ... 'Z'] = C_NAME, ['a' ... 'z'] = C_NAME,
+    ['_'] = C_NAME,    ['('] = C_OPEN,          ['['] = C_OPEN,         ['{'] = C_OPEN,
+    [')'] = C_CLOSE,   [']'] = C_CLOSE,         ['}'] = C_CLOSE,        ['\\'] = C_BAD,
+    [0x7f] = C_BAD,    [0x80 ... 255] = C_NAME,
+};
+
+static enum class class_of(char c) { return (enum class)classes[(uint8_t)c]; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_word_char(char c) { return class_of(c) == C_NAME || class_of(c) == C_DIGIT; }
 
 static uint32_t string_end(struct fx *f, uint32_t at)
 {
@@ -79,7 +100,7 @@ static uint32_t number_end(const struct fx *f, uint32_t at)
         char c = f->text[at], before = f->text[at - 1];
         bool sign = (c == '-' || c == '+') && (before == 'e' || before == 'E') && at + 1 < f->len &&
                     is_digit(f->text[at + 1]);
-        if (!is_name_char(c) && !is_digit(c) && c != '.' && !sign)
+        if (!is_word_char(c) && c != '.' && !sign)
             break;
     }
     return at;
@@ -123,58 +144,83 @@ static void read_comment(struct fx *f, const char *at, const char *end)
                 "an annotation that is cut short: it cannot tell graphs apart");
 }
 
+static void skip_comment(struct fx *f)
+{
+    const char *at = f->text + f->at, *nl = memchr(at, '\n', f->len - f->at);
+    const char *end = nl != NULL ? nl : f->text + f->len;
+    read_comment(f, at, end);
+    f->at = (uint32_t)(end - f->text);
+}
+
 /* Blanks and comments; line ends inside brackets. False at a line end that counts. */
 bool fx_skip_blanks(struct fx *f)
 {
-    while (f->at < f->len) {
-        char c = f->text[f->at];
-        if (c == '\n' && f->parens == 0)
-            return false;
-        if (c == '#') {
-            const char *at = f->text + f->at, *nl = memchr(at, '\n', f->len - f->at);
-            const char *end = nl != NULL ? nl : f->text + f->len;
-            read_comment(f, at, end);
-            f->at = (uint32_t)(end - f->text);
-        } else if (c == ' ' || c == '\t' || c == '\n' ||
-                   (c == '\r' && fx_char_at(f, f->at + 1) == '\n')) {
-            f->at++;
-        } else {
-            return true;
+    for (; f->at < f->len; f->at++) {
+        switch (class_of(f->text[f->at])) {
+        case C_BLANK: break;
+        case C_LINE:
+            if (f->parens == 0)
+                return false;
+            break;
+        case C_COMMENT:
+            skip_comment(f);
+            f->at--; /* its line end is looked at next */
+            break;
+        case C_BAD:
+            if (f->text[f->at] != '\r' || fx_char_at(f, f->at + 1) != '\n')
+                return true;
+            break;
+        default: return true;
         }
     }
     return true;
 }
 
+static uint32_t word_end(const char *s, uint32_t at, uint32_t len)
+{
+    while (at < len && is_word_char(s[at]))
+        at++;
+    return at;
+}
+
 static struct token read_token(struct fx *f)
 {
     bool inside = fx_skip_blanks(f);
-    struct token t = {END, f->at, 0};
-    if (f->at == f->len || f->rc < 0)
+    uint32_t at = f->at, end = at + 1;
+    struct token t = {END, at, 0};
+    if (at == f->len || f->rc < 0)
         return t;
-    char c = f->text[f->at];
-    uint32_t end = f->at + 1;
-    if (!inside) {
-        t.kind = LINE;
-    } else if (is_name_char(c)) {
+    switch (inside ? class_of(f->text[at]) : C_LINE) {
+    case C_LINE: t.kind = LINE; break;
+    case C_NAME:
         t.kind = NAME;
-        while (end < f->len && (is_name_char(f->text[end]) || is_digit(f->text[end])))
-            end++;
-    } else if (is_digit(c) || (c == '.' && end < f->len && is_digit(f->text[end]))) {
+        end = word_end(f->text, end, f->len);
+        break;
+    case C_DOT:
+        t.kind = is_digit(fx_char_at(f, end)) ? NUMBER : MARK;
+        end = t.kind == NUMBER ? number_end(f, at) : end;
+        break;
+    case C_DIGIT:
         t.kind = NUMBER;
-        end = number_end(f, f->at);
-    } else if (c == '"' || c == '\'') {
+        end = number_end(f, at);
+        break;
+    case C_QUOTE:
         t.kind = STRING;
-        end = string_end(f, f->at);
-    } else if (c == '\\' || (uint8_t)c < ' ' || c == 0x7f) {
-        fx_give_up(f, "characters that FX graph code does not have");
-        return t;
-    } else {
+        end = string_end(f, at);
+        break;
+    case C_BAD: fx_give_up(f, "characters that FX graph code does not have"); return t;
+    case C_OPEN:
         t.kind = MARK;
-        f->parens += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
-        if (f->parens < 0)
-            fx_fail(f, WARM_EMALFORMED, f->at, "a bracket closes that was not opened");
+        f->parens++;
+        break;
+    case C_CLOSE:
+        t.kind = MARK;
+        if (--f->parens < 0)
+            fx_fail(f, WARM_EMALFORMED, at, "a bracket closes that was not opened");
+        break;
+    default: t.kind = MARK; break;
     }
-    t.len = end - f->at;
+    t.len = end - at;
     f->at = end;
     return t;
 }
@@ -276,13 +322,6 @@ uint32_t fx_get_name(const struct fx *f, const struct fx_names *names, struct to
 
 /* --- types and devices --- */
 
-static uint32_t word_end(const char *s, uint32_t at, uint32_t len)
-{
-    while (at < len && (is_name_char(s[at]) || is_digit(s[at])))
-        at++;
-    return at;
-}
-
 struct fx_type fx_read_type(const char *type, uint32_t len)
 {
     struct fx_type t = {.device = NONE, .end = len};
@@ -312,7 +351,7 @@ struct fx_type fx_read_type(const char *type, uint32_t len)
 bool fx_is_symbol(const char *word, uint32_t len)
 {
     return len >= 2 && (word[0] == 's' || word[0] == 'u') && is_digit(word[1]) &&
-           word_end(word, 1, len) == len && !is_name_char(word[len - 1]);
+           word_end(word, 1, len) == len && is_digit(word[len - 1]);
 }
 
 uint32_t fx_find_symbol(const char *s, uint32_t from, uint32_t len, uint32_t *out_len)
@@ -376,28 +415,67 @@ static void note_string(const char *s, uint32_t len, bool is_type_word, uint64_t
         note_device(s, len, indices);
 }
 
+/* Is the '=' at this place that of `word=`, blanks aside? */
+static bool is_value_of(const struct fx *f, uint32_t at, const char *word)
+{
+    size_t len = strlen(word);
+    while (at > 0 && f->text[at - 1] == ' ')
+        at--;
+    return at >= len && memcmp(f->text + at - len, word, len) == 0 &&
+           (at == len || !is_word_char(f->text[at - len - 1]));
+}
+
+/* index=0 */
+static void note_index(const struct fx *f, uint32_t at, uint64_t *indices)
+{
+    uint32_t from = at + 1;
+    while (fx_char_at(f, from) == ' ')
+        from++;
+    if (is_digit(fx_char_at(f, from)) && is_value_of(f, at, "index"))
+        *indices |= device_bit(f->text + from, number_end(f, from) - from);
+}
+
 /* Which device indices does the text name? In types, in device(type='cuda', index=0), in strings. */
 void fx_scan_devices(struct fx *f)
 {
     uint64_t indices = 0;
-    struct token t, before = {END, 0, 0}, name = {END, 0, 0};
+    uint32_t equals = NONE; /* the last '=' with nothing behind it but blanks */
 
-    for (t = fx_next(f); f->rc == 0 && t.kind != END; t = fx_next(f)) {
-        if (t.kind == STRING) {
-            bool is_type_word = fx_is_mark(f, before, '=') && fx_is(f, name, "type") &&
-                                !fx_is_mark(f, fx_peek(f), ',');
-            note_string(f->text + t.at + 1, t.len - 2, is_type_word, &indices);
-        } else if (t.kind == NUMBER && fx_is_mark(f, before, '=') && fx_is(f, name, "index")) {
-            indices |= device_bit(f->text + t.at, t.len);
+    while (f->at < f->len && f->rc == 0) {
+        uint32_t at = f->at++, end;
+        switch (class_of(f->text[at])) {
+        case C_BLANK: continue;
+        case C_COMMENT:
+            f->at = at;
+            skip_comment(f);
+            continue;
+        case C_QUOTE:
+            f->at = end = string_end(f, at);
+            if (f->rc == 0)
+                note_string(f->text + at + 1, end - at - 2,
+                            equals != NONE && is_value_of(f, equals, "type") &&
+                                fx_char_at(f, end) != ',',
+                            &indices);
+            break;
+        case C_OPEN: f->parens++; break;
+        case C_CLOSE: f->parens--; break;
+        case C_MARK:
+            if (f->text[at] == '=') {
+                note_index(f, at, &indices);
+                equals = at;
+                continue;
+            }
+            break;
+        default: break;
         }
-        if (before.kind == NAME)
-            name = before;
-        before = t;
+        if (f->parens < 0)
+            fx_fail(f, WARM_EMALFORMED, at, "a bracket closes that was not opened");
+        equals = NONE;
     }
     f->keep_index = (indices & (indices - 1)) != 0;
-    f->at = 0;
     if (f->rc == 0 && f->parens != 0)
         fx_fail(f, WARM_ETRUNCATED, f->len, "a bracket is not closed");
+    f->at = 0;
     f->parens = 0;
     f->tag_len = 0;
 }
