@@ -142,8 +142,8 @@ static inline char fx_char_at(const struct fx *f, uint32_t at)
 }
 static inline bool fx_is(const struct fx *f, struct token t, const char *text)
 {
-    size_t len = strlen(text);
-    return t.len == len && f->text[t.at] == text[0] && memcmp(f->text + t.at, text, len) == 0;
+    return t.len > 0 && f->text[t.at] == text[0] && t.len == strlen(text) &&
+           memcmp(f->text + t.at, text, t.len) == 0;
 }
 static inline bool fx_is_mark(const struct fx *f, struct token t, char c)
 {

@@ -163,10 +163,11 @@ static void read_expression(struct fx *f, uint32_t node, struct shape *shape)
     fx_skip_blanks(f);
     f->nodes[node].at = f->at;
     for (;;) {
-        struct token t = fx_peek(f);
-        if (t.kind == END || t.kind == LINE || (fx_is_mark(f, t, ';') && f->parens == 0))
+        struct token t = fx_next(f);
+        if (t.kind == END || t.kind == LINE || (fx_is_mark(f, t, ';') && f->parens == 0)) {
+            f->at = t.at;
             break;
-        fx_next(f);
+        }
         end = f->at;
         uint32_t operand = fx_is_operand(f, t, r.before) ? fx_get_name(f, &f->names, t) : NONE;
         if (operand != NONE)
@@ -184,44 +185,24 @@ static void read_expression(struct fx *f, uint32_t node, struct shape *shape)
 /* --- statements --- */
 
 /* A tensor's type says all that counts, or none of it. */
-static void check_type(struct fx *f, const char *s, uint32_t len, uint32_t at)
+static void set_type(struct fx *f, uint32_t node, struct token token)
 {
-    struct fx_type type = fx_read_type(s, len);
+    const char *s = f->text + token.at + 1;
+    struct fx_type type = fx_read_type(s, token.len - 2);
     bool is_plain = type.wrapper == 0 || (type.wrapper == 9 && memcmp(s, "Parameter", 9) == 0) ||
                     (type.wrapper == 6 && memcmp(s, "Buffer", 6) == 0);
+    f->nodes[node].type_at = token.at + 1;
+    f->nodes[node].type_len = token.len - 2;
     if (!type.is_tensor)
         return;
     if (type.device == NONE)
-        fx_fail(f, WARM_EREFUSED, at, "a tensor without its stride or device: " FX_HOW_TO_PRINT);
+        fx_fail(f, WARM_EREFUSED, token.at,
+                "a tensor without its stride or device: " FX_HOW_TO_PRINT);
     else if (!is_plain)
-        fx_fail(f, WARM_EREFUSED, at,
+        fx_fail(f, WARM_EREFUSED, token.at,
                 "a tensor of a class whose inside the text does not hold: print the graph behind "
                 "AOTAutograd");
     f->has_types = true;
-}
-
-/* Sizes that are not known yet are named by the place they come from: names do not count. */
-static uint64_t hash_type(uint64_t hash, const char *s, uint32_t len)
-{
-    uint32_t from = 0, symbol_len;
-    for (;;) {
-        uint32_t at = fx_find_symbol(s, from, len, &symbol_len);
-        hash = fx_hash_bytes(hash, s + from, at - from);
-        if (at == len)
-            return hash;
-        from = at + symbol_len;
-    }
-}
-
-static void set_type(struct fx *f, uint32_t node, struct token type)
-{
-    struct node *n = &f->nodes[node];
-    const char *s = f->text + type.at + 1;
-    n->type_at = type.at + 1;
-    n->type_len = type.len - 2;
-    check_type(f, s, n->type_len, type.at);
-    struct fx_type t = fx_read_type(s, n->type_len);
-    n->hash = hash_type(n->hash, s, t.device != NONE ? t.device : n->type_len);
 }
 
 /* An input of which the text does not say what it is must not be computed with. */

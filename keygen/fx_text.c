@@ -444,6 +444,8 @@ void fx_scan_devices(struct fx *f)
     while (f->at < f->len && f->rc == 0) {
         uint32_t at = f->at++, end;
         switch (class_of(f->text[at])) {
+        case C_NAME:
+        case C_DIGIT: f->at = word_end(f->text, f->at, f->len); break;
         case C_BLANK: continue;
         case C_COMMENT:
             f->at = at;

@@ -73,7 +73,7 @@ Test(fx, golden_key)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(BASE);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "74a4f0de089f7f5065ab05e85e6b47e8");
+    cr_assert_str_eq(text, "b74604fb3ca48805ad080eab4829b86a");
 }
 
 Test(fx, names_comments_and_deletions_do_not_count)
