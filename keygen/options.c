@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - see options.h. One table of options for each tool, and one parser for all three.
+ * options.c - see options.h. One parser for all three tools, over a table of options for each
+ * (options_tables.c).
  *
  * Owner: nobody; no state. Thread: any.
  *
@@ -14,304 +15,7 @@
 #include <string.h>
 
 #include "keygen/cuda.h"
-
-/* How an option takes its value. */
-enum value {
-    NONE,     /* never: "-w" */
-    SEPARATE, /* "-arch=X" or "-arch" "X" */
-    EQUALS,   /* "-std=X" only */
-    JOINED,   /* as SEPARATE, and "-DX" */
-    OPTIONAL, /* "--time" or "--time=X" */
-};
-
-enum rule {
-    KEEP,
-    DROP,    /* cannot change the result */
-    REFUSE,  /* `note` says why */
-    ARCH,    /* names the hardware */
-    DEFINE,  /* "X" means "X=1" */
-    INCLUDE, /* a folder to search */
-    PREINCLUDE,
-    TO_PTXAS, /* its value is an option of ptxas */
-    OUTPUT,   /* the output file's name: not hashed */
-};
-
-/* What an option says beside its value. */
-enum effect {
-    DEBUG = 1,
-    LINE_INFO = 2,
-    RELOCATABLE = 4,
-    LTO = 8,
-    VERBOSE = 16,
-    TAINTS = 32,
-    NO_SOURCE_INCLUDE = 64,
-    OVERRIDES = 128, /* with it in the group, explicit defaults of the others are not dropped */
-    IF_TRUE = 256,   /* the effects hold unless the value is "false" */
-};
-
-struct spec {
-    const char *long_name;
-    const char *short_name; /* NULL if there is none */
-    enum value value;
-    enum rule rule;
-    int group; /* 0: a group of its own */
-    unsigned effects;
-    const char *note; /* KEEP: the default value, or NULL; REFUSE: the reason */
-};
-
-enum group {
-    MACROS = 1,
-    FOLDERS,
-    FILES,
-    DIAGNOSTICS,
-    MATH,
-    LINKING,
-    DEBUGGING,
-    PTXAS_OPTIONS,
-    TARGET
-};
-
-#define WRITES "it writes a file"
-#define CLOCK "it puts times into the output"
-#define READS "it reads a file that no dependency list shows"
-#define THROUGH "it hands options to an inner compiler that we do not check"
-#define ELSEWHERE "its result is not one output file"
-
-/* Source: the option names in libnvrtc 12.4 to 13.5, and each tried on 12.9.86 and 13.5.37. */
-static const struct spec nvrtc_specs[] = {
-    {"--gpu-architecture", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
-    {"--device-c", "-dc", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
-    {"--device-w", "-dw", NONE, KEEP, LINKING, OVERRIDES, NULL},
-    {"--relocatable-device-code", "-rdc", SEPARATE, KEEP, LINKING, RELOCATABLE | IF_TRUE, "false"},
-    {"--extensible-whole-program", "-ewp", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
-    {"--dlink-time-opt", "-dlto", NONE, KEEP, LINKING, LTO | OVERRIDES, NULL},
-    {"--gen-opt-lto", "-gen-opt-lto", NONE, KEEP, LINKING, OVERRIDES, NULL},
-    {"--optix-ir", "-optix-ir", NONE, KEEP, LINKING, LTO | OVERRIDES, NULL},
-    {"--device-debug", "-G", NONE, KEEP, DEBUGGING, DEBUG | OVERRIDES, NULL},
-    {"--numba-debug", NULL, NONE, KEEP, DEBUGGING, DEBUG | OVERRIDES, NULL},
-    {"--generate-line-info", "-lineinfo", NONE, KEEP, DEBUGGING, LINE_INFO | OVERRIDES, NULL},
-    {"--no-lineinfo-inlined-at", "-no-lineinfo-ia", NONE, KEEP, DEBUGGING, OVERRIDES, NULL},
-    {"--dopt", "-dopt", SEPARATE, KEEP, DEBUGGING, 0, "on"},
-    {"--Ofast-compile", "-Ofc", SEPARATE, KEEP, DEBUGGING, OVERRIDES, NULL},
-    {"--ptxas-options", "-Xptxas", SEPARATE, TO_PTXAS, PTXAS_OPTIONS, 0, NULL},
-    {"--maxrregcount", "-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
-    {"--ftz", "-ftz", SEPARATE, KEEP, MATH, 0, "false"},
-    {"--prec-sqrt", "-prec-sqrt", SEPARATE, KEEP, MATH, 0, "true"},
-    {"--prec-div", "-prec-div", SEPARATE, KEEP, MATH, 0, "true"},
-    {"--fmad", "-fmad", SEPARATE, KEEP, MATH, 0, "true"},
-    {"--use_fast_math", "-use_fast_math", NONE, KEEP, MATH, OVERRIDES, NULL},
-    {"--fassociative-math", "-fassociative-math", NONE, KEEP, MATH, OVERRIDES, NULL},
-    {"--fno-signed-zeros", "-fno-signed-zeros", NONE, KEEP, MATH, OVERRIDES, NULL},
-    {"--ffinite-math-only", "-ffinite-math-only", NONE, KEEP, MATH, OVERRIDES, NULL},
-    {"--extra-device-vectorization", "-extra-device-vectorization", NONE, KEEP, 0, 0, NULL},
-    {"--discard-value-names", "-discard-value-names", SEPARATE, KEEP, 0, 0, NULL},
-    {"--device-stack-protector", "-device-stack-protector", SEPARATE, KEEP, 0, 0, "false"},
-    {"--jump-table-density", "-jtd", SEPARATE, KEEP, 0, 0, NULL},
-    {"--split-compile", "-split-compile", SEPARATE, KEEP, 0, 0, NULL},
-    {"--frandom-seed", "-frandom-seed", EQUALS, KEEP, 0, 0, NULL},
-    {"--fdevice-syntax-only", "-fdevice-syntax-only", NONE, KEEP, 0, 0, NULL},
-    {"--minimal", "-minimal", NONE, KEEP, 0, 0, NULL},
-    {"--enable-tile", "-enable-tile", NONE, KEEP, 0, 0, NULL},
-    {"--uumn", "-uumn", NONE, KEEP, 0, 0, NULL},
-    {"--define-macro", "-D", JOINED, DEFINE, MACROS, 0, NULL},
-    {"--undefine-macro", "-U", JOINED, KEEP, MACROS, 0, NULL},
-    {"--include-path", "-I", JOINED, INCLUDE, FOLDERS, 0, NULL},
-    {"--pre-include", "-include", SEPARATE, PREINCLUDE, FILES, 0, NULL},
-    {"--no-source-include", "-no-source-include", NONE, KEEP, 0, NO_SOURCE_INCLUDE, NULL},
-    {"--std", "-std", EQUALS, KEEP, 0, 0, "c++17"},
-    {"--builtin-move-forward", "-builtin-move-forward", SEPARATE, KEEP, 0, 0, "true"},
-    {"--builtin-initializer-list", "-builtin-initializer-list", SEPARATE, KEEP, 0, 0, "true"},
-    {"--restrict", "-restrict", NONE, KEEP, 0, TAINTS, NULL},
-    {"--device-as-default-execution-space", "-default-device", NONE, KEEP, 0, 0, NULL},
-    {"--device-int128", "-device-int128", NONE, KEEP, 0, 0, NULL},
-    {"--device-float128", "-device-float128", NONE, KEEP, 0, 0, NULL},
-    {"--utf-8", "-utf-8", NONE, KEEP, 0, 0, NULL},
-    {"--version-ident", "-dQ", SEPARATE, KEEP, 0, 0, "false"},
-    {"--optimization-info", "-opt-info", EQUALS, KEEP, 0, VERBOSE | TAINTS, NULL},
-    {"--disable-warnings", "-w", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--diag-error", "-diag-error", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--diag-suppress", "-diag-suppress", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--diag-warn", "-diag-warn", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--warning-as-error", "-Werror", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--Wreorder", "-Wreorder", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--Wconversion", "-Wconversion", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--fmax-errors", "-fmax-errors", SEPARATE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--display-error-number", "-err-no", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--no-display-error-number", "-no-err-no", NONE, KEEP, DIAGNOSTICS, OVERRIDES, NULL},
-    {"--brief-diagnostics", "-brief-diag", SEPARATE, KEEP, DIAGNOSTICS, 0, "false"},
-    {"--no-cache", "-no-cache", NONE, DROP, 0, 0, NULL},
-    {"--pch", "-pch", NONE, DROP, 0, 0, NULL},
-    {"--pch-dir", "-pch-dir", EQUALS, DROP, 0, 0, NULL},
-    {"--pch-messages", "-pch-messages", SEPARATE, DROP, 0, 0, NULL},
-    {"--pch-verbose", "-pch-verbose", SEPARATE, DROP, 0, 0, NULL},
-    {"--instantiate-templates-in-pch", "-instantiate-templates-in-pch", SEPARATE, DROP, 0, 0, NULL},
-    {"--modify-stack-limit", "-modify-stack-limit", SEPARATE, DROP, 0, 0, NULL},
-    {"--create-pch", "-create-pch", SEPARATE, REFUSE, 0, 0, WRITES},
-    {"--use-pch", "-use-pch", SEPARATE, REFUSE, 0, 0, READS},
-    {"--use-bundled-headers", "-use-bundled-headers", SEPARATE, REFUSE, 0, 0, WRITES},
-    {"--time", "-time", OPTIONAL, REFUSE, 0, 0, CLOCK},
-    {"--fdevice-time-trace", "-fdevice-time-trace", OPTIONAL, REFUSE, 0, 0, WRITES},
-    {"--enable-cache-trace", "-enable-cache-trace", NONE, REFUSE, 0, 0, CLOCK},
-    {"--generate-builtins", "-genbuiltins", NONE, REFUSE, 0, 0, WRITES},
-    {"-Xopt", NULL, OPTIONAL, REFUSE, 0, 0, THROUGH},
-    {"-Xnvvm", NULL, OPTIONAL, REFUSE, 0, 0, THROUGH},
-    {"-Xcudafe", NULL, OPTIONAL, REFUSE, 0, 0, THROUGH},
-};
-
-/* Source: `ptxas --help` of 12.9.86 and 13.0.88. They are hashed as written and in their order: the
- * compiler records most of its command line in the cubin (.note.nv.tkinfo). */
-static const struct spec ptxas_specs[] = {
-    {"--gpu-name", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
-    {"--arch", NULL, SEPARATE, ARCH, TARGET, 0, NULL},
-    {"--output-file", "-o", SEPARATE, OUTPUT, 0, 0, NULL},
-    {"--Ofast-compile", "-Ofc", SEPARATE, KEEP, 0, 0, NULL},
-    {"--allow-expensive-optimizations", "-allow-expensive-optimizations", SEPARATE, KEEP, 0, 0,
-     NULL},
-    {"--compile-as-tools-patch", "-astoolspatch", NONE, KEEP, 0, 0, NULL},
-    {"--compile-only", "-c", NONE, KEEP, 0, RELOCATABLE, NULL},
-    {"--compiler-annotations", "-annotate", NONE, KEEP, 0, 0, NULL},
-    {"--def-load-cache", "-dlcm", SEPARATE, KEEP, 0, 0, NULL},
-    {"--def-store-cache", "-dscm", SEPARATE, KEEP, 0, 0, NULL},
-    {"--device-debug", "-g", NONE, KEEP, 0, DEBUG, NULL},
-    {"--device-function-maxrregcount", "-func-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
-    {"--device-stack-protector", "-device-stack-protector", SEPARATE, KEEP, 0, 0, NULL},
-    {"--disable-optimizer-constants", "-disable-optimizer-consts", NONE, KEEP, 0, 0, NULL},
-    {"--disable-warnings", "-w", NONE, KEEP, 0, 0, NULL},
-    {"--dont-merge-basicblocks", "-no-bb-merge", NONE, KEEP, 0, DEBUG, NULL},
-    {"--entry", "-e", SEPARATE, KEEP, 0, 0, NULL},
-    {"--extensible-whole-program", "-ewp", NONE, KEEP, 0, RELOCATABLE, NULL},
-    {"--fmad", "-fmad", SEPARATE, KEEP, 0, 0, NULL},
-    {"--force-load-cache", "-flcm", SEPARATE, KEEP, 0, 0, NULL},
-    {"--force-store-cache", "-fscm", SEPARATE, KEEP, 0, 0, NULL},
-    {"--g-tensor-memory-access-check", "-g-tmem-access-check", NONE, KEEP, 0, DEBUG, NULL},
-    {"--gno-tensor-memory-access-check", "-gno-tmem-access-check", NONE, KEEP, 0, 0, NULL},
-    {"--generate-line-info", "-lineinfo", NONE, KEEP, 0, LINE_INFO, NULL},
-    {"--legacy-bar-warp-wide-behavior", "-legacy-bar-warp-wide-behavior", NONE, KEEP, 0, 0, NULL},
-    {"--machine", "-m", JOINED, KEEP, 0, 0, NULL},
-    {"--make-errors-visible-at-exit", "-make-errors-visible-at-exit", NONE, KEEP, 0, 0, NULL},
-    {"--maxntid", "-maxntid", SEPARATE, KEEP, 0, 0, NULL},
-    {"--maxrregcount", "-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
-    {"--minnctapersm", "-minnctapersm", SEPARATE, KEEP, 0, 0, NULL},
-    {"--opt-level", "-O", JOINED, KEEP, 0, 0, NULL},
-    {"--optimize-float-atomics", "-opt-fp-atomics", NONE, KEEP, 0, 0, NULL},
-    {"--override-directive-values", "-override-directive-values", NONE, KEEP, 0, 0, NULL},
-    {"--position-independent-code", "-pic", SEPARATE, KEEP, 0, 0, NULL},
-    {"--preserve-relocs", "-preserve-relocs", NONE, KEEP, 0, 0, NULL},
-    {"--regAllocOptLevel", "-regAllocOptLevel", SEPARATE, KEEP, 0, 0, NULL},
-    {"--register-usage-level", "-regUsageLevel", SEPARATE, KEEP, 0, 0, NULL},
-    {"--return-at-end", "-ret-end", NONE, KEEP, 0, 0, NULL},
-    {"--sanitize", "-sanitize", SEPARATE, KEEP, 0, 0, NULL},
-    {"--sp-bounds-check", "-sp-bounds-check", NONE, KEEP, 0, 0, NULL},
-    {"--split-compile", "-split-compile", SEPARATE, KEEP, 0, 0, NULL},
-    {"--split-compile-extended", "-split-compile-extended", SEPARATE, KEEP, 0, 0, NULL},
-    {"--suppress-async-bulk-multicast-advisory-warning",
-     "-suppress-async-bulk-multicast-advisory-warning", NONE, KEEP, 0, 0, NULL},
-    {"--suppress-debug-info", "-suppress-debug-info", NONE, KEEP, 0, 0, NULL},
-    {"--suppress-double-demote-warning", "-suppress-double-demote-warning", NONE, KEEP, 0, 0, NULL},
-    {"--suppress-sparse-mma-advisory-info", "-suppress-sparse-mma-advisory-info", NONE, KEEP, 0, 0,
-     NULL},
-    {"--suppress-stack-size-warning", "-suppress-stack-size-warning", NONE, KEEP, 0, 0, NULL},
-    {"--uumn", "-uumn", NONE, KEEP, 0, 0, NULL},
-    {"--verbose", "-v", NONE, KEEP, 0, VERBOSE, NULL},
-    {"--warn-on-double-precision-use", "-warn-double-usage", NONE, KEEP, 0, 0, NULL},
-    {"--warn-on-local-memory-usage", "-warn-lmem-usage", NONE, KEEP, 0, 0, NULL},
-    {"--warn-on-spills", "-warn-spills", NONE, KEEP, 0, 0, NULL},
-    {"--warning-as-error", "-Werror", NONE, KEEP, 0, 0, NULL},
-    {"--input-as-string", "-ias", OPTIONAL, REFUSE, 0, 0, "the input is not a file"},
-    {"--options-file", "-optf", OPTIONAL, REFUSE, 0, 0, READS},
-    {"--version", "-V", NONE, REFUSE, 0, 0, "it compiles nothing"},
-    {"--list-version", "-version-ls", NONE, REFUSE, 0, 0, "it compiles nothing"},
-    {"--help", "-h", NONE, REFUSE, 0, 0, "it compiles nothing"},
-};
-
-/* Source: the CUDA Compiler Driver documentation, "Command Option Description". Only what has one
- * input and one output, and nothing that reaches the host compiler or the linker unseen. */
-static const struct spec nvcc_specs[] = {
-    {"--gpu-architecture", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
-    {"--gpu-code", "-code", SEPARATE, ARCH, TARGET, 0, NULL},
-    {"--generate-code", "-gencode", SEPARATE, ARCH, TARGET, 0, NULL},
-    {"--output-file", "-o", SEPARATE, OUTPUT, 0, 0, NULL},
-    {"--define-macro", "-D", JOINED, DEFINE, MACROS, 0, NULL},
-    {"--undefine-macro", "-U", JOINED, KEEP, MACROS, 0, NULL},
-    {"--include-path", "-I", JOINED, INCLUDE, FOLDERS, 0, NULL},
-    {"--system-include", "-isystem", SEPARATE, INCLUDE, FOLDERS, 0, NULL},
-    {"--pre-include", "-include", SEPARATE, PREINCLUDE, FILES, 0, NULL},
-    {"--cubin", "-cubin", NONE, KEEP, 0, 0, NULL},
-    {"--ptx", "-ptx", NONE, KEEP, 0, 0, NULL},
-    {"--fatbin", "-fatbin", NONE, KEEP, 0, 0, NULL},
-    {"--compile", "-c", NONE, KEEP, 0, 0, NULL},
-    {"--device-c", "-dc", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
-    {"--device-w", "-dw", NONE, KEEP, LINKING, OVERRIDES, NULL},
-    {"--relocatable-device-code", "-rdc", SEPARATE, KEEP, LINKING, RELOCATABLE | IF_TRUE, NULL},
-    {"--extensible-whole-program", "-ewp", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
-    {"--dlink-time-opt", "-dlto", NONE, KEEP, LINKING, LTO | OVERRIDES, NULL},
-    {"--debug", "-g", NONE, KEEP, DEBUGGING, DEBUG, NULL},
-    {"--device-debug", "-G", NONE, KEEP, DEBUGGING, DEBUG, NULL},
-    {"--generate-line-info", "-lineinfo", NONE, KEEP, DEBUGGING, LINE_INFO, NULL},
-    {"--dopt", "-dopt", SEPARATE, KEEP, DEBUGGING, 0, NULL},
-    {"--Ofast-compile", "-Ofc", SEPARATE, KEEP, DEBUGGING, 0, NULL},
-    {"--optimize", "-O", JOINED, KEEP, 0, 0, NULL},
-    {"--machine", "-m", JOINED, KEEP, 0, 0, NULL},
-    {"--std", "-std", EQUALS, KEEP, 0, 0, NULL},
-    {"--ftz", "-ftz", SEPARATE, KEEP, MATH, 0, NULL},
-    {"--prec-sqrt", "-prec-sqrt", SEPARATE, KEEP, MATH, 0, NULL},
-    {"--prec-div", "-prec-div", SEPARATE, KEEP, MATH, 0, NULL},
-    {"--fmad", "-fmad", SEPARATE, KEEP, MATH, 0, NULL},
-    {"--use_fast_math", "-use_fast_math", NONE, KEEP, MATH, 0, NULL},
-    {"--ptxas-options", "-Xptxas", SEPARATE, TO_PTXAS, PTXAS_OPTIONS, 0, NULL},
-    {"--maxrregcount", "-maxrregcount", SEPARATE, KEEP, 0, 0, NULL},
-    {"--extra-device-vectorization", "-extra-device-vectorization", NONE, KEEP, 0, 0, NULL},
-    {"--default-stream", "-default-stream", SEPARATE, KEEP, 0, 0, NULL},
-    {"--expt-relaxed-constexpr", "-expt-relaxed-constexpr", NONE, KEEP, 0, 0, NULL},
-    {"--expt-extended-lambda", "-expt-extended-lambda", NONE, KEEP, 0, 0, NULL},
-    {"--extended-lambda", "-extended-lambda", NONE, KEEP, 0, 0, NULL},
-    {"--restrict", "-restrict", NONE, KEEP, 0, 0, NULL},
-    {"--source-in-ptx", "-src-in-ptx", NONE, KEEP, 0, LINE_INFO, NULL},
-    {"--x", "-x", SEPARATE, KEEP, 0, 0, NULL},
-    {"--split-compile", "-split-compile", SEPARATE, KEEP, 0, 0, NULL},
-    {"--frandom-seed", "-frandom-seed", SEPARATE, KEEP, 0, 0, NULL},
-    {"--disable-warnings", "-w", NONE, KEEP, DIAGNOSTICS, 0, NULL},
-    {"--diag-error", "-diag-error", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
-    {"--diag-suppress", "-diag-suppress", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
-    {"--diag-warn", "-diag-warn", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
-    {"--Werror", "-Werror", SEPARATE, KEEP, DIAGNOSTICS, 0, NULL},
-    {"--resource-usage", "-res-usage", NONE, KEEP, DIAGNOSTICS, VERBOSE, NULL},
-    {"--threads", "-t", JOINED, DROP, 0, 0, NULL},
-    {"--time", "-time", SEPARATE, REFUSE, 0, 0, CLOCK},
-    {"--fdevice-time-trace", "-fdevice-time-trace", SEPARATE, REFUSE, 0, 0, WRITES},
-    {"--keep", "-keep", NONE, REFUSE, 0, 0, WRITES},
-    {"--keep-dir", "-keep-dir", SEPARATE, REFUSE, 0, 0, WRITES},
-    {"--save-temps", "-save-temps", NONE, REFUSE, 0, 0, WRITES},
-    {"--generate-dependencies-with-compile", "-MD", NONE, REFUSE, 0, 0, ELSEWHERE},
-    {"--generate-nonsystem-dependencies-with-compile", "-MMD", NONE, REFUSE, 0, 0, ELSEWHERE},
-    {"--options-file", "-optf", SEPARATE, REFUSE, 0, 0, READS},
-    {"--compiler-options", "-Xcompiler", SEPARATE, REFUSE, 0, 0, THROUGH},
-    {"--linker-options", "-Xlinker", SEPARATE, REFUSE, 0, 0, THROUGH},
-    {"--nvlink-options", "-Xnvlink", SEPARATE, REFUSE, 0, 0, THROUGH},
-    {"--archive-options", "-Xarchive", SEPARATE, REFUSE, 0, 0, THROUGH},
-    {"-Xcudafe", NULL, SEPARATE, REFUSE, 0, 0, THROUGH},
-    {"-Xnvvm", NULL, SEPARATE, REFUSE, 0, 0, THROUGH},
-    {"-Xcicc", NULL, SEPARATE, REFUSE, 0, 0, THROUGH},
-    {"--run", "-run", NONE, REFUSE, 0, 0, ELSEWHERE},
-    {"--dryrun", "-dryrun", NONE, REFUSE, 0, 0, "it compiles nothing"},
-    {"--verbose", "-v", NONE, REFUSE, 0, 0, "it prints temporary names"},
-};
-
-struct table {
-    const char *tool;
-    const struct spec *specs;
-    size_t n_specs;
-    bool takes_input; /* an argument that is no option is the input file */
-    bool sorted;      /* groups commute; else everything stays as it was written */
-    unsigned first_version, last_version; /* whose defaults we have measured; 0: of none */
-};
-
-#define SPECS(array) array, sizeof(array) / sizeof(array)[0]
-static const struct table tables[] = {
-    [OPTIONS_NVRTC] = {"nvrtc", SPECS(nvrtc_specs), false, true, 1204, 1305},
-    [OPTIONS_PTXAS] = {"ptxas", SPECS(ptxas_specs), true, false, 0, 0},
-    [OPTIONS_NVCC] = {"nvcc", SPECS(nvcc_specs), true, true, 0, 0},
-};
+#include "keygen/options_internal.h"
 
 struct option {
     const struct spec *spec;
@@ -321,7 +25,7 @@ struct option {
 };
 
 struct parse {
-    const struct table *table;
+    const struct options_table *table;
     const struct view *args;
     size_t n_args;
     size_t next; /* the argument to look at */
@@ -382,8 +86,8 @@ static enum match match_name(const struct spec *spec, const char *name, struct v
     return NO_MATCH;
 }
 
-static const struct spec *find_spec(const struct table *table, struct view arg, enum match *out,
-                                    struct view *out_value)
+static const struct spec *find_spec(const struct options_table *table, struct view arg,
+                                    enum match *out, struct view *out_value)
 {
     for (int joined = 0; joined < 2; joined++) {
         for (size_t i = 0; i < table->n_specs; i++) {
@@ -418,7 +122,7 @@ bool options_takes_next(enum options_tool tool, struct view arg)
 {
     enum match match = NO_MATCH;
     struct view value;
-    const struct spec *spec = find_spec(&tables[tool], arg, &match, &value);
+    const struct spec *spec = find_spec(&options_tables[tool], arg, &match, &value);
     return spec != NULL && match == BARE && (spec->value == SEPARATE || spec->value == JOINED);
 }
 
@@ -454,7 +158,7 @@ static void add_target(struct parse *p, struct view value)
     struct options *out = p->out;
     size_t used = p->n_arch == 0 ? 0 : strlen(out->hardware);
 
-    if (p->table != &tables[OPTIONS_NVCC])
+    if (p->table != &options_tables[OPTIONS_NVCC])
         used = 0; /* the last one decides */
     out->hardware[used] = '\0';
     if (used + 1 + value.len < WARM_HARDWARE_MAX - WARM_KEY_TEXT - 1) {
@@ -479,7 +183,7 @@ static void add_target(struct parse *p, struct view value)
 
 static int take_arch(struct parse *p, const struct spec *spec, struct view value, struct err *e)
 {
-    bool plain = p->table != &tables[OPTIONS_NVCC];
+    bool plain = p->table != &options_tables[OPTIONS_NVCC];
 
     if (plain && !is_target(value))
         return err_set(e, WARM_EREFUSED, "%s: %s is given a target that we do not know",
@@ -501,7 +205,7 @@ static int take_path(struct parse *p, const struct spec *spec, struct view value
                        "%s: %s is given a path that begins with a blank or is "
                        "empty",
                        p->table->tool, spec->long_name);
-    if (p->table == &tables[OPTIONS_NVCC] && view_has(value, ','))
+    if (p->table == &options_tables[OPTIONS_NVCC] && view_has(value, ','))
         return err_set(e, WARM_EREFUSED, "%s: %s is given a list", p->table->tool, spec->long_name);
     if (spec->rule == INCLUDE)
         p->dirs[p->out->n_include_dirs++] = value;
@@ -660,7 +364,7 @@ static void drop_single_arch(struct parse *p)
 {
     for (size_t i = 0; i < p->out->n_list; i++)
         if (p->out->list[i].spec->rule == ARCH && p->n_arch == 1 &&
-            p->table != &tables[OPTIONS_NVCC])
+            p->table != &options_tables[OPTIONS_NVCC])
             p->out->list[i].dropped = true;
 }
 
@@ -688,7 +392,7 @@ static int check_inner(struct parse *p, struct err *e)
 
 /* --- the whole --- */
 
-static int check_size(const struct table *table, const struct view *args, size_t n_args,
+static int check_size(const struct options_table *table, const struct view *args, size_t n_args,
                       struct err *e)
 {
     size_t total = 0;
@@ -728,7 +432,7 @@ static int parse_all(struct parse *p, unsigned version, struct option *sorted, s
 int options_parse(enum options_tool tool, unsigned version, const struct view *args, size_t n_args,
                   struct options *out, struct err *e)
 {
-    const struct table *table = &tables[tool];
+    const struct options_table *table = &options_tables[tool];
     int rc = check_size(table, args, n_args, e);
     if (rc < 0)
         return rc;
