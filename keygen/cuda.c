@@ -185,11 +185,6 @@ void cuda_note_token(struct lexer *x, const struct token *t)
         note_hash(x, t);
 }
 
-bool cuda_begins_directive(const struct token *t)
-{
-    return t->starts_line && t->kind == PUNCT && *t->data == '#';
-}
-
 void cuda_scan(const void *text, size_t len, struct cuda_scan *scan)
 {
     struct lexer x = cuda_lexer_over(text, len, scan);

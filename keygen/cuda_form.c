@@ -54,7 +54,19 @@ static void put_token(struct form *out, const struct token *t)
 /* Marks that no longer mark begins or ends with. */
 static bool is_bracket(const struct token *t)
 {
-    return t->kind == PUNCT && strchr("()[]{};,", *t->data) != NULL;
+    if (t->kind != PUNCT)
+        return false;
+    switch (*t->data) {
+    case '(':
+    case ')':
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case ';':
+    case ',': return true;
+    default: return false;
+    }
 }
 
 /* May white space between these two go? Only where they stay two tokens without it. */

@@ -56,13 +56,16 @@ size_t cuda_splice_len(const struct lexer *x, const char *at);
 
 static inline bool cuda_token_is(const struct token *t, const char *text)
 {
-    size_t len = strlen(text);
-    return t->len == len && memcmp(t->data, text, len) == 0;
+    return t->len > 0 && *t->data == *text && t->len == strlen(text) &&
+           memcmp(t->data, text, t->len) == 0;
+}
+static inline bool cuda_begins_directive(const struct token *t)
+{
+    return t->starts_line && t->kind == PUNCT && *t->data == '#';
 }
 
 /* --- cuda.c: tokens into x->scan --- */
 
-bool cuda_begins_directive(const struct token *t);
 /* Any token but a # that begins a line. */
 void cuda_note_token(struct lexer *x, const struct token *t);
 /* The token behind a # that begins a line. */

@@ -17,94 +17,15 @@ enum class {
     C_BAD
 };
 
-#define W8 C_WORD, C_WORD, C_WORD, C_WORD, C_WORD, C_WORD, C_WORD, C_WORD
-#define W32 W8, W8, W8, W8
-#define B8 C_BAD, C_BAD, C_BAD, C_BAD, C_BAD, C_BAD, C_BAD, C_BAD
-#define P8 C_PUNCT, C_PUNCT, C_PUNCT, C_PUNCT, C_PUNCT, C_PUNCT, C_PUNCT, C_PUNCT
+/* By their first byte; what is not listed is punctuation. */
 static const uint8_t classes[256] = {
-    B8, /* 0x00 */
-    C_BAD,
-    C_SPACE,
-    C_LINE,
-    C_SPACE,
-    C_SPACE,
-    C_BAD,
-    C_BAD,
-    C_BAD, /* tab, line, \v, \f */
-    B8,
-    B8, /* 0x10 */
-    C_SPACE,
-    C_PUNCT,
-    C_QUOTE,
-    C_PUNCT,
-    C_WORD /* $ */,
-    C_PUNCT,
-    C_PUNCT,
-    C_QUOTE, /* 0x20 */
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_SLASH, /* 0x28 */
-    C_DIGIT,
-    C_DIGIT,
-    C_DIGIT,
-    C_DIGIT,
-    C_DIGIT,
-    C_DIGIT,
-    C_DIGIT,
-    C_DIGIT, /* 0x30 */
-    C_DIGIT,
-    C_DIGIT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_QUESTION,
-    C_PUNCT /* @ */,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD, /* 0x40 */
-    W8,
-    W8,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_PUNCT,
-    C_BACKSLASH,
-    C_PUNCT,
-    C_PUNCT,
-    C_WORD /* _ */,
-    C_PUNCT /* ` */,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_WORD, /* 0x60 */
-    W8,
-    W8,
-    C_WORD,
-    C_WORD,
-    C_WORD,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_PUNCT,
-    C_BAD,
-    W32,
-    W32,
-    W32,
-    W32, /* 0x80: UTF-8 */
+    [0 ... 8] = C_BAD,       ['\t'] = C_SPACE,       ['\n'] = C_LINE,
+    ['\v'] = C_SPACE,        ['\f'] = C_SPACE,       [13 ... 31] = C_BAD,
+    [' '] = C_SPACE,         ['"'] = C_QUOTE,        ['$'] = C_WORD,
+    ['\''] = C_QUOTE,        ['/'] = C_SLASH,        ['0' ... '9'] = C_DIGIT,
+    ['?'] = C_QUESTION,      ['A' ... 'Z'] = C_WORD, ['\\'] = C_BACKSLASH,
+    ['_'] = C_WORD,          ['a' ... 'z'] = C_WORD, [0x7f] = C_BAD,
+    [0x80 ... 255] = C_WORD, /* UTF-8 */
 };
 
 static enum class class_at(const struct lexer *x, const char *at) {
