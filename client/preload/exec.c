@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,12 +26,11 @@
 #include <unistd.h>
 
 #include "client/compilers.h"
+#include "client/exec_list.h"
 #include "client/preload/preload.h"
 
 #define EXEC_ARGS_MAX 16384 /* arguments; a longer command line is passed on */
 #define EXEC_ADDED 6        /* warm tool --argv0 NAME -- PROGRAM, in place of argv[0] */
-
-extern char **environ;
 
 typedef int execve_fn(const char *, char *const[], char *const[]);
 typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
@@ -179,62 +177,6 @@ int execvpe(const char *file, char *const argv[], char *const env[])
 }
 
 int execvp(const char *file, char *const argv[]) { return execvpe(file, argv, environ); }
-
-/* execl and its kin: how many arguments before the NULL, and the array of them. */
-static size_t count_list(const char *first, va_list *args)
-{
-    size_t n = first ? 1 : 0;
-    while (n && va_arg(*args, char *))
-        n++;
-    return n;
-}
-
-static void take_list(char **argv, size_t n, const char *first, va_list *args)
-{
-    argv[0] = (char *)(uintptr_t)first;
-    for (size_t i = 1; i <= n; i++)
-        argv[i] = va_arg(*args, char *);
-}
-
-int execl(const char *path, const char *arg, ...)
-{
-    va_list args;
-    va_start(args, arg);
-    size_t n = count_list(arg, &args);
-    va_end(args);
-    char *argv[n + 1];
-    va_start(args, arg);
-    take_list(argv, n, arg, &args);
-    va_end(args);
-    return execve(path, argv, environ);
-}
-
-int execlp(const char *file, const char *arg, ...)
-{
-    va_list args;
-    va_start(args, arg);
-    size_t n = count_list(arg, &args);
-    va_end(args);
-    char *argv[n + 1];
-    va_start(args, arg);
-    take_list(argv, n, arg, &args);
-    va_end(args);
-    return execvpe(file, argv, environ);
-}
-
-int execle(const char *path, const char *arg, ...)
-{
-    va_list args;
-    va_start(args, arg);
-    size_t n = count_list(arg, &args);
-    va_end(args);
-    char *argv[n + 1];
-    va_start(args, arg);
-    take_list(argv, n, arg, &args);
-    char *const *env = va_arg(args, char *const *);
-    va_end(args);
-    return execve(path, argv, env);
-}
 
 /* ---- spawn ---- */
 

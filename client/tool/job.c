@@ -55,6 +55,14 @@ void tool_job_close(struct tool_job *job)
     job->n_roots = job->n_memory = 0;
 }
 
+struct view *tool_arguments(const struct tool_job *job)
+{
+    struct view *args = calloc((size_t)job->argc, sizeof *args);
+    for (int i = 1; args && i < job->argc; i++)
+        args[i - 1] = (struct view){job->argv[i], strlen(job->argv[i])};
+    return args;
+}
+
 bool tool_add_root(struct tool_job *job, const char *path, size_t len)
 {
     const char *rest;

@@ -164,11 +164,9 @@ static int nvcc_plan(struct tool_job *job, struct err *e)
     if (!ending)
         return refuse(e, "nvcc without -cubin, -ptx, -fatbin or -c");
     size_t n = (size_t)(job->argc - 1);
-    struct view *args = calloc(n + 1, sizeof *args);
+    struct view *args = tool_arguments(job);
     if (!args)
         return err_set(e, WARM_ENOMEM, "no memory");
-    for (size_t i = 0; i < n; i++)
-        args[i] = (struct view){job->argv[i + 1], strlen(job->argv[i + 1])};
     int code = options_parse(OPTIONS_NVCC, 0, args, n, &o, e);
     if (code) {
         free(args);

@@ -168,11 +168,9 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
     if (prints_only(job))
         return plan_print(job, tool);
     size_t n = (size_t)(job->argc - 1);
-    struct view *args = calloc(n + 1, sizeof *args);
+    struct view *args = tool_arguments(job);
     if (!args)
         return err_set(e, WARM_ENOMEM, "no memory");
-    for (size_t i = 0; i < n; i++)
-        args[i] = (struct view){job->argv[i + 1], strlen(job->argv[i + 1])};
     code = options_parse(OPTIONS_PTXAS, 0, args, n, &o, e);
     if (!code) {
         code = plan_compile(job, tool, &o, args, e);

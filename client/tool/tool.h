@@ -53,7 +53,7 @@ struct tool_job {
     bool terminal;    /* standard error is one: colours, lines as wide as it */
     bool times_show;  /* files' times are written into the result: a touched file is another one */
     bool lazy;        /* the output is a precompiled header: made when something needs it (pch.h) */
-    bool exact;      /* no roots: temporary folders count as all others do */
+    bool exact;       /* no roots: temporary folders count as all others do */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
     size_t n_roots;
@@ -78,6 +78,9 @@ void tool_job_close(struct tool_job *job);
 
 /* A string that lives as long as the job; NULL: no memory. */
 char *tool_job_keep(struct tool_job *job, char *text);
+
+/* argv[1] and on, argc - 1 of them, to be freed; NULL: no memory. */
+struct view *tool_arguments(const struct tool_job *job);
 
 /* Adds a folder or file whose place does not count. False if there are too many. */
 bool tool_add_root(struct tool_job *job, const char *path, size_t len);

@@ -27,10 +27,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/exec_list.h"
+
 #define TOLD_SLOTS 4096 /* of the table of what was told lately */
 #define FIRST_FD 200    /* out of the way of what the compiler counts on */
-
-extern char **environ;
 
 /* Still called by programs that were linked with an older libc, and no longer declared. */
 int __xstat(int version, const char *path, struct stat *st);
@@ -48,12 +48,14 @@ char *__realpath_chk(const char *path, char *out, size_t room);
     X(open)                                                                                        \
     X(open64)                                                                                      \
     X(openat)                                                                                      \
-    X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64)  \
-        X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess)  \
+    X(openat64)                                                                                    \
+    X(creat) X(creat64) X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64) X(lstat)     \
+        X(lstat64) X(fstatat) X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess)           \
             X(readlink) X(readlinkat) X(realpath) X(opendir) X(glob) X(mkstemp) X(mkstemp64)       \
                 X(mkstemps) X(mkstemps64) X(mkostemp) X(mkostemp64) X(rename) X(renameat) X(link)  \
                     X(symlink) X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) X(_exit) X(system)  \
-                        X(popen) X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv) X(__readlink_chk) X(__realpath_chk)
+                        X(popen) X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv)    \
+                            X(__readlink_chk) X(__realpath_chk)
 #define X(name) static __typeof__(&name) real_##name;
 REAL_FUNCTIONS(X)
 #undef X
@@ -336,26 +338,17 @@ DEFINE_LOOK(ssize_t, __readlink_chk, (const char *path, char *out, size_t cap, s
 DEFINE_LOOK(char *, __realpath_chk, (const char *path, char *out, size_t room), (path, out, room),
             r != NULL)
 
-int __xstat(int version, const char *path, struct stat *st)
-{
-    (void)version;
-    return stat(path, st);
-}
-int __xstat64(int version, const char *path, struct stat64 *st)
-{
-    (void)version;
-    return stat64(path, st);
-}
-int __lxstat(int version, const char *path, struct stat *st)
-{
-    (void)version;
-    return lstat(path, st);
-}
-int __lxstat64(int version, const char *path, struct stat64 *st)
-{
-    (void)version;
-    return lstat64(path, st);
-}
+/* As programs that were built with an older C library call them. */
+#define DEFINE_OLD_LOOK(old, name, type)                                                           \
+    int old(int version, const char *path, type *st)                                               \
+    {                                                                                              \
+        (void)version;                                                                             \
+        return name(path, st);                                                                     \
+    }
+DEFINE_OLD_LOOK(__xstat, stat, struct stat)
+DEFINE_OLD_LOOK(__xstat64, stat64, struct stat64)
+DEFINE_OLD_LOOK(__lxstat, lstat, struct stat)
+DEFINE_OLD_LOOK(__lxstat64, lstat64, struct stat64)
 
 static void tell_look_at(int dir, const char *path, int error)
 {
@@ -531,37 +524,6 @@ int execvpe(const char *file, char *const argv[], char *const env[])
 }
 
 int execvp(const char *file, char *const argv[]) { return execvpe(file, argv, environ); }
-
-static size_t count_list(const char *first, va_list *args)
-{
-    size_t n = first ? 1 : 0;
-    while (n && va_arg(*args, char *))
-        n++;
-    return n;
-}
-
-static void take_list(char **argv, size_t n, const char *first, va_list *args)
-{
-    argv[0] = (char *)(uintptr_t)first;
-    for (size_t i = 1; i <= n; i++)
-        argv[i] = va_arg(*args, char *);
-}
-
-#define DEFINE_EXEC_LIST(name, run)                                                                \
-    int name(const char *path, const char *arg, ...)                                               \
-    {                                                                                              \
-        va_list args;                                                                              \
-        va_start(args, arg);                                                                       \
-        size_t n = count_list(arg, &args);                                                         \
-        va_end(args);                                                                              \
-        char *argv[n + 1];                                                                         \
-        va_start(args, arg);                                                                       \
-        take_list(argv, n, arg, &args);                                                            \
-        va_end(args);                                                                              \
-        return run(path, argv);                                                                    \
-    }
-DEFINE_EXEC_LIST(execl, execv)
-DEFINE_EXEC_LIST(execlp, execvp)
 
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
