@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long PyTorch and Triton compile at the start of a program, without the cache and with it.
 
-    bench_torch.sh BUILD [--runs N] [--ranks N] [--shared] [ROW…]
+    bench_torch.sh BUILD [--runs N] [--warm-runs N] [--ranks N] [--shared] [ROW…]
 
-Every run is a fresh process; what it measures begins after its imports. The four subjects take turns,
-N times, and a cell is the median of their wall times, with the CPU seconds of the process and of the
-compilers it started in brackets: on a machine with other load those are the ones to compare.
+Every run is a fresh process; what it measures begins after its imports. The subjects take turns, and a
+cell is the median of their wall times, with the CPU seconds of the process and of the compilers it
+started in brackets: on a machine with other load those are the ones to compare. Cold ones, which take
+most of the time, run --runs times, the others --warm-runs times as often.
 
     cold        fresh folders, no cache
     own warm    the folders of the run before: what the framework keeps by itself
     warm cold   `warm run`, fresh folders, an empty store
     warm warm   `warm run`, fresh folders, the store of the run before
     floor       dynamo's tracing and guards alone (backend "eager"): no cache of artifacts saves them
+
+What of 64 equal layers is work is counted, too: the graphs that Inductor compiled, how often they call a
+kernel, how many kernels these are, and the files that g++ made.
 
 Ranks are that many processes started at once, each with folders of its own, as on hosts or in
 containers (--shared: one folder for all, as on one host); once. Their compiles are the graphs that
@@ -35,13 +39,20 @@ KERNELS = os.path.join(CLIENTS, "six_kernels.py")
 TORCH_ROWS = {
     "64 layers, whole, training step": ["--layers", "64"],
     "64 layers, by region, training step": ["--layers", "64", "--regional"],
+    "64 layers, whole, --regional": ["--layers", "64"],
     "transformer, forward": ["--model", "transformer", "--layers", "2", "--forward"],
     "transformer, training step": ["--model", "transformer", "--layers", "2"],
 }
+# what `warm run --regional` sets; without warm it is the row above
+REGIONAL = "64 layers, whole, --regional"
+WHOLE = "64 layers, whole, training step"
 # of which ranks are measured where no row is named: all of them take twice the time
-RANK_ROWS = ("64 layers, whole, training step", "64 layers, by region, training step",
-             "six Triton kernels, sm_90")
+RANK_ROWS = (WHOLE, "six Triton kernels, sm_90")
 TRITON_ROWS = {"six Triton kernels, sm_80": ["80"], "six Triton kernels, sm_90": ["90"]}
+
+
+SUBJECTS = ("cold", "own warm", "warm cold", "warm warm", "floor")
+WORK = ("compiles", "calls", "kernels", "made")  # of a Run
 
 
 class Run:
@@ -53,6 +64,8 @@ class Run:
         self.cpu = seen["cpu_s"] + seen.get("children_s", 0.0)
         self.import_s = seen["import_s"]
         self.compiles = seen["fx_misses"] if torch else seen["misses"]
+        self.calls, self.kernels = seen.get("calls", 0), seen.get("kernels", 0)
+        self.made = 0  # files of g++
 
 
 class Bench:
@@ -74,19 +87,29 @@ class Bench:
         return finish(self.spawn(*arguments, **settings))
 
     def one_by_one(self, row):
-        seen = {name: [] for name in ("cold", "own warm", "warm cold", "warm warm", "floor")}
+        """The runs of each subject."""
+        seen = {name: [] for name in SUBJECTS}
         for _ in range(self.options.runs):
             with kit.Daemon() as daemon, kit.Folder() as at:
-                def measure(name, folder, *more, **settings):
-                    progress(f"{row}: {name}")
-                    seen[name].append(self.run(daemon, row, os.path.join(at, folder), *more, **settings))
+                def measure(name, folder, *more, times=1, **settings):
+                    for i in range(times):
+                        progress(f"{row}: {name}")
+                        path = os.path.join(at, folder.format(i))
+                        before = objects(daemon)
+                        run = self.run(daemon, row, path, *more, **settings)
+                        given = objects(daemon) - before
+                        run.made = given if "warm" in settings else len(files_of_compilers(path))
+                        seen[name].append(run)
 
-                measure("cold", "a")
-                measure("own warm", "a")
-                measure("warm cold", "b", warm=True)
-                measure("warm warm", "c", warm=True)
-                if row in TORCH_ROWS:
-                    measure("floor", "d", "--backend", "eager")
+                again = self.options.warm_runs
+                with_warm = dict(warm=True, **({"WARM_REGIONAL": "1"} if row == REGIONAL else {}))
+                if row != REGIONAL:
+                    measure("cold", "a")
+                    measure("own warm", "a", times=again)
+                measure("warm cold", "b", **with_warm)
+                measure("warm warm", "c{}", times=again, **with_warm)
+                if row in TORCH_ROWS and row != REGIONAL:
+                    measure("floor", "d{}", "--backend", "eager", times=again)
         return seen
 
     def ranks(self, row, warm):
@@ -103,14 +126,18 @@ class Bench:
             wall = time.perf_counter() - began
             compiles = str(sum(one.compiles for one in seen))
             if row in TORCH_ROWS:
-                made = json.loads(daemon.warm("stats", "--json"))["kinds"]["object"]["entries"] if warm \
-                    else len(files_of_compilers(at))
+                made = objects(daemon) if warm else len(files_of_compilers(at))
                 compiles += f" + {made}"
             return wall, sum(one.cpu for one in seen), compiles
 
 
 def files_of_compilers(at):
     return [path for end in ("so", "gch") for path in glob.glob(f"{at}/**/*.{end}", recursive=True)]
+
+
+def objects(daemon):
+    """What compilers made that the daemon was given."""
+    return daemon.stats("kinds").get("object", {}).get("puts", 0)
 
 
 def finish(process):
@@ -143,13 +170,29 @@ def print_table(columns, rows):
     print(flush=True)
 
 
+def ratio(seen, name, form):
+    if not seen[name]:
+        return "—"
+    return form.format(median(seen["warm warm"], "cpu") / median(seen[name], "cpu"))
+
+
 def print_single(results):
-    names = ("cold", "own warm", "warm cold", "warm warm")
+    names = [name for name in SUBJECTS if name != "floor"]
     print_table(["seconds of wall (CPU)", *names, "warm / own", "warm / cold"],
-                [[row, *(cell(seen[name]) for name in names),
-                  f"{median(seen['warm warm'], 'cpu') / median(seen['own warm'], 'cpu'):.2f}",
-                  f"{median(seen['warm warm'], 'cpu') / median(seen['cold'], 'cpu'):.1%}"]
-                 for row, seen in results.items()])
+                [[row, *(cell(seen[name]) for name in names), ratio(seen, "own warm", "{:.2f}"),
+                  ratio(seen, "cold", "{:.1%}")] for row, seen in results.items()])
+
+
+def print_work(results):
+    """What of 64 equal layers is compiled, where, and how often."""
+    places = [(WHOLE, "cold", "without, every process"), (WHOLE, "warm cold", "with warm, the first process"),
+              (WHOLE, "warm warm", "with warm, later ones"), (REGIONAL, "warm cold", "--regional, the first"),
+              (REGIONAL, "warm warm", "--regional, later ones")]
+    rows = [[place, *(str(median(results[row][name], of)) for of in WORK)]
+            for row, name, place in places if row in results and results[row][name]]
+    if rows:
+        print_table(["64 layers, whole", "graphs compiled", "calls of kernels in them", "kernels",
+                     "files from g++"], rows)
 
 
 def print_rest(results):
@@ -181,6 +224,7 @@ def main():
     parser.add_argument("--torch", required=True)
     parser.add_argument("--triton", required=True)
     parser.add_argument("--runs", type=int, default=int(os.environ.get("WARM_BENCH_RUNS", "1")))
+    parser.add_argument("--warm-runs", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=int(os.environ.get("WARM_BENCH_RANKS", "8")))
     parser.add_argument("--shared", action="store_true")
     parser.add_argument("--only", choices=["single", "ranks"])
@@ -189,11 +233,13 @@ def main():
     rows = [row for row in [*TORCH_ROWS, *TRITON_ROWS]
             if not options.rows or any(word in row for word in options.rows)]
     bench = Bench(options)
-    print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; medians of {options.runs} run(s)\n")
+    print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; medians of {options.runs} run(s), "
+          f"of {options.runs * options.warm_runs} where it is warm\n")
     if options.only != "ranks":
         single = {row: bench.one_by_one(row) for row in rows}
         print_single(single)
         print_rest(single)
+        print_work(single)
     if options.ranks and options.only != "single":
         print_ranks({row: (bench.ranks(row, False), bench.ranks(row, True))
                      for row in rows if options.rows or row in RANK_ROWS}, options.ranks)

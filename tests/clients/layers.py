@@ -6,7 +6,7 @@
 
 The layers are linear-relu-sigmoid-linear-relu behind one linear; --regional compiles a layer, else it
 is the whole model. Prints one line of JSON: seconds of import and of the first step, CPU seconds,
-torch's own counters of its caches, and the loss of each step, bit by bit. The backend "eager" compiles
+torch's own counters of its caches, the calls of kernels in its graphs, and the loss of each step, bit by bit. The backend "eager" compiles
 nothing: what is left are dynamo's tracing and its guards. For tests: the model "small" has two C++
 kernels; --renamed is the same by other names; --without-redis hides that package; --build NAME is another build of torch; --pause FOLDER stops between the first forward and its
 backward until FOLDER/go is there; --twice compiles a second, wider model at the end; --distributed
@@ -14,8 +14,10 @@ is for torchrun: all ranks take each step together.
 """
 
 import argparse
+import glob
 import json
 import os
+import re
 import resource
 import sys
 import time
@@ -153,6 +155,17 @@ def train(width, steps):
     return losses, first
 
 
+def count_calls():
+    """How often the compiled graphs call a kernel of C++, and how many kernels these are. Their code is
+    written into the cache folder wherever it came from."""
+    folder = torch._inductor.runtime.cache_dir_utils.cache_dir()
+    calls = []
+    for path in glob.glob(os.path.join(folder, "??", "*.py")):
+        with open(path) as f:
+            calls += re.findall(r"^ +(cpp_fused\w*)\(", f.read(), re.MULTILINE)
+    return len(calls), len(glob.glob(os.path.join(folder, "??", "*.main.cpp")))
+
+
 def main():
     threads = os.environ.get("LAYERS_THREADS")
     if threads:
@@ -166,6 +179,7 @@ def main():
         losses += train(14, 1)[0]
     from torch._dynamo.utils import counters
 
+    calls, kernels = count_calls()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(json.dumps({
         "import_s": imported - started, "first_s": first, "import_cpu_s": import_cpu, "cpu_s": cpu,
@@ -174,6 +188,7 @@ def main():
         "fx_misses": counters["inductor"]["fxgraph_cache_miss"],
         "aot_hits": counters["aot_autograd"]["autograd_cache_hit"],
         "aot_misses": counters["aot_autograd"]["autograd_cache_miss"],
+        "calls": calls, "kernels": kernels,
         "redis": getattr(sys.modules.get("redis"), "__version__", None),
         "losses": losses,
     }), flush=True)  # fmt: skip

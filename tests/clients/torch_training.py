@@ -136,10 +136,7 @@ class Training(kit.TestCase):
         self.assertEqual(len(cold["losses"]), STEPS)
         self.assertEqual((cold["fx_hits"], cold["fx_misses"]), (0, 2))
 
-    def test_a_fresh_process_and_folder_is_warm(self):
-        self.expect_warm(train(self.daemon))
-
-    def test_compilers_are_not_started_when_warm(self):
+    def test_a_fresh_process_and_folder_is_warm_and_no_compiler_has_to_work(self):
         before = self.daemon.stats("misses")
         self.expect_warm(train(self.daemon))
         self.assertEqual(self.daemon.stats("misses"), before)
@@ -168,7 +165,7 @@ class Training(kit.TestCase):
         self.assertEqual((seen["fx_hits"], seen["fx_misses"]), (2, 0))
 
     def test_another_build_of_torch_takes_nothing_of_this_one(self):
-        seen = train(self.daemon, "--build", "other")
+        seen = train(self.daemon, "--build", "other", WARM_READONLY="1")
         self.expect_same_numbers(seen)
         self.assertEqual((seen["fx_hits"], seen["fx_misses"]), (0, 2))
         self.assertEqual((seen["aot_hits"], seen["aot_misses"]), (0, 1))
@@ -253,11 +250,12 @@ class Faults(kit.TestCase):
             open(os.path.join(folder, "go"), "w").close()
             return finish(process)
 
-    def damage(self, change):
-        """Puts change(value) in the place of each value."""
+    def damage(self, *changes):
+        """Puts change(value) in the place of each value, with another change for each."""
         with kit.Folder() as folder:
             path = os.path.join(folder, "value")
-            for name in torch_names(self.daemon):
+            for i, name in enumerate(sorted(torch_names(self.daemon))):
+                change = changes[i % len(changes)]
                 self.daemon.warm("get", name, "-o", path)
                 with open(path, "rb") as f:
                     value = change(f.read())
@@ -347,27 +345,21 @@ class Faults(kit.TestCase):
         self.expect_same_numbers(finish(process))
 
     def test_damaged_values_are_compiled_anew(self):
-        something_else = b"\0torch1\n\x80\x04\x8c\x0bother build\x94."
-        changes = {
-            "garbage": lambda value: b"garbage",
-            "cut short": lambda value: value[: len(value) // 2],
-            "not base64": lambda value: b'{"data": 5}',
-            "a pickle of something else": lambda value: something_else,
-        }
-        for name, change in changes.items():
-            with self.subTest(name):
-                self.damage(change)
-                seen = train(self.daemon)
-                self.expect_same_numbers(seen)
-                self.assertEqual(seen["fx_hits"], 0)
-        self.assertEqual(train(self.daemon)["fx_hits"], 2)  # what was compiled has taken their place
+        def garbage(value):
+            return b"garbage"
 
-    def test_damaged_values_over_redis_are_compiled_anew(self):
-        for name, change in {"garbage": lambda value: b"garbage",
-                             "cut short": lambda value: value[: len(value) // 2]}.items():
-            with self.subTest(name):
-                self.damage(change)
-                seen = train(self.daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+        def cut_short(value):
+            return value[: len(value) // 2]
+
+        def something_else(value):
+            return b"\0torch1\n\x80\x04\x8c\x0bother build\x94."
+
+        for changes, settings in (((garbage, cut_short, something_else), {}),
+                                  ((something_else, garbage, cut_short), {}),
+                                  ((cut_short, garbage), {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})):
+            with self.subTest([change.__name__ for change in changes]):
+                self.damage(*changes)
+                seen = train(self.daemon, **settings)
                 self.expect_same_numbers(seen)
                 self.assertEqual(seen["fx_hits"], 0)
 
@@ -379,6 +371,52 @@ class FullStore(kit.TestCase):
                 with self.subTest(**settings):
                     seen = train(daemon, **settings)
                     self.assertEqual(seen["losses"], plain()["losses"])
+
+
+class Autotuning(kit.TestCase):
+    # PyTorch tunes Triton kernels only, and on a GPU. Its cache of what was found best does not need one.
+    PROGRAM = """if True:
+        import json, types
+        import torch
+        import torch._inductor.config
+        from torch._inductor.runtime.autotune_cache import AutotuneCache
+
+        meta = {"autotune_remote_cache": torch._inductor.config.autotune_remote_cache,
+                "autotune_local_cache": False, "backend_hash": "of a GPU"}
+        configs = [types.SimpleNamespace(kwargs={"XBLOCK": n}, num_warps=4, num_stages=1) for n in (64, 128)]
+        cache = AutotuneCache.create(meta, "/nowhere/kernel.py", "of these configurations")
+        best = cache.read_best(meta, configs)
+        if best is None:
+            cache.save(configs[1], 7_000_000)
+        print(json.dumps(best and best.kwargs))
+    """
+
+    def test_what_was_found_best_is_there_for_the_next_process(self):
+        for settings in ({}, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}):
+            with self.subTest(**settings), kit.Daemon() as daemon:
+                seen = [kit.result(daemon.run(self.PROGRAM, **settings)) for _ in range(2)]
+                self.assertEqual(seen, [None, {"XBLOCK": 128}])
+                (row,) = torch_names(daemon).values()
+                self.assertEqual((row["kind"], row["cost_ms"]), ("autotune", 7))
+
+
+class Regions(kit.TestCase):
+    LAYERS = ("--layers", "8")
+
+    def test_equal_parts_are_compiled_once_with_the_same_results(self):
+        alone = plain(*self.LAYERS)
+        with kit.Daemon() as daemon:
+            cold, warm = (train(daemon, *self.LAYERS, WARM_REGIONAL="1") for _ in range(2))
+        for seen in (cold, warm):
+            self.assertEqual(seen["losses"], alone["losses"])
+        self.assertLess(cold["calls"], alone["calls"] / 2)
+        self.assertEqual((cold["fx_hits"], cold["fx_misses"]), (0, 2))
+        self.assertEqual((warm["fx_hits"], warm["fx_misses"], warm["aot_hits"]), (2, 0, 1))
+
+    def test_the_option_says_so_to_the_program(self):
+        said = subprocess.run([kit.program("warm"), "run", "--no-start", "--regional", "sh", "-c",
+                               "echo $WARM_REGIONAL"], capture_output=True, text=True)
+        self.assertEqual(said.stdout, "1\n")
 
 
 # One of two ranks, the other of which is not there.
@@ -404,7 +442,7 @@ COLLECTIVES = """if True:
 
 
 class Ranks(kit.TestCase):
-    N = 4
+    N = 3
 
     def run_ranks(self, daemon, **settings):
         ranks = [spawn(daemon, RANK=str(i), LOCAL_RANK=str(i), WORLD_SIZE=str(self.N), **settings)
@@ -438,8 +476,8 @@ class Ranks(kit.TestCase):
 
     def test_two_jobs_with_one_id_do_not_disturb_each_other(self):
         with kit.Daemon() as daemon:
-            jobs = [spawn(daemon, "--layers", n, RANK="0", TORCHELASTIC_RUN_ID="one") for n in "1212"]
-            for n, job in zip("1212", jobs):
+            jobs = [spawn(daemon, "--layers", n, RANK="0", TORCHELASTIC_RUN_ID="one") for n in "121"]
+            for n, job in zip("121", jobs):
                 expected = plain("--layers", "2") if n == "2" else plain()
                 self.assertEqual(finish(job)["losses"], expected["losses"])
 
@@ -480,6 +518,8 @@ class RedisClients(kit.TestCase):
                     url = f"unix://{daemon.socket}?protocol=2&socket_timeout=30&client_name=warm-session-x"
                     seen = daemon.run(self.SCRIPT, version, url, "", warm=False, PYTHONPATH=target)
                     self.assertEqual(seen.stdout, "fine\n")
+                    if version not in ("4.6.0", "7.1.0"):
+                        continue  # what differs between them was seen above
                     seen = train(daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0", PYTHONPATH=target)
                     self.assertEqual(seen["losses"], plain()["losses"])
                     self.assertEqual((seen["fx_hits"], seen["aot_hits"]), (2, 1))

@@ -7,6 +7,7 @@ daemon, this is done to its modules as soon as they are loaded, which is when it
 
     torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
     torch._inductor.codecache       warm.torch looks at each graph before it is asked for
+    torch._dynamo.config            `warm run --regional` switches its graph deduplication on
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
@@ -43,6 +44,11 @@ def _patch_codecache(module: ModuleType) -> None:
     watch(module)
 
 
+def _patch_dynamo(module: ModuleType) -> None:
+    if hasattr(module, "use_graph_deduplication"):
+        module.use_graph_deduplication = True  # type: ignore[attr-defined]
+
+
 def _patch_triton(module: ModuleType) -> None:
     real = module.triton_key
     known: list[str] = []
@@ -60,6 +66,7 @@ def _patch_triton(module: ModuleType) -> None:
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.remote_cache": _patch_torch,
     "torch._inductor.codecache": _patch_codecache,
+    "torch._dynamo.config": _patch_dynamo,
     "triton.runtime.cache": _patch_triton,
 }
 
@@ -106,13 +113,15 @@ def _patch(*names: str) -> None:
         else:
             _awaited.add(name)
     if _awaited and _Finder not in sys.meta_path:
-        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder)
 
 
 def torch() -> None:
     """The entry point of torch."""
     if _torch_is_ours():
         _patch("torch._inductor.remote_cache", "torch._inductor.codecache")
+        if os.environ.get("WARM_REGIONAL", "") not in ("", "0"):
+            _patch("torch._dynamo.config")
     triton()  # before Triton is asked to: not each version of it does ask
 
 
