@@ -167,8 +167,10 @@ class Nvcc(kit.TestCase):
                 warm = self.compile(mode)
                 self.expect(1, 0)
                 self.assertEqual(warm, cold)
-                if mode != "-c": # whose host code names a temporary file, another each time
+                if mode != "-c":  # whose host code names a temporary file, another each time
                     self.assertEqual(warm, self.compile(mode, warm=False))
+                    self.assertEqual(warm, self.compile(mode, WARM_DISABLE="1"))
+                    self.expect(0, 0)
 
     def test_another_folder_is_a_hit(self):
         cold = self.compile("-cubin")
