@@ -16,16 +16,9 @@
 #include "client/cli/filter.h"
 #include "client/cli/folder.h"
 #include "client/cli/json.h"
-#include "client/cli/remote.h"
+#include "client/cli/listing.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
-
-#define ROWS_PER_ASK 4096u
-
-struct kept_row {
-    uint8_t *frame; /* the ROW as it came */
-    size_t len;
-};
 
 struct export_run {
     struct remote remote;
@@ -33,54 +26,16 @@ struct export_run {
     const char *archive;     /* FILE; NULL: a folder */
     const char *to, *format; /* --to; --as, NULL: all formats, each in a folder of its name */
     FILE *file;              /* of the archive */
-    struct kept_row *rows;
-    size_t n_rows, rows_cap;
+    struct listing rows;
     uint64_t n_entries, n_bytes, n_bad;
     struct err err;
 };
 
-/* ---- which entries ---- */
-
-static int keep_row(struct export_run *run, struct view payload)
+static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
-    if (run->n_rows == run->rows_cap) {
-        size_t cap = run->rows_cap ? run->rows_cap * 2 : 256;
-        struct kept_row *rows = realloc(run->rows, cap * sizeof *rows);
-        if (!rows)
-            return WARM_ENOMEM;
-        run->rows = rows;
-        run->rows_cap = cap;
-    }
-    struct kept_row *k = &run->rows[run->n_rows];
-    k->frame = malloc(payload.len);
-    if (!k->frame)
-        return WARM_ENOMEM;
-    memcpy(k->frame, payload.data, payload.len);
-    k->len = payload.len;
-    run->n_rows++;
-    return 0;
-}
-
-/* One LIST: 1 if there are more, 0 at the end, or an error. */
-static int list_once(struct export_run *run)
-{
-    struct warm *w = run->remote.w;
-    struct answer answer;
-    struct wire_end end;
-    uint64_t tag = session_begin(w);
-    wire_put_list(&w->request, tag, &run->message);
-    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
-    while (!code && answer.frame.type == WIRE_ROW) {
-        code = keep_row(run, answer.frame.payload);
-        if (!code)
-            code = session_next(w, tag, -1, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
-    }
-    if (code)
-        return code;
-    if (answer.frame.type != WIRE_END || wire_get_end(&answer.frame, &end, &w->err))
-        return session_unexpected(w, &answer);
-    memcpy(run->message.cursor, end.cursor, sizeof end.cursor);
-    return end.more;
+    struct export_run *run = arg;
+    (void)row;
+    return listing_keep(&run->rows, frame, 0);
 }
 
 /* ---- one entry ---- */
@@ -148,16 +103,11 @@ static int export_row(struct export_run *run, const struct wire_row *row)
 
 static int export_rows(struct export_run *run)
 {
+    struct wire_row row;
     int code = 0;
-    for (size_t i = 0; i < run->n_rows; i++) {
-        struct wire_row row;
-        struct wire_frame frame = {.type = WIRE_ROW,
-                                   .payload = {run->rows[i].frame, run->rows[i].len}};
-        if (!code && wire_get_row(&frame, &row, NULL) == 0)
+    for (size_t i = 0; !code && i < run->rows.n; i++)
+        if (listing_row(&run->rows, i, &row))
             code = export_row(run, &row);
-        free(run->rows[i].frame);
-    }
-    free(run->rows);
     return code;
 }
 
@@ -227,9 +177,8 @@ static int export_all(struct export_run *run)
     int code, status = remote_open(&run->remote);
     if (status)
         return status;
-    run->message.max_rows = ROWS_PER_ASK;
     do
-        code = list_once(run);
+        code = listing_ask(&run->remote, &run->message, on_row, run);
     while (code == 1);
     if (!code && !run->archive && mkdir(run->to, 0777) && errno != EEXIST)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
@@ -241,6 +190,7 @@ static int export_all(struct export_run *run)
         status = remote_fail(&run->remote, code);
     else
         print_result(run), status = run->n_bad ? CLI_FINDING : CLI_OK;
+    listing_close(&run->rows);
     remote_close(&run->remote);
     return status;
 }

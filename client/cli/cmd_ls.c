@@ -10,12 +10,11 @@
 #include <string.h>
 
 #include "client/cli/filter.h"
+#include "client/cli/listing.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
-
-#define ROWS_PER_ASK 4096u
 
 /* name, what a row is sorted by: the highest first */
 #define SORT_LIST(X)                                                                               \
@@ -25,20 +24,13 @@
     X("hits", row->hits)                                                                           \
     X("cost", row->cost_ms)
 
-struct kept_row {
-    uint64_t value; /* to sort by */
-    uint8_t *frame; /* the ROW as it came */
-    size_t len;
-};
-
 struct ls_run {
     struct remote remote;
     struct wire_list message;
     const char *sort; /* NULL: as they come */
     uint64_t limit, n_printed, now_ms;
     struct json json;
-    struct kept_row *kept;
-    size_t n_kept, kept_cap;
+    struct listing kept;
 };
 
 static bool sort_value(const char *sort, const struct wire_row *row, uint64_t *out)
@@ -66,80 +58,24 @@ static void print_row(struct ls_run *run, const struct wire_row *row)
     run->n_printed++;
 }
 
-/* Keeps the frame of a row. 0 or NOMEM. */
-static int keep_row(struct ls_run *run, const struct wire_row *row, struct view payload)
-{
-    if (run->n_kept == run->kept_cap) {
-        size_t cap = run->kept_cap ? run->kept_cap * 2 : 256;
-        struct kept_row *kept = realloc(run->kept, cap * sizeof *kept);
-        if (!kept)
-            return WARM_ENOMEM;
-        run->kept = kept;
-        run->kept_cap = cap;
-    }
-    struct kept_row *k = &run->kept[run->n_kept];
-    k->frame = malloc(payload.len);
-    if (!k->frame)
-        return WARM_ENOMEM;
-    memcpy(k->frame, payload.data, payload.len);
-    k->len = payload.len;
-    sort_value(run->sort, row, &k->value);
-    run->n_kept++;
-    return 0;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const struct kept_row *x = a, *y = b;
-    return x->value < y->value ? 1 : x->value > y->value ? -1 : 0;
-}
-
 static void print_kept(struct ls_run *run)
 {
     struct wire_row row;
-    if (run->n_kept)
-        qsort(run->kept, run->n_kept, sizeof *run->kept, by_value);
-    for (size_t i = 0; i < run->n_kept; i++) {
-        struct wire_frame frame = {.type = WIRE_ROW,
-                                   .payload = {run->kept[i].frame, run->kept[i].len}};
-        if (wire_get_row(&frame, &row, NULL) == 0)
+    listing_sort(&run->kept);
+    for (size_t i = 0; i < run->kept.n; i++)
+        if (listing_row(&run->kept, i, &row))
             print_row(run, &row);
-        free(run->kept[i].frame);
-    }
-    free(run->kept);
+    listing_close(&run->kept);
 }
 
-static int on_row(struct ls_run *run, const struct answer *answer)
+static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
-    struct wire_row row;
-    int code = wire_get_row(&answer->frame, &row, &run->remote.w->err);
-    if (!code && run->sort)
-        return keep_row(run, &row, answer->frame.payload);
-    if (!code)
-        print_row(run, &row);
-    return code;
-}
-
-/* One LIST: rows until END. 1 if there are more, 0 at the end, or an error. */
-static int list_once(struct ls_run *run)
-{
-    struct warm *w = run->remote.w;
-    struct answer answer;
-    struct wire_end end;
-    uint64_t tag = session_begin(w);
-    wire_put_list(&w->request, tag, &run->message);
-    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
-    while (!code && answer.frame.type == WIRE_ROW) {
-        code = on_row(run, &answer);
-        if (!code)
-            code = session_next(w, tag, -1, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
-    }
-    if (code)
-        return code;
-    if (answer.frame.type != WIRE_END || wire_get_end(&answer.frame, &end, &w->err))
-        return session_unexpected(w, &answer);
-    memcpy(run->message.cursor, end.cursor, sizeof end.cursor);
-    return end.more;
+    struct ls_run *run = arg;
+    uint64_t value;
+    if (run->sort && sort_value(run->sort, row, &value))
+        return listing_keep(&run->kept, frame, value);
+    print_row(run, row);
+    return 0;
 }
 
 static int list_all(struct ls_run *run)
@@ -151,10 +87,9 @@ static int list_all(struct ls_run *run)
     if (run->remote.as_json)
         json_open(&run->json, '[');
     run->now_ms = rows_now_ms();
-    run->message.max_rows = ROWS_PER_ASK;
     int code;
     do
-        code = list_once(run);
+        code = listing_ask(&run->remote, &run->message, on_row, run);
     while (code == 1 && (run->sort || run->n_printed < run->limit));
     print_kept(run);
     if (run->remote.as_json)
