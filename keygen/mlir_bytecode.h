@@ -3,8 +3,8 @@
  * mlir_bytecode.h - the inside of the bytecode reader, for mlir_bytecode*.c only.
  *
  *   mlir_bytecode.c        the container, and operations as generic MLIR text
- *   mlir_bytecode_attr.c   attributes and types of the builtin, StableHLO and VHLO dialects as text
- *   mlir_bytecode_sdy.c    attributes of the Shardy dialect as text
+ *   mlir_bytecode_attr.c   attributes of the builtin dialect and VHLO, and types, as text
+ *   mlir_bytecode_stablehlo.c, mlir_bytecode_sdy.c   attributes of these dialects as text
  *   mlir_bytecode_ops.c    which attributes the properties of an operation hold; VHLO's spelling of
  *                          an operation into StableHLO's
  *
@@ -26,6 +26,10 @@
 #define BYTECODE_VERSION_MAX 6u
 /* Attributes and types nest as deep as this, and recursion goes no deeper. Real ones reach 6. */
 #define BYTECODE_DEPTH_MAX 24
+/* Dimensions of a constant and of a convolution. */
+#define BYTECODE_DIMENSIONS_MAX 64
+/* A size that is not known. */
+#define BYTECODE_DYNAMIC INT64_MIN
 
 enum { /* bytecode versions that changed what is read */
        BYTECODE_DIALECT_VERSIONS = 1,
@@ -155,6 +159,30 @@ void bytecode_put_elements(struct bytecode *b, uint64_t attr);
 /* "[b, f, 0, 1]" for the names "bf": where two named dimensions and the spatial ones stand. */
 void bytecode_put_conv_side(struct bytecode *b, const char *names, int64_t first, int64_t second,
                             uint64_t spatial);
+
+/* ---- mlir_bytecode_stablehlo.c ---- */
+
+enum { /* StableHLO's codes */
+       STABLEHLO_CHANNEL = 1,
+       STABLEHLO_COMPARISON_DIRECTION,
+       STABLEHLO_COMPARISON_TYPE,
+       STABLEHLO_CONV,
+       STABLEHLO_DOT,
+       STABLEHLO_FFT_TYPE,
+       STABLEHLO_GATHER,
+       STABLEHLO_PRECISION,
+       STABLEHLO_RNG_ALGORITHM,
+       STABLEHLO_RNG_DISTRIBUTION,
+       STABLEHLO_SCATTER,
+       STABLEHLO_TRANSPOSE,
+       STABLEHLO_BOUNDS,
+       STABLEHLO_ALIAS,
+};
+
+/* An attribute whose code is read already. */
+void bytecode_put_stablehlo_attr(struct bytecode *b, struct reader *r, uint64_t code);
+/* One side of a convolution, "[b, f, 0, 1]": where each of two named and n - 2 spatial dimensions is. */
+void bytecode_put_places(struct bytecode *b, const int64_t *place, uint64_t n, const char *names);
 
 /* ---- mlir_bytecode_sdy.c ---- */
 

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIMENSIONS_MAX 64
-
 bool view_is(struct view v, const char *text)
 {
     return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
@@ -155,14 +153,12 @@ static void put_text_entry(struct bytecode *b, const struct bytecode_entry *e)
 
 /* ---- types ---- */
 
-#define DYNAMIC INT64_MIN
-
 static void put_shape(struct bytecode *b, struct reader *r)
 {
     uint64_t n = bytecode_read_count(b, r);
     for (uint64_t i = 0; i < n; i++) {
         int64_t size = bytecode_signed(r);
-        if (size == DYNAMIC)
+        if (size == BYTECODE_DYNAMIC)
             bytecode_put(b, "?");
         else
             bytecode_put_i64(b, size);
@@ -335,7 +331,7 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
 /* ---- tensors of constants ---- */
 
 struct tensor {
-    int64_t shape[DIMENSIONS_MAX];
+    int64_t shape[BYTECODE_DIMENSIONS_MAX];
     uint64_t rank, n; /* n: elements */
     char element[16]; /* "i1", "f32"; empty if it is not a plain one */
 };
@@ -354,7 +350,7 @@ static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
     if (code == 14 || code == 21)
         bytecode_varint(&r);
     *t = (struct tensor){.rank = bytecode_varint(&r), .n = 1};
-    if (t->rank > DIMENSIONS_MAX)
+    if (t->rank > BYTECODE_DIMENSIONS_MAX)
         return false;
     for (uint64_t i = 0; i < t->rank; i++) {
         t->shape[i] = bytecode_signed(&r);
@@ -738,231 +734,23 @@ static void put_builtin_attr(struct bytecode *b, struct reader *r, int depth)
     }
 }
 
-/* ---- attributes of StableHLO ---- */
-
-/* "#stablehlo<precision DEFAULT>" */
-struct enumeration {
-    const char *name;
-    const char *const *values;
-    size_t n;
-};
-
-#define VALUES(...)                                                                                \
-    (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
-
-static const struct enumeration comparison_direction = {"comparison_direction",
-                                                        VALUES("EQ", "NE", "GE", "GT", "LE", "LT")};
-static const struct enumeration comparison_type = {
-    "comparison_type", VALUES("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")};
-static const struct enumeration fft_type = {"fft_type", VALUES("FFT", "IFFT", "RFFT", "IRFFT")};
-static const struct enumeration precision = {"precision", VALUES("DEFAULT", "HIGH", "HIGHEST")};
-static const struct enumeration rng_algorithm = {"rng_algorithm",
-                                                 VALUES("DEFAULT", "THREE_FRY", "PHILOX")};
-static const struct enumeration rng_distribution = {"rng_distribution",
-                                                    VALUES(NULL, "UNIFORM", "NORMAL")};
-static const struct enumeration transpose = {
-    "transpose", VALUES("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")};
-
-static void put_enum(struct bytecode *b, struct reader *r, const struct enumeration *e)
-{
-    uint64_t value = bytecode_varint(r);
-    if (value >= e->n || !e->values[value]) {
-        bytecode_unknown(b, "a value of an enumeration that is not known");
-        return;
-    }
-    bytecode_put(b, "#stablehlo<");
-    bytecode_put(b, e->name);
-    bytecode_put(b, " ");
-    bytecode_put(b, e->values[value]);
-    bytecode_put(b, ">");
-}
-
-/* "name = [1, 2]", nothing if the list is empty; *separator is what comes before the next. */
-static void put_list_field(struct bytecode *b, struct reader *r, const char *name,
-                           const char **separator)
-{
-    uint64_t n = bytecode_read_count(b, r);
-    if (!n)
-        return;
-    bytecode_put(b, *separator);
-    bytecode_put(b, name);
-    bytecode_put(b, " = [");
-    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
-        bytecode_put(b, i ? ", " : "");
-        bytecode_put_i64(b, bytecode_signed(r));
-    }
-    bytecode_put(b, "]");
-    *separator = ", ";
-}
-
-static void put_number_field(struct bytecode *b, struct reader *r, const char *name,
-                             const char **separator)
-{
-    int64_t n = bytecode_signed(r);
-    if (!n)
-        return;
-    bytecode_put(b, *separator);
-    bytecode_put(b, name);
-    bytecode_put(b, " = ");
-    bytecode_put_i64(b, n);
-    *separator = ", ";
-}
-
-/* `lists` names, then a number if `number` is not NULL; empty and zero fields are left out. */
-static void put_struct(struct bytecode *b, struct reader *r, const char *before,
-                       const char *const *lists, const char *number)
-{
-    const char *separator = "";
-    bytecode_put(b, before);
-    for (; *lists; lists++)
-        put_list_field(b, r, *lists, &separator);
-    if (number)
-        put_number_field(b, r, number, &separator);
-    bytecode_put(b, ">");
-}
-
-/* One side of a convolution, "[b, f, 0, 1]": where each of two named and n spatial dimensions is. */
-static void put_places(struct bytecode *b, const int64_t *place, uint64_t n, const char *names)
-{
-    bytecode_put(b, "[");
-    for (int64_t at = 0; at < (int64_t)n; at++) {
-        uint64_t which = 0;
-        while (which < n && place[which] != at)
-            which++;
-        if (which == n) {
-            bytecode_unknown(b, "a convolution whose dimensions are not each named once");
-            return;
-        }
-        bytecode_put(b, at ? ", " : "");
-        if (which < 2)
-            writer_bytes(&b->out, names + which, 1);
-        else
-            bytecode_put_u64(b, which - 2);
-    }
-    bytecode_put(b, "]");
-}
-
-static void put_conv_side(struct bytecode *b, struct reader *r, const char *names)
-{
-    int64_t place[DIMENSIONS_MAX];
-    place[0] = bytecode_signed(r);
-    place[1] = bytecode_signed(r);
-    uint64_t n = bytecode_read_count(b, r);
-    if (n > DIMENSIONS_MAX - 2) {
-        bytecode_unknown(b, "a convolution of too many dimensions");
-        return;
-    }
-    for (uint64_t i = 0; i < n; i++)
-        place[i + 2] = bytecode_signed(r);
-    put_places(b, place, n + 2, names);
-}
+/* ---- attributes of StableHLO and VHLO ---- */
 
 void bytecode_put_conv_side(struct bytecode *b, const char *names, int64_t first, int64_t second,
                             uint64_t spatial)
 {
-    int64_t place[DIMENSIONS_MAX] = {first, second};
+    int64_t place[BYTECODE_DIMENSIONS_MAX] = {first, second};
     struct elements e;
     if (!elements_of(b, spatial, &e))
         return;
-    if (e.n > DIMENSIONS_MAX - 2) {
+    if (e.n > BYTECODE_DIMENSIONS_MAX - 2) {
         bytecode_unknown(b, "a convolution of too many dimensions");
         return;
     }
     for (uint64_t i = 0; i < e.n; i++)
         place[i + 2] = element_at(&e, i);
-    put_places(b, place, e.n + 2, names);
+    bytecode_put_places(b, place, e.n + 2, names);
 }
-
-static void put_conv(struct bytecode *b, struct reader *r)
-{
-    bytecode_put(b, "#stablehlo.conv<");
-    put_conv_side(b, r, "bf");
-    bytecode_put(b, "x");
-    put_conv_side(b, r, "io");
-    bytecode_put(b, "->");
-    put_conv_side(b, r, "bf");
-    bytecode_put(b, ">");
-}
-
-static void put_channel(struct bytecode *b, struct reader *r)
-{
-    bytecode_put(b, "#stablehlo.channel_handle<handle = ");
-    bytecode_put_i64(b, bytecode_signed(r));
-    bytecode_put(b, ", type = ");
-    bytecode_put_i64(b, bytecode_signed(r));
-    bytecode_put(b, ">");
-}
-
-static void put_plain_list(struct bytecode *b, struct reader *r, const char *name)
-{
-    uint64_t n = bytecode_read_count(b, r);
-    bytecode_put(b, name);
-    bytecode_put(b, " = [");
-    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
-        bytecode_put(b, i ? ", " : "");
-        bytecode_put_i64(b, bytecode_signed(r));
-    }
-    bytecode_put(b, "]");
-}
-
-static void put_alias(struct bytecode *b, struct reader *r)
-{
-    bytecode_put(b, "#stablehlo.output_operand_alias<");
-    put_plain_list(b, r, "output_tuple_indices");
-    bytecode_put(b, ", operand_index = ");
-    bytecode_put_i64(b, bytecode_signed(r));
-    bytecode_put(b, ", ");
-    put_plain_list(b, r, "operand_tuple_indices");
-    bytecode_put(b, ">");
-}
-
-static void put_bounds(struct bytecode *b, struct reader *r)
-{
-    uint64_t n = bytecode_read_count(b, r);
-    bytecode_put(b, "#stablehlo.bounds<");
-    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
-        int64_t bound = bytecode_signed(r);
-        bytecode_put(b, i ? ", " : "");
-        if (bound == DYNAMIC)
-            bytecode_put(b, "?");
-        else
-            bytecode_put_i64(b, bound);
-    }
-    bytecode_put(b, ">");
-}
-
-static void put_stablehlo_attr(struct bytecode *b, struct reader *r)
-{
-    static const char *const dot[] = {"lhs_batching_dimensions", "rhs_batching_dimensions",
-                                      "lhs_contracting_dimensions", "rhs_contracting_dimensions",
-                                      NULL};
-    static const char *const gather[] = {"offset_dims",           "collapsed_slice_dims",
-                                         "operand_batching_dims", "start_indices_batching_dims",
-                                         "start_index_map",       NULL};
-    static const char *const scatter[] = {
-        "update_window_dims",           "inserted_window_dims",
-        "input_batching_dims",          "scatter_indices_batching_dims",
-        "scatter_dims_to_operand_dims", NULL};
-    switch (bytecode_varint(r)) {
-    case 1: put_channel(b, r); break;
-    case 2: put_enum(b, r, &comparison_direction); break;
-    case 3: put_enum(b, r, &comparison_type); break;
-    case 4: put_conv(b, r); break;
-    case 5: put_struct(b, r, "#stablehlo.dot<", dot, NULL); break;
-    case 6: put_enum(b, r, &fft_type); break;
-    case 7: put_struct(b, r, "#stablehlo.gather<", gather, "index_vector_dim"); break;
-    case 8: put_enum(b, r, &precision); break;
-    case 9: put_enum(b, r, &rng_algorithm); break;
-    case 10: put_enum(b, r, &rng_distribution); break;
-    case 11: put_struct(b, r, "#stablehlo.scatter<", scatter, "index_vector_dim"); break;
-    case 12: put_enum(b, r, &transpose); break;
-    case 13: put_bounds(b, r); break;
-    case 14: put_alias(b, r); break;
-    default: bytecode_unknown(b, "a StableHLO attribute that is not known");
-    }
-}
-
-/* ---- attributes of VHLO, as those that they stand for ---- */
 
 /* The enumeration of the API version is a plain number in StableHLO. */
 static void put_api_version(struct bytecode *b, struct reader *r)
@@ -971,29 +759,33 @@ static void put_api_version(struct bytecode *b, struct reader *r)
     bytecode_put(b, " : i32");
 }
 
+/* Those of a structure of their own come out as the StableHLO ones that they stand for. */
 static void put_vhlo_attr(struct bytecode *b, struct reader *r, int depth)
 {
+    uint64_t stands_for = 0;
     switch (bytecode_varint(r)) {
     case VHLO_ARRAY: put_array(b, r, depth); break;
     case VHLO_BOOL: bytecode_put(b, bytecode_varint(r) ? "true" : "false"); break;
-    case 3: put_enum(b, r, &comparison_direction); break;
-    case VHLO_COMPARISON_TYPE: put_enum(b, r, &comparison_type); break;
+    case 3: stands_for = STABLEHLO_COMPARISON_DIRECTION; break;
+    case VHLO_COMPARISON_TYPE: stands_for = STABLEHLO_COMPARISON_TYPE; break;
     case 5: put_api_version(b, r); break;
     case VHLO_DICT: put_dictionary(b, r, depth); break;
-    case 7: put_enum(b, r, &fft_type); break;
+    case 7: stands_for = STABLEHLO_FFT_TYPE; break;
     case 8: put_float(b, r); break;
     case VHLO_INTEGER: put_integer(b, r); break;
-    case 10: put_alias(b, r); break;
-    case VHLO_PRECISION: put_enum(b, r, &precision); break;
-    case 12: put_enum(b, r, &rng_algorithm); break;
-    case 13: put_enum(b, r, &rng_distribution); break;
+    case 10: stands_for = STABLEHLO_ALIAS; break;
+    case VHLO_PRECISION: stands_for = STABLEHLO_PRECISION; break;
+    case 12: stands_for = STABLEHLO_RNG_ALGORITHM; break;
+    case 13: stands_for = STABLEHLO_RNG_DISTRIBUTION; break;
     case VHLO_STRING: bytecode_put_string(b, bytecode_read_string(b, r)); break;
     case VHLO_TENSOR: put_dense(b, r); break;
-    case 16: put_enum(b, r, &transpose); break;
+    case 16: stands_for = STABLEHLO_TRANSPOSE; break;
     case VHLO_TYPE: put_type_of(b, r, depth); break;
-    case 18: put_bounds(b, r); break;
+    case 18: stands_for = STABLEHLO_BOUNDS; break;
     default: bytecode_unknown(b, "a VHLO attribute that is not known");
     }
+    if (stands_for)
+        bytecode_put_stablehlo_attr(b, r, stands_for);
 }
 
 bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, struct reader *rest,
@@ -1058,7 +850,7 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
     else if (dialect_is(b, e, "builtin"))
         put_builtin_attr(b, &r, depth);
     else if (dialect_is(b, e, "stablehlo"))
-        put_stablehlo_attr(b, &r);
+        bytecode_put_stablehlo_attr(b, &r, bytecode_varint(&r));
     else if (dialect_is(b, e, "vhlo"))
         put_vhlo_attr(b, &r, depth);
     else if (dialect_is(b, e, "sdy"))

@@ -7,7 +7,7 @@
  *   mlir_plain.c      operations without regions, mlir_region.c those with
  *   mlir_parts.c   what they are put together from: operands, types
  *   mlir_names.c   which value a name stands for
- *   mlir_line.c    operations that say what an earlier line said of other values
+ *   mlir_line.c    operations a line at a time: like an earlier one, or as printers write them
  *   mlir_pretty.c  the operations that StableHLO and its neighbours print in their own way
  *   mlir_attr.c    attributes and types: token by token into one spelling
  *   mlir_dense.c   constants into the bytes of their elements
@@ -16,7 +16,8 @@
  * The reader walks over the text once. Attributes and types are not taken apart again when the same
  * letters come again: caches map a slice of the input to the number that it got.
  *
- * Thread: one at a time. Memory: struct mlir owns its tables; slices point into the input.
+ * Thread: one at a time. Memory: struct mlir owns its tables; slices point into the input, and of text
+ * that comes in pieces (mlir_pieces.h) those that outlive an operation into copies (mlir_keep).
  */
 #ifndef WARM_KEYGEN_MLIR_INTERNAL_H
 #define WARM_KEYGEN_MLIR_INTERNAL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlir_line.c - operations that say what an earlier line said of other values.
+ * mlir_line.c - operations that are read a line at a time.
  *
  * Programs repeat themselves: of 64 equal layers, 63 bring no line that differs from an earlier one
  * in more than the names of values and a location. So a line is taken apart as
@@ -19,6 +19,12 @@
  * `loc(#locN)` that the tail leaves out was read as the operation's location.
  *
  * When most lines are new, remembering them is given up.
+ *
+ * A line that none was like, but that is written as printers write it (one blank where one is enough, types
+ * of the operands as they are known), becomes an operation in one go, without the stacks that the reader
+ * of words (mlir_plain.c) needs. Whatever is unusual about it is left to that reader, with nothing
+ * changed: both give the same operation, and only that one gives errors. A reduction that `applies` an
+ * operation is compared with earlier ones in the same way.
  *
  * Thread: one at a time. Memory: some 100 bytes for each different line.
  */
