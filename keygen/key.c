@@ -85,10 +85,21 @@ struct proof proof_of_bytes(const void *data, size_t len)
     return proof;
 }
 
+static void xxh_update(XXH3_state_t *state, const void *data, size_t len)
+{
+#if defined(__x86_64__)
+    if (len > SHORT_BYTES && __builtin_cpu_supports("avx2")) {
+        key_update_avx2(state, data, len);
+        return;
+    }
+#endif
+    XXH3_128bits_update(state, data, len);
+}
+
 static void builder_update(struct key_builder *b, const void *data, size_t len)
 {
     if (len) {
-        XXH3_128bits_update(&b->xxh, data, len);
+        xxh_update(&b->xxh, data, len);
         SHA256_Update(&b->sha, data, len);
     }
 }

@@ -22,6 +22,11 @@ void key_hash_avx2(const void *data, size_t len, uint8_t out[16])
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, len));
     memcpy(out, canonical.digest, sizeof canonical.digest);
 }
+
+void key_update_avx2(void *state, const void *data, size_t len)
+{
+    XXH3_128bits_update(state, data, len);
+}
 #if defined(__clang__)
 #pragma clang attribute pop
 #endif

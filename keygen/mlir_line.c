@@ -23,7 +23,7 @@
  * A line that none was like, but that is written as printers write it (one blank where one is enough, types
  * of the operands as they are known), becomes an operation in one go, without the stacks that the reader
  * of words (mlir_plain.c) needs. Whatever is unusual about it is left to that reader, with nothing
- * changed: both give the same operation, and only that one gives errors. A reduction that `applies` an
+ * changed: both give the same operation. A reduction that `applies` an
  * operation is compared with earlier ones in the same way.
  *
  * Thread: one at a time. Memory: some 100 bytes for each different line.
