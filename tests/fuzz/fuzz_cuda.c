@@ -1,37 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_cuda.c - any bytes as CUDA C++: a key or an error, and the same key every time. */
-#include <stdlib.h>
-#include <string.h>
+/* fuzz_cuda.c - form.h, and a form of its own text is that text. */
+#define FORM CANON_CUDA
+#define FORM_HAS_CHECK
+#include "tests/fuzz/form.h"
 
-#include "keygen/canon.h"
 #include "keygen/cuda.h"
 
-static int form(const uint8_t *data, size_t size, struct canon_result *out, struct writer *text)
+/* Unless what came together is a trigraph; marks of lines are white space. */
+static void check(const void *data, size_t size, const struct canon_result *result,
+                  const struct writer *text)
 {
-    struct canon_input input = {.data = data, .len = size, .kind = CANON_CUDA};
-    struct err e = {0};
-    return canon_key(&input, out, text, &e);
-}
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-    struct canon_result first, second;
-    struct writer text;
-
-    writer_init(&text, 0);
-    int rc = form(data, size, &first, &text);
-    if (form(data, size, &second, NULL) != rc)
-        abort();
-    if (rc == 0 && !key_equal(&first.key, &second.key))
-        abort();
     struct cuda_scan scan = {0};
+    struct canon_result again;
     cuda_scan(data, size, &scan);
-    if (rc == 0 && !first.exact && !cuda_scan_uses_line(&scan) &&
-        (form(text.data, text.len, &second, NULL) != 0 ||
-         (!second.exact && !key_equal(&first.key, &second.key))))
-        abort(); /* a form of its own text is that text, unless what came together is a trigraph; line
-                    marks are white space to it */
-    writer_close(&text);
-    return 0;
+    if (result->exact || cuda_scan_uses_line(&scan))
+        return;
+    if (form(text->data, text->len, &again, NULL) != 0 ||
+        (!again.exact && !key_equal(&result->key, &again.key)))
+        abort();
 }
