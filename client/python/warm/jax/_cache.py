@@ -420,13 +420,13 @@ def _hook_lowering(jax: _Modules) -> None:
 
 
 def _guess(jax: _Modules, arguments: Any, backend: Any) -> Optional[_ahead.Guess]:
-    jaxprs = [v for v in arguments if hasattr(v, "jaxpr") and hasattr(v, "in_avals")]
+    jaxprs = [v for v in (getattr(a, "jaxpr", a) for a in arguments) if hasattr(v, "eqns")]
     is_plain = len(jaxprs) == 1 and getattr(backend, "platform", "") == "cpu"
     if not is_plain or getattr(_thread, "afresh", False) or not _ahead.pays():
         return None
     around = ["jit", backend.platform_version, _keys.libraries("cpu"), _keys.processor()]
     outline = _ahead.Outline([*around, str(backend.device_count())])
-    outline.add_values(jaxprs[0].in_avals)
+    outline.add_values(v.aval for v in jaxprs[0].invars)
     outline.add_jaxpr(jaxprs[0])
     if outline.n_equations < _ahead.MIN_EQUATIONS:
         return None
@@ -443,12 +443,20 @@ def _guess(jax: _Modules, arguments: Any, backend: Any) -> Optional[_ahead.Guess
     return _ahead.Guess(outline.digest(), load)
 
 
-def _take_ahead(compile_: Optional[_Compile], key: str, *rest: Any) -> Any:
+def _take_ahead(
+    compile_: Optional[_Compile],
+    key: str,
+    options: Any,
+    backend: Any,
+    devices: Any = None,
+    callbacks: Any = (),
+) -> Any:
     """(executable, seconds that its compile took) if the guess was right; or notes what would have
-    been right: `rest` is options, backend, devices, as newer JAX has them."""
-    if compile_ is None or compile_.guess is None or compile_.name != key or len(rest) != 3:
+    been right. JAX 0.4 gives no devices."""
+    if compile_ is None or compile_.guess is None or compile_.name != key:
         return None
-    options, _, devices = rest
+    if devices is None or callbacks:
+        return None
     ids = [d.id for d in devices]
     found = compile_.guess.take(key)
     if found is not None and found[2] == ids:
