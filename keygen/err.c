@@ -38,6 +38,17 @@ int err_sys(struct err *e, int code, int errnum, const char *format, ...)
     return code;
 }
 
+void err_place(struct err *e, const char *text, size_t len, size_t at)
+{
+    if (e == NULL)
+        return;
+    e->line = e->column = 1;
+    for (size_t i = 0; i < at && i < len; i++) {
+        e->column = text[i] == '\n' ? 1 : e->column + 1;
+        e->line += text[i] == '\n';
+    }
+}
+
 const char *err_name(int code)
 {
     switch (code) {

@@ -61,6 +61,9 @@ int err_set(struct err *e, int code, const char *format, ...) __attribute__((for
 int err_sys(struct err *e, int code, int errnum, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Sets e->line and e->column (e may be NULL) to where byte `at` of a text stands, its end at most. */
+void err_place(struct err *e, const char *text, size_t len, size_t at);
+
 /* "MALFORMED" for WARM_EMALFORMED; "OK" for 0; "UNKNOWN" for anything else. Static memory. */
 const char *err_name(int code);
 

@@ -216,10 +216,8 @@ static void put_node(struct fx *f, uint32_t i)
 
 static void push(struct fx *f, uint32_t i)
 {
-    void *stack = f->stack;
-    if (!fx_grow(f, &stack, &f->cap_stack, f->n_stack, sizeof *f->stack))
+    if (!fx_grow(f, &f->stack, &f->cap_stack, f->n_stack, sizeof *f->stack))
         return;
-    f->stack = stack;
     f->stack[f->n_stack++] = i;
 }
 

@@ -127,8 +127,9 @@ struct shape {
 void fx_fail(struct fx *f, int code, uint32_t at, const char *what);
 /* Ends it because not all is understood: the exact text is the form. `why` is static. */
 void fx_give_up(struct fx *f, const char *why);
-/* Room for one more in an array of `size`-byte elements; false if there is none. */
-bool fx_grow(struct fx *f, void **array, uint32_t *cap, uint32_t n, size_t size);
+/* Room for one more in an array of `size`-byte elements, to which `array_at` points; false if there is
+ * none. */
+bool fx_grow(struct fx *f, void *array_at, uint32_t *cap, uint32_t n, size_t size);
 
 /* The next token, behind blanks and comments; END at the end and after a failure. */
 struct token fx_next(struct fx *f);

@@ -6,10 +6,8 @@
 
 static uint32_t add_node(struct fx *f, enum node_kind kind)
 {
-    void *nodes = f->nodes;
-    if (!fx_grow(f, &nodes, &f->cap_nodes, f->n_nodes, sizeof *f->nodes))
+    if (!fx_grow(f, &f->nodes, &f->cap_nodes, f->n_nodes, sizeof *f->nodes))
         return NONE;
-    f->nodes = nodes;
     f->nodes[f->n_nodes] = (struct node){.kind = kind,
                                          .varies = kind == INPUT,
                                          .no_product = kind == INPUT,
@@ -24,19 +22,15 @@ static uint32_t add_node(struct fx *f, enum node_kind kind)
 
 static void add_edge(struct fx *f, uint32_t at, uint32_t node)
 {
-    void *edges = f->edges;
-    if (!fx_grow(f, &edges, &f->cap_edges, f->n_edges, sizeof *f->edges))
+    if (!fx_grow(f, &f->edges, &f->cap_edges, f->n_edges, sizeof *f->edges))
         return;
-    f->edges = edges;
     f->edges[f->n_edges++] = (struct edge){at, node};
 }
 
 static void add_root(struct fx *f, uint32_t node)
 {
-    void *roots = f->roots;
-    if (!fx_grow(f, &roots, &f->cap_roots, f->n_roots, sizeof *f->roots))
+    if (!fx_grow(f, &f->roots, &f->cap_roots, f->n_roots, sizeof *f->roots))
         return;
-    f->roots = roots;
     f->roots[f->n_roots++] = node;
 }
 
@@ -44,10 +38,8 @@ static void add_root(struct fx *f, uint32_t node)
  * a tensor, a structure, the text does not say. */
 static void need_graph(struct fx *f, struct token name)
 {
-    void *needed = f->needed;
-    if (!fx_grow(f, &needed, &f->cap_needed, f->n_needed, sizeof *f->needed))
+    if (!fx_grow(f, &f->needed, &f->cap_needed, f->n_needed, sizeof *f->needed))
         return;
-    f->needed = needed;
     f->needed[f->n_needed++] = name;
 }
 

@@ -4,23 +4,16 @@
 
 #include <stdlib.h>
 
+#include "keygen/vector.h"
+
 /* --- failing --- */
 
 void fx_fail(struct fx *f, int code, uint32_t at, const char *what)
 {
-    unsigned line = 1, column = 1;
     if (f->rc < 0)
         return;
-    f->rc = code;
-    for (uint32_t i = 0; i < at && i < f->len; i++) {
-        column = f->text[i] == '\n' ? 1 : column + 1;
-        line += f->text[i] == '\n';
-    }
-    err_set(f->e, code, "FX: %s", what);
-    if (f->e != NULL) {
-        f->e->line = line;
-        f->e->column = column;
-    }
+    f->rc = err_set(f->e, code, "FX: %s", what);
+    err_place(f->e, f->text, f->len, at);
 }
 
 void fx_give_up(struct fx *f, const char *why)
@@ -31,19 +24,13 @@ void fx_give_up(struct fx *f, const char *why)
     f->out->why_exact = why;
 }
 
-bool fx_grow(struct fx *f, void **array, uint32_t *cap, uint32_t n, size_t size)
+bool fx_grow(struct fx *f, void *array_at, uint32_t *cap, uint32_t n, size_t size)
 {
-    if (n < *cap)
+    bool failed = false;
+    if (n < *cap || vector_grow(&failed, array_at, cap, n, size))
         return true;
-    uint32_t more = *cap == 0 ? 64 : *cap + *cap / 2;
-    void *moved = more > *cap ? realloc(*array, (size_t)more * size) : NULL;
-    if (moved == NULL) {
-        fx_fail(f, WARM_ENOMEM, 0, "no memory for its nodes");
-        return false;
-    }
-    *array = moved;
-    *cap = more;
-    return true;
+    fx_fail(f, WARM_ENOMEM, 0, "no memory for its nodes");
+    return false;
 }
 
 /* --- tokens of Python --- */

@@ -27,15 +27,7 @@ int hlo_fail(struct hlo *h, int code, uint32_t at, const char *what)
     if (h->code)
         return h->code;
     h->code = err_set(h->e, code, "%s", what);
-    if (h->e) {
-        unsigned line = 1, column = 1;
-        for (uint32_t i = 0; i < at && i < h->len; i++) {
-            column = h->base[i] == '\n' ? 1 : column + 1;
-            line += h->base[i] == '\n';
-        }
-        h->e->line = line;
-        h->e->column = column;
-    }
+    err_place(h->e, h->base, h->len, at);
     return h->code;
 }
 

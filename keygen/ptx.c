@@ -523,9 +523,7 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
     }
     struct ptx p = {.text = text, .len = (uint32_t)len, .out = out, .e = e, .free_syms = NONE};
     form_begin(out, "ptx/2");
-    void *scopes = NULL;
-    if (ptx_grow(&p, &scopes, &p.cap_scopes, 0, sizeof *p.scopes)) {
-        p.scopes = scopes;
+    if (ptx_grow(&p, &p.scopes, &p.cap_scopes, 0, sizeof *p.scopes)) {
         p.scopes[0].first = NONE;
         put_module(&p);
     }

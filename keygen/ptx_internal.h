@@ -92,8 +92,9 @@ struct ptx {
 void ptx_fail(struct ptx *p, int code, uint32_t at, const char *what);
 /* Ends it because not all is understood: the exact text is the form. `why` is static. */
 void ptx_give_up(struct ptx *p, const char *why);
-/* Room for one more in an array of `size`-byte elements; false if there is none. */
-bool ptx_grow(struct ptx *p, void **array, uint32_t *cap, uint32_t n, size_t size);
+/* Room for one more in an array of `size`-byte elements, to which `array_at` points; false if there is
+ * none. */
+bool ptx_grow(struct ptx *p, void *array_at, uint32_t *cap, uint32_t n, size_t size);
 
 /* The next token, behind blanks and comments; END at the end and after a failure. */
 struct token ptx_next(struct ptx *p);

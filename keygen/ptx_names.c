@@ -87,10 +87,8 @@ static uint32_t add(struct ptx *p, enum sym_kind kind, uint32_t at, uint32_t len
     if (i != NONE) {
         p->free_syms = p->syms[i].next_in_scope;
     } else {
-        void *syms = p->syms;
-        if (!ptx_grow(p, &syms, &p->cap_syms, p->n_syms, sizeof *p->syms))
+        if (!ptx_grow(p, &p->syms, &p->cap_syms, p->n_syms, sizeof *p->syms))
             return NONE;
-        p->syms = syms;
         i = p->n_syms++;
     }
     uint32_t *bucket = &p->buckets[hash & (p->n_buckets - 1)];
@@ -127,10 +125,8 @@ static uint32_t ptx_need_entity(struct ptx *p, uint32_t sym)
     struct sym *s = &p->syms[sym];
     if (s->id != NONE)
         return s->id;
-    void *entities = p->entities;
-    if (!ptx_grow(p, &entities, &p->cap_entities, p->n_entities, sizeof *p->entities))
+    if (!ptx_grow(p, &p->entities, &p->cap_entities, p->n_entities, sizeof *p->entities))
         return NONE;
-    p->entities = entities;
     p->entities[p->n_entities] =
         (struct entity){.alias = NONE, .statement = s->more, .at = s->at, .len = s->len};
     s->id = p->n_entities++;
@@ -204,10 +200,8 @@ static void move_out(struct ptx *p, uint32_t i)
 
 void ptx_open_scope(struct ptx *p)
 {
-    void *scopes = p->scopes;
-    if (!ptx_grow(p, &scopes, &p->cap_scopes, p->depth + 1, sizeof *p->scopes))
+    if (!ptx_grow(p, &p->scopes, &p->cap_scopes, p->depth + 1, sizeof *p->scopes))
         return;
-    p->scopes = scopes;
     p->scopes[++p->depth].first = NONE;
 }
 

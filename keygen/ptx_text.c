@@ -2,28 +2,18 @@
 /* ptx_text.c - the tokens of PTX; ptx_internal.h. Any thread; no state. */
 #include "keygen/ptx_internal.h"
 
-#include <stdlib.h>
+#include "keygen/vector.h"
 
 /* --- failing --- */
 
 void ptx_fail(struct ptx *p, int code, uint32_t at, const char *what)
 {
-    unsigned line = 1, column = 1;
     if (p->rc < 0)
         return;
-    p->rc = code;
-    for (uint32_t i = 0; i < at && i < p->len; i++) {
-        column = p->text[i] == '\n' ? 1 : column + 1;
-        line += p->text[i] == '\n';
-    }
-    err_set(p->e, code, "PTX: %s", what);
-    if (p->e != NULL) {
-        p->e->line = line;
-        p->e->column = column;
-    }
+    p->rc = err_set(p->e, code, "PTX: %s", what);
+    err_place(p->e, p->text, p->len, at);
 }
 
-/* Not all of it is understood: the exact text is the form. */
 void ptx_give_up(struct ptx *p, const char *why)
 {
     if (p->rc < 0)
@@ -32,20 +22,13 @@ void ptx_give_up(struct ptx *p, const char *why)
     p->out->why_exact = why;
 }
 
-/* Room for one more in an array of `size`-byte elements. */
-bool ptx_grow(struct ptx *p, void **array, uint32_t *cap, uint32_t n, size_t size)
+bool ptx_grow(struct ptx *p, void *array_at, uint32_t *cap, uint32_t n, size_t size)
 {
-    if (n < *cap)
+    bool failed = false;
+    if (n < *cap || vector_grow(&failed, array_at, cap, n, size))
         return true;
-    uint32_t more = *cap == 0 ? 64 : *cap + *cap / 2;
-    void *moved = more > *cap ? realloc(*array, (size_t)more * size) : NULL;
-    if (moved == NULL) {
-        ptx_fail(p, WARM_ENOMEM, 0, "no memory for its names");
-        return false;
-    }
-    *array = moved;
-    *cap = more;
-    return true;
+    ptx_fail(p, WARM_ENOMEM, 0, "no memory for its names");
+    return false;
 }
 
 /* --- tokens --- */
