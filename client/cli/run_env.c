@@ -37,7 +37,7 @@ static const struct setting {
     /* PyTorch: its remote caches are here. warm/torch.py speaks for it; where that is not loaded,
      * the redis package does, which waits 30 s for an answer (daemon/redis_lease.c keeps within). */
     {"TORCHINDUCTOR_REDIS_URL", UNLESS_REDIS,
-     "unix://{socket}?protocol=2&socket_timeout=30&client_name=warm-session-{session}"},
+     "unix://{socket}?socket_timeout=30&client_name=warm-session-{session}"},
     {"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", UNLESS_SET, "1"},
     {"TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE", UNLESS_SET, "1"},
     {"TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", UNLESS_SET, "1"},

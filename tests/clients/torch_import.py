@@ -6,6 +6,7 @@ not. So of a folder that was filled without `warm` the graphs hit under it."""
 
 import glob
 import os
+import shutil
 import subprocess
 
 import kit
@@ -19,12 +20,23 @@ y = torch.compile(lambda x, w: torch.nn.functional.gelu(x @ w).softmax(-1).sum()
 y.backward()
 print(json.dumps(dict(y=y.item(), gradient=w.grad.tolist(), **counters["inductor"])))
 '''
-QUICK = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
 
 
 class Folders(kit.TestCase):
-    def run_in(self, daemon, folder, warm, **settings):
-        return kit.result(daemon.run(PROGRAM, warm=warm, TORCHINDUCTOR_CACHE_DIR=folder, **QUICK, **settings))
+    @classmethod
+    def setUpClass(cls):
+        """What no test is about is made once: a folder that Inductor wrote, and its precompiled header."""
+        at = kit.Folder()
+        cls.headers = at.__enter__()
+        cls.addClassCleanup(at.__exit__, None, None, None)
+        cls.written = os.path.join(cls.headers, "written")
+        with kit.Daemon() as daemon:
+            cls.plain = cls.run_in(daemon, cls.written, warm=False)
+
+    @classmethod
+    def run_in(cls, daemon, folder, warm):
+        return kit.result(daemon.run(PROGRAM, warm=warm, TORCHINDUCTOR_CACHE_DIR=folder, TMPDIR=cls.headers,
+                                     TORCHINDUCTOR_VEC_ISA_OK="1"))
 
     def check_hits(self, found, expected):
         self.assertEqual(found.get("fxgraph_cache_hit", 0), expected["fxgraph_cache_miss"])
@@ -33,8 +45,7 @@ class Folders(kit.TestCase):
 
     def test_a_folder_that_inductor_wrote_is_warm_in_an_empty_one_and_when_it_is_written_back(self):
         with kit.Daemon() as daemon, kit.Folder() as root:
-            old = os.path.join(root, "old")
-            plain = self.run_in(daemon, old, warm=False)
+            old, plain = self.written, self.plain
             daemon.warm("import", "--from", "inductor", old)
             self.check_hits(self.run_in(daemon, os.path.join(root, "new"), warm=True), plain)
             back = os.path.join(root, "back")
@@ -47,8 +58,8 @@ class Folders(kit.TestCase):
 
     def test_of_a_damaged_folder_the_good_comes_in_and_the_rest_is_named(self):
         with kit.Daemon() as daemon, kit.Folder() as root:
-            old = os.path.join(root, "old")
-            plain = self.run_in(daemon, old, warm=False)
+            old, plain = os.path.join(root, "old"), self.plain
+            shutil.copytree(self.written, old)
             entry = glob.glob(os.path.join(old, "fxgraph", "*", "*", "*"))[0]
             with open(entry, "r+b") as f:
                 f.truncate(os.path.getsize(entry) // 2)
