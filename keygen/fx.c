@@ -35,19 +35,6 @@ static void put_gap(struct fx *f, struct token t)
     f->last = word ? 'w' : 0;
 }
 
-/* The name of a size that is not known yet: they are numbered. */
-static void put_symbol(struct fx *f, const char *s, uint32_t len)
-{
-    struct token t = {NAME, (uint32_t)(s - f->text), len};
-    uint32_t number = fx_get_name(f, &f->symbols, t);
-    if (number == NONE) {
-        number = f->symbols.n;
-        fx_set_name(f, &f->symbols, t, number);
-    }
-    form_put(f->out, "$", 1);
-    form_put_u64(f->out, number);
-}
-
 static void put_edge(struct fx *f, uint32_t node)
 {
     put_gap(f, (struct token){NAME, 0, 0});
@@ -107,7 +94,7 @@ static void put_expression(struct fx *f, const struct node *n, bool exchanged)
         if (t.kind == STRING)
             put_string(f, t);
         else if (fx_is_symbol(f->text + t.at, t.len) && fx_is_operand(f, t, before))
-            put_symbol(f, f->text + t.at, t.len);
+            fx_put_symbol(f, f->text + t.at, t.len);
         else
             form_put(f->out, f->text + t.at, t.len);
     }
@@ -135,7 +122,7 @@ static void put_commutative(struct fx *f, const struct node *n)
 static void put_type(struct fx *f, const struct node *n)
 {
     const char *s = f->text + n->type_at;
-    uint32_t len = n->type_len, from = 0, symbol_len;
+    uint32_t len = n->type_len;
     if (len == 0)
         return;
     struct fx_type type = fx_read_type(s, len);
@@ -144,31 +131,12 @@ static void put_type(struct fx *f, const struct node *n)
     if (colon != NULL && !f->keep_index)
         len = (uint32_t)(colon - s);
     form_put(f->out, " \"", 2);
-    for (;;) {
-        uint32_t at = fx_find_symbol(s, from, len, &symbol_len);
-        form_put(f->out, s + from, at - from);
-        if (at == len)
-            break;
-        put_symbol(f, s + at, symbol_len);
-        from = at + symbol_len;
-    }
+    fx_put_sizes(f, s, len);
     form_put(f->out, "\"", 1);
 }
 
-/* A number of the process that traced the graph: only which are equal counts. */
-static void put_number(struct fx *f, uint32_t at, uint32_t label_len, uint32_t len)
-{
-    struct token t = {NAME, at, label_len + len};
-    uint32_t number = fx_get_name(f, &f->symbols, t);
-    if (number == NONE) {
-        number = f->symbols.n;
-        fx_set_name(f, &f->symbols, t, number);
-    }
-    form_put(f->out, f->text + at, label_len);
-    form_put_u64(f->out, number);
-}
-
-/* What the comment before it says: {ac_graph_id: 2 - MUST_SAVE}. */
+/* What the comment before it says: {ac_graph_id: 2 - MUST_SAVE}. The number is one of the process
+ * that traced the graph: only which are equal counts. */
 static void put_tag(struct fx *f, const struct node *n)
 {
     static const char counter[] = "ac_graph_id: ";
@@ -182,7 +150,8 @@ static void put_tag(struct fx *f, const struct node *n)
     form_put(f->out, "{", 1);
     if (rest > digits) {
         form_put(f->out, s, (size_t)(found - s));
-        put_number(f, (uint32_t)(found - f->text), sizeof counter - 1, (uint32_t)(rest - digits));
+        form_put(f->out, counter, sizeof counter - 1);
+        fx_put_number(f, found, (uint32_t)(rest - found));
         form_put(f->out, rest, (size_t)(end - rest));
     } else {
         form_put(f->out, s, n->tag_len);

@@ -5,6 +5,7 @@
  *   fx_text.c   bytes into tokens of Python; names; which devices the text names
  *   fx_ops.c    what an operation may do: move, go, exchange its operands
  *   fx_read.c   statements into nodes and edges
+ *   fx_sizes.c  sizes that are not known yet, numbered and in order
  *   fx.c        the walk from the results that puts the form; graphs and the text as a whole
  *
  *     text ──fx_next──▶ tokens ──fx_take_statement──▶ nodes, edges, roots ──walk──▶ struct form
@@ -170,6 +171,8 @@ struct fx_type {
     bool is_tensor;
 };
 struct fx_type fx_read_type(const char *type, uint32_t len);
+/* The end of the word at a place, the place itself if there is none. */
+uint32_t fx_word_end(const char *s, uint32_t at, uint32_t len);
 /* Is this word a size that is not known yet: s0, u3? */
 bool fx_is_symbol(const char *word, uint32_t len);
 /* Where in a type the next such size stands, from `from` on; `len` if there is none. */
@@ -204,5 +207,14 @@ bool fx_is_operand(struct fx *f, struct token t, struct token before);
 void fx_check_needed(struct fx *f);
 /* The statement that begins with `t`, up to its line's end or ';'. */
 void fx_take_statement(struct fx *f, struct token t);
+
+/* --- fx_sizes.c --- */
+
+/* The number of a word, by first use in the text: of a size with a '$' before it, or of what else only
+ * counts by which are equal. */
+void fx_put_symbol(struct fx *f, const char *s, uint32_t len);
+void fx_put_number(struct fx *f, const char *s, uint32_t len);
+/* The text of a type, its sizes numbered and in order. */
+void fx_put_sizes(struct fx *f, const char *s, uint32_t len);
 
 #endif

@@ -163,7 +163,7 @@ bool fx_skip_blanks(struct fx *f)
     return true;
 }
 
-static uint32_t word_end(const char *s, uint32_t at, uint32_t len)
+uint32_t fx_word_end(const char *s, uint32_t at, uint32_t len)
 {
     while (at < len && is_word_char(s[at]))
         at++;
@@ -181,7 +181,7 @@ static struct token read_token(struct fx *f)
     case C_LINE: t.kind = LINE; break;
     case C_NAME:
         t.kind = NAME;
-        end = word_end(f->text, end, f->len);
+        end = fx_word_end(f->text, end, f->len);
         break;
     case C_DOT:
         t.kind = is_digit(fx_char_at(f, end)) ? NUMBER : MARK;
@@ -312,14 +312,14 @@ uint32_t fx_get_name(const struct fx *f, const struct fx_names *names, struct to
 struct fx_type fx_read_type(const char *type, uint32_t len)
 {
     struct fx_type t = {.device = NONE, .end = len};
-    uint32_t at = word_end(type, 0, len);
+    uint32_t at = fx_word_end(type, 0, len);
     int groups = 0;
 
     if (at > 0 && at < len && type[at] == '(' && type[len - 1] == ')') {
         t.wrapper = at;
         t.dtype = at + 1;
         t.end = len - 1;
-        at = word_end(type, t.dtype, t.end);
+        at = fx_word_end(type, t.dtype, t.end);
     }
     t.is_tensor = at > t.dtype && at < t.end && type[at] == '[';
     while (at < t.end && type[at] == '[') {
@@ -338,13 +338,13 @@ struct fx_type fx_read_type(const char *type, uint32_t len)
 bool fx_is_symbol(const char *word, uint32_t len)
 {
     return len >= 2 && (word[0] == 's' || word[0] == 'u') && is_digit(word[1]) &&
-           word_end(word, 1, len) == len && is_digit(word[len - 1]);
+           fx_word_end(word, 1, len) == len && is_digit(word[len - 1]);
 }
 
 uint32_t fx_find_symbol(const char *s, uint32_t from, uint32_t len, uint32_t *out_len)
 {
     for (uint32_t at = from; at < len; at++) {
-        uint32_t end = word_end(s, at, len);
+        uint32_t end = fx_word_end(s, at, len);
         bool is_dtype = end < len && s[end] == '['; /* u8[2] */
         *out_len = end - at;
         if (!is_dtype && fx_is_symbol(s + at, end - at))
@@ -432,7 +432,7 @@ void fx_scan_devices(struct fx *f)
         uint32_t at = f->at++, end;
         switch (class_of(f->text[at])) {
         case C_NAME:
-        case C_DIGIT: f->at = word_end(f->text, f->at, f->len); break;
+        case C_DIGIT: f->at = fx_word_end(f->text, f->at, f->len); break;
         case C_BLANK: continue;
         case C_COMMENT:
             f->at = at;

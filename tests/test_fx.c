@@ -349,6 +349,17 @@ Test(fx, names_of_sizes_do_not_count)
     differ(SIZED("s0", "s1"), SIZED("s0", "s0"));
     differ(SIZED("s0", "s1"), SIZED("s0", "u1*2"));
     differ(SIZED("s0", "s1"), with(SIZED("s0", "s1"), "u8[", "u4["));
+    same(SIZED("s0", "s1"), SIZED("s5", "s1"));
+#define SUM(sum)                                                                                   \
+    "class G(torch.nn.Module):\n    def forward(self, s3: \"Sym(s3)\", s8: \"Sym(s8)\", x: "       \
+    "\"f32[" sum "][1]cpu\"):\n        z: \"f32[" sum "][1]cpu\" = x.sin()\n        return (z,)\n"
+    same(SUM("s3*s8 + 2"), SUM("2 + s8*s3"));
+    differ(SUM("s3*s8 + 2"), SUM("s3 + s8*2"));
+    differ(SUM("s3 - s8"), SUM("s8 - s3"));
+    differ(SUM("(s3 + 1)**2"), SUM("(s3 + 2)**1"));
+    differ(SUM("s3**s8"), SUM("s8**s3"));
+    differ(SUM("s3//s8"), SUM("s8//s3"));
+    differ(SUM("2 + Mod(s3, 4)"), SUM("Mod + 2(s3, 4)"));
 }
 
 Test(fx, text_without_types_is_refused)
