@@ -117,13 +117,17 @@ bool fx_is_known_function(const struct fx *f, struct token first)
         "dict",  "float",   "int",       "len",    "list",
         "max",   "min",     "pow",       "range",  "round",
         "set",   "sum",     "tuple",     "print",  "flex_attention_hop"};
-    static const char *const stems[] = {"math_", "operator_", "_operator_", "torch_"};
-    if (is_one_of(f, first, words, COUNT(words)))
+    static const char *const modules[] = {"math_", "operator_", "_operator_"};
+    static const char inside[] = "torch__"; /* torch._dynamo.f */
+    const char *name = f->text + first.at;
+    if (is_one_of(f, first, words, COUNT(words)) ||
+        (first.len > 7 && memcmp(name, inside, sizeof inside - 1) == 0))
         return true;
-    for (size_t i = 0; i < COUNT(stems); i++)
-        if (first.len > strlen(stems[i]) &&
-            memcmp(f->text + first.at, stems[i], strlen(stems[i])) == 0)
-            return true;
+    for (size_t i = 0; i < COUNT(modules); i++) { /* math_sqrt, but not math_tools_f */
+        size_t len = strlen(modules[i]);
+        if (first.len > len && memcmp(name, modules[i], len) == 0)
+            return memchr(name + len, '_', first.len - len) == NULL;
+    }
     return false;
 }
 

@@ -216,6 +216,9 @@ Test(fx, what_the_text_does_not_hold_is_refused)
     refused("        c: " T " = getattr(self, \"0\")(x)\n        sin:", "its name");
     refused("        c = self.weight\n        sin:", "its name");
     refused("        c: " T " = helpers_scale(x)\n        sin:", "the code");
+    refused("        c: " T " = torch_geometric_nn_f(x)\n        sin:", "the code");
+    refused("        c: " T " = math_tools_f(x)\n        sin:", "the code");
+    key_of(with(BASE, "        sin:", "        c = math_sqrt(2)\n        sin:"));
     refused("        k = torch.ops.higher_order.triton_kernel_wrapper_mutation(kernel_idx = 0, "
             "grid = [(1, 1, 1)], kwargs = {'x': x})\n        sin:",
             "its number");
