@@ -627,8 +627,8 @@ static uint32_t traits_settle(const struct graph *g, uint32_t traits, const uint
     if (!first || !second)
         traits &= ~(uint32_t)GRAPH_SUM;
     if ((traits & GRAPH_FUSES) && !first && !second)
-        traits &= ~(uint32_t)GRAPH_COMMUTES;
-    return traits & ~(uint32_t)GRAPH_FUSES;
+        traits &= ~(uint32_t)(GRAPH_COMMUTES | GRAPH_FUSES);
+    return traits;
 }
 
 /* Room for `more` entries at once. */

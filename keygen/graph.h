@@ -57,7 +57,8 @@ enum graph_trait {
     GRAPH_FUSES = 16,   /* commutes only if one of the two is surely no product: of two products, a
                          * compiler fuses one with the addition, and which one depends on the order */
     GRAPH_SUM = 32, /* a constant, or the sum of two operands: no product unless one of those is */
-    GRAPH_MOVES = 64, /* its result has the numbers of its first operand, moved */
+    GRAPH_MOVES = 64,    /* its result has the numbers of its first operand, moved */
+    GRAPH_SWAPPED = 256, /* set by the canonical form: the first two operands did change places */
     GRAPH_REDUCES =
         128, /* the arguments of its region: at most one of two is a product, the other is
                           * what was reduced so far */

@@ -320,7 +320,7 @@ int graph_value_order(const struct value *a, const struct value *b)
     return a->hash < b->hash ? -1 : a->hash > b->hash;
 }
 
-static void operands_sort(struct graph *g, const struct op *o)
+static void operands_sort(struct graph *g, struct op *o)
 {
     if (!(o->traits & GRAPH_COMMUTES) || o->n_operands < 2)
         return;
@@ -330,6 +330,7 @@ static void operands_sort(struct graph *g, const struct op *o)
         uint32_t first = at[0];
         at[0] = at[1];
         at[1] = first;
+        o->traits ^= GRAPH_SWAPPED;
     }
 }
 
@@ -373,7 +374,7 @@ static void args_hash(struct graph *g, uint32_t b)
 static bool results_equal(const struct graph *g, const struct op *a, const struct op *b)
 {
     if (a->name != b->name || a->dict != b->dict || a->n_operands != b->n_operands ||
-        a->n_results != b->n_results || a->traits != b->traits)
+        a->n_results != b->n_results || ((a->traits ^ b->traits) & ~(uint32_t)GRAPH_SWAPPED))
         return false;
     for (uint32_t i = 0; i < a->n_results; i++)
         if (g->values.at[a->results + i].type != g->values.at[b->results + i].type)

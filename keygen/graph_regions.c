@@ -452,20 +452,38 @@ static uint64_t local_hash(const struct finder *f, uint32_t value, uint32_t at, 
     return v->num == NUM_CLOSED ? v->hash : f->g->types.items.at[v->type].hash;
 }
 
-/* Hashes of the piece's operations from its own content, in window[]; sorts what commutes. */
+static void operands_swap(struct graph *g, struct op *o)
+{
+    uint32_t *operands = &g->operands.at[o->operands], first = operands[0];
+    operands[0] = operands[1];
+    operands[1] = first;
+    o->traits ^= GRAPH_SWAPPED;
+}
+
+/* Whether an operation commutes whatever the piece's parameters are. What commutes in the module
+ * because one operand is an argument of its does not: elsewhere that parameter may be a product. */
+static bool commutes_in_piece(const struct finder *f, const struct op *o)
+{
+    const uint32_t *operands = &f->g->operands.at[o->operands];
+    if (!(o->traits & GRAPH_COMMUTES) || o->n_operands < 2)
+        return false;
+    return !(o->traits & GRAPH_FUSES) || f->g->values.at[operands[0]].num == NUM_CLOSED ||
+           f->g->values.at[operands[1]].num == NUM_CLOSED;
+}
+
+/* Hashes of the piece's operations from its own content, in window[]; sorts what commutes, and puts
+ * back what only commutes in the module. */
 static void piece_hash(struct finder *f, uint32_t at, uint32_t n)
 {
     struct graph *g = f->g;
     for (uint32_t t = at; t < at + n; t++) {
-        const struct op *o = &g->ops.at[f->tokens_op.at[t]];
-        uint32_t *operands = &g->operands.at[o->operands];
-        if (o->traits & GRAPH_COMMUTES && o->n_operands > 1 &&
-            local_hash(f, operands[0], at, n) > local_hash(f, operands[1], at, n)) {
-            uint32_t first = operands[0];
-            operands[0] = operands[1];
-            operands[1] = first;
-        }
-        uint64_t hash = f->tokens.at[t] * (o->traits & GRAPH_COMMUTES ? 0 : 1);
+        struct op *o = &g->ops.at[f->tokens_op.at[t]];
+        const uint32_t *operands = &g->operands.at[o->operands];
+        bool commutes = commutes_in_piece(f, o);
+        if (commutes ? local_hash(f, operands[0], at, n) > local_hash(f, operands[1], at, n)
+                     : (o->traits & GRAPH_SWAPPED) != 0)
+            operands_swap(g, o);
+        uint64_t hash = f->tokens.at[t] * (commutes ? 0 : 1);
         for (uint32_t r = 0; r < o->n_results; r++)
             hash = mix(hash, g->values.at[o->results + r].near[0]);
         uint32_t value;
