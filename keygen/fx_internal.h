@@ -112,6 +112,7 @@ struct callee {
     bool is_method; /* the first word is an operand */
 };
 
+/* What reading an expression found. */
 struct shape {
     struct callee callee; /* of the first call */
     int n_tokens;
