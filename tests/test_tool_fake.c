@@ -192,6 +192,34 @@ Test(tool_fake, ptx_counts_by_its_code)
     lab_down(&lab);
 }
 
+/* A compiler that has its libraries beside it, in two folders: of which the first is empty. */
+Test(tool_fake, a_library_that_newly_wins_by_the_compilers_own_list_is_a_miss)
+{
+    static const char run[] = "$T gcc -- $PWD/bin/gcc one.ptx -o one.o";
+    struct lab lab;
+    char *out;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_text(&lab, "tiny.c", "int tiny(void) { return 1; }\n");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    cr_assert_eq(
+        sh(&lab, &out,
+           "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libtiny.so && "
+           "/usr/bin/gcc -w fake.c -o bin/gcc -Wl,--no-as-needed -Lsecond -ltiny "
+           "-Wl,-rpath,'$ORIGIN/../first:'$PWD/second"),
+        0, "%s", out);
+    free(out);
+    expect_cached(&lab, run);
+    cr_assert_eq(sh(&lab, NULL, "cp second/libtiny.so first && %s", run), 0);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, "%s", run), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "rm first/libtiny.so && %s", run), 0);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
 /* Several names are looked up, and then a lease is asked for: one miss for people. */
 Test(tool_fake, a_compile_that_misses_is_one_miss_of_its_session)
 {

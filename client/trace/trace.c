@@ -49,12 +49,13 @@ char *__realpath_chk(const char *path, char *out, size_t room);
     X(open64)                                                                                      \
     X(openat)                                                                                      \
     X(openat64)                                                                                    \
-    X(creat) X(creat64) X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64) X(lstat)     \
-        X(lstat64) X(fstatat) X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess)           \
-            X(readlink) X(readlinkat) X(realpath) X(opendir) X(glob) X(mkstemp) X(mkstemp64)       \
-                X(mkstemps) X(mkstemps64) X(mkostemp) X(mkostemp64) X(rename) X(renameat) X(link)  \
-                    X(symlink) X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) X(_exit) X(system)  \
-                        X(popen) X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv)    \
+    X(creat)                                                                                       \
+    X(creat64) X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64)   \
+        X(fstatat) X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess) X(readlink)          \
+            X(readlinkat) X(realpath) X(opendir) X(glob) X(mkstemp) X(mkstemp64) X(mkstemps)       \
+                X(mkstemps64) X(mkostemp) X(mkostemp64) X(rename) X(renameat) X(link) X(symlink)   \
+                    X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) X(_exit) X(system) X(popen)    \
+                        X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv)             \
                             X(__readlink_chk) X(__realpath_chk)
 #define X(name) static __typeof__(&name) real_##name;
 REAL_FUNCTIONS(X)
@@ -136,11 +137,79 @@ static void tell_look(char what, const char *path, int error)
 
 /* ---- beginning ---- */
 
-static int on_library(struct dl_phdr_info *info, size_t size, void *arg)
+/* What an object says of the libraries that it needs; texts are in `strings`. */
+struct dynamic {
+    const ElfW(Dyn) * entries;
+    const char *strings, *folders; /* DT_RUNPATH or DT_RPATH; NULL: none */
+};
+
+static bool find_dynamic(const struct dl_phdr_info *info, struct dynamic *out)
 {
-    (void)size, (void)arg;
-    if (info->dlpi_name && info->dlpi_name[0] == '/')
+    ElfW(Addr) folders = 0;
+    *out = (struct dynamic){NULL, NULL, NULL};
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            out->entries = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    for (const ElfW(Dyn) *d = out->entries; d && d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_STRTAB) /* the loader has made most of them addresses */
+            out->strings = (const void *)(d->d_un.d_ptr +
+                                          (d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr : 0));
+        if (d->d_tag == DT_RUNPATH || (d->d_tag == DT_RPATH && !folders))
+            folders = d->d_un.d_val;
+    }
+    if (folders && out->strings)
+        out->folders = out->strings + folders;
+    return out->folders != NULL;
+}
+
+/* One folder of a list, with $ORIGIN for the folder of `object`; false where it holds what only the
+ * loader knows. */
+static bool expand(const char *folder, size_t len, const char *object, char out[PATH_MAX])
+{
+    static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
+    const char *slash = strrchr(object, '/');
+    for (size_t i = 0; slash && i < 2; i++) {
+        size_t n = strlen(origins[i]);
+        if (len >= n && strncmp(folder, origins[i], n) == 0)
+            return snprintf(out, PATH_MAX, "%.*s%.*s", (int)(slash - object), object,
+                            (int)(len - n), folder + n) < PATH_MAX;
+    }
+    return len && !memchr(folder, '$', len) &&
+           snprintf(out, PATH_MAX, "%.*s", (int)len, folder) < PATH_MAX;
+}
+
+/* Where the loader looks for `name` because of the object's own list, up to where it is. */
+static void tell_search(const char *folders, const char *object, const char *name)
+{
+    char folder[PATH_MAX], path[2 * PATH_MAX];
+    size_t len;
+    for (const char *at = folders; *at; at += len + (at[len] == ':')) {
+        len = strcspn(at, ":");
+        if (!expand(at, len, object, folder))
+            continue;
+        snprintf(path, sizeof path, "%s/glibc-hwcaps", folder);
+        tell_look(TRACE_EXISTS, path, real_access(path, F_OK) == 0 ? 0 : errno);
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (real_access(path, F_OK) == 0)
+            return;
+        tell_look(TRACE_EXISTS, path, errno);
+    }
+}
+
+/* `self`: the program's own path, which has no name here. */
+static int on_library(struct dl_phdr_info *info, size_t size, void *self)
+{
+    struct dynamic dynamic;
+    bool is_named = info->dlpi_name && info->dlpi_name[0] == '/';
+    const char *object = is_named ? info->dlpi_name : self;
+    (void)size;
+    if (is_named)
         tell(TRACE_LIBRARY, info->dlpi_name);
+    if (!object || !find_dynamic(info, &dynamic))
+        return 0;
+    for (const ElfW(Dyn) *d = dynamic.entries; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_NEEDED)
+            tell_search(dynamic.folders, object, dynamic.strings + d->d_un.d_val);
     return 0;
 }
 
@@ -180,7 +249,7 @@ static void begin(void)
     note_folder();
     self[len > 0 ? len : 0] = '\0';
     tell(TRACE_BEGIN, self);
-    dl_iterate_phdr(on_library, NULL);
+    dl_iterate_phdr(on_library, self);
 }
 
 __attribute__((constructor)) static void on_load(void) { begin(); }
