@@ -193,12 +193,15 @@ static bool item_follows(struct mlir *m)
     slice_skip(&m->s);
     while (m->s.at >= m->s.end) {
         struct view piece;
-        if (!m->pieces || !m->pieces->next(m->pieces, &piece))
+        if (!m->pieces)
             return false;
-        m->begin = piece.data;
-        m->end = m->begin + piece.len;
+        bool more = m->pieces->next(m->pieces, &piece); /* the last piece is gone now */
+        m->begin = more ? piece.data : "";
+        m->end = m->begin + (more ? piece.len : 0);
         m->s = (struct slice){m->begin, m->end};
         m->line.open = m->line.split = false;
+        if (!more)
+            return false;
         slice_skip(&m->s);
     }
     return true;
