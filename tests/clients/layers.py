@@ -181,7 +181,7 @@ def main():
 
     calls, kernels = count_calls()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(json.dumps({
+    said = json.dumps({
         "import_s": imported - started, "first_s": first, "import_cpu_s": import_cpu, "cpu_s": cpu,
         "children_s": children.ru_utime + children.ru_stime,
         "fx_hits": counters["inductor"]["fxgraph_cache_hit"],
@@ -191,7 +191,9 @@ def main():
         "calls": calls, "kernels": kernels,
         "redis": getattr(sys.modules.get("redis"), "__version__", None),
         "losses": losses,
-    }), flush=True)  # fmt: skip
+    })  # fmt: skip
+    sys.stdout.write(said + "\n")  # in one piece: the ranks of a job share a pipe
+    sys.stdout.flush()
     if options.distributed:
         torch.distributed.destroy_process_group()
 
