@@ -100,9 +100,9 @@ class Bench:
             self.forget()
             found["filling"].append(self.run(self.here, row))
             found["warm"].append(self.run(self.there, row, **({} if i else {"BENCH_KEYS": 1})))
-        if has_jit:
-            self.run(self.here, row, "warm")
-            found["jit"] = [self.run(self.there, row, "warm") for _ in range(self.rounds)]
+            if has_jit:
+                self.run(self.here, row, "warm")
+                found["jit"].append(self.run(self.there, row, "warm"))
         wall, eight = self.together(row, int(os.environ.get("TOGETHER", "8")))
         return found, wall, eight
 

@@ -172,22 +172,22 @@ class Jit:
             if lease.value is not None:
                 loaded = _load(call, lease.value)
                 if loaded is not None:
-                    if guess and len(lease.value) >= _ahead.MIN_BYTES:
-                        _ahead.note(guess.outline, {"name": call.name})
+                    _note(guess, call, len(lease.value))
                     return loaded
             start = time.monotonic()
             lowered = self._plain.lower(*args, **kwargs)
             with _cache.afresh():
                 compiled = lowered.compile()
             try:
-                self._keep(call, lease, lowered, compiled, time.monotonic() - start)
+                size = self._keep(call, lease, lowered, compiled, time.monotonic() - start)
+                _note(guess, call, size)
             except Exception as e:
                 log.debug("%s: not kept: %r", call.name, e)
             return compiled
 
     def _keep(
         self, call: _Call, lease: Any, lowered: Any, compiled: Any, seconds: float
-    ) -> None:
+    ) -> int:
         from jax.experimental import serialize_executable
 
         module = _keys.module_bytes(lowered.compiler_ir())
@@ -204,6 +204,12 @@ class Jit:
             compiler=_keys.libraries("cpu").split("\n", 1)[0],
             label=getattr(self._fun, "__name__", "")[:256],
         )
+        return len(entry.payload)
+
+
+def _note(guess: Optional[_ahead.Guess], call: _Call, size: int) -> None:
+    if guess is not None and size >= _ahead.MIN_BYTES:
+        _ahead.note(guess.outline, {"name": call.name})
 
 
 def _n_leaves(tree: Any) -> int:
