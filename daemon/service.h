@@ -227,9 +227,10 @@ struct service_put {
                     const struct err *e);
     void *arg;
 };
-/* Stores a value in the peer's space, or, with `made`, among what the daemon made, and hands it to all
- * who wait for it. On error nothing was kept and on_done does not run. Errors: INVALID, TOO_BIG, CORRUPT (does not match `check`),
- * LEASE_LOST (somebody else brought it), DENIED (`made`, by no administrator), NOMEM. */
+/* Stores a value in the peer's space, or, with `made`, among what the daemon made, and hands it to
+ * all who wait for it. On error nothing was kept and on_done does not run. Errors: INVALID, TOO_BIG,
+ * CORRUPT (does not match `check`), LEASE_LOST (somebody else brought it), DENIED (`made`, by no
+ * administrator), NOMEM. */
 int service_put(struct service *s, const struct peer *peer, const struct service_put *put,
                 struct err *e);
 

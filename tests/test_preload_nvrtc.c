@@ -167,40 +167,29 @@ static char *arguments_of(const char *prefix, const char *path, const char *comm
 
 /* ---- the same as without ---- */
 
-Test(preload_nvrtc, a_hit_shows_what_a_compile_shows_on_13)
+static void expect_hits_of(const char *version, const char *command)
 {
-    make_ready(NVRTC_13);
-    expect_hits(client, "", arguments_of("", library, "cases"));
+    make_ready(version);
+    expect_hits(client, "", arguments_of("", library, command));
 }
 
-Test(preload_nvrtc, a_hit_shows_what_a_compile_shows_on_12)
-{
-    make_ready(NVRTC_12);
-    expect_hits(client, "", arguments_of("", library, "cases"));
-}
-
+Test(preload_nvrtc, a_hit_shows_what_a_compile_shows_on_13) { expect_hits_of(NVRTC_13, "cases"); }
+Test(preload_nvrtc, a_hit_shows_what_a_compile_shows_on_12) { expect_hits_of(NVRTC_12, "cases"); }
 Test(preload_nvrtc, calls_out_of_order_get_the_same_answers_on_13)
 {
-    make_ready(NVRTC_13);
-    expect_hits(client, "", arguments_of("", library, "edges"));
+    expect_hits_of(NVRTC_13, "edges");
 }
-
 Test(preload_nvrtc, calls_out_of_order_get_the_same_answers_on_12)
 {
-    make_ready(NVRTC_12);
-    expect_hits(client, "", arguments_of("", library, "edges"));
+    expect_hits_of(NVRTC_12, "edges");
 }
-
 Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_13)
 {
-    make_ready(NVRTC_13);
-    expect_hits(client, "", arguments_of("", library, "pch"));
+    expect_hits_of(NVRTC_13, "pch");
 }
-
 Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_12)
 {
-    make_ready(NVRTC_12);
-    expect_hits(client, "", arguments_of("", library, "pch"));
+    expect_hits_of(NVRTC_12, "pch");
 }
 
 static void expect_linked_hits(const char *version, const char *soname, const char *arguments)

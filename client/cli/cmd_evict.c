@@ -13,25 +13,6 @@
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
 
-static void print_report(const struct remote *r, const char *done, const struct wire_report *report,
-                         bool dry_run)
-{
-    char size[UNITS_TEXT];
-    if (r->as_json) {
-        struct json j;
-        json_init(&j, stdout);
-        json_open(&j, '{');
-        json_key(&j, "entries"), json_u64(&j, report->n_entries);
-        json_key(&j, "bytes"), json_u64(&j, report->n_bytes);
-        json_key(&j, "dry_run"), json_bool(&j, dry_run);
-        json_close(&j, '}');
-        return;
-    }
-    units_size_text(report->n_bytes, size);
-    printf("%s%s %" PRIu64 " %s, %s bytes\n", dry_run ? "would have " : "", done, report->n_entries,
-           report->n_entries == 1 ? "entry" : "entries", size);
-}
-
 static int evict(struct remote *r, const struct wire_evict *message)
 {
     struct wire_report report;
@@ -42,7 +23,7 @@ static int evict(struct remote *r, const struct wire_evict *message)
     wire_put_evict(&r->w->request, tag, message);
     status = remote_report(r, tag, "evicting", &report);
     if (!status)
-        print_report(r, "evicted", &report, message->dry_run);
+        remote_print_report(r, "evicted", &report, message->dry_run);
     remote_close(r);
     return status;
 }

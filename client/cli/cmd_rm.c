@@ -3,33 +3,19 @@
  * cmd_rm.c - `warm rm`, `warm pin` and `warm unpin`: entries that are named one by one. Main thread
  * only.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/json.h"
 #include "client/cli/remote.h"
-#include "client/cli/units.h"
 
 enum keys_action { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
 
+/* What became of them; an exit status. */
 static int print_report(const struct remote *r, enum keys_action action, int n_asked,
                         const struct wire_report *report)
 {
     static const char *const done[] = {"removed", "pinned", "unpinned"};
-    char size[UNITS_TEXT];
-    if (r->as_json) {
-        struct json j;
-        json_init(&j, stdout);
-        json_open(&j, '{');
-        json_key(&j, "entries"), json_u64(&j, report->n_entries);
-        json_key(&j, "bytes"), json_u64(&j, report->n_bytes);
-        json_close(&j, '}');
-    } else {
-        units_size_text(report->n_bytes, size);
-        printf("%s %" PRIu64 " %s, %s bytes\n", done[action], report->n_entries,
-               report->n_entries == 1 ? "entry" : "entries", size);
-    }
+    remote_print_report(r, done[action], report, false);
     if (report->n_entries >= (uint64_t)n_asked)
         return CLI_OK;
     cli_say("of %d keys, some are not in the cache, or not yours", n_asked);

@@ -3,10 +3,14 @@
  * only. */
 #include "client/cli/remote.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/json.h"
 #include "client/cli/progress.h"
+#include "client/cli/units.h"
 
 bool remote_option(struct remote *r, int c)
 {
@@ -102,6 +106,25 @@ int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_
         (answer.frame.type != WIRE_REPORT || wire_get_report(&answer.frame, out, &r->w->err)))
         code = session_unexpected(r->w, &answer);
     return code ? remote_fail(r, code) : 0;
+}
+
+void remote_print_report(const struct remote *r, const char *done, const struct wire_report *report,
+                         bool dry_run)
+{
+    char size[UNITS_TEXT];
+    if (r->as_json) {
+        struct json j;
+        json_init(&j, stdout);
+        json_open(&j, '{');
+        json_key(&j, "entries"), json_u64(&j, report->n_entries);
+        json_key(&j, "bytes"), json_u64(&j, report->n_bytes);
+        json_key(&j, "dry_run"), json_bool(&j, dry_run);
+        json_close(&j, '}');
+        return;
+    }
+    units_size_text(report->n_bytes, size);
+    printf("%s%s %" PRIu64 " %s, %s bytes\n", dry_run ? "would have " : "", done, report->n_entries,
+           report->n_entries == 1 ? "entry" : "entries", size);
 }
 
 uint32_t remote_add_key(struct writer *list, const char *text)

@@ -56,6 +56,10 @@ int remote_text(struct remote *r, enum wire_type type, struct answer *answer,
 /* Asks for a REPORT; PROGRESS on the way is shown as `what`. 0 or an exit status. */
 int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out);
 
+/* Prints what was `done` to how many entries and bytes; with `dry_run`, what would have been. */
+void remote_print_report(const struct remote *r, const char *done, const struct wire_report *report,
+                         bool dry_run);
+
 /* Adds what a person called a key to a list: 32 hex digits may be an address key or a name. Returns
  * how many items that were. */
 uint32_t remote_add_key(struct writer *list, const char *text);

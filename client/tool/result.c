@@ -62,7 +62,7 @@ static int write_text(const struct tool_job *job, const struct writer *text, str
     return failed ? err_set(e, WARM_ENOMEM, "no memory for a text") : 0;
 }
 
-static void write_out(int fd, const void *data, size_t len)
+static bool write_all(int fd, const void *data, size_t len)
 {
     const char *at = data;
     while (len) {
@@ -70,10 +70,11 @@ static void write_out(int fd, const void *data, size_t len)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return;
+            return false;
         at += n;
         len -= (size_t)n;
     }
+    return true;
 }
 
 static void print_text(const struct tool_job *job, struct view text, int fd)
@@ -82,11 +83,11 @@ static void print_text(const struct tool_job *job, struct view text, int fd)
     while (at < end) {
         const char *mark = memchr(at, ROOT_MARK, (size_t)(end - at));
         size_t root = mark && mark + 1 < end ? (size_t)(mark[1] - '0') : TOOL_ROOTS_MAX;
-        write_out(fd, at, (size_t)((mark ? mark : end) - at));
+        write_all(fd, at, (size_t)((mark ? mark : end) - at));
         if (!mark)
             return;
         if (root < job->n_roots)
-            write_out(fd, job->roots[root], strlen(job->roots[root]));
+            write_all(fd, job->roots[root], strlen(job->roots[root]));
         at = mark + 2;
     }
 }
@@ -288,21 +289,6 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
     return 0;
 }
 
-static bool write_all(int fd, struct view data)
-{
-    const char *at = data.data;
-    for (size_t left = data.len; left;) {
-        ssize_t n = write(fd, at, left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        left -= (size_t)n;
-    }
-    return true;
-}
-
 /* A new file beside the old, then in its place: nobody ever sees a part of it. Its permissions are
  * those that any new file gets here. Where only a compiler would know whether the old one's stay
  * (assemblers drop the right to run, others keep it) it is left to the compiler. */
@@ -320,7 +306,7 @@ static bool put_file(const char *path, const struct result_file *file)
         open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->is_executable ? 0777 : 0666);
     if (fd < 0)
         return false;
-    bool ok = write_all(fd, file->data);
+    bool ok = write_all(fd, file->data.data, file->data.len);
     ok = close(fd) == 0 && ok && rename(temporary, path) == 0;
     if (!ok)
         unlink(temporary);
