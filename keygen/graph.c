@@ -428,11 +428,8 @@ uint32_t graph_block_arg(struct graph *g, uint32_t type)
     if (g->failed)
         return 0;
     PUSH(g, g->values,
-         (struct value){.type = type,
-                        .def = DEF_ARG | g->block,
-                        .same = v,
-                        .num = NONE,
-                        .index = g->blocks.at[g->block].n_args++});
+         (struct value){.type = type, .def = DEF_ARG | g->block, .same = v, .num = NONE});
+    g->blocks.at[g->block].n_args++;
     return v;
 }
 
@@ -641,7 +638,7 @@ static uint32_t traits_settle(const struct graph *g, uint32_t traits, const uint
  * memory. op_append makes it one of the graph's. */
 static struct op *op_room(struct graph *g, uint32_t n_operands, uint32_t n_results)
 {
-    if (!HAS_ROOM(g, g->ops, 1) || !HAS_ROOM(g, g->operands, n_operands) ||
+    if (!HAS_ROOM(g, g->ops, 1) || !HAS_ROOM(g, g->operands, graph_op_words(n_operands)) ||
         !HAS_ROOM(g, g->values, n_results))
         return NULL;
     struct op *o = &g->ops.at[g->ops.n];
@@ -668,9 +665,8 @@ static uint32_t op_append(struct graph *g, struct op *o, const uint32_t *operand
         results[i].def = op;
         results[i].same = o->results + i;
         results[i].num = NONE;
-        results[i].index = i;
     }
-    g->operands.n += o->n_operands;
+    g->operands.n += graph_op_words(o->n_operands);
     g->values.n += o->n_results;
     g->blocks.at[o->block].last = op;
     return o->n_results ? o->results : NONE;

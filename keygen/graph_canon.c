@@ -312,60 +312,16 @@ static uint64_t symbols_settle(struct graph *g, struct op *o)
     return hash;
 }
 
-int graph_value_order(const struct value *a, const struct value *b)
-{
-    for (size_t i = 0; i < 3; i++) /* what is nearest decides first */
-        if (a->near[i] != b->near[i])
-            return a->near[i] < b->near[i] ? -1 : 1;
-    return a->hash < b->hash ? -1 : a->hash > b->hash;
-}
-
 static void operands_sort(struct graph *g, struct op *o)
 {
     if (!(o->traits & GRAPH_COMMUTES) || o->n_operands < 2)
         return;
     uint32_t *at = &g->operands.at[o->operands];
-    const struct value *a = &g->values.at[at[0]], *b = &g->values.at[at[1]];
-    if (graph_value_order(a, b) > 0) {
+    if (graph_value_order(g, at[0], at[1]) > 0) {
         uint32_t first = at[0];
         at[0] = at[1];
         at[1] = first;
         o->traits ^= GRAPH_SWAPPED;
-    }
-}
-
-/* Hashes of the results from the operation and its operands. `inside` is what else it holds. */
-static void results_hash(struct graph *g, const struct op *o, uint64_t inside)
-{
-    const uint32_t *operands = g->operands.at + o->operands;
-    const struct text *types = g->types.items.at;
-    struct value *values = g->values.at, *results = values + o->results;
-    uint64_t label = mix(g->names.items.at[o->name].hash, g->dicts.at[o->dict].hash);
-    label = mix(label, inside + o->n_operands);
-    uint64_t hash = label, near1 = label, near2 = label;
-    for (uint32_t i = 0; i < o->n_operands; i++) {
-        const struct value *v = &values[operands[i]];
-        hash = mix(hash, v->hash);
-        near1 = mix(near1, v->near[0]);
-        near2 = mix(near2, v->near[1]);
-    }
-    for (uint32_t i = 0; i < o->n_results; i++) {
-        uint64_t which = types[results[i].type].hash + i;
-        results[i].hash = mix(hash, which);
-        results[i].near[0] = (uint32_t)mix(label, which);
-        results[i].near[1] = (uint32_t)mix(near1, which);
-        results[i].near[2] = (uint32_t)mix(near2, which);
-    }
-}
-
-static void args_hash(struct graph *g, uint32_t b)
-{
-    const struct block *block = &g->blocks.at[b];
-    for (uint32_t i = 0; i < block->n_args; i++) {
-        struct value *v = &g->values.at[block->args + i];
-        uint64_t type = g->types.items.at[v->type].hash;
-        v->hash = mix(mix(type, block->depth), (uint64_t)block->label << 32 | i);
-        v->near[0] = v->near[1] = v->near[2] = (uint32_t)type;
     }
 }
 
@@ -388,7 +344,7 @@ static bool operand_equal(const struct graph *g, uint32_t x, uint32_t y, uint32_
     if (x == y)
         return true;
     const struct value *u = &g->values.at[x], *v = &g->values.at[y];
-    if (value_block(g, u) != a || value_block(g, v) != b || u->index != v->index)
+    if (value_block(g, u) != a || value_block(g, v) != b || value_index(g, x) != value_index(g, y))
         return false;
     if (u->def & DEF_ARG || v->def & DEF_ARG)
         return u->def & v->def & DEF_ARG;
@@ -557,7 +513,7 @@ static void op_place(struct graph *g, uint32_t id)
     uint32_t class = o->traits & TRAIT_CLASS;
     if (class == GRAPH_EFFECT)
         inside = mix(inside, ++b->n_effects);
-    results_hash(g, o, inside);
+    graph_results_hash(g, o, inside);
     if (class == GRAPH_EFFECT) {
         o->pos = b->effect;
         b->effect = id;
@@ -575,13 +531,14 @@ static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32
     uint32_t operands = g->operands.n, results = g->values.n;
     for (uint32_t i = 0; i < o.n_operands; i++)
         PUSH(g, g->operands, g->values.at[g->operands.at[o.operands + i]].num);
+    for (uint32_t i = o.n_operands; i < graph_op_words(o.n_operands); i++)
+        PUSH(g, g->operands, 0);
     for (uint32_t i = 0; i < o.n_results; i++)
         PUSH(g, g->values,
              (struct value){.type = g->values.at[o.results + i].type,
                             .def = g->ops.n,
                             .same = results + i,
-                            .num = NONE,
-                            .index = i});
+                            .num = NONE});
     o.block = block;
     o.operands = operands;
     o.results = results;
@@ -606,8 +563,7 @@ static void copy_block(struct graph *g, struct copy *c)
              (struct value){.type = g->values.at[from.args + i].type,
                             .def = DEF_ARG | fresh,
                             .same = args + i,
-                            .num = NONE,
-                            .index = i});
+                            .num = NONE});
         if (!g->failed)
             g->values.at[from.args + i].num = args + i;
     }
@@ -628,7 +584,7 @@ static void copy_block(struct graph *g, struct copy *c)
         g->blocks.at[c->copied_block].next = fresh;
     c->copied_block = fresh;
     c->at = 0;
-    args_hash(g, fresh);
+    graph_args_hash(g, fresh);
 }
 
 static void copy_region(struct graph *g, struct copy *c)
@@ -771,7 +727,7 @@ int graph_canon(struct graph *g, struct err *e)
             g->why_exact = "regions are nested too deeply";
             return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
         }
-        args_hash(g, b);
+        graph_args_hash(g, b);
     }
     if (!g->failed) {
         funcs_reach(g);

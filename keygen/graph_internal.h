@@ -3,7 +3,8 @@
  * graph_internal.h - the inside of a graph, for graph*.c only.
  *
  *   graph.c          interns texts and appends what the readers give: one pass, nothing changed
- *   graph_canon.c    numbers values by content, inlines, and finds the order within each block
+ *   graph_canon.c    inlines, merges, and finds the order within each block
+ *   graph_content.c  hashes of what values are
  *   graph_write.c    walks blocks in that order and writes the text
  *   graph_regions.c  finds what repeats
  *
@@ -60,20 +61,18 @@ struct dict {
 struct value {
     uint64_t hash; /* content, down to the arguments */
     uint32_t type;
-    uint32_t def;     /* the operation, or DEF_ARG | block */
-    uint32_t same;    /* the value that stands for this one; itself if it stands for itself */
-    uint32_t num;     /* its number in the text; while inlining, its copy */
-    uint32_t near[3]; /* content, down one, two, three levels: equal in equal layers */
-    uint32_t index;   /* which result or argument */
+    uint32_t def;  /* the operation, or DEF_ARG | block */
+    uint32_t same; /* the value that stands for this one; itself if it stands for itself */
+    uint32_t num;  /* its number in the text; while inlining, its copy */
 };
 #define DEF_ARG 0x80000000u
 
 struct op {
     uint32_t name, dict, block;
-    uint32_t operands, n_operands;
-    uint32_t results, n_results; /* values results .. results + n_results - 1 */
-    uint32_t regions;            /* first region or NONE; of a call, the callee's symbol */
-    uint32_t pos;                /* place in its block's order; NONE: not in it */
+    uint32_t operands, n_operands; /* slice of graph.operands; graph_op_words */
+    uint32_t results, n_results;   /* values results .. results + n_results - 1 */
+    uint32_t regions;              /* first region or NONE; of a call, the callee's symbol */
+    uint32_t pos;                  /* place in its block's order; NONE: not in it */
     uint32_t traits;
 };
 
@@ -196,8 +195,27 @@ int graph_canon(struct graph *g, struct err *e);
 /* True if the symbol is written as a number. */
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
 
+/* ---- graph_content.c ---- */
+
+/* How many words an operation has in graph.operands: its operands, and behind many of them what
+ * they are (graph_content.c). */
+#define NEAR_FEW 4
+#define NEAR_WORDS 6
+static inline uint32_t graph_op_words(uint32_t n_operands)
+{
+    return n_operands > NEAR_FEW ? n_operands + NEAR_WORDS : n_operands;
+}
+
+/* Hashes of a block's arguments. */
+void graph_args_hash(struct graph *g, uint32_t b);
+/* Hashes of an operation's results, from what it says and its operands, which have theirs and are in
+ * the order that they will have. `inside` is what else it holds. */
+void graph_results_hash(struct graph *g, const struct op *o, uint64_t inside);
+/* A hash of what the operation that gives a value says, without its operands; of an argument, its
+ * type. */
+uint32_t graph_value_says(const struct graph *g, uint32_t value);
 /* Which of two operands comes first where their order does not matter: below, above or 0. */
-int graph_value_order(const struct value *a, const struct value *b);
+int graph_value_order(const struct graph *g, uint32_t a, uint32_t b);
 
 /* ---- graph_write.c ---- */
 
@@ -252,7 +270,8 @@ static inline bool op_has_regions(const struct op *o)
 
 /* The i-th value that an operation depends on, operands first, then what its regions capture;
  * false after the last. */
-static inline bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i, uint32_t *out)
+static inline bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i,
+                                    uint32_t *out)
 {
     if (i < o->n_operands) {
         *out = g->operands.at[o->operands + i];
@@ -272,10 +291,24 @@ static inline uint32_t value_block(const struct graph *g, const struct value *v)
     return v->def & DEF_ARG ? v->def & ~DEF_ARG : g->ops.at[v->def].block;
 }
 
+/* Which of the results or arguments that it is one of. */
+static inline uint32_t value_index(const struct graph *g, uint32_t value)
+{
+    uint32_t def = g->values.at[value].def;
+    return value - (def & DEF_ARG ? g->blocks.at[def & ~DEF_ARG].args : g->ops.at[def].results);
+}
+
 static inline uint64_t mix(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 29;
+}
+
+/* What `h` was before mix(h, x). */
+static inline uint64_t unmix(uint64_t h, uint64_t x)
+{
+    h ^= h >> 29 ^ h >> 58;
+    return (h * 0xF1DE83E19937733Du) ^ x;
 }
 
 #endif

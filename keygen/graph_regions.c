@@ -38,6 +38,11 @@ struct found { /* a region, with what canon_region has no room for */
     uint32_t next; /* in the table's chain, + 1 */
 };
 
+struct mark {      /* of a value */
+    uint32_t seen; /* by the piece with this stamp */
+    bool leaves;   /* something outside of its piece uses it */
+};
+
 struct finder {
     struct graph *g;
     struct form *sink;
@@ -55,7 +60,8 @@ struct finder {
     VECTOR(uint64_t) window;
     uint64_t *last; /* hash table: window's hash, place */
     uint32_t last_mask;
-    uint32_t stamp; /* of the piece that is being ordered */
+    struct mark *marks; /* by value */
+    uint32_t stamp;     /* of the piece that is being ordered */
     VECTOR(uint32_t) roots, order, blocks;
     VECTOR(uint64_t) stack;
 };
@@ -230,7 +236,7 @@ static uint64_t token_of(const struct graph *g, uint32_t id)
                  (op_has_regions(o) && g->regions.at[o->regions].n_captures);
     uint64_t token = mix(alone ? id : 0, alone);
     for (uint32_t i = 0; i < o->n_results; i++)
-        token = mix(token, g->values.at[o->results + i].near[0]);
+        token = mix(token, graph_value_says(g, o->results + i));
     for (uint32_t i = 0; i < o->n_operands; i++) {
         const struct value *v = &g->values.at[g->operands.at[o->operands + i]];
         bool closed = v->num == NUM_CLOSED;
@@ -448,7 +454,7 @@ static uint64_t local_hash(const struct finder *f, uint32_t value, uint32_t at, 
     uint32_t made = token_of_value(f, value);
     const struct value *v = &f->g->values.at[value];
     if (made != NONE && made >= at && made < at + n)
-        return f->window.at[made] + v->index;
+        return f->window.at[made] + value_index(f->g, value);
     return v->num == NUM_CLOSED ? v->hash : f->g->types.items.at[v->type].hash;
 }
 
@@ -480,12 +486,12 @@ static void piece_hash(struct finder *f, uint32_t at, uint32_t n)
         struct op *o = &g->ops.at[f->tokens_op.at[t]];
         const uint32_t *operands = &g->operands.at[o->operands];
         bool commutes = commutes_in_piece(f, o);
+        uint64_t hash = f->tokens.at[t] * (commutes ? 0 : 1);
+        for (uint32_t r = 0; r < o->n_results; r++) /* before the operands change places */
+            hash = mix(hash, graph_value_says(g, o->results + r));
         if (commutes ? local_hash(f, operands[0], at, n) > local_hash(f, operands[1], at, n)
                      : (o->traits & GRAPH_SWAPPED) != 0)
             operands_swap(g, o);
-        uint64_t hash = f->tokens.at[t] * (commutes ? 0 : 1);
-        for (uint32_t r = 0; r < o->n_results; r++)
-            hash = mix(hash, g->values.at[o->results + r].near[0]);
         uint32_t value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++)
             hash = mix(hash, local_hash(f, value, at, n));
@@ -498,24 +504,21 @@ static int root_compare(const void *a, const void *b, void *finder)
     const struct finder *f = finder;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     const struct value *u = &f->g->values.at[x], *v = &f->g->values.at[y];
-    uint64_t p = f->window.at[u->num] + u->index, q = f->window.at[v->num] + v->index;
+    uint64_t p = f->window.at[u->num] + value_index(f->g, x);
+    uint64_t q = f->window.at[v->num] + value_index(f->g, y);
     if (p != q)
         return p < q ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
-/* A value of the piece that something outside of it uses. */
-static bool value_leaves(const struct value *v) { return v->near[1] != 0; }
-
-/* Marks, for all of the block, which values are used by another piece or by none (near[1], which
- * is not needed any more). */
+/* Marks, for all of the block, which values are used by another piece or by none. */
 static void leaves_mark(struct finder *f, const struct block *b)
 {
     struct graph *g = f->g;
     for (uint32_t t = 0; t < f->tokens.n; t++) {
         const struct op *o = &g->ops.at[f->tokens_op.at[t]];
         for (uint32_t r = 0; r < o->n_results; r++)
-            g->values.at[o->results + r].near[1] = 0;
+            f->marks[o->results + r].leaves = false;
     }
     for (uint32_t i = 0; i < b->n_order; i++) {
         const struct op *o = &g->ops.at[g->order.at[b->order + i]];
@@ -524,14 +527,13 @@ static void leaves_mark(struct finder *f, const struct block *b)
             uint32_t made = token_of_value(f, value);
             if (made != NONE &&
                 (user == NONE || !f->taken.at[user] || f->taken.at[user] != f->taken.at[made]))
-                g->values.at[value].near[1] = 1;
+                f->marks[value].leaves = true;
         }
     }
 }
 
 /* Orders the piece, depth first from its results; `order` gets operations, closed ones too, and
- * parameters as NONE followed by the value. near[2] of a value, not needed any more, is the stamp of
- * the last piece that has seen it. */
+ * parameters as NONE followed by the value. */
 static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
 {
     struct graph *g = f->g;
@@ -541,27 +543,27 @@ static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
         uint64_t *top = &f->stack.at[f->stack.n - 1];
         uint32_t id = (uint32_t)(*top >> 32), value;
         const struct op *o = &g->ops.at[id];
-        if (o->n_results && g->values.at[o->results].near[2] == stamp) {
+        if (o->n_results && f->marks[o->results].seen == stamp) {
             f->stack.n--;
             continue;
         }
         if (!graph_dependency(g, o, (uint32_t)*top, &value)) {
             for (uint32_t r = 0; r < o->n_results; r++)
-                g->values.at[o->results + r].near[2] = stamp;
+                f->marks[o->results + r].seen = stamp;
             PUSH(f, f->order, id);
             f->stack.n--;
             continue;
         }
         ++*top;
-        struct value *v = &g->values.at[value];
-        if (v->near[2] == stamp)
+        const struct value *v = &g->values.at[value];
+        if (f->marks[value].seen == stamp)
             continue;
         uint32_t made = token_of_value(f, value);
         if (v->num == NUM_CLOSED || (made != NONE && made >= at && made < at + n)) {
             PUSH(f, f->stack, (uint64_t)v->def << 32);
             continue;
         }
-        v->near[2] = stamp;
+        f->marks[value].seen = stamp;
         PUSH(f, f->order, NONE);
         PUSH(f, f->order, value);
     }
@@ -575,7 +577,7 @@ static void piece_order(struct finder *f, uint32_t at, uint32_t n)
     for (uint32_t t = at; t < at + n; t++) {
         const struct op *o = &g->ops.at[f->tokens_op.at[t]];
         for (uint32_t r = 0; r < o->n_results; r++)
-            if (value_leaves(&g->values.at[o->results + r]))
+            if (f->marks[o->results + r].leaves)
                 PUSH(f, f->roots, o->results + r);
     }
     if (f->roots.n > 1 && !f->failed)
@@ -698,7 +700,7 @@ static void finder_close(struct finder *f)
 {
     void *arrays[] = {f->found.at, f->slots,      f->tokens_op.at, f->tokens.at, f->cut.at,
                       f->taken.at, f->taken_n.at, f->pieces.at,    f->window.at, f->last,
-                      f->roots.at, f->order.at,   f->blocks.at,    f->stack.at};
+                      f->roots.at, f->order.at,   f->blocks.at,    f->stack.at,  f->marks};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
@@ -707,8 +709,8 @@ int graph_regions(struct graph *g, const char *domain, struct form *out, struct 
 {
     struct finder f = {.g = g, .sink = out, .domain = domain};
     funcs_regions(&f);
-    for (uint32_t i = 0; i < g->values.n; i++)
-        g->values.at[i].near[1] = g->values.at[i].near[2] = 0;
+    f.marks = calloc((size_t)g->values.n + 1, sizeof *f.marks);
+    f.failed |= !f.marks;
     for (uint32_t i = 0; i < g->funcs.n && !f.failed; i++) {
         struct func *func = &g->funcs.at[i];
         if (!func->reached || !func->defined || (func->inlines && !func->is_public))
