@@ -606,7 +606,7 @@ static bool is_no_product(const struct graph *g, uint32_t value)
         const struct op *o = &g->ops.at[v->def];
         if (o->traits & GRAPH_SUM)
             return true;
-        if (!(o->traits & GRAPH_MOVES) || o->n_operands == 0)
+        if (!(o->traits & GRAPH_MOVES) || op_shape(g, o)->n_operands == 0)
             return false;
         value = g->operands.at[o->operands];
     }
@@ -628,48 +628,123 @@ static uint32_t traits_settle(const struct graph *g, uint32_t traits, const uint
     return traits;
 }
 
+/* ---- shapes ---- */
+
+static uint64_t shape_slot(const struct shape *s, const uint32_t *types)
+{
+    uint64_t slot = mix(s->hash, (uint64_t)s->regions << 32 | s->traits);
+    slot = mix(slot, (uint64_t)s->n_operands << 32 | s->n_results);
+    for (uint32_t i = 0; i < s->n_results; i++)
+        slot = mix(slot, types[i]);
+    return slot;
+}
+
+static uint64_t shape_slot_of(const struct graph *g, const void *items, uint32_t i)
+{
+    (void)items;
+    return shape_slot(&g->shapes.at[i], g->shape_types.at + g->shapes.at[i].types);
+}
+
+static bool shape_is(const struct graph *g, uint32_t i, const struct shape *s,
+                     const uint32_t *types)
+{
+    const struct shape *have = &g->shapes.at[i];
+    return have->name == s->name && have->dict == s->dict && have->n_operands == s->n_operands &&
+           have->n_results == s->n_results && have->regions == s->regions &&
+           have->traits == s->traits &&
+           (!s->n_results ||
+            memcmp(g->shape_types.at + have->types, types, s->n_results * sizeof *types) == 0);
+}
+
+uint32_t graph_shape_add(struct graph *g, struct shape s)
+{
+    PUSH(g, g->shapes, s);
+    return g->failed ? 0 : g->shapes.n - 1;
+}
+
+/* The number of a shape with result types. Those with regions are each their own: they are in the table,
+ * too, but no other has their regions. */
+static uint32_t shape_number(struct graph *g, struct shape s, const uint32_t *types)
+{
+    if (g->failed)
+        return 0;
+    s.hash = mix(g->names.items.at[s.name].hash, g->dicts.at[s.dict].hash);
+    s.has_holes = g->dicts.at[s.dict].n_holes > 0;
+    if ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
+        !slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL))
+        return 0;
+    uint32_t at = (uint32_t)shape_slot(&s, types) & g->shape_mask;
+    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask)
+        if (shape_is(g, g->shape_slots[at] - 1, &s, types))
+            return g->shape_slots[at] - 1;
+    s.types = g->shape_types.n;
+    for (uint32_t i = 0; i < s.n_results; i++)
+        PUSH(g, g->shape_types, types[i]);
+    uint32_t number = graph_shape_add(g, s);
+    if (!g->failed)
+        g->shape_slots[at] = number + 1;
+    return number;
+}
+
+uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uint32_t *results)
+{
+    struct shape s = {.name = op->name,
+                      .dict = op->dict,
+                      .n_operands = op->n_operands,
+                      .n_results = op->n_results,
+                      .regions = op->traits & GRAPH_CALL ? op->callee : NONE,
+                      .traits = (uint16_t)op->traits};
+    return shape_number(g, s, results);
+}
+
+/* ---- operations that have ended ---- */
+
 /* Room for `more` entries at once. */
 #define HAS_ROOM(g, vector, more)                                                                  \
     ((vector).cap - (vector).n >= (more) ||                                                        \
      vector_widen(&(g)->failed, &(vector).at, &(vector).cap, (vector).n, more,                     \
                   sizeof *(vector).at))
 
-/* The next operation, of which only its numbers of operands and results are set; NULL if there is no
- * memory. op_append makes it one of the graph's. */
-static struct op *op_room(struct graph *g, uint32_t n_operands, uint32_t n_results)
+struct op *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t traits)
 {
-    if (!HAS_ROOM(g, g->ops, 1) || !HAS_ROOM(g, g->operands, graph_op_words(n_operands)) ||
-        !HAS_ROOM(g, g->values, n_results))
+    const struct shape *s = &g->shapes.at[shape];
+    uint32_t id = g->ops.n, words = graph_op_words(s->n_operands), n = s->n_results;
+    if (!HAS_ROOM(g, g->ops, 1) || !HAS_ROOM(g, g->operands, words) || !HAS_ROOM(g, g->values, n))
         return NULL;
-    struct op *o = &g->ops.at[g->ops.n];
-    o->n_operands = n_operands;
-    o->n_results = n_results;
+    struct op *o = &g->ops.at[id];
+    *o = (struct op){.shape = shape,
+                     .block = block,
+                     .operands = g->operands.n,
+                     .results = g->values.n,
+                     .pos = NONE,
+                     .traits = traits};
+    struct value *results = g->values.at + g->values.n;
+    const uint32_t *types = g->shape_types.at + s->types;
+    for (uint32_t i = 0; i < n; i++) { /* hashes come later */
+        results[i].type = types[i];
+        results[i].def = id;
+        results[i].same = o->results + i;
+        results[i].num = NONE;
+    }
+    g->ops.n++;
+    g->operands.n += words;
+    g->values.n += n;
     return o;
 }
 
 /* Gives the operation's first result, or NONE. */
-static uint32_t op_append(struct graph *g, struct op *o, const uint32_t *operands,
-                          const uint32_t *types)
+static uint32_t op_append(struct graph *g, uint32_t shape, const uint32_t *operands)
 {
-    uint32_t op = g->ops.n++;
-    uint32_t *to = g->operands.at + g->operands.n;
-    struct value *results = g->values.at + g->values.n;
-    o->operands = g->operands.n;
-    o->results = g->values.n;
-    o->pos = NONE;
-    o->traits = traits_settle(g, o->traits, operands, o->n_operands);
-    for (uint32_t i = 0; i < o->n_operands; i++)
+    struct op *o = graph_op_add(g, shape, g->block, 0);
+    if (!o)
+        return 0;
+    const struct shape *s = op_shape(g, o);
+    uint32_t *to = g->operands.at + o->operands;
+    for (uint32_t i = 0; i < s->n_operands; i++)
         to[i] = operands[i];
-    for (uint32_t i = 0; i < o->n_results; i++) { /* hashes come later */
-        results[i].type = types[i];
-        results[i].def = op;
-        results[i].same = o->results + i;
-        results[i].num = NONE;
-    }
-    g->operands.n += graph_op_words(o->n_operands);
-    g->values.n += o->n_results;
-    g->blocks.at[o->block].last = op;
-    return o->n_results ? o->results : NONE;
+    o->traits = traits_settle(g, s->traits, operands, s->n_operands);
+    g->blocks.at[g->block].last = g->ops.n - 1;
+    return s->n_results ? o->results : NONE;
 }
 
 uint32_t graph_op_end(struct graph *g)
@@ -677,19 +752,20 @@ uint32_t graph_op_end(struct graph *g)
     if (g->failed)
         return 0;
     struct frame f = g->frames.at[--g->frames.n];
-    struct op *o = op_room(g, g->stack_operands.n - f.operands, g->stack_results.n - f.results);
-    if (!o)
-        return 0;
-    o->name = f.name;
-    o->dict = f.dict;
-    o->block = f.block;
-    o->regions = f.traits & GRAPH_CALL ? f.callee : f.region;
-    o->traits = f.traits;
+    bool inside = f.region != NONE && !(f.traits & GRAPH_CALL);
+    struct shape s = {.name = f.name,
+                      .dict = f.dict,
+                      .n_operands = g->stack_operands.n - f.operands,
+                      .n_results = g->stack_results.n - f.results,
+                      .regions = f.traits & GRAPH_CALL ? f.callee : f.region,
+                      .traits = (uint16_t)(f.traits | (inside ? TRAIT_REGIONS : 0))};
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
     g->block = f.block;
-    return op_append(g, o, o->n_operands ? &g->stack_operands.at[f.operands] : NULL,
-                     o->n_results ? &g->stack_results.at[f.results] : NULL);
+    uint32_t shape = shape_number(g, s, s.n_results ? &g->stack_results.at[f.results] : NULL);
+    if (g->failed)
+        return 0;
+    return op_append(g, shape, s.n_operands ? &g->stack_operands.at[f.operands] : NULL);
 }
 
 struct graph_op_shape graph_op_shape(const struct graph *g)
@@ -711,28 +787,28 @@ const uint32_t *graph_op_operands(const struct graph *g)
     return first < g->stack_operands.n ? &g->stack_operands.at[first] : NULL;
 }
 
-bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
-                     const uint32_t *operands, uint32_t *out)
+bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
+                       const uint32_t *operands, uint32_t *out)
 {
     if (g->failed)
         return false;
-    for (uint32_t i = 0; i < shape->n_operands; i++)
+    const struct shape *s = &g->shapes.at[shape];
+    for (uint32_t i = 0; i < s->n_operands; i++)
         if (g->values.at[operands[i]].type != types[i])
             return false;
-    if (shape->dict && g->dicts.at[shape->dict].n_holes)
-        uses_of_dict(g, shape->dict);
-    if (shape->traits & GRAPH_CALL)
-        PUSH(g, g->uses, (struct use){.symbol = shape->callee, .is_call = true});
-    struct op *o = op_room(g, shape->n_operands, shape->n_results);
-    if (!o)
-        return false;
-    o->name = shape->name;
-    o->dict = shape->dict;
-    o->block = g->block;
-    o->regions = shape->traits & GRAPH_CALL ? shape->callee : NONE;
-    o->traits = shape->traits;
-    *out = op_append(g, o, operands, o->n_results ? types + o->n_operands : NULL);
-    return true;
+    if (s->has_holes)
+        uses_of_dict(g, s->dict);
+    if (s->traits & GRAPH_CALL)
+        PUSH(g, g->uses, (struct use){.symbol = s->regions, .is_call = true});
+    *out = op_append(g, shape, operands);
+    return !g->failed;
+}
+
+bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
+                     const uint32_t *operands, uint32_t *out)
+{
+    uint32_t number = graph_shape(g, shape, types + shape->n_operands);
+    return graph_op_of_shape(g, number, types, operands, out);
 }
 
 void graph_op_drop(struct graph *g)
@@ -793,13 +869,14 @@ void graph_free(struct graph *g)
     intern_free(&g->types);
     intern_free(&g->names);
     intern_free(&g->symbols);
-    void *arrays[] = {g->dicts.at,    g->dict_slots,    g->holes.at,          g->symbol_func.at,
-                      g->ops.at,      g->operands.at,   g->values.at,         g->regions.at,
-                      g->blocks.at,   g->funcs.at,      g->uses.at,           g->arg_dicts.at,
-                      g->pairs.at,    g->frames.at,     g->stack_operands.at, g->stack_results.at,
-                      g->draft.at,    g->entries.at,    g->draft_holes.at,    g->order.at,
-                      g->captures.at, g->func_order.at, g->walk.at,           g->merge_slots,
-                      g->roots.at,    g->copies.at};
+    void *arrays[] = {g->shapes.at,     g->shape_types.at,    g->shape_slots,      g->dicts.at,
+                      g->dict_slots,    g->holes.at,          g->symbol_func.at,   g->ops.at,
+                      g->operands.at,   g->values.at,         g->regions.at,       g->blocks.at,
+                      g->funcs.at,      g->uses.at,           g->arg_dicts.at,     g->pairs.at,
+                      g->frames.at,     g->stack_operands.at, g->stack_results.at, g->draft.at,
+                      g->entries.at,    g->draft_holes.at,    g->order.at,         g->captures.at,
+                      g->func_order.at, g->walk.at,           g->merge_slots,      g->roots.at,
+                      g->copies.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(g);

@@ -142,7 +142,7 @@ uint32_t graph_op_end(struct graph *g);
 /* Takes back an operation that was begun and has no regions yet. */
 void graph_op_drop(struct graph *g);
 
-/* A whole operation without regions, at once, of which another like it was there before. */
+/* A whole operation without regions, at once: what it says apart from which operands it has. */
 struct graph_op_shape {
     uint32_t name, dict, callee; /* callee: NONE unless it is a GRAPH_CALL */
     unsigned traits;
@@ -156,6 +156,10 @@ const uint32_t *graph_op_operands(const struct graph *g);
  * other types; else as graph_op_end, with the first result in *out. */
 bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
                      const uint32_t *operands, uint32_t *out);
+/* The number of a shape with these results, and graph_op_repeat of it; `types`: of the operands. */
+uint32_t graph_shape(struct graph *g, const struct graph_op_shape *shape, const uint32_t *results);
+bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
+                       const uint32_t *operands, uint32_t *out);
 
 /* The last operation of a region's only block is its result and is always kept. If a region or a
  * function has more than one block, all of its operations stay where they are. Every region needs

@@ -123,7 +123,8 @@ static bool func_is_plain(const struct graph *g, const struct func *f)
         if (g->pairs.at[f->results + 2 * i + 1])
             return false;
     const struct op *ret = &g->ops.at[b->last]; /* says nothing but which values */
-    return ret->n_operands == f->n_results && !ret->n_results && !ret->dict &&
+    const struct shape *says = op_shape(g, ret);
+    return says->n_operands == f->n_results && !says->n_results && !says->dict &&
            !op_has_regions(ret) && (ret->traits & TRAIT_CLASS) == GRAPH_PURE;
 }
 
@@ -208,9 +209,10 @@ static void block_order(struct graph *g, uint32_t b)
         order_from(g, g->roots.at[i], b);
     if (block->last != NONE) {
         const struct op *last = &g->ops.at[block->last];
-        order_from(
-            g, last->n_results ? g->values.at[g->values.at[last->results].same].def : block->last,
-            b);
+        order_from(g,
+                   op_shape(g, last)->n_results ? g->values.at[g->values.at[last->results].same].def
+                                                : block->last,
+                   b);
     }
     block->n_order = g->order.n - block->order;
 }
@@ -238,13 +240,14 @@ static uint64_t block_survey(struct graph *g, uint32_t b, uint32_t id, uint32_t 
         const struct op *o = &g->ops.at[g->order.at[block->order + i]];
         if ((o->traits & TRAIT_CLASS) > *traits)
             *traits = o->traits & TRAIT_CLASS;
-        hash = mix(mix(hash, g->names.items.at[o->name].hash), g->dicts.at[o->dict].hash);
+        const struct shape *s = op_shape(g, o);
+        hash = mix(mix(hash, g->names.items.at[s->name].hash), g->dicts.at[s->dict].hash);
         uint32_t value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
             hash = mix(hash, g->values.at[value].hash);
             capture(g, value, id, depth);
         }
-        for (uint32_t r = 0; r < o->n_results; r++)
+        for (uint32_t r = 0; r < s->n_results; r++)
             hash = mix(hash, g->values.at[o->results + r].hash);
     }
     return hash;
@@ -254,7 +257,7 @@ static uint64_t block_survey(struct graph *g, uint32_t b, uint32_t id, uint32_t 
  * operation's traits. */
 static uint64_t regions_settle(struct graph *g, uint32_t id)
 {
-    uint32_t first = g->ops.at[id].regions, captures = g->captures.n, traits = 0;
+    uint32_t first = op_shape(g, &g->ops.at[id])->regions, captures = g->captures.n, traits = 0;
     uint32_t depth = g->blocks.at[g->ops.at[id].block].depth;
     uint64_t hash = 0;
     for (uint32_t r = first; r != NONE; r = g->regions.at[r].next) {
@@ -288,11 +291,12 @@ static void func_survey(struct graph *g, struct func *f)
 /* What a symbol's function may do, an operation that names it may do. */
 static uint64_t symbols_settle(struct graph *g, struct op *o)
 {
-    const struct dict *d = &g->dicts.at[o->dict];
+    const struct shape *s = op_shape(g, o);
+    const struct dict *d = &g->dicts.at[s->dict];
     uint64_t hash = 0;
     uint32_t symbols = o->traits & GRAPH_CALL ? 1 : 0;
     for (uint32_t i = 0; i < d->n_holes + symbols; i++) {
-        uint32_t symbol = o->regions;
+        uint32_t symbol = s->regions;
         if (i < d->n_holes) {
             if (g->holes.at[d->holes + i].kind != HOLE_SYMBOL)
                 continue;
@@ -307,14 +311,14 @@ static uint64_t symbols_settle(struct graph *g, struct op *o)
         if (traits > (o->traits & TRAIT_CLASS))
             o->traits = (o->traits & ~TRAIT_CLASS) | traits;
     }
-    if (symbols && !func_of_symbol(g, o->regions))
+    if (symbols && !func_of_symbol(g, s->regions))
         o->traits = (o->traits & ~TRAIT_CLASS) | GRAPH_EFFECT;
     return hash;
 }
 
 static void operands_sort(struct graph *g, struct op *o)
 {
-    if (!(o->traits & GRAPH_COMMUTES) || o->n_operands < 2)
+    if (!(o->traits & GRAPH_COMMUTES) || op_shape(g, o)->n_operands < 2)
         return;
     uint32_t *at = &g->operands.at[o->operands];
     if (graph_value_order(g, at[0], at[1]) > 0) {
@@ -327,15 +331,18 @@ static void operands_sort(struct graph *g, struct op *o)
 
 /* ---- merging ---- */
 
-static bool results_equal(const struct graph *g, const struct op *a, const struct op *b)
+/* Do two operations say the same, but for what is in their regions? */
+static bool says_equal(const struct graph *g, const struct op *a, const struct op *b)
 {
-    if (a->name != b->name || a->dict != b->dict || a->n_operands != b->n_operands ||
-        a->n_results != b->n_results || ((a->traits ^ b->traits) & ~(uint32_t)GRAPH_SWAPPED))
+    const struct shape *s = op_shape(g, a), *t = op_shape(g, b);
+    if ((a->traits ^ b->traits) & ~(uint32_t)GRAPH_SWAPPED)
         return false;
-    for (uint32_t i = 0; i < a->n_results; i++)
-        if (g->values.at[a->results + i].type != g->values.at[b->results + i].type)
-            return false;
-    return true;
+    if (s == t)
+        return true;
+    return s->name == t->name && s->dict == t->dict && s->n_operands == t->n_operands &&
+           s->n_results == t->n_results && (op_has_regions(a) || s->regions == t->regions) &&
+           (!s->n_results || memcmp(g->shape_types.at + s->types, g->shape_types.at + t->types,
+                                    s->n_results * sizeof(uint32_t)) == 0);
 }
 
 /* The same value, or the same place in the two blocks that are being compared. */
@@ -363,10 +370,9 @@ static bool blocks_equal(const struct graph *g, uint32_t a, uint32_t b)
     for (uint32_t i = 0; i < x->n_order; i++) {
         const struct op *p = &g->ops.at[g->order.at[x->order + i]];
         const struct op *q = &g->ops.at[g->order.at[y->order + i]];
-        if (!results_equal(g, p, q) || op_has_regions(p) || op_has_regions(q) ||
-            p->regions != q->regions)
+        if (!says_equal(g, p, q) || op_has_regions(p))
             return false;
-        for (uint32_t k = 0; k < p->n_operands; k++)
+        for (uint32_t k = 0; k < op_shape(g, p)->n_operands; k++)
             if (!operand_equal(g, g->operands.at[p->operands + k], g->operands.at[q->operands + k],
                                a, b))
                 return false;
@@ -376,14 +382,15 @@ static bool blocks_equal(const struct graph *g, uint32_t a, uint32_t b)
 
 static bool ops_equal(const struct graph *g, const struct op *a, const struct op *b)
 {
-    if (a->block != b->block || !results_equal(g, a, b))
+    if (a->block != b->block || !says_equal(g, a, b))
         return false;
-    if (a->n_operands && memcmp(&g->operands.at[a->operands], &g->operands.at[b->operands],
-                                a->n_operands * sizeof(uint32_t)))
-        return false;
-    if (!op_has_regions(a) || !op_has_regions(b))
-        return a->regions == b->regions;
-    uint32_t r = a->regions, s = b->regions;
+    const uint32_t *x = g->operands.at + a->operands, *y = g->operands.at + b->operands;
+    for (uint32_t i = 0, n = op_shape(g, a)->n_operands; i < n; i++)
+        if (x[i] != y[i])
+            return false;
+    if (!op_has_regions(a))
+        return true;
+    uint32_t r = op_shape(g, a)->regions, s = op_shape(g, b)->regions;
     for (; r != NONE && s != NONE; r = g->regions.at[r].next, s = g->regions.at[s].next)
         if (g->regions.at[r].block == NONE || g->regions.at[s].block == NONE ||
             !blocks_equal(g, g->regions.at[r].block, g->regions.at[s].block))
@@ -435,7 +442,7 @@ static bool op_merge(struct graph *g, uint32_t id)
         const struct op *have = &g->ops.at[(uint32_t)g->merge_slots[s] - 1];
         if (!ops_equal(g, have, o))
             continue;
-        for (uint32_t i = 0; i < o->n_results; i++)
+        for (uint32_t i = 0, n = op_shape(g, o)->n_results; i < n; i++)
             g->values.at[o->results + i].same = have->results + i;
         return true;
     }
@@ -453,40 +460,36 @@ static bool is_constant(const struct graph *g, uint32_t value)
     if (def & DEF_ARG)
         return false;
     const struct op *o = &g->ops.at[def];
-    return o->n_operands == 0 && o->n_results == 1 && (o->traits & TRAIT_CLASS) == GRAPH_PURE &&
-           !(o->traits & GRAPH_CALL) && o->regions == NONE && !g->dicts.at[o->dict].n_holes;
+    const struct shape *s = op_shape(g, o);
+    return s->n_operands == 0 && s->n_results == 1 && (o->traits & TRAIT_CLASS) == GRAPH_PURE &&
+           !(o->traits & GRAPH_CALL) && !op_has_regions(o) && !s->has_holes;
 }
 
 /* The constant that stands for `value` in block `b`: one that is there, or a copy. */
 static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
 {
     struct op o = g->ops.at[g->values.at[value].def];
-    struct value v = g->values.at[value];
-    uint64_t hash = mix(v.hash, b); /* merge_hash of what is looked for */
+    uint64_t hash = mix(g->values.at[value].hash, b); /* merge_hash of what is looked for */
     for (uint32_t s = (uint32_t)hash & g->merge_mask; g->merge_slots && g->merge_slots[s];
          s = (s + 1) & g->merge_mask) {
         const struct op *have = &g->ops.at[(uint32_t)g->merge_slots[s] - 1];
-        if (have->block == b && have->regions == NONE && results_equal(g, have, &o))
+        if (have->block == b && says_equal(g, have, &o))
             return have->results;
     }
-    v.def = g->ops.n;
-    v.same = o.results = g->values.n;
-    v.num = NONE;
-    o.block = b;
-    o.pos = NONE;
-    PUSH(g, g->values, v);
-    PUSH(g, g->ops, o);
-    if (g->failed)
+    const struct op *copy = graph_op_add(g, o.shape, b, o.traits);
+    if (!copy)
         return value;
-    op_place(g, v.def);
-    return v.same;
+    uint32_t result = copy->results;
+    op_place(g, g->ops.n - 1);
+    return result;
 }
 
 /* Each operand becomes the value that stands for it, and constants from around a region ones of its
  * own: whether they are written inside or outside is the printer's choice. */
 static void operands_settle(struct graph *g, uint32_t id)
 {
-    uint32_t at = g->ops.at[id].operands, n = g->ops.at[id].n_operands, b = g->ops.at[id].block;
+    uint32_t at = g->ops.at[id].operands, n = op_shape(g, &g->ops.at[id])->n_operands;
+    uint32_t b = g->ops.at[id].block;
     bool inner = g->blocks.at[b].depth > 1 && !g->blocks.at[b].frozen;
     for (uint32_t i = at; i < at + n; i++) {
         uint32_t v = g->values.at[g->operands.at[i]].same;
@@ -505,7 +508,7 @@ static void op_place(struct graph *g, uint32_t id)
     if (g->failed)
         return;
     struct block *b = &g->blocks.at[o->block];
-    if (o->traits & GRAPH_CALL || g->dicts.at[o->dict].n_holes)
+    if (o->traits & GRAPH_CALL || op_shape(g, o)->has_holes)
         inside = mix(inside, symbols_settle(g, o));
     operands_sort(g, o);
     if (b->frozen)
@@ -517,40 +520,34 @@ static void op_place(struct graph *g, uint32_t id)
     if (class == GRAPH_EFFECT) {
         o->pos = b->effect;
         b->effect = id;
-    } else if (class == GRAPH_PURE && o->n_results) {
+    } else if (class == GRAPH_PURE && op_shape(g, o)->n_results) {
         op_merge(g, id);
     }
 }
 
 /* ---- inlining ---- */
 
-/* A copy of an operation's own words in `block`, with operands that the copies stand for. */
+/* A copy of an operation in `block`, with operands that the copies stand for, and with these regions if
+ * it has any. */
 static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32_t regions)
 {
-    struct op o = g->ops.at[source];
-    uint32_t operands = g->operands.n, results = g->values.n;
-    for (uint32_t i = 0; i < o.n_operands; i++)
-        PUSH(g, g->operands, g->values.at[g->operands.at[o.operands + i]].num);
-    for (uint32_t i = o.n_operands; i < graph_op_words(o.n_operands); i++)
-        PUSH(g, g->operands, 0);
-    for (uint32_t i = 0; i < o.n_results; i++)
-        PUSH(g, g->values,
-             (struct value){.type = g->values.at[o.results + i].type,
-                            .def = g->ops.n,
-                            .same = results + i,
-                            .num = NONE});
-    o.block = block;
-    o.operands = operands;
-    o.results = results;
-    o.regions = regions;
-    o.pos = NONE;
-    PUSH(g, g->ops, o);
-    if (g->failed)
+    struct op from = g->ops.at[source];
+    uint32_t shape = from.shape;
+    if (op_has_regions(&from)) {
+        struct shape s = g->shapes.at[shape];
+        s.regions = regions;
+        shape = graph_shape_add(g, s);
+    }
+    const struct op *o = g->failed ? NULL : graph_op_add(g, shape, block, from.traits);
+    if (!o)
         return 0;
-    op_place(g, g->ops.n - 1);
-    for (uint32_t i = 0; i < o.n_results && !g->failed; i++)
-        g->values.at[g->ops.at[source].results + i].num = g->values.at[results + i].same;
-    return g->ops.n - 1;
+    uint32_t id = g->ops.n - 1, results = o->results, n_results = op_shape(g, o)->n_results;
+    for (uint32_t i = 0, n = op_shape(g, o)->n_operands; i < n; i++)
+        g->operands.at[o->operands + i] = g->values.at[g->operands.at[from.operands + i]].num;
+    op_place(g, id);
+    for (uint32_t i = 0; i < n_results && !g->failed; i++)
+        g->values.at[from.results + i].num = g->values.at[results + i].same;
+    return id;
 }
 
 /* The next block of the source is begun in the copy. */
@@ -608,7 +605,7 @@ static void copy_begin(struct graph *g, uint32_t source, uint32_t block)
 {
     struct copy c = {.source = source,
                      .block = block,
-                     .region = g->ops.at[source].regions,
+                     .region = op_shape(g, &g->ops.at[source])->regions,
                      .first_region = NONE,
                      .copied_block = NONE};
     copy_region(g, &c);
@@ -619,7 +616,7 @@ static void copy_begin(struct graph *g, uint32_t source, uint32_t block)
 static void tree_copy(struct graph *g, uint32_t source, uint32_t block)
 {
     if (!op_has_regions(&g->ops.at[source])) {
-        op_copy(g, source, block, g->ops.at[source].regions);
+        op_copy(g, source, block, NONE);
         return;
     }
     copy_begin(g, source, block);
@@ -631,7 +628,7 @@ static void tree_copy(struct graph *g, uint32_t source, uint32_t block)
             if (op_has_regions(&g->ops.at[child]))
                 copy_begin(g, child, into);
             else
-                g->blocks.at[into].last = op_copy(g, child, into, g->ops.at[child].regions);
+                g->blocks.at[into].last = op_copy(g, child, into, NONE);
         } else if (c->inner != NONE && g->blocks.at[c->inner].next != NONE) {
             c->inner = g->blocks.at[c->inner].next;
             copy_block(g, c);
@@ -651,15 +648,15 @@ static void tree_copy(struct graph *g, uint32_t source, uint32_t block)
 static bool call_fits(const struct graph *g, const struct op *call, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
-    if (!f->inlines || call->dict || call->n_operands != b->n_args ||
-        call->n_results != f->n_results ||
+    const struct shape *s = op_shape(g, call);
+    if (!f->inlines || s->dict || s->n_operands != b->n_args || s->n_results != f->n_results ||
         g->blocks.at[call->block].last == (uint32_t)(call - g->ops.at))
         return false;
-    for (uint32_t i = 0; i < call->n_operands; i++)
+    for (uint32_t i = 0; i < s->n_operands; i++)
         if (g->values.at[g->operands.at[call->operands + i]].type != g->values.at[b->args + i].type)
             return false;
     const struct op *ret = &g->ops.at[b->last];
-    for (uint32_t i = 0; i < call->n_results; i++) {
+    for (uint32_t i = 0; i < s->n_results; i++) {
         uint32_t type = g->values.at[call->results + i].type;
         if (g->values.at[g->operands.at[ret->operands + i]].type != type ||
             g->pairs.at[f->results + 2 * i] != type)
@@ -672,15 +669,16 @@ static bool call_fits(const struct graph *g, const struct op *call, const struct
 static void call_inline(struct graph *g, uint32_t id, const struct func *f)
 {
     struct op call = g->ops.at[id];
+    struct shape s = *op_shape(g, &call);
     struct block callee = g->blocks.at[f->block];
-    for (uint32_t i = 0; i < call.n_operands; i++)
+    for (uint32_t i = 0; i < s.n_operands; i++)
         g->values.at[callee.args + i].num = g->values.at[g->operands.at[call.operands + i]].same;
     for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++)
         tree_copy(g, g->order.at[callee.order + i], call.block);
     if (g->failed)
         return;
     const struct op *ret = &g->ops.at[callee.last];
-    for (uint32_t i = 0; i < call.n_results; i++)
+    for (uint32_t i = 0; i < s.n_results; i++)
         g->values.at[call.results + i].same = g->values.at[g->operands.at[ret->operands + i]].num;
 }
 
@@ -688,7 +686,8 @@ static void ops_take(struct graph *g, uint32_t first, uint32_t n)
 {
     for (uint32_t id = first; id < first + n && !g->failed; id++) {
         const struct op *o = &g->ops.at[id];
-        const struct func *f = o->traits & GRAPH_CALL ? func_of_symbol(g, o->regions) : NULL;
+        const struct func *f =
+            o->traits & GRAPH_CALL ? func_of_symbol(g, op_shape(g, o)->regions) : NULL;
         if (f && call_fits(g, o, f))
             call_inline(g, id, f);
         else

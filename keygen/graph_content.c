@@ -43,7 +43,7 @@ static uint64_t op_says(const struct graph *g, const struct op *o)
     const uint32_t *operands = g->operands.at + o->operands;
     const struct value *result = &g->values.at[o->results];
     uint64_t hash = unmix(result->hash, type_hash(g, result->type));
-    for (uint32_t i = o->n_operands; i-- > 0;)
+    for (uint32_t i = op_shape(g, o)->n_operands; i-- > 0;)
         hash = unmix(hash, g->values.at[operands[i]].hash);
     return hash;
 }
@@ -56,12 +56,13 @@ static uint32_t value_near(const struct graph *g, uint32_t value, unsigned depth
         return (uint32_t)type_hash(g, v->type);
     const struct op *o = &g->ops.at[v->def];
     const uint32_t *operands = g->operands.at + o->operands;
+    uint32_t n_operands = op_shape(g, o)->n_operands;
     uint64_t hash;
-    if (o->n_operands > NEAR_FEW) {
-        memcpy(&hash, (const char *)(operands + o->n_operands) + depth * sizeof hash, sizeof hash);
+    if (n_operands > NEAR_FEW) {
+        memcpy(&hash, (const char *)(operands + n_operands) + depth * sizeof hash, sizeof hash);
     } else {
         hash = op_says(g, o);
-        for (uint32_t i = 0; depth && i < o->n_operands; i++) /* calls itself DEPTHS deep at most */
+        for (uint32_t i = 0; depth && i < n_operands; i++) /* calls itself DEPTHS deep at most */
             hash = mix(hash, value_near(g, operands[i], depth - 1));
     }
     return (uint32_t)mix(hash, type_hash(g, v->type) + (value - o->results));
@@ -70,25 +71,26 @@ static uint32_t value_near(const struct graph *g, uint32_t value, unsigned depth
 /* Keeps what is near the results of an operation of many operands. */
 static void near_keep(struct graph *g, const struct op *o, uint64_t says)
 {
-    uint32_t *operands = g->operands.at + o->operands;
+    uint32_t *operands = g->operands.at + o->operands, n = op_shape(g, o)->n_operands;
     uint64_t near[DEPTHS] = {says, says, says};
     for (unsigned depth = 1; depth < DEPTHS; depth++)
-        for (uint32_t i = 0; i < o->n_operands; i++)
+        for (uint32_t i = 0; i < n; i++)
             near[depth] = mix(near[depth], value_near(g, operands[i], depth - 1));
-    memcpy(operands + o->n_operands, near, sizeof near);
+    memcpy(operands + n, near, sizeof near);
 }
 
 void graph_results_hash(struct graph *g, const struct op *o, uint64_t inside)
 {
     const uint32_t *operands = g->operands.at + o->operands;
     struct value *values = g->values.at, *results = values + o->results;
-    uint64_t hash = mix(g->names.items.at[o->name].hash, g->dicts.at[o->dict].hash);
-    hash = mix(hash, inside + o->n_operands);
-    if (o->n_operands > NEAR_FEW)
+    const struct shape *s = op_shape(g, o);
+    uint32_t n_operands = s->n_operands, n_results = s->n_results;
+    uint64_t hash = mix(s->hash, inside + n_operands);
+    if (n_operands > NEAR_FEW)
         near_keep(g, o, hash);
-    for (uint32_t i = 0; i < o->n_operands; i++)
+    for (uint32_t i = 0; i < n_operands; i++)
         hash = mix(hash, values[operands[i]].hash);
-    for (uint32_t i = 0; i < o->n_results; i++)
+    for (uint32_t i = 0; i < n_results; i++)
         results[i].hash = mix(hash, type_hash(g, results[i].type) + i);
 }
 

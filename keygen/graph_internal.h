@@ -67,12 +67,23 @@ struct value {
 };
 #define DEF_ARG 0x80000000u
 
+/* What an operation says apart from which operands it has. Those without regions that say the same have
+ * one shape. */
+struct shape {
+    uint64_t hash; /* of the name and the dictionary */
+    uint32_t name, dict;
+    uint32_t n_operands, n_results;
+    uint32_t types;   /* of the results: slice of graph.shape_types */
+    uint32_t regions; /* first region or NONE; of a call, the callee's symbol */
+    uint16_t traits;  /* as the reader gives them */
+    bool has_holes;   /* the dictionary */
+};
+
 struct op {
-    uint32_t name, dict, block;
-    uint32_t operands, n_operands; /* slice of graph.operands; graph_op_words */
-    uint32_t results, n_results;   /* values results .. results + n_results - 1 */
-    uint32_t regions;              /* first region or NONE; of a call, the callee's symbol */
-    uint32_t pos;                  /* place in its block's order; NONE: not in it */
+    uint32_t shape, block;
+    uint32_t operands; /* slice of graph.operands; graph_op_words */
+    uint32_t results;  /* values results .. results + n_results - 1 */
+    uint32_t pos;      /* place in its block's order; NONE: not in it */
     uint32_t traits;
 };
 
@@ -147,6 +158,9 @@ struct graph {
     struct arena_page *pages;
     char *page_at, *page_end;
 
+    VECTOR(struct shape) shapes;
+    VECTOR(uint32_t) shape_types;
+    uint32_t *shape_slots, shape_mask; /* of those without regions */
     VECTOR(struct op) ops;
     VECTOR(uint32_t) operands;
     VECTOR(struct value) values;
@@ -186,11 +200,20 @@ struct graph {
 #define SYMBOL_PRIVATE (GRAPH_NONE - 1)
 #define SYMBOL_OUTSIDE GRAPH_NONE
 
-#define TRAIT_CLASS 3u /* PURE, DISTINCT or EFFECT in struct op's traits */
+#define TRAIT_CLASS 3u      /* PURE, DISTINCT or EFFECT in struct op's traits */
+#define TRAIT_REGIONS 0x200 /* in them: it has regions */
 
 /* The values of the program numbered by content, calls inlined, blocks ordered.
  * NOMEM, MALFORMED; UNSUPPORTED with g->why_exact set. */
 int graph_canon(struct graph *g, struct err *e);
+
+/* ---- graph.c ---- */
+
+/* Another shape, like one that is there but with other regions: its number. */
+uint32_t graph_shape_add(struct graph *g, struct shape s);
+/* The next operation, of a shape, in a block, with results that have no hash yet and operands that are
+ * to be set. NULL if there is no memory. */
+struct op *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t traits);
 
 /* True if the symbol is written as a number. */
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
@@ -263,26 +286,29 @@ void printer_put_module(struct printer *p, uint32_t dict);
 /* The regions of a graph that graph_canon is done with, into out->regions. */
 int graph_regions(struct graph *g, const char *domain, struct form *out, struct err *e);
 
-static inline bool op_has_regions(const struct op *o)
+static inline const struct shape *op_shape(const struct graph *g, const struct op *o)
 {
-    return !(o->traits & GRAPH_CALL) && o->regions != NONE;
+    return &g->shapes.at[o->shape];
 }
+
+static inline bool op_has_regions(const struct op *o) { return (o->traits & TRAIT_REGIONS) != 0; }
 
 /* The i-th value that an operation depends on, operands first, then what its regions capture;
  * false after the last. */
 static inline bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i,
                                     uint32_t *out)
 {
-    if (i < o->n_operands) {
+    const struct shape *s = op_shape(g, o);
+    if (i < s->n_operands) {
         *out = g->operands.at[o->operands + i];
         return true;
     }
     if (!op_has_regions(o))
         return false;
-    const struct region *r = &g->regions.at[o->regions];
-    if (i - o->n_operands >= r->n_captures)
+    const struct region *r = &g->regions.at[s->regions];
+    if (i - s->n_operands >= r->n_captures)
         return false;
-    *out = g->captures.at[r->captures + i - o->n_operands];
+    *out = g->captures.at[r->captures + i - s->n_operands];
     return true;
 }
 

@@ -219,11 +219,12 @@ static bool value_closed(const struct graph *g, uint32_t value)
 
 static bool op_closed(const struct graph *g, const struct op *o)
 {
-    const struct dict *d = &g->dicts.at[o->dict];
+    const struct shape *s = op_shape(g, o);
+    const struct dict *d = &g->dicts.at[s->dict];
     if ((o->traits & TRAIT_CLASS) != GRAPH_PURE || o->traits & GRAPH_CALL || op_has_regions(o) ||
-        !o->n_results || d->len > CLOSED_MAX || d->n_holes)
+        !s->n_results || d->len > CLOSED_MAX || d->n_holes)
         return false;
-    for (uint32_t i = 0; i < o->n_operands; i++)
+    for (uint32_t i = 0; i < s->n_operands; i++)
         if (!value_closed(g, g->operands.at[o->operands + i]))
             return false;
     return true;
@@ -232,12 +233,13 @@ static bool op_closed(const struct graph *g, const struct op *o)
 static uint64_t token_of(const struct graph *g, uint32_t id)
 {
     const struct op *o = &g->ops.at[id];
+    const struct shape *s = op_shape(g, o);
     bool alone = (o->traits & TRAIT_CLASS) == GRAPH_EFFECT ||
-                 (op_has_regions(o) && g->regions.at[o->regions].n_captures);
+                 (op_has_regions(o) && g->regions.at[s->regions].n_captures);
     uint64_t token = mix(alone ? id : 0, alone);
-    for (uint32_t i = 0; i < o->n_results; i++)
+    for (uint32_t i = 0; i < s->n_results; i++)
         token = mix(token, graph_value_says(g, o->results + i));
-    for (uint32_t i = 0; i < o->n_operands; i++) {
+    for (uint32_t i = 0; i < s->n_operands; i++) {
         const struct value *v = &g->values.at[g->operands.at[o->operands + i]];
         bool closed = v->num == NUM_CLOSED;
         token = mix(token, closed ? v->hash : g->types.items.at[v->type].hash);
@@ -256,7 +258,7 @@ static void tokens_make(struct finder *f, const struct block *b)
         uint32_t id = g->order.at[b->order + i];
         const struct op *o = &g->ops.at[id];
         bool closed = op_closed(g, o);
-        for (uint32_t r = 0; r < o->n_results; r++)
+        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
             g->values.at[o->results + r].num = closed ? NUM_CLOSED : f->tokens.n;
         if (closed)
             continue;
@@ -285,7 +287,7 @@ static void cuts_count(struct finder *f, const struct block *b)
     /* taken_n holds the last use of each token's values while this runs */
     for (uint32_t i = 0; i < b->n_order; i++) {
         const struct op *o = &g->ops.at[g->order.at[b->order + i]];
-        uint32_t at = o->n_results ? g->values.at[o->results].num : n, value;
+        uint32_t at = op_shape(g, o)->n_results ? g->values.at[o->results].num : n, value;
         if (i + 1 == b->n_order || at > n)
             at = n;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
@@ -471,7 +473,7 @@ static void operands_swap(struct graph *g, struct op *o)
 static bool commutes_in_piece(const struct finder *f, const struct op *o)
 {
     const uint32_t *operands = &f->g->operands.at[o->operands];
-    if (!(o->traits & GRAPH_COMMUTES) || o->n_operands < 2)
+    if (!(o->traits & GRAPH_COMMUTES) || op_shape(f->g, o)->n_operands < 2)
         return false;
     return !(o->traits & GRAPH_FUSES) || f->g->values.at[operands[0]].num == NUM_CLOSED ||
            f->g->values.at[operands[1]].num == NUM_CLOSED;
@@ -487,7 +489,8 @@ static void piece_hash(struct finder *f, uint32_t at, uint32_t n)
         const uint32_t *operands = &g->operands.at[o->operands];
         bool commutes = commutes_in_piece(f, o);
         uint64_t hash = f->tokens.at[t] * (commutes ? 0 : 1);
-        for (uint32_t r = 0; r < o->n_results; r++) /* before the operands change places */
+        /* before the operands change places */
+        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
             hash = mix(hash, graph_value_says(g, o->results + r));
         if (commutes ? local_hash(f, operands[0], at, n) > local_hash(f, operands[1], at, n)
                      : (o->traits & GRAPH_SWAPPED) != 0)
@@ -517,12 +520,12 @@ static void leaves_mark(struct finder *f, const struct block *b)
     struct graph *g = f->g;
     for (uint32_t t = 0; t < f->tokens.n; t++) {
         const struct op *o = &g->ops.at[f->tokens_op.at[t]];
-        for (uint32_t r = 0; r < o->n_results; r++)
+        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
             f->marks[o->results + r].leaves = false;
     }
     for (uint32_t i = 0; i < b->n_order; i++) {
         const struct op *o = &g->ops.at[g->order.at[b->order + i]];
-        uint32_t user = o->n_results ? token_of_value(f, o->results) : NONE, value;
+        uint32_t user = op_shape(g, o)->n_results ? token_of_value(f, o->results) : NONE, value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
             uint32_t made = token_of_value(f, value);
             if (made != NONE &&
@@ -543,12 +546,12 @@ static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
         uint64_t *top = &f->stack.at[f->stack.n - 1];
         uint32_t id = (uint32_t)(*top >> 32), value;
         const struct op *o = &g->ops.at[id];
-        if (o->n_results && f->marks[o->results].seen == stamp) {
+        if (op_shape(g, o)->n_results && f->marks[o->results].seen == stamp) {
             f->stack.n--;
             continue;
         }
         if (!graph_dependency(g, o, (uint32_t)*top, &value)) {
-            for (uint32_t r = 0; r < o->n_results; r++)
+            for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
                 f->marks[o->results + r].seen = stamp;
             PUSH(f, f->order, id);
             f->stack.n--;
@@ -576,7 +579,7 @@ static void piece_order(struct finder *f, uint32_t at, uint32_t n)
     f->stamp++;
     for (uint32_t t = at; t < at + n; t++) {
         const struct op *o = &g->ops.at[f->tokens_op.at[t]];
-        for (uint32_t r = 0; r < o->n_results; r++)
+        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
             if (f->marks[o->results + r].leaves)
                 PUSH(f, f->roots, o->results + r);
     }
@@ -628,7 +631,8 @@ static void piece_region(struct finder *f, uint32_t at, uint32_t n)
     for (uint32_t i = 0; i < f->order.n; i++) {
         bool param = f->order.at[i] == NONE;
         const struct op *o = param ? NULL : &g->ops.at[f->order.at[i]];
-        uint32_t first = param ? f->order.at[++i] : o->results, count = param ? 1 : o->n_results;
+        uint32_t first = param ? f->order.at[++i] : o->results;
+        uint32_t count = param ? 1 : op_shape(g, o)->n_results;
         for (uint32_t r = 0; r < count; r++)
             PUSH(f, f->stack, (uint64_t)(first + r) << 32 | g->values.at[first + r].num);
     }
@@ -638,9 +642,9 @@ static void piece_region(struct finder *f, uint32_t at, uint32_t n)
         g->values.at[f->stack.at[i] >> 32].num = (uint32_t)f->stack.at[i];
     f->stack.n = 0;
     region_end(f, f->g->regions_dict, &region);
-    struct view name = {g->names.items.at[g->ops.at[f->tokens_op.at[at]].name].data,
-                        g->names.items.at[g->ops.at[f->tokens_op.at[at]].name].len};
-    label_copy(&region, name);
+    const struct shape *says = op_shape(g, &g->ops.at[f->tokens_op.at[at]]);
+    const struct text *name = &g->names.items.at[says->name];
+    label_copy(&region, (struct view){name->data, name->len});
     found_add(f, &region);
 }
 
@@ -673,7 +677,7 @@ static void func_blocks(struct finder *f, const struct func *func)
         const struct block *b = &g->blocks.at[f->blocks.at[i]];
         for (uint32_t k = 0; k < b->n_order; k++) {
             const struct op *o = &g->ops.at[g->order.at[b->order + k]];
-            for (uint32_t r = op_has_regions(o) ? o->regions : NONE; r != NONE;
+            for (uint32_t r = op_has_regions(o) ? op_shape(g, o)->regions : NONE; r != NONE;
                  r = g->regions.at[r].next)
                 for (uint32_t c = g->regions.at[r].block; c != NONE; c = g->blocks.at[c].next)
                     PUSH(f, f->blocks, c);

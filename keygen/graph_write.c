@@ -206,28 +206,29 @@ static char *copy_value(char *at, uint32_t number)
 }
 
 /* At most so many bytes are written of a plain operation. */
-static size_t op_bytes(const struct graph *g, const struct op *o)
+static size_t op_bytes(const struct graph *g, const struct shape *s)
 {
-    size_t bytes = 64 + 2 * GRAPH_SLACK + g->names.items.at[o->name].len +
-                   g->dicts.at[o->dict].len +
-                   (size_t)VALUE_BYTES * ((size_t)o->n_operands + o->n_results);
-    for (uint32_t i = 0; i < o->n_results; i++)
-        bytes += 3 + (size_t)g->types.items.at[g->values.at[o->results + i].type].len;
+    const uint32_t *types = g->shape_types.at + s->types;
+    size_t bytes = 64 + 2 * GRAPH_SLACK + g->names.items.at[s->name].len +
+                   g->dicts.at[s->dict].len +
+                   (size_t)VALUE_BYTES * ((size_t)s->n_operands + s->n_results);
+    for (uint32_t i = 0; i < s->n_results; i++)
+        bytes += 3 + (size_t)g->types.items.at[types[i]].len;
     return bytes;
 }
 
 /* "%4, %5 = " */
-static char *copy_results(struct printer *p, const struct op *o, char *at)
+static char *copy_results(struct printer *p, const struct op *o, uint32_t n, char *at)
 {
     struct value *results = p->g->values.at + o->results;
-    for (uint32_t i = 0; i < o->n_results; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (i) {
             memcpy(at, ", ", 2);
             at += 2;
         }
         at = copy_value(at, results[i].num = p->n_values++);
     }
-    if (o->n_results) {
+    if (n) {
         memcpy(at, " = ", 3);
         at += 3;
     }
@@ -235,11 +236,11 @@ static char *copy_results(struct printer *p, const struct op *o, char *at)
 }
 
 /* " %1, %2" */
-static char *copy_operands(struct printer *p, const struct op *o, char *at)
+static char *copy_operands(struct printer *p, const struct op *o, uint32_t n, char *at)
 {
     const uint32_t *operands = p->g->operands.at + o->operands;
     const struct value *values = p->g->values.at;
-    for (uint32_t i = 0; i < o->n_operands; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t number = values[operands[i]].num;
         p->unordered |= number == NONE;
         if (i)
@@ -254,24 +255,26 @@ static char *copy_operands(struct printer *p, const struct op *o, char *at)
 static bool put_op_fast(struct printer *p, const struct op *o)
 {
     struct graph *g = p->g;
-    const struct dict *d = &g->dicts.at[o->dict];
-    if (d->n_holes || o->traits & GRAPH_CALL || o->n_operands > 64 || o->n_results > 64)
+    const struct shape *s = op_shape(g, o);
+    const uint32_t *types = g->shape_types.at + s->types;
+    const struct dict *d = &g->dicts.at[s->dict];
+    if (d->n_holes || o->traits & GRAPH_CALL || s->n_operands > 64 || s->n_results > 64)
         return false;
-    char *room = form_room(p->out, op_bytes(g, o)), *at = room;
+    char *room = form_room(p->out, op_bytes(g, s)), *at = room;
     if (!room)
         return false;
     size_t indent = 2 * (size_t)p->places.n;
     memset(at, ' ', INDENT_MAX);
     at += indent < INDENT_MAX ? indent : INDENT_MAX;
-    at = copy_results(p, o, at);
-    at = copy_text(at, g->names.items.at[o->name].data, g->names.items.at[o->name].len);
-    at = copy_operands(p, o, at);
-    if (o->dict) {
+    at = copy_results(p, o, s->n_results, at);
+    at = copy_text(at, g->names.items.at[s->name].data, g->names.items.at[s->name].len);
+    at = copy_operands(p, o, s->n_operands, at);
+    if (s->dict) {
         *at++ = ' ';
         at = copy_text(at, d->text, d->len);
     }
-    for (uint32_t i = 0; i < o->n_results; i++) {
-        const struct text *t = &g->types.items.at[g->values.at[o->results + i].type];
+    for (uint32_t i = 0; i < s->n_results; i++) {
+        const struct text *t = &g->types.items.at[types[i]];
         memcpy(at, i ? ",  " : " : ", 3);
         at = copy_text(at + (i ? 2 : 3), t->data, t->len);
     }
@@ -282,27 +285,29 @@ static bool put_op_fast(struct printer *p, const struct op *o)
 /* "%4, %5 = name %1, %2 {dict} : type, type", without the end of the line. */
 static void put_op(struct printer *p, const struct op *o)
 {
+    const struct shape *s = op_shape(p->g, o);
+    const uint32_t *types = p->g->shape_types.at + s->types;
     p->n_ops++;
     if (put_op_fast(p, o))
         return;
     put_indent(p);
-    for (uint32_t i = 0; i < o->n_results; i++) {
+    for (uint32_t i = 0; i < s->n_results; i++) {
         if (i)
             form_put(p->out, ", ", 2);
         put_new_value(p, o->results + i);
     }
-    put_view(p, " = ", o->n_results ? 3 : 0, &p->g->names.items.at[o->name]);
-    for (uint32_t i = 0; i < o->n_operands; i++) {
+    put_view(p, " = ", s->n_results ? 3 : 0, &p->g->names.items.at[s->name]);
+    for (uint32_t i = 0; i < s->n_operands; i++) {
         form_put(p->out, i ? ", " : " ", i ? 2 : 1);
         printer_put_value(p, p->g->operands.at[o->operands + i]);
     }
     if (o->traits & GRAPH_CALL) {
         form_put(p->out, " ", 1);
-        put_symbol(p, o->regions);
+        put_symbol(p, s->regions);
     }
-    put_dict(p, o->dict);
-    for (uint32_t i = 0; i < o->n_results; i++)
-        put_type(p, i ? ", " : " : ", i ? 2 : 3, p->g->values.at[o->results + i].type);
+    put_dict(p, s->dict);
+    for (uint32_t i = 0; i < s->n_results; i++)
+        put_type(p, i ? ", " : " : ", i ? 2 : 3, types[i]);
 }
 
 /* Goes to the next block of the operation around; false if there is none and it is closed. */
@@ -313,11 +318,11 @@ static bool place_next(struct printer *p, struct place *at)
         at->block = g->blocks.at[at->block].next;
     const char *mark = "";
     while (at->block == NONE && at->op != NONE) {
-        at->region =
-            at->region == NONE ? g->ops.at[at->op].regions : g->regions.at[at->region].next;
+        at->region = at->region == NONE ? op_shape(g, &g->ops.at[at->op])->regions
+                                        : g->regions.at[at->region].next;
         if (at->region == NONE)
             break;
-        if (at->region != g->ops.at[at->op].regions)
+        if (at->region != op_shape(g, &g->ops.at[at->op])->regions)
             mark = "| ";
         at->block = g->regions.at[at->region].block;
         if (at->block == NONE) { /* a region without blocks */

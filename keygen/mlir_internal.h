@@ -145,12 +145,13 @@ struct line {
 
 /* A remembered line, and what it says of its operation. */
 struct line_shape {
-    struct graph_op_shape op;
+    uint32_t op; /* its number in the graph */
+    uint32_t n_operands, n_results;
     struct {
         const char *at;
         uint32_t len;
     } head, tail;
-    uint32_t types; /* where its types are in line_types */
+    uint32_t types; /* where those of its operands are in line_types */
     uint32_t info;
 };
 

@@ -102,9 +102,9 @@ static bool line_is(struct mlir *m, const char *p, const struct line_shape *shap
         return false;
     p += shape->head.len;
     m->line.n_values = 0;
-    if (shape->op.n_operands && !(p = values_read(m, p, end)))
+    if (shape->n_operands && !(p = values_read(m, p, end)))
         return false;
-    if (m->line.n_values != shape->op.n_operands || (size_t)(end - p) < shape->tail.len ||
+    if (m->line.n_values != shape->n_operands || (size_t)(end - p) < shape->tail.len ||
         memcmp(p, shape->tail.at, shape->tail.len) != 0)
         return false;
     return (*out_end = line_end(p + shape->tail.len, end)) != NULL;
@@ -173,8 +173,8 @@ static bool shape_repeats(struct mlir *m, uint32_t i, uint32_t n_results, uint32
 {
     const struct line_shape *shape = &m->line_shapes.at[i];
     const uint32_t *types = m->line_types.n ? &m->line_types.at[shape->types] : NULL;
-    if (shape->op.n_results != n_results || m->op_infos.at[shape->info].n_fallbacks ||
-        !graph_op_repeat(m->g, &shape->op, types, m->line.values, out))
+    if (shape->n_results != n_results || m->op_infos.at[shape->info].n_fallbacks ||
+        !graph_op_of_shape(m->g, shape->op, types, m->line.values, out))
         return false;
     m->line.open = false;
     shape_follows(m, i);
@@ -198,9 +198,10 @@ bool mlir_line_repeats(struct mlir *m, uint32_t lhs)
     return true;
 }
 
-/* Remembers the line that was split as `op`, of which `types` are those of the operands and results. */
-static void shape_record(struct mlir *m, uint32_t info, const struct graph_op_shape *op,
-                         const uint32_t *types)
+/* Remembers the line that was split as `op`, which has this number in the graph, and operands of these
+ * types. */
+static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
+                         const struct graph_op_shape *op, const uint32_t *types)
 {
     struct line *l = &m->line;
     l->open = false;
@@ -219,12 +220,14 @@ static void shape_record(struct mlir *m, uint32_t info, const struct graph_op_sh
         return;
     const struct cache_entry *head = &m->heads.entries.at[l->head_id];
     const struct cache_entry *tail = &m->lines.entries.at[m->line_shapes.n];
-    struct line_shape shape = {.op = *op,
+    struct line_shape shape = {.op = number,
+                               .n_operands = op->n_operands,
+                               .n_results = op->n_results,
                                .head = {head->at, head->len},
                                .tail = {tail->at, tail->len},
                                .types = m->line_types.n,
                                .info = info};
-    for (uint32_t i = 0; i < op->n_operands + op->n_results; i++)
+    for (uint32_t i = 0; i < op->n_operands; i++)
         PUSH(m, m->line_types, types[i]);
     PUSH(m, m->line_shapes, shape);
     if (!m->failed)
@@ -381,10 +384,11 @@ static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     if (!types_compose(m, p, l->tail.end, n_results, types))
         return false;
     op.traits = mlir_traits_settle(m, op.traits, n_results, n_results ? types[l->n_values] : 0);
-    if (!graph_op_repeat(m->g, &op, types, l->values, out))
+    uint32_t shape = graph_shape(m->g, &op, types + l->n_values);
+    if (graph_failed(m->g) || !graph_op_of_shape(m->g, shape, types, l->values, out))
         return false;
     if (l->open && !info->n_fallbacks && !memchr(l->tail.at, '%', slice_len(l->tail)))
-        shape_record(m, i, &op, types);
+        shape_record(m, i, shape, &op, types);
     return true;
 }
 
@@ -517,7 +521,7 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
 {
     struct line *l = &m->line;
     struct graph_op_shape op = graph_op_shape(m->g);
-    uint32_t all[2 * LINE_OPERANDS_MAX];
+    uint32_t operand_types[LINE_OPERANDS_MAX];
     l->open = false;
     op.traits = traits;
     op.n_results = m->types_stack.n - types;
@@ -527,8 +531,8 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
          memcmp(graph_op_operands(m->g), l->values, l->n_values * sizeof *l->values)))
         return;
     for (uint32_t i = 0; i < op.n_operands; i++)
-        all[i] = graph_value_type(m->g, l->values[i]);
-    for (uint32_t i = 0; i < op.n_results; i++)
-        all[op.n_operands + i] = m->types_stack.at[types + i];
-    shape_record(m, (uint32_t)(info - m->op_infos.at), &op, all);
+        operand_types[i] = graph_value_type(m->g, l->values[i]);
+    const uint32_t *result_types = op.n_results ? &m->types_stack.at[types] : NULL;
+    shape_record(m, (uint32_t)(info - m->op_infos.at), graph_shape(m->g, &op, result_types), &op,
+                 operand_types);
 }
