@@ -150,8 +150,13 @@ static void take_instr(struct hlo *h, struct span name, struct instr *in)
         take_literal(h, in);
     else
         take_operands(h, in);
+    in->end = h->at;
     in->attrs = h->n_attrs;
     take_attrs(h, &in->n_attrs);
+    if (in->n_attrs) {
+        struct span last = h->attrs[h->n_attrs - 1].value;
+        in->end = last.at + last.len;
+    }
 }
 
 static bool is_parameter(const struct hlo *h, const struct instr *in)
@@ -176,175 +181,93 @@ static bool take_next(struct hlo *h, struct instr *in, bool *is_root)
     return !h->code;
 }
 
+/* What a body says that is needed before its first operation. */
+static void note_instr(struct hlo *h, const struct instr *in, bool is_root, uint32_t at)
+{
+    if (is_root && h->has_root)
+        hlo_fail(h, WARM_EMALFORMED, at, "a computation with two roots");
+    if (is_root || !h->has_root) /* the parser of HLO takes the last where none is marked */
+        h->root = *in;
+    h->has_root |= is_root;
+    h->n_noted++;
+}
+
+static void note_parameter(struct hlo *h, const struct instr *in)
+{
+    if (hlo_grow(h, &h->instrs, h->n_instrs, &h->cap_instrs, sizeof *h->instrs))
+        h->instrs[h->n_instrs++] = *in;
+}
+
 /* The instructions between the braces: `root`, and the parameters into `instrs`. h->at is after the
  * opening brace. */
 static void take_body(struct hlo *h)
 {
     struct instr in = {0};
     bool is_root, empty = true;
-    h->n_instrs = h->n_operands = h->n_attrs = 0;
-    h->has_root = false;
     for (uint32_t at = h->at; take_next(h, &in, &is_root); at = h->at, empty = false) {
-        if (is_root && h->has_root)
-            hlo_fail(h, WARM_EMALFORMED, at, "a computation with two roots");
-        if (is_root || !h->has_root) /* the parser of HLO takes the last where none is marked */
-            h->root = in;
-        h->has_root |= is_root;
-        if (!is_parameter(h, &in)) {
+        note_instr(h, &in, is_root, at);
+        if (is_parameter(h, &in)) {
+            note_parameter(h, &in);
+        } else {
             h->n_operands = in.operands;
             h->n_attrs = in.attrs;
-        } else if (hlo_grow(h, &h->instrs, h->n_instrs, &h->cap_instrs, sizeof *h->instrs)) {
-            h->instrs[h->n_instrs++] = in;
         }
     }
     if (empty)
         hlo_expected(h, "a computation without instructions");
 }
 
+/* The text is to be read again, with the care that text needs of which instructions go over lines. */
+static void not_by_lines(struct hlo *h)
+{
+    hlo_fail(h, WARM_EMALFORMED, h->at, "an instruction that goes over lines");
+}
+
+/* One line "name = shape opcode(": parameters are read, of others the rest is passed over. */
+static void take_line(struct hlo *h)
+{
+    uint32_t start = h->at;
+    struct instr in = {.name = hlo_take_word(h)};
+    bool is_root = hlo_span_is(h, in.name, "ROOT");
+    if (is_root) {
+        hlo_skip_blank(h);
+        in.name = hlo_take_word(h);
+    }
+    in.name = hlo_without_percent(h, in.name);
+    if (!in.name.len || !hlo_starts_with(h, h->at, " = ")) {
+        not_by_lines(h);
+        return;
+    }
+    h->at += 3;
+    in.type = hlo_take_value(h, false);
+    if (in.type.len && hlo_starts_with(h, h->at, " parameter(")) {
+        h->at = start;
+        take_next(h, &in, &is_root);
+        note_parameter(h, &in);
+        h->at = in.end; /* it looked for more behind it */
+    }
+    const char *end = memchr(h->base + h->at, '\n', h->len - h->at);
+    if (end)
+        h->at = (uint32_t)(end - h->base);
+    else
+        not_by_lines(h);
+    if (!h->code)
+        note_instr(h, &in, is_root, start);
+}
+
+/* As take_body, of text that has an instruction on each line: its lines are as long as they are, and what
+ * stands on them is seen by put_body, which finds out whether it is so. */
+static void take_lines(struct hlo *h)
+{
+    while (!h->code) {
+        hlo_skip_blank(h);
+        if (hlo_take_byte(h, '}'))
+            return;
+        take_line(h);
+    }
+}
+
 /* ---- computations into the graph ---- */
-
-/* What XLA itself may do with an instruction of each opcode: `pure` ones may be merged, moved and
- * removed. COMMUTES_INT: the operands may change places if they are integers; COMMUTES also if they
- * are real numbers. The sum of reals is not among those: of a*b + c*d one product may be fused with
- * the sum, and which one depends on the order. Any opcode that is not here has an effect. */
-enum opcode_kind { PURE, COMMUTES_INT, COMMUTES, UNKNOWN_OPCODE };
-
-struct opcode {
-    const char *name;
-    enum opcode_kind kind;
-};
-
-/* Sorted by name. */
-static const struct opcode opcodes[] = {
-    {"abs", PURE},
-    {"acos", PURE},
-    {"acosh", PURE},
-    {"add", COMMUTES_INT},
-    {"and", COMMUTES_INT},
-    {"asin", PURE},
-    {"asinh", PURE},
-    {"atan2", PURE},
-    {"atanh", PURE},
-    {"batch-norm-grad", PURE},
-    {"batch-norm-inference", PURE},
-    {"batch-norm-training", PURE},
-    {"bitcast", PURE},
-    {"bitcast-convert", PURE},
-    {"broadcast", PURE},
-    {"cbrt", PURE},
-    {"ceil", PURE},
-    {"cholesky", PURE},
-    {"clamp", PURE},
-    {"compare", PURE},
-    {"complex", PURE},
-    {"concatenate", PURE},
-    {"conditional", PURE},
-    {"constant", PURE},
-    {"convert", PURE},
-    {"convolution", PURE},
-    {"copy", PURE},
-    {"cosh", PURE},
-    {"cosine", PURE},
-    {"count-leading-zeros", PURE},
-    {"divide", PURE},
-    {"dot", PURE},
-    {"dynamic-reshape", PURE},
-    {"dynamic-slice", PURE},
-    {"dynamic-update-slice", PURE},
-    {"erf", PURE},
-    {"exponential", PURE},
-    {"exponential-minus-one", PURE},
-    {"fft", PURE},
-    {"floor", PURE},
-    {"fusion", PURE},
-    {"gather", PURE},
-    {"get-dimension-size", PURE},
-    {"get-tuple-element", PURE},
-    {"imag", PURE},
-    {"iota", PURE},
-    {"is-finite", PURE},
-    {"log", PURE},
-    {"log-plus-one", PURE},
-    {"logistic", PURE},
-    {"map", PURE},
-    {"maximum", COMMUTES_INT},
-    {"minimum", COMMUTES_INT},
-    {"multiply", COMMUTES},
-    {"negate", PURE},
-    {"not", PURE},
-    {"or", COMMUTES_INT},
-    {"pad", PURE},
-    {"partition-id", PURE},
-    {"popcnt", PURE},
-    {"power", PURE},
-    {"ragged-dot", PURE},
-    {"real", PURE},
-    {"reduce", PURE},
-    {"reduce-precision", PURE},
-    {"reduce-window", PURE},
-    {"remainder", PURE},
-    {"replica-id", PURE},
-    {"reshape", PURE},
-    {"reverse", PURE},
-    {"rng-bit-generator", PURE},
-    {"round-nearest-afz", PURE},
-    {"round-nearest-even", PURE},
-    {"rsqrt", PURE},
-    {"scaled-dot", PURE},
-    {"scan", PURE},
-    {"scatter", PURE},
-    {"select", PURE},
-    {"select-and-scatter", PURE},
-    {"set-dimension-size", PURE},
-    {"shift-left", PURE},
-    {"shift-right-arithmetic", PURE},
-    {"shift-right-logical", PURE},
-    {"sign", PURE},
-    {"sine", PURE},
-    {"sinh", PURE},
-    {"slice", PURE},
-    {"sort", PURE},
-    {"sqrt", PURE},
-    {"stochastic-convert", PURE},
-    {"subtract", PURE},
-    {"tan", PURE},
-    {"tanh", PURE},
-    {"topk", PURE},
-    {"transpose", PURE},
-    {"triangular-solve", PURE},
-    {"tuple", PURE},
-    {"while", PURE},
-    {"xor", COMMUTES_INT},
-};
-
-static int compare_opcode(const void *key, const void *element)
-{
-    const struct view *name = key;
-    const struct opcode *o = element;
-    size_t len = strlen(o->name), common = name->len < len ? name->len : len;
-    int order = memcmp(name->data, o->name, common);
-    return order ? order : (name->len > len) - (name->len < len);
-}
-
-static uint32_t opcode_kind_of(const struct hlo *h, struct span opcode)
-{
-    struct view name = {h->base + opcode.at, opcode.len};
-    const struct opcode *o =
-        bsearch(&name, opcodes, COUNT(opcodes), sizeof *opcodes, compare_opcode);
-    return o ? o->kind : UNKNOWN_OPCODE;
-}
-
-static unsigned traits_of(struct hlo *h, const struct instr *in)
-{
-    enum opcode_kind kind =
-        (enum opcode_kind)hlo_word_kind(h, &h->opcodes, in->opcode, opcode_kind_of);
-    if (kind == UNKNOWN_OPCODE)
-        return GRAPH_EFFECT;
-    char t = h->base[in->type.at]; /* s32, u8, pred; f32, bf16; c64; a tuple's bracket */
-    bool whole = t == 's' || t == 'u' || t == 'p', real = t == 'f' || t == 'b';
-    bool commutes = (kind == COMMUTES_INT && whole) || (kind == COMMUTES && (whole || real));
-    return (unsigned)GRAPH_PURE | (commutes && in->n_operands == 2 ? GRAPH_COMMUTES : 0u);
-}
 
 static const struct attr *attr_of(const struct hlo *h, const struct instr *in, const char *key)
 {
@@ -478,7 +401,7 @@ static void put_operands(struct hlo *h, const struct instr *in)
 {
     for (uint32_t i = 0; i < in->n_operands; i++) {
         struct span name = h->operands[in->operands + i];
-        uint32_t value = hlo_names_find(h, &h->values, name);
+        uint32_t value = hlo_value_find(h, name);
         if (value == GRAPH_NONE)
             hlo_fail(h, WARM_EMALFORMED, name.at, "no such instruction before this one");
         else
@@ -486,6 +409,15 @@ static void put_operands(struct hlo *h, const struct instr *in)
     }
     for (uint32_t i = 0; i < h->n_extra; i++)
         graph_op_operand(h->g, h->extra[i]);
+}
+
+/* Ends the operation at hand, which is remembered. */
+static uint32_t op_end(struct hlo *h, const struct instr *in)
+{
+    uint32_t type = type_of(h, in->type);
+    hlo_line_record(h, type);
+    graph_op_result(h->g, type);
+    return graph_op_end(h->g);
 }
 
 /* Puts a call whose body may take its place. */
@@ -499,19 +431,17 @@ static uint32_t put_call(struct hlo *h, const struct instr *in, const struct att
     if (!of->used)
         of->first_use = callee->value;
     of->used = true;
-    h->n_extra = 0;
     graph_op_begin(h->g, graph_opname(h->g, "call", 4, GRAPH_CALL | GRAPH_EFFECT));
     graph_op_traits(h->g, traits | GRAPH_CALL);
     graph_op_callee(h->g, of->symbol);
     put_operands(h, in);
-    graph_op_result(h->g, type_of(h, in->type));
-    return graph_op_end(h->g);
+    return op_end(h, in);
 }
 
 static uint32_t put_op(struct hlo *h, const struct instr *in)
 {
     bool is_constant = hlo_span_is(h, in->opcode, "constant");
-    unsigned traits = traits_of(h, in);
+    unsigned traits = hlo_traits_of(h, in);
     if (hlo_span_is(h, in->opcode, "custom-call")) {
         refuse_process_bound(h, in);
         traits = custom_call_traits(h, in);
@@ -521,9 +451,9 @@ static uint32_t put_op(struct hlo *h, const struct instr *in)
         traits = GRAPH_PURE;
         callee = h->scheduled ? NULL : plain_callee(h, in);
     }
+    h->n_extra = 0;
     if (callee)
         return put_call(h, in, callee, traits);
-    h->n_extra = 0;
     h->config_is_json = config_is_json(h, in);
     graph_dict_begin(h->g);
     if (is_constant)
@@ -538,8 +468,7 @@ static uint32_t put_op(struct hlo *h, const struct instr *in)
     graph_op_dict(h->g, dict);
     if (!is_constant)
         put_operands(h, in);
-    graph_op_result(h->g, type_of(h, in->type));
-    return graph_op_end(h->g);
+    return op_end(h, in);
 }
 
 /* In a module that is scheduled also the places of the parameters are kept. */
@@ -590,7 +519,7 @@ static void put_parameters(struct hlo *h)
         uint32_t value = graph_func_arg(h->g, type_of(h, in->type), dict);
         if (h->n_extra)
             hlo_fail(h, WARM_EMALFORMED, in->name.at, "a parameter that depends on an instruction");
-        if (!hlo_names_add(h, &h->values, in->name, value))
+        if (!hlo_value_add(h, in->name, value, true))
             hlo_fail(h, WARM_EMALFORMED, in->name.at, "an instruction with this name exists");
     }
     free(instr_of);
@@ -598,7 +527,7 @@ static void put_parameters(struct hlo *h)
 
 static void put_return(struct hlo *h)
 {
-    uint32_t value = hlo_names_find(h, &h->values, h->root.name);
+    uint32_t value = hlo_value_find(h, h->root.name);
     if (value == GRAPH_NONE)
         return; /* only after an error */
     graph_op_begin(h->g, graph_opname(h->g, "return", 6, GRAPH_PURE));
@@ -606,26 +535,54 @@ static void put_return(struct hlo *h)
     graph_op_end(h->g);
 }
 
-/* The operations of the body behind h->at. */
+/* True if the instruction that begins at `at` is what its line holds. */
+static bool is_a_line(const struct hlo *h, uint32_t at, const struct instr *in)
+{
+    uint32_t end = in->end;
+    while (end < h->len && (h->base[end] == ' ' || h->base[end] == '\r'))
+        end++;
+    return end < h->len && h->base[end] == '\n' && !memchr(h->base + at, '\n', end - at);
+}
+
+/* The operation of an instruction, as one before it if it is like that. */
+static void put_instr(struct hlo *h, const struct instr *in)
+{
+    hlo_line_split(h, in);
+    uint32_t value = hlo_line_known(h);
+    if (value == GRAPH_NONE)
+        value = put_op(h, in);
+    if (!h->code && !hlo_value_add(h, in->name, value, false))
+        hlo_fail(h, WARM_EMALFORMED, in->name.at, "an instruction with this name exists");
+}
+
+/* The operations of the body behind h->at, up to its end. */
 static void put_body(struct hlo *h)
 {
     struct instr in;
     bool is_root;
-    while (take_next(h, &in, &is_root)) {
-        if (!is_parameter(h, &in)) {
-            uint32_t value = put_op(h, &in);
-            if (!h->code && !hlo_names_add(h, &h->values, in.name, value))
-                hlo_fail(h, WARM_EMALFORMED, in.name.at, "an instruction with this name exists");
-        } else if (h->scheduled) {
-            put_scheduled_parameter(h, hlo_names_find(h, &h->values, in.name));
-        }
+    uint32_t n_parameters = 0;
+    for (;;) {
+        hlo_lines_repeat(h);
+        hlo_skip_blank(h);
+        uint32_t at = h->at;
+        if (!take_next(h, &in, &is_root))
+            break;
+        if (h->by_lines && !is_a_line(h, at, &in))
+            not_by_lines(h);
+        if (!is_parameter(h, &in))
+            put_instr(h, &in);
+        else if (++n_parameters && h->scheduled)
+            put_scheduled_parameter(h, hlo_value_find(h, in.name));
         h->n_operands = in.operands;
         h->n_attrs = in.attrs;
+        h->n_noted--;
     }
+    if (n_parameters != h->n_instrs || h->n_noted)
+        not_by_lines(h);
 }
 
-/* The computation whose body begins at `body` and has been walked. Its own attributes stand behind it. */
-static void put_computation(struct hlo *h, struct span name, bool entry, uint32_t body,
+/* The computation whose body has been walked. Its own attributes stand behind it. */
+static void put_computation(struct hlo *h, struct span name, bool entry, struct span body,
                             uint32_t first_attr, uint32_t n_attrs)
 {
     struct computation *c = hlo_computation_of(h, name);
@@ -636,14 +593,16 @@ static void put_computation(struct hlo *h, struct span name, bool entry, uint32_
     if (c->loose)
         hlo_unsupported(h, "an unknown attribute may name a computation that comes later");
     uint32_t index = (uint32_t)(c - h->computations); /* the array may move */
-    hlo_names_clear(&h->values);
+    hlo_values_clear(h);
     graph_func_begin(h->g, c->symbol, entry);
     put_parameters(h);
     graph_func_result(h->g, type_of(h, h->root.type), 0);
     graph_func_dict(h->g, hlo_dict_of(h, first_attr, n_attrs));
     uint32_t end = h->at;
-    h->at = body;
+    h->at = body.at;
     put_body(h);
+    if (!h->code && h->at != body.at + body.len)
+        not_by_lines(h);
     if (!h->code)
         put_return(h);
     h->at = end;
@@ -670,8 +629,14 @@ static void take_computation(struct hlo *h, struct span name, bool entry)
         hlo_expected(h, "`{` was expected");
         return;
     }
-    uint32_t body = h->at;
-    take_body(h);
+    struct span body = {h->at, 0};
+    h->n_instrs = h->n_operands = h->n_attrs = h->n_noted = 0;
+    h->has_root = false;
+    if (h->by_lines)
+        take_lines(h);
+    else
+        take_body(h);
+    body.len = h->at - body.at;
     uint32_t first_attr = h->n_attrs, n_attrs = 0;
     if (!h->code)
         take_attrs(h, &n_attrs);
@@ -810,10 +775,11 @@ static void check_references(struct hlo *h)
 /* What was needed to read the text and is not to write the graph. */
 static void tables_free(struct hlo *h)
 {
-    hlo_names_close(&h->values);
+    hlo_values_close(&h->values);
     hlo_names_close(&h->computed_names);
     hlo_names_close(&h->opcodes);
     hlo_names_close(&h->keys);
+    hlo_lines_close(&h->lines);
     free(h->computations);
     free(h->instrs);
     free(h->operands);
@@ -831,17 +797,32 @@ static void graph_close(struct hlo *h)
     }
 }
 
+/* Reads the module into a new graph. */
+static int module_read(struct hlo *h)
+{
+    h->g = graph_new(h->len);
+    if (!h->g)
+        return h->code = err_set(h->e, WARM_ENOMEM, "out of memory");
+    take_module(h);
+    check_references(h);
+    tables_free(h);
+    return h->code;
+}
+
 int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
 {
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "HLO text of 4 GiB and more is not read");
-    struct hlo h = {.base = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
-    h.g = graph_new(input->len);
-    if (!h.g)
-        return err_set(e, WARM_ENOMEM, "out of memory");
-    take_module(&h);
-    check_references(&h);
-    tables_free(&h);
+    struct hlo fresh = {.base = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
+    fresh.values.number_max = fresh.len / 64 + 4096;
+    struct hlo h = fresh;
+    h.by_lines = true;
+    if (module_read(&h)) { /* what is wrong with it, if it is not the lines, is said by this: */
+        graph_close(&h);
+        h = fresh;
+        out->why_exact = NULL;
+        module_read(&h);
+    }
     int code = h.code ? h.code : graph_write(h.g, "hlo/1", out, e);
     graph_close(&h);
     return code;

@@ -119,7 +119,7 @@ static void clean_reference(struct cleaner *c, struct span word)
 {
     struct hlo *h = c->h;
     struct span name = hlo_without_percent(h, word);
-    uint32_t value = c->reading == COMPUTATIONS ? GRAPH_NONE : hlo_names_find(h, &h->values, name);
+    uint32_t value = c->reading == COMPUTATIONS ? GRAPH_NONE : hlo_value_find(h, name);
     if (value != GRAPH_NONE) {
         clean_value(c, value);
         return;
@@ -128,6 +128,8 @@ static void clean_reference(struct cleaner *c, struct span word)
         hlo_fail(h, WARM_EMALFORMED, word.at, "no such instruction before this one");
         return;
     }
+    if (c->reading != COMPUTATIONS)
+        hlo_line_loose(h, name);
     struct computation *of = hlo_computation_of(h, name);
     if (!of)
         return;
@@ -142,11 +144,13 @@ static void clean_unknown_word(struct cleaner *c, struct span word)
 {
     struct hlo *h = c->h;
     clean_put(c, h->base + word.at, word.len);
-    uint32_t axis = hlo_axis_of(h, word), value = hlo_names_find(h, &h->values, word);
+    uint32_t axis = hlo_axis_of(h, word), value = hlo_value_find(h, word);
     if (axis != GRAPH_NONE)
         clean_number(c, "<axis ", axis, ">");
     if (value != GRAPH_NONE)
         clean_value(c, value);
+    else
+        hlo_line_loose(h, word);
     char first = h->base[word.at];
     if (first == '-' || (first >= '0' && first <= '9'))
         return; /* no computation has a number for a name */
@@ -256,16 +260,25 @@ static void put_value(struct hlo *h, struct span value, enum reading reading)
 
 /* Says where an operation came from, and nothing that a pass decides by. `preserve_layout` and
  * fields that we do not know are kept. */
-/* clang-format off */
-static const char *const origin_keys[] = {
-    "op_type", "op_name", "source_file", "source_line", "source_end_line", "source_column",
-    "source_end_column", "stack_frame_id", "deduplicated_name",
-};
-/* clang-format on */
+bool hlo_is_origin_key(const char *key, size_t len)
+{
+    static const struct {
+        size_t len;
+        const char *text;
+    } keys[] = {
+        {7, "op_name"},        {14, "stack_frame_id"},    {7, "op_type"},
+        {11, "source_file"},   {11, "source_line"},       {15, "source_end_line"},
+        {13, "source_column"}, {17, "source_end_column"}, {17, "deduplicated_name"},
+    };
+    for (size_t i = 0; i < COUNT(keys); i++)
+        if (keys[i].len == len && memcmp(keys[i].text, key, len) == 0)
+            return true;
+    return false;
+}
 
 static void put_metadata_field(struct hlo *h, struct span key, struct span value)
 {
-    if (hlo_key_in(h, key, origin_keys, COUNT(origin_keys)))
+    if (hlo_is_origin_key(h->base + key.at, key.len))
         return;
     graph_dict_key(h->g, "metadata", 8);
     put_value(h, key, PLAIN);

@@ -2,8 +2,11 @@
 /*
  * hlo_internal.h - the inside of the HLO reader, for hlo*.c only.
  *
- *   hlo_scan.c   bytes into words, values and fields; tables of names; errors with their place
+ *   hlo_scan.c   bytes into words, values and fields; errors with their place
+ *   hlo_names.c  which value, computation or kind a name stands for
+ *   hlo_ops.c    what may be done with an instruction of each opcode
  *   hlo_attr.c   the values of attributes into dictionaries of the graph
+ *   hlo_line.c   instructions like ones that were read before
  *   hlo.c        instructions, computations and the module into the graph
  *
  * Thread: one at a time. Memory: spans into the input; the arrays are the reader's own.
@@ -31,6 +34,7 @@ struct attr {
 
 struct instr {
     struct span name, type, opcode;
+    uint32_t end;                  /* behind its last byte */
     uint32_t operands, n_operands; /* into hlo.operands; of a constant: one, the literal */
     uint32_t attrs, n_attrs;       /* into hlo.attrs */
 };
@@ -48,6 +52,28 @@ struct names {
     uint32_t n_entries, cap_entries, n_slots;
 };
 
+#define HLO_FAMILIES_MAX 96u
+#define HLO_CHUNK 16u /* values of neighbouring numbers */
+
+/* The values of the instructions of a computation by their names: see hlo_names.c. */
+struct values {
+    struct family {
+        struct span word;
+        uint64_t front;   /* its first eight letters */
+        uint32_t *chunks; /* by number / HLO_CHUNK: index + 1 */
+        uint32_t n_chunks;
+    } families[HLO_FAMILIES_MAX];
+    uint8_t hints[256];
+    struct value_chunk {
+        uint32_t family, at; /* where its index is */
+        uint32_t values[HLO_CHUNK];
+    } * chunks;
+    uint32_t n_families, n_chunks, cap_chunks;
+    uint32_t
+        number_max; /* so that the arrays of all families together are smaller than the input */
+    struct names others;
+};
+
 /* What is known of a computation by its name. */
 struct computation {
     struct span name, first_use;
@@ -62,6 +88,41 @@ struct literal {
     char text[];
 };
 
+#define HLO_OPERANDS_MAX 32u /* longer lists are not remembered */
+#define HLO_LINES_BEFORE 3u  /* from so many lines the next one is foretold */
+#define HLO_FOLLOWERS 4096u  /* sequences of so many lines whose follower is remembered */
+
+/* A line as hlo_line.c takes it apart. */
+struct line {
+    struct span pieces[HLO_OPERANDS_MAX + 2]; /* before, between and behind the operands' names, and
+                                               * behind the metadata */
+    struct span names[HLO_OPERANDS_MAX];
+    uint32_t n_operands, hash;
+    bool has_metadata;
+    bool open; /* it may be remembered */
+};
+
+/* What was made of a line. */
+struct line_shape {
+    struct graph_op_shape op;
+    uint32_t hash;
+    uint32_t types, pieces; /* into the arrays below: op.n_operands + 1 types, and 2 pieces more */
+    bool has_metadata;
+};
+struct lines {
+    struct line_shape *shapes;
+    uint32_t *types;
+    struct span *pieces;
+    uint32_t *slots; /* by hash: shape + 1; 0: empty */
+    uint32_t n_shapes, n_types, n_pieces, cap_shapes, cap_types, cap_pieces, mask;
+    uint32_t n_met, n_forgotten;
+    uint32_t last[HLO_LINES_BEFORE];   /* shapes of the last lines, + 1 */
+    uint32_t followers[HLO_FOLLOWERS]; /* what came behind such lines, + 1; 0: nothing yet */
+    bool given_up;
+    struct names loose; /* words that would be instructions if there were any of that name */
+    uint64_t loose_bits;
+};
+
 struct hlo {
     const char *base;
     uint32_t at, len;
@@ -72,7 +133,7 @@ struct hlo {
     bool scheduled, has_entry;
     struct span axes[HLO_AXIS_MAX]; /* names of mesh axes, in the order of the meshes */
     uint32_t n_axes;
-    struct names values;         /* of the computation at hand: name → value */
+    struct values values;        /* of the computation at hand: name → value */
     struct names computed_names; /* name → index into computations */
     struct names opcodes, keys;  /* word → what hlo.c and hlo_attr.c know of it */
     struct computation *computations;
@@ -83,8 +144,12 @@ struct hlo {
     uint32_t *extra; /* values that the attributes of an instruction refer to */
     uint32_t n_computations, n_instrs, n_operands, n_attrs, n_extra;
     uint32_t cap_computations, cap_instrs, cap_operands, cap_attrs, cap_extra;
+    uint32_t n_noted; /* instructions of the computation that are still to be put */
     bool has_root;
-    struct instr root;   /* the instruction that is the computation's result */
+    struct instr root; /* the instruction that is the computation's result */
+    bool by_lines;     /* each instruction is taken to stand on a line of its own */
+    struct lines lines;
+    struct line line;
     bool config_is_json; /* the backend_config of the instruction at hand is XLA's own message */
 };
 
@@ -163,12 +228,20 @@ bool hlo_take_byte(struct hlo *h, char c);
 void hlo_for_each_field(struct hlo *h, struct span braces,
                         void (*each)(struct hlo *, struct span key, struct span value));
 
+/* ---- hlo_names.c ---- */
+
 void hlo_names_clear(struct names *t);
 void hlo_names_close(struct names *t);
 /* False if the name is there already. */
 bool hlo_names_add(struct hlo *h, struct names *t, struct span name, uint32_t value);
 /* The value of a name, or GRAPH_NONE. */
 uint32_t hlo_names_find(const struct hlo *h, const struct names *t, struct span name);
+/* The value of an instruction's name, or GRAPH_NONE. */
+uint32_t hlo_value_find(struct hlo *h, struct span name);
+/* False if the name is there already. */
+bool hlo_value_add(struct hlo *h, struct span name, uint32_t value, bool parameter);
+void hlo_values_clear(struct hlo *h);
+void hlo_values_close(struct values *v);
 /* What `compute` says of a word: asked once for each different word. */
 uint32_t hlo_word_kind(struct hlo *h, struct names *known, struct span word,
                        uint32_t (*compute)(const struct hlo *, struct span));
@@ -177,7 +250,31 @@ struct computation *hlo_computation_of(struct hlo *h, struct span name);
 /* The number of a mesh axis, or GRAPH_NONE. */
 uint32_t hlo_axis_of(const struct hlo *h, struct span name);
 
+/* ---- hlo_line.c ---- */
+
+/* Puts instructions from h->at on into the graph as long as each is like one before. */
+void hlo_lines_repeat(struct hlo *h);
+/* Takes the line of an instruction apart that was read. */
+void hlo_line_split(struct hlo *h, const struct instr *in);
+/* Puts it into the graph, and gives its value, if one like it was there before; or GRAPH_NONE. */
+uint32_t hlo_line_known(struct hlo *h);
+/* Remembers it as the operation that is open in the graph and has operands; `type`: its result's. */
+void hlo_line_record(struct hlo *h, uint32_t type);
+/* A word did not name an instruction of the computation at hand, but might have. */
+void hlo_line_loose(struct hlo *h, struct span word);
+/* An instruction has this name now: lines in which it was a mere word are forgotten. */
+void hlo_lines_named(struct hlo *h, struct span name);
+void hlo_lines_close(struct lines *l);
+
+/* ---- hlo_ops.c ---- */
+
+/* What the graph may do with the instruction: traits of graph.h. */
+unsigned hlo_traits_of(struct hlo *h, const struct instr *in);
+
 /* ---- hlo_attr.c ---- */
+
+/* True for the fields of metadata that say where an instruction came from. */
+bool hlo_is_origin_key(const char *key, size_t len);
 
 /* Puts one attribute into the open dictionary. */
 void hlo_put_attr(struct hlo *h, const struct attr *a);

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hlo_scan.c - HLO text into words, values and fields, and tables of the names in it.
+ * hlo_scan.c - HLO text into words, values and fields.
  * Nothing recurses: a value is scanned with a count of its brackets. No state but the caller's.
  */
-#define XXH_INLINE_ALL
 #include "keygen/hlo_internal.h"
-#include "keygen/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define NAME_START 256u /* slots that a table of names begins with, a power of two */
 
 /* clang-format off */
 const uint8_t hlo_classes[256] = {
@@ -217,135 +213,4 @@ void hlo_for_each_field(struct hlo *h, struct span braces,
         each(h, key, value);
     }
     h->at = at;
-}
-
-/* ---- tables of names ---- */
-
-/* Names are mostly a word and a number, "add.123", and their neighbours in the text have neighbours in the
- * table: eight numbers of a word share the eight slots of a cache line. */
-static uint32_t hash_bytes(const char *s, uint32_t len)
-{
-    uint32_t word = len, number = 0;
-    while (word && len - word < 9 && s[word - 1] >= '0' && s[word - 1] <= '9')
-        word--;
-    for (uint32_t i = word; i < len; i++)
-        number = number * 10 + (uint32_t)(s[i] - '0');
-    uint64_t hash = (XXH3_64bits(s, word) ^ number >> 3) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(hash >> 32 & ~(uint64_t)7) | (number & 7);
-}
-
-/* The slot of a name, or the empty one where it would be. */
-static uint64_t *names_slot(const struct hlo *h, const struct names *t, struct span name,
-                            uint32_t hash)
-{
-    for (uint32_t i = hash & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
-        uint64_t *s = &t->slots[i];
-        if (!*s)
-            return s;
-        if (*s >> 32 != hash)
-            continue;
-        struct span have = t->entries[(uint32_t)*s - 1].name;
-        if (have.len == name.len && memcmp(h->base + have.at, h->base + name.at, name.len) == 0)
-            return s;
-    }
-}
-
-/* Keeps at most three of four slots in use, so that a search always ends. */
-static bool names_reserve(struct hlo *h, struct names *t)
-{
-    if (!hlo_grow(h, &t->entries, t->n_entries, &t->cap_entries, sizeof *t->entries))
-        return false;
-    if (t->n_slots && t->n_entries < t->n_slots / 4 * 3)
-        return true;
-    uint32_t n_slots = t->n_slots ? t->n_slots * 2 : NAME_START;
-    uint64_t *slots = n_slots ? vector_zeroes(n_slots, sizeof *slots) : NULL;
-    if (!slots) {
-        hlo_fail(h, WARM_ENOMEM, h->at, "out of memory");
-        return false;
-    }
-    for (uint32_t e = 0; e < t->n_entries; e++) {
-        uint32_t i = t->entries[e].hash & (n_slots - 1);
-        while (slots[i])
-            i = (i + 1) & (n_slots - 1);
-        slots[i] = (uint64_t)t->entries[e].hash << 32 | (e + 1);
-    }
-    free(t->slots);
-    t->slots = slots;
-    t->n_slots = n_slots;
-    return true;
-}
-
-void hlo_names_clear(struct names *t)
-{
-    for (uint32_t e = 0; e < t->n_entries; e++) {
-        uint32_t i = t->entries[e].hash & (t->n_slots - 1);
-        while ((uint32_t)t->slots[i] != e + 1)
-            i = (i + 1) & (t->n_slots - 1);
-        t->slots[i] = 0;
-    }
-    t->n_entries = 0;
-}
-
-void hlo_names_close(struct names *t)
-{
-    free(t->entries);
-    free(t->slots);
-}
-
-/* False if the name is there already. */
-bool hlo_names_add(struct hlo *h, struct names *t, struct span name, uint32_t value)
-{
-    if (!names_reserve(h, t))
-        return true;
-    uint32_t hash = hash_bytes(h->base + name.at, name.len);
-    uint64_t *s = names_slot(h, t, name, hash);
-    if (*s)
-        return false;
-    t->entries[t->n_entries++] = (struct name_entry){name, hash, value};
-    *s = (uint64_t)hash << 32 | t->n_entries;
-    return true;
-}
-
-/* The value of a name, or GRAPH_NONE. */
-uint32_t hlo_names_find(const struct hlo *h, const struct names *t, struct span name)
-{
-    if (!t->n_slots)
-        return GRAPH_NONE;
-    uint64_t s = *names_slot(h, t, name, hash_bytes(h->base + name.at, name.len));
-    return s ? t->entries[(uint32_t)s - 1].value : GRAPH_NONE;
-}
-
-uint32_t hlo_word_kind(struct hlo *h, struct names *known, struct span word,
-                       uint32_t (*compute)(const struct hlo *, struct span))
-{
-    uint32_t kind = hlo_names_find(h, known, word);
-    if (kind == GRAPH_NONE) {
-        kind = compute(h, word);
-        hlo_names_add(h, known, word, kind);
-    }
-    return kind;
-}
-
-struct computation *hlo_computation_of(struct hlo *h, struct span name)
-{
-    uint32_t i = hlo_names_find(h, &h->computed_names, name);
-    if (i != GRAPH_NONE)
-        return &h->computations[i];
-    if (!hlo_grow(h, &h->computations, h->n_computations, &h->cap_computations,
-                  sizeof *h->computations))
-        return NULL;
-    i = h->n_computations++;
-    h->computations[i] = (struct computation){
-        .name = name, .symbol = graph_symbol(h->g, h->base + name.at, name.len)};
-    hlo_names_add(h, &h->computed_names, name, i);
-    return &h->computations[i];
-}
-
-uint32_t hlo_axis_of(const struct hlo *h, struct span name)
-{
-    for (uint32_t i = 0; i < h->n_axes; i++)
-        if (h->axes[i].len == name.len &&
-            memcmp(h->base + h->axes[i].at, h->base + name.at, name.len) == 0)
-            return i;
-    return GRAPH_NONE;
 }
