@@ -282,7 +282,7 @@ long redis_fail(struct redis *r, const struct err *e)
 static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct redis *r = state;
-    struct err e = {0};
+    struct err e; /* filled by what fails, and not cleared for each command */
     if (redis_long_comes(r))
         return redis_long_take(r, data, len);
     if (r->spills) {

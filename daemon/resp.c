@@ -8,7 +8,6 @@
 #include "daemon/resp.h"
 
 #include <string.h>
-#include <strings.h>
 
 /* ---- the cursor: each step returns 1, 0 (more bytes are needed) or an error ---- */
 
@@ -54,19 +53,39 @@ static bool resp_number(struct view text, int64_t *out)
     return true;
 }
 
+/* The usual header, taken in one pass: `mark`, up to nine digits, CRLF. False for any other, and for
+ * one that is not whole. */
+static bool resp_header_usual(struct resp_cursor *c, char mark, int64_t *out)
+{
+    const uint8_t *p = c->data + c->at, *end = c->data + c->len;
+    if (end - p < 4 || *p != mark)
+        return false;
+    const uint8_t *digits = ++p;
+    int64_t n = 0;
+    for (; p < end && p < digits + 9 && *p >= '0' && *p <= '9'; p++)
+        n = n * 10 + (*p - '0');
+    if (p == digits || end - p < 2 || p[0] != '\r' || p[1] != '\n')
+        return false;
+    c->at = (size_t)(p + 2 - c->data);
+    *out = n;
+    return true;
+}
+
 /* A line of `mark` and a number from -1 to `max`. */
 static int resp_header(struct resp_cursor *c, char mark, int64_t max, int64_t *out, struct err *e)
 {
     struct view line;
-    int rc = resp_line(c, &line, e);
-    if (rc <= 0)
-        return rc;
-    const char *text = line.data;
-    if (line.len == 0 || *text != mark)
-        return err_set(e, WARM_EMALFORMED, "expected '%c', got '%c'", mark,
-                       line.len && *text > ' ' && *text < 0x7f ? *text : '?');
-    if (!resp_number((struct view){text + 1, line.len - 1}, out) || *out < -1)
-        return err_set(e, WARM_EMALFORMED, "invalid length after '%c'", mark);
+    if (!resp_header_usual(c, mark, out)) {
+        int rc = resp_line(c, &line, e);
+        if (rc <= 0)
+            return rc;
+        const char *text = line.data;
+        if (line.len == 0 || *text != mark)
+            return err_set(e, WARM_EMALFORMED, "expected '%c', got '%c'", mark,
+                           line.len && *text > ' ' && *text < 0x7f ? *text : '?');
+        if (!resp_number((struct view){text + 1, line.len - 1}, out) || *out < -1)
+            return err_set(e, WARM_EMALFORMED, "invalid length after '%c'", mark);
+    }
     if (*out > max)
         return err_set(e, WARM_ETOO_BIG, "length after '%c' above %lld", mark, (long long)max);
     return 1;
@@ -154,10 +173,16 @@ long resp_parse(const void *data, size_t len, unsigned n_spilled, struct resp_co
 
 /* ---- arguments ---- */
 
+static uint8_t lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? c | 0x20 : c; }
+
 bool resp_arg_is(const struct resp_arg *arg, const char *text)
 {
-    return arg->data && strlen(text) == arg->len &&
-           strncasecmp((const char *)arg->data, text, arg->len) == 0;
+    size_t i = 0;
+    if (!arg->data)
+        return false;
+    while (i < arg->len && text[i] && lower(arg->data[i]) == lower((uint8_t)text[i]))
+        i++;
+    return i == arg->len && !text[i];
 }
 
 bool resp_arg_number(const struct resp_arg *arg, int64_t *out)

@@ -147,46 +147,47 @@ static void read_numbers(struct reader *r, struct store_row *row)
     (void)reader_u64(r);
 }
 
-static void read_digests(struct reader *r, unsigned flags, struct store_row *row)
+/* Zero where it is not there. */
+static inline void read_digest(struct reader *r, bool is_there, uint8_t *out, size_t len)
 {
-    if (flags & ROW_BLOB)
-        reader_copy(r, row->content.bytes, sizeof row->content.bytes);
-    if (flags & ROW_PROOF)
-        reader_copy(r, row->proof.bytes, sizeof row->proof.bytes);
-    if (flags & ROW_GROUP)
-        reader_copy(r, row->group.bytes, sizeof row->group.bytes);
-    if (flags & ROW_COMPILER)
-        reader_copy(r, row->compiler.bytes, sizeof row->compiler.bytes);
-    if (flags & ROW_GRAPH)
-        reader_copy(r, row->graph.bytes, sizeof row->graph.bytes);
+    if (is_there)
+        reader_copy(r, out, len);
+    else
+        memset(out, 0, len);
 }
 
-/* All but the checksum. */
-static bool read_row(struct reader r, struct store_row *out)
+static void read_digests(struct reader *r, unsigned flags, struct store_row *row)
 {
-    struct store_row row = {0};
+    read_digest(r, flags & ROW_BLOB, row->content.bytes, sizeof row->content.bytes);
+    read_digest(r, flags & ROW_PROOF, row->proof.bytes, sizeof row->proof.bytes);
+    read_digest(r, flags & ROW_GROUP, row->group.bytes, sizeof row->group.bytes);
+    read_digest(r, flags & ROW_COMPILER, row->compiler.bytes, sizeof row->compiler.bytes);
+    read_digest(r, flags & ROW_GRAPH, row->graph.bytes, sizeof row->graph.bytes);
+}
+
+/* All but the checksum. Every hit comes by here: each field is set once, and none is copied again. */
+static bool read_row(struct reader r, struct store_row *row)
+{
     bool known_version = reader_u8(&r) == ROW_VERSION;
-    row.kind = (enum store_kind)reader_u8(&r);
+    row->kind = (enum store_kind)reader_u8(&r);
     unsigned flags = reader_u16(&r);
-    row.pinned = flags & ROW_PINNED;
-    row.is_blob = flags & ROW_BLOB;
-    read_numbers(&r, &row);
-    read_digests(&r, flags, &row);
-    row.hardware = read_short_text(&r);
-    row.compiler_text = read_short_text(&r);
-    row.name = read_short_text(&r);
-    row.label = read_short_text(&r);
-    *out = row;
+    row->pinned = flags & ROW_PINNED;
+    row->is_blob = flags & ROW_BLOB;
+    read_numbers(&r, row);
+    read_digests(&r, flags, row);
+    row->hardware = read_short_text(&r);
+    row->compiler_text = read_short_text(&r);
+    row->name = read_short_text(&r);
+    row->label = read_short_text(&r);
     return known_version && reader_done(&r) && !(flags & ~(unsigned)ROW_FLAGS_KNOWN) &&
-           row.kind < 16 && row.len <= STORE_VALUE_MAX &&
-           row.is_blob == (row.len > STORE_INLINE_MAX);
+           row->kind < 16 && row->len <= STORE_VALUE_MAX &&
+           row->is_blob == (row->len > STORE_INLINE_MAX);
 }
 
 static bool is_row_size(size_t len) { return len >= ROW_FIXED + 8 && len <= ROW_MAX; }
 
 int row_decode(const void *data, size_t len, struct store_row *out)
 {
-    struct store_row row;
     if (!is_row_size(len))
         return WARM_ECORRUPT;
     struct reader tail = reader_over((const uint8_t *)data + len - 8, 8);
@@ -194,10 +195,7 @@ int row_decode(const void *data, size_t len, struct store_row *out)
         return WARM_ECORRUPT;
     if (*(const uint8_t *)data != ROW_VERSION)
         return WARM_EVERSION;
-    if (!read_row(reader_over(data, len - 8), &row))
-        return WARM_ECORRUPT;
-    *out = row;
-    return 0;
+    return read_row(reader_over(data, len - 8), out) ? 0 : WARM_ECORRUPT;
 }
 
 bool row_salvage(const void *data, size_t len, struct store_row *out)

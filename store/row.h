@@ -24,8 +24,8 @@ void row_encode(const struct store_row *row, struct writer *w);
 /* How many bytes row_encode appends. */
 size_t row_encoded_len(const struct store_row *row);
 
-/* Decodes. *out borrows `data`. Errors: CORRUPT for anything that row_encode cannot have written,
- * VERSION for a record with a right checksum and a version from the future. */
+/* Decodes. *out borrows `data`, and is undefined after an error: CORRUPT for anything that row_encode
+ * cannot have written, VERSION for a record with a right checksum and a version from the future. */
 int row_decode(const void *data, size_t len, struct store_row *out);
 
 /* Reads what can be read of a row whose checksum is wrong: for taking it off the books, never for

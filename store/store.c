@@ -152,24 +152,21 @@ static void note_expired(struct store *s, const struct store_id *id, uint64_t no
     pthread_mutex_unlock(&s->lock);
 }
 
+/* *out is undefined after an error. */
 static int find_row(struct store *s, const struct store_id *id, uint64_t now_ms,
                     struct store_row *out, struct err *e)
 {
-    struct store_row row;
     int rc = turn_begin(s, e);
     if (rc != 0)
         return rc;
-    rc = index_row(&s->index, s->reader, id, &row);
+    rc = index_row(&s->index, s->reader, id, out);
     if (rc == WARM_ECORRUPT)
         report_damage(s, &(struct store_row){.id = *id}, rc, NULL);
-    if (rc == 0 && row_expired(&row, now_ms)) {
+    if (rc == 0 && row_expired(out, now_ms)) {
         note_expired(s, id, now_ms);
         rc = WARM_ENOT_FOUND;
     }
-    if (rc != 0)
-        return note_damage(s, rc, e);
-    *out = row;
-    return 0;
+    return rc ? note_damage(s, rc, e) : 0;
 }
 
 static int get_inline(struct store *s, const struct store_row *row, struct store_value *out,
@@ -185,6 +182,7 @@ static int get_inline(struct store *s, const struct store_row *row, struct store
     if (rc != 0)
         return note_damage(s, rc, e);
     out->data = value.data;
+    out->fd = -1;
     return 0;
 }
 
@@ -224,13 +222,14 @@ static int get_blob(struct store *s, const struct store_row *row, struct store_v
         return rc;
     if (!handles_give(&s->handles, handle))
         return err_set(e, WARM_EIO, "out of memory");
+    out->data = NULL;
     out->fd = handle->fd;
     return 0;
 }
 
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e)
 {
-    struct store_value value = {.fd = -1};
+    struct store_value value;
     uint64_t now_ms = clock_wall_ms();
     int rc = find_row(s, id, now_ms, &value.row, e);
     if (rc == 0)
@@ -239,7 +238,6 @@ int store_get(struct store *s, const struct store_id *id, struct store_value *ou
     if (rc != 0)
         return rc;
     count_hit(s, &value.row, now_ms);
-    add_unwritten(s, &value.row);
     *out = value;
     return 0;
 }
