@@ -104,9 +104,9 @@ struct line {
 
 /* What was made of a line. */
 struct line_shape {
-    struct graph_op_shape op;
-    uint32_t hash;
-    uint32_t types, pieces; /* into the arrays below: op.n_operands + 1 types, and 2 pieces more */
+    uint32_t op; /* graph_shape */
+    uint32_t n_operands, hash;
+    uint32_t types, pieces; /* into the arrays below: n_operands types, and 2 pieces more */
     bool has_metadata;
 };
 struct lines {

@@ -100,7 +100,7 @@ static const char *line_is(struct hlo *h, const char *p, const struct line_shape
 {
     const char *end = h->base + h->len;
     const struct span *piece = &h->lines.pieces[shape->pieces];
-    for (uint32_t i = 0; (p = piece_skip(h, p, *piece++)) && i < shape->op.n_operands; i++) {
+    for (uint32_t i = 0; (p = piece_skip(h, p, *piece++)) && i < shape->n_operands; i++) {
         struct span name = {(uint32_t)(p - h->base), 0};
         while (p < end && hlo_class_of(*p) == WORD)
             p++;
@@ -139,7 +139,7 @@ static bool line_repeats(struct hlo *h)
     name.len = (uint32_t)(p - h->base) - name.at;
     if (!name.len || !hlo_starts_with(h, name.at + name.len, " = ") ||
         !(end = line_is(h, p + 3, shape, operands)) || !(end = line_follower(h, end)) ||
-        !graph_op_repeat(h->g, &shape->op, &l->types[shape->types], operands, &value))
+        !graph_op_of_shape(h->g, shape->op, &l->types[shape->types], operands, &value))
         return false;
     l->n_met++;
     h->n_noted--;
@@ -208,8 +208,7 @@ static bool shape_is(const struct hlo *h, const struct line_shape *s)
 {
     const struct line *l = &h->line;
     const struct span *pieces = &h->lines.pieces[s->pieces];
-    if (s->hash != l->hash || s->op.n_operands != l->n_operands ||
-        s->has_metadata != l->has_metadata)
+    if (s->hash != l->hash || s->n_operands != l->n_operands || s->has_metadata != l->has_metadata)
         return false;
     for (uint32_t i = 0; i < l->n_operands + 2; i++)
         if (pieces[i].len != l->pieces[i].len ||
@@ -243,7 +242,7 @@ uint32_t hlo_line_known(struct hlo *h)
            (operands[i] = hlo_value_find(h, h->line.names[i])) != GRAPH_NONE)
         i++;
     if (i < h->line.n_operands ||
-        !graph_op_repeat(h->g, &shape->op, &l->types[shape->types], operands, &value))
+        !graph_op_of_shape(h->g, shape->op, &l->types[shape->types], operands, &value))
         return GRAPH_NONE;
     shape_follows(l, known - 1);
     return value;
@@ -284,15 +283,14 @@ static bool slots_reserve(struct hlo *h)
     return true;
 }
 
-/* Appends the types of the operands and of the result, and the pieces of the line; false without
- * memory. */
-static bool parts_keep(struct hlo *h, const uint32_t *operands, uint32_t n, uint32_t type)
+/* Appends the types of the operands and the pieces of the line; false without memory. */
+static bool parts_keep(struct hlo *h, const uint32_t *operands, uint32_t n)
 {
     struct lines *l = &h->lines;
-    for (uint32_t i = 0; i < n + 1; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (!hlo_grow(h, &l->types, l->n_types, &l->cap_types, sizeof *l->types))
             return false;
-        l->types[l->n_types++] = i < n ? graph_value_type(h->g, operands[i]) : type;
+        l->types[l->n_types++] = graph_value_type(h->g, operands[i]);
     }
     for (uint32_t i = 0; i < n + 2; i++) {
         if (!hlo_grow(h, &l->pieces, l->n_pieces, &l->cap_pieces, sizeof *l->pieces))
@@ -313,12 +311,13 @@ void hlo_line_record(struct hlo *h, uint32_t type)
         return;
     h->line.open = false;
     op.n_results = 1;
-    struct line_shape shape = {.op = op,
+    struct line_shape shape = {.op = graph_shape(h->g, &op, &type),
+                               .n_operands = op.n_operands,
                                .hash = line->hash,
                                .types = l->n_types,
                                .pieces = l->n_pieces,
                                .has_metadata = line->has_metadata};
-    if (!parts_keep(h, graph_op_operands(h->g), op.n_operands, type))
+    if (!parts_keep(h, graph_op_operands(h->g), op.n_operands))
         return;
     *shape_slot(h) = l->n_shapes + 1;
     l->shapes[l->n_shapes++] = shape;
