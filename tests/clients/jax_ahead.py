@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executables that another thread loads while JAX lowers: taken where the guess was right, and only
-there."""
+"""Executables that another thread loads while JAX traces and lowers: taken where the guess was right,
+and only there."""
 
 import json
 import unittest
@@ -12,6 +12,7 @@ from jax_cache import PROGRAM, JaxCase, outcome
 DEEP = PROGRAM + '''
 import warm.jax
 from warm.jax import _ahead
+jax.devices()  # JAX calls plugins when it starts its backend: before that nothing is foreseen
 taken = []
 take = _ahead.Guess.take
 def counted(self, name):
@@ -33,6 +34,24 @@ gradient = {"jit": lambda: jax.jit(jax.value_and_grad(deep)),
 report(gradient(weights, start))
 print(json.dumps(taken))
 '''
+# Two networks with the same arguments and results, and other operations.
+TWO = DEEP.replace("jnp.sin(x @ p)", "(jnp.sin if sys.argv[3] == 'sin' else jnp.cos)(x @ p)")
+# Prints which guesses were made, and which of them loaded something, before the rest.
+WATCHED = """
+import json
+from warm.jax import _ahead, _foresight
+made, loaded = [], []
+class Guess(_ahead.Guess):
+    def __init__(self, outline, load):
+        made.append(self)
+        super().__init__(outline, lambda hint: loaded.append(made.index(self)) or load(hint))
+outline = _foresight._Guesser._outline
+def noted(self, backend, when):
+    whens.append(when)
+    return outline(self, backend, when)
+whens = []
+_ahead.Guess, _foresight._Guesser._outline = Guess, noted
+"""
 RENAMED = "# elsewhere\n" + DEEP.replace("deep", "tall").replace("weights", "blocks")
 
 
@@ -72,6 +91,56 @@ class Ahead(JaxCase):
                     right += taken
                 self.assertEqual(right, [True, False, True, False])
 
+    def watched(self, daemon, factor, kind):
+        """Which hints were asked for, in which order, and the guesses that loaded; then the rest."""
+        out = daemon.run(WATCHED + TWO + "print(json.dumps([whens, loaded]))", "jit", factor, kind).stdout
+        *_, said, taken, seen = out.splitlines()
+        return json.loads(said), json.loads(taken), json.loads(seen)
+
+    def test_it_is_loaded_while_jax_traces_and_only_once(self):
+        with kit.Daemon() as daemon:
+            cold, taken, (whens, loaded) = self.watched(daemon, "2", "sin")
+            self.assertEqual((whens, loaded), (["trace", "lower"], []))
+            warm, taken, (whens, loaded) = self.watched(daemon, "2", "sin")
+            self.assertEqual((taken, loaded), ([True], [0]))
+            self.assertEqual((warm["digest"], warm["misses"]), (cold["digest"], 0))
+
+    def test_a_guess_by_the_arguments_gives_way_to_one_by_the_jaxpr(self):
+        """Two programs in turns: the first guess is wrong until it is made no more, the second right."""
+        with kit.Daemon() as daemon:
+            cold = {kind: self.watched(daemon, "2", kind)[0] for kind in ("sin", "cos")}
+            seen = []
+            for kind in ("sin", "cos") * 2:
+                warm, taken, (_, loaded) = self.watched(daemon, "2", kind)
+                self.assertEqual((warm["digest"], warm["misses"]), (cold[kind]["digest"], 0))
+                self.assertEqual(taken, [True])
+                seen.append(loaded)
+            self.assertEqual(seen, [[0, 1], [1], [1], [1]])
+            for _ in range(3):  # only one of them from here on
+                _, taken, (_, loaded) = self.watched(daemon, "2", "cos")
+                self.assertEqual(taken, [True])
+                seen.append(loaded)
+            self.assertEqual(seen[4:], [[1], [1], [0]])
+
+    def test_few_functions_are_guessed_at_by_their_arguments_each_once(self):
+        program = WATCHED + '''
+import jax, jax.numpy as jnp, numpy as np
+jax.devices()
+many = [np.ones(4, "f")] * 16
+def total(vs):
+    return sum(vs)
+assert jax.eval_shape(total, many).shape == jax.eval_shape(total, many).shape == (4,)
+assert whens.count("trace") == 1  # each function once
+jax.vmap(jax.jit(lambda vs: sum(vs)))(many)  # within another transformation
+jax.jit(lambda vs: sum(vs))(many[1:])  # few arguments
+assert whens.count("trace") == 1
+for _ in range(70):
+    jax.jit(lambda vs: sum(vs)).trace(many)
+print(whens.count("trace"))
+'''
+        with kit.Daemon() as daemon:
+            self.assertEqual(daemon.run(program).stdout, "64\n")
+
     def test_a_damaged_entry_that_was_guessed_heals(self):
         damage = '''
 import sys, warm
@@ -95,7 +164,7 @@ assert warm.put(sys.argv[1], value[:-9] + bytes([value[-9] ^ 1]) + value[-8:], k
             self.assertEqual(self.hints(daemon), 0)
             self.go(daemon, "jit", "2")
             _, taken = self.go(daemon, "jit", "2")
-            self.assertEqual(self.hints(daemon), 1)
+            self.assertEqual(self.hints(daemon), 2)  # by the arguments, by the jaxpr
             before = daemon.stats()
             _, taken = self.go(daemon, "jit", "2")
             after = daemon.stats()
@@ -113,9 +182,10 @@ assert warm.put(sys.argv[1], value[:-9] + bytes([value[-9] ^ 1]) + value[-8:], k
 import json, os, sys, time
 from warm.jax import _ahead
 import warm
-assert warm.put(_ahead.HINT + "o", json.dumps({"name": "n"}).encode())
+assert warm.put(_ahead.HINT + "o", json.dumps({"name": "n", "doubt": 0}).encode())
+assert warm.put(_ahead.HINT + "doubted", json.dumps({"name": "n", "doubt": 2}).encode())
 guess = _ahead.Guess("o", lambda hint: time.sleep(2) or "loaded")
-assert guess.is_of("n") and not guess.is_of("m")
+assert guess.says("name", "n") and not guess.says("name", "m")
 child = os.fork()
 if child == 0:
     os._exit(3 if guess.take("n") is None else 4)
@@ -125,6 +195,13 @@ def broken(hint):
     raise ValueError("it does not load")
 assert _ahead.Guess("o", broken).take("n") is None
 assert _ahead.Guess("nothing", broken).take("n") is None
+doubted = _ahead.Guess("doubted", lambda hint: "loaded")
+assert doubted.take("n") is None and doubted.says("name", "n")
+doubted.learn({"name": "n"})
+assert _ahead.Guess("doubted", lambda hint: "loaded").take("n") == "loaded"
+for damaged in (b"", b"{", b"[]", b'"n"', b'{"name": "n"}', b'{"name": "n", "doubt": "much"}'):
+    assert warm.put(_ahead.HINT + "damaged", damaged)
+    assert _ahead.Guess("damaged", lambda hint: "loaded").take("n") is None
 print("same")
 '''
         with kit.Daemon() as daemon:

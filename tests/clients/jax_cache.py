@@ -362,11 +362,11 @@ report(jax.jit(step)(params, x, y))
     def test_damaged_and_swapped_entries_heal(self):
         damage = '''
 import sys, warm
-from warm.jax._cache import entry_decode
+from warm.jax._entry import decode
 names = [n for n in sys.argv[2:]]
 values = [warm.get(n) for n in names]
 whole = values[0]
-assert entry_decode(names[0], whole), "what was damaged last is not healed"
+assert decode(names[0], whole), "what was damaged last is not healed"
 bad = {"cut": whole[: len(whole) // 2], "empty": b"", "noise": bytes(range(256)) * 8,
        "flipped": whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],
        "head": whole.replace(b"targets", b"tarquets"), "swapped": values[1]}[sys.argv[1]]
@@ -395,11 +395,11 @@ assert warm.put(names[0], bad, kind="executable")
         """The same bytes with a target that nobody registered: compiled anew, not loaded."""
         change = '''
 import hashlib, json, sys, warm
-from warm.jax import _cache
+from warm.jax import _entry
 value = warm.get(sys.argv[1])
-entry = _cache.entry_decode(sys.argv[1], value)
+entry = _entry.decode(sys.argv[1], value)
 entry = entry._replace(targets=entry.targets + ["no_such_target_ffi"])
-assert warm.put(sys.argv[1], _cache.entry_encode(sys.argv[1], entry), kind="executable")
+assert warm.put(sys.argv[1], _entry.encode(sys.argv[1], entry), kind="executable")
 '''
         eigen = PROGRAM + "report(jax.jit(jnp.linalg.eigh)(np.eye(4, dtype='f') + 1))\n"
         with kit.Daemon() as daemon:

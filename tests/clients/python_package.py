@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 
 import kit
 
@@ -15,6 +16,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os
 sys.path.insert(0, PACKAGE)
 
 import warm
+from warm import _client
 
 
 class Case(kit.TestCase):
@@ -68,35 +70,57 @@ class Api(Case):
             thread.join(kit.WAIT_S)
         self.assertEqual((len(made), got), (1, [b"it"] * 8))
 
-    def wait_in_slices(self, name, holder_ends):
-        """What who waits finds when the holder ends after more than one of its slices."""
+    def wait_for_long(self, name, holder_ends):
+        """What who waits finds when the holder ends after more than one heartbeat."""
         holder = self.client(self.daemon).lease(name)
-        slices, c, found = [], self.client(self.daemon), []
-        real = c._lease_slice
+        beats, c, found = [], self.client(self.daemon), []
+        c.heartbeat = 0.05
+        is_readable = _client._Connection.is_readable
 
-        def counted(lease, slice_):
-            slices.append(slice_)
-            return real(lease, 0.05)
+        def counted(connection, seconds):
+            beats.append(seconds)
+            return is_readable(connection, seconds)
 
-        c._lease_slice = counted
-        waiter = threading.Thread(target=lambda: found.append(c.lease(name)))
-        waiter.start()
-        deadline = kit.time.monotonic() + kit.WAIT_S
-        while len(slices) < 3 and kit.time.monotonic() < deadline:
-            kit.time.sleep(0.01)
-        holder_ends(holder)
-        waiter.join(kit.WAIT_S)
+        with unittest.mock.patch.object(_client._Connection, "is_readable", counted):
+            waiter = threading.Thread(target=lambda: found.append(c.lease(name)))
+            waiter.start()
+            deadline = kit.time.monotonic() + kit.WAIT_S
+            while len(beats) < 6 and kit.time.monotonic() < deadline:
+                kit.time.sleep(0.01)
+            holder_ends(holder)
+            waiter.join(kit.WAIT_S)
         self.assertEqual(len(found), 1)
         self.addCleanup(found[0].release)
         return found[0]
 
     def test_who_waits_for_long_gets_what_was_made(self):
-        found = self.wait_in_slices("long", lambda holder: holder.put(b"made"))
+        found = self.wait_for_long("long", lambda holder: holder.put(b"made"))
         self.assertEqual((found.value, found.held, found.is_made_elsewhere), (b"made", False, False))
 
     def test_who_waits_for_long_takes_over(self):
-        found = self.wait_in_slices("given up", lambda holder: holder.release())
+        found = self.wait_for_long("given up", lambda holder: holder.release())
         self.assertEqual((found.value, found.held, found.is_made_elsewhere), (None, True, False))
+
+    def test_who_waits_for_long_is_counted_once(self):
+        os.environ["WARM_SESSION"] = "long"
+        self.addCleanup(os.environ.pop, "WARM_SESSION")
+        self.wait_for_long("counted", lambda holder: holder.put(b"made"))
+        said = self.daemon.warm("why", "--session", "long")
+        self.assertIn("asked 2: 0 hits, 1 coalesced, 1 misses, 0 failed", said)
+
+    def test_who_waits_finds_a_stuck_daemon_out(self):
+        with kit.Daemon() as daemon:
+            holder = self.client(daemon).lease("stuck")
+            c = self.client(daemon, request_timeout=0.3)
+            c.heartbeat = 0.1
+            waiter = threading.Thread(target=c.lease, args=("stuck",))
+            waiter.start()
+            kit.time.sleep(0.3)
+            daemon.suspend()
+            waiter.join(kit.WAIT_S)
+            self.assertFalse(waiter.is_alive())
+            daemon.resume()
+            holder.release()
 
     def test_the_end_of_a_with_passes_the_turn_on(self):
         c = self.client(self.daemon)

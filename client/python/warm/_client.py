@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import struct
 import sys
@@ -32,7 +33,7 @@ CONNECT_TIMEOUT = 1.0  # seconds, the hand-shake included; $WARM_TIMEOUT_MS
 REQUEST_TIMEOUT = 5.0  # seconds, of what waits for nobody
 PUT_BYTES_PER_SECOND = 10e6  # what a put is given on top of that: the disk may be slow
 LEASE_WAIT = 300.0  # seconds that lease() waits for whoever is making it
-WAIT_SLICE = 10.0  # seconds; after that it is asked anew, so that a stuck daemon is found out
+HEARTBEAT = 10.0  # seconds of waiting after which the daemon is asked whether it still lives
 PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds after a failure during which nothing is tried
 IDLE_MAX = 4  # connections that are kept
 ERR_TIMEOUT = 14  # keygen/err.h: who makes it is still at it
@@ -131,6 +132,12 @@ class _Connection:
             self.welcomed = True
         return self._receive(deadline)
 
+    def is_readable(self, seconds: float) -> bool:
+        """Whether something comes within that time, if only the end."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
     def _set_deadline(self, deadline: float) -> None:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -224,6 +231,7 @@ class Client:
         self.path = socket_path or default_socket()
         self.connect_timeout = connect_timeout or _env_seconds("WARM_TIMEOUT_MS", CONNECT_TIMEOUT)
         self.request_timeout = request_timeout
+        self.heartbeat = HEARTBEAT
         self.may_ask = not _env_is_set("WARM_DISABLE")
         self.may_hit = self.may_ask and not _env_is_set("WARM_RECACHE")
         self.may_store = self.may_ask and not _env_is_set("WARM_READONLY")
@@ -254,11 +262,15 @@ class Client:
         lease = Lease(self, key)
         if not self.may_hit or not key:
             return lease
-        deadline = time.monotonic() + wait
+
+        def ask(c: _Connection, deadline: float) -> Lease:
+            tag = c.next_tag()
+            c.send(_wire.get(tag, key, True, max(1, int(wait * 1000))), deadline)
+            self._await(c, {tag: lease}, deadline)
+            return lease
+
         try:
-            while not self._lease_slice(lease, min(WAIT_SLICE, deadline - time.monotonic())):
-                if time.monotonic() >= deadline:
-                    break
+            self._request(ask, wait + self.request_timeout, keeps=lambda: lease.held)
         except _Unavailable:
             pass
         return lease
@@ -297,8 +309,11 @@ class Client:
         """What `warm stats --json` prints; empty without a daemon."""
 
         def ask(c: _Connection, deadline: float) -> dict[str, Any]:
-            c.send(_wire.stats(c.next_tag()), deadline)
+            tag = c.next_tag()
+            c.send(_wire.stats(tag), deadline)
             frame, fd = c.receive(deadline)
+            while frame.tag != tag and fd < 0:  # of a heartbeat
+                frame, fd = c.receive(deadline)
             if fd >= 0 or frame.type != _wire.TEXT:
                 raise _wire.WireError("an answer of another kind")
             parsed: dict[str, Any] = json.loads(_wire.read_text(frame))
@@ -379,18 +394,18 @@ class Client:
             if frame.tag == tag:
                 raise _wire.WireError("an answer of another kind")
 
-    def _lease_slice(self, lease: Lease, slice_: float) -> bool:
-        """Asks once, and waits for up to `slice_` seconds. False: somebody is still making it."""
-
-        def ask(c: _Connection, deadline: float) -> bool:
-            tags = {c.next_tag(): lease}
-            wait_ms = max(1, int(slice_ * 1000))
-            c.send(b"".join(_wire.get(t, lease.name, True, wait_ms) for t in tags), deadline)
-            while tags:
-                self._answer(c, tags, deadline)
-            return not lease.is_made_elsewhere
-
-        return self._request(ask, slice_ + self.request_timeout, keeps=lambda: lease.held)
+    def _await(self, c: _Connection, tags: dict[int, Lease], deadline: float) -> None:
+        """What may take long to come. A daemon that answers nothing else meanwhile is stuck."""
+        is_asked = False
+        while tags:
+            if c.is_readable(self.request_timeout if is_asked else self.heartbeat):
+                self._answer(c, tags, min(deadline, time.monotonic() + self.request_timeout))
+                is_asked = False
+            elif is_asked or time.monotonic() >= deadline:
+                raise socket.timeout("the daemon is stuck")
+            else:
+                c.send(_wire.stats(c.next_tag()), deadline)
+                is_asked = True
 
     def _request(
         self,

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executables that are loaded ahead: in another thread, while JAX still traces and lowers.
 
-    outline of a function ──▶ hint "jax:ahead:1:…" ──▶ the name that such a function had last time
+    outline of a function ──▶ hint "jax:ahead:2:…" ──▶ the name that such a function had last time
       (shapes, primitives)                                 └─ thread: get, load
-    the name, made as ever ── the same? ──▶ taken    another: dropped
+    the name, made as ever ── the same? ──▶ taken    another: dropped, and the hint is doubted
 
 XLA takes about as long to load the executable of a deep network as Python takes to lower it, and needs
 no lock of Python's for it. A hint proves nothing: two functions of one outline only guess wrong for
-one another. What decides is the name, which whoever takes has made without it. What a wrong guess
-loaded never runs, and it is of this processor, these libraries: those are in the outline.
+one another, and soon guess no more. What decides is the name, which whoever takes has made without it.
+What a wrong guess loaded never runs, and it is of this processor, these libraries: those are in the
+outline.
 
 A guess may be made and taken by any thread; a forked child has none.
 """
@@ -28,13 +29,15 @@ from warm import _client
 
 log = logging.getLogger("warm.jax")
 
-HINT = "jax:ahead:1:"
+HINT = "jax:ahead:2:"
 MIN_EQUATIONS = 150  # of what is worth a thread: less loads in a few milliseconds
 MIN_BYTES = 32 << 10  # of a compressed executable that is worth a hint
 WAIT_S = 60.0  # for a load that is under way; it goes on without it then
+DOUBT = 2  # a hint that was wrong that much more often than right is not followed
 _MAX_DEPTH = 16  # of functions within functions; what is deeper is not in the outline
 
-Hint = Dict[str, Any]  # {"name": …, and what `load` wants to know}
+Hint = Dict[str, Any]  # {"name": …, "doubt": …, and what `load` wants to know}
+_DECIDE = {"name", "devices", "full"}  # the fields that make a hint right or wrong
 
 
 def pays() -> bool:
@@ -77,10 +80,10 @@ class Guess:
     """One load ahead. `load` gets the hint in a thread of its own, and may return None or raise."""
 
     def __init__(self, outline: str, load: Callable[[Hint], Any]) -> None:
-        self.outline = outline
+        self._outline = outline
         self._load = load
-        self._name: Optional[str] = None
-        self._named = threading.Event()
+        self.hint: Hint = {}  # empty: there was none
+        self._hinted = threading.Event()
         self._result: Any = None
         self._pid = os.getpid()
         # Not a daemon thread: one that comes back from C++ while the interpreter ends would crash.
@@ -89,34 +92,52 @@ class Guess:
 
     def _run(self) -> None:
         try:
-            value = _client.client().get(HINT + self.outline)
+            value = _client.client().get(HINT + self._outline)
             if value is None:
                 return
             hint: Hint = json.loads(value)
-            self._name = str(hint["name"])
-            self._named.set()
-            self._result = self._load(hint)
+            hint["doubt"] = int(hint["doubt"])
+            self.hint = hint
+            self._hinted.set()
+            if self.is_followed:
+                self._result = self._load(hint)
         except Exception as e:
             log.debug("ahead: %r", e)
         finally:
-            self._named.set()
+            self._hinted.set()
 
-    def is_of(self, name: str) -> bool:
-        """Whether the last such function had this name."""
-        return self._pid == os.getpid() and self._named.wait(WAIT_S) and self._name == name
+    @property
+    def is_followed(self) -> bool:
+        """Whether there is a hint that was right often enough."""
+        return bool(self.hint) and bool(self.hint["doubt"] < DOUBT)
+
+    def says(self, field: str, value: Any) -> bool:
+        """Whether that is in the hint, once it is there; False where there is none."""
+        is_here = self._pid == os.getpid() and self._hinted.wait(WAIT_S)
+        return is_here and field in self.hint and bool(self.hint[field] == value)
 
     def take(self, name: str) -> Any:
         """What was loaded under that name, for one taker; else None."""
-        if not self.is_of(name):
+        if not self.says("name", name):
             return None
         self._thread.join(WAIT_S)
         result, self._result = self._result, None
+        if result is not None and self.hint["doubt"]:
+            self.learn(self.hint)
         return result
 
-
-def note(outline: str, hint: Hint) -> None:
-    """What the next process is to load when it meets such a function."""
-    _client.client().put(HINT + outline, json.dumps(hint).encode(), label="loaded ahead")
+    def learn(self, hint: Hint) -> None:
+        """What the next process is to load when it meets such a function."""
+        had = self.hint if self._hinted.is_set() else {}
+        doubt = had.get("doubt", 0)
+        if had and all(had.get(field) == hint[field] for field in _DECIDE & hint.keys()):
+            if doubt == 0:
+                return
+            doubt -= 1
+        elif had:
+            doubt = min(doubt + 1, DOUBT + 1)
+        value = json.dumps({**hint, "doubt": doubt}).encode()
+        _client.client().put(HINT + self._outline, value, label="loaded ahead")
 
 
 class gc_paused:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's persistent compilation cache, with the daemon behind it.
 
-    lower_jaxpr_to_module   a guess at what will be asked for is loaded meanwhile (_ahead.py)
+    trace, lower            a guess at what will be asked for is loaded meanwhile (_foresight.py)
     compile_or_get_cached(module, options)          one _Compile for each, of its thread
       └─ get_cache_key      the canonical name (_keys.py), else JAX's own key
       └─ guessed right?     done
@@ -24,8 +24,6 @@ expected. Any thread.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import pathlib
 import re
@@ -34,74 +32,13 @@ import time
 from typing import Any, Callable, List, NamedTuple, Optional
 
 from warm import _client, _library
-from warm.jax import _ahead, _keys
+from warm.jax import _ahead, _entry, _foresight, _keys
 
 log = logging.getLogger("warm.jax")
 
-MAGIC = b"warm-jax/1 "  # then a line of JSON, then what JAX stores
 STOCK = "jax:stock:"  # + JAX's own key: entries as JAX's folder has them
 _DIGEST = re.compile("-[0-9a-f]{32,}$")  # ends JAX's own keys, after the module's name
 NEVER = "warm-never-"  # begins keys of what must not be kept
-
-
-# ---- values ----
-
-
-class Entry(NamedTuple):
-    payload: bytes  # compressed: compile time and executable, as JAX stores it
-    targets: List[str]  # custom calls that must be registered before it is loaded
-
-
-def entry_encode(name: str, entry: Entry, **more: str) -> bytes:
-    about = {
-        "name": name,
-        "sha256": hashlib.sha256(entry.payload).hexdigest(),
-        "targets": entry.targets,
-        **more,
-    }
-    return MAGIC + json.dumps(about).encode() + b"\n" + entry.payload
-
-
-def entry_decode(name: str, value: bytes) -> Optional[Entry]:
-    """None if it is not, whole and unchanged, the entry of that name."""
-    end = value.find(b"\n")
-    if not value.startswith(MAGIC) or end < 0:
-        return None
-    try:
-        about = json.loads(value[len(MAGIC) : end])
-        payload, targets = value[end + 1 :], about["targets"]
-        right = about["name"] == name and about["sha256"] == hashlib.sha256(payload).hexdigest()
-    except (ValueError, KeyError, TypeError):
-        return None
-    return Entry(payload, targets) if right and isinstance(targets, list) else None
-
-
-def _registered(platform: str) -> Optional[set[str]]:
-    """Names of custom calls that this process has; None if it cannot be known."""
-    from jax._src.lib import xla_client
-
-    try:
-        names = xla_client.custom_call_targets({"cpu": "Host"}.get(platform, "CUDA"))
-        return {str(n) for n in names}
-    except Exception:
-        return None
-
-
-def targets_of(module: bytes, platform: str) -> List[str]:
-    """The registered custom calls whose names a module's bytecode has: those that it calls, and
-    perhaps some more, which costs a recompile at worst."""
-    names = _registered(platform)
-    if not names or b"custom_call" not in module:
-        return []
-    pattern = re.compile(b"|".join(re.escape(n.encode()) for n in sorted(names, reverse=True)))
-    return sorted({m.decode() for m in pattern.findall(module)})
-
-
-def can_load(targets: List[str], platform: str) -> bool:
-    if not targets:
-        return True
-    names = _registered(platform)
-    return names is not None and names.issuperset(targets)
 
 
 # ---- one compile ----
@@ -120,14 +57,15 @@ class _Compile:
         self.missed_at = 0.0
         self.ours = False  # the value that is being loaded came from the daemon
         self.n_bytes = 0  # of that value, or of the one that was put
-        self.guess: Optional[_ahead.Guess] = None  # what was loaded ahead
-        self.hint: Optional[_ahead.Hint] = None  # what is to be, next time
+        self.foresight: Optional[_foresight.Foresight] = None
+        self.hint: Optional[_ahead.Hint] = None  # what would have been right to load ahead
 
     def close(self) -> None:
         if self.lease is not None:
             self.lease.release()
-        if self.guess is not None and self.hint is not None and self.n_bytes >= _ahead.MIN_BYTES:
-            _ahead.note(self.guess.outline, self.hint)
+        if self.foresight is not None and self.hint is not None:
+            if self.n_bytes >= _ahead.MIN_BYTES:
+                self.foresight.learn(self.hint)
 
 
 _thread = threading.local()
@@ -156,7 +94,6 @@ class _Modules(NamedTuple):
     cache_key: Any
     compiler: Any
     config: Any
-    mlir: Any
 
 
 class Cache:
@@ -204,19 +141,19 @@ class Cache:
         """By a key that JAX made."""
         name = key if key.startswith("jax:") else STOCK + key
         value = _client.client().get(name)
-        if value is None or not value.startswith(MAGIC):
+        if value is None or not value.startswith(_entry.MAGIC):
             return value
-        entry = entry_decode(name, value)
-        return entry.payload if entry and can_load(entry.targets, "cpu") else None
+        entry = _entry.decode(name, value)
+        return entry.payload if entry and _entry.can_load(entry.targets, "cpu") else None
 
     def _get_leased(self, c: _Compile) -> Optional[bytes]:
         c.lease = lease = _client.client().lease(c.name)
         if lease.value is not None:
-            entry = entry_decode(c.name, lease.value)
+            entry = _entry.decode(c.name, lease.value)
             if entry is None:
                 log.info("%s: the entry is damaged: compiled anew", c.name)
                 return None
-            if not can_load(entry.targets, c.platform):
+            if not _entry.can_load(entry.targets, c.platform):
                 log.info("%s: custom calls are missing here: compiled anew", c.name)
                 return None
             c.ours = True
@@ -242,7 +179,7 @@ class Cache:
         key = c.stock_key()
         c.n_bytes = len(value)
         took = time.monotonic() - c.missed_at if c.missed_at else 0.0
-        entry = Entry(value, targets_of(c.module, c.platform))
+        entry = _entry.Entry(value, _entry.targets_of(c.module, c.platform))
         options = dict(
             kind="executable",
             cost_ms=max(_cost_ms(value), took * 1000),
@@ -250,7 +187,7 @@ class Cache:
             compiler=_keys.libraries(c.platform).split("\n", 1)[0],
             label=_DIGEST.sub("", key)[:512],  # one for all versions of it, for `warm why`
         )
-        data = entry_encode(c.name, entry, stock=key)
+        data = _entry.encode(c.name, entry, stock=key)
         if c.lease is not None:
             c.lease.put(data, **options)
         else:
@@ -380,9 +317,7 @@ def _hook_compile(jax: _Modules) -> None:
     def compile_or_get_cached(*a: Any, **k: Any) -> Any:
         outer = _current()
         _thread.compile = compile_ = _Compile()
-        lowered = getattr(_thread, "lowered", None)
-        if lowered is not None and any(v is lowered.module for v in a[:2]):
-            compile_.guess, _thread.lowered = lowered.guess, None
+        compile_.foresight = _foresight.of_module(a[:2])
         try:
             return stock(*a, **k)
         finally:
@@ -390,57 +325,6 @@ def _hook_compile(jax: _Modules) -> None:
             compile_.close()
 
     jax.compiler.compile_or_get_cached = compile_or_get_cached
-
-
-# ---- loading ahead ----
-
-
-class _Lowered(NamedTuple):
-    """What this thread lowered last, of those that are worth it."""
-
-    module: Any
-    guess: _ahead.Guess
-
-
-def _hook_lowering(jax: _Modules) -> None:
-    stock = jax.mlir.lower_jaxpr_to_module
-
-    def lower_jaxpr_to_module(*a: Any, **k: Any) -> Any:
-        guess = None
-        try:
-            guess = _guess(jax, a, k.get("backend"))
-        except Exception as e:
-            log.debug("ahead: %r", e)
-        result = stock(*a, **k)
-        if guess is not None:
-            _thread.lowered = _Lowered(result.module, guess)
-        return result
-
-    jax.mlir.lower_jaxpr_to_module = lower_jaxpr_to_module
-
-
-def _guess(jax: _Modules, arguments: Any, backend: Any) -> Optional[_ahead.Guess]:
-    jaxprs = [v for v in (getattr(a, "jaxpr", a) for a in arguments) if hasattr(v, "eqns")]
-    is_plain = len(jaxprs) == 1 and getattr(backend, "platform", "") == "cpu"
-    if not is_plain or getattr(_thread, "afresh", False) or not _ahead.pays():
-        return None
-    around = ["jit", backend.platform_version, _keys.libraries("cpu"), _keys.processor()]
-    outline = _ahead.Outline([*around, str(backend.device_count())])
-    outline.add_values(v.aval for v in jaxprs[0].invars)
-    outline.add_jaxpr(jaxprs[0])
-    if outline.n_equations < _ahead.MIN_EQUATIONS:
-        return None
-
-    def load(hint: _ahead.Hint) -> Any:
-        from jax._src.lib import xla_client
-
-        options = xla_client.CompileOptions.ParseFromString(bytes.fromhex(hint["options"]))
-        by_id = {d.id: d for d in backend.devices()}
-        devices = xla_client.DeviceList(tuple(by_id[i] for i in hint["devices"]))
-        executable, seconds = _stock_get(hint["name"], options, backend, devices)
-        return executable and (executable, seconds, hint["devices"])
-
-    return _ahead.Guess(outline.digest(), load)
 
 
 def _take_ahead(
@@ -451,18 +335,17 @@ def _take_ahead(
     devices: Any = None,
     callbacks: Any = (),
 ) -> Any:
-    """(executable, seconds that its compile took) if the guess was right; or notes what would have
-    been right. JAX 0.4 gives no devices."""
-    if compile_ is None or compile_.guess is None or compile_.name != key:
+    """(executable, seconds that its compile took) if the guess was right; or sees to it that it is
+    next time. JAX up to 0.4 gives no devices."""
+    if compile_ is None or compile_.foresight is None or compile_.name != key:
         return None
     if devices is None or callbacks:
         return None
     ids = [d.id for d in devices]
-    found = compile_.guess.take(key)
-    if found is not None and found[2] == ids:
-        return found[:2]
-    compile_.hint = {"name": key, "options": options.SerializeAsString().hex(), "devices": ids}
-    return None
+    found = compile_.foresight.take(key, ids)
+    if found is None:
+        compile_.hint = {"name": key, "options": options.SerializeAsString().hex(), "devices": ids}
+    return found
 
 
 def install() -> bool:
@@ -470,9 +353,8 @@ def install() -> bool:
     if not _client.client().may_ask:
         return False
     from jax._src import cache_key, compilation_cache, compiler, config
-    from jax._src.interpreters import mlir
 
-    jax = _Modules(compilation_cache, cache_key, compiler, config, mlir)
+    jax = _Modules(compilation_cache, cache_key, compiler, config)
     if getattr(compilation_cache, "_warm_cache", None) is not None:
         return True
     needed = (
@@ -491,8 +373,7 @@ def install() -> bool:
     _hook_key(jax)
     _hook_cache(jax, cache)
     _hook_compile(jax)
-    if callable(getattr(mlir, "lower_jaxpr_to_module", None)):
-        _hook_lowering(jax)
+    _foresight.install(_stock_get)
     config.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache._warm_cache = cache
     return True

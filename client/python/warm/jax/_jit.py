@@ -29,7 +29,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 import jax
 
 from warm import _client, _library
-from warm.jax import _ahead, _cache, _jaxpr, _keys
+from warm.jax import _ahead, _cache, _entry, _foresight, _jaxpr, _keys
 
 log = logging.getLogger("warm.jax")
 
@@ -113,7 +113,7 @@ class Jit:
             leaves = jax.tree_util.tree_leaves((args, kwargs))
             if not all(map(_is_plain_argument, leaves)) or not core.trace_state_clean():
                 return None
-            with _ahead.gc_paused():
+            with _ahead.gc_paused(), _foresight.blind():
                 guess = self._guess(args, kwargs, leaves)
                 call = self._trace(args, kwargs)
                 with self._lock:
@@ -195,9 +195,9 @@ class Jit:
         payload, _, out_tree = serialize_executable.serialize(compiled)
         if out_tree != call.out_tree:
             raise _keys.Unknown("a result of another structure")
-        entry = _cache.Entry(zlib.compress(payload, 1), _cache.targets_of(module, "cpu"))
+        entry = _entry.Entry(zlib.compress(payload, 1), _entry.targets_of(module, "cpu"))
         lease.put(
-            _cache.entry_encode(call.name, entry),
+            _entry.encode(call.name, entry),
             kind="backward" if isinstance(self._fun, Gradient) else "executable",
             cost_ms=seconds * 1000,
             hardware=_keys.processor(),
@@ -209,7 +209,7 @@ class Jit:
 
 def _note(guess: Optional[_ahead.Guess], call: _Call, size: int) -> None:
     if guess is not None and size >= _ahead.MIN_BYTES:
-        _ahead.note(guess.outline, {"name": call.name})
+        guess.learn({"name": call.name})
 
 
 def _n_leaves(tree: Any) -> int:
@@ -260,8 +260,8 @@ def _load(call: _Call, value: bytes) -> Optional[Any]:
     """None: damaged, or custom calls are missing here."""
     from jax.experimental import serialize_executable
 
-    entry = _cache.entry_decode(call.name, value)
-    if entry is None or not _cache.can_load(entry.targets, "cpu"):
+    entry = _entry.decode(call.name, value)
+    if entry is None or not _entry.can_load(entry.targets, "cpu"):
         log.info("%s: not usable here: compiled anew", call.name)
         return None
     if any(t.startswith("lapack_") for t in entry.targets):

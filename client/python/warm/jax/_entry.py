@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An executable as an entry's value, and whether this process can load it.
+
+    "warm-jax/1 " {"name": …, "sha256": …, "targets": […], …} newline payload
+
+The name and the digest tell a value that was cut, changed or swapped with another's. The targets are
+custom calls: XLA ends the process that runs one which nobody registered.
+
+Any thread; no state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import List, NamedTuple, Optional, Set
+
+MAGIC = b"warm-jax/1 "  # then a line of JSON, then the payload
+
+
+class Entry(NamedTuple):
+    payload: bytes  # compressed: compile time and executable, as JAX stores it
+    targets: List[str]  # custom calls that must be registered before it is loaded
+
+
+def encode(name: str, entry: Entry, **more: str) -> bytes:
+    about = {
+        "name": name,
+        "sha256": hashlib.sha256(entry.payload).hexdigest(),
+        "targets": entry.targets,
+        **more,
+    }
+    return MAGIC + json.dumps(about).encode() + b"\n" + entry.payload
+
+
+def decode(name: str, value: bytes) -> Optional[Entry]:
+    """None if it is not, whole and unchanged, the entry of that name."""
+    end = value.find(b"\n")
+    if not value.startswith(MAGIC) or end < 0:
+        return None
+    try:
+        about = json.loads(value[len(MAGIC) : end])
+        payload, targets = value[end + 1 :], about["targets"]
+        right = about["name"] == name and about["sha256"] == hashlib.sha256(payload).hexdigest()
+    except (ValueError, KeyError, TypeError):
+        return None
+    return Entry(payload, targets) if right and isinstance(targets, list) else None
+
+
+def _registered(platform: str) -> Optional[Set[str]]:
+    """Names of custom calls that this process has; None if it cannot be known."""
+    from jax._src.lib import xla_client
+
+    try:
+        names = xla_client.custom_call_targets({"cpu": "Host"}.get(platform, "CUDA"))
+        return {str(n) for n in names}
+    except Exception:
+        return None
+
+
+def targets_of(module: bytes, platform: str) -> List[str]:
+    """The registered custom calls whose names a module's bytecode has: those that it calls, and
+    perhaps some more, which costs a recompile at worst."""
+    names = _registered(platform)
+    if not names or b"custom_call" not in module:
+        return []
+    pattern = re.compile(b"|".join(re.escape(n.encode()) for n in sorted(names, reverse=True)))
+    return sorted({m.decode() for m in pattern.findall(module)})
+
+
+def can_load(targets: List[str], platform: str) -> bool:
+    if not targets:
+        return True
+    names = _registered(platform)
+    return names is not None and names.issuperset(targets)
