@@ -578,7 +578,9 @@ static native_take handler_of(uint8_t type)
 static bool take_frame(struct native *n, const struct wire_frame *frame)
 {
     struct request r = {.native = n, .frame = frame, .fds = {-1, -1}};
-    struct err e = {0};
+    struct err e; /* not all of it is cleared for each frame */
+    e.code = 0;
+    e.text[0] = '\0';
     int code;
     native_take handler = handler_of(frame->type);
     bool fatal = !n->greeted; /* what goes wrong before WELCOME */
@@ -606,7 +608,7 @@ static long native_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct native *n = state;
     struct wire_frame frame;
-    struct err e = {0};
+    struct err e; /* filled by what fails */
     long took = wire_parse(data, len, &frame, &e);
     if (took < 0)
         native_send_error(n, 0, &e);

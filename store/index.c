@@ -377,12 +377,9 @@ bool index_is_latest(const struct index *x, MDB_txn *txn)
 
 static int decode_row(MDB_val data, const struct store_id *id, struct store_row *out)
 {
-    struct store_row row;
-    if (row_decode(data.mv_data, data.mv_size, &row) != 0)
+    if (row_decode(data.mv_data, data.mv_size, out) != 0 || out->id.owner != id->owner ||
+        !key_equal(&out->id.key, &id->key))
         return WARM_ECORRUPT;
-    if (row.id.owner != id->owner || !key_equal(&row.id.key, &id->key))
-        return WARM_ECORRUPT;
-    *out = row;
     return 0;
 }
 
@@ -507,9 +504,10 @@ int index_next(const struct index *x, MDB_cursor *cursor, struct index_place *pl
         return MDB_CORRUPTED;
     memcpy(place->key, key.mv_data, INDEX_KEY);
     place->after = true;
-    out->id = id_of_key(place->key);
-    struct store_id id = out->id;
-    return decode_row(data, &id, out);
+    struct store_id id = id_of_key(place->key);
+    rc = decode_row(data, &id, out);
+    out->id = id;
+    return rc;
 }
 
 /* ---- changes ---- */

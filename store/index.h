@@ -77,7 +77,8 @@ int index_read_begin(struct index *x, MDB_txn **txn); /* renews *txn if there is
 bool index_is_latest(const struct index *x,
                      MDB_txn *txn); /* nothing was committed since it began */
 
-/* The row of an entry. Errors: NOT_FOUND; CORRUPT if it does not decode or is another entry's. */
+/* The row of an entry. Errors, after which *out is undefined: NOT_FOUND; CORRUPT if it does not decode
+ * or is another entry's. */
 int index_row(const struct index *x, MDB_txn *txn, const struct store_id *id,
               struct store_row *out);
 /* Its inline value. Errors: NOT_FOUND; CORRUPT if its length is not `len`. Not hashed here. */

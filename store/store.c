@@ -229,17 +229,13 @@ static int get_blob(struct store *s, const struct store_row *row, struct store_v
 
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e)
 {
-    struct store_value value;
     uint64_t now_ms = clock_wall_ms();
-    int rc = find_row(s, id, now_ms, &value.row, e);
+    int rc = find_row(s, id, now_ms, &out->row, e);
     if (rc == 0)
-        rc = value.row.is_blob ? get_blob(s, &value.row, &value, e)
-                               : get_inline(s, &value.row, &value, e);
-    if (rc != 0)
-        return rc;
-    count_hit(s, &value.row, now_ms);
-    *out = value;
-    return 0;
+        rc = out->row.is_blob ? get_blob(s, &out->row, out, e) : get_inline(s, &out->row, out, e);
+    if (rc == 0)
+        count_hit(s, &out->row, now_ms);
+    return rc;
 }
 
 int store_peek(struct store *s, const struct store_id *id, struct store_row *out, struct err *e)

@@ -146,8 +146,8 @@ struct store_value {
 /*
  * Finds an entry, verifies it (1) and counts a hit. An expired entry is not found. out->row.hits, heat
  * and accessed_ms are those that are written: store_peek has them all.
- * Errors: NOT_FOUND; CORRUPT (it failed verification, went to quarantine and is gone: treat it as a
- * miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).
+ * Errors, after which *out is undefined: NOT_FOUND; CORRUPT (it failed verification, went to quarantine
+ * and is gone: treat it as a miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).
  */
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
 
