@@ -36,13 +36,12 @@ void form_put_slow(struct form *out, const void *data, size_t len)
     out->len += len;
 }
 
-char *form_room(struct form *out, size_t len)
+char *form_room_slow(struct form *out, size_t len)
 {
     if (len > sizeof out->buffer)
         return NULL;
-    if (len > sizeof out->buffer - out->used)
-        form_flush(out);
-    return out->buffer + out->used;
+    form_flush(out);
+    return out->buffer;
 }
 
 void form_put_u64(struct form *out, uint64_t value)

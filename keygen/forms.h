@@ -57,7 +57,12 @@ static inline void form_put(struct form *out, const void *data, size_t len)
 }
 /* Room for `len` bytes to write at once, NULL if the buffer is too small for that; then
  * form_fill says how many there are. */
-char *form_room(struct form *out, size_t len);
+char *form_room_slow(struct form *out, size_t len);
+static inline char *form_room(struct form *out, size_t len)
+{
+    return len <= sizeof out->buffer - out->used ? out->buffer + out->used
+                                                 : form_room_slow(out, len);
+}
 static inline void form_fill(struct form *out, size_t len) { out->used += len; }
 static inline void form_put_text(struct form *out, const char *text)
 {

@@ -316,10 +316,9 @@ static uint64_t symbols_settle(struct graph *g, struct op *o)
     return hash;
 }
 
+/* Sorts the first two operands. */
 static void operands_sort(struct graph *g, struct op *o)
 {
-    if (!(o->traits & GRAPH_COMMUTES) || op_shape(g, o)->n_operands < 2)
-        return;
     uint32_t *at = &g->operands.at[o->operands];
     if (graph_value_order(g, at[0], at[1]) > 0) {
         uint32_t first = at[0];
@@ -488,14 +487,20 @@ static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
  * own: whether they are written inside or outside is the printer's choice. */
 static void operands_settle(struct graph *g, uint32_t id)
 {
-    uint32_t at = g->ops.at[id].operands, n = op_shape(g, &g->ops.at[id])->n_operands;
-    uint32_t b = g->ops.at[id].block;
-    bool inner = g->blocks.at[b].depth > 1 && !g->blocks.at[b].frozen;
-    for (uint32_t i = at; i < at + n; i++) {
-        uint32_t v = g->values.at[g->operands.at[i]].same;
-        if (inner && is_constant(g, v) && g->ops.at[g->values.at[v].def].block != b)
+    const struct op *o = &g->ops.at[id];
+    const struct block *block = &g->blocks.at[o->block];
+    uint32_t at = o->operands, end = at + op_shape(g, o)->n_operands, b = o->block;
+    if (block->depth <= 1 || block->frozen) {
+        const struct value *values = g->values.at;
+        for (uint32_t *v = g->operands.at + at; at < end; at++, v++)
+            *v = values[*v].same;
+        return;
+    }
+    for (; at < end; at++) {
+        uint32_t v = g->values.at[g->operands.at[at]].same;
+        if (is_constant(g, v) && g->ops.at[g->values.at[v].def].block != b)
             v = constant_in(g, v, b);
-        g->operands.at[i] = v;
+        g->operands.at[at] = v;
     }
 }
 
@@ -507,22 +512,23 @@ static void op_place(struct graph *g, uint32_t id)
     uint64_t inside = op_has_regions(o) ? regions_settle(g, id) : 0;
     if (g->failed)
         return;
+    const struct shape *s = op_shape(g, o);
     struct block *b = &g->blocks.at[o->block];
-    if (o->traits & GRAPH_CALL || op_shape(g, o)->has_holes)
+    if (s->has_holes || o->traits & GRAPH_CALL)
         inside = mix(inside, symbols_settle(g, o));
-    operands_sort(g, o);
+    if (o->traits & GRAPH_COMMUTES && s->n_operands >= 2)
+        operands_sort(g, o);
     if (b->frozen)
         o->traits = (o->traits & ~TRAIT_CLASS) | GRAPH_EFFECT;
     uint32_t class = o->traits & TRAIT_CLASS;
-    if (class == GRAPH_EFFECT)
-        inside = mix(inside, ++b->n_effects);
-    graph_results_hash(g, o, inside);
     if (class == GRAPH_EFFECT) {
+        inside = mix(inside, ++b->n_effects);
         o->pos = b->effect;
         b->effect = id;
-    } else if (class == GRAPH_PURE && op_shape(g, o)->n_results) {
-        op_merge(g, id);
     }
+    graph_results_hash(g, o, inside);
+    if (class == GRAPH_PURE && s->n_results)
+        op_merge(g, id);
 }
 
 /* ---- inlining ---- */
@@ -695,9 +701,14 @@ static void ops_take(struct graph *g, uint32_t first, uint32_t n)
     }
 }
 
-static void func_canon(struct graph *g, struct func *f)
+static void func_canon(struct graph *g, struct func *f, bool is_last)
 {
     ops_take(g, f->ops, f->n_ops);
+    if (is_last) { /* nothing is merged any more, and ordering takes memory */
+        free(g->merge_slots);
+        g->merge_slots = NULL;
+        g->n_merge = g->merge_mask = 0;
+    }
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
         block_order(g, b);
     f->ordered = true;
@@ -733,7 +744,7 @@ int graph_canon(struct graph *g, struct err *e)
         funcs_plan(g);
     }
     for (uint32_t i = 0; i < g->func_order.n && !g->failed; i++)
-        func_canon(g, &g->funcs.at[g->func_order.at[i]]);
+        func_canon(g, &g->funcs.at[g->func_order.at[i]], i + 1 == g->func_order.n);
     if (!g->failed)
         module_canon(g, n_read);
     if (g->failed)

@@ -73,10 +73,12 @@ struct shape {
     uint64_t hash; /* of the name and the dictionary */
     uint32_t name, dict;
     uint32_t n_operands, n_results;
-    uint32_t types;   /* of the results: slice of graph.shape_types */
-    uint32_t regions; /* first region or NONE; of a call, the callee's symbol */
-    uint16_t traits;  /* as the reader gives them */
-    bool has_holes;   /* the dictionary */
+    uint32_t types;      /* of the results: slice of graph.shape_types */
+    uint32_t regions;    /* first region or NONE; of a call, the callee's symbol */
+    uint16_t traits;     /* as the reader gives them */
+    bool has_holes;      /* the dictionary */
+    uint32_t line_bytes; /* at most so many are written of such an operation; or: */
+#define LINE_UNKNOWN 0   /* it is long, or not plain */
 };
 
 struct op {

@@ -173,7 +173,7 @@ static void put_block_head(struct printer *p, uint32_t block)
     form_put(p->out, "\n", 1);
 }
 
-#define VALUE_BYTES 14 /* of "%2147483648, " */
+#define DIGITS 10 /* of a number of 32 bits */
 
 /* Copies an interned text, and up to GRAPH_SLACK bytes of no meaning behind it. */
 static char *copy_text(char *at, const char *text, size_t len)
@@ -184,14 +184,15 @@ static char *copy_text(char *at, const char *text, size_t len)
     return at + len;
 }
 
+/* "%12", and some bytes of no meaning behind it. */
 static char *copy_value(char *at, uint32_t number)
 {
     static const char pairs[] =
         "00010203040506070809101112131415161718192021222324252627282930313233"
         "34353637383940414243444546474849505152535455565758596061626364656667"
         "6869707172737475767778798081828384858687888990919293949596979899";
-    char digits[12];
-    size_t n = sizeof digits;
+    char digits[2 * DIGITS];
+    size_t n = DIGITS;
     while (number >= 100) {
         n -= 2;
         memcpy(digits + n, pairs + 2 * (number % 100), 2);
@@ -201,20 +202,8 @@ static char *copy_value(char *at, uint32_t number)
     memcpy(digits + n, pairs + 2 * number, 2);
     n += number < 10;
     *at++ = '%';
-    memcpy(at, digits + n, sizeof digits - n);
-    return at + (sizeof digits - n);
-}
-
-/* At most so many bytes are written of a plain operation. */
-static size_t op_bytes(const struct graph *g, const struct shape *s)
-{
-    const uint32_t *types = g->shape_types.at + s->types;
-    size_t bytes = 64 + 2 * GRAPH_SLACK + g->names.items.at[s->name].len +
-                   g->dicts.at[s->dict].len +
-                   (size_t)VALUE_BYTES * ((size_t)s->n_operands + s->n_results);
-    for (uint32_t i = 0; i < s->n_results; i++)
-        bytes += 3 + (size_t)g->types.items.at[types[i]].len;
-    return bytes;
+    memcpy(at, digits + n, DIGITS);
+    return at + (DIGITS - n);
 }
 
 /* "%4, %5 = " */
@@ -252,15 +241,11 @@ static char *copy_operands(struct printer *p, const struct op *o, uint32_t n, ch
 }
 
 /* What put_op writes, for an operation that is short and plain, straight into the buffer. */
-static bool put_op_fast(struct printer *p, const struct op *o)
+static bool put_op_fast(struct printer *p, const struct op *o, const struct shape *s)
 {
-    struct graph *g = p->g;
-    const struct shape *s = op_shape(g, o);
-    const uint32_t *types = g->shape_types.at + s->types;
-    const struct dict *d = &g->dicts.at[s->dict];
-    if (d->n_holes || o->traits & GRAPH_CALL || s->n_operands > 64 || s->n_results > 64)
-        return false;
-    char *room = form_room(p->out, op_bytes(g, s)), *at = room;
+    const struct graph *g = p->g;
+    char *room = s->line_bytes == LINE_UNKNOWN ? NULL : form_room(p->out, s->line_bytes),
+         *at = room;
     if (!room)
         return false;
     size_t indent = 2 * (size_t)p->places.n;
@@ -271,24 +256,25 @@ static bool put_op_fast(struct printer *p, const struct op *o)
     at = copy_operands(p, o, s->n_operands, at);
     if (s->dict) {
         *at++ = ' ';
-        at = copy_text(at, d->text, d->len);
+        at = copy_text(at, g->dicts.at[s->dict].text, g->dicts.at[s->dict].len);
     }
+    const uint32_t *types = g->shape_types.at + s->types;
     for (uint32_t i = 0; i < s->n_results; i++) {
         const struct text *t = &g->types.items.at[types[i]];
         memcpy(at, i ? ",  " : " : ", 3);
         at = copy_text(at + (i ? 2 : 3), t->data, t->len);
     }
-    form_fill(p->out, (size_t)(at - room));
+    memcpy(at, op_has_regions(o) ? " (\n" : "\n  ", 3);
+    form_fill(p->out, (size_t)(at - room) + (op_has_regions(o) ? 3 : 1));
     return true;
 }
 
-/* "%4, %5 = name %1, %2 {dict} : type, type", without the end of the line. */
+/* "%4, %5 = name %1, %2 {dict} : type, type", up to the end of the line or the operation's regions. */
 static void put_op(struct printer *p, const struct op *o)
 {
     const struct shape *s = op_shape(p->g, o);
-    const uint32_t *types = p->g->shape_types.at + s->types;
     p->n_ops++;
-    if (put_op_fast(p, o))
+    if (put_op_fast(p, o, s))
         return;
     put_indent(p);
     for (uint32_t i = 0; i < s->n_results; i++) {
@@ -307,7 +293,8 @@ static void put_op(struct printer *p, const struct op *o)
     }
     put_dict(p, s->dict);
     for (uint32_t i = 0; i < s->n_results; i++)
-        put_type(p, i ? ", " : " : ", i ? 2 : 3, types[i]);
+        put_type(p, i ? ", " : " : ", i ? 2 : 3, p->g->shape_types.at[s->types + i]);
+    form_put_text(p->out, op_has_regions(o) ? " (\n" : "\n");
 }
 
 /* Goes to the next block of the operation around; false if there is none and it is closed. */
@@ -350,12 +337,8 @@ static void put_places(struct printer *p, uint32_t floor)
             uint32_t id = g->order.at[g->blocks.at[at->block].order + at->at++];
             const struct op *o = &g->ops.at[id];
             put_op(p, o);
-            if (!op_has_regions(o)) {
-                form_put(p->out, "\n", 1);
-                continue;
-            }
-            form_put(p->out, " (\n", 3);
-            PUSH(g, p->places, (struct place){.op = id, .region = NONE, .block = NONE});
+            if (op_has_regions(o))
+                PUSH(g, p->places, (struct place){.op = id, .region = NONE, .block = NONE});
         } else if (!place_next(p, at)) {
             bool inside = at->op != NONE;
             p->places.n--;
@@ -380,12 +363,8 @@ void printer_put_tree(struct printer *p, uint32_t op)
     const struct op *o = &p->g->ops.at[op];
     uint32_t floor = p->places.n;
     put_op(p, o);
-    if (!op_has_regions(o)) {
-        form_put(p->out, "\n", 1);
-        return;
-    }
-    form_put(p->out, " (\n", 3);
-    PUSH(p->g, p->places, (struct place){.op = op, .region = NONE, .block = NONE});
+    if (op_has_regions(o))
+        PUSH(p->g, p->places, (struct place){.op = op, .region = NONE, .block = NONE});
     put_places(p, floor);
 }
 

@@ -84,6 +84,9 @@ static const char *line_end(const char *p, const char *end)
 static const char *line_follower(const struct mlir *m, const char *p)
 {
     const char *end = m->s.end;
+    p += p < end && *p == '\n';
+    while (end - p > 4 && memcmp(p, "    ", 4) == 0)
+        p += 4;
     while (p < end && (*p == ' ' || *p == '\n'))
         p++;
     return p < end && (slice_is_plain(*p) ? *p >= 'a' && *p != 'l'
