@@ -438,7 +438,8 @@ void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
     if (g->failed)
         return;
     g->block = block_new(g, 0, 1);
-    g->in_func = true;
+    if (is_public && !g->failed) /* they come from memory */
+        g->blocks.at[g->block].sure = TRAIT_SURE;
     PUSH(g, g->funcs,
          (struct func){.symbol = symbol,
                        .is_public = is_public,
@@ -484,7 +485,6 @@ void graph_func_dict(struct graph *g, uint32_t dict)
 void graph_func_end(struct graph *g)
 {
     g->block = 0;
-    g->in_func = false;
     if (g->failed)
         return;
     struct func *f = &g->funcs.at[g->funcs.n - 1];
@@ -531,6 +531,7 @@ void graph_block_begin(struct graph *g, uint32_t label)
         g->blocks.at[f->last_block].next = block;
         g->blocks.at[f->last_block].frozen = g->blocks.at[block].frozen = true;
     }
+    g->blocks.at[block].sure = f->traits & GRAPH_REDUCES ? TRAIT_NO_PRODUCT : 0;
     f->last_block = g->block = block;
 }
 
@@ -582,51 +583,6 @@ void graph_op_callee(struct graph *g, uint32_t symbol)
 void graph_op_operand(struct graph *g, uint32_t value) { PUSH(g, g->stack_operands, value); }
 
 void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results, type); }
-
-#define MOVES_MAX 16 /* steps back through operations that only move numbers */
-
-/* True if this argument is surely no product: that of a public function comes from memory. */
-static bool is_plain_arg(const struct graph *g, uint32_t block)
-{
-    if (g->in_func) {
-        const struct func *f = &g->funcs.at[g->funcs.n - 1];
-        if (f->is_public && block == f->block)
-            return true;
-    }
-    return block == g->block && g->frames.n && g->frames.at[g->frames.n - 1].traits & GRAPH_REDUCES;
-}
-
-/* True if no instruction that a compiler makes for this value can be a multiplication that ends it. */
-static bool is_no_product(const struct graph *g, uint32_t value)
-{
-    for (unsigned steps = 0; steps < MOVES_MAX; steps++) {
-        const struct value *v = &g->values.at[value];
-        if (v->def & DEF_ARG)
-            return is_plain_arg(g, v->def & ~DEF_ARG);
-        const struct op *o = &g->ops.at[v->def];
-        if (o->traits & GRAPH_SUM)
-            return true;
-        if (!(o->traits & GRAPH_MOVES) || op_shape(g, o)->n_operands == 0)
-            return false;
-        value = g->operands.at[o->operands];
-    }
-    return false;
-}
-
-/* Settles GRAPH_FUSES and GRAPH_SUM. A sum of a product and nothing is that product: compilers drop
- * the addition of 0. */
-static uint32_t traits_settle(const struct graph *g, uint32_t traits, const uint32_t *operands,
-                              uint32_t n_operands)
-{
-    if (!(traits & (GRAPH_FUSES | GRAPH_SUM)) || n_operands != 2)
-        return traits & ~(uint32_t)(traits & GRAPH_FUSES ? GRAPH_FUSES | GRAPH_COMMUTES : 0);
-    bool first = is_no_product(g, operands[0]), second = is_no_product(g, operands[1]);
-    if (!first || !second)
-        traits &= ~(uint32_t)GRAPH_SUM;
-    if ((traits & GRAPH_FUSES) && !first && !second)
-        traits &= ~(uint32_t)(GRAPH_COMMUTES | GRAPH_FUSES);
-    return traits;
-}
 
 /* ---- shapes ---- */
 
@@ -762,7 +718,7 @@ static uint32_t op_append(struct graph *g, uint32_t shape, const uint32_t *opera
     uint32_t *to = g->operands.at + o->operands;
     for (uint32_t i = 0; i < s->n_operands; i++)
         to[i] = operands[i];
-    o->traits = traits_settle(g, s->traits, operands, s->n_operands);
+    o->traits = s->traits & ~(uint32_t)TRAIT_SETTLED; /* until it is placed */
     g->blocks.at[g->block].last = g->ops.n - 1;
     return s->n_results ? o->results : NONE;
 }

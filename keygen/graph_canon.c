@@ -516,6 +516,7 @@ static void op_place(struct graph *g, uint32_t id)
     struct block *b = &g->blocks.at[o->block];
     if (s->has_holes || o->traits & GRAPH_CALL)
         inside = mix(inside, symbols_settle(g, o));
+    graph_commute_settle(g, o);
     if (o->traits & GRAPH_COMMUTES && s->n_operands >= 2)
         operands_sort(g, o);
     if (b->frozen)
@@ -578,6 +579,7 @@ static void copy_block(struct graph *g, struct copy *c)
                         .last = NONE,
                         .effect = NONE,
                         .depth = g->blocks.at[c->block].depth + 1,
+                        .sure = from.sure,
                         .frozen = from.frozen});
     if (g->failed)
         return;

@@ -105,7 +105,8 @@ struct block {
     uint32_t n_effects;
     uint32_t order, n_order; /* slice of graph.order */
     uint32_t depth;
-    bool frozen; /* one of several blocks: everything stays */
+    uint32_t sure; /* TRAIT_SURE, of its arguments */
+    bool frozen;   /* one of several blocks: everything stays */
 };
 
 struct func {
@@ -179,7 +180,6 @@ struct graph {
     VECTOR(uint32_t) stack_operands;
     VECTOR(uint32_t) stack_results;
     uint32_t block; /* current */
-    bool in_func;
     VECTOR(char) draft;
     VECTOR(struct entry) entries;
     VECTOR(struct hole) draft_holes;
@@ -205,6 +205,12 @@ struct graph {
 #define TRAIT_CLASS 3u      /* PURE, DISTINCT or EFFECT in struct op's traits */
 #define TRAIT_REGIONS 0x200 /* in them: it has regions */
 
+/* In an operation's traits once it is placed: its results are surely no product, no exponential. */
+#define TRAIT_NO_PRODUCT 0x800u
+#define TRAIT_NO_EXP 0x1000u
+#define TRAIT_SURE (TRAIT_NO_PRODUCT | TRAIT_NO_EXP)
+#define TRAIT_SETTLED (TRAIT_SURE | GRAPH_COMMUTES | GRAPH_FUSES) /* by graph_commute_settle */
+
 /* The values of the program numbered by content, calls inlined, blocks ordered.
  * NOMEM, MALFORMED; UNSUPPORTED with g->why_exact set. */
 int graph_canon(struct graph *g, struct err *e);
@@ -219,6 +225,12 @@ struct op *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_
 
 /* True if the symbol is written as a number. */
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
+
+/* ---- graph_commute.c ---- */
+
+/* Settles which of TRAIT_SETTLED an operation has, from its operands and what is in its regions, which
+ * are placed. Before, it has none of them. */
+void graph_commute_settle(const struct graph *g, struct op *o);
 
 /* ---- graph_content.c ---- */
 

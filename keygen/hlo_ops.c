@@ -9,9 +9,10 @@
 
 /* What XLA itself may do with an instruction of each opcode: `pure` ones may be merged, moved and
  * removed. COMMUTES_INT: the operands may change places if they are integers; COMMUTES also if they
- * are real numbers. The sum of reals is not among those: of a*b + c*d one product may be fused with
+ * are real numbers, where one of them is surely no exponential, which EXPONENTIAL ones may be made
+ * of. The sum of reals is not among those: of a*b + c*d one product may be fused with
  * the sum, and which one depends on the order. Any opcode that is not here has an effect. */
-enum opcode_kind { PURE, COMMUTES_INT, COMMUTES, UNKNOWN_OPCODE };
+enum opcode_kind { PURE, EXPONENTIAL, COMMUTES_INT, COMMUTES, UNKNOWN_OPCODE };
 
 struct opcode {
     const char *name;
@@ -56,8 +57,8 @@ static const struct opcode opcodes[] = {
     {"dynamic-slice", PURE},
     {"dynamic-update-slice", PURE},
     {"erf", PURE},
-    {"exponential", PURE},
-    {"exponential-minus-one", PURE},
+    {"exponential", EXPONENTIAL},
+    {"exponential-minus-one", EXPONENTIAL},
     {"fft", PURE},
     {"floor", PURE},
     {"fusion", PURE},
@@ -80,7 +81,7 @@ static const struct opcode opcodes[] = {
     {"pad", PURE},
     {"partition-id", PURE},
     {"popcnt", PURE},
-    {"power", PURE},
+    {"power", EXPONENTIAL},
     {"ragged-dot", PURE},
     {"real", PURE},
     {"reduce", PURE},
@@ -147,5 +148,8 @@ unsigned hlo_traits_of(struct hlo *h, const struct instr *in)
     char t = h->base[in->type.at]; /* s32, u8, pred; f32, bf16; c64; a tuple's bracket */
     bool whole = t == 's' || t == 'u' || t == 'p', real = t == 'f' || t == 'b';
     bool commutes = (kind == COMMUTES_INT && whole) || (kind == COMMUTES && (whole || real));
-    return (unsigned)GRAPH_PURE | (commutes && in->n_operands == 2 ? GRAPH_COMMUTES : 0u);
+    unsigned traits = GRAPH_PURE | (kind == EXPONENTIAL ? 0u : (unsigned)GRAPH_KEEPS);
+    if (commutes && in->n_operands == 2)
+        traits |= GRAPH_COMMUTES | (whole ? 0u : (unsigned)GRAPH_FUSES);
+    return traits;
 }
