@@ -180,18 +180,15 @@ class Cache:
         c.n_bytes = len(value)
         took = time.monotonic() - c.missed_at if c.missed_at else 0.0
         entry = _entry.Entry(value, _entry.targets_of(c.module, c.platform))
-        options = dict(
+        lease = c.lease or _client.client().unasked(c.name)
+        lease.put(
+            _entry.encode(c.name, entry, stock=key),
             kind="executable",
             cost_ms=max(_cost_ms(value), took * 1000),
             hardware=c.platform if c.platform != "cpu" else _keys.processor(),
             compiler=_keys.libraries(c.platform).split("\n", 1)[0],
             label=_DIGEST.sub("", key)[:512],  # one for all versions of it, for `warm why`
         )
-        data = _entry.encode(c.name, entry, stock=key)
-        if c.lease is not None:
-            c.lease.put(data, **options)
-        else:
-            _client.client().put(c.name, data, **options)
         if c.stock is not None and c.missed_at and took >= self.min_compile_secs:
             c.stock.put(key, value)
 

@@ -273,7 +273,8 @@ class Packed:
 
     @classmethod
     def tree_unflatten(cls, layout: Any, children: Any) -> Packed:
-        return cls(*children, layout)
+        arrays, others = children
+        return cls(arrays, others, layout)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{d}[{getattr(a, 'size', '?')}]" for d, a in self.arrays.items())

@@ -185,11 +185,11 @@ def patch(primitives: ModuleType) -> None:
     """Hooks a loaded enzyme_ad.jax.primitives. Left alone where it is not as we know it."""
     extension = getattr(primitives, EXTENSION, None)
     real = getattr(extension, "run_pass_pipeline", None)
-    if real is None or isinstance(real, Memo):
+    if extension is None or real is None or isinstance(real, Memo):
         return
     try:
         library = _library.file_identity(extension.__file__)
-        extension.run_pass_pipeline = Memo(real, library)  # type: ignore[union-attr]
+        extension.run_pass_pipeline = Memo(real, library)
     except Exception as e:
         log.info("Enzyme-JAX: off: %r", e)
         return
