@@ -629,34 +629,41 @@ static uint32_t line_bytes(const struct graph *g, const struct shape *s)
     return bytes > LINE_BYTES ? LINE_UNKNOWN : (uint32_t)bytes;
 }
 
-uint32_t graph_shape_add(struct graph *g, struct shape s)
+uint32_t graph_shape_add(struct graph *g, const struct shape *s)
 {
-    PUSH(g, g->shapes, s);
+    PUSH(g, g->shapes, *s);
     return g->failed ? 0 : g->shapes.n - 1;
 }
 
-/* The number of a shape with result types. Those with regions are each their own: they are in the table,
- * too, but no other has their regions. */
-static uint32_t shape_number(struct graph *g, struct shape s, const uint32_t *types)
+/* Another shape with result types. Its hash is known. */
+static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *types)
 {
-    if (g->failed)
-        return 0;
-    s.hash = mix(g->names.items.at[s.name].hash, g->dicts.at[s.dict].hash);
-    s.has_holes = g->dicts.at[s.dict].n_holes > 0;
-    if ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
-        !slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL))
-        return 0;
-    uint32_t at = (uint32_t)shape_slot(&s, types) & g->shape_mask;
-    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask)
-        if (shape_is(g, g->shape_slots[at] - 1, &s, types))
-            return g->shape_slots[at] - 1;
-    s.types = g->shape_types.n;
-    for (uint32_t i = 0; i < s.n_results; i++)
+    s->types = g->shape_types.n;
+    for (uint32_t i = 0; i < s->n_results; i++)
         PUSH(g, g->shape_types, types[i]);
     if (g->failed)
         return 0;
-    s.line_bytes = line_bytes(g, &s);
-    uint32_t number = graph_shape_add(g, s);
+    s->has_holes = g->dicts.at[s->dict].n_holes > 0;
+    s->line_bytes = line_bytes(g, s);
+    return graph_shape_add(g, s);
+}
+
+/* The number of a shape with result types: of one that is there, unless it has regions. */
+static uint32_t shape_number(struct graph *g, struct shape *s, const uint32_t *types)
+{
+    if (g->failed)
+        return 0;
+    s->hash = mix(g->names.items.at[s->name].hash, g->dicts.at[s->dict].hash);
+    if (s->traits & TRAIT_REGIONS)
+        return shape_new(g, s, types);
+    if ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
+        !slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL))
+        return 0;
+    uint32_t at = (uint32_t)shape_slot(s, types) & g->shape_mask;
+    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask)
+        if (shape_is(g, g->shape_slots[at] - 1, s, types))
+            return g->shape_slots[at] - 1;
+    uint32_t number = shape_new(g, s, types);
     if (!g->failed)
         g->shape_slots[at] = number + 1;
     return number;
@@ -670,7 +677,7 @@ uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uin
                       .n_results = op->n_results,
                       .regions = op->traits & GRAPH_CALL ? op->callee : NONE,
                       .traits = (uint16_t)op->traits};
-    return shape_number(g, s, results);
+    return shape_number(g, &s, results);
 }
 
 /* ---- operations that have ended ---- */
@@ -727,7 +734,7 @@ uint32_t graph_op_end(struct graph *g)
 {
     if (g->failed)
         return 0;
-    struct frame f = g->frames.at[--g->frames.n];
+    const struct frame f = g->frames.at[--g->frames.n];
     bool inside = f.region != NONE && !(f.traits & GRAPH_CALL);
     struct shape s = {.name = f.name,
                       .dict = f.dict,
@@ -738,7 +745,7 @@ uint32_t graph_op_end(struct graph *g)
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
     g->block = f.block;
-    uint32_t shape = shape_number(g, s, s.n_results ? &g->stack_results.at[f.results] : NULL);
+    uint32_t shape = shape_number(g, &s, s.n_results ? &g->stack_results.at[f.results] : NULL);
     if (g->failed)
         return 0;
     return op_append(g, shape, s.n_operands ? &g->stack_operands.at[f.operands] : NULL);

@@ -543,7 +543,7 @@ static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32
     if (op_has_regions(&from)) {
         struct shape s = g->shapes.at[shape];
         s.regions = regions;
-        shape = graph_shape_add(g, s);
+        shape = graph_shape_add(g, &s);
     }
     const struct op *o = g->failed ? NULL : graph_op_add(g, shape, block, from.traits);
     if (!o)

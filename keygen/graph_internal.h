@@ -218,7 +218,7 @@ int graph_canon(struct graph *g, struct err *e);
 /* ---- graph.c ---- */
 
 /* Another shape, like one that is there but with other regions: its number. */
-uint32_t graph_shape_add(struct graph *g, struct shape s);
+uint32_t graph_shape_add(struct graph *g, const struct shape *s);
 /* The next operation, of a shape, in a block, with results that have no hash yet and operands that are
  * to be set. NULL if there is no memory. */
 struct op *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t traits);
