@@ -21,7 +21,7 @@ export BENCH_ROWS="$folder/rows"
 
 echo "$(nproc) CPUs: $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
     "load $(cut -d ' ' -f 1 /proc/loadavg)"
-[ $# -gt 0 ] || set -- hit process miss store
+[ $# -gt 0 ] || set -- hit process miss load store
 failed=
 for name; do
     echo
@@ -30,11 +30,15 @@ for name; do
     hit) set -- "$build/bin/warmd" "$peers/bin/redis-server" "$peers/bin/memcached" ;;
     process) set -- "$build/bin/warm" "$build/bin/warmd" "$nvrtc/lib" "$peers/bin/ccache" \
         kernels/mlp_forward.cu ;;
+    load) set -- "$build/bin/warmd" "$nvrtc/lib" ;;
     miss) set -- "$build/libexec/warm/warm-nvrtc" "$nvrtc" kernels/cub_block.cu ;;
     *) set -- ;;
     esac
     case $name in
-    store) "$build/bench/store" "$folder/store" "$memory" ;;
+    store) # each part in a new process: opening a store forks, which costs a large process more
+        "$build/bench/store" "$folder/store" "$memory" put &&
+            "$build/bench/store" "$folder/store" "$memory" churn &&
+            "$build/bench/store" "$folder/store" "$memory" start ;;
     *) "$build/bench/$name" "$@" "$folder/$name" ;;
     esac || failed="$failed $name"
     rm -rf "${folder:?}/$name"
