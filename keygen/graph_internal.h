@@ -2,9 +2,12 @@
 /*
  * graph_internal.h - the inside of a graph, for graph*.c only.
  *
- *   graph.c          interns texts and appends what the readers give: one pass, nothing changed
+ *   graph_texts.c    texts and dictionaries, each once
+ *   graph.c          appends what the readers give: one pass, nothing changed
+ *   graph_funcs.c    which functions count, and which are inlined
  *   graph_canon.c    inlines, merges, and finds the order within each block
  *   graph_content.c  hashes of what values are
+ *   graph_commute.c  what commutes for the sake of its operands
  *   graph_write.c    walks blocks in that order and writes the text
  *   graph_regions.c  finds what repeats
  *
@@ -223,8 +226,23 @@ uint32_t graph_shape_add(struct graph *g, const struct shape *s);
  * to be set. NULL if there is no memory. */
 struct op *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t traits);
 
+/* ---- graph_texts.c ---- */
+
+void graph_texts_begin(struct graph *g);
+void graph_texts_free(struct graph *g);
+/* Doubles a table of `item + 1`, whose items' hashes `hash_of` gives. */
+bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
+                       uint64_t (*hash_of)(const struct graph *, const void *, uint32_t),
+                       const void *items);
+
+/* ---- graph_funcs.c ---- */
+
+/* The function that a symbol names in this module, or NULL. */
+struct func *graph_func_of(const struct graph *g, uint32_t symbol);
 /* True if the symbol is written as a number. */
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
+/* Fills func_order, and says of each function whether it is inlined. */
+void graph_funcs_plan(struct graph *g);
 
 /* ---- graph_commute.c ---- */
 

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_funcs.c - which functions of a graph count, in which order, and which of them are inlined.
+ *
+ * Those are taken that the public ones and the module's own level reach, callees before callers. A plain
+ * private one is inlined, unless that would make the module much larger: then only small ones are.
+ */
+#include "keygen/graph_internal.h"
+
+#define INLINE_FREE (128u * 1024) /* operations after inlining that any module may have */
+#define SIZE_MAX_OPS ((uint64_t)1 << 40)
+
+struct func *graph_func_of(const struct graph *g, uint32_t symbol)
+{
+    uint32_t f = symbol < g->symbol_func.n ? g->symbol_func.at[symbol] : NONE;
+    return f < g->funcs.n ? &g->funcs.at[f] : NULL;
+}
+
+bool graph_symbol_numbered(const struct graph *g, uint32_t symbol)
+{
+    if (symbol < g->symbol_func.n && g->symbol_func.at[symbol] == SYMBOL_PRIVATE)
+        return true;
+    const struct func *f = graph_func_of(g, symbol);
+    return f && f->defined && (!f->is_public || g->n_public == 1);
+}
+
+/* Depth-first from one function along its uses; a function is appended after those it uses. */
+static void func_walk(struct graph *g, uint32_t root)
+{
+    if (g->funcs.at[root].reached)
+        return;
+    g->funcs.at[root].reached = true;
+    PUSH(g, g->walk, (uint64_t)root << 32);
+    while (g->walk.n && !g->failed) {
+        uint64_t *top = &g->walk.at[g->walk.n - 1];
+        struct func *f = &g->funcs.at[*top >> 32];
+        uint32_t i = (uint32_t)*top;
+        if (i == f->n_uses) {
+            f->walked = true;
+            PUSH(g, g->func_order, (uint32_t)(*top >> 32));
+            g->walk.n--;
+            continue;
+        }
+        ++*top;
+        struct func *used = graph_func_of(g, g->uses.at[f->uses + i].symbol);
+        if (!used)
+            continue;
+        if (used->reached) {
+            used->recursive |= !used->walked;
+            continue;
+        }
+        used->reached = true;
+        PUSH(g, g->walk, (uint64_t)(used - g->funcs.at) << 32);
+    }
+}
+
+/* Uses that belong to no function are the module's own. */
+static void module_uses_walk(struct graph *g)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i <= g->funcs.n; i++) {
+        uint32_t end = i < g->funcs.n ? g->funcs.at[i].uses : g->uses.n;
+        for (; next < end; next++) {
+            struct func *f = graph_func_of(g, g->uses.at[next].symbol);
+            if (f)
+                func_walk(g, (uint32_t)(f - g->funcs.at));
+        }
+        if (i < g->funcs.n)
+            next = g->funcs.at[i].uses + g->funcs.at[i].n_uses;
+    }
+}
+
+static void funcs_reach(struct graph *g)
+{
+    for (uint32_t i = 0; i < g->funcs.n; i++)
+        g->n_public += g->funcs.at[i].is_public && g->funcs.at[i].defined;
+    if (!g->n_public) /* a fragment: nothing is known to be unused */
+        for (uint32_t i = 0; i < g->funcs.n; i++) {
+            g->funcs.at[i].is_public = true;
+            g->n_public += g->funcs.at[i].defined;
+        }
+    for (uint32_t i = 0; i < g->funcs.n; i++)
+        if (g->funcs.at[i].is_public)
+            func_walk(g, i);
+    module_uses_walk(g);
+}
+
+/* A function that says nothing but what its operations say. */
+static bool func_is_plain(const struct graph *g, const struct func *f)
+{
+    const struct block *b = &g->blocks.at[f->block];
+    if (f->is_public || !f->defined || f->recursive || f->dict || b->frozen || b->last == NONE)
+        return false;
+    for (uint32_t i = 0; i < b->n_args; i++)
+        if (g->arg_dicts.at[f->arg_dicts + i])
+            return false;
+    for (uint32_t i = 0; i < f->n_results; i++)
+        if (g->pairs.at[f->results + 2 * i + 1])
+            return false;
+    const struct op *ret = &g->ops.at[b->last]; /* says nothing but which values */
+    const struct shape *says = op_shape(g, ret);
+    return says->n_operands == f->n_results && !says->n_results && !says->dict &&
+           !op_has_regions(ret) && (ret->traits & TRAIT_CLASS) == GRAPH_PURE;
+}
+
+/* The operations of all functions if those of at most `threshold` operations are inlined. */
+static uint64_t inline_plan(struct graph *g, uint64_t threshold)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < g->func_order.n; i++) {
+        struct func *f = &g->funcs.at[g->func_order.at[i]];
+        f->size = f->n_ops;
+        for (uint32_t u = 0; u < f->n_uses; u++) {
+            const struct use *use = &g->uses.at[f->uses + u];
+            const struct func *callee = use->is_call ? graph_func_of(g, use->symbol) : NULL;
+            if (callee && callee->inlines)
+                f->size += callee->size;
+        }
+        if (f->size > SIZE_MAX_OPS)
+            f->size = SIZE_MAX_OPS;
+        f->inlines = f->size <= threshold && func_is_plain(g, f);
+        total += f->size;
+    }
+    return total;
+}
+
+void graph_funcs_plan(struct graph *g)
+{
+    funcs_reach(g);
+    uint64_t room = g->ops.n / 2 > INLINE_FREE ? g->ops.n / 2 : INLINE_FREE;
+    uint64_t threshold = SIZE_MAX_OPS - 1;
+    while (inline_plan(g, threshold) > room + g->ops.n && threshold)
+        threshold = threshold > 65536 ? 32768 : threshold / 2;
+}
