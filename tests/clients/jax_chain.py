@@ -110,6 +110,13 @@ near(warm.jax.chain(mixed, batch), loop(mixed, batch), "mixed")
 widen = [(lambda p, x: jnp.concatenate([x, x * p], -1), np.float32(2))] * 3
 assert scans(lambda x: warm.jax.chain(widen, x), batch) == 0
 near(warm.jax.chain(widen, batch), loop(widen, batch), "widen", exactly=True)
+looks = [(lambda p, x: x * p if x.sum() > 0 else x - p, np.float32(2))] * 3  # at values: no scan can
+near(warm.jax.chain(looks, batch), loop(looks, batch), "values", exactly=True)
+try:
+    warm.jax.chain([(lambda p, x: x @ p, np.ones((D + 1, D), "f"))] * 2, batch)
+    raise SystemExit("shapes that do not fit went through")
+except (TypeError, ValueError):
+    pass
 plain = [jnp.sin, jnp.sin, jnp.cos]
 near(warm.jax.chain(plain, batch), jnp.cos(jnp.sin(jnp.sin(batch))), "functions", exactly=True)
 near(warm.jax.chain(mixed[:1], batch), apply(weights[0], batch), "one", exactly=True)

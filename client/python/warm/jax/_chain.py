@@ -81,7 +81,10 @@ def _gives_what_it_takes(module: _Module, state: Any, x: Any, has_state: bool) -
     """That what it returns could be given to it again: then it can be the body of a scan."""
     arguments = (module.variables, state, x) if has_state else (module.variables, x)
     given = _types((x, state) if has_state else x)
-    return given is not None and _types(jax.eval_shape(module.apply, *arguments)) == given
+    try:
+        return given is not None and _types(jax.eval_shape(module.apply, *arguments)) == given
+    except Exception:  # it looks at values, or is wrong: called one by one it says so itself
+        return False
 
 
 def _stack(trees: Sequence[Any]) -> Any:
