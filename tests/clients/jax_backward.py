@@ -199,6 +199,68 @@ print("done")
             for _ in range(2):  # made, then found
                 self.assertIn("done", daemon.run(program).stdout)
 
+    def agrees(self, daemon, program, **settings):
+        """What it prints is what it prints with jax.jit, when it is made and when it is found."""
+        plain = (program.replace("import warm.jax", "").replace("warm.jax.jit", "jax.jit")
+                 .replace("warm.jax.grad", "jax.grad"))
+        wanted = daemon.run(PROGRAM + plain, warm=False, **settings).stdout
+        for _ in range(2):
+            self.assertEqual(daemon.run(PROGRAM + program, **settings).stdout, wanted)
+
+    def test_programs_with_one_jaxpr_are_told_apart_by_what_it_does_not_show(self):
+        donated = '''
+import warm.jax
+a, b = jnp.arange(8.) + 0, jnp.ones(8) * 2
+jax.block_until_ready(warm.jax.jit(lambda %s: %s * 2 + %s, donate_argnames="x")(a, b))
+print(a.is_deleted(), b.is_deleted())
+'''
+        own = '''
+import warm.jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, mlir
+p = Primitive("sin")                # whatever its name is, it does what this program says
+p.def_abstract_eval(lambda x: x)
+p.def_impl(lambda x: x)
+mlir.register_lowering(p, mlir.lower_fun(lambda x: x * %d, multiple_results=False))
+ad.defjvp(p, lambda g, x: g * %d)
+print(np.asarray(warm.jax.jit(lambda x: p.bind(x) + 1)(jnp.arange(4.))))
+print(np.asarray(warm.jax.jit(warm.jax.grad(lambda x: p.bind(x).sum()))(jnp.arange(4.))))
+'''
+        wrapped = '''
+import functools
+import warm.jax
+@jax.custom_jvp
+def f(x): return x * 2
+@f.defjvp
+@functools.wraps(jax.nn.silu)       # which says that it is of JAX's module
+def rule(p, t): return f(*p), t[0] * %d
+print(np.asarray(warm.jax.jit(warm.jax.grad(lambda x: f(x).sum()))(jnp.ones(3))))
+'''
+        with kit.Daemon() as daemon:
+            for names in (("x, y", "x", "y"), ("y, x", "y", "x")):
+                self.agrees(daemon, donated % names)
+            for factor in (2, 3):
+                self.agrees(daemon, own % (factor, factor + 2))
+                self.agrees(daemon, wrapped % factor)
+
+    def test_an_executable_runs_only_under_the_settings_and_for_the_types_it_was_made_for(self):
+        program = '''
+import warm.jax
+f = warm.jax.jit(lambda x: x + jnp.ones(2, jnp.float16))
+for x in (np.float32(1), 1.0, np.float32(1)):   # 1.0 of Python takes the other's type
+    print(f(x).dtype)
+g = warm.jax.jit(lambda x: x * np.float64(1.1))
+x = jnp.ones(3)
+for on in (False, True, False):
+    with jax.enable_x64(on):
+        print(np.asarray(g(x)), g(x).dtype)
+with jax.default_device(jax.devices()[1]):
+    print(g(np.ones(3)).devices())
+print(g(np.ones(3)).devices())
+'''
+        with kit.Daemon() as daemon:
+            self.agrees(daemon, program, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+
     def test_custom_calls_are_ready_before_a_loaded_executable_runs(self):
         """Without lowering nobody would have initialized LAPACK: a crash."""
         program = PROGRAM + '''

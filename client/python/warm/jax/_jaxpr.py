@@ -2,8 +2,9 @@
 """A digest of a traced function: equal for equal jaxprs, whatever their names and places.
 
 Hashed: the equations in their order, by primitives, parameters, types, literals, the constants by
-content. Not hashed: names of variables and of inner jits, source information. What has an effect, and
-any parameter of a type that is not listed here, raises Unknown.
+content. Not hashed: names of variables and of inner jits, source information. What has an effect, any
+parameter of a type that is not listed here, and any primitive that is not JAX's own (its name says
+nothing of how it is lowered and differentiated) raises Unknown.
 
 A function that is to be differentiated is more than its jaxpr: custom_jvp and custom_vjp bring
 rules, which are Python functions that JAX calls later. Those of JAX itself count by module, name and
@@ -18,8 +19,9 @@ import enum
 import functools
 import hashlib
 import inspect
+import sys
 import types
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import numpy as np
 
@@ -35,6 +37,35 @@ _MAX_CALLABLE_DEPTH = 64
 
 def _is_jax(module: Any) -> bool:
     return isinstance(module, str) and (module == "jax" or module.startswith(("jax.", "jaxlib.")))
+
+
+class _Primitives:
+    """Those that JAX's own modules define, by identity: anybody may give one any name. Looked for where
+    most of them are first; each module once."""
+
+    def __init__(self) -> None:
+        self._found: Set[Any] = set()
+        self._seen: Set[str] = set()
+
+    def _unseen(self) -> List[str]:
+        names = [n for n in list(sys.modules) if n not in self._seen and _is_jax(n)]
+        return sorted(names, key=lambda n: not n.startswith("jax._src.lax."))
+
+    def __contains__(self, primitive: Any) -> bool:
+        from jax._src import core
+
+        if primitive in self._found:
+            return True
+        for name in self._unseen():
+            self._seen.add(name)
+            values = list(vars(sys.modules[name]).values())
+            self._found.update(v for v in values if isinstance(v, core.Primitive))
+            if primitive in self._found:
+                return True
+        return False
+
+
+_primitives = _Primitives()
 
 
 def _aval_text(a: Any) -> str:
@@ -170,6 +201,8 @@ class Digest:
 
     def _equation(self, eqn: Any, numbers: Dict[Any, int]) -> None:
         primitive = eqn.primitive.name
+        if eqn.primitive not in _primitives:
+            raise Unknown(f"a primitive that JAX does not define: {primitive}")
         self._text("eqn", primitive, str(len(eqn.invars)), str(len(eqn.outvars)))
         for atom in eqn.invars:
             self._atom(atom, numbers)
@@ -240,10 +273,11 @@ class Rule:
             self.add(value, depth + 1)
 
     def _function(self, f: Any, depth: int) -> None:
-        if not _is_jax(f.__module__):
-            raise Unknown(f"a rule that {f.__module__} defines")
+        module = f.__globals__.get("__name__")  # wraps() copies __module__ from another function
+        if not isinstance(module, str) or not _is_jax(module):
+            raise Unknown(f"a rule that {module} defines")
         line = str(f.__code__.co_firstlineno)
-        self.digest._text("function", f.__module__, f.__qualname__, line)
+        self.digest._text("function", module, f.__qualname__, line)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
             if name in ("cells", "sentinel", "store", "stores"):
                 continue  # what was computed already, not what it is computed from

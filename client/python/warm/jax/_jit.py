@@ -19,6 +19,7 @@ executable. Any thread.
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import re
 import threading
@@ -35,6 +36,7 @@ log = logging.getLogger("warm.jax")
 
 MAX_EXECUTABLES = 8  # of one function, for arguments of different shapes
 _PLAIN_OPTIONS = frozenset(("donate_argnums", "donate_argnames", "keep_unused", "inline"))
+_WEAK = (int, float, complex)  # of Python: other types of values win over theirs
 
 
 class Gradient:
@@ -71,6 +73,21 @@ def grad(fun: Callable[..., Any], argnums: Any = 0, **options: Any) -> Gradient:
     return Gradient(fun, False, argnums=argnums, **options)
 
 
+def _setting(args: Any, kwargs: Any) -> Tuple[Any, ...]:
+    """What of JAX's settings and of the arguments decides and is not checked by an executable that is
+    called: whether types are weak."""
+    from jax._src import config
+
+    leaves = jax.tree_util.tree_leaves((args, kwargs))
+    weak = [getattr(v, "weak_type", type(v) in _WEAK) for v in leaves]
+    return config.trace_context(), config.default_device.value, config.disable_jit.value, weak
+
+
+class _Made(NamedTuple):
+    setting: Tuple[Any, ...]  # under which it was
+    call: Any
+
+
 class _Call(NamedTuple):
     """One set of arguments, traced."""
 
@@ -87,7 +104,7 @@ class Jit:
         self._fun = fun
         self._options = options
         self._plain = jax.jit(fun, **options)
-        self._compiled: List[Any] = []
+        self._compiled: List[_Made] = []
         self._lock = threading.Lock()
         self._is_plain = not (_PLAIN_OPTIONS.issuperset(options) and _cache.install())
 
@@ -95,15 +112,23 @@ class Jit:
         return getattr(self._plain, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for compiled in self._compiled:
+        if self._is_plain and not self._compiled:
+            return self._plain(*args, **kwargs)
+        try:
+            setting = _setting(args, kwargs)
+        except AttributeError:  # another JAX
+            self._is_plain, self._compiled = True, []
+            return self._plain(*args, **kwargs)
+        for made in self._compiled:
             try:
-                return compiled(*args, **kwargs)
+                if made.setting == setting:
+                    return made.call(*args, **kwargs)
             except (TypeError, ValueError):  # arguments of other types, shapes or places
                 continue
-        compiled = None if self._is_plain else self._find(args, kwargs)
+        compiled = None if self._is_plain else self._find(args, kwargs, setting)
         return (compiled or self._plain)(*args, **kwargs)
 
-    def _find(self, args: Any, kwargs: Any) -> Optional[Any]:
+    def _find(self, args: Any, kwargs: Any, setting: Tuple[Any, ...]) -> Optional[Any]:
         """An executable for these arguments; None: jax.jit is to do it."""
         if len(self._compiled) >= MAX_EXECUTABLES or not _client.client().may_ask:
             return None
@@ -113,12 +138,14 @@ class Jit:
             leaves = jax.tree_util.tree_leaves((args, kwargs))
             if not all(map(_is_plain_argument, leaves)) or not core.trace_state_clean():
                 return None
+            if setting[1] is not None or setting[2]:  # a device, or jit is switched off
+                return None
             with _ahead.gc_paused(), _foresight.blind():
                 guess = self._guess(args, kwargs, leaves)
                 call = self._trace(args, kwargs)
                 with self._lock:
                     compiled = self._load_or_make(call, guess, args, kwargs)
-                    self._compiled.insert(0, compiled)
+                    self._compiled.insert(0, _Made(setting, compiled))
             return compiled
         except Exception as e:
             log.debug("jax.jit does it: %r", e)
@@ -138,6 +165,8 @@ class Jit:
         # How many values each argument and the result have; what they are called does not matter.
         digest.add([[_n_leaves(a) for a in args], [(k, _n_leaves(kwargs[k])) for k in sorted(kwargs)]])
         digest.add([_n_leaves(traced.out_info), sorted(self._options.items())])
+        if any(name.startswith("donate") for name in self._options):  # which places those names have
+            digest.add([(p.name, p.kind) for p in inspect.signature(fun).parameters.values()])
         if isinstance(fun, Gradient):
             digest.add(["gradient", fun.with_value, sorted(fun.options.items())])
             if fun.options.get("has_aux"):
@@ -270,7 +299,11 @@ def _load(call: _Call, value: bytes) -> Optional[Any]:
         lapack._lapack.initialize()  # lowering does this, and nothing was lowered
     try:
         payload = zlib.decompress(entry.payload)
-        return serialize_executable.deserialize_and_load(payload, call.in_tree, call.out_tree)
+        load = serialize_executable.deserialize_and_load
+        where: Dict[str, Any] = {}
+        if "execution_devices" in inspect.signature(load).parameters:
+            where["execution_devices"] = jax.devices()[:1]  # of all there are: on one it was made
+        return load(payload, call.in_tree, call.out_tree, **where)
     except Exception as e:
         log.info("%s: does not load, compiled anew: %s", call.name, e)
         return None
