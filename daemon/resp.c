@@ -57,38 +57,42 @@ static bool resp_number(struct view text, int64_t *out)
  * one that is not whole. */
 static bool resp_header_usual(struct resp_cursor *c, char mark, int64_t *out)
 {
-    const uint8_t *p = c->data + c->at, *end = c->data + c->len;
-    if (end - p < 4 || *p != mark)
-        return false;
-    const uint8_t *digits = ++p;
+    const uint8_t *p = c->data + c->at;
+    size_t left = c->len - c->at, i = 1;
     int64_t n = 0;
-    for (; p < end && p < digits + 9 && *p >= '0' && *p <= '9'; p++)
-        n = n * 10 + (*p - '0');
-    if (p == digits || end - p < 2 || p[0] != '\r' || p[1] != '\n')
+    if (left < 4 || *p != mark)
         return false;
-    c->at = (size_t)(p + 2 - c->data);
+    for (size_t most = left - 2 < 10 ? left - 2 : 10; i < most && p[i] >= '0' && p[i] <= '9'; i++)
+        n = n * 10 + (p[i] - '0');
+    if (i == 1 || p[i] != '\r' || p[i + 1] != '\n')
+        return false;
+    c->at += i + 2;
     *out = n;
     return true;
+}
+
+static int resp_header_any(struct resp_cursor *c, char mark, int64_t *out, struct err *e)
+{
+    struct view line;
+    int rc = resp_line(c, &line, e);
+    if (rc <= 0)
+        return rc;
+    const char *text = line.data;
+    if (line.len == 0 || *text != mark)
+        return err_set(e, WARM_EMALFORMED, "expected '%c', got '%c'", mark,
+                       line.len && *text > ' ' && *text < 0x7f ? *text : '?');
+    if (!resp_number((struct view){text + 1, line.len - 1}, out) || *out < -1)
+        return err_set(e, WARM_EMALFORMED, "invalid length after '%c'", mark);
+    return 1;
 }
 
 /* A line of `mark` and a number from -1 to `max`. */
 static int resp_header(struct resp_cursor *c, char mark, int64_t max, int64_t *out, struct err *e)
 {
-    struct view line;
-    if (!resp_header_usual(c, mark, out)) {
-        int rc = resp_line(c, &line, e);
-        if (rc <= 0)
-            return rc;
-        const char *text = line.data;
-        if (line.len == 0 || *text != mark)
-            return err_set(e, WARM_EMALFORMED, "expected '%c', got '%c'", mark,
-                           line.len && *text > ' ' && *text < 0x7f ? *text : '?');
-        if (!resp_number((struct view){text + 1, line.len - 1}, out) || *out < -1)
-            return err_set(e, WARM_EMALFORMED, "invalid length after '%c'", mark);
-    }
-    if (*out > max)
+    int rc = resp_header_usual(c, mark, out) ? 1 : resp_header_any(c, mark, out, e);
+    if (rc > 0 && *out > max)
         return err_set(e, WARM_ETOO_BIG, "length after '%c' above %lld", mark, (long long)max);
-    return 1;
+    return rc;
 }
 
 /* ---- commands ---- */

@@ -49,6 +49,17 @@ Test(resp, arguments_may_hold_any_byte)
     cr_assert_eq(memcmp(command.args[1].data, "\0\r\n", 3), 0);
 }
 
+Test(resp, a_length_may_be_spelt_otherwise)
+{
+    static const char *const same[] = {"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n",
+                                       "*2\n$3\nGET\r\n$3\nkey\r\n",
+                                       "*02\r\n$0000000003\r\nGET\r\n$000000003\r\nkey\r\n"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        cr_assert_eq(parse(same[i]), (long)strlen(same[i]), "form %zu", i);
+        expect_args(2, "GET", "key");
+    }
+}
+
 Test(resp, every_split_needs_more)
 {
     const char *text = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$10\r\n0123456789\r\n";
