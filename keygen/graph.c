@@ -441,6 +441,9 @@ struct graph *graph_new(size_t input_len)
     vector_reserve(&g->failed, &g->ops.at, &g->ops.cap, ops, sizeof *g->ops.at);
     vector_reserve(&g->failed, &g->values.at, &g->values.cap, ops, sizeof *g->values.at);
     vector_reserve(&g->failed, &g->operands.at, &g->operands.cap, 2 * ops, sizeof *g->operands.at);
+    vector_reserve(&g->failed, &g->shapes.at, &g->shapes.cap, 256, sizeof *g->shapes.at);
+    vector_reserve(&g->failed, &g->shape_types.at, &g->shape_types.cap, 256,
+                   sizeof *g->shape_types.at);
     vector_reserve(&g->failed, &g->order.at, &g->order.cap, ops, sizeof *g->order.at);
     graph_texts_begin(g);
     block_new(g, 0, 0); /* the module's own level */

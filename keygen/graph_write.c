@@ -173,8 +173,6 @@ static void put_block_head(struct printer *p, uint32_t block)
     form_put(p->out, "\n", 1);
 }
 
-#define DIGITS 10 /* of a number of 32 bits */
-
 /* Copies an interned text, and up to GRAPH_SLACK bytes of no meaning behind it. */
 static char *copy_text(char *at, const char *text, size_t len)
 {
@@ -184,26 +182,27 @@ static char *copy_text(char *at, const char *text, size_t len)
     return at + len;
 }
 
-/* "%12", and some bytes of no meaning behind it. */
+/* "%12" */
 static char *copy_value(char *at, uint32_t number)
 {
     static const char pairs[] =
         "00010203040506070809101112131415161718192021222324252627282930313233"
         "34353637383940414243444546474849505152535455565758596061626364656667"
         "6869707172737475767778798081828384858687888990919293949596979899";
-    char digits[2 * DIGITS];
-    size_t n = DIGITS;
-    while (number >= 100) {
-        n -= 2;
-        memcpy(digits + n, pairs + 2 * (number % 100), 2);
-        number /= 100;
-    }
-    n -= 2;
-    memcpy(digits + n, pairs + 2 * number, 2);
-    n += number < 10;
-    *at++ = '%';
-    memcpy(at, digits + n, DIGITS);
-    return at + (DIGITS - n);
+    static const uint32_t powers[] = {10,      100,      1000,      10000,     100000,
+                                      1000000, 10000000, 100000000, 1000000000};
+    size_t n = 1;
+    while (n <= sizeof powers / sizeof *powers && number >= powers[n - 1])
+        n++;
+    *at = '%';
+    char *end = at + 1 + n, *p = end;
+    for (; number >= 100; number /= 100)
+        memcpy(p -= 2, pairs + 2 * (number % 100), 2);
+    if (number >= 10)
+        memcpy(p - 2, pairs + 2 * number, 2);
+    else
+        p[-1] = (char)('0' + number);
+    return end;
 }
 
 /* "%4, %5 = " */
