@@ -281,7 +281,10 @@ int form_mlir_pieces(struct mlir_pieces *pieces, struct form *out, struct err *e
 {
     struct mlir m = {.begin = "", .pieces = pieces};
     m.end = m.begin;
-    return form_read(&m, pieces->about, out, e);
+    pieces->reader = &m;
+    int rc = form_read(&m, pieces->about, out, e);
+    pieces->reader = NULL;
+    return rc;
 }
 
 bool form_mlir_claims(const char *data, size_t len)

@@ -2,7 +2,8 @@
 /*
  * mlir_bytecode.h - the inside of the bytecode reader, for mlir_bytecode*.c only.
  *
- *   mlir_bytecode.c        the container, and operations as generic MLIR text
+ *   mlir_bytecode.c        the container: sections and tables
+ *   mlir_bytecode_walk.c   operations as generic MLIR text, or as ones before
  *   mlir_bytecode_attr.c   attributes of the builtin dialect and VHLO, and types, as text
  *   mlir_bytecode_stablehlo.c, mlir_bytecode_sdy.c   attributes of these dialects as text
  *   mlir_bytecode_ops.c    which attributes the properties of an operation hold; VHLO's spelling of
@@ -22,12 +23,15 @@
 #include <stdint.h>
 
 #include "keygen/bytes.h"
+#include "keygen/forms.h"
 
 #define BYTECODE_VERSION_MAX 6u
 /* Attributes and types nest as deep as this, and recursion goes no deeper. Real ones reach 6. */
 #define BYTECODE_DEPTH_MAX 24
 /* Dimensions of a constant and of a convolution. */
 #define BYTECODE_DIMENSIONS_MAX 64
+/* An attribute that operations share is text in each: a bound on what an input of `len` bytes can become. */
+#define BYTECODE_TEXT_MAX(len) ((len)*64u + 65536u)
 /* A size that is not known. */
 #define BYTECODE_DYNAMIC INT64_MIN
 
@@ -100,6 +104,19 @@ static inline bool bytecode_stopped(const struct bytecode *b)
 void bytecode_memo_keep(struct bytecode *b, struct bytecode_memo *memo, size_t start);
 /* False if nothing is kept; else it is put. */
 bool bytecode_memo_put(struct bytecode *b, const struct bytecode_memo *memo);
+
+#define BYTECODE_IR 4 /* the section of operations */
+/* The next section: its id and data. Padding up to an alignment is skipped. */
+struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_t *id);
+/* Frees what the text is made from. */
+void bytecode_tables_close(struct bytecode *b);
+
+/* ---- mlir_bytecode_walk.c ---- */
+
+/* The key of the operations as text. What its reader cannot use is not to be blamed on the bytecode: it
+ * is UNSUPPORTED. `len`: of the file. */
+int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
+                      struct err *e);
 
 /* ---- mlir_bytecode_attr.c: `depth` is 0 but inside of these functions ---- */
 

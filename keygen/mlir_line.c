@@ -89,6 +89,8 @@ static const char *line_follower(const struct mlir *m, const char *p)
         p += 4;
     while (p < end && (*p == ' ' || *p == '\n'))
         p++;
+    if (p == end && m->pieces)
+        return p;
     return p < end && (slice_is_plain(*p) ? *p >= 'a' && *p != 'l'
                                           : *p == '%' || *p == '}' || *p == '"' || *p == '^')
                ? p
