@@ -87,6 +87,14 @@ static void shape_follows(struct lines *l, uint32_t shape)
 
 /* ---- lines that repeat ---- */
 
+/* The operation of a shape with these operands, of which the first result goes to *out. */
+static bool shape_put(struct hlo *h, const struct line_shape *shape, const uint32_t *operands,
+                      uint32_t *out)
+{
+    const uint32_t *types = shape->n_operands ? &h->lines.types[shape->types] : NULL;
+    return graph_op_of_shape(h->g, shape->op, types, operands, out);
+}
+
 static const char *piece_skip(const struct hlo *h, const char *p, struct span piece)
 {
     bool same = (size_t)(h->base + h->len - p) >= piece.len &&
@@ -139,7 +147,7 @@ static bool line_repeats(struct hlo *h)
     name.len = (uint32_t)(p - h->base) - name.at;
     if (!name.len || !hlo_starts_with(h, name.at + name.len, " = ") ||
         !(end = line_is(h, p + 3, shape, operands)) || !(end = line_follower(h, end)) ||
-        !graph_op_of_shape(h->g, shape->op, &l->types[shape->types], operands, &value))
+        !shape_put(h, shape, operands, &value))
         return false;
     l->n_met++;
     h->n_noted--;
@@ -241,8 +249,7 @@ uint32_t hlo_line_known(struct hlo *h)
     while (i < h->line.n_operands &&
            (operands[i] = hlo_value_find(h, h->line.names[i])) != GRAPH_NONE)
         i++;
-    if (i < h->line.n_operands ||
-        !graph_op_of_shape(h->g, shape->op, &l->types[shape->types], operands, &value))
+    if (i < h->line.n_operands || !shape_put(h, shape, operands, &value))
         return GRAPH_NONE;
     shape_follows(l, known - 1);
     return value;
