@@ -46,21 +46,25 @@ void bytecode_malformed(struct bytecode *b, const char *what)
 
 #define MEMO_MAX 1024 /* bytes of a text that is kept */
 
-void bytecode_memo_keep(struct bytecode *b, struct bytecode_memo *memo, size_t start)
+/* Two bytes of length and the text; what is kept is given as its place + 1. */
+uint32_t bytecode_memo_keep(struct bytecode *b, size_t start)
 {
-    size_t len = bytecode_stopped(b) ? 0 : b->out.len - start;
-    if (len && len <= MEMO_MAX && b->memo.len <= UINT32_MAX - len) {
-        memo->at = (uint32_t)b->memo.len;
-        writer_bytes(&b->memo, b->out.data + start, len);
-        memo->len = b->memo.failed ? 0 : (uint32_t)len;
-    }
+    size_t len = bytecode_stopped(b) ? 0 : b->out.len - start, at = b->memo.len;
+    uint16_t head = (uint16_t)len;
+    if (!len || len > MEMO_MAX || at + sizeof head + len >= INT32_MAX)
+        return 0;
+    writer_bytes(&b->memo, &head, sizeof head);
+    writer_bytes(&b->memo, b->out.data + start, len);
+    return b->memo.failed ? 0 : (uint32_t)at + 1;
 }
 
-bool bytecode_memo_put(struct bytecode *b, const struct bytecode_memo *memo)
+bool bytecode_memo_put(struct bytecode *b, uint32_t memo)
 {
-    if (!memo->len)
+    uint16_t len;
+    if (!memo)
         return false;
-    writer_bytes(&b->out, b->memo.data + memo->at, memo->len);
+    memcpy(&len, b->memo.data + memo - 1, sizeof len);
+    writer_bytes(&b->out, b->memo.data + memo - 1 + sizeof len, len);
     return true;
 }
 
@@ -130,6 +134,11 @@ static void *table_new(struct bytecode *b, const struct reader *r, uint64_t n, s
     return table;
 }
 
+static uint32_t place_of(const struct bytecode *b, const void *at)
+{
+    return (uint32_t)((const uint8_t *)at - b->start);
+}
+
 static void read_strings(struct bytecode *b, struct reader r)
 {
     uint64_t n = bytecode_varint(&r);
@@ -137,8 +146,11 @@ static void read_strings(struct bytecode *b, struct reader r)
     if (!b->strings)
         return;
     b->n_strings = (uint32_t)n;
-    for (uint64_t i = n; i-- > 0;) /* the lengths come last one first */
-        b->strings[i].len = bytecode_varint(&r);
+    for (uint64_t i = n; i-- > 0;) { /* the lengths come last one first */
+        uint64_t len = bytecode_varint(&r);
+        r.failed |= len > r.len;
+        b->strings[i].len = r.failed ? 0 : (uint32_t)len;
+    }
     for (uint64_t i = 0; i < n; i++) {
         struct view s = reader_bytes(&r, b->strings[i].len);
         const char *text = s.data;
@@ -146,14 +158,14 @@ static void read_strings(struct bytecode *b, struct reader r)
             bytecode_malformed(b, "a string without its end");
             return;
         }
-        b->strings[i] = (struct view){text, s.len - 1};
+        b->strings[i] = (struct bytecode_string){place_of(b, text), (uint32_t)s.len - 1};
     }
 }
 
-static struct view string_at(struct bytecode *b, uint64_t i)
+struct view bytecode_string(struct bytecode *b, uint64_t i)
 {
     if (i < b->n_strings)
-        return b->strings[i];
+        return (struct view){(const char *)b->start + b->strings[i].at, b->strings[i].len};
     bytecode_malformed(b, "a number of a string that is not there");
     return (struct view){"", 0};
 }
@@ -164,7 +176,7 @@ static void read_dialect(struct bytecode *b, struct reader *r, uint32_t i)
     uint64_t name = b->version >= BYTECODE_DIALECT_VERSIONS ? bytecode_flagged(r, &versioned)
                                                             : bytecode_varint(r);
     uint8_t id;
-    b->dialects[i] = string_at(b, name);
+    b->dialects[i] = bytecode_string(b, name);
     if (versioned)
         bytecode_take_section(b, r, &id);
 }
@@ -186,7 +198,7 @@ static void read_opnames(struct bytecode *b, struct reader *r)
                                                               : bytecode_varint(r);
             struct bytecode_opname *op = &b->opnames[b->n_opnames++];
             *op = (struct bytecode_opname){.dialect = b->dialects[dialect],
-                                           .name = string_at(b, name)};
+                                           .name = bytecode_string(b, name)};
             bytecode_opname_look_up(op);
             if (!registered)
                 op->properties = NULL;
@@ -208,32 +220,60 @@ static void read_dialects(struct bytecode *b, struct reader r)
         bytecode_malformed(b, "the section of dialects ends too early");
 }
 
+/* Room for the next group, whose number is a power of two when there is none left. */
+static bool group_add(struct bytecode *b, uint64_t dialect)
+{
+    uint32_t n = b->n_groups;
+    if (!(n & (n - 1))) {
+        struct bytecode_group *more = realloc(b->groups, (n ? 2 * (size_t)n : 1) * sizeof *more);
+        b->out.failed |= !more;
+        if (!more)
+            return false;
+        b->groups = more;
+    }
+    b->groups[b->n_groups++] = (struct bytecode_group){b->n_attrs + b->n_types, (uint32_t)dialect};
+    return true;
+}
+
+/* The entries of one group. */
+static void read_group(struct bytecode *b, struct reader *offsets, struct reader *data,
+                       uint64_t count, uint32_t *n)
+{
+    struct bytecode_entry *e = b->attrs + b->n_attrs + b->n_types;
+    for (uint64_t i = 0; i < count; i++) {
+        bool custom;
+        uint64_t len = bytecode_flagged(offsets, &custom);
+        *e++ = (struct bytecode_entry){.at = place_of(b, data->data), .custom = custom};
+        reader_bytes(data, len);
+    }
+    e->at = data->failed ? 0 : place_of(b, data->data);
+    *n += (uint32_t)count;
+}
+
 /* Sizes of the entries in groups of one dialect: attributes first, then types. */
 static void read_entries(struct bytecode *b, struct reader offsets, struct reader data)
 {
     uint64_t n_attrs = bytecode_varint(&offsets), n_types = bytecode_varint(&offsets);
-    b->attrs = table_new(b, &offsets, n_attrs, sizeof *b->attrs);
-    b->types = table_new(b, &offsets, n_types, sizeof *b->types);
+    uint64_t n = n_attrs < UINT32_MAX && n_types < UINT32_MAX ? n_attrs + n_types : UINT64_MAX;
+    if (offsets.failed || n > offsets.len) {
+        bytecode_malformed(b, "a count that is larger than what follows");
+        return;
+    }
+    b->attrs = calloc(n + 1, sizeof *b->attrs);
+    b->out.failed |= !b->attrs;
     while (!bytecode_stopped(b) && (b->n_attrs < n_attrs || b->n_types < n_types)) {
         uint64_t dialect = bytecode_varint(&offsets), count = bytecode_varint(&offsets);
         bool types = b->n_attrs == n_attrs;
         uint64_t room = types ? n_types - b->n_types : n_attrs - b->n_attrs;
-        if (offsets.failed || dialect >= b->n_dialects || count > room || !count) {
+        if (offsets.failed || dialect >= b->n_dialects || count > room || !count)
             bytecode_malformed(b, "attributes and types that are not as many as they should be");
-            return;
-        }
-        for (uint64_t i = 0; i < count; i++) {
-            bool custom;
-            uint64_t len = bytecode_flagged(&offsets, &custom);
-            struct bytecode_entry e = {reader_bytes(&data, len), (uint32_t)dialect, custom, {0}};
-            if (types)
-                b->types[b->n_types++] = e;
-            else
-                b->attrs[b->n_attrs++] = e;
-        }
+        else if (group_add(b, dialect))
+            read_group(b, &offsets, &data, count, types ? &b->n_types : &b->n_attrs);
     }
     if (offsets.failed || data.failed)
         bytecode_malformed(b, "the section of attributes ends too early");
+    if (b->attrs)
+        b->types = b->attrs + b->n_attrs;
 }
 
 static void read_properties(struct bytecode *b, struct reader r)
@@ -241,9 +281,10 @@ static void read_properties(struct bytecode *b, struct reader r)
     uint64_t n = bytecode_varint(&r);
     b->properties = table_new(b, &r, n, sizeof *b->properties);
     for (uint64_t i = 0; b->properties && i < n && !r.failed; i++) {
-        uint64_t len = bytecode_varint(&r);
-        b->properties[b->n_properties++] =
-            (struct bytecode_properties){.bytes = reader_bytes(&r, len)};
+        struct view bytes = reader_bytes(&r, bytecode_varint(&r));
+        if (!r.failed)
+            b->properties[b->n_properties++] = (struct bytecode_properties){
+                .at = place_of(b, bytes.data), .len = (uint32_t)bytes.len};
     }
     if (r.failed)
         bytecode_malformed(b, "the section of properties ends too early");
@@ -314,9 +355,11 @@ void bytecode_tables_close(struct bytecode *b)
     free(b->properties);
     free(b->opnames);
     free(b->attrs);
-    free(b->types);
+    free(b->groups);
     writer_close(&b->memo);
-    b->strings = b->dialects = NULL;
+    b->strings = NULL;
+    b->dialects = NULL;
+    b->groups = NULL;
     b->properties = NULL;
     b->opnames = NULL;
     b->attrs = b->types = NULL;

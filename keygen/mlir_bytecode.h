@@ -45,24 +45,27 @@ enum { /* bytecode versions that changed what is read */
 
 struct bytecode_opname;
 
-/* Text that was printed before: where in the reader's `memo` it is. */
-struct bytecode_memo {
-    uint32_t at, len; /* len 0: not printed yet, or too long to be kept */
+/* An attribute or a type, still encoded: it ends where the next begins. Its dialect: `groups`. */
+struct bytecode_entry {
+    uint32_t at;         /* bytes behind the file's start */
+    uint32_t memo : 31;  /* of its text */
+    uint32_t custom : 1; /* the dialect's own encoding; else its text, ended by NUL */
 };
 
-/* An attribute or a type, still encoded. */
-struct bytecode_entry {
-    struct view bytes;
-    uint32_t dialect;
-    bool custom; /* the dialect's own encoding; else its text, ended by NUL */
-    struct bytecode_memo memo;
+/* From this entry on (attributes, then types) they are of this dialect. */
+struct bytecode_group {
+    uint32_t first, dialect;
 };
 
 /* The properties of an operation, still encoded. */
 struct bytecode_properties {
-    struct view bytes;
-    const struct bytecode_opname *of; /* whose text `memo` is */
-    struct bytecode_memo memo;
+    uint32_t at, len; /* behind the file's start */
+    uint32_t of;      /* whose text `memo` is: number + 1 of the operation's name */
+    uint32_t memo;
+};
+
+struct bytecode_string {
+    uint32_t at, len; /* behind the file's start */
 };
 
 /* The name of an operation, and what its properties are. */
@@ -75,11 +78,14 @@ struct bytecode_opname {
 struct bytecode {
     const uint8_t *start; /* of the file: alignments count from here */
     uint64_t version;
-    struct view *strings, *dialects;
+    struct bytecode_string *strings;
+    struct view *dialects;
     struct bytecode_properties *properties;
     struct bytecode_opname *opnames;
-    struct bytecode_entry *attrs, *types;
-    uint32_t n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
+    struct bytecode_entry *attrs,
+        *types; /* one array: attributes, types, and where the last ends */
+    struct bytecode_group *groups;
+    uint32_t n_groups, n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
     struct writer out;  /* generic MLIR text */
     struct writer memo; /* texts of attributes and types that were printed */
     bool in_array;      /* the attribute at hand is an element: i64 and f64 are not printed */
@@ -100,10 +106,11 @@ static inline bool bytecode_stopped(const struct bytecode *b)
     return b->why || b->wrong || b->out.failed;
 }
 
-/* What was put since the text had the length `start` is kept for the next time. */
-void bytecode_memo_keep(struct bytecode *b, struct bytecode_memo *memo, size_t start);
+/* Keeps what was put since the text had the length `start` for the next time, and gives where: 0 if it is
+ * not kept. */
+uint32_t bytecode_memo_keep(struct bytecode *b, size_t start);
 /* False if nothing is kept; else it is put. */
-bool bytecode_memo_put(struct bytecode *b, const struct bytecode_memo *memo);
+bool bytecode_memo_put(struct bytecode *b, uint32_t memo);
 
 #define BYTECODE_IR 4 /* the section of operations */
 /* The next section: its id and data. Padding up to an alignment is skipped. */
@@ -139,6 +146,7 @@ void bytecode_put_i64(struct bytecode *b, int64_t n);
 void bytecode_put_string(struct bytecode *b, struct view s);
 /* The attribute whose number comes next. */
 void bytecode_put_attr_of(struct bytecode *b, struct reader *r, int depth);
+struct view bytecode_string(struct bytecode *b, uint64_t i);
 /* The string whose number comes next. */
 struct view bytecode_read_string(struct bytecode *b, struct reader *r);
 /* A count whose elements take a byte or more each. */

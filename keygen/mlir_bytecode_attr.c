@@ -90,9 +90,10 @@ void bytecode_put_symbol(struct bytecode *b, struct view name)
 
 /* ---- entries ---- */
 
-static struct reader entry_reader(const struct bytecode_entry *e)
+/* The next entry begins where this one ends. */
+static struct reader entry_reader(const struct bytecode *b, const struct bytecode_entry *e)
 {
-    return reader_over(e->bytes.data, e->bytes.len);
+    return reader_over(b->start + e->at, e[1].at - e->at);
 }
 
 static struct bytecode_entry *attr_entry(struct bytecode *b, uint64_t attr)
@@ -114,10 +115,7 @@ static struct bytecode_entry *type_entry(struct bytecode *b, uint64_t type)
 struct view bytecode_read_string(struct bytecode *b, struct reader *r)
 {
     uint64_t i = bytecode_varint(r);
-    if (!r->failed && i < b->n_strings)
-        return b->strings[i];
-    bytecode_malformed(b, "a number of a string that is not there");
-    return (struct view){"", 0};
+    return bytecode_string(b, r->failed ? UINT64_MAX : i);
 }
 
 /* A count whose elements take a byte or more each. */
@@ -137,14 +135,23 @@ static struct view read_blob(struct bytecode *b, struct reader *r)
 
 static bool dialect_is(const struct bytecode *b, const struct bytecode_entry *e, const char *name)
 {
-    return view_is(b->dialects[e->dialect], name);
+    uint32_t i = (uint32_t)(e - b->attrs), low = 0, high = b->n_groups;
+    while (high - low > 1) { /* the last group that does not begin behind it */
+        uint32_t middle = low + (high - low) / 2;
+        if (b->groups[middle].first <= i)
+            low = middle;
+        else
+            high = middle;
+    }
+    return view_is(b->dialects[b->groups[low].dialect], name);
 }
 
 /* Text that the dialect printed itself, with a NUL. */
 static void put_text_entry(struct bytecode *b, const struct bytecode_entry *e)
 {
-    size_t len = e->bytes.len;
-    const char *text = e->bytes.data;
+    struct reader r = entry_reader(b, e);
+    size_t len = r.len;
+    const char *text = (const char *)r.data;
     if (!len || text[len - 1] != '\0' || memchr(text, '\0', len - 1))
         bytecode_malformed(b, "the text of an attribute or type without its end");
     else
@@ -307,9 +314,9 @@ static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
 void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
 {
     struct bytecode_entry *e = bytecode_stopped(b) ? NULL : type_entry(b, type);
-    if (!e || bytecode_memo_put(b, &e->memo))
+    if (!e || bytecode_memo_put(b, e->memo))
         return;
-    struct reader r = entry_reader(e);
+    struct reader r = entry_reader(b, e);
     size_t start = b->out.len;
     if (depth > BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
@@ -325,7 +332,7 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
         bytecode_unknown(b, "a type of a dialect that is not known");
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "a type that does not end where it should");
-    bytecode_memo_keep(b, &e->memo, start);
+    e->memo = bytecode_memo_keep(b, start) & INT32_MAX;
 }
 
 /* ---- tensors of constants ---- */
@@ -342,7 +349,7 @@ static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
     const struct bytecode_entry *e = type_entry(b, type);
     if (!e || !e->custom)
         return false;
-    struct reader r = entry_reader(e);
+    struct reader r = entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
     bool builtin = dialect_is(b, e, "builtin"), vhlo = dialect_is(b, e, "vhlo");
     if (!(builtin && (code == 13 || code == 14)) && !(vhlo && (code == 20 || code == 21)))
@@ -608,7 +615,7 @@ static bool attr_string(struct bytecode *b, uint64_t attr, struct view *out)
     const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
     if (!e || !e->custom)
         return false;
-    struct reader r = entry_reader(e);
+    struct reader r = entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
     if (!(dialect_is(b, e, "builtin") && code == 2) && !(dialect_is(b, e, "vhlo") && code == 14))
         return false;
@@ -629,7 +636,7 @@ bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr)
     const struct bytecode_entry *e = attr_entry(b, attr);
     if (!e || !e->custom || !dialect_is(b, e, "builtin"))
         return false;
-    struct reader r = entry_reader(e);
+    struct reader r = entry_reader(b, e);
     return bytecode_varint(&r) == 7;
 }
 
@@ -662,7 +669,7 @@ void bytecode_put_entries(struct bytecode *b, uint64_t attr)
     const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
     if (!e)
         return;
-    struct reader r = entry_reader(e);
+    struct reader r = entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
     if (!e->custom || !(dialect_is(b, e, "builtin") && code == 1))
         bytecode_malformed(b, "the attributes of an operation are no dictionary");
@@ -794,7 +801,7 @@ bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, 
     const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
     if (!e || !e->custom || !dialect_is(b, e, dialect))
         return false;
-    *rest = entry_reader(e);
+    *rest = entry_reader(b, e);
     *code = bytecode_varint(rest);
     return !rest->failed;
 }
@@ -831,7 +838,7 @@ bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr)
     const struct bytecode_entry *e = type_entry(b, bytecode_varint(&v.rest));
     if (!e || !e->custom || !dialect_is(b, e, "vhlo"))
         return false;
-    struct reader r = entry_reader(e);
+    struct reader r = entry_reader(b, e);
     return bytecode_varint(&r) == 33;
 }
 
@@ -839,9 +846,9 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
 {
     struct bytecode_entry *e = bytecode_stopped(b) ? NULL : attr_entry(b, attr);
     bool in_array = b->in_array; /* there, some are spelled otherwise */
-    if (!e || (!in_array && bytecode_memo_put(b, &e->memo)))
+    if (!e || (!in_array && bytecode_memo_put(b, e->memo)))
         return;
-    struct reader r = entry_reader(e);
+    struct reader r = entry_reader(b, e);
     size_t start = b->out.len;
     if (depth > BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
@@ -860,5 +867,5 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "an attribute that does not end where it should");
     if (!in_array)
-        bytecode_memo_keep(b, &e->memo, start);
+        e->memo = bytecode_memo_keep(b, start) & INT32_MAX;
 }

@@ -666,10 +666,10 @@ void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *o
                              struct bytecode_properties *properties)
 {
     size_t start = b->out.len;
-    if (properties->of == op && bytecode_memo_put(b, &properties->memo))
+    uint32_t of = (uint32_t)(op - b->opnames) + 1;
+    if (properties->of == of && bytecode_memo_put(b, properties->memo))
         return;
-    put_properties(b, op, properties->bytes);
-    properties->of = op;
-    properties->memo.len = 0;
-    bytecode_memo_keep(b, &properties->memo, start);
+    put_properties(b, op, (struct view){b->start + properties->at, properties->len});
+    properties->of = of;
+    properties->memo = bytecode_memo_keep(b, start);
 }
