@@ -70,7 +70,7 @@ struct canon_result {
  * kind and the form's version.
  *
  * Time and memory are linear in `len` (memory at most 3 × len plus a constant, neither the input nor
- * `text` counted; of bytecode, which spells an operation in some 10 bytes, up to 10 × len); nothing
+ * `text` counted; of bytecode, which spells an operation in some 18 bytes, up to 6 × len); nothing
  * recurses on the depth of the input.
  *
  * Errors (err->line and err->column say where): MALFORMED, TRUNCATED; REFUSED for elided text such
