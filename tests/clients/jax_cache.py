@@ -273,6 +273,24 @@ class Keys(JaxCase):
                 with self.subTest(name):
                     self.missed(process)
 
+    def test_options_that_name_files_to_read_keep_gpu_executables_out(self):
+        program = '''
+import jax
+from jax._src import compiler
+from warm import _library
+from warm.jax import _keys
+options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+_keys.options_bytes(options, "cpu")      # which does not read it
+try:
+    _keys.options_bytes(options, "cuda")
+except _library.Refused as e:
+    print(e)
+'''
+        with kit.Daemon() as daemon:
+            said = daemon.run(program, XLA_FLAGS="--xla_gpu_load_autotune_results_from=/tuned").stdout
+            self.assertIn("autotune", said)
+            self.assertEqual(daemon.run(program).stdout, "")
+
     def test_the_key_takes_no_longer_than_jaxs_own(self):
         program = PROGRAM + '''
 import statistics, time

@@ -73,6 +73,19 @@ _GPU_ONLY = frozenset(
 491 492 494 497 501 504 505 506 513 514 515 516 517 518 519 521 522 523 524 525 526 527 530 531
 532 533 534 536 537 538 540 541 545 546 549 550 551 552 553 554 555 556 557""".split()
 )
+# Those of them that name files from which the GPU backend takes what decides (kernels, results of
+# autotuning, profiles, tables): what is in the files is nowhere else.
+_READ_NAMES = {
+    127: "xla_gpu_ptx_file",
+    128: "xla_gpu_algorithm_denylist_path",
+    150: "xla_gpu_llvm_ir_file",
+    210: "xla_gpu_pgle_profile_file_or_directory_path",
+    223: "xla_gpu_load_autotune_results_from",
+    261: "xla_gpu_target_config_filename",
+    377: "xla_gpu_experimental_collective_perf_table_path",
+    383: "xla_gpu_experimental_matmul_perf_table_path",
+    434: "xla_gpu_gemm_autotuner_override_file",
+}
 # Map fields of DebugOptions: their entries come in another order every time.
 _MAPS = frozenset((357, 474, 500))
 _NEUTRAL = frozenset(_NEUTRAL_NAMES)
@@ -136,11 +149,12 @@ def _fields(data: bytes) -> Iterator[Tuple[int, bytes, bytes]]:
 def _debug_options(data: bytes, on_cpu: bool) -> bytes:
     """A digest of those that count. A program's compiles nearly all have the same."""
     left_out = _NEUTRAL | _GPU_ONLY if on_cpu else _NEUTRAL
-    kept = [
-        (number, field if number in _MAPS else b"", field)
-        for number, field, _ in _fields(data)
-        if number not in left_out
-    ]
+    kept = []
+    for number, field, content in _fields(data):
+        if not on_cpu and content and number in _READ_NAMES:
+            raise _library.Refused(f"{_READ_NAMES[number]}: what is in the file is not in a key")
+        if number not in left_out:
+            kept.append((number, field if number in _MAPS else b"", field))
     kept.sort(key=lambda k: k[:2])  # stable: repeated fields stay in their order
     return hashlib.sha256(b"".join(field for _, _, field in kept)).digest()
 
@@ -176,6 +190,8 @@ def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
     if name in _NEUTRAL_FLAGS or name.startswith("xla_dump_"):
         return True
     if platform != "cpu":
+        if value and name in _READ_NAMES.values():
+            raise _library.Refused(f"{name}: what is in the file is not in a key")
         return False
     if name.startswith("xla_gpu_"):
         return True
