@@ -16,6 +16,7 @@
  */
 #include "keygen/mlir_bytecode.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,11 +72,15 @@ bool bytecode_memo_put(struct bytecode *b, uint32_t memo)
 /* ---- numbers ---- */
 
 /* The lowest set bit of the first byte says how many bytes there are; zero: eight more. */
-uint64_t bytecode_varint(struct reader *r)
+uint64_t bytecode_varint_long(struct reader *r)
 {
-    if (r->len && !r->failed && *r->data & 1) { /* one byte, as most are */
-        r->len--;
-        return *r->data++ >> 1;
+    if (r->len >= 8 && !r->failed && *r->data) { /* up to eight bytes */
+        uint64_t eight;
+        memcpy(&eight, r->data, sizeof eight);
+        unsigned n = (unsigned)__builtin_ctz(*r->data) + 1;
+        r->data += n;
+        r->len -= n;
+        return le64toh(eight) << (64 - 8 * n) >> (64 - 7 * n);
     }
     uint8_t first = reader_u8(r);
     if (first == 0)

@@ -94,7 +94,14 @@ struct bytecode {
 };
 
 /* Numbers of the format; they fail with the reader. */
-uint64_t bytecode_varint(struct reader *r);
+uint64_t bytecode_varint_long(struct reader *r);
+static inline uint64_t bytecode_varint(struct reader *r)
+{
+    if (!r->len || r->failed || !(*r->data & 1))
+        return bytecode_varint_long(r);
+    r->len--; /* one byte, as most are */
+    return *r->data++ >> 1;
+}
 int64_t bytecode_signed(struct reader *r);
 /* A varint whose lowest bit is a flag. */
 uint64_t bytecode_flagged(struct reader *r, bool *flag);

@@ -43,14 +43,9 @@ static void put_enum(struct bytecode *b, struct reader *r, const struct enumerat
     bytecode_put(b, ">");
 }
 
-/* "name = [1, 2]", nothing if the list is empty; *separator is what comes before the next. */
-static void put_list_field(struct bytecode *b, struct reader *r, const char *name,
-                           const char **separator)
+/* "name = [1, 2]" of n numbers. */
+static void put_list(struct bytecode *b, struct reader *r, const char *name, uint64_t n)
 {
-    uint64_t n = bytecode_read_count(b, r);
-    if (!n)
-        return;
-    bytecode_put(b, *separator);
     bytecode_put(b, name);
     bytecode_put(b, " = [");
     for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
@@ -58,6 +53,17 @@ static void put_list_field(struct bytecode *b, struct reader *r, const char *nam
         bytecode_put_i64(b, bytecode_signed(r));
     }
     bytecode_put(b, "]");
+}
+
+/* Nothing if the list is empty; *separator is what comes before the next. */
+static void put_list_field(struct bytecode *b, struct reader *r, const char *name,
+                           const char **separator)
+{
+    uint64_t n = bytecode_read_count(b, r);
+    if (!n)
+        return;
+    bytecode_put(b, *separator);
+    put_list(b, r, name, n);
     *separator = ", ";
 }
 
@@ -142,26 +148,14 @@ static void put_channel(struct bytecode *b, struct reader *r)
     bytecode_put(b, ">");
 }
 
-static void put_plain_list(struct bytecode *b, struct reader *r, const char *name)
-{
-    uint64_t n = bytecode_read_count(b, r);
-    bytecode_put(b, name);
-    bytecode_put(b, " = [");
-    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
-        bytecode_put(b, i ? ", " : "");
-        bytecode_put_i64(b, bytecode_signed(r));
-    }
-    bytecode_put(b, "]");
-}
-
 static void put_alias(struct bytecode *b, struct reader *r)
 {
     bytecode_put(b, "#stablehlo.output_operand_alias<");
-    put_plain_list(b, r, "output_tuple_indices");
+    put_list(b, r, "output_tuple_indices", bytecode_read_count(b, r));
     bytecode_put(b, ", operand_index = ");
     bytecode_put_i64(b, bytecode_signed(r));
     bytecode_put(b, ", ");
-    put_plain_list(b, r, "operand_tuple_indices");
+    put_list(b, r, "operand_tuple_indices", bytecode_read_count(b, r));
     bytecode_put(b, ">");
 }
 
