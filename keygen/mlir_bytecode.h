@@ -4,7 +4,8 @@
  *
  *   mlir_bytecode.c        the container: sections and tables
  *   mlir_bytecode_walk.c   operations as generic MLIR text, or as ones before
- *   mlir_bytecode_attr.c   attributes of the builtin dialect and VHLO, and types, as text
+ *   mlir_bytecode_type.c   names, entries of the tables, and types as text
+ *   mlir_bytecode_attr.c   attributes of the builtin dialect and VHLO as text
  *   mlir_bytecode_stablehlo.c, mlir_bytecode_sdy.c   attributes of these dialects as text
  *   mlir_bytecode_ops.c    which attributes the properties of an operation hold; VHLO's spelling of
  *                          an operation into StableHLO's
@@ -122,6 +123,7 @@ bool bytecode_memo_put(struct bytecode *b, uint32_t memo);
 #define BYTECODE_IR 4 /* the section of operations */
 /* The next section: its id and data. Padding up to an alignment is skipped. */
 struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_t *id);
+struct view bytecode_string(struct bytecode *b, uint64_t i);
 /* Frees what the text is made from. */
 void bytecode_tables_close(struct bytecode *b);
 
@@ -132,32 +134,43 @@ void bytecode_tables_close(struct bytecode *b);
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
                       struct err *e);
 
-/* ---- mlir_bytecode_attr.c: `depth` is 0 but inside of these functions ---- */
+/* ---- mlir_bytecode_type.c: `depth` is 0 but inside of these functions ---- */
 
 bool view_is(struct view v, const char *text);
 void bytecode_put(struct bytecode *b, const char *text);
 void bytecode_put_u64(struct bytecode *b, uint64_t n);
-void bytecode_put_type(struct bytecode *b, uint64_t type, int depth);
-void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth);
+void bytecode_put_i64(struct bytecode *b, int64_t n);
+void bytecode_put_string(struct bytecode *b, struct view s);
 /* A name as the key of a dictionary: quoted if it must be. */
 void bytecode_put_key(struct bytecode *b, struct view name);
 /* "@name", quoted if it must be. */
 void bytecode_put_symbol(struct bytecode *b, struct view name);
-/* True if the attribute is a unit, of which only the name is printed. */
-bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr);
-/* "a = 1, b = 2": the entries of a dictionary attribute. */
-void bytecode_put_entries(struct bytecode *b, uint64_t attr);
-
-/* For the encodings of other dialects. */
-void bytecode_put_i64(struct bytecode *b, int64_t n);
-void bytecode_put_string(struct bytecode *b, struct view s);
-/* The attribute whose number comes next. */
-void bytecode_put_attr_of(struct bytecode *b, struct reader *r, int depth);
-struct view bytecode_string(struct bytecode *b, uint64_t i);
+/* An entry of a table; NULL, and the reading stops, if there is none of that number. */
+struct bytecode_entry *bytecode_attr_entry(struct bytecode *b, uint64_t attr);
+struct bytecode_entry *bytecode_type_entry(struct bytecode *b, uint64_t type);
+struct reader bytecode_entry_reader(const struct bytecode *b, const struct bytecode_entry *e);
+/* True if the entry is of this dialect. */
+bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
+                       const char *dialect);
+/* Text that the dialect printed itself. */
+void bytecode_put_text_entry(struct bytecode *b, const struct bytecode_entry *e);
 /* The string whose number comes next. */
 struct view bytecode_read_string(struct bytecode *b, struct reader *r);
 /* A count whose elements take a byte or more each. */
 uint64_t bytecode_read_count(struct bytecode *b, struct reader *r);
+void bytecode_put_type(struct bytecode *b, uint64_t type, int depth);
+/* The type whose number comes next. */
+void bytecode_put_type_of(struct bytecode *b, struct reader *r, int depth);
+
+/* ---- mlir_bytecode_attr.c: `depth` as above ---- */
+
+void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth);
+/* The attribute whose number comes next. */
+void bytecode_put_attr_of(struct bytecode *b, struct reader *r, int depth);
+/* True if the attribute is a unit, of which only the name is printed. */
+bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr);
+/* "a = 1, b = 2": the entries of a dictionary attribute. */
+void bytecode_put_entries(struct bytecode *b, uint64_t attr);
 /* The code of an attribute of `dialect`, and what follows it; false if it is of another. */
 bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, struct reader *rest,
                         uint64_t *code);
