@@ -85,7 +85,7 @@ class Api(Case):
             waiter = threading.Thread(target=lambda: found.append(c.lease(name)))
             waiter.start()
             deadline = kit.time.monotonic() + kit.WAIT_S
-            while len(beats) < 6 and kit.time.monotonic() < deadline:
+            while len(beats) < 5 and kit.time.monotonic() < deadline:
                 kit.time.sleep(0.01)
             holder_ends(holder)
             waiter.join(kit.WAIT_S)

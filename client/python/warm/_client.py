@@ -395,7 +395,9 @@ class Client:
                 raise _wire.WireError("an answer of another kind")
 
     def _await(self, c: _Connection, tags: dict[int, Lease], deadline: float) -> None:
-        """What may take long to come. A daemon that answers nothing else meanwhile is stuck."""
+        """What may take long to come. That it does is said at once; and a daemon that answers
+        nothing else meanwhile is stuck."""
+        self._answer(c, tags, min(deadline, time.monotonic() + self.request_timeout))
         is_asked = False
         while tags:
             if c.is_readable(self.request_timeout if is_asked else self.heartbeat):
