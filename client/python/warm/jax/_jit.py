@@ -25,7 +25,7 @@ import re
 import threading
 import time
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import jax
 
