@@ -58,7 +58,7 @@ void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
         return;
     g->block = block_new(g, 0, 1);
     if (is_public && !g->failed) /* they come from memory */
-        g->blocks.at[g->block].sure = TRAIT_SURE;
+        g->blocks.at[g->block].sure = TRAIT_NO_PRODUCT | TRAIT_NO_EXP | TRAIT_VARIES;
     PUSH(g, g->funcs,
          (struct func){.symbol = symbol,
                        .is_public = is_public,
@@ -150,7 +150,7 @@ void graph_block_begin(struct graph *g, uint32_t label)
         g->blocks.at[f->last_block].next = block;
         g->blocks.at[f->last_block].frozen = g->blocks.at[block].frozen = true;
     }
-    g->blocks.at[block].sure = f->traits & GRAPH_REDUCES ? TRAIT_NO_PRODUCT : 0;
+    g->blocks.at[block].sure = f->traits & GRAPH_REDUCES ? TRAIT_NO_PRODUCT | TRAIT_VARIES : 0;
     f->last_block = g->block = block;
 }
 

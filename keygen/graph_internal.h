@@ -208,10 +208,13 @@ struct graph {
 #define TRAIT_CLASS 3u      /* PURE, DISTINCT or EFFECT in struct op's traits */
 #define TRAIT_REGIONS 0x200 /* in them: it has regions */
 
-/* In an operation's traits once it is placed: its results are surely no product, no exponential. */
+/* In an operation's traits once it is placed: its results are surely no product, no exponential; are
+ * known only when the program runs; are a constant, or what a compiler makes one of at once. */
 #define TRAIT_NO_PRODUCT 0x800u
 #define TRAIT_NO_EXP 0x1000u
-#define TRAIT_SURE (TRAIT_NO_PRODUCT | TRAIT_NO_EXP)
+#define TRAIT_VARIES 0x2000u
+#define TRAIT_LITERAL 0x4000u
+#define TRAIT_SURE (TRAIT_NO_PRODUCT | TRAIT_NO_EXP | TRAIT_VARIES | TRAIT_LITERAL)
 #define TRAIT_SETTLED (TRAIT_SURE | GRAPH_COMMUTES | GRAPH_FUSES) /* by graph_commute_settle */
 
 /* The values of the program numbered by content, calls inlined, blocks ordered.

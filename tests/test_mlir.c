@@ -362,6 +362,32 @@ Test(mlir, two_exponentials_are_not_multiplied_in_another_order)
     free(power), free(swapped);
 }
 
+Test(mlir, what_comes_out_as_a_constant_stays_where_it_stands)
+{
+    /* XLA makes %a of (%a + %0) - %0, and not of (%0 + %a) - %0: it sees late what %0 is. */
+    static const char text[] = FUNC(
+        "%a: tensor<4xf32>, %b: tensor<4xf32>",
+        "    %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        "    %c = stablehlo.constant dense<1.3> : tensor<4x4xf32>\n"
+        "    %d = stablehlo.constant dense<1.3> : tensor<4xf32>\n"
+        "    %0 = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [0] : "
+        "(tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>\n"
+        "    %1 = stablehlo.add %0, %a : tensor<4xf32>\n"
+        "    %2 = stablehlo.subtract %1, %0 : tensor<4xf32>\n"
+        "return %2 : tensor<4xf32>");
+    char *swapped = changed(text, "add %0, %a :", "add %a, %0 :");
+    cr_expect(!same(text, swapped));
+    free(swapped);
+    char *product = changed(text, "add %0, %a :", "multiply %0, %a :");
+    swapped = changed(product, "%0, %a :", "%a, %0 :");
+    cr_expect(!same(product, swapped));
+    free(product), free(swapped);
+    char *written = changed(text, "add %0, %a :", "add %d, %a :");
+    swapped = changed(written, "add %d, %a :", "add %a, %d :");
+    cr_expect(same(written, swapped), "a constant as it is written");
+    free(written), free(swapped);
+}
+
 Test(mlir, what_commutes_in_a_function_is_settled_where_it_is_called)
 {
     static const char called[] =
