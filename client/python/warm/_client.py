@@ -432,7 +432,7 @@ class Client:
                 if c is not None:
                     c.close()
                 if given or fresh or isinstance(e, socket.timeout):
-                    raise self._failed() from e
+                    raise self._failed(isinstance(e, socket.timeout)) from e
                 c, fresh = None, True
                 continue
             except BaseException:
@@ -449,10 +449,11 @@ class Client:
             raise ConnectionRefusedError("no daemon a moment ago")
         return _Connection(self.path, self.connect_timeout)
 
-    def _failed(self) -> _Unavailable:
+    def _failed(self, hangs: bool) -> _Unavailable:
+        """A daemon that is gone may be back at once; one that hangs costs each who asks a timeout."""
         now = time.monotonic()
         if now >= self._retry_at:
-            self._pause = min(self._pause * 2 or PAUSE_FIRST, PAUSE_MAX)
+            self._pause = PAUSE_MAX if hangs else min(self._pause * 2 or PAUSE_FIRST, PAUSE_MAX)
             self._retry_at = now + self._pause
         return _Unavailable()
 
