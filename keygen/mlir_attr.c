@@ -374,7 +374,10 @@ unsigned mlir_traits(struct mlir *m, uint32_t type, unsigned traits)
         struct view text = graph_type_text(m->g, type);
         m->commutes.at[type] = (uint8_t)(mlir_type_traits(text.data, text.len, of_types) | 1);
     }
-    return traits & (~of_types | m->commutes.at[type]);
+    unsigned holds = m->commutes.at[type];
+    if (holds & GRAPH_FUSES && !(traits & GRAPH_FUSES))
+        holds &= ~(unsigned)GRAPH_COMMUTES; /* as mlir_type_traits says of real floats */
+    return traits & (~of_types | holds);
 }
 
 /* ---- dictionaries ---- */

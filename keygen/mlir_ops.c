@@ -225,7 +225,7 @@ unsigned mlir_type_traits(const char *type, size_t len, unsigned traits)
     if (known && ((e[0] == 'i' && digit) || ((e[0] == 'u' || e[0] == 's') && e[1] == 'i')))
         return traits & ~(unsigned)GRAPH_FUSES;
     if (known && ((e[0] == 'f' && digit) || (e[0] == 'b' && n > 3 && e[1] == 'f')))
-        return traits;
+        return traits & GRAPH_FUSES ? traits : traits & ~(unsigned)GRAPH_COMMUTES;
     return traits & ~(unsigned)(GRAPH_COMMUTES | GRAPH_FUSES);
 }
 

@@ -16,9 +16,10 @@
  * one that is not in the table. Those of commuting operations hold as mlir_type_traits says. */
 unsigned mlir_op_traits(const char *name, size_t len);
 
-/* `traits` as they hold for values of this (tensor) type: GRAPH_COMMUTES stays for integers and real
- * floats, not for complex numbers, whose product is a sum of products that may be fused either way;
- * GRAPH_FUSES goes for integers, which nothing rounds. */
+/* `traits` as they hold for values of this (tensor) type. Integers: GRAPH_COMMUTES alone, nothing rounds
+ * them. Real floats: both, and neither without GRAPH_FUSES: of two zeros some compilers give one by
+ * its place for their maximum. Not complex numbers, whose product is a sum of products that may be
+ * fused either way. */
 unsigned mlir_type_traits(const char *type, size_t len, unsigned traits);
 
 /* True if attribute `key` with canonical text `value` on operation `op` is the default, which the

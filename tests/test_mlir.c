@@ -312,6 +312,20 @@ Test(mlir, complex_products_and_unknown_operations_do_not_commute)
     free(real);
 }
 
+Test(mlir, maxima_of_floats_do_not_commute)
+{
+    static const char floats[] = FUNC("%a: tensor<4xf32>, %b: tensor<4xf32>",
+                                      "%0 = stablehlo.maximum %a, %b : tensor<4xf32>\n"
+                                      "return %0 : tensor<4xf32>");
+    char *swapped = changed(floats, "%a, %b :", "%b, %a :");
+    cr_expect(!same(floats, swapped), "of two zeros it may be the first");
+    free(swapped);
+    char *whole = changed(floats, "f32", "i32");
+    swapped = changed(whole, "%a, %b :", "%b, %a :");
+    cr_expect(same(whole, swapped));
+    free(swapped), free(whole);
+}
+
 Test(mlir, two_products_are_not_added_in_another_order)
 {
     static const char products[] = FUNC("%a: tensor<4xf32>, %b: tensor<4xf32>",

@@ -401,6 +401,25 @@ Test(pjrt_options, dumps_do_not_count_and_everything_else_does)
     DIFFERENT("\xea\x06\x01x", "");              /* 109 of another message is not a dump */
 }
 
+Test(pjrt_options, what_a_key_cannot_hold_is_refused)
+{
+    int code;
+    KEY("\x1a\x06\x1a\x04\xfa\x0d\x01x"); /* 223: results of autotuning in a file */
+    cr_expect_eq(code, WARM_EREFUSED);
+    KEY("\x1a\x05\x1a\x03\xfa\x0d\x00");
+    cr_expect_eq(code, 0);
+    KEY("\x1a\x05\x1a\x03\x98\x06\x01"); /* 99: fast math */
+    cr_expect_eq(code, WARM_EREFUSED);
+    KEY("\x1a\x05\x1a\x03\x98\x06\x00");
+    cr_expect_eq(code, 0);
+    cr_expect(pjrt_flag_is_refused("--xla_cpu_enable_fast_math"));
+    cr_expect(pjrt_flag_is_refused("--xla_cpu_enable_fast_math=true"));
+    cr_expect(!pjrt_flag_is_refused("--xla_cpu_enable_fast_math=false"));
+    cr_expect(pjrt_flag_is_refused("--xla_gpu_ptx_file=a.ptx"));
+    cr_expect(!pjrt_flag_is_refused("--xla_gpu_ptx_file="));
+    cr_expect(!pjrt_flag_is_refused("--xla_cpu_enable_fast_min_max=true"));
+}
+
 Test(pjrt_options, repeated_fields_keep_their_order)
 {
     int code;

@@ -153,17 +153,20 @@ static int add_flags(struct key_builder *b, const char *value)
     enum { N_FLAGS = 256 };
     char *copy, *rest, *flags[N_FLAGS];
     size_t n = 0;
+    bool refused = false;
     if (!value || !*value)
         return 0;
     if (value[strspn(value, " \t\n")] != '-' || !(copy = strdup(value)))
         return WARM_EREFUSED;
-    for (char *flag = strtok_r(copy, " \t\n", &rest); flag; flag = strtok_r(NULL, " \t\n", &rest))
+    for (char *flag = strtok_r(copy, " \t\n", &rest); flag; flag = strtok_r(NULL, " \t\n", &rest)) {
+        refused |= pjrt_flag_is_refused(flag);
         if (!is_for_dumps(flag) && n < N_FLAGS)
             flags[n++] = flag;
+    }
     if (n)
         add_sorted(b, flags, n);
     free(copy);
-    return n < N_FLAGS ? 0 : WARM_EREFUSED;
+    return n < N_FLAGS && !refused ? 0 : WARM_EREFUSED;
 }
 
 static int add_environment(struct key_builder *b)

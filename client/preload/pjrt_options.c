@@ -26,9 +26,9 @@ struct field {
     struct view map_key; /* entries of a map; empty otherwise */
 };
 
-/* How the fields of one message are treated. Lists end with 0. */
+/* How the fields of one message are treated. Lists end with 0. Refused are those that are not empty. */
 struct message {
-    const uint32_t *dropped, *maps;
+    const uint32_t *dropped, *maps, *refused;
     uint32_t nested; /* the number of a field that is a message of the next level; 0: none */
     const struct message *next;
 };
@@ -44,9 +44,24 @@ static const uint32_t debug_maps[] = {357, 474, 500, 0};
 static const uint32_t override_maps[] = {7, 0}; /* env_option_overrides */
 static const uint32_t none[] = {0};
 
-static const struct message debug_options = {dump_fields, debug_maps, 0, NULL};
-static const struct message build_options = {none, none, 3, &debug_options};
-static const struct message compile_options = {none, override_maps, 3, &build_options};
+/* Options that name files from which a back end takes what decides: what is in them is not in a key.
+ * And one with which XLA reassociates, so that the order of operands shows, which the canonical form
+ * of programs drops. */
+static const uint32_t refused_fields[] = {127, 128, 150, 210, 223, 261, 377, 383, 434, 99, 0};
+static const char *const refused_flags[] = {"xla_gpu_ptx_file",
+                                            "xla_gpu_algorithm_denylist_path",
+                                            "xla_gpu_llvm_ir_file",
+                                            "xla_gpu_pgle_profile_file_or_directory_path",
+                                            "xla_gpu_load_autotune_results_from",
+                                            "xla_gpu_target_config_filename",
+                                            "xla_gpu_experimental_collective_perf_table_path",
+                                            "xla_gpu_experimental_matmul_perf_table_path",
+                                            "xla_gpu_gemm_autotuner_override_file",
+                                            "xla_cpu_enable_fast_math"};
+
+static const struct message debug_options = {dump_fields, debug_maps, refused_fields, 0, NULL};
+static const struct message build_options = {none, none, none, 3, &debug_options};
+static const struct message compile_options = {none, override_maps, none, 3, &build_options};
 
 static bool holds(const uint32_t *list, uint32_t number)
 {
@@ -123,14 +138,23 @@ static int compare_fields(const void *one, const void *other)
     return order ? order : (a->order > b->order) - (a->order < b->order);
 }
 
+static bool is_empty(const struct field *f)
+{
+    const uint8_t *at = f->payload.data;
+    return f->payload.len == 0 || (f->type == VARINT && at[0] == 0);
+}
+
 /* Gives the fields that count, sorted: free() them. */
 static int split(struct view bytes, const struct message *m, struct field **out, size_t *out_n)
 {
     struct reader r = reader_over(bytes.data, bytes.len);
     struct field one, *fields;
     size_t n = 0, kept = 0;
-    while (r.len && read_field(&r, &one))
+    while (r.len && read_field(&r, &one)) {
+        if (holds(m->refused, one.number) && !is_empty(&one))
+            return WARM_EREFUSED;
         n++;
+    }
     if (r.failed)
         return WARM_EMALFORMED;
     fields = calloc(n + 1, sizeof *fields);
@@ -169,6 +193,18 @@ static int add_message(struct key_builder *b, struct view bytes, const struct me
     }
     free(fields);
     return code;
+}
+
+bool pjrt_flag_is_refused(const char *flag)
+{
+    size_t dashes = strspn(flag, "-"), len = strcspn(flag + dashes, "=");
+    const char *value = flag + dashes + len;
+    if (strcmp(value, "=false") == 0 || strcmp(value, "=0") == 0 || strcmp(value, "=") == 0)
+        return false;
+    for (size_t i = 0; i < sizeof refused_flags / sizeof *refused_flags; i++)
+        if (strlen(refused_flags[i]) == len && memcmp(refused_flags[i], flag + dashes, len) == 0)
+            return true;
+    return false;
 }
 
 int pjrt_options_add(struct key_builder *b, const void *data, size_t len)

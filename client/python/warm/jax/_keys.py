@@ -86,6 +86,15 @@ _READ_NAMES = {
     383: "xla_gpu_experimental_matmul_perf_table_path",
     434: "xla_gpu_gemm_autotuner_override_file",
 }
+# With it XLA reassociates, and then the order of operands shows, which the canonical form drops.
+_FAST_MATH = 99
+_FAST_MATH_NAME = "xla_cpu_enable_fast_math"
+# The folder with libdevice and ptxas: by what is in it.
+_CUDA_DATA_DIR = 61
+_CUDA_FILES = ("nvvm/libdevice/libdevice.10.bc", "bin/ptxas")
+_PLUGIN_FILE = re.compile(
+    r"(pjrt|xla_\w+_plugin|/libcu(da|dnn|blas|solver|sparse|fft)|/libnv(JitLink|rtc|ptx))[^/]*\.so"
+)
 # Map fields of DebugOptions: their entries come in another order every time.
 _MAPS = frozenset((357, 474, 500))
 _NEUTRAL = frozenset(_NEUTRAL_NAMES)
@@ -151,12 +160,21 @@ def _debug_options(data: bytes, on_cpu: bool) -> bytes:
     left_out = _NEUTRAL | _GPU_ONLY if on_cpu else _NEUTRAL
     kept = []
     for number, field, content in _fields(data):
+        if number == _FAST_MATH and field[-1]:
+            raise Unknown(_FAST_MATH_NAME)
         if not on_cpu and content and number in _READ_NAMES:
             raise _library.Refused(f"{_READ_NAMES[number]}: what is in the file is not in a key")
+        if not on_cpu and number == _CUDA_DATA_DIR:
+            kept.append((number, b"", _cuda_files(os.fsdecode(content))))
         if number not in left_out:
             kept.append((number, field if number in _MAPS else b"", field))
     kept.sort(key=lambda k: k[:2])  # stable: repeated fields stay in their order
     return hashlib.sha256(b"".join(field for _, _, field in kept)).digest()
+
+
+def _cuda_files(folder: str) -> bytes:
+    paths = [os.path.join(folder, name) for name in _CUDA_FILES]
+    return "\n".join(map(_identity, filter(os.path.exists, paths))).encode()
 
 
 def options_bytes(options: Any, platform: str) -> bytes:
@@ -187,6 +205,8 @@ def options_bytes(options: Any, platform: str) -> bytes:
 def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
     """That XLA makes the same code with this flag as without: it only moves dumps or caches, or is
     of another backend, or the options have that value anyway."""
+    if name == _FAST_MATH_NAME and value not in ("false", "0"):
+        raise Unknown(name)
     if name in _NEUTRAL_FLAGS or name.startswith("xla_dump_"):
         return True
     if platform != "cpu":
@@ -252,7 +272,8 @@ def processor() -> str:
 
 
 def _backend_files(platform: str) -> Iterable[str]:
-    """The shared objects that compile: jaxlib's own, and for a plugin's platform the plugin's."""
+    """The shared objects that compile: jaxlib's own, and for a plugin's platform the plugin's and those
+    of CUDA that choose or contain code."""
     import jaxlib
 
     folder = os.path.dirname(jaxlib.__file__)
@@ -262,20 +283,23 @@ def _backend_files(platform: str) -> Iterable[str]:
     if platform != "cpu":
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             paths = {line.split(None, 5)[-1].strip() for line in maps if "/" in line}
-        yield from sorted(p for p in paths if re.search(r"(pjrt|xla_\w+_plugin)[^/]*\.so", p))
+        yield from sorted(filter(_PLUGIN_FILE.search, paths))
+
+
+def _identity(path: str) -> str:
+    try:
+        return f"{os.path.basename(path)} {_library.file_identity(path)}"
+    except _library.Unavailable:
+        return os.path.basename(path)
 
 
 @functools.lru_cache(maxsize=None)
 def libraries(platform: str) -> str:
     import jaxlib.version
 
-    parts = [f"jaxlib {jaxlib.version.__version__}"]
-    for path in _backend_files(platform):
-        try:
-            parts.append(f"{os.path.basename(path)} {_library.file_identity(path)}")
-        except _library.Unavailable:
-            parts.append(os.path.basename(path))
-    return "\n".join(parts)
+    return "\n".join(
+        [f"jaxlib {jaxlib.version.__version__}", *map(_identity, _backend_files(platform))]
+    )
 
 
 def _topology(cache_key: Any, devices: Any, backend: Any) -> bytes:
