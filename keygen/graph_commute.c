@@ -6,13 +6,15 @@
  * exponentials it makes one of their exponents' sum, exp(a) * exp(b) = exp(a + b), and a and b may be
  * products (XLA on CPU: other bits for a fifth of random inputs). So the sum of two values commutes
  * if one of them is surely no product, and the product of two if one is surely no exponential, after
- * whatever a compiler simplifies away before. And XLA takes constants together, (x + c) + d = x + (c + d),
- * where they stand second; one that is written so is put there first, but not one that comes out late
- * (a constant sorted, the sum of its elements, a power of it). So what is computed from constants alone
- * in such a way commutes with nothing.
- * "Surely" is said of a value by the operation that gives
- * it, once it is placed; what is not placed yet, and an argument of whose values nothing is known, is
- * not sure of anything.
+ * whatever a compiler simplifies away before.
+ *
+ * And XLA takes constants together, (x + c) + d = x + (c + d), where they stand second; one that is
+ * written so is put there first, but not one that comes out late (a constant sorted, the sum of its
+ * elements, a power of it). So what is computed from constants alone in such a way commutes with
+ * nothing.
+ *
+ * "Surely" is said of a value by the operation that gives it, once it is placed; what is not placed
+ * yet, and an argument of whose values nothing is known, is not sure of anything.
  */
 #include "keygen/graph_internal.h"
 
