@@ -3,7 +3,8 @@
 
 CANON is the benchmark program `canon` (bench_canon.c). Needs jax; CPU is enough. For each depth of a
 network's training step prints the time of jax's cache_key.get, the time of ours on the text that JAX
-prints of the same module, and their ratio (medians)."""
+prints of the same module, and their ratio: medians of rounds in turns, since processors that others
+use change their speed from one moment to the next."""
 import os
 import re
 import statistics
@@ -28,6 +29,9 @@ def step(params, x, y):
     return jax.tree.map(lambda p, g: p - 0.03 * g, params, jax.grad(loss)(params))
 
 
+ROUNDS = 15
+
+
 def jax_seconds(module, rounds=9):
     backend = xla_bridge.get_backend()
     options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
@@ -41,7 +45,7 @@ def jax_seconds(module, rounds=9):
 
 
 def our_seconds(canon, path):
-    line = subprocess.run([canon, path], capture_output=True, text=True, check=True).stdout
+    line = subprocess.run([canon, '--ms', '200', path], capture_output=True, text=True, check=True).stdout
     return float(re.search(r'([\d.]+) ms', line).group(1)) / 1e3
 
 
@@ -53,10 +57,12 @@ def main(canon):
             path = os.path.join(folder, f'{depth}.mlir')
             with open(path, 'w') as f:
                 f.write(lowered.as_text())
-            theirs = jax_seconds(lowered.compiler_ir())
-            ours = our_seconds(canon, path)
-            print(f'{depth:4d} layers {os.path.getsize(path):9d} B  jax {theirs * 1e3:8.2f} ms  '
-                  f'warm {ours * 1e3:8.2f} ms  {theirs / ours:6.1f} x')
+            times = [(jax_seconds(lowered.compiler_ir()), our_seconds(canon, path))
+                     for _ in range(ROUNDS)]
+            theirs, ours = (statistics.median(t) * 1e3 for t in zip(*times))
+            ratio = statistics.median(t / o for t, o in times)
+            print(f'{depth:4d} layers {os.path.getsize(path):9d} B  jax {theirs:8.2f} ms  '
+                  f'warm {ours:8.2f} ms  {ratio:6.1f} x')
 
 
 if __name__ == '__main__':
