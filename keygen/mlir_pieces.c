@@ -5,13 +5,15 @@
  */
 #include "keygen/mlir_internal.h"
 
-#include <stdio.h>
-
 #define NAME_BYTES 12
 
 static struct slice number_name(char text[NAME_BYTES], uint32_t n)
 {
-    return (struct slice){text, text + snprintf(text, NAME_BYTES, "%u", n)};
+    char *end = text + NAME_BYTES, *at = end;
+    do
+        *--at = (char)('0' + n % 10);
+    while (n /= 10);
+    return (struct slice){at, end};
 }
 
 void mlir_piece_names(struct mlir *m, const uint32_t *values, uint32_t n)
