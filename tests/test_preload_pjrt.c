@@ -412,6 +412,10 @@ Test(pjrt_options, what_a_key_cannot_hold_is_refused)
     cr_expect_eq(code, WARM_EREFUSED);
     KEY("\x1a\x05\x1a\x03\x98\x06\x00");
     cr_expect_eq(code, 0);
+    KEY("\x3a\x1a\x0a\x18xla_cpu_enable_fast_math"); /* 7: env_option_overrides */
+    cr_expect_eq(code, WARM_EREFUSED);
+    KEY("\x3a\x1a\x0a\x18xla_cpu_enable_fast_mat_");
+    cr_expect_eq(code, 0);
     cr_expect(pjrt_flag_is_refused("--xla_cpu_enable_fast_math"));
     cr_expect(pjrt_flag_is_refused("--xla_cpu_enable_fast_math=true"));
     cr_expect(!pjrt_flag_is_refused("--xla_cpu_enable_fast_math=false"));

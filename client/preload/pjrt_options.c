@@ -144,6 +144,32 @@ static bool is_empty(const struct field *f)
     return f->payload.len == 0 || (f->type == VARINT && at[0] == 0);
 }
 
+static bool is_refused_name(struct view name)
+{
+    for (size_t i = 0; i < sizeof refused_flags / sizeof *refused_flags; i++)
+        if (strlen(refused_flags[i]) == name.len &&
+            memcmp(refused_flags[i], name.data, name.len) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a field, or an option that an entry of a map names, keeps an executable out. */
+static bool is_refused(const struct message *m, const struct field *f)
+{
+    if (holds(m->maps, f->number))
+        return is_refused_name(key_of_entry(f->payload));
+    return holds(m->refused, f->number) && !is_empty(f);
+}
+
+bool pjrt_flag_is_refused(const char *flag)
+{
+    size_t dashes = strspn(flag, "-"), len = strcspn(flag + dashes, "=");
+    const char *value = flag + dashes + len;
+    if (strcmp(value, "=false") == 0 || strcmp(value, "=0") == 0 || strcmp(value, "=") == 0)
+        return false;
+    return is_refused_name((struct view){flag + dashes, len});
+}
+
 /* Gives the fields that count, sorted: free() them. */
 static int split(struct view bytes, const struct message *m, struct field **out, size_t *out_n)
 {
@@ -151,7 +177,7 @@ static int split(struct view bytes, const struct message *m, struct field **out,
     struct field one, *fields;
     size_t n = 0, kept = 0;
     while (r.len && read_field(&r, &one)) {
-        if (holds(m->refused, one.number) && !is_empty(&one))
+        if (is_refused(m, &one))
             return WARM_EREFUSED;
         n++;
     }
@@ -193,18 +219,6 @@ static int add_message(struct key_builder *b, struct view bytes, const struct me
     }
     free(fields);
     return code;
-}
-
-bool pjrt_flag_is_refused(const char *flag)
-{
-    size_t dashes = strspn(flag, "-"), len = strcspn(flag + dashes, "=");
-    const char *value = flag + dashes + len;
-    if (strcmp(value, "=false") == 0 || strcmp(value, "=0") == 0 || strcmp(value, "=") == 0)
-        return false;
-    for (size_t i = 0; i < sizeof refused_flags / sizeof *refused_flags; i++)
-        if (strlen(refused_flags[i]) == len && memcmp(refused_flags[i], flag + dashes, len) == 0)
-            return true;
-    return false;
 }
 
 int pjrt_options_add(struct key_builder *b, const void *data, size_t len)

@@ -7,8 +7,8 @@
  * The three messages are taken apart field by field: fields in the order of their numbers, entries
  * of a map in the order of their keys (their serialized order is random). Dropped are the fields of
  * DebugOptions that say where and how dumps, logs and caches are written. Refused are those that name
- * files to be read, and fast math. Everything else stays byte for byte, fields that are not known as
- * well.
+ * files to be read, and fast math, as fields and as overrides by name. Everything else stays byte for
+ * byte, fields that are not known as well.
  *
  * Thread: any; no state. Memory: the input is borrowed until the call returns.
  */

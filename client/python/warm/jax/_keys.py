@@ -289,8 +289,8 @@ def _backend_files(platform: str) -> Iterable[str]:
 def _identity(path: str) -> str:
     try:
         return f"{os.path.basename(path)} {_library.file_identity(path)}"
-    except _library.Unavailable:
-        return os.path.basename(path)
+    except _library.Unavailable as e:
+        raise Unknown(str(e)) from e
 
 
 @functools.lru_cache(maxsize=None)
