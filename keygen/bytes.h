@@ -54,6 +54,10 @@ static inline void reader_copy(struct reader *r, void *out, size_t len);
 /* True if no getter failed and every byte was taken. */
 static inline bool reader_done(const struct reader *r);
 
+/* n in decimal, in the bytes that end before `end`; gives where it begins. */
+#define DECIMAL_MAX 20
+static inline char *decimal_before(char *end, uint64_t n);
+
 struct writer {
     uint8_t *data;
     size_t len;     /* bytes written */
@@ -174,6 +178,14 @@ static inline void writer_u8(struct writer *w, uint8_t v) { writer_uint(w, v, 1)
 static inline void writer_u16(struct writer *w, uint16_t v) { writer_uint(w, v, 2); }
 static inline void writer_u32(struct writer *w, uint32_t v) { writer_uint(w, v, 4); }
 static inline void writer_u64(struct writer *w, uint64_t v) { writer_uint(w, v, 8); }
+
+static inline char *decimal_before(char *end, uint64_t n)
+{
+    do
+        *--end = (char)('0' + n % 10);
+    while (n /= 10);
+    return end;
+}
 
 static inline void writer_bytes(struct writer *w, const void *data, size_t len)
 {

@@ -46,13 +46,8 @@ char *form_room_slow(struct form *out, size_t len)
 
 void form_put_u64(struct form *out, uint64_t value)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    form_put(out, digits + at, sizeof digits - at);
+    char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, value);
+    form_put(out, at, (size_t)(end - at));
 }
 
 void form_end(struct form *out, struct key *out_key, struct proof *out_proof)

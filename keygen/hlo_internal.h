@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "keygen/follow.h"
 #include "keygen/forms.h"
 #include "keygen/graph.h"
 
@@ -89,8 +90,6 @@ struct literal {
 };
 
 #define HLO_OPERANDS_MAX 32u /* longer lists are not remembered */
-#define HLO_LINES_BEFORE 3u  /* from so many lines the next one is foretold */
-#define HLO_FOLLOWERS 4096u  /* sequences of so many lines whose follower is remembered */
 
 /* A line as hlo_line.c takes it apart. */
 struct line {
@@ -116,8 +115,7 @@ struct lines {
     uint32_t *slots; /* by hash: shape + 1; 0: empty */
     uint32_t n_shapes, n_types, n_pieces, cap_shapes, cap_types, cap_pieces, mask;
     uint32_t n_met, n_forgotten;
-    uint32_t last[HLO_LINES_BEFORE];   /* shapes of the last lines, + 1 */
-    uint32_t followers[HLO_FOLLOWERS]; /* what came behind such lines, + 1; 0: nothing yet */
+    struct follow follow; /* shapes, + 1 */
     bool given_up;
     struct names loose; /* words that would be instructions if there were any of that name */
     uint64_t loose_bits;

@@ -68,23 +68,6 @@ static const char *origin_skip(struct hlo *h, const char *p)
     return p < end && !memchr(start, '\n', (size_t)(p - start)) ? p + 1 : NULL;
 }
 
-/* ---- what follows what ---- */
-
-static uint32_t *follower(struct lines *l)
-{
-    uint64_t hash = 0;
-    for (size_t i = 0; i < HLO_LINES_BEFORE; i++)
-        hash = (hash + l->last[i]) * 0x9E3779B97F4A7C15u;
-    return &l->followers[hash / (UINT64_MAX / HLO_FOLLOWERS + 1)];
-}
-
-static void shape_follows(struct lines *l, uint32_t shape)
-{
-    *follower(l) = shape + 1;
-    memmove(l->last, l->last + 1, sizeof l->last - sizeof *l->last);
-    l->last[HLO_LINES_BEFORE - 1] = shape + 1;
-}
-
 /* ---- lines that repeat ---- */
 
 /* The operation of a shape with these operands, of which the first result goes to *out. */
@@ -135,7 +118,7 @@ static const char *line_follower(const struct hlo *h, const char *p)
 static bool line_repeats(struct hlo *h)
 {
     struct lines *l = &h->lines;
-    uint32_t next = *follower(l), operands[HLO_OPERANDS_MAX], value;
+    uint32_t next = follow_next(&l->follow), operands[HLO_OPERANDS_MAX], value;
     const char *p = next ? line_follower(h, h->base + h->at) : NULL, *end;
     if (!p || *p == '}')
         return false;
@@ -151,7 +134,7 @@ static bool line_repeats(struct hlo *h)
         return false;
     l->n_met++;
     h->n_noted--;
-    shape_follows(l, next - 1);
+    follow_add(&l->follow, next);
     h->at = (uint32_t)(end - h->base);
     if (!hlo_value_add(h, name, value, false))
         hlo_fail(h, WARM_EMALFORMED, name.at, "an instruction with this name exists");
@@ -251,7 +234,7 @@ uint32_t hlo_line_known(struct hlo *h)
         i++;
     if (i < h->line.n_operands || !shape_put(h, shape, operands, &value))
         return GRAPH_NONE;
-    shape_follows(l, known - 1);
+    follow_add(&l->follow, known);
     return value;
 }
 
@@ -260,8 +243,7 @@ uint32_t hlo_line_known(struct hlo *h)
 static void lines_forget(struct lines *l)
 {
     l->n_shapes = l->n_types = l->n_pieces = 0;
-    memset(l->last, 0, sizeof l->last);
-    memset(l->followers, 0, sizeof l->followers);
+    memset(&l->follow, 0, sizeof l->follow);
     if (l->slots)
         memset(l->slots, 0, ((size_t)l->mask + 1) * sizeof *l->slots);
 }
@@ -328,7 +310,7 @@ void hlo_line_record(struct hlo *h, uint32_t type)
         return;
     *shape_slot(h) = l->n_shapes + 1;
     l->shapes[l->n_shapes++] = shape;
-    shape_follows(l, l->n_shapes - 1);
+    follow_add(&l->follow, l->n_shapes);
     if (l->n_shapes >= LINES_JUDGED && l->n_shapes > l->n_met / 2)
         hlo_lines_close(l);
 }

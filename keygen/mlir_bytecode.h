@@ -140,6 +140,8 @@ bool view_is(struct view v, const char *text);
 void bytecode_put(struct bytecode *b, const char *text);
 void bytecode_put_u64(struct bytecode *b, uint64_t n);
 void bytecode_put_i64(struct bytecode *b, int64_t n);
+/* A dimension or a bound: a number, or "?" for BYTECODE_DYNAMIC. */
+void bytecode_put_size(struct bytecode *b, int64_t size);
 void bytecode_put_string(struct bytecode *b, struct view s);
 /* A name as the key of a dictionary: quoted if it must be. */
 void bytecode_put_key(struct bytecode *b, struct view name);

@@ -166,10 +166,7 @@ static void put_bounds(struct bytecode *b, struct reader *r)
     for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++) {
         int64_t bound = bytecode_signed(r);
         bytecode_put(b, i ? ", " : "");
-        if (bound == BYTECODE_DYNAMIC)
-            bytecode_put(b, "?");
-        else
-            bytecode_put_i64(b, bound);
+        bytecode_put_size(b, bound);
     }
     bytecode_put(b, ">");
 }

@@ -21,13 +21,8 @@ void bytecode_put(struct bytecode *b, const char *text)
 
 void bytecode_put_u64(struct bytecode *b, uint64_t n)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n);
-    writer_bytes(&b->out, digits + at, sizeof digits - at);
+    char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, n);
+    writer_bytes(&b->out, at, (size_t)(end - at));
 }
 
 void bytecode_put_i64(struct bytecode *b, int64_t n)
@@ -35,6 +30,14 @@ void bytecode_put_i64(struct bytecode *b, int64_t n)
     if (n < 0)
         bytecode_put(b, "-");
     bytecode_put_u64(b, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+}
+
+void bytecode_put_size(struct bytecode *b, int64_t size)
+{
+    if (size == BYTECODE_DYNAMIC)
+        bytecode_put(b, "?");
+    else
+        bytecode_put_i64(b, size);
 }
 
 /* ---- names and strings ---- */
@@ -155,10 +158,7 @@ static void put_shape(struct bytecode *b, struct reader *r)
     uint64_t n = bytecode_read_count(b, r);
     for (uint64_t i = 0; i < n; i++) {
         int64_t size = bytecode_signed(r);
-        if (size == BYTECODE_DYNAMIC)
-            bytecode_put(b, "?");
-        else
-            bytecode_put_i64(b, size);
+        bytecode_put_size(b, size);
         bytecode_put(b, "x");
     }
 }

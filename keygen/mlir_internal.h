@@ -22,6 +22,7 @@
 #ifndef WARM_KEYGEN_MLIR_INTERNAL_H
 #define WARM_KEYGEN_MLIR_INTERNAL_H
 
+#include "keygen/follow.h"
 #include "keygen/graph.h"
 #include "keygen/mlir_ops.h"
 #include "keygen/mlir_pieces.h"
@@ -164,8 +165,6 @@ struct reduction {
 };
 
 #define TYPE_HINTS 256
-#define LINES_BEFORE 3 /* from so many lines the next one is foretold */
-#define FOLLOWERS 4096 /* sequences of so many lines whose follower is remembered */
 
 struct mlir {
     const char *begin, *end;    /* of the text, or of the piece at hand */
@@ -185,9 +184,8 @@ struct mlir {
     struct line line;
     struct cache reduced; /* what stands behind the operands of a reduction */
     VECTOR(struct reduction) reductions;
-    uint32_t last_shapes[LINES_BEFORE]; /* of the last remembered lines, + 1; 0: none */
-    uint32_t followers[FOLLOWERS];      /* what came behind such lines, + 1; 0: nothing yet */
-    uint32_t n_lines_met, n_lines_new;  /* looked up; not found. GRAPH_NONE: given up */
+    struct follow follow;              /* shapes of remembered lines, + 1 */
+    uint32_t n_lines_met, n_lines_new; /* looked up; not found. GRAPH_NONE: given up */
     VECTOR(struct dict_info) dict_infos;
     VECTOR(struct slice) alias_values;
     VECTOR(struct slice) resource_values;

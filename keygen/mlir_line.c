@@ -138,27 +138,11 @@ static bool line_split(struct mlir *m, const char *at, const char **out_end)
     return true;
 }
 
-/* Where the number of what followed the last lines is kept: likely to follow them again. */
-static uint32_t *follower(struct mlir *m)
-{
-    uint64_t hash = 0;
-    for (size_t i = 0; i < LINES_BEFORE; i++)
-        hash = (hash + m->last_shapes[i]) * 0x9E3779B97F4A7C15u;
-    return &m->followers[hash / (UINT64_MAX / FOLLOWERS + 1)];
-}
-
-static void shape_follows(struct mlir *m, uint32_t i)
-{
-    *follower(m) = i + 1;
-    memmove(m->last_shapes, m->last_shapes + 1, sizeof m->last_shapes - sizeof *m->last_shapes);
-    m->last_shapes[LINES_BEFORE - 1] = i + 1;
-}
-
 /* The number of the shape that the line has whose operation begins at p, or GRAPH_NONE. */
 static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
 {
     struct line *l = &m->line;
-    uint32_t next = *follower(m);
+    uint32_t next = follow_next(&m->follow);
     l->split = l->open = false;
     if (next && line_is(m, p, &m->line_shapes.at[next - 1], out_end))
         return next - 1;
@@ -182,7 +166,7 @@ static bool shape_repeats(struct mlir *m, uint32_t i, uint32_t n_results, uint32
         !graph_op_of_shape(m->g, shape->op, types, m->line.values, out))
         return false;
     m->line.open = false;
-    shape_follows(m, i);
+    follow_add(&m->follow, i + 1);
     return true;
 }
 
@@ -236,7 +220,7 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
         PUSH(m, m->line_types, types[i]);
     PUSH(m, m->line_shapes, shape);
     if (!m->failed)
-        shape_follows(m, m->line_shapes.n - 1);
+        follow_add(&m->follow, (uint32_t)m->line_shapes.n);
 }
 
 /* ---- a line that none was like ---- */

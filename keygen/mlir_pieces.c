@@ -5,33 +5,28 @@
  */
 #include "keygen/mlir_internal.h"
 
-#define NAME_BYTES 12
-
-static struct slice number_name(char text[NAME_BYTES], uint32_t n)
+static struct slice number_name(char text[DECIMAL_MAX], uint32_t n)
 {
-    char *end = text + NAME_BYTES, *at = end;
-    do
-        *--at = (char)('0' + n % 10);
-    while (n /= 10);
-    return (struct slice){at, end};
+    char *end = text + DECIMAL_MAX;
+    return (struct slice){decimal_before(end, n), end};
 }
 
 void mlir_piece_names(struct mlir *m, const uint32_t *values, uint32_t n)
 {
-    char text[NAME_BYTES];
-    m->last_shapes[LINES_BEFORE - 1] = 0;
+    char text[DECIMAL_MAX];
+    m->follow.last[FOLLOW_LAST - 1] = 0;
     for (uint32_t i = 0; i < n && !m->failed; i++)
         mlir_bind_name(m, number_name(text, i), values[i]);
 }
 
 uint32_t mlir_piece_value(struct mlir *m, uint32_t n)
 {
-    char text[NAME_BYTES];
+    char text[DECIMAL_MAX];
     struct slice name = number_name(text, n);
     return mlir_value_find(m, &name);
 }
 
-uint32_t mlir_piece_shape(const struct mlir *m) { return m->last_shapes[LINES_BEFORE - 1]; }
+uint32_t mlir_piece_shape(const struct mlir *m) { return m->follow.last[FOLLOW_LAST - 1]; }
 
 bool mlir_piece_repeats(struct mlir *m, uint32_t shape, const uint32_t *operands,
                         uint32_t n_operands, uint32_t n_results, uint32_t *out)
