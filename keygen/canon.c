@@ -12,14 +12,27 @@
 #include <stdlib.h>
 
 #include "keygen/forms.h"
+#include "keygen/mapped.h"
 
 #define DETECT_BYTES 65536 /* looked at to find the kind */
+
+#define PIECE ((size_t)256 * 1024) /* bytes: both digests read a piece while it is at hand */
+
+static void put_bytes(const struct canon_input *input, struct form *out)
+{
+    struct mapped mapped = mapped_begin(input, input->data);
+    for (struct reader r = reader_over(input->data, input->len); r.len;) {
+        struct view piece = reader_bytes(&r, r.len < PIECE ? r.len : PIECE);
+        form_put(out, piece.data, piece.len);
+        mapped_pass(&mapped, r.data);
+    }
+}
 
 static int form_raw(const struct canon_input *input, struct form *out, struct err *e)
 {
     (void)e;
     form_begin(out, "raw/1");
-    form_put(out, input->data, input->len);
+    put_bytes(input, out);
     return 0;
 }
 
@@ -100,7 +113,7 @@ static int form_exact(const struct kind *kind, const struct canon_input *input, 
     char domain[32] = "exact/1 ";
     strcat(domain, canon_kind_name(kind->kind));
     form_begin(out, domain);
-    form_put(out, input->data, input->len);
+    put_bytes(input, out);
     return 0;
 }
 

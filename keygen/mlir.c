@@ -211,6 +211,7 @@ static bool mlir_read(struct mlir *m)
 {
     bool empty = true;
     while (item_follows(m)) {
+        mapped_pass(&m->mapped, m->s.at);
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
         empty = false;
@@ -273,7 +274,8 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
 {
     const char *text = input->data;
-    struct mlir m = {.begin = text, .end = text + input->len};
+    struct mlir m = {
+        .begin = text, .end = text + input->len, .mapped = mapped_begin(input, text)};
     return form_read(&m, input->len, out, e);
 }
 

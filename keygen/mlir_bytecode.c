@@ -372,7 +372,7 @@ void bytecode_tables_close(struct bytecode *b)
 
 int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct err *e)
 {
-    struct bytecode b = {.start = input->data};
+    struct bytecode b = {.start = input->data, .input = input};
     struct reader sections[N_SECTIONS] = {0};
     bool present[N_SECTIONS] = {false};
     if (input->debug_info) {
@@ -387,6 +387,7 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     bool is_file = !code;
     if (is_file && !bytecode_stopped(&b))
         read_tables(&b, sections, present);
+    mapped_give_back(input);
     if (is_file && !bytecode_stopped(&b))
         code = bytecode_form_ops(&b, sections[BYTECODE_IR], input->len, out, e);
     bytecode_tables_close(&b);

@@ -25,6 +25,7 @@
 
 #include "keygen/bytes.h"
 #include "keygen/forms.h"
+#include "keygen/mapped.h"
 
 #define BYTECODE_VERSION_MAX 6u
 /* Attributes and types nest as deep as this, and recursion goes no deeper. Real ones reach 6. */
@@ -77,6 +78,7 @@ struct bytecode_opname {
 };
 
 struct bytecode {
+    const struct canon_input *input;
     const uint8_t *start; /* of the file: alignments count from here */
     uint64_t version;
     struct bytecode_string *strings;

@@ -76,6 +76,7 @@ struct walk {
     uint32_t n_known, cap_known, n_lists, cap_lists, mask;
     uint32_t list[2 * REPEATED_MAX + 6], n_list; /* of the operation at hand; 0: not remembered */
     size_t room;                                 /* bytes that the rest of the text may have */
+    struct mapped mapped;
     bool no_memory;
 };
 
@@ -580,6 +581,7 @@ static void walk_begin(struct walk *w, struct reader r)
 static bool walk_step(struct walk *w)
 {
     struct frame *f = walk_top(w);
+    mapped_pass(&w->mapped, f->r.data);
     if (f->r.failed)
         bytecode_malformed(w->b, "operations that are cut off");
     else if (f->ops_left)
@@ -612,6 +614,19 @@ struct walk_text {
     bool ended;
 };
 
+#define PIECE_USUAL 65536 /* bytes; the head of a function may have megabytes */
+
+/* Makes room for the next piece. */
+static void piece_forget(struct bytecode *b)
+{
+    size_t max_len = b->out.max_len;
+    b->out.len = 0;
+    if (b->out.cap > PIECE_USUAL) {
+        writer_close(&b->out);
+        writer_init(&b->out, max_len);
+    }
+}
+
 /* A piece is what one step puts, and the label of the first block with what opens its region: a function is
  * read with its arguments. */
 static bool text_next(struct mlir_pieces *pieces, struct view *out)
@@ -623,7 +638,7 @@ static bool text_next(struct mlir_pieces *pieces, struct view *out)
         return false;
     op_remember(w);
     values_resolve(w);
-    b->out.len = 0;
+    piece_forget(b);
     w->n_list = w->n_operands = 0;
     while (!t->ended && (!b->out.len || w->opened))
         t->ended = !walk_step(w);
@@ -637,11 +652,11 @@ static bool text_next(struct mlir_pieces *pieces, struct view *out)
     t->ended |= pieces->broken;
     if (!t->ended && pieces->reader)
         mlir_piece_names(pieces->reader, w->operands, w->n_operands);
+    *out = (struct view){b->out.data, b->out.len};
     if (t->ended) {
         walk_close(w);
         bytecode_tables_close(b);
     }
-    *out = (struct view){b->out.data, b->out.len};
     return !pieces->broken && b->out.len;
 }
 
@@ -649,7 +664,9 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
                       struct err *e)
 {
     struct walk_text t = {.pieces = {.next = text_next, .about = 6 * len},
-                          .w = {.b = b, .room = BYTECODE_TEXT_MAX(len)}};
+                          .w = {.b = b,
+                                .room = BYTECODE_TEXT_MAX(len),
+                                .mapped = mapped_begin(b->input, operations.data)}};
     struct view rest;
     t.w.pieces = &t.pieces;
     walk_begin(&t.w, operations);

@@ -24,6 +24,7 @@
 
 #include "keygen/follow.h"
 #include "keygen/graph.h"
+#include "keygen/mapped.h"
 #include "keygen/mlir_ops.h"
 #include "keygen/mlir_pieces.h"
 #include "keygen/vector.h"
@@ -169,6 +170,7 @@ struct reduction {
 struct mlir {
     const char *begin, *end;    /* of the text, or of the piece at hand */
     struct slice s;             /* what is left of it */
+    struct mapped mapped;       /* the text, if it is the mapping of a file */
     struct mlir_pieces *pieces; /* NULL: the whole text is there, and lives as long as the graph */
     struct graph *g;
     struct err *e;

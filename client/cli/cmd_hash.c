@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #include "client/cli/cli.h"
 #include "client/cli/json.h"
 #include "keygen/canon.h"
+
+#define OWN_PAGES_FROM (128 * 1024) /* bytes of a block that is given back as soon as it is freed */
 
 struct hash_run {
     enum canon_kind kind;
@@ -146,7 +149,8 @@ static int hash_file(struct hash_run *run, const char *file)
                                 .len = in.len,
                                 .file_name = strcmp(file, "-") == 0 ? NULL : file,
                                 .kind = run->kind,
-                                .debug_info = run->debug_info};
+                                .debug_info = run->debug_info,
+                                .mapped = in.mapped};
     struct err e = {0};
     int code = run->regions ? hash_regions(run, file, &input, &e) : hash_key(run, file, &input, &e);
     if (code)
@@ -198,6 +202,7 @@ static int hash_run(const struct command *self, int argc, char **argv)
     if (hash_options(self, argc, argv, &run, &status))
         return status;
     signal(SIGBUS, on_bus_error);
+    mallopt(M_MMAP_THRESHOLD, OWN_PAGES_FROM); /* set, it stays what it is */
     json_init(&run.json, stdout);
     if (run.as_json)
         json_open(&run.json, '[');
