@@ -143,7 +143,7 @@ PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
 PTXAS = $(wildcard $(HOME)/.cache/warm-venv/triton-*/lib/python3*/site-packages/triton/backends/nvidia/bin/ptxas)
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)
 $(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
-$(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants variants)
+$(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants short_text variants)
 $(B)/proof/%:
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)

@@ -4,19 +4,37 @@
 
 #define TAG_END 1u /* after the text, so that the text is known to be complete */
 
+static void form_pass(struct form *out, const void *data, size_t len)
+{
+    if (out->goes != FORM_READ) {
+        key_add_piece(&out->builder, data, len);
+        out->len += len;
+        if (out->hashed)
+            writer_bytes(out->hashed, data, len);
+    }
+    if (out->text && out->goes != FORM_HASHED)
+        writer_bytes(out->text, data, len);
+}
+
 static void form_flush(struct form *out)
 {
-    key_add_piece(&out->builder, out->buffer, out->used);
-    if (out->text)
-        writer_bytes(out->text, out->buffer, out->used);
-    out->len += out->used;
+    form_pass(out, out->buffer, out->used);
     out->used = 0;
+}
+
+void form_goes(struct form *out, enum form_goes goes)
+{
+    form_flush(out);
+    out->goes = goes;
 }
 
 void form_begin(struct form *out, const char *domain)
 {
     if (out->text && !out->text->failed)
         out->text->len = out->text_start;
+    if (out->hashed)
+        out->hashed->len = 0;
+    out->goes = FORM_BOTH;
     out->len = 0;
     out->used = 0;
     key_begin(&out->builder, domain);
@@ -30,18 +48,7 @@ void form_put_slow(struct form *out, const void *data, size_t len)
         out->used = len;
         return;
     }
-    key_add_piece(&out->builder, data, len);
-    if (out->text)
-        writer_bytes(out->text, data, len);
-    out->len += len;
-}
-
-char *form_room_slow(struct form *out, size_t len)
-{
-    if (len > sizeof out->buffer)
-        return NULL;
-    form_flush(out);
-    return out->buffer;
+    form_pass(out, data, len);
 }
 
 void form_put_u64(struct form *out, uint64_t value)

@@ -231,23 +231,6 @@ static bool shape_is(const struct graph *g, uint32_t i, const struct shape *s,
             memcmp(g->shape_types.at + have->types, types, s->n_results * sizeof *types) == 0);
 }
 
-#define LINE_VALUES 128 /* of an operation that is plain */
-#define LINE_BYTES 8192
-#define VALUE_BYTES 14 /* of "%2147483648, " */
-
-/* line_bytes of a shape whose types are set. */
-static uint32_t line_bytes(const struct graph *g, const struct shape *s)
-{
-    if (s->has_holes || s->traits & GRAPH_CALL ||
-        s->n_operands + (uint64_t)s->n_results > LINE_VALUES)
-        return LINE_UNKNOWN;
-    size_t bytes = 64 + 2 * GRAPH_SLACK + (size_t)g->names.items.at[s->name].len +
-                   g->dicts.at[s->dict].len + VALUE_BYTES * ((size_t)s->n_operands + s->n_results);
-    for (uint32_t i = 0; i < s->n_results; i++)
-        bytes += 3 + (size_t)g->types.items.at[g->shape_types.at[s->types + i]].len;
-    return bytes > LINE_BYTES ? LINE_UNKNOWN : (uint32_t)bytes;
-}
-
 uint32_t graph_shape_add(struct graph *g, const struct shape *s)
 {
     PUSH(g, g->shapes, *s);
@@ -263,7 +246,6 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
     if (g->failed)
         return 0;
     s->has_holes = g->dicts.at[s->dict].n_holes > 0;
-    s->line_bytes = line_bytes(g, s);
     return graph_shape_add(g, s);
 }
 

@@ -9,6 +9,7 @@
  *   graph_content.c  hashes of what values are
  *   graph_commute.c  what commutes for the sake of its operands
  *   graph_write.c    walks blocks in that order and writes the text
+ *   graph_short.c    the text in short, which is what is hashed
  *   graph_regions.c  finds what repeats
  *
  * Operations stand in `ops` in the order in which they ended, so an operation follows all that is
@@ -22,10 +23,6 @@
 
 #include "keygen/graph.h"
 #include "keygen/vector.h"
-
-/* Interned texts may be read this many bytes beyond their end, so that copying a short one takes no
- * loop; what is read there means nothing. */
-#define GRAPH_SLACK 32
 
 struct text {
     const char *data;
@@ -80,8 +77,6 @@ struct shape {
     uint32_t regions;    /* first region or NONE; of a call, the callee's symbol */
     uint16_t traits;     /* as the reader gives them */
     bool has_holes;      /* the dictionary */
-    uint32_t line_bytes; /* at most so many are written of such an operation; or: */
-#define LINE_UNKNOWN 0   /* it is long, or not plain */
 };
 
 struct op {
@@ -287,6 +282,28 @@ struct channel {
     uint32_t num; /* from 1; 0: an empty slot */
 };
 
+/* A line apart from its indent and the numbers of its values. */
+struct line {
+    uint64_t hash;
+    uint32_t of;   /* a shape that has it; of a block's head, DEF_ARG | such a block */
+    bool later;    /* of a block's head: its region is not the operation's first */
+    uint32_t text; /* the last text that has it (shortener.text), and its number there */
+    uint32_t kind;
+};
+
+#define SHORT_BYTES 4096 /* of items in a chunk */
+
+struct shortener {
+    uint32_t *shape_lines; /* by shape: its line + 1; 0: not looked for yet */
+    VECTOR(struct line) lines;
+    uint32_t *slots, mask;
+    uint32_t text;        /* the number of the text that is being written, from 1 */
+    uint32_t n_kinds;     /* of lines in this text */
+    uint64_t chunk, told; /* bytes of the form that are in chunks; that items tell of */
+    uint32_t n_items;     /* bytes */
+    uint8_t items[SHORT_BYTES];
+};
+
 struct printer {
     struct graph *g;
     struct form *out;
@@ -298,9 +315,11 @@ struct printer {
     VECTOR(struct place) places;
     uint32_t n_values;  /* numbered in this function */
     uint64_t n_ops;     /* written */
+    bool readable;      /* no line in short */
     bool by_key;        /* functions are named by their keys, not written along */
     bool unordered;     /* an operand that has no number yet */
     bool names_outside; /* a symbol of the module's own level was named */
+    struct shortener shortener;
 };
 
 bool printer_init(struct printer *p, struct graph *g, struct form *out);
@@ -315,6 +334,21 @@ void printer_put_tree(struct printer *p, uint32_t op);
 void printer_put_func(struct printer *p, const struct func *f, bool named);
 /* A dictionary of the module's and the operations of its own level. */
 void printer_put_module(struct printer *p, uint32_t dict);
+
+/* ---- graph_short.c ---- */
+
+/* The line of an operation, up to what is inside it. False if it is to be written in full. */
+bool short_put_op(struct printer *p, const struct op *o);
+/* The line that begins a block of an operation; `later`: of another region than its first. False if
+ * there is no memory. */
+bool short_put_head(struct printer *p, uint32_t block, bool later);
+/* The end of an operation's regions, before its place is left. */
+void short_put_close(struct printer *p);
+/* The end of a text; the next one's lines are numbered anew. */
+void short_end(struct printer *p);
+/* False if there is no memory. */
+bool short_begin(struct printer *p);
+void short_close(struct printer *p);
 
 /* ---- graph_regions.c ---- */
 

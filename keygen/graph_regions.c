@@ -132,6 +132,7 @@ static void region_end(struct finder *f, uint32_t dict, struct canon_region *out
     out->n_ops = f->printer.n_ops;
     if (f->printer.names_outside || !dict_plain(f->g, dict))
         printer_put_module(&f->printer, dict);
+    short_end(&f->printer);
     form_end(f->sink, &out->key, &out->proof);
     printer_reset(&f->printer); /* numbers of symbols and channels begin anew */
     f->failed |= f->g->failed;

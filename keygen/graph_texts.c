@@ -24,7 +24,7 @@ static char *arena_take(struct graph *g, size_t len)
 {
     if ((size_t)(g->page_end - g->page_at) < len) {
         size_t room = len > PAGE_BYTES / 4 ? len : PAGE_BYTES;
-        struct arena_page *page = g->failed ? NULL : malloc(sizeof *page + room + GRAPH_SLACK);
+        struct arena_page *page = g->failed ? NULL : malloc(sizeof *page + room);
         if (!page) {
             g->failed = true;
             return NULL;

@@ -3,11 +3,12 @@
  * graph_write.c - the canonical text of a graph whose blocks are ordered.
  *
  *     module {mhlo.num_partitions = 1 : i32}
- *     func public (%0 : tensor<f32>, %1 : tensor<f32> {tf.aliasing_output = 0 : i32}) ->
- * (tensor<f32>) { %2 = stablehlo.add %0, %1 : tensor<f32> %3 = stablehlo.while %2 : tensor<f32> (
- *       ^0 (%4 : tensor<f32>)
+ *     func public (%0 : tensor<f32>, %1 : tensor<f32> {tf.aliasing_output = 0 : i32}) -> (tensor<f32>) {
+ *       %2 = stablehlo.add %0, %1 : tensor<f32>
+ *       %3 = stablehlo.while %2 : tensor<f32> (
+ *         ^0 (%4 : tensor<f32>)
  *         stablehlo.return %4
- *       | ^0 (%5 : tensor<f32>)
+ *         | ^0 (%5 : tensor<f32>)
  *         ...
  *       )
  *       func.return %3
@@ -15,6 +16,9 @@
  *
  * Values are numbered from 0 in each function, symbols ("@#0") and channels ("ch1") in the module,
  * all as the text first names them. A function follows the one that first names it.
+ *
+ * The text is written to be hashed, with most of its lines in short (graph_short.c), and once more, with
+ * printer.readable set, if someone wants to read it.
  */
 #include "keygen/graph_internal.h"
 
@@ -165,107 +169,17 @@ static void put_args(struct printer *p, const struct block *b, uint32_t dicts)
     form_put(p->out, ")", 1);
 }
 
-static void put_block_head(struct printer *p, uint32_t block)
+/* `later`: of another region than the operation's first. */
+static void put_block_head(struct printer *p, uint32_t block, bool later)
 {
+    if (!p->readable && short_put_head(p, block, later))
+        return;
+    put_indent(p);
+    form_put_text(p->out, later ? "| " : "");
     put_number(p, "^", 1, p->g->blocks.at[block].label);
     form_put(p->out, " ", 1);
     put_args(p, &p->g->blocks.at[block], NONE);
     form_put(p->out, "\n", 1);
-}
-
-/* Copies an interned text, and up to GRAPH_SLACK bytes of no meaning behind it. */
-static char *copy_text(char *at, const char *text, size_t len)
-{
-    memcpy(at, text, GRAPH_SLACK);
-    if (len > GRAPH_SLACK)
-        memcpy(at + GRAPH_SLACK, text + GRAPH_SLACK, len - GRAPH_SLACK);
-    return at + len;
-}
-
-/* "%12" */
-static char *copy_value(char *at, uint32_t number)
-{
-    static const char pairs[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233"
-        "34353637383940414243444546474849505152535455565758596061626364656667"
-        "6869707172737475767778798081828384858687888990919293949596979899";
-    static const uint32_t powers[] = {10,      100,      1000,      10000,     100000,
-                                      1000000, 10000000, 100000000, 1000000000};
-    size_t n = 1;
-    while (n <= sizeof powers / sizeof *powers && number >= powers[n - 1])
-        n++;
-    *at = '%';
-    char *end = at + 1 + n, *p = end;
-    for (; number >= 100; number /= 100)
-        memcpy(p -= 2, pairs + 2 * (number % 100), 2);
-    if (number >= 10)
-        memcpy(p - 2, pairs + 2 * number, 2);
-    else
-        p[-1] = (char)('0' + number);
-    return end;
-}
-
-/* "%4, %5 = " */
-static char *copy_results(struct printer *p, const struct op *o, uint32_t n, char *at)
-{
-    struct value *results = p->g->values.at + o->results;
-    for (uint32_t i = 0; i < n; i++) {
-        if (i) {
-            memcpy(at, ", ", 2);
-            at += 2;
-        }
-        at = copy_value(at, results[i].num = p->n_values++);
-    }
-    if (n) {
-        memcpy(at, " = ", 3);
-        at += 3;
-    }
-    return at;
-}
-
-/* " %1, %2" */
-static char *copy_operands(struct printer *p, const struct op *o, uint32_t n, char *at)
-{
-    const uint32_t *operands = p->g->operands.at + o->operands;
-    const struct value *values = p->g->values.at;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t number = values[operands[i]].num;
-        p->unordered |= number == NONE;
-        if (i)
-            *at++ = ',';
-        *at++ = ' ';
-        at = copy_value(at, number);
-    }
-    return at;
-}
-
-/* What put_op writes, for an operation that is short and plain, straight into the buffer. */
-static bool put_op_fast(struct printer *p, const struct op *o, const struct shape *s)
-{
-    const struct graph *g = p->g;
-    char *room = s->line_bytes == LINE_UNKNOWN ? NULL : form_room(p->out, s->line_bytes),
-         *at = room;
-    if (!room)
-        return false;
-    size_t indent = 2 * (size_t)p->places.n;
-    memset(at, ' ', INDENT_MAX);
-    at += indent < INDENT_MAX ? indent : INDENT_MAX;
-    at = copy_results(p, o, s->n_results, at);
-    at = copy_text(at, g->names.items.at[s->name].data, g->names.items.at[s->name].len);
-    at = copy_operands(p, o, s->n_operands, at);
-    if (s->dict) {
-        *at++ = ' ';
-        at = copy_text(at, g->dicts.at[s->dict].text, g->dicts.at[s->dict].len);
-    }
-    const uint32_t *types = g->shape_types.at + s->types;
-    for (uint32_t i = 0; i < s->n_results; i++) {
-        const struct text *t = &g->types.items.at[types[i]];
-        memcpy(at, i ? ",  " : " : ", 3);
-        at = copy_text(at + (i ? 2 : 3), t->data, t->len);
-    }
-    memcpy(at, op_has_regions(o) ? " (\n" : "\n  ", 3);
-    form_fill(p->out, (size_t)(at - room) + (op_has_regions(o) ? 3 : 1));
-    return true;
 }
 
 /* "%4, %5 = name %1, %2 {dict} : type, type", up to the end of the line or the operation's regions. */
@@ -273,7 +187,7 @@ static void put_op(struct printer *p, const struct op *o)
 {
     const struct shape *s = op_shape(p->g, o);
     p->n_ops++;
-    if (put_op_fast(p, o, s))
+    if (!p->readable && short_put_op(p, o))
         return;
     put_indent(p);
     for (uint32_t i = 0; i < s->n_results; i++) {
@@ -302,28 +216,37 @@ static bool place_next(struct printer *p, struct place *at)
     struct graph *g = p->g;
     if (at->block != NONE)
         at->block = g->blocks.at[at->block].next;
-    const char *mark = "";
+    bool later = false;
     while (at->block == NONE && at->op != NONE) {
         at->region = at->region == NONE ? op_shape(g, &g->ops.at[at->op])->regions
                                         : g->regions.at[at->region].next;
         if (at->region == NONE)
             break;
         if (at->region != op_shape(g, &g->ops.at[at->op])->regions)
-            mark = "| ";
+            later = true;
         at->block = g->regions.at[at->region].block;
         if (at->block == NONE) { /* a region without blocks */
             put_indent(p);
-            form_put_text(p->out, mark);
-            form_put(p->out, "()\n", 3);
+            form_put_text(p->out, later ? "| ()\n" : "()\n");
         }
     }
     if (at->block == NONE)
         return false;
     at->at = 0;
-    put_indent(p);
-    form_put_text(p->out, mark);
-    put_block_head(p, at->block);
+    put_block_head(p, at->block, later);
     return true;
+}
+
+/* Leaves a block, and the regions of an operation if it is `inside` of one. */
+static void put_close(struct printer *p, bool inside)
+{
+    if (inside && !p->readable)
+        short_put_close(p);
+    p->places.n--;
+    if (inside && p->readable) {
+        put_indent(p);
+        form_put(p->out, ")\n", 2);
+    }
 }
 
 /* Writes what is on the stack of places above `floor`. */
@@ -339,12 +262,7 @@ static void put_places(struct printer *p, uint32_t floor)
             if (op_has_regions(o))
                 PUSH(g, p->places, (struct place){.op = id, .region = NONE, .block = NONE});
         } else if (!place_next(p, at)) {
-            bool inside = at->op != NONE;
-            p->places.n--;
-            if (inside) {
-                put_indent(p);
-                form_put(p->out, ")\n", 2);
-            }
+            put_close(p, at->op != NONE);
         }
     }
 }
@@ -427,7 +345,7 @@ bool printer_init(struct printer *p, struct graph *g, struct form *out)
 {
     *p = (struct printer){.g = g, .out = out};
     p->symbol_num = malloc((g->symbols.items.n + 1) * sizeof *p->symbol_num);
-    if (!p->symbol_num) {
+    if (!p->symbol_num || !short_begin(p)) {
         g->failed = true;
         return false;
     }
@@ -451,6 +369,7 @@ void printer_close(struct printer *p)
     free(p->channels);
     free(p->queue.at);
     free(p->places.at);
+    short_close(p);
 }
 
 void printer_put_module(struct printer *p, uint32_t dict)
@@ -461,25 +380,39 @@ void printer_put_module(struct printer *p, uint32_t dict)
     put_blocks(p, 0);
 }
 
-static int module_write(struct graph *g, const char *domain, struct form *out, struct err *e)
+static int module_put(struct graph *g, struct form *out, bool readable, struct err *e)
 {
     struct printer p;
-    if (!printer_init(&p, g, out))
-        return err_set(e, WARM_ENOMEM, "no memory for the canonical text");
-    form_begin(out, domain);
-    printer_put_module(&p, g->module_dict);
-    queue_outside(&p);
-    for (uint32_t i = 0; i < p.queue.n && !g->failed; i++) {
-        const struct func *f = &g->funcs.at[p.queue.at[i]];
-        printer_put_func(&p, f, !(f->is_public && f->defined && g->n_public == 1));
+    bool unordered = false;
+    if (printer_init(&p, g, out)) {
+        p.readable = readable;
+        printer_put_module(&p, g->module_dict);
+        queue_outside(&p);
+        for (uint32_t i = 0; i < p.queue.n && !g->failed; i++) {
+            const struct func *f = &g->funcs.at[p.queue.at[i]];
+            printer_put_func(&p, f, !(f->is_public && f->defined && g->n_public == 1));
+        }
+        if (!readable)
+            short_end(&p);
+        unordered = p.unordered;
     }
-    bool unordered = p.unordered;
     printer_close(&p);
     if (g->failed)
         return err_set(e, WARM_ENOMEM, "no memory for the canonical text");
     if (unordered)
         return err_set(e, WARM_EMALFORMED, "an operand that nothing before it gives");
     return 0;
+}
+
+static int module_write(struct graph *g, const char *domain, struct form *out, struct err *e)
+{
+    form_begin(out, domain);
+    form_goes(out, FORM_HASHED);
+    int rc = module_put(g, out, false, e);
+    if (rc || !out->text)
+        return rc;
+    form_goes(out, FORM_READ);
+    return module_put(g, out, true, e);
 }
 
 int graph_write(struct graph *g, const char *domain, struct form *out, struct err *e)

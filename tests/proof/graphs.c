@@ -5,7 +5,8 @@
  *     graphs [--cases N] [--seed N] FILE.mlir|FILE.hlo...
  *
  * Each case draws a file and makes a variant of it, whose key must be the file's, or a mutant,
- * whose key must be another (or which must be refused). What fails is printed with the seed that
+ * whose key must be another (or which must be refused). And of each, keys are equal to the file's if and
+ * only if canonical texts are, and what is hashed stands for that text (short_text.h). What fails is printed with the seed that
  * repeats it, and the first few are kept as graphs-fail-N.txt in the working folder. Exit status 0
  * if nothing failed.
  */
@@ -16,31 +17,29 @@
 
 #include "keygen/canon.h"
 #include "tests/proof/graph_variants.h"
+#include "tests/proof/short_text.h"
 
 #define BASES_MAX 256
 #define FAILURES_MAX 10
+#define UNLIKE "keys and canonical texts do not agree"
 #define TRIES_MAX 16 /* draws for one mutant: most lines offer only some of the changes */
 
 struct base {
     const char *name;
     enum graph_language language;
     struct text text;
-    struct key key;
+    struct short_text form;
 };
 
 struct tally {
     uint64_t variants, mutants, refused, failures;
 };
 
-static int key_of(const struct base *b, struct text t, struct key *out, struct err *e)
+static int key_of(const struct base *b, struct text t, struct short_text *out, struct err *e)
 {
     struct canon_input input = {
         .data = t.data, .len = t.len, .kind = b->language == GRAPH_HLO ? CANON_HLO : CANON_MLIR};
-    struct canon_result result;
-    int code = canon_key(&input, &result, NULL, e);
-    if (!code)
-        *out = result.key;
-    return code;
+    return short_text_of(&input, out, e);
 }
 
 static void report(struct tally *t, const struct base *b, uint64_t seed, struct text text,
@@ -61,12 +60,14 @@ static void report(struct tally *t, const struct base *b, uint64_t seed, struct 
 static void try_variant(struct tally *t, const struct base *b, uint64_t seed, struct random *r)
 {
     struct text variant = variant_of_graph(r, b->language, b->text);
-    struct key key;
+    struct short_text form;
     struct err e = {0};
-    if (key_of(b, variant, &key, &e))
+    if (key_of(b, variant, &form, &e))
         report(t, b, seed, variant, e.text);
-    else if (!key_equal(&key, &b->key))
+    else if (!key_equal(&form.key, &b->form.key))
         report(t, b, seed, variant, "a variant has another key");
+    else if (!short_text_agree(&form, &b->form))
+        report(t, b, seed, variant, UNLIKE);
     t->variants++;
     free(variant.data);
 }
@@ -77,14 +78,16 @@ static void try_mutant(struct tally *t, const struct base *b, uint64_t seed, str
     struct text mutant = {NULL, 0};
     for (int tries = 0; tries < TRIES_MAX && !mutant.data; tries++)
         mutant = mutant_of_graph(r, b->language, b->text, &what);
-    struct key key;
+    struct short_text form;
     struct err e = {0};
     if (!mutant.data)
         return;
-    if (key_of(b, mutant, &key, &e))
+    if (key_of(b, mutant, &form, &e))
         t->refused++;
-    else if (key_equal(&key, &b->key))
+    else if (key_equal(&form.key, &b->form.key))
         report(t, b, seed, mutant, what);
+    else if (!short_text_agree(&form, &b->form))
+        report(t, b, seed, mutant, UNLIKE);
     t->mutants++;
     free(mutant.data);
 }
@@ -104,7 +107,7 @@ static bool load(const char *path, struct base *b)
     b->text.data = calloc(1, cap);
     b->text.len = fread(b->text.data, 1, cap - 1, f);
     fclose(f);
-    if (!key_of(b, b->text, &b->key, &e))
+    if (!key_of(b, b->text, &b->form, &e))
         return true;
     fprintf(stderr, "%s:%u:%u: %s\n", path, e.line, e.column, e.text);
     return false;

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_short.c - the canonical text in short, which is what is hashed of a graph.
+ *
+ * Most lines of a long program say what an earlier one says, of other values. So of each kind of line,
+ * the line apart from its indent and the numbers of its values, the text is written once; a line is
+ * then the number of its kind and its operands. KEYS.md, section 1.1, draws the bytes and shows that
+ * they are one to one with the readable text:
+ *
+ *     text    what graph_write.c puts that is in no kind, and the texts of kinds where they begin
+ *     items   numbers: how much text comes next; a kind; a line; the end of an operation's regions
+ *
+ * The text goes into the form as it comes, the items wait in `items` and follow it chunk by chunk.
+ *
+ * Whether a line is written by its kind depends on what it says alone, so that equal readable texts
+ * have equal short ones, whoever read them: a dictionary counts as plain if its own text is shorter
+ * than what a reader may borrow and nothing in it is numbered.
+ *
+ * Invariant: whenever an item is put, all text that is in the form belongs to this or an earlier item.
+ */
+#include "keygen/graph_internal.h"
+
+#include <stdlib.h>
+
+enum item { /* the number that an item begins with */
+            ITEM_TEXT,
+            ITEM_CLOSE,
+            ITEM_OP_KIND,
+            ITEM_HEAD_KIND,
+            ITEM_LINE, /* + the number of its kind */
+};
+
+#define NUMBER_MAX 10         /* bytes of a number */
+#define LINE_NEVER (NONE - 1) /* in shape_lines: it is not plain */
+
+/* ---- items ---- */
+
+static uint64_t form_at(const struct form *out) { return out->len + out->used; }
+
+/* The items so far behind the text so far, and how long both are. */
+static void chunk_end(struct printer *p)
+{
+    struct shortener *s = &p->shortener;
+    uint64_t lens[2] = {form_at(p->out) - s->chunk, s->n_items};
+    uint8_t bytes[sizeof lens];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(lens[i / 8] >> (8 * (i % 8)));
+    form_put(p->out, s->items, s->n_items);
+    form_put(p->out, bytes, sizeof bytes);
+    s->n_items = 0;
+    s->chunk = s->told = form_at(p->out);
+}
+
+/* LEB128. */
+static inline void put_item(struct printer *p, uint64_t number)
+{
+    struct shortener *s = &p->shortener;
+    if (s->n_items > sizeof s->items - NUMBER_MAX)
+        chunk_end(p);
+    uint8_t *at = s->items + s->n_items;
+    for (; number >= 0x80; number >>= 7)
+        *at++ = (uint8_t)(number | 0x80);
+    *at++ = (uint8_t)number;
+    s->n_items = (uint32_t)(at - s->items);
+}
+
+/* The text since the last item, and where it ends. */
+static inline void tell_text(struct printer *p)
+{
+    uint64_t len = form_at(p->out) - p->shortener.told;
+    if (!len)
+        return;
+    p->shortener.told += len;
+    put_item(p, ITEM_TEXT);
+    put_item(p, len);
+    put_item(p, p->places.n);
+    put_item(p, p->n_values);
+}
+
+/* ---- kinds of lines ---- */
+
+/* The types of an operation's results or a block's arguments, one after the other. */
+static uint32_t line_type(const struct graph *g, uint32_t of, uint32_t i)
+{
+    return of & DEF_ARG ? g->values.at[g->blocks.at[of & ~DEF_ARG].args + i].type
+                        : g->shape_types.at[g->shapes.at[of].types + i];
+}
+
+static uint32_t line_n_types(const struct graph *g, uint32_t of)
+{
+    return of & DEF_ARG ? g->blocks.at[of & ~DEF_ARG].n_args : g->shapes.at[of].n_results;
+}
+
+static bool shape_opens(const struct shape *s) { return (s->traits & TRAIT_REGIONS) != 0; }
+
+static uint64_t line_hash(const struct graph *g, uint32_t of, bool later)
+{
+    uint32_t n = line_n_types(g, of);
+    const struct shape *s = of & DEF_ARG ? NULL : &g->shapes.at[of];
+    uint64_t hash = s ? mix(s->hash, (uint64_t)s->n_operands << 1 | shape_opens(s))
+                      : mix(later, g->blocks.at[of & ~DEF_ARG].label);
+    hash = mix(hash, n);
+    for (uint32_t i = 0; i < n; i++)
+        hash = mix(hash, line_type(g, of, i));
+    return hash;
+}
+
+static uint64_t line_hash_of(const struct graph *g, const void *lines, uint32_t i)
+{
+    (void)g;
+    return ((const struct line *)lines)[i].hash;
+}
+
+/* Whether a line says what `of` says. Texts, types and dictionaries are there once each. */
+static bool line_is(const struct graph *g, const struct line *l, uint32_t of, bool later)
+{
+    uint32_t n = line_n_types(g, of);
+    if ((l->of ^ of) & DEF_ARG || l->later != later || line_n_types(g, l->of) != n)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (line_type(g, l->of, i) != line_type(g, of, i))
+            return false;
+    if (of & DEF_ARG)
+        return g->blocks.at[l->of & ~DEF_ARG].label == g->blocks.at[of & ~DEF_ARG].label;
+    const struct shape *a = &g->shapes.at[l->of], *b = &g->shapes.at[of];
+    return a->name == b->name && a->dict == b->dict && a->n_operands == b->n_operands &&
+           shape_opens(a) == shape_opens(b);
+}
+
+/* The line that says what a shape says, or, DEF_ARG | block, the head of a block; `later`: of a region
+ * behind another. NONE without memory. */
+static uint32_t line_find(struct printer *p, uint32_t of, bool later)
+{
+    struct graph *g = p->g;
+    struct shortener *s = &p->shortener;
+    uint64_t hash = line_hash(g, of, later);
+    if ((!s->slots || s->lines.n * 2 >= s->mask) &&
+        !graph_slots_widen(g, &s->slots, &s->mask, s->lines.n, line_hash_of, s->lines.at))
+        return NONE;
+    uint32_t at = (uint32_t)hash & s->mask;
+    for (; s->slots[at]; at = (at + 1) & s->mask) {
+        const struct line *l = &s->lines.at[s->slots[at] - 1];
+        if (l->hash == hash && line_is(g, l, of, later))
+            return s->slots[at] - 1;
+    }
+    PUSH(g, s->lines, (struct line){.hash = hash, .of = of, .later = later});
+    if (g->failed)
+        return NONE;
+    s->slots[at] = s->lines.n;
+    return s->lines.n - 1;
+}
+
+/* See the top: this must not depend on how a reader gave the dictionary. */
+static bool shape_plain(const struct graph *g, const struct shape *s)
+{
+    const struct dict *d = &g->dicts.at[s->dict];
+    return !(s->traits & GRAPH_CALL) && !d->n_holes && d->len < GRAPH_BORROWED;
+}
+
+static uint32_t shape_line(struct printer *p, uint32_t shape)
+{
+    uint32_t *known = &p->shortener.shape_lines[shape];
+    if (!*known) {
+        uint32_t line = LINE_NEVER;
+        if (shape_plain(p->g, &p->g->shapes.at[shape]))
+            line = line_find(p, shape, false);
+        *known = line + 1;
+    }
+    return *known - 1;
+}
+
+static void put_text(struct printer *p, const struct text *t) { form_put(p->out, t->data, t->len); }
+
+static uint64_t text_told(struct printer *p)
+{
+    uint64_t len = form_at(p->out) - p->shortener.told;
+    p->shortener.told += len;
+    return len;
+}
+
+/* Name; dictionary and types of the results. */
+static void put_op_kind(struct printer *p, const struct shape *s)
+{
+    const struct graph *g = p->g;
+    put_text(p, &g->names.items.at[s->name]);
+    uint64_t name_len = text_told(p);
+    if (s->dict)
+        form_put(p->out, g->dicts.at[s->dict].text, g->dicts.at[s->dict].len);
+    uint64_t dict_len = text_told(p);
+    put_item(p, ITEM_OP_KIND);
+    put_item(p, shape_opens(s));
+    put_item(p, name_len);
+    put_item(p, dict_len);
+    put_item(p, s->n_operands);
+    put_item(p, s->n_results);
+}
+
+static void put_head_kind(struct printer *p, const struct block *b, bool later)
+{
+    put_item(p, ITEM_HEAD_KIND);
+    put_item(p, later);
+    put_item(p, b->label);
+    put_item(p, b->n_args);
+}
+
+/* Each type's text and length. */
+static void put_kind_types(struct printer *p, uint32_t of)
+{
+    uint32_t n = line_n_types(p->g, of);
+    for (uint32_t i = 0; i < n; i++) {
+        put_text(p, &p->g->types.items.at[line_type(p->g, of, i)]);
+        put_item(p, text_told(p));
+    }
+}
+
+/* A line's number in this text, and before it, if it is the first of its kind, what it says. */
+static void put_kind(struct printer *p, uint32_t line)
+{
+    struct shortener *s = &p->shortener;
+    struct line *l = &s->lines.at[line];
+    tell_text(p);
+    if (l->text != s->text) {
+        l->text = s->text;
+        l->kind = s->n_kinds++;
+        if (l->of & DEF_ARG)
+            put_head_kind(p, &p->g->blocks.at[l->of & ~DEF_ARG], l->later);
+        else
+            put_op_kind(p, &p->g->shapes.at[l->of]);
+        put_kind_types(p, l->of);
+    }
+    put_item(p, (uint64_t)ITEM_LINE + l->kind);
+}
+
+/* ---- what graph_write.c calls ---- */
+
+bool short_put_op(struct printer *p, const struct op *o)
+{
+    struct graph *g = p->g;
+    const struct shape *s = op_shape(g, o);
+    uint32_t line = shape_line(p, o->shape), next = p->n_values;
+    if (line >= LINE_NEVER)
+        return false;
+    put_kind(p, line);
+    const uint32_t *operands = g->operands.at + o->operands;
+    for (uint32_t i = 0; i < s->n_operands; i++) {
+        uint32_t number = g->values.at[operands[i]].num;
+        p->unordered |= number == NONE;
+        put_item(p, next - number); /* back from the line's first result */
+    }
+    for (uint32_t i = 0; i < s->n_results; i++)
+        g->values.at[o->results + i].num = next++;
+    p->n_values = next;
+    return true;
+}
+
+bool short_put_head(struct printer *p, uint32_t block, bool later)
+{
+    struct graph *g = p->g;
+    uint32_t line = line_find(p, DEF_ARG | block, later);
+    if (line == NONE)
+        return false;
+    put_kind(p, line);
+    const struct block *b = &g->blocks.at[block];
+    for (uint32_t i = 0; i < b->n_args; i++)
+        g->values.at[b->args + i].num = p->n_values++;
+    return true;
+}
+
+void short_put_close(struct printer *p)
+{
+    tell_text(p);
+    put_item(p, ITEM_CLOSE);
+}
+
+bool short_begin(struct printer *p)
+{
+    p->shortener.text = 1;
+    p->shortener.shape_lines = vector_zeroes((size_t)p->g->shapes.n + 1, sizeof(uint32_t));
+    return p->shortener.shape_lines != NULL;
+}
+
+void short_end(struct printer *p)
+{
+    struct shortener *s = &p->shortener;
+    tell_text(p);
+    chunk_end(p);
+    s->text++;
+    s->n_kinds = 0;
+    s->chunk = s->told = 0;
+}
+
+void short_close(struct printer *p)
+{
+    free(p->shortener.shape_lines);
+    free(p->shortener.lines.at);
+    free(p->shortener.slots);
+}
