@@ -243,7 +243,10 @@ static bool stands_alone(struct view ptx)
 
 bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact)
 {
-    struct canon_input in = {ptx.data, ptx.len, NULL, exact ? CANON_RAW : CANON_PTX, exact};
+    struct canon_input in = {.data = ptx.data,
+                             .len = ptx.len,
+                             .kind = exact ? CANON_RAW : CANON_PTX,
+                             .debug_info = exact};
     struct canon_result result;
     if (canon_key(&in, &result, NULL, NULL))
         return false;

@@ -251,7 +251,8 @@ static bool mentions(const struct pjrt_program *program, const char *text)
 static int add_program(struct key_builder *b, const struct pjrt_program *program,
                        const struct pjrt_target *targets)
 {
-    struct canon_input in = {program->code, program->code_len, NULL, kind_of(program), false};
+    struct canon_input in = {
+        .data = program->code, .len = program->code_len, .kind = kind_of(program)};
     struct canon_result result;
     struct writer text;
     bool calls = mentions(program, "custom_call") || mentions(program, "custom-call");
