@@ -3,84 +3,17 @@
  * mlir_bytecode_walk.c - the operations of MLIR bytecode, as generic MLIR text or into the graph.
  *
  * An operation goes through mlir.c as a piece of text, in which "%0", "%1", ... are its operands and
- * "%0" are its results; of each value only its number in the graph is kept. What an operation without
- * regions says apart from its operands' values is a list of numbers:
- *
- *     name, attributes, properties, types of results, types of operands
- *
- * When a list comes again, mlir.c would read the same text again, so the operation goes into the graph
- * as the one before did (mlir_piece_repeats). What may not be repeated, mlir_line.c decides. The first
- * operation of a block is always read, since with it the block begins.
+ * "%0" are its results; of each value only its number in the graph is kept. One that says what an earlier
+ * one did goes into the graph as that did (mlir_bytecode_repeat.c).
  *
  * Operations are walked with a stack of regions on the heap. Thread: any; no state.
- * Memory: 8 bytes for each value, and the lists.
  */
-#define XXH_INLINE_ALL
-#include "keygen/mlir_bytecode.h"
+#include "keygen/mlir_bytecode_walk.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-#include "keygen/graph.h"
-#include "keygen/mlir_pieces.h"
-#include "keygen/vector.h"
-
-#define REPEATED_MAX 32 /* operands, and results, of an operation that is remembered */
-
-struct value {
-    uint32_t graph; /* number in the graph + 1; 0: not defined yet */
-    uint32_t type;
-};
-
-/* A region being walked, and of the operation that it belongs to what is printed after it. */
-struct frame {
-    struct reader r;       /* of an isolated region its own section */
-    uint64_t regions_left; /* after the one at hand */
-    uint64_t blocks_left, ops_left;
-    bool own_section, in_function;
-    bool begun;             /* the block at hand has an operation */
-    uint32_t scope;         /* where the values of the isolated scope begin */
-    uint32_t values_before; /* values to go back to at the end of the region */
-    uint32_t next_value, end_value;
-    uint32_t first_block, next_block; /* labels: of the region's first, of the next to come */
-    uint64_t attrs;    /* number + 1 of the dictionary to print after the regions, or 0 */
-    uint32_t types_at; /* into `types`: operands, then results */
-    uint32_t n_operands, n_results;
-    uint32_t results; /* its first result, in `values` */
-};
-
-/* An operation that was read: a list of numbers, and what mlir.c remembers of it. */
-struct known_op {
-    uint64_t hash;
-    uint32_t list, n; /* into `lists` */
-    uint32_t shape;
-    uint32_t text_len;
-};
-
-struct walk {
-    struct bytecode *b;
-    struct mlir_pieces *pieces;
-    struct value *values;
-    struct frame *frames;
-    uint32_t *types;
-    uint32_t *operands; /* of the operation at hand, in the graph */
-    uint32_t n_values, n_frames, n_types, cap_values, cap_frames, cap_types, cap_operands;
-    uint32_t n_operands;
-    uint32_t next_block;
-    uint32_t defined, n_defined; /* values that the piece at hand defines */
-    bool are_args;               /* as block arguments, each under a name; else results of one */
-    bool opened;                 /* the label of a region's first block belongs to the piece */
-    struct known_op *known;
-    uint32_t *lists, *slots; /* slots: by hash, known + 1; 0: empty */
-    uint32_t n_known, cap_known, n_lists, cap_lists, mask;
-    uint32_t list[2 * REPEATED_MAX + 6], n_list; /* of the operation at hand; 0: not remembered */
-    size_t room;                                 /* bytes that the rest of the text may have */
-    struct mapped mapped;
-    bool no_memory;
-};
-
-static bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size)
+bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size)
 {
     if (need <= *cap)
         return true;
@@ -97,8 +30,6 @@ static bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap,
     return true;
 }
 
-static struct frame *walk_top(struct walk *w) { return &w->frames[w->n_frames - 1]; }
-
 /* ---- values ---- */
 
 /* Gives the next value of the region at hand its type. */
@@ -107,30 +38,43 @@ static void value_declare(struct walk *w, uint64_t type)
     struct frame *f = walk_top(w);
     if (f->next_value >= f->end_value)
         bytecode_malformed(w->b, "more values in a region than it says");
+    else if (type >= w->b->n_types)
+        bytecode_malformed(w->b, "a number of a type that is not there");
     else
-        w->values[f->next_value++] = (struct value){.type = (uint32_t)type};
+        w->values[f->next_value++] = VALUE_DECLARED | (uint32_t)type;
 }
 
-static const struct value *value_at(struct walk *w, uint64_t i)
+/* A value of the bytecode that is in the graph is of this type there. */
+static void value_type_note(struct walk *w, uint32_t type, uint32_t graph_type)
 {
-    uint32_t scope = walk_top(w)->scope;
-    if (i >= w->n_values - scope)
-        bytecode_malformed(w->b, "a number of a value that is not there");
-    else if (!w->values[scope + i].graph)
-        bytecode_unknown(w->b, "a value that is used before its definition");
-    else
-        return &w->values[scope + i];
-    return NULL;
+    struct numbers *t = &w->value_types;
+    if (graph_type < t->n && t->at[graph_type])
+        return;
+    if (!walk_grow(w, &t->at, graph_type + 1, &t->cap, sizeof *t->at))
+        return;
+    while (t->n <= graph_type)
+        t->at[t->n++] = 0;
+    t->at[graph_type] = type + 1;
 }
 
-/* The values that the last piece defined are in the graph now. */
+/* The values that the last piece defined are in the graph now. When nobody reads the pieces any more, what
+ * they are does not matter. */
 static void values_resolve(struct walk *w)
 {
     struct mlir *reader = w->pieces->reader;
     for (uint32_t i = 0; i < w->n_defined; i++) {
-        uint32_t first = reader ? mlir_piece_value(reader, w->are_args ? i : 0) : 0;
-        if (first != GRAPH_NONE)
-            w->values[w->defined + i].graph = first + (w->are_args ? 0 : i) + 1;
+        uint32_t *slot = &w->values[w->defined + i], type = *slot & ~VALUE_DECLARED, graph_type;
+        uint32_t value = reader ? mlir_piece_value(reader, w->are_args ? i : 0) : 0;
+        if (value == GRAPH_NONE) {
+            *slot = 0;
+            continue;
+        }
+        value += w->are_args ? 0 : i;
+        *slot = value + 1;
+        if (reader) {
+            mlir_piece_types(reader, &value, 1, &graph_type);
+            value_type_note(w, type, graph_type);
+        }
     }
     w->n_defined = 0;
 }
@@ -141,18 +85,9 @@ static void put_name(struct bytecode *b, uint32_t n)
     bytecode_put_u64(b, n);
 }
 
-static void push_type(struct walk *w, uint64_t type)
-{
-    if (type >= w->b->n_types)
-        bytecode_malformed(w->b, "a number of a type that is not there");
-    else if (walk_grow(w, &w->types, w->n_types + 1, &w->cap_types, sizeof *w->types))
-        w->types[w->n_types++] = (uint32_t)type;
-}
-
 /* ---- encoded operations ---- */
 
-/* How the uses of values were linked in the producer's memory: nothing that the text shows. */
-static void skip_use_lists(struct bytecode *b, struct reader *r, uint64_t n_values)
+void walk_skip_use_lists(struct bytecode *b, struct reader *r, uint64_t n_values)
 {
     uint64_t n = n_values == 1 ? 1 : bytecode_varint(r);
     if (n > r->len)
@@ -179,40 +114,54 @@ enum { /* what follows an operation's name and location */
        HAS_PROPERTIES = 64,
 };
 
-/* One operation as it is encoded. */
-struct encoded {
-    const struct bytecode_opname *name;
-    uint8_t mask;
-    uint64_t attrs, properties, n_regions;
-    struct reader results, operands, successors; /* each at its first number */
-    uint64_t n_results, n_operands, n_successors;
-    bool isolated;
-};
-
-static uint64_t skip_numbers(struct bytecode *b, struct reader *r, bool present, struct reader *at)
+/* As many numbers as it says first. */
+static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
 {
-    uint64_t n = present ? bytecode_varint(r) : 0;
-    *at = *r;
-    if (n > r->len)
-        bytecode_malformed(b, "a count that is larger than what follows");
-    for (uint64_t i = 0; i < n && !bytecode_stopped(b); i++)
-        bytecode_varint(r);
-    return n;
+    uint64_t n = bytecode_varint(r);
+    out->n = 0;
+    if (n > r->len) {
+        bytecode_malformed(w->b, "a count that is larger than what follows");
+        return;
+    }
+    if (n > out->cap && !walk_grow(w, &out->at, (uint32_t)n, &out->cap, sizeof *out->at))
+        return;
+    for (; out->n < n; out->n++) {
+        uint64_t number = bytecode_varint(r);
+        out->at[out->n] = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+    }
 }
 
-static bool take_op(struct bytecode *b, struct reader *r, struct encoded *o)
+static void take_successors(struct walk *w, struct reader *r, struct encoded *o)
 {
+    o->n_successors = bytecode_varint(r);
+    o->successors = *r;
+    if (o->n_successors > r->len)
+        bytecode_malformed(w->b, "a count that is larger than what follows");
+    for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(w->b); i++)
+        bytecode_varint(r);
+}
+
+bool walk_take_op(struct walk *w, struct reader *r, struct numbers numbers[2], struct encoded *o)
+{
+    struct bytecode *b = w->b;
     uint64_t name = bytecode_varint(r);
-    o->mask = reader_u8(r);
+    *o = (struct encoded){.mask = reader_u8(r), .results = &numbers[0], .operands = &numbers[1]};
+    numbers[0].n = numbers[1].n = 0;
     bytecode_varint(r); /* location */
-    o->attrs = o->mask & HAS_ATTRS ? bytecode_varint(r) + 1 : 0;
-    o->properties = o->mask & HAS_PROPERTIES ? bytecode_varint(r) + 1 : 0;
-    o->n_results = skip_numbers(b, r, o->mask & HAS_RESULTS, &o->results);
-    o->n_operands = skip_numbers(b, r, o->mask & HAS_OPERANDS, &o->operands);
-    o->n_successors = skip_numbers(b, r, o->mask & HAS_SUCCESSORS, &o->successors);
+    if (o->mask & HAS_ATTRS)
+        o->attrs = bytecode_varint(r) + 1;
+    if (o->mask & HAS_PROPERTIES)
+        o->properties = bytecode_varint(r) + 1;
+    if (o->mask & HAS_RESULTS)
+        take_numbers(w, r, o->results);
+    if (o->mask & HAS_OPERANDS)
+        take_numbers(w, r, o->operands);
+    if (o->mask & HAS_SUCCESSORS)
+        take_successors(w, r, o);
     if (o->mask & HAS_USE_LISTS)
-        skip_use_lists(b, r, o->n_results);
-    o->n_regions = o->mask & HAS_REGIONS ? bytecode_flagged(r, &o->isolated) : 0;
+        walk_skip_use_lists(b, r, o->results->n);
+    if (o->mask & HAS_REGIONS)
+        o->n_regions = bytecode_flagged(r, &o->isolated);
     if (r->failed || name >= b->n_opnames || o->properties > b->n_properties || o->mask & 0x80 ||
         o->n_regions > r->len)
         bytecode_malformed(b, "an operation that is cut off, or of a name that is not there");
@@ -221,121 +170,43 @@ static bool take_op(struct bytecode *b, struct reader *r, struct encoded *o)
     return !bytecode_stopped(b);
 }
 
-/* The operands' values, and the types of operands and results behind those in w->types. */
-static bool op_resolve(struct walk *w, const struct encoded *o)
+/* The operands' numbers in the graph in place of those of the bytecode. */
+static bool operands_resolve(struct walk *w, const struct encoded *o)
 {
-    struct bytecode *b = w->b;
-    struct reader r = o->operands;
-    w->n_operands = 0;
-    if (!walk_grow(w, &w->operands, (uint32_t)o->n_operands, &w->cap_operands, sizeof *w->operands))
-        return false;
-    for (uint64_t i = 0; i < o->n_operands && !bytecode_stopped(b); i++) {
-        const struct value *v = value_at(w, bytecode_varint(&r));
-        if (!v)
+    uint32_t *operands = o->operands->at, scope = walk_top(w)->scope, n = w->n_values - scope;
+    const uint32_t *values = w->values + scope;
+    for (uint32_t i = 0; i < o->operands->n; i++) {
+        if (operands[i] >= n) {
+            bytecode_malformed(w->b, "a number of a value that is not there");
             return false;
-        w->operands[w->n_operands++] = v->graph - 1;
-        push_type(w, v->type);
+        }
+        uint32_t value = values[operands[i]];
+        if (!value || value & VALUE_DECLARED) {
+            bytecode_unknown(w->b, "a value that is used before its definition");
+            return false;
+        }
+        operands[i] = value - 1;
     }
-    r = o->results;
-    for (uint64_t i = 0; i < o->n_results && !bytecode_stopped(b); i++)
-        push_type(w, bytecode_varint(&r));
-    return !bytecode_stopped(b);
-}
-
-/* ---- operations that repeat ---- */
-
-/* The list of numbers of an operation whose types begin at `types_at`, into w->list; empty if it is not
- * to be remembered. */
-static void list_make(struct walk *w, const struct encoded *o, uint32_t types_at, bool in_function)
-{
-    uint32_t n = 0, n_types = w->n_types - types_at;
-    w->n_list = 0;
-    if (o->n_regions || o->n_successors || o->n_operands > REPEATED_MAX ||
-        o->n_results > REPEATED_MAX || o->attrs > w->b->n_attrs)
-        return;
-    w->list[n++] = (uint32_t)(o->name - w->b->opnames) << 1 | in_function;
-    w->list[n++] = (uint32_t)o->attrs;
-    w->list[n++] = (uint32_t)o->properties;
-    w->list[n++] = (uint32_t)o->n_operands;
-    if (n_types)
-        memcpy(w->list + n, w->types + types_at, n_types * sizeof *w->list);
-    w->n_list = n + n_types;
-}
-
-/* The slot of w->list, or the empty one where it would be. */
-static uint32_t *known_slot(const struct walk *w, uint64_t hash)
-{
-    for (uint32_t i = (uint32_t)hash & w->mask;; i = (i + 1) & w->mask) {
-        const struct known_op *k = w->slots[i] ? &w->known[w->slots[i] - 1] : NULL;
-        if (!k || (k->hash == hash && k->n == w->n_list &&
-                   memcmp(w->lists + k->list, w->list, k->n * sizeof *w->list) == 0))
-            return &w->slots[i];
-    }
-}
-
-/* Keeps at most one of two slots in use. */
-static bool slots_reserve(struct walk *w)
-{
-    if (w->slots && w->n_known < w->mask / 2)
-        return true;
-    uint32_t mask = w->slots ? 2 * w->mask + 1 : 255;
-    uint32_t *slots = vector_zeroes((size_t)mask + 1, sizeof *slots);
-    if (!slots) {
-        w->b->out.failed = w->no_memory = true;
-        return false;
-    }
-    for (uint32_t k = 0; k < w->n_known; k++) {
-        uint32_t i = (uint32_t)w->known[k].hash & mask;
-        while (slots[i])
-            i = (i + 1) & mask;
-        slots[i] = k + 1;
-    }
-    free(w->slots);
-    w->slots = slots;
-    w->mask = mask;
     return true;
 }
 
-/* Puts the operation at hand into the graph if one with its list was there before. */
-static bool op_repeats(struct walk *w, const struct encoded *o, uint32_t results)
+/* Types of operands, then of results, for the text: behind those in w->types. */
+static void types_push(struct walk *w, const struct encoded *o)
 {
-    struct mlir *reader = w->pieces->reader;
-    if (!w->n_list || !w->slots || !reader || !walk_top(w)->begun)
-        return false;
-    uint32_t known = *known_slot(w, XXH3_64bits(w->list, w->n_list * sizeof *w->list)), first;
-    const struct known_op *k = known ? &w->known[known - 1] : NULL;
-    if (!k || k->text_len > w->room ||
-        !mlir_piece_repeats(reader, k->shape, w->operands, w->n_operands, (uint32_t)o->n_results,
-                            &first))
-        return false;
-    w->room -= k->text_len;
-    for (uint32_t i = 0; i < o->n_results; i++)
-        w->values[results + i].graph = first + i + 1;
-    w->n_list = w->n_operands = 0;
-    return true;
-}
-
-/* The last piece was the operation with w->list. */
-static void op_remember(struct walk *w)
-{
-    struct mlir *reader = w->pieces->reader;
-    uint32_t shape = reader && w->n_list ? mlir_piece_shape(reader) : 0;
-    if (!shape || !slots_reserve(w) ||
-        !walk_grow(w, &w->known, w->n_known + 1, &w->cap_known, sizeof *w->known) ||
-        !walk_grow(w, &w->lists, w->n_lists + w->n_list, &w->cap_lists, sizeof *w->lists))
+    uint32_t n_operands = o->operands->n, n = n_operands + o->results->n;
+    if (!walk_grow(w, &w->types, w->n_types + n, &w->cap_types, sizeof *w->types))
         return;
-    uint64_t hash = XXH3_64bits(w->list, w->n_list * sizeof *w->list);
-    uint32_t *slot = known_slot(w, hash);
-    if (*slot)
-        return;
-    memcpy(w->lists + w->n_lists, w->list, w->n_list * sizeof *w->list);
-    w->known[w->n_known] = (struct known_op){.hash = hash,
-                                             .list = w->n_lists,
-                                             .n = w->n_list,
-                                             .shape = shape,
-                                             .text_len = (uint32_t)w->b->out.len};
-    w->n_lists += w->n_list;
-    *slot = ++w->n_known;
+    uint32_t *types = w->types + w->n_types;
+    if (w->pieces->reader)
+        mlir_piece_types(w->pieces->reader, o->operands->at, n_operands, types);
+    for (uint32_t i = 0; i < n_operands; i++) {
+        bool noted = w->pieces->reader && types[i] < w->value_types.n;
+        uint32_t type = noted ? w->value_types.at[types[i]] : 0;
+        types[i] = type ? type - 1 : 0;
+    }
+    if (o->results->n)
+        memcpy(types + n_operands, o->results->at, o->results->n * sizeof *types);
+    w->n_types += n;
 }
 
 /* ---- operations as text ---- */
@@ -358,7 +229,7 @@ static void put_operands(struct bytecode *b, const struct encoded *o, uint32_t f
 {
     struct reader r = o->successors;
     bytecode_put(b, "(");
-    for (uint32_t i = 0; i < o->n_operands; i++) {
+    for (uint32_t i = 0; i < o->operands->n; i++) {
         bytecode_put(b, i ? ", " : "");
         put_name(b, i);
     }
@@ -405,7 +276,7 @@ static void region_begin(struct walk *w)
         return;
     }
     uint32_t end = w->n_values + (uint32_t)n_values;
-    if (!walk_grow(w, &w->values, end, &w->cap_values, sizeof *w->values))
+    if (end >= VALUE_DECLARED || !walk_grow(w, &w->values, end, &w->cap_values, sizeof *w->values))
         return;
     if (n_values)
         memset(w->values + w->n_values, 0, n_values * sizeof *w->values);
@@ -415,6 +286,16 @@ static void region_begin(struct walk *w)
     w->next_block += (uint32_t)f->blocks_left;
     w->opened = f->blocks_left > 0;
     f->ops_left = 0;
+}
+
+uint64_t walk_take_argument(struct bytecode *b, struct reader *r)
+{
+    bool located = true;
+    uint64_t type = b->version >= BYTECODE_ELIDED_LOCATIONS ? bytecode_flagged(r, &located)
+                                                            : bytecode_varint(r);
+    if (located)
+        bytecode_varint(r);
+    return type;
 }
 
 /* "^bb3(%0: type):", and where its operations begin. */
@@ -440,11 +321,7 @@ static void block_begin(struct walk *w)
     bytecode_put(b, n_args ? "(" : "");
     uint32_t first = f->next_value;
     for (uint32_t i = 0; i < n_args && !bytecode_stopped(b); i++) {
-        bool located = true;
-        uint64_t type = b->version >= BYTECODE_ELIDED_LOCATIONS ? bytecode_flagged(&f->r, &located)
-                                                                : bytecode_varint(&f->r);
-        if (located)
-            bytecode_varint(&f->r);
+        uint64_t type = walk_take_argument(b, &f->r);
         bytecode_put(b, i ? ", " : "");
         put_name(b, i);
         bytecode_put(b, ": ");
@@ -456,7 +333,7 @@ static void block_begin(struct walk *w)
     w->are_args = true;
     bytecode_put(b, n_args ? "):\n" : unlabelled ? "" : ":\n");
     if (has_args && b->version >= BYTECODE_USE_LISTS && reader_u8(&f->r))
-        skip_use_lists(b, &f->r, n_args);
+        walk_skip_use_lists(b, &f->r, n_args);
 }
 
 /* Pushes the frame for an operation's regions. Those of an isolated operation see no value from
@@ -475,8 +352,8 @@ static void regions_begin(struct walk *w, const struct encoded *o, uint32_t type
                         .scope = o->isolated ? w->n_values : outer->scope,
                         .attrs = o->attrs,
                         .types_at = types_at,
-                        .n_operands = (uint32_t)o->n_operands,
-                        .n_results = (uint32_t)o->n_results,
+                        .n_operands = o->operands->n,
+                        .n_results = o->results->n,
                         .results = results};
     if (f->own_section) {
         uint8_t id = 0;
@@ -494,7 +371,7 @@ static void put_op(struct walk *w, struct encoded *o, uint32_t types_at, uint32_
 {
     struct bytecode *b = w->b;
     struct frame *f = walk_top(w);
-    put_results(b, o->n_results);
+    put_results(b, o->results->n);
     bytecode_put(b, "\"");
     bytecode_put_opname(b, o->name, f->in_function);
     bytecode_put(b, "\"");
@@ -514,9 +391,9 @@ static void put_op(struct walk *w, struct encoded *o, uint32_t types_at, uint32_
         regions_begin(w, o, types_at, results);
         return;
     }
-    put_tail(w, o->attrs, types_at, o->n_operands);
+    put_tail(w, o->attrs, types_at, o->operands->n);
     w->defined = results;
-    w->n_defined = (uint32_t)o->n_results;
+    w->n_defined = o->results->n;
     w->are_args = false;
 }
 
@@ -524,20 +401,22 @@ static void op_begin(struct walk *w)
 {
     struct bytecode *b = w->b;
     struct frame *f = walk_top(w);
-    struct encoded o = {0};
+    struct encoded o;
     uint32_t types_at = w->n_types, results = f->next_value;
     f->ops_left--;
-    if (!take_op(b, &f->r, &o) || !op_resolve(w, &o))
+    if (!walk_take_op(w, &f->r, w->numbers[0], &o) || !operands_resolve(w, &o))
         return;
-    for (uint64_t i = 0; i < o.n_results && !bytecode_stopped(b); i++)
-        value_declare(w, w->types[types_at + o.n_operands + i]);
+    for (uint32_t i = 0; i < o.results->n && !bytecode_stopped(b); i++)
+        value_declare(w, o.results->at[i]);
+    if (bytecode_stopped(b) || repeat_op(w, &o, results))
+        return;
+    types_push(w, &o);
     if (bytecode_stopped(b))
         return;
-    list_make(w, &o, types_at, f->in_function);
-    if (op_repeats(w, &o, results))
-        w->n_types = types_at;
-    else
-        put_op(w, &o, types_at, results);
+    if (o.n_regions)
+        repeat_region_begins(w, &o, results);
+    put_op(w, &o, types_at, results);
+    w->n_named = o.operands->n;
 }
 
 /* The end of a region: the next of its operation, or the operation's end. */
@@ -545,6 +424,7 @@ static void region_end(struct walk *w)
 {
     struct frame *f = walk_top(w);
     bytecode_put(w->b, "}");
+    repeat_region_ends(w);
     w->n_values = f->values_before;
     if (f->regions_left) {
         f->regions_left--;
@@ -597,13 +477,13 @@ static bool walk_step(struct walk *w)
 
 static void walk_close(struct walk *w)
 {
+    repeat_close(w);
+    for (size_t i = 0; i < 4; i++)
+        free(w->numbers[i / 2][i % 2].at);
+    free(w->value_types.at);
     free(w->values);
     free(w->frames);
     free(w->types);
-    free(w->operands);
-    free(w->known);
-    free(w->lists);
-    free(w->slots);
     *w = (struct walk){.b = w->b, .pieces = w->pieces, .no_memory = w->no_memory};
 }
 
@@ -636,10 +516,10 @@ static bool text_next(struct mlir_pieces *pieces, struct view *out)
     struct bytecode *b = w->b;
     if (t->ended)
         return false;
-    op_remember(w);
     values_resolve(w);
+    repeat_remember(w);
     piece_forget(b);
-    w->n_list = w->n_operands = 0;
+    w->n_named = 0;
     while (!t->ended && (!b->out.len || w->opened))
         t->ended = !walk_step(w);
     if (b->out.len > w->room)
@@ -651,7 +531,7 @@ static bool text_next(struct mlir_pieces *pieces, struct view *out)
     pieces->broken = bytecode_stopped(b);
     t->ended |= pieces->broken;
     if (!t->ended && pieces->reader)
-        mlir_piece_names(pieces->reader, w->operands, w->n_operands);
+        mlir_piece_names(pieces->reader, w->numbers[0][1].at, w->n_named);
     *out = (struct view){b->out.data, b->out.len};
     if (t->ended) {
         walk_close(w);

@@ -184,6 +184,7 @@ struct mlir {
     VECTOR(uint32_t) line_types;
     VECTOR(uint32_t) head_infos; /* by number of a head: the operation's */
     struct line line;
+    struct graph_op_shape ended; /* the operation that ended last, of a text in pieces */
     struct cache reduced; /* what stands behind the operands of a reduction */
     VECTOR(struct reduction) reductions;
     struct follow follow;              /* shapes of remembered lines, + 1 */

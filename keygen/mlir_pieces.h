@@ -17,6 +17,7 @@
 #define WARM_KEYGEN_MLIR_PIECES_H
 
 #include "keygen/forms.h"
+#include "keygen/graph.h"
 
 struct mlir;
 
@@ -43,5 +44,29 @@ uint32_t mlir_piece_shape(const struct mlir *reader);
  * numbers; else *out is its first result. */
 bool mlir_piece_repeats(struct mlir *reader, uint32_t shape, const uint32_t *operands,
                         uint32_t n_operands, uint32_t n_results, uint32_t *out);
+
+/* The types of values; values that are none have type 0. */
+void mlir_piece_types(const struct mlir *reader, const uint32_t *values, uint32_t n,
+                      uint32_t *out_types);
+/* What the operation was that ended with the last piece. */
+struct graph_op_shape mlir_piece_operation(const struct mlir *reader);
+
+#define MLIR_PIECE_VALUES 64 /* of a region: arguments and results */
+
+/* An operation with one region of one block, that was read before as pieces: begin, the operations of
+ * the region, end. `op` is what mlir_piece_operation said, and all types are what they were. */
+struct mlir_piece_region {
+    struct graph_op_shape op;
+    const uint32_t *results, *args; /* types */
+    uint32_t n_args;
+    uint32_t values[MLIR_PIECE_VALUES], n_values; /* the reader's: in the graph */
+};
+void mlir_piece_region_begin(struct mlir *reader, struct mlir_piece_region *region,
+                             const uint32_t *operands);
+/* As mlir_piece_repeats; each operand is its place among the region's values, arguments first. */
+void mlir_piece_region_op(struct mlir *reader, struct mlir_piece_region *region, uint32_t shape,
+                          const uint32_t *operands, uint32_t n_operands);
+/* False without memory; else *out is the operation's first result. */
+bool mlir_piece_region_end(struct mlir *reader, struct mlir_piece_region *region, uint32_t *out);
 
 #endif

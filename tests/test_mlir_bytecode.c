@@ -4,7 +4,7 @@
  *
  * tests/data/step.mlir and the files beside it are one module: printed, and written as bytecode of
  * versions 6 and 1 with locations; portable.mlir and .vhlo likewise, the second as a portable
- * artifact (VHLO 1.9.0).
+ * artifact (VHLO 1.9.0). layers.mlir and .mlirbc are the training step of three layers.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -52,6 +52,14 @@ Test(mlir_bytecode, of_a_portable_artifact_has_the_key_of_its_stablehlo)
 {
     struct canon_result text = result_of("tests/data/portable.mlir"),
                         bytes = result_of("tests/data/portable.vhlo");
+    cr_assert(key_equal(&text.key, &bytes.key));
+}
+
+/* Reductions of two kinds, three times each: their regions are read once. */
+Test(mlir_bytecode, of_layers_has_the_key_of_its_text)
+{
+    struct canon_result text = result_of("tests/data/layers.mlir"),
+                        bytes = result_of("tests/data/layers.mlirbc");
     cr_assert(key_equal(&text.key, &bytes.key));
 }
 
