@@ -3,7 +3,7 @@
  * graph.c - what the readers call to build a graph, one operation after the other (graph.h).
  *
  * One pass and no look-back: an operation that has begun waits in `frames` with its operands and
- * results on scratch stacks, and becomes a struct op when it ends. So the operations inside its
+ * results on scratch stacks, and becomes a node when it ends. So the operations inside its
  * regions come before it, which is the order that graph_canon.c wants.
  */
 #include "keygen/graph_internal.h"
@@ -29,27 +29,29 @@ static void uses_of_dict(struct graph *g, uint32_t dict)
                  (struct use){.symbol = g->holes.at[d->holes + i].is.symbol, .is_call = false});
 }
 
+/* The next block; where numbers of blocks end, the graph is beyond what it holds. */
 static uint32_t block_new(struct graph *g, uint32_t label, uint32_t depth)
 {
+    if (g->blocks.n == BLOCKS_MAX) {
+        g->why_exact = GRAPH_MANY_REGIONS;
+        return 0;
+    }
     PUSH(g, g->blocks,
-         (struct block){.args = g->values.n,
+         (struct block){.args = g->nodes.n,
                         .label = label,
                         .next = NONE,
                         .last = NONE,
                         .effect = NONE,
-                        .depth = depth});
+                        .depth = (uint16_t)(depth < UINT16_MAX ? depth : UINT16_MAX)});
     return g->blocks.n ? g->blocks.n - 1 : 0;
 }
 
 uint32_t graph_block_arg(struct graph *g, uint32_t type)
 {
-    uint32_t v = g->values.n;
     if (g->failed)
         return 0;
-    PUSH(g, g->values,
-         (struct value){.type = type, .def = DEF_ARG | g->block, .same = v, .num = NONE});
     g->blocks.at[g->block].n_args++;
-    return v;
+    return graph_arg_add(g, type, g->block);
 }
 
 void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
@@ -58,12 +60,13 @@ void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
         return;
     g->block = block_new(g, 0, 1);
     if (is_public && !g->failed) /* they come from memory */
-        g->blocks.at[g->block].sure = TRAIT_NO_PRODUCT | TRAIT_NO_EXP | TRAIT_VARIES;
+        g->blocks.at[g->block].sure = NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES;
     PUSH(g, g->funcs,
          (struct func){.symbol = symbol,
                        .is_public = is_public,
                        .block = g->block,
-                       .ops = g->ops.n,
+                       .nodes = g->nodes.n,
+                       .n_ops = g->n_ops,
                        .uses = g->uses.n,
                        .arg_dicts = g->arg_dicts.n,
                        .results = g->pairs.n});
@@ -107,7 +110,8 @@ void graph_func_end(struct graph *g)
     if (g->failed)
         return;
     struct func *f = &g->funcs.at[g->funcs.n - 1];
-    f->n_ops = g->ops.n - f->ops;
+    f->n_nodes = g->nodes.n - f->nodes;
+    f->n_ops = g->n_ops - f->n_ops; /* it was how many were before */
     f->n_uses = g->uses.n - f->uses;
     f->defined = f->n_ops > 0;
 }
@@ -150,7 +154,7 @@ void graph_block_begin(struct graph *g, uint32_t label)
         g->blocks.at[f->last_block].next = block;
         g->blocks.at[f->last_block].frozen = g->blocks.at[block].frozen = true;
     }
-    g->blocks.at[block].sure = f->traits & GRAPH_REDUCES ? TRAIT_NO_PRODUCT | TRAIT_VARIES : 0;
+    g->blocks.at[block].sure = f->traits & GRAPH_REDUCES ? NODE_NO_PRODUCT | NODE_VARIES : 0;
     f->last_block = g->block = block;
 }
 
@@ -173,7 +177,8 @@ void graph_op_begin(struct graph *g, uint32_t opname)
                         .region = NONE,
                         .last_region = NONE,
                         .last_block = NONE,
-                        .block = g->block});
+                        .block = g->block,
+                        .from = graph_extent(g)});
 }
 
 void graph_op_traits(struct graph *g, unsigned traits)
@@ -207,7 +212,7 @@ void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results,
 
 static uint64_t shape_slot(const struct shape *s, const uint32_t *types)
 {
-    uint64_t slot = mix(s->hash, (uint64_t)s->regions << 32 | s->traits);
+    uint64_t slot = mix(s->hash, (uint64_t)s->callee << 32 | s->traits);
     slot = mix(slot, (uint64_t)s->n_operands << 32 | s->n_results);
     for (uint32_t i = 0; i < s->n_results; i++)
         slot = mix(slot, types[i]);
@@ -225,16 +230,10 @@ static bool shape_is(const struct graph *g, uint32_t i, const struct shape *s,
 {
     const struct shape *have = &g->shapes.at[i];
     return have->name == s->name && have->dict == s->dict && have->n_operands == s->n_operands &&
-           have->n_results == s->n_results && have->regions == s->regions &&
+           have->n_results == s->n_results && have->callee == s->callee &&
            have->traits == s->traits &&
            (!s->n_results ||
             memcmp(g->shape_types.at + have->types, types, s->n_results * sizeof *types) == 0);
-}
-
-uint32_t graph_shape_add(struct graph *g, const struct shape *s)
-{
-    PUSH(g, g->shapes, *s);
-    return g->failed ? 0 : g->shapes.n - 1;
 }
 
 /* Another shape with result types. Its hash is known. */
@@ -246,17 +245,17 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
     if (g->failed)
         return 0;
     s->has_holes = g->dicts.at[s->dict].n_holes > 0;
-    return graph_shape_add(g, s);
+    s->last = NONE;
+    PUSH(g, g->shapes, *s);
+    return g->failed ? 0 : g->shapes.n - 1;
 }
 
-/* The number of a shape with result types: of one that is there, unless it has regions. */
+/* The number of a shape with result types, of one that is there if there is one. */
 static uint32_t shape_number(struct graph *g, struct shape *s, const uint32_t *types)
 {
     if (g->failed)
         return 0;
     s->hash = mix(g->names.items.at[s->name].hash, g->dicts.at[s->dict].hash);
-    if (s->traits & TRAIT_REGIONS)
-        return shape_new(g, s, types);
     if ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
         !graph_slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL))
         return 0;
@@ -276,12 +275,12 @@ uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uin
                       .dict = op->dict,
                       .n_operands = op->n_operands,
                       .n_results = op->n_results,
-                      .regions = op->traits & GRAPH_CALL ? op->callee : NONE,
+                      .callee = op->traits & GRAPH_CALL ? op->callee : NONE,
                       .traits = (uint16_t)op->traits};
     return shape_number(g, &s, results);
 }
 
-/* ---- operations that have ended ---- */
+/* ---- nodes ---- */
 
 /* Room for `more` entries at once. */
 #define HAS_ROOM(g, vector, more)                                                                  \
@@ -289,47 +288,83 @@ uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uin
      vector_widen(&(g)->failed, &(vector).at, &(vector).cap, (vector).n, more,                     \
                   sizeof *(vector).at))
 
-struct op *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t traits)
+uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block)
+{
+    uint32_t id = g->nodes.n;
+    PUSH(g, g->nodes,
+         (struct node){.shape = NODE_ARG,
+                       .operands[NODE_TYPE] = type,
+                       .same = id,
+                       .where = block << NODE_FLAGS});
+    return id;
+}
+
+struct node *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t flags)
 {
     const struct shape *s = &g->shapes.at[shape];
-    uint32_t id = g->ops.n, words = graph_op_words(s->n_operands), n = s->n_results;
-    if (!HAS_ROOM(g, g->ops, 1) || !HAS_ROOM(g, g->operands, words) || !HAS_ROOM(g, g->values, n))
+    uint32_t id = g->nodes.n, n = s->n_results ? s->n_results : 1;
+    uint32_t words = shape_spills(s) ? graph_spill_words(s->n_operands) : 0;
+    if (!HAS_ROOM(g, g->nodes, n) || (words && !HAS_ROOM(g, g->spilled, words)))
         return NULL;
-    struct op *o = &g->ops.at[id];
-    *o = (struct op){.shape = shape,
-                     .block = block,
-                     .operands = g->operands.n,
-                     .results = g->values.n,
-                     .pos = NONE,
-                     .traits = traits};
-    struct value *results = g->values.at + g->values.n;
-    const uint32_t *types = n ? g->shape_types.at + s->types : NULL;
-    for (uint32_t i = 0; i < n; i++) { /* hashes come later */
-        results[i].type = types[i];
-        results[i].def = id;
-        results[i].same = o->results + i;
-        results[i].num = NONE;
-    }
-    g->ops.n++;
-    g->operands.n += words;
-    g->values.n += n;
+    struct node *o = &g->nodes.at[id];
+    uint32_t where = block << NODE_FLAGS | flags;
+    *o = (struct node){.shape = shape,
+                       .operands = {[NODE_SPILL] = g->spilled.n, [NODE_REGION] = NONE},
+                       .same = id,
+                       .where = where};
+    for (uint32_t i = 1; i < n; i++)
+        o[i] = (struct node){
+            .shape = NODE_RESULT, .operands[NODE_INDEX] = i, .same = id + i, .where = where};
+    g->nodes.n += n;
+    g->spilled.n += words;
+    g->n_ops++;
     return o;
 }
 
-/* Gives the operation's first result, or NONE. */
-static uint32_t op_append(struct graph *g, uint32_t shape, const uint32_t *operands)
+/* The operation itself if it is known to stand there already: the last of its shape, with the same operand.
+ * graph_canon merges all that are equal, but programs write their constants, and what they make of them,
+ * over and over, and these need not become nodes at all. */
+static uint32_t op_last(const struct graph *g, const struct shape *s, const uint32_t *operands)
 {
-    struct op *o = graph_op_add(g, shape, g->block, 0);
+    if (s->last == NONE || node_block(&g->nodes.at[s->last]) != g->block ||
+        (s->n_operands && g->nodes.at[s->last].operands[0] != operands[0]))
+        return NONE;
+    return s->last;
+}
+
+static bool shape_remembers(const struct shape *s)
+{
+    return s->n_operands <= 1 && s->n_results == 1 && !s->has_holes &&
+           (s->traits & (SHAPE_CLASS | SHAPE_REGIONS | GRAPH_CALL)) == GRAPH_PURE;
+}
+
+/* Gives the operation's first result, or NONE. */
+static uint32_t op_append(struct graph *g, uint32_t shape, uint32_t region,
+                          const uint32_t *operands)
+{
+    struct shape *s = &g->shapes.at[shape];
+    uint32_t id = op_last(g, s, operands);
+    if (id != NONE) {
+        g->n_ops++;
+        g->blocks.at[g->block].last = id;
+        return id;
+    }
+    id = g->nodes.n;
+    struct node *o = graph_op_add(g, shape, g->block, s->traits & SHAPE_CLASS);
     if (!o)
         return 0;
-    const struct shape *s = op_shape(g, o);
-    uint32_t *to = g->operands.at + o->operands;
+    if (shape_remembers(s))
+        s->last = id;
+    if (shape_has_regions(s))
+        o->operands[NODE_REGION] = region;
+    uint32_t *to = op_operands_set(g, o, s);
     for (uint32_t i = 0; i < s->n_operands; i++)
         to[i] = operands[i];
-    o->traits = s->traits & ~(uint32_t)TRAIT_SETTLED; /* until it is placed */
-    g->blocks.at[g->block].last = g->ops.n - 1;
-    return s->n_results ? o->results : NONE;
+    g->blocks.at[g->block].last = id;
+    return s->n_results ? id : NONE;
 }
+
+/* ---- operations that have ended ---- */
 
 uint32_t graph_op_end(struct graph *g)
 {
@@ -341,15 +376,16 @@ uint32_t graph_op_end(struct graph *g)
                       .dict = f.dict,
                       .n_operands = g->stack_operands.n - f.operands,
                       .n_results = g->stack_results.n - f.results,
-                      .regions = f.traits & GRAPH_CALL ? f.callee : f.region,
-                      .traits = (uint16_t)(f.traits | (inside ? TRAIT_REGIONS : 0))};
+                      .callee = f.traits & GRAPH_CALL ? f.callee : NONE,
+                      .traits = (uint16_t)(f.traits | (inside ? SHAPE_REGIONS : 0))};
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
     g->block = f.block;
     uint32_t shape = shape_number(g, &s, s.n_results ? &g->stack_results.at[f.results] : NULL);
+    uint32_t region = inside ? graph_body(g, &f.from, f.region) : NONE;
     if (g->failed)
         return 0;
-    return op_append(g, shape, s.n_operands ? &g->stack_operands.at[f.operands] : NULL);
+    return op_append(g, shape, region, s.n_operands ? &g->stack_operands.at[f.operands] : NULL);
 }
 
 struct graph_op_shape graph_op_shape(const struct graph *g)
@@ -378,13 +414,13 @@ bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
         return false;
     const struct shape *s = &g->shapes.at[shape];
     for (uint32_t i = 0; i < s->n_operands; i++)
-        if (g->values.at[operands[i]].type != types[i])
+        if (value_type(g, operands[i]) != types[i])
             return false;
     if (s->has_holes)
         uses_of_dict(g, s->dict);
     if (s->traits & GRAPH_CALL)
-        PUSH(g, g->uses, (struct use){.symbol = s->regions, .is_call = true});
-    *out = op_append(g, shape, operands);
+        PUSH(g, g->uses, (struct use){.symbol = s->callee, .is_call = true});
+    *out = op_append(g, shape, NONE, operands);
     return !g->failed;
 }
 
@@ -406,10 +442,10 @@ void graph_op_drop(struct graph *g)
 
 uint32_t graph_value_type(const struct graph *g, uint32_t value)
 {
-    return value < g->values.n ? g->values.at[value].type : 0;
+    return value < g->nodes.n ? value_type(g, value) : 0;
 }
 
-uint32_t graph_n_values(const struct graph *g) { return g->values.n; }
+uint32_t graph_n_values(const struct graph *g) { return g->nodes.n; }
 
 /* ---- life ---- */
 
@@ -420,9 +456,8 @@ struct graph *graph_new(size_t input_len)
         return NULL;
     uint32_t ops =
         1024 + (uint32_t)(input_len / 56 < VECTOR_MAX / 8 ? input_len / 56 : VECTOR_MAX / 8);
-    vector_reserve(&g->failed, &g->ops.at, &g->ops.cap, ops, sizeof *g->ops.at);
-    vector_reserve(&g->failed, &g->values.at, &g->values.cap, ops, sizeof *g->values.at);
-    vector_reserve(&g->failed, &g->operands.at, &g->operands.cap, 2 * ops, sizeof *g->operands.at);
+    vector_reserve(&g->failed, &g->nodes.at, &g->nodes.cap, ops, sizeof *g->nodes.at);
+    vector_reserve(&g->failed, &g->spilled.at, &g->spilled.cap, ops, sizeof *g->spilled.at);
     vector_reserve(&g->failed, &g->shapes.at, &g->shapes.cap, 256, sizeof *g->shapes.at);
     vector_reserve(&g->failed, &g->shape_types.at, &g->shape_types.cap, 256,
                    sizeof *g->shape_types.at);
@@ -441,12 +476,12 @@ void graph_free(struct graph *g)
     if (!g)
         return;
     graph_texts_free(g);
-    void *arrays[] = {g->shapes.at,   g->shape_types.at,    g->shape_slots,      g->ops.at,
-                      g->operands.at, g->values.at,         g->regions.at,       g->blocks.at,
-                      g->funcs.at,    g->uses.at,           g->arg_dicts.at,     g->pairs.at,
-                      g->frames.at,   g->stack_operands.at, g->stack_results.at, g->order.at,
-                      g->captures.at, g->func_order.at,     g->walk.at,          g->merge_slots,
-                      g->roots.at,    g->copies.at};
+    void *arrays[] = {g->shapes.at,         g->shape_types.at,   g->shape_slots, g->nodes.at,
+                      g->spilled.at,        g->regions.at,       g->blocks.at,   g->funcs.at,
+                      g->uses.at,           g->arg_dicts.at,     g->pairs.at,    g->frames.at,
+                      g->stack_operands.at, g->stack_results.at, g->order.at,    g->captures.at,
+                      g->func_order.at,     g->walk.at,          g->merge_slots, g->roots.at,
+                      g->copies.at,         g->effects.at,       g->bodies.at,   g->body_slots};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(g);

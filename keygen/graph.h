@@ -58,9 +58,8 @@ enum graph_trait {
                          * with its like: no product in a sum (GRAPH_SUM), no exponential in a
                          * product; graph_commute.c */
     GRAPH_SUM = 32, /* a constant, or the sum of two operands: no product unless one of those is */
-    GRAPH_MOVES = 64,    /* its result has the numbers of its first operand, moved */
-    GRAPH_KEEPS = 1024,  /* its result is no exponential unless an operand is one */
-    GRAPH_SWAPPED = 256, /* set by the canonical form: the first two operands did change places */
+    GRAPH_MOVES = 64,   /* its result has the numbers of its first operand, moved */
+    GRAPH_KEEPS = 1024, /* its result is no exponential unless an operand is one */
     GRAPH_REDUCES =
         128, /* the arguments of its region: at most one of two is a product, the other is
                           * what was reduced so far */

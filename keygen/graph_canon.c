@@ -27,42 +27,41 @@
 #include <string.h>
 
 #define DEPTH_MAX 256                /* regions inside one another */
+#define MERGE_FEW 1024               /* places in the table of what was seen, at least */
 #define MERGE_BLOCK_MAX 64           /* operations in a block that is compared with another */
 #define CAPTURES_FREE (1024u * 1024) /* values taken from outside, over all regions */
-#define POS_VISITING (NONE - 1)
 
 /* ---- the order of a block ---- */
 
 /* The operation, if any, that must stand before the user of `value` in block `b`. */
 static uint32_t need_of(const struct graph *g, uint32_t value, uint32_t b)
 {
-    uint32_t def = g->values.at[value].def;
-    if (def & DEF_ARG || g->ops.at[def].block != b || g->ops.at[def].pos != NONE)
+    uint32_t op = value_op(g, value);
+    if (op == NONE || node_block(&g->nodes.at[op]) != b || g->nodes.at[op].where & NODE_ORDERED)
         return NONE;
-    return def;
+    return op;
 }
 
 static void order_from(struct graph *g, uint32_t root, uint32_t b)
 {
-    if (g->ops.at[root].pos != NONE)
+    if (g->nodes.at[root].where & NODE_ORDERED)
         return;
     uint32_t floor = g->walk.n;
-    g->ops.at[root].pos = POS_VISITING;
+    g->nodes.at[root].where |= NODE_ORDERED;
     PUSH(g, g->walk, (uint64_t)root << 32);
     while (g->walk.n > floor && !g->failed) {
         uint64_t *top = &g->walk.at[g->walk.n - 1];
         uint32_t id = (uint32_t)(*top >> 32), need = NONE, value;
-        struct op *o = &g->ops.at[id];
+        const struct node *o = &g->nodes.at[id];
         while (need == NONE && graph_dependency(g, o, (uint32_t)*top, &value)) {
             ++*top;
             need = need_of(g, value, b);
         }
         if (need != NONE) {
-            g->ops.at[need].pos = POS_VISITING;
+            g->nodes.at[need].where |= NODE_ORDERED;
             PUSH(g, g->walk, (uint64_t)need << 32);
             continue;
         }
-        o->pos = g->order.n - g->blocks.at[b].order;
         PUSH(g, g->order, id);
         g->walk.n--;
     }
@@ -71,106 +70,113 @@ static void order_from(struct graph *g, uint32_t root, uint32_t b)
 static void block_order(struct graph *g, uint32_t b)
 {
     struct block *block = &g->blocks.at[b];
-    block->order = g->order.n;
+    uint32_t first = g->order.n;
     g->roots.n = 0;
-    for (uint32_t op = block->effect; op != NONE;) {
-        uint32_t before = g->ops.at[op].pos;
-        g->ops.at[op].pos = NONE;
-        PUSH(g, g->roots, op);
-        op = before;
-    }
+    for (uint32_t e = block->effect; e != NONE; e = g->effects.at[e].before)
+        PUSH(g, g->roots, g->effects.at[e].op);
     for (uint32_t i = g->roots.n; i-- > 0 && !g->failed;)
         order_from(g, g->roots.at[i], b);
-    if (block->last != NONE) {
-        const struct op *last = &g->ops.at[block->last];
-        order_from(g,
-                   op_shape(g, last)->n_results ? g->values.at[g->values.at[last->results].same].def
-                                                : block->last,
-                   b);
+    if (block->last != NONE && !g->failed) {
+        const struct node *last = &g->nodes.at[block->last];
+        order_from(g, op_shape(g, last)->n_results ? value_op(g, last->same) : block->last, b);
     }
-    block->n_order = g->order.n - block->order;
+    block->order = first;
+    block->n_order = g->order.n - first;
+    block->ordered = true;
 }
 
 /* ---- content ---- */
 
-static void capture(struct graph *g, uint32_t value, uint32_t op, uint32_t depth)
+static void capture(struct graph *g, uint32_t value, uint32_t depth)
 {
-    struct value *v = &g->values.at[value];
-    if (g->blocks.at[value_block(g, v)].depth > depth || v->num == op)
+    struct node *v = &g->nodes.at[value];
+    if (g->blocks.at[node_block(v)].depth > depth || v->same == NONE)
         return;
-    v->num = op; /* once for each operation */
+    v->same = NONE; /* once for each operation: captures_done */
     PUSH(g, g->captures, value);
 }
 
-/* Traits, content and captures of the operations in block `b`, inside operation `id`. */
-static uint64_t block_survey(struct graph *g, uint32_t b, uint32_t id, uint32_t depth,
-                             uint32_t *traits)
+/* What is taken from outside stands for itself again. */
+static void captures_done(struct graph *g, uint32_t first)
+{
+    for (uint32_t i = first; i < g->captures.n; i++)
+        g->nodes.at[g->captures.at[i]].same = g->captures.at[i];
+}
+
+/* Class, content and captures of the operations in block `b`, inside an operation at `depth`. */
+static uint64_t block_survey(struct graph *g, uint32_t b, uint32_t depth, uint32_t *class)
 {
     const struct block *block = &g->blocks.at[b];
     uint64_t hash = mix(block->label, block->n_args);
     for (uint32_t i = 0; i < block->n_args; i++)
-        hash = mix(hash, g->values.at[block->args + i].hash);
+        hash = mix(hash, node_hash(&g->nodes.at[block->args + i]));
     for (uint32_t i = 0; i < block->n_order && !g->failed; i++) {
-        const struct op *o = &g->ops.at[g->order.at[block->order + i]];
-        if ((o->traits & TRAIT_CLASS) > *traits)
-            *traits = o->traits & TRAIT_CLASS;
+        const struct node *o = &g->nodes.at[g->order.at[block->order + i]];
+        if (op_class(o) > *class)
+            *class = op_class(o);
         const struct shape *s = op_shape(g, o);
         hash = mix(mix(hash, g->names.items.at[s->name].hash), g->dicts.at[s->dict].hash);
         uint32_t value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
-            hash = mix(hash, g->values.at[value].hash);
-            capture(g, value, id, depth);
+            hash = mix(hash, node_hash(&g->nodes.at[value]));
+            capture(g, value, depth);
         }
         for (uint32_t r = 0; r < s->n_results; r++)
-            hash = mix(hash, g->values.at[o->results + r].hash);
+            hash = mix(hash, node_hash(o + r));
     }
     return hash;
 }
 
+static void class_raise(struct node *o, uint32_t class)
+{
+    if (class > op_class(o))
+        op_class_set(o, class);
+}
+
 /* Orders the blocks of an operation's regions; gives a hash of what is in them and adds to the
- * operation's traits. */
+ * operation's class. */
 static uint64_t regions_settle(struct graph *g, uint32_t id)
 {
-    uint32_t first = op_shape(g, &g->ops.at[id])->regions, captures = g->captures.n, traits = 0;
-    uint32_t depth = g->blocks.at[g->ops.at[id].block].depth;
+    uint32_t first = op_region(g, &g->nodes.at[id]), captures = g->captures.n, class = 0;
+    uint32_t depth = g->blocks.at[node_block(&g->nodes.at[id])].depth;
     uint64_t hash = 0;
     for (uint32_t r = first; r != NONE; r = g->regions.at[r].next) {
         hash = mix(hash, r - first);
         for (uint32_t b = g->regions.at[r].block; b != NONE && !g->failed;
              b = g->blocks.at[b].next) {
-            block_order(g, b);
-            hash = mix(hash, block_survey(g, b, id, depth, &traits));
+            if (!g->blocks.at[b].ordered) /* as those are that several operations have */
+                block_order(g, b);
+            hash = mix(hash, block_survey(g, b, depth, &class));
         }
     }
-    if (g->captures.n > CAPTURES_FREE && g->captures.n > g->operands.n)
+    captures_done(g, captures);
+    if (g->captures.n > CAPTURES_FREE && g->captures.n > g->nodes.n)
         g->why_exact = "the regions take too many values from outside";
     g->regions.at[first].captures = captures;
     g->regions.at[first].n_captures = g->captures.n - captures;
-    struct op *o = &g->ops.at[id];
-    if (traits > (o->traits & TRAIT_CLASS))
-        o->traits = (o->traits & ~TRAIT_CLASS) | traits;
+    class_raise(&g->nodes.at[id], class);
     return hash;
 }
 
-/* Traits and content of a function. Of one that is inlined everywhere, nobody asks. */
+/* Class and content of a function. Of one that is inlined everywhere, nobody asks. */
 static void func_survey(struct graph *g, struct func *f)
 {
     if (f->surveyed || !f->ordered)
         return;
     f->surveyed = true;
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
-        f->hash = mix(f->hash, block_survey(g, b, NONE, 0, &f->traits));
+        f->hash = mix(f->hash, block_survey(g, b, 0, &f->class));
 }
 
 /* What a symbol's function may do, an operation that names it may do. */
-static uint64_t symbols_settle(struct graph *g, struct op *o)
+static uint64_t symbols_settle(struct graph *g, struct node *o)
 {
     const struct shape *s = op_shape(g, o);
     const struct dict *d = &g->dicts.at[s->dict];
     uint64_t hash = 0;
-    uint32_t symbols = o->traits & GRAPH_CALL ? 1 : 0;
+    uint32_t symbols = s->traits & GRAPH_CALL ? 1 : 0;
     for (uint32_t i = 0; i < d->n_holes + symbols; i++) {
-        uint32_t symbol = s->regions;
+        uint32_t symbol = s->callee;
         if (i < d->n_holes) {
             if (g->holes.at[d->holes + i].kind != HOLE_SYMBOL)
                 continue;
@@ -181,41 +187,50 @@ static uint64_t symbols_settle(struct graph *g, struct op *o)
             continue;
         func_survey(g, f);
         hash = mix(hash, f->hash);
-        uint32_t traits = f->defined && !f->recursive ? f->traits : GRAPH_EFFECT;
-        if (traits > (o->traits & TRAIT_CLASS))
-            o->traits = (o->traits & ~TRAIT_CLASS) | traits;
+        class_raise(o, f->defined && !f->recursive ? f->class : GRAPH_EFFECT);
     }
-    if (symbols && !graph_func_of(g, s->regions))
-        o->traits = (o->traits & ~TRAIT_CLASS) | GRAPH_EFFECT;
+    if (symbols && !graph_func_of(g, s->callee))
+        op_class_set(o, GRAPH_EFFECT);
     return hash;
 }
 
 /* Sorts the first two operands. */
-static void operands_sort(struct graph *g, struct op *o)
+static void operands_sort(struct graph *g, struct node *o, const struct shape *s)
 {
-    uint32_t *at = &g->operands.at[o->operands];
+    uint32_t *at = op_operands_set(g, o, s);
     if (graph_value_order(g, at[0], at[1]) > 0) {
         uint32_t first = at[0];
         at[0] = at[1];
         at[1] = first;
-        o->traits ^= GRAPH_SWAPPED;
+        o->where ^= NODE_SWAPPED;
     }
 }
 
 /* ---- merging ---- */
 
 /* Do two operations say the same, but for what is in their regions? */
-static bool says_equal(const struct graph *g, const struct op *a, const struct op *b)
+static bool says_equal(const struct graph *g, const struct node *a, const struct node *b)
 {
     const struct shape *s = op_shape(g, a), *t = op_shape(g, b);
-    if ((a->traits ^ b->traits) & ~(uint32_t)GRAPH_SWAPPED)
+    const uint32_t own = ((1u << NODE_FLAGS) - 1) & ~(NODE_SWAPPED | NODE_ORDERED);
+    if ((a->where ^ b->where) & own)
         return false;
     if (s == t)
         return true;
-    return s->name == t->name && s->dict == t->dict && s->n_operands == t->n_operands &&
-           s->n_results == t->n_results && (op_has_regions(a) || s->regions == t->regions) &&
+    return s->name == t->name && s->dict == t->dict && s->traits == t->traits &&
+           s->callee == t->callee && s->n_operands == t->n_operands &&
+           s->n_results == t->n_results &&
            (!s->n_results || memcmp(g->shape_types.at + s->types, g->shape_types.at + t->types,
                                     s->n_results * sizeof(uint32_t)) == 0);
+}
+
+/* The place of an operation in a block of at most MERGE_BLOCK_MAX. */
+static uint32_t op_place_in(const struct graph *g, uint32_t op, const struct block *b)
+{
+    for (uint32_t i = 0; i < b->n_order; i++)
+        if (g->order.at[b->order + i] == op)
+            return i;
+    return NONE;
 }
 
 /* The same value, or the same place in the two blocks that are being compared. */
@@ -223,12 +238,13 @@ static bool operand_equal(const struct graph *g, uint32_t x, uint32_t y, uint32_
 {
     if (x == y)
         return true;
-    const struct value *u = &g->values.at[x], *v = &g->values.at[y];
-    if (value_block(g, u) != a || value_block(g, v) != b || value_index(g, x) != value_index(g, y))
+    const struct node *u = &g->nodes.at[x], *v = &g->nodes.at[y];
+    if (node_block(u) != a || node_block(v) != b || value_index(g, x) != value_index(g, y))
         return false;
-    if (u->def & DEF_ARG || v->def & DEF_ARG)
-        return u->def & v->def & DEF_ARG;
-    return g->ops.at[u->def].pos == g->ops.at[v->def].pos;
+    if (u->shape == NODE_ARG || v->shape == NODE_ARG)
+        return u->shape == v->shape;
+    return op_place_in(g, value_op(g, x), &g->blocks.at[a]) ==
+           op_place_in(g, value_op(g, y), &g->blocks.at[b]);
 }
 
 static bool blocks_equal(const struct graph *g, uint32_t a, uint32_t b)
@@ -238,32 +254,32 @@ static bool blocks_equal(const struct graph *g, uint32_t a, uint32_t b)
         x->n_order > MERGE_BLOCK_MAX)
         return false;
     for (uint32_t i = 0; i < x->n_args; i++)
-        if (g->values.at[x->args + i].type != g->values.at[y->args + i].type)
+        if (value_type(g, x->args + i) != value_type(g, y->args + i))
             return false;
     for (uint32_t i = 0; i < x->n_order; i++) {
-        const struct op *p = &g->ops.at[g->order.at[x->order + i]];
-        const struct op *q = &g->ops.at[g->order.at[y->order + i]];
-        if (!says_equal(g, p, q) || op_has_regions(p))
+        const struct node *p = &g->nodes.at[g->order.at[x->order + i]];
+        const struct node *q = &g->nodes.at[g->order.at[y->order + i]];
+        const struct shape *says = op_shape(g, p);
+        if (!says_equal(g, p, q) || shape_has_regions(says))
             return false;
-        for (uint32_t k = 0; k < op_shape(g, p)->n_operands; k++)
-            if (!operand_equal(g, g->operands.at[p->operands + k], g->operands.at[q->operands + k],
-                               a, b))
+        const uint32_t *u = op_operands(g, p, says), *v = op_operands(g, q, says);
+        for (uint32_t k = 0; k < says->n_operands; k++)
+            if (!operand_equal(g, u[k], v[k], a, b))
                 return false;
     }
     return true;
 }
 
-static bool ops_equal(const struct graph *g, const struct op *a, const struct op *b)
+static bool ops_equal(const struct graph *g, const struct node *a, const struct node *b)
 {
-    if (a->block != b->block || !says_equal(g, a, b))
+    if (node_block(a) != node_block(b) || !says_equal(g, a, b))
         return false;
-    const uint32_t *x = g->operands.at + a->operands, *y = g->operands.at + b->operands;
-    for (uint32_t i = 0, n = op_shape(g, a)->n_operands; i < n; i++)
+    const struct shape *says = op_shape(g, a);
+    const uint32_t *x = op_operands(g, a, says), *y = op_operands(g, b, says);
+    for (uint32_t i = 0; i < says->n_operands; i++)
         if (x[i] != y[i])
             return false;
-    if (!op_has_regions(a))
-        return true;
-    uint32_t r = op_shape(g, a)->regions, s = op_shape(g, b)->regions;
+    uint32_t r = op_region(g, a), s = op_region(g, b);
     for (; r != NONE && s != NONE; r = g->regions.at[r].next, s = g->regions.at[s].next)
         if (g->regions.at[r].block == NONE || g->regions.at[s].block == NONE ||
             !blocks_equal(g, g->regions.at[r].block, g->regions.at[s].block))
@@ -271,55 +287,59 @@ static bool ops_equal(const struct graph *g, const struct op *a, const struct op
     return r == s;
 }
 
-static uint64_t merge_hash(const struct graph *g, const struct op *o)
+/* Where an operation of such content stands in the table if nothing stands there before it. */
+static uint32_t merge_slot(const struct graph *g, uint64_t hash, uint32_t block)
 {
-    return mix(g->values.at[o->results].hash, o->block);
+    return (uint32_t)((mix(hash, block) >> 32) * g->merge_size >> 32);
+}
+
+static uint32_t merge_next(const struct graph *g, uint32_t slot)
+{
+    return slot + 1 < g->merge_size ? slot + 1 : 0;
 }
 
 static bool merge_widen(struct graph *g)
 {
-    uint32_t mask = g->merge_slots ? 2 * g->merge_mask + 1 : 1023;
-    while (!g->merge_slots && mask < g->ops.n)
-        mask = 2 * mask + 1;
-    uint64_t *fresh = vector_zeroes((size_t)mask + 1, sizeof *fresh);
-    if (!fresh) {
+    uint64_t size = g->merge_slots ? g->merge_size * UINT64_C(2) : g->nodes.n * UINT64_C(7) / 5;
+    uint32_t *old = g->merge_slots, n = g->merge_size;
+    size = size < MERGE_FEW ? MERGE_FEW : size;
+    g->merge_slots = size <= UINT32_MAX ? vector_zeroes(size, sizeof *g->merge_slots) : NULL;
+    if (!g->merge_slots) {
+        free(old);
         g->failed = true;
         return false;
     }
-    for (uint32_t i = 0; g->merge_slots && i <= g->merge_mask; i++) {
-        if (!g->merge_slots[i])
+    g->merge_size = (uint32_t)size;
+    for (uint32_t i = 0; old && i < n; i++) {
+        if (!old[i])
             continue;
-        uint32_t id = (uint32_t)g->merge_slots[i] - 1;
-        uint32_t s = (uint32_t)merge_hash(g, &g->ops.at[id]) & mask;
-        while (fresh[s])
-            s = (s + 1) & mask;
-        fresh[s] = g->merge_slots[i];
+        const struct node *o = &g->nodes.at[old[i] - 1];
+        uint32_t s = merge_slot(g, node_hash(o), node_block(o));
+        while (g->merge_slots[s])
+            s = merge_next(g, s);
+        g->merge_slots[s] = old[i];
     }
-    free(g->merge_slots);
-    g->merge_slots = fresh;
-    g->merge_mask = mask;
+    free(old);
     return true;
 }
 
 /* True if an equal operation came before in this block: its results stand for these. */
 static bool op_merge(struct graph *g, uint32_t id)
 {
-    const struct op *o = &g->ops.at[id];
-    if (g->n_merge * 4ull >= g->merge_mask * 3ull && !merge_widen(g))
+    struct node *o = &g->nodes.at[id];
+    if (g->n_merge * UINT64_C(4) >= g->merge_size * UINT64_C(3) && !merge_widen(g))
         return false;
-    uint64_t hash = merge_hash(g, o);
-    uint32_t s = (uint32_t)hash & g->merge_mask;
-    for (; g->merge_slots[s]; s = (s + 1) & g->merge_mask) {
-        if ((g->merge_slots[s] ^ hash) >> 32)
-            continue;
-        const struct op *have = &g->ops.at[(uint32_t)g->merge_slots[s] - 1];
-        if (!ops_equal(g, have, o))
+    uint64_t hash = node_hash(o);
+    uint32_t s = merge_slot(g, hash, node_block(o));
+    for (; g->merge_slots[s]; s = merge_next(g, s)) {
+        uint32_t have = g->merge_slots[s] - 1;
+        if (node_hash(&g->nodes.at[have]) != hash || !ops_equal(g, &g->nodes.at[have], o))
             continue;
         for (uint32_t i = 0, n = op_shape(g, o)->n_results; i < n; i++)
-            g->values.at[o->results + i].same = have->results + i;
+            o[i].same = have + i;
         return true;
     }
-    g->merge_slots[s] = (hash & ~(uint64_t)UINT32_MAX) | (id + 1);
+    g->merge_slots[s] = id + 1;
     g->n_merge++;
     return false;
 }
@@ -329,52 +349,52 @@ static void op_place(struct graph *g, uint32_t id);
 /* The result of an operation that is the same wherever it stands: it depends on nothing. */
 static bool is_constant(const struct graph *g, uint32_t value)
 {
-    uint32_t def = g->values.at[value].def;
-    if (def & DEF_ARG)
+    const struct node *o = &g->nodes.at[value];
+    if (!node_is_op(o))
         return false;
-    const struct op *o = &g->ops.at[def];
     const struct shape *s = op_shape(g, o);
-    return s->n_operands == 0 && s->n_results == 1 && (o->traits & TRAIT_CLASS) == GRAPH_PURE &&
-           !(o->traits & GRAPH_CALL) && !op_has_regions(o) && !s->has_holes;
+    return s->n_operands == 0 && s->n_results == 1 && op_class(o) == GRAPH_PURE &&
+           !(s->traits & GRAPH_CALL) && !shape_has_regions(s) && !s->has_holes;
 }
 
 /* The constant that stands for `value` in block `b`: one that is there, or a copy. */
 static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
 {
-    struct op o = g->ops.at[g->values.at[value].def];
-    uint64_t hash = mix(g->values.at[value].hash, b); /* merge_hash of what is looked for */
-    for (uint32_t s = (uint32_t)hash & g->merge_mask; g->merge_slots && g->merge_slots[s];
-         s = (s + 1) & g->merge_mask) {
-        const struct op *have = &g->ops.at[(uint32_t)g->merge_slots[s] - 1];
-        if (have->block == b && says_equal(g, have, &o))
-            return have->results;
+    struct node o = g->nodes.at[value];
+    uint32_t s = g->merge_size ? merge_slot(g, node_hash(&o), b) : 0;
+    for (; g->merge_size && g->merge_slots[s]; s = merge_next(g, s)) {
+        uint32_t have = g->merge_slots[s] - 1;
+        if (node_block(&g->nodes.at[have]) == b && says_equal(g, &g->nodes.at[have], &o))
+            return have;
     }
-    const struct op *copy = graph_op_add(g, o.shape, b, o.traits);
-    if (!copy)
+    uint32_t copy = g->nodes.n;
+    if (!graph_op_add(g, o.shape, b, o.where & NODE_CLASS))
         return value;
-    uint32_t result = copy->results;
-    op_place(g, g->ops.n - 1);
-    return result;
+    op_place(g, copy);
+    return copy;
 }
 
 /* Each operand becomes the value that stands for it, and constants from around a region ones of its
  * own: whether they are written inside or outside is the printer's choice. */
 static void operands_settle(struct graph *g, uint32_t id)
 {
-    const struct op *o = &g->ops.at[id];
-    const struct block *block = &g->blocks.at[o->block];
-    uint32_t at = o->operands, end = at + op_shape(g, o)->n_operands, b = o->block;
+    struct node *o = &g->nodes.at[id];
+    const struct shape *s = op_shape(g, o);
+    uint32_t b = node_block(o), n = s->n_operands;
+    const struct block *block = &g->blocks.at[b];
     if (block->depth <= 1 || block->frozen) {
-        const struct value *values = g->values.at;
-        for (uint32_t *v = g->operands.at + at; at < end; at++, v++)
-            *v = values[*v].same;
+        uint32_t *v = op_operands_set(g, o, s);
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = g->nodes.at[v[i]].same;
         return;
     }
-    for (; at < end; at++) {
-        uint32_t v = g->values.at[g->operands.at[at]].same;
-        if (is_constant(g, v) && g->ops.at[g->values.at[v].def].block != b)
+    for (uint32_t i = 0; i < n && !g->failed; i++) { /* nodes may come, so nothing stays in place */
+        o = &g->nodes.at[id];
+        uint32_t v = g->nodes.at[op_operands(g, o, op_shape(g, o))[i]].same;
+        if (is_constant(g, v) && node_block(&g->nodes.at[v]) != b)
             v = constant_in(g, v, b);
-        g->operands.at[at] = v;
+        o = &g->nodes.at[id];
+        op_operands_set(g, o, op_shape(g, o))[i] = v;
     }
 }
 
@@ -382,68 +402,77 @@ static void operands_settle(struct graph *g, uint32_t id)
 static void op_place(struct graph *g, uint32_t id)
 {
     operands_settle(g, id);
-    struct op *o = &g->ops.at[id]; /* no operation is added from here on */
-    uint64_t inside = op_has_regions(o) ? regions_settle(g, id) : 0;
+    struct node *o = &g->nodes.at[id]; /* no node is added from here on */
+    const struct shape *s = op_shape(g, o);
+    uint64_t inside = shape_has_regions(s) && !g->failed ? regions_settle(g, id) : 0;
     if (g->failed)
         return;
-    const struct shape *s = op_shape(g, o);
-    struct block *b = &g->blocks.at[o->block];
-    if (s->has_holes || o->traits & GRAPH_CALL)
+    struct block *b = &g->blocks.at[node_block(o)];
+    if (s->has_holes || s->traits & GRAPH_CALL)
         inside = mix(inside, symbols_settle(g, o));
     graph_commute_settle(g, o);
-    if (o->traits & GRAPH_COMMUTES && s->n_operands >= 2)
-        operands_sort(g, o);
+    if (o->where & GRAPH_COMMUTES && s->n_operands >= 2)
+        operands_sort(g, o, s);
     if (b->frozen)
-        o->traits = (o->traits & ~TRAIT_CLASS) | GRAPH_EFFECT;
-    uint32_t class = o->traits & TRAIT_CLASS;
-    if (class == GRAPH_EFFECT) {
+        op_class_set(o, GRAPH_EFFECT);
+    if (op_class(o) == GRAPH_EFFECT) {
         inside = mix(inside, ++b->n_effects);
-        o->pos = b->effect;
-        b->effect = id;
+        PUSH(g, g->effects, (struct effect){.op = id, .before = b->effect});
+        b->effect = g->effects.n - 1;
     }
-    graph_results_hash(g, o, inside);
-    if (class == GRAPH_PURE && s->n_results)
+    graph_results_hash(g, id, inside);
+    if (op_class(o) == GRAPH_PURE && s->n_results)
         op_merge(g, id);
 }
 
 /* ---- inlining ---- */
 
+/* Takes back the last operation, for which an earlier one stands: that one. */
+static uint32_t op_take_back(struct graph *g, uint32_t id)
+{
+    uint32_t same = g->nodes.at[id].same;
+    const struct shape *s = op_shape(g, &g->nodes.at[id]);
+    if (!shape_spills(s) && g->nodes.n == id + s->n_results) /* nothing came for its sake */
+        g->nodes.n = id;
+    return same;
+}
+
 /* A copy of an operation in `block`, with operands that the copies stand for, and with these regions if
  * it has any. */
-static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32_t regions)
+static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32_t region)
 {
-    struct op from = g->ops.at[source];
-    uint32_t shape = from.shape;
-    if (op_has_regions(&from)) {
-        struct shape s = g->shapes.at[shape];
-        s.regions = regions;
-        shape = graph_shape_add(g, &s);
-    }
-    const struct op *o = g->failed ? NULL : graph_op_add(g, shape, block, from.traits);
+    uint32_t id = g->nodes.n;
+    struct node from = g->nodes.at[source];
+    uint32_t flags = from.where & (NODE_CLASS | NODE_SWAPPED);
+    struct node *o = g->failed ? NULL : graph_op_add(g, from.shape, block, flags);
     if (!o)
         return 0;
-    uint32_t id = g->ops.n - 1, results = o->results, n_results = op_shape(g, o)->n_results;
-    for (uint32_t i = 0, n = op_shape(g, o)->n_operands; i < n; i++)
-        g->operands.at[o->operands + i] = g->values.at[g->operands.at[from.operands + i]].num;
+    const struct shape *s = op_shape(g, o);
+    const uint32_t *operands = op_operands(g, &from, s);
+    uint32_t *to = op_operands_set(g, o, s), n_results = s->n_results;
+    for (uint32_t i = 0; i < s->n_operands; i++)
+        to[i] = g->nodes.at[operands[i]].copy;
+    if (shape_has_regions(s))
+        o->operands[NODE_REGION] = region;
     op_place(g, id);
     for (uint32_t i = 0; i < n_results && !g->failed; i++)
-        g->values.at[from.results + i].num = g->values.at[results + i].same;
-    return id;
+        g->nodes.at[source + i].copy = g->nodes.at[id + i].same;
+    return g->failed || g->nodes.at[id].same == id ? id : op_take_back(g, id);
 }
 
 /* The next block of the source is begun in the copy. */
 static void copy_block(struct graph *g, struct copy *c)
 {
     struct block from = g->blocks.at[c->inner];
-    uint32_t fresh = g->blocks.n, args = g->values.n;
+    uint32_t fresh = g->blocks.n, args = g->nodes.n;
+    if (fresh == BLOCKS_MAX) {
+        g->why_exact = GRAPH_MANY_REGIONS;
+        g->failed = true;
+        return;
+    }
     for (uint32_t i = 0; i < from.n_args; i++) {
-        PUSH(g, g->values,
-             (struct value){.type = g->values.at[from.args + i].type,
-                            .def = DEF_ARG | fresh,
-                            .same = args + i,
-                            .num = NONE});
-        if (!g->failed)
-            g->values.at[from.args + i].num = args + i;
+        graph_arg_add(g, g->nodes.at[from.args + i].operands[NODE_TYPE], fresh);
+        g->nodes.at[from.args + i].copy = args + i;
     }
     PUSH(g, g->blocks,
          (struct block){.args = args,
@@ -452,7 +481,7 @@ static void copy_block(struct graph *g, struct copy *c)
                         .next = NONE,
                         .last = NONE,
                         .effect = NONE,
-                        .depth = g->blocks.at[c->block].depth + 1,
+                        .depth = (uint16_t)(g->blocks.at[c->block].depth + 1),
                         .sure = from.sure,
                         .frozen = from.frozen});
     if (g->failed)
@@ -487,18 +516,30 @@ static void copy_begin(struct graph *g, uint32_t source, uint32_t block)
 {
     struct copy c = {.source = source,
                      .block = block,
-                     .region = op_shape(g, &g->ops.at[source])->regions,
+                     .region = op_region(g, &g->nodes.at[source]),
                      .first_region = NONE,
                      .copied_block = NONE};
     copy_region(g, &c);
     PUSH(g, g->copies, c);
 }
 
+/* Whether the copy of an operation into `block` can have the operation's own regions, if any: those that
+ * take nothing from outside are the same wherever they stand. */
+static bool regions_stay(const struct graph *g, uint32_t op, uint32_t block)
+{
+    uint32_t region = op_region(g, &g->nodes.at[op]);
+    if (region == NONE)
+        return true;
+    const struct region *r = &g->regions.at[region];
+    return !r->n_captures && r->block != NONE &&
+           g->blocks.at[r->block].depth == g->blocks.at[block].depth + 1;
+}
+
 /* Copies an operation and all that is in it; the regions of an operation before itself. */
 static void tree_copy(struct graph *g, uint32_t source, uint32_t block)
 {
-    if (!op_has_regions(&g->ops.at[source])) {
-        op_copy(g, source, block, NONE);
+    if (regions_stay(g, source, block)) {
+        op_copy(g, source, block, op_region(g, &g->nodes.at[source]));
         return;
     }
     copy_begin(g, source, block);
@@ -507,10 +548,11 @@ static void tree_copy(struct graph *g, uint32_t source, uint32_t block)
         if (c->inner != NONE && c->at < g->blocks.at[c->inner].n_order) {
             uint32_t child = g->order.at[g->blocks.at[c->inner].order + c->at++];
             uint32_t into = c->copied_block;
-            if (op_has_regions(&g->ops.at[child]))
-                copy_begin(g, child, into);
+            if (regions_stay(g, child, into))
+                g->blocks.at[into].last =
+                    op_copy(g, child, into, op_region(g, &g->nodes.at[child]));
             else
-                g->blocks.at[into].last = op_copy(g, child, into, NONE);
+                copy_begin(g, child, into);
         } else if (c->inner != NONE && g->blocks.at[c->inner].next != NONE) {
             c->inner = g->blocks.at[c->inner].next;
             copy_block(g, c);
@@ -527,21 +569,23 @@ static void tree_copy(struct graph *g, uint32_t source, uint32_t block)
     }
 }
 
-static bool call_fits(const struct graph *g, const struct op *call, const struct func *f)
+static bool call_fits(const struct graph *g, uint32_t id, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
+    const struct node *call = &g->nodes.at[id];
     const struct shape *s = op_shape(g, call);
     if (!f->inlines || s->dict || s->n_operands != b->n_args || s->n_results != f->n_results ||
-        g->blocks.at[call->block].last == (uint32_t)(call - g->ops.at))
+        shape_has_regions(s) || g->blocks.at[node_block(call)].last == id)
         return false;
+    const uint32_t *operands = op_operands(g, call, s);
     for (uint32_t i = 0; i < s->n_operands; i++)
-        if (g->values.at[g->operands.at[call->operands + i]].type != g->values.at[b->args + i].type)
+        if (value_type(g, operands[i]) != value_type(g, b->args + i))
             return false;
-    const struct op *ret = &g->ops.at[b->last];
+    const struct node *ret = &g->nodes.at[b->last];
+    const uint32_t *gives = op_operands(g, ret, op_shape(g, ret));
     for (uint32_t i = 0; i < s->n_results; i++) {
-        uint32_t type = g->values.at[call->results + i].type;
-        if (g->values.at[g->operands.at[ret->operands + i]].type != type ||
-            g->pairs.at[f->results + 2 * i] != type)
+        uint32_t type = g->shape_types.at[s->types + i];
+        if (value_type(g, gives[i]) != type || g->pairs.at[f->results + 2 * i] != type)
             return false;
     }
     return true;
@@ -550,40 +594,55 @@ static bool call_fits(const struct graph *g, const struct op *call, const struct
 /* Step 3. */
 static void call_inline(struct graph *g, uint32_t id, const struct func *f)
 {
-    struct op call = g->ops.at[id];
+    struct node call = g->nodes.at[id];
     struct shape s = *op_shape(g, &call);
     struct block callee = g->blocks.at[f->block];
+    const uint32_t *operands = op_operands(g, &call, &s);
     for (uint32_t i = 0; i < s.n_operands; i++)
-        g->values.at[callee.args + i].num = g->values.at[g->operands.at[call.operands + i]].same;
+        g->nodes.at[callee.args + i].copy = g->nodes.at[operands[i]].same;
     for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++)
-        tree_copy(g, g->order.at[callee.order + i], call.block);
+        tree_copy(g, g->order.at[callee.order + i], node_block(&call));
     if (g->failed)
         return;
-    const struct op *ret = &g->ops.at[callee.last];
+    const struct node *ret = &g->nodes.at[callee.last];
+    const uint32_t *gives = op_operands(g, ret, op_shape(g, ret));
     for (uint32_t i = 0; i < s.n_results; i++)
-        g->values.at[call.results + i].same = g->values.at[g->operands.at[ret->operands + i]].num;
+        g->nodes.at[id + i].same = g->nodes.at[gives[i]].copy;
 }
 
-static void ops_take(struct graph *g, uint32_t first, uint32_t n)
+static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
 {
     for (uint32_t id = first; id < first + n && !g->failed; id++) {
-        const struct op *o = &g->ops.at[id];
-        const struct func *f =
-            o->traits & GRAPH_CALL ? graph_func_of(g, op_shape(g, o)->regions) : NULL;
-        if (f && call_fits(g, o, f))
+        const struct node *o = &g->nodes.at[id];
+        if (!node_is_op(o) || g->blocks.at[node_block(o)].ordered)
+            continue;
+        const struct shape *s = op_shape(g, o);
+        const struct func *f = s->traits & GRAPH_CALL ? graph_func_of(g, s->callee) : NULL;
+        if (f && call_fits(g, id, f))
             call_inline(g, id, f);
         else
             op_place(g, id);
     }
 }
 
+/* The regions that several operations have come before all of these. */
+static void bodies_canon(struct graph *g)
+{
+    for (uint32_t i = 0; i < g->bodies.n && !g->failed; i++) {
+        const struct body *body = &g->bodies.at[i];
+        nodes_take(g, body->from.nodes, body->n_nodes);
+        for (uint32_t b = 0; b < body->n_blocks && !g->failed; b++)
+            block_order(g, body->from.blocks + b);
+    }
+}
+
 static void func_canon(struct graph *g, struct func *f, bool is_last)
 {
-    ops_take(g, f->ops, f->n_ops);
+    nodes_take(g, f->nodes, f->n_nodes);
     if (is_last) { /* nothing is merged any more, and ordering takes memory */
         free(g->merge_slots);
         g->merge_slots = NULL;
-        g->n_merge = g->merge_mask = 0;
+        g->n_merge = g->merge_size = 0;
     }
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
         block_order(g, b);
@@ -596,18 +655,20 @@ static void module_canon(struct graph *g, uint32_t n_read)
     uint32_t next = 0;
     g->blocks.at[0].frozen = true;
     for (uint32_t i = 0; i < g->funcs.n; i++) {
-        ops_take(g, next, g->funcs.at[i].ops - next);
-        next = g->funcs.at[i].ops + g->funcs.at[i].n_ops;
+        nodes_take(g, next, g->funcs.at[i].nodes - next);
+        next = g->funcs.at[i].nodes + g->funcs.at[i].n_nodes;
     }
-    ops_take(g, next, n_read - next);
+    nodes_take(g, next, n_read - next);
     block_order(g, 0);
 }
 
 int graph_canon(struct graph *g, struct err *e)
 {
-    uint32_t n_read = g->ops.n;
+    uint32_t n_read = g->nodes.n;
     if (g->defined_twice)
         return err_set(e, WARM_EMALFORMED, "a symbol is defined twice");
+    if (g->why_exact)
+        return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
     for (uint32_t b = 0; b < g->blocks.n; b++) {
         if (g->blocks.at[b].depth > DEPTH_MAX) {
             g->why_exact = "regions are nested too deeply";
@@ -617,13 +678,16 @@ int graph_canon(struct graph *g, struct err *e)
     }
     if (!g->failed)
         graph_funcs_plan(g);
+    bodies_canon(g);
     for (uint32_t i = 0; i < g->func_order.n && !g->failed; i++)
         func_canon(g, &g->funcs.at[g->func_order.at[i]], i + 1 == g->func_order.n);
     if (!g->failed)
         module_canon(g, n_read);
-    if (g->failed)
-        return err_set(e, WARM_ENOMEM, "no memory for the graph");
     if (g->why_exact)
         return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
+    if (g->failed)
+        return err_set(e, WARM_ENOMEM, "no memory for the graph");
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        g->nodes.at[i].num = NONE;
     return 0;
 }

@@ -18,76 +18,78 @@
  */
 #include "keygen/graph_internal.h"
 
-/* TRAIT_SURE as it holds for a value. */
+/* NODE_SURE as it holds for a value. */
 static uint32_t sure_of(const struct graph *g, uint32_t value)
 {
-    uint32_t def = g->values.at[value].def;
-    return def & DEF_ARG ? g->blocks.at[def & ~DEF_ARG].sure : g->ops.at[def].traits & TRAIT_SURE;
+    const struct node *n = &g->nodes.at[value];
+    if (n->shape == NODE_ARG)
+        return g->blocks.at[node_block(n)].sure;
+    return (node_is_op(n) ? n : n - n->operands[NODE_INDEX])->where & NODE_SURE;
 }
 
 /* True if what is in the operation's regions makes no exponential of what comes in. */
-static bool regions_keep(const struct graph *g, const struct op *o)
+static bool regions_keep(const struct graph *g, const struct node *o)
 {
-    uint32_t first = op_shape(g, o)->regions;
+    uint32_t first = o->operands[NODE_REGION];
     if (g->regions.at[first].n_captures)
         return false;
     for (uint32_t r = first; r != NONE; r = g->regions.at[r].next)
         for (uint32_t b = g->regions.at[r].block; b != NONE; b = g->blocks.at[b].next)
             for (uint32_t i = 0; i < g->blocks.at[b].n_order; i++) {
-                const struct op *inner = &g->ops.at[g->order.at[g->blocks.at[b].order + i]];
+                const struct node *inner = &g->nodes.at[g->order.at[g->blocks.at[b].order + i]];
                 const struct shape *s = op_shape(g, inner);
-                if (s->n_results && (!(s->traits & GRAPH_KEEPS) || op_has_regions(inner)))
+                if (s->n_results && (!(s->traits & GRAPH_KEEPS) || shape_has_regions(s)))
                     return false;
             }
     return true;
 }
 
 /* What the operation's own results are surely not. */
-static uint32_t results_sure(const struct graph *g, const struct op *o, const struct shape *s)
+static uint32_t results_sure(const struct graph *g, const struct node *o, const struct shape *s,
+                             const uint32_t *operands)
 {
-    const uint32_t *operands = &g->operands.at[o->operands];
-    uint32_t all = TRAIT_SURE, any = 0, first = 0, sure = 0;
+    uint32_t all = NODE_SURE, any = 0, first = 0, sure = 0;
     for (uint32_t i = 0; i < s->n_operands; i++) {
         uint32_t one = sure_of(g, operands[i]);
         all &= one;
         any |= one;
         first = i ? first : one;
     }
-    bool keeps = s->traits & GRAPH_KEEPS && !s->has_holes;
-    if ((s->traits & TRAIT_CLASS) != GRAPH_PURE)
-        sure |= TRAIT_VARIES;
-    else if (s->n_operands && (keeps || !op_has_regions(o)) && !(s->traits & GRAPH_CALL))
-        sure |= (s->n_results == 1 ? any : all) & TRAIT_VARIES;
-    if (keeps && !op_has_regions(o))
-        sure |= all & TRAIT_LITERAL;
+    bool keeps = s->traits & GRAPH_KEEPS && !s->has_holes, regions = shape_has_regions(s);
+    if ((s->traits & SHAPE_CLASS) != GRAPH_PURE)
+        sure |= NODE_VARIES;
+    else if (s->n_operands && (keeps || !regions) && !(s->traits & GRAPH_CALL))
+        sure |= (s->n_results == 1 ? any : all) & NODE_VARIES;
+    if (keeps && !regions)
+        sure |= all & NODE_LITERAL;
     if (s->traits & GRAPH_SUM)
-        sure |= all & TRAIT_NO_PRODUCT;
+        sure |= all & NODE_NO_PRODUCT;
     if (s->traits & GRAPH_MOVES && s->n_operands)
-        sure |= first & TRAIT_NO_PRODUCT;
-    if (keeps && (!op_has_regions(o) || regions_keep(g, o)))
-        sure |= all & TRAIT_NO_EXP;
+        sure |= first & NODE_NO_PRODUCT;
+    if (keeps && (!regions || regions_keep(g, o)))
+        sure |= all & NODE_NO_EXP;
     return sure;
 }
 
 /* Whether a sum or a product of real numbers commutes. */
-static bool fused_commutes(const struct graph *g, const struct op *o, const struct shape *s)
+static bool fused_commutes(const struct graph *g, const struct shape *s, const uint32_t *operands)
 {
     if (s->n_operands != 2)
         return false;
-    uint32_t first = sure_of(g, g->operands.at[o->operands]);
-    uint32_t second = sure_of(g, g->operands.at[o->operands + 1]);
-    uint32_t wanted = s->traits & GRAPH_SUM ? TRAIT_NO_PRODUCT : TRAIT_NO_EXP;
+    uint32_t first = sure_of(g, operands[0]), second = sure_of(g, operands[1]);
+    uint32_t wanted = s->traits & GRAPH_SUM ? NODE_NO_PRODUCT : NODE_NO_EXP;
     if (!((first | second) & wanted))
         return false;
-    return ((first | second) & TRAIT_LITERAL) || (first & second & TRAIT_VARIES);
+    return ((first | second) & NODE_LITERAL) || (first & second & NODE_VARIES);
 }
 
-void graph_commute_settle(const struct graph *g, struct op *o)
+void graph_commute_settle(const struct graph *g, struct node *o)
 {
     const struct shape *s = op_shape(g, o);
-    uint32_t traits = s->traits & (GRAPH_COMMUTES | GRAPH_FUSES);
-    traits |= results_sure(g, o, s);
-    if (s->traits & GRAPH_FUSES && !fused_commutes(g, o, s))
-        traits &= ~(uint32_t)(GRAPH_COMMUTES | GRAPH_FUSES);
-    o->traits = (o->traits & ~TRAIT_SETTLED) | traits;
+    const uint32_t *operands = op_operands(g, o, s);
+    uint32_t flags = s->traits & (GRAPH_COMMUTES | GRAPH_FUSES);
+    flags |= results_sure(g, o, s, operands);
+    if (s->traits & GRAPH_FUSES && !fused_commutes(g, s, operands))
+        flags &= ~(uint32_t)(GRAPH_COMMUTES | GRAPH_FUSES);
+    o->where = (o->where & ~NODE_SETTLED) | flags;
 }

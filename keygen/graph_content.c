@@ -32,46 +32,45 @@ void graph_args_hash(struct graph *g, uint32_t b)
 {
     const struct block *block = &g->blocks.at[b];
     for (uint32_t i = 0; i < block->n_args; i++) {
-        struct value *v = &g->values.at[block->args + i];
-        v->hash = mix(mix(type_hash(g, v->type), block->depth), (uint64_t)block->label << 32 | i);
+        struct node *v = &g->nodes.at[block->args + i];
+        node_hash_set(v, mix(mix(type_hash(g, v->operands[NODE_TYPE]), block->depth),
+                             (uint64_t)block->label << 32 | i));
     }
 }
 
 /* What the operation says, from the hash of its first result. */
-static uint64_t op_says(const struct graph *g, const struct op *o)
+static uint64_t op_says(const struct graph *g, const struct node *o, const struct shape *s)
 {
-    const uint32_t *operands = g->operands.at + o->operands;
-    const struct value *result = &g->values.at[o->results];
-    uint64_t hash = unmix(result->hash, type_hash(g, result->type));
-    for (uint32_t i = op_shape(g, o)->n_operands; i-- > 0;)
-        hash = unmix(hash, g->values.at[operands[i]].hash);
+    const uint32_t *operands = op_operands(g, o, s);
+    uint64_t hash = unmix(node_hash(o), type_hash(g, g->shape_types.at[s->types]));
+    for (uint32_t i = s->n_operands; i-- > 0;)
+        hash = unmix(hash, node_hash(&g->nodes.at[operands[i]]));
     return hash;
 }
 
 /* A hash of the operation, with its operands down to `depth`. */
 static uint32_t value_near(const struct graph *g, uint32_t value, unsigned depth)
 {
-    const struct value *v = &g->values.at[value];
-    if (v->def & DEF_ARG)
-        return (uint32_t)type_hash(g, v->type);
-    const struct op *o = &g->ops.at[v->def];
-    const uint32_t *operands = g->operands.at + o->operands;
-    uint32_t n_operands = op_shape(g, o)->n_operands;
+    uint32_t op = value_op(g, value);
+    if (op == NONE)
+        return (uint32_t)type_hash(g, value_type(g, value));
+    const struct node *o = &g->nodes.at[op];
+    const struct shape *s = op_shape(g, o);
+    const uint32_t *operands = op_operands(g, o, s);
     uint64_t hash;
-    if (n_operands > NEAR_FEW) {
-        memcpy(&hash, (const char *)(operands + n_operands) + depth * sizeof hash, sizeof hash);
+    if (s->n_operands > NEAR_FEW) {
+        memcpy(&hash, (const char *)(operands + s->n_operands) + depth * sizeof hash, sizeof hash);
     } else {
-        hash = op_says(g, o);
-        for (uint32_t i = 0; depth && i < n_operands; i++) /* calls itself DEPTHS deep at most */
+        hash = op_says(g, o, s);
+        for (uint32_t i = 0; depth && i < s->n_operands; i++) /* calls itself DEPTHS deep at most */
             hash = mix(hash, value_near(g, operands[i], depth - 1));
     }
-    return (uint32_t)mix(hash, type_hash(g, v->type) + (value - o->results));
+    return (uint32_t)mix(hash, type_hash(g, value_type(g, value)) + (value - op));
 }
 
 /* Keeps what is near the results of an operation of many operands. */
-static void near_keep(struct graph *g, const struct op *o, uint64_t says)
+static void near_keep(struct graph *g, uint32_t *operands, uint32_t n, uint64_t says)
 {
-    uint32_t *operands = g->operands.at + o->operands, n = op_shape(g, o)->n_operands;
     uint64_t near[DEPTHS] = {says, says, says};
     for (unsigned depth = 1; depth < DEPTHS; depth++)
         for (uint32_t i = 0; i < n; i++)
@@ -79,19 +78,19 @@ static void near_keep(struct graph *g, const struct op *o, uint64_t says)
     memcpy(operands + n, near, sizeof near);
 }
 
-void graph_results_hash(struct graph *g, const struct op *o, uint64_t inside)
+void graph_results_hash(struct graph *g, uint32_t op, uint64_t inside)
 {
-    const uint32_t *operands = g->operands.at + o->operands;
-    struct value *values = g->values.at, *results = values + o->results;
+    struct node *o = &g->nodes.at[op];
     const struct shape *s = op_shape(g, o);
-    uint32_t n_operands = s->n_operands, n_results = s->n_results;
-    uint64_t hash = mix(s->hash, inside + n_operands);
-    if (n_operands > NEAR_FEW)
-        near_keep(g, o, hash);
-    for (uint32_t i = 0; i < n_operands; i++)
-        hash = mix(hash, values[operands[i]].hash);
-    for (uint32_t i = 0; i < n_results; i++)
-        results[i].hash = mix(hash, type_hash(g, results[i].type) + i);
+    uint32_t *operands = op_operands_set(g, o, s);
+    uint64_t hash = mix(s->hash, inside + s->n_operands);
+    if (s->n_operands > NEAR_FEW)
+        near_keep(g, operands, s->n_operands, hash);
+    for (uint32_t i = 0; i < s->n_operands; i++)
+        hash = mix(hash, node_hash(&g->nodes.at[operands[i]]));
+    const uint32_t *types = g->shape_types.at + s->types;
+    for (uint32_t i = 0; i < s->n_results; i++)
+        node_hash_set(o + i, mix(hash, type_hash(g, types[i]) + i));
 }
 
 uint32_t graph_value_says(const struct graph *g, uint32_t value) { return value_near(g, value, 0); }
@@ -103,6 +102,6 @@ int graph_value_order(const struct graph *g, uint32_t a, uint32_t b)
         if (x != y)
             return x < y ? -1 : 1;
     }
-    uint64_t x = g->values.at[a].hash, y = g->values.at[b].hash;
+    uint64_t x = node_hash(&g->nodes.at[a]), y = node_hash(&g->nodes.at[b]);
     return x < y ? -1 : x > y;
 }

@@ -97,10 +97,10 @@ static bool func_is_plain(const struct graph *g, const struct func *f)
     for (uint32_t i = 0; i < f->n_results; i++)
         if (g->pairs.at[f->results + 2 * i + 1])
             return false;
-    const struct op *ret = &g->ops.at[b->last]; /* says nothing but which values */
+    const struct node *ret = &g->nodes.at[b->last]; /* says nothing but which values */
     const struct shape *says = op_shape(g, ret);
     return says->n_operands == f->n_results && !says->n_results && !says->dict &&
-           !op_has_regions(ret) && (ret->traits & TRAIT_CLASS) == GRAPH_PURE;
+           !shape_has_regions(says) && op_class(ret) == GRAPH_PURE;
 }
 
 /* The operations of all functions if those of at most `threshold` operations are inlined. */
@@ -127,8 +127,8 @@ static uint64_t inline_plan(struct graph *g, uint64_t threshold)
 void graph_funcs_plan(struct graph *g)
 {
     funcs_reach(g);
-    uint64_t room = g->ops.n / 2 > INLINE_FREE ? g->ops.n / 2 : INLINE_FREE;
+    uint64_t room = g->n_ops / 2 > INLINE_FREE ? g->n_ops / 2 : INLINE_FREE;
     uint64_t threshold = SIZE_MAX_OPS - 1;
-    while (inline_plan(g, threshold) > room + g->ops.n && threshold)
+    while (inline_plan(g, threshold) > room + g->n_ops && threshold)
         threshold = threshold > 65536 ? 32768 : threshold / 2;
 }

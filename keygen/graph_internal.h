@@ -4,6 +4,7 @@
  *
  *   graph_texts.c    texts and dictionaries, each once
  *   graph.c          appends what the readers give: one pass, nothing changed
+ *   graph_bodies.c   the regions of reductions and the like, each once
  *   graph_funcs.c    which functions count, and which are inlined
  *   graph_canon.c    inlines, merges, and finds the order within each block
  *   graph_content.c  hashes of what values are
@@ -12,14 +13,22 @@
  *   graph_short.c    the text in short, which is what is hashed
  *   graph_regions.c  finds what repeats
  *
- * Operations stand in `ops` in the order in which they ended, so an operation follows all that is
- * inside its regions and, in valid input, all that its operands come from. A function's operations
- * are contiguous. graph_canon appends copies of inlined operations at the end.
+ * A node is an argument, or an operation that is its own first result; each further result is a node
+ * behind it:
+ *
+ *     func (%0, %1) { %2, %3 = f(%0); return %2 }      arg arg | f, result 1 | return
+ *
+ * Nodes stand in the order in which their operations ended, so an operation follows all that is inside its
+ * regions and, in valid input, all that its operands come from; only regions that several operations have
+ * (graph_bodies.c) may stand further on, in another function. A function's nodes are contiguous.
+ * graph_canon appends copies of inlined operations at the end.
  *
  * Thread: one at a time for a graph. Memory: arrays that double; their unused half is not resident.
  */
 #ifndef WARM_KEYGEN_GRAPH_INTERNAL_H
 #define WARM_KEYGEN_GRAPH_INTERNAL_H
+
+#include <string.h>
 
 #include "keygen/graph.h"
 #include "keygen/vector.h"
@@ -58,33 +67,53 @@ struct dict {
     uint32_t holes, n_holes;
 };
 
-struct value {
-    uint64_t hash; /* content, down to the arguments */
-    uint32_t type;
-    uint32_t def;  /* the operation, or DEF_ARG | block */
-    uint32_t same; /* the value that stands for this one; itself if it stands for itself */
-    uint32_t num;  /* its number in the text; while inlining, its copy */
+/* A value, and the operation that gives it. There are as many as the program has lines and more, so they
+ * decide how much memory a graph takes. */
+struct node {
+    uint32_t hash[2]; /* content, down to the arguments: node_hash */
+    uint32_t shape;   /* of an operation; or one of: */
+#define NODE_ARG UINT32_MAX
+#define NODE_RESULT (UINT32_MAX - 1) /* not the first of its operation */
+    uint32_t operands[2];            /* of an operation: op_operands; else: */
+#define NODE_TYPE 0                  /* of an argument */
+#define NODE_INDEX 0                 /* of a result: which it is */
+#define NODE_SPILL 0                 /* of an operation that spills: slice of graph.spilled */
+#define NODE_REGION 1                /* of an operation with regions: the first of them */
+    union {
+        uint32_t same; /* while blocks are put in order: what stands for this value, maybe itself */
+        uint32_t copy; /* while its function is inlined */
+        uint32_t num;  /* after that: its number in the text */
+    };
+    uint32_t where; /* block << NODE_FLAGS | flags */
 };
-#define DEF_ARG 0x80000000u
+#define NODE_FLAGS 10
+#define BLOCKS_MAX ((uint32_t)1 << (32 - NODE_FLAGS))
+#define GRAPH_MANY_REGIONS "it has more than 4194304 regions" /* for why_exact */
+_Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 
-/* What an operation says apart from which operands it has. Those without regions that say the same have
- * one shape. */
+/* A node's flags: its class (PURE, DISTINCT or EFFECT) and, once it is placed, what it does for the sake of
+ * its operands (graph_commute.c). GRAPH_COMMUTES and GRAPH_FUSES are among them. */
+#define NODE_CLASS 3u
+#define NODE_SWAPPED 8u     /* its first two operands did change places */
+#define NODE_NO_PRODUCT 32u /* its results are surely no product, */
+#define NODE_NO_EXP 64u     /* no exponential; */
+#define NODE_VARIES 128u    /* are known only when the program runs; */
+#define NODE_LITERAL 256u   /* are a constant, or what a compiler makes one of at once */
+#define NODE_ORDERED 512u   /* it is in its block's order, or about to be */
+#define NODE_SURE (NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
+#define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES | GRAPH_FUSES)
+
+/* What an operation says apart from which operands it has, and what is in its regions. Operations that say
+ * the same have one shape. */
 struct shape {
     uint64_t hash; /* of the name and the dictionary */
     uint32_t name, dict;
     uint32_t n_operands, n_results;
-    uint32_t types;      /* of the results: slice of graph.shape_types */
-    uint32_t regions;    /* first region or NONE; of a call, the callee's symbol */
-    uint16_t traits;     /* as the reader gives them */
-    bool has_holes;      /* the dictionary */
-};
-
-struct op {
-    uint32_t shape, block;
-    uint32_t operands; /* slice of graph.operands; graph_op_words */
-    uint32_t results;  /* values results .. results + n_results - 1 */
-    uint32_t pos;      /* place in its block's order; NONE: not in it */
-    uint32_t traits;
+    uint32_t types;  /* of the results: slice of graph.shape_types */
+    uint32_t callee; /* of a call: a symbol; or NONE */
+    uint16_t traits; /* as the reader gives them, and SHAPE_REGIONS */
+    bool has_holes;  /* the dictionary */
+    uint32_t last; /* while reading: the last such operation, if another may be that one; or NONE */
 };
 
 struct region {
@@ -97,24 +126,35 @@ struct region {
 struct block {
     uint32_t args, n_args;
     uint32_t label;
-    uint32_t next;   /* of the same region, or NONE */
-    uint32_t last;   /* last operation, or NONE */
-    uint32_t effect; /* last operation with an effect: a chain through op.pos until it is ordered */
-    uint32_t n_effects;
-    uint32_t order, n_order; /* slice of graph.order */
-    uint32_t depth;
-    uint32_t sure; /* TRAIT_SURE, of its arguments */
-    bool frozen;   /* one of several blocks: everything stays */
+    uint32_t next; /* of the same region, or NONE */
+    uint32_t last; /* last operation, or NONE */
+    union {
+        struct { /* until it is ordered: its operations with an effect, the last of them first */
+            uint32_t effect, n_effects;
+        };
+        struct { /* its operations: slice of graph.order */
+            uint32_t order, n_order;
+        };
+    };
+    uint16_t depth;
+    uint16_t sure : 14;   /* NODE_SURE, of its arguments */
+    uint16_t frozen : 1;  /* one of several blocks: everything stays */
+    uint16_t ordered : 1; /* it has its operations' order */
+};
+
+struct effect {
+    uint32_t op, before; /* the one before it in the same block, or NONE */
 };
 
 struct func {
     uint32_t symbol, dict;
     bool is_public, defined, recursive, inlines, reached, walked;
     bool ordered, surveyed;      /* its blocks are; its traits and hash are known */
-    uint32_t traits;             /* of its most restricted operation */
+    uint32_t class;              /* of its most restricted operation */
     uint64_t hash;               /* of its content */
     uint32_t block;              /* first */
-    uint32_t ops, n_ops;         /* slice of ops as read */
+    uint32_t nodes, n_nodes;     /* slice of nodes as read */
+    uint32_t n_ops;              /* operations that were given for it */
     uint32_t uses, n_uses;       /* slice of graph.uses */
     uint32_t arg_dicts;          /* slice of graph.dict_ids, n_args of the block */
     uint32_t results, n_results; /* slice of graph.pairs: type, dict */
@@ -130,10 +170,21 @@ struct use {
     bool is_call;
 };
 
+struct graph_extent { /* how much of a graph there is */
+    uint32_t nodes, spilled, blocks, regions, uses;
+};
+
+struct body { /* the regions of an operation, which others share: graph_bodies.c */
+    struct graph_extent from;
+    uint32_t n_nodes, n_blocks, n_regions;
+    uint64_t hash;
+};
+
 struct frame { /* an operation that is begun */
     uint32_t name, dict, callee, traits;
     uint32_t operands, results; /* first in the scratch stacks */
     uint32_t region, last_region, last_block, block;
+    struct graph_extent from; /* what comes after it is inside */
 };
 
 struct copy {                             /* an operation with regions while it is being copied */
@@ -161,11 +212,13 @@ struct graph {
 
     VECTOR(struct shape) shapes;
     VECTOR(uint32_t) shape_types;
-    uint32_t *shape_slots, shape_mask; /* of those without regions */
-    VECTOR(struct op) ops;
-    VECTOR(uint32_t) operands;
-    VECTOR(struct value) values;
+    uint32_t *shape_slots, shape_mask;
+    VECTOR(struct node) nodes;
+    VECTOR(uint32_t) spilled; /* operands of operations with many, or with regions */
+    uint32_t n_ops; /* operations that were given and copied, also those that need no node */
     VECTOR(struct region) regions;
+    VECTOR(struct body) bodies;
+    uint32_t *body_slots, body_mask;
     VECTOR(struct block) blocks;
     VECTOR(struct func) funcs;
     VECTOR(struct use) uses;
@@ -189,8 +242,9 @@ struct graph {
     VECTOR(uint32_t) roots;
     VECTOR(uint64_t) walk; /* a stack of whoever walks */
     VECTOR(struct copy) copies;
-    uint64_t *merge_slots; /* by content: upper half of the hash, operation + 1 */
-    uint32_t merge_mask, n_merge;
+    VECTOR(struct effect) effects;
+    uint32_t *merge_slots; /* by content: operation + 1 */
+    uint32_t merge_size, n_merge;
     uint32_t n_public;
     bool defined_twice;    /* a symbol */
     const char *why_exact; /* set when the graph is beyond a bound */
@@ -200,17 +254,8 @@ struct graph {
 #define SYMBOL_PRIVATE (GRAPH_NONE - 1)
 #define SYMBOL_OUTSIDE GRAPH_NONE
 
-#define TRAIT_CLASS 3u      /* PURE, DISTINCT or EFFECT in struct op's traits */
-#define TRAIT_REGIONS 0x200 /* in them: it has regions */
-
-/* In an operation's traits once it is placed: its results are surely no product, no exponential; are
- * known only when the program runs; are a constant, or what a compiler makes one of at once. */
-#define TRAIT_NO_PRODUCT 0x800u
-#define TRAIT_NO_EXP 0x1000u
-#define TRAIT_VARIES 0x2000u
-#define TRAIT_LITERAL 0x4000u
-#define TRAIT_SURE (TRAIT_NO_PRODUCT | TRAIT_NO_EXP | TRAIT_VARIES | TRAIT_LITERAL)
-#define TRAIT_SETTLED (TRAIT_SURE | GRAPH_COMMUTES | GRAPH_FUSES) /* by graph_commute_settle */
+#define SHAPE_REGIONS 0x200 /* beside the reader's traits: operations of this shape have regions */
+#define SHAPE_CLASS 3u      /* in them: PURE, DISTINCT or EFFECT */
 
 /* The values of the program numbered by content, calls inlined, blocks ordered.
  * NOMEM, MALFORMED; UNSUPPORTED with g->why_exact set. */
@@ -218,11 +263,18 @@ int graph_canon(struct graph *g, struct err *e);
 
 /* ---- graph.c ---- */
 
-/* Another shape, like one that is there but with other regions: its number. */
-uint32_t graph_shape_add(struct graph *g, const struct shape *s);
-/* The next operation, of a shape, in a block, with results that have no hash yet and operands that are
- * to be set. NULL if there is no memory. */
-struct op *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t traits);
+/* An argument of a block, and its value. */
+uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block);
+/* The next operation, of a shape, in a block, with results that have no hash yet and operands and regions
+ * that are to be set. NULL if there is no memory. */
+struct node *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t flags);
+
+/* ---- graph_bodies.c ---- */
+
+struct graph_extent graph_extent(const struct graph *g);
+/* The regions of an operation have ended, which are all that came since `from`; the first is `region`.
+ * Gives the first of those that stand for them. */
+uint32_t graph_body(struct graph *g, const struct graph_extent *from, uint32_t region);
 
 /* ---- graph_texts.c ---- */
 
@@ -244,17 +296,17 @@ void graph_funcs_plan(struct graph *g);
 
 /* ---- graph_commute.c ---- */
 
-/* Settles which of TRAIT_SETTLED an operation has, from its operands and what is in its regions, which
+/* Settles which of NODE_SETTLED an operation has, from its operands and what is in its regions, which
  * are placed. Before, it has none of them. */
-void graph_commute_settle(const struct graph *g, struct op *o);
+void graph_commute_settle(const struct graph *g, struct node *o);
 
 /* ---- graph_content.c ---- */
 
-/* How many words an operation has in graph.operands: its operands, and behind many of them what
- * they are (graph_content.c). */
+/* How many words an operation that spills has in graph.spilled: its operands, and behind many of them
+ * what they are (graph_content.c). */
 #define NEAR_FEW 4
 #define NEAR_WORDS 6
-static inline uint32_t graph_op_words(uint32_t n_operands)
+static inline uint32_t graph_spill_words(uint32_t n_operands)
 {
     return n_operands > NEAR_FEW ? n_operands + NEAR_WORDS : n_operands;
 }
@@ -263,7 +315,7 @@ static inline uint32_t graph_op_words(uint32_t n_operands)
 void graph_args_hash(struct graph *g, uint32_t b);
 /* Hashes of an operation's results, from what it says and its operands, which have theirs and are in
  * the order that they will have. `inside` is what else it holds. */
-void graph_results_hash(struct graph *g, const struct op *o, uint64_t inside);
+void graph_results_hash(struct graph *g, uint32_t op, uint64_t inside);
 /* A hash of what the operation that gives a value says, without its operands; of an argument, its
  * type. */
 uint32_t graph_value_says(const struct graph *g, uint32_t value);
@@ -285,12 +337,13 @@ struct channel {
 /* A line apart from its indent and the numbers of its values. */
 struct line {
     uint64_t hash;
-    uint32_t of;   /* a shape that has it; of a block's head, DEF_ARG | such a block */
+    uint32_t of;   /* a shape that has it; of a block's head, LINE_HEAD | such a block */
     bool later;    /* of a block's head: its region is not the operation's first */
     uint32_t text; /* the last text that has it (shortener.text), and its number there */
     uint32_t kind;
 };
 
+#define LINE_HEAD 0x80000000u
 #define SHORT_BYTES 4096 /* of items in a chunk */
 
 struct shortener {
@@ -338,7 +391,7 @@ void printer_put_module(struct printer *p, uint32_t dict);
 /* ---- graph_short.c ---- */
 
 /* The line of an operation, up to what is inside it. False if it is to be written in full. */
-bool short_put_op(struct printer *p, const struct op *o);
+bool short_put_op(struct printer *p, uint32_t op);
 /* The line that begins a block of an operation; `later`: of another region than its first. False if
  * there is no memory. */
 bool short_put_head(struct printer *p, uint32_t block, bool later);
@@ -355,42 +408,112 @@ void short_close(struct printer *p);
 /* The regions of a graph that graph_canon is done with, into out->regions. */
 int graph_regions(struct graph *g, const char *domain, struct form *out, struct err *e);
 
-static inline const struct shape *op_shape(const struct graph *g, const struct op *o)
+static inline bool node_is_op(const struct node *n) { return n->shape < NODE_RESULT; }
+
+static inline const struct shape *op_shape(const struct graph *g, const struct node *o)
 {
     return &g->shapes.at[o->shape];
 }
 
-static inline bool op_has_regions(const struct op *o) { return (o->traits & TRAIT_REGIONS) != 0; }
-
-/* The i-th value that an operation depends on, operands first, then what its regions capture;
- * false after the last. */
-static inline bool graph_dependency(const struct graph *g, const struct op *o, uint32_t i,
-                                    uint32_t *out)
+static inline bool shape_has_regions(const struct shape *s)
 {
-    const struct shape *s = op_shape(g, o);
-    if (i < s->n_operands) {
-        *out = g->operands.at[o->operands + i];
-        return true;
-    }
-    if (!op_has_regions(o))
-        return false;
-    const struct region *r = &g->regions.at[s->regions];
-    if (i - s->n_operands >= r->n_captures)
-        return false;
-    *out = g->captures.at[r->captures + i - s->n_operands];
-    return true;
+    return (s->traits & SHAPE_REGIONS) != 0;
 }
 
-static inline uint32_t value_block(const struct graph *g, const struct value *v)
+static inline bool op_has_regions(const struct graph *g, const struct node *o)
 {
-    return v->def & DEF_ARG ? v->def & ~DEF_ARG : g->ops.at[v->def].block;
+    return shape_has_regions(op_shape(g, o));
+}
+
+static inline bool shape_spills(const struct shape *s)
+{
+    return s->n_operands > 2 || shape_has_regions(s);
+}
+
+/* The operands of an operation of shape `s`; valid until the next node comes. */
+static inline const uint32_t *op_operands(const struct graph *g, const struct node *o,
+                                          const struct shape *s)
+{
+    return shape_spills(s) ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
+}
+
+static inline uint32_t *op_operands_set(struct graph *g, struct node *o, const struct shape *s)
+{
+    return shape_spills(s) ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
+}
+
+/* First region of an operation, or NONE. */
+static inline uint32_t op_region(const struct graph *g, const struct node *o)
+{
+    return op_has_regions(g, o) ? o->operands[NODE_REGION] : NONE;
+}
+
+static inline uint32_t node_block(const struct node *n) { return n->where >> NODE_FLAGS; }
+
+static inline uint32_t op_class(const struct node *o) { return o->where & NODE_CLASS; }
+
+static inline void op_class_set(struct node *o, uint32_t class)
+{
+    o->where = (o->where & ~NODE_CLASS) | class;
+}
+
+static inline uint64_t node_hash(const struct node *n)
+{
+    uint64_t hash;
+    memcpy(&hash, n->hash, sizeof hash);
+    return hash;
+}
+
+static inline void node_hash_set(struct node *n, uint64_t hash)
+{
+    memcpy(n->hash, &hash, sizeof hash);
+}
+
+/* The operation that gives a value; NONE for an argument. */
+static inline uint32_t value_op(const struct graph *g, uint32_t value)
+{
+    const struct node *n = &g->nodes.at[value];
+    if (node_is_op(n))
+        return value;
+    return n->shape == NODE_ARG ? NONE : value - n->operands[NODE_INDEX];
 }
 
 /* Which of the results or arguments that it is one of. */
 static inline uint32_t value_index(const struct graph *g, uint32_t value)
 {
-    uint32_t def = g->values.at[value].def;
-    return value - (def & DEF_ARG ? g->blocks.at[def & ~DEF_ARG].args : g->ops.at[def].results);
+    const struct node *n = &g->nodes.at[value];
+    if (node_is_op(n))
+        return 0;
+    return n->shape == NODE_ARG ? value - g->blocks.at[node_block(n)].args
+                                : n->operands[NODE_INDEX];
+}
+
+static inline uint32_t value_type(const struct graph *g, uint32_t value)
+{
+    const struct node *n = &g->nodes.at[value];
+    if (n->shape == NODE_ARG)
+        return n->operands[NODE_TYPE];
+    uint32_t index = node_is_op(n) ? 0 : n->operands[NODE_INDEX];
+    return g->shape_types.at[op_shape(g, n - index)->types + index];
+}
+
+/* The i-th value that an operation depends on, operands first, then what its regions capture;
+ * false after the last. */
+static inline bool graph_dependency(const struct graph *g, const struct node *o, uint32_t i,
+                                    uint32_t *out)
+{
+    const struct shape *s = op_shape(g, o);
+    if (i < s->n_operands) {
+        *out = op_operands(g, o, s)[i];
+        return true;
+    }
+    if (!shape_has_regions(s))
+        return false;
+    const struct region *r = &g->regions.at[o->operands[NODE_REGION]];
+    if (i - s->n_operands >= r->n_captures)
+        return false;
+    *out = g->captures.at[r->captures + i - s->n_operands];
+    return true;
 }
 
 static inline uint64_t mix(uint64_t h, uint64_t x)

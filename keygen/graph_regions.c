@@ -63,6 +63,7 @@ struct finder {
     struct mark *marks; /* by value */
     uint32_t stamp;     /* of the piece that is being ordered */
     VECTOR(uint32_t) roots, order, blocks;
+    VECTOR(uint32_t) swapped; /* operations whose operands stand otherwise in the piece */
     VECTOR(uint64_t) stack;
 };
 
@@ -215,36 +216,37 @@ static void funcs_regions(struct finder *f)
 
 static bool value_closed(const struct graph *g, uint32_t value)
 {
-    return g->values.at[value].num == NUM_CLOSED;
+    return g->nodes.at[value].num == NUM_CLOSED;
 }
 
-static bool op_closed(const struct graph *g, const struct op *o)
+static bool op_closed(const struct graph *g, const struct node *o)
 {
     const struct shape *s = op_shape(g, o);
     const struct dict *d = &g->dicts.at[s->dict];
-    if ((o->traits & TRAIT_CLASS) != GRAPH_PURE || o->traits & GRAPH_CALL || op_has_regions(o) ||
+    if (op_class(o) != GRAPH_PURE || s->traits & GRAPH_CALL || shape_has_regions(s) ||
         !s->n_results || d->len > CLOSED_MAX || d->n_holes)
         return false;
+    const uint32_t *operands = op_operands(g, o, s);
     for (uint32_t i = 0; i < s->n_operands; i++)
-        if (!value_closed(g, g->operands.at[o->operands + i]))
+        if (!value_closed(g, operands[i]))
             return false;
     return true;
 }
 
 static uint64_t token_of(const struct graph *g, uint32_t id)
 {
-    const struct op *o = &g->ops.at[id];
+    const struct node *o = &g->nodes.at[id];
     const struct shape *s = op_shape(g, o);
-    bool alone = (o->traits & TRAIT_CLASS) == GRAPH_EFFECT ||
-                 (op_has_regions(o) && g->regions.at[s->regions].n_captures);
+    bool alone = op_class(o) == GRAPH_EFFECT ||
+                 (shape_has_regions(s) && g->regions.at[op_region(g, o)].n_captures);
     uint64_t token = mix(alone ? id : 0, alone);
     for (uint32_t i = 0; i < s->n_results; i++)
-        token = mix(token, graph_value_says(g, o->results + i));
-    for (uint32_t i = 0; i < s->n_operands; i++) {
-        const struct value *v = &g->values.at[g->operands.at[o->operands + i]];
-        bool closed = v->num == NUM_CLOSED;
-        token = mix(token, closed ? v->hash : g->types.items.at[v->type].hash);
-    }
+        token = mix(token, graph_value_says(g, id + i));
+    const uint32_t *operands = op_operands(g, o, s);
+    for (uint32_t i = 0; i < s->n_operands; i++)
+        token = mix(token, value_closed(g, operands[i])
+                               ? node_hash(&g->nodes.at[operands[i]])
+                               : g->types.items.at[value_type(g, operands[i])].hash);
     return token;
 }
 
@@ -254,13 +256,13 @@ static void tokens_make(struct finder *f, const struct block *b)
     struct graph *g = f->g;
     f->tokens.n = f->tokens_op.n = f->cut.n = f->taken.n = f->taken_n.n = 0;
     for (uint32_t i = 0; i < b->n_args; i++)
-        g->values.at[b->args + i].num = NONE;
+        g->nodes.at[b->args + i].num = NONE;
     for (uint32_t i = 0; i + 1 < b->n_order && !f->failed; i++) {
         uint32_t id = g->order.at[b->order + i];
-        const struct op *o = &g->ops.at[id];
+        const struct node *o = &g->nodes.at[id];
         bool closed = op_closed(g, o);
         for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-            g->values.at[o->results + r].num = closed ? NUM_CLOSED : f->tokens.n;
+            g->nodes.at[id + r].num = closed ? NUM_CLOSED : f->tokens.n;
         if (closed)
             continue;
         PUSH(f, f->tokens, token_of(g, id));
@@ -274,8 +276,9 @@ static void tokens_make(struct finder *f, const struct block *b)
 /* Where a value of the block is made, in tokens; NONE for what is not made by a token. */
 static uint32_t token_of_value(const struct finder *f, uint32_t value)
 {
-    const struct value *v = &f->g->values.at[value];
-    if (v->def & DEF_ARG || v->num >= f->tokens.n || f->tokens_op.at[v->num] != v->def)
+    const struct node *v = &f->g->nodes.at[value];
+    uint32_t op = value_op(f->g, value);
+    if (op == NONE || v->num >= f->tokens.n || f->tokens_op.at[v->num] != op)
         return NONE;
     return v->num;
 }
@@ -287,8 +290,8 @@ static void cuts_count(struct finder *f, const struct block *b)
     uint32_t n = f->tokens.n;
     /* taken_n holds the last use of each token's values while this runs */
     for (uint32_t i = 0; i < b->n_order; i++) {
-        const struct op *o = &g->ops.at[g->order.at[b->order + i]];
-        uint32_t at = op_shape(g, o)->n_results ? g->values.at[o->results].num : n, value;
+        const struct node *o = &g->nodes.at[g->order.at[b->order + i]];
+        uint32_t at = op_shape(g, o)->n_results ? o->num : n, value;
         if (i + 1 == b->n_order || at > n)
             at = n;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
@@ -455,29 +458,30 @@ static void pieces_choose(struct finder *f)
 static uint64_t local_hash(const struct finder *f, uint32_t value, uint32_t at, uint32_t n)
 {
     uint32_t made = token_of_value(f, value);
-    const struct value *v = &f->g->values.at[value];
     if (made != NONE && made >= at && made < at + n)
         return f->window.at[made] + value_index(f->g, value);
-    return v->num == NUM_CLOSED ? v->hash : f->g->types.items.at[v->type].hash;
+    return value_closed(f->g, value) ? node_hash(&f->g->nodes.at[value])
+                                     : f->g->types.items.at[value_type(f->g, value)].hash;
 }
 
-static void operands_swap(struct graph *g, struct op *o)
+static void operands_swap(struct graph *g, struct node *o)
 {
-    uint32_t *operands = &g->operands.at[o->operands], first = operands[0];
+    uint32_t *operands = op_operands_set(g, o, op_shape(g, o)), first = operands[0];
     operands[0] = operands[1];
     operands[1] = first;
-    o->traits ^= GRAPH_SWAPPED;
+    o->where ^= NODE_SWAPPED;
 }
 
 /* Whether an operation commutes whatever the piece's parameters are. What commutes in the module
  * because one operand is an argument of its does not: elsewhere that parameter may be a product. */
-static bool commutes_in_piece(const struct finder *f, const struct op *o)
+static bool commutes_in_piece(const struct finder *f, const struct node *o)
 {
-    const uint32_t *operands = &f->g->operands.at[o->operands];
-    if (!(o->traits & GRAPH_COMMUTES) || op_shape(f->g, o)->n_operands < 2)
+    const struct shape *s = op_shape(f->g, o);
+    const uint32_t *operands = op_operands(f->g, o, s);
+    if (!(o->where & GRAPH_COMMUTES) || s->n_operands < 2)
         return false;
-    return !(o->traits & GRAPH_FUSES) || f->g->values.at[operands[0]].num == NUM_CLOSED ||
-           f->g->values.at[operands[1]].num == NUM_CLOSED;
+    return !(o->where & GRAPH_FUSES) || value_closed(f->g, operands[0]) ||
+           value_closed(f->g, operands[1]);
 }
 
 /* Hashes of the piece's operations from its own content, in window[]; sorts what commutes, and puts
@@ -485,17 +489,21 @@ static bool commutes_in_piece(const struct finder *f, const struct op *o)
 static void piece_hash(struct finder *f, uint32_t at, uint32_t n)
 {
     struct graph *g = f->g;
+    f->swapped.n = 0;
     for (uint32_t t = at; t < at + n; t++) {
-        struct op *o = &g->ops.at[f->tokens_op.at[t]];
-        const uint32_t *operands = &g->operands.at[o->operands];
+        uint32_t id = f->tokens_op.at[t];
+        struct node *o = &g->nodes.at[id];
+        const uint32_t *operands = op_operands(g, o, op_shape(g, o));
         bool commutes = commutes_in_piece(f, o);
         uint64_t hash = f->tokens.at[t] * (commutes ? 0 : 1);
         /* before the operands change places */
         for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-            hash = mix(hash, graph_value_says(g, o->results + r));
+            hash = mix(hash, graph_value_says(g, id + r));
         if (commutes ? local_hash(f, operands[0], at, n) > local_hash(f, operands[1], at, n)
-                     : (o->traits & GRAPH_SWAPPED) != 0)
+                     : (o->where & NODE_SWAPPED) != 0) {
             operands_swap(g, o);
+            PUSH(f, f->swapped, id);
+        }
         uint32_t value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++)
             hash = mix(hash, local_hash(f, value, at, n));
@@ -507,7 +515,7 @@ static int root_compare(const void *a, const void *b, void *finder)
 {
     const struct finder *f = finder;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    const struct value *u = &f->g->values.at[x], *v = &f->g->values.at[y];
+    const struct node *u = &f->g->nodes.at[x], *v = &f->g->nodes.at[y];
     uint64_t p = f->window.at[u->num] + value_index(f->g, x);
     uint64_t q = f->window.at[v->num] + value_index(f->g, y);
     if (p != q)
@@ -520,13 +528,14 @@ static void leaves_mark(struct finder *f, const struct block *b)
 {
     struct graph *g = f->g;
     for (uint32_t t = 0; t < f->tokens.n; t++) {
-        const struct op *o = &g->ops.at[f->tokens_op.at[t]];
-        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-            f->marks[o->results + r].leaves = false;
+        uint32_t id = f->tokens_op.at[t];
+        for (uint32_t r = 0; r < op_shape(g, &g->nodes.at[id])->n_results; r++)
+            f->marks[id + r].leaves = false;
     }
     for (uint32_t i = 0; i < b->n_order; i++) {
-        const struct op *o = &g->ops.at[g->order.at[b->order + i]];
-        uint32_t user = op_shape(g, o)->n_results ? token_of_value(f, o->results) : NONE, value;
+        uint32_t id = g->order.at[b->order + i];
+        const struct node *o = &g->nodes.at[id];
+        uint32_t user = op_shape(g, o)->n_results ? token_of_value(f, id) : NONE, value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
             uint32_t made = token_of_value(f, value);
             if (made != NONE &&
@@ -542,29 +551,28 @@ static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
 {
     struct graph *g = f->g;
     uint32_t stamp = f->stamp;
-    PUSH(f, f->stack, (uint64_t)g->values.at[root].def << 32);
+    PUSH(f, f->stack, (uint64_t)value_op(g, root) << 32);
     while (f->stack.n && !f->failed) {
         uint64_t *top = &f->stack.at[f->stack.n - 1];
         uint32_t id = (uint32_t)(*top >> 32), value;
-        const struct op *o = &g->ops.at[id];
-        if (op_shape(g, o)->n_results && f->marks[o->results].seen == stamp) {
+        const struct node *o = &g->nodes.at[id];
+        if (op_shape(g, o)->n_results && f->marks[id].seen == stamp) {
             f->stack.n--;
             continue;
         }
         if (!graph_dependency(g, o, (uint32_t)*top, &value)) {
             for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-                f->marks[o->results + r].seen = stamp;
+                f->marks[id + r].seen = stamp;
             PUSH(f, f->order, id);
             f->stack.n--;
             continue;
         }
         ++*top;
-        const struct value *v = &g->values.at[value];
         if (f->marks[value].seen == stamp)
             continue;
         uint32_t made = token_of_value(f, value);
-        if (v->num == NUM_CLOSED || (made != NONE && made >= at && made < at + n)) {
-            PUSH(f, f->stack, (uint64_t)v->def << 32);
+        if (value_closed(g, value) || (made != NONE && made >= at && made < at + n)) {
+            PUSH(f, f->stack, (uint64_t)value_op(g, value) << 32);
             continue;
         }
         f->marks[value].seen = stamp;
@@ -579,10 +587,10 @@ static void piece_order(struct finder *f, uint32_t at, uint32_t n)
     f->roots.n = f->order.n = 0;
     f->stamp++;
     for (uint32_t t = at; t < at + n; t++) {
-        const struct op *o = &g->ops.at[f->tokens_op.at[t]];
-        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-            if (f->marks[o->results + r].leaves)
-                PUSH(f, f->roots, o->results + r);
+        uint32_t id = f->tokens_op.at[t];
+        for (uint32_t r = 0; r < op_shape(g, &g->nodes.at[id])->n_results; r++)
+            if (f->marks[id + r].leaves)
+                PUSH(f, f->roots, id + r);
     }
     if (f->roots.n > 1 && !f->failed)
         qsort_r(f->roots.at, f->roots.n, sizeof *f->roots.at, root_compare, f);
@@ -619,34 +627,42 @@ static void piece_write(struct finder *f)
     form_put_text(out, "\n");
 }
 
-/* The printer overwrites `num`, which later pieces need: it is saved on the stack. */
-static void piece_region(struct finder *f, uint32_t at, uint32_t n)
+/* Writes the ordered piece as a region. The printer overwrites `num`, which later pieces need: it is saved
+ * on the stack. */
+static void piece_put(struct finder *f, uint32_t at)
 {
     struct graph *g = f->g;
     struct canon_region region = {.count = 1};
-    piece_hash(f, at, n);
-    piece_order(f, at, n);
     if (f->failed || !f->roots.n || !region_begin(f))
         return;
     f->stack.n = 0;
     for (uint32_t i = 0; i < f->order.n; i++) {
         bool param = f->order.at[i] == NONE;
-        const struct op *o = param ? NULL : &g->ops.at[f->order.at[i]];
-        uint32_t first = param ? f->order.at[++i] : o->results;
-        uint32_t count = param ? 1 : op_shape(g, o)->n_results;
+        uint32_t first = f->order.at[param ? ++i : i];
+        uint32_t count = param ? 1 : op_shape(g, &g->nodes.at[first])->n_results;
         for (uint32_t r = 0; r < count; r++)
-            PUSH(f, f->stack, (uint64_t)(first + r) << 32 | g->values.at[first + r].num);
+            PUSH(f, f->stack, (uint64_t)(first + r) << 32 | g->nodes.at[first + r].num);
     }
     if (!f->failed)
         piece_write(f);
     for (uint32_t i = 0; i < f->stack.n; i++)
-        g->values.at[f->stack.at[i] >> 32].num = (uint32_t)f->stack.at[i];
+        g->nodes.at[f->stack.at[i] >> 32].num = (uint32_t)f->stack.at[i];
     f->stack.n = 0;
     region_end(f, f->g->regions_dict, &region);
-    const struct shape *says = op_shape(g, &g->ops.at[f->tokens_op.at[at]]);
+    const struct shape *says = op_shape(g, &g->nodes.at[f->tokens_op.at[at]]);
     const struct text *name = &g->names.items.at[says->name];
     label_copy(&region, (struct view){name->data, name->len});
     found_add(f, &region);
+}
+
+/* Operations that several have in their regions are seen for each of them, so they are left as they were. */
+static void piece_region(struct finder *f, uint32_t at, uint32_t n)
+{
+    piece_hash(f, at, n);
+    piece_order(f, at, n);
+    piece_put(f, at);
+    for (uint32_t i = 0; i < f->swapped.n; i++)
+        operands_swap(f->g, &f->g->nodes.at[f->swapped.at[i]]);
 }
 
 static void block_regions(struct finder *f, const struct block *b)
@@ -677,9 +693,8 @@ static void func_blocks(struct finder *f, const struct func *func)
     for (uint32_t i = 0; i < f->blocks.n && !f->failed; i++) {
         const struct block *b = &g->blocks.at[f->blocks.at[i]];
         for (uint32_t k = 0; k < b->n_order; k++) {
-            const struct op *o = &g->ops.at[g->order.at[b->order + k]];
-            for (uint32_t r = op_has_regions(o) ? op_shape(g, o)->regions : NONE; r != NONE;
-                 r = g->regions.at[r].next)
+            const struct node *o = &g->nodes.at[g->order.at[b->order + k]];
+            for (uint32_t r = op_region(g, o); r != NONE; r = g->regions.at[r].next)
                 for (uint32_t c = g->regions.at[r].block; c != NONE; c = g->blocks.at[c].next)
                     PUSH(f, f->blocks, c);
         }
@@ -703,9 +718,10 @@ static int found_gives(struct finder *f, struct form *out, struct err *e)
 
 static void finder_close(struct finder *f)
 {
-    void *arrays[] = {f->found.at, f->slots,      f->tokens_op.at, f->tokens.at, f->cut.at,
-                      f->taken.at, f->taken_n.at, f->pieces.at,    f->window.at, f->last,
-                      f->roots.at, f->order.at,   f->blocks.at,    f->stack.at,  f->marks};
+    void *arrays[] = {f->found.at,  f->slots,    f->tokens_op.at, f->tokens.at,
+                      f->cut.at,    f->taken.at, f->taken_n.at,   f->pieces.at,
+                      f->window.at, f->last,     f->roots.at,     f->order.at,
+                      f->blocks.at, f->stack.at, f->marks,        f->swapped.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
@@ -714,7 +730,7 @@ int graph_regions(struct graph *g, const char *domain, struct form *out, struct 
 {
     struct finder f = {.g = g, .sink = out, .domain = domain};
     funcs_regions(&f);
-    f.marks = calloc((size_t)g->values.n + 1, sizeof *f.marks);
+    f.marks = calloc((size_t)g->nodes.n + 1, sizeof *f.marks);
     f.failed |= !f.marks;
     for (uint32_t i = 0; i < g->funcs.n && !f.failed; i++) {
         struct func *func = &g->funcs.at[i];

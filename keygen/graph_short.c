@@ -82,23 +82,21 @@ static inline void tell_text(struct printer *p)
 /* The types of an operation's results or a block's arguments, one after the other. */
 static uint32_t line_type(const struct graph *g, uint32_t of, uint32_t i)
 {
-    return of & DEF_ARG ? g->values.at[g->blocks.at[of & ~DEF_ARG].args + i].type
-                        : g->shape_types.at[g->shapes.at[of].types + i];
+    return of & LINE_HEAD ? value_type(g, g->blocks.at[of & ~LINE_HEAD].args + i)
+                          : g->shape_types.at[g->shapes.at[of].types + i];
 }
 
 static uint32_t line_n_types(const struct graph *g, uint32_t of)
 {
-    return of & DEF_ARG ? g->blocks.at[of & ~DEF_ARG].n_args : g->shapes.at[of].n_results;
+    return of & LINE_HEAD ? g->blocks.at[of & ~LINE_HEAD].n_args : g->shapes.at[of].n_results;
 }
-
-static bool shape_opens(const struct shape *s) { return (s->traits & TRAIT_REGIONS) != 0; }
 
 static uint64_t line_hash(const struct graph *g, uint32_t of, bool later)
 {
     uint32_t n = line_n_types(g, of);
-    const struct shape *s = of & DEF_ARG ? NULL : &g->shapes.at[of];
-    uint64_t hash = s ? mix(s->hash, (uint64_t)s->n_operands << 1 | shape_opens(s))
-                      : mix(later, g->blocks.at[of & ~DEF_ARG].label);
+    const struct shape *s = of & LINE_HEAD ? NULL : &g->shapes.at[of];
+    uint64_t hash = s ? mix(s->hash, (uint64_t)s->n_operands << 1 | shape_has_regions(s))
+                      : mix(later, g->blocks.at[of & ~LINE_HEAD].label);
     hash = mix(hash, n);
     for (uint32_t i = 0; i < n; i++)
         hash = mix(hash, line_type(g, of, i));
@@ -115,19 +113,19 @@ static uint64_t line_hash_of(const struct graph *g, const void *lines, uint32_t 
 static bool line_is(const struct graph *g, const struct line *l, uint32_t of, bool later)
 {
     uint32_t n = line_n_types(g, of);
-    if ((l->of ^ of) & DEF_ARG || l->later != later || line_n_types(g, l->of) != n)
+    if ((l->of ^ of) & LINE_HEAD || l->later != later || line_n_types(g, l->of) != n)
         return false;
     for (uint32_t i = 0; i < n; i++)
         if (line_type(g, l->of, i) != line_type(g, of, i))
             return false;
-    if (of & DEF_ARG)
-        return g->blocks.at[l->of & ~DEF_ARG].label == g->blocks.at[of & ~DEF_ARG].label;
+    if (of & LINE_HEAD)
+        return g->blocks.at[l->of & ~LINE_HEAD].label == g->blocks.at[of & ~LINE_HEAD].label;
     const struct shape *a = &g->shapes.at[l->of], *b = &g->shapes.at[of];
     return a->name == b->name && a->dict == b->dict && a->n_operands == b->n_operands &&
-           shape_opens(a) == shape_opens(b);
+           shape_has_regions(a) == shape_has_regions(b);
 }
 
-/* The line that says what a shape says, or, DEF_ARG | block, the head of a block; `later`: of a region
+/* The line that says what a shape says, or, LINE_HEAD | block, the head of a block; `later`: of a region
  * behind another. NONE without memory. */
 static uint32_t line_find(struct printer *p, uint32_t of, bool later)
 {
@@ -188,7 +186,7 @@ static void put_op_kind(struct printer *p, const struct shape *s)
         form_put(p->out, g->dicts.at[s->dict].text, g->dicts.at[s->dict].len);
     uint64_t dict_len = text_told(p);
     put_item(p, ITEM_OP_KIND);
-    put_item(p, shape_opens(s));
+    put_item(p, shape_has_regions(s));
     put_item(p, name_len);
     put_item(p, dict_len);
     put_item(p, s->n_operands);
@@ -222,8 +220,8 @@ static void put_kind(struct printer *p, uint32_t line)
     if (l->text != s->text) {
         l->text = s->text;
         l->kind = s->n_kinds++;
-        if (l->of & DEF_ARG)
-            put_head_kind(p, &p->g->blocks.at[l->of & ~DEF_ARG], l->later);
+        if (l->of & LINE_HEAD)
+            put_head_kind(p, &p->g->blocks.at[l->of & ~LINE_HEAD], l->later);
         else
             put_op_kind(p, &p->g->shapes.at[l->of]);
         put_kind_types(p, l->of);
@@ -233,22 +231,23 @@ static void put_kind(struct printer *p, uint32_t line)
 
 /* ---- what graph_write.c calls ---- */
 
-bool short_put_op(struct printer *p, const struct op *o)
+bool short_put_op(struct printer *p, uint32_t op)
 {
     struct graph *g = p->g;
+    struct node *o = &g->nodes.at[op];
     const struct shape *s = op_shape(g, o);
     uint32_t line = shape_line(p, o->shape), next = p->n_values;
     if (line >= LINE_NEVER)
         return false;
     put_kind(p, line);
-    const uint32_t *operands = g->operands.at + o->operands;
+    const uint32_t *operands = op_operands(g, o, s);
     for (uint32_t i = 0; i < s->n_operands; i++) {
-        uint32_t number = g->values.at[operands[i]].num;
+        uint32_t number = g->nodes.at[operands[i]].num;
         p->unordered |= number == NONE;
         put_item(p, next - number); /* back from the line's first result */
     }
     for (uint32_t i = 0; i < s->n_results; i++)
-        g->values.at[o->results + i].num = next++;
+        o[i].num = next++;
     p->n_values = next;
     return true;
 }
@@ -256,13 +255,13 @@ bool short_put_op(struct printer *p, const struct op *o)
 bool short_put_head(struct printer *p, uint32_t block, bool later)
 {
     struct graph *g = p->g;
-    uint32_t line = line_find(p, DEF_ARG | block, later);
+    uint32_t line = line_find(p, LINE_HEAD | block, later);
     if (line == NONE)
         return false;
     put_kind(p, line);
     const struct block *b = &g->blocks.at[block];
     for (uint32_t i = 0; i < b->n_args; i++)
-        g->values.at[b->args + i].num = p->n_values++;
+        g->nodes.at[b->args + i].num = p->n_values++;
     return true;
 }
 

@@ -45,7 +45,7 @@ static void put_number(struct printer *p, const char *prefix, size_t prefix_len,
 
 void printer_put_value(struct printer *p, uint32_t value)
 {
-    uint32_t number = p->g->values.at[value].num;
+    uint32_t number = p->g->nodes.at[value].num;
     if (number == NONE)
         p->unordered = true;
     put_number(p, "%", 1, number);
@@ -53,7 +53,7 @@ void printer_put_value(struct printer *p, uint32_t value)
 
 static void put_new_value(struct printer *p, uint32_t value)
 {
-    p->g->values.at[value].num = p->n_values++;
+    p->g->nodes.at[value].num = p->n_values++;
     printer_put_value(p, value);
 }
 
@@ -162,7 +162,7 @@ static void put_args(struct printer *p, const struct block *b, uint32_t dicts)
         if (i)
             form_put(p->out, ", ", 2);
         put_new_value(p, b->args + i);
-        put_type(p, " : ", 3, p->g->values.at[b->args + i].type);
+        put_type(p, " : ", 3, value_type(p->g, b->args + i));
         if (dicts != NONE)
             put_dict(p, p->g->arg_dicts.at[dicts + i]);
     }
@@ -183,31 +183,32 @@ static void put_block_head(struct printer *p, uint32_t block, bool later)
 }
 
 /* "%4, %5 = name %1, %2 {dict} : type, type", up to the end of the line or the operation's regions. */
-static void put_op(struct printer *p, const struct op *o)
+static void put_op(struct printer *p, uint32_t op)
 {
+    const struct node *o = &p->g->nodes.at[op];
     const struct shape *s = op_shape(p->g, o);
     p->n_ops++;
-    if (!p->readable && short_put_op(p, o))
+    if (!p->readable && short_put_op(p, op))
         return;
     put_indent(p);
     for (uint32_t i = 0; i < s->n_results; i++) {
         if (i)
             form_put(p->out, ", ", 2);
-        put_new_value(p, o->results + i);
+        put_new_value(p, op + i);
     }
     put_view(p, " = ", s->n_results ? 3 : 0, &p->g->names.items.at[s->name]);
     for (uint32_t i = 0; i < s->n_operands; i++) {
         form_put(p->out, i ? ", " : " ", i ? 2 : 1);
-        printer_put_value(p, p->g->operands.at[o->operands + i]);
+        printer_put_value(p, op_operands(p->g, o, s)[i]);
     }
-    if (o->traits & GRAPH_CALL) {
+    if (s->traits & GRAPH_CALL) {
         form_put(p->out, " ", 1);
-        put_symbol(p, s->regions);
+        put_symbol(p, s->callee);
     }
     put_dict(p, s->dict);
     for (uint32_t i = 0; i < s->n_results; i++)
         put_type(p, i ? ", " : " : ", i ? 2 : 3, p->g->shape_types.at[s->types + i]);
-    form_put_text(p->out, op_has_regions(o) ? " (\n" : "\n");
+    form_put_text(p->out, shape_has_regions(s) ? " (\n" : "\n");
 }
 
 /* Goes to the next block of the operation around; false if there is none and it is closed. */
@@ -218,11 +219,11 @@ static bool place_next(struct printer *p, struct place *at)
         at->block = g->blocks.at[at->block].next;
     bool later = false;
     while (at->block == NONE && at->op != NONE) {
-        at->region = at->region == NONE ? op_shape(g, &g->ops.at[at->op])->regions
+        at->region = at->region == NONE ? op_region(g, &g->nodes.at[at->op])
                                         : g->regions.at[at->region].next;
         if (at->region == NONE)
             break;
-        if (at->region != op_shape(g, &g->ops.at[at->op])->regions)
+        if (at->region != op_region(g, &g->nodes.at[at->op]))
             later = true;
         at->block = g->regions.at[at->region].block;
         if (at->block == NONE) { /* a region without blocks */
@@ -257,9 +258,8 @@ static void put_places(struct printer *p, uint32_t floor)
         struct place *at = &p->places.at[p->places.n - 1];
         if (at->block != NONE && at->at < g->blocks.at[at->block].n_order) {
             uint32_t id = g->order.at[g->blocks.at[at->block].order + at->at++];
-            const struct op *o = &g->ops.at[id];
-            put_op(p, o);
-            if (op_has_regions(o))
+            put_op(p, id);
+            if (op_has_regions(g, &g->nodes.at[id]))
                 PUSH(g, p->places, (struct place){.op = id, .region = NONE, .block = NONE});
         } else if (!place_next(p, at)) {
             put_close(p, at->op != NONE);
@@ -277,10 +277,9 @@ static void put_blocks(struct printer *p, uint32_t block)
 
 void printer_put_tree(struct printer *p, uint32_t op)
 {
-    const struct op *o = &p->g->ops.at[op];
     uint32_t floor = p->places.n;
-    put_op(p, o);
-    if (op_has_regions(o))
+    put_op(p, op);
+    if (op_has_regions(p->g, &p->g->nodes.at[op]))
         PUSH(p->g, p->places, (struct place){.op = op, .region = NONE, .block = NONE});
     put_places(p, floor);
 }
@@ -288,7 +287,7 @@ void printer_put_tree(struct printer *p, uint32_t op)
 void printer_put_param(struct printer *p, uint32_t value)
 {
     put_new_value(p, value);
-    put_type(p, " : ", 3, p->g->values.at[value].type);
+    put_type(p, " : ", 3, value_type(p->g, value));
 }
 
 void printer_put_func(struct printer *p, const struct func *f, bool named)

@@ -219,6 +219,111 @@ Test(mlir, a_constant_is_the_same_inside_and_outside_of_a_region)
     cr_expect(!same(value, within), "what depends on something stands where it stands");
 }
 
+#define F32 "tensor<f32>"
+#define V32 "tensor<8xf32>"
+/* A reduction of %arg to %name with a body of one operation. */
+#define REDUCTION(name, arg, op)                                                                   \
+    name " = \"stablehlo.reduce\"(" arg ", %z) <{dimensions = array<i64: 0>}> ({ ^bb0(%a: " F32    \
+         ", %b: " F32 "): %c = \"stablehlo." op "\"(%a, %b) : (" F32 ", " F32 ") -> " F32          \
+         " \"stablehlo.return\"(%c) : (" F32 ") -> () }) : (" V32 ", " F32 ") -> " F32 "\n"
+#define ZERO "%z = stablehlo.constant dense<0.0> : " F32 "\n"
+#define SUMS(body)                                                                                 \
+    "func.func public @main(%x: " V32 ", %y: " V32 ") -> (" F32 ", " F32 ") {\n" ZERO body         \
+    "return %0, %1 : " F32 ", " F32 "\n}\n"
+
+Test(mlir, regions_that_come_again_mean_what_they_mean_alone)
+{
+    static const char two_sums[] = SUMS(REDUCTION("%0", "%x", "add") REDUCTION("%1", "%y", "add"));
+    static const char turned[] = SUMS(REDUCTION("%1", "%y", "add") REDUCTION("%0", "%x", "add"));
+    static const char sum_max[] =
+        SUMS(REDUCTION("%0", "%x", "add") REDUCTION("%1", "%y", "maximum"));
+    static const char sum_max_turned[] =
+        SUMS(REDUCTION("%1", "%y", "maximum") REDUCTION("%0", "%x", "add"));
+    static const char max_sum[] =
+        SUMS(REDUCTION("%0", "%x", "maximum") REDUCTION("%1", "%y", "add"));
+    cr_assert(same(two_sums, turned));
+    cr_assert(same(sum_max, sum_max_turned));
+    cr_assert(!same(two_sums, sum_max));
+    cr_assert(!same(sum_max, max_sum));
+}
+
+Test(mlir, a_region_that_takes_from_outside_is_no_other)
+{
+    /* the same body but for where its second operand comes from */
+    static const char inside[] = SUMS(REDUCTION("%0", "%x", "add") REDUCTION("%1", "%y", "add"));
+    char *outside = changed(inside, "return %0, %1", "return %0, %2");
+    char *taken = changed(outside, "%1 = \"stablehlo.reduce\"(%y",
+                          "%1 = stablehlo.negate %0 : " F32 "\n%2 = \"stablehlo.reduce\"(%y");
+    char *first = strstr(taken, "%2 = "), *operand = strstr(first, "\"(%a, %b)");
+    char *closed = strdup(taken);
+    operand[strlen("\"(%a, %")] = '1';
+    cr_assert(!same(taken, closed));
+    free(closed);
+    free(taken);
+    free(outside);
+}
+
+Test(mlir, a_region_that_a_function_further_down_has_too_is_merged_with_it)
+{
+    static const char caller[] =
+        "func.func public @main(%x: " V32 ") -> " F32 " {\n" ZERO "%1 = call @sum(%x) : (" V32
+        ") -> " F32 "\n" REDUCTION("%0", "%x", "add") "%2 = stablehlo.subtract %0, %1 : " F32
+                                                      "\nreturn %2 : " F32 "\n}\n";
+    static const char callee[] =
+        "func.func private @sum(%x: " V32 ") -> " F32
+        " {\n" ZERO REDUCTION("%0", "%x", "add") "return %0 : " F32 "\n}\n";
+    static const char alone[] = "func.func public @main(%x: " V32 ") -> " F32 " {\n" ZERO REDUCTION(
+        "%0", "%x", "add") "%2 = stablehlo.subtract %0, %0 : " F32 "\nreturn %2 : " F32 "\n}\n";
+    char before[4096], after[4096];
+    snprintf(before, sizeof before, "%s%s", callee, caller);
+    snprintf(after, sizeof after, "%s%s", caller, callee);
+    cr_assert(same(before, after));
+    cr_assert(same(before, alone));
+}
+
+Test(mlir, a_reduction_is_the_same_when_its_function_is_called_in_a_loop)
+{
+#define LOOP(step, more)                                                                           \
+    "func.func public @main(%x: " V32 ") -> " V32 " {\n"                                           \
+    "%0 = \"stablehlo.while\"(%x) ({ ^bb0(%v: " V32 "): %p = stablehlo.constant dense<false> : "   \
+    "tensor<i1> \"stablehlo.return\"(%p) : (tensor<i1>) -> () }, { ^bb0(%v: " V32 "): " step       \
+    "%w = \"stablehlo.broadcast_in_dim\"(%s) <{broadcast_dimensions = array<i64>}> : (" F32        \
+    ") -> " V32 " \"stablehlo.return\"(%w) : (" V32 ") -> () }) : (" V32 ") -> " V32               \
+    "\nreturn %0 : " V32 "\n}\n" more
+    static const char called[] =
+        LOOP("%s = \"func.call\"(%v) <{callee = @sum}> : (" V32 ") -> " F32 "\n",
+             "func.func private @sum(%x: " V32 ") -> " F32
+             " {\n" ZERO REDUCTION("%0", "%x", "add") "return %0 : " F32 "\n}\n");
+    static const char inlined[] = LOOP(ZERO REDUCTION("%s", "%v", "add"), "");
+    static const char other[] = LOOP(ZERO REDUCTION("%s", "%v", "minimum"), "");
+    cr_assert(same(called, inlined));
+    cr_assert(!same(called, other));
+#undef LOOP
+}
+
+Test(mlir, constants_that_are_written_over_and_over_are_one)
+{
+    static const char once[] =
+        "func.func public @main(%x: " V32 ") -> " V32 " {\n"
+        "%c = stablehlo.constant dense<2.0> : " F32 "\n"
+        "%b = stablehlo.broadcast_in_dim %c, dims = [] : (" F32 ") -> " V32 "\n"
+        "%0 = stablehlo.subtract %x, %b : " V32 "\n"
+        "%1 = stablehlo.divide %0, %b : " V32 "\nreturn %1 : " V32 "\n}\n";
+    static const char twice[] =
+        "func.func public @main(%x: " V32 ") -> " V32 " {\n"
+        "%c = stablehlo.constant dense<2.0> : " F32 "\n"
+        "%b = stablehlo.broadcast_in_dim %c, dims = [] : (" F32 ") -> " V32 "\n"
+        "%0 = stablehlo.subtract %x, %b : " V32 "\n"
+        "%c2 = stablehlo.constant dense<2.0> : " F32 "\n"
+        "%b2 = stablehlo.broadcast_in_dim %c2, dims = [] : (" F32 ") -> " V32 "\n"
+        "%1 = stablehlo.divide %0, %b2 : " V32 "\nreturn %1 : " V32 "\n}\n";
+    char *other = changed(twice, "%c2 = stablehlo.constant dense<2.0>",
+                          "%c2 = stablehlo.constant dense<3.0>");
+    cr_assert(same(once, twice));
+    cr_assert(!same(once, other));
+    free(other);
+}
+
 Test(mlir, a_sharding_rule_among_the_frontend_attributes_is_the_attribute)
 {
     static const char form[] =
