@@ -22,14 +22,16 @@
 
 #include <stdlib.h>
 
-enum item { /* the number that an item begins with */
-            ITEM_TEXT,
-            ITEM_CLOSE,
-            ITEM_OP_KIND,
-            ITEM_HEAD_KIND,
-            ITEM_LINE, /* + the number of its kind */
+/* The number that an item begins with. */
+enum item {
+    ITEM_TEXT,
+    ITEM_CLOSE,
+    ITEM_OP_KIND,
+    ITEM_HEAD_KIND,
+    ITEM_LINE /* + the number of its kind */
 };
 
+#define FEW 16                /* numbers that are put together */
 #define NUMBER_MAX 10         /* bytes of a number */
 #define LINE_NEVER (NONE - 1) /* in shape_lines: it is not plain */
 
@@ -51,25 +53,38 @@ static void chunk_end(struct printer *p)
     s->chunk = s->told = form_at(p->out);
 }
 
-/* LEB128. */
-static inline void put_item(struct printer *p, uint64_t number)
+/* Room for `n` numbers in this chunk or the next. */
+static inline uint8_t *items_room(struct printer *p, uint32_t n)
 {
     struct shortener *s = &p->shortener;
-    if (s->n_items > sizeof s->items - NUMBER_MAX)
+    if (s->n_items > sizeof s->items - n * NUMBER_MAX)
         chunk_end(p);
-    uint8_t *at = s->items + s->n_items;
+    return s->items + s->n_items;
+}
+
+static inline void items_fill(struct printer *p, const uint8_t *end)
+{
+    p->shortener.n_items = (uint32_t)(end - p->shortener.items);
+}
+
+/* LEB128. */
+static inline uint8_t *copy_number(uint8_t *at, uint64_t number)
+{
     for (; number >= 0x80; number >>= 7)
         *at++ = (uint8_t)(number | 0x80);
-    *at++ = (uint8_t)number;
-    s->n_items = (uint32_t)(at - s->items);
+    *at = (uint8_t)number;
+    return at + 1;
+}
+
+static void put_item(struct printer *p, uint64_t number)
+{
+    items_fill(p, copy_number(items_room(p, 1), number));
 }
 
 /* The text since the last item, and where it ends. */
-static inline void tell_text(struct printer *p)
+static void tell_text(struct printer *p)
 {
     uint64_t len = form_at(p->out) - p->shortener.told;
-    if (!len)
-        return;
     p->shortener.told += len;
     put_item(p, ITEM_TEXT);
     put_item(p, len);
@@ -211,22 +226,47 @@ static void put_kind_types(struct printer *p, uint32_t of)
     }
 }
 
-/* A line's number in this text, and before it, if it is the first of its kind, what it says. */
-static void put_kind(struct printer *p, uint32_t line)
+/* What all lines like this one say, before the first of them. */
+static void begin_kind(struct printer *p, struct line *l)
 {
-    struct shortener *s = &p->shortener;
-    struct line *l = &s->lines.at[line];
-    tell_text(p);
-    if (l->text != s->text) {
-        l->text = s->text;
-        l->kind = s->n_kinds++;
-        if (l->of & LINE_HEAD)
-            put_head_kind(p, &p->g->blocks.at[l->of & ~LINE_HEAD], l->later);
-        else
-            put_op_kind(p, &p->g->shapes.at[l->of]);
-        put_kind_types(p, l->of);
+    l->text = p->shortener.text;
+    l->kind = p->shortener.n_kinds++;
+    if (l->of & LINE_HEAD)
+        put_head_kind(p, &p->g->blocks.at[l->of & ~LINE_HEAD], l->later);
+    else
+        put_op_kind(p, &p->g->shapes.at[l->of]);
+    put_kind_types(p, l->of);
+}
+
+/* The number of a line's kind, which by now is said. */
+static inline uint64_t line_item(struct printer *p, uint32_t line)
+{
+    struct line *l = &p->shortener.lines.at[line];
+    if (form_at(p->out) != p->shortener.told)
+        tell_text(p);
+    if (l->text != p->shortener.text)
+        begin_kind(p, l);
+    return (uint64_t)ITEM_LINE + l->kind;
+}
+
+/* A line of a kind, with how far back from its first result its operands are. */
+static void put_line(struct printer *p, uint64_t item, const uint32_t *operands, uint32_t n)
+{
+    const struct node *nodes = p->g->nodes.at;
+    uint32_t next = p->n_values;
+    bool unordered = false;
+    uint8_t *at = copy_number(items_room(p, 1 + FEW), item);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i && i % FEW == 0) {
+            items_fill(p, at);
+            at = items_room(p, FEW);
+        }
+        uint32_t number = nodes[operands[i]].num;
+        unordered |= number == NONE;
+        at = copy_number(at, next - number);
     }
-    put_item(p, (uint64_t)ITEM_LINE + l->kind);
+    items_fill(p, at);
+    p->unordered |= unordered;
 }
 
 /* ---- what graph_write.c calls ---- */
@@ -239,13 +279,7 @@ bool short_put_op(struct printer *p, uint32_t op)
     uint32_t line = shape_line(p, o->shape), next = p->n_values;
     if (line >= LINE_NEVER)
         return false;
-    put_kind(p, line);
-    const uint32_t *operands = op_operands(g, o, s);
-    for (uint32_t i = 0; i < s->n_operands; i++) {
-        uint32_t number = g->nodes.at[operands[i]].num;
-        p->unordered |= number == NONE;
-        put_item(p, next - number); /* back from the line's first result */
-    }
+    put_line(p, line_item(p, line), op_operands(g, o, s), s->n_operands);
     for (uint32_t i = 0; i < s->n_results; i++)
         o[i].num = next++;
     p->n_values = next;
@@ -255,10 +289,12 @@ bool short_put_op(struct printer *p, uint32_t op)
 bool short_put_head(struct printer *p, uint32_t block, bool later)
 {
     struct graph *g = p->g;
-    uint32_t line = line_find(p, LINE_HEAD | block, later);
-    if (line == NONE)
+    uint32_t *known = &p->shortener.head_lines[2 * (size_t)block + later];
+    if (!*known)
+        *known = line_find(p, LINE_HEAD | block, later) + 1;
+    if (!*known)
         return false;
-    put_kind(p, line);
+    put_line(p, line_item(p, *known - 1), NULL, 0);
     const struct block *b = &g->blocks.at[block];
     for (uint32_t i = 0; i < b->n_args; i++)
         g->nodes.at[b->args + i].num = p->n_values++;
@@ -267,21 +303,25 @@ bool short_put_head(struct printer *p, uint32_t block, bool later)
 
 void short_put_close(struct printer *p)
 {
-    tell_text(p);
+    if (form_at(p->out) != p->shortener.told)
+        tell_text(p);
     put_item(p, ITEM_CLOSE);
 }
 
 bool short_begin(struct printer *p)
 {
-    p->shortener.text = 1;
-    p->shortener.shape_lines = vector_zeroes((size_t)p->g->shapes.n + 1, sizeof(uint32_t));
-    return p->shortener.shape_lines != NULL;
+    struct shortener *s = &p->shortener;
+    s->text = 1;
+    s->shape_lines = vector_zeroes((size_t)p->g->shapes.n + 1, sizeof *s->shape_lines);
+    s->head_lines = vector_zeroes(2 * (size_t)p->g->blocks.n + 1, sizeof *s->head_lines);
+    return s->shape_lines && s->head_lines;
 }
 
 void short_end(struct printer *p)
 {
     struct shortener *s = &p->shortener;
-    tell_text(p);
+    if (form_at(p->out) != s->told)
+        tell_text(p);
     chunk_end(p);
     s->text++;
     s->n_kinds = 0;
@@ -291,6 +331,7 @@ void short_end(struct printer *p)
 void short_close(struct printer *p)
 {
     free(p->shortener.shape_lines);
+    free(p->shortener.head_lines);
     free(p->shortener.lines.at);
     free(p->shortener.slots);
 }
