@@ -382,18 +382,12 @@ unsigned mlir_traits(struct mlir *m, uint32_t type, unsigned traits)
 
 /* ---- dictionaries ---- */
 
-static bool starts(struct slice s, const char *prefix)
-{
-    size_t len = strlen(prefix);
-    return slice_len(s) >= len && memcmp(s.at, prefix, len) == 0;
-}
-
 static unsigned entry_flags(struct slice key, struct slice value, const struct opinfo *info)
 {
     bool sdy = info && memcmp(info->name, "sdy.", 4) == 0;
     unsigned flags = 0;
-    if (sdy || starts(key, "sdy.") || starts(value, "#sdy") || slice_is(key, "stablehlo.mesh") ||
-        starts(value, "#stablehlo.replica_group_mesh"))
+    if (sdy || slice_begins(key, "sdy.") || slice_begins(value, "#sdy") || slice_is(key, "stablehlo.mesh") ||
+        slice_begins(value, "#stablehlo.replica_group_mesh"))
         flags |= ATTR_AXES;
     if (sdy && slice_is((struct slice){info->name, info->name + info->name_len}, "sdy.mesh"))
         flags |= ATTR_MESH;
@@ -415,7 +409,7 @@ static bool is_string(struct slice value)
 static bool rule_in(struct slice value, struct slice *out)
 {
     *out = (struct slice){value.at + 1, value.end - 1};
-    return is_string(value) && starts(*out, "#sdy.op_sharding_rule<") &&
+    return is_string(value) && slice_begins(*out, "#sdy.op_sharding_rule<") &&
            !memchr(value.at, '\\', slice_len(value));
 }
 

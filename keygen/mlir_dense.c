@@ -195,7 +195,7 @@ static bool put_part(struct mlir *m, struct slice *s, const struct element *e)
     char text[LITERAL_MAX];
     slice_skip(s);
     const char *at = s->at;
-    while (s->at < s->end && !strchr(",]() \t\r\n", *s->at))
+    while (s->at < s->end && (slice_id_goes_on(*s->at) || *s->at == '+'))
         s->at++;
     size_t len = (size_t)(s->at - at);
     if (!len || len >= sizeof text)

@@ -22,6 +22,8 @@
 #ifndef WARM_KEYGEN_MLIR_INTERNAL_H
 #define WARM_KEYGEN_MLIR_INTERNAL_H
 
+#include <string.h>
+
 #include "keygen/follow.h"
 #include "keygen/graph.h"
 #include "keygen/mapped.h"
@@ -264,8 +266,15 @@ const char *slice_close(struct slice s);
  * s.end. `stop` is one of , : { ) or a new line. */
 const char *slice_find(struct slice s, char stop);
 struct slice slice_type(struct slice *s); /* a type, not looked into; after white space */
-bool slice_is(struct slice s, const char *text);
 static inline size_t slice_len(struct slice s) { return (size_t)(s.end - s.at); }
+static inline bool slice_is(struct slice s, const char *text)
+{
+    return slice_len(s) == strlen(text) && memcmp(s.at, text, strlen(text)) == 0;
+}
+static inline bool slice_begins(struct slice s, const char *text)
+{
+    return slice_len(s) >= strlen(text) && memcmp(s.at, text, strlen(text)) == 0;
+}
 void slice_trim(struct slice *s);
 
 /* The same text, where it lives as long as the graph. */
@@ -317,7 +326,8 @@ bool mlir_dense_typed(struct mlir *m, struct slice body, struct slice type);
 
 /* ---- mlir_pretty.c ---- */
 
-enum syntax mlir_syntax(const char *name, size_t len);
+/* Of an operation with this full name and these traits (mlir_op_traits). */
+enum syntax mlir_syntax(const char *name, size_t len, unsigned traits);
 /* What stands between operands and ':' of an operation: clauses and a dictionary. The first error
  * is out->not_understood. */
 bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info,

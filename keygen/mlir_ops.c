@@ -231,7 +231,7 @@ unsigned mlir_type_traits(const char *type, size_t len, unsigned traits)
 
 static bool text_is(const char *want, const char *text, size_t len)
 {
-    return strlen(want) == len && memcmp(want, text, len) == 0;
+    return len && *want == *text && strlen(want) == len && memcmp(want, text, len) == 0;
 }
 
 bool mlir_attr_is_default(const char *op, size_t op_len, const char *key, size_t key_len,

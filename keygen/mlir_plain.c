@@ -29,8 +29,8 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     if (slice_word(&bare).end != name.end) /* odd letters: the quotes stay */
         name = (struct slice){name.at - 1, name.end + 1};
     size_t len = slice_len(name);
-    struct opinfo info = {.syntax = mlir_syntax(name.at, len),
-                          .traits = mlir_op_traits(name.at, len)};
+    unsigned traits = mlir_op_traits(name.at, len);
+    struct opinfo info = {.syntax = mlir_syntax(name.at, len, traits), .traits = traits};
     info.graph_name = graph_opname(m->g, name.at, len, info.traits);
     if (len < sizeof info.name) {
         memcpy(info.name, name.at, len);

@@ -18,33 +18,35 @@
 /* ---- which syntax ---- */
 
 /* Those that are not SIMPLE, and those that are though their traits are not known. */
+#define NAME(text) text, sizeof text - 1
 static const struct {
     const char *name;
+    size_t len;
     enum syntax syntax;
 } syntax_table[] = {
-    {"stablehlo.constant", SYNTAX_CONSTANT},
-    {"chlo.constant", SYNTAX_CONSTANT},
-    {"stablehlo.compare", SYNTAX_COMPARE},
-    {"func.call", SYNTAX_CALL},
-    {"stablehlo.custom_call", SYNTAX_CUSTOM_CALL},
-    {"stablehlo.composite", SYNTAX_COMPOSITE},
-    {"stablehlo.while", SYNTAX_WHILE},
-    {"stablehlo.reduce", SYNTAX_REDUCE},
-    {"sdy.manual_computation", SYNTAX_MANUAL},
-    {"sdy.mesh", SYNTAX_MESH},
-    {"func.func", SYNTAX_FUNC},
-    {"builtin.module", SYNTAX_MODULE},
-    {"stablehlo.rng", SYNTAX_SIMPLE},
-    {"stablehlo.after_all", SYNTAX_SIMPLE},
-    {"stablehlo.create_token", SYNTAX_SIMPLE},
+    {NAME("stablehlo.constant"), SYNTAX_CONSTANT},
+    {NAME("chlo.constant"), SYNTAX_CONSTANT},
+    {NAME("stablehlo.compare"), SYNTAX_COMPARE},
+    {NAME("func.call"), SYNTAX_CALL},
+    {NAME("stablehlo.custom_call"), SYNTAX_CUSTOM_CALL},
+    {NAME("stablehlo.composite"), SYNTAX_COMPOSITE},
+    {NAME("stablehlo.while"), SYNTAX_WHILE},
+    {NAME("stablehlo.reduce"), SYNTAX_REDUCE},
+    {NAME("sdy.manual_computation"), SYNTAX_MANUAL},
+    {NAME("sdy.mesh"), SYNTAX_MESH},
+    {NAME("func.func"), SYNTAX_FUNC},
+    {NAME("builtin.module"), SYNTAX_MODULE},
+    {NAME("stablehlo.rng"), SYNTAX_SIMPLE},
+    {NAME("stablehlo.after_all"), SYNTAX_SIMPLE},
+    {NAME("stablehlo.create_token"), SYNTAX_SIMPLE},
 };
 
-enum syntax mlir_syntax(const char *name, size_t len)
+enum syntax mlir_syntax(const char *name, size_t len, unsigned traits)
 {
     for (size_t i = 0; i < sizeof syntax_table / sizeof *syntax_table; i++)
-        if (strlen(syntax_table[i].name) == len && memcmp(syntax_table[i].name, name, len) == 0)
+        if (syntax_table[i].len == len && memcmp(syntax_table[i].name, name, len) == 0)
             return syntax_table[i].syntax;
-    return mlir_op_traits(name, len) == GRAPH_EFFECT ? SYNTAX_UNKNOWN : SYNTAX_SIMPLE;
+    return traits == GRAPH_EFFECT ? SYNTAX_UNKNOWN : SYNTAX_SIMPLE;
 }
 
 /* ---- clauses ---- */

@@ -225,12 +225,6 @@ struct slice slice_type(struct slice *s)
     return type;
 }
 
-bool slice_is(struct slice s, const char *text)
-{
-    size_t len = strlen(text);
-    return slice_len(s) == len && memcmp(s.at, text, len) == 0;
-}
-
 void slice_trim(struct slice *s)
 {
     slice_skip(s);
