@@ -170,18 +170,26 @@ void graph_symbol_private(struct graph *g, uint32_t symbol)
 
 void graph_dict_begin(struct graph *g) { g->draft.n = g->entries.n = g->draft_holes.n = 0; }
 
-static void draft_put(struct graph *g, const char *text, size_t len)
+/* Room for `len` more bytes of the draft; false without memory. */
+static __attribute__((noinline)) bool draft_widen(struct graph *g, size_t len)
 {
-    while (len > g->draft.cap - g->draft.n) {
-        uint32_t want = g->draft.cap > g->draft.n + len ? g->draft.n : (uint32_t)(g->draft.n + len);
-        if (len > VECTOR_MAX / 4 ||
-            !vector_grow(&g->failed, &g->draft.at, &g->draft.cap, want, sizeof *g->draft.at)) {
-            g->failed = true;
-            return;
-        }
-    }
-    if (len)
-        memcpy(g->draft.at + g->draft.n, text, len);
+    if (len <= VECTOR_MAX / 4 &&
+        vector_widen(&g->failed, &g->draft.at, &g->draft.cap, g->draft.n, (uint32_t)len, 1))
+        return true;
+    g->failed = true;
+    return false;
+}
+
+static inline bool draft_room(struct graph *g, size_t len)
+{
+    return len <= g->draft.cap - g->draft.n || draft_widen(g, len);
+}
+
+static inline void draft_put(struct graph *g, const char *text, size_t len)
+{
+    if (!len || !draft_room(g, len))
+        return;
+    memcpy(g->draft.at + g->draft.n, text, len);
     g->draft.n += (uint32_t)len;
 }
 
@@ -305,30 +313,33 @@ static bool holes_equal(const struct graph *g, uint32_t first, uint32_t second, 
     return true;
 }
 
+static inline char *text_put(char *at, const char *text, size_t len)
+{
+    memcpy(at, text, len);
+    return at + len;
+}
+
 /* Appends the sorted entries as "{a = 1, b}" to the draft, with their holes at the new offsets
  * appended to `holes`. Gives where in the draft the text begins. */
 static uint32_t entries_join(struct graph *g)
 {
     uint32_t start = g->draft.n;
-    draft_put(g, "{", 1);
-    for (uint32_t i = 0; i < g->entries.n && !g->failed; i++) {
+    for (uint32_t i = 0; i < g->entries.n; i++) {
         struct entry e = g->entries.at[i];
-        uint32_t total = e.key_len + (e.end - e.value) + 8;
-        if (i)
-            draft_put(g, ", ", 2);
-        if (total > g->draft.cap - g->draft.n &&
-            !vector_grow(&g->failed, &g->draft.at, &g->draft.cap, g->draft.n + total, 1))
-            break; /* so that draft_put below never moves what it copies from */
-        draft_put(g, g->draft.at + e.key, e.key_len);
-        if (!e.unit)
-            draft_put(g, " = ", 3);
-        uint32_t moved = g->draft.n - start - e.value;
+        if (!draft_room(g, (size_t)e.key_len + (e.end - e.value) + sizeof ",  = }"))
+            break;
+        char *draft = g->draft.at, *at = draft + g->draft.n;
+        at = text_put(at, i ? ", " : "{", i ? 2 : 1);
+        at = text_put(at, draft + e.key, e.key_len);
+        at = text_put(at, " = ", e.unit ? 0 : 3);
+        uint32_t moved = (uint32_t)(at - draft) - start - e.value;
         for (uint32_t h = 0; h < e.n_holes; h++) {
             struct hole hole = g->draft_holes.at[e.holes + h];
             hole.at += moved;
             PUSH(g, g->holes, hole);
         }
-        draft_put(g, g->draft.at + e.value, e.end - e.value);
+        at = text_put(at, draft + e.value, e.end - e.value);
+        g->draft.n = (uint32_t)(at - draft);
     }
     draft_put(g, "}", 1);
     return start;
