@@ -8,13 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { C_SPACE = 1, C_WORD = 2, C_ID = 4, C_MARK = 8, C_PLAIN = 16 };
+enum {
+    C_SPACE = 1,
+    C_WORD = 2,
+    C_ID = 4,
+    C_MARK = 8, /* what slice_find must look at, whatever it looks for */
+    C_PLAIN = 16,
+    C_COMMA = 32,
+    C_COLON = 64,
+    C_LINE = 128,
+};
 
-/* C_MARK: what slice_find must look at. */
 const uint8_t slice_classes[256] = {
     [' '] = C_SPACE,
     ['\t'] = C_SPACE,
-    ['\n'] = C_SPACE | C_MARK,
+    ['\n'] = C_SPACE | C_LINE,
     ['\r'] = C_SPACE,
     ['0' ... '9'] = C_WORD | C_PLAIN,
     ['A' ... 'Z'] = C_WORD | C_PLAIN,
@@ -22,7 +30,7 @@ const uint8_t slice_classes[256] = {
     ['_'] = C_WORD,
     ['.'] = C_WORD,
     ['$'] = C_WORD,
-    ['-'] = C_ID | C_MARK,
+    ['-'] = C_ID,
     ['('] = C_MARK,
     [')'] = C_MARK,
     ['['] = C_MARK,
@@ -32,10 +40,9 @@ const uint8_t slice_classes[256] = {
     ['<'] = C_MARK,
     ['>'] = C_MARK,
     ['"'] = C_MARK,
-    [':'] = C_MARK,
-    [','] = C_MARK,
+    [':'] = C_COLON,
+    [','] = C_COMMA,
     ['/'] = C_MARK,
-    ['='] = C_MARK,
 };
 
 static bool is(char c, uint8_t classes) { return slice_classes[(uint8_t)c] & classes; }
@@ -129,14 +136,18 @@ struct slice slice_string(struct slice *s)
  * the first `stop` outside of brackets. "->", ">=" and "<=" are no brackets. */
 static const char *walk(struct slice s, char stop)
 {
+    const unsigned marks = C_MARK | (slice_classes[(uint8_t)stop] & (C_COMMA | C_COLON | C_LINE));
     size_t depth = 0;
     const char *p = s.at;
-    while (p < s.end) {
-        char c = *p;
-        if (!is(c, C_MARK)) {
+    for (;;) {
+        while (s.end - p > 1 &&
+               !((slice_classes[(uint8_t)p[0]] | slice_classes[(uint8_t)p[1]]) & marks))
+            p += 2;
+        if (p < s.end && !(slice_classes[(uint8_t)*p] & marks))
             p++;
-            continue;
-        }
+        if (p == s.end)
+            return p;
+        char c = *p;
         if (c == stop && depth == 0)
             return p;
         switch (c) {
@@ -148,7 +159,7 @@ static const char *walk(struct slice s, char stop)
                 depth++;
             break;
         case '>':
-            if (p + 1 < s.end && p[1] == '=')
+            if ((p + 1 < s.end && p[1] == '=') || (p > s.at && p[-1] == '-'))
                 break;
             /* fall through */
         case ')':
@@ -158,10 +169,6 @@ static const char *walk(struct slice s, char stop)
                 return p; /* closes what was open before: an end too */
             if (--depth == 0 && !stop)
                 return p;
-            break;
-        case '-':
-            if (p + 1 < s.end && p[1] == '>')
-                p++;
             break;
         case '"': {
             struct slice string = {p, s.end};
@@ -184,7 +191,6 @@ static const char *walk(struct slice s, char stop)
         }
         p++;
     }
-    return s.end;
 }
 
 const char *slice_close(struct slice s) { return walk(s, 0); }
@@ -242,15 +248,17 @@ struct slice mlir_keep(struct mlir *m, struct slice text)
 
 /* ---- caches ---- */
 
-uint64_t cache_hash(uint32_t tag, struct slice text)
+static inline uint64_t text_hash(uint32_t tag, struct slice text)
 {
-    return XXH3_64bits_withSeed(text.at, slice_len(text), tag);
+    return XXH3_64bits(text.at, slice_len(text)) + tag * 0x9E3779B97F4A7C15u;
 }
+
+uint64_t cache_hash(uint32_t tag, struct slice text) { return text_hash(tag, text); }
 
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash)
 {
     size_t len = slice_len(text);
-    uint64_t hash = cache_hash(tag, text);
+    uint64_t hash = text_hash(tag, text);
     *out_hash = hash;
     if (!c->slots)
         return GRAPH_NONE;
