@@ -223,7 +223,19 @@ static void not_by_lines(struct hlo *h)
     hlo_fail(h, WARM_EMALFORMED, h->at, "an instruction that goes over lines");
 }
 
-/* One line "name = shape opcode(": parameters are read, of others the rest is passed over. */
+/* Moves to the first blank behind the shape at h->at; false if there is none. */
+static bool shape_passed(struct hlo *h)
+{
+    if (h->at < h->len && h->base[h->at] == '(')
+        return hlo_take_value(h, false).len > 0;
+    const char *blank = memchr(h->base + h->at, ' ', h->len - h->at);
+    if (blank)
+        h->at = (uint32_t)(blank - h->base);
+    return blank != NULL;
+}
+
+/* One line "name = shape opcode(": parameters are read, of others what stands behind the name is passed
+ * over. A shape that has a blank in it, and is no tuple, hides a parameter: put_body counts them. */
 static void take_line(struct hlo *h)
 {
     uint32_t start = h->at;
@@ -239,8 +251,8 @@ static void take_line(struct hlo *h)
         return;
     }
     h->at += 3;
-    in.type = hlo_take_value(h, false);
-    if (in.type.len && hlo_starts_with(h, h->at, " parameter(")) {
+    in.type.at = h->at;
+    if (shape_passed(h) && hlo_starts_with(h, h->at, " parameter(")) {
         h->at = start;
         take_next(h, &in, &is_root);
         note_parameter(h, &in);
@@ -259,12 +271,14 @@ static void take_line(struct hlo *h)
  * stands on them is seen by put_body, which finds out whether it is so. */
 static void take_lines(struct hlo *h)
 {
-    while (!h->code) {
-        hlo_skip_blank(h);
-        if (hlo_take_byte(h, '}'))
-            return;
+    while (!h->code && !hlo_take_byte(h, '}'))
         take_line(h);
-    }
+    if (!h->n_noted)
+        not_by_lines(h);
+    uint32_t end = h->at;
+    h->at = h->root.type.at; /* of all others it was not looked at */
+    h->root.type = hlo_take_value(h, false);
+    h->at = end;
 }
 
 /* ---- computations into the graph ---- */

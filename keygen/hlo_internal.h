@@ -180,13 +180,17 @@ int hlo_unsupported(struct hlo *h, const char *why);
 /* Room for one more in an array (given by its address) that grows by half. */
 bool hlo_grow(struct hlo *h, void *array, uint32_t n, uint32_t *cap, size_t size);
 
-/* `text` is a literal at every call, so its length costs nothing. */
+/* `text` is a literal at every call of these, so its length costs nothing. */
 static inline bool hlo_span_is(const struct hlo *h, struct span s, const char *text)
 {
     size_t len = strlen(text);
     return s.len == len && memcmp(h->base + s.at, text, len) == 0;
 }
-bool hlo_starts_with(const struct hlo *h, uint32_t at, const char *text);
+static inline bool hlo_starts_with(const struct hlo *h, uint32_t at, const char *text)
+{
+    size_t len = strlen(text);
+    return h->len - at >= len && memcmp(h->base + at, text, len) == 0;
+}
 bool hlo_key_in(const struct hlo *h, struct span key, const char *const *keys, size_t n);
 bool hlo_in_braces(const struct hlo *h, struct span value);
 struct span hlo_without_percent(const struct hlo *h, struct span name);
@@ -221,7 +225,14 @@ static inline struct span hlo_take_word(struct hlo *h)
     return word;
 }
 /* White space and then `c`; false if another byte comes. */
-bool hlo_take_byte(struct hlo *h, char c);
+static inline bool hlo_take_byte(struct hlo *h, char c)
+{
+    hlo_skip_blank(h);
+    if (h->at >= h->len || h->base[h->at] != c)
+        return false;
+    h->at++;
+    return true;
+}
 /* Calls `each` for every `name=value` of "{name=value, name=value}", apart by commas or blanks. */
 void hlo_for_each_field(struct hlo *h, struct span braces,
                         void (*each)(struct hlo *, struct span key, struct span value));

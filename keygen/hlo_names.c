@@ -119,17 +119,15 @@ static bool name_split(const struct hlo *h, struct span name, uint32_t *out_word
                        uint32_t *out_number)
 {
     const char *s = h->base + name.at;
-    uint32_t word = name.len, number = 0;
-    while (word && s[word - 1] >= '0' && s[word - 1] <= '9')
-        word--;
+    uint32_t word = name.len, number = 0, unit = 1;
+    for (; word && s[word - 1] >= '0' && s[word - 1] <= '9'; word--, unit *= 10)
+        number += (uint32_t)(s[word - 1] - '0') * unit;
     *out_word = word;
     *out_number = 0;
     if (word == name.len)
         return true;
     if (name.len - word > DIGITS_MAX || (s[word] == '0' && name.len - word > 1))
         return false;
-    for (uint32_t i = word; i < name.len; i++)
-        number = number * 10 + (uint32_t)(s[i] - '0');
     *out_number = number + 1;
     return number < h->values.number_max;
 }

@@ -60,12 +60,6 @@ bool hlo_grow(struct hlo *h, void *array, uint32_t n, uint32_t *cap, size_t size
 
 /* ---- bytes ---- */
 
-bool hlo_starts_with(const struct hlo *h, uint32_t at, const char *text)
-{
-    size_t len = strlen(text);
-    return h->len - at >= len && memcmp(h->base + at, text, len) == 0;
-}
-
 /* The index after a comment that begins at `at`, or `at` itself if none does. */
 uint32_t hlo_after_comment(struct hlo *h, uint32_t at)
 {
@@ -146,15 +140,6 @@ struct span hlo_without_percent(const struct hlo *h, struct span name)
     if (name.len && h->base[name.at] == '%')
         return (struct span){name.at + 1, name.len - 1};
     return name;
-}
-
-bool hlo_take_byte(struct hlo *h, char c)
-{
-    hlo_skip_blank(h);
-    if (h->at >= h->len || h->base[h->at] != c)
-        return false;
-    h->at++;
-    return true;
 }
 
 bool hlo_in_braces(const struct hlo *h, struct span value)
