@@ -86,12 +86,12 @@ enum canon_kind canon_detect(const char *file_name, const void *data, size_t len
     size_t seen = len < DETECT_BYTES ? len : DETECT_BYTES;
     enum canon_kind first = CANON_RAW;
     for (size_t i = 0; i < N_KINDS; i++) {
-        if (!kinds[i].claims || !kinds[i].claims(data, seen))
-            continue;
-        if (has_suffix(file_name, kinds[i].suffix))
+        bool named = has_suffix(file_name, kinds[i].suffix);
+        if ((!named && first != CANON_RAW) || !kinds[i].claims || !kinds[i].claims(data, seen))
+            continue; /* to ask may take a look at all of it */
+        if (named)
             return kinds[i].kind;
-        if (first == CANON_RAW)
-            first = kinds[i].kind;
+        first = kinds[i].kind;
     }
     return first;
 }
