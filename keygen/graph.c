@@ -322,20 +322,14 @@ struct node *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint3
 }
 
 /* The operation itself if it is known to stand there already: the last of its shape, with the same operand.
- * graph_canon merges all that are equal, but programs write their constants, and what they make of them,
- * over and over, and these need not become nodes at all. */
+ * graph_canon merges all constants that are equal, moved or not, but programs write these over and over,
+ * and they need not become nodes at all. */
 static uint32_t op_last(const struct graph *g, const struct shape *s, const uint32_t *operands)
 {
     if (s->last == NONE || node_block(&g->nodes.at[s->last]) != g->block ||
         (s->n_operands && g->nodes.at[s->last].operands[0] != operands[0]))
         return NONE;
     return s->last;
-}
-
-static bool shape_remembers(const struct shape *s)
-{
-    return s->n_operands <= 1 && s->n_results == 1 && !s->has_holes &&
-           (s->traits & (SHAPE_CLASS | SHAPE_REGIONS | GRAPH_CALL)) == GRAPH_PURE;
 }
 
 /* Gives the operation's first result, or NONE. */
@@ -353,13 +347,13 @@ static uint32_t op_append(struct graph *g, uint32_t shape, uint32_t region,
     struct node *o = graph_op_add(g, shape, g->block, s->traits & SHAPE_CLASS);
     if (!o)
         return 0;
-    if (shape_remembers(s))
-        s->last = id;
     if (shape_has_regions(s))
         o->operands[NODE_REGION] = region;
     uint32_t *to = op_operands_set(g, o, s);
     for (uint32_t i = 0; i < s->n_operands; i++)
         to[i] = operands[i];
+    if (graph_is_constant(g, id) || graph_is_moved_constant(g, id))
+        s->last = id;
     g->blocks.at[g->block].last = id;
     return s->n_results ? id : NONE;
 }

@@ -19,7 +19,7 @@
  *   - values, private symbols, channels: numbered in the order in which the text names them;
  *   - an operation stands where the walk from the block's last operation and from those with an
  *     effect first needs it, so the order of independent operations in the input is gone, and what
- *     nothing needs is gone too; equal pure operations of one block are one;
+ *     nothing needs is gone too; equal constants of one block are one;
  *   - the operands of an operation that commutes stand in an order that depends on their content;
  *   - calls of plain private functions are replaced by the function's operations;
  *   - dictionaries are sorted by name;
@@ -49,7 +49,7 @@ struct graph;
  * gives GRAPH_EFFECT to whatever it does not know. An operation with regions is as restricted as
  * the most restricted operation inside it. */
 enum graph_trait {
-    GRAPH_PURE = 0,     /* may be merged with its equal, moved, and dropped if nothing uses it */
+    GRAPH_PURE = 0,     /* may be moved, dropped if nothing uses it, merged if it has no operands */
     GRAPH_DISTINCT = 1, /* may be moved, and dropped if nothing uses it; never merged */
     GRAPH_EFFECT = 2,   /* stays, in the order that the input gives among its like */
     GRAPH_COMMUTES = 4, /* its first two operands may change places, bit for bit */

@@ -12,7 +12,7 @@
  *      which goes through these steps;
  *   4. operands of what commutes are sorted: by their content one, two, three levels deep, so that
  *      equal layers come out equal, then by their whole content;
- *   5. if a pure operation equals an earlier one of its block exactly, that one stands for it.
+ *   5. if a constant equals an earlier one of its block exactly, that one stands for it.
  *
  * A block is ordered by walking depth-first from what has an effect, in order, and then from its
  * last operation, operands before users. Hashes decide only which operand comes first and what is
@@ -28,7 +28,6 @@
 
 #define DEPTH_MAX 256                /* regions inside one another */
 #define MERGE_FEW 1024               /* places in the table of what was seen, at least */
-#define MERGE_BLOCK_MAX 64           /* operations in a block that is compared with another */
 #define CAPTURES_FREE (1024u * 1024) /* values taken from outside, over all regions */
 
 /* ---- the order of a block ---- */
@@ -208,10 +207,12 @@ static void operands_sort(struct graph *g, struct node *o, const struct shape *s
 
 /* ---- merging ---- */
 
-/* Do two operations say the same, but for what is in their regions? */
-static bool says_equal(const struct graph *g, const struct node *a, const struct node *b)
+/* Are two constants, moved or not, the same? */
+static bool constants_equal(const struct graph *g, const struct node *a, const struct node *b)
 {
     const struct shape *s = op_shape(g, a), *t = op_shape(g, b);
+    if (s->n_operands && a->operands[0] != b->operands[0])
+        return false;
     const uint32_t own = ((1u << NODE_FLAGS) - 1) & ~(NODE_SWAPPED | NODE_ORDERED);
     if ((a->where ^ b->where) & own)
         return false;
@@ -222,69 +223,6 @@ static bool says_equal(const struct graph *g, const struct node *a, const struct
            s->n_results == t->n_results &&
            (!s->n_results || memcmp(g->shape_types.at + s->types, g->shape_types.at + t->types,
                                     s->n_results * sizeof(uint32_t)) == 0);
-}
-
-/* The place of an operation in a block of at most MERGE_BLOCK_MAX. */
-static uint32_t op_place_in(const struct graph *g, uint32_t op, const struct block *b)
-{
-    for (uint32_t i = 0; i < b->n_order; i++)
-        if (g->order.at[b->order + i] == op)
-            return i;
-    return NONE;
-}
-
-/* The same value, or the same place in the two blocks that are being compared. */
-static bool operand_equal(const struct graph *g, uint32_t x, uint32_t y, uint32_t a, uint32_t b)
-{
-    if (x == y)
-        return true;
-    const struct node *u = &g->nodes.at[x], *v = &g->nodes.at[y];
-    if (node_block(u) != a || node_block(v) != b || value_index(g, x) != value_index(g, y))
-        return false;
-    if (u->shape == NODE_ARG || v->shape == NODE_ARG)
-        return u->shape == v->shape;
-    return op_place_in(g, value_op(g, x), &g->blocks.at[a]) ==
-           op_place_in(g, value_op(g, y), &g->blocks.at[b]);
-}
-
-static bool blocks_equal(const struct graph *g, uint32_t a, uint32_t b)
-{
-    const struct block *x = &g->blocks.at[a], *y = &g->blocks.at[b];
-    if (x->frozen || y->frozen || x->n_args != y->n_args || x->n_order != y->n_order ||
-        x->n_order > MERGE_BLOCK_MAX)
-        return false;
-    for (uint32_t i = 0; i < x->n_args; i++)
-        if (value_type(g, x->args + i) != value_type(g, y->args + i))
-            return false;
-    for (uint32_t i = 0; i < x->n_order; i++) {
-        const struct node *p = &g->nodes.at[g->order.at[x->order + i]];
-        const struct node *q = &g->nodes.at[g->order.at[y->order + i]];
-        const struct shape *says = op_shape(g, p);
-        if (!says_equal(g, p, q) || shape_has_regions(says))
-            return false;
-        const uint32_t *u = op_operands(g, p, says), *v = op_operands(g, q, says);
-        for (uint32_t k = 0; k < says->n_operands; k++)
-            if (!operand_equal(g, u[k], v[k], a, b))
-                return false;
-    }
-    return true;
-}
-
-static bool ops_equal(const struct graph *g, const struct node *a, const struct node *b)
-{
-    if (node_block(a) != node_block(b) || !says_equal(g, a, b))
-        return false;
-    const struct shape *says = op_shape(g, a);
-    const uint32_t *x = op_operands(g, a, says), *y = op_operands(g, b, says);
-    for (uint32_t i = 0; i < says->n_operands; i++)
-        if (x[i] != y[i])
-            return false;
-    uint32_t r = op_region(g, a), s = op_region(g, b);
-    for (; r != NONE && s != NONE; r = g->regions.at[r].next, s = g->regions.at[s].next)
-        if (g->regions.at[r].block == NONE || g->regions.at[s].block == NONE ||
-            !blocks_equal(g, g->regions.at[r].block, g->regions.at[s].block))
-            return false;
-    return r == s;
 }
 
 /* Where an operation of such content stands in the table if nothing stands there before it. */
@@ -323,39 +261,29 @@ static bool merge_widen(struct graph *g)
     return true;
 }
 
-/* True if an equal operation came before in this block: its results stand for these. */
-static bool op_merge(struct graph *g, uint32_t id)
+/* A constant, moved or not, of which an equal one came before in this block: that one stands for it.
+ * Nothing else is merged: compilers look at how many users a value has (KEYS.md 2.2). */
+static void constant_merge(struct graph *g, uint32_t id)
 {
     struct node *o = &g->nodes.at[id];
     if (g->n_merge * UINT64_C(4) >= g->merge_size * UINT64_C(3) && !merge_widen(g))
-        return false;
+        return;
     uint64_t hash = node_hash(o);
     uint32_t s = merge_slot(g, hash, node_block(o));
     for (; g->merge_slots[s]; s = merge_next(g, s)) {
         uint32_t have = g->merge_slots[s] - 1;
-        if (node_hash(&g->nodes.at[have]) != hash || !ops_equal(g, &g->nodes.at[have], o))
-            continue;
-        for (uint32_t i = 0, n = op_shape(g, o)->n_results; i < n; i++)
-            o[i].same = have + i;
-        return true;
+        if (node_hash(&g->nodes.at[have]) == hash &&
+            node_block(&g->nodes.at[have]) == node_block(o) &&
+            constants_equal(g, &g->nodes.at[have], o)) {
+            o->same = have;
+            return;
+        }
     }
     g->merge_slots[s] = id + 1;
     g->n_merge++;
-    return false;
 }
 
 static void op_place(struct graph *g, uint32_t id);
-
-/* The result of an operation that is the same wherever it stands: it depends on nothing. */
-static bool is_constant(const struct graph *g, uint32_t value)
-{
-    const struct node *o = &g->nodes.at[value];
-    if (!node_is_op(o))
-        return false;
-    const struct shape *s = op_shape(g, o);
-    return s->n_operands == 0 && s->n_results == 1 && op_class(o) == GRAPH_PURE &&
-           !(s->traits & GRAPH_CALL) && !shape_has_regions(s) && !s->has_holes;
-}
 
 /* The constant that stands for `value` in block `b`: one that is there, or a copy. */
 static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
@@ -364,7 +292,7 @@ static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
     uint32_t s = g->merge_size ? merge_slot(g, node_hash(&o), b) : 0;
     for (; g->merge_size && g->merge_slots[s]; s = merge_next(g, s)) {
         uint32_t have = g->merge_slots[s] - 1;
-        if (node_block(&g->nodes.at[have]) == b && says_equal(g, &g->nodes.at[have], &o))
+        if (node_block(&g->nodes.at[have]) == b && constants_equal(g, &g->nodes.at[have], &o))
             return have;
     }
     uint32_t copy = g->nodes.n;
@@ -391,7 +319,7 @@ static void operands_settle(struct graph *g, uint32_t id)
     for (uint32_t i = 0; i < n && !g->failed; i++) { /* nodes may come, so nothing stays in place */
         o = &g->nodes.at[id];
         uint32_t v = g->nodes.at[op_operands(g, o, op_shape(g, o))[i]].same;
-        if (is_constant(g, v) && node_block(&g->nodes.at[v]) != b)
+        if (graph_is_constant(g, v) && node_block(&g->nodes.at[v]) != b)
             v = constant_in(g, v, b);
         o = &g->nodes.at[id];
         op_operands_set(g, o, op_shape(g, o))[i] = v;
@@ -421,8 +349,8 @@ static void op_place(struct graph *g, uint32_t id)
         b->effect = g->effects.n - 1;
     }
     graph_results_hash(g, id, inside);
-    if (op_class(o) == GRAPH_PURE && s->n_results)
-        op_merge(g, id);
+    if (graph_is_constant(g, id) || graph_is_moved_constant(g, id))
+        constant_merge(g, id);
 }
 
 /* ---- inlining ---- */

@@ -348,7 +348,8 @@ struct line {
 
 struct shortener {
     uint32_t *shape_lines; /* by shape: its line + 1; 0: not looked for yet */
-    uint32_t *head_lines;  /* by block, of the first region and of later ones: that of its head + 1 */
+    uint32_t
+        *head_lines; /* by block, of the first region and of later ones: that of its head + 1 */
     VECTOR(struct line) lines;
     uint32_t *slots, mask;
     uint32_t text;        /* the number of the text that is being written, from 1 */
@@ -456,6 +457,27 @@ static inline uint32_t op_class(const struct node *o) { return o->where & NODE_C
 static inline void op_class_set(struct node *o, uint32_t class)
 {
     o->where = (o->where & ~NODE_CLASS) | class;
+}
+
+/* The result of an operation that is the same wherever it stands: it depends on nothing. */
+static inline bool graph_is_constant(const struct graph *g, uint32_t value)
+{
+    const struct node *o = &g->nodes.at[value];
+    if (!node_is_op(o))
+        return false;
+    const struct shape *s = op_shape(g, o);
+    return s->n_operands == 0 && s->n_results == 1 && op_class(o) == GRAPH_PURE &&
+           !(s->traits & GRAPH_CALL) && !shape_has_regions(s) && !s->has_holes;
+}
+
+/* A constant's elements moved: a broadcast, a reshape. `id` is an operation. */
+static inline bool graph_is_moved_constant(const struct graph *g, uint32_t id)
+{
+    const struct node *o = &g->nodes.at[id];
+    const struct shape *s = op_shape(g, o);
+    return s->traits & GRAPH_MOVES && s->n_operands == 1 && s->n_results == 1 &&
+           op_class(o) == GRAPH_PURE && !s->has_holes &&
+           graph_is_constant(g, op_operands(g, o, s)[0]);
 }
 
 static inline uint64_t node_hash(const struct node *n)
