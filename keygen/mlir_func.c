@@ -7,25 +7,60 @@
 
 #include <string.h>
 
-/* The value of one key of a dictionary with braces; empty if it is not there. */
-static struct slice dict_value(struct slice braces, const char *wanted)
+/* What the generic form says of a function in its properties. */
+enum { FUNC_NAME, FUNC_TYPE, FUNC_ARGS, FUNC_RESULTS, FUNC_VISIBILITY, FUNC_PROPS };
+static const char *const func_props[FUNC_PROPS] = {"sym_name", "function_type", "arg_attrs",
+                                                   "res_attrs", "sym_visibility"};
+
+/* Which of them a key names; FUNC_PROPS: none. */
+static size_t func_prop(struct slice key)
+{
+    size_t i = 0;
+    while (i < FUNC_PROPS && !slice_is(key, func_props[i]))
+        i++;
+    return i;
+}
+
+/* The values of a function's properties, of a key that comes twice the first; behind a key in quotes none
+ * is looked for. `rest` gets the entries that are not one of them, with a comma behind each. */
+static void func_props_read(struct slice braces, struct slice out[FUNC_PROPS], struct writer *rest)
 {
     struct slice s = {braces.at ? braces.at + 1 : NULL, braces.at ? braces.end - 1 : NULL};
-    while (s.at < s.end) {
-        struct slice key = slice_word(&s), value = {0};
-        if (key.at == key.end)
-            break;
-        if (slice_take(&s, '=')) {
-            value = (struct slice){s.at, slice_find(s, ',')};
-            s.at = value.end;
-            slice_trim(&value);
+    bool seen[FUNC_PROPS + 1] = {false}, odd = false;
+    memset(out, 0, FUNC_PROPS * sizeof *out);
+    while (slice_skip(&s), s.at < s.end) {
+        struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
+        size_t i = func_prop(key);
+        odd |= key.at == key.end;
+        if (i == FUNC_PROPS) {
+            writer_bytes(rest, entry.at, slice_len(entry));
+            writer_bytes(rest, ",", 1);
+        } else if (!seen[i] && !odd && slice_take(&s, '=')) {
+            out[i] = (struct slice){s.at, entry.end};
+            slice_trim(&out[i]);
         }
-        if (slice_is(key, wanted))
-            return value;
-        if (!slice_take(&s, ','))
+        seen[i] = true;
+        s.at = entry.end;
+        if (!slice_take(&s, ',') && s.at < s.end)
             break;
     }
-    return (struct slice){0};
+}
+
+/* The same from the properties of the scope, of which only the rest is kept when the text comes in pieces:
+ * the types and attributes of a large function are most of it. */
+static void func_props_take(struct mlir *m, struct scope *s, struct slice out[FUNC_PROPS])
+{
+    struct writer rest;
+    writer_init(&rest, 0);
+    writer_bytes(&rest, "{", 1);
+    func_props_read(s->props, out, &rest);
+    writer_bytes(&rest, "}", 1);
+    m->failed |= rest.failed;
+    if (m->pieces && s->props.at && !rest.failed) {
+        const char *text = (const char *)rest.data;
+        s->props = mlir_keep(m, (struct slice){text, text + rest.len});
+    }
+    writer_close(&rest);
 }
 
 /* The next element of "[{..}, {..}]"; the dictionary without entries when there are no more. */
@@ -138,11 +173,10 @@ bool mlir_op_func(struct mlir *m, const struct opinfo *info)
 /* `"func.func"() <{function_type = (t) -> t, sym_name = "f", ...}> ({` with its first block. */
 bool mlir_func_generic_open(struct mlir *m, struct scope *s)
 {
-    struct slice name = dict_value(s->props, "sym_name");
-    struct slice type = dict_value(s->props, "function_type");
-    struct slice args = dict_value(s->props, "arg_attrs");
-    struct slice results = dict_value(s->props, "res_attrs");
-    struct slice visibility = dict_value(s->props, "sym_visibility");
+    struct slice props[FUNC_PROPS];
+    func_props_take(m, s, props);
+    struct slice name = props[FUNC_NAME], type = props[FUNC_TYPE], args = props[FUNC_ARGS],
+                 results = props[FUNC_RESULTS], visibility = props[FUNC_VISIBILITY];
     if (slice_len(name) < 3 || *name.at != '"' || !type.at)
         return mlir_malformed(m, "a function needs a name and a type");
     s->kind = SCOPE_FUNC_GENERIC;
@@ -213,17 +247,12 @@ bool mlir_func_generic_open(struct mlir *m, struct scope *s)
 /* A dictionary of what is left of a function's or module's attributes in the generic form. */
 static bool rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out)
 {
-    static const char *const known[] = {"sym_name", "function_type", "arg_attrs", "res_attrs",
-                                        "sym_visibility"};
     struct dict_info d = {.callee = GRAPH_NONE};
     struct slice s = {props.at ? props.at + 1 : NULL, props.at ? props.end - 1 : NULL};
     graph_dict_begin(m->g);
     while (slice_skip(&s), s.at < s.end) {
         struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
-        bool drop = false;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            drop |= slice_is(key, known[i]);
-        if (!drop && !mlir_dict_entries(m, entry, NULL, &d))
+        if (func_prop(key) == FUNC_PROPS && !mlir_dict_entries(m, entry, NULL, &d))
             return false;
         s.at = entry.end;
         slice_take(&s, ',');

@@ -464,7 +464,10 @@ bool mlir_op_generic(struct mlir *m, uint32_t lhs)
         return mlir_generic_tail(m, false);
     m->line.open = false;
     m->s.at++;
-    s->props = mlir_keep(m, s->props);
+    if (!mlir_generic_region(m))
+        return false;
+    if (s->kind != SCOPE_FUNC_GENERIC) /* which keeps what it needs */
+        s->props = mlir_keep(m, s->props);
     s->successors = mlir_keep(m, s->successors);
-    return mlir_generic_region(m);
+    return true;
 }
