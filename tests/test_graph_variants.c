@@ -188,7 +188,7 @@ static char *with_constant(size_t n, bool hex)
         &w, "func.func public @main() -> tensor<%zuxi8> {\n%%c = stablehlo.constant dense<", n);
     writer_format(&w, hex ? "\"0x" : "[");
     for (size_t i = 0; i < n; i++)
-        writer_format(&w, hex ? "%02zx" : i ? ", %zu" : "%zu", i % 100);
+        writer_format(&w, hex ? "%02zX" : i ? ", %zu" : "%zu", i % 100);
     writer_format(&w, "%s> : tensor<%zuxi8>\nreturn %%c : tensor<%zuxi8>\n}\n", hex ? "\"" : "]", n,
                   n);
     writer_u8(&w, 0);
