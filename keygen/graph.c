@@ -33,7 +33,7 @@ static void uses_of_dict(struct graph *g, uint32_t dict)
 static uint32_t block_new(struct graph *g, uint32_t label, uint32_t depth)
 {
     if (g->blocks.n == BLOCKS_MAX) {
-        g->why_exact = GRAPH_MANY_REGIONS;
+        g->why_exact = GRAPH_MANY_BLOCKS;
         return 0;
     }
     PUSH(g, g->blocks,

@@ -394,7 +394,7 @@ static void copy_block(struct graph *g, struct copy *c)
     struct block from = g->blocks.at[c->inner];
     uint32_t fresh = g->blocks.n, args = g->nodes.n;
     if (fresh == BLOCKS_MAX) {
-        g->why_exact = GRAPH_MANY_REGIONS;
+        g->why_exact = GRAPH_MANY_BLOCKS;
         g->failed = true;
         return;
     }

@@ -88,7 +88,7 @@ struct node {
 };
 #define NODE_FLAGS 10
 #define BLOCKS_MAX ((uint32_t)1 << (32 - NODE_FLAGS))
-#define GRAPH_MANY_REGIONS "it has more than 4194304 regions" /* for why_exact */
+#define GRAPH_MANY_BLOCKS "there are more than 4194304 blocks" /* for why_exact */
 _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 
 /* A node's flags: its class (PURE, DISTINCT or EFFECT) and, once it is placed, what it does for the sake of
