@@ -9,7 +9,7 @@
  *      operation's region becomes an equal one inside;
  *   2. the blocks inside are ordered, and what they take from outside is collected;
  *   3. a call of a plain private function becomes a copy of that function's operations, each of
- *      which goes through these steps;
+ *      which goes through these steps; a constant that goes in or comes out is marked;
  *   4. operands of what commutes are sorted: by their content one, two, three levels deep, so that
  *      equal layers come out equal, then by their whole content;
  *   5. if a constant equals an earlier one of its block exactly, that one stands for it.
@@ -28,6 +28,7 @@
 
 #define DEPTH_MAX 256                /* regions inside one another */
 #define MERGE_FEW 1024               /* places in the table of what was seen, at least */
+#define PASSED "warm.passed"         /* an operation that marks its operand */
 #define CAPTURES_FREE (1024u * 1024) /* values taken from outside, over all regions */
 
 /* ---- the order of a block ---- */
@@ -519,23 +520,47 @@ static bool call_fits(const struct graph *g, uint32_t id, const struct func *f)
     return true;
 }
 
+/* What stands for a value on the other side of a call that is inlined. A compiler computes with constants
+ * before it inlines, so what is made of constants alone is not the same there: KEYS.md 2.2. */
+static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block)
+{
+    if (g->failed || !(graph_value_sure(g, value) & NODE_MADE))
+        return value;
+    uint32_t type = value_type(g, value), id = g->nodes.n;
+    struct graph_op_shape says = {.name = graph_opname(g, PASSED, sizeof PASSED - 1, GRAPH_EFFECT),
+                                  .callee = NONE,
+                                  .traits = GRAPH_PURE | GRAPH_MOVES | GRAPH_KEEPS | SHAPE_PASSED,
+                                  .n_operands = 1,
+                                  .n_results = 1};
+    uint32_t shape = graph_shape(g, &says, &type);
+    struct node *o = g->failed ? NULL : graph_op_add(g, shape, block, GRAPH_PURE);
+    if (!o)
+        return value;
+    op_operands_set(g, o, op_shape(g, o))[0] = value;
+    op_place(g, id);
+    return g->nodes.at[id].same;
+}
+
 /* Step 3. */
 static void call_inline(struct graph *g, uint32_t id, const struct func *f)
 {
     struct node call = g->nodes.at[id];
     struct shape s = *op_shape(g, &call);
     struct block callee = g->blocks.at[f->block];
-    const uint32_t *operands = op_operands(g, &call, &s);
-    for (uint32_t i = 0; i < s.n_operands; i++)
-        g->nodes.at[callee.args + i].copy = g->nodes.at[operands[i]].same;
+    uint32_t block = node_block(&call);
+    for (uint32_t i = 0; i < s.n_operands; i++) {
+        uint32_t value = g->nodes.at[op_operands(g, &call, &s)[i]].same;
+        value = value_passed(g, value, block);
+        g->nodes.at[callee.args + i].copy = value;
+    }
     for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++)
-        tree_copy(g, g->order.at[callee.order + i], node_block(&call));
-    if (g->failed)
-        return;
-    const struct node *ret = &g->nodes.at[callee.last];
-    const uint32_t *gives = op_operands(g, ret, op_shape(g, ret));
-    for (uint32_t i = 0; i < s.n_results; i++)
-        g->nodes.at[id + i].same = g->nodes.at[gives[i]].copy;
+        tree_copy(g, g->order.at[callee.order + i], block);
+    for (uint32_t i = 0; i < s.n_results && !g->failed; i++) {
+        const struct node *ret = &g->nodes.at[callee.last];
+        uint32_t value = op_operands(g, ret, op_shape(g, ret))[i];
+        value = value_passed(g, g->nodes.at[value].copy, block);
+        g->nodes.at[id + i].same = value;
+    }
 }
 
 static void nodes_take(struct graph *g, uint32_t first, uint32_t n)

@@ -11,15 +11,14 @@
  * And XLA takes constants together, (x + c) + d = x + (c + d), where they stand second; one that is
  * written so is put there first, but not one that comes out late (a constant sorted, the sum of its
  * elements, a power of it). So what is computed from constants alone in such a way commutes with
- * nothing.
+ * nothing. Nor does what comes into a function or out of it.
  *
  * "Surely" is said of a value by the operation that gives it, once it is placed; what is not placed
  * yet, and an argument of whose values nothing is known, is not sure of anything.
  */
 #include "keygen/graph_internal.h"
 
-/* NODE_SURE as it holds for a value. */
-static uint32_t sure_of(const struct graph *g, uint32_t value)
+uint32_t graph_value_sure(const struct graph *g, uint32_t value)
 {
     const struct node *n = &g->nodes.at[value];
     if (n->shape == NODE_ARG)
@@ -50,7 +49,7 @@ static uint32_t results_sure(const struct graph *g, const struct node *o, const 
 {
     uint32_t all = NODE_SURE, any = 0, first = 0, sure = 0;
     for (uint32_t i = 0; i < s->n_operands; i++) {
-        uint32_t one = sure_of(g, operands[i]);
+        uint32_t one = graph_value_sure(g, operands[i]);
         all &= one;
         any |= one;
         first = i ? first : one;
@@ -60,8 +59,10 @@ static uint32_t results_sure(const struct graph *g, const struct node *o, const 
         sure |= NODE_VARIES;
     else if (s->n_operands && (keeps || !regions) && !(s->traits & GRAPH_CALL))
         sure |= (s->n_results == 1 ? any : all) & NODE_VARIES;
-    if (keeps && !regions)
+    if (keeps && !regions && !(s->traits & SHAPE_PASSED))
         sure |= all & NODE_LITERAL;
+    if ((s->traits & (SHAPE_CLASS | SHAPE_PASSED | GRAPH_CALL)) == GRAPH_PURE)
+        sure |= all & NODE_MADE;
     if (s->traits & GRAPH_SUM)
         sure |= all & NODE_NO_PRODUCT;
     if (s->traits & GRAPH_MOVES && s->n_operands)
@@ -76,7 +77,7 @@ static bool fused_commutes(const struct graph *g, const struct shape *s, const u
 {
     if (s->n_operands != 2)
         return false;
-    uint32_t first = sure_of(g, operands[0]), second = sure_of(g, operands[1]);
+    uint32_t first = graph_value_sure(g, operands[0]), second = graph_value_sure(g, operands[1]);
     uint32_t wanted = s->traits & GRAPH_SUM ? NODE_NO_PRODUCT : NODE_NO_EXP;
     if (!((first | second) & wanted))
         return false;
@@ -87,9 +88,9 @@ void graph_commute_settle(const struct graph *g, struct node *o)
 {
     const struct shape *s = op_shape(g, o);
     const uint32_t *operands = op_operands(g, o, s);
-    uint32_t flags = s->traits & (GRAPH_COMMUTES | GRAPH_FUSES);
+    uint32_t flags = s->traits & GRAPH_COMMUTES;
     flags |= results_sure(g, o, s, operands);
     if (s->traits & GRAPH_FUSES && !fused_commutes(g, s, operands))
-        flags &= ~(uint32_t)(GRAPH_COMMUTES | GRAPH_FUSES);
+        flags &= ~(uint32_t)GRAPH_COMMUTES;
     o->where = (o->where & ~NODE_SETTLED) | flags;
 }

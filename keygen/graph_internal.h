@@ -92,16 +92,17 @@ struct node {
 _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 
 /* A node's flags: its class (PURE, DISTINCT or EFFECT) and, once it is placed, what it does for the sake of
- * its operands (graph_commute.c). GRAPH_COMMUTES and GRAPH_FUSES are among them. */
+ * its operands (graph_commute.c). GRAPH_COMMUTES is among them. */
 #define NODE_CLASS 3u
 #define NODE_SWAPPED 8u     /* its first two operands did change places */
+#define NODE_MADE 16u       /* its results are made of constants alone, all in one function; */
 #define NODE_NO_PRODUCT 32u /* its results are surely no product, */
 #define NODE_NO_EXP 64u     /* no exponential; */
 #define NODE_VARIES 128u    /* are known only when the program runs; */
 #define NODE_LITERAL 256u   /* are a constant, or what a compiler makes one of at once */
 #define NODE_ORDERED 512u   /* it is in its block's order, or about to be */
-#define NODE_SURE (NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
-#define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES | GRAPH_FUSES)
+#define NODE_SURE (NODE_MADE | NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
+#define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES)
 
 /* What an operation says apart from which operands it has, and what is in its regions. Operations that say
  * the same have one shape. */
@@ -255,6 +256,7 @@ struct graph {
 #define SYMBOL_OUTSIDE GRAPH_NONE
 
 #define SHAPE_REGIONS 0x200 /* beside the reader's traits: operations of this shape have regions */
+#define SHAPE_PASSED 0x800  /* and: a constant that went into a function or came out of it */
 #define SHAPE_CLASS 3u      /* in them: PURE, DISTINCT or EFFECT */
 
 /* The values of the program numbered by content, calls inlined, blocks ordered.
@@ -299,6 +301,8 @@ void graph_funcs_plan(struct graph *g);
 /* Settles which of NODE_SETTLED an operation has, from its operands and what is in its regions, which
  * are placed. Before, it has none of them. */
 void graph_commute_settle(const struct graph *g, struct node *o);
+/* NODE_SURE as it holds for a value that is placed. */
+uint32_t graph_value_sure(const struct graph *g, uint32_t value);
 
 /* ---- graph_content.c ---- */
 

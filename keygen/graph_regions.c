@@ -480,7 +480,7 @@ static bool commutes_in_piece(const struct finder *f, const struct node *o)
     const uint32_t *operands = op_operands(f->g, o, s);
     if (!(o->where & GRAPH_COMMUTES) || s->n_operands < 2)
         return false;
-    return !(o->where & GRAPH_FUSES) || value_closed(f->g, operands[0]) ||
+    return !(s->traits & GRAPH_FUSES) || value_closed(f->g, operands[0]) ||
            value_closed(f->g, operands[1]);
 }
 

@@ -404,6 +404,63 @@ Test(mlir, a_call_is_the_function_in_its_place)
     free(kept);
 }
 
+Test(mlir, a_constant_that_goes_into_a_function_is_not_one_that_stands_there)
+{
+    static const char passed[] = FUNC(
+        "%a: tensor<4xf32>",
+        "%c = stablehlo.constant dense<2.0> : tensor<4xf32>\n"
+        "%0 = call @f(%c, %a) : (tensor<4xf32>, tensor<4xf32>) -> "
+        "tensor<4xf32>\nreturn %0 : tensor<4xf32>") "func.func private @f(%c: tensor<4xf32>, %x: "
+                                                    "tensor<4xf32>) -> tensor<4xf32> {\n"
+                                                    "%0 = stablehlo.divide %x, %c : "
+                                                    "tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}\n";
+    static const char inside[] =
+        FUNC("%a: tensor<4xf32>", "%c = stablehlo.constant dense<2.0> : tensor<4xf32>\n"
+                                  "%0 = stablehlo.divide %a, %c : tensor<4xf32>\n"
+                                  "return %0 : tensor<4xf32>");
+    cr_expect(!same(passed, inside));
+    /* through another function: passed all the same */
+    char *called = changed(passed, "call @f", "call @g");
+    char further[2048];
+    snprintf(further, sizeof further, "%s%s", called,
+             "func.func private @g(%c: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> {\n"
+             "%0 = call @f(%c, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n"
+             "return %0 : tensor<4xf32>\n}\n");
+    cr_expect(same(passed, further));
+    /* what is made of constants is one, what is made of an argument is not */
+    static const char constant[] = "stablehlo.constant dense<2.0> : tensor<4xf32>\n";
+    char *made = changed(passed, constant,
+                         "stablehlo.constant dense<2.0> : tensor<4xf32>\n"
+                         "%k = stablehlo.sine %c : tensor<4xf32>\n");
+    char *made_passed = changed(made, "call @f(%c", "call @f(%k");
+    char *made_inside = changed(inside, constant,
+                                "stablehlo.constant dense<2.0> : tensor<4xf32>\n"
+                                "%k = stablehlo.sine %c : tensor<4xf32>\n");
+    char *both_inside = changed(made_inside, "%a, %c", "%a, %k");
+    cr_expect(!same(made_passed, both_inside));
+    char *given_passed = changed(passed, constant, "stablehlo.sine %a : tensor<4xf32>\n");
+    char *given_inside = changed(inside, constant, "stablehlo.sine %a : tensor<4xf32>\n");
+    cr_expect(same(given_passed, given_inside));
+    char *all[] = {called, made, made_passed, made_inside, both_inside, given_passed, given_inside};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+Test(mlir, a_constant_that_comes_out_of_a_function_is_not_one_that_stands_outside)
+{
+    static const char passed[] =
+        FUNC("%a: tensor<4xf32>",
+             "%c = call @f() : () -> tensor<4xf32>\n"
+             "%0 = stablehlo.divide %a, %c : tensor<4xf32>\n"
+             "return %0 : tensor<4xf32>") "func.func private @f() -> tensor<4xf32> {\n"
+                                          "%0 = stablehlo.constant dense<2.0> : "
+                                          "tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}\n";
+    char *inside =
+        changed(passed, "call @f() : ()", "stablehlo.constant dense<2.0> : tensor<4xf32> //");
+    cr_expect(!same(passed, inside));
+    free(inside);
+}
+
 Test(mlir, complex_products_and_unknown_operations_do_not_commute)
 {
     static const char product[] =
