@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of the proof, one after another: a program, a chain of changes, the first and the last compiled
+and compared. What they count is "NAME" or "NAME OF-WHAT"."""
+
+import collections
+import ctypes
+import os
+import random as spelling
+
+import numpy as np
+
+import generate
+import shrink
+import variants
+from program import Style
+from run import Xla, different
+
+STEPS_MAX = 40  # changes in a chain
+APART = 0.03  # of what the key tells apart: compiled
+SPELLINGS = 0.2  # of the cases: spelt otherwise
+
+
+class Keys:
+    """Keys by libwarm."""
+
+    def __init__(self, path):
+        self.call = ctypes.CDLL(os.path.abspath(path)).warm_graph_key
+        self.call.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p]
+
+    def of(self, kind, data):
+        out = ctypes.create_string_buffer(33)
+        code = self.call(kind, data, len(data), out)
+        if code:
+            raise RuntimeError(f"no canonical key ({code}) of\n{data!r}")
+        return out.value
+
+    def of_program(self, program, style=None):
+        return self.of(b"mlir", program.text(style).encode())
+
+
+class Proof:
+    def __init__(self, library):
+        self.keys, self.xla = Keys(library), Xla()
+        self.counts = collections.Counter()
+
+    def case(self, seed):
+        random = np.random.default_rng(seed)
+        base = generate.generate(random)
+        key = self.keys.of_program(base)
+        if random.random() < SPELLINGS:
+            self.spellings(base, key, seed)
+        chain = [(base, None, None)]
+        changes = [c for c in variants.CHANGES if random.random() < 0.5] or [variants.order]
+        for _ in range(int(random.integers(1, STEPS_MAX))):
+            self.change(random, seed, key, chain, variants.one_of(random, changes))
+        self.counts["cases"] += 1
+        if len(chain) > 1:
+            self.counts["pairs"] += 1
+            last = chain[-1][0]
+            if different(self.xla.results(base, seed), self.xla.results(last, seed)):
+                self.wrong_hit(seed, chain)
+
+    def change(self, random, seed, key, chain, what):
+        """One more program at the chain's end, if the key stays."""
+        last = chain[-1][0]
+        program, values, said = variants.changed(last, random, what)
+        if not program:
+            return
+        self.counts[f"tried {what.__name__}"] += 1
+        if self.keys.of_program(program) == key:
+            chain.append((program, values, what.__name__))
+            return
+        self.counts[f"missed {what.__name__}"] += 1
+        if random.random() < APART:
+            other = different(self.xla.results(last, seed), self.xla.results(program, seed))
+            self.counts[f"{'other' if other else 'same'} {said}"] += 1
+
+    def spellings(self, program, key, seed):
+        styled = program.text(Style(spelling.Random(seed)))
+        bytecode, printed = self.xla.spellings(styled)
+        for name, kind, data in (("style", b"mlir", styled.encode()), ("bytecode", b"mlirbc", bytecode),
+                                 ("printed", b"mlir", printed.encode())):
+            self.counts[f"tried {name}"] += 1
+            if self.keys.of(kind, data) != key:
+                self.counts[f"missed {name}"] += 1
+
+    def wrong_hit(self, seed, chain):
+        self.counts["wrong"] += 1
+        shrink.report(self, seed, chain)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes to a program that keygen/KEYS.md 2.2 calls irrelevant, one at a time.
+
+Each function changes a program in place, a random bit of it, and says something true if it found
+anything to change. Whether the keys of before and after are equal is for the caller to see: some changes are
+irrelevant in some places only (an addition's operands)."""
+
+from generate import Maker
+from program import FLOATS, Block, Op, Type
+
+COMMUTING = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+
+
+def one_of(random, things):
+    return things[int(random.integers(len(things)))] if things else None
+
+
+def places(program):
+    """(block, index, operation) of every operation."""
+    return [(block, i, op) for block in program.blocks() for i, op in enumerate(block.ops)]
+
+
+def uses(program, value):
+    return [(op, i) for block in program.blocks() for op in block.ops
+            for i, v in enumerate(op.operands) if v is value]
+
+
+def inside(ops):
+    """The operations, and all in their regions."""
+    for op in ops:
+        yield op
+        for block in op.blocks():
+            yield from block.ops
+
+
+def needs(op):
+    """The values that an operation with its regions takes from outside."""
+    own = {v for block in op.blocks() for v in block.arguments}
+    own.update(v for o in inside([op]) if o is not op for v in o.results)
+    return [v for o in inside([op]) for v in o.operands if v not in own]
+
+
+def is_distinct(op):
+    """True where two of it are never one: a barrier, or what holds or calls one."""
+    return any(o.name == "stablehlo.optimization_barrier" or o.callee and
+               any(map(is_distinct, o.callee.ops)) for o in inside([op]))
+
+
+def order(program, random):
+    """The order of independent operations of a block."""
+    block = one_of(random, [b for b in program.blocks() if len(b.ops) > 2])
+    if not block:
+        return False
+    left, placed, result = list(block.ops[:-1]), set(), []
+    own = {v for op in left for v in op.results}
+    while left:
+        ready = [op for op in left if all(v in placed for v in needs(op) if v in own)]
+        op = one_of(random, ready)
+        left.remove(op)
+        placed.update(op.results)
+        result.append(op)
+    if result == block.ops[:-1]:
+        return False
+    block.ops[:-1] = result
+    return True
+
+
+def operands(program, random):
+    """The order of the operands of an operation that commutes somewhere."""
+    op = one_of(random, [op for _, _, op in places(program)
+                         if op.name.removeprefix("stablehlo.") in COMMUTING
+                         and op.operands[0] is not op.operands[1]])
+    if op:
+        op.operands.reverse()
+    return op and f"{op.name.removeprefix('stablehlo.')} {op.results[0].type.element}"
+
+
+def duplicate(program, random):
+    """An operation twice, some of its uses going to the second."""
+    block, i, op = one_of(random, [p for p in places(program) if p[2].results and
+                                   not is_distinct(p[2])]) or (None, 0, None)
+    if not block:
+        return False
+    other = op.copy({})
+    used = [use for v in op.results for use in uses(program, v)]
+    block.ops.insert(i + 1, other)
+    for user, k in used:
+        if random.random() < 0.5:
+            user.operands[k] = other.results[op.results.index(user.operands[k])]
+    return True
+
+
+def merge(program, random):
+    """The second of two equal operations."""
+    pairs = []
+    for block in program.blocks():
+        seen = {}
+        for op in block.ops[:-1]:
+            if op.regions or is_distinct(op) or not op.results:
+                continue
+            what = (op.name, tuple(op.operands), tuple(op.attributes), op.callee,
+                    tuple(v.type for v in op.results))
+            if what in seen:
+                pairs.append((block, seen[what], op))
+            seen.setdefault(what, op)
+    block, first, second = one_of(random, pairs) or (None, None, None)
+    if not block:
+        return False
+    block.ops.remove(second)
+    for of_first, of_second in zip(first.results, second.results):
+        for user, k in uses(program, of_second):
+            user.operands[k] = of_first
+    return True
+
+
+def dead(program, random):
+    """Operations that nothing needs: a few more, or one less."""
+    if random.random() < 0.3:
+        needless = [(b, op) for b, _, op in places(program)
+                    if op.results and not any(uses(program, v) for v in op.results)]
+        block, op = one_of(random, needless) or (None, None)
+        if block:
+            block.ops.remove(op)
+        return bool(block)
+    function = one_of(random, program.functions)
+    before = program.functions[:program.functions.index(function)]
+    i = int(random.integers(len(function.ops)))
+    made = Block(name="function")
+    seen = function.arguments + [v for op in function.ops[:i] for v in op.results]
+    main = one_of(random, [v.type for v in seen if v.type.element in FLOATS]) or Type((8,), "f32")
+    Maker(random, made, seen, before, main).steps(int(random.integers(1, 4)), 1)
+    function.ops[i:i] = made.ops
+    return bool(made.ops)
+
+
+def constants(program, random):
+    """A constant into a region that uses it from outside, or out of it."""
+    found = []
+    for block, i, op in places(program):
+        for region in op.regions:
+            for v in needs(op):
+                found.append((region, v, None))
+            for constant in region.ops:
+                if constant.name == "stablehlo.constant":
+                    found.append((region, constant, (block, op)))
+    defined = {op.results[0]: op for _, _, op in places(program) if op.name == "stablehlo.constant"}
+    found = [f for f in found if f[2] or f[1] in defined]
+    region, what, outside = one_of(random, found) or (None, None, None)
+    if not region:
+        return False
+    if outside:
+        block, op = outside
+        region.ops.remove(what)
+        block.ops.insert(block.ops.index(op), what)
+        return True
+    own = defined[what].copy({})
+    used = [(op, k) for op in inside(region.ops) for k, v in enumerate(op.operands) if v is what]
+    region.ops.insert(0, own)
+    for op, k in used:
+        op.operands[k] = own.results[0]
+    return bool(used)
+
+
+def inline(program, random):
+    """A call, by what it calls."""
+    block, i, call = one_of(random, [p for p in places(program) if p[2].callee]) or (None, 0, None)
+    if not block:
+        return False
+    values = dict(zip(call.callee.arguments, call.operands))
+    body = [op.copy(values) for op in call.callee.ops]
+    block.ops[i:i + 1] = body[:-1]
+    for v, result in zip(call.results, body[-1].operands):
+        for user, k in uses(program, v):
+            user.operands[k] = result
+    return True
+
+
+def outline(program, random):
+    """Some operations that follow each other, by a call of a new function. Not in what reduces: XLA
+    crashes (jaxlib 0.10.2) on a reduction that nothing needs and that calls something."""
+    bodies = {b for _, _, op in places(program) if op.name in ("stablehlo.reduce", "stablehlo.sort")
+              for b in op.regions}
+    block = one_of(random, [b for b in program.blocks() if len(b.ops) > 2 and b not in bodies])
+    if not block:
+        return False
+    first = int(random.integers(len(block.ops) - 1))
+    last = min(first + int(random.integers(1, 8)), len(block.ops) - 1)
+    ops = block.ops[first:last]
+    own = {v for op in ops for v in op.results}
+    given = list(dict.fromkeys(v for op in ops for v in needs(op) if v not in own))
+    body = set(inside(ops))
+    taken = [v for op in ops for v in op.results
+             if any(user not in body for user, _ in uses(program, v))]
+    if not taken:
+        return False
+    if random.random() < 0.5:
+        random.shuffle(given)
+    function = Block([v.type for v in given], "function")
+    values = dict(zip(given, function.arguments))
+    function.ops = [op.copy(values) for op in ops]
+    function.ops.append(Op("func.return", [values[v] for v in taken], []))
+    call = Op("func.call", given, [v.type for v in taken], callee=function)
+    later = [use for v in taken for use in uses(program, v) if use[0] not in body]
+    for user, k in later:
+        user.operands[k] = call.results[taken.index(user.operands[k])]
+    block.ops[first:last] = [call]
+    program.functions.insert(last_called(program, function) + 1, function)
+    return True
+
+
+def last_called(program, function):
+    """The place of the last function that this one calls."""
+    callees = {op.callee for op in inside(function.ops)}
+    return max((i for i, f in enumerate(program.functions) if f in callees), default=-1)
+
+
+CHANGES = (order, operands, duplicate, merge, dead, constants, inline, outline)
+
+
+def changed(program, random, change):
+    """A copy with that change, where the values of the program are in it, and what the change is in
+    words; or three times None."""
+    values = {}
+    other = program.copy(values)
+    said = change(other, random)
+    if not said:
+        return None, None, None
+    return other, values, change.__name__ if said is True else f"{change.__name__} of {said}"
