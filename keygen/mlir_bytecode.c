@@ -45,27 +45,32 @@ void bytecode_malformed(struct bytecode *b, const char *what)
         b->wrong = what;
 }
 
-#define MEMO_MAX 1024 /* bytes of a text that is kept */
+#define MEMO_TEXT 1024 /* bytes of a text that is kept, */
+#define MEMO_ALL 65536 /* and of all of them */
+#define MEMO_MET 1     /* it was put once; most never are again */
 
-/* Two bytes of length and the text; what is kept is given as its place + 1. */
-uint32_t bytecode_memo_keep(struct bytecode *b, size_t start)
+/* Two bytes of length and the text; a memo is its place + 2. */
+void bytecode_memo_keep(struct bytecode *b, struct bytecode_entry *e, size_t start)
 {
     size_t len = bytecode_stopped(b) ? 0 : b->out.len - start, at = b->memo.len;
     uint16_t head = (uint16_t)len;
-    if (!len || len > MEMO_MAX || at + sizeof head + len >= INT32_MAX)
-        return 0;
-    writer_bytes(&b->memo, &head, sizeof head);
-    writer_bytes(&b->memo, b->out.data + start, len);
-    return b->memo.failed ? 0 : (uint32_t)at + 1;
+    if (e->memo == MEMO_MET && len && len <= MEMO_TEXT && at + sizeof head + len <= MEMO_ALL) {
+        writer_bytes(&b->memo, &head, sizeof head);
+        writer_bytes(&b->memo, b->out.data + start, len);
+        e->memo = b->memo.failed ? MEMO_MET : (uint32_t)at + MEMO_MET + 1;
+    } else {
+        e->memo = MEMO_MET;
+    }
 }
 
-bool bytecode_memo_put(struct bytecode *b, uint32_t memo)
+bool bytecode_memo_put(struct bytecode *b, const struct bytecode_entry *e)
 {
     uint16_t len;
-    if (!memo)
+    if (e->memo <= MEMO_MET)
         return false;
-    memcpy(&len, b->memo.data + memo - 1, sizeof len);
-    writer_bytes(&b->out, b->memo.data + memo - 1 + sizeof len, len);
+    const uint8_t *at = b->memo.data + e->memo - MEMO_MET - 1;
+    memcpy(&len, at, sizeof len);
+    writer_bytes(&b->out, at + sizeof len, len);
     return true;
 }
 
@@ -127,14 +132,14 @@ struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_
     return reader_over(data.data, data.len);
 }
 
-/* An array for `n` items, each of which takes a byte or more of what is left of `r`. */
+/* An array for `n` items and one more, each of which takes a byte or more of what is left of `r`. */
 static void *table_new(struct bytecode *b, const struct reader *r, uint64_t n, size_t size)
 {
     if (r->failed || n > r->len) {
         bytecode_malformed(b, "a count that is larger than what follows");
         return NULL;
     }
-    void *table = calloc(n ? n : 1, size);
+    void *table = calloc(n + 1, size);
     b->out.failed |= !table;
     return table;
 }
@@ -154,23 +159,25 @@ static void read_strings(struct bytecode *b, struct reader r)
     for (uint64_t i = n; i-- > 0;) { /* the lengths come last one first */
         uint64_t len = bytecode_varint(&r);
         r.failed |= len > r.len;
-        b->strings[i].len = r.failed ? 0 : (uint32_t)len;
+        b->strings[i] = r.failed ? 0 : (uint32_t)len;
     }
     for (uint64_t i = 0; i < n; i++) {
-        struct view s = reader_bytes(&r, b->strings[i].len);
+        struct view s = reader_bytes(&r, b->strings[i]);
         const char *text = s.data;
         if (r.failed || !s.len || text[s.len - 1] != '\0') {
             bytecode_malformed(b, "a string without its end");
             return;
         }
-        b->strings[i] = (struct bytecode_string){place_of(b, text), (uint32_t)s.len - 1};
+        b->strings[i] = place_of(b, text);
     }
+    b->strings[n] = place_of(b, r.data);
 }
 
 struct view bytecode_string(struct bytecode *b, uint64_t i)
 {
-    if (i < b->n_strings)
-        return (struct view){(const char *)b->start + b->strings[i].at, b->strings[i].len};
+    if (i < b->n_strings) /* before the NUL that ends it */
+        return (struct view){(const char *)b->start + b->strings[i],
+                             b->strings[i + 1] - b->strings[i] - 1};
     bytecode_malformed(b, "a number of a string that is not there");
     return (struct view){"", 0};
 }
@@ -381,7 +388,7 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     }
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "bytecode of 4 GiB and more is not read");
-    writer_init(&b.memo, UINT32_MAX);
+    writer_init(&b.memo, MEMO_ALL);
     writer_init(&b.out, BYTECODE_TEXT_MAX(input->len));
     int code = read_sections(&b, input, sections, present, e);
     bool is_file = !code;

@@ -62,12 +62,6 @@ struct bytecode_group {
 /* The properties of an operation, still encoded. */
 struct bytecode_properties {
     uint32_t at, len; /* behind the file's start */
-    uint32_t of;      /* whose text `memo` is: number + 1 of the operation's name */
-    uint32_t memo;
-};
-
-struct bytecode_string {
-    uint32_t at, len; /* behind the file's start */
 };
 
 /* The name of an operation, and what its properties are. */
@@ -81,7 +75,7 @@ struct bytecode {
     const struct canon_input *input;
     const uint8_t *start; /* of the file: alignments count from here */
     uint64_t version;
-    struct bytecode_string *strings;
+    uint32_t *strings; /* where each begins, behind the file's start, and the last one ends */
     struct view *dialects;
     struct bytecode_properties *properties;
     struct bytecode_opname *opnames;
@@ -116,11 +110,10 @@ static inline bool bytecode_stopped(const struct bytecode *b)
     return b->why || b->wrong || b->out.failed;
 }
 
-/* Keeps what was put since the text had the length `start` for the next time, and gives where: 0 if it is
- * not kept. */
-uint32_t bytecode_memo_keep(struct bytecode *b, size_t start);
+/* What was put since the text had the length `start` is the entry's text: kept if it comes again. */
+void bytecode_memo_keep(struct bytecode *b, struct bytecode_entry *e, size_t start);
 /* False if nothing is kept; else it is put. */
-bool bytecode_memo_put(struct bytecode *b, uint32_t memo);
+bool bytecode_memo_put(struct bytecode *b, const struct bytecode_entry *e);
 
 #define BYTECODE_IR 4 /* the section of operations */
 /* The next section: its id and data. Padding up to an alignment is skipped. */
@@ -245,6 +238,6 @@ void bytecode_opname_look_up(struct bytecode_opname *op);
 void bytecode_put_opname(struct bytecode *b, const struct bytecode_opname *op, bool in_function);
 /* "a = 1, b = 2" of an operation's properties. */
 void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
-                             struct bytecode_properties *properties);
+                             const struct bytecode_properties *properties);
 
 #endif

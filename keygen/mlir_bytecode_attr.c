@@ -531,7 +531,7 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
 {
     struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_attr_entry(b, attr);
     bool in_array = b->in_array; /* there, some are spelled otherwise */
-    if (!e || (!in_array && bytecode_memo_put(b, e->memo)))
+    if (!e || (!in_array && bytecode_memo_put(b, e)))
         return;
     struct reader r = bytecode_entry_reader(b, e);
     size_t start = b->out.len;
@@ -552,5 +552,5 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "an attribute that does not end where it should");
     if (!in_array)
-        e->memo = bytecode_memo_keep(b, start) & INT32_MAX;
+        bytecode_memo_keep(b, e, start);
 }

@@ -634,15 +634,16 @@ static void put_vhlo_properties(struct bytecode *b, const struct bytecode_opname
             put_vhlo_property(b, &p[i], &l);
 }
 
-static void put_properties(struct bytecode *b, const struct bytecode_opname *op,
-                           struct view properties)
+void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
+                             const struct bytecode_properties *properties)
 {
+    struct view bytes = {b->start + properties->at, properties->len};
     struct property p[PROPERTIES_MAX];
     if (!op->properties) {
         bytecode_unknown(b, "an operation whose properties are not known");
         return;
     }
-    size_t n = properties_read(b, op, properties, p);
+    size_t n = properties_read(b, op, bytes, p);
     if (bytecode_stopped(b))
         return;
     if (op->vhlo) {
@@ -660,16 +661,4 @@ static void put_properties(struct bytecode *b, const struct bytecode_opname *op,
         bytecode_put(b, " = ");
         bytecode_put_attr(b, p[i].attr, 0);
     }
-}
-
-void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
-                             struct bytecode_properties *properties)
-{
-    size_t start = b->out.len;
-    uint32_t of = (uint32_t)(op - b->opnames) + 1;
-    if (properties->of == of && bytecode_memo_put(b, properties->memo))
-        return;
-    put_properties(b, op, (struct view){b->start + properties->at, properties->len});
-    properties->of = of;
-    properties->memo = bytecode_memo_keep(b, start);
 }

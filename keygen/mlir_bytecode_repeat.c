@@ -276,7 +276,7 @@ bool repeat_op(struct walk *w, const struct encoded *o, uint32_t results)
     w->room -= k->text_len;
     f->r = r;
     for (uint32_t i = 0; i < o->results->n; i++)
-        w->values[results + i] = first + i + 1;
+        walk_define(w, results + i, first + i);
     capture_add(w, k->shape);
     w->list.n = 0;
     return true;
@@ -312,7 +312,7 @@ void repeat_region_ends(struct walk *w)
     c->n_args = body >> 16;
     c->ended = c->n_shapes == (body & 0xffff) && w->pieces->reader;
     for (uint32_t i = 0; c->ended && i < c->n_args; i++)
-        args[i] = w->values[f->values_before + i] - 1;
+        args[i] = walk_value(w, f->values_before + i);
     if (c->ended)
         mlir_piece_types(w->pieces->reader, args, c->n_args, c->args);
 }
@@ -328,7 +328,7 @@ static void region_remember(struct walk *w)
     if (op.callee != GRAPH_NONE || op.n_results != c->n_results)
         return;
     for (uint32_t i = 0; i < c->n_results; i++)
-        values[i] = w->values[c->results + i] - 1;
+        values[i] = walk_value(w, c->results + i);
     mlir_piece_types(reader, values, c->n_results, types);
     uint32_t more = REGION_TYPES + c->n_results + c->n_args + c->n_shapes;
     uint32_t *numbers = known_add(w, &c->list, 0, c->room - w->room, more);

@@ -304,7 +304,7 @@ static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
 void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
 {
     struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_type_entry(b, type);
-    if (!e || bytecode_memo_put(b, e->memo))
+    if (!e || bytecode_memo_put(b, e))
         return;
     struct reader r = bytecode_entry_reader(b, e);
     size_t start = b->out.len;
@@ -322,5 +322,5 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
         bytecode_unknown(b, "a type of a dialect that is not known");
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "a type that does not end where it should");
-    e->memo = bytecode_memo_keep(b, start) & INT32_MAX;
+    bytecode_memo_keep(b, e, start);
 }

@@ -32,7 +32,67 @@ bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t
 
 /* ---- values ---- */
 
-/* Gives the next value of the region at hand its type. */
+static uint32_t far_value(const struct walk *w, uint32_t value)
+{
+    uint32_t low = 0, high = w->n_far;
+    while (high - low > 1) { /* the last one that is not behind it */
+        uint32_t middle = low + (high - low) / 2;
+        if (w->far[middle].value <= value)
+            low = middle;
+        else
+            high = middle;
+    }
+    return w->far[low].graph;
+}
+
+uint32_t walk_value(const struct walk *w, uint32_t value)
+{
+    const struct value_block *block = &w->blocks[value / BLOCK_VALUES];
+    uint8_t place = block->place[value % BLOCK_VALUES];
+    if (!place)
+        return GRAPH_NONE;
+    return place != VALUE_FAR ? block->base + place - 1 : far_value(w, value);
+}
+
+void walk_define(struct walk *w, uint32_t value, uint32_t graph)
+{
+    struct value_block *block = &w->blocks[value / BLOCK_VALUES];
+    uint8_t *place = &block->place[value % BLOCK_VALUES];
+    if (block->base == BLOCK_EMPTY)
+        block->base = graph;
+    uint32_t behind = graph - block->base;
+    if (behind < VALUE_FAR - 1) {
+        *place = (uint8_t)(behind + 1);
+    } else if (walk_grow(w, &w->far, w->n_far + 1, &w->cap_far, sizeof *w->far)) {
+        w->far[w->n_far++] = (struct far_value){value, graph};
+        *place = VALUE_FAR;
+    }
+}
+
+/* Makes room for `n` more values, which are not defined. */
+static bool values_add(struct walk *w, uint32_t n)
+{
+    uint32_t end = w->n_values + n, first = (w->n_values + BLOCK_VALUES - 1) / BLOCK_VALUES;
+    uint32_t n_blocks = end / BLOCK_VALUES + 1;
+    if (end < n || !walk_grow(w, &w->blocks, n_blocks, &w->cap_blocks, sizeof *w->blocks))
+        return false;
+    for (uint32_t i = w->n_values; i % BLOCK_VALUES; i++)
+        w->blocks[i / BLOCK_VALUES].place[i % BLOCK_VALUES] = 0;
+    for (uint32_t i = first; i < n_blocks; i++)
+        w->blocks[i] = (struct value_block){.base = BLOCK_EMPTY};
+    w->n_values = end;
+    return true;
+}
+
+/* Forgets the values from `value` on. */
+static void values_forget(struct walk *w, uint32_t value)
+{
+    while (w->n_far && w->far[w->n_far - 1].value >= value)
+        w->n_far--;
+    w->n_values = value;
+}
+
+/* The next value of the region at hand has this type. */
 static void value_declare(struct walk *w, uint64_t type)
 {
     struct frame *f = walk_top(w);
@@ -41,7 +101,24 @@ static void value_declare(struct walk *w, uint64_t type)
     else if (type >= w->b->n_types)
         bytecode_malformed(w->b, "a number of a type that is not there");
     else
-        w->values[f->next_value++] = VALUE_DECLARED | (uint32_t)type;
+        f->next_value++;
+}
+
+/* The piece at hand defines the `n` values from `first` on; gives where their types go. */
+static uint32_t *values_promise(struct walk *w, uint32_t first, uint32_t n, bool are_args)
+{
+    struct numbers *t = &w->defined_types;
+    w->defined = first;
+    w->are_args = are_args;
+    t->n = walk_grow(w, &t->at, n, &t->cap, sizeof *t->at) ? n : 0;
+    return t->at;
+}
+
+static void results_promise(struct walk *w, uint32_t first, const uint32_t *types, uint32_t n)
+{
+    uint32_t *to = values_promise(w, first, n, false);
+    for (uint32_t i = 0; i < w->defined_types.n; i++)
+        to[i] = types[i];
 }
 
 /* A value of the bytecode that is in the graph is of this type there. */
@@ -62,21 +139,19 @@ static void value_type_note(struct walk *w, uint32_t type, uint32_t graph_type)
 static void values_resolve(struct walk *w)
 {
     struct mlir *reader = w->pieces->reader;
-    for (uint32_t i = 0; i < w->n_defined; i++) {
-        uint32_t *slot = &w->values[w->defined + i], type = *slot & ~VALUE_DECLARED, graph_type;
-        uint32_t value = reader ? mlir_piece_value(reader, w->are_args ? i : 0) : 0;
-        if (value == GRAPH_NONE) {
-            *slot = 0;
-            continue;
-        }
-        value += w->are_args ? 0 : i;
-        *slot = value + 1;
+    for (uint32_t i = 0; i < w->defined_types.n; i++) {
+        uint32_t value = w->defined + i, graph_type;
         if (reader) {
+            value = mlir_piece_value(reader, w->are_args ? i : 0);
+            if (value == GRAPH_NONE)
+                continue;
+            value += w->are_args ? 0 : i;
             mlir_piece_types(reader, &value, 1, &graph_type);
-            value_type_note(w, type, graph_type);
+            value_type_note(w, w->defined_types.at[i], graph_type);
         }
+        walk_define(w, w->defined + i, value);
     }
-    w->n_defined = 0;
+    w->defined_types.n = 0;
 }
 
 static void put_name(struct bytecode *b, uint32_t n)
@@ -174,18 +249,16 @@ bool walk_take_op(struct walk *w, struct reader *r, struct numbers numbers[2], s
 static bool operands_resolve(struct walk *w, const struct encoded *o)
 {
     uint32_t *operands = o->operands->at, scope = walk_top(w)->scope, n = w->n_values - scope;
-    const uint32_t *values = w->values + scope;
     for (uint32_t i = 0; i < o->operands->n; i++) {
         if (operands[i] >= n) {
             bytecode_malformed(w->b, "a number of a value that is not there");
             return false;
         }
-        uint32_t value = values[operands[i]];
-        if (!value || value & VALUE_DECLARED) {
+        operands[i] = walk_value(w, scope + operands[i]);
+        if (operands[i] == GRAPH_NONE) {
             bytecode_unknown(w->b, "a value that is used before its definition");
             return false;
         }
-        operands[i] = value - 1;
     }
     return true;
 }
@@ -275,13 +348,12 @@ static void region_begin(struct walk *w)
         bytecode_malformed(b, "a region that is cut off");
         return;
     }
-    uint32_t end = w->n_values + (uint32_t)n_values;
-    if (end >= VALUE_DECLARED || !walk_grow(w, &w->values, end, &w->cap_values, sizeof *w->values))
-        return;
-    if (n_values)
-        memset(w->values + w->n_values, 0, n_values * sizeof *w->values);
     f->next_value = w->n_values;
-    w->n_values = f->end_value = end;
+    if (!values_add(w, (uint32_t)n_values)) {
+        bytecode_unknown(b, "more values than can be numbered");
+        return;
+    }
+    f->end_value = w->n_values;
     f->first_block = f->next_block = w->next_block;
     w->next_block += (uint32_t)f->blocks_left;
     w->opened = f->blocks_left > 0;
@@ -319,7 +391,7 @@ static void block_begin(struct walk *w)
         bytecode_put_u64(b, label);
     }
     bytecode_put(b, n_args ? "(" : "");
-    uint32_t first = f->next_value;
+    uint32_t *types = values_promise(w, f->next_value, (uint32_t)n_args, true);
     for (uint32_t i = 0; i < n_args && !bytecode_stopped(b); i++) {
         uint64_t type = walk_take_argument(b, &f->r);
         bytecode_put(b, i ? ", " : "");
@@ -327,10 +399,8 @@ static void block_begin(struct walk *w)
         bytecode_put(b, ": ");
         bytecode_put_type(b, type, 0);
         value_declare(w, type);
+        types[i] = (uint32_t)type;
     }
-    w->defined = first;
-    w->n_defined = f->next_value - first;
-    w->are_args = true;
     bytecode_put(b, n_args ? "):\n" : unlabelled ? "" : ":\n");
     if (has_args && b->version >= BYTECODE_USE_LISTS && reader_u8(&f->r))
         walk_skip_use_lists(b, &f->r, n_args);
@@ -392,9 +462,7 @@ static void put_op(struct walk *w, struct encoded *o, uint32_t types_at, uint32_
         return;
     }
     put_tail(w, o->attrs, types_at, o->operands->n);
-    w->defined = results;
-    w->n_defined = o->results->n;
-    w->are_args = false;
+    results_promise(w, results, o->results->at, o->results->n);
 }
 
 static void op_begin(struct walk *w)
@@ -425,7 +493,7 @@ static void region_end(struct walk *w)
     struct frame *f = walk_top(w);
     bytecode_put(w->b, "}");
     repeat_region_ends(w);
-    w->n_values = f->values_before;
+    values_forget(w, f->values_before);
     if (f->regions_left) {
         f->regions_left--;
         bytecode_put(w->b, ", ");
@@ -438,9 +506,7 @@ static void region_end(struct walk *w)
     else if (!reader_done(&f->r))
         bytecode_malformed(w->b, "regions that do not end where they should");
     put_tail(w, f->attrs, f->types_at, f->n_operands);
-    w->defined = f->results;
-    w->n_defined = f->n_results;
-    w->are_args = false;
+    results_promise(w, f->results, w->types + f->types_at + f->n_operands, f->n_results);
     w->n_frames--;
 }
 
@@ -481,7 +547,9 @@ static void walk_close(struct walk *w)
     for (size_t i = 0; i < 4; i++)
         free(w->numbers[i / 2][i % 2].at);
     free(w->value_types.at);
-    free(w->values);
+    free(w->blocks);
+    free(w->far);
+    free(w->defined_types.at);
     free(w->frames);
     free(w->types);
     *w = (struct walk){.b = w->b, .pieces = w->pieces, .no_memory = w->no_memory};

@@ -5,8 +5,8 @@
  *   mlir_bytecode_walk.c     the walk: regions, values, operations as pieces of text
  *   mlir_bytecode_repeat.c   operations that say what earlier ones did
  *
- * Thread: one at a time. Memory: 4 bytes for each value of the function at hand; what was remembered of
- * each different operation.
+ * Thread: one at a time. Memory: 1.25 bytes for most values of the function at hand; what was remembered
+ * of each different operation.
  */
 #ifndef WARM_KEYGEN_MLIR_BYTECODE_WALK_H
 #define WARM_KEYGEN_MLIR_BYTECODE_WALK_H
@@ -18,8 +18,17 @@
 #define BODY_MAX 8      /* operations, and arguments, of a region that is remembered */
 #define LIST_MAX 320    /* numbers that say all of an operation; a longer one is not remembered */
 
-/* A value's slot is 0, then its type and VALUE_DECLARED, then its number in the graph + 1. */
-#define VALUE_DECLARED 0x80000000u
+/* Values that follow each other, in the graph, too, but for what lies between them there: 20 bytes for 16. */
+#define BLOCK_VALUES 16
+#define BLOCK_EMPTY UINT32_MAX
+struct value_block {
+    uint32_t base; /* number in the graph of the value that was defined first; or BLOCK_EMPTY */
+    uint8_t place[BLOCK_VALUES]; /* 0: not defined, VALUE_FAR, else behind the base, + 1 */
+};
+#define VALUE_FAR 255
+struct far_value {
+    uint32_t value, graph;
+};
 
 /* A region being walked, and of the operation that it belongs to what is printed after it. */
 struct frame {
@@ -35,7 +44,7 @@ struct frame {
     uint64_t attrs;    /* number + 1 of the dictionary to print after the regions, or 0 */
     uint32_t types_at; /* into `types`: operands, then results */
     uint32_t n_operands, n_results;
-    uint32_t results; /* its first result, in `values` */
+    uint32_t results; /* its first result */
 };
 
 struct numbers {
@@ -76,7 +85,7 @@ struct capture {
     struct op_list list;
     uint32_t shapes[BODY_MAX], n_shapes;
     uint32_t args[BODY_MAX], n_args; /* types, in the graph */
-    uint32_t results, n_results;     /* in `values` */
+    uint32_t results, n_results;     /* values */
     size_t room;                     /* before its text */
 };
 
@@ -84,19 +93,21 @@ struct walk {
     struct bytecode *b;
     struct mlir_pieces *pieces;
     struct mapped mapped;
-    uint32_t *values;
+    struct value_block *blocks; /* by number of a value / BLOCK_VALUES */
+    struct far_value *far;      /* by number */
     struct frame *frames;
     uint32_t *types;
-    uint32_t n_values, n_frames, n_types, cap_values, cap_frames, cap_types;
+    uint32_t n_values, n_far, n_frames, n_types, cap_blocks, cap_far, cap_frames, cap_types;
     struct numbers numbers[2][2]; /* of the operation at hand and of one in its region */
     struct numbers
         value_types;  /* by type in the graph: a type of the bytecode that became it, + 1 */
     uint32_t n_named; /* operands that the piece at hand names */
     uint32_t next_block;
-    uint32_t defined, n_defined; /* values that the piece at hand defines */
-    bool are_args;               /* as block arguments, each under a name; else results of one */
-    bool opened;                 /* the label of a region's first block belongs to the piece */
-    size_t room;                 /* bytes that the rest of the text may have */
+    uint32_t defined;             /* the first value that the piece at hand defines; */
+    struct numbers defined_types; /* of each, its type */
+    bool are_args;                /* as block arguments, each under a name; else results of one */
+    bool opened;                  /* the label of a region's first block belongs to the piece */
+    size_t room;                  /* bytes that the rest of the text may have */
     bool no_memory;
 
     struct op_list list; /* of the operation that the piece at hand is */
@@ -108,6 +119,10 @@ struct walk {
 
 static inline struct frame *walk_top(const struct walk *w) { return &w->frames[w->n_frames - 1]; }
 
+/* The number in the graph of a value, GRAPH_NONE if it is not defined; and defining one. In the
+ * graph each is behind those that were defined before. */
+uint32_t walk_value(const struct walk *w, uint32_t value);
+void walk_define(struct walk *w, uint32_t value, uint32_t graph);
 /* Room for `need` entries; false without memory. `array` points to the pointer. */
 bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size);
 /* The next operation, into `numbers`; false, and the reading stops, if it is none. */
