@@ -157,6 +157,8 @@ Test(hlo, names_numbers_and_places_do_not_count)
         {"call(%sub.5)", "call(f32[8,16]{1,0} %sub.5)"},
         {", f32[16]{0})", ", /*index=1*/f32[16]{0})"},
         {"parameter(0)", "parameter( 0 ) /* the first */"},
+        {"f32[8,16]{1,0} parameter(0)", "f32[8, 16]{1, 0} parameter(0)"},
+        {"f32[16]{0} parameter(1)", "/* a ] b [ */ f32[16]{0} parameter(1)"},
         {"={{0,2},{1,3}}", "={ {0, 2},\n\t{1,3} }"},
         {"\n", "\r\n"},
         {"last_tile_dim_replicate}", "last_tile_dim_replicate metadata={op_name=\"w\"}}"},
@@ -389,6 +391,10 @@ Test(hlo, malformed_text_is_an_error_with_its_place)
             3, 37);
     refused("HloModule m\nENTRY e {\n  ROOT c = f32[] parameter(1)\n}\n", WARM_EMALFORMED, 3, 28);
     refused("HloModule m\nENTRY e {\n  c f32[]\n}\n", WARM_EMALFORMED, 3, 5);
+    refused("HloModule m\nENTRY e {\n}\n", WARM_EMALFORMED, 3, 2);
+    refused("HloModule m\nf {\n  ROOT x = f32[] parameter(0)\n}\ng {\n}\nENTRY e {\n"
+            "  ROOT y = f32[] constant(1)\n}\n",
+            WARM_EMALFORMED, 6, 2);
     refused("HloModule m\nHloModule n\n", WARM_EMALFORMED, 2, 1);
     refused("HloModule m\n", WARM_ETRUNCATED, 2, 1);
 }
