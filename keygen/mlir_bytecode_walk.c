@@ -15,7 +15,7 @@
 
 bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size)
 {
-    if (need <= *cap)
+    if (*cap && need <= *cap) /* an array of nothing has memory, too: it is pointed into */
         return true;
     void *old;
     memcpy(&old, array, sizeof old);
