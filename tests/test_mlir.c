@@ -263,6 +263,22 @@ Test(mlir, a_region_that_takes_from_outside_is_no_other)
     free(outside);
 }
 
+Test(mlir, equal_constants_that_are_moved_are_one)
+{
+#define SPREAD(name)                                                                               \
+    name " = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<4xf32>\n"
+    static const char two[] =
+        FUNC("%a: tensor<4xf32>", "%c = stablehlo.constant dense<2.0> : tensor<f32>\n" SPREAD("%0")
+                                      SPREAD("%1") "%2 = stablehlo.divide %0, %1 : "
+                                                   "tensor<4xf32>\nreturn %2 : tensor<4xf32>");
+    static const char one[] =
+        FUNC("%a: tensor<4xf32>",
+             "%c = stablehlo.constant dense<2.0> : tensor<f32>\n" SPREAD(
+                 "%0") "%2 = stablehlo.divide %0, %0 : tensor<4xf32>\nreturn %2 : tensor<4xf32>");
+    cr_expect(same(one, two));
+#undef SPREAD
+}
+
 Test(mlir, a_region_may_stand_in_a_function_further_down_too)
 {
     static const char caller[] =
