@@ -232,6 +232,18 @@ static void read_dialects(struct bytecode *b, struct reader r)
         bytecode_malformed(b, "the section of dialects ends too early");
 }
 
+static enum bytecode_dialect dialect_of(struct view name)
+{
+    static const char *const names[] = {[DIALECT_BUILTIN] = "builtin",
+                                        [DIALECT_STABLEHLO] = "stablehlo",
+                                        [DIALECT_VHLO] = "vhlo",
+                                        [DIALECT_SDY] = "sdy"};
+    for (size_t i = DIALECT_BUILTIN; i < sizeof names / sizeof *names; i++)
+        if (view_is(name, names[i]))
+            return (enum bytecode_dialect)i;
+    return DIALECT_UNKNOWN;
+}
+
 /* Room for the next group, whose number is a power of two when there is none left. */
 static bool group_add(struct bytecode *b, uint64_t dialect)
 {
@@ -243,7 +255,8 @@ static bool group_add(struct bytecode *b, uint64_t dialect)
             return false;
         b->groups = more;
     }
-    b->groups[b->n_groups++] = (struct bytecode_group){b->n_attrs + b->n_types, (uint32_t)dialect};
+    b->groups[b->n_groups++] =
+        (struct bytecode_group){b->n_attrs + b->n_types, dialect_of(b->dialects[dialect])};
     return true;
 }
 

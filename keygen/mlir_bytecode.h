@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "keygen/bytes.h"
 #include "keygen/forms.h"
@@ -54,9 +55,18 @@ struct bytecode_entry {
     uint32_t custom : 1; /* the dialect's own encoding; else its text, ended by NUL */
 };
 
+enum bytecode_dialect {
+    DIALECT_UNKNOWN,
+    DIALECT_BUILTIN,
+    DIALECT_STABLEHLO,
+    DIALECT_VHLO,
+    DIALECT_SDY
+};
+
 /* From this entry on (attributes, then types) they are of this dialect. */
 struct bytecode_group {
-    uint32_t first, dialect;
+    uint32_t first;
+    enum bytecode_dialect dialect;
 };
 
 /* The properties of an operation, still encoded. */
@@ -132,7 +142,10 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
 /* ---- mlir_bytecode_type.c: `depth` is 0 but inside of these functions ---- */
 
 bool view_is(struct view v, const char *text);
-void bytecode_put(struct bytecode *b, const char *text);
+static inline void bytecode_put(struct bytecode *b, const char *text)
+{
+    writer_bytes(&b->out, text, strlen(text));
+}
 void bytecode_put_u64(struct bytecode *b, uint64_t n);
 void bytecode_put_i64(struct bytecode *b, int64_t n);
 /* A dimension or a bound: a number, or "?" for BYTECODE_DYNAMIC. */
@@ -148,7 +161,7 @@ struct bytecode_entry *bytecode_type_entry(struct bytecode *b, uint64_t type);
 struct reader bytecode_entry_reader(const struct bytecode *b, const struct bytecode_entry *e);
 /* True if the entry is of this dialect. */
 bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
-                       const char *dialect);
+                       enum bytecode_dialect dialect);
 /* Text that the dialect printed itself. */
 void bytecode_put_text_entry(struct bytecode *b, const struct bytecode_entry *e);
 /* The string whose number comes next. */
@@ -169,8 +182,8 @@ bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr);
 /* "a = 1, b = 2": the entries of a dictionary attribute. */
 void bytecode_put_entries(struct bytecode *b, uint64_t attr);
 /* The code of an attribute of `dialect`, and what follows it; false if it is of another. */
-bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, struct reader *rest,
-                        uint64_t *code);
+bool bytecode_attr_open(struct bytecode *b, uint64_t attr, enum bytecode_dialect dialect,
+                        struct reader *rest, uint64_t *code);
 
 enum { /* VHLO's codes */
        VHLO_ARRAY = 1,

@@ -35,7 +35,8 @@ static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
-    bool builtin = bytecode_entry_is(b, e, "builtin"), vhlo = bytecode_entry_is(b, e, "vhlo");
+    bool builtin = bytecode_entry_is(b, e, DIALECT_BUILTIN),
+         vhlo = bytecode_entry_is(b, e, DIALECT_VHLO);
     if (!(builtin && (code == 13 || code == 14)) && !(vhlo && (code == 20 || code == 21)))
         return false;
     if (code == 14 || code == 21)
@@ -301,8 +302,8 @@ static bool attr_string(struct bytecode *b, uint64_t attr, struct view *out)
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
-    if (!(bytecode_entry_is(b, e, "builtin") && code == 2) &&
-        !(bytecode_entry_is(b, e, "vhlo") && code == 14))
+    if (!(bytecode_entry_is(b, e, DIALECT_BUILTIN) && code == 2) &&
+        !(bytecode_entry_is(b, e, DIALECT_VHLO) && code == 14))
         return false;
     *out = bytecode_read_string(b, &r);
     return !bytecode_stopped(b);
@@ -319,7 +320,7 @@ static struct view read_name(struct bytecode *b, struct reader *r)
 bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr)
 {
     const struct bytecode_entry *e = bytecode_attr_entry(b, attr);
-    if (!e || !e->custom || !bytecode_entry_is(b, e, "builtin"))
+    if (!e || !e->custom || !bytecode_entry_is(b, e, DIALECT_BUILTIN))
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     return bytecode_varint(&r) == 7;
@@ -356,7 +357,7 @@ void bytecode_put_entries(struct bytecode *b, uint64_t attr)
         return;
     struct reader r = bytecode_entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
-    if (!e->custom || !(bytecode_entry_is(b, e, "builtin") && code == 1))
+    if (!e->custom || !(bytecode_entry_is(b, e, DIALECT_BUILTIN) && code == 1))
         bytecode_malformed(b, "the attributes of an operation are no dictionary");
     else
         put_entry_list(b, &r, 0);
@@ -480,8 +481,8 @@ static void put_vhlo_attr(struct bytecode *b, struct reader *r, int depth)
         bytecode_put_stablehlo_attr(b, r, stands_for);
 }
 
-bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, struct reader *rest,
-                        uint64_t *code)
+bool bytecode_attr_open(struct bytecode *b, uint64_t attr, enum bytecode_dialect dialect,
+                        struct reader *rest, uint64_t *code)
 {
     const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_attr_entry(b, attr);
     if (!e || !e->custom || !bytecode_entry_is(b, e, dialect))
@@ -493,7 +494,7 @@ bool bytecode_attr_open(struct bytecode *b, uint64_t attr, const char *dialect, 
 
 bool bytecode_vhlo_open(struct bytecode *b, uint64_t attr, struct bytecode_vhlo *out)
 {
-    return bytecode_attr_open(b, attr, "vhlo", &out->rest, &out->code);
+    return bytecode_attr_open(b, attr, DIALECT_VHLO, &out->rest, &out->code);
 }
 
 bool bytecode_vhlo_integer(struct bytecode *b, uint64_t attr, int64_t *out)
@@ -521,7 +522,7 @@ bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr)
     if (!bytecode_vhlo_open(b, attr, &v) || v.code != VHLO_TYPE)
         return false;
     const struct bytecode_entry *e = bytecode_type_entry(b, bytecode_varint(&v.rest));
-    if (!e || !e->custom || !bytecode_entry_is(b, e, "vhlo"))
+    if (!e || !e->custom || !bytecode_entry_is(b, e, DIALECT_VHLO))
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     return bytecode_varint(&r) == 33;
@@ -539,13 +540,13 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
         bytecode_put_text_entry(b, e);
-    else if (bytecode_entry_is(b, e, "builtin"))
+    else if (bytecode_entry_is(b, e, DIALECT_BUILTIN))
         put_builtin_attr(b, &r, depth);
-    else if (bytecode_entry_is(b, e, "stablehlo"))
+    else if (bytecode_entry_is(b, e, DIALECT_STABLEHLO))
         bytecode_put_stablehlo_attr(b, &r, bytecode_varint(&r));
-    else if (bytecode_entry_is(b, e, "vhlo"))
+    else if (bytecode_entry_is(b, e, DIALECT_VHLO))
         put_vhlo_attr(b, &r, depth);
-    else if (bytecode_entry_is(b, e, "sdy"))
+    else if (bytecode_entry_is(b, e, DIALECT_SDY))
         bytecode_put_sdy_attr(b, &r, depth);
     else
         bytecode_unknown(b, "an attribute of a dialect that is not known");

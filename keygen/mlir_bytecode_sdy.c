@@ -27,7 +27,7 @@ enum sdy_code {
 static bool open_part(struct bytecode *b, struct reader *r, enum sdy_code code, struct reader *part)
 {
     uint64_t have, attr = bytecode_varint(r);
-    if (bytecode_attr_open(b, attr, "sdy", part, &have) && have == code)
+    if (bytecode_attr_open(b, attr, DIALECT_SDY, part, &have) && have == code)
         return true;
     bytecode_malformed(b, "a part of a sharding that is of another kind");
     return false;
@@ -55,7 +55,7 @@ static void put_axis(struct bytecode *b, struct reader *r)
     struct reader part;
     if (!has_sub)
         return;
-    if (!bytecode_attr_open(b, sub, "sdy", &part, &code) || code != SUB_AXIS) {
+    if (!bytecode_attr_open(b, sub, DIALECT_SDY, &part, &code) || code != SUB_AXIS) {
         bytecode_malformed(b, "a part of an axis that is of another kind");
         return;
     }

@@ -14,11 +14,6 @@ bool view_is(struct view v, const char *text)
     return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
 }
 
-void bytecode_put(struct bytecode *b, const char *text)
-{
-    writer_bytes(&b->out, text, strlen(text));
-}
-
 void bytecode_put_u64(struct bytecode *b, uint64_t n)
 {
     char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, n);
@@ -46,17 +41,20 @@ void bytecode_put_string(struct bytecode *b, struct view s)
 {
     static const char hex[] = "0123456789ABCDEF";
     const uint8_t *p = s.data;
+    size_t plain = 0; /* up to here it was put */
     bytecode_put(b, "\"");
     for (size_t i = 0; i < s.len; i++) {
-        if (p[i] == '\\') {
+        if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"' && p[i] != '\\')
+            continue;
+        char escape[3] = {'\\', hex[p[i] >> 4], hex[p[i] & 15]};
+        writer_bytes(&b->out, p + plain, i - plain);
+        if (p[i] == '\\')
             bytecode_put(b, "\\\\");
-        } else if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"') {
-            writer_bytes(&b->out, p + i, 1);
-        } else {
-            char escape[3] = {'\\', hex[p[i] >> 4], hex[p[i] & 15]};
+        else
             writer_bytes(&b->out, escape, sizeof escape);
-        }
+        plain = i + 1;
     }
+    writer_bytes(&b->out, p + plain, s.len - plain);
     bytecode_put(b, "\"");
 }
 
@@ -126,7 +124,8 @@ uint64_t bytecode_read_count(struct bytecode *b, struct reader *r)
     return 0;
 }
 
-bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e, const char *name)
+bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
+                       enum bytecode_dialect dialect)
 {
     uint32_t i = (uint32_t)(e - b->attrs), low = 0, high = b->n_groups;
     while (high - low > 1) { /* the last group that does not begin behind it */
@@ -136,7 +135,7 @@ bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
         else
             high = middle;
     }
-    return view_is(b->dialects[b->groups[low].dialect], name);
+    return b->groups[low].dialect == dialect;
 }
 
 /* Text that the dialect printed itself, with a NUL. */
@@ -312,11 +311,11 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
         bytecode_put_text_entry(b, e);
-    else if (bytecode_entry_is(b, e, "builtin"))
+    else if (bytecode_entry_is(b, e, DIALECT_BUILTIN))
         put_builtin_type(b, &r, depth);
-    else if (bytecode_entry_is(b, e, "vhlo"))
+    else if (bytecode_entry_is(b, e, DIALECT_VHLO))
         put_vhlo_type(b, &r, depth);
-    else if (bytecode_entry_is(b, e, "stablehlo") && bytecode_varint(&r) == 0)
+    else if (bytecode_entry_is(b, e, DIALECT_STABLEHLO) && bytecode_varint(&r) == 0)
         bytecode_put(b, "!stablehlo.token");
     else
         bytecode_unknown(b, "a type of a dialect that is not known");
