@@ -267,7 +267,7 @@ static bool operands_resolve(struct walk *w, const struct encoded *o)
 static void types_push(struct walk *w, const struct encoded *o)
 {
     uint32_t n_operands = o->operands->n, n = n_operands + o->results->n;
-    if (!walk_grow(w, &w->types, w->n_types + n, &w->cap_types, sizeof *w->types))
+    if (!n || !walk_grow(w, &w->types, w->n_types + n, &w->cap_types, sizeof *w->types))
         return;
     uint32_t *types = w->types + w->n_types;
     if (w->pieces->reader)
@@ -506,7 +506,8 @@ static void region_end(struct walk *w)
     else if (!reader_done(&f->r))
         bytecode_malformed(w->b, "regions that do not end where they should");
     put_tail(w, f->attrs, f->types_at, f->n_operands);
-    results_promise(w, f->results, w->types + f->types_at + f->n_operands, f->n_results);
+    results_promise(w, f->results, f->n_results ? w->types + f->types_at + f->n_operands : NULL,
+                    f->n_results);
     w->n_frames--;
 }
 
