@@ -74,8 +74,7 @@ struct canon_result {
  * short (KEYS.md, section 1.1), under a domain that names the kind and the form's version.
  *
  * Time and memory are linear in `len` (memory at most 3 × len plus a constant, neither the input nor
- * `text` counted; of bytecode, which spells an operation in some 18 bytes, up to 6 × len); nothing
- * recurses on the depth of the input.
+ * `text` counted); nothing recurses on the depth of the input.
  *
  * Errors (err->line and err->column say where): MALFORMED, TRUNCATED; REFUSED for elided text such
  * as dense<...>, which cannot tell graphs apart (err->text says what to set); NOMEM.
