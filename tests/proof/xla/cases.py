@@ -85,5 +85,6 @@ class Proof:
                 self.counts[f"missed {name}"] += 1
 
     def wrong_hit(self, seed, chain):
-        self.counts["wrong"] += 1
-        shrink.report(self, seed, chain)
+        """Or a program that XLA makes other code of when it is asked again."""
+        steady = shrink.report(self, seed, chain)
+        self.counts["wrong" if steady else "unsteady"] += 1

@@ -86,6 +86,7 @@ def show(counts, seconds):
 
     print(f"pairs: {counts['cases']} cases, {counts['pairs']} pairs, {counts['compiled']} programs "
           f"compiled, {counts['wrong']} wrong hits, {counts['crashed']} crashed, "
+          f"{counts['unsteady']} with other bits each time, "
           f"{1000 * seconds / max(1, counts['cases']):.0f} ms a case")
     for what in of("tried"):
         n, missed = counts["tried " + what], counts["missed " + what]

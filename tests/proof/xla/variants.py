@@ -134,14 +134,15 @@ def dead(program, random):
 
 
 def constants(program, random):
-    """A constant into a region that uses it from outside, or out of it."""
+    """A constant into a region that uses it from outside, or out of it; not out of what reduces, which
+    XLA takes constants into only if they are no results of calls by then."""
     found = []
     for block, i, op in places(program):
         for region in op.regions:
             for v in needs(op):
                 found.append((region, v, None))
             for constant in region.ops:
-                if constant.name == "stablehlo.constant":
+                if constant.name == "stablehlo.constant" and op.name != "stablehlo.reduce":
                     found.append((region, constant, (block, op)))
     defined = {op.results[0]: op for _, _, op in places(program) if op.name == "stablehlo.constant"}
     found = [f for f in found if f[2] or f[1] in defined]
