@@ -565,7 +565,7 @@ struct walk_text {
 
 #define PIECE_USUAL 65536 /* bytes; the head of a function may have megabytes */
 
-/* Makes room for the next piece. */
+/* Makes room for the next piece. A large one had much of the attributes and strings looked at. */
 static void piece_forget(struct bytecode *b)
 {
     size_t max_len = b->out.max_len;
@@ -573,6 +573,7 @@ static void piece_forget(struct bytecode *b)
     if (b->out.cap > PIECE_USUAL) {
         writer_close(&b->out);
         writer_init(&b->out, max_len);
+        mapped_give_back(b->input);
     }
 }
 
