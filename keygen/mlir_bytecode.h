@@ -3,7 +3,8 @@
  * mlir_bytecode.h - the inside of the bytecode reader, for mlir_bytecode*.c only.
  *
  *   mlir_bytecode.c        the container: sections and tables
- *   mlir_bytecode_walk.c   operations as generic MLIR text, or as ones before
+ *   mlir_bytecode_walk.c   operations as generic MLIR text
+ *   mlir_bytecode_repeat.c   operations that say what earlier ones did (mlir_bytecode_walk.h)
  *   mlir_bytecode_type.c   names, entries of the tables, and types as text
  *   mlir_bytecode_attr.c   attributes of the builtin dialect and VHLO as text
  *   mlir_bytecode_stablehlo.c, mlir_bytecode_sdy.c   attributes of these dialects as text
