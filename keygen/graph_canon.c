@@ -27,7 +27,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 256                /* regions inside one another */
-#define MERGE_FEW 1024               /* places in the table of what was seen, at least */
+#define MERGE_FEW 256                /* places for constants at first */
 #define PASSED "warm.passed"         /* an operation that marks its operand */
 #define CAPTURES_FREE (1024u * 1024) /* values taken from outside, over all regions */
 
@@ -239,9 +239,8 @@ static uint32_t merge_next(const struct graph *g, uint32_t slot)
 
 static bool merge_widen(struct graph *g)
 {
-    uint64_t size = g->merge_slots ? g->merge_size * UINT64_C(2) : g->nodes.n * UINT64_C(7) / 5;
+    uint64_t size = g->merge_slots ? g->merge_size * UINT64_C(2) : MERGE_FEW;
     uint32_t *old = g->merge_slots, n = g->merge_size;
-    size = size < MERGE_FEW ? MERGE_FEW : size;
     g->merge_slots = size <= UINT32_MAX ? vector_zeroes(size, sizeof *g->merge_slots) : NULL;
     if (!g->merge_slots) {
         free(old);
