@@ -4,23 +4,25 @@
  *
  *     canon [--ms N] [FILE...]
  *
- * One line a file: kind, bytes, median MB/s of canon_key and of XXH3-128, time of one key; then one
- * line for each kind with all its files together. A file that has no key is named and left out.
+ * One line a file: kind, bytes, median MB/s of canon_key and of XXH3-128, time of one key, and the memory
+ * that a process has had at most that mapped the file and made the key, in bytes for each of the file;
+ * then one line for each kind with all its files together. A file that has no key is named and left out.
  * Times are the thread's own, so that what else runs on the machine shows little.
  *
- * Without files: for each kind a program of many layers, of 1 MB and of 64 MB, with the memory that a
- * process has had at most that mapped the program and made one key, in bytes for each of the input; and
- * XXH3 of bytes of which nothing is to be canonicalized, by us and by the library.
+ * Without files: for each kind a program of many layers, of 1 MB and of 64 MB, with its memory; and XXH3
+ * of bytes of which nothing is to be canonicalized, by us and by the library.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,11 +78,46 @@ static double median_s(const struct canon_input *input, bool raw, unsigned budge
     return bench_quantile(times, n, 0.5);
 }
 
-static void print_line(const char *kind, double bytes, double canon_s, double xxh_s,
+static void print_line(const char *kind, double bytes, double canon_s, double xxh_s, double peak,
                        const char *name)
 {
-    printf("%-7s %12.0f B %9.1f MB/s  xxh3 %9.1f MB/s  %10.3f ms  %s\n", kind, bytes,
-           bytes / canon_s / 1e6, bytes / xxh_s / 1e6, canon_s * 1e3, name);
+    printf("%-7s %12.0f B %9.1f MB/s  xxh3 %9.1f MB/s  %10.3f ms  ", kind, bytes,
+           bytes / canon_s / 1e6, bytes / xxh_s / 1e6, canon_s * 1e3);
+    if (peak > 0)
+        printf("memory %5.2f x  ", peak / bytes);
+    puts(name);
+}
+
+/* The resident memory at most of a process that makes one key of a file, which it maps, as `warm hash`
+ * does; 0 if it has none. What this process holds is part of it. */
+static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
+{
+    int status;
+    struct rusage usage;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct canon_input input = {.len = len, .kind = kind, .mapped = true};
+        struct canon_result result;
+        input.data = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+        _exit(input.data == MAP_FAILED || canon_key(&input, &result, NULL, NULL) ? 1 : 0);
+    }
+    if (child < 0 || wait4(child, &status, 0, &usage) != child)
+        bench_die("no process");
+    if (status)
+        return 0;
+    return (size_t)usage.ru_maxrss * 1024;
+}
+
+static size_t peak_bytes_at(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st))
+        bench_die("%s: cannot read", path);
+    size_t peak = peak_bytes(fd, (size_t)st.st_size, CANON_AUTO);
+    close(fd);
+    return peak;
 }
 
 static void bench_file(const char *path, unsigned budget_ms, struct totals totals[N_KINDS])
@@ -88,6 +125,7 @@ static void bench_file(const char *path, unsigned budget_ms, struct totals total
     struct canon_input input = {.file_name = path};
     struct canon_result result;
     struct err e = {0};
+    double peak = (double)peak_bytes_at(path);
     void *data = read_file(path, &input.len);
     input.data = data;
     if (canon_key(&input, &result, NULL, &e)) {
@@ -97,7 +135,7 @@ static void bench_file(const char *path, unsigned budget_ms, struct totals total
     }
     input.kind = result.kind;
     double canon_s = median_s(&input, false, budget_ms), xxh_s = median_s(&input, true, budget_ms);
-    print_line(canon_kind_name(result.kind), (double)input.len, canon_s, xxh_s, path);
+    print_line(canon_kind_name(result.kind), (double)input.len, canon_s, xxh_s, peak, path);
     struct totals *t = &totals[result.kind];
     t->bytes += (double)input.len;
     t->canon_s += canon_s;
@@ -203,24 +241,6 @@ static char *program_make(const struct made *made, size_t bytes, size_t *out_len
 
 /* ---- memory ---- */
 
-/* The resident memory at most of a process that makes one key of a file, which it maps, as `warm hash` does. */
-static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
-{
-    int status;
-    struct rusage usage;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        struct canon_input input = {.len = len, .kind = kind, .mapped = true};
-        struct canon_result result;
-        input.data = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
-        _exit(input.data == MAP_FAILED || canon_key(&input, &result, NULL, NULL) ? 1 : 0);
-    }
-    if (child < 0 || wait4(child, &status, 0, &usage) != child || status)
-        bench_die("a process that makes a key failed");
-    return (size_t)usage.ru_maxrss * 1024;
-}
-
 /* The same of a program, which is no longer in memory then. */
 static size_t peak_bytes_of(const struct made *made, size_t bytes)
 {
@@ -297,7 +317,7 @@ int main(int argc, char **argv)
         snprintf(name, sizeof name, "all %u files", totals[k].files);
         if (totals[k].files)
             print_line(canon_kind_name((enum canon_kind)k), totals[k].bytes, totals[k].canon_s,
-                       totals[k].xxh_s, name);
+                       totals[k].xxh_s, 0, name);
     }
     return 0;
 }

@@ -142,7 +142,7 @@ def report(row, found, wall, eight):
         after = until_result(jit, "import") / until_result(cold, "import")
         whole = until_result(jit) / until_result(cold)
         jit_cell = (f"{seconds(median(jit, 'import'))} / {seconds(median(jit, 'first call'))} "
-                    f"| {after:.0%} | {whole:.0%}")
+                    f"| {after:.1%} | {whole:.1%}")
     alone, n = found["filling"][0]["compiles"], sum(r["compiles"] for r in eight)
     eight_cell = f"{wall:.1f}; {n} (one process: {alone})" if eight else "–"
     return (f"| {row} | {stages(cold)} | {stages(found['jax'])} | {stages(found['filling'])} "
