@@ -9,7 +9,8 @@
  *      operation's region becomes an equal one inside;
  *   2. the blocks inside are ordered, and what they take from outside is collected;
  *   3. a call of a plain private function becomes a copy of that function's operations, each of
- *      which goes through these steps; a constant that goes in or comes out is marked;
+ *      which goes through these steps; a constant that goes in or comes out is marked, and so is each of
+ *      several results;
  *   4. operands of what commutes are sorted: by their content one, two, three levels deep, so that
  *      equal layers come out equal, then by their whole content;
  *   5. if a constant equals an earlier one of its block exactly, that one stands for it.
@@ -520,10 +521,11 @@ static bool call_fits(const struct graph *g, uint32_t id, const struct func *f)
 }
 
 /* What stands for a value on the other side of a call that is inlined. A compiler computes with constants
- * before it inlines, so what is made of constants alone is not the same there: KEYS.md 2.2. */
-static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block)
+ * before it inlines, so what is made of constants alone is not the same there, and what is `one_of_many`
+ * results is seen later than a single one: KEYS.md 2.2. */
+static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bool one_of_many)
 {
-    if (g->failed || !(graph_value_sure(g, value) & NODE_MADE))
+    if (g->failed || !(one_of_many || graph_value_sure(g, value) & NODE_MADE))
         return value;
     uint32_t type = value_type(g, value), id = g->nodes.n;
     struct graph_op_shape says = {.name = graph_opname(g, PASSED, sizeof PASSED - 1, GRAPH_EFFECT),
@@ -549,7 +551,7 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     uint32_t block = node_block(&call);
     for (uint32_t i = 0; i < s.n_operands; i++) {
         uint32_t value = g->nodes.at[op_operands(g, &call, &s)[i]].same;
-        value = value_passed(g, value, block);
+        value = value_passed(g, value, block, false);
         g->nodes.at[callee.args + i].copy = value;
     }
     for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++)
@@ -557,7 +559,7 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     for (uint32_t i = 0; i < s.n_results && !g->failed; i++) {
         const struct node *ret = &g->nodes.at[callee.last];
         uint32_t value = op_operands(g, ret, op_shape(g, ret))[i];
-        value = value_passed(g, g->nodes.at[value].copy, block);
+        value = value_passed(g, g->nodes.at[value].copy, block, s.n_results > 1);
         g->nodes.at[id + i].same = value;
     }
 }

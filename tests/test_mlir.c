@@ -420,6 +420,29 @@ Test(mlir, a_call_is_the_function_in_its_place)
     free(kept);
 }
 
+Test(mlir, one_of_several_results_of_a_call_is_not_what_stands_there)
+{
+    static const char called[] =
+        FUNC("%a: tensor<4xf32>",
+             "%0, %1 = call @f(%a) : (tensor<4xf32>) -> (tensor<4xf32>, "
+             "tensor<4xf32>)\n"
+             "%2 = stablehlo.divide %0, %1 : tensor<4xf32>\n"
+             "return %2 : tensor<4xf32>") "func.func private @f(%x: tensor<4xf32>) -> "
+                                          "(tensor<4xf32>, tensor<4xf32>) {\n"
+                                          "%0 = stablehlo.tanh %x : tensor<4xf32>\n%1 = "
+                                          "stablehlo.sine %x : tensor<4xf32>\n"
+                                          "return %0, %1 : tensor<4xf32>, tensor<4xf32>\n}\n";
+    static const char written_out[] =
+        FUNC("%a: tensor<4xf32>", "%0 = stablehlo.tanh %a : tensor<4xf32>\n"
+                                  "%1 = stablehlo.sine %a : tensor<4xf32>\n"
+                                  "%2 = stablehlo.divide %0, %1 : tensor<4xf32>\n"
+                                  "return %2 : tensor<4xf32>");
+    cr_expect(!same(called, written_out));
+    char *renamed = changed(called, "@f", "@g");
+    cr_expect(same(called, renamed));
+    free(renamed);
+}
+
 Test(mlir, a_constant_that_goes_into_a_function_is_not_one_that_stands_there)
 {
     static const char passed[] = FUNC(
