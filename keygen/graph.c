@@ -19,6 +19,8 @@ void graph_module_dict(struct graph *g, uint32_t dict) { g->module_dict = g->reg
 
 void graph_module_regions_dict(struct graph *g, uint32_t dict) { g->regions_dict = dict; }
 
+void graph_folds_at_calls(struct graph *g) { g->folds_at_calls = true; }
+
 /* A use of each symbol that a dictionary names. */
 static void uses_of_dict(struct graph *g, uint32_t dict)
 {

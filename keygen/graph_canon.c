@@ -616,6 +616,28 @@ static void module_canon(struct graph *g, uint32_t n_read)
     block_order(g, 0);
 }
 
+static bool any_call(const struct graph *g)
+{
+    for (uint32_t i = 0; i < g->uses.n; i++)
+        if (g->uses.at[i].is_call)
+            return true;
+    return false;
+}
+
+/* Whether an operation that is written computes from constants alone, and not only moves them. */
+static bool any_constant_made(const struct graph *g)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const struct node *o = &g->nodes.at[i];
+        if (!node_is_op(o) || (~o->where & (NODE_ORDERED | NODE_MADE)))
+            continue;
+        const struct shape *s = op_shape(g, o);
+        if (s->n_operands && s->n_results && !(s->traits & GRAPH_MOVES))
+            return true;
+    }
+    return false;
+}
+
 int graph_canon(struct graph *g, struct err *e)
 {
     uint32_t n_read = g->nodes.n;
@@ -641,6 +663,7 @@ int graph_canon(struct graph *g, struct err *e)
         return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
     if (g->failed)
         return err_set(e, WARM_ENOMEM, "no memory for the graph");
+    g->folds_otherwise = g->folds_at_calls && any_call(g) && any_constant_made(g);
     for (uint32_t i = 0; i < g->nodes.n; i++)
         g->nodes.at[i].num = NONE;
     return 0;

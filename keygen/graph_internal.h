@@ -248,6 +248,8 @@ struct graph {
     uint32_t merge_size, n_merge;
     uint32_t n_public;
     bool defined_twice;    /* a symbol */
+    bool folds_at_calls;   /* see graph_folds_at_calls */
+    bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */
 };
 

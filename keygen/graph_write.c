@@ -385,6 +385,8 @@ static int module_put(struct graph *g, struct form *out, bool readable, struct e
     bool unordered = false;
     if (printer_init(&p, g, out)) {
         p.readable = readable;
+        if (g->folds_otherwise) /* KEYS.md 2.2 */
+            form_put_text(out, "warm.calls\n");
         printer_put_module(&p, g->module_dict);
         queue_outside(&p);
         for (uint32_t i = 0; i < p.queue.n && !g->failed; i++) {

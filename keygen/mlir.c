@@ -258,6 +258,7 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
         return err_set(e, WARM_ENOMEM, "no memory to read MLIR");
     writer_init(&m->scratch, 0);
     writer_init(&m->bytes, 0);
+    graph_folds_at_calls(m->g);
     m->unknown_type = graph_type(m->g, "?", 1);
     mlir_read(m);
     int rc = m->code;

@@ -420,6 +420,31 @@ Test(mlir, a_call_is_the_function_in_its_place)
     free(kept);
 }
 
+Test(mlir, what_is_computed_from_constants_beside_a_call_is_not_what_is_without)
+{
+#define LOG                                                                                        \
+    "%c = stablehlo.constant dense<3.0> : tensor<4xf32>\n%l = stablehlo.log %c : tensor<4xf32>\n"  \
+    "%r = stablehlo.subtract %0, %l : tensor<4xf32>\nreturn %r : tensor<4xf32>"
+    static const char called[] =
+        FUNC("%a: tensor<4xf32>",
+             "%0 = call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>\n" LOG) "func.func private "
+                                                                          "@f(%x: tensor<4xf32>) "
+                                                                          "-> tensor<4xf32> {\n"
+                                                                          "%0 = stablehlo.tanh %x "
+                                                                          ": tensor<4xf32>\nreturn "
+                                                                          "%0 : tensor<4xf32>\n}\n";
+    static const char written_out[] =
+        FUNC("%a: tensor<4xf32>", "%0 = stablehlo.tanh %a : tensor<4xf32>\n" LOG);
+#undef LOG
+    cr_expect(!same(called, written_out));
+    static const char log[] = "%l = stablehlo.log %c";
+    char *moved = changed(called, log, "%l = stablehlo.negate %a");
+    char *moved_out = changed(written_out, log, "%l = stablehlo.negate %a");
+    cr_expect(same(moved, moved_out), "without what is computed from constants they are one");
+    free(moved_out);
+    free(moved);
+}
+
 Test(mlir, one_of_several_results_of_a_call_is_not_what_stands_there)
 {
     static const char called[] =
