@@ -118,7 +118,8 @@ uint32_t graph_dict_end(struct graph *g);
 void graph_module_dict(struct graph *g, uint32_t dict);
 void graph_module_regions_dict(struct graph *g, uint32_t dict);
 
-/* Whose compilers compute with constants at another time where a module has a call: KEYS.md 2.2. */
+/* Says that compilers of this kind compute with constants at another time where a module has a call:
+ * KEYS.md 2.2. */
 void graph_folds_at_calls(struct graph *g);
 
 /* Begin, arguments and results in order, operations (the last of them the return), end. A function

@@ -356,12 +356,11 @@ static void op_place(struct graph *g, uint32_t id)
 
 /* ---- inlining ---- */
 
-/* Takes back the last operation, for which an earlier one stands: that one. */
+/* Takes back the last operation, a constant for which an earlier one stands: that one. */
 static uint32_t op_take_back(struct graph *g, uint32_t id)
 {
     uint32_t same = g->nodes.at[id].same;
-    const struct shape *s = op_shape(g, &g->nodes.at[id]);
-    if (!shape_spills(s) && g->nodes.n == id + s->n_results) /* nothing came for its sake */
+    if (g->nodes.n == id + 1) /* nothing came for its sake */
         g->nodes.n = id;
     return same;
 }
@@ -624,7 +623,7 @@ static bool any_call(const struct graph *g)
     return false;
 }
 
-/* Whether an operation that is written computes from constants alone, and not only moves them. */
+/* Whether an operation that is needed computes from constants alone, and not only moves them. */
 static bool any_constant_made(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {

@@ -354,8 +354,7 @@ struct line {
 
 struct shortener {
     uint32_t *shape_lines; /* by shape: its line + 1; 0: not looked for yet */
-    uint32_t
-        *head_lines; /* by block, of the first region and of later ones: that of its head + 1 */
+    uint32_t *head_lines;  /* by block, of a first region and of later ones: its head's line + 1 */
     VECTOR(struct line) lines;
     uint32_t *slots, mask;
     uint32_t text;        /* the number of the text that is being written, from 1 */
