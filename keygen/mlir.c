@@ -233,7 +233,7 @@ static void mlir_close(struct mlir *m)
     void *arrays[] = {m->dict_infos.at,     m->alias_values.at, m->resource_values.at,
                       m->named_bindings.at, m->undo.at,         m->lhs.at,
                       m->scopes.at,         m->operands.at,     m->types_stack.at,
-                      m->arg_names.at,      m->op_infos.at,     m->commutes.at,
+                      m->arg_slots.at,      m->op_infos.at,     m->commutes.at,
                       m->pending.at,        m->line_shapes.at,  m->line_types.at,
                       m->head_infos.at,     m->reductions.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)

@@ -90,10 +90,12 @@ static bool func_args(struct mlir *m)
     if (slice_take(&m->s, ')'))
         return true;
     do {
-        struct slice name = {0}, attrs;
+        struct slice attrs;
+        uint64_t slot = 0;
         uint32_t type, dict = 0;
-        if (mlir_peek(m, '%')) {
-            if (!mlir_arg_read(m, &name, &type))
+        bool named = mlir_peek(m, '%');
+        if (named) {
+            if (!mlir_arg_read(m, &slot, &type))
                 return false;
         } else {
             type = mlir_type_take(m);
@@ -105,8 +107,8 @@ static bool func_args(struct mlir *m)
         }
         mlir_skip_loc(m);
         uint32_t value = graph_func_arg(m->g, type, dict);
-        if (name.at)
-            mlir_bind_name(m, name, value);
+        if (named)
+            mlir_bind(m, slot, value, 1);
         if (!mlir_ok(m))
             return false;
     } while (slice_take(&m->s, ','));
@@ -196,11 +198,11 @@ bool mlir_func_generic_open(struct mlir *m, struct scope *s)
         s->in_block = true;
         if (slice_take(&m->s, '(') && !slice_take(&m->s, ')')) {
             do {
-                struct slice arg;
+                uint64_t slot;
                 uint32_t arg_type;
-                if (!mlir_arg_read(m, &arg, &arg_type))
+                if (!mlir_arg_read(m, &slot, &arg_type))
                     return false;
-                mlir_bind_name(m, arg, graph_func_arg(m->g, arg_type, next_dict(m, &args)));
+                mlir_bind(m, slot, graph_func_arg(m->g, arg_type, next_dict(m, &args)), 1);
                 n_args++;
             } while (slice_take(&m->s, ','));
             if (!mlir_expect(m, ')', "expected ')' after arguments"))

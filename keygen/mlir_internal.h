@@ -22,6 +22,7 @@
 #ifndef WARM_KEYGEN_MLIR_INTERNAL_H
 #define WARM_KEYGEN_MLIR_INTERNAL_H
 
+#include <endian.h>
 #include <string.h>
 
 #include "keygen/follow.h"
@@ -63,10 +64,10 @@ struct result_name {
 };
 
 #define FAMILIES_MAX 24 /* words before numbers; what comes later is hashed */
+#define FAMILY_EIGHTS 3 /* longer words are hashed */
 
 struct family { /* names that are one word and a number: %arg, %arg0, %arg1, ... */
-    char word[24];
-    uint64_t front; /* its first letters */
+    uint64_t letters[FAMILY_EIGHTS]; /* the word's, eight each, the first lowest */
     uint32_t len;
     VECTOR(struct binding) bindings; /* by number + 1 */
 };
@@ -118,7 +119,7 @@ struct scope {
     uint32_t n_results;
     uint32_t operands; /* first of the operation's operands in `operands` */
     uint32_t types;    /* first of its result types in `types_stack` */
-    uint32_t names;    /* first of its argument names in `arg_names` */
+    uint32_t args;     /* first of the slots of its arguments' names in `arg_slots` */
     uint32_t info;
     uint32_t dict;   /* what is known of the dictionary when the region begins */
     uint32_t region; /* a number of its own, for labels */
@@ -187,7 +188,7 @@ struct mlir {
     VECTOR(uint32_t) head_infos; /* by number of a head: the operation's */
     struct line line;
     struct graph_op_shape ended; /* the operation that ended last, of a text in pieces */
-    struct cache reduced; /* what stands behind the operands of a reduction */
+    struct cache reduced;        /* what stands behind the operands of a reduction */
     VECTOR(struct reduction) reductions;
     struct follow follow;              /* shapes of remembered lines, + 1 */
     uint32_t n_lines_met, n_lines_new; /* looked up; not found. GRAPH_NONE: given up */
@@ -206,7 +207,7 @@ struct mlir {
     VECTOR(struct scope) scopes;
     VECTOR(uint32_t) operands;
     VECTOR(uint32_t) types_stack;
-    VECTOR(struct slice) arg_names;
+    VECTOR(uint64_t) arg_slots;
     VECTOR(struct opinfo) op_infos;
     VECTOR(uint8_t) commutes;     /* by type: 0 not asked, else the traits that stay, and 1 */
     VECTOR(struct slice) pending; /* texts around an alias that is being written */
@@ -237,6 +238,17 @@ static inline bool slice_id_goes_on(char c) { return slice_classes[(uint8_t)c] &
 static inline bool slice_is_plain(char c) { return slice_classes[(uint8_t)c] & 16; }
 
 void slice_skip_slow(struct slice *s);
+/* Eight bytes of text as a number, the first one lowest. */
+static inline uint64_t eight(const char *at)
+{
+    uint64_t x;
+    memcpy(&x, at, sizeof x);
+    return le64toh(x);
+}
+#define EACH(byte) (0x0101010101010101u * (byte))
+/* The first n bytes of eight, 1 <= n <= 8. */
+static inline uint64_t first_of(uint64_t x, unsigned n) { return x & UINT64_MAX >> (64 - 8 * n); }
+
 /* White space and comments. */
 static inline void slice_skip(struct slice *s)
 {
@@ -439,8 +451,8 @@ struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct
 bool mlir_scope_finish(struct mlir *m, unsigned traits);
 /* The unlabelled first block of a region. */
 void mlir_block_open(struct mlir *m, struct scope *s);
-/* "%a: type loc(...)"; the same up to ')' for a block, bound. */
-bool mlir_arg_read(struct mlir *m, struct slice *name, uint32_t *type);
+/* "%a: type loc(...)", giving the slot of its name; the same up to ')' for a block, bound. */
+bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type);
 bool mlir_block_args_read(struct mlir *m);
 /* The number of a block's label (without '^') in the innermost region. */
 uint32_t mlir_label(struct mlir *m, struct slice name);

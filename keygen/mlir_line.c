@@ -239,11 +239,10 @@ static uint32_t line_info(struct mlir *m, const char **out_name_end)
     return slice_word(&ahead).end == space ? mlir_info_of(m, word) : GRAPH_NONE;
 }
 
-/* Behind the type of `value` if that is what stands at p, else NULL. */
-static const char *type_of_value(const struct mlir *m, uint32_t value, const char *p,
-                                 const char *end)
+/* Behind the type if that is what stands at p, else NULL. */
+static const char *type_at(const struct mlir *m, uint32_t type, const char *p, const char *end)
 {
-    struct view text = graph_type_text(m->g, graph_value_type(m->g, value));
+    struct view text = graph_type_text(m->g, type);
     if (!p || (size_t)(end - p) < text.len || memcmp(p, text.data, text.len) != 0)
         return NULL;
     p += text.len;
@@ -288,20 +287,20 @@ static bool types_compose(struct mlir *m, const char *p, const char *end, uint32
     if (p < end && *p == '(') { /* (types) -> types */
         p++;
         for (uint32_t i = 0; i < n_values; i++)
-            p = type_of_value(m, l->values[i], i ? word_at(p, end, ", ", 2) : p, end);
+            p = type_at(m, types[i], i ? word_at(p, end, ", ", 2) : p, end);
         return (p = word_at(p, end, ") -> ", 5)) && p < end &&
                results_compose(m, p, end, n, types + n_values);
     }
     if (!n) { /* the types of what is returned */
         for (uint32_t i = 0; i < n_values; i++)
-            p = type_of_value(m, l->values[i], i ? word_at(p, end, ", ", 2) : p, end);
+            p = type_at(m, types[i], i ? word_at(p, end, ", ", 2) : p, end);
         return p == end;
     }
     for (uint32_t i = 1; i < n_values; i++) /* one type for all */
         if (types[i] != types[0])
             return false;
     types[n_values] = types[0];
-    return n == 1 && type_of_value(m, l->values[0], p, end) == end;
+    return n == 1 && type_at(m, types[0], p, end) == end;
 }
 
 /* What stands between the operands and ':' of the line that was split, which is left in *p. NULL if it

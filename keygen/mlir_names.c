@@ -14,20 +14,9 @@
  */
 #include "keygen/mlir_internal.h"
 
-#include <endian.h>
 #include <string.h>
 
 #define DIGITS_MAX 9 /* longer numbers are hashed */
-
-/* Eight bytes of text as a number, the first one lowest. */
-static inline uint64_t eight(const char *at)
-{
-    uint64_t x;
-    memcpy(&x, at, sizeof x);
-    return le64toh(x);
-}
-
-#define EACH(byte) (0x0101010101010101u * (byte))
 
 /* The highest bit of each byte that is no decimal digit. */
 static inline uint64_t no_digits(uint64_t x)
@@ -53,31 +42,18 @@ static inline uint32_t number_of(uint64_t x, unsigned n)
     return (uint32_t)(x >> 32);
 }
 
-/* The first eight letters of a word, which lies in the text, as a number. */
-static uint64_t front_of(const struct mlir *m, struct slice word)
+/* Of how many letters (and '_') the text begins, up to 8. Other bytes may be taken for letters, but none
+ * that ends a name. */
+static inline unsigned letters_of(uint64_t x)
 {
-    uint64_t front = 0;
-    size_t len = slice_len(word);
-    if (len >= sizeof front)
-        return eight(word.at);
-    if ((size_t)(m->end - word.at) >= sizeof front) /* what follows the word is taken off again */
-        return eight(word.at) & (((uint64_t)1 << 8 * len) - 1);
-    memcpy(&front, word.at, len);
-    return le64toh(front);
-}
-
-static bool family_is(const struct family *f, uint64_t front, struct slice word)
-{
-    size_t len = slice_len(word);
-    return f->front == front && f->len == len &&
-           (len <= sizeof front ||
-            memcmp(f->word + sizeof front, word.at + sizeof front, len - sizeof front) == 0);
+    uint64_t other = ~x & EACH(0x40);
+    return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 }
 
 /* Where the family of a word with these first letters is remembered. */
-static inline size_t family_hint(uint64_t front, size_t len)
+static inline size_t family_hint(uint64_t first, size_t len)
 {
-    return (front + len) * 0x9E3779B97F4A7C15u >> 58;
+    return (first + len) * 0x9E3779B97F4A7C15u >> 58;
 }
 
 /* The family of a word: looked up where words of this look were found last, then one by one. The
@@ -85,25 +61,26 @@ static inline size_t family_hint(uint64_t front, size_t len)
 static uint32_t family_of(struct mlir *m, struct slice word, bool make)
 {
     size_t len = slice_len(word);
+    char text[sizeof m->families[0].letters] = {0};
+    struct family fresh = {.len = (uint32_t)len};
     if (!len)
         return 0;
-    uint64_t front = front_of(m, word);
-    uint8_t *hint = &m->family_hints[family_hint(front, len)];
-    uint32_t i = *hint;
-    if (family_is(&m->families[i], front, word))
-        return i;
-    for (i = 1; i < m->n_families; i++)
-        if (family_is(&m->families[i], front, word))
-            break;
+    if (len > sizeof text)
+        return GRAPH_NONE;
+    memcpy(text, word.at, len);
+    for (size_t i = 0; i < FAMILY_EIGHTS; i++)
+        fresh.letters[i] = eight(text + 8 * i);
+    uint32_t i = 1;
+    while (i < m->n_families &&
+           (m->families[i].len != len ||
+            memcmp(m->families[i].letters, fresh.letters, sizeof fresh.letters) != 0))
+        i++;
     if (i == m->n_families) {
-        if (!make || len > sizeof m->families[0].word || i == FAMILIES_MAX)
+        if (!make || i == FAMILIES_MAX)
             return GRAPH_NONE;
-        memcpy(m->families[i].word, word.at, len);
-        m->families[i].len = (uint32_t)len;
-        m->families[i].front = front;
-        m->n_families++;
+        m->families[m->n_families++] = fresh;
     }
-    *hint = (uint8_t)i;
+    m->family_hints[family_hint(fresh.letters[0], len)] = (uint8_t)i;
     return i;
 }
 
@@ -142,34 +119,45 @@ static __attribute__((noinline)) uint64_t slot_of_word(struct mlir *m, struct sl
                                 : (uint64_t)(family + 1) << 32 | number;
 }
 
-/* Most names are a number of up to seven digits, alone or behind up to seven small letters and '_':
- * these are read at once. */
-uint64_t mlir_slot(struct mlir *m, struct slice *s, bool make)
+/* The slot of a name that is a number of up to seven digits, a word of up to 16 letters whose family was
+ * found in its place the last time, or such a word and such a number: most are. False for others. */
+static inline bool slot_at_once(const struct mlir *m, struct slice *s, uint64_t *slot)
 {
     const char *p = s->at;
-    if (s->end - p <= 16)
-        return slot_of_word(m, s, make);
-    uint64_t x = eight(p), letters = 0;
-    unsigned n_letters = 0, n = digits_of(x);
-    if (n == 0) {
-        uint64_t digits = no_digits(x) ^ EACH(0x80);
-        if (!digits)
-            return slot_of_word(m, s, make);
-        n_letters = (unsigned)__builtin_ctzll(digits) / 8;
-        letters = x & (((uint64_t)1 << 8 * n_letters) - 1);
+    if (s->end - p <= 24)
+        return false;
+    uint64_t x = eight(p);
+    unsigned n_letters = letters_of(x), n;
+    uint32_t family = 0, number = 0;
+    if (n_letters) {
+        uint64_t first = first_of(x, n_letters), second = 0;
+        if (n_letters == 8 && (n = letters_of(x = eight(p + 8)))) {
+            second = first_of(x, n);
+            n_letters += n;
+        }
+        family = m->family_hints[family_hint(first, n_letters)];
+        const struct family *f = &m->families[family];
+        if (f->letters[0] != first || f->letters[1] != second || f->len != n_letters)
+            return false; /* and if it is there, its letters are what names are made of */
         x = eight(p += n_letters);
-        n = digits_of(x);
     }
-    uint32_t number = number_of(x, n), family = 0;
-    if (n == 8 || slice_id_goes_on(p[n]) || number >= m->number_max || (*p == '0' && n > 1))
-        return slot_of_word(m, s, make);
-    if (n_letters) { /* a family that is there has letters that names are made of */
-        family = m->family_hints[family_hint(letters, n_letters)];
-        if (m->families[family].front != letters || m->families[family].len != n_letters)
-            return slot_of_word(m, s, make);
+    if ((n = digits_of(x))) {
+        number = number_of(x, n);
+        if (n == 8 || number >= m->number_max || (*p == '0' && n > 1))
+            return false;
+        number++;
     }
+    if (slice_id_goes_on(p[n]) || n_letters + n == 0)
+        return false;
     s->at = p + n;
-    return (uint64_t)(family + 1) << 32 | (number + 1);
+    *slot = (uint64_t)(family + 1) << 32 | number;
+    return true;
+}
+
+uint64_t mlir_slot(struct mlir *m, struct slice *s, bool make)
+{
+    uint64_t slot;
+    return slot_at_once(m, s, &slot) ? slot : slot_of_word(m, s, make);
 }
 
 static struct binding *binding_of(struct mlir *m, uint64_t slot)
@@ -184,15 +172,11 @@ void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
 {
     struct family *f = slot >> 32 ? &m->families[(slot >> 32) - 1] : NULL;
     bool forgotten = f && m->scopes.n == m->function_scopes; /* by mlir_function_end */
-    if (forgotten && (uint32_t)slot == f->bindings.n) {
-        PUSH(m, f->bindings, (struct binding){value, n});
-        return;
-    }
     while (f && f->bindings.n <= (uint32_t)slot && !m->failed)
         PUSH(m, f->bindings, (struct binding){GRAPH_NONE, 0});
     if (m->failed)
         return;
-    struct binding *b = binding_of(m, slot);
+    struct binding *b = f ? &f->bindings.at[(uint32_t)slot] : &m->named_bindings.at[slot];
     if (!forgotten)
         PUSH(m, m->undo, (struct undo){slot, *b});
     *b = (struct binding){value, n};
@@ -231,9 +215,13 @@ void mlir_function_end(struct mlir *m, uint32_t mark)
 
 uint32_t mlir_value_find(struct mlir *m, struct slice *s)
 {
-    const struct binding *b = binding_of(m, mlir_slot(m, s, false));
+    uint64_t slot;
+    if (!slot_at_once(m, s, &slot))
+        slot = slot_of_word(m, s, false);
+    const struct binding *b = binding_of(m, slot);
     uint32_t index = 0;
-    if (s->end - s->at > 1 && *s->at == '#' && s->at[1] >= '0' && s->at[1] <= '9') {
+    if (s->at < s->end && *s->at == '#' && s->end - s->at > 1 && s->at[1] >= '0' &&
+        s->at[1] <= '9') {
         s->at++;
         while (s->at < s->end && *s->at >= '0' && *s->at <= '9' && index < 100000000)
             index = index * 10 + (uint32_t)(*s->at++ - '0');

@@ -22,7 +22,7 @@ struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct
                         .n_results = m->lhs.n - lhs,
                         .operands = m->operands.n,
                         .types = m->types_stack.n,
-                        .names = m->arg_names.n,
+                        .args = m->arg_slots.n,
                         .info = info ? (uint32_t)(info - m->op_infos.at) : GRAPH_NONE,
                         .region = m->n_regions++});
     return m->failed ? NULL : &m->scopes.at[m->scopes.n - 1];
@@ -59,13 +59,13 @@ uint32_t mlir_label(struct mlir *m, struct slice name)
     return label;
 }
 
-/* "%a: type loc(...)", giving the name and type. */
-bool mlir_arg_read(struct mlir *m, struct slice *name, uint32_t *type)
+/* "%a: type loc(...)", giving the name's slot and the type. */
+bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type)
 {
     if (!mlir_peek(m, '%'))
         return mlir_malformed(m, "expected an argument");
     m->s.at++;
-    *name = slice_id(&m->s);
+    *slot = mlir_slot(m, &m->s, true);
     if (!mlir_expect(m, ':', "expected ':'"))
         return false;
     *type = mlir_type_take(m);
@@ -78,11 +78,11 @@ bool mlir_block_args_read(struct mlir *m)
     if (slice_take(&m->s, ')'))
         return true;
     do {
-        struct slice name;
+        uint64_t slot;
         uint32_t type;
-        if (!mlir_arg_read(m, &name, &type))
+        if (!mlir_arg_read(m, &slot, &type))
             return false;
-        mlir_bind_name(m, name, graph_block_arg(m->g, type));
+        mlir_bind(m, slot, graph_block_arg(m->g, type), 1);
     } while (slice_take(&m->s, ','));
     return mlir_expect(m, ')', "expected ')' after arguments");
 }
@@ -97,7 +97,7 @@ bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     graph_op_begin(m->g, info->graph_name);
     while (mlir_peek(m, '%')) {
         m->s.at++;
-        PUSH(m, m->arg_names, slice_id(&m->s));
+        PUSH(m, m->arg_slots, mlir_slot(m, &m->s, true));
         if (!mlir_expect(m, '=', "expected '='") || !mlir_peek(m, '%'))
             return mlir_malformed(m, "expected a value");
         if (!mlir_operand_read(m))
@@ -133,8 +133,8 @@ bool mlir_while_region(struct mlir *m)
     mlir_block_open(m, s);
     uint32_t n = m->types_stack.n - s->types;
     for (uint32_t i = 0; i < n && !m->failed; i++)
-        mlir_bind_name(m, m->arg_names.at[s->names + i],
-                       graph_block_arg(m->g, m->types_stack.at[s->types + i]));
+        mlir_bind(m, m->arg_slots.at[s->args + i],
+                  graph_block_arg(m->g, m->types_stack.at[s->types + i]), 1);
     return !m->failed;
 }
 
@@ -185,14 +185,14 @@ bool mlir_scope_finish(struct mlir *m, unsigned traits)
 {
     struct scope s = m->scopes.at[--m->scopes.n];
     m->operands.n = s.operands;
-    m->arg_names.n = s.names;
+    m->arg_slots.n = s.args;
     return mlir_op_finish(m, &m->op_infos.at[s.info], traits, s.types, s.results);
 }
 
 /* Pairs "(%0 init: %1), (%2 init: %3)": inputs, then initial values. */
 static bool reduce_operands(struct mlir *m, const struct scope *s)
 {
-    uint32_t inits = m->arg_names.n; /* borrowed as a stack of slices */
+    uint32_t inits = m->arg_slots.n; /* borrowed as a stack of places in the text */
     do {
         if (!mlir_expect(m, '(', "expected '('") || !mlir_peek(m, '%'))
             return mlir_malformed(m, "expected a value");
@@ -201,22 +201,19 @@ static bool reduce_operands(struct mlir *m, const struct scope *s)
         if (!slice_take_word(&m->s, "init") || !mlir_expect(m, ':', "expected ':'") ||
             !mlir_peek(m, '%'))
             return mlir_malformed(m, "expected an initial value");
-        struct slice from = m->s;
-        from.at++;
-        m->s.at++;
+        PUSH(m, m->arg_slots, (uint64_t)(m->s.at++ - m->begin));
         mlir_value_find(m, &m->s);
-        PUSH(m, m->arg_names, (struct slice){from.at - 1, m->s.at});
         if (!mlir_expect(m, ')', "expected ')'"))
             return false;
     } while (slice_take(&m->s, ','));
     struct slice back = m->s;
-    for (uint32_t i = inits; i < m->arg_names.n; i++) {
-        m->s.at = m->arg_names.at[i].at;
+    for (uint32_t i = inits; i < m->arg_slots.n; i++) {
+        m->s.at = m->begin + m->arg_slots.at[i];
         if (!mlir_operand_read(m))
             return false;
     }
     m->s = back;
-    m->arg_names.n = s->names;
+    m->arg_slots.n = s->args;
     return !m->failed;
 }
 
@@ -229,11 +226,11 @@ static bool reducer_open(struct mlir *m, struct scope *s)
     while (mlir_peek(m, '(')) {
         m->s.at++;
         for (int side = 0; side < 2; side++) {
-            struct slice name;
+            uint64_t slot;
             uint32_t type;
-            if (!mlir_arg_read(m, &name, &type))
+            if (!mlir_arg_read(m, &slot, &type))
                 return false;
-            PUSH(m, m->arg_names, name);
+            PUSH(m, m->arg_slots, slot);
             PUSH(m, m->types_stack, type);
             if (!mlir_expect(m, side ? ')' : ',', "expected a pair of arguments"))
                 return false;
@@ -242,8 +239,8 @@ static bool reducer_open(struct mlir *m, struct scope *s)
     uint32_t n = m->types_stack.n - types;
     for (uint32_t i = 0; i < n && !m->failed; i++) {
         uint32_t at = i < n / 2 ? 2 * i : 2 * (i - n / 2) + 1;
-        mlir_bind_name(m, m->arg_names.at[s->names + at],
-                       graph_block_arg(m->g, m->types_stack.at[types + at]));
+        mlir_bind(m, m->arg_slots.at[s->args + at],
+                  graph_block_arg(m->g, m->types_stack.at[types + at]), 1);
     }
     m->types_stack.n = types;
     return mlir_expect(m, '{', "expected '{'");
