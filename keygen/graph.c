@@ -52,8 +52,9 @@ uint32_t graph_block_arg(struct graph *g, uint32_t type)
 {
     if (g->failed)
         return 0;
-    g->blocks.at[g->block].n_args++;
-    return graph_arg_add(g, type, g->block);
+    struct block *b = &g->blocks.at[g->block];
+    b->n_args++;
+    return graph_arg_add(g, type, g->block, b->sure);
 }
 
 void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
@@ -212,41 +213,60 @@ void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results,
 
 /* ---- shapes ---- */
 
-static uint64_t shape_slot(const struct shape *s, const uint32_t *types)
+static uint64_t shape_slot(const struct shape *s)
 {
-    uint64_t slot = mix(s->hash, (uint64_t)s->callee << 32 | s->traits);
-    slot = mix(slot, (uint64_t)s->n_operands << 32 | s->n_results);
-    for (uint32_t i = 0; i < s->n_results; i++)
-        slot = mix(slot, types[i]);
-    return slot;
+    return mix(s->line, (uint64_t)s->callee << 32 | s->traits);
 }
 
 static uint64_t shape_slot_of(const struct graph *g, const void *items, uint32_t i)
 {
     (void)items;
-    return shape_slot(&g->shapes.at[i], g->shape_types.at + g->shapes.at[i].types);
+    return shape_slot(&g->shapes.at[i]);
 }
 
 static bool shape_is(const struct graph *g, uint32_t i, const struct shape *s,
                      const uint32_t *types)
 {
     const struct shape *have = &g->shapes.at[i];
-    return have->name == s->name && have->dict == s->dict && have->n_operands == s->n_operands &&
-           have->n_results == s->n_results && have->callee == s->callee &&
-           have->traits == s->traits &&
-           (!s->n_results ||
-            memcmp(g->shape_types.at + have->types, types, s->n_results * sizeof *types) == 0);
+    if (have->line != s->line || have->name != s->name || have->dict != s->dict ||
+        have->n_operands != s->n_operands || have->n_results != s->n_results ||
+        have->callee != s->callee || have->traits != s->traits)
+        return false;
+    for (uint32_t r = 0; r < s->n_results; r++)
+        if (g->shape_types.at[have->types + r] != types[r])
+            return false;
+    return true;
 }
 
-/* Another shape with result types. Its hash is known. */
+static uint8_t shape_facts(const struct shape *s)
+{
+    bool plain = !shape_has_regions(s) && !s->has_holes && !(s->traits & GRAPH_CALL);
+    bool moves = s->traits & GRAPH_MOVES && !s->has_holes;
+    unsigned facts = 0;
+    if (s->n_operands > 2 || shape_has_regions(s))
+        facts |= SHAPE_SPILLS;
+    if (plain)
+        facts |= SHAPE_PLAIN;
+    if (plain && s->n_operands == 0 && s->n_results == 1)
+        facts |= SHAPE_CONSTANT;
+    if (moves && s->n_operands == 1 && s->n_results == 1)
+        facts |= SHAPE_MOVED;
+    return (uint8_t)facts;
+}
+
+/* Another shape with result types. Its hashes are known. */
 static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *types)
 {
     s->types = g->shape_types.n;
+    s->type = s->n_results ? types[0] : 0;
     for (uint32_t i = 0; i < s->n_results; i++)
         PUSH(g, g->shape_types, types[i]);
     if (g->failed)
         return 0;
     s->has_holes = g->dicts.at[s->dict].n_holes > 0;
+    s->facts = shape_facts(s);
+    s->sure = graph_shape_sure(s);
+    s->near = s->n_results ? graph_shape_near(g, s) : 0;
     s->last = NONE;
     PUSH(g, g->shapes, *s);
     return g->failed ? 0 : g->shapes.n - 1;
@@ -258,10 +278,13 @@ static uint32_t shape_number(struct graph *g, struct shape *s, const uint32_t *t
     if (g->failed)
         return 0;
     s->hash = mix(g->names.items.at[s->name].hash, g->dicts.at[s->dict].hash);
+    s->line = mix(mix(s->hash, (uint64_t)s->n_operands << 1 | shape_has_regions(s)), s->n_results);
+    for (uint32_t i = 0; i < s->n_results; i++)
+        s->line = mix(s->line, types[i]);
     if ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
         !graph_slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL))
         return 0;
-    uint32_t at = (uint32_t)shape_slot(s, types) & g->shape_mask;
+    uint32_t at = (uint32_t)shape_slot(s) & g->shape_mask;
     for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask)
         if (shape_is(g, g->shape_slots[at] - 1, s, types))
             return g->shape_slots[at] - 1;
@@ -290,14 +313,14 @@ uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uin
      vector_widen(&(g)->failed, &(vector).at, &(vector).cap, (vector).n, more,                     \
                   sizeof *(vector).at))
 
-uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block)
+uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t sure)
 {
     uint32_t id = g->nodes.n;
     PUSH(g, g->nodes,
          (struct node){.shape = NODE_ARG,
                        .operands[NODE_TYPE] = type,
                        .same = id,
-                       .where = block << NODE_FLAGS});
+                       .where = block << NODE_FLAGS | sure});
     return id;
 }
 
@@ -354,7 +377,7 @@ static uint32_t op_append(struct graph *g, uint32_t shape, uint32_t region,
     uint32_t *to = op_operands_set(g, o, s);
     for (uint32_t i = 0; i < s->n_operands; i++)
         to[i] = operands[i];
-    if (graph_is_constant(g, id) || graph_is_moved_constant(g, id))
+    if (op_is_constant(g, o, s))
         s->last = id;
     g->blocks.at[g->block].last = id;
     return s->n_results ? id : NONE;

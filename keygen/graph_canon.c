@@ -34,13 +34,33 @@
 
 /* ---- the order of a block ---- */
 
-/* The operation, if any, that must stand before the user of `value` in block `b`. */
-static uint32_t need_of(const struct graph *g, uint32_t value, uint32_t b)
+/* The first operation, if any, of those that give `values`, that is of block `b` and in no order yet.
+ * Looks from *at on, and leaves it behind that. */
+static uint32_t need_of(const struct graph *g, const uint32_t *values, uint32_t n, uint32_t *at,
+                        uint32_t b)
 {
-    uint32_t op = value_op(g, value);
-    if (op == NONE || node_block(&g->nodes.at[op]) != b || g->nodes.at[op].where & NODE_ORDERED)
-        return NONE;
-    return op;
+    while (*at < n) {
+        uint32_t op = value_op(g, values[(*at)++]);
+        if (op != NONE &&
+            !((g->nodes.at[op].where ^ b << NODE_FLAGS) & (NODE_BLOCK | NODE_ORDERED)))
+            return op;
+    }
+    return NONE;
+}
+
+/* That of an operation's operands, and then of what its regions take from outside. */
+static uint32_t need_next(const struct graph *g, uint32_t id, uint32_t *at, uint32_t b)
+{
+    const struct node *o = &g->nodes.at[id];
+    const struct shape *s = op_shape(g, o);
+    uint32_t need = need_of(g, op_operands(g, o, s), s->n_operands, at, b);
+    if (need != NONE || !shape_has_regions(s))
+        return need;
+    const struct region *r = &g->regions.at[o->operands[NODE_REGION]];
+    uint32_t i = *at - s->n_operands;
+    need = need_of(g, g->captures.at + r->captures, r->n_captures, &i, b);
+    *at = s->n_operands + i;
+    return need;
 }
 
 static void order_from(struct graph *g, uint32_t root, uint32_t b)
@@ -52,19 +72,15 @@ static void order_from(struct graph *g, uint32_t root, uint32_t b)
     PUSH(g, g->walk, (uint64_t)root << 32);
     while (g->walk.n > floor && !g->failed) {
         uint64_t *top = &g->walk.at[g->walk.n - 1];
-        uint32_t id = (uint32_t)(*top >> 32), need = NONE, value;
-        const struct node *o = &g->nodes.at[id];
-        while (need == NONE && graph_dependency(g, o, (uint32_t)*top, &value)) {
-            ++*top;
-            need = need_of(g, value, b);
-        }
-        if (need != NONE) {
-            g->nodes.at[need].where |= NODE_ORDERED;
-            PUSH(g, g->walk, (uint64_t)need << 32);
+        uint32_t id = (uint32_t)(*top >> 32), at = (uint32_t)*top, need = need_next(g, id, &at, b);
+        if (need == NONE) {
+            PUSH(g, g->order, id);
+            g->walk.n--;
             continue;
         }
-        PUSH(g, g->order, id);
-        g->walk.n--;
+        *top = (uint64_t)id << 32 | at;
+        g->nodes.at[need].where |= NODE_ORDERED;
+        PUSH(g, g->walk, (uint64_t)need << 32);
     }
 }
 
@@ -136,10 +152,10 @@ static void class_raise(struct node *o, uint32_t class)
 
 /* Orders the blocks of an operation's regions; gives a hash of what is in them and adds to the
  * operation's class. */
-static uint64_t regions_settle(struct graph *g, uint32_t id)
+static uint64_t regions_settle(struct graph *g, struct node *o)
 {
-    uint32_t first = op_region(g, &g->nodes.at[id]), captures = g->captures.n, class = 0;
-    uint32_t depth = g->blocks.at[node_block(&g->nodes.at[id])].depth;
+    uint32_t first = o->operands[NODE_REGION], captures = g->captures.n, class = 0;
+    uint32_t depth = g->blocks.at[node_block(o)].depth;
     uint64_t hash = 0;
     for (uint32_t r = first; r != NONE; r = g->regions.at[r].next) {
         hash = mix(hash, r - first);
@@ -155,7 +171,7 @@ static uint64_t regions_settle(struct graph *g, uint32_t id)
         g->why_exact = "the regions take too many values from outside";
     g->regions.at[first].captures = captures;
     g->regions.at[first].n_captures = g->captures.n - captures;
-    class_raise(&g->nodes.at[id], class);
+    class_raise(o, class);
     return hash;
 }
 
@@ -303,43 +319,54 @@ static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
     return copy;
 }
 
-/* Each operand becomes the value that stands for it, and constants from around a region ones of its
- * own: whether they are written inside or outside is the printer's choice. */
-static void operands_settle(struct graph *g, uint32_t id)
+/* Each operand becomes the value that stands for it. */
+static void operands_settle(struct graph *g, struct node *o)
 {
-    struct node *o = &g->nodes.at[id];
     const struct shape *s = op_shape(g, o);
-    uint32_t b = node_block(o), n = s->n_operands;
-    const struct block *block = &g->blocks.at[b];
-    if (block->depth <= 1 || block->frozen) {
-        uint32_t *v = op_operands_set(g, o, s);
-        for (uint32_t i = 0; i < n; i++)
-            v[i] = g->nodes.at[v[i]].same;
-        return;
-    }
+    uint32_t *v = op_operands_set(g, o, s);
+    for (uint32_t i = 0; i < s->n_operands; i++)
+        v[i] = g->nodes.at[v[i]].same;
+}
+
+/* Operands that are constants from around the operation's region become ones of its own: whether they are
+ * written inside or outside is the printer's choice. */
+static void constants_settle(struct graph *g, uint32_t id)
+{
+    uint32_t b = node_block(&g->nodes.at[id]), n = op_shape(g, &g->nodes.at[id])->n_operands;
     for (uint32_t i = 0; i < n && !g->failed; i++) { /* nodes may come, so nothing stays in place */
-        o = &g->nodes.at[id];
-        uint32_t v = g->nodes.at[op_operands(g, o, op_shape(g, o))[i]].same;
-        if (graph_is_constant(g, v) && node_block(&g->nodes.at[v]) != b)
-            v = constant_in(g, v, b);
+        struct node *o = &g->nodes.at[id];
+        uint32_t v = op_operands(g, o, op_shape(g, o))[i];
+        if (node_block(&g->nodes.at[v]) == b || !graph_is_constant(g, v))
+            continue;
+        v = constant_in(g, v, b);
         o = &g->nodes.at[id];
         op_operands_set(g, o, op_shape(g, o))[i] = v;
     }
 }
 
-/* Steps 1, 2, 4 and 5 of the opening comment. */
+/* What an operation holds beside its name, dictionary and operands. */
+static uint64_t inside_settle(struct graph *g, struct node *o, const struct shape *s)
+{
+    uint64_t inside = shape_has_regions(s) ? regions_settle(g, o) : 0;
+    if ((s->has_holes || s->traits & GRAPH_CALL) && !g->failed)
+        inside = mix(inside, symbols_settle(g, o));
+    return inside;
+}
+
+/* Steps 1, but for what stands for its operands, 2, 4 and 5 of the opening comment. */
 static void op_place(struct graph *g, uint32_t id)
 {
-    operands_settle(g, id);
+    struct block *b = &g->blocks.at[node_block(&g->nodes.at[id])];
+    if (b->depth > 1 && !b->frozen)
+        constants_settle(g, id);
     struct node *o = &g->nodes.at[id]; /* no node is added from here on */
     const struct shape *s = op_shape(g, o);
-    uint64_t inside = shape_has_regions(s) && !g->failed ? regions_settle(g, id) : 0;
+    uint64_t inside = 0;
+    if (!(s->facts & SHAPE_PLAIN) && !g->failed)
+        inside = inside_settle(g, o, s);
     if (g->failed)
         return;
-    struct block *b = &g->blocks.at[node_block(o)];
-    if (s->has_holes || s->traits & GRAPH_CALL)
-        inside = mix(inside, symbols_settle(g, o));
-    graph_commute_settle(g, o);
+    graph_commute_settle(g, o, s);
     if (o->where & GRAPH_COMMUTES && s->n_operands >= 2)
         operands_sort(g, o, s);
     if (b->frozen)
@@ -349,8 +376,8 @@ static void op_place(struct graph *g, uint32_t id)
         PUSH(g, g->effects, (struct effect){.op = id, .before = b->effect});
         b->effect = g->effects.n - 1;
     }
-    graph_results_hash(g, id, inside);
-    if (graph_is_constant(g, id) || graph_is_moved_constant(g, id))
+    graph_results_hash(g, o, s, inside);
+    if (op_is_constant(g, o, s))
         constant_merge(g, id);
 }
 
@@ -369,14 +396,13 @@ static uint32_t op_take_back(struct graph *g, uint32_t id)
  * it has any. */
 static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32_t region)
 {
-    uint32_t id = g->nodes.n;
-    struct node from = g->nodes.at[source];
-    uint32_t flags = from.where & (NODE_CLASS | NODE_SWAPPED);
-    struct node *o = g->failed ? NULL : graph_op_add(g, from.shape, block, flags);
+    uint32_t id = g->nodes.n, shape = g->nodes.at[source].shape;
+    uint32_t flags = g->nodes.at[source].where & (NODE_CLASS | NODE_SWAPPED);
+    struct node *o = g->failed ? NULL : graph_op_add(g, shape, block, flags);
     if (!o)
         return 0;
     const struct shape *s = op_shape(g, o);
-    const uint32_t *operands = op_operands(g, &from, s);
+    const uint32_t *operands = op_operands(g, &g->nodes.at[source], s);
     uint32_t *to = op_operands_set(g, o, s), n_results = s->n_results;
     for (uint32_t i = 0; i < s->n_operands; i++)
         to[i] = g->nodes.at[operands[i]].copy;
@@ -399,7 +425,7 @@ static void copy_block(struct graph *g, struct copy *c)
         return;
     }
     for (uint32_t i = 0; i < from.n_args; i++) {
-        graph_arg_add(g, g->nodes.at[from.args + i].operands[NODE_TYPE], fresh);
+        graph_arg_add(g, g->nodes.at[from.args + i].operands[NODE_TYPE], fresh, from.sure);
         g->nodes.at[from.args + i].copy = args + i;
     }
     PUSH(g, g->blocks,
@@ -524,7 +550,7 @@ static bool call_fits(const struct graph *g, uint32_t id, const struct func *f)
  * results is seen later than a single one: KEYS.md 2.2. */
 static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bool one_of_many)
 {
-    if (g->failed || !(one_of_many || graph_value_sure(g, value) & NODE_MADE))
+    if (g->failed || !(one_of_many || value_sure(g, value) & NODE_MADE))
         return value;
     uint32_t type = value_type(g, value), id = g->nodes.n;
     struct graph_op_shape says = {.name = graph_opname(g, PASSED, sizeof PASSED - 1, GRAPH_EFFECT),
@@ -573,8 +599,10 @@ static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
         const struct func *f = s->traits & GRAPH_CALL ? graph_func_of(g, s->callee) : NULL;
         if (f && call_fits(g, id, f))
             call_inline(g, id, f);
-        else
+        else {
+            operands_settle(g, &g->nodes.at[id]);
             op_place(g, id);
+        }
     }
 }
 

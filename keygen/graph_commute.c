@@ -18,14 +18,6 @@
  */
 #include "keygen/graph_internal.h"
 
-uint32_t graph_value_sure(const struct graph *g, uint32_t value)
-{
-    const struct node *n = &g->nodes.at[value];
-    if (n->shape == NODE_ARG)
-        return g->blocks.at[node_block(n)].sure;
-    return (node_is_op(n) ? n : n - n->operands[NODE_INDEX])->where & NODE_SURE;
-}
-
 /* True if what is in the operation's regions makes no exponential of what comes in. */
 static bool regions_keep(const struct graph *g, const struct node *o)
 {
@@ -43,54 +35,52 @@ static bool regions_keep(const struct graph *g, const struct node *o)
     return true;
 }
 
-/* What the operation's own results are surely not. */
-static uint32_t results_sure(const struct graph *g, const struct node *o, const struct shape *s,
-                             const uint32_t *operands)
+static bool shape_keeps(const struct shape *s) { return s->traits & GRAPH_KEEPS && !s->has_holes; }
+
+struct sure graph_shape_sure(const struct shape *s)
 {
-    uint32_t all = NODE_SURE, any = 0, first = 0, sure = 0;
+    bool keeps = shape_keeps(s), regions = shape_has_regions(s);
+    uint32_t always = 0, all = 0, any = 0, first = 0;
+    if ((s->traits & SHAPE_CLASS) != GRAPH_PURE)
+        always |= NODE_VARIES;
+    else if (s->n_operands && (keeps || !regions) && !(s->traits & GRAPH_CALL))
+        *(s->n_results == 1 ? &any : &all) |= NODE_VARIES;
+    if (keeps && !regions && !(s->traits & SHAPE_PASSED))
+        all |= NODE_LITERAL;
+    if ((s->traits & (SHAPE_CLASS | SHAPE_PASSED | GRAPH_CALL)) == GRAPH_PURE)
+        all |= NODE_MADE;
+    if (s->traits & GRAPH_SUM)
+        all |= NODE_NO_PRODUCT;
+    if (s->traits & GRAPH_MOVES && s->n_operands)
+        first |= NODE_NO_PRODUCT;
+    if (keeps && !regions) /* with regions: graph_commute_settle */
+        all |= NODE_NO_EXP;
+    return (struct sure){(uint16_t)always, (uint16_t)all, (uint16_t)any, (uint16_t)first};
+}
+
+/* Whether a sum or a product of two real numbers commutes, of which `all` and `any` hold. */
+static bool fused_commutes(const struct shape *s, uint32_t all, uint32_t any)
+{
+    uint32_t wanted = s->traits & GRAPH_SUM ? NODE_NO_PRODUCT : NODE_NO_EXP;
+    return s->n_operands == 2 && any & wanted && (any & NODE_LITERAL || all & NODE_VARIES);
+}
+
+void graph_commute_settle(const struct graph *g, struct node *o, const struct shape *s)
+{
+    const uint32_t *operands = op_operands(g, o, s);
+    uint32_t all = NODE_SURE, any = 0, first = s->n_operands ? value_sure(g, operands[0]) : 0;
     for (uint32_t i = 0; i < s->n_operands; i++) {
-        uint32_t one = graph_value_sure(g, operands[i]);
+        uint32_t one = value_sure(g, operands[i]);
         all &= one;
         any |= one;
-        first = i ? first : one;
     }
-    bool keeps = s->traits & GRAPH_KEEPS && !s->has_holes, regions = shape_has_regions(s);
-    if ((s->traits & SHAPE_CLASS) != GRAPH_PURE)
-        sure |= NODE_VARIES;
-    else if (s->n_operands && (keeps || !regions) && !(s->traits & GRAPH_CALL))
-        sure |= (s->n_results == 1 ? any : all) & NODE_VARIES;
-    if (keeps && !regions && !(s->traits & SHAPE_PASSED))
-        sure |= all & NODE_LITERAL;
-    if ((s->traits & (SHAPE_CLASS | SHAPE_PASSED | GRAPH_CALL)) == GRAPH_PURE)
-        sure |= all & NODE_MADE;
-    if (s->traits & GRAPH_SUM)
-        sure |= all & NODE_NO_PRODUCT;
-    if (s->traits & GRAPH_MOVES && s->n_operands)
-        sure |= first & NODE_NO_PRODUCT;
-    if (keeps && (!regions || regions_keep(g, o)))
-        sure |= all & NODE_NO_EXP;
-    return sure;
-}
-
-/* Whether a sum or a product of real numbers commutes. */
-static bool fused_commutes(const struct graph *g, const struct shape *s, const uint32_t *operands)
-{
-    if (s->n_operands != 2)
-        return false;
-    uint32_t first = graph_value_sure(g, operands[0]), second = graph_value_sure(g, operands[1]);
-    uint32_t wanted = s->traits & GRAPH_SUM ? NODE_NO_PRODUCT : NODE_NO_EXP;
-    if (!((first | second) & wanted))
-        return false;
-    return ((first | second) & NODE_LITERAL) || (first & second & NODE_VARIES);
-}
-
-void graph_commute_settle(const struct graph *g, struct node *o)
-{
-    const struct shape *s = op_shape(g, o);
-    const uint32_t *operands = op_operands(g, o, s);
-    uint32_t flags = s->traits & GRAPH_COMMUTES;
-    flags |= results_sure(g, o, s, operands);
-    if (s->traits & GRAPH_FUSES && !fused_commutes(g, s, operands))
-        flags &= ~(uint32_t)GRAPH_COMMUTES;
-    o->where = (o->where & ~NODE_SETTLED) | flags;
+    uint32_t flags = s->sure.always | (s->sure.if_all & all) | (s->sure.if_any & any) |
+                     (s->sure.if_first & first);
+    if (shape_has_regions(s) && shape_keeps(s) && regions_keep(g, o))
+        flags |= all & NODE_NO_EXP;
+    for (uint32_t i = 1; i < s->n_results; i++)
+        o[i].where |= flags;
+    if (s->traits & GRAPH_COMMUTES && (!(s->traits & GRAPH_FUSES) || fused_commutes(s, all, any)))
+        flags |= GRAPH_COMMUTES;
+    o->where |= flags;
 }

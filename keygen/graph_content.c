@@ -38,11 +38,21 @@ void graph_args_hash(struct graph *g, uint32_t b)
     }
 }
 
-/* What the operation says, from the hash of its first result. */
+/* What an operation of the shape says that holds nothing else. */
+static uint64_t shape_says(const struct shape *s) { return mix(s->hash, s->n_operands); }
+
+uint32_t graph_shape_near(const struct graph *g, const struct shape *s)
+{
+    return (uint32_t)mix(shape_says(s), type_hash(g, s->type));
+}
+
+/* What the operation says: what its shape does, or it is found in the hash of its first result. */
 static uint64_t op_says(const struct graph *g, const struct node *o, const struct shape *s)
 {
+    if (op_is_plain(o, s))
+        return shape_says(s);
     const uint32_t *operands = op_operands(g, o, s);
-    uint64_t hash = unmix(node_hash(o), type_hash(g, g->shape_types.at[s->types]));
+    uint64_t hash = unmix(node_hash(o), type_hash(g, s->type));
     for (uint32_t i = s->n_operands; i-- > 0;)
         hash = unmix(hash, node_hash(&g->nodes.at[operands[i]]));
     return hash;
@@ -56,6 +66,8 @@ static uint32_t value_near(const struct graph *g, uint32_t value, unsigned depth
         return (uint32_t)type_hash(g, value_type(g, value));
     const struct node *o = &g->nodes.at[op];
     const struct shape *s = op_shape(g, o);
+    if (!depth && value == op && op_is_plain(o, s))
+        return s->near;
     const uint32_t *operands = op_operands(g, o, s);
     uint64_t hash;
     if (s->n_operands > NEAR_FEW) {
@@ -78,19 +90,18 @@ static void near_keep(struct graph *g, uint32_t *operands, uint32_t n, uint64_t 
     memcpy(operands + n, near, sizeof near);
 }
 
-void graph_results_hash(struct graph *g, uint32_t op, uint64_t inside)
+void graph_results_hash(struct graph *g, struct node *o, const struct shape *s, uint64_t inside)
 {
-    struct node *o = &g->nodes.at[op];
-    const struct shape *s = op_shape(g, o);
     uint32_t *operands = op_operands_set(g, o, s);
     uint64_t hash = mix(s->hash, inside + s->n_operands);
     if (s->n_operands > NEAR_FEW)
         near_keep(g, operands, s->n_operands, hash);
     for (uint32_t i = 0; i < s->n_operands; i++)
         hash = mix(hash, node_hash(&g->nodes.at[operands[i]]));
-    const uint32_t *types = g->shape_types.at + s->types;
-    for (uint32_t i = 0; i < s->n_results; i++)
-        node_hash_set(o + i, mix(hash, type_hash(g, types[i]) + i));
+    if (s->n_results)
+        node_hash_set(o, mix(hash, type_hash(g, s->type)));
+    for (uint32_t i = 1; i < s->n_results; i++)
+        node_hash_set(o + i, mix(hash, type_hash(g, g->shape_types.at[s->types + i]) + i));
 }
 
 uint32_t graph_value_says(const struct graph *g, uint32_t value) { return value_near(g, value, 0); }

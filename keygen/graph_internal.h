@@ -87,6 +87,7 @@ struct node {
     uint32_t where; /* block << NODE_FLAGS | flags */
 };
 #define NODE_FLAGS 10
+#define NODE_BLOCK (~0u << NODE_FLAGS)
 #define BLOCKS_MAX ((uint32_t)1 << (32 - NODE_FLAGS))
 #define GRAPH_MANY_BLOCKS "there are more than 4194304 blocks" /* for why_exact */
 _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
@@ -104,18 +105,35 @@ _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 #define NODE_SURE (NODE_MADE | NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
 #define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES)
 
+/* Which of NODE_SURE an operation's results are: in any case, and if what it is of its operands is so. */
+struct sure {
+    uint16_t always, if_all, if_any, if_first;
+};
+
 /* What an operation says apart from which operands it has, and what is in its regions. Operations that say
- * the same have one shape. */
+ * the same have one shape; what holds for all of them is found once, when the first comes. */
 struct shape {
     uint64_t hash; /* of the name and the dictionary */
+    uint64_t line; /* of all that a line says of it (graph_short.c) */
     uint32_t name, dict;
     uint32_t n_operands, n_results;
     uint32_t types;  /* of the results: slice of graph.shape_types */
+    uint32_t type;   /* the first of them */
     uint32_t callee; /* of a call: a symbol; or NONE */
+    uint32_t last; /* while reading: the last such operation, if another may be that one; or NONE */
+    uint32_t near; /* a hash of what it says that is plain: graph_content.c */
     uint16_t traits; /* as the reader gives them, and SHAPE_REGIONS */
     bool has_holes;  /* the dictionary */
-    uint32_t last; /* while reading: the last such operation, if another may be that one; or NONE */
+    uint8_t facts;
+    struct sure sure;
 };
+_Static_assert(sizeof(struct shape) == 64, "a line of the processor's cache");
+
+/* A shape's facts. */
+#define SHAPE_SPILLS 1u   /* its operands are in graph.spilled */
+#define SHAPE_PLAIN 2u    /* no regions, no symbol or channel, no call: the shape says it all, */
+#define SHAPE_CONSTANT 4u /* and gives one result that depends on nothing, if it may be moved */
+#define SHAPE_MOVED 8u    /* it gives what its only operand gives, moved */
 
 struct region {
     uint32_t block; /* first */
@@ -267,8 +285,8 @@ int graph_canon(struct graph *g, struct err *e);
 
 /* ---- graph.c ---- */
 
-/* An argument of a block, and its value. */
-uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block);
+/* An argument of a block, and its value, which is `sure` (NODE_SURE). */
+uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t sure);
 /* The next operation, of a shape, in a block, with results that have no hash yet and operands and regions
  * that are to be set. NULL if there is no memory. */
 struct node *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t flags);
@@ -300,11 +318,11 @@ void graph_funcs_plan(struct graph *g);
 
 /* ---- graph_commute.c ---- */
 
+/* What an operation of such a shape is sure of. Its facts are known. */
+struct sure graph_shape_sure(const struct shape *s);
 /* Settles which of NODE_SETTLED an operation has, from its operands and what is in its regions, which
  * are placed. Before, it has none of them. */
-void graph_commute_settle(const struct graph *g, struct node *o);
-/* NODE_SURE as it holds for a value that is placed. */
-uint32_t graph_value_sure(const struct graph *g, uint32_t value);
+void graph_commute_settle(const struct graph *g, struct node *o, const struct shape *s);
 
 /* ---- graph_content.c ---- */
 
@@ -319,9 +337,11 @@ static inline uint32_t graph_spill_words(uint32_t n_operands)
 
 /* Hashes of a block's arguments. */
 void graph_args_hash(struct graph *g, uint32_t b);
+/* shape.near. */
+uint32_t graph_shape_near(const struct graph *g, const struct shape *s);
 /* Hashes of an operation's results, from what it says and its operands, which have theirs and are in
- * the order that they will have. `inside` is what else it holds. */
-void graph_results_hash(struct graph *g, uint32_t op, uint64_t inside);
+ * the order that they will have. `inside` is what else it holds: nothing, 0, if it is op_is_plain. */
+void graph_results_hash(struct graph *g, struct node *o, const struct shape *s, uint64_t inside);
 /* A hash of what the operation that gives a value says, without its operands; of an argument, its
  * type. */
 uint32_t graph_value_says(const struct graph *g, uint32_t value);
@@ -432,10 +452,7 @@ static inline bool op_has_regions(const struct graph *g, const struct node *o)
     return shape_has_regions(op_shape(g, o));
 }
 
-static inline bool shape_spills(const struct shape *s)
-{
-    return s->n_operands > 2 || shape_has_regions(s);
-}
+static inline bool shape_spills(const struct shape *s) { return (s->facts & SHAPE_SPILLS) != 0; }
 
 /* The operands of an operation of shape `s`; valid until the next node comes. */
 static inline const uint32_t *op_operands(const struct graph *g, const struct node *o,
@@ -464,25 +481,31 @@ static inline void op_class_set(struct node *o, uint32_t class)
     o->where = (o->where & ~NODE_CLASS) | class;
 }
 
+/* An operation that says what its shape says and nothing more. It is placed. */
+static inline bool op_is_plain(const struct node *o, const struct shape *s)
+{
+    return s->facts & SHAPE_PLAIN && op_class(o) != GRAPH_EFFECT;
+}
+
 /* The result of an operation that is the same wherever it stands: it depends on nothing. */
 static inline bool graph_is_constant(const struct graph *g, uint32_t value)
 {
     const struct node *o = &g->nodes.at[value];
-    if (!node_is_op(o))
-        return false;
-    const struct shape *s = op_shape(g, o);
-    return s->n_operands == 0 && s->n_results == 1 && op_class(o) == GRAPH_PURE &&
-           !(s->traits & GRAPH_CALL) && !shape_has_regions(s) && !s->has_holes;
+    return node_is_op(o) && op_shape(g, o)->facts & SHAPE_CONSTANT && op_class(o) == GRAPH_PURE;
 }
 
-/* A constant's elements moved: a broadcast, a reshape. `id` is an operation. */
-static inline bool graph_is_moved_constant(const struct graph *g, uint32_t id)
+/* An operation of shape `s` that is a constant, or moves the elements of one: a broadcast, a reshape. */
+static inline bool op_is_constant(const struct graph *g, const struct node *o,
+                                  const struct shape *s)
 {
-    const struct node *o = &g->nodes.at[id];
-    const struct shape *s = op_shape(g, o);
-    return s->traits & GRAPH_MOVES && s->n_operands == 1 && s->n_results == 1 &&
-           op_class(o) == GRAPH_PURE && !s->has_holes &&
-           graph_is_constant(g, op_operands(g, o, s)[0]);
+    return s->facts & (SHAPE_CONSTANT | SHAPE_MOVED) && op_class(o) == GRAPH_PURE &&
+           (s->facts & SHAPE_CONSTANT || graph_is_constant(g, op_operands(g, o, s)[0]));
+}
+
+/* NODE_SURE as it holds for a value that is placed. */
+static inline uint32_t value_sure(const struct graph *g, uint32_t value)
+{
+    return g->nodes.at[value].where & NODE_SURE;
 }
 
 static inline uint64_t node_hash(const struct node *n)
@@ -519,9 +542,11 @@ static inline uint32_t value_index(const struct graph *g, uint32_t value)
 static inline uint32_t value_type(const struct graph *g, uint32_t value)
 {
     const struct node *n = &g->nodes.at[value];
+    if (node_is_op(n))
+        return op_shape(g, n)->type;
     if (n->shape == NODE_ARG)
         return n->operands[NODE_TYPE];
-    uint32_t index = node_is_op(n) ? 0 : n->operands[NODE_INDEX];
+    uint32_t index = n->operands[NODE_INDEX];
     return g->shape_types.at[op_shape(g, n - index)->types + index];
 }
 

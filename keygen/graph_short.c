@@ -108,11 +108,10 @@ static uint32_t line_n_types(const struct graph *g, uint32_t of)
 
 static uint64_t line_hash(const struct graph *g, uint32_t of, bool later)
 {
+    if (!(of & LINE_HEAD))
+        return g->shapes.at[of].line;
     uint32_t n = line_n_types(g, of);
-    const struct shape *s = of & LINE_HEAD ? NULL : &g->shapes.at[of];
-    uint64_t hash = s ? mix(s->hash, (uint64_t)s->n_operands << 1 | shape_has_regions(s))
-                      : mix(later, g->blocks.at[of & ~LINE_HEAD].label);
-    hash = mix(hash, n);
+    uint64_t hash = mix(mix(later, g->blocks.at[of & ~LINE_HEAD].label), n);
     for (uint32_t i = 0; i < n; i++)
         hash = mix(hash, line_type(g, of, i));
     return hash;
