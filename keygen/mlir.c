@@ -227,7 +227,7 @@ static void mlir_close(struct mlir *m)
 {
     struct cache *caches[] = {&m->types, &m->dicts,     &m->named,  &m->labels,
                               &m->lines, &m->resources, &m->axes,   &m->aliases,
-                              &m->infos, &m->heads,     &m->reduced};
+                              &m->infos, &m->reduced};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
         cache_close(caches[i]);
     void *arrays[] = {m->dict_infos.at,     m->alias_values.at, m->resource_values.at,
@@ -235,7 +235,7 @@ static void mlir_close(struct mlir *m)
                       m->scopes.at,         m->operands.at,     m->types_stack.at,
                       m->arg_slots.at,      m->op_infos.at,     m->commutes.at,
                       m->pending.at,        m->line_shapes.at,  m->line_types.at,
-                      m->head_infos.at,     m->reductions.at};
+                      m->reductions.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     for (uint32_t i = 0; i < m->n_families; i++)

@@ -143,8 +143,8 @@ struct line {
     bool split; /* what follows was found in it */
     bool open;  /* it may be remembered when its operation ends */
     struct slice head, tail;
-    uint32_t head_id; /* the number of (head, number of values), or GRAPH_NONE */
-    uint64_t head_hash, tail_hash;
+    uint32_t tag;  /* of what is before the tail */
+    uint64_t hash; /* of the tag and the tail */
     uint32_t values[LINE_OPERANDS_MAX], n_values;
 };
 
@@ -152,10 +152,8 @@ struct line {
 struct line_shape {
     uint32_t op; /* its number in the graph */
     uint32_t n_operands, n_results;
-    struct {
-        const char *at;
-        uint32_t len;
-    } head, tail;
+    const char *head, *tail;
+    uint32_t head_len, tail_len;
     uint32_t types; /* where those of its operands are in line_types */
     uint32_t info;
 };
@@ -182,10 +180,9 @@ struct mlir {
     const char *why_exact;
 
     struct cache types, dicts, named, labels, resources, axes, aliases, infos;
-    struct cache heads, lines; /* of operations; of what follows their operands */
+    struct cache lines; /* by what follows the operands, tagged with what is before */
     VECTOR(struct line_shape) line_shapes;
     VECTOR(uint32_t) line_types;
-    VECTOR(uint32_t) head_infos; /* by number of a head: the operation's */
     struct line line;
     struct graph_op_shape ended; /* the operation that ended last, of a text in pieces */
     struct cache reduced;        /* what stands behind the operands of a reduction */
@@ -216,6 +213,7 @@ struct mlir {
     uint64_t expanded;   /* bytes that aliases stood for */
     uint32_t unknown_type;
     uint32_t type_hints[TYPE_HINTS]; /* the type, + 1, that letters like these spelled last */
+    uint32_t info_hints[64];         /* the operation, + 1, that was named so last */
     uint32_t n_regions;              /* seen so far: tags of labels */
     uint32_t n_axes;
     uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
@@ -292,7 +290,6 @@ void slice_trim(struct slice *s);
 /* The same text, where it lives as long as the graph. */
 struct slice mlir_keep(struct mlir *m, struct slice text);
 
-uint64_t cache_hash(uint32_t tag, struct slice text);
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash);
 void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,
                uint32_t value);
@@ -424,7 +421,9 @@ bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint3
 
 /* ---- mlir_plain.c: each op_ reads on behind the operation's name; its names are in `lhs` ---- */
 
-/* The number in `op_infos` of an operation's name. */
+/* The number in `op_infos` of an operation's name; GRAPH_NONE if it takes mlir_info_of to know. */
+uint32_t mlir_info_at_once(struct mlir *m, struct slice name);
+/* The same of a word that may be a name in short: "call". */
 uint32_t mlir_info_of(struct mlir *m, struct slice word);
 unsigned mlir_traits_with(const struct opinfo *info, const struct dict_info *d);
 /* What is left of an operation's traits, whose first result, if it has one, is of `type`. */

@@ -103,16 +103,16 @@ static bool line_is(struct mlir *m, const char *p, const struct line_shape *shap
                     const char **out_end)
 {
     const char *end = m->s.end;
-    if ((size_t)(end - p) < shape->head.len || memcmp(p, shape->head.at, shape->head.len) != 0)
+    if ((size_t)(end - p) < shape->head_len || memcmp(p, shape->head, shape->head_len) != 0)
         return false;
-    p += shape->head.len;
+    p += shape->head_len;
     m->line.n_values = 0;
     if (shape->n_operands && !(p = values_read(m, p, end)))
         return false;
-    if (m->line.n_values != shape->n_operands || (size_t)(end - p) < shape->tail.len ||
-        memcmp(p, shape->tail.at, shape->tail.len) != 0)
+    if (m->line.n_values != shape->n_operands || (size_t)(end - p) < shape->tail_len ||
+        memcmp(p, shape->tail, shape->tail_len) != 0)
         return false;
-    return (*out_end = line_end(p + shape->tail.len, end)) != NULL;
+    return (*out_end = line_end(p + shape->tail_len, end)) != NULL;
 }
 
 /* Fills m->line from `at` on; false if the line is not one to be remembered. */
@@ -138,6 +138,34 @@ static bool line_split(struct mlir *m, const char *at, const char **out_end)
     return true;
 }
 
+/* A number for the head and the count of values of the line that was split. Others may share it. */
+static uint32_t line_tag(const struct line *l)
+{
+    size_t len = slice_len(l->head);
+    uint64_t first = 0, last = 0;
+    memcpy(&first, l->head.at, len < sizeof first ? len : sizeof first);
+    if (len > sizeof last)
+        memcpy(&last, l->head.end - sizeof last, sizeof last);
+    return (uint32_t)(((first * 31 + last) * 31 + len * 64 + l->n_values) * 0x9E3779B97F4A7C15u >>
+                      32);
+}
+
+/* The number of the shape of the line that was split, or GRAPH_NONE. */
+static uint32_t shape_of_split(struct mlir *m)
+{
+    struct line *l = &m->line;
+    l->tag = line_tag(l);
+    uint32_t i = cache_find(&m->lines, l->tag, l->tail, &l->hash);
+    if (i == GRAPH_NONE)
+        return GRAPH_NONE;
+    const struct line_shape *shape = &m->line_shapes.at[i];
+    if (shape->n_operands == l->n_values && shape->head_len == slice_len(l->head) &&
+        memcmp(shape->head, l->head.at, shape->head_len) == 0)
+        return i;
+    l->open = false; /* another head has its tag: only the first is remembered */
+    return GRAPH_NONE;
+}
+
 /* The number of the shape that the line has whose operation begins at p, or GRAPH_NONE. */
 static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
 {
@@ -147,14 +175,11 @@ static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
     if (next && line_is(m, p, &m->line_shapes.at[next - 1], out_end))
         return next - 1;
     l->split = line_split(m, p, out_end);
-    l->head_id = GRAPH_NONE;
     if (m->n_lines_new == GRAPH_NONE || !l->split)
         return GRAPH_NONE;
     l->open = true;
     m->n_lines_met++;
-    l->head_id = cache_find(&m->heads, l->n_values, l->head, &l->head_hash);
-    return l->head_id == GRAPH_NONE ? GRAPH_NONE
-                                    : cache_find(&m->lines, l->head_id, l->tail, &l->tail_hash);
+    return shape_of_split(m);
 }
 
 /* Puts the operation of shape `i` into the graph, with the values of m->line and `n_results`. */
@@ -198,22 +223,16 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
         m->n_lines_new = GRAPH_NONE;
         return;
     }
-    if (l->head_id == GRAPH_NONE) {
-        l->head_id = m->heads.entries.n;
-        PUSH(m, m->head_infos, info);
-        cache_add(m, &m->heads, l->n_values, l->head, l->head_hash, l->head_id);
-        l->tail_hash = cache_hash(l->head_id, l->tail);
-    }
-    cache_add(m, &m->lines, l->head_id, l->tail, l->tail_hash, m->line_shapes.n);
+    cache_add(m, &m->lines, l->tag, l->tail, l->hash, m->line_shapes.n);
     if (m->failed)
         return;
-    const struct cache_entry *head = &m->heads.entries.at[l->head_id];
-    const struct cache_entry *tail = &m->lines.entries.at[m->line_shapes.n];
     struct line_shape shape = {.op = number,
                                .n_operands = op->n_operands,
                                .n_results = op->n_results,
-                               .head = {head->at, head->len},
-                               .tail = {tail->at, tail->len},
+                               .head = mlir_keep(m, l->head).at,
+                               .tail = m->lines.entries.at[m->line_shapes.n].at,
+                               .head_len = (uint32_t)slice_len(l->head),
+                               .tail_len = (uint32_t)slice_len(l->tail),
                                .types = m->line_types.n,
                                .info = info};
     for (uint32_t i = 0; i < op->n_operands; i++)
@@ -233,9 +252,10 @@ static uint32_t line_info(struct mlir *m, const char **out_name_end)
     if (!space || *l->head.at == '"')
         return GRAPH_NONE;
     *out_name_end = space;
-    if (l->head_id != GRAPH_NONE)
-        return m->head_infos.at[l->head_id];
     struct slice word = {l->head.at, space}, ahead = word;
+    uint32_t i = mlir_info_at_once(m, word);
+    if (i != GRAPH_NONE)
+        return i;
     return slice_word(&ahead).end == space ? mlir_info_of(m, word) : GRAPH_NONE;
 }
 

@@ -17,12 +17,8 @@ static const char *full_name(struct slice word)
     return NULL;
 }
 
-uint32_t mlir_info_of(struct mlir *m, struct slice word)
+static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
 {
-    uint64_t hash;
-    uint32_t i = cache_find(&m->infos, 0, word, &hash);
-    if (i != GRAPH_NONE)
-        return i;
     const char *full = full_name(word);
     struct slice name = full ? (struct slice){full, full + strlen(full)} : word;
     struct slice bare = name;
@@ -39,6 +35,32 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     PUSH(m, m->op_infos, info);
     cache_add(m, &m->infos, 0, word, hash, m->op_infos.n - 1);
     return m->op_infos.n - 1;
+}
+
+/* Where the operation of such a name, of eight letters or more, was looked up last. */
+static inline uint32_t *info_hint(struct mlir *m, struct slice name)
+{
+    return &m->info_hints[(eight(name.end - 8) + slice_len(name)) * 0x9E3779B97F4A7C15u >> 58];
+}
+
+uint32_t mlir_info_at_once(struct mlir *m, struct slice name)
+{
+    uint32_t i = slice_len(name) < 8 ? 0 : *info_hint(m, name);
+    if (!i || m->op_infos.at[i - 1].name_len != slice_len(name) ||
+        memcmp(m->op_infos.at[i - 1].name, name.at, slice_len(name)) != 0)
+        return GRAPH_NONE;
+    return i - 1;
+}
+
+uint32_t mlir_info_of(struct mlir *m, struct slice word)
+{
+    uint64_t hash;
+    uint32_t i = cache_find(&m->infos, 0, word, &hash);
+    if (i == GRAPH_NONE)
+        i = info_new(m, word, hash);
+    if (slice_len(word) >= 8)
+        *info_hint(m, word) = i + 1;
+    return i;
 }
 
 unsigned mlir_traits_settle(struct mlir *m, unsigned traits, uint32_t n_results, uint32_t type)
@@ -213,6 +235,23 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, traits, types, lhs);
 }
 
+/* The value of a constant into the open dictionary. `text` ends with its type. */
+static bool constant_value(struct mlir *m, const struct opinfo *info, struct slice text,
+                           uint32_t type, struct dict_info *out)
+{
+    struct slice key = {"value", &"value"[5]}, rest = {text.at + 5, text.end};
+    if (!slice_begins(text, "dense<"))
+        return mlir_dict_entry(m, key, text, false, info, out);
+    struct slice body = {rest.at + 1, slice_close(rest)};
+    rest.at = body.end + 1;
+    if (body.end == rest.end || !slice_take(&rest, ':'))
+        return mlir_dict_entry(m, key, text, false, info, out);
+    struct view spelled = graph_type_text(m->g, type);
+    const char *name = spelled.data;
+    graph_dict_key(m->g, key.at, slice_len(key));
+    return mlir_dense_typed(m, body, (struct slice){name, name + spelled.len});
+}
+
 bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     uint32_t types = m->types_stack.n;
@@ -231,12 +270,11 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     uint32_t known = attrs.at ? GRAPH_NONE : cache_find(&m->dicts, tag, value, &hash);
     if (known == GRAPH_NONE) {
         struct dict_info made = {.callee = GRAPH_NONE};
-        struct slice key = {"value", &"value"[5]};
         graph_dict_begin(m->g);
         if (attrs.at &&
             !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info, &made))
             return false;
-        if (!mlir_dict_entry(m, key, value, false, info, &made))
+        if (!constant_value(m, info, value, m->types_stack.at[types], &made))
             return false;
         made.dict = graph_dict_end(m->g);
         PUSH(m, m->dict_infos, made);

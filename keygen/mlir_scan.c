@@ -248,17 +248,10 @@ struct slice mlir_keep(struct mlir *m, struct slice text)
 
 /* ---- caches ---- */
 
-static inline uint64_t text_hash(uint32_t tag, struct slice text)
-{
-    return XXH3_64bits(text.at, slice_len(text)) + tag * 0x9E3779B97F4A7C15u;
-}
-
-uint64_t cache_hash(uint32_t tag, struct slice text) { return text_hash(tag, text); }
-
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash)
 {
     size_t len = slice_len(text);
-    uint64_t hash = text_hash(tag, text);
+    uint64_t hash = XXH3_64bits(text.at, len) + tag * 0x9E3779B97F4A7C15u;
     *out_hash = hash;
     if (!c->slots)
         return GRAPH_NONE;
