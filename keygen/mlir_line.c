@@ -85,8 +85,14 @@ static const char *line_follower(const struct mlir *m, const char *p)
 {
     const char *end = m->s.end;
     p += p < end && *p == '\n';
-    while (end - p > 4 && memcmp(p, "    ", 4) == 0)
-        p += 4;
+    while (end - p > 8) { /* eight blanks at once */
+        uint64_t others = eight(p) ^ EACH(' ');
+        if (others) {
+            p += __builtin_ctzll(others) / 8;
+            break;
+        }
+        p += 8;
+    }
     while (p < end && (*p == ' ' || *p == '\n'))
         p++;
     if (p == end && m->pieces)
@@ -328,9 +334,13 @@ static bool types_compose(struct mlir *m, const char *p, const char *end, uint32
 static const struct dict_info *clauses_compose(struct mlir *m, const struct opinfo *info,
                                                const char *name_end, const char **p)
 {
+    static const struct dict_info none = {.callee = GRAPH_NONE};
     const struct line *l = &m->line;
-    struct slice clauses = {l->tail.at, slice_find(l->tail, ':')}, lead = {0};
     const char *lead_at = name_end + 1;
+    if (info->syntax == SYNTAX_SIMPLE && lead_at == l->head.end &&
+        (*p = word_at(l->tail.at, l->tail.end, " : ", 3)))
+        return &none;
+    struct slice clauses = {l->tail.at, slice_find(l->tail, ':')}, lead = {0};
     if (clauses.end + 2 >= l->tail.end || clauses.end[1] != ' ' ||
         (clauses.at < clauses.end && *clauses.at == ',' && clauses.at[1] != ' '))
         return NULL;

@@ -168,15 +168,28 @@ static struct binding *binding_of(struct mlir *m, uint64_t slot)
     return (uint32_t)slot < f->bindings.n ? &f->bindings.at[(uint32_t)slot] : NULL;
 }
 
+/* Bindings up to that of this number. */
+static __attribute__((noinline)) void family_widen(struct mlir *m, struct family *f,
+                                                   uint32_t number)
+{
+    while (f->bindings.n <= number && !m->failed)
+        PUSH(m, f->bindings, (struct binding){GRAPH_NONE, 0});
+}
+
 void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
 {
     struct family *f = slot >> 32 ? &m->families[(slot >> 32) - 1] : NULL;
     bool forgotten = f && m->scopes.n == m->function_scopes; /* by mlir_function_end */
-    while (f && f->bindings.n <= (uint32_t)slot && !m->failed)
-        PUSH(m, f->bindings, (struct binding){GRAPH_NONE, 0});
+    uint32_t number = (uint32_t)slot;
+    if (forgotten && number == f->bindings.n && number < f->bindings.cap) { /* the next one */
+        f->bindings.at[f->bindings.n++] = (struct binding){value, n};
+        return;
+    }
+    if (f && number >= f->bindings.n)
+        family_widen(m, f, number);
     if (m->failed)
         return;
-    struct binding *b = f ? &f->bindings.at[(uint32_t)slot] : &m->named_bindings.at[slot];
+    struct binding *b = f ? &f->bindings.at[number] : &m->named_bindings.at[number];
     if (!forgotten)
         PUSH(m, m->undo, (struct undo){slot, *b});
     *b = (struct binding){value, n};
