@@ -57,6 +57,8 @@ static uint32_t need_next(const struct graph *g, uint32_t id, uint32_t *at, uint
     if (need != NONE || !shape_has_regions(s))
         return need;
     const struct region *r = &g->regions.at[o->operands[NODE_REGION]];
+    if (!r->n_captures)
+        return NONE;
     uint32_t i = *at - s->n_operands;
     need = need_of(g, g->captures.at + r->captures, r->n_captures, &i, b);
     *at = s->n_operands + i;
