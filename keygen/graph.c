@@ -243,14 +243,14 @@ static uint8_t shape_facts(const struct shape *s)
     bool plain = !shape_has_regions(s) && !s->has_holes && !(s->traits & GRAPH_CALL);
     bool moves = s->traits & GRAPH_MOVES && !s->has_holes;
     unsigned facts = 0;
-    if (s->n_operands > 2 || shape_has_regions(s))
-        facts |= SHAPE_SPILLS;
     if (plain)
         facts |= SHAPE_PLAIN;
     if (plain && s->n_operands == 0 && s->n_results == 1)
         facts |= SHAPE_CONSTANT;
     if (moves && s->n_operands == 1 && s->n_results == 1)
         facts |= SHAPE_MOVED;
+    if (s->traits & GRAPH_KEEPS && !s->has_holes)
+        facts |= SHAPE_KEEPS;
     return (uint8_t)facts;
 }
 
@@ -264,9 +264,10 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
     if (g->failed)
         return 0;
     s->has_holes = g->dicts.at[s->dict].n_holes > 0;
+    if (s->n_operands > 2 || shape_has_regions(s))
+        s->spills = s->n_operands + (s->n_operands > NEAR_FEW ? NEAR_WORDS : 0);
     s->facts = shape_facts(s);
     s->sure = graph_shape_sure(s);
-    s->near = s->n_results ? graph_shape_near(g, s) : 0;
     s->last = NONE;
     PUSH(g, g->shapes, *s);
     return g->failed ? 0 : g->shapes.n - 1;
@@ -324,26 +325,10 @@ uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t 
     return id;
 }
 
-struct node *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t flags)
+bool graph_op_room(struct graph *g, const struct shape *s)
 {
-    const struct shape *s = &g->shapes.at[shape];
-    uint32_t id = g->nodes.n, n = s->n_results ? s->n_results : 1;
-    uint32_t words = shape_spills(s) ? graph_spill_words(s->n_operands) : 0;
-    if (!HAS_ROOM(g, g->nodes, n) || (words && !HAS_ROOM(g, g->spilled, words)))
-        return NULL;
-    struct node *o = &g->nodes.at[id];
-    uint32_t where = block << NODE_FLAGS | flags;
-    *o = (struct node){.shape = shape,
-                       .operands = {[NODE_SPILL] = g->spilled.n, [NODE_REGION] = NONE},
-                       .same = id,
-                       .where = where};
-    for (uint32_t i = 1; i < n; i++)
-        o[i] = (struct node){
-            .shape = NODE_RESULT, .operands[NODE_INDEX] = i, .same = id + i, .where = where};
-    g->nodes.n += n;
-    g->spilled.n += words;
-    g->n_ops++;
-    return o;
+    return HAS_ROOM(g, g->nodes, s->n_results + 1) &&
+           (!s->spills || HAS_ROOM(g, g->spilled, s->spills));
 }
 
 /* The operation itself if it is known to stand there already: the last of its shape, with the same operand.
@@ -358,7 +343,7 @@ static uint32_t op_last(const struct graph *g, const struct shape *s, const uint
 }
 
 /* Gives the operation's first result, or NONE. */
-static uint32_t op_append(struct graph *g, uint32_t shape, uint32_t region,
+static inline uint32_t op_append(struct graph *g, uint32_t shape, uint32_t region,
                           const uint32_t *operands)
 {
     struct shape *s = &g->shapes.at[shape];
@@ -369,7 +354,7 @@ static uint32_t op_append(struct graph *g, uint32_t shape, uint32_t region,
         return id;
     }
     id = g->nodes.n;
-    struct node *o = graph_op_add(g, shape, g->block, s->traits & SHAPE_CLASS);
+    struct node *o = op_add(g, shape, g->block, s->traits & SHAPE_CLASS);
     if (!o)
         return 0;
     if (shape_has_regions(s))

@@ -34,34 +34,31 @@
 
 /* ---- the order of a block ---- */
 
-/* The first operation, if any, of those that give `values`, that is of block `b` and in no order yet.
- * Looks from *at on, and leaves it behind that. */
-static uint32_t need_of(const struct graph *g, const uint32_t *values, uint32_t n, uint32_t *at,
-                        uint32_t b)
+/* The operation, if any, that must stand before the user of `value` in block `b`. */
+static inline uint32_t need_of(const struct graph *g, uint32_t value, uint32_t b)
 {
-    while (*at < n) {
-        uint32_t op = value_op(g, values[(*at)++]);
-        if (op != NONE &&
-            !((g->nodes.at[op].where ^ b << NODE_FLAGS) & (NODE_BLOCK | NODE_ORDERED)))
-            return op;
-    }
-    return NONE;
+    uint32_t op = value_op(g, value);
+    if (op == NONE || (g->nodes.at[op].where ^ b << NODE_FLAGS) & (NODE_BLOCK | NODE_ORDERED))
+        return NONE;
+    return op;
 }
 
-/* That of an operation's operands, and then of what its regions take from outside. */
-static uint32_t need_next(const struct graph *g, uint32_t id, uint32_t *at, uint32_t b)
+/* The first that must stand before an operation, of what it depends on from *at on, which is then behind
+ * it: its operands, and then what its regions take from outside. */
+static inline uint32_t need_next(const struct graph *g, uint32_t id, uint32_t *at, uint32_t b)
 {
     const struct node *o = &g->nodes.at[id];
     const struct shape *s = op_shape(g, o);
-    uint32_t need = need_of(g, op_operands(g, o, s), s->n_operands, at, b);
-    if (need != NONE || !shape_has_regions(s))
-        return need;
-    const struct region *r = &g->regions.at[o->operands[NODE_REGION]];
-    if (!r->n_captures)
-        return NONE;
-    uint32_t i = *at - s->n_operands;
-    need = need_of(g, g->captures.at + r->captures, r->n_captures, &i, b);
-    *at = s->n_operands + i;
+    const uint32_t *operands = op_operands(g, o, s);
+    uint32_t need = NONE, i = *at, n = s->n_operands;
+    while (i < n && need == NONE)
+        need = need_of(g, operands[i++], b);
+    if (shape_has_regions(s)) {
+        const struct region *r = &g->regions.at[o->operands[NODE_REGION]];
+        while (i < n + r->n_captures && need == NONE)
+            need = need_of(g, g->captures.at[r->captures + i++ - n], b);
+    }
+    *at = i;
     return need;
 }
 
@@ -69,20 +66,23 @@ static void order_from(struct graph *g, uint32_t root, uint32_t b)
 {
     if (g->nodes.at[root].where & NODE_ORDERED)
         return;
-    uint32_t floor = g->walk.n;
+    uint32_t floor = g->walk.n, id = root, at = 0;
     g->nodes.at[root].where |= NODE_ORDERED;
-    PUSH(g, g->walk, (uint64_t)root << 32);
-    while (g->walk.n > floor && !g->failed) {
-        uint64_t *top = &g->walk.at[g->walk.n - 1];
-        uint32_t id = (uint32_t)(*top >> 32), at = (uint32_t)*top, need = need_next(g, id, &at, b);
-        if (need == NONE) {
-            PUSH(g, g->order, id);
-            g->walk.n--;
+    while (!g->failed) {
+        uint32_t need = need_next(g, id, &at, b);
+        if (need != NONE) { /* first; then `id` goes on where it is */
+            PUSH(g, g->walk, (uint64_t)id << 32 | at);
+            g->nodes.at[need].where |= NODE_ORDERED;
+            id = need;
+            at = 0;
             continue;
         }
-        *top = (uint64_t)id << 32 | at;
-        g->nodes.at[need].where |= NODE_ORDERED;
-        PUSH(g, g->walk, (uint64_t)need << 32);
+        PUSH(g, g->order, id);
+        if (g->walk.n == floor)
+            break;
+        uint64_t user = g->walk.at[--g->walk.n];
+        id = (uint32_t)(user >> 32);
+        at = (uint32_t)user;
     }
 }
 
@@ -159,6 +159,10 @@ static uint64_t regions_settle(struct graph *g, struct node *o)
     uint32_t first = o->operands[NODE_REGION], captures = g->captures.n, class = 0;
     uint32_t depth = g->blocks.at[node_block(o)].depth;
     uint64_t hash = 0;
+    if (g->regions.at[first].settled) {
+        class_raise(o, g->regions.at[first].class);
+        return g->regions.at[first].inside;
+    }
     for (uint32_t r = first; r != NONE; r = g->regions.at[r].next) {
         hash = mix(hash, r - first);
         for (uint32_t b = g->regions.at[r].block; b != NONE && !g->failed;
@@ -171,8 +175,12 @@ static uint64_t regions_settle(struct graph *g, struct node *o)
     captures_done(g, captures);
     if (g->captures.n > CAPTURES_FREE && g->captures.n > g->nodes.n)
         g->why_exact = "the regions take too many values from outside";
-    g->regions.at[first].captures = captures;
-    g->regions.at[first].n_captures = g->captures.n - captures;
+    struct region *r = &g->regions.at[first];
+    r->captures = captures;
+    r->n_captures = g->captures.n - captures;
+    r->settled = !r->n_captures; /* then they are the same for whoever has them */
+    r->inside = hash;
+    r->class = class;
     class_raise(o, class);
     return hash;
 }
@@ -213,16 +221,16 @@ static uint64_t symbols_settle(struct graph *g, struct node *o)
     return hash;
 }
 
-/* Sorts the first two operands. */
-static void operands_sort(struct graph *g, struct node *o, const struct shape *s)
+/* Sorts the first two operands; true if they change places. */
+static bool operands_sort(struct graph *g, struct node *o, const struct shape *s)
 {
-    uint32_t *at = op_operands_set(g, o, s);
-    if (graph_value_order(g, at[0], at[1]) > 0) {
-        uint32_t first = at[0];
-        at[0] = at[1];
-        at[1] = first;
-        o->where ^= NODE_SWAPPED;
-    }
+    uint32_t *operands = op_operands_set(g, o, s), first = operands[0];
+    if (graph_value_order(g, first, operands[1]) <= 0)
+        return false;
+    operands[0] = operands[1];
+    operands[1] = first;
+    o->where ^= NODE_SWAPPED;
+    return true;
 }
 
 /* ---- merging ---- */
@@ -282,7 +290,7 @@ static bool merge_widen(struct graph *g)
 
 /* A constant, moved or not, of which an equal one came before in this block: that one stands for it.
  * Nothing else is merged: compilers look at how many users a value has (KEYS.md 2.2). */
-static void constant_merge(struct graph *g, uint32_t id)
+static __attribute__((noinline)) void constant_merge(struct graph *g, uint32_t id)
 {
     struct node *o = &g->nodes.at[id];
     if (g->n_merge * UINT64_C(4) >= g->merge_size * UINT64_C(3) && !merge_widen(g))
@@ -302,7 +310,7 @@ static void constant_merge(struct graph *g, uint32_t id)
     g->n_merge++;
 }
 
-static void op_place(struct graph *g, uint32_t id);
+static void op_place(struct graph *g, uint32_t id, uint32_t source);
 
 /* The constant that stands for `value` in block `b`: one that is there, or a copy. */
 static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
@@ -315,26 +323,18 @@ static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
             return have;
     }
     uint32_t copy = g->nodes.n;
-    if (!graph_op_add(g, o.shape, b, o.where & NODE_CLASS))
+    if (!op_add(g, o.shape, b, o.where & NODE_CLASS))
         return value;
-    op_place(g, copy);
+    op_place(g, copy, copy);
     return copy;
 }
 
-/* Each operand becomes the value that stands for it. */
-static void operands_settle(struct graph *g, struct node *o)
-{
-    const struct shape *s = op_shape(g, o);
-    uint32_t *v = op_operands_set(g, o, s);
-    for (uint32_t i = 0; i < s->n_operands; i++)
-        v[i] = g->nodes.at[v[i]].same;
-}
-
 /* Operands that are constants from around the operation's region become ones of its own: whether they are
- * written inside or outside is the printer's choice. */
-static void constants_settle(struct graph *g, uint32_t id)
+ * written inside or outside is the printer's choice. False if there are none. */
+static bool constants_settle(struct graph *g, uint32_t id)
 {
     uint32_t b = node_block(&g->nodes.at[id]), n = op_shape(g, &g->nodes.at[id])->n_operands;
+    bool any = false;
     for (uint32_t i = 0; i < n && !g->failed; i++) { /* nodes may come, so nothing stays in place */
         struct node *o = &g->nodes.at[id];
         uint32_t v = op_operands(g, o, op_shape(g, o))[i];
@@ -343,7 +343,9 @@ static void constants_settle(struct graph *g, uint32_t id)
         v = constant_in(g, v, b);
         o = &g->nodes.at[id];
         op_operands_set(g, o, op_shape(g, o))[i] = v;
+        any = true;
     }
+    return any;
 }
 
 /* What an operation holds beside its name, dictionary and operands. */
@@ -355,30 +357,88 @@ static uint64_t inside_settle(struct graph *g, struct node *o, const struct shap
     return inside;
 }
 
-/* Steps 1, but for what stands for its operands, 2, 4 and 5 of the opening comment. */
-static void op_place(struct graph *g, uint32_t id)
+/* What comes from an operation's operands. */
+struct drawn {
+    uint64_t hash;
+    uint32_t all, any, first; /* NODE_SURE of them */
+    bool outside;             /* one of them is of another block */
+};
+
+/* Operands become those that stand for the source's: of the operation itself, or of the one that it is a
+ * copy of. `hash` is what it says. */
+static inline struct drawn operands_draw(struct graph *g, struct node *o, uint32_t source,
+                                         uint64_t hash)
 {
-    struct block *b = &g->blocks.at[node_block(&g->nodes.at[id])];
-    if (b->depth > 1 && !b->frozen)
-        constants_settle(g, id);
-    struct node *o = &g->nodes.at[id]; /* no node is added from here on */
     const struct shape *s = op_shape(g, o);
-    uint64_t inside = 0;
-    if (!(s->facts & SHAPE_PLAIN) && !g->failed)
-        inside = inside_settle(g, o, s);
+    const uint32_t *from = op_operands(g, &g->nodes.at[source], s);
+    uint32_t *to = op_operands_set(g, o, s);
+    struct drawn d = {.hash = hash, .all = NODE_SURE};
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < s->n_operands; i++) {
+        to[i] = g->nodes.at[from[i]].same;
+        const struct node *v = &g->nodes.at[to[i]];
+        d.hash = mix(d.hash, node_hash(v));
+        d.all &= v->where;
+        d.any |= v->where;
+        d.first = i ? d.first : v->where;
+        blocks |= v->where ^ o->where;
+    }
+    d.outside = (blocks & NODE_BLOCK) != 0;
+    return d;
+}
+
+/* Which of NODE_SETTLED an operation has: graph_commute.c. */
+static inline uint32_t op_settled(const struct graph *g, const struct node *o,
+                                  const struct shape *s, const struct drawn *d)
+{
+    uint32_t settled = s->sure.always | (s->sure.if_all & d->all) | (s->sure.if_any & d->any) |
+                       (s->sure.if_first & d->first);
+    if (s->facts & SHAPE_KEEPS && shape_has_regions(s) && graph_regions_keep(g, o))
+        settled |= d->all & NODE_NO_EXP;
+    if (s->traits & GRAPH_COMMUTES &&
+        (!(s->traits & GRAPH_FUSES) || graph_fused_commutes(s, d->all, d->any)))
+        settled |= GRAPH_COMMUTES;
+    return settled;
+}
+
+/* Gives an operation the next place among those of its block with an effect. */
+static uint32_t effect_add(struct graph *g, uint32_t id, struct block *b)
+{
+    PUSH(g, g->effects, (struct effect){.op = id, .before = b->effect});
+    b->effect = g->effects.n - 1;
+    return ++b->n_effects;
+}
+
+/* Steps 1, 2, 4 and 5 of the opening comment. */
+static void op_place(struct graph *g, uint32_t id, uint32_t source)
+{
+    struct node *o = &g->nodes.at[id];
+    const struct shape *s = op_shape(g, o);
+    struct block *b = &g->blocks.at[node_block(o)];
+    uint64_t inside = s->facts & SHAPE_PLAIN || g->failed ? 0 : inside_settle(g, o, s);
     if (g->failed)
         return;
-    graph_commute_settle(g, o, s);
-    if (o->where & GRAPH_COMMUTES && s->n_operands >= 2)
-        operands_sort(g, o, s);
     if (b->frozen)
         op_class_set(o, GRAPH_EFFECT);
-    if (op_class(o) == GRAPH_EFFECT) {
-        inside = mix(inside, ++b->n_effects);
-        PUSH(g, g->effects, (struct effect){.op = id, .before = b->effect});
-        b->effect = g->effects.n - 1;
+    if (op_class(o) == GRAPH_EFFECT)
+        inside = mix(inside, effect_add(g, id, b));
+    uint64_t says = op_says(s, inside);
+    struct drawn d = operands_draw(g, o, source, says);
+    if (d.outside && b->depth > 1 && !b->frozen && constants_settle(g, id)) {
+        o = &g->nodes.at[id]; /* no node is added from here on */
+        d = operands_draw(g, o, id, says);
     }
-    graph_results_hash(g, o, s, inside);
+    op_says_keep(g, o, s, says);
+    uint32_t settled = op_settled(g, o, s, &d);
+    o->where |= settled;
+    if (settled & GRAPH_COMMUTES && s->n_operands >= 2 && operands_sort(g, o, s))
+        d = operands_draw(g, o, id, says);
+    if (s->n_results)
+        node_hash_set(o, mix(d.hash, type_hash(g, s->type)));
+    for (uint32_t i = 1; i < s->n_results; i++) {
+        o[i].where |= settled & NODE_SURE;
+        node_hash_set(o + i, mix(d.hash, type_hash(g, g->shape_types.at[s->types + i]) + i));
+    }
     if (op_is_constant(g, o, s))
         constant_merge(g, id);
 }
@@ -400,20 +460,18 @@ static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32
 {
     uint32_t id = g->nodes.n, shape = g->nodes.at[source].shape;
     uint32_t flags = g->nodes.at[source].where & (NODE_CLASS | NODE_SWAPPED);
-    struct node *o = g->failed ? NULL : graph_op_add(g, shape, block, flags);
+    struct node *o = g->failed ? NULL : op_add(g, shape, block, flags);
     if (!o)
         return 0;
-    const struct shape *s = op_shape(g, o);
-    const uint32_t *operands = op_operands(g, &g->nodes.at[source], s);
-    uint32_t *to = op_operands_set(g, o, s), n_results = s->n_results;
-    for (uint32_t i = 0; i < s->n_operands; i++)
-        to[i] = g->nodes.at[operands[i]].copy;
-    if (shape_has_regions(s))
+    uint32_t n_results = g->shapes.at[shape].n_results;
+    if (region != NONE)
         o->operands[NODE_REGION] = region;
-    op_place(g, id);
-    for (uint32_t i = 0; i < n_results && !g->failed; i++)
-        g->nodes.at[source + i].copy = g->nodes.at[id + i].same;
-    return g->failed || g->nodes.at[id].same == id ? id : op_take_back(g, id);
+    op_place(g, id, source);
+    if (g->failed)
+        return id;
+    for (uint32_t i = 0; i < n_results; i++)
+        g->nodes.at[source + i].same = g->nodes.at[id + i].same;
+    return g->nodes.at[id].same == id ? id : op_take_back(g, id);
 }
 
 /* The next block of the source is begun in the copy. */
@@ -428,7 +486,7 @@ static void copy_block(struct graph *g, struct copy *c)
     }
     for (uint32_t i = 0; i < from.n_args; i++) {
         graph_arg_add(g, g->nodes.at[from.args + i].operands[NODE_TYPE], fresh, from.sure);
-        g->nodes.at[from.args + i].copy = args + i;
+        g->nodes.at[from.args + i].same = args + i;
     }
     PUSH(g, g->blocks,
          (struct block){.args = args,
@@ -552,7 +610,7 @@ static bool call_fits(const struct graph *g, uint32_t id, const struct func *f)
  * results is seen later than a single one: KEYS.md 2.2. */
 static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bool one_of_many)
 {
-    if (g->failed || !(one_of_many || value_sure(g, value) & NODE_MADE))
+    if (g->failed || !(one_of_many || g->nodes.at[value].where & NODE_MADE))
         return value;
     uint32_t type = value_type(g, value), id = g->nodes.n;
     struct graph_op_shape says = {.name = graph_opname(g, PASSED, sizeof PASSED - 1, GRAPH_EFFECT),
@@ -561,11 +619,11 @@ static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bo
                                   .n_operands = 1,
                                   .n_results = 1};
     uint32_t shape = graph_shape(g, &says, &type);
-    struct node *o = g->failed ? NULL : graph_op_add(g, shape, block, GRAPH_PURE);
+    struct node *o = g->failed ? NULL : op_add(g, shape, block, GRAPH_PURE);
     if (!o)
         return value;
     op_operands_set(g, o, op_shape(g, o))[0] = value;
-    op_place(g, id);
+    op_place(g, id, id);
     return g->nodes.at[id].same;
 }
 
@@ -579,14 +637,14 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     for (uint32_t i = 0; i < s.n_operands; i++) {
         uint32_t value = g->nodes.at[op_operands(g, &call, &s)[i]].same;
         value = value_passed(g, value, block, false);
-        g->nodes.at[callee.args + i].copy = value;
+        g->nodes.at[callee.args + i].same = value;
     }
     for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++)
         tree_copy(g, g->order.at[callee.order + i], block);
     for (uint32_t i = 0; i < s.n_results && !g->failed; i++) {
         const struct node *ret = &g->nodes.at[callee.last];
         uint32_t value = op_operands(g, ret, op_shape(g, ret))[i];
-        value = value_passed(g, g->nodes.at[value].copy, block, s.n_results > 1);
+        value = value_passed(g, g->nodes.at[value].same, block, s.n_results > 1);
         g->nodes.at[id + i].same = value;
     }
 }
@@ -601,10 +659,8 @@ static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
         const struct func *f = s->traits & GRAPH_CALL ? graph_func_of(g, s->callee) : NULL;
         if (f && call_fits(g, id, f))
             call_inline(g, id, f);
-        else {
-            operands_settle(g, &g->nodes.at[id]);
-            op_place(g, id);
-        }
+        else
+            op_place(g, id, id);
     }
 }
 

@@ -18,8 +18,7 @@
  */
 #include "keygen/graph_internal.h"
 
-/* True if what is in the operation's regions makes no exponential of what comes in. */
-static bool regions_keep(const struct graph *g, const struct node *o)
+bool graph_regions_keep(const struct graph *g, const struct node *o)
 {
     uint32_t first = o->operands[NODE_REGION];
     if (g->regions.at[first].n_captures)
@@ -35,11 +34,9 @@ static bool regions_keep(const struct graph *g, const struct node *o)
     return true;
 }
 
-static bool shape_keeps(const struct shape *s) { return s->traits & GRAPH_KEEPS && !s->has_holes; }
-
 struct sure graph_shape_sure(const struct shape *s)
 {
-    bool keeps = shape_keeps(s), regions = shape_has_regions(s);
+    bool keeps = s->facts & SHAPE_KEEPS, regions = shape_has_regions(s);
     uint32_t always = 0, all = 0, any = 0, first = 0;
     if ((s->traits & SHAPE_CLASS) != GRAPH_PURE)
         always |= NODE_VARIES;
@@ -53,34 +50,13 @@ struct sure graph_shape_sure(const struct shape *s)
         all |= NODE_NO_PRODUCT;
     if (s->traits & GRAPH_MOVES && s->n_operands)
         first |= NODE_NO_PRODUCT;
-    if (keeps && !regions) /* with regions: graph_commute_settle */
+    if (keeps && !regions) /* with regions: graph_regions_keep */
         all |= NODE_NO_EXP;
     return (struct sure){(uint16_t)always, (uint16_t)all, (uint16_t)any, (uint16_t)first};
 }
 
-/* Whether a sum or a product of two real numbers commutes, of which `all` and `any` hold. */
-static bool fused_commutes(const struct shape *s, uint32_t all, uint32_t any)
+bool graph_fused_commutes(const struct shape *s, uint32_t all, uint32_t any)
 {
     uint32_t wanted = s->traits & GRAPH_SUM ? NODE_NO_PRODUCT : NODE_NO_EXP;
     return s->n_operands == 2 && any & wanted && (any & NODE_LITERAL || all & NODE_VARIES);
-}
-
-void graph_commute_settle(const struct graph *g, struct node *o, const struct shape *s)
-{
-    const uint32_t *operands = op_operands(g, o, s);
-    uint32_t all = NODE_SURE, any = 0, first = s->n_operands ? value_sure(g, operands[0]) : 0;
-    for (uint32_t i = 0; i < s->n_operands; i++) {
-        uint32_t one = value_sure(g, operands[i]);
-        all &= one;
-        any |= one;
-    }
-    uint32_t flags = s->sure.always | (s->sure.if_all & all) | (s->sure.if_any & any) |
-                     (s->sure.if_first & first);
-    if (shape_has_regions(s) && shape_keeps(s) && regions_keep(g, o))
-        flags |= all & NODE_NO_EXP;
-    for (uint32_t i = 1; i < s->n_results; i++)
-        o[i].where |= flags;
-    if (s->traits & GRAPH_COMMUTES && (!(s->traits & GRAPH_FUSES) || fused_commutes(s, all, any)))
-        flags |= GRAPH_COMMUTES;
-    o->where |= flags;
 }

@@ -80,8 +80,8 @@ struct node {
 #define NODE_SPILL 0                 /* of an operation that spills: slice of graph.spilled */
 #define NODE_REGION 1                /* of an operation with regions: the first of them */
     union {
-        uint32_t same; /* while blocks are put in order: what stands for this value, maybe itself */
-        uint32_t copy; /* while its function is inlined */
+        uint32_t same; /* while operations are placed: what stands for this value, maybe itself; or, while
+                        * its function is inlined, for its copy */
         uint32_t num;  /* after that: its number in the text */
     };
     uint32_t where; /* block << NODE_FLAGS | flags */
@@ -121,7 +121,7 @@ struct shape {
     uint32_t type;   /* the first of them */
     uint32_t callee; /* of a call: a symbol; or NONE */
     uint32_t last; /* while reading: the last such operation, if another may be that one; or NONE */
-    uint32_t near; /* a hash of what it says that is plain: graph_content.c */
+    uint32_t spills; /* its operands are in graph.spilled, in so many words; 0: in the node */
     uint16_t traits; /* as the reader gives them, and SHAPE_REGIONS */
     bool has_holes;  /* the dictionary */
     uint8_t facts;
@@ -130,16 +130,20 @@ struct shape {
 _Static_assert(sizeof(struct shape) == 64, "a line of the processor's cache");
 
 /* A shape's facts. */
-#define SHAPE_SPILLS 1u   /* its operands are in graph.spilled */
-#define SHAPE_PLAIN 2u    /* no regions, no symbol or channel, no call: the shape says it all, */
-#define SHAPE_CONSTANT 4u /* and gives one result that depends on nothing, if it may be moved */
-#define SHAPE_MOVED 8u    /* it gives what its only operand gives, moved */
+#define SHAPE_PLAIN 1u    /* no regions, no symbol or channel, no call: the shape says it all, */
+#define SHAPE_CONSTANT 2u /* and gives one result that depends on nothing, if it may be moved */
+#define SHAPE_MOVED 4u    /* it gives what its only operand gives, moved */
+#define SHAPE_KEEPS 8u    /* its result is no exponential if no operand is: unless its regions make one */
 
 struct region {
     uint32_t block; /* first */
     uint32_t next;  /* of the same operation, or NONE */
-    /* in the first region of an operation: the values that all its regions take from outside */
+    /* in the first region of an operation: the values that all its regions take from outside, */
     uint32_t captures, n_captures;
+    /* and, once another operation may have them, what is in them: graph_canon.c */
+    uint64_t inside;
+    uint32_t class;
+    bool settled;
 };
 
 struct block {
@@ -287,9 +291,8 @@ int graph_canon(struct graph *g, struct err *e);
 
 /* An argument of a block, and its value, which is `sure` (NODE_SURE). */
 uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t sure);
-/* The next operation, of a shape, in a block, with results that have no hash yet and operands and regions
- * that are to be set. NULL if there is no memory. */
-struct node *graph_op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t flags);
+/* Makes room for an operation of a shape: op_add. */
+bool graph_op_room(struct graph *g, const struct shape *s);
 
 /* ---- graph_bodies.c ---- */
 
@@ -318,30 +321,24 @@ void graph_funcs_plan(struct graph *g);
 
 /* ---- graph_commute.c ---- */
 
-/* What an operation of such a shape is sure of. Its facts are known. */
+/* What operations of such a shape are sure of, but for what is in their regions. */
 struct sure graph_shape_sure(const struct shape *s);
-/* Settles which of NODE_SETTLED an operation has, from its operands and what is in its regions, which
- * are placed. Before, it has none of them. */
-void graph_commute_settle(const struct graph *g, struct node *o, const struct shape *s);
+/* True if what is in the operation's regions makes no exponential of what comes in. */
+bool graph_regions_keep(const struct graph *g, const struct node *o);
+/* Whether a sum or a product of real numbers commutes, of whose operands all are sure of `all` and one or
+ * the other of `any`. */
+bool graph_fused_commutes(const struct shape *s, uint32_t all, uint32_t any);
 
 /* ---- graph_content.c ---- */
 
-/* How many words an operation that spills has in graph.spilled: its operands, and behind many of them
- * what they are (graph_content.c). */
+/* An operation of more operands than these keeps hashes behind them. */
 #define NEAR_FEW 4
-#define NEAR_WORDS 6
-static inline uint32_t graph_spill_words(uint32_t n_operands)
-{
-    return n_operands > NEAR_FEW ? n_operands + NEAR_WORDS : n_operands;
-}
+#define NEAR_DEPTHS 3
+#define NEAR_BYTES (NEAR_DEPTHS * sizeof(uint64_t))
+#define NEAR_WORDS ((uint32_t)(NEAR_BYTES / sizeof(uint32_t)))
 
 /* Hashes of a block's arguments. */
 void graph_args_hash(struct graph *g, uint32_t b);
-/* shape.near. */
-uint32_t graph_shape_near(const struct graph *g, const struct shape *s);
-/* Hashes of an operation's results, from what it says and its operands, which have theirs and are in
- * the order that they will have. `inside` is what else it holds: nothing, 0, if it is op_is_plain. */
-void graph_results_hash(struct graph *g, struct node *o, const struct shape *s, uint64_t inside);
 /* A hash of what the operation that gives a value says, without its operands; of an argument, its
  * type. */
 uint32_t graph_value_says(const struct graph *g, uint32_t value);
@@ -452,18 +449,16 @@ static inline bool op_has_regions(const struct graph *g, const struct node *o)
     return shape_has_regions(op_shape(g, o));
 }
 
-static inline bool shape_spills(const struct shape *s) { return (s->facts & SHAPE_SPILLS) != 0; }
-
 /* The operands of an operation of shape `s`; valid until the next node comes. */
 static inline const uint32_t *op_operands(const struct graph *g, const struct node *o,
                                           const struct shape *s)
 {
-    return shape_spills(s) ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
+    return s->spills ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
 }
 
 static inline uint32_t *op_operands_set(struct graph *g, struct node *o, const struct shape *s)
 {
-    return shape_spills(s) ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
+    return s->spills ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
 }
 
 /* First region of an operation, or NONE. */
@@ -502,10 +497,28 @@ static inline bool op_is_constant(const struct graph *g, const struct node *o,
            (s->facts & SHAPE_CONSTANT || graph_is_constant(g, op_operands(g, o, s)[0]));
 }
 
-/* NODE_SURE as it holds for a value that is placed. */
-static inline uint32_t value_sure(const struct graph *g, uint32_t value)
+/* The next operation, of a shape, in a block, with results that have no hash yet and operands and regions
+ * that are to be set. NULL if there is no memory. */
+static inline struct node *op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t flags)
 {
-    return g->nodes.at[value].where & NODE_SURE;
+    const struct shape *s = &g->shapes.at[shape];
+    uint32_t id = g->nodes.n, n = s->n_results ? s->n_results : 1;
+    if ((g->nodes.cap - id < n || g->spilled.cap - g->spilled.n < s->spills) &&
+        !graph_op_room(g, s))
+        return NULL;
+    struct node *o = &g->nodes.at[id];
+    uint32_t where = block << NODE_FLAGS | flags;
+    *o = (struct node){.shape = shape,
+                       .operands = {[NODE_SPILL] = g->spilled.n, [NODE_REGION] = NONE},
+                       .same = id,
+                       .where = where};
+    for (uint32_t i = 1; i < n; i++)
+        o[i] = (struct node){
+            .shape = NODE_RESULT, .operands[NODE_INDEX] = i, .same = id + i, .where = where};
+    g->nodes.n += n;
+    g->spilled.n += s->spills;
+    g->n_ops++;
+    return o;
 }
 
 static inline uint64_t node_hash(const struct node *n)
@@ -580,6 +593,27 @@ static inline uint64_t unmix(uint64_t h, uint64_t x)
 {
     h ^= h >> 29 ^ h >> 58;
     return (h * 0xF1DE83E19937733Du) ^ x;
+}
+
+static inline uint64_t type_hash(const struct graph *g, uint32_t type)
+{
+    return g->types.items.at[type].hash;
+}
+
+/* What an operation says, before the hashes of its operands are mixed with it one after the other.
+ * `inside` is what it holds that its shape does not say: nothing, 0, if it is op_is_plain. */
+static inline uint64_t op_says(const struct shape *s, uint64_t inside)
+{
+    return mix(s->hash, inside + s->n_operands);
+}
+
+/* Keeps it where an operation has many operands: graph_content.c. */
+static inline void op_says_keep(struct graph *g, const struct node *o, const struct shape *s,
+                                uint64_t says)
+{
+    if (s->n_operands > NEAR_FEW)
+        memcpy(g->spilled.at + o->operands[NODE_SPILL] + s->n_operands,
+               (const uint64_t[NEAR_DEPTHS]){says}, NEAR_BYTES);
 }
 
 #endif

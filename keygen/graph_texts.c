@@ -213,12 +213,15 @@ static struct entry *entry_open(struct graph *g)
 
 void graph_dict_text(struct graph *g, const char *text, size_t len)
 {
-    draft_put(g, text, len);
     struct entry *e = entry_open(g);
-    if (e) {
-        e->end = g->draft.n;
-        e->unit = false;
-    }
+    if (!e || !draft_room(g, len))
+        return;
+    char *to = g->draft.at + g->draft.n;
+    g->draft.n += (uint32_t)len;
+    e->end = g->draft.n;
+    e->unit = false;
+    if (len)
+        memcpy(to, text, len);
 }
 
 static void dict_hole(struct graph *g, struct hole hole)
