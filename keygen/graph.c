@@ -342,22 +342,22 @@ static uint32_t op_last(const struct graph *g, const struct shape *s, const uint
     return s->last;
 }
 
-/* Gives the operation's first result, or NONE. */
-static inline uint32_t op_append(struct graph *g, uint32_t shape, uint32_t region,
-                          const uint32_t *operands)
+/* *out: the operation's first result, or NONE. False if there is no memory. */
+static bool op_append(struct graph *g, uint32_t shape, uint32_t region, const uint32_t *operands,
+                      uint32_t *out)
 {
     struct shape *s = &g->shapes.at[shape];
     uint32_t id = op_last(g, s, operands);
     if (id != NONE) {
         g->n_ops++;
-        g->blocks.at[g->block].last = id;
-        return id;
+        g->blocks.at[g->block].last = *out = id;
+        return true;
     }
     id = g->nodes.n;
     struct node *o = op_add(g, shape, g->block, s->traits & SHAPE_CLASS);
     if (!o)
-        return 0;
-    if (shape_has_regions(s))
+        return false;
+    if (region != NONE)
         o->operands[NODE_REGION] = region;
     uint32_t *to = op_operands_set(g, o, s);
     for (uint32_t i = 0; i < s->n_operands; i++)
@@ -365,7 +365,8 @@ static inline uint32_t op_append(struct graph *g, uint32_t shape, uint32_t regio
     if (op_is_constant(g, o, s))
         s->last = id;
     g->blocks.at[g->block].last = id;
-    return s->n_results ? id : NONE;
+    *out = s->n_results ? id : NONE;
+    return true;
 }
 
 /* ---- operations that have ended ---- */
@@ -387,9 +388,10 @@ uint32_t graph_op_end(struct graph *g)
     g->block = f.block;
     uint32_t shape = shape_number(g, &s, s.n_results ? &g->stack_results.at[f.results] : NULL);
     uint32_t region = inside ? graph_body(g, &f.from, f.region) : NONE;
-    if (g->failed)
-        return 0;
-    return op_append(g, shape, region, s.n_operands ? &g->stack_operands.at[f.operands] : NULL);
+    uint32_t id = 0;
+    if (!g->failed)
+        op_append(g, shape, region, s.n_operands ? &g->stack_operands.at[f.operands] : NULL, &id);
+    return id;
 }
 
 struct graph_op_shape graph_op_shape(const struct graph *g)
@@ -411,6 +413,17 @@ const uint32_t *graph_op_operands(const struct graph *g)
     return first < g->stack_operands.n ? &g->stack_operands.at[first] : NULL;
 }
 
+/* The functions that an operation of a shape names. */
+static __attribute__((noinline)) bool uses_of_shape(struct graph *g, uint32_t shape)
+{
+    const struct shape *s = &g->shapes.at[shape];
+    if (s->has_holes)
+        uses_of_dict(g, s->dict);
+    if (s->traits & GRAPH_CALL)
+        PUSH(g, g->uses, (struct use){.symbol = s->callee, .is_call = true});
+    return !g->failed;
+}
+
 bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
                        const uint32_t *operands, uint32_t *out)
 {
@@ -420,12 +433,9 @@ bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
     for (uint32_t i = 0; i < s->n_operands; i++)
         if (value_type(g, operands[i]) != types[i])
             return false;
-    if (s->has_holes)
-        uses_of_dict(g, s->dict);
-    if (s->traits & GRAPH_CALL)
-        PUSH(g, g->uses, (struct use){.symbol = s->callee, .is_call = true});
-    *out = op_append(g, shape, NONE, operands);
-    return !g->failed;
+    if (!(s->facts & SHAPE_PLAIN) && !uses_of_shape(g, shape))
+        return false;
+    return op_append(g, shape, NONE, operands, out);
 }
 
 bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,

@@ -49,9 +49,8 @@ static uint64_t op_near(const struct graph *g, const struct node *o, const struc
                         unsigned depth)
 {
     const uint32_t *operands = op_operands(g, o, s);
-    uint32_t *kept = s->n_operands > NEAR_FEW
-                         ? g->spilled.at + o->operands[NODE_SPILL] + s->n_operands
-                         : NULL;
+    uint32_t *kept =
+        s->n_operands > NEAR_FEW ? g->spilled.at + o->operands[NODE_SPILL] + s->n_operands : NULL;
     uint64_t near[NEAR_DEPTHS] = {0};
     if (kept)
         memcpy(near, kept, NEAR_BYTES);

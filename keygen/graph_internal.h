@@ -80,9 +80,10 @@ struct node {
 #define NODE_SPILL 0                 /* of an operation that spills: slice of graph.spilled */
 #define NODE_REGION 1                /* of an operation with regions: the first of them */
     union {
-        uint32_t same; /* while operations are placed: what stands for this value, maybe itself; or, while
+        uint32_t
+            same; /* while operations are placed: what stands for this value, maybe itself; or, while
                         * its function is inlined, for its copy */
-        uint32_t num;  /* after that: its number in the text */
+        uint32_t num; /* after that: its number in the text */
     };
     uint32_t where; /* block << NODE_FLAGS | flags */
 };
@@ -133,7 +134,8 @@ _Static_assert(sizeof(struct shape) == 64, "a line of the processor's cache");
 #define SHAPE_PLAIN 1u    /* no regions, no symbol or channel, no call: the shape says it all, */
 #define SHAPE_CONSTANT 2u /* and gives one result that depends on nothing, if it may be moved */
 #define SHAPE_MOVED 4u    /* it gives what its only operand gives, moved */
-#define SHAPE_KEEPS 8u    /* its result is no exponential if no operand is: unless its regions make one */
+#define SHAPE_KEEPS                                                                                \
+    8u /* its result is no exponential if no operand is: unless its regions make one */
 
 struct region {
     uint32_t block; /* first */

@@ -172,12 +172,9 @@ static bool shape_plain(const struct graph *g, const struct shape *s)
 static uint32_t shape_line(struct printer *p, uint32_t shape)
 {
     uint32_t *known = &p->shortener.shape_lines[shape];
-    if (!*known) {
-        uint32_t line = LINE_NEVER;
-        if (shape_plain(p->g, &p->g->shapes.at[shape]))
-            line = line_find(p, shape, false);
-        *known = line + 1;
-    }
+    if (!*known)
+        *known = 1 + (shape_plain(p->g, &p->g->shapes.at[shape]) ? line_find(p, shape, false)
+                                                                 : LINE_NEVER);
     return *known - 1;
 }
 
@@ -248,24 +245,30 @@ static inline uint64_t line_item(struct printer *p, uint32_t line)
     return (uint64_t)ITEM_LINE + l->kind;
 }
 
-/* A line of a kind, with how far back from its first result its operands are. */
-static void put_line(struct printer *p, uint64_t item, const uint32_t *operands, uint32_t n)
+/* How far back from the next value the operands are. */
+static inline uint8_t *copy_distances(struct printer *p, uint8_t *at, const uint32_t *operands,
+                                      uint32_t n)
 {
     const struct node *nodes = p->g->nodes.at;
-    uint32_t next = p->n_values;
     bool unordered = false;
-    uint8_t *at = copy_number(items_room(p, 1 + FEW), item);
     for (uint32_t i = 0; i < n; i++) {
-        if (i && i % FEW == 0) {
-            items_fill(p, at);
-            at = items_room(p, FEW);
-        }
         uint32_t number = nodes[operands[i]].num;
         unordered |= number == NONE;
-        at = copy_number(at, next - number);
+        at = copy_number(at, p->n_values - number);
     }
-    items_fill(p, at);
     p->unordered |= unordered;
+    return at;
+}
+
+/* A line of a kind. */
+static inline void put_line(struct printer *p, uint64_t item, const uint32_t *operands, uint32_t n)
+{
+    uint8_t *at = copy_number(items_room(p, 1 + FEW), item);
+    for (; n > FEW; n -= FEW, operands += FEW) {
+        items_fill(p, copy_distances(p, at, operands, FEW));
+        at = items_room(p, FEW);
+    }
+    items_fill(p, copy_distances(p, at, operands, n));
 }
 
 /* ---- what graph_write.c calls ---- */
@@ -293,7 +296,7 @@ bool short_put_head(struct printer *p, uint32_t block, bool later)
         *known = line_find(p, LINE_HEAD | block, later) + 1;
     if (!*known)
         return false;
-    put_line(p, line_item(p, *known - 1), NULL, 0);
+    items_fill(p, copy_number(items_room(p, 1 + FEW), line_item(p, *known - 1)));
     const struct block *b = &g->blocks.at[block];
     for (uint32_t i = 0; i < b->n_args; i++)
         g->nodes.at[b->args + i].num = p->n_values++;

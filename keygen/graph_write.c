@@ -183,13 +183,10 @@ static void put_block_head(struct printer *p, uint32_t block, bool later)
 }
 
 /* "%4, %5 = name %1, %2 {dict} : type, type", up to the end of the line or the operation's regions. */
-static void put_op(struct printer *p, uint32_t op)
+static __attribute__((noinline)) void put_op_text(struct printer *p, uint32_t op)
 {
     const struct node *o = &p->g->nodes.at[op];
     const struct shape *s = op_shape(p->g, o);
-    p->n_ops++;
-    if (!p->readable && short_put_op(p, op))
-        return;
     put_indent(p);
     for (uint32_t i = 0; i < s->n_results; i++) {
         if (i)
@@ -209,6 +206,32 @@ static void put_op(struct printer *p, uint32_t op)
     for (uint32_t i = 0; i < s->n_results; i++)
         put_type(p, i ? ", " : " : ", i ? 2 : 3, p->g->shape_types.at[s->types + i]);
     form_put_text(p->out, shape_has_regions(s) ? " (\n" : "\n");
+}
+
+/* An operation's line; if it has regions, their place is the next. True then. */
+static inline bool put_op(struct printer *p, uint32_t op)
+{
+    p->n_ops++;
+    if (p->readable || !short_put_op(p, op))
+        put_op_text(p, op);
+    if (!op_has_regions(p->g, &p->g->nodes.at[op]))
+        return false;
+    PUSH(p->g, p->places, (struct place){.op = op, .region = NONE, .block = NONE});
+    return true;
+}
+
+/* A block's operations from its place on, up to one with regions: true if one was. */
+static bool put_ops(struct printer *p, struct place *at)
+{
+    const struct block *b = &p->g->blocks.at[at->block];
+    const uint32_t *order = p->g->order.at + b->order;
+    uint32_t i = at->at, n = b->n_order;
+    while (i < n) {
+        at->at = i + 1; /* before places may move */
+        if (put_op(p, order[i++]))
+            return true;
+    }
+    return false;
 }
 
 /* Goes to the next block of the operation around; false if there is none and it is closed. */
@@ -256,14 +279,10 @@ static void put_places(struct printer *p, uint32_t floor)
     struct graph *g = p->g;
     while (p->places.n > floor && !g->failed) {
         struct place *at = &p->places.at[p->places.n - 1];
-        if (at->block != NONE && at->at < g->blocks.at[at->block].n_order) {
-            uint32_t id = g->order.at[g->blocks.at[at->block].order + at->at++];
-            put_op(p, id);
-            if (op_has_regions(g, &g->nodes.at[id]))
-                PUSH(g, p->places, (struct place){.op = id, .region = NONE, .block = NONE});
-        } else if (!place_next(p, at)) {
+        if (at->block != NONE && put_ops(p, at))
+            continue;
+        if (!place_next(p, at))
             put_close(p, at->op != NONE);
-        }
     }
 }
 
@@ -279,8 +298,6 @@ void printer_put_tree(struct printer *p, uint32_t op)
 {
     uint32_t floor = p->places.n;
     put_op(p, op);
-    if (op_has_regions(p->g, &p->g->nodes.at[op]))
-        PUSH(p->g, p->places, (struct place){.op = op, .region = NONE, .block = NONE});
     put_places(p, floor);
 }
 
