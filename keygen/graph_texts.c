@@ -171,7 +171,7 @@ void graph_symbol_private(struct graph *g, uint32_t symbol)
 void graph_dict_begin(struct graph *g) { g->draft.n = g->entries.n = g->draft_holes.n = 0; }
 
 /* Room for `len` more bytes of the draft; false without memory. */
-static __attribute__((noinline)) bool draft_widen(struct graph *g, size_t len)
+static bool draft_widen(struct graph *g, size_t len)
 {
     if (len <= VECTOR_MAX / 4 &&
         vector_widen(&g->failed, &g->draft.at, &g->draft.cap, g->draft.n, (uint32_t)len, 1))
@@ -211,11 +211,23 @@ static struct entry *entry_open(struct graph *g)
     return g->failed || !g->entries.n ? NULL : &g->entries.at[g->entries.n - 1];
 }
 
+static __attribute__((noinline)) void dict_text_widened(struct graph *g, const char *text,
+                                                        size_t len)
+{
+    if (draft_widen(g, len))
+        graph_dict_text(g, text, len);
+}
+
+/* Called for each piece that a reader comes across: so nothing is kept over a call. */
 void graph_dict_text(struct graph *g, const char *text, size_t len)
 {
     struct entry *e = entry_open(g);
-    if (!e || !draft_room(g, len))
+    if (!e)
         return;
+    if (len > g->draft.cap - g->draft.n) {
+        dict_text_widened(g, text, len);
+        return;
+    }
     char *to = g->draft.at + g->draft.n;
     g->draft.n += (uint32_t)len;
     e->end = g->draft.n;
