@@ -292,9 +292,11 @@ static bool results_compose(struct mlir *m, const char *p, const char *end, uint
     p += list;
     for (; i < n && p && p < end; i++) {
         m->s.at = p;
-        if (memcmp(p, "tensor<", 7) != 0 || !slice_is_plain(p[7]))
+        if (end - p < 9 || memcmp(p, "tensor<", 7) != 0 || !slice_is_plain(p[7]))
             break;
         types[i] = mlir_type_take(m);
+        if (m->s.at > end) /* a type that goes on in the next line */
+            break;
         p = i + 1 < n ? word_at(m->s.at, end, ", ", 2) : m->s.at;
     }
     m->s = back;
