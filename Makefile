@@ -120,18 +120,28 @@ FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
 FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c \
     $(addprefix daemon/,resp.c manifest.c history.c history_file.c history_json.c history_lines.c recipe.c json.c torch_value.c)
-FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
 $(B)/fuzz/%: tests/fuzz/fuzz_%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
-.PHONY: fuzz
+# What those begin with that would hardly come upon such a text by themselves.
+SEEDS_mlir          = $(wildcard tests/data/*.mlir)
+SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
+SEEDS_hlo           = $(wildcard tests/data/*.hlo)
+SEEDS_graph_short   = $(SEEDS_mlir) $(SEEDS_mlir_bytecode) $(SEEDS_hlo)
+SEEDS_cuda          = $(wildcard kernels/*.cu)
+.PHONY: fuzz $(addprefix fuzz-,$(FUZZERS))
 fuzz: setup-fuzz
-	$(MAKE) B=$(B) $(FUZZERS)
-	@set -e; for f in $(FUZZERS); do echo "$$f: $(FUZZ_ARGS)"; \
-	    $$f $(FUZZ_ARGS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
-	        -artifact_prefix=$(B)/fuzz/; done
+	$(MAKE) B=$(B) $(addprefix $(B)/fuzz/,$(FUZZERS))
+	$(MAKE) B=$(B) $(addprefix fuzz-,$(FUZZERS))
+$(addprefix fuzz-,$(FUZZERS)): fuzz-%:
+	@rm -rf $(B)/fuzz/seeds/$*
+	@mkdir -p $(B)/fuzz/seeds/$*
+	@$(if $(SEEDS_$*),cp $(SEEDS_$*) $(B)/fuzz/seeds/$*)
+	$(B)/fuzz/$* $(FUZZ_ARGS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
+	    -artifact_prefix=$(B)/fuzz/ $(B)/fuzz/seeds/$*
 
 # The proof of the keys by mutation, and by the compilers: what has equal keys compiles to equal bytes.
 # The tests run a sample of it.
