@@ -222,7 +222,8 @@ static uint64_t symbols_settle(struct graph *g, struct node *o)
 }
 
 /* Sorts the first two operands; true if they change places. */
-static bool operands_sort(struct graph *g, struct node *o, const struct shape *s)
+static __attribute__((noinline)) bool operands_sort(struct graph *g, struct node *o,
+                                                    const struct shape *s)
 {
     uint32_t *operands = op_operands_set(g, o, s), first = operands[0];
     if (graph_value_order(g, first, operands[1]) <= 0)
@@ -331,7 +332,7 @@ static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
 
 /* Operands that are constants from around the operation's region become ones of its own: whether they are
  * written inside or outside is the printer's choice. False if there are none. */
-static bool constants_settle(struct graph *g, uint32_t id)
+static __attribute__((noinline)) bool constants_settle(struct graph *g, uint32_t id)
 {
     uint32_t b = node_block(&g->nodes.at[id]), n = op_shape(g, &g->nodes.at[id])->n_operands;
     bool any = false;
@@ -349,7 +350,8 @@ static bool constants_settle(struct graph *g, uint32_t id)
 }
 
 /* What an operation holds beside its name, dictionary and operands. */
-static uint64_t inside_settle(struct graph *g, struct node *o, const struct shape *s)
+static __attribute__((noinline)) uint64_t inside_settle(struct graph *g, struct node *o,
+                                                        const struct shape *s)
 {
     uint64_t inside = shape_has_regions(s) ? regions_settle(g, o) : 0;
     if ((s->has_holes || s->traits & GRAPH_CALL) && !g->failed)
@@ -370,19 +372,19 @@ static inline struct drawn operands_draw(struct graph *g, struct node *o, uint32
                                          uint64_t hash)
 {
     const struct shape *s = op_shape(g, o);
-    const uint32_t *from = op_operands(g, &g->nodes.at[source], s);
-    uint32_t *to = op_operands_set(g, o, s);
+    const struct node *nodes = g->nodes.at;
+    const uint32_t *from = op_operands(g, &nodes[source], s);
+    uint32_t *to = op_operands_set(g, o, s), n = s->n_operands, where = o->where, blocks = 0;
     struct drawn d = {.hash = hash, .all = NODE_SURE};
-    uint32_t blocks = 0;
-    for (uint32_t i = 0; i < s->n_operands; i++) {
-        to[i] = g->nodes.at[from[i]].same;
-        const struct node *v = &g->nodes.at[to[i]];
-        d.hash = mix(d.hash, node_hash(v));
-        d.all &= v->where;
-        d.any |= v->where;
-        d.first = i ? d.first : v->where;
-        blocks |= v->where ^ o->where;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t value = nodes[from[i]].same, sure = nodes[value].where;
+        to[i] = value;
+        d.hash = mix(d.hash, node_hash(&nodes[value]));
+        d.all &= sure;
+        d.any |= sure;
+        blocks |= sure ^ where;
     }
+    d.first = n ? nodes[to[0]].where : 0;
     d.outside = (blocks & NODE_BLOCK) != 0;
     return d;
 }
