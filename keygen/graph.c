@@ -213,10 +213,7 @@ void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results,
 
 /* ---- shapes ---- */
 
-static uint64_t shape_slot(const struct shape *s)
-{
-    return mix(s->line, (uint64_t)s->callee << 32 | s->traits);
-}
+static uint64_t shape_slot(const struct shape *s) { return mix(s->line, s->callee); }
 
 static uint64_t shape_slot_of(const struct graph *g, const void *items, uint32_t i)
 {
@@ -224,13 +221,13 @@ static uint64_t shape_slot_of(const struct graph *g, const void *items, uint32_t
     return shape_slot(&g->shapes.at[i]);
 }
 
-static bool shape_is(const struct graph *g, uint32_t i, const struct shape *s,
-                     const uint32_t *types)
+/* Whether they say the same, up to what their operations may do. */
+static bool shapes_alike(const struct graph *g, const struct shape *have, const struct shape *s,
+                         const uint32_t *types)
 {
-    const struct shape *have = &g->shapes.at[i];
     if (have->line != s->line || have->name != s->name || have->dict != s->dict ||
         have->n_operands != s->n_operands || have->n_results != s->n_results ||
-        have->callee != s->callee || have->traits != s->traits)
+        have->callee != s->callee || (have->traits ^ s->traits) & (GRAPH_CALL | SHAPE_REGIONS))
         return false;
     for (uint32_t r = 0; r < s->n_results; r++)
         if (g->shape_types.at[have->types + r] != types[r])
@@ -251,12 +248,16 @@ static uint8_t shape_facts(const struct shape *s)
         facts |= SHAPE_MOVED;
     if (s->traits & GRAPH_KEEPS && !s->has_holes)
         facts |= SHAPE_KEEPS;
+    if (s->n_operands > 2 || shape_has_regions(s))
+        facts |= SHAPE_SPILLS;
     return (uint8_t)facts;
 }
 
-/* Another shape with result types. Its hashes are known. */
+/* Another shape with result types. Its hashes are known, and one that it is alike, or NONE. */
 static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *types)
 {
+    if (s->alike == NONE)
+        s->alike = g->shapes.n;
     s->types = g->shape_types.n;
     s->type = s->n_results ? types[0] : 0;
     for (uint32_t i = 0; i < s->n_results; i++)
@@ -264,8 +265,6 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
     if (g->failed)
         return 0;
     s->has_holes = g->dicts.at[s->dict].n_holes > 0;
-    if (s->n_operands > 2 || shape_has_regions(s))
-        s->spills = s->n_operands + (s->n_operands > NEAR_FEW ? NEAR_WORDS : 0);
     s->facts = shape_facts(s);
     s->sure = graph_shape_sure(s);
     s->last = NONE;
@@ -286,9 +285,15 @@ static uint32_t shape_number(struct graph *g, struct shape *s, const uint32_t *t
         !graph_slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL))
         return 0;
     uint32_t at = (uint32_t)shape_slot(s) & g->shape_mask;
-    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask)
-        if (shape_is(g, g->shape_slots[at] - 1, s, types))
+    s->alike = NONE;
+    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask) {
+        const struct shape *have = &g->shapes.at[g->shape_slots[at] - 1];
+        if (!shapes_alike(g, have, s, types))
+            continue;
+        if (have->traits == s->traits)
             return g->shape_slots[at] - 1;
+        s->alike = have->alike;
+    }
     uint32_t number = shape_new(g, s, types);
     if (!g->failed)
         g->shape_slots[at] = number + 1;
@@ -328,7 +333,7 @@ uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t 
 bool graph_op_room(struct graph *g, const struct shape *s)
 {
     return HAS_ROOM(g, g->nodes, s->n_results + 1) &&
-           (!s->spills || HAS_ROOM(g, g->spilled, s->spills));
+           (!shape_spills(s) || HAS_ROOM(g, g->spilled, shape_spill_words(s)));
 }
 
 /* The operation itself if it is known to stand there already: the last of its shape, with the same operand.

@@ -115,14 +115,14 @@ struct sure {
  * the same have one shape; what holds for all of them is found once, when the first comes. */
 struct shape {
     uint64_t hash; /* of the name and the dictionary */
-    uint64_t line; /* of all that a line says of it (graph_short.c) */
+    uint64_t line; /* of all that its operations' lines say but for the operands */
     uint32_t name, dict;
     uint32_t n_operands, n_results;
     uint32_t types;  /* of the results: slice of graph.shape_types */
     uint32_t type;   /* the first of them */
     uint32_t callee; /* of a call: a symbol; or NONE */
     uint32_t last; /* while reading: the last such operation, if another may be that one; or NONE */
-    uint32_t spills; /* its operands are in graph.spilled, in so many words; 0: in the node */
+    uint32_t alike;  /* the first shape whose operations' lines say the same; maybe this one */
     uint16_t traits; /* as the reader gives them, and SHAPE_REGIONS */
     bool has_holes;  /* the dictionary */
     uint8_t facts;
@@ -134,8 +134,8 @@ _Static_assert(sizeof(struct shape) == 64, "a line of the processor's cache");
 #define SHAPE_PLAIN 1u    /* no regions, no symbol or channel, no call: the shape says it all, */
 #define SHAPE_CONSTANT 2u /* and gives one result that depends on nothing, if it may be moved */
 #define SHAPE_MOVED 4u    /* it gives what its only operand gives, moved */
-#define SHAPE_KEEPS                                                                                \
-    8u /* its result is no exponential if no operand is: unless its regions make one */
+#define SHAPE_KEEPS 8u   /* its result is no exponential if no operand is and no region makes one */
+#define SHAPE_SPILLS 16u /* its operands are in graph.spilled */
 
 struct region {
     uint32_t block; /* first */
@@ -359,27 +359,31 @@ struct channel {
     uint32_t num; /* from 1; 0: an empty slot */
 };
 
-/* A line apart from its indent and the numbers of its values. */
-struct line {
-    uint64_t hash;
-    uint32_t of;   /* a shape that has it; of a block's head, LINE_HEAD | such a block */
-    bool later;    /* of a block's head: its region is not the operation's first */
+/* The kind of a line: all of it but for its indent and the numbers of its values. */
+struct kind {
     uint32_t text; /* the last text that has it (shortener.text), and its number there */
-    uint32_t kind;
+    uint32_t number;
 };
 
-#define LINE_HEAD 0x80000000u
+/* That of a block's head, and whose head it is. */
+struct head {
+    struct kind kind;
+    uint32_t block;
+    bool later; /* its region is not the operation's first */
+};
+
 #define SHORT_BYTES 4096 /* of items in a chunk */
 
 struct shortener {
-    uint32_t *shape_lines; /* by shape: its line + 1; 0: not looked for yet */
-    uint32_t *head_lines;  /* by block, of a first region and of later ones: its head's line + 1 */
-    VECTOR(struct line) lines;
-    uint32_t *slots, mask;
-    uint32_t text;        /* the number of the text that is being written, from 1 */
-    uint32_t n_kinds;     /* of lines in this text */
-    uint64_t chunk, told; /* bytes of the form that are in chunks; that items tell of */
-    uint32_t n_items;     /* bytes */
+    struct kind *kinds; /* by shape, the first of those that are alike */
+    uint32_t
+        *block_heads; /* by block, of a first region and of later ones: its head + 1; 0: none yet */
+    VECTOR(struct head) heads;
+    uint32_t *slots, mask; /* of them */
+    uint32_t text;         /* the number of the text that is being written, from 1 */
+    uint32_t n_kinds;      /* of lines in this text */
+    uint64_t chunk, told;  /* bytes of the form that are in chunks; that items tell of */
+    uint32_t n_items;      /* bytes */
     uint8_t items[SHORT_BYTES];
 };
 
@@ -451,16 +455,26 @@ static inline bool op_has_regions(const struct graph *g, const struct node *o)
     return shape_has_regions(op_shape(g, o));
 }
 
+static inline bool shape_spills(const struct shape *s) { return (s->facts & SHAPE_SPILLS) != 0; }
+
+/* How many words of it its operands take, and behind many of them what is near (graph_content.c). */
+static inline uint32_t shape_spill_words(const struct shape *s)
+{
+    if (!shape_spills(s))
+        return 0;
+    return s->n_operands + (s->n_operands > NEAR_FEW ? NEAR_WORDS : 0);
+}
+
 /* The operands of an operation of shape `s`; valid until the next node comes. */
 static inline const uint32_t *op_operands(const struct graph *g, const struct node *o,
                                           const struct shape *s)
 {
-    return s->spills ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
+    return shape_spills(s) ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
 }
 
 static inline uint32_t *op_operands_set(struct graph *g, struct node *o, const struct shape *s)
 {
-    return s->spills ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
+    return shape_spills(s) ? g->spilled.at + o->operands[NODE_SPILL] : o->operands;
 }
 
 /* First region of an operation, or NONE. */
@@ -504,9 +518,8 @@ static inline bool op_is_constant(const struct graph *g, const struct node *o,
 static inline struct node *op_add(struct graph *g, uint32_t shape, uint32_t block, uint32_t flags)
 {
     const struct shape *s = &g->shapes.at[shape];
-    uint32_t id = g->nodes.n, n = s->n_results ? s->n_results : 1;
-    if ((g->nodes.cap - id < n || g->spilled.cap - g->spilled.n < s->spills) &&
-        !graph_op_room(g, s))
+    uint32_t id = g->nodes.n, n = s->n_results ? s->n_results : 1, words = shape_spill_words(s);
+    if ((g->nodes.cap - id < n || g->spilled.cap - g->spilled.n < words) && !graph_op_room(g, s))
         return NULL;
     struct node *o = &g->nodes.at[id];
     uint32_t where = block << NODE_FLAGS | flags;
@@ -518,7 +531,7 @@ static inline struct node *op_add(struct graph *g, uint32_t shape, uint32_t bloc
         o[i] = (struct node){
             .shape = NODE_RESULT, .operands[NODE_INDEX] = i, .same = id + i, .where = where};
     g->nodes.n += n;
-    g->spilled.n += s->spills;
+    g->spilled.n += words;
     g->n_ops++;
     return o;
 }

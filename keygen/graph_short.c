@@ -31,9 +31,9 @@ enum item {
     ITEM_LINE /* + the number of its kind */
 };
 
-#define FEW 16                /* numbers that are put together */
-#define NUMBER_MAX 10         /* bytes of a number */
-#define LINE_NEVER (NONE - 1) /* in shape_lines: it is not plain */
+#define FEW 16           /* numbers that are put together */
+#define NUMBER_MAX 10    /* bytes of a number */
+#define NEVER UINT32_MAX /* in place of a text: what is not plain is of no kind */
 
 /* ---- items ---- */
 
@@ -81,10 +81,9 @@ static void put_item(struct printer *p, uint64_t number)
     items_fill(p, copy_number(items_room(p, 1), number));
 }
 
-/* The text since the last item, and where it ends. */
-static void tell_text(struct printer *p)
+/* The text since the last item, if any, and where it ends. */
+static void tell_text_since(struct printer *p, uint64_t len)
 {
-    uint64_t len = form_at(p->out) - p->shortener.told;
     p->shortener.told += len;
     put_item(p, ITEM_TEXT);
     put_item(p, len);
@@ -92,91 +91,14 @@ static void tell_text(struct printer *p)
     put_item(p, p->n_values);
 }
 
+static inline void tell_text(struct printer *p)
+{
+    uint64_t len = form_at(p->out) - p->shortener.told;
+    if (len)
+        tell_text_since(p, len);
+}
+
 /* ---- kinds of lines ---- */
-
-/* The types of an operation's results or a block's arguments, one after the other. */
-static uint32_t line_type(const struct graph *g, uint32_t of, uint32_t i)
-{
-    return of & LINE_HEAD ? value_type(g, g->blocks.at[of & ~LINE_HEAD].args + i)
-                          : g->shape_types.at[g->shapes.at[of].types + i];
-}
-
-static uint32_t line_n_types(const struct graph *g, uint32_t of)
-{
-    return of & LINE_HEAD ? g->blocks.at[of & ~LINE_HEAD].n_args : g->shapes.at[of].n_results;
-}
-
-static uint64_t line_hash(const struct graph *g, uint32_t of, bool later)
-{
-    if (!(of & LINE_HEAD))
-        return g->shapes.at[of].line;
-    uint32_t n = line_n_types(g, of);
-    uint64_t hash = mix(mix(later, g->blocks.at[of & ~LINE_HEAD].label), n);
-    for (uint32_t i = 0; i < n; i++)
-        hash = mix(hash, line_type(g, of, i));
-    return hash;
-}
-
-static uint64_t line_hash_of(const struct graph *g, const void *lines, uint32_t i)
-{
-    (void)g;
-    return ((const struct line *)lines)[i].hash;
-}
-
-/* Whether a line says what `of` says. Texts, types and dictionaries are there once each. */
-static bool line_is(const struct graph *g, const struct line *l, uint32_t of, bool later)
-{
-    uint32_t n = line_n_types(g, of);
-    if ((l->of ^ of) & LINE_HEAD || l->later != later || line_n_types(g, l->of) != n)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (line_type(g, l->of, i) != line_type(g, of, i))
-            return false;
-    if (of & LINE_HEAD)
-        return g->blocks.at[l->of & ~LINE_HEAD].label == g->blocks.at[of & ~LINE_HEAD].label;
-    const struct shape *a = &g->shapes.at[l->of], *b = &g->shapes.at[of];
-    return a->name == b->name && a->dict == b->dict && a->n_operands == b->n_operands &&
-           shape_has_regions(a) == shape_has_regions(b);
-}
-
-/* The line that says what a shape says, or, LINE_HEAD | block, the head of a block; `later`: of a region
- * behind another. NONE without memory. */
-static uint32_t line_find(struct printer *p, uint32_t of, bool later)
-{
-    struct graph *g = p->g;
-    struct shortener *s = &p->shortener;
-    uint64_t hash = line_hash(g, of, later);
-    if ((!s->slots || s->lines.n * 2 >= s->mask) &&
-        !graph_slots_widen(g, &s->slots, &s->mask, s->lines.n, line_hash_of, s->lines.at))
-        return NONE;
-    uint32_t at = (uint32_t)hash & s->mask;
-    for (; s->slots[at]; at = (at + 1) & s->mask) {
-        const struct line *l = &s->lines.at[s->slots[at] - 1];
-        if (l->hash == hash && line_is(g, l, of, later))
-            return s->slots[at] - 1;
-    }
-    PUSH(g, s->lines, (struct line){.hash = hash, .of = of, .later = later});
-    if (g->failed)
-        return NONE;
-    s->slots[at] = s->lines.n;
-    return s->lines.n - 1;
-}
-
-/* See the top: this must not depend on how a reader gave the dictionary. */
-static bool shape_plain(const struct graph *g, const struct shape *s)
-{
-    const struct dict *d = &g->dicts.at[s->dict];
-    return !(s->traits & GRAPH_CALL) && !d->n_holes && d->len < GRAPH_BORROWED;
-}
-
-static uint32_t shape_line(struct printer *p, uint32_t shape)
-{
-    uint32_t *known = &p->shortener.shape_lines[shape];
-    if (!*known)
-        *known = 1 + (shape_plain(p->g, &p->g->shapes.at[shape]) ? line_find(p, shape, false)
-                                                                 : LINE_NEVER);
-    return *known - 1;
-}
 
 static void put_text(struct printer *p, const struct text *t) { form_put(p->out, t->data, t->len); }
 
@@ -212,38 +134,100 @@ static void put_head_kind(struct printer *p, const struct block *b, bool later)
     put_item(p, b->n_args);
 }
 
-/* Each type's text and length. */
-static void put_kind_types(struct printer *p, uint32_t of)
+/* A type's text and length. */
+static inline void put_kind_type(struct printer *p, uint32_t type)
 {
-    uint32_t n = line_n_types(p->g, of);
-    for (uint32_t i = 0; i < n; i++) {
-        put_text(p, &p->g->types.items.at[line_type(p->g, of, i)]);
-        put_item(p, text_told(p));
+    put_text(p, &p->g->types.items.at[type]);
+    put_item(p, text_told(p));
+}
+
+static void kind_begin(struct printer *p, struct kind *k)
+{
+    k->text = p->shortener.text;
+    k->number = p->shortener.n_kinds++;
+}
+
+/* See the top: this must not depend on how a reader gave the dictionary. */
+static bool shape_plain(const struct graph *g, const struct shape *s)
+{
+    const struct dict *d = &g->dicts.at[s->dict];
+    return !(s->traits & GRAPH_CALL) && !d->n_holes && d->len < GRAPH_BORROWED;
+}
+
+/* What all lines of such operations say, before the first of them. False if they are not plain. */
+static bool shape_begin(struct printer *p, struct kind *k, const struct shape *s)
+{
+    if (k->text == NEVER || !shape_plain(p->g, s)) {
+        k->text = NEVER;
+        return false;
     }
+    tell_text(p);
+    kind_begin(p, k);
+    put_op_kind(p, s);
+    for (uint32_t i = 0; i < s->n_results; i++)
+        put_kind_type(p, p->g->shape_types.at[s->types + i]);
+    return true;
 }
 
-/* What all lines like this one say, before the first of them. */
-static void begin_kind(struct printer *p, struct line *l)
+/* ---- heads of blocks ---- */
+
+static uint64_t head_hash(const struct graph *g, const struct head *h)
 {
-    l->text = p->shortener.text;
-    l->kind = p->shortener.n_kinds++;
-    if (l->of & LINE_HEAD)
-        put_head_kind(p, &p->g->blocks.at[l->of & ~LINE_HEAD], l->later);
-    else
-        put_op_kind(p, &p->g->shapes.at[l->of]);
-    put_kind_types(p, l->of);
+    const struct block *b = &g->blocks.at[h->block];
+    uint64_t hash = mix(mix(h->later, b->label), b->n_args);
+    for (uint32_t i = 0; i < b->n_args; i++)
+        hash = mix(hash, value_type(g, b->args + i));
+    return hash;
 }
 
-/* The number of a line's kind, which by now is said. */
-static inline uint64_t line_item(struct printer *p, uint32_t line)
+static uint64_t head_hash_of(const struct graph *g, const void *heads, uint32_t i)
 {
-    struct line *l = &p->shortener.lines.at[line];
-    if (form_at(p->out) != p->shortener.told)
-        tell_text(p);
-    if (l->text != p->shortener.text)
-        begin_kind(p, l);
-    return (uint64_t)ITEM_LINE + l->kind;
+    return head_hash(g, (const struct head *)heads + i);
 }
+
+/* Whether the lines say the same. Types are there once each. */
+static bool heads_equal(const struct graph *g, const struct head *x, const struct head *y)
+{
+    const struct block *a = &g->blocks.at[x->block], *b = &g->blocks.at[y->block];
+    if (x->later != y->later || a->label != b->label || a->n_args != b->n_args)
+        return false;
+    for (uint32_t i = 0; i < a->n_args; i++)
+        if (value_type(g, a->args + i) != value_type(g, b->args + i))
+            return false;
+    return true;
+}
+
+/* The number of the head that says what that of a block says; NONE without memory. */
+static uint32_t head_find(struct printer *p, uint32_t block, bool later)
+{
+    struct graph *g = p->g;
+    struct shortener *s = &p->shortener;
+    struct head head = {.block = block, .later = later};
+    if ((!s->slots || s->heads.n * 2 >= s->mask) &&
+        !graph_slots_widen(g, &s->slots, &s->mask, s->heads.n, head_hash_of, s->heads.at))
+        return NONE;
+    uint32_t at = (uint32_t)head_hash(g, &head) & s->mask;
+    for (; s->slots[at]; at = (at + 1) & s->mask)
+        if (heads_equal(g, &s->heads.at[s->slots[at] - 1], &head))
+            return s->slots[at] - 1;
+    PUSH(g, s->heads, head);
+    if (g->failed)
+        return NONE;
+    s->slots[at] = s->heads.n;
+    return s->heads.n - 1;
+}
+
+/* What all such heads say, before the first of them. */
+static void head_begin(struct printer *p, struct head *h)
+{
+    const struct block *b = &p->g->blocks.at[h->block];
+    kind_begin(p, &h->kind);
+    put_head_kind(p, b, h->later);
+    for (uint32_t i = 0; i < b->n_args; i++)
+        put_kind_type(p, value_type(p->g, b->args + i));
+}
+
+/* ---- lines ---- */
 
 /* How far back from the next value the operands are. */
 static inline uint8_t *copy_distances(struct printer *p, uint8_t *at, const uint32_t *operands,
@@ -278,10 +262,13 @@ bool short_put_op(struct printer *p, uint32_t op)
     struct graph *g = p->g;
     struct node *o = &g->nodes.at[op];
     const struct shape *s = op_shape(g, o);
-    uint32_t line = shape_line(p, o->shape), next = p->n_values;
-    if (line >= LINE_NEVER)
+    struct kind *k = &p->shortener.kinds[s->alike];
+    if (k->text == p->shortener.text)
+        tell_text(p);
+    else if (!shape_begin(p, k, s))
         return false;
-    put_line(p, line_item(p, line), op_operands(g, o, s), s->n_operands);
+    put_line(p, (uint64_t)ITEM_LINE + k->number, op_operands(g, o, s), s->n_operands);
+    uint32_t next = p->n_values;
     for (uint32_t i = 0; i < s->n_results; i++)
         o[i].num = next++;
     p->n_values = next;
@@ -291,12 +278,16 @@ bool short_put_op(struct printer *p, uint32_t op)
 bool short_put_head(struct printer *p, uint32_t block, bool later)
 {
     struct graph *g = p->g;
-    uint32_t *known = &p->shortener.head_lines[2 * (size_t)block + later];
+    uint32_t *known = &p->shortener.block_heads[2 * (size_t)block + later];
     if (!*known)
-        *known = line_find(p, LINE_HEAD | block, later) + 1;
+        *known = head_find(p, block, later) + 1;
     if (!*known)
         return false;
-    items_fill(p, copy_number(items_room(p, 1 + FEW), line_item(p, *known - 1)));
+    struct head *h = &p->shortener.heads.at[*known - 1];
+    tell_text(p);
+    if (h->kind.text != p->shortener.text)
+        head_begin(p, h);
+    items_fill(p, copy_number(items_room(p, 1 + FEW), (uint64_t)ITEM_LINE + h->kind.number));
     const struct block *b = &g->blocks.at[block];
     for (uint32_t i = 0; i < b->n_args; i++)
         g->nodes.at[b->args + i].num = p->n_values++;
@@ -305,8 +296,7 @@ bool short_put_head(struct printer *p, uint32_t block, bool later)
 
 void short_put_close(struct printer *p)
 {
-    if (form_at(p->out) != p->shortener.told)
-        tell_text(p);
+    tell_text(p);
     put_item(p, ITEM_CLOSE);
 }
 
@@ -314,16 +304,15 @@ bool short_begin(struct printer *p)
 {
     struct shortener *s = &p->shortener;
     s->text = 1;
-    s->shape_lines = vector_zeroes((size_t)p->g->shapes.n + 1, sizeof *s->shape_lines);
-    s->head_lines = vector_zeroes(2 * (size_t)p->g->blocks.n + 1, sizeof *s->head_lines);
-    return s->shape_lines && s->head_lines;
+    s->kinds = vector_zeroes((size_t)p->g->shapes.n + 1, sizeof *s->kinds);
+    s->block_heads = vector_zeroes(2 * (size_t)p->g->blocks.n + 1, sizeof *s->block_heads);
+    return s->kinds && s->block_heads;
 }
 
 void short_end(struct printer *p)
 {
     struct shortener *s = &p->shortener;
-    if (form_at(p->out) != s->told)
-        tell_text(p);
+    tell_text(p);
     chunk_end(p);
     s->text++;
     s->n_kinds = 0;
@@ -332,8 +321,8 @@ void short_end(struct printer *p)
 
 void short_close(struct printer *p)
 {
-    free(p->shortener.shape_lines);
-    free(p->shortener.head_lines);
-    free(p->shortener.lines.at);
+    free(p->shortener.kinds);
+    free(p->shortener.block_heads);
+    free(p->shortener.heads.at);
     free(p->shortener.slots);
 }
