@@ -641,8 +641,13 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
         value = value_passed(g, value, block, false);
         g->nodes.at[callee.args + i].same = value;
     }
-    for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++)
-        tree_copy(g, g->order.at[callee.order + i], block);
+    for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++) {
+        uint32_t source = g->order.at[callee.order + i];
+        if (op_has_regions(g, &g->nodes.at[source]))
+            tree_copy(g, source, block);
+        else
+            op_copy(g, source, block, NONE);
+    }
     for (uint32_t i = 0; i < s.n_results && !g->failed; i++) {
         const struct node *ret = &g->nodes.at[callee.last];
         uint32_t value = op_operands(g, ret, op_shape(g, ret))[i];

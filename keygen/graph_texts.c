@@ -344,9 +344,9 @@ static uint32_t entries_join(struct graph *g)
         if (!draft_room(g, (size_t)e.key_len + (e.end - e.value) + sizeof ",  = }"))
             break;
         char *draft = g->draft.at, *at = draft + g->draft.n;
-        at = text_put(at, i ? ", " : "{", i ? 2 : 1);
+        at = i ? text_put(at, ", ", 2) : text_put(at, "{", 1);
         at = text_put(at, draft + e.key, e.key_len);
-        at = text_put(at, " = ", e.unit ? 0 : 3);
+        at = e.unit ? at : text_put(at, " = ", 3);
         uint32_t moved = (uint32_t)(at - draft) - start - e.value;
         for (uint32_t h = 0; h < e.n_holes; h++) {
             struct hole hole = g->draft_holes.at[e.holes + h];
