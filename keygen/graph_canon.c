@@ -311,7 +311,7 @@ static __attribute__((noinline)) void constant_merge(struct graph *g, uint32_t i
     g->n_merge++;
 }
 
-static void op_place(struct graph *g, uint32_t id, uint32_t source);
+static void op_place(struct graph *g, struct node *o, const struct shape *s, const uint32_t *from);
 
 /* The constant that stands for `value` in block `b`: one that is there, or a copy. */
 static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
@@ -324,9 +324,10 @@ static uint32_t constant_in(struct graph *g, uint32_t value, uint32_t b)
             return have;
     }
     uint32_t copy = g->nodes.n;
-    if (!op_add(g, o.shape, b, o.where & NODE_CLASS))
+    struct node *fresh = op_add(g, o.shape, b, o.where & NODE_CLASS);
+    if (!fresh)
         return value;
-    op_place(g, copy, copy);
+    op_place(g, fresh, op_shape(g, fresh), NULL);
     return copy;
 }
 
@@ -366,14 +367,11 @@ struct drawn {
     bool outside;             /* one of them is of another block */
 };
 
-/* Operands become those that stand for the source's: of the operation itself, or of the one that it is a
- * copy of. `hash` is what it says. */
-static inline struct drawn operands_draw(struct graph *g, struct node *o, uint32_t source,
-                                         uint64_t hash)
+/* Operands become those that stand for the values `from`. `hash` is what the operation says. */
+static inline struct drawn operands_draw(struct graph *g, struct node *o, const struct shape *s,
+                                         const uint32_t *from, uint64_t hash)
 {
-    const struct shape *s = op_shape(g, o);
     const struct node *nodes = g->nodes.at;
-    const uint32_t *from = op_operands(g, &nodes[source], s);
     uint32_t *to = op_operands_set(g, o, s), n = s->n_operands, where = o->where, blocks = 0;
     struct drawn d = {.hash = hash, .all = NODE_SURE};
     for (uint32_t i = 0; i < n; i++) {
@@ -411,11 +409,11 @@ static uint32_t effect_add(struct graph *g, uint32_t id, struct block *b)
     return ++b->n_effects;
 }
 
-/* Steps 1, 2, 4 and 5 of the opening comment. */
-static void op_place(struct graph *g, uint32_t id, uint32_t source)
+/* Steps 1, 2, 4 and 5 of the opening comment. The operands are those that stand for `from`: the operation's
+ * own as they were read, or those of what it is a copy of. */
+static void op_place(struct graph *g, struct node *o, const struct shape *s, const uint32_t *from)
 {
-    struct node *o = &g->nodes.at[id];
-    const struct shape *s = op_shape(g, o);
+    uint32_t id = (uint32_t)(o - g->nodes.at);
     struct block *b = &g->blocks.at[node_block(o)];
     uint64_t inside = s->facts & SHAPE_PLAIN || g->failed ? 0 : inside_settle(g, o, s);
     if (g->failed)
@@ -425,16 +423,16 @@ static void op_place(struct graph *g, uint32_t id, uint32_t source)
     if (op_class(o) == GRAPH_EFFECT)
         inside = mix(inside, effect_add(g, id, b));
     uint64_t says = op_says(s, inside);
-    struct drawn d = operands_draw(g, o, source, says);
+    struct drawn d = operands_draw(g, o, s, from, says);
     if (d.outside && b->depth > 1 && !b->frozen && constants_settle(g, id)) {
         o = &g->nodes.at[id]; /* no node is added from here on */
-        d = operands_draw(g, o, id, says);
+        d = operands_draw(g, o, s, op_operands(g, o, s), says);
     }
     op_says_keep(g, o, s, says);
     uint32_t settled = op_settled(g, o, s, &d);
     o->where |= settled;
     if (settled & GRAPH_COMMUTES && s->n_operands >= 2 && operands_sort(g, o, s))
-        d = operands_draw(g, o, id, says);
+        d = operands_draw(g, o, s, op_operands(g, o, s), says);
     if (s->n_results)
         node_hash_set(o, mix(d.hash, type_hash(g, s->type)));
     for (uint32_t i = 1; i < s->n_results; i++) {
@@ -465,13 +463,13 @@ static uint32_t op_copy(struct graph *g, uint32_t source, uint32_t block, uint32
     struct node *o = g->failed ? NULL : op_add(g, shape, block, flags);
     if (!o)
         return 0;
-    uint32_t n_results = g->shapes.at[shape].n_results;
+    const struct shape *s = op_shape(g, o);
     if (region != NONE)
         o->operands[NODE_REGION] = region;
-    op_place(g, id, source);
+    op_place(g, o, s, op_operands(g, &g->nodes.at[source], s));
     if (g->failed)
         return id;
-    for (uint32_t i = 0; i < n_results; i++)
+    for (uint32_t i = 0; i < s->n_results; i++)
         g->nodes.at[source + i].same = g->nodes.at[id + i].same;
     return g->nodes.at[id].same == id ? id : op_take_back(g, id);
 }
@@ -624,8 +622,8 @@ static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bo
     struct node *o = g->failed ? NULL : op_add(g, shape, block, GRAPH_PURE);
     if (!o)
         return value;
-    op_operands_set(g, o, op_shape(g, o))[0] = value;
-    op_place(g, id, id);
+    o->operands[0] = value;
+    op_place(g, o, op_shape(g, o), o->operands);
     return g->nodes.at[id].same;
 }
 
@@ -659,7 +657,7 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
 static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
 {
     for (uint32_t id = first; id < first + n && !g->failed; id++) {
-        const struct node *o = &g->nodes.at[id];
+        struct node *o = &g->nodes.at[id];
         if (!node_is_op(o) || g->blocks.at[node_block(o)].ordered)
             continue;
         const struct shape *s = op_shape(g, o);
@@ -667,7 +665,7 @@ static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
         if (f && call_fits(g, id, f))
             call_inline(g, id, f);
         else
-            op_place(g, id, id);
+            op_place(g, o, s, op_operands(g, o, s));
     }
 }
 
