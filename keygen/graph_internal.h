@@ -6,7 +6,8 @@
  *   graph.c          appends what the readers give: one pass, nothing changed
  *   graph_bodies.c   the regions of reductions and the like, each once
  *   graph_funcs.c    which functions count, and which are inlined
- *   graph_canon.c    inlines, merges, and finds the order within each block
+ *   graph_canon.c    takes operations function by function, and inlines
+ *   graph_place.c    places operations, merges constants, and finds the order within each block
  *   graph_content.c  hashes of what values are
  *   graph_commute.c  what commutes for the sake of its operands
  *   graph_write.c    walks blocks in that order and writes the text
@@ -142,7 +143,7 @@ struct region {
     uint32_t next;  /* of the same operation, or NONE */
     /* in the first region of an operation: the values that all its regions take from outside, */
     uint32_t captures, n_captures;
-    /* and, once another operation may have them, what is in them: graph_canon.c */
+    /* and, once another operation may have them, what is in them: graph_place.c */
     uint64_t inside;
     uint32_t class;
     bool settled;
@@ -320,6 +321,15 @@ struct func *graph_func_of(const struct graph *g, uint32_t symbol);
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
 /* Fills func_order, and says of each function whether it is inlined. */
 void graph_funcs_plan(struct graph *g);
+
+/* ---- graph_place.c ---- */
+
+/* Places an operation, whose name, dictionary and regions are set: gives it its operands, which are those
+ * that stand for the values `from` (its own as they were read, or those of what it is a copy of), and all
+ * that is known of its results. Nodes may come for its sake. */
+void graph_op_place(struct graph *g, struct node *o, const struct shape *s, const uint32_t *from);
+/* Puts a block's operations, which are placed, in their order. */
+void graph_block_order(struct graph *g, uint32_t b);
 
 /* ---- graph_commute.c ---- */
 
