@@ -76,19 +76,34 @@ static inline uint8_t *copy_number(uint8_t *at, uint64_t number)
     return at + 1;
 }
 
-static void put_item(struct printer *p, uint64_t number)
+static __attribute__((noinline)) uint8_t *items_next_chunk(struct printer *p, const uint8_t *end)
 {
-    items_fill(p, copy_number(items_room(p, 1), number));
+    items_fill(p, end);
+    chunk_end(p);
+    return p->shortener.items;
+}
+
+/* One number behind those that end at `at`, in this chunk or the next: where it ends. */
+static inline uint8_t *next_number(struct printer *p, uint8_t *at, uint64_t number)
+{
+    if (at > p->shortener.items + sizeof p->shortener.items - NUMBER_MAX)
+        at = items_next_chunk(p, at);
+    return copy_number(at, number);
+}
+
+static inline uint8_t *items_at(struct printer *p)
+{
+    return p->shortener.items + p->shortener.n_items;
 }
 
 /* The text since the last item, if any, and where it ends. */
 static void tell_text_since(struct printer *p, uint64_t len)
 {
     p->shortener.told += len;
-    put_item(p, ITEM_TEXT);
-    put_item(p, len);
-    put_item(p, p->places.n);
-    put_item(p, p->n_values);
+    uint8_t *at = next_number(p, items_at(p), ITEM_TEXT);
+    at = next_number(p, at, len);
+    at = next_number(p, at, p->places.n);
+    items_fill(p, next_number(p, at, p->n_values));
 }
 
 static inline void tell_text(struct printer *p)
@@ -109,8 +124,8 @@ static uint64_t text_told(struct printer *p)
     return len;
 }
 
-/* Name; dictionary and types of the results. */
-static void put_op_kind(struct printer *p, const struct shape *s)
+/* Name and dictionary. */
+static uint8_t *put_op_kind(struct printer *p, uint8_t *at, const struct shape *s)
 {
     const struct graph *g = p->g;
     put_text(p, &g->names.items.at[s->name]);
@@ -118,27 +133,27 @@ static void put_op_kind(struct printer *p, const struct shape *s)
     if (s->dict)
         form_put(p->out, g->dicts.at[s->dict].text, g->dicts.at[s->dict].len);
     uint64_t dict_len = text_told(p);
-    put_item(p, ITEM_OP_KIND);
-    put_item(p, shape_has_regions(s));
-    put_item(p, name_len);
-    put_item(p, dict_len);
-    put_item(p, s->n_operands);
-    put_item(p, s->n_results);
+    at = next_number(p, at, ITEM_OP_KIND);
+    at = next_number(p, at, shape_has_regions(s));
+    at = next_number(p, at, name_len);
+    at = next_number(p, at, dict_len);
+    at = next_number(p, at, s->n_operands);
+    return next_number(p, at, s->n_results);
 }
 
-static void put_head_kind(struct printer *p, const struct block *b, bool later)
+static uint8_t *put_head_kind(struct printer *p, uint8_t *at, const struct block *b, bool later)
 {
-    put_item(p, ITEM_HEAD_KIND);
-    put_item(p, later);
-    put_item(p, b->label);
-    put_item(p, b->n_args);
+    at = next_number(p, at, ITEM_HEAD_KIND);
+    at = next_number(p, at, later);
+    at = next_number(p, at, b->label);
+    return next_number(p, at, b->n_args);
 }
 
 /* A type's text and length. */
-static inline void put_kind_type(struct printer *p, uint32_t type)
+static inline uint8_t *put_kind_type(struct printer *p, uint8_t *at, uint32_t type)
 {
     put_text(p, &p->g->types.items.at[type]);
-    put_item(p, text_told(p));
+    return next_number(p, at, text_told(p));
 }
 
 static void kind_begin(struct printer *p, struct kind *k)
@@ -163,9 +178,10 @@ static bool shape_begin(struct printer *p, struct kind *k, const struct shape *s
     }
     tell_text(p);
     kind_begin(p, k);
-    put_op_kind(p, s);
+    uint8_t *at = put_op_kind(p, items_at(p), s);
     for (uint32_t i = 0; i < s->n_results; i++)
-        put_kind_type(p, p->g->shape_types.at[s->types + i]);
+        at = put_kind_type(p, at, p->g->shape_types.at[s->types + i]);
+    items_fill(p, at);
     return true;
 }
 
@@ -222,9 +238,10 @@ static void head_begin(struct printer *p, struct head *h)
 {
     const struct block *b = &p->g->blocks.at[h->block];
     kind_begin(p, &h->kind);
-    put_head_kind(p, b, h->later);
+    uint8_t *at = put_head_kind(p, items_at(p), b, h->later);
     for (uint32_t i = 0; i < b->n_args; i++)
-        put_kind_type(p, value_type(p->g, b->args + i));
+        at = put_kind_type(p, at, value_type(p->g, b->args + i));
+    items_fill(p, at);
 }
 
 /* ---- lines ---- */
@@ -297,7 +314,7 @@ bool short_put_head(struct printer *p, uint32_t block, bool later)
 void short_put_close(struct printer *p)
 {
     tell_text(p);
-    put_item(p, ITEM_CLOSE);
+    items_fill(p, next_number(p, items_at(p), ITEM_CLOSE));
 }
 
 bool short_begin(struct printer *p)
