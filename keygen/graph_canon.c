@@ -186,13 +186,9 @@ static bool call_fits(const struct graph *g, uint32_t id, const struct func *f)
     return true;
 }
 
-/* What stands for a value on the other side of a call that is inlined. A compiler computes with constants
- * before it inlines, so what is made of constants alone is not the same there, and what is `one_of_many`
- * results is seen later than a single one: KEYS.md 2.2. */
-static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bool one_of_many)
+/* The mark of a value that goes through a call. */
+static uint32_t value_mark(struct graph *g, uint32_t value, uint32_t block)
 {
-    if (g->failed || !(one_of_many || g->nodes.at[value].where & NODE_MADE))
-        return value;
     uint32_t type = value_type(g, value), id = g->nodes.n;
     struct graph_op_shape says = {.name = graph_opname(g, PASSED, sizeof PASSED - 1, GRAPH_EFFECT),
                                   .callee = NONE,
@@ -206,6 +202,16 @@ static uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bo
     o->operands[0] = value;
     graph_op_place(g, o, op_shape(g, o), o->operands);
     return g->nodes.at[id].same;
+}
+
+/* What stands for a value on the other side of a call that is inlined. A compiler computes with constants
+ * before it inlines, so what is made of constants alone is not the same there, and what is `one_of_many`
+ * results is seen later than a single one: KEYS.md 2.2. */
+static inline uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block,
+                                    bool one_of_many)
+{
+    return one_of_many || g->nodes.at[value].where & NODE_MADE ? value_mark(g, value, block)
+                                                               : value;
 }
 
 /* Step 3. */

@@ -126,7 +126,8 @@ static uint64_t block_survey(struct graph *g, uint32_t b, uint32_t depth, uint32
         uint32_t value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
             hash = mix(hash, node_hash(&g->nodes.at[value]));
-            capture(g, value, depth);
+            if (node_block(&g->nodes.at[value]) != b)
+                capture(g, value, depth);
         }
         for (uint32_t r = 0; r < s->n_results; r++)
             hash = mix(hash, node_hash(o + r));
