@@ -347,9 +347,10 @@ static uint32_t op_last(const struct graph *g, const struct shape *s, const uint
     return s->last;
 }
 
-/* *out: the operation's first result, or NONE. False if there is no memory. */
-static bool op_append(struct graph *g, uint32_t shape, uint32_t region, const uint32_t *operands,
-                      uint32_t *out)
+/* *out: the operation's first result, or NONE. False if there is no memory. In line, since for most
+ * operations this is all that their reader asks for. */
+static inline __attribute__((always_inline)) bool
+op_append(struct graph *g, uint32_t shape, uint32_t region, const uint32_t *operands, uint32_t *out)
 {
     struct shape *s = &g->shapes.at[shape];
     uint32_t id = op_last(g, s, operands);
