@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define FEW_BYTES                                                                                  \
+    1024u /* malloc keeps so much at hand for each thread; calloc does not look there */
 #define HUGE_PAGE ((uintptr_t)2 << 20)
 
 /* Asks for pages of 2 MiB where the memory has several, and they have not been touched yet: a graph of
@@ -21,7 +23,13 @@ static void *with_huge_pages(void *memory, size_t bytes)
     return memory;
 }
 
-void *vector_zeroes(size_t n, size_t size) { return with_huge_pages(calloc(n, size), n * size); }
+void *vector_zeroes(size_t n, size_t size)
+{
+    if (size && n > FEW_BYTES / size)
+        return with_huge_pages(calloc(n, size), n * size);
+    void *few = malloc(FEW_BYTES);
+    return few ? memset(few, 0, n * size) : NULL;
+}
 
 bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_t size)
 {
