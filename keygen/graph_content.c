@@ -12,9 +12,9 @@
  * step of a hash can be undone. Only operations of many operands keep those that were asked for, in the
  * words behind the operands, so that finding one takes no more than NEAR_FEW to the third power steps:
  *
- *     operand 0 | operand 1 | ... | says | says, with operands | with their operands    (8 bytes each)
+ *     operand 0 | operand 1 | ... | which are known | says | says, with operands | with their operands
  *
- * where 0 is a hash that nobody asked for yet.
+ * The hashes have two words each. The first is known; a bit is set for each depth that is.
  */
 #include "keygen/graph_internal.h"
 
@@ -51,17 +51,19 @@ static uint64_t op_near(const struct graph *g, const struct node *o, const struc
     const uint32_t *operands = op_operands(g, o, s);
     uint32_t *kept =
         s->n_operands > NEAR_FEW ? g->spilled.at + o->operands[NODE_SPILL] + s->n_operands : NULL;
-    uint64_t near[NEAR_DEPTHS] = {0};
-    if (kept)
-        memcpy(near, kept, NEAR_BYTES);
-    if (near[depth])
-        return near[depth];
-    near[depth] = kept ? near[0] : op_says_again(g, o, s);
+    uint64_t hash;
+    if (kept && kept[0] >> depth & 1) {
+        memcpy(&hash, kept + 1 + 2 * depth, sizeof hash);
+        return hash;
+    }
+    hash = kept ? op_near(g, o, s, 0) : op_says_again(g, o, s);
     for (uint32_t i = 0; depth && i < s->n_operands; i++)
-        near[depth] = mix(near[depth], value_near(g, operands[i], depth - 1));
-    if (kept)
-        memcpy(kept, near, NEAR_BYTES);
-    return near[depth];
+        hash = mix(hash, value_near(g, operands[i], depth - 1));
+    if (kept) {
+        memcpy(kept + 1 + 2 * depth, &hash, sizeof hash);
+        kept[0] |= 1u << depth;
+    }
+    return hash;
 }
 
 /* The same of a value; the two call each other NEAR_DEPTHS deep at most. */

@@ -81,9 +81,9 @@ struct node {
 #define NODE_SPILL 0                 /* of an operation that spills: slice of graph.spilled */
 #define NODE_REGION 1                /* of an operation with regions: the first of them */
     union {
-        uint32_t
-            same; /* while operations are placed: what stands for this value, maybe itself; or, while
-                        * its function is inlined, for its copy */
+        /* while operations are placed: what stands for this value, maybe itself; while its function is
+         * inlined: what stands for its copy */
+        uint32_t same;
         uint32_t num; /* after that: its number in the text */
     };
     uint32_t where; /* block << NODE_FLAGS | flags */
@@ -95,7 +95,8 @@ struct node {
 _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 
 /* A node's flags: its class (PURE, DISTINCT or EFFECT) and, once it is placed, what it does for the sake of
- * its operands (graph_commute.c). GRAPH_COMMUTES is among them. */
+ * its operands (graph_commute.c). GRAPH_COMMUTES is among them. Of arguments, and of results that are not
+ * the first, they are NODE_SURE. */
 #define NODE_CLASS 3u
 #define NODE_SWAPPED 8u     /* its first two operands did change places */
 #define NODE_MADE 16u       /* its results are made of constants alone, all in one function; */
@@ -107,7 +108,8 @@ _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 #define NODE_SURE (NODE_MADE | NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
 #define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES)
 
-/* Which of NODE_SURE an operation's results are: in any case, and if what it is of its operands is so. */
+/* Which of NODE_SURE an operation's results are: in any case, and if all, one or the first of its operands
+ * are so. */
 struct sure {
     uint16_t always, if_all, if_any, if_first;
 };
@@ -129,7 +131,7 @@ struct shape {
     uint8_t facts;
     struct sure sure;
 };
-_Static_assert(sizeof(struct shape) == 64, "a line of the processor's cache");
+_Static_assert(sizeof(struct shape) == 64, "one line of the processor's cache");
 
 /* A shape's facts. */
 #define SHAPE_PLAIN 1u    /* no regions, no symbol or channel, no call: the shape says it all, */
@@ -346,8 +348,7 @@ bool graph_fused_commutes(const struct shape *s, uint32_t all, uint32_t any);
 /* An operation of more operands than these keeps hashes behind them. */
 #define NEAR_FEW 4
 #define NEAR_DEPTHS 3
-#define NEAR_BYTES (NEAR_DEPTHS * sizeof(uint64_t))
-#define NEAR_WORDS ((uint32_t)(NEAR_BYTES / sizeof(uint32_t)))
+#define NEAR_WORDS (1 + 2 * NEAR_DEPTHS)
 
 /* Hashes of a block's arguments. */
 void graph_args_hash(struct graph *g, uint32_t b);
@@ -636,9 +637,11 @@ static inline uint64_t op_says(const struct shape *s, uint64_t inside)
 static inline void op_says_keep(struct graph *g, const struct node *o, const struct shape *s,
                                 uint64_t says)
 {
-    if (s->n_operands > NEAR_FEW)
-        memcpy(g->spilled.at + o->operands[NODE_SPILL] + s->n_operands,
-               (const uint64_t[NEAR_DEPTHS]){says}, NEAR_BYTES);
+    if (s->n_operands <= NEAR_FEW)
+        return;
+    uint32_t *kept = g->spilled.at + o->operands[NODE_SPILL] + s->n_operands;
+    kept[0] = 1;
+    memcpy(kept + 1, &says, sizeof says);
 }
 
 #endif
