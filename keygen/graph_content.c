@@ -51,12 +51,14 @@ static uint64_t op_near(const struct graph *g, const struct node *o, const struc
     const uint32_t *operands = op_operands(g, o, s);
     uint32_t *kept =
         s->n_operands > NEAR_FEW ? g->spilled.at + o->operands[NODE_SPILL] + s->n_operands : NULL;
+    bool known = kept && kept[0] >> depth & 1;
     uint64_t hash;
-    if (kept && kept[0] >> depth & 1) {
-        memcpy(&hash, kept + 1 + 2 * depth, sizeof hash);
+    if (kept)
+        memcpy(&hash, kept + 1 + (known ? 2 * depth : 0), sizeof hash);
+    else
+        hash = op_says_again(g, o, s);
+    if (known)
         return hash;
-    }
-    hash = kept ? op_near(g, o, s, 0) : op_says_again(g, o, s);
     for (uint32_t i = 0; depth && i < s->n_operands; i++)
         hash = mix(hash, value_near(g, operands[i], depth - 1));
     if (kept) {
