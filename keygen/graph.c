@@ -266,7 +266,7 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
         return 0;
     s->has_holes = g->dicts.at[s->dict].n_holes > 0;
     s->facts = shape_facts(s);
-    s->sure = graph_shape_sure(s);
+    s->sure = graph_shape_sure(g, s);
     s->last = NONE;
     PUSH(g, g->shapes, *s);
     return g->failed ? 0 : g->shapes.n - 1;
@@ -326,7 +326,7 @@ uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t 
          (struct node){.shape = NODE_ARG,
                        .operands[NODE_TYPE] = type,
                        .same = id,
-                       .where = block << NODE_FLAGS | sure});
+                       .where = block << NODE_FLAGS | (sure & graph_type_sure(g, type))});
     return id;
 }
 

@@ -275,8 +275,11 @@ static void func_canon(struct graph *g, struct func *f, bool is_last)
         g->merge_slots = NULL;
         g->n_merge = g->merge_size = 0;
     }
-    for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
+    for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next) {
         graph_block_order(g, b);
+        if (!f->inlines || f->named) /* else its copies count, whose arguments are known */
+            graph_block_look(g, b);
+    }
     f->ordered = true;
 }
 
@@ -315,6 +318,16 @@ static bool any_constant_made(const struct graph *g)
     return false;
 }
 
+/* Functions that are named by more than calls stay, wherever calls of them are inlined. */
+static void funcs_name(struct graph *g)
+{
+    for (uint32_t i = 0; i < g->uses.n && !g->failed; i++) {
+        struct func *f = g->uses.at[i].is_call ? NULL : graph_func_of(g, g->uses.at[i].symbol);
+        if (f)
+            f->named = true;
+    }
+}
+
 int graph_canon(struct graph *g, struct err *e)
 {
     uint32_t n_read = g->nodes.n;
@@ -331,6 +344,7 @@ int graph_canon(struct graph *g, struct err *e)
     }
     if (!g->failed)
         graph_funcs_plan(g);
+    funcs_name(g);
     bodies_canon(g);
     for (uint32_t i = 0; i < g->func_order.n && !g->failed; i++)
         func_canon(g, &g->funcs.at[g->func_order.at[i]], i + 1 == g->func_order.n);
@@ -340,6 +354,7 @@ int graph_canon(struct graph *g, struct err *e)
         return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
     if (g->failed)
         return err_set(e, WARM_ENOMEM, "no memory for the graph");
+    graph_commute_undo(g);
     g->folds_otherwise = g->folds_at_calls && any_call(g) && any_constant_made(g);
     for (uint32_t i = 0; i < g->nodes.n; i++)
         g->nodes.at[i].num = NONE;

@@ -9,14 +9,23 @@
  * whatever a compiler simplifies away before.
  *
  * And XLA takes constants together, (x + c) + d = x + (c + d), where they stand second; one that is
- * written so is put there first, but not one that comes out late (a constant sorted, the sum of its
- * elements, a power of it). So what is computed from constants alone in such a way commutes with
- * nothing. Nor does what comes into a function or out of it.
+ * written so is put there first, but not one that comes out late: of constants (a constant sorted, its
+ * cube root), or of what is no constant as it is written (x to the power of 0, the select of a
+ * comparison that always holds, a slice that is written over). So what commutes are a constant that is
+ * written so, and what surely varies: what comes from memory, real arithmetic of it, and what is made
+ * of nothing else by operations that never give the same for all (GRAPH_LIVES). Not what comes into a
+ * function or out of it, if it is a constant.
+ *
+ * Where the module has a sum of two products, or what a compiler may make one of, nothing commutes at all:
+ * which product LLVM fuses then depends on the order in which the operands of everything before it were
+ * loaded. It is known last, and what did change places then goes back.
  *
  * "Surely" is said of a value by the operation that gives it, once it is placed; what is not placed
  * yet, and an argument of whose values nothing is known, is not sure of anything.
  */
 #include "keygen/graph_internal.h"
+
+#include <string.h>
 
 bool graph_regions_keep(const struct graph *g, const struct node *o)
 {
@@ -34,16 +43,34 @@ bool graph_regions_keep(const struct graph *g, const struct node *o)
     return true;
 }
 
-struct sure graph_shape_sure(const struct shape *s)
+/* True of an array without elements: whatever it is given to, its numbers are known. */
+static bool type_is_empty(const struct graph *g, uint32_t type)
+{
+    struct view text = graph_type_text(g, type);
+    const char *t = text.data;
+    for (size_t i = 1; i + 1 < text.len; i++)
+        if (t[i] == '0' && t[i + 1] == 'x' && (t[i - 1] == '<' || t[i - 1] == 'x'))
+            return true;
+    return false;
+}
+
+uint32_t graph_type_sure(const struct graph *g, uint32_t type)
+{
+    return type_is_empty(g, type) ? NODE_SURE & ~NODE_VARIES : NODE_SURE;
+}
+
+struct sure graph_shape_sure(const struct graph *g, const struct shape *s)
 {
     bool keeps = s->facts & SHAPE_KEEPS, regions = shape_has_regions(s);
     uint32_t always = 0, all = 0, any = 0, first = 0;
-    if ((s->traits & SHAPE_CLASS) != GRAPH_PURE)
-        always |= NODE_VARIES;
-    else if (s->n_operands && (keeps || !regions) && !(s->traits & GRAPH_CALL))
-        *(s->n_results == 1 ? &any : &all) |= NODE_VARIES;
-    if (keeps && !regions && !(s->traits & SHAPE_PASSED))
-        all |= NODE_LITERAL;
+    if (s->traits & GRAPH_FUSES)
+        any |= NODE_VARIES;
+    if (s->traits & GRAPH_LIVES && s->n_operands)
+        all |= NODE_VARIES;
+    if (s->traits & GRAPH_MOVES && s->n_operands)
+        first |= s->traits & SHAPE_PASSED ? NODE_VARIES : NODE_VARIES | NODE_LITERAL;
+    if (s->traits & GRAPH_SUM && !s->n_operands)
+        always |= NODE_LITERAL;
     if ((s->traits & (SHAPE_CLASS | SHAPE_PASSED | GRAPH_CALL)) == GRAPH_PURE)
         all |= NODE_MADE;
     if (s->traits & GRAPH_SUM)
@@ -52,11 +79,61 @@ struct sure graph_shape_sure(const struct shape *s)
         first |= NODE_NO_PRODUCT;
     if (keeps && !regions) /* with regions: graph_regions_keep */
         all |= NODE_NO_EXP;
-    return (struct sure){(uint16_t)always, (uint16_t)all, (uint16_t)any, (uint16_t)first};
+    uint32_t may = NODE_SURE;
+    for (uint32_t i = 0; i < s->n_results; i++)
+        may &= graph_type_sure(g, g->shape_types.at[s->types + i]);
+    return (struct sure){(uint16_t)(always & may), (uint16_t)(all & may), (uint16_t)(any & may),
+                         (uint16_t)(first & may)};
 }
 
 bool graph_fused_commutes(const struct shape *s, uint32_t all, uint32_t any)
 {
     uint32_t wanted = s->traits & GRAPH_SUM ? NODE_NO_PRODUCT : NODE_NO_EXP;
     return s->n_operands == 2 && any & wanted && (any & NODE_LITERAL || all & NODE_VARIES);
+}
+
+/* ---- sums of two products ---- */
+
+bool graph_op_is_delicate(const struct graph *g, const struct node *o)
+{
+    const struct shape *s = op_shape(g, o);
+    if (s->traits & GRAPH_DELICATE)
+        return true;
+    if (s->traits & GRAPH_CALL) { /* its function may be one that was not looked at */
+        const struct func *f = graph_func_of(g, s->callee);
+        return !f || f->inlines;
+    }
+    if (~s->traits & (GRAPH_SUM | GRAPH_FUSES) || s->n_operands != 2)
+        return false;
+    const uint32_t *operands = op_operands(g, o, s);
+    return !((g->nodes.at[operands[0]].where | g->nodes.at[operands[1]].where) & NODE_NO_PRODUCT);
+}
+
+/* A complex product is two sums of products. */
+static bool any_complex(const struct graph *g)
+{
+    for (uint32_t i = 0; i < g->types.items.n; i++) {
+        struct view type = graph_type_text(g, i);
+        if (memmem(type.data, type.len, "complex<", 8) || memmem(type.data, type.len, "c64[", 4) ||
+            memmem(type.data, type.len, "c128[", 5))
+            return true;
+    }
+    return false;
+}
+
+void graph_commute_undo(struct graph *g)
+{
+    if (!g->delicate && !any_complex(g))
+        return;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        struct node *o = &g->nodes.at[i];
+        if (!node_is_op(o))
+            continue;
+        if (o->where & NODE_SWAPPED) {
+            uint32_t *operands = op_operands_set(g, o, op_shape(g, o)), first = operands[0];
+            operands[0] = operands[1];
+            operands[1] = first;
+        }
+        o->where &= ~(uint32_t)(NODE_SWAPPED | GRAPH_COMMUTES);
+    }
 }

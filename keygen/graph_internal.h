@@ -178,6 +178,7 @@ struct func {
     uint32_t symbol, dict;
     bool is_public, defined, recursive, inlines, reached, walked;
     bool ordered, surveyed;      /* its blocks are; its traits and hash are known */
+    bool named;                  /* in a dictionary */
     uint32_t class;              /* of its most restricted operation */
     uint64_t hash;               /* of its content */
     uint32_t block;              /* first */
@@ -276,6 +277,7 @@ struct graph {
     uint32_t n_public;
     bool defined_twice;    /* a symbol */
     bool folds_at_calls;   /* see graph_folds_at_calls */
+    bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */
 };
@@ -332,11 +334,21 @@ void graph_funcs_plan(struct graph *g);
 void graph_op_place(struct graph *g, struct node *o, const struct shape *s, const uint32_t *from);
 /* Puts a block's operations, which are placed, in their order. */
 void graph_block_order(struct graph *g, uint32_t b);
+/* Sees whether something in a block that is in order lets nothing commute. For blocks of functions; those
+ * of regions are looked at when they are ordered. */
+void graph_block_look(struct graph *g, uint32_t b);
 
 /* ---- graph_commute.c ---- */
 
+/* What values of a type may be sure of: those of an array without elements never vary. */
+uint32_t graph_type_sure(const struct graph *g, uint32_t type);
+/* True of a sum of two values that both may be products, of what may be made of such, and of what nothing is
+ * known. Of an operation that is placed. */
+bool graph_op_is_delicate(const struct graph *g, const struct node *o);
+/* Puts back what changed places, and lets nothing commute any more, if the graph is delicate. */
+void graph_commute_undo(struct graph *g);
 /* What operations of such a shape are sure of, but for what is in their regions. */
-struct sure graph_shape_sure(const struct shape *s);
+struct sure graph_shape_sure(const struct graph *g, const struct shape *s);
 /* True if what is in the operation's regions makes no exponential of what comes in. */
 bool graph_regions_keep(const struct graph *g, const struct node *o);
 /* Whether a sum or a product of real numbers commutes, of whose operands all are sure of `all` and one or

@@ -74,6 +74,13 @@ static void order_from(struct graph *g, uint32_t root, uint32_t b)
     }
 }
 
+void graph_block_look(struct graph *g, uint32_t b)
+{
+    const struct block *block = &g->blocks.at[b];
+    for (uint32_t i = 0; i < block->n_order && !g->delicate && !g->failed; i++)
+        g->delicate = graph_op_is_delicate(g, &g->nodes.at[g->order.at[block->order + i]]);
+}
+
 void graph_block_order(struct graph *g, uint32_t b)
 {
     struct block *block = &g->blocks.at[b];
@@ -90,6 +97,8 @@ void graph_block_order(struct graph *g, uint32_t b)
     block->order = first;
     block->n_order = g->order.n - first;
     block->ordered = true;
+    if (block->depth > 1) /* functions: graph_canon.c */
+        graph_block_look(g, b);
 }
 
 /* ---- content ---- */

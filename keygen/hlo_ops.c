@@ -8,11 +8,11 @@
 #include <string.h>
 
 /* What XLA itself may do with an instruction of each opcode: `pure` ones may be merged, moved and
- * removed. COMMUTES_INT: the operands may change places if they are integers; COMMUTES also if they
- * are real numbers, where one of them is surely no exponential, which EXPONENTIAL ones may be made
- * of. The sum of reals is not among those: of a*b + c*d one product may be fused with
- * the sum, and which one depends on the order. Any opcode that is not here has an effect. */
-enum opcode_kind { PURE, EXPONENTIAL, COMMUTES_INT, COMMUTES, UNKNOWN_OPCODE };
+ * removed. COMMUTES, ADDS: the operands may change places if they are integers. Not if they are real numbers:
+ * of a*b + c*d one product may be fused with the sum, and which one depends on the order; and of
+ * (x * c) * d and (c * x) * d XLA makes x * (c * d) of the first only, where nothing but HLO's own
+ * passes puts constants in order. DELICATE ones, and sums of real numbers: GRAPH_DELICATE. Any opcode that is not here has an effect. */
+enum opcode_kind { PURE, COMMUTES, ADDS, SUBTRACTS, DELICATE, UNKNOWN_OPCODE };
 
 struct opcode {
     const char *name;
@@ -24,21 +24,21 @@ static const struct opcode opcodes[] = {
     {"abs", PURE},
     {"acos", PURE},
     {"acosh", PURE},
-    {"add", COMMUTES_INT},
-    {"and", COMMUTES_INT},
+    {"add", ADDS},
+    {"and", COMMUTES},
     {"asin", PURE},
     {"asinh", PURE},
-    {"atan2", PURE},
+    {"atan2", DELICATE},
     {"atanh", PURE},
-    {"batch-norm-grad", PURE},
-    {"batch-norm-inference", PURE},
-    {"batch-norm-training", PURE},
+    {"batch-norm-grad", DELICATE},
+    {"batch-norm-inference", DELICATE},
+    {"batch-norm-training", DELICATE},
     {"bitcast", PURE},
     {"bitcast-convert", PURE},
     {"broadcast", PURE},
     {"cbrt", PURE},
     {"ceil", PURE},
-    {"cholesky", PURE},
+    {"cholesky", DELICATE},
     {"clamp", PURE},
     {"compare", PURE},
     {"complex", PURE},
@@ -57,11 +57,11 @@ static const struct opcode opcodes[] = {
     {"dynamic-slice", PURE},
     {"dynamic-update-slice", PURE},
     {"erf", PURE},
-    {"exponential", EXPONENTIAL},
-    {"exponential-minus-one", EXPONENTIAL},
+    {"exponential", PURE},
+    {"exponential-minus-one", PURE},
     {"fft", PURE},
     {"floor", PURE},
-    {"fusion", PURE},
+    {"fusion", DELICATE},
     {"gather", PURE},
     {"get-dimension-size", PURE},
     {"get-tuple-element", PURE},
@@ -72,22 +72,22 @@ static const struct opcode opcodes[] = {
     {"log-plus-one", PURE},
     {"logistic", PURE},
     {"map", PURE},
-    {"maximum", COMMUTES_INT},
-    {"minimum", COMMUTES_INT},
+    {"maximum", COMMUTES},
+    {"minimum", COMMUTES},
     {"multiply", COMMUTES},
     {"negate", PURE},
     {"not", PURE},
-    {"or", COMMUTES_INT},
+    {"or", COMMUTES},
     {"pad", PURE},
     {"partition-id", PURE},
     {"popcnt", PURE},
-    {"power", EXPONENTIAL},
-    {"ragged-dot", PURE},
+    {"power", DELICATE},
+    {"ragged-dot", DELICATE},
     {"real", PURE},
     {"reduce", PURE},
     {"reduce-precision", PURE},
     {"reduce-window", PURE},
-    {"remainder", PURE},
+    {"remainder", DELICATE},
     {"replica-id", PURE},
     {"reshape", PURE},
     {"reverse", PURE},
@@ -95,7 +95,7 @@ static const struct opcode opcodes[] = {
     {"round-nearest-afz", PURE},
     {"round-nearest-even", PURE},
     {"rsqrt", PURE},
-    {"scaled-dot", PURE},
+    {"scaled-dot", DELICATE},
     {"scan", PURE},
     {"scatter", PURE},
     {"select", PURE},
@@ -111,15 +111,15 @@ static const struct opcode opcodes[] = {
     {"sort", PURE},
     {"sqrt", PURE},
     {"stochastic-convert", PURE},
-    {"subtract", PURE},
+    {"subtract", SUBTRACTS},
     {"tan", PURE},
     {"tanh", PURE},
     {"topk", PURE},
     {"transpose", PURE},
-    {"triangular-solve", PURE},
+    {"triangular-solve", DELICATE},
     {"tuple", PURE},
     {"while", PURE},
-    {"xor", COMMUTES_INT},
+    {"xor", COMMUTES},
 };
 
 static int compare_opcode(const void *key, const void *element)
@@ -144,12 +144,11 @@ unsigned hlo_traits_of(struct hlo *h, const struct instr *in)
     enum opcode_kind kind =
         (enum opcode_kind)hlo_word_kind(h, &h->opcodes, in->opcode, opcode_kind_of);
     if (kind == UNKNOWN_OPCODE)
-        return GRAPH_EFFECT;
+        return GRAPH_EFFECT | GRAPH_DELICATE;
     char t = h->base[in->type.at]; /* s32, u8, pred; f32, bf16; c64; a tuple's bracket */
-    bool whole = t == 's' || t == 'u' || t == 'p', real = t == 'f' || t == 'b';
-    bool commutes = (kind == COMMUTES_INT && whole) || (kind == COMMUTES && (whole || real));
-    unsigned traits = GRAPH_PURE | (kind == EXPONENTIAL ? 0u : (unsigned)GRAPH_KEEPS);
-    if (commutes && in->n_operands == 2)
-        traits |= GRAPH_COMMUTES | (whole ? 0u : (unsigned)GRAPH_FUSES);
-    return traits;
+    bool whole = t == 's' || t == 'u' || t == 'p', adds = kind == ADDS || kind == SUBTRACTS;
+    if (kind == DELICATE || (adds && !whole))
+        return GRAPH_PURE | GRAPH_DELICATE;
+    bool commutes = (kind == COMMUTES || kind == ADDS) && whole && in->n_operands == 2;
+    return commutes ? GRAPH_PURE | GRAPH_COMMUTES : GRAPH_PURE;
 }

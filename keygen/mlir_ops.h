@@ -12,7 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Traits (enum graph_trait) of an operation by its full name, "stablehlo.add"; GRAPH_EFFECT for
+/* Of an operation that no table names: nothing is known of it. */
+#define MLIR_UNKNOWN_OP (GRAPH_EFFECT | GRAPH_DELICATE)
+
+/* Traits (enum graph_trait) of an operation by its full name, "stablehlo.add"; MLIR_UNKNOWN_OP for
  * one that is not in the table. Those of commuting operations hold as mlir_type_traits says. */
 unsigned mlir_op_traits(const char *name, size_t len);
 

@@ -65,9 +65,10 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
 
 unsigned mlir_traits_settle(struct mlir *m, unsigned traits, uint32_t n_results, uint32_t type)
 {
-    if (!(traits & GRAPH_COMMUTES))
+    const unsigned of_types = GRAPH_COMMUTES | GRAPH_FUSES;
+    if (!(traits & of_types))
         return traits;
-    return n_results ? mlir_traits(m, type, traits) : traits & ~(unsigned)GRAPH_COMMUTES;
+    return n_results ? mlir_traits(m, type, traits) : traits & ~of_types;
 }
 
 /* Result types are on the stack from `types` on: ends the operation and binds its names. */
@@ -118,7 +119,7 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     m->operands.n = operands;
     struct opinfo unknown = *info;
     unknown.traits = info->traits & GRAPH_CALL ? GRAPH_CALL : GRAPH_PURE;
-    return mlir_op_finish(m, &unknown, GRAPH_EFFECT, types, lhs);
+    return mlir_op_finish(m, &unknown, MLIR_UNKNOWN_OP, types, lhs);
 }
 
 /* Cached clauses between operands and ':', with `lead`, what stood before the operands. */

@@ -46,7 +46,7 @@ enum syntax mlir_syntax(const char *name, size_t len, unsigned traits)
     for (size_t i = 0; i < sizeof syntax_table / sizeof *syntax_table; i++)
         if (syntax_table[i].len == len && memcmp(syntax_table[i].name, name, len) == 0)
             return syntax_table[i].syntax;
-    return traits == GRAPH_EFFECT ? SYNTAX_UNKNOWN : SYNTAX_SIMPLE;
+    return traits == MLIR_UNKNOWN_OP ? SYNTAX_UNKNOWN : SYNTAX_SIMPLE;
 }
 
 /* ---- clauses ---- */

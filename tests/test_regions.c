@@ -208,6 +208,6 @@ Test(regions, golden_key_of_a_layer)
     cr_assert_not_null(layer);
     char text[WARM_KEY_TEXT];
     key_to_text(&layer->key, text);
-    cr_expect_str_eq(text, "467ba08c6758aee5fe38725ed91797d7");
+    cr_expect_str_eq(text, "96d0beb828103ae7923401ede44467b6");
     free(list.at);
 }

@@ -316,23 +316,6 @@ static void emit_line(struct random *r, struct writer *w, const struct renaming 
     }
 }
 
-/* An operation's line with the operands of a product in the other order. */
-static void emit_swapped(struct random *r, struct writer *w, const struct renaming *n,
-                         const struct operation *o, struct line l)
-{
-    struct line a, b;
-    if (!two_operands(n->language, o, &a, &b)) {
-        emit_line(r, w, n, l);
-        return;
-    }
-    const char *after = b.at + b.len;
-    emit_line(r, w, n, (struct line){l.at, (size_t)(a.at - l.at)});
-    emit_line(r, w, n, b);
-    emit(w, ", ");
-    emit_line(r, w, n, a);
-    emit_line(r, w, n, (struct line){after, (size_t)(l.at + l.len - after)});
-}
-
 /* True if an operation ends with this line, so that something may follow it. */
 static bool ends_operation(struct line l, struct line next)
 {
@@ -375,15 +358,10 @@ struct text variant_of_graph(struct random *r, enum graph_language language, str
         shuffle_computations(r, l);
     writer_init(&w, 0);
     for (size_t i = 0; i < l->n; i++) {
-        struct operation o;
-        static const char *const product[] = {"multiply"};
         if (i == 0 && language == GRAPH_HLO) {
             const char *comma = memchr(l->at[0].at, ',', l->at[0].len);
             writer_format(&w, "HloModule module_%04u.loop", random_below(r, 10000));
             writer_bytes(&w, comma, (size_t)(l->at[0].at + l->at[0].len - comma));
-        } else if (parse_operation(language, l->at[i], &o) && IS_ONE_OF(o.name, product) &&
-                   drawn_in(r, 2)) {
-            emit_swapped(r, &w, &names, &o, l->at[i]);
         } else {
             emit_line(r, &w, &names, l->at[i]);
         }

@@ -10,6 +10,7 @@ import random as spelling
 import numpy as np
 
 import generate
+import hlo
 import shrink
 import variants
 from program import Style
@@ -18,6 +19,7 @@ from run import Xla, different
 STEPS_MAX = 40  # changes in a chain
 APART = 0.03  # of what the key tells apart: compiled
 SPELLINGS = 0.2  # of the cases: spelt otherwise
+HLO = 0.25  # of the cases: of the HLO that XLA makes of the program
 
 
 class Keys:
@@ -35,7 +37,7 @@ class Keys:
         return out.value
 
     def of_program(self, program, style=None):
-        return self.of(b"mlir", program.text(style).encode())
+        return self.of(program.kind, program.text(style).encode())
 
 
 class Proof:
@@ -46,6 +48,9 @@ class Proof:
     def case(self, seed):
         random = np.random.default_rng(seed)
         base = generate.generate(random)
+        if random.random() < HLO:
+            base = hlo.read(self.xla.hlo_text(base))
+            self.counts["hlo"] += 1
         key = self.keys.of_program(base)
         if random.random() < SPELLINGS:
             self.spellings(base, key, seed)
@@ -77,9 +82,11 @@ class Proof:
 
     def spellings(self, program, key, seed):
         styled = program.text(Style(spelling.Random(seed)))
-        bytecode, printed = self.xla.spellings(styled)
-        for name, kind, data in (("style", b"mlir", styled.encode()), ("bytecode", b"mlirbc", bytecode),
-                                 ("printed", b"mlir", printed.encode())):
+        spelt = [("style", program.kind, styled.encode())]
+        if program.kind == b"mlir":
+            bytecode, printed = self.xla.spellings(styled)
+            spelt += [("bytecode", b"mlirbc", bytecode), ("printed", b"mlir", printed.encode())]
+        for name, kind, data in spelt:
             self.counts[f"tried {name}"] += 1
             if self.keys.of(kind, data) != key:
                 self.counts[f"missed {name}"] += 1

@@ -7,7 +7,8 @@ result, where they do not count: what is cast to an integer bit by bit has none.
 
 import numpy as np
 
-from program import DTYPES, FLOATS, INTEGERS, Block, Op, Program, Type, literal
+from library import Library
+from program import COMPLEX, DTYPES, FLOATS, INTEGERS, Block, Op, Program, Type, ints, literal
 
 SHAPES = ((33,), (8,), (5, 7), (2, 3, 4), (1,), (), (4, 1), (64,), (3, 16))
 UNARY = ("exponential",) * 4 + (
@@ -44,7 +45,7 @@ def numbers(random, type):
     plain = random.standard_normal(shape) * random.choice([0.25, 1.0, 1.0, 4.0])
     if random.random() < 0.3:
         plain = np.abs(plain)
-    if type.element == "complex<f32>":
+    if type.element in COMPLEX:
         plain = plain + 1j * random.standard_normal(shape)
     elif random.random() < 0.25:
         chosen = random.random(shape) < 0.2
@@ -53,7 +54,7 @@ def numbers(random, type):
         return np.asarray(plain).astype(DTYPES[type.element])
 
 
-class Maker:
+class Maker(Library):
     """Makes the operations of one block; `seen` is what it may use, its own values and those around
     it."""
 
@@ -121,7 +122,8 @@ class Maker:
     def step(self, depth):
         makers = [self.elementwise] * 22 + [self.move] * 6 + [self.choose] * 2 + [
             self.constants, self.again, self.again, self.late, self.convert, self.reduce, self.reduce,
-            self.dot, self.barrier, self.bits, self.call, self.call, self.call, self.mixed_call]
+            self.dot, self.barrier, self.bits, self.call, self.call, self.call, self.mixed_call] + [
+            self.library] * 6
         if depth:
             makers += [self.loop, self.branch, self.branch]
         self.one_of(*makers)(depth)
@@ -151,10 +153,10 @@ class Maker:
             self.add(self.one_of(*there).copy({}))
 
     def late(self, _):
-        """Made of constants alone, and not a constant as it is written."""
+        """Constant, and not a constant as it is written: made of constants alone or not even that."""
         t = self.main if self.main.element in FLOATS else self.main.of("f32")
         c = self.add(literal(t, numbers(self.random, t)))
-        how = self.one_of("sort", "power", "reduce", "plain", "while")
+        how = self.one_of("sort", "power", "reduce", "plain", "while", "root", "none", "chosen")
         if how == "sort" and t.rank:
             body = Block([Type((), t.element)] * 2)
             lt = Op("stablehlo.compare", body.arguments, [Type((), "i1")],
@@ -165,6 +167,16 @@ class Maker:
             return self.spread(self.fold(c, "add"), t)
         if how == "power":
             return self.do("power", [c, self.constant(t)], t)
+        if how == "root":
+            splat = self.add(literal(t, self.one_of(*specials(t))))
+            return self.do(self.one_of("cbrt", "log_plus_one", "tanh", "logistic"), [splat], t)
+        if how == "none":
+            return self.do("power", [self.value(t), self.add(literal(t, 0.0))], t)
+        if how == "chosen":
+            i = self.value(t.of("i32"))
+            never = self.do("compare", [i, i], t.of("i1"), [
+                ("comparison_direction", "#stablehlo<comparison_direction NE>")])
+            return self.do("select", [never, self.value(t), c], t)
         return self.do(self.one_of("add", "multiply", "subtract"), [c, self.constant(t)], t)
 
     def spread(self, value, type):
@@ -175,7 +187,7 @@ class Maker:
     def convert(self, _):
         t = self.type()
         if t.element in FLOATS + INTEGERS:
-            element = self.one_of("f32", "f16", "bf16", "i32", "f64", "i1", "ui8")
+            element = self.one_of("f32", "f16", "bf16", "i32", "f64", "i1", "ui8", "i8", "i64")
             narrow = self.do("convert", [self.value(t)], t.of(element))
             if self.chance(0.6):
                 self.do("convert", [narrow], t)
@@ -250,6 +262,9 @@ class Maker:
         elif how == "sum of squares":
             b = maker.do("multiply", [b, b], scalar)
             how = "add"
+        if how == "sums":
+            maker.sums(int(self.random.integers(1, 6)))
+            how, b = "add", maker.value(scalar, 1.0)
         result = maker.do(how, [a, b] if self.chance(0.5) else [b, a], scalar)
         body.ops.append(Op("stablehlo.return", [result], []))
         start = self.value(scalar, 0.3)
@@ -261,7 +276,7 @@ class Maker:
         if not t.rank or t.element == "i1" or t.element.startswith("c"):
             return
         how = self.one_of("add", "add", "add", "multiply", "maximum", "minimum", "product of sums",
-                          "sum of squares")
+                          "sum of squares", "sums", "sums")
         folded = self.fold(self.value(t), how)
         if self.chance(0.6):
             self.spread(folded, t)
@@ -367,8 +382,11 @@ class Maker:
                 self.do(self.one_of(*ALGEBRA), [self.value(t, 0.8), self.value(t, 0.8)], t)
 
 
-def ints(numbers):
-    return "array<i64" + (": " if numbers else "") + ", ".join(str(n) for n in numbers) + ">"
+    def sums(self, n):
+        """Sums mostly, of what a compiler is free to take apart in a reduction."""
+        for _ in range(n):
+            name = self.one_of("add", "add", "add", "add", "subtract", "multiply", "maximum")
+            self.do(name, [self.value(self.main), self.value(self.main)], self.main)
 
 
 def generate(random):

@@ -3,7 +3,8 @@
 
     pairs.py --library libwarm.so [--cases N] [--seed N] [--jobs N]
 
-Each case is a random StableHLO program (generate.py) and a chain of changes to it that KEYS.md calls
+Each case is a random StableHLO program (generate.py), or the HLO that XLA makes of it first, as text
+(hlo.py), and a chain of changes to it that KEYS.md calls
 irrelevant (variants.py), of which those stay that leave the key as it is. XLA compiles the first and
 the last program for the CPU, both run on the same inputs, and must give the same bits; of NaNs only
 that they are. What differs is a wrong hit: the two programs of the chain between which it happens are
@@ -84,7 +85,7 @@ def show(counts, seconds):
     def of(name):
         return sorted(k.split(" ", 1)[1] for k in counts if k.startswith(name + " "))
 
-    print(f"pairs: {counts['cases']} cases, {counts['pairs']} pairs, {counts['compiled']} programs "
+    print(f"pairs: {counts['cases']} cases ({counts['hlo']} of HLO), {counts['pairs']} pairs, {counts['compiled']} programs "
           f"compiled, {counts['wrong']} wrong hits, {counts['crashed']} crashed, "
           f"{counts['unsteady']} with other bits each time, "
           f"{1000 * seconds / max(1, counts['cases']):.0f} ms a case")

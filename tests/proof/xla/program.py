@@ -12,9 +12,11 @@ import ml_dtypes
 
 DTYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
           "i64": np.int64, "i32": np.int32, "i8": np.int8, "ui8": np.uint8, "ui32": np.uint32,
-          "i1": np.bool_, "complex<f32>": np.complex64}
+          "ui64": np.uint64, "i1": np.bool_, "complex<f32>": np.complex64,
+          "complex<f64>": np.complex128}
 FLOATS = ("f64", "f32", "f16", "bf16")
-INTEGERS = ("i64", "i32", "i8", "ui8", "ui32")
+INTEGERS = ("i64", "i32", "i8", "ui8", "ui32", "ui64")
+COMPLEX = ("complex<f32>", "complex<f64>")
 
 
 class Type(tuple):
@@ -45,23 +47,27 @@ class Value:
 
 
 class Op:
-    __slots__ = ("name", "operands", "results", "attributes", "regions", "callee")
+    __slots__ = ("name", "operands", "results", "attributes", "regions", "callee", "bodies")
 
-    def __init__(self, name, operands, types, attributes=(), regions=(), callee=None):
+    def __init__(self, name, operands, types, attributes=(), regions=(), callee=None, bodies=()):
         self.name = name
         self.operands = list(operands)
         self.results = [Value(t) for t in types]
         self.attributes = list(attributes)  # (name, text)
         self.regions = list(regions)
         self.callee = callee  # a function
+        self.bodies = bodies  # functions that it names otherwise, as HLO does in place of regions
 
     def copy(self, values):
         """With the values of `values` in place of its operands; the results are new, and put there."""
         other = Op(self.name, [values.get(v, v) for v in self.operands],
                    [v.type for v in self.results], self.attributes,
-                   [region.copy(values) for region in self.regions], self.callee)
+                   [region.copy(values) for region in self.regions], self.callee, self.bodies)
         values.update(zip(self.results, other.results))
         return other
+
+    def functions(self):
+        return [f for f in (self.callee, *self.bodies) if f]
 
     def blocks(self):
         """The blocks of its regions, and of what is in them."""
@@ -89,6 +95,8 @@ class Block:
 class Program:
     """Functions; each calls only those before it."""
 
+    kind = b"mlir"
+
     def __init__(self, functions):
         self.functions = functions
 
@@ -99,10 +107,11 @@ class Program:
         values, functions = {} if values is None else values, {}
         for function in self.functions:
             functions[function] = function.copy(values)
-        other = Program(list(functions.values()))
+        other = type(self)(list(functions.values()))
         for block in other.blocks():
             for op in block.ops:
                 op.callee = functions.get(op.callee)
+                op.bodies = tuple(functions[f] for f in op.bodies)
         return other
 
     def blocks(self):
@@ -132,6 +141,11 @@ class Style:
         if not self.random or self.random.random() < 0.7:
             return ""
         return f' loc("file{self.random.randrange(9)}.py":{self.random.randrange(1, 99)}:3)'
+
+    def metadata(self):
+        if not self.random or self.random.random() < 0.7:
+            return ""
+        return f', metadata={{op_name="{self.random.randrange(9)}" source_line={self.random.randrange(99)}}}'
 
     def function(self, i):
         return f"f{i}" if not self.random else f"f{i}_{self.random.randrange(10)}"
@@ -195,6 +209,10 @@ class Writer:
                 f"{self.names[v]}: {v.type}" for v in region.arguments) + "):")
         for op in region.ops:
             self.op(op)
+
+
+def ints(numbers):
+    return "array<i64" + (": " if numbers else "") + ", ".join(str(n) for n in numbers) + ">"
 
 
 def literal(type, array):

@@ -11,6 +11,7 @@ from jax._src import xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.lib import xla_client
 from jax._src.lib.mlir import ir
+from jaxlib import _hlo
 
 from generate import numbers
 
@@ -32,10 +33,23 @@ class Xla:
             module = ir.Module.parse(text)
             return mlir.module_to_bytecode(module), str(module)
 
+    def hlo_text(self, program):
+        """The HLO that the compiler makes of a program first."""
+        computation = xla_client._xla.mlir.mlir_module_to_xla_computation(
+            self.spellings(program.text())[0], use_tuple_args=False, return_tuple=False)
+        return computation.as_hlo_text(True)
+
+    def code(self, program):
+        """What the compiler takes."""
+        if program.kind == b"mlir":
+            return self.spellings(program.text())[0]
+        module = _hlo.hlo_module_from_text(program.text())
+        return xla_client._xla.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+
     def results(self, program, seed):
         """What the program gives: for each draw of inputs a list of arrays."""
         executable = self.backend.compile_and_load(
-            self.spellings(program.text())[0], self.devices, xla_client.CompileOptions())
+            self.code(program), self.devices, xla_client.CompileOptions())
         self.compiled += 1
         random = np.random.default_rng(seed)
         results = []

@@ -99,5 +99,5 @@ def sweep(program):
         for block in program.blocks():
             block.ops = [op for op in block.ops
                          if not op.results or any(v in used for v in op.results)]
-        callees = {op.callee for _, _, op in places(program)}
+        callees = {f for _, _, op in places(program) for f in op.functions()}
         program.functions = [f for f in program.functions if f in callees or f is program.main]

@@ -8,6 +8,8 @@ irrelevant in some places only (an addition's operands)."""
 from generate import Maker
 from program import FLOATS, Block, Op, Type
 
+BARRIERS = ("stablehlo.optimization_barrier", "opt-barrier")
+REDUCING = ("stablehlo.reduce", "stablehlo.sort", "stablehlo.map")
 COMMUTING = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
@@ -42,8 +44,8 @@ def needs(op):
 
 def is_distinct(op):
     """True where two of it are never one: a barrier, or what holds or calls one."""
-    return any(o.name == "stablehlo.optimization_barrier" or o.callee and
-               any(map(is_distinct, o.callee.ops)) for o in inside([op]))
+    return any(o.name in BARRIERS or any(is_distinct(inner) for f in o.functions() for inner in f.ops)
+               for o in inside([op]))
 
 
 def order(program, random):
@@ -98,7 +100,7 @@ def merge(program, random):
         for op in block.ops[:-1]:
             if op.regions or is_distinct(op) or not op.results:
                 continue
-            what = (op.name, tuple(op.operands), tuple(op.attributes), op.callee,
+            what = (op.name, tuple(op.operands), tuple(op.attributes), tuple(op.functions()),
                     tuple(v.type for v in op.results))
             if what in seen:
                 pairs.append((block, seen[what], op))
@@ -116,21 +118,47 @@ def merge(program, random):
 def dead(program, random):
     """Operations that nothing needs: a few more, or one less."""
     if random.random() < 0.3:
-        needless = [(b, op) for b, _, op in places(program)
+        unused = [(b, op) for b, _, op in places(program)
                     if op.results and not any(uses(program, v) for v in op.results)]
-        block, op = one_of(random, needless) or (None, None)
+        block, op = one_of(random, unused) or (None, None)
         if block:
             block.ops.remove(op)
         return bool(block)
     function = one_of(random, program.functions)
-    before = program.functions[:program.functions.index(function)]
     i = int(random.integers(len(function.ops)))
-    made = Block(name="function")
     seen = function.arguments + [v for op in function.ops[:i] for v in op.results]
+    if program.kind == b"hlo":
+        made = needless_hlo(function.ops[:i], seen, random)
+    else:
+        made = needless(program, function, seen, random)
+    function.ops[i:i] = made
+    return bool(made)
+
+
+def needless(program, function, seen, random):
+    made = Block(name="function")
     main = one_of(random, [v.type for v in seen if v.type.element in FLOATS]) or Type((8,), "f32")
+    before = program.functions[:program.functions.index(function)]
     Maker(random, made, seen, before, main).steps(int(random.integers(1, 4)), 1)
-    function.ops[i:i] = made.ops
-    return bool(made.ops)
+    return made.ops
+
+
+def needless_hlo(ops, seen, random):
+    """Operations that are there already, and such as HLO names as StableHLO does."""
+    made = []
+    for _ in range(int(random.integers(1, 4))):
+        v = one_of(random, [v for v in seen if v.type.element in FLOATS])
+        op = one_of(random, [op for op in ops if not is_distinct(op)])
+        if v and (not op or random.random() < 0.6):
+            name = one_of(random, ("negate", "sqrt", "add", "multiply", "divide"))
+            others = [v for _ in range(1 if name in ("negate", "sqrt") else 2)]
+            others[-1] = one_of(random, [w for w in seen if w.type == v.type])
+            made.append(Op(name, others, [v.type]))
+        elif op:
+            made.append(op.copy({}))
+        if made:
+            seen = seen + made[-1].results
+    return made
 
 
 def constants(program, random):
@@ -179,7 +207,7 @@ def inline(program, random):
 def outline(program, random):
     """Some operations that follow each other, by a call of a new function. Not in what reduces: XLA
     crashes (jaxlib 0.10.2) on a reduction that nothing needs and that calls something."""
-    bodies = {b for _, _, op in places(program) if op.name in ("stablehlo.reduce", "stablehlo.sort")
+    bodies = {b for _, _, op in places(program) if op.name in REDUCING
               for b in op.regions}
     block = one_of(random, [b for b in program.blocks() if len(b.ops) > 2 and b not in bodies])
     if not block:
@@ -211,7 +239,7 @@ def outline(program, random):
 
 def last_called(program, function):
     """The place of the last function that this one calls."""
-    callees = {op.callee for op in inside(function.ops)}
+    callees = {f for op in inside(function.ops) for f in op.functions()}
     return max((i for i, f in enumerate(program.functions) if f in callees), default=-1)
 
 
