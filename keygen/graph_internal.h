@@ -276,6 +276,7 @@ struct graph {
     uint32_t merge_size, n_merge;
     uint32_t n_public;
     bool defined_twice;    /* a symbol */
+    bool as_given;         /* nothing commutes: regions are wanted */
     bool folds_at_calls;   /* see graph_folds_at_calls */
     bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */

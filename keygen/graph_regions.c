@@ -15,6 +15,9 @@
  *      names them and operations in an order that depends on the piece alone. Equal texts are one
  *      region. Tokens only propose; the text, and so the key, is all of what the piece computes.
  *
+ * Operands stay as they are given: whether they may change places is known of a whole module only
+ * (graph_commute.c).
+ *
  * A region whose text names what stands at the module's own level (a mesh), or in a module for
  * several partitions or replicas, holds the module's level as well.
  */
@@ -63,7 +66,6 @@ struct finder {
     struct mark *marks; /* by value */
     uint32_t stamp;     /* of the piece that is being ordered */
     VECTOR(uint32_t) roots, order, blocks;
-    VECTOR(uint32_t) swapped; /* operations whose operands stand otherwise in the piece */
     VECTOR(uint64_t) stack;
 };
 
@@ -464,46 +466,16 @@ static uint64_t local_hash(const struct finder *f, uint32_t value, uint32_t at, 
                                      : f->g->types.items.at[value_type(f->g, value)].hash;
 }
 
-static void operands_swap(struct graph *g, struct node *o)
-{
-    uint32_t *operands = op_operands_set(g, o, op_shape(g, o)), first = operands[0];
-    operands[0] = operands[1];
-    operands[1] = first;
-    o->where ^= NODE_SWAPPED;
-}
-
-/* Whether an operation commutes whatever the piece's parameters are. What commutes in the module
- * because one operand is an argument of its does not: elsewhere that parameter may be a product. */
-static bool commutes_in_piece(const struct finder *f, const struct node *o)
-{
-    const struct shape *s = op_shape(f->g, o);
-    const uint32_t *operands = op_operands(f->g, o, s);
-    if (!(o->where & GRAPH_COMMUTES) || s->n_operands < 2)
-        return false;
-    return !(s->traits & GRAPH_FUSES) || value_closed(f->g, operands[0]) ||
-           value_closed(f->g, operands[1]);
-}
-
-/* Hashes of the piece's operations from its own content, in window[]; sorts what commutes, and puts
- * back what only commutes in the module. */
+/* Hashes of the piece's operations from its own content, in window[]. */
 static void piece_hash(struct finder *f, uint32_t at, uint32_t n)
 {
     struct graph *g = f->g;
-    f->swapped.n = 0;
     for (uint32_t t = at; t < at + n; t++) {
         uint32_t id = f->tokens_op.at[t];
-        struct node *o = &g->nodes.at[id];
-        const uint32_t *operands = op_operands(g, o, op_shape(g, o));
-        bool commutes = commutes_in_piece(f, o);
-        uint64_t hash = f->tokens.at[t] * (commutes ? 0 : 1);
-        /* before the operands change places */
+        const struct node *o = &g->nodes.at[id];
+        uint64_t hash = f->tokens.at[t];
         for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
             hash = mix(hash, graph_value_says(g, id + r));
-        if (commutes ? local_hash(f, operands[0], at, n) > local_hash(f, operands[1], at, n)
-                     : (o->where & NODE_SWAPPED) != 0) {
-            operands_swap(g, o);
-            PUSH(f, f->swapped, id);
-        }
         uint32_t value;
         for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++)
             hash = mix(hash, local_hash(f, value, at, n));
@@ -655,14 +627,11 @@ static void piece_put(struct finder *f, uint32_t at)
     found_add(f, &region);
 }
 
-/* Operations that several have in their regions are seen for each of them, so they are left as they were. */
 static void piece_region(struct finder *f, uint32_t at, uint32_t n)
 {
     piece_hash(f, at, n);
     piece_order(f, at, n);
     piece_put(f, at);
-    for (uint32_t i = 0; i < f->swapped.n; i++)
-        operands_swap(f->g, &f->g->nodes.at[f->swapped.at[i]]);
 }
 
 static void block_regions(struct finder *f, const struct block *b)
@@ -721,7 +690,7 @@ static void finder_close(struct finder *f)
     void *arrays[] = {f->found.at,  f->slots,    f->tokens_op.at, f->tokens.at,
                       f->cut.at,    f->taken.at, f->taken_n.at,   f->pieces.at,
                       f->window.at, f->last,     f->roots.at,     f->order.at,
-                      f->blocks.at, f->stack.at, f->marks,        f->swapped.at};
+                      f->blocks.at, f->stack.at, f->marks};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }

@@ -435,6 +435,7 @@ static int module_write(struct graph *g, const char *domain, struct form *out, s
 
 int graph_write(struct graph *g, const char *domain, struct form *out, struct err *e)
 {
+    g->as_given = out->want_regions;
     int rc = graph_canon(g, e);
     if (rc)
         out->why_exact = g->why_exact;

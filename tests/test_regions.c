@@ -79,7 +79,8 @@ Test(regions, equal_layers_are_one_region)
     free(list.at);
 }
 
-/* An argument is surely no product, so the first layer's additions commute, and the others' do not. */
+/* An argument is surely no product, so the first layer's additions would commute in the module's key, and
+ * the others' would not. */
 Test(regions, what_enters_the_first_layer_does_not_matter)
 {
     struct list list = chain(16, NULL, "jit_step"), other = chain(16, "sine", "jit_step");
@@ -126,6 +127,35 @@ static struct canon_region labelled(struct list list, const char *label)
             return list.at[i];
     cr_assert_fail("no region called %s", label);
     return (struct canon_region){0};
+}
+
+/* Beside a power, of which a compiler may make a sum of products, nothing in a module commutes. */
+Test(regions, what_commutes_in_the_module_does_not_matter)
+{
+    static const char *const heads[] = {"stablehlo.sine %x", "stablehlo.power %x, %x"};
+    struct list lists[2];
+    for (size_t i = 0; i < 2; i++) {
+        char text[1024];
+        int n = snprintf(
+            text, sizeof text,
+            "func.func public @main(%%x: tensor<f32>, %%i: tensor<i32>, %%j: tensor<i32>) -> "
+            "(tensor<f32>, tensor<i32>) {\n%%h = %s : tensor<f32>\n"
+            "%%0 = call @one(%%i, %%j) : (tensor<i32>, tensor<i32>) -> tensor<i32>\n"
+            "%%1 = call @other(%%0, %%j) : (tensor<i32>, tensor<i32>) -> tensor<i32>\n"
+            "return %%h, %%1 : tensor<f32>, tensor<i32>\n}\n"
+            "func.func private @one(%%a: tensor<i32>, %%b: tensor<i32>) -> tensor<i32> {\n"
+            "%%0 = stablehlo.add %%a, %%b : tensor<i32>\nreturn %%0 : tensor<i32>\n}\n"
+            "func.func private @other(%%a: tensor<i32>, %%b: tensor<i32>) -> tensor<i32> {\n"
+            "%%0 = stablehlo.add %%b, %%a : tensor<i32>\nreturn %%0 : tensor<i32>\n}\n",
+            heads[i]);
+        lists[i] = regions_of(text, (size_t)n);
+    }
+    struct key one = labelled(lists[0], "one").key, other = labelled(lists[0], "other").key;
+    cr_expect_not_null(with_key(lists[1], &one));
+    cr_expect_not_null(with_key(lists[1], &other));
+    cr_expect(!key_equal(&one, &other), "which operand is first is not known to be of no matter");
+    free(lists[0].at);
+    free(lists[1].at);
 }
 
 Test(regions, functions_count_as_often_as_calls_reach_them)
