@@ -106,14 +106,20 @@ static void become_compiler(const struct tool_job *job, const char *library, int
 
 /* ---- the parent ---- */
 
-/* Files written from now on get a later stamp than all that are there. */
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* Files written from now on get a later stamp than all that are there. Stamps are of the coarse clock, which
+ * goes by ticks and may be behind by one, or, since Linux 6.13, of the fine one. */
 static struct timespec next_tick(void)
 {
-    struct timespec before, now, nap = {0, 500000};
-    clock_gettime(CLOCK_REALTIME_COARSE, &before);
-    for (int i = 0; i < 2 * TICK_MAX_MS; i++) {
+    struct timespec fine, now, nap = {0, 500000};
+    clock_gettime(CLOCK_REALTIME, &fine);
+    for (int i = 0; i < 4 * TICK_MAX_MS; i++) {
         clock_gettime(CLOCK_REALTIME_COARSE, &now);
-        if (now.tv_nsec != before.tv_nsec || now.tv_sec != before.tv_sec)
+        if (is_later(&now, &fine))
             break;
         nanosleep(&nap, NULL);
     }
