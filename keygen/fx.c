@@ -420,7 +420,7 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
     if (f.edges == NULL)
         fx_fail(&f, WARM_ENOMEM, 0, "no memory for its nodes");
     fx_scan_devices(&f);
-    form_begin(out, "fx/2");
+    form_begin(out, "fx/3");
     if (f.rc == 0)
         take_text(&f);
     if (f.rc == WARM_EUNSUPPORTED && hides_something(f.text, f.len))

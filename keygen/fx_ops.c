@@ -222,15 +222,18 @@ void fx_note_value(const struct fx *f, struct node *n, const struct shape *shape
     n->no_product = is_no_product(f, n, shape);
 }
 
-/* Real numbers, or sizes. Complex products are sums of products; tuples and lists are not added but
- * put together. */
+/* Real numbers in the processor's memory, or sizes. Complex products are sums of products; tuples and
+ * lists are not added but put together; and compilers for other devices fuse a product with a sum, of two
+ * the one whose operands were loaded last, so that the order of operands anywhere before may count. */
 static bool is_real(const struct fx *f, const struct node *n)
 {
     const char *s = f->text + n->type_at;
     if (n->type_len > 4 && memcmp(s, "Sym(", 4) == 0)
         return true;
     struct fx_type type = fx_read_type(s, n->type_len);
-    return type.is_tensor && memchr("fbiu", s[type.dtype], 4) != NULL;
+    bool on_cpu = type.device != NONE && type.end - type.device == 3 &&
+                  memcmp(s + type.device, "cpu", 3) == 0;
+    return on_cpu && type.is_tensor && memchr("fbiu", s[type.dtype], 4) != NULL;
 }
 
 /* Of two products that are added a compiler fuses one with the addition, which rounds it otherwise;
