@@ -54,20 +54,19 @@ enum graph_trait {
     GRAPH_EFFECT = 2,   /* stays, in the order that the input gives among its like */
     GRAPH_COMMUTES = 4, /* its first two operands may change places, bit for bit */
     GRAPH_CALL = 8,     /* calls the function of graph_op_callee: results are the function's */
-    GRAPH_FUSES =
-        16,         /* a sum, difference, product or quotient of real numbers: commutes, if at all,
-                         * only if one of the two is surely nothing that a compiler joins with its
-                         * like: no product in a sum (GRAPH_SUM), no exponential in a product;
-                         * graph_commute.c */
-    GRAPH_SUM = 32, /* a constant, or the sum of two operands: no product unless one of those is */
+    /* a sum, difference, product or quotient of real numbers: commutes, if at all, only if one of the
+     * two is surely nothing that a compiler joins with its like: no product in a sum (GRAPH_SUM), no
+     * exponential in a product; graph_commute.c */
+    GRAPH_FUSES = 16,
+    GRAPH_SUM = 32,     /* a constant, or the sum of two operands: no product unless one of those is */
     GRAPH_MOVES = 64,   /* its result has the numbers of its first operand, moved */
     GRAPH_KEEPS = 1024, /* its result is no exponential unless an operand is one */
-    GRAPH_LIVES = 4096, /* nobody can know its result before the program runs where that holds for
-                         * all of its operands */
+    /* nobody can know its result before the program runs where that holds for all of its operands */
+    GRAPH_LIVES = 4096,
     GRAPH_DELICATE = 8192, /* a compiler may make sums of products of several of its operands */
-    GRAPH_REDUCES =
-        128, /* the arguments of its region: at most one of two is a product, the other is
-                          * what was reduced so far */
+    /* of the arguments of its region at most one of two is a product: the other is what was reduced so
+     * far */
+    GRAPH_REDUCES = 128,
 };
 
 #define GRAPH_NONE UINT32_MAX /* no value, no symbol */
