@@ -58,7 +58,7 @@ enum graph_trait {
      * two is surely nothing that a compiler joins with its like: no product in a sum (GRAPH_SUM), no
      * exponential in a product; graph_commute.c */
     GRAPH_FUSES = 16,
-    GRAPH_SUM = 32,     /* a constant, or the sum of two operands: no product unless one of those is */
+    GRAPH_SUM = 32, /* a constant, or the sum of two operands: no product unless one of those is */
     GRAPH_MOVES = 64,   /* its result has the numbers of its first operand, moved */
     GRAPH_KEEPS = 1024, /* its result is no exponential unless an operand is one */
     /* nobody can know its result before the program runs where that holds for all of its operands */

@@ -137,6 +137,24 @@ Test(mlir_lines, whatever_a_line_says_counts)
     }
 }
 
+/* The type goes on behind its line, to the end of the memory. */
+Test(mlir_lines, a_type_that_does_not_end_is_an_error)
+{
+    static const char text[] = "func.func @main(%a: tensor<2xui64>) -> tensor<2xui64> {\n"
+                               "  %0:2 = stablehlo.rng_bit_generator %a, algorithm = DEFAULT : "
+                               "(tensor<2xui64>) -> (tensor<2x\n"
+                               "  return %0 : tensor/<2xui64>\n}";
+    size_t len = strlen(text);
+    char *exact = malloc(len);
+    struct canon_input input = {.data = memcpy(exact, text, len), .len = len, .kind = CANON_MLIR};
+    struct canon_result result;
+    struct err e = {0};
+    int rc = canon_key(&input, &result, NULL, &e);
+    cr_expect_eq(rc, WARM_ETRUNCATED, "%d: %s", rc, e.text);
+    cr_expect_eq(e.line, 4, "%u:%u: %s", e.line, e.column, e.text);
+    free(exact);
+}
+
 Test(mlir_lines, types_that_the_operands_do_not_have_are_an_error_in_the_second_line_too)
 {
     static const char *const changes[][2] = {
