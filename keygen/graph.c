@@ -326,7 +326,7 @@ uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t 
          (struct node){.shape = NODE_ARG,
                        .operands[NODE_TYPE] = type,
                        .same = id,
-                       .where = block << NODE_FLAGS | (sure & graph_type_sure(g, type))});
+                       .where = block << NODE_FLAGS | (sure & type_sure(g, type))});
     return id;
 }
 

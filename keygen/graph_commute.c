@@ -44,19 +44,17 @@ bool graph_regions_keep(const struct graph *g, const struct node *o)
 }
 
 /* True of an array without elements: whatever it is given to, its numbers are known. */
-static bool type_is_empty(const struct graph *g, uint32_t type)
+static bool type_is_empty(const char *t, size_t len)
 {
-    struct view text = graph_type_text(g, type);
-    const char *t = text.data;
-    for (size_t i = 1; i + 1 < text.len; i++)
+    for (size_t i = 1; i + 1 < len; i++)
         if (t[i] == '0' && t[i + 1] == 'x' && (t[i - 1] == '<' || t[i - 1] == 'x'))
             return true;
     return false;
 }
 
-uint32_t graph_type_sure(const struct graph *g, uint32_t type)
+uint32_t graph_sure_of_type(const char *text, size_t len)
 {
-    return type_is_empty(g, type) ? NODE_SURE & ~NODE_VARIES : NODE_SURE;
+    return type_is_empty(text, len) ? NODE_SURE & ~NODE_VARIES : NODE_SURE;
 }
 
 struct sure graph_shape_sure(const struct graph *g, const struct shape *s)
@@ -81,7 +79,7 @@ struct sure graph_shape_sure(const struct graph *g, const struct shape *s)
         all |= NODE_NO_EXP;
     uint32_t may = NODE_SURE;
     for (uint32_t i = 0; i < s->n_results; i++)
-        may &= graph_type_sure(g, g->shape_types.at[s->types + i]);
+        may &= type_sure(g, g->shape_types.at[s->types + i]);
     return (struct sure){(uint16_t)(always & may), (uint16_t)(all & may), (uint16_t)(any & may),
                          (uint16_t)(first & may)};
 }

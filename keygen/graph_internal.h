@@ -38,7 +38,7 @@ struct text {
     const char *data;
     uint64_t hash; /* of the content alone: equal in every process */
     uint32_t len;
-    uint32_t aux; /* of an operation's name: its traits */
+    uint32_t aux; /* of an operation's name: its traits; of a type: graph_sure_of_type */
 };
 
 struct intern {
@@ -341,8 +341,8 @@ void graph_block_look(struct graph *g, uint32_t b);
 
 /* ---- graph_commute.c ---- */
 
-/* What values of a type may be sure of: those of an array without elements never vary. */
-uint32_t graph_type_sure(const struct graph *g, uint32_t type);
+/* What values of a type of this spelling may be sure of: those of an array without elements never vary. */
+uint32_t graph_sure_of_type(const char *text, size_t len);
 /* True of a sum of two values that both may be products, of what may be made of such, and of what nothing is
  * known. Of an operation that is placed. */
 bool graph_op_is_delicate(const struct graph *g, const struct node *o);
@@ -632,6 +632,12 @@ static inline uint64_t unmix(uint64_t h, uint64_t x)
 {
     h ^= h >> 29 ^ h >> 58;
     return (h * 0xF1DE83E19937733Du) ^ x;
+}
+
+/* What values of a type may be sure of. */
+static inline uint32_t type_sure(const struct graph *g, uint32_t type)
+{
+    return type < g->types.items.n ? g->types.items.at[type].aux : 0;
 }
 
 static inline uint64_t type_hash(const struct graph *g, uint32_t type)

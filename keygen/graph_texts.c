@@ -118,7 +118,10 @@ static uint32_t intern_text(struct graph *g, struct intern *t, const char *data,
 uint32_t graph_type(struct graph *g, const char *text, size_t len)
 {
     bool is_new;
-    return intern_text(g, &g->types, text, len, &is_new);
+    uint32_t type = intern_text(g, &g->types, text, len, &is_new);
+    if (is_new && !g->failed)
+        g->types.items.at[type].aux = graph_sure_of_type(text, len);
+    return type;
 }
 
 uint32_t graph_opname(struct graph *g, const char *text, size_t len, unsigned traits)
