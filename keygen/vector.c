@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define FEW_BYTES 1024u /* what malloc keeps at hand for each thread, where calloc does not look */
+#define FEW_BYTES 1024u /* so much malloc keeps at hand for each thread; calloc does not look there */
 #define HUGE_PAGE ((uintptr_t)2 << 20)
 
 /* Asks for pages of 2 MiB where the memory has several, and they have not been touched yet: a graph of
@@ -30,11 +30,21 @@ void *vector_zeroes(size_t n, size_t size)
     return few ? memset(few, 0, n * size) : NULL;
 }
 
+/* The capacity after one that n entries fill: what malloc has at hand, then four times that, so that few
+ * small ones are copied, then twice as many. */
+static uint32_t wider_than(uint32_t n, size_t size)
+{
+    uint32_t few = size < FEW_BYTES / 8 ? (uint32_t)(FEW_BYTES / size) : 8;
+    if (n < few)
+        return few;
+    return n < 1024 ? 4 * n : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
+}
+
 bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_t size)
 {
     void *old, *grown = NULL;
     memcpy(&old, vector_at, sizeof old);
-    uint32_t wider = n < 64 ? 128 : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
+    uint32_t wider = wider_than(n, size);
     if (!*failed && n < VECTOR_MAX)
         grown = with_huge_pages(realloc(old, wider * size), wider * size);
     if (!grown) {
