@@ -134,7 +134,9 @@ static bool op_read(struct mlir *m)
     struct slice name = slice_word(&m->s);
     if (name.at == name.end)
         return mlir_fail(m, at, WARM_EMALFORMED, "expected an operation");
-    uint32_t i = mlir_info_of(m, name);
+    uint32_t i = mlir_info_at_once(m, name);
+    if (i == GRAPH_NONE)
+        i = mlir_info_of(m, name);
     if (m->failed)
         return false;
     const struct opinfo *info = &m->op_infos.at[i];
@@ -225,17 +227,15 @@ static bool mlir_read(struct mlir *m)
 
 static void mlir_close(struct mlir *m)
 {
-    struct cache *caches[] = {&m->types, &m->dicts,     &m->named,  &m->labels,
-                              &m->lines, &m->resources, &m->axes,   &m->aliases,
-                              &m->infos, &m->reduced};
+    struct cache *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels, &m->lines,
+                              &m->resources, &m->axes,  &m->aliases, &m->infos,  &m->reduced};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
         cache_close(caches[i]);
-    void *arrays[] = {m->dict_infos.at,     m->alias_values.at, m->resource_values.at,
-                      m->named_bindings.at, m->undo.at,         m->lhs.at,
-                      m->scopes.at,         m->operands.at,     m->types_stack.at,
-                      m->arg_slots.at,      m->op_infos.at,     m->commutes.at,
-                      m->pending.at,        m->line_shapes.at,  m->line_types.at,
-                      m->reductions.at};
+    void *arrays[] = {
+        m->dict_infos.at,  m->alias_values.at, m->resource_values.at, m->named_bindings.at,
+        m->undo.at,        m->lhs.at,          m->scopes.at,          m->operands.at,
+        m->types_stack.at, m->arg_slots.at,    m->op_infos.at,        m->commutes.at,
+        m->pending.at,     m->line_shapes.at,  m->line_types.at,      m->reductions.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     for (uint32_t i = 0; i < m->n_families; i++)
@@ -275,8 +275,7 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
 {
     const char *text = input->data;
-    struct mlir m = {
-        .begin = text, .end = text + input->len, .mapped = mapped_begin(input, text)};
+    struct mlir m = {.begin = text, .end = text + input->len, .mapped = mapped_begin(input, text)};
     return form_read(&m, input->len, out, e);
 }
 

@@ -82,6 +82,12 @@ static uint32_t next_dict(struct mlir *m, struct slice *list)
 
 static bool is_private(struct slice word) { return slice_is(word, "private"); }
 
+/* True if nothing more is said of an argument or a result whose type was read. */
+static inline bool is_over(const struct mlir *m)
+{
+    return m->s.at < m->s.end && (*m->s.at == ',' || *m->s.at == ')');
+}
+
 /* "(%arg0: type {attrs} loc(..), ...)" */
 static bool func_args(struct mlir *m)
 {
@@ -100,12 +106,14 @@ static bool func_args(struct mlir *m)
         } else {
             type = mlir_type_take(m);
         }
-        if (mlir_peek(m, '{')) {
-            if (!mlir_take_braces(m, &attrs))
-                return false;
-            dict = mlir_dict(m, attrs, NULL);
+        if (!is_over(m)) {
+            if (mlir_peek(m, '{')) {
+                if (!mlir_take_braces(m, &attrs))
+                    return false;
+                dict = mlir_dict(m, attrs, NULL);
+            }
+            mlir_skip_loc(m);
         }
-        mlir_skip_loc(m);
         uint32_t value = graph_func_arg(m->g, type, dict);
         if (named)
             mlir_bind(m, slot, value, 1);
@@ -129,7 +137,7 @@ static bool func_results(struct mlir *m)
     do {
         struct slice attrs;
         uint32_t type = mlir_type_take(m), dict = 0;
-        if (list && mlir_peek(m, '{')) {
+        if (list && !is_over(m) && mlir_peek(m, '{')) {
             if (!mlir_take_braces(m, &attrs))
                 return false;
             dict = mlir_dict(m, attrs, NULL);

@@ -167,6 +167,13 @@ struct reduction {
 };
 
 #define TYPE_HINTS 256
+#define INFO_HINT_BITS 7
+
+/* The operation whose name ends with these letters and has this length: see mlir_info_at_once. */
+struct info_hint {
+    uint64_t letters;
+    uint32_t len, info;
+};
 
 struct mlir {
     const char *begin, *end;    /* of the text, or of the piece at hand */
@@ -213,8 +220,8 @@ struct mlir {
     uint64_t expanded;   /* bytes that aliases stood for */
     uint32_t unknown_type;
     uint32_t type_hints[TYPE_HINTS]; /* the type, + 1, that letters like these spelled last */
-    uint32_t info_hints[64];         /* the operation, + 1, that was named so last */
-    uint32_t n_regions;              /* seen so far: tags of labels */
+    struct info_hint info_hints[1 << INFO_HINT_BITS];
+    uint32_t n_regions; /* seen so far: tags of labels */
     uint32_t n_axes;
     uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
     uint32_t text_operands;  /* where its operands begin in `operands` */

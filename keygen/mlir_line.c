@@ -412,6 +412,38 @@ static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     return true;
 }
 
+/* The same of a constant, "name dense<...> : type", which has no operands. */
+static bool constant_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
+{
+    struct line *l = &m->line;
+    struct slice dense = {l->tail.at + 6, l->tail.end};
+    uint32_t i = mlir_info_at_once(m, l->head), type;
+    if (i == GRAPH_NONE || m->op_infos.at[i].syntax != SYNTAX_CONSTANT || n_results != 1 ||
+        !l->open || !word_at(l->tail.at, l->tail.end, " dense<", 7))
+        return false;
+    const struct opinfo *info = &m->op_infos.at[i];
+    const char *close = slice_close(dense), *p = word_at(close, l->tail.end, "> : ", 4);
+    if (!p || !results_compose(m, p, l->tail.end, 1, &type))
+        return false;
+    struct view name = graph_type_text(m->g, type);
+    struct slice body = {dense.at + 1, close},
+                 spelled = {name.data, (const char *)name.data + name.len};
+    graph_dict_begin(m->g);
+    graph_dict_key(m->g, "value", 5);
+    if (!mlir_dense_typed(m, body, spelled))
+        return false;
+    struct graph_op_shape op = {.name = info->graph_name,
+                                .dict = graph_dict_end(m->g),
+                                .callee = GRAPH_NONE,
+                                .traits = mlir_traits_settle(m, info->traits, 1, type),
+                                .n_results = 1};
+    uint32_t shape = graph_shape(m->g, &op, &type);
+    if (graph_failed(m->g) || !graph_op_of_shape(m->g, shape, NULL, NULL, out))
+        return false;
+    shape_record(m, i, shape, &op, NULL);
+    return true;
+}
+
 /* ---- reductions ---- */
 
 void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r)
@@ -499,7 +531,8 @@ static bool line_take(struct mlir *m)
     const char *follower = i == GRAPH_NONE && !m->line.split ? NULL : line_follower(m, end);
     if (i == GRAPH_NONE || !follower || !shape_repeats(m, i, n, &value)) {
         m->line.open &= i == GRAPH_NONE;
-        if (!m->line.split || !m->line.n_values || !follower || !line_compose(m, n, &value))
+        if (!m->line.split || !follower ||
+            !(m->line.n_values ? line_compose(m, n, &value) : constant_compose(m, n, &value)))
             return false;
     }
     if (n)

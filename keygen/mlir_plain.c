@@ -11,6 +11,8 @@ static const char *full_name(struct slice word)
 {
     static const char *const shorts[][2] = {
         {"call", "func.call"}, {"return", "func.return"}, {"module", "builtin.module"}};
+    if (slice_len(word) > 6)
+        return NULL;
     for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++)
         if (slice_is(word, shorts[i][0]))
             return shorts[i][1];
@@ -37,19 +39,30 @@ static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
     return m->op_infos.n - 1;
 }
 
-/* Where the operation of such a name, of eight letters or more, was looked up last. */
-static inline uint32_t *info_hint(struct mlir *m, struct slice name)
+/* The last eight letters of a name; all of a shorter one, if its text goes on so far; else 0. */
+static inline uint64_t name_letters(const struct mlir *m, struct slice name)
 {
-    return &m->info_hints[(eight(name.end - 8) + slice_len(name)) * 0x9E3779B97F4A7C15u >> 58];
+    size_t len = slice_len(name);
+    if (len >= 8)
+        return eight(name.end - 8);
+    return len && m->end - name.at >= 8 ? first_of(eight(name.at), (unsigned)len) : 0;
+}
+
+/* Where the operation is remembered that a name of such letters had last. */
+static inline struct info_hint *info_hint(struct mlir *m, uint64_t letters, size_t len)
+{
+    return &m->info_hints[(letters + len) * 0x9E3779B97F4A7C15u >> (64 - INFO_HINT_BITS)];
 }
 
 uint32_t mlir_info_at_once(struct mlir *m, struct slice name)
 {
-    uint32_t i = slice_len(name) < 8 ? 0 : *info_hint(m, name);
-    if (!i || m->op_infos.at[i - 1].name_len != slice_len(name) ||
-        memcmp(m->op_infos.at[i - 1].name, name.at, slice_len(name)) != 0)
+    uint64_t letters = name_letters(m, name);
+    size_t len = slice_len(name);
+    const struct info_hint *hint = info_hint(m, letters, len);
+    if (!letters || hint->letters != letters || hint->len != len)
         return GRAPH_NONE;
-    return i - 1;
+    return len <= 8 || memcmp(m->op_infos.at[hint->info].name, name.at, len - 8) == 0 ? hint->info
+                                                                                      : GRAPH_NONE;
 }
 
 uint32_t mlir_info_of(struct mlir *m, struct slice word)
@@ -58,8 +71,11 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     uint32_t i = cache_find(&m->infos, 0, word, &hash);
     if (i == GRAPH_NONE)
         i = info_new(m, word, hash);
-    if (slice_len(word) >= 8)
-        *info_hint(m, word) = i + 1;
+    uint64_t letters = name_letters(m, word);
+    size_t len = slice_len(word);
+    const struct opinfo *info = &m->op_infos.at[i];
+    if (letters && (info->name_len == len || (len <= 8 && *info->name != '"')))
+        *info_hint(m, letters, len) = (struct info_hint){letters, (uint32_t)len, i};
     return i;
 }
 

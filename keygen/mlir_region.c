@@ -69,7 +69,8 @@ bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type)
     if (!mlir_expect(m, ':', "expected ':'"))
         return false;
     *type = mlir_type_take(m);
-    mlir_skip_loc(m);
+    if (m->s.at < m->s.end && *m->s.at != ',')
+        mlir_skip_loc(m);
     return mlir_ok(m);
 }
 
