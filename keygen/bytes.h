@@ -54,6 +54,11 @@ static inline void reader_copy(struct reader *r, void *out, size_t len);
 /* True if no getter failed and every byte was taken. */
 static inline bool reader_done(const struct reader *r);
 
+/* memcmp() == 0 and memcpy() for texts of a few words: no call for up to these. */
+#define FEW_WORDS 8
+static inline bool bytes_equal(const void *a, const void *b, size_t len);
+static inline void bytes_copy(void *to, const void *from, size_t len);
+
 /* n in decimal, in the bytes that end before `end`; gives where it begins. */
 #define DECIMAL_MAX 20
 static inline char *decimal_before(char *end, uint64_t n);
@@ -192,6 +197,48 @@ static inline void writer_bytes(struct writer *w, const void *data, size_t len)
     void *at = writer_room(w, len);
     if (at && len)
         memcpy(at, data, len);
+}
+
+static inline uint64_t bytes_word(const void *at)
+{
+    uint64_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+static inline bool bytes_equal(const void *a, const void *b, size_t len)
+{
+    const char *x = a, *y = b;
+    if (len < 8 || len > 8 * FEW_WORDS)
+        return memcmp(a, b, len) == 0;
+    for (size_t i = 0; i < len - 8; i += 8)
+        if (bytes_word(x + i) != bytes_word(y + i))
+            return false;
+    return bytes_word(x + len - 8) == bytes_word(y + len - 8);
+}
+
+static inline void bytes_copy(void *to, const void *from, size_t len)
+{
+    char *x = to;
+    const char *y = from;
+    if (len >= 8 && len <= 16) {
+        uint64_t first = bytes_word(y), last = bytes_word(y + len - 8);
+        memcpy(x, &first, sizeof first);
+        memcpy(x + len - 8, &last, sizeof last);
+    } else if (len > 16) {
+        memcpy(to, from, len);
+    } else if (len >= 4) {
+        uint32_t first, last;
+        memcpy(&first, y, sizeof first);
+        memcpy(&last, y + len - 4, sizeof last);
+        memcpy(x, &first, sizeof first);
+        memcpy(x + len - 4, &last, sizeof last);
+    } else if (len) {
+        char first = y[0], middle = y[len / 2], last = y[len - 1];
+        x[0] = first;
+        x[len / 2] = middle;
+        x[len - 1] = last;
+    }
 }
 
 #endif

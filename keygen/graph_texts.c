@@ -47,7 +47,7 @@ static const char *arena_copy(struct graph *g, const char *text, size_t len)
         return "";
     char *at = arena_take(g, len);
     if (at)
-        memcpy(at, text, len);
+        bytes_copy(at, text, len);
     return at;
 }
 
@@ -94,7 +94,7 @@ static uint32_t intern_text(struct graph *g, struct intern *t, const char *data,
     if (t->slots) {
         for (uint32_t s = (uint32_t)hash & t->mask; t->slots[s]; s = (s + 1) & t->mask) {
             const struct text *have = &t->items.at[t->slots[s] - 1];
-            if (have->hash == hash && have->len == len && memcmp(have->data, data, len) == 0)
+            if (have->hash == hash && have->len == len && bytes_equal(have->data, data, len))
                 return t->slots[s] - 1;
         }
     }
@@ -192,7 +192,7 @@ static inline void draft_put(struct graph *g, const char *text, size_t len)
 {
     if (!len || !draft_room(g, len))
         return;
-    memcpy(g->draft.at + g->draft.n, text, len);
+    bytes_copy(g->draft.at + g->draft.n, text, len);
     g->draft.n += (uint32_t)len;
 }
 
@@ -235,8 +235,7 @@ void graph_dict_text(struct graph *g, const char *text, size_t len)
     g->draft.n += (uint32_t)len;
     e->end = g->draft.n;
     e->unit = false;
-    if (len)
-        memcpy(to, text, len);
+    bytes_copy(to, text, len);
 }
 
 static void dict_hole(struct graph *g, struct hole hole)
@@ -333,7 +332,7 @@ static bool holes_equal(const struct graph *g, uint32_t first, uint32_t second, 
 
 static inline char *text_put(char *at, const char *text, size_t len)
 {
-    memcpy(at, text, len);
+    bytes_copy(at, text, len);
     return at + len;
 }
 
@@ -401,7 +400,7 @@ uint32_t graph_dict_end(struct graph *g)
          s = (s + 1) & g->dict_mask) {
         const struct dict *have = &g->dicts.at[g->dict_slots[s] - 1];
         if (have->slot == d.slot && have->len == d.len && have->n_holes == d.n_holes &&
-            memcmp(have->text, d.text, d.len) == 0 &&
+            bytes_equal(have->text, d.text, d.len) &&
             holes_equal(g, have->holes, d.holes, d.n_holes)) {
             g->holes.n = holes;
             return g->dict_slots[s] - 1;

@@ -362,7 +362,7 @@ uint32_t mlir_type_take(struct mlir *m)
     uint32_t *hint = type_hint(m, at + 7);
     if (*hint) {
         struct view have = graph_type_text(m->g, *hint - 1);
-        if (memcmp(have.data, at, have.len) == 0) {
+        if (bytes_equal(have.data, at, have.len)) {
             m->s.at += have.len;
             return *hint - 1;
         }

@@ -109,7 +109,7 @@ static bool line_is(struct mlir *m, const char *p, const struct line_shape *shap
                     const char **out_end)
 {
     const char *end = m->s.end;
-    if ((size_t)(end - p) < shape->head_len || memcmp(p, shape->head, shape->head_len) != 0)
+    if ((size_t)(end - p) < shape->head_len || !bytes_equal(p, shape->head, shape->head_len))
         return false;
     p += shape->head_len;
     m->line.n_values = 0;
@@ -149,9 +149,12 @@ static uint32_t line_tag(const struct line *l)
 {
     size_t len = slice_len(l->head);
     uint64_t first = 0, last = 0;
-    memcpy(&first, l->head.at, len < sizeof first ? len : sizeof first);
-    if (len > sizeof last)
+    if (len >= sizeof first) {
+        memcpy(&first, l->head.at, sizeof first);
         memcpy(&last, l->head.end - sizeof last, sizeof last);
+    } else {
+        memcpy(&first, l->head.at, len);
+    }
     return (uint32_t)(((first * 31 + last) * 31 + len * 64 + l->n_values) * 0x9E3779B97F4A7C15u >>
                       32);
 }
@@ -166,7 +169,7 @@ static uint32_t shape_of_split(struct mlir *m)
         return GRAPH_NONE;
     const struct line_shape *shape = &m->line_shapes.at[i];
     if (shape->n_operands == l->n_values && shape->head_len == slice_len(l->head) &&
-        memcmp(shape->head, l->head.at, shape->head_len) == 0)
+        bytes_equal(shape->head, l->head.at, shape->head_len))
         return i;
     l->open = false; /* another head has its tag: only the first is remembered */
     return GRAPH_NONE;
@@ -269,13 +272,14 @@ static uint32_t line_info(struct mlir *m, const char **out_name_end)
 static const char *type_at(const struct mlir *m, uint32_t type, const char *p, const char *end)
 {
     struct view text = graph_type_text(m->g, type);
-    if (!p || (size_t)(end - p) < text.len || memcmp(p, text.data, text.len) != 0)
+    if (!p || (size_t)(end - p) < text.len || !bytes_equal(p, text.data, text.len))
         return NULL;
     p += text.len;
     return p == end || *p == ',' || *p == ')' ? p : NULL;
 }
 
-static const char *word_at(const char *p, const char *end, const char *word, size_t len)
+static inline __attribute__((always_inline)) const char *word_at(const char *p, const char *end,
+                                                                 const char *word, size_t len)
 {
     return p && (size_t)(end - p) >= len && memcmp(p, word, len) == 0 ? p + len : NULL;
 }
@@ -419,7 +423,7 @@ static bool constant_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     struct slice dense = {l->tail.at + 6, l->tail.end};
     uint32_t i = mlir_info_at_once(m, l->head), type;
     if (i == GRAPH_NONE || m->op_infos.at[i].syntax != SYNTAX_CONSTANT || n_results != 1 ||
-        !l->open || !word_at(l->tail.at, l->tail.end, " dense<", 7))
+        !l->open || !word_at(l->tail.at, l->tail.end, " dense<", 7) || dense.at[1] == '=')
         return false;
     const struct opinfo *info = &m->op_infos.at[i];
     const char *close = slice_close(dense), *p = word_at(close, l->tail.end, "> : ", 4);

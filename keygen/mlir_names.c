@@ -121,7 +121,8 @@ static __attribute__((noinline)) uint64_t slot_of_word(struct mlir *m, struct sl
 
 /* The slot of a name that is a number of up to seven digits, a word of up to 16 letters whose family was
  * found in its place the last time, or such a word and such a number: most are. False for others. */
-static inline bool slot_at_once(const struct mlir *m, struct slice *s, uint64_t *slot)
+static inline bool slot_at_once(const struct mlir *m, struct slice *s, uint32_t *out_family,
+                                uint32_t *out_number)
 {
     const char *p = s->at;
     if (s->end - p <= 24)
@@ -150,14 +151,16 @@ static inline bool slot_at_once(const struct mlir *m, struct slice *s, uint64_t 
     if (slice_id_goes_on(p[n]) || n_letters + n == 0)
         return false;
     s->at = p + n;
-    *slot = (uint64_t)(family + 1) << 32 | number;
+    *out_family = family;
+    *out_number = number;
     return true;
 }
 
 uint64_t mlir_slot(struct mlir *m, struct slice *s, bool make)
 {
-    uint64_t slot;
-    return slot_at_once(m, s, &slot) ? slot : slot_of_word(m, s, make);
+    uint32_t family, number;
+    return slot_at_once(m, s, &family, &number) ? (uint64_t)(family + 1) << 32 | number
+                                                : slot_of_word(m, s, make);
 }
 
 static struct binding *binding_of(struct mlir *m, uint64_t slot)
@@ -176,15 +179,12 @@ static __attribute__((noinline)) void family_widen(struct mlir *m, struct family
         PUSH(m, f->bindings, (struct binding){GRAPH_NONE, 0});
 }
 
-void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
+static __attribute__((noinline)) void bind_any(struct mlir *m, uint64_t slot, uint32_t value,
+                                               uint32_t n)
 {
     struct family *f = slot >> 32 ? &m->families[(slot >> 32) - 1] : NULL;
     bool forgotten = f && m->scopes.n == m->function_scopes; /* by mlir_function_end */
     uint32_t number = (uint32_t)slot;
-    if (forgotten && number == f->bindings.n && number < f->bindings.cap) { /* the next one */
-        f->bindings.at[f->bindings.n++] = (struct binding){value, n};
-        return;
-    }
     if (f && number >= f->bindings.n)
         family_widen(m, f, number);
     if (m->failed)
@@ -193,6 +193,19 @@ void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
     if (!forgotten)
         PUSH(m, m->undo, (struct undo){slot, *b});
     *b = (struct binding){value, n};
+}
+
+void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
+{
+    uint32_t number = (uint32_t)slot;
+    if (slot >> 32 && m->scopes.n == m->function_scopes) {
+        struct family *f = &m->families[(slot >> 32) - 1];
+        if (number == f->bindings.n && number < f->bindings.cap) { /* the next one */
+            f->bindings.at[f->bindings.n++] = (struct binding){value, n};
+            return;
+        }
+    }
+    bind_any(m, slot, value, n);
 }
 
 void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value)
@@ -228,11 +241,12 @@ void mlir_function_end(struct mlir *m, uint32_t mark)
 
 uint32_t mlir_value_find(struct mlir *m, struct slice *s)
 {
-    uint64_t slot;
-    if (!slot_at_once(m, s, &slot))
-        slot = slot_of_word(m, s, false);
-    const struct binding *b = binding_of(m, slot);
-    uint32_t index = 0;
+    const struct binding *b = NULL;
+    uint32_t family, number, index = 0;
+    if (!slot_at_once(m, s, &family, &number))
+        b = binding_of(m, slot_of_word(m, s, false));
+    else if (number < m->families[family].bindings.n)
+        b = &m->families[family].bindings.at[number];
     if (s->at < s->end && *s->at == '#' && s->end - s->at > 1 && s->at[1] >= '0' &&
         s->at[1] <= '9') {
         s->at++;

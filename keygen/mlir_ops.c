@@ -180,7 +180,7 @@ static const struct attr_default {
 static int name_cmp(const char *have, const char *name, size_t len)
 {
     int d = strncmp(have, name, len);
-    return d ? d : have[len] != '\0';
+    return d ? d : strlen(have) != len; /* a name may have a zero in it */
 }
 
 unsigned mlir_op_traits(const char *name, size_t len)

@@ -129,7 +129,7 @@ static bool type_matches(struct mlir *m, uint32_t type)
     struct view text = graph_type_text(m->g, type);
     slice_skip(&m->s);
     struct slice rest = {m->s.at + text.len, m->s.end};
-    if ((size_t)(m->s.end - m->s.at) < text.len || memcmp(m->s.at, text.data, text.len) != 0 ||
+    if ((size_t)(m->s.end - m->s.at) < text.len || !bytes_equal(m->s.at, text.data, text.len) ||
         word_goes_on(&rest))
         return false;
     m->s.at += text.len;

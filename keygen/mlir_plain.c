@@ -61,8 +61,8 @@ uint32_t mlir_info_at_once(struct mlir *m, struct slice name)
     const struct info_hint *hint = info_hint(m, letters, len);
     if (!letters || hint->letters != letters || hint->len != len)
         return GRAPH_NONE;
-    return len <= 8 || memcmp(m->op_infos.at[hint->info].name, name.at, len - 8) == 0 ? hint->info
-                                                                                      : GRAPH_NONE;
+    return len <= 8 || bytes_equal(m->op_infos.at[hint->info].name, name.at, len) ? hint->info
+                                                                                  : GRAPH_NONE;
 }
 
 uint32_t mlir_info_of(struct mlir *m, struct slice word)

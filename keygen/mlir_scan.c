@@ -101,13 +101,15 @@ struct slice slice_id(struct slice *s) { return run(s, C_WORD | C_ID); }
 
 bool slice_take_word(struct slice *s, const char *word)
 {
-    size_t len = strlen(word);
     struct slice ahead = *s;
     slice_skip(&ahead);
-    if (slice_len(ahead) < len || memcmp(ahead.at, word, len) != 0 ||
-        (slice_len(ahead) > len && is(ahead.at[len], C_WORD)))
+    while (ahead.at < ahead.end && *ahead.at == *word && *word) {
+        ahead.at++;
+        word++;
+    }
+    if (*word || (ahead.at < ahead.end && is(*ahead.at, C_WORD)))
         return false;
-    s->at = ahead.at + len;
+    s->at = ahead.at;
     return true;
 }
 
@@ -258,7 +260,7 @@ uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint
     for (uint32_t s = (uint32_t)hash & c->mask; c->slots[s]; s = (s + 1) & c->mask) {
         const struct cache_entry *have = &c->entries.at[c->slots[s] - 1];
         if (have->hash == hash && have->len == len && have->tag == tag &&
-            memcmp(have->at, text.at, len) == 0)
+            bytes_equal(have->at, text.at, len))
             return have->value;
     }
     return GRAPH_NONE;
