@@ -66,48 +66,52 @@ enum clause_kind {
 };
 
 struct clause {
-    const char *op; /* without its dialect; NULL: any */
+    const char *op; /* without its dialect */
+    size_t op_len;
     const char *word;
+    size_t word_len;
     enum clause_kind kind;
     const char *key, *extra;
 };
 
+/* The usual ones first. */
 static const struct clause clause_table[] = {
-    {"broadcast_in_dim", "dims", CLAUSE_ARRAY, "broadcast_dimensions", NULL},
-    {"dynamic_broadcast_in_dim", "dims", CLAUSE_ARRAY, "broadcast_dimensions", NULL},
-    {"transpose", "dims", CLAUSE_ARRAY, "permutation", NULL},
-    {"reverse", "dims", CLAUSE_ARRAY, "dimensions", NULL},
-    {"reduce", "dimensions", CLAUSE_ARRAY, "dimensions", NULL},
-    {"broadcast", "sizes", CLAUSE_ARRAY, "broadcast_sizes", NULL},
-    {"dynamic_slice", "sizes", CLAUSE_ARRAY, "slice_sizes", NULL},
-    {"pad", "low", CLAUSE_ARRAY, "edge_padding_low", NULL},
-    {"pad", "high", CLAUSE_ARRAY, "edge_padding_high", NULL},
-    {"pad", "interior", CLAUSE_ARRAY, "interior_padding", NULL},
-    {"fft", "length", CLAUSE_ARRAY, "fft_length", NULL},
-    {"iota", "dim", CLAUSE_I64, "iota_dimension", NULL},
-    {"dynamic_iota", "dim", CLAUSE_I64, "iota_dimension", NULL},
-    {"concatenate", "dim", CLAUSE_I64, "dimension", NULL},
-    {"get_dimension_size", "dim", CLAUSE_I64, "dimension", NULL},
-    {"set_dimension_size", "dim", CLAUSE_I64, "dimension", NULL},
-    {"torch_index_select", "dim", CLAUSE_I64, "dim", NULL},
-    {"torch_index_select", "batch_dims", CLAUSE_I64, "batch_dims", NULL},
-    {"top_k", "k", CLAUSE_I64, "k", NULL},
-    {"fft", "type", CLAUSE_ENUM, "fft_type", "fft_type"},
-    {"rng", "distribution", CLAUSE_ENUM, "rng_distribution", "rng_distribution"},
-    {"rng_bit_generator", "algorithm", CLAUSE_ENUM, "rng_algorithm", "rng_algorithm"},
-    {"cholesky", "lower", CLAUSE_VALUE, "lower", NULL},
-    {"einsum", "config", CLAUSE_VALUE, "einsum_config", NULL},
-    {"unary_einsum", "config", CLAUSE_VALUE, "einsum_config", NULL},
-    {"dot_general", "algorithm", CLAUSE_PREFIX, "algorithm", "#stablehlo.dot_algorithm"},
-    {"dot_general", "batching_dims", CLAUSE_BATCH, NULL, NULL},
-    {"dot_general", "contracting_dims", CLAUSE_CONTRACT, NULL, NULL},
-    {"dot_general", "precision", CLAUSE_PRECISION, NULL, NULL},
-    {"dot", "precision", CLAUSE_PRECISION, NULL, NULL},
-    {"convolution", "dim_numbers", CLAUSE_CONV, "dimension_numbers", NULL},
-    {"convolution", "window", CLAUSE_WINDOW, NULL, NULL},
-    {"dynamic_conv", "dim_numbers", CLAUSE_CONV, "dimension_numbers", NULL},
-    {"dynamic_conv", "window", CLAUSE_WINDOW, NULL, NULL},
-    {"reduce_precision", "format", CLAUSE_FORMAT, NULL, NULL},
+    {NAME("broadcast_in_dim"), NAME("dims"), CLAUSE_ARRAY, "broadcast_dimensions", NULL},
+    {NAME("dot_general"), NAME("batching_dims"), CLAUSE_BATCH, NULL, NULL},
+    {NAME("dot_general"), NAME("contracting_dims"), CLAUSE_CONTRACT, NULL, NULL},
+    {NAME("dot_general"), NAME("precision"), CLAUSE_PRECISION, NULL, NULL},
+    {NAME("transpose"), NAME("dims"), CLAUSE_ARRAY, "permutation", NULL},
+    {NAME("reduce"), NAME("dimensions"), CLAUSE_ARRAY, "dimensions", NULL},
+    {NAME("dynamic_slice"), NAME("sizes"), CLAUSE_ARRAY, "slice_sizes", NULL},
+    {NAME("iota"), NAME("dim"), CLAUSE_I64, "iota_dimension", NULL},
+    {NAME("dot_general"), NAME("algorithm"), CLAUSE_PREFIX, "algorithm",
+     "#stablehlo.dot_algorithm"},
+    {NAME("dynamic_broadcast_in_dim"), NAME("dims"), CLAUSE_ARRAY, "broadcast_dimensions", NULL},
+    {NAME("reverse"), NAME("dims"), CLAUSE_ARRAY, "dimensions", NULL},
+    {NAME("broadcast"), NAME("sizes"), CLAUSE_ARRAY, "broadcast_sizes", NULL},
+    {NAME("pad"), NAME("low"), CLAUSE_ARRAY, "edge_padding_low", NULL},
+    {NAME("pad"), NAME("high"), CLAUSE_ARRAY, "edge_padding_high", NULL},
+    {NAME("pad"), NAME("interior"), CLAUSE_ARRAY, "interior_padding", NULL},
+    {NAME("fft"), NAME("length"), CLAUSE_ARRAY, "fft_length", NULL},
+    {NAME("dynamic_iota"), NAME("dim"), CLAUSE_I64, "iota_dimension", NULL},
+    {NAME("concatenate"), NAME("dim"), CLAUSE_I64, "dimension", NULL},
+    {NAME("get_dimension_size"), NAME("dim"), CLAUSE_I64, "dimension", NULL},
+    {NAME("set_dimension_size"), NAME("dim"), CLAUSE_I64, "dimension", NULL},
+    {NAME("torch_index_select"), NAME("dim"), CLAUSE_I64, "dim", NULL},
+    {NAME("torch_index_select"), NAME("batch_dims"), CLAUSE_I64, "batch_dims", NULL},
+    {NAME("top_k"), NAME("k"), CLAUSE_I64, "k", NULL},
+    {NAME("fft"), NAME("type"), CLAUSE_ENUM, "fft_type", "fft_type"},
+    {NAME("rng"), NAME("distribution"), CLAUSE_ENUM, "rng_distribution", "rng_distribution"},
+    {NAME("rng_bit_generator"), NAME("algorithm"), CLAUSE_ENUM, "rng_algorithm", "rng_algorithm"},
+    {NAME("cholesky"), NAME("lower"), CLAUSE_VALUE, "lower", NULL},
+    {NAME("einsum"), NAME("config"), CLAUSE_VALUE, "einsum_config", NULL},
+    {NAME("unary_einsum"), NAME("config"), CLAUSE_VALUE, "einsum_config", NULL},
+    {NAME("dot"), NAME("precision"), CLAUSE_PRECISION, NULL, NULL},
+    {NAME("convolution"), NAME("dim_numbers"), CLAUSE_CONV, "dimension_numbers", NULL},
+    {NAME("convolution"), NAME("window"), CLAUSE_WINDOW, NULL, NULL},
+    {NAME("dynamic_conv"), NAME("dim_numbers"), CLAUSE_CONV, "dimension_numbers", NULL},
+    {NAME("dynamic_conv"), NAME("window"), CLAUSE_WINDOW, NULL, NULL},
+    {NAME("reduce_precision"), NAME("format"), CLAUSE_FORMAT, NULL, NULL},
 };
 
 static const struct {
@@ -124,9 +128,12 @@ struct dot_dims {
     bool present;
 };
 
-static void put_key(struct mlir *m, const char *key) { graph_dict_key(m->g, key, strlen(key)); }
+static inline void put_key(struct mlir *m, const char *key)
+{
+    graph_dict_key(m->g, key, strlen(key));
+}
 
-static void put_text(struct mlir *m, const char *text)
+static inline void put_text(struct mlir *m, const char *text)
 {
     graph_dict_text(m->g, text, strlen(text));
 }
@@ -159,6 +166,10 @@ static bool put_precision(struct mlir *m, struct slice list)
     list.at++;
     list.end--;
     put_key(m, "precision_config");
+    if (slice_is(list, "DEFAULT, DEFAULT")) { /* most are */
+        put_text(m, "[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]");
+        return true;
+    }
     put_text(m, "[");
     for (bool more = false; slice_skip(&list), list.at < list.end; more = true) {
         struct slice word = slice_word(&list);
@@ -193,11 +204,20 @@ static bool put_format(struct mlir *m, struct slice word)
     return true;
 }
 
+/* The ']' of the list that begins at s.at. */
+static const char *list_close(struct slice s)
+{
+    const char *p = s.at + 1;
+    while (p < s.end && (slice_is_plain(*p) || *p == ',' || *p == ' '))
+        p++;
+    return p < s.end && *p == ']' ? p : slice_close(s);
+}
+
 /* "[0] x [1]". */
 static bool dims_pair(struct slice text, struct slice *lhs, struct slice *rhs)
 {
     slice_skip(&text);
-    const char *close = text.at < text.end && *text.at == '[' ? slice_close(text) : text.end;
+    const char *close = text.at < text.end && *text.at == '[' ? list_close(text) : text.end;
     if (close >= text.end)
         return false;
     *lhs = (struct slice){text.at + 1, close};
@@ -205,7 +225,7 @@ static bool dims_pair(struct slice text, struct slice *lhs, struct slice *rhs)
     if (!slice_take_word(&text, "x"))
         return false;
     slice_skip(&text);
-    close = text.at < text.end && *text.at == '[' ? slice_close(text) : text.end;
+    close = text.at < text.end && *text.at == '[' ? list_close(text) : text.end;
     if (close >= text.end)
         return false;
     *rhs = (struct slice){text.at + 1, close};
@@ -397,15 +417,36 @@ static bool put_slice(struct mlir *m, struct slice list)
     return true;
 }
 
-static const struct clause *clause_find(const struct opinfo *info, struct slice word)
+/* `op`: an operation's name without its dialect. */
+static const struct clause *clause_find(struct slice op, struct slice word)
 {
-    const char *dot = memchr(info->name, '.', info->name_len);
-    const char *op = dot ? dot + 1 : info->name;
-    for (size_t i = 0; i < sizeof clause_table / sizeof *clause_table; i++)
-        if (*clause_table[i].op == *op && *clause_table[i].word == *word.at &&
-            strcmp(clause_table[i].op, op) == 0 && slice_is(word, clause_table[i].word))
-            return &clause_table[i];
+    for (size_t i = 0; i < sizeof clause_table / sizeof *clause_table; i++) {
+        const struct clause *c = &clause_table[i];
+        if (c->op_len == slice_len(op) && c->word_len == slice_len(word) &&
+            bytes_equal(c->op, op.at, c->op_len) && bytes_equal(c->word, word.at, c->word_len))
+            return c;
+    }
     return NULL;
+}
+
+static struct slice name_in_dialect(const struct opinfo *info)
+{
+    struct slice name = {info->name, info->name + info->name_len};
+    const char *dot = memchr(name.at, '.', info->name_len);
+    return (struct slice){dot ? dot + 1 : name.at, name.end};
+}
+
+/* The end of a clause's value: the first ',' outside of brackets. "[0, 1] x [0, 1]" is most of them. */
+static const char *value_end(struct slice s)
+{
+    while (s.at < s.end && (*s.at == ' ' || *s.at == 'x' || *s.at == '[')) {
+        if (*s.at == '[')
+            s.at = list_close(s);
+        if (s.at == s.end)
+            break;
+        s.at++;
+    }
+    return slice_find(s, ',');
 }
 
 /* A clause without a name: slices, an element of a tuple, a sharding, a type of comparison. */
@@ -446,6 +487,7 @@ static bool put_bare(struct mlir *m, struct slice *s, const struct opinfo *info)
 bool mlir_clauses(struct mlir *m, struct slice s, const struct opinfo *info, struct dict_info *out)
 {
     struct dot_dims dot = {0};
+    struct slice op = name_in_dialect(info);
     while (slice_take(&s, ',') || (slice_skip(&s), s.at < s.end)) {
         slice_skip(&s);
         if (s.at < s.end && *s.at == '{') {
@@ -463,8 +505,8 @@ bool mlir_clauses(struct mlir *m, struct slice s, const struct opinfo *info, str
                 return false;
             continue;
         }
-        const struct clause *c = clause_find(info, word);
-        struct slice value = {ahead.at, slice_find(ahead, ',')};
+        const struct clause *c = clause_find(op, word);
+        struct slice value = {ahead.at, value_end(ahead)};
         const char *dict = value.end; /* a dictionary needs no ',' before it */
         if (memchr(ahead.at, '{', slice_len(ahead)))
             dict = slice_find(ahead, '{');
