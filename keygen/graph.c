@@ -465,6 +465,12 @@ uint32_t graph_value_type(const struct graph *g, uint32_t value)
     return value < g->nodes.n ? value_type(g, value) : 0;
 }
 
+void graph_value_types(const struct graph *g, const uint32_t *values, uint32_t n, uint32_t *types)
+{
+    for (uint32_t i = 0; i < n; i++)
+        types[i] = values[i] < g->nodes.n ? value_type(g, values[i]) : 0;
+}
+
 uint32_t graph_n_values(const struct graph *g) { return g->nodes.n; }
 
 /* ---- life ---- */

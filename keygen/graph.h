@@ -84,6 +84,10 @@ uint32_t graph_type(struct graph *g, const char *text, size_t len);
 uint32_t graph_opname(struct graph *g, const char *text, size_t len, unsigned traits);
 uint32_t graph_symbol(struct graph *g, const char *name, size_t len);
 struct view graph_type_text(const struct graph *g, uint32_t type);
+/* Behind the texts of n types, with ", " between them, if `text` begins with them and ends there or goes on
+ * with ',' or ')'; else NULL. */
+const char *graph_types_at(const struct graph *g, const uint32_t *types, uint32_t n,
+                           const char *text, const char *end);
 struct view graph_symbol_text(const struct graph *g, uint32_t symbol);
 /* A copy that lives as long as the graph; NULL without memory. */
 const char *graph_keep(struct graph *g, const char *text, size_t len);
@@ -180,6 +184,7 @@ uint32_t graph_block_arg(struct graph *g, uint32_t type); /* gives the value */
 void graph_region_end(struct graph *g);
 
 uint32_t graph_value_type(const struct graph *g, uint32_t value);
+void graph_value_types(const struct graph *g, const uint32_t *values, uint32_t n, uint32_t *types);
 /* Values given so far: each number below it is a value. */
 uint32_t graph_n_values(const struct graph *g);
 

@@ -112,6 +112,8 @@ static bool any_complex(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->types.items.n; i++) {
         struct view type = graph_type_text(g, i);
+        if (!memchr(type.data, 'c', type.len))
+            continue;
         if (memmem(type.data, type.len, "complex<", 8) || memmem(type.data, type.len, "c64[", 4) ||
             memmem(type.data, type.len, "c128[", 5))
             return true;

@@ -153,6 +153,23 @@ struct view graph_type_text(const struct graph *g, uint32_t type)
     return text_view(&g->types, type);
 }
 
+const char *graph_types_at(const struct graph *g, const uint32_t *types, uint32_t n,
+                           const char *text, const char *end)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct view type = text_view(&g->types, types[i]);
+        if (i && (end - text < 2 || text[0] != ',' || text[1] != ' '))
+            return NULL;
+        text += i ? 2 : 0;
+        if ((size_t)(end - text) < type.len || !bytes_equal(text, type.data, type.len))
+            return NULL;
+        text += type.len;
+        if (text < end && *text != ',' && *text != ')')
+            return NULL;
+    }
+    return text;
+}
+
 struct view graph_symbol_text(const struct graph *g, uint32_t symbol)
 {
     return text_view(&g->symbols, symbol);

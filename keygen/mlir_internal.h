@@ -295,7 +295,11 @@ static inline bool slice_begins(struct slice s, const char *text)
 void slice_trim(struct slice *s);
 
 /* The same text, where it lives as long as the graph. */
-struct slice mlir_keep(struct mlir *m, struct slice text);
+struct slice mlir_keep_copy(struct mlir *m, struct slice text);
+static inline struct slice mlir_keep(struct mlir *m, struct slice text)
+{
+    return m->pieces && text.at ? mlir_keep_copy(m, text) : text;
+}
 
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash);
 void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,

@@ -268,16 +268,6 @@ static uint32_t line_info(struct mlir *m, const char **out_name_end)
     return slice_word(&ahead).end == space ? mlir_info_of(m, word) : GRAPH_NONE;
 }
 
-/* Behind the type if that is what stands at p, else NULL. */
-static const char *type_at(const struct mlir *m, uint32_t type, const char *p, const char *end)
-{
-    struct view text = graph_type_text(m->g, type);
-    if (!p || (size_t)(end - p) < text.len || !bytes_equal(p, text.data, text.len))
-        return NULL;
-    p += text.len;
-    return p == end || *p == ',' || *p == ')' ? p : NULL;
-}
-
 static inline __attribute__((always_inline)) const char *word_at(const char *p, const char *end,
                                                                  const char *word, size_t len)
 {
@@ -314,25 +304,19 @@ static bool types_compose(struct mlir *m, const char *p, const char *end, uint32
 {
     const struct line *l = &m->line;
     uint32_t n_values = l->n_values;
-    for (uint32_t i = 0; i < n_values; i++)
-        types[i] = graph_value_type(m->g, l->values[i]);
+    graph_value_types(m->g, l->values, n_values, types);
     if (p < end && *p == '(') { /* (types) -> types */
-        p++;
-        for (uint32_t i = 0; i < n_values; i++)
-            p = type_at(m, types[i], i ? word_at(p, end, ", ", 2) : p, end);
+        p = graph_types_at(m->g, types, n_values, p + 1, end);
         return (p = word_at(p, end, ") -> ", 5)) && p < end &&
                results_compose(m, p, end, n, types + n_values);
     }
-    if (!n) { /* the types of what is returned */
-        for (uint32_t i = 0; i < n_values; i++)
-            p = type_at(m, types[i], i ? word_at(p, end, ", ", 2) : p, end);
-        return p == end;
-    }
+    if (!n) /* the types of what is returned */
+        return graph_types_at(m->g, types, n_values, p, end) == end;
     for (uint32_t i = 1; i < n_values; i++) /* one type for all */
         if (types[i] != types[0])
             return false;
     types[n_values] = types[0];
-    return n == 1 && type_at(m, types[0], p, end) == end;
+    return n == 1 && graph_types_at(m->g, types, 1, p, end) == end;
 }
 
 /* What stands between the operands and ':' of the line that was split, which is left in *p. NULL if it
@@ -588,8 +572,7 @@ void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits
         (l->n_values &&
          memcmp(graph_op_operands(m->g), l->values, l->n_values * sizeof *l->values)))
         return;
-    for (uint32_t i = 0; i < op.n_operands; i++)
-        operand_types[i] = graph_value_type(m->g, l->values[i]);
+    graph_value_types(m->g, l->values, op.n_operands, operand_types);
     const uint32_t *result_types = op.n_results ? &m->types_stack.at[types] : NULL;
     shape_record(m, (uint32_t)(info - m->op_infos.at), graph_shape(m->g, &op, result_types), &op,
                  operand_types);

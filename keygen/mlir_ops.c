@@ -17,10 +17,116 @@
  * here as what it is without has_side_effect = true; a reader that sees that attribute says so. */
 #define KEEPS (GRAPH_PURE | GRAPH_KEEPS)
 #define LIVES (GRAPH_PURE | GRAPH_LIVES)
-static const struct op_traits {
+struct op_traits {
     const char *name;
     unsigned traits;
-} op_table[] = {
+};
+static const struct op_traits stablehlo_table[] = {
+    /* "stablehlo." left out */
+    {"abs", KEEPS | GRAPH_LIVES},
+    {"add", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES | GRAPH_SUM},
+    {"all_reduce", GRAPH_EFFECT | GRAPH_REDUCES},
+    {"and", KEEPS | GRAPH_COMMUTES},
+    {"atan2", KEEPS | GRAPH_LIVES | GRAPH_DELICATE},
+    {"batch_norm_grad", KEEPS | GRAPH_DELICATE},
+    {"batch_norm_inference", KEEPS | GRAPH_DELICATE},
+    {"batch_norm_training", KEEPS | GRAPH_DELICATE},
+    {"bitcast_convert", KEEPS | GRAPH_LIVES},
+    {"broadcast", KEEPS | GRAPH_MOVES},
+    {"broadcast_in_dim", KEEPS | GRAPH_MOVES},
+    {"case", GRAPH_PURE},
+    {"cbrt", KEEPS | GRAPH_LIVES},
+    {"ceil", KEEPS | GRAPH_LIVES},
+    {"cholesky", KEEPS | GRAPH_DELICATE},
+    {"clamp", KEEPS | GRAPH_LIVES},
+    {"compare", KEEPS},
+    {"complex", KEEPS},
+    {"concatenate", KEEPS | GRAPH_LIVES},
+    {"constant", KEEPS | GRAPH_SUM},
+    {"convert", KEEPS | GRAPH_LIVES},
+    {"convolution", KEEPS | GRAPH_LIVES},
+    {"cosine", KEEPS | GRAPH_LIVES},
+    {"count_leading_zeros", KEEPS},
+    {"custom_call", GRAPH_DISTINCT},
+    {"divide", KEEPS | GRAPH_FUSES},
+    {"dot", KEEPS | GRAPH_LIVES},
+    {"dot_general", KEEPS | GRAPH_LIVES},
+    {"dynamic_broadcast_in_dim", KEEPS},
+    {"dynamic_conv", KEEPS},
+    {"dynamic_gather", KEEPS},
+    {"dynamic_iota", KEEPS},
+    {"dynamic_pad", KEEPS},
+    {"dynamic_reshape", KEEPS},
+    {"dynamic_slice", KEEPS | GRAPH_LIVES},
+    {"dynamic_update_slice", KEEPS | GRAPH_LIVES},
+    {"einsum", KEEPS | GRAPH_DELICATE},
+    {"exponential", LIVES},
+    {"exponential_minus_one", LIVES},
+    {"fft", KEEPS},
+    {"floor", KEEPS | GRAPH_LIVES},
+    {"gather", KEEPS | GRAPH_LIVES},
+    {"get_dimension_size", KEEPS},
+    {"get_tuple_element", KEEPS},
+    {"if", GRAPH_PURE},
+    {"imag", KEEPS},
+    {"iota", KEEPS | GRAPH_SUM},
+    {"is_finite", KEEPS},
+    {"log", KEEPS | GRAPH_LIVES},
+    {"log_plus_one", KEEPS | GRAPH_LIVES},
+    {"logistic", KEEPS | GRAPH_LIVES},
+    {"map", GRAPH_PURE},
+    {"maximum", KEEPS | GRAPH_LIVES | GRAPH_COMMUTES},
+    {"minimum", KEEPS | GRAPH_LIVES | GRAPH_COMMUTES},
+    {"multiply", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES},
+    {"negate", KEEPS | GRAPH_LIVES},
+    {"not", KEEPS},
+    {"optimization_barrier", GRAPH_DISTINCT},
+    {"or", KEEPS | GRAPH_COMMUTES},
+    {"pad", KEEPS | GRAPH_LIVES},
+    {"partition_id", KEEPS},
+    {"popcnt", KEEPS},
+    {"power", LIVES | GRAPH_DELICATE},
+    {"real", KEEPS},
+    {"real_dynamic_slice", KEEPS},
+    {"reduce", KEEPS | GRAPH_REDUCES},
+    {"reduce_precision", KEEPS | GRAPH_LIVES},
+    {"reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES},
+    {"reduce_window", KEEPS | GRAPH_REDUCES},
+    {"remainder", KEEPS | GRAPH_DELICATE},
+    {"replica_id", KEEPS},
+    {"reshape", KEEPS | GRAPH_MOVES},
+    {"return", KEEPS},
+    {"reverse", KEEPS | GRAPH_MOVES},
+    {"rng_bit_generator", KEEPS},
+    {"round_nearest_afz", KEEPS | GRAPH_LIVES},
+    {"round_nearest_even", KEEPS | GRAPH_LIVES},
+    {"rsqrt", KEEPS | GRAPH_LIVES},
+    {"scatter", KEEPS},
+    {"select", KEEPS},
+    {"select_and_scatter", KEEPS},
+    {"set_dimension_size", KEEPS},
+    {"shift_left", KEEPS},
+    {"shift_right_arithmetic", KEEPS},
+    {"shift_right_logical", KEEPS},
+    {"sign", KEEPS | GRAPH_LIVES},
+    {"sine", KEEPS | GRAPH_LIVES},
+    {"slice", KEEPS | GRAPH_MOVES},
+    {"sort", KEEPS},
+    {"sqrt", KEEPS | GRAPH_LIVES},
+    {"subtract", KEEPS | GRAPH_SUM | GRAPH_FUSES},
+    {"tan", KEEPS | GRAPH_LIVES},
+    {"tanh", KEEPS | GRAPH_LIVES},
+    {"torch_index_select", KEEPS},
+    {"transpose", KEEPS | GRAPH_MOVES},
+    {"triangular_solve", KEEPS | GRAPH_DELICATE},
+    {"tuple", KEEPS},
+    {"unary_einsum", KEEPS | GRAPH_DELICATE},
+    {"uniform_dequantize", KEEPS | GRAPH_DELICATE},
+    {"uniform_quantize", KEEPS | GRAPH_DELICATE},
+    {"while", GRAPH_PURE},
+    {"xor", KEEPS | GRAPH_COMMUTES},
+};
+static const struct op_traits other_table[] = {
     {"chlo.acos", GRAPH_PURE},
     {"chlo.acosh", GRAPH_PURE},
     {"chlo.asin", GRAPH_PURE},
@@ -52,108 +158,6 @@ static const struct op_traits {
     {"sdy.manual_computation", GRAPH_DISTINCT},
     {"sdy.return", GRAPH_PURE},
     {"sdy.sharding_constraint", GRAPH_DISTINCT},
-    {"stablehlo.abs", KEEPS | GRAPH_LIVES},
-    {"stablehlo.add", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES | GRAPH_SUM},
-    {"stablehlo.all_reduce", GRAPH_EFFECT | GRAPH_REDUCES},
-    {"stablehlo.and", KEEPS | GRAPH_COMMUTES},
-    {"stablehlo.atan2", KEEPS | GRAPH_LIVES | GRAPH_DELICATE},
-    {"stablehlo.batch_norm_grad", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.batch_norm_inference", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.batch_norm_training", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.bitcast_convert", KEEPS | GRAPH_LIVES},
-    {"stablehlo.broadcast", KEEPS | GRAPH_MOVES},
-    {"stablehlo.broadcast_in_dim", KEEPS | GRAPH_MOVES},
-    {"stablehlo.case", GRAPH_PURE},
-    {"stablehlo.cbrt", KEEPS | GRAPH_LIVES},
-    {"stablehlo.ceil", KEEPS | GRAPH_LIVES},
-    {"stablehlo.cholesky", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.clamp", KEEPS | GRAPH_LIVES},
-    {"stablehlo.compare", KEEPS},
-    {"stablehlo.complex", KEEPS},
-    {"stablehlo.concatenate", KEEPS | GRAPH_LIVES},
-    {"stablehlo.constant", KEEPS | GRAPH_SUM},
-    {"stablehlo.convert", KEEPS | GRAPH_LIVES},
-    {"stablehlo.convolution", KEEPS | GRAPH_LIVES},
-    {"stablehlo.cosine", KEEPS | GRAPH_LIVES},
-    {"stablehlo.count_leading_zeros", KEEPS},
-    {"stablehlo.custom_call", GRAPH_DISTINCT},
-    {"stablehlo.divide", KEEPS | GRAPH_FUSES},
-    {"stablehlo.dot", KEEPS | GRAPH_LIVES},
-    {"stablehlo.dot_general", KEEPS | GRAPH_LIVES},
-    {"stablehlo.dynamic_broadcast_in_dim", KEEPS},
-    {"stablehlo.dynamic_conv", KEEPS},
-    {"stablehlo.dynamic_gather", KEEPS},
-    {"stablehlo.dynamic_iota", KEEPS},
-    {"stablehlo.dynamic_pad", KEEPS},
-    {"stablehlo.dynamic_reshape", KEEPS},
-    {"stablehlo.dynamic_slice", KEEPS | GRAPH_LIVES},
-    {"stablehlo.dynamic_update_slice", KEEPS | GRAPH_LIVES},
-    {"stablehlo.einsum", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.exponential", LIVES},
-    {"stablehlo.exponential_minus_one", LIVES},
-    {"stablehlo.fft", KEEPS},
-    {"stablehlo.floor", KEEPS | GRAPH_LIVES},
-    {"stablehlo.gather", KEEPS | GRAPH_LIVES},
-    {"stablehlo.get_dimension_size", KEEPS},
-    {"stablehlo.get_tuple_element", KEEPS},
-    {"stablehlo.if", GRAPH_PURE},
-    {"stablehlo.imag", KEEPS},
-    {"stablehlo.iota", KEEPS | GRAPH_SUM},
-    {"stablehlo.is_finite", KEEPS},
-    {"stablehlo.log", KEEPS | GRAPH_LIVES},
-    {"stablehlo.log_plus_one", KEEPS | GRAPH_LIVES},
-    {"stablehlo.logistic", KEEPS | GRAPH_LIVES},
-    {"stablehlo.map", GRAPH_PURE},
-    {"stablehlo.maximum", KEEPS | GRAPH_LIVES | GRAPH_COMMUTES},
-    {"stablehlo.minimum", KEEPS | GRAPH_LIVES | GRAPH_COMMUTES},
-    {"stablehlo.multiply", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES},
-    {"stablehlo.negate", KEEPS | GRAPH_LIVES},
-    {"stablehlo.not", KEEPS},
-    {"stablehlo.optimization_barrier", GRAPH_DISTINCT},
-    {"stablehlo.or", KEEPS | GRAPH_COMMUTES},
-    {"stablehlo.pad", KEEPS | GRAPH_LIVES},
-    {"stablehlo.partition_id", KEEPS},
-    {"stablehlo.popcnt", KEEPS},
-    {"stablehlo.power", LIVES | GRAPH_DELICATE},
-    {"stablehlo.real", KEEPS},
-    {"stablehlo.real_dynamic_slice", KEEPS},
-    {"stablehlo.reduce", KEEPS | GRAPH_REDUCES},
-    {"stablehlo.reduce_precision", KEEPS | GRAPH_LIVES},
-    {"stablehlo.reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES},
-    {"stablehlo.reduce_window", KEEPS | GRAPH_REDUCES},
-    {"stablehlo.remainder", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.replica_id", KEEPS},
-    {"stablehlo.reshape", KEEPS | GRAPH_MOVES},
-    {"stablehlo.return", KEEPS},
-    {"stablehlo.reverse", KEEPS | GRAPH_MOVES},
-    {"stablehlo.rng_bit_generator", KEEPS},
-    {"stablehlo.round_nearest_afz", KEEPS | GRAPH_LIVES},
-    {"stablehlo.round_nearest_even", KEEPS | GRAPH_LIVES},
-    {"stablehlo.rsqrt", KEEPS | GRAPH_LIVES},
-    {"stablehlo.scatter", KEEPS},
-    {"stablehlo.select", KEEPS},
-    {"stablehlo.select_and_scatter", KEEPS},
-    {"stablehlo.set_dimension_size", KEEPS},
-    {"stablehlo.shift_left", KEEPS},
-    {"stablehlo.shift_right_arithmetic", KEEPS},
-    {"stablehlo.shift_right_logical", KEEPS},
-    {"stablehlo.sign", KEEPS | GRAPH_LIVES},
-    {"stablehlo.sine", KEEPS | GRAPH_LIVES},
-    {"stablehlo.slice", KEEPS | GRAPH_MOVES},
-    {"stablehlo.sort", KEEPS},
-    {"stablehlo.sqrt", KEEPS | GRAPH_LIVES},
-    {"stablehlo.subtract", KEEPS | GRAPH_SUM | GRAPH_FUSES},
-    {"stablehlo.tan", KEEPS | GRAPH_LIVES},
-    {"stablehlo.tanh", KEEPS | GRAPH_LIVES},
-    {"stablehlo.torch_index_select", KEEPS},
-    {"stablehlo.transpose", KEEPS | GRAPH_MOVES},
-    {"stablehlo.triangular_solve", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.tuple", KEEPS},
-    {"stablehlo.unary_einsum", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.uniform_dequantize", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.uniform_quantize", KEEPS | GRAPH_DELICATE},
-    {"stablehlo.while", GRAPH_PURE},
-    {"stablehlo.xor", KEEPS | GRAPH_COMMUTES},
 };
 
 /* Defaults of the operation definitions: an absent attribute means this. NULL: any operation. */
@@ -177,26 +181,32 @@ static const struct attr_default {
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };
 
-static int name_cmp(const char *have, const char *name, size_t len)
+static unsigned traits_find(const struct op_traits *table, size_t n, const char *name, size_t len)
 {
-    int d = strncmp(have, name, len);
-    return d ? d : strlen(have) != len; /* a name may have a zero in it */
-}
-
-unsigned mlir_op_traits(const char *name, size_t len)
-{
-    size_t low = 0, high = sizeof op_table / sizeof *op_table;
+    size_t low = 0, high = n;
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int d = name_cmp(op_table[middle].name, name, len);
-        if (d == 0)
-            return op_table[middle].traits;
-        if (d < 0)
+        size_t middle = low + (high - low) / 2, i = 0;
+        const char *have = table[middle].name;
+        while (i < len && have[i] == name[i] && have[i])
+            i++;
+        if (i == len && !have[i])
+            return table[middle].traits;
+        if (i < len && (!have[i] || (uint8_t)have[i] < (uint8_t)name[i]))
             low = middle + 1;
         else
             high = middle;
     }
     return MLIR_UNKNOWN_OP;
+}
+
+unsigned mlir_op_traits(const char *name, size_t len)
+{
+    static const char dialect[] = "stablehlo.";
+    const size_t skip = sizeof dialect - 1;
+    if (len > skip && memcmp(name, dialect, skip) == 0)
+        return traits_find(stablehlo_table, sizeof stablehlo_table / sizeof *stablehlo_table,
+                           name + skip, len - skip);
+    return traits_find(other_table, sizeof other_table / sizeof *other_table, name, len);
 }
 
 /* The text after the dimensions of tensor<4x?x2xf32>: "f32>". */

@@ -44,7 +44,7 @@ static const struct {
 enum syntax mlir_syntax(const char *name, size_t len, unsigned traits)
 {
     for (size_t i = 0; i < sizeof syntax_table / sizeof *syntax_table; i++)
-        if (syntax_table[i].len == len && memcmp(syntax_table[i].name, name, len) == 0)
+        if (syntax_table[i].len == len && bytes_equal(syntax_table[i].name, name, len))
             return syntax_table[i].syntax;
     return traits == MLIR_UNKNOWN_OP ? SYNTAX_UNKNOWN : SYNTAX_SIMPLE;
 }

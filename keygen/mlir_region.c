@@ -66,7 +66,9 @@ bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type)
         return mlir_malformed(m, "expected an argument");
     m->s.at++;
     *slot = mlir_slot(m, &m->s, true);
-    if (!mlir_expect(m, ':', "expected ':'"))
+    if (m->s.at < m->s.end && *m->s.at == ':') /* as it is mostly printed */
+        m->s.at++;
+    else if (!mlir_expect(m, ':', "expected ':'"))
         return false;
     *type = mlir_type_take(m);
     if (m->s.at < m->s.end && *m->s.at != ',')

@@ -240,10 +240,8 @@ void slice_trim(struct slice *s)
         s->end--;
 }
 
-struct slice mlir_keep(struct mlir *m, struct slice text)
+struct slice mlir_keep_copy(struct mlir *m, struct slice text)
 {
-    if (!m->pieces || !text.at)
-        return text;
     const char *kept = graph_keep(m->g, text.at, slice_len(text));
     return kept ? (struct slice){kept, kept + slice_len(text)} : text;
 }
