@@ -14,7 +14,7 @@ import hlo
 import shrink
 import variants
 from program import Style
-from run import Xla, different
+from run import Cpu, different
 
 STEPS_MAX = 40  # changes in a chain
 APART = 0.03  # of what the key tells apart: compiled
@@ -40,9 +40,17 @@ class Keys:
         return self.of(program.kind, program.text(style).encode())
 
 
+def compiler(gpu):
+    if not gpu:
+        return Cpu()
+    from gpu import Gpu  # which needs a package more
+    return Gpu(gpu)
+
+
 class Proof:
-    def __init__(self, library):
-        self.keys, self.xla = Keys(library), Xla()
+    def __init__(self, library, gpu=None):
+        """gpu: the file that describes one, to compile for it in place of the CPU."""
+        self.keys, self.xla = Keys(library), compiler(gpu)
         self.counts = collections.Counter()
 
     def case(self, seed):

@@ -10,7 +10,8 @@ import numpy as np
 from library import Library
 from program import COMPLEX, DTYPES, FLOATS, INTEGERS, Block, Op, Program, Type, ints, literal
 
-SHAPES = ((33,), (8,), (5, 7), (2, 3, 4), (1,), (), (4, 1), (64,), (3, 16))
+SHAPES = ((33,), (8,), (5, 7), (2, 3, 4), (1,), (), (4, 1), (64,), (3, 16), (1024,), (64, 128),
+          (4, 1000))
 UNARY = ("exponential",) * 4 + (
     "log", "tanh", "sqrt", "rsqrt", "negate", "negate", "abs", "floor", "logistic", "sine", "cosine",
     "cbrt", "exponential_minus_one", "log_plus_one", "sign", "ceil", "round_nearest_even", "tan")

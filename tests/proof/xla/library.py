@@ -50,8 +50,8 @@ class Library:
 
     def matrix(self):
         """A product of matrices, of a matrix and a vector, or of many; in another type or not."""
-        t, n = self.real(), self.one_of(1, 2, 3, 8, 20)
-        m, k = self.one_of(1, 4, 16), self.one_of(1, 2, 7, 16)
+        t, n = self.real(), self.one_of(1, 2, 3, 8, 20, 64)
+        m, k = self.one_of(1, 4, 16, 128), self.one_of(1, 2, 7, 16, 64)
         how = self.one_of("plain", "batch", "transposed", "vector", "wide")
         wide = t.of("f32") if how == "wide" and t.element in ("f16", "bf16") else t
         left, right, out, batch, sides = (m, k), (k, n), (m, n), "", (1, 0)

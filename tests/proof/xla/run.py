@@ -19,12 +19,10 @@ DRAWS = 4  # inputs that each program is run on
 
 
 class Xla:
-    """The compiler, without any cache."""
+    """The compiler, without any cache, and its readers."""
 
     def __init__(self):
         jax.config.update("jax_enable_x64", True)
-        self.backend = xla_bridge.get_backend("cpu")
-        self.devices = xla_client.DeviceList(tuple(self.backend.local_devices()[:1]))
         self.compiled = 0
 
     def spellings(self, text):
@@ -45,6 +43,13 @@ class Xla:
             return self.spellings(program.text())[0]
         module = _hlo.hlo_module_from_text(program.text())
         return xla_client._xla.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+
+
+class Cpu(Xla):
+    def __init__(self):
+        super().__init__()
+        self.backend = xla_bridge.get_backend("cpu")
+        self.devices = xla_client.DeviceList(tuple(self.backend.local_devices()[:1]))
 
     def results(self, program, seed):
         """What the program gives: for each draw of inputs a list of arrays."""

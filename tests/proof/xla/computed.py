@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a module that XLA has optimized computes, without its order, its names and its fusions: a digest
+for each result, of all that it is computed from. Two modules with equal digests give the same bits, as
+long as each operation does: fusions are opened, but where one holds an operation of HEAVY, whose sums
+are taken as the whole fusion wants it, all of the fusion is in the digest too."""
+
+import hashlib
+import json
+
+import hlo
+
+COMMUTING = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+HEAVY = ("reduce", "dot", "convolution", "reduce-window", "scatter", "select-and-scatter", "custom-call")
+SAID = ("metadata", "sharding", "frontend_attributes", "control-predecessors", "backend_config")
+PLANNED = ("reification_cost", "operation_queue_id", "force_earliest_schedule")  # when it runs
+
+
+def digest(*what):
+    return hashlib.sha256(repr(what).encode()).hexdigest()
+
+
+def results(text):
+    """The digests of what the entry computation of a module gives."""
+    main = hlo.read(text).main
+    found = values(main, [digest("argument", i) for i in range(len(main.arguments))])
+    return list(found[0]) if isinstance(found[0], tuple) else found
+
+
+def values(block, arguments):
+    """The digests of a computation's results, of a tuple those of its parts in a tuple."""
+    known = dict(zip(block.arguments, arguments))
+    for op in block.ops[:-1]:
+        known[op.results[0]] = value(op, [known[v] for v in op.operands])
+    return [known[v] for v in block.ops[-1].operands]
+
+
+def value(op, operands):
+    if op.name == "copy":
+        return operands[0]
+    if op.name == "tuple":
+        return tuple(operands)
+    if op.name == "get-tuple-element" and isinstance(operands[0], tuple):
+        return operands[0][int(dict(op.attributes)["index"])]
+    if op.name == "func.call":
+        return values(op.callee, operands)[0]
+    if op.name == "fusion":
+        return fused(op, operands)
+    if op.name in COMMUTING:
+        operands = sorted(operands)
+    bodies = [values(f, [digest("argument", i) for i in range(len(f.arguments))]) for f in op.bodies]
+    return digest(op.name, op.results[0].type, said(op), bodies, operands)
+
+
+def fused(op, operands):
+    body, = op.bodies
+    opened = values(body, operands)[0]
+    if not any(inner.name in HEAVY for inner in body.ops):
+        return opened
+    own = values(body, [digest("argument", v.type) for v in body.arguments])[0]
+    whole = digest(said(op), sorted(own) if isinstance(own, tuple) else own)
+    if isinstance(opened, tuple):
+        return tuple(digest(whole, one) for one in opened)
+    return digest(whole, opened)
+
+
+def said(op):
+    """Its attributes; of the compiler's own ones those that say how it is computed."""
+    attributes = [(k, v) for k, v in op.attributes if k not in SAID]
+    config = dict(op.attributes).get("backend_config")
+    if config and (op.name in HEAVY or op.name == "fusion"):
+        config = json.loads(config)
+        attributes.append({k: v for k, v in config.items() if k not in PLANNED})
+    return sorted(map(repr, attributes))
