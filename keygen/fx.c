@@ -17,7 +17,8 @@
  * nodes that the results need, in the order in which a walk from the results finds them (operands
  * first), so neither names nor the order of statements count. Operands of a commutative operation
  * are sorted by what they compute. Only operations that are known to have no effect move or go:
- * any other one, a barrier, keeps its place among its like, and nothing crosses it.
+ * any other one, a barrier, keeps its place among its like, and nothing crosses it. Where the order
+ * counts, on other devices than the CPU, the nodes stay in that of the text.
  *
  * A statement that is not understood makes the whole text exact.
  */
@@ -190,7 +191,8 @@ static void push(struct fx *f, uint32_t i)
     f->stack[f->n_stack++] = i;
 }
 
-/* Puts a node behind all that it needs. A node is on the stack at most once for each edge to it. */
+/* Puts a node behind all that it needs, or only opens them where their order counts. A node is on the
+ * stack at most once for each edge to it. */
 static void walk(struct fx *f, uint32_t root)
 {
     push(f, root);
@@ -203,7 +205,8 @@ static void walk(struct fx *f, uint32_t root)
         }
         if (n->opened) {
             f->n_stack--;
-            put_node(f, i);
+            if (!f->keep_order)
+                put_node(f, i);
             continue;
         }
         n->opened = true;
@@ -232,6 +235,9 @@ static void put_graph(struct fx *f)
     }
     for (uint32_t i = 0; i < f->n_roots && f->rc == 0; i++)
         walk(f, f->roots[i]);
+    for (uint32_t i = 0; i < f->n_nodes && f->keep_order; i++)
+        if (f->nodes[i].opened && f->nodes[i].kind != INPUT)
+            put_node(f, i);
 }
 
 /* --- the text --- */
@@ -420,7 +426,7 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
     if (f.edges == NULL)
         fx_fail(&f, WARM_ENOMEM, 0, "no memory for its nodes");
     fx_scan_devices(&f);
-    form_begin(out, "fx/3");
+    form_begin(out, "fx/4");
     if (f.rc == 0)
         take_text(&f);
     if (f.rc == WARM_EUNSUPPORTED && hides_something(f.text, f.len))

@@ -93,6 +93,7 @@ struct fx {
     uint32_t segment;
     uint32_t n_numbered;
     bool keep_index; /* the graph uses two devices of a kind */
+    bool keep_order; /* it uses another device than the CPU: the order of its statements counts */
     bool has_types;
     uint32_t n_graphs;
     uint32_t inner_column; /* where the first graph inside another begins */
@@ -181,7 +182,8 @@ uint32_t fx_find_symbol(const char *s, uint32_t from, uint32_t len, uint32_t *ou
 /* The length of a quoted text without the index of the device that it names, where only one index
  * is used in all. */
 uint32_t fx_device_len(const struct fx *f, const char *s, uint32_t len);
-/* Sets f->keep_index from all that the text says of devices, and checks its brackets. */
+/* Sets f->keep_index and f->keep_order from all that the text says of devices, and checks its
+ * brackets. */
 void fx_scan_devices(struct fx *f);
 
 /* --- fx_ops.c --- */

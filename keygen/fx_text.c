@@ -462,6 +462,7 @@ void fx_scan_devices(struct fx *f)
         equals = NONE;
     }
     f->keep_index = (indices & (indices - 1)) != 0;
+    f->keep_order = indices != 0;
     if (f->rc == 0 && f->parens != 0)
         fx_fail(f, WARM_ETRUNCATED, f->len, "a bracket is not closed");
     f->at = 0;

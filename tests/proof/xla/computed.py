@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a module that XLA has optimized computes, without its order, its names and its fusions: a digest
 for each result, of all that it is computed from. Two modules with equal digests give the same bits, as
-long as each operation does: fusions are opened, but where one holds an operation of HEAVY, whose sums
-are taken as the whole fusion wants it, all of the fusion is in the digest too."""
+long as each operation does. Fusions, branches and loops are opened, so what is passed to them beside what they
+need does not show, nor in which order. But where a fusion holds an operation of HEAVY, whose sums are
+taken as the whole fusion wants it, all of the fusion is in the digest too."""
 
 import hashlib
 import json
@@ -45,10 +46,40 @@ def value(op, operands):
         return values(op.callee, operands)[0]
     if op.name == "fusion":
         return fused(op, operands)
+    if op.name == "conditional":
+        return branched(op, *operands)
+    if op.name == "while":
+        return looped(op, *operands)
     if op.name in COMMUTING:
         operands = sorted(operands)
     bodies = [values(f, [digest("argument", i) for i in range(len(f.arguments))]) for f in op.bodies]
     return digest(op.name, op.results[0].type, said(op), bodies, operands)
+
+
+def branched(op, which, *given):
+    branches = [values(body, [one])[0] for body, one in zip(op.bodies, given)]
+    if not isinstance(branches[0], tuple):
+        return digest("conditional", said(op), which, branches)
+    return tuple(digest("conditional", said(op), which, results) for results in zip(*branches))
+
+
+def looped(op, given):
+    """What goes round is told apart by what it starts as and, in as many turns as it has parts, by what
+    becomes of it."""
+    bodies = dict(zip([key for key, _ in op.attributes if key in hlo.NAMED], op.bodies))
+    now = parts(given, op.results[0].type)
+    for _ in now:
+        then = values(bodies["body"], [now])[0]
+        now = tuple(digest(one, other) for one, other in zip(now, then))
+    test = values(bodies["condition"], [now])[0]
+    return tuple(digest("while", test, one) for one in now)
+
+
+def parts(given, type):
+    """Those of a tuple."""
+    if isinstance(given, tuple):
+        return given
+    return tuple(digest("part", i, given) for i in range(len(hlo.parts(type[1:-1]))))
 
 
 def fused(op, operands):
