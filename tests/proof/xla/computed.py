@@ -67,12 +67,14 @@ def looped(op, given):
     """What goes round is told apart by what it starts as and, in as many turns as it has parts, by what
     becomes of it."""
     bodies = dict(zip([key for key, _ in op.attributes if key in hlo.NAMED], op.bodies))
-    now = parts(given, op.results[0].type)
+    type = op.results[0].type
+    now = parts(given, type) if type.is_tuple else (given,)
     for _ in now:
-        then = values(bodies["body"], [now])[0]
-        now = tuple(digest(one, other) for one, other in zip(now, then))
-    test = values(bodies["condition"], [now])[0]
-    return tuple(digest("while", test, one) for one in now)
+        then = values(bodies["body"], [now if type.is_tuple else now[0]])[0]
+        now = tuple(map(digest, now, then if type.is_tuple else (then,)))
+    test = values(bodies["condition"], [now if type.is_tuple else now[0]])[0]
+    found = tuple(digest("while", test, one) for one in now)
+    return found if type.is_tuple else found[0]
 
 
 def parts(given, type):
