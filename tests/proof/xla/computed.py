@@ -9,6 +9,7 @@ import hashlib
 import json
 
 import hlo
+from program import COMPLEX, FLOATS
 
 COMMUTING = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 HEAVY = ("reduce", "dot", "convolution", "reduce-window", "scatter", "select-and-scatter", "custom-call")
@@ -36,6 +37,9 @@ def values(block, arguments):
 
 
 def value(op, operands):
+    plain = simple(op, operands)
+    if plain:
+        return plain
     if op.name == "copy":
         return operands[0]
     if op.name == "tuple":
@@ -54,6 +58,23 @@ def value(op, operands):
         operands = sorted(operands)
     bodies = [values(f, [digest("argument", i) for i in range(len(f.arguments))]) for f in op.bodies]
     return digest(op.name, op.results[0].type, said(op), bodies, operands)
+
+
+def simple(op, operands):
+    """The digest of what needs no computation: the compiler sees that two operands are one only if they
+    are one operation."""
+    type, found = op.results[0].type, set(operands[-2:])
+    integer = not type.is_tuple and type.element not in FLOATS + COMPLEX
+    zero = digest("zero", type)
+    if op.name in ("and", "or", "maximum", "minimum", "select") and len(found) == 1:
+        return operands[-1]
+    if integer and op.name in ("xor", "subtract") and len(found) == 1:
+        return zero
+    if integer and op.name == "constant" and set(dict(op.attributes)[""]) <= set("{0, }"):
+        return zero
+    if op.name == "broadcast" and operands[0] == digest("zero", op.operands[0].type):
+        return zero
+    return None
 
 
 def branched(op, which, *given):
