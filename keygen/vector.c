@@ -31,11 +31,13 @@ void *vector_zeroes(size_t n, size_t size)
     return few ? memset(few, 0, n * size) : NULL;
 }
 
-/* The capacity after one that n entries fill: what malloc has at hand, then four times that, so that few
- * small ones are copied, then twice as many. */
+/* The capacity after one that n entries fill: what malloc has at hand (of each size it has few, so small
+ * entries are no more than others), then four times that, so that few small ones are copied, then twice. */
 static uint32_t wider_than(uint32_t n, size_t size)
 {
     uint32_t few = size < FEW_BYTES / 8 ? (uint32_t)(FEW_BYTES / size) : 8;
+    if (size > 1 && few > 32)
+        few = 32;
     if (n < few)
         return few;
     return n < 1024 ? 4 * n : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
