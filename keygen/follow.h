@@ -18,25 +18,21 @@
 #define FOLLOW_PLACES 4096u /* sequences of so many whose follower is remembered */
 
 struct follow {
-    uint32_t last[FOLLOW_LAST];
+    uint32_t last[FOLLOW_LAST], place; /* of what follows them */
     uint32_t next[FOLLOW_PLACES];
 };
 
-static inline uint32_t *follow_place(struct follow *f)
-{
-    uint64_t hash = 0;
-    for (unsigned i = 0; i < FOLLOW_LAST; i++)
-        hash = (hash + f->last[i]) * 0x9E3779B97F4A7C15u;
-    return &f->next[hash / (UINT64_MAX / FOLLOW_PLACES + 1)];
-}
-
-static inline uint32_t follow_next(struct follow *f) { return *follow_place(f); }
+static inline uint32_t follow_next(const struct follow *f) { return f->next[f->place]; }
 
 static inline void follow_add(struct follow *f, uint32_t number)
 {
-    *follow_place(f) = number;
+    uint64_t hash = 0;
+    f->next[f->place] = number;
     memmove(f->last, f->last + 1, sizeof f->last - sizeof *f->last);
     f->last[FOLLOW_LAST - 1] = number;
+    for (unsigned i = 0; i < FOLLOW_LAST; i++)
+        hash = (hash + f->last[i]) * 0x9E3779B97F4A7C15u;
+    f->place = (uint32_t)(hash / (UINT64_MAX / FOLLOW_PLACES + 1));
 }
 
 #endif

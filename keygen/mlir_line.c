@@ -257,6 +257,12 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
 static uint32_t line_info(struct mlir *m, const char **out_name_end)
 {
     const struct line *l = &m->line;
+    if (l->head.at < l->head.end && l->head.end[-1] == ' ') { /* and nothing else, mostly */
+        *out_name_end = l->head.end - 1;
+        uint32_t i = mlir_info_at_once(m, (struct slice){l->head.at, *out_name_end});
+        if (i != GRAPH_NONE)
+            return i;
+    }
     const char *space = memchr(l->head.at, ' ', slice_len(l->head));
     if (!space || *l->head.at == '"')
         return GRAPH_NONE;
@@ -395,7 +401,7 @@ static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     uint32_t shape = graph_shape(m->g, &op, types + l->n_values);
     if (graph_failed(m->g) || !graph_op_of_shape(m->g, shape, types, l->values, out))
         return false;
-    if (l->open && !info->n_fallbacks && !memchr(l->tail.at, '%', slice_len(l->tail)))
+    if (l->open && !info->n_fallbacks && !memchr(l->tail.at, '%', (size_t)(p - l->tail.at)))
         shape_record(m, i, shape, &op, types);
     return true;
 }
