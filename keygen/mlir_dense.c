@@ -15,6 +15,7 @@
 #include "keygen/mlir_internal.h"
 
 #include <errno.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -142,6 +143,18 @@ static uint64_t float_bits(double d, const struct element *e)
     return sign | out;
 }
 
+/* The digits at *text, up to 18, as a number; moves behind them. How many there were; 0 for more. */
+static unsigned take_digits(const char **text, uint64_t *out)
+{
+    const char *p = *text, *first = p;
+    uint64_t n = 0;
+    while (*p >= '0' && *p <= '9' && p - first < 18)
+        n = n * 10 + (uint64_t)(*p++ - '0');
+    *text = p;
+    *out = n;
+    return *p >= '0' && *p <= '9' ? 0 : (unsigned)(p - first);
+}
+
 static bool parse_hex(const char *text, uint64_t *out)
 {
     char *end;
@@ -150,19 +163,9 @@ static bool parse_hex(const char *text, uint64_t *out)
     return !*end && !errno;
 }
 
-static bool parse_int(const char *text, const struct element *e, uint64_t *out)
+/* The number that is *out, or less than 0 by so much, as the bits of an element; false if it is none. */
+static bool int_fits(bool negative, const struct element *e, uint64_t *out)
 {
-    bool negative = *text == '-';
-    text += negative;
-    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
-        *out = *text == 't';
-        return !negative && e->bits == 1;
-    }
-    char *end;
-    errno = 0;
-    *out = strtoull(text, &end, text[0] == '0' && text[1] == 'x' ? 16 : 10);
-    if (*end || errno || end == text)
-        return false;
     if (e->bits == 1 && negative) /* -1 and 1 are both true */
         negative = false;
     uint64_t max = e->bits < 64 ? (1ull << e->bits) - 1 : UINT64_MAX;
@@ -173,16 +176,72 @@ static bool parse_int(const char *text, const struct element *e, uint64_t *out)
     return true;
 }
 
+static bool parse_int(const char *text, const struct element *e, uint64_t *out)
+{
+    bool negative = *text == '-';
+    text += negative;
+    const char *behind = text;
+    if (take_digits(&behind, out) && !*behind)
+        return int_fits(negative, e, out);
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
+        *out = *text == 't';
+        return !negative && e->bits == 1;
+    }
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, text[0] == '0' && text[1] == 'x' ? 16 : 10);
+    return !*end && !errno && end > text && int_fits(negative, e, out);
+}
+
+#define EXACT_DIGITS 15 /* of whole numbers that a double holds */
+#define EXACT_POWER 22  /* of ten, that it holds */
+
+/* "-1.500000e-01" where the digits and the power of ten are both exact: then their product or quotient,
+ * which is rounded once, is what the text says, rounded. Source: Clinger, "How to read floating point
+ * numbers accurately" (1990). */
+static bool parse_exact(const char *text, double *out)
+{
+    static const double powers[EXACT_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    uint64_t whole, fraction = 0, exponent = 0;
+    bool negative = *text == '-', below = false;
+    text += negative;
+    unsigned before = take_digits(&text, &whole), behind = 0;
+    if (!before || *text++ != '.' || !(behind = take_digits(&text, &fraction)) ||
+        before + behind > EXACT_DIGITS)
+        return false;
+    if (*text == 'e' || *text == 'E') {
+        below = text[1] == '-';
+        text += text[1] == '-' || text[1] == '+' ? 2 : 1;
+        unsigned digits = take_digits(&text, &exponent);
+        if (!digits || exponent > EXACT_POWER)
+            return false;
+    }
+    int power = (below ? -(int)exponent : (int)exponent) - (int)behind;
+    if (FLT_EVAL_METHOD != 0 || *text || power < -EXACT_POWER || power > EXACT_POWER)
+        return false;
+    double d = (double)(whole * (uint64_t)powers[behind] + fraction);
+    d = power < 0 ? d / powers[-power] : d * powers[power];
+    *out = negative ? -d : d;
+    return true;
+}
+
 static bool parse_float(struct mlir *m, const char *text, const struct element *e, uint64_t *out)
 {
+    double d;
     if (text[0] == '0' && text[1] == 'x')
         return parse_hex(text, out);
+    if (parse_exact(text, &d)) {
+        *out = float_bits(d, e);
+        return true;
+    }
     if (!m->c_locale)
         m->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!m->c_locale)
         return false;
     char *end;
-    double d = strtod_l(text, &end, (locale_t)m->c_locale);
+    d = strtod_l(text, &end, (locale_t)m->c_locale);
     if (*end || end == text || isnan(d))
         return false;
     *out = float_bits(d, e);
