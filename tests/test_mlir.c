@@ -4,6 +4,7 @@
  * accident. Each fact is a change of one place in a module that has a bit of everything.
  */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -342,6 +343,42 @@ Test(mlir, constants_that_are_written_over_and_over_are_one)
     cr_assert(same(once, twice));
     cr_assert(!same(once, other));
     free(other);
+}
+
+Test(mlir, a_decimal_is_the_double_that_the_c_library_reads)
+{
+    static const char *const decimals[] = {"0.1",
+                                           "-0.0",
+                                           "9.99999993E-9",
+                                           "0.899999976",
+                                           "1.500000e-01",
+                                           "1.0e+22",
+                                           "1.0e22",
+                                           "1.0e+23",
+                                           "123456789012345.0",
+                                           "1234567890123456.7",
+                                           "8.5e-22",
+                                           "1.25e-21",
+                                           "0.000000000000001",
+                                           "0.30000000000000004",
+                                           "-2.560000e+02",
+                                           "4.9e-324",
+                                           "9.99e-0005",
+                                           "1.7976931348623157e+308"};
+    for (size_t i = 0; i < sizeof decimals / sizeof *decimals; i++) {
+        char said[256], bits[256];
+        double d = strtod(decimals[i], NULL);
+        uint64_t raw;
+        memcpy(&raw, &d, sizeof raw);
+        static const char form[] = "func.func public @main() -> tensor<f64> {\n"
+                                   "%%0 = stablehlo.constant dense<%s> : tensor<f64>\n"
+                                   "return %%0 : tensor<f64>\n}\n";
+        char hex[32];
+        snprintf(hex, sizeof hex, "0x%016" PRIX64, raw);
+        snprintf(said, sizeof said, form, decimals[i]);
+        snprintf(bits, sizeof bits, form, hex);
+        cr_assert(same(said, bits), "%s", decimals[i]);
+    }
 }
 
 Test(mlir, a_sharding_rule_among_the_frontend_attributes_is_the_attribute)
