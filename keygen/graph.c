@@ -377,12 +377,50 @@ op_append(struct graph *g, uint32_t shape, uint32_t region, const uint32_t *oper
 
 /* ---- operations that have ended ---- */
 
+/* How many values the newest nodes take from before the node `from`, constants apart. */
+static uint32_t captures_count(struct graph *g, uint32_t from)
+{
+    uint32_t first = g->captures.n;
+    for (uint32_t id = from; id < g->nodes.n; id++) {
+        const struct node *o = &g->nodes.at[id];
+        if (!node_is_op(o))
+            continue;
+        const struct shape *s = op_shape(g, o);
+        const uint32_t *operands = op_operands(g, o, s);
+        for (uint32_t i = 0; i < s->n_operands; i++) {
+            uint32_t v = operands[i];
+            if (v >= from || g->nodes.at[v].same == NONE || graph_is_constant(g, v))
+                continue;
+            g->nodes.at[v].same = NONE; /* counted */
+            PUSH(g, g->captures, v);
+        }
+    }
+    uint32_t n = g->captures.n - first;
+    while (g->captures.n > first) {
+        uint32_t v = g->captures.at[--g->captures.n];
+        g->nodes.at[v].same = v;
+    }
+    return n;
+}
+
+/* Where a compiler's programs do not nest, what regions take from outside is handed to them, also for what
+ * nothing needs. So how much that is, as it is written, counts: in place of the label of the first block,
+ * to which nothing can branch where there is no other. */
+static void captures_note(struct graph *g, const struct frame *f)
+{
+    struct block *b = &g->blocks.at[g->regions.at[f->region].block];
+    if (b->next == NONE && b->label == 0)
+        b->label = captures_count(g, f->from.nodes);
+}
+
 uint32_t graph_op_end(struct graph *g)
 {
     if (g->failed)
         return 0;
     const struct frame f = g->frames.at[--g->frames.n];
     bool inside = f.region != NONE && !(f.traits & GRAPH_CALL);
+    if (inside && g->regions.at[f.region].block != NONE)
+        captures_note(g, &f);
     struct shape s = {.name = f.name,
                       .dict = f.dict,
                       .n_operands = g->stack_operands.n - f.operands,

@@ -267,6 +267,25 @@ static void bodies_canon(struct graph *g)
     }
 }
 
+/* Whether what is needed in a function needs each of its arguments. */
+static bool func_needs_all(struct graph *g, const struct func *f)
+{
+    const struct block *b = &g->blocks.at[f->block];
+    uint32_t n = 0, value;
+    for (uint32_t i = 0; i < b->n_order; i++) {
+        const struct node *o = &g->nodes.at[g->order.at[b->order + i]];
+        for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
+            struct node *v = &g->nodes.at[value];
+            n += value - b->args < b->n_args && !(v->where & NODE_ORDERED);
+            if (value - b->args < b->n_args)
+                v->where |= NODE_ORDERED;
+        }
+    }
+    return n == b->n_args;
+}
+
+/* A compiler keeps what it hands to a function until it inlines it, needed there or not, and rewrites
+ * before that what it would not have kept: a function that does not need all is no copy of its operations. */
 static void func_canon(struct graph *g, struct func *f, bool is_last)
 {
     nodes_take(g, f->nodes, f->n_nodes);
@@ -277,6 +296,7 @@ static void func_canon(struct graph *g, struct func *f, bool is_last)
     }
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next) {
         graph_block_order(g, b);
+        f->inlines = f->inlines && func_needs_all(g, f);
         if (!f->inlines || f->named) /* else its copies count, whose arguments are known */
             graph_block_look(g, b);
     }

@@ -104,7 +104,8 @@ _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 #define NODE_NO_EXP 64u     /* no exponential; */
 #define NODE_VARIES 128u    /* are known only when the program runs; */
 #define NODE_LITERAL 256u   /* are a constant, or what a compiler makes one of at once */
-#define NODE_ORDERED 512u   /* it is in its block's order, or about to be */
+#define NODE_ORDERED                                                                               \
+    512u /* it is in its block's order, or about to be; a function's argument: needed */
 #define NODE_SURE (NODE_MADE | NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
 #define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES)
 
