@@ -409,7 +409,7 @@ static uint32_t captures_count(struct graph *g, uint32_t from)
 static void captures_note(struct graph *g, const struct frame *f)
 {
     struct block *b = &g->blocks.at[g->regions.at[f->region].block];
-    if (b->next == NONE && b->label == 0)
+    if (b->next == NONE && b->label == 0 && b->depth <= DEPTH_MAX)
         b->label = captures_count(g, f->from.nodes);
 }
 

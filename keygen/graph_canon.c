@@ -21,7 +21,6 @@
 
 #include <stdlib.h>
 
-#define DEPTH_MAX 256        /* regions inside one another */
 #define PASSED "warm.passed" /* an operation that marks its operand */
 
 /* ---- inlining ---- */

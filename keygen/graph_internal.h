@@ -90,6 +90,7 @@ struct node {
 };
 #define NODE_FLAGS 10
 #define NODE_BLOCK (~0u << NODE_FLAGS)
+#define DEPTH_MAX 256 /* regions inside one another; with more a graph is exact */
 #define BLOCKS_MAX ((uint32_t)1 << (32 - NODE_FLAGS))
 #define GRAPH_MANY_BLOCKS "there are more than 4194304 blocks" /* for why_exact */
 _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
