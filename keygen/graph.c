@@ -43,6 +43,7 @@ static uint32_t block_new(struct graph *g, uint32_t label, uint32_t depth)
                         .label = label,
                         .next = NONE,
                         .last = NONE,
+                        .calls = NONE,
                         .effect = NONE,
                         .depth = (uint16_t)(depth < UINT16_MAX ? depth : UINT16_MAX)});
     return g->blocks.n ? g->blocks.n - 1 : 0;

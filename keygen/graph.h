@@ -19,9 +19,11 @@
  *   - values, private symbols, channels: numbered in the order in which the text names them;
  *   - an operation stands where the walk from the block's last operation and from those with an
  *     effect first needs it, so the order of independent operations in the input is gone, and what
- *     nothing needs is gone too; equal constants of one block are one;
+ *     nothing needs is gone too, but for calls; equal constants of one block are one;
  *   - the operands of an operation that commutes stand in an order that depends on their content;
  *   - calls of plain private functions are replaced by the function's operations;
+ *   - where a region has one block, its label is how many values the operation's regions take from
+ *     outside as they are written, constants apart;
  *   - dictionaries are sorted by name;
  *   - private functions that nothing refers to are gone; the name of the only public one is too.
  *

@@ -74,6 +74,7 @@ static void copy_block(struct graph *g, struct copy *c)
                         .label = from.label,
                         .next = NONE,
                         .last = NONE,
+                        .calls = NONE,
                         .effect = NONE,
                         .depth = (uint16_t)(g->blocks.at[c->block].depth + 1),
                         .sure = from.sure,
@@ -240,6 +241,18 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     }
 }
 
+/* Whether an operation calls a function as it is written, or one inside it does. */
+static bool op_calls(const struct graph *g, const struct node *o, const struct shape *s)
+{
+    if (s->traits & GRAPH_CALL || !shape_has_regions(s))
+        return s->traits & GRAPH_CALL;
+    for (uint32_t r = op_region(g, o); r != NONE; r = g->regions.at[r].next)
+        for (uint32_t b = g->regions.at[r].block; b != NONE; b = g->blocks.at[b].next)
+            if (g->blocks.at[b].calls != NONE)
+                return true;
+    return false;
+}
+
 static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
 {
     for (uint32_t id = first; id < first + n && !g->failed; id++) {
@@ -248,6 +261,11 @@ static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
             continue;
         const struct shape *s = op_shape(g, o);
         const struct func *f = s->traits & GRAPH_CALL ? graph_func_of(g, s->callee) : NULL;
+        if (!(s->facts & SHAPE_PLAIN) && op_calls(g, o, s)) {
+            struct block *b = &g->blocks.at[node_block(o)];
+            PUSH(g, g->effects, (struct effect){.op = id, .before = b->calls});
+            b->calls = g->effects.n - 1;
+        }
         if (f && call_fits(g, id, f))
             call_inline(g, id, f);
         else
@@ -283,10 +301,12 @@ static bool func_needs_all(struct graph *g, const struct func *f)
     return n == b->n_args;
 }
 
-/* A compiler keeps what it hands to a function until it inlines it, needed there or not, and rewrites
- * before that what it would not have kept: a function that does not need all is no copy of its operations. */
+/* A compiler keeps what it hands to a function until it inlines it, needed or not, and rewrites before that
+ * what it would not have kept: a function that does not need all its arguments, or has calls of which
+ * nothing is needed, is no copy of its operations. */
 static void func_canon(struct graph *g, struct func *f, bool is_last)
 {
+    g->any_idle = false;
     nodes_take(g, f->nodes, f->n_nodes);
     if (is_last) { /* nothing is merged any more, and ordering takes memory */
         free(g->merge_slots);
@@ -295,7 +315,7 @@ static void func_canon(struct graph *g, struct func *f, bool is_last)
     }
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next) {
         graph_block_order(g, b);
-        f->inlines = f->inlines && func_needs_all(g, f);
+        f->inlines = f->inlines && !g->any_idle && func_needs_all(g, f);
         if (!f->inlines || f->named) /* else its copies count, whose arguments are known */
             graph_block_look(g, b);
     }

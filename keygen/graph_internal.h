@@ -158,6 +158,8 @@ struct block {
     uint32_t label;
     uint32_t next; /* of the same region, or NONE */
     uint32_t last; /* last operation, or NONE */
+    uint32_t
+        calls; /* those of its operations that call, themselves or inside, the last of them first */
     union {
         struct { /* until it is ordered: its operations with an effect, the last of them first */
             uint32_t effect, n_effects;
@@ -172,7 +174,7 @@ struct block {
     uint16_t ordered : 1; /* it has its operations' order */
 };
 
-struct effect {
+struct effect {          /* or a call */
     uint32_t op, before; /* the one before it in the same block, or NONE */
 };
 
@@ -277,9 +279,11 @@ struct graph {
     uint32_t *merge_slots; /* by content: operation + 1 */
     uint32_t merge_size, n_merge;
     uint32_t n_public;
-    bool defined_twice;    /* a symbol */
-    bool as_given;         /* nothing commutes: regions are wanted */
-    bool folds_at_calls;   /* see graph_folds_at_calls */
+    bool defined_twice;  /* a symbol */
+    bool as_given;       /* nothing commutes: regions are wanted */
+    bool folds_at_calls; /* see graph_folds_at_calls */
+    bool
+        any_idle; /* there is a call of which nothing is needed; of functions, since it was reset */
     bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */

@@ -81,6 +81,43 @@ void graph_block_look(struct graph *g, uint32_t b)
         g->delicate = graph_op_is_delicate(g, &g->nodes.at[g->order.at[block->order + i]]);
 }
 
+/* Whether an operation gives something that is in the order; what it gives may be what stands for it. */
+static bool is_needed(const struct graph *g, uint32_t id)
+{
+    uint32_t n = op_shape(g, &g->nodes.at[id])->n_results;
+    for (uint32_t i = 0; i < n + !n; i++) {
+        uint32_t op = value_op(g, g->nodes.at[id + i].same);
+        if (op != NONE && g->nodes.at[op].where & NODE_ORDERED)
+            return true;
+    }
+    return false;
+}
+
+/* Calls of which nothing is needed stay, and what they need, before the last operation of the block, which
+ * is the last in order: compilers drop them later than what else nothing needs. */
+static void idle_calls_order(struct graph *g, uint32_t b)
+{
+    const struct block *block = &g->blocks.at[b];
+    uint32_t end = g->order.n;
+    g->roots.n = 0;
+    for (uint32_t e = block->calls; e != NONE; e = g->effects.at[e].before)
+        if (!is_needed(g, g->effects.at[e].op))
+            PUSH(g, g->roots, g->effects.at[e].op);
+    g->any_idle = g->any_idle || g->roots.n;
+    for (uint32_t i = g->roots.n; i-- > 0 && !g->failed;) {
+        uint32_t id = g->roots.at[i], n = op_shape(g, &g->nodes.at[id])->n_results;
+        for (uint32_t k = 0; k < n + !n; k++) {
+            uint32_t op = value_op(g, g->nodes.at[id + k].same);
+            if (op != NONE && node_block(&g->nodes.at[op]) == b)
+                order_from(g, op, b);
+        }
+    }
+    if (g->failed || g->order.n == end || !end || g->order.at[end - 1] != block->last)
+        return;
+    memmove(&g->order.at[end - 1], &g->order.at[end], (g->order.n - end) * sizeof g->order.at[0]);
+    g->order.at[g->order.n - 1] = block->last;
+}
+
 void graph_block_order(struct graph *g, uint32_t b)
 {
     struct block *block = &g->blocks.at[b];
@@ -94,6 +131,8 @@ void graph_block_order(struct graph *g, uint32_t b)
         const struct node *last = &g->nodes.at[block->last];
         order_from(g, op_shape(g, last)->n_results ? value_op(g, last->same) : block->last, b);
     }
+    if (block->calls != NONE)
+        idle_calls_order(g, b);
     block->order = first;
     block->n_order = g->order.n - first;
     block->ordered = true;

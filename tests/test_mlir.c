@@ -503,6 +503,36 @@ Test(mlir, a_call_that_needs_not_all_is_not_what_stands_there)
     cr_expect(same(CALL(UNUSED), CALL(TANH)) && same(HERE(UNUSED), HERE(TANH)));
 }
 
+/* A compiler knows of a call only later that nothing comes of it. */
+Test(mlir, a_call_of_which_nothing_is_needed_counts)
+{
+#define WITH(dead, more)                                                                           \
+    FUNC("%a: tensor<4xf32>", "%t = stablehlo.tanh %a : tensor<4xf32>\n" dead                      \
+                              "%0 = stablehlo.sine %a : tensor<4xf32>\nreturn %0 : "               \
+                              "tensor<4xf32>")                                                     \
+    more
+#define F                                                                                          \
+    "func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n%0 = stablehlo.cosine %x : "      \
+    "tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}\n"
+#define CALL_F "%d = func.call @f(%t) : (tensor<4xf32>) -> tensor<4xf32>\n"
+#define WRITTEN "%d = stablehlo.cosine %t : tensor<4xf32>\n"
+#define BRANCH(body)                                                                               \
+    "%p = stablehlo.constant dense<false> : tensor<i1>\n%b = \"stablehlo.if\"(%p) ({ " body        \
+    "\"stablehlo.return\"(%d) : (tensor<4xf32>) -> () }, { \"stablehlo.return\"(%t) : "            \
+    "(tensor<4xf32>) -> () }) : (tensor<i1>) -> tensor<4xf32>\n"
+    cr_expect(same(WITH("", F), WITH(WRITTEN, "")));
+    cr_expect(!same(WITH("", F), WITH(CALL_F, F)));
+    cr_expect(same(WITH("", F), WITH(BRANCH(WRITTEN), "")));
+    cr_expect(!same(WITH("", F), WITH(BRANCH(CALL_F), F)));
+    static const char in_function[] =
+        FUNC("%a: tensor<4xf32>", "%0 = call @g(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
+                                  "return %0 : tensor<4xf32>") F
+        "func.func private @g(%a: tensor<4xf32>) -> tensor<4xf32> {\n%t = stablehlo.tanh %a : "
+        "tensor<4xf32>\n" CALL_F "%0 = stablehlo.sine %a : tensor<4xf32>\nreturn %0 : "
+        "tensor<4xf32>\n}\n";
+    cr_expect(!same(WITH("", F), in_function));
+}
+
 /* Compilers hand to a loop what it takes from outside, needed or not. */
 Test(mlir, what_a_loop_takes_from_outside_counts)
 {
