@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a module that XLA has optimized computes, without its order, its names and its fusions: a digest
 for each result, of all that it is computed from. Two modules with equal digests give the same bits, as
-long as each operation does. Fusions, branches and loops are opened, so what is passed to them beside what they
-need does not show, nor in which order. But where a fusion holds an operation of HEAVY, whose sums are
-taken as the whole fusion wants it, all of the fusion is in the digest too."""
+long as each operation does. Fusions, branches and loops are opened, so what is passed to them beside
+what they need does not show, nor in which order. But where a fusion holds an operation of HEAVY, whose
+sums are taken as the whole fusion wants it, all of the fusion is in the digest too."""
 
 import hashlib
 import json
