@@ -228,8 +228,11 @@ static void func_survey(struct graph *g, struct func *f)
     if (f->surveyed || !f->ordered)
         return;
     f->surveyed = true;
+    uint32_t captures = g->captures.n; /* of the module's own values, where a text is that wrong */
     for (uint32_t b = f->block; b != NONE && !g->failed; b = g->blocks.at[b].next)
         f->hash = mix(f->hash, block_survey(g, b, 0, &f->class));
+    captures_done(g, captures);
+    g->captures.n = captures;
 }
 
 /* What a symbol's function may do, an operation that names it may do. */

@@ -503,6 +503,18 @@ Test(mlir, a_call_that_needs_not_all_is_not_what_stands_there)
     cr_expect(same(CALL(UNUSED), CALL(TANH)) && same(HERE(UNUSED), HERE(TANH)));
 }
 
+/* No module is like that, but texts may be. */
+Test(mlir, a_function_that_uses_a_value_of_the_module_has_a_key)
+{
+    static const char text[] = "module {\n%0 = \"x.op\"() {f = @f} : () -> tensor<f32>\n"
+                               "func.func private @f() -> tensor<f32> {\n"
+                               "%1 = stablehlo.tanh %0 : tensor<f32>\n"
+                               "return %1 : tensor<f32>\n}\n}\n";
+    char *other = changed(text, "tanh", "sine");
+    cr_expect(same(text, text) && !same(text, other));
+    free(other);
+}
+
 /* A compiler knows of a call only later that nothing comes of it. */
 Test(mlir, a_call_of_which_nothing_is_needed_counts)
 {
