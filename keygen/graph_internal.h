@@ -105,8 +105,7 @@ _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 #define NODE_NO_EXP 64u     /* no exponential; */
 #define NODE_VARIES 128u    /* are known only when the program runs; */
 #define NODE_LITERAL 256u   /* are a constant, or what a compiler makes one of at once */
-#define NODE_ORDERED                                                                               \
-    512u /* it is in its block's order, or about to be; a function's argument: needed */
+#define NODE_ORDERED 512u   /* in its block's order, or about to be; of arguments: needed */
 #define NODE_SURE (NODE_MADE | NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
 #define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES)
 
@@ -156,10 +155,9 @@ struct region {
 struct block {
     uint32_t args, n_args;
     uint32_t label;
-    uint32_t next; /* of the same region, or NONE */
-    uint32_t last; /* last operation, or NONE */
-    uint32_t
-        calls; /* those of its operations that call, themselves or inside, the last of them first */
+    uint32_t next;  /* of the same region, or NONE */
+    uint32_t last;  /* last operation, or NONE */
+    uint32_t calls; /* what calls in it, itself or inside, the last first: as effects are */
     union {
         struct { /* until it is ordered: its operations with an effect, the last of them first */
             uint32_t effect, n_effects;
@@ -279,11 +277,10 @@ struct graph {
     uint32_t *merge_slots; /* by content: operation + 1 */
     uint32_t merge_size, n_merge;
     uint32_t n_public;
-    bool defined_twice;  /* a symbol */
-    bool as_given;       /* nothing commutes: regions are wanted */
-    bool folds_at_calls; /* see graph_folds_at_calls */
-    bool
-        any_idle; /* there is a call of which nothing is needed; of functions, since it was reset */
+    bool defined_twice;    /* a symbol */
+    bool as_given;         /* nothing commutes: regions are wanted */
+    bool folds_at_calls;   /* see graph_folds_at_calls */
+    bool any_idle;         /* nothing is needed of some call, since this was reset */
     bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */

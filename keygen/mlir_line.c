@@ -413,11 +413,11 @@ static bool constant_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     struct slice dense = {l->tail.at + 6, l->tail.end};
     uint32_t i = mlir_info_at_once(m, l->head), type;
     if (i == GRAPH_NONE || m->op_infos.at[i].syntax != SYNTAX_CONSTANT || n_results != 1 ||
-        !l->open || !word_at(l->tail.at, l->tail.end, " dense<", 7) || dense.at[1] == '=')
+        !l->open || !word_at(l->tail.at, l->tail.end, " dense<", 7))
         return false;
     const struct opinfo *info = &m->op_infos.at[i];
     const char *close = slice_close(dense), *p = word_at(close, l->tail.end, "> : ", 4);
-    if (!p || !results_compose(m, p, l->tail.end, 1, &type))
+    if (!p || dense.at[1] == '=' || !results_compose(m, p, l->tail.end, 1, &type))
         return false;
     struct view name = graph_type_text(m->g, type);
     struct slice body = {dense.at + 1, close},

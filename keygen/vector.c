@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define FEW_BYTES                                                                                  \
-    1024u /* so much malloc keeps at hand for each thread; calloc does not look there */
+#define FEW_BYTES 1024u /* malloc keeps so much at hand; calloc does not look there */
 #define HUGE_PAGE ((uintptr_t)2 << 20)
 
 /* Asks for pages of 2 MiB where the memory has several, and they have not been touched yet: a graph of
