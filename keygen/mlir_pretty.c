@@ -166,10 +166,6 @@ static bool put_precision(struct mlir *m, struct slice list)
     list.at++;
     list.end--;
     put_key(m, "precision_config");
-    if (slice_is(list, "DEFAULT, DEFAULT")) { /* most are */
-        put_text(m, "[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]");
-        return true;
-    }
     put_text(m, "[");
     for (bool more = false; slice_skip(&list), list.at < list.end; more = true) {
         struct slice word = slice_word(&list);

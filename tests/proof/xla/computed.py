@@ -88,14 +88,17 @@ def looped(op, given):
     """What goes round is told apart by what it starts as and, in as many turns as it has parts, by what
     becomes of it."""
     bodies = dict(zip([key for key, _ in op.attributes if key in hlo.NAMED], op.bodies))
-    type = op.results[0].type
-    now = parts(given, type) if type.is_tuple else (given,)
+    whole = op.results[0].type
+    if not whole.is_tuple:  # one value, which is not in a tuple
+        then, = values(bodies["body"], [given])
+        test, = values(bodies["condition"], [digest(given, then)])
+        return digest("while", test, given, then)
+    now = parts(given, whole)
     for _ in now:
-        then = values(bodies["body"], [now if type.is_tuple else now[0]])[0]
-        now = tuple(map(digest, now, then if type.is_tuple else (then,)))
-    test = values(bodies["condition"], [now if type.is_tuple else now[0]])[0]
-    found = tuple(digest("while", test, one) for one in now)
-    return found if type.is_tuple else found[0]
+        then, = values(bodies["body"], [now])
+        now = tuple(map(digest, now, then))
+    test, = values(bodies["condition"], [now])
+    return tuple(digest("while", test, one) for one in now)
 
 
 def parts(given, type):
