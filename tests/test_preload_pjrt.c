@@ -133,6 +133,22 @@ Test(preload_pjrt, second_process_loads_what_the_first_compiled)
     rig_down(&r);
 }
 
+/* Each process of several compiles for itself. With the code of another order of statements in one of
+ * them they would wait for each other for ever. */
+Test(preload_pjrt, processes_that_share_devices_need_the_very_program)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    static const char shared[] = "FAKE_PJRT_DEVICES=4 FAKE_PJRT_OWN=2";
+    cr_assert_str_eq(run_client(&r, "FAKE_PJRT_DEVICES=4", "compile a ''", NULL), MADE);
+    cr_assert_str_eq(run_client(&r, shared, "compile a ''", NULL), MADE);
+    cr_assert_str_eq(run_client(&r, shared, "compile a ''", NULL), LOADED);
+    cr_assert_str_eq(run_client(&r, shared, "compile renamed ''", NULL), MADE);
+    cr_assert_str_eq(run_client(&r, "FAKE_PJRT_DEVICES=4", "compile renamed ''", NULL), LOADED);
+    rig_down(&r);
+}
+
 Test(preload_pjrt, processes_at_once_compile_once)
 {
     struct rig r;

@@ -61,6 +61,7 @@ struct pjrt_api {
     X(CLIENT_PROCESS_INDEX, 13, PJRT_Client_ProcessIndex)                                          \
     X(CLIENT_PLATFORM_VERSION, 14, PJRT_Client_PlatformVersion)                                    \
     X(CLIENT_DEVICES, 15, PJRT_Client_Devices)                                                     \
+    X(CLIENT_ADDRESSABLE_DEVICES, 16, PJRT_Client_AddressableDevices)                              \
     X(CLIENT_COMPILE, 20, PJRT_Client_Compile)                                                     \
     X(DEVICE_DESCRIPTION_KIND, 26, PJRT_DeviceDescription_Kind)                                    \
     X(DEVICE_GET_DESCRIPTION, 29, PJRT_Device_GetDescription)                                      \
@@ -96,6 +97,7 @@ struct pjrt_process_index_args {
     struct pjrt_client *client;
     int process_index;
 };
+/* Client_Devices, Client_AddressableDevices: borrowed from the client. */
 struct pjrt_devices_args {
     struct pjrt_head head;
     struct pjrt_client *client;

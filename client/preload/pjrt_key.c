@@ -24,7 +24,8 @@ enum tag {
     TAG_DEVICE,
     TAG_HOST,
     TAG_GPU,
-    TAG_ENVIRONMENT
+    TAG_ENVIRONMENT,
+    TAG_EXACT
 };
 
 /* ---- asking the plugin ---- */
@@ -73,15 +74,18 @@ bool pjrt_is_cpu(const struct pjrt_api *api, struct pjrt_client *client)
     return ask_text(api, PJRT_CLIENT_PLATFORM_NAME, client, &name) && view_is(name, "cpu");
 }
 
-/* All devices, in their order: which of them a program runs on is said in its options. */
+/* All devices, in their order: which of them a program runs on is said in its options. `shared`: other
+ * processes have some of them. */
 static bool add_devices(const struct pjrt_api *api, struct pjrt_client *client,
-                        struct key_builder *b, struct view *out_kind)
+                        struct key_builder *b, struct pjrt_platform *out)
 {
     struct pjrt_process_index_args process = {{sizeof process, NULL}, client, 0};
-    struct pjrt_devices_args devices = {{sizeof devices, NULL}, client, NULL, 0};
+    struct pjrt_devices_args devices = {{sizeof devices, NULL}, client, NULL, 0}, own = devices;
     if (!pjrt_ask(api, PJRT_CLIENT_PROCESS_INDEX, &process) ||
-        !pjrt_ask(api, PJRT_CLIENT_DEVICES, &devices) || devices.n_devices == 0)
+        !pjrt_ask(api, PJRT_CLIENT_DEVICES, &devices) || devices.n_devices == 0 ||
+        !pjrt_ask(api, PJRT_CLIENT_ADDRESSABLE_DEVICES, &own))
         return false;
+    out->shared = own.n_devices != devices.n_devices;
     key_add_u64(b, TAG_PROCESS, (uint64_t)process.process_index);
     key_add_u64(b, TAG_N_DEVICES, devices.n_devices);
     for (size_t i = 0; i < devices.n_devices; i++) {
@@ -90,7 +94,7 @@ static bool add_devices(const struct pjrt_api *api, struct pjrt_client *client,
             return false;
         add_view(b, TAG_DEVICE, kind);
         if (i == 0)
-            *out_kind = kind;
+            out->device_kind = kind;
     }
     return true;
 }
@@ -111,7 +115,7 @@ static int add_platform(const struct pjrt_api *api, struct pjrt_client *client,
         key_add(b, TAG_HOST, &identity->host, sizeof identity->host);
     if (!view_is(out->name, "cpu"))
         key_add(b, TAG_GPU, &identity->device, sizeof identity->device);
-    return add_devices(api, client, b, &out->device_kind) ? 0 : WARM_EUNSUPPORTED;
+    return add_devices(api, client, b, out) ? 0 : WARM_EUNSUPPORTED;
 }
 
 /* ---- what XLA reads from the environment by itself ---- */
@@ -284,6 +288,10 @@ int pjrt_key_make(const struct pjrt_api *api, const struct pjrt_identity *identi
         code = add_environment(&b);
     if (!code)
         code = add_program(&b, args->program, targets);
+    /* Processes that compile one program, each for itself, must have their collectives in one order,
+     * which the order of statements and operands decides. */
+    if (!code && out->platform.shared)
+        key_add(&b, TAG_EXACT, args->program->code, args->program->code_len);
     if (!code)
         code = pjrt_options_add(&b, args->options, args->options_len);
     if (code)

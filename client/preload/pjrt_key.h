@@ -8,6 +8,9 @@
  *     plugin, by content ──────────┤
  *     platform, devices, machine ──┘
  *
+ * Where other processes have some of the devices, the program counts byte for byte, too: they compile
+ * it as well, and all must have the same code.
+ *
  * The machine is the processor's features and the number of processors that may be used; for GPUs
  * it is the driver, the libraries that the plugin had loaded and the assembler that it would run.
  *
@@ -54,6 +57,7 @@ bool pjrt_is_cpu(const struct pjrt_api *api, struct pjrt_client *client);
 /* What the client says of itself; borrows from it. */
 struct pjrt_platform {
     struct view name, version, device_kind; /* of the first device */
+    bool shared;                            /* some of its devices are other processes' */
 };
 
 struct pjrt_key {

@@ -6,6 +6,7 @@ devices, the partitions and who sends to whom do."""
 import json
 import os
 import re
+import socket
 import unittest
 
 import kit
@@ -72,6 +73,37 @@ print(json.dumps({"digest": digests, "hits": counts.get("cache_hits", 0),
                   "misses": counts.get("cache_misses", 0)}))
 '''
 
+# One of two processes that run a program together: its number, the coordinator's port, whether the sum
+# is the other way round. What each element is sent for comes in the order of the sum's operands.
+APART = '''
+import json, sys
+import numpy as np
+import jax, jax.monitoring
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+rank, port, turned = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "turned"
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize("127.0.0.1:" + port, 2, rank)
+counts = {}
+def count(name, **_):
+    name = name.rsplit("/", 1)[-1]
+    counts[name] = counts.get(name, 0) + 1
+jax.monitoring.register_event_listener(count)
+mesh = Mesh(np.array(jax.devices()), "x")
+halves = NamedSharding(mesh, P("x"))
+a, b = (jax.make_array_from_callback((8,), halves, lambda at, v=v: v[at])
+        for v in (np.arange(8, dtype="i"), np.arange(100, 92, -1, dtype="i")))
+
+def together(a, b):
+    there, sorted_ = a[::-1], jnp.sort(b)
+    return sorted_ + there if turned else there + sorted_
+
+total = jax.jit(together, out_shardings=NamedSharding(mesh, P()))(a, b)
+print(json.dumps({"digest": np.asarray(total.addressable_data(0)).tolist(),
+                  "hits": counts.get("cache_hits", 0), "misses": counts.get("cache_misses", 0)}))
+'''
+
 NAMES = {
     "the number of the module": dict(module="module_0177"),
     "the names of operations": dict(scope="concatenate.61"),
@@ -106,6 +138,31 @@ class Sharded(JaxCase):
                 with self.subTest(what):
                     found = daemon.run(PROGRAM, json.dumps(options), WARM_READONLY=1)
                     self.assertEqual(outcome(found)["hits"], 0, what)
+
+    def test_processes_that_compile_apart_run_the_same_code(self):
+        """Two hosts with a daemon each. The first has the program's executable from before its operands
+        were exchanged; the second has none. With that one the two would wait for each other for ever."""
+        def together(hosts, *order):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = str(free.getsockname()[1])
+            processes = [host.spawn(APART, str(rank), port, *order) for rank, host in enumerate(hosts)]
+            try:
+                results = [p.communicate(timeout=kit.WAIT_S * 2) for p in processes]
+            finally:
+                for p in processes:
+                    p.kill()
+                    p.communicate()
+            for process, (_, error) in zip(processes, results):
+                self.assertEqual(process.returncode, 0, error[-4000:])
+            return [json.loads(out.splitlines()[-1]) for out, _ in results]
+
+        with kit.Daemon() as first, kit.Daemon() as second:
+            hosts = first, second
+            for order, hits in (("plain", [0, 0]), ("plain", [1, 0]), ("turned", [0, 0])):
+                found = together(hosts, order)
+                self.assertEqual([f["digest"] for f in found], [[100] * 8] * 2)
+                self.assertEqual([f["hits"] for f in found], hits, order)
 
     def test_the_text_of_a_partitioned_module_has_one_key_whatever_its_numbers(self):
         """As frameworks dump it: HLO after partitioning, with channels, pairs and metadata."""

@@ -59,6 +59,9 @@ _Static_assert(sizeof(struct pjrt_process_index_args) >= PJRT_Client_ProcessInde
 SIZE(pjrt_devices_args, PJRT_Client_Devices_Args);
 SAME(pjrt_devices_args, devices, PJRT_Client_Devices_Args, devices);
 SAME(pjrt_devices_args, n_devices, PJRT_Client_Devices_Args, num_devices);
+SIZE(pjrt_devices_args, PJRT_Client_AddressableDevices_Args);
+SAME(pjrt_devices_args, devices, PJRT_Client_AddressableDevices_Args, addressable_devices);
+SAME(pjrt_devices_args, n_devices, PJRT_Client_AddressableDevices_Args, num_addressable_devices);
 SIZE(pjrt_description_args, PJRT_Device_GetDescription_Args);
 SAME(pjrt_description_args, device, PJRT_Device_GetDescription_Args, device);
 SAME(pjrt_description_args, description, PJRT_Device_GetDescription_Args, device_description);

@@ -69,6 +69,16 @@ static struct pjrt_error *client_devices(struct pjrt_devices_args *a)
     return NULL;
 }
 
+/* The first FAKE_PJRT_OWN of them; else all. */
+static struct pjrt_error *addressable_devices(struct pjrt_devices_args *a)
+{
+    client_devices(a);
+    const char *n = getenv("FAKE_PJRT_OWN");
+    if (n)
+        a->n_devices = strtoul(n, NULL, 10);
+    return NULL;
+}
+
 static struct pjrt_error *description(struct pjrt_description_args *a)
 {
     a->description = (struct pjrt_device_description *)a->device;
@@ -150,6 +160,7 @@ __attribute__((visibility("default"))) const struct pjrt_api *GetPjrtApi(void)
     fn[PJRT_CLIENT_PLATFORM_VERSION] = (pjrt_function)platform_version;
     fn[PJRT_CLIENT_PROCESS_INDEX] = (pjrt_function)process_index;
     fn[PJRT_CLIENT_DEVICES] = (pjrt_function)client_devices;
+    fn[PJRT_CLIENT_ADDRESSABLE_DEVICES] = (pjrt_function)addressable_devices;
     fn[PJRT_CLIENT_COMPILE] = (pjrt_function)compile;
     fn[PJRT_DEVICE_DESCRIPTION_KIND] = (pjrt_function)device_kind;
     fn[PJRT_DEVICE_GET_DESCRIPTION] = (pjrt_function)description;

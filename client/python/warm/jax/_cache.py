@@ -3,7 +3,8 @@
 
     trace, lower            a guess at what will be asked for is loaded meanwhile (_foresight.py)
     compile_or_get_cached(module, options)          one _Compile for each, of its thread
-      └─ get_cache_key      the canonical name (_keys.py), else JAX's own key
+      └─ get_cache_key      the canonical name (_keys.py), else JAX's own key; that one, too, where
+                            several processes run the program
       └─ guessed right?     done
       └─ cache.get          a hit │ the lease: of all processes that ask at once, one compiles
       │    └─ deserialize   fails: the entry is damaged, as if it were not there
@@ -231,9 +232,11 @@ def _hook_key(jax: _Modules) -> None:
         compile_ = _current()
         if getattr(_thread, "afresh", False):
             return NEVER
-        if compile_ is None or compile_.name or _is_shared(jax):
+        if compile_ is None or compile_.name:
             return stock_key()
         try:
+            if _is_shared(jax, devices):
+                return stock_key()
             bytecode = _keys.module_bytes(module)
             name = _keys.name_of(
                 module,
@@ -257,12 +260,14 @@ def _hook_key(jax: _Modules) -> None:
     jax.compilation_cache.get_cache_key = get_cache_key
 
 
-def _is_shared(jax: _Modules) -> bool:
-    """JAX sends executables from host to host by this key: all must compute the same one."""
-    try:
-        return bool(jax.config.share_binary_between_hosts.value)
-    except AttributeError:
-        return False
+def _is_shared(jax: _Modules, devices: Any) -> bool:
+    """All processes must have the same key and the same code. JAX sends executables from host to host
+    by it; or each compiles by itself, and then the order of statements and operands, which is not in the
+    canonical name, decides in which order collectives wait for each other."""
+    shares = getattr(jax.config, "share_binary_between_hosts", None)  # JAX up to 0.4 may lack it
+    if shares is not None and shares.value:
+        return True
+    return len({d.process_index for d in devices.flat}) > 1
 
 
 def _once(f: Callable[[], str]) -> Callable[[], str]:
