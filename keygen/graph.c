@@ -243,7 +243,7 @@ static uint8_t shape_facts(const struct shape *s)
     unsigned facts = 0;
     if (plain)
         facts |= SHAPE_PLAIN;
-    if (plain && s->n_operands == 0 && s->n_results == 1)
+    if (plain && s->traits & GRAPH_CONSTANT && s->n_operands == 0 && s->n_results == 1)
         facts |= SHAPE_CONSTANT;
     if (moves && s->n_operands == 1 && s->n_results == 1)
         facts |= SHAPE_MOVED;

@@ -51,7 +51,7 @@ struct graph;
  * gives GRAPH_EFFECT to whatever it does not know. An operation with regions is as restricted as
  * the most restricted operation inside it. */
 enum graph_trait {
-    GRAPH_PURE = 0,     /* may be moved, dropped if nothing uses it, merged if it has no operands */
+    GRAPH_PURE = 0,     /* may be moved, and dropped if nothing uses it; constants merged */
     GRAPH_DISTINCT = 1, /* may be moved, and dropped if nothing uses it; never merged */
     GRAPH_EFFECT = 2,   /* stays, in the order that the input gives among its like */
     GRAPH_COMMUTES = 4, /* its first two operands may change places, bit for bit */
@@ -63,6 +63,7 @@ enum graph_trait {
     GRAPH_SUM = 32, /* a constant, or the sum of two operands: no product unless one of those is */
     GRAPH_MOVES = 64,   /* its result has the numbers of its first operand, moved */
     GRAPH_KEEPS = 1024, /* its result is no exponential unless an operand is one */
+    GRAPH_CONSTANT = 256, /* its result is what its dictionary says */
     /* nobody can know its result before the program runs where that holds for all of its operands */
     GRAPH_LIVES = 4096,
     GRAPH_DELICATE = 8192, /* a compiler may make sums of products of several of its operands */
@@ -194,7 +195,7 @@ uint32_t graph_n_values(const struct graph *g);
 
 /*
  * Writes the canonical text, or the regions, as `out` asks; the graph is used up and only good for
- * graph_free. `domain` names the kind and version of the form, e.g. "mlir/6".
+ * graph_free. `domain` names the kind and version of the form, e.g. "mlir/7".
  * Errors: NOMEM; MALFORMED if a function calls a function with other numbers of operands.
  */
 int graph_write(struct graph *g, const char *domain, struct form *out, struct err *e);

@@ -241,11 +241,25 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     }
 }
 
+/* Whether a function that the dictionary names calls one. */
+static bool dict_calls(const struct graph *g, const struct dict *d)
+{
+    for (uint32_t i = 0; i < d->n_holes; i++) {
+        const struct hole *h = &g->holes.at[d->holes + i];
+        const struct func *f = h->kind == HOLE_SYMBOL ? graph_func_of(g, h->is.symbol) : NULL;
+        if (f && f->calls)
+            return true;
+    }
+    return false;
+}
+
 /* Whether an operation calls a function as it is written, or one inside it does. */
 static bool op_calls(const struct graph *g, const struct node *o, const struct shape *s)
 {
-    if (s->traits & GRAPH_CALL || !shape_has_regions(s))
-        return s->traits & GRAPH_CALL;
+    if (s->traits & GRAPH_CALL || (s->has_holes && dict_calls(g, &g->dicts.at[s->dict])))
+        return true;
+    if (!shape_has_regions(s))
+        return false;
     for (uint32_t r = op_region(g, o); r != NONE; r = g->regions.at[r].next)
         for (uint32_t b = g->regions.at[r].block; b != NONE; b = g->blocks.at[b].next)
             if (g->blocks.at[b].calls != NONE)
@@ -357,12 +371,12 @@ static bool any_constant_made(const struct graph *g)
     return false;
 }
 
-/* Functions that are named by more than calls stay, wherever calls of them are inlined. */
+/* Functions that are named by more than calls stay, wherever calls of them are inlined; so do public ones. */
 static void funcs_name(struct graph *g)
 {
     for (uint32_t i = 0; i < g->uses.n && !g->failed; i++) {
-        struct func *f = g->uses.at[i].is_call ? NULL : graph_func_of(g, g->uses.at[i].symbol);
-        if (f)
+        struct func *f = graph_func_of(g, g->uses.at[i].symbol);
+        if (f && (f->is_public || !g->uses.at[i].is_call))
             f->named = true;
     }
 }

@@ -16,6 +16,10 @@
  * of nothing else by operations that never give the same for all (GRAPH_LIVES). Not what comes into a
  * function or out of it, if it is a constant.
  *
+ * In regions nothing commutes: of two equal reductions, loops or branches a compiler makes one, but it
+ * compares what is in them as it is written (XLA for GPUs fuses the one otherwise than the two, and then
+ * sums in another order). Nor in functions that are not inlined, since regions may call them.
+ *
  * Where the module has a sum of two products, or what a compiler may make one of, nothing commutes at all:
  * which product LLVM fuses then depends on the order in which the operands of everything before it were
  * loaded. It is known last, and what did change places then goes back.
@@ -67,7 +71,7 @@ struct sure graph_shape_sure(const struct graph *g, const struct shape *s)
         all |= NODE_VARIES;
     if (s->traits & GRAPH_MOVES && s->n_operands)
         first |= s->traits & SHAPE_PASSED ? NODE_VARIES : NODE_VARIES | NODE_LITERAL;
-    if (s->traits & GRAPH_SUM && !s->n_operands)
+    if (s->facts & SHAPE_CONSTANT)
         always |= NODE_LITERAL;
     if ((s->traits & (SHAPE_CLASS | SHAPE_PASSED | GRAPH_CALL)) == GRAPH_PURE)
         all |= NODE_MADE;
@@ -121,19 +125,29 @@ static bool any_complex(const struct graph *g)
     return false;
 }
 
+/* Marks the blocks of functions that stay beside the public ones; true if there are any. */
+static bool funcs_keep(struct graph *g)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->func_order.n; i++) {
+        const struct func *f = &g->funcs.at[g->func_order.at[i]];
+        if (!f->named && (f->inlines || f->is_public))
+            continue;
+        for (uint32_t b = f->block; b != NONE; b = g->blocks.at[b].next)
+            g->blocks.at[b].kept = any = true;
+    }
+    return any;
+}
+
 void graph_commute_undo(struct graph *g)
 {
-    if (!g->delicate && !any_complex(g))
-        return;
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
+    bool all = g->delicate || any_complex(g), some = funcs_keep(g);
+    for (uint32_t i = 0; i < g->nodes.n && (all || some); i++) {
         struct node *o = &g->nodes.at[i];
-        if (!node_is_op(o))
+        if (!node_is_op(o) || !(all || g->blocks.at[node_block(o)].kept))
             continue;
-        if (o->where & NODE_SWAPPED) {
-            uint32_t *operands = op_operands_set(g, o, op_shape(g, o)), first = operands[0];
-            operands[0] = operands[1];
-            operands[1] = first;
-        }
-        o->where &= ~(uint32_t)(NODE_SWAPPED | GRAPH_COMMUTES);
+        if (o->where & NODE_SWAPPED)
+            op_swap(g, o);
+        o->where &= ~(uint32_t)GRAPH_COMMUTES;
     }
 }

@@ -124,9 +124,24 @@ static uint64_t inline_plan(struct graph *g, uint64_t threshold)
     return total;
 }
 
+/* Callees come before callers, where nothing is recursive. */
+static void funcs_call(struct graph *g)
+{
+    for (uint32_t i = 0; i < g->func_order.n; i++) {
+        struct func *f = &g->funcs.at[g->func_order.at[i]];
+        f->calls = f->recursive;
+        for (uint32_t u = 0; u < f->n_uses && !f->calls; u++) {
+            const struct use *use = &g->uses.at[f->uses + u];
+            const struct func *named = graph_func_of(g, use->symbol);
+            f->calls = use->is_call || (named && named->calls);
+        }
+    }
+}
+
 void graph_funcs_plan(struct graph *g)
 {
     funcs_reach(g);
+    funcs_call(g);
     uint64_t room = g->n_ops / 2 > INLINE_FREE ? g->n_ops / 2 : INLINE_FREE;
     uint64_t threshold = SIZE_MAX_OPS - 1;
     while (inline_plan(g, threshold) > room + g->n_ops && threshold)

@@ -167,8 +167,9 @@ struct block {
         };
     };
     uint16_t depth;
-    uint16_t sure : 14;   /* NODE_SURE, of its arguments */
+    uint16_t sure : 13;   /* NODE_SURE, of its arguments */
     uint16_t frozen : 1;  /* one of several blocks: everything stays */
+    uint16_t kept : 1;    /* its function's; that is not inlined, nor the module's own public one */
     uint16_t ordered : 1; /* it has its operations' order */
 };
 
@@ -180,7 +181,8 @@ struct func {
     uint32_t symbol, dict;
     bool is_public, defined, recursive, inlines, reached, walked;
     bool ordered, surveyed;      /* its blocks are; its traits and hash are known */
-    bool named;                  /* in a dictionary */
+    bool named;                  /* in a dictionary; or public, and called */
+    bool calls;                  /* itself, or in what it names */
     uint32_t class;              /* of its most restricted operation */
     uint64_t hash;               /* of its content */
     uint32_t block;              /* first */
@@ -646,6 +648,15 @@ static inline uint32_t type_sure(const struct graph *g, uint32_t type)
 static inline uint64_t type_hash(const struct graph *g, uint32_t type)
 {
     return g->types.items.at[type].hash;
+}
+
+/* An operation's first two operands change places, or back. */
+static inline void op_swap(struct graph *g, struct node *o)
+{
+    uint32_t *operands = op_operands_set(g, o, op_shape(g, o)), first = operands[0];
+    operands[0] = operands[1];
+    operands[1] = first;
+    o->where ^= NODE_SWAPPED;
 }
 
 /* What an operation says, before the hashes of its operands are mixed with it one after the other.

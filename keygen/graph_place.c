@@ -265,12 +265,10 @@ static uint64_t symbols_settle(struct graph *g, struct node *o)
 static __attribute__((noinline)) bool operands_sort(struct graph *g, struct node *o,
                                                     const struct shape *s)
 {
-    uint32_t *operands = op_operands_set(g, o, s), first = operands[0];
-    if (graph_value_order(g, first, operands[1]) <= 0)
+    const uint32_t *operands = op_operands(g, o, s);
+    if (graph_value_order(g, operands[0], operands[1]) <= 0)
         return false;
-    operands[0] = operands[1];
-    operands[1] = first;
-    o->where ^= NODE_SWAPPED;
+    op_swap(g, o);
     return true;
 }
 
@@ -425,15 +423,15 @@ static inline struct drawn operands_draw(struct graph *g, struct node *o, const 
     return d;
 }
 
-/* Which of NODE_SETTLED an operation has: graph_commute.c. */
+/* Which of NODE_SETTLED an operation has, in a region or not: graph_commute.c. */
 static inline uint32_t op_settled(const struct graph *g, const struct node *o,
-                                  const struct shape *s, const struct drawn *d)
+                                  const struct shape *s, const struct drawn *d, bool in_region)
 {
     uint32_t settled = s->sure.always | (s->sure.if_all & d->all) | (s->sure.if_any & d->any) |
                        (s->sure.if_first & d->first);
     if (s->facts & SHAPE_KEEPS && shape_has_regions(s) && graph_regions_keep(g, o))
         settled |= d->all & NODE_NO_EXP;
-    if (s->traits & GRAPH_COMMUTES && !g->as_given &&
+    if (s->traits & GRAPH_COMMUTES && !in_region && !g->as_given &&
         (!(s->traits & GRAPH_FUSES) || graph_fused_commutes(s, d->all, d->any)))
         settled |= GRAPH_COMMUTES;
     return settled;
@@ -465,7 +463,12 @@ void graph_op_place(struct graph *g, struct node *o, const struct shape *s, cons
         d = operands_draw(g, o, s, op_operands(g, o, s), says);
     }
     op_says_keep(g, o, s, says);
-    uint32_t settled = op_settled(g, o, s, &d);
+    bool in_region = b->depth > 1;
+    if (in_region && o->where & NODE_SWAPPED) { /* a copy from a function, where it may commute */
+        op_swap(g, o);
+        d = operands_draw(g, o, s, op_operands(g, o, s), says);
+    }
+    uint32_t settled = op_settled(g, o, s, &d, in_region);
     o->where |= settled;
     if (settled & GRAPH_COMMUTES && s->n_operands >= 2 && operands_sort(g, o, s))
         d = operands_draw(g, o, s, op_operands(g, o, s), says);

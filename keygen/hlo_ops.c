@@ -13,7 +13,7 @@
  * (x * c) * d and (c * x) * d XLA makes x * (c * d) of the first only, where nothing but HLO's own
  * passes puts constants in order. DELICATE ones, and sums of real numbers: GRAPH_DELICATE. Any opcode that
  * is not here has an effect. */
-enum opcode_kind { PURE, COMMUTES, ADDS, SUBTRACTS, DELICATE, UNKNOWN_OPCODE };
+enum opcode_kind { PURE, CONSTANT, COMMUTES, ADDS, SUBTRACTS, DELICATE, UNKNOWN_OPCODE };
 
 struct opcode {
     const char *name;
@@ -45,7 +45,7 @@ static const struct opcode opcodes[] = {
     {"complex", PURE},
     {"concatenate", PURE},
     {"conditional", PURE},
-    {"constant", PURE},
+    {"constant", CONSTANT},
     {"convert", PURE},
     {"convolution", PURE},
     {"copy", PURE},
@@ -150,6 +150,8 @@ unsigned hlo_traits_of(struct hlo *h, const struct instr *in)
     bool whole = t == 's' || t == 'u' || t == 'p', adds = kind == ADDS || kind == SUBTRACTS;
     if (kind == DELICATE || (adds && !whole))
         return GRAPH_PURE | GRAPH_DELICATE;
+    if (kind == CONSTANT)
+        return GRAPH_PURE | GRAPH_CONSTANT;
     bool commutes = (kind == COMMUTES || kind == ADDS) && whole && in->n_operands == 2;
     return commutes ? GRAPH_PURE | GRAPH_COMMUTES : GRAPH_PURE;
 }

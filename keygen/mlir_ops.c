@@ -42,7 +42,7 @@ static const struct op_traits stablehlo_table[] = {
     {"compare", KEEPS},
     {"complex", KEEPS},
     {"concatenate", KEEPS | GRAPH_LIVES},
-    {"constant", KEEPS | GRAPH_SUM},
+    {"constant", KEEPS | GRAPH_SUM | GRAPH_CONSTANT},
     {"convert", KEEPS | GRAPH_LIVES},
     {"convolution", KEEPS | GRAPH_LIVES},
     {"cosine", KEEPS | GRAPH_LIVES},

@@ -114,7 +114,7 @@ Test(hlo, key_is_golden)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(base);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "06440d1e7d5258144717037a8538f3d1");
+    cr_assert_str_eq(text, "bf56459e4b63de09c61b9de7482a1477");
 }
 
 Test(hlo, real_products_do_not_commute)
@@ -277,7 +277,7 @@ Test(hlo, order_of_computations_and_of_independent_operations_does_not_count)
                                 "%f (x: s32[], y: s32[]) -> s32[] {\n"
                                 "  %y = s32[] parameter(1)\n"
                                 "  %x = s32[] parameter(0)\n"
-                                "  ROOT %a = s32[] add(%y, %x)\n"
+                                "  ROOT %a = s32[] add(%x, %y)\n"
                                 "}\n"
                                 "ENTRY %e (p: s32[4]) -> s32[4] {\n"
                                 "  %p = s32[4]{0} parameter(0)\n"
@@ -291,6 +291,39 @@ Test(hlo, order_of_computations_and_of_independent_operations_does_not_count)
                                 "}\n";
     struct key a = key_of(late), b = key_of(early);
     cr_assert(key_equal(&a, &b));
+    cr_assert(changes(early, "add(%x, %y)", "add(%y, %x)"), "in a computation that is no call's");
+}
+
+/* Nobody knows that a branch has no effect before its call is inlined. */
+Test(hlo, a_branch_with_a_call_counts_where_nothing_is_needed_of_it)
+{
+    static const char called[] = "HloModule m\n"
+                                 "%f (x: s32[4]) -> s32[4] {\n"
+                                 "  %x = s32[4]{0} parameter(0)\n"
+                                 "  ROOT %n = s32[4]{0} negate(%x)\n"
+                                 "}\n"
+                                 "%then (x: s32[4]) -> s32[4] {\n"
+                                 "  %x = s32[4]{0} parameter(0)\n"
+                                 "  ROOT %c = s32[4]{0} call(%x), to_apply=%f\n"
+                                 "}\n"
+                                 "ENTRY %e (p: pred[], a: s32[4]) -> s32[4] {\n"
+                                 "  %p = pred[] parameter(0)\n"
+                                 "  %a = s32[4]{0} parameter(1)\n"
+                                 "  %dead = s32[4]{0} conditional(%p, %a, %a), "
+                                 "true_computation=%then, false_computation=%then\n"
+                                 "  ROOT %r = s32[4]{0} abs(%a)\n"
+                                 "}\n";
+    char *inlined = with(called, "call(%x), to_apply=%f", "negate(%x)");
+    struct key a = key_of(called), b = key_of(inlined);
+    cr_assert(!key_equal(&a, &b));
+    char *without = with(inlined,
+                         "  %dead = s32[4]{0} conditional(%p, %a, %a), "
+                         "true_computation=%then, false_computation=%then\n",
+                         "");
+    struct key c = key_of(without);
+    cr_assert(key_equal(&b, &c));
+    free(inlined);
+    free(without);
 }
 
 Test(hlo, in_a_scheduled_module_order_counts)

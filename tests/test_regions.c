@@ -238,6 +238,6 @@ Test(regions, golden_key_of_a_layer)
     cr_assert_not_null(layer);
     char text[WARM_KEY_TEXT];
     key_to_text(&layer->key, text);
-    cr_expect_str_eq(text, "b4b4c774554232cc4fa198df2d4d7b78");
+    cr_expect_str_eq(text, "28c8e22bab108e3558a932daecb931f7");
     free(list.at);
 }
