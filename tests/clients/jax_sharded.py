@@ -142,11 +142,12 @@ class Sharded(JaxCase):
     def test_processes_that_compile_apart_run_the_same_code(self):
         """Two hosts with a daemon each. The first has the program's executable from before its operands
         were exchanged; the second has none. With that one the two would wait for each other for ever."""
-        def together(hosts, *order):
+        def together(hosts, order, **settings):
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 port = str(free.getsockname()[1])
-            processes = [host.spawn(APART, str(rank), port, *order) for rank, host in enumerate(hosts)]
+            processes = [host.spawn(APART, str(rank), port, order, **settings)
+                         for rank, host in enumerate(hosts)]
             try:
                 results = [p.communicate(timeout=kit.WAIT_S * 2) for p in processes]
             finally:
@@ -163,6 +164,12 @@ class Sharded(JaxCase):
                 found = together(hosts, order)
                 self.assertEqual([f["digest"] for f in found], [[100] * 8] * 2)
                 self.assertEqual([f["hits"] for f in found], hits, order)
+            with kit.Folder() as shared, kit.Daemon() as third:  # the user's own, for all hosts
+                settings = dict(JAX_COMPILATION_CACHE_DIR=shared,
+                                JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0)
+                for host, hits in ((first, [0, 0]), (third, [1, 0])):
+                    found = together((host, second), "plain", **settings)
+                    self.assertEqual([f["hits"] for f in found], hits)
 
     def test_the_text_of_a_partitioned_module_has_one_key_whatever_its_numbers(self):
         """As frameworks dump it: HLO after partitioning, with channels, pairs and metadata."""

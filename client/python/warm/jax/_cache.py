@@ -110,10 +110,13 @@ class Cache:
         compile_ = _current()
         if key.startswith(NEVER):
             return None
-        if compile_ is None or compile_.name != key:
-            return self._get_alone(key)
+        if compile_ is None:
+            return self._get_alone(key, None)
         try:
-            found = self._get_leased(compile_)
+            if compile_.name == key:
+                found = self._get_leased(compile_)
+            else:
+                found = self._get_alone(key, compile_.stock)
         except Exception as e:
             log.debug("get %s: %r", key, e)
             return None
@@ -130,6 +133,8 @@ class Cache:
                 _client.client().put(
                     STOCK + key, value, kind="executable", cost_ms=_cost_ms(value), label=key
                 )
+                if compile_ is not None:
+                    self._put_stock(compile_, key, value)
                 return
             self._put_leased(compile_, value)
         except Exception as e:
@@ -138,11 +143,14 @@ class Cache:
     def clear(self) -> None:
         """JAX's own folder has this; the daemon's entries are cleared by `warm clear`."""
 
-    def _get_alone(self, key: str) -> Optional[bytes]:
+    def _get_alone(self, key: str, stock: Any) -> Optional[bytes]:
         """By a key that JAX made."""
         name = key if key.startswith("jax:") else STOCK + key
-        value = _client.client().get(name)
-        if value is None or not value.startswith(_entry.MAGIC):
+        found = _client.client().get(name)
+        if found is None:
+            return stock.get(key) if stock is not None and _client.client().may_hit else None
+        value: bytes = found
+        if not value.startswith(_entry.MAGIC):
             return value
         entry = _entry.decode(name, value)
         return entry.payload if entry and _entry.can_load(entry.targets, "cpu") else None
@@ -190,6 +198,11 @@ class Cache:
             compiler=_keys.libraries(c.platform).split("\n", 1)[0],
             label=_DIGEST.sub("", key)[:512],  # one for all versions of it, for `warm why`
         )
+        self._put_stock(c, key, value)
+
+    def _put_stock(self, c: _Compile, key: str, value: bytes) -> None:
+        """In the user's own folder, as JAX would have."""
+        took = time.monotonic() - c.missed_at if c.missed_at else 0.0
         if c.stock is not None and c.missed_at and took >= self.min_compile_secs:
             c.stock.put(key, value)
 
@@ -234,6 +247,7 @@ def _hook_key(jax: _Modules) -> None:
             return NEVER
         if compile_ is None or compile_.name:
             return stock_key()
+        compile_.stock = _user_cache(backend)
         try:
             if _is_shared(jax, devices):
                 return stock_key()
@@ -254,7 +268,6 @@ def _hook_key(jax: _Modules) -> None:
             return stock_key()
         compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
         compile_.stock_key = _once(stock_key)
-        compile_.stock = _user_cache(backend)
         return name
 
     jax.compilation_cache.get_cache_key = get_cache_key
