@@ -6,6 +6,8 @@
     backend, its libraries by content ────────────┼──▶ "jax:1:<32 hex digits>"
     devices, processor ───────────────────────────┘
 
+Not for programs that several processes run together (_cache.py).
+
 Two programs that differ in names of functions, arguments and results, in files and lines, in the
 order of statements, or in where logs, dumps and caches go, have one name. Whatever is not known to
 be without effect counts. What this file does not understand raises Unknown, and JAX's own key
