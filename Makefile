@@ -157,17 +157,18 @@ $(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants short_text variants)
 $(B)/proof/%:
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
-# programs whose equal keys XLA is asked about, its compilers for the CPU and for a GPU that need not be
-# there; the tests of JAX as a client run a sample
+# programs whose equal keys XLA is asked about, its compilers for the CPU and for GPUs that need not be
+# there, for each; the tests of JAX as a client run a sample
 PROOF_PAIRS = 2000
+PROOF_GPUS  = $(wildcard tests/proof/xla/*.textproto)
 .PHONY: proof
 proof: setup-clients toolchain
 	$(MAKE) B=$(B) $(B)/proof/compiler $(B)/proof/graphs $(B)/lib/libwarm.so
 	venv=$$(tests/clients/venv.sh tests/clients/jax.txt) && PYTHONDONTWRITEBYTECODE=1 \
 	    $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) --library $(B)/lib/libwarm.so
-	venv=$$(tests/clients/venv.sh tests/proof/xla/gpu.txt) && PYTHONDONTWRITEBYTECODE=1 \
-	    $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) --library $(B)/lib/libwarm.so \
-	    --gpu tests/proof/xla/h100.textproto
+	venv=$$(tests/clients/venv.sh tests/proof/xla/gpu.txt) && for gpu in $(PROOF_GPUS); do \
+	    PYTHONDONTWRITEBYTECODE=1 $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) \
+	    --library $(B)/lib/libwarm.so --gpu $$gpu || exit; done
 	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
 	$(B)/proof/compiler --cases $(PROOF_CASES) --compiles 25 \
 	    --nvrtc $(wildcard $(TOOLCHAIN)/12.9.86/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/12.9.86/lib/libnvrtc.so.12 \
