@@ -15,7 +15,18 @@ bool graph_failed(const struct graph *g) { return g->failed; }
 
 /* ---- module, functions, blocks ---- */
 
-void graph_module_dict(struct graph *g, uint32_t dict) { g->module_dict = g->regions_dict = dict; }
+bool graph_dict_plain(const struct graph *g, uint32_t dict)
+{
+    static const char one[] = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}";
+    const struct dict *d = &g->dicts.at[dict];
+    return d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0;
+}
+
+void graph_module_dict(struct graph *g, uint32_t dict)
+{
+    g->module_dict = g->regions_dict = dict;
+    g->single = dict && graph_dict_plain(g, dict);
+}
 
 void graph_module_regions_dict(struct graph *g, uint32_t dict) { g->regions_dict = dict; }
 
@@ -238,7 +249,7 @@ static bool shapes_alike(const struct graph *g, const struct shape *have, const 
 
 static uint8_t shape_facts(const struct shape *s)
 {
-    bool plain = !shape_has_regions(s) && !s->has_holes && !(s->traits & GRAPH_CALL);
+    bool plain = !shape_has_regions(s) && !s->has_holes && !(s->traits & (GRAPH_CALL | GRAPH_STAYS));
     bool moves = s->traits & GRAPH_MOVES && !s->has_holes;
     unsigned facts = 0;
     if (plain)
@@ -339,10 +350,12 @@ bool graph_op_room(struct graph *g, const struct shape *s)
 
 /* The operation itself if it is known to stand there already: the last of its shape, with the same operand.
  * graph_canon merges all constants that are equal, moved or not, but programs write these over and over,
- * and they need not become nodes at all. */
+ * and they need not become nodes at all. What only moves one does where the program may be for several
+ * devices, as far as is known by now. */
 static uint32_t op_last(const struct graph *g, const struct shape *s, const uint32_t *operands)
 {
-    if (s->last == NONE || node_block(&g->nodes.at[s->last]) != g->block ||
+    if (s->last == NONE || !(g->single || s->facts & SHAPE_CONSTANT) ||
+        node_block(&g->nodes.at[s->last]) != g->block ||
         (s->n_operands && g->nodes.at[s->last].operands[0] != operands[0]))
         return NONE;
     return s->last;

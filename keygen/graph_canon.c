@@ -253,10 +253,11 @@ static bool dict_calls(const struct graph *g, const struct dict *d)
     return false;
 }
 
-/* Whether an operation calls a function as it is written, or one inside it does. */
-static bool op_calls(const struct graph *g, const struct node *o, const struct shape *s)
+/* Whether an operation calls a function as it is written, or stays as a call does, or one inside it. */
+static bool op_stays(const struct graph *g, const struct node *o, const struct shape *s)
 {
-    if (s->traits & GRAPH_CALL || (s->has_holes && dict_calls(g, &g->dicts.at[s->dict])))
+    if (s->traits & (GRAPH_CALL | GRAPH_STAYS) ||
+        (s->has_holes && dict_calls(g, &g->dicts.at[s->dict])))
         return true;
     if (!shape_has_regions(s))
         return false;
@@ -275,7 +276,7 @@ static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
             continue;
         const struct shape *s = op_shape(g, o);
         const struct func *f = s->traits & GRAPH_CALL ? graph_func_of(g, s->callee) : NULL;
-        if (!(s->facts & SHAPE_PLAIN) && op_calls(g, o, s)) {
+        if (!(s->facts & SHAPE_PLAIN) && op_stays(g, o, s)) {
             struct block *b = &g->blocks.at[node_block(o)];
             PUSH(g, g->effects, (struct effect){.op = id, .before = b->calls});
             b->calls = g->effects.n - 1;

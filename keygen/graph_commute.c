@@ -20,6 +20,9 @@
  * compares what is in them as it is written (XLA for GPUs fuses the one otherwise than the two, and then
  * sums in another order). Nor in functions that are not inlined, since regions may call them.
  *
+ * Nor in a program for several devices, where an operand that lies otherwise than the one after it decides
+ * how the result lies.
+ *
  * Where the module has a sum of two products, or what a compiler may make one of, nothing commutes at all:
  * which product LLVM fuses then depends on the order in which the operands of everything before it were
  * loaded. It is known last, and what did change places then goes back.
@@ -141,7 +144,7 @@ static bool funcs_keep(struct graph *g)
 
 void graph_commute_undo(struct graph *g)
 {
-    bool all = g->delicate || any_complex(g), some = funcs_keep(g);
+    bool all = g->delicate || g->several || any_complex(g), some = funcs_keep(g);
     for (uint32_t i = 0; i < g->nodes.n && (all || some); i++) {
         struct node *o = &g->nodes.at[i];
         if (!node_is_op(o) || !(all || g->blocks.at[node_block(o)].kept))

@@ -7,6 +7,8 @@
  */
 #include "keygen/graph_internal.h"
 
+#include <string.h>
+
 #define INLINE_FREE (128u * 1024) /* operations after inlining that any module may have */
 #define SIZE_MAX_OPS ((uint64_t)1 << 40)
 
@@ -89,7 +91,8 @@ static void funcs_reach(struct graph *g)
 static bool func_is_plain(const struct graph *g, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
-    if (f->is_public || !f->defined || f->recursive || f->dict || b->frozen || b->last == NONE)
+    if (g->several || f->is_public || !f->defined || f->recursive || f->dict || b->frozen ||
+        b->last == NONE)
         return false;
     for (uint32_t i = 0; i < b->n_args; i++)
         if (g->arg_dicts.at[f->arg_dicts + i])
@@ -138,8 +141,25 @@ static void funcs_call(struct graph *g)
     }
 }
 
+/* Does the module say of itself that it is for more than one device? */
+static bool module_says_several(const struct graph *g)
+{
+    static const char *const counts[] = {"num_partitions = ", "num_replicas = ", "replica_count = "};
+    const struct dict *d = &g->dicts.at[g->module_dict];
+    if (!g->module_dict)
+        return false;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const char *n = memmem(d->text, d->len, counts[i], strlen(counts[i]));
+        n = n ? n + strlen(counts[i]) : NULL; /* dictionaries end in a bracket */
+        if (n && (n[0] != '1' || (n[1] >= '0' && n[1] <= '9')))
+            return true;
+    }
+    return memmem(d->text, d->len, ".meshes", sizeof ".meshes" - 1) != NULL;
+}
+
 void graph_funcs_plan(struct graph *g)
 {
+    g->several = !g->single && (g->several || module_says_several(g));
     funcs_reach(g);
     funcs_call(g);
     uint64_t room = g->n_ops / 2 > INLINE_FREE ? g->n_ops / 2 : INLINE_FREE;

@@ -157,7 +157,7 @@ struct block {
     uint32_t label;
     uint32_t next;  /* of the same region, or NONE */
     uint32_t last;  /* last operation, or NONE */
-    uint32_t calls; /* what calls in it, itself or inside, the last first: as effects are */
+    uint32_t calls; /* what stays in it, itself or inside, the last first: as effects are */
     union {
         struct { /* until it is ordered: its operations with an effect, the last of them first */
             uint32_t effect, n_effects;
@@ -284,6 +284,8 @@ struct graph {
     bool folds_at_calls;   /* see graph_folds_at_calls */
     bool any_idle;         /* nothing is needed of some call, since this was reset */
     bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */
+    bool single;           /* the module says that it is for one device, and nothing else */
+    bool several;          /* it is for more, or may be; while reading: something has a sharding */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */
 };
@@ -351,7 +353,10 @@ uint32_t graph_sure_of_type(const char *text, size_t len);
 /* True of a sum of two values that both may be products, of what may be made of such, and of what nothing is
  * known. Of an operation that is placed. */
 bool graph_op_is_delicate(const struct graph *g, const struct node *o);
-/* Puts back what changed places, and lets nothing commute any more, if the graph is delicate. */
+/* Does a dictionary of the module say one partition and one replica, and nothing else? */
+bool graph_dict_plain(const struct graph *g, uint32_t dict);
+/* Puts back what changed places, and lets nothing commute any more, if the graph is delicate or for
+ * several devices. */
 void graph_commute_undo(struct graph *g);
 /* What operations of such a shape are sure of, but for what is in their regions. */
 struct sure graph_shape_sure(const struct graph *g, const struct shape *s);

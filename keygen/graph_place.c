@@ -478,6 +478,6 @@ void graph_op_place(struct graph *g, struct node *o, const struct shape *s, cons
         o[i].where |= settled & NODE_SURE;
         node_hash_set(o + i, mix(d.hash, type_hash(g, g->shape_types.at[s->types + i]) + i));
     }
-    if (op_is_constant(g, o, s))
+    if (op_is_constant(g, o, s) && (s->facts & SHAPE_CONSTANT || !g->several))
         constant_merge(g, id);
 }

@@ -121,19 +121,11 @@ static bool region_begin(struct finder *f)
     return true;
 }
 
-/* Does a dictionary of the module say one partition and one replica, and nothing else? */
-static bool dict_plain(const struct graph *g, uint32_t dict)
-{
-    static const char one[] = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}";
-    const struct dict *d = &g->dicts.at[dict];
-    return !dict || (d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0);
-}
-
 /* `dict`: what the module says of it. */
 static void region_end(struct finder *f, uint32_t dict, struct canon_region *out)
 {
     out->n_ops = f->printer.n_ops;
-    if (f->printer.names_outside || !dict_plain(f->g, dict))
+    if (f->printer.names_outside || (dict && !graph_dict_plain(f->g, dict)))
         printer_put_module(&f->printer, dict);
     short_end(&f->printer);
     form_end(f->sink, &out->key, &out->proof);

@@ -215,6 +215,9 @@ static inline void draft_put(struct graph *g, const char *text, size_t len)
 
 void graph_dict_key(struct graph *g, const char *name, size_t len)
 {
+    static const char sharding[] = "sharding"; /* also sdy.sharding, in_shardings */
+    const size_t tail = sizeof sharding - 1, stem = len - (len && name[len - 1] == 's');
+    g->several |= stem >= tail && memcmp(name + stem - tail, sharding, tail) == 0;
     uint32_t key = g->draft.n;
     draft_put(g, name, len);
     PUSH(g, g->entries,

@@ -25,7 +25,7 @@ static const struct op_traits stablehlo_table[] = {
     /* "stablehlo." left out */
     {"abs", KEEPS | GRAPH_LIVES},
     {"add", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES | GRAPH_SUM},
-    {"all_reduce", GRAPH_EFFECT | GRAPH_REDUCES},
+    {"all_reduce", GRAPH_EFFECT | GRAPH_REDUCES | GRAPH_DELICATE},
     {"and", KEEPS | GRAPH_COMMUTES},
     {"atan2", KEEPS | GRAPH_LIVES | GRAPH_DELICATE},
     {"batch_norm_grad", KEEPS | GRAPH_DELICATE},
@@ -90,7 +90,7 @@ static const struct op_traits stablehlo_table[] = {
     {"real_dynamic_slice", KEEPS},
     {"reduce", KEEPS | GRAPH_REDUCES},
     {"reduce_precision", KEEPS | GRAPH_LIVES},
-    {"reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES},
+    {"reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES | GRAPH_DELICATE},
     {"reduce_window", KEEPS | GRAPH_REDUCES},
     {"remainder", KEEPS | GRAPH_DELICATE},
     {"replica_id", KEEPS},
@@ -157,7 +157,7 @@ static const struct op_traits other_table[] = {
     {"func.return", GRAPH_PURE},
     {"sdy.manual_computation", GRAPH_DISTINCT},
     {"sdy.return", GRAPH_PURE},
-    {"sdy.sharding_constraint", GRAPH_DISTINCT},
+    {"sdy.sharding_constraint", GRAPH_DISTINCT | GRAPH_STAYS},
 };
 
 /* Defaults of the operation definitions: an absent attribute means this. NULL: any operation. */

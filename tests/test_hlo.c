@@ -114,7 +114,7 @@ Test(hlo, key_is_golden)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(base);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "bf56459e4b63de09c61b9de7482a1477");
+    cr_assert_str_eq(text, "7bfc5fc156a81f5d261e9b01f18fa31d");
 }
 
 Test(hlo, real_products_do_not_commute)
@@ -244,14 +244,32 @@ Test(hlo, replica_groups_over_a_mesh_are_read_whole)
     free(mesh);
 }
 
+/* The program without what says how it is divided. */
+static char *on_one_device(const char *text)
+{
+    static const char *const said[] = {
+        ", num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, "
+        "\"y\"=2]>}}",
+        ", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, "
+        "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@mesh, [{\\\"x\\\"}, {}]>\"}"};
+    char *first = with(text, said[0], ""), *out = with(first, said[1], "");
+    free(first);
+    return out;
+}
+
 Test(hlo, an_inlined_call_has_the_key_of_the_call)
 {
     char *inlined = with(base, "  %call.6 = f32[8,16]{1,0} call(%sub.5), to_apply=%relu.2\n",
                          "  %c.1 = f32[] constant(0)\n"
                          "  %c.2 = f32[8,16]{1,0} broadcast(%c.1), dimensions={}\n"
                          "  %call.6 = f32[8,16]{1,0} maximum(%sub.5, %c.2)\n");
+    char *call_on_one = on_one_device(base), *on_one = on_one_device(inlined);
     struct key a = key_of(base), b = key_of(inlined);
+    cr_assert(!key_equal(&a, &b), "devices share it as it is written");
+    a = key_of(call_on_one), b = key_of(on_one);
     cr_assert(key_equal(&a, &b));
+    free(on_one);
+    free(call_on_one);
     free(inlined);
 }
 
