@@ -9,12 +9,13 @@ import random as spelling
 
 import numpy as np
 
+import devices
 import generate
 import hlo
 import shrink
 import variants
 from program import Style
-from run import Cpu, different
+from run import Cpu, Refused, different
 
 STEPS_MAX = 40  # changes in a chain
 APART = 0.03  # of what the key tells apart: compiled
@@ -30,14 +31,17 @@ class Keys:
         self.call.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p]
 
     def of(self, kind, data):
+        """The key, or None."""
         out = ctypes.create_string_buffer(33)
         code = self.call(kind, data, len(data), out)
-        if code:
-            raise RuntimeError(f"no canonical key ({code}) of\n{data!r}")
-        return out.value
+        return None if code else out.value
 
     def of_program(self, program, style=None):
-        return self.of(program.kind, program.text(style).encode())
+        text = program.text(style)
+        key = self.of(program.kind, text.encode())
+        if not key:
+            raise RuntimeError("no canonical key of\n" + text)
+        return key
 
 
 def compiler(gpu):
@@ -48,16 +52,20 @@ def compiler(gpu):
 
 
 class Proof:
-    def __init__(self, library, gpu=None):
-        """gpu: the file that describes one, to compile for it in place of the CPU."""
+    def __init__(self, library, gpu=None, several=0.2):
+        """gpu: the file that describes one, to compile for it in place of the CPU; several: how many of the
+        cases are for several devices."""
+        self.several = several
         self.keys, self.xla = Keys(library), compiler(gpu)
         self.counts = collections.Counter()
 
     def case(self, seed):
         random = np.random.default_rng(seed)
-        base = generate.generate(random)
-        if random.random() < HLO:
-            base = hlo.read(self.xla.hlo_text(base))
+        several = random.random() < self.several
+        base = devices.generate(random) if several else generate.generate(random)
+        self.counts["several"] += several
+        if base.partitions == 1 and random.random() < HLO:
+            base = hlo.read(self.xla.hlo_text(base), base.replicas)
             self.counts["hlo"] += 1
         key = self.keys.of_program(base)
         if random.random() < SPELLINGS:
@@ -69,9 +77,18 @@ class Proof:
         self.counts["cases"] += 1
         if len(chain) > 1:
             self.counts["pairs"] += 1
-            last = chain[-1][0]
-            if different(self.xla.results(base, seed), self.xla.results(last, seed)):
+            given = self.given(base, seed)
+            if given is None:
+                self.counts["refused"] += 1
+            elif different(given, self.xla.results(chain[-1][0], seed)):
                 self.wrong_hit(seed, chain)
+
+    def given(self, program, seed):
+        """Its results; None if the compiler does not take it."""
+        try:
+            return self.xla.results(program, seed)
+        except Refused:
+            return None
 
     def change(self, random, seed, key, chain, what):
         """One more program at the chain's end, if the key stays."""
@@ -85,7 +102,8 @@ class Proof:
             return
         self.counts[f"missed {what.__name__}"] += 1
         if random.random() < APART:
-            other = different(self.xla.results(last, seed), self.xla.results(program, seed))
+            given = self.given(last, seed)
+            other = given and different(given, self.xla.results(program, seed))
             self.counts[f"{'other' if other else 'same'} {said}"] += 1
 
     def spellings(self, program, key, seed):

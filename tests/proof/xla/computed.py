@@ -122,7 +122,7 @@ def fused(op, operands):
 
 def said(op):
     """Its attributes; of the compiler's own ones those that say how it is computed."""
-    attributes = [(k, v) for k, v in op.attributes if k not in SAID]
+    attributes = [(k, v if k != "channel_id" else "") for k, v in op.attributes if k not in SAID]
     config = dict(op.attributes).get("backend_config")
     if config and (op.name in HEAVY or op.name == "fusion"):
         config = json.loads(config)

@@ -7,7 +7,7 @@ result, where they do not count: what is cast to an integer bit by bit has none.
 
 import numpy as np
 
-from library import Library
+from library import TINY, Library
 from program import COMPLEX, DTYPES, FLOATS, INTEGERS, Block, Op, Program, Type, ints, literal
 
 SHAPES = ((33,), (8,), (5, 7), (2, 3, 4), (1,), (), (4, 1), (64,), (3, 16), (1024,), (64, 128),
@@ -33,7 +33,7 @@ def specials(type):
         info = np.finfo(np.float32) if type.element == "bf16" else np.finfo(DTYPES[type.element])
         return [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -2.0, 3.0, np.inf, -np.inf, np.nan, float(info.tiny),
                 float(info.tiny) / 4, float(info.max), float(info.eps), 1 / 3, 0.1]
-    return [0, 1, 2, 3, 7, 100]
+    return [0, 1, 2, 3, 7, 5 if type.element in TINY else 100]
 
 
 def numbers(random, type):
@@ -133,7 +133,8 @@ class Maker(Library):
         t = self.type()
         e = t.element
         binary = (BINARY if e in FLOATS else INTEGER_BINARY if e in INTEGERS else
-                  COMPLEX_BINARY if e.startswith("c") else ("and", "or", "xor"))
+                  COMPLEX_BINARY if e.startswith("c") else ("and", "or", "xor") if e == "i1" else
+                  ("add", "multiply", "maximum"))
         if e in FLOATS and self.chance(0.3):
             return self.do(self.one_of(*UNARY), [self.value(t)], t)
         if e.startswith("c") and self.chance(0.2):
@@ -346,7 +347,7 @@ class Maker(Library):
     def loop(self, depth):
         """A number of turns that is known or not; what goes round is of the main type."""
         counter, flag = Type((), "i32"), Type((), "i1")
-        types = [counter] + [self.main] * self.one_of(1, 2)
+        types = [counter] + [self.main] * self.one_of(1, 1, 2, 2, 6)
         condition = Block(types)
         limit = literal(counter, self.one_of(0, 1, 2, 5))
         if self.chance(0.5):
@@ -357,11 +358,14 @@ class Maker(Library):
                   [("comparison_direction", "#stablehlo<comparison_direction LT>")])
         condition.ops += [test, Op("stablehlo.return", test.results, [])]
         body = Block(types)
-        maker = Maker(self.random, body, self.seen, self.functions, self.main)
+        maker = type(self)(self.random, body, self.seen, self.functions, self.main)
         maker.steps(int(self.random.integers(1, 8)), depth - 1)
         one = maker.add(literal(counter, 1))
         turn = maker.do("add", [body.arguments[0], one], counter)
         carried = [maker.value(t, 1.0) for t in types[1:]]
+        if self.chance(0.3):  # some go on as they are, or change places
+            carried[1:] = body.arguments[2:]
+            self.random.shuffle(carried)
         body.ops.append(Op("stablehlo.return", [turn] + carried, []))
         start = self.add(literal(counter, 0))
         self.add(Op("stablehlo.while", [start] + [self.value(t) for t in types[1:]], types,
@@ -410,7 +414,7 @@ def generate(random):
 ALGEBRA_DEPTH = -1
 
 
-def function(random, functions, main, size, depth, public=False):
+def function(random, functions, main, size, depth, public=False, by=Maker):
     """A function of at most `size` steps, with regions in one another to that depth."""
     types = [main] * int(random.integers(1, 5))
     if public:
@@ -418,7 +422,7 @@ def function(random, functions, main, size, depth, public=False):
     elif random.random() < 0.3:
         types.append(Type((), main.element))
     block = Block(types, "function")
-    maker = Maker(random, block, [], functions, main)
+    maker = by(random, block, [], functions, main)
     if depth == ALGEBRA_DEPTH:
         maker.algebra(int(random.integers(2, size + 1)))
     else:
@@ -428,5 +432,7 @@ def function(random, functions, main, size, depth, public=False):
     results = made[-1:] or block.arguments[:1]
     for _ in range(maker.one_of(0, 1, 3) if public else maker.one_of(0, 0, 1)):
         results.append(maker.one_of(*made or block.arguments))
+    if public and maker.chance(0.1):
+        results.append(maker.one_of(*block.arguments, results[0]))
     block.ops.append(Op("func.return", results, []))
     return block

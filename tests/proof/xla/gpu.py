@@ -24,17 +24,18 @@ class Gpu(Xla):
         """described: a file with a GpuTargetConfigProto as text."""
         super().__init__()
         with open(described) as file:
-            topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1",
-                                                    target_config=file.read())
-        self.devices = xla_client.DeviceList(tuple(topology.devices))
+            target = file.read()
+        self.devices = {n: xla_client.DeviceList(tuple(topologies.get_topology_desc(
+            platform="cuda", topology=f"1x1x{n}", target_config=target).devices)) for n in (1, 4)}
         self.printed = _hlo.HloPrintOptions()
         self.printed.print_large_constants = True
 
     def results(self, program, seed):
         """In place of what the program gives, a digest of how each of its results is computed."""
+        devices = self.devices[program.partitions * program.replicas]
         with mlir.make_ir_context():
-            executable = self.devices[0].client.compile(
-                ir.Module.parse(self.code(program)), self.devices, xla_client.CompileOptions())
+            executable = devices[0].client.compile(
+                ir.Module.parse(self.code(program)), devices, self.options(program))
         self.compiled += 1
         module, = executable.hlo_modules()
         return [[np.frombuffer(one.encode(), np.uint8)

@@ -34,8 +34,8 @@ class Module(Program):
         return Writer(style or Style()).program(self)
 
 
-def read(text):
-    """The module of a text that XLA printed, as Program."""
+def read(text, replicas=1):
+    """The module of a text that XLA printed, as Program for so many devices."""
     functions, values, block = {}, {}, None
     for line in re.sub(r"/\*index=\d+\*/", "", text).split("\n"):
         head, instruction = HEAD.match(line), LINE.match(line)
@@ -56,7 +56,9 @@ def read(text):
         elif line == "}":
             block.arguments = [parameters[i] for i in sorted(parameters)]
             finish(block, root, entry)
-    return Module(list(functions.values()))
+    module = Module(list(functions.values()))
+    module.replicas = replicas
+    return module
 
 
 def finish(block, root, entry):
@@ -118,7 +120,8 @@ class Writer:
         main = program.main
         types = [v.type for v in main.ops[-1].operands]
         self.lines.append(f"HloModule {self.fresh('m')}, entry_computation_layout={{("
-                          + ", ".join(v.type for v in main.arguments) + ")->" + tuple_of(types) + "}")
+                          + ", ".join(v.type for v in main.arguments) + ")->" + tuple_of(types) + "}"
+                          + (f", replica_count={program.replicas}" if program.replicas > 1 else ""))
         for function in program.functions:
             self.function(function, function is main)
         return "\n".join(self.lines) + "\n"

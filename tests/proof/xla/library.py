@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random operations of the larger kind, for generate.py: what compilers expand into loops, hand to a
 library or rewrite as another operation (products of matrices, convolutions, windows, sorting, gathering
-and scattering, normalization, decompositions, complex numbers, random bits)."""
+and scattering, normalization, decompositions, complex numbers, random bits), and what is rare."""
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from program import FLOATS, INTEGERS, Block, Op, Type, ints, literal
 
 CHLO = ("erf", "erf", "square", "sinh", "cosh", "asin", "acos", "atan", "lgamma", "digamma", "erfc",
         "asinh", "acosh", "atanh", "tan", "erf_inv")
+TINY = ("f8E4M3FN", "f8E5M2", "i4", "ui4")
 PADDING = "dense<[{}]> : tensor<{}x2xi64>"
 
 
@@ -28,7 +29,8 @@ class Library:
         self.one_of(self.matrix, self.matrix, self.convolve, self.window, self.arg_reduce, self.two_sums,
                     self.order, self.gather, self.scatter, self.dynamic, self.normalize, self.decompose,
                     self.complex_parts, self.random_bits, self.chlo, self.chlo, self.precision,
-                    self.interior, self.mapped, self.small_integers)()
+                    self.interior, self.mapped, self.small_integers, self.tiny, self.truth, self.rare,
+                    self.rare, self.static)()
 
     def real(self):
         """The type that the program is about, or one like it of real numbers."""
@@ -286,3 +288,120 @@ class Library:
             value = self.do(self.one_of("not", "popcnt", "count_leading_zeros", "negate"), [value], t)
         if self.chance(0.6):
             self.do("convert", [value], self.real())
+
+    def tiny(self):
+        """Numbers of a byte and less."""
+        t = self.main.of(self.one_of(*TINY))
+        value = self.do("convert", [self.value(self.real())], t)
+        other = self.do("convert", [self.value(self.real())], t) if self.chance(0.5) else self.constant(t)
+        for _ in range(self.one_of(1, 1, 2)):
+            value = self.do(self.one_of("add", "multiply", "subtract", "maximum"),
+                            [value, other] if self.chance(0.5) else [other, value], t)
+        self.do("convert", [value], self.real())
+
+    def truth(self):
+        """Of booleans: sums, products, whether all hold or any; and what is true of a number."""
+        t = self.main.of("i1")
+        how = self.one_of("fold", "fold", "is_finite", "is_inf", "plain")
+        if how == "fold" and t.rank:
+            scalar, name = Type((), "i1"), self.one_of("and", "or", "add", "maximum", "xor")
+            start = self.add(literal(scalar, name == "and"))
+            return self.do("reduce", [self.value(t), start], t.shaped(*t.shape[:-1]),
+                           [("dimensions", ints([t.rank - 1]))], [self.sum_region(scalar, (name,))])
+        if how == "is_finite":
+            return self.do(how, [self.value(self.real())], t)
+        if how == "is_inf":
+            return self.add(Op("chlo.is_inf", [self.value(self.real())], [t]))
+        return self.do(self.one_of("add", "multiply", "maximum", "minimum", "xor", "and"),
+                       [self.value(t), self.value(t)], t)
+
+    def rare(self):
+        self.one_of(self.old_dot, self.fourier, self.pooled, self.select_rows, self.largest, self.of_two,
+                    self.conjugate, self.composite, self.away)()
+
+    def old_dot(self):
+        t, n, k = self.real(), self.one_of(1, 3, 8), self.one_of(1, 2, 7)
+        a, b = self.value(t.shaped(4, k), 0.6), self.value(t.shaped(k, n), 0.6)
+        if self.chance(0.5):
+            return self.do("dot", [a, b], t.shaped(4, n))
+        return self.do("einsum", [a, b], t.shaped(4, n), [("einsum_config", '"ab,bc->ac"')])
+
+    def fourier(self):
+        element = self.main.element if self.main.element in ("f32", "f64") else "f32"
+        n = self.one_of(4, 8, 9)
+        real, wide = Type((3, n), element), Type((3, n // 2 + 1), f"complex<{element}>")
+        there = self.do("fft", [self.value(real, 0.7)], wide, [
+            ("fft_type", "#stablehlo<fft_type RFFT>"), ("fft_length", ints([n]))])
+        if self.chance(0.6):
+            there = self.do("multiply", [there, self.value(wide)], wide)
+        self.do("fft", [there], real, [
+            ("fft_type", "#stablehlo<fft_type IRFFT>"), ("fft_length", ints([n]))])
+
+    def pooled(self):
+        """What a maximum over windows gives back to those that were it."""
+        t = self.real()
+        wide, narrow, scalar = t.shaped(2, 8), t.shaped(2, 4), Type((), t.element)
+        self.do("select_and_scatter", [self.value(wide, 0.7), self.value(narrow, 0.7),
+                                       self.value(scalar, 0.4)], wide,
+                [("window_dimensions", ints([1, 2])), ("window_strides", ints([1, 2]))],
+                [self.region([scalar] * 2, lambda maker, a, b: [maker.add(compare(a, b, "GE"))]),
+                 self.sum_region(scalar)])
+
+    def select_rows(self):
+        table, places, t = self.table(8)
+        places = self.do("reshape", [places], Type((6,), "i32"))
+        self.do("torch_index_select", [table, places], t.shaped(6, 4),
+                [("dim", numbered(0)), ("batch_dims", numbered(0))])
+
+    def largest(self):
+        t = self.real().shaped(3, 16)
+        self.add(Op("chlo.top_k", [self.value(t, 0.7)], [t.shaped(3, 4), Type((3, 4), "i32")],
+                    [("k", numbered(4))]))
+
+    def of_two(self):
+        t = self.real()
+        if t.element not in ("f32", "f64"):
+            return
+        a, b = self.value(t), self.value(t)
+        name = self.one_of("zeta", "polygamma", "next_after", "bessel_i1e")
+        self.add(Op("chlo." + name, [a] if name == "bessel_i1e" else [a, b], [t]))
+
+    def conjugate(self):
+        t = self.main.of("complex<f32>")
+        self.add(Op("chlo.conj", [self.value(t)], [t]))
+
+    def composite(self):
+        """An operation that is known by a name, and by what it is made of."""
+        if self.functions:
+            function = self.one_of(*self.functions)
+            self.add(Op("stablehlo.composite", [self.value(v.type) for v in function.arguments],
+                        [v.type for v in function.ops[-1].operands],
+                        [("name", '"warm.known"'), ("version", "1 : i32")], bodies=(function,)))
+
+    def away(self):
+        t = self.real()
+        self.do("round_nearest_afz", [self.value(t)], t)
+
+    def static(self):
+        """What could be of any size, and is of one."""
+        t = self.real().shaped(4, 3)
+        value = self.value(t, 0.7)
+
+        def sizes(*numbers):
+            return self.add(literal(Type((len(numbers),), "i32"), numbers))
+        how = self.one_of("reshape", "broadcast", "pad", "slice", "iota", "size")
+        if how == "reshape":
+            self.do("dynamic_reshape", [value, sizes(3, 4)], t.shaped(3, 4))
+        elif how == "broadcast":
+            self.do("dynamic_broadcast_in_dim", [value, sizes(2, 4, 3)], t.shaped(2, 4, 3),
+                    [("broadcast_dimensions", ints([1, 2]))])
+        elif how == "pad":
+            self.do("dynamic_pad", [value, self.value(t.shaped()), sizes(1, 0), sizes(0, 2), sizes(0, 0)],
+                    t.shaped(5, 5))
+        elif how == "slice":
+            self.do("real_dynamic_slice", [value, sizes(1, 0), sizes(4, 2), sizes(1, 1)], t.shaped(3, 2))
+        elif how == "iota":
+            self.do("dynamic_iota", [sizes(4, 3)], t, [("iota_dimension", numbered(0))])
+        else:
+            size = self.do("get_dimension_size", [value], Type((), "i32"), [("dimension", numbered(0))])
+            self.do("convert", [size], t.shaped())

@@ -7,13 +7,19 @@ arguments, and operations of which the last is its terminator. A value has a typ
 names exist in the text only. Literals are written as the bytes of their elements, so every NaN and
 every zero is what it was made as."""
 
+import re
+
 import numpy as np
 import ml_dtypes
 
+MESH = (("x", 2), ("y", 2))  # axes that four devices stand along, and how many
+AXIS = re.compile('"([xy])"')
 DTYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
           "i64": np.int64, "i32": np.int32, "i8": np.int8, "ui8": np.uint8, "ui32": np.uint32,
-          "ui64": np.uint64, "i1": np.bool_, "complex<f32>": np.complex64,
-          "complex<f64>": np.complex128}
+          "ui64": np.uint64, "i1": np.bool_, "i4": ml_dtypes.int4, "ui4": ml_dtypes.uint4,
+          "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+          "complex<f32>": np.complex64, "complex<f64>": np.complex128}
+DEFAULTS = (("indices_are_sorted", "false"), ("unique_indices", "false"), ("is_stable", "false"))
 FLOATS = ("f64", "f32", "f16", "bf16")
 INTEGERS = ("i64", "i32", "i8", "ui8", "ui32", "ui64")
 COMPLEX = ("complex<f32>", "complex<f64>")
@@ -40,10 +46,11 @@ class Type(tuple):
 
 
 class Value:
-    __slots__ = ("type",)
+    __slots__ = ("type", "said")
 
-    def __init__(self, type):
+    def __init__(self, type, said=""):
         self.type = type
+        self.said = said  # of an argument: its attributes
 
 
 class Op:
@@ -86,16 +93,21 @@ class Block:
         self.name = name  # of a function
 
     def copy(self, values):
-        other = Block([v.type for v in self.arguments], self.name)
+        other = Block(name=self.name)
+        other.arguments = [Value(v.type, v.said) for v in self.arguments]
         values.update(zip(self.arguments, other.arguments))
         other.ops = [op.copy(values) for op in self.ops]
         return other
 
 
 class Program:
-    """Functions; each calls only those before it."""
+    """Functions; each calls only those before it. What the last operation of the public one has as
+    attributes are those of the results, where there are any."""
 
     kind = b"mlir"
+    partitions = replicas = 1  # devices that run it, together or each on numbers of its own
+    shardy = True  # says how values lie, or GSPMD does
+    axes = tuple(name for name, _ in MESH)
 
     def __init__(self, functions):
         self.functions = functions
@@ -108,6 +120,8 @@ class Program:
         for function in self.functions:
             functions[function] = function.copy(values)
         other = type(self)(list(functions.values()))
+        other.partitions, other.replicas = self.partitions, self.replicas
+        other.shardy, other.axes = self.shardy, self.axes
         for block in other.blocks():
             for op in block.ops:
                 op.callee = functions.get(op.callee)
@@ -135,6 +149,7 @@ class Style:
         entries = list(entries)
         if self.random:
             self.random.shuffle(entries)
+            entries = [e for e in entries if e not in DEFAULTS or self.random.random() < 0.5]
         return ", ".join(f"{k} = {v}" if v else k for k, v in entries)
 
     def location(self):
@@ -160,11 +175,18 @@ class Writer:
         for i, function in enumerate(program.functions):
             self.functions[function] = self.style.function(i)
         self.functions[program.main] = "main"
-        self.lines.append("module @m {")
+        devices = (f"attributes {{mhlo.num_partitions = {program.partitions} : i32, "
+                   f"mhlo.num_replicas = {program.replicas} : i32}} ")
+        said = devices if program.partitions * program.replicas > 1 else ""
+        self.lines.append(f"module @m {said}{{")
+        if program.partitions > 1 and program.shardy:
+            axes = ", ".join(f'"{name}"={size}' for name, size in MESH)
+            self.lines.append(f"sdy.mesh @mesh = <[{axes}]>")
         for function in program.functions:
             self.function(function, function is program.main)
         self.lines.append("}")
-        return "\n".join(self.lines) + "\n"
+        text = "\n".join(self.lines) + "\n"
+        return AXIS.sub(lambda m: f'"{program.axes[[n for n, _ in MESH].index(m[1])]}"', text)
 
     def bind(self, values):
         for value in values:
@@ -173,8 +195,10 @@ class Writer:
 
     def function(self, function, public):
         self.bind(function.arguments)
-        results = ", ".join(str(v.type) for v in function.ops[-1].operands)
-        arguments = ", ".join(f"{self.names[v]}: {v.type}" for v in function.arguments)
+        last = function.ops[-1]
+        said = [f"{k} = {v}" if k else "" for k, v in last.attributes] or [""] * len(last.operands)
+        results = ", ".join(typed(v.type, text) for v, text in zip(last.operands, said))
+        arguments = ", ".join(f"{self.names[v]}: {typed(v.type, v.said)}" for v in function.arguments)
         self.lines.append(f"func.func {'public' if public else 'private'} "
                           f"@{self.functions[function]}({arguments}) -> ({results}) {{")
         for op in function.ops:
@@ -183,9 +207,10 @@ class Writer:
 
     def op(self, op):
         operands = ", ".join(self.names[v] for v in op.operands)
-        attributes = list(op.attributes)
+        attributes = [] if op.name == "func.return" else list(op.attributes)
         if op.callee:
             attributes.append(("callee", "@" + self.functions[op.callee]))
+        attributes += [("decomposition", "@" + self.functions[f]) for f in op.bodies]
         start = len(self.lines)
         self.lines.append(f'"{op.name}"({operands})')
         for i, region in enumerate(op.regions):
@@ -209,6 +234,10 @@ class Writer:
                 f"{self.names[v]}: {v.type}" for v in region.arguments) + "):")
         for op in region.ops:
             self.op(op)
+
+
+def typed(type, said):
+    return f"{type} {{{said}}}" if said else str(type)
 
 
 def ints(numbers):

@@ -71,7 +71,7 @@ class Pair:
 
 def only_result(program, i):
     last = program.main.ops[-1]
-    last.operands = last.operands[i:i + 1]
+    last.operands, last.attributes = last.operands[i:i + 1], last.attributes[i:i + 1]
     return True
 
 

@@ -5,11 +5,17 @@ Each function changes a program in place, a random bit of it, and says something
 anything to change. Whether the keys of before and after are equal is for the caller to see: some changes are
 irrelevant in some places only (an addition's operands)."""
 
+import re
+
+import numpy as np
+
 from generate import Maker
 from program import FLOATS, Block, Op, Type
 
 BARRIERS = ("stablehlo.optimization_barrier", "opt-barrier")
 REDUCING = ("stablehlo.reduce", "stablehlo.sort", "stablehlo.map")
+MANUAL = "sdy.manual_computation"  # takes nothing from outside
+TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")
 COMMUTING = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
@@ -48,6 +54,12 @@ def is_distinct(op):
                for o in inside([op]))
 
 
+def has_effect(op):
+    """True where its place among its like counts."""
+    return any(o.name.removeprefix("stablehlo.").replace("-", "_") in TOGETHER or
+               any(has_effect(inner) for f in o.functions() for inner in f.ops) for o in inside([op]))
+
+
 def order(program, random):
     """The order of independent operations of a block."""
     block = one_of(random, [b for b in program.blocks() if len(b.ops) > 2])
@@ -56,7 +68,9 @@ def order(program, random):
     left, placed, result = list(block.ops[:-1]), set(), []
     own = {v for op in left for v in op.results}
     while left:
-        ready = [op for op in left if all(v in placed for v in needs(op) if v in own)]
+        first = next((op for op in left if has_effect(op)), None)
+        ready = [op for op in left if all(v in placed for v in needs(op) if v in own)
+                 and (op is first or not has_effect(op))]
         op = one_of(random, ready)
         left.remove(op)
         placed.update(op.results)
@@ -80,7 +94,7 @@ def operands(program, random):
 def duplicate(program, random):
     """An operation twice, some of its uses going to the second."""
     block, i, op = one_of(random, [p for p in places(program) if p[2].results and
-                                   not is_distinct(p[2])]) or (None, 0, None)
+                                   not is_distinct(p[2]) and not has_effect(p[2])]) or (None, 0, None)
     if not block:
         return False
     other = op.copy({})
@@ -98,7 +112,7 @@ def merge(program, random):
     for block in program.blocks():
         seen = {}
         for op in block.ops[:-1]:
-            if op.regions or is_distinct(op) or not op.results:
+            if op.regions or is_distinct(op) or has_effect(op) or not op.results:
                 continue
             what = (op.name, tuple(op.operands), tuple(op.attributes), tuple(op.functions()),
                     tuple(v.type for v in op.results))
@@ -119,7 +133,8 @@ def dead(program, random):
     """Operations that nothing needs: a few more, or one less."""
     if random.random() < 0.3:
         unused = [(b, op) for b, _, op in places(program)
-                    if op.results and not any(uses(program, v) for v in op.results)]
+                  if op.results and not has_effect(op)
+                  and not any(uses(program, v) for v in op.results)]
         block, op = one_of(random, unused) or (None, None)
         if block:
             block.ops.remove(op)
@@ -166,7 +181,7 @@ def constants(program, random):
     XLA takes constants into only if they are no results of calls by then."""
     found = []
     for block, i, op in places(program):
-        for region in op.regions:
+        for region in op.regions if op.name != MANUAL else ():
             for v in needs(op):
                 found.append((region, v, None))
             for constant in region.ops:
@@ -237,13 +252,74 @@ def outline(program, random):
     return True
 
 
+def calls(program):
+    """The calls of each function that nothing else names."""
+    found, named = {}, set()
+    for _, _, op in places(program):
+        named.update(op.bodies)
+        if op.callee:
+            found.setdefault(op.callee, []).append(op)
+    return {function: them for function, them in found.items() if function not in named}
+
+
+def signature(program, random):
+    """The order of a function's arguments and of its results."""
+    if program.kind == b"hlo":
+        return False
+    of = calls(program)
+    function = one_of(random, [f for f in of if len(f.arguments) + len(f.ops[-1].operands) > 2])
+    if not function:
+        return False
+    last = function.ops[-1]
+    inputs, outputs = random.permutation(len(function.arguments)), random.permutation(len(last.operands))
+    function.arguments = [function.arguments[i] for i in inputs]
+    last.operands = [last.operands[i] for i in outputs]
+    for call in of[function]:
+        call.operands = [call.operands[i] for i in inputs]
+        call.results = [call.results[i] for i in outputs]
+    return True
+
+
+def twin(program, random):
+    """A call of a function, by one of another that is the same."""
+    of = calls(program)
+    function = one_of(random, [f for f in of if len(of[f]) > 1])
+    if not function:
+        return False
+    other = function.copy({})
+    one_of(random, of[function]).callee = other
+    program.functions.insert(program.functions.index(function) + 1, other)
+    return True
+
+
 def last_called(program, function):
     """The place of the last function that this one calls."""
     callees = {f for op in inside(function.ops) for f in op.functions()}
     return max((i for i, f in enumerate(program.functions) if f in callees), default=-1)
 
 
-CHANGES = (order, operands, duplicate, merge, dead, constants, inline, outline)
+def axes(program, random):
+    """The names of the axes that devices stand along."""
+    names = ("x", "y", "a", "z", "data", "_1")
+    program.axes = tuple(str(name) for name in random.permutation(names)[:len(program.axes)])
+    return program.partitions > 1 and program.shardy
+
+
+def channels(program, random):
+    """The numbers of channels."""
+    numbers = random.permutation(np.arange(1, 99))
+    found = {}
+
+    def other(match):
+        return f"handle = {found.setdefault(match[1], numbers[len(found)])},"
+    for _, _, op in places(program):
+        op.attributes = [(k, re.sub(r"handle = (\d+),", other, v) if k == "channel_handle" else v)
+                         for k, v in op.attributes]
+    return bool(found)
+
+
+CHANGES = (order, operands, duplicate, merge, dead, constants, inline, outline, signature, twin, axes,
+           channels)
 
 
 def changed(program, random, change):
