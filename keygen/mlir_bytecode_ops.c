@@ -68,6 +68,7 @@ static const struct operation operations[] = {
     {"stablehlo.dynamic_gather", "dimension_numbers ?indices_are_sorted"},
     {"stablehlo.dynamic_iota", "iota_dimension"},
     {"stablehlo.dynamic_slice", "slice_sizes"},
+    {"stablehlo.einsum", "einsum_config"},
     {"stablehlo.exponential", "?result_accuracy"},
     {"stablehlo.exponential_minus_one", "?result_accuracy"},
     {"stablehlo.fft", "fft_length fft_type"},
@@ -101,8 +102,10 @@ static const struct operation operations[] = {
     {"stablehlo.sqrt", "?result_accuracy"},
     {"stablehlo.tan", "?result_accuracy"},
     {"stablehlo.tanh", "?result_accuracy"},
+    {"stablehlo.torch_index_select", "batch_dims dim"},
     {"stablehlo.transpose", "permutation"},
     {"stablehlo.triangular_solve", "left_side lower transpose_a unit_diagonal"},
+    {"stablehlo.unary_einsum", "einsum_config"},
     {"vhlo.all_gather_v2", "all_gather_dim channel_id replica_groups use_global_device_ids"},
     {"vhlo.all_reduce_v2", "channel_id replica_groups use_global_device_ids"},
     {"vhlo.all_to_all_v2", "channel_id concat_dimension replica_groups split_count "
