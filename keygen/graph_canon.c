@@ -256,7 +256,7 @@ static bool dict_calls(const struct graph *g, const struct dict *d)
 /* Whether an operation calls a function as it is written, or stays as a call does, or one inside it. */
 static bool op_stays(const struct graph *g, const struct node *o, const struct shape *s)
 {
-    if (s->traits & (GRAPH_CALL | GRAPH_STAYS) ||
+    if (s->traits & GRAPH_CALL || (s->traits & GRAPH_STAYS && g->several) ||
         (s->has_holes && dict_calls(g, &g->dicts.at[s->dict])))
         return true;
     if (!shape_has_regions(s))

@@ -292,11 +292,12 @@ static const struct attr *attr_of(const struct hlo *h, const struct instr *in, c
 }
 
 /* A custom call is the program's own code: it may only be moved and dropped, and not even that if
- * it says that it has a side effect. */
+ * it says that it has a side effect, or may be a sharding. */
 static unsigned custom_call_traits(const struct hlo *h, const struct instr *in)
 {
     const struct attr *a = attr_of(h, in, "custom_call_has_side_effect");
-    return a && !hlo_span_is(h, a->value, "false") ? GRAPH_EFFECT : GRAPH_DISTINCT;
+    return a && !hlo_span_is(h, a->value, "false") ? GRAPH_EFFECT
+                                                       : GRAPH_DISTINCT | GRAPH_STAYS;
 }
 
 /* Shapes as the printer gives them have no blanks; tuples have them, and comments. */

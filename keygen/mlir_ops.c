@@ -47,7 +47,7 @@ static const struct op_traits stablehlo_table[] = {
     {"convolution", KEEPS | GRAPH_LIVES},
     {"cosine", KEEPS | GRAPH_LIVES},
     {"count_leading_zeros", KEEPS},
-    {"custom_call", GRAPH_DISTINCT},
+    {"custom_call", GRAPH_DISTINCT | GRAPH_STAYS},
     {"divide", KEEPS | GRAPH_FUSES},
     {"dot", KEEPS | GRAPH_LIVES},
     {"dot_general", KEEPS | GRAPH_LIVES},

@@ -357,6 +357,10 @@ Test(mlir, a_constraint_that_nothing_uses_says_how_its_operand_lies)
     expect_different("%1 = stablehlo.broadcast_in_dim",
                      "%dead = sdy.sharding_constraint %cst <mesh<[\"x\"=2]>, []> : tensor<f32>\n"
                      "%1 = stablehlo.broadcast_in_dim");
+    expect_different("%1 = stablehlo.broadcast_in_dim",
+                     "%dead = stablehlo.custom_call @Sharding(%cst) {mhlo.sharding = "
+                     "\"{replicated}\"} : (tensor<f32>) -> tensor<f32>\n"
+                     "%1 = stablehlo.broadcast_in_dim");
 }
 
 Test(mlir, a_region_may_stand_in_a_function_further_down_too)
