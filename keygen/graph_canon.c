@@ -299,21 +299,14 @@ static void bodies_canon(struct graph *g)
     }
 }
 
-/* Whether what is needed in a function needs each of its arguments. */
-static bool func_needs_all(struct graph *g, const struct func *f)
+/* Whether what is needed in a function, which is in order, needs each of its arguments. */
+static bool func_needs_all(const struct graph *g, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
-    uint32_t n = 0, value;
-    for (uint32_t i = 0; i < b->n_order; i++) {
-        const struct node *o = &g->nodes.at[g->order.at[b->order + i]];
-        for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
-            struct node *v = &g->nodes.at[value];
-            n += value - b->args < b->n_args && !(v->where & NODE_ORDERED);
-            if (value - b->args < b->n_args)
-                v->where |= NODE_ORDERED;
-        }
-    }
-    return n == b->n_args;
+    uint32_t i = 0;
+    while (i < b->n_args && g->nodes.at[b->args + i].where & NODE_ORDERED)
+        i++;
+    return i == b->n_args;
 }
 
 /* A compiler keeps what it hands to a function until it inlines it, needed or not, and rewrites before that
@@ -363,7 +356,7 @@ static bool any_constant_made(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const struct node *o = &g->nodes.at[i];
-        if (!node_is_op(o) || (~o->where & (NODE_ORDERED | NODE_MADE)))
+        if ((~o->where & (NODE_ORDERED | NODE_MADE)) || !node_is_op(o))
             continue;
         const struct shape *s = op_shape(g, o);
         if (s->n_operands && s->n_results && !(s->traits & GRAPH_MOVES))

@@ -147,7 +147,8 @@ void graph_commute_undo(struct graph *g)
     bool all = g->delicate || g->several || any_complex(g), some = funcs_keep(g);
     for (uint32_t i = 0; i < g->nodes.n && (all || some); i++) {
         struct node *o = &g->nodes.at[i];
-        if (!node_is_op(o) || !(all || g->blocks.at[node_block(o)].kept))
+        if (!(o->where & (NODE_SWAPPED | GRAPH_COMMUTES)) || !node_is_op(o) ||
+            !(all || g->blocks.at[node_block(o)].kept))
             continue;
         if (o->where & NODE_SWAPPED)
             op_swap(g, o);

@@ -22,29 +22,38 @@
 
 /* ---- the order of a block ---- */
 
-/* The operation, if any, that must stand before the user of `value` in block `b`. */
-static inline uint32_t need_of(const struct graph *g, uint32_t value, uint32_t b)
+/* The operation that gives `value`, if it is not in the order yet. An argument is none; it is needed then. */
+static uint32_t need_new(struct node *nodes, uint32_t value)
 {
-    uint32_t op = value_op(g, value);
-    if (op == NONE || (g->nodes.at[op].where ^ b << NODE_FLAGS) & (NODE_BLOCK | NODE_ORDERED))
-        return NONE;
-    return op;
+    struct node *n = &nodes[value];
+    if (!node_is_op(n)) {
+        n->where |= NODE_ORDERED; /* so it is not looked at again */
+        if (n->shape == NODE_ARG)
+            return NONE;
+        value -= n->operands[NODE_INDEX];
+    }
+    return nodes[value].where & NODE_ORDERED ? NONE : value;
 }
 
-/* The first that must stand before an operation, of what it depends on from *at on, which is then behind
- * it: its operands, and then what its regions take from outside. */
-static inline uint32_t need_next(const struct graph *g, uint32_t id, uint32_t *at, uint32_t b)
+/* The first operation that must stand before another one in block `b`, of what it depends on from *at on,
+ * which is then behind it: its operands, and then what its regions take from outside. */
+static inline uint32_t need_next(struct graph *g, uint32_t id, uint32_t *at, uint32_t b)
 {
-    const struct node *o = &g->nodes.at[id];
+    struct node *nodes = g->nodes.at;
+    const struct node *o = &nodes[id];
     const struct shape *s = op_shape(g, o);
-    const uint32_t *operands = op_operands(g, o, s);
-    uint32_t need = NONE, i = *at, n = s->n_operands;
-    while (i < n && need == NONE)
-        need = need_of(g, operands[i++], b);
-    if (shape_has_regions(s)) {
+    const uint32_t *from = op_operands(g, o, s);
+    uint32_t need = NONE, i = *at, n = s->n_operands, new = b << NODE_FLAGS;
+    for (; i < n && need == NONE; i++)
+        if (!((nodes[from[i]].where ^ new) & (NODE_BLOCK | NODE_ORDERED)))
+            need = need_new(nodes, from[i]);
+    if (need == NONE && shape_has_regions(s)) {
         const struct region *r = &g->regions.at[o->operands[NODE_REGION]];
-        while (i < n + r->n_captures && need == NONE)
-            need = need_of(g, g->captures.at[r->captures + i++ - n], b);
+        for (; i < n + r->n_captures && need == NONE; i++) {
+            uint32_t value = g->captures.at[r->captures + i - n];
+            if (!((nodes[value].where ^ new) & (NODE_BLOCK | NODE_ORDERED)))
+                need = need_new(nodes, value);
+        }
     }
     *at = i;
     return need;
