@@ -355,9 +355,9 @@ bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info,
 
 /* ---- mlir_names.c ---- */
 
-/* The slot of the name at s->at (behind '%'), moving behind it. One that is not known yet gets a
- * slot if `make`; else the answer is a slot without binding. */
-uint64_t mlir_slot(struct mlir *m, struct slice *s, bool make);
+/* The slot of the name at p (behind '%'); gives where the name ends. One that is not known yet gets a slot
+ * if `make`; else the answer is a slot without binding. */
+const char *mlir_slot(struct mlir *m, const char *p, const char *end, bool make, uint64_t *out);
 void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n);
 void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value);
 /* Takes bindings back until `mark` are left in the undo log. */
@@ -366,7 +366,9 @@ void mlir_unbind_to(struct mlir *m, uint32_t mark);
  * undo log is as long as `mark` again. */
 void mlir_function_begin(struct mlir *m);
 void mlir_function_end(struct mlir *m, uint32_t mark);
-/* A value by its name at s->at (behind '%'), moving behind it; GRAPH_NONE if it is not bound. */
+/* A value by its name at p (behind '%'), GRAPH_NONE if it is not bound; gives where the name ends. The second
+ * moves there. */
+const char *mlir_value_at(struct mlir *m, const char *p, const char *end, uint32_t *out);
 uint32_t mlir_value_find(struct mlir *m, struct slice *s);
 
 /* ---- mlir_line.c ---- */

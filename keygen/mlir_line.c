@@ -41,12 +41,11 @@ static const char *values_read(struct mlir *m, const char *p, const char *end)
     struct line *l = &m->line;
     l->n_values = 0;
     while (p < end && *p == '%') {
-        struct slice s = {p + 1, end};
-        uint32_t value = mlir_value_find(m, &s);
+        uint32_t value;
+        p = mlir_value_at(m, p + 1, end, &value);
         if (value == GRAPH_NONE || l->n_values == LINE_OPERANDS_MAX)
             return NULL;
         l->values[l->n_values++] = value;
-        p = s.at;
         if (end - p > 2 && p[0] == ',' && p[1] == ' ' && p[2] == '%')
             p += 2;
         else
@@ -121,23 +120,42 @@ static bool line_is(struct mlir *m, const char *p, const struct line_shape *shap
     return (*out_end = line_end(p + shape->tail_len, end)) != NULL;
 }
 
+/* The first byte that is no letter of a printed operation's name: mostly the blank or the '%' behind it. */
+static const char *name_end(const char *p, const char *end)
+{
+    for (; end - p >= 8; p += 8) {
+        uint64_t x = eight(p), low = (x - EACH('&')) & ~x & EACH(0x80);
+        if (low)
+            return p + __builtin_ctzll(low) / 8;
+    }
+    while (p < end && (unsigned char)*p >= '&')
+        p++;
+    return p;
+}
+
 /* Fills m->line from `at` on; false if the line is not one to be remembered. */
 static bool line_split(struct mlir *m, const char *at, const char **out_end)
 {
     struct slice rest = {at, m->s.end};
     if (slice_len(rest) > LINE_MAX_BYTES)
         rest.end = rest.at + LINE_MAX_BYTES;
-    const char *end = memchr(rest.at, '\n', slice_len(rest));
-    if (!end)
-        return false;
-    const char *p = memchr(rest.at, '%', (size_t)(end - rest.at));
+    const char *p = name_end(at, rest.end), *end = NULL;
     m->line.n_values = 0;
-    if (!p)
-        p = memchr(rest.at, ' ', (size_t)(end - rest.at));
-    if (!p)
-        return false;
+    if (rest.end - p > 7 && p[0] == ' ' && p[1] == '%')
+        p++;
+    if (p == rest.end || *p != '%') { /* a constant, a call, or not as it is printed */
+        bool constant = rest.end - p > 7 && memcmp(p, " dense<", 7) == 0;
+        if (!(end = memchr(p, '\n', (size_t)(rest.end - p))))
+            return false;
+        const char *first = constant ? NULL : memchr(p, '%', (size_t)(end - p));
+        if (!first && !(first = memchr(p, ' ', (size_t)(end - p))))
+            return false;
+        p = first;
+    }
     m->line.head = (struct slice){rest.at, p};
-    if (*p == '%' && !(p = values_read(m, p, end)))
+    if (*p == '%' && (!(p = values_read(m, p, m->s.end)) || p >= rest.end))
+        return false;
+    if (!end && !(end = memchr(p, '\n', (size_t)(rest.end - p))))
         return false;
     m->line.tail = (struct slice){p, without_loc(p, end)};
     *out_end = end;
@@ -493,9 +511,7 @@ static const char *reduction_repeats(struct mlir *m, const char *p, uint32_t n_r
 /* "name = ", the names of an operation's results, with a ':' and a number behind if there are several. */
 static const char *names_read(struct mlir *m, const char *p, uint64_t *slot, uint32_t *n)
 {
-    struct slice name = {p, m->s.end};
-    *slot = mlir_slot(m, &name, true);
-    p = name.at;
+    p = mlir_slot(m, p, m->s.end, true, slot);
     *n = 1;
     if (m->s.end - p > 8 && *p == ':') {
         const char *digits = ++p;

@@ -120,13 +120,14 @@ static __attribute__((noinline)) uint64_t slot_of_word(struct mlir *m, struct sl
 }
 
 /* The slot of a name that is a number of up to seven digits, a word of up to 16 letters whose family was
- * found in its place the last time, or such a word and such a number: most are. False for others. */
-static inline bool slot_at_once(const struct mlir *m, struct slice *s, uint32_t *out_family,
-                                uint32_t *out_number)
+ * found in its place the last time, or such a word and such a number: most are. Where it ends; NULL for
+ * others. */
+static inline __attribute__((always_inline)) const char *
+slot_at_once(const struct mlir *m, const char *p, const char *end, uint32_t *out_family,
+             uint32_t *out_number)
 {
-    const char *p = s->at;
-    if (s->end - p <= 24)
-        return false;
+    if (end - p <= 24)
+        return NULL;
     uint64_t x = eight(p);
     unsigned n_letters = letters_of(x), n;
     uint32_t family = 0, number = 0;
@@ -139,28 +140,33 @@ static inline bool slot_at_once(const struct mlir *m, struct slice *s, uint32_t 
         family = m->family_hints[family_hint(first, n_letters)];
         const struct family *f = &m->families[family];
         if (f->letters[0] != first || f->letters[1] != second || f->len != n_letters)
-            return false; /* and if it is there, its letters are what names are made of */
+            return NULL; /* and if it is there, its letters are what names are made of */
         x = eight(p += n_letters);
     }
     if ((n = digits_of(x))) {
         number = number_of(x, n);
         if (n == 8 || number >= m->number_max || (*p == '0' && n > 1))
-            return false;
+            return NULL;
         number++;
     }
     if (slice_id_goes_on(p[n]) || n_letters + n == 0)
-        return false;
-    s->at = p + n;
+        return NULL;
     *out_family = family;
     *out_number = number;
-    return true;
+    return p + n;
 }
 
-uint64_t mlir_slot(struct mlir *m, struct slice *s, bool make)
+const char *mlir_slot(struct mlir *m, const char *p, const char *end, bool make, uint64_t *out)
 {
     uint32_t family, number;
-    return slot_at_once(m, s, &family, &number) ? (uint64_t)(family + 1) << 32 | number
-                                                : slot_of_word(m, s, make);
+    const char *behind = slot_at_once(m, p, end, &family, &number);
+    if (behind) {
+        *out = (uint64_t)(family + 1) << 32 | number;
+        return behind;
+    }
+    struct slice s = {p, end};
+    *out = slot_of_word(m, &s, make);
+    return s.at;
 }
 
 static struct binding *binding_of(struct mlir *m, uint64_t slot)
@@ -210,7 +216,8 @@ void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
 
 void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value)
 {
-    uint64_t slot = mlir_slot(m, &name, true);
+    uint64_t slot;
+    mlir_slot(m, name.at, name.end, true, &slot);
     if (!m->failed)
         mlir_bind(m, slot, value, 1);
 }
@@ -239,19 +246,31 @@ void mlir_function_end(struct mlir *m, uint32_t mark)
     m->function_scopes = 0;
 }
 
-uint32_t mlir_value_find(struct mlir *m, struct slice *s)
+const char *mlir_value_at(struct mlir *m, const char *p, const char *end, uint32_t *out)
 {
     const struct binding *b = NULL;
     uint32_t family, number, index = 0;
-    if (!slot_at_once(m, s, &family, &number))
-        b = binding_of(m, slot_of_word(m, s, false));
-    else if (number < m->families[family].bindings.n)
+    const char *behind = slot_at_once(m, p, end, &family, &number);
+    if (!behind) {
+        struct slice s = {p, end};
+        b = binding_of(m, slot_of_word(m, &s, false));
+        behind = s.at;
+    } else if (number < m->families[family].bindings.n) {
         b = &m->families[family].bindings.at[number];
-    if (s->at < s->end && *s->at == '#' && s->end - s->at > 1 && s->at[1] >= '0' &&
-        s->at[1] <= '9') {
-        s->at++;
-        while (s->at < s->end && *s->at >= '0' && *s->at <= '9' && index < 100000000)
-            index = index * 10 + (uint32_t)(*s->at++ - '0');
     }
-    return b && index < b->n ? b->value + index : GRAPH_NONE;
+    p = behind;
+    if (p < end && *p == '#' && end - p > 1 && p[1] >= '0' && p[1] <= '9') {
+        p++;
+        while (p < end && *p >= '0' && *p <= '9' && index < 100000000)
+            index = index * 10 + (uint32_t)(*p++ - '0');
+    }
+    *out = b && index < b->n ? b->value + index : GRAPH_NONE;
+    return p;
+}
+
+uint32_t mlir_value_find(struct mlir *m, struct slice *s)
+{
+    uint32_t value;
+    s->at = mlir_value_at(m, s->at, s->end, &value);
+    return value;
 }

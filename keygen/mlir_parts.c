@@ -77,9 +77,9 @@ bool mlir_lhs_read(struct mlir *m)
     do {
         if (!mlir_peek(m, '%'))
             return mlir_malformed(m, "expected a value's name");
-        m->s.at++;
-        uint64_t slot = mlir_slot(m, &m->s, true);
+        uint64_t slot;
         uint32_t n = 1;
+        m->s.at = mlir_slot(m, m->s.at + 1, m->s.end, true, &slot);
         if (m->failed)
             return false;
         if (m->s.at < m->s.end && *m->s.at == ':') {

@@ -65,7 +65,7 @@ bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type)
     if (!mlir_peek(m, '%'))
         return mlir_malformed(m, "expected an argument");
     m->s.at++;
-    *slot = mlir_slot(m, &m->s, true);
+    m->s.at = mlir_slot(m, m->s.at, m->s.end, true, slot);
     if (m->s.at < m->s.end && *m->s.at == ':') /* as it is mostly printed */
         m->s.at++;
     else if (!mlir_expect(m, ':', "expected ':'"))
@@ -99,8 +99,9 @@ bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         return false;
     graph_op_begin(m->g, info->graph_name);
     while (mlir_peek(m, '%')) {
-        m->s.at++;
-        PUSH(m, m->arg_slots, mlir_slot(m, &m->s, true));
+        uint64_t slot;
+        m->s.at = mlir_slot(m, m->s.at + 1, m->s.end, true, &slot);
+        PUSH(m, m->arg_slots, slot);
         if (!mlir_expect(m, '=', "expected '='") || !mlir_peek(m, '%'))
             return mlir_malformed(m, "expected a value");
         if (!mlir_operand_read(m))
