@@ -266,10 +266,15 @@ static uint8_t shape_facts(const struct shape *s)
 }
 
 /* Another shape with result types. Its hashes are known, and one that it is alike, or NONE. */
-static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *types)
+static uint32_t shape_new(struct graph *g, const struct shape *says, const uint32_t *types)
 {
+    uint32_t number = g->shapes.n;
+    PUSH(g, g->shapes, *says);
+    if (g->failed)
+        return 0;
+    struct shape *s = &g->shapes.at[number];
     if (s->alike == NONE)
-        s->alike = g->shapes.n;
+        s->alike = number;
     s->types = g->shape_types.n;
     s->type = s->n_results ? types[0] : 0;
     for (uint32_t i = 0; i < s->n_results; i++)
@@ -280,8 +285,7 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
     s->facts = shape_facts(s);
     s->sure = graph_shape_sure(g, s);
     s->last = NONE;
-    PUSH(g, g->shapes, *s);
-    return g->failed ? 0 : g->shapes.n - 1;
+    return number;
 }
 
 /* The number of a shape with result types, of one that is there if there is one. */
@@ -488,7 +492,7 @@ bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
     if (g->failed)
         return false;
     const struct shape *s = &g->shapes.at[shape];
-    for (uint32_t i = 0; i < s->n_operands; i++)
+    for (uint32_t i = 0; types && i < s->n_operands; i++)
         if (value_type(g, operands[i]) != types[i])
             return false;
     if (!(s->facts & SHAPE_PLAIN) && !uses_of_shape(g, shape))

@@ -173,7 +173,8 @@ const uint32_t *graph_op_operands(const struct graph *g);
  * other types; else as graph_op_end, with the first result in *out. */
 bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
                      const uint32_t *operands, uint32_t *out);
-/* The number of a shape with these results, and graph_op_repeat of it; `types`: of the operands. */
+/* The number of a shape with these results, and graph_op_repeat of it; `types`: of the operands, or NULL if
+ * they are what the operands have. */
 uint32_t graph_shape(struct graph *g, const struct graph_op_shape *shape, const uint32_t *results);
 bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
                        const uint32_t *operands, uint32_t *out);

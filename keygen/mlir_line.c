@@ -417,7 +417,7 @@ static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
         return false;
     op.traits = mlir_traits_settle(m, op.traits, n_results, n_results ? types[l->n_values] : 0);
     uint32_t shape = graph_shape(m->g, &op, types + l->n_values);
-    if (graph_failed(m->g) || !graph_op_of_shape(m->g, shape, types, l->values, out))
+    if (graph_failed(m->g) || !graph_op_of_shape(m->g, shape, NULL, l->values, out))
         return false;
     if (l->open && !info->n_fallbacks && !memchr(l->tail.at, '%', (size_t)(p - l->tail.at)))
         shape_record(m, i, shape, &op, types);

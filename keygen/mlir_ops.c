@@ -7,6 +7,7 @@
  */
 #include "keygen/mlir_ops.h"
 
+#include <endian.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@
 #define KEEPS (GRAPH_PURE | GRAPH_KEEPS)
 #define LIVES (GRAPH_PURE | GRAPH_LIVES)
 struct op_traits {
-    const char *name;
+    char name[28]; /* and zeroes */
     unsigned traits;
 };
 static const struct op_traits stablehlo_table[] = {
@@ -181,21 +182,30 @@ static const struct attr_default {
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };
 
+/* The first eight letters of a name as a number that sorts as they do. */
+static inline uint64_t first_letters(const char *name, size_t len)
+{
+    char letters[8] = {0};
+    uint64_t x;
+    memcpy(letters, name, len < sizeof letters ? len : sizeof letters);
+    memcpy(&x, letters, sizeof x);
+    return be64toh(x);
+}
+
+/* Without branches that depend on the name, up to where its letters begin in the table. */
 static unsigned traits_find(const struct op_traits *table, size_t n, const char *name, size_t len)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2, i = 0;
-        const char *have = table[middle].name;
-        while (i < len && have[i] == name[i] && have[i])
-            i++;
-        if (i == len && !have[i])
-            return table[middle].traits;
-        if (i < len && (!have[i] || (uint8_t)have[i] < (uint8_t)name[i]))
-            low = middle + 1;
-        else
-            high = middle;
+    const struct op_traits *end = table + n, *at = table;
+    uint64_t first = first_letters(name, len);
+    while (n > 1) {
+        size_t half = n / 2;
+        at += -(size_t)(first_letters(at[half - 1].name, 8) < first) & half;
+        n -= half;
     }
+    at += first_letters(at->name, 8) < first;
+    for (; at < end && first_letters(at->name, 8) == first; at++)
+        if (len < sizeof at->name && memcmp(at->name, name, len) == 0 && !at->name[len])
+            return at->traits;
     return MLIR_UNKNOWN_OP;
 }
 

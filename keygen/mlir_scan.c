@@ -292,8 +292,8 @@ void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text,
         return; /* read again whenever it comes */
     if ((!c->slots || c->entries.n * 2 >= c->mask) && !cache_widen(m, c))
         return;
-    PUSH(m, c->entries,
-         (struct cache_entry){hash, mlir_keep(m, text).at, (uint32_t)len, tag, value});
+    const char *at = m->pieces ? mlir_keep_copy(m, text).at : text.at;
+    PUSH(m, c->entries, (struct cache_entry){hash, at, (uint32_t)len, tag, value});
     if (m->failed)
         return;
     uint32_t s = (uint32_t)hash & c->mask;
