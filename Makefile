@@ -35,6 +35,8 @@ PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/lib/li
 .PHONY: all
 all: $(PROGRAMS)
 
+# Keys are made for each program that is compiled: theirs are the functions worth inlining.
+$(call obj,keygen): CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
