@@ -141,25 +141,50 @@ static void funcs_call(struct graph *g)
     }
 }
 
-/* Does the module say of itself that it is for more than one device? */
-static bool module_says_several(const struct graph *g)
+/* Does the module say of itself a `count`, "replica_count = ", of more than one? */
+static bool module_says_more(const struct graph *g, const char *count)
 {
-    static const char *const counts[] = {"num_partitions = ", "num_replicas = ", "replica_count = "};
     const struct dict *d = &g->dicts.at[g->module_dict];
-    if (!g->module_dict)
+    const char *n = g->module_dict ? memmem(d->text, d->len, count, strlen(count)) : NULL;
+    if (!n)
         return false;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        const char *n = memmem(d->text, d->len, counts[i], strlen(counts[i]));
-        n = n ? n + strlen(counts[i]) : NULL; /* dictionaries end in a bracket */
-        if (n && (n[0] != '1' || (n[1] >= '0' && n[1] <= '9')))
+    n += strlen(count); /* dictionaries end in a bracket */
+    return n[0] != '1' || (n[1] >= '0' && n[1] <= '9');
+}
+
+static bool module_has_meshes(const struct graph *g)
+{
+    const struct dict *d = &g->dicts.at[g->module_dict];
+    return g->module_dict && memmem(d->text, d->len, ".meshes", sizeof ".meshes" - 1);
+}
+
+/* Is there a sum over devices? */
+static bool any_sum_of_devices(const struct graph *g)
+{
+    for (uint32_t i = 0; i < g->shapes.n; i++)
+        if ((g->shapes.at[i].traits & (SHAPE_CLASS | GRAPH_REDUCES)) == (GRAPH_EFFECT | GRAPH_REDUCES))
             return true;
-    }
-    return memmem(d->text, d->len, ".meshes", sizeof ".meshes" - 1) != NULL;
+    return false;
+}
+
+/* Which devices the program is for, as far as it says. Where each runs it on numbers of its own nothing may
+ * move: several sums become one, in an order that depends on what stands between them (KEYS.md 2.2). */
+static void devices_survey(struct graph *g)
+{
+    bool replicas =
+        module_says_more(g, "num_replicas = ") || module_says_more(g, "replica_count = ");
+    g->several = !g->single && (g->several || replicas || module_has_meshes(g) ||
+                                module_says_more(g, "num_partitions = "));
+    if (!replicas && (g->single || g->several || !any_sum_of_devices(g)))
+        return;
+    g->several = true;
+    for (uint32_t i = 0; i < g->blocks.n; i++)
+        g->blocks.at[i].frozen = true;
 }
 
 void graph_funcs_plan(struct graph *g)
 {
-    g->several = !g->single && (g->several || module_says_several(g));
+    devices_survey(g);
     funcs_reach(g);
     funcs_call(g);
     uint64_t room = g->n_ops / 2 > INLINE_FREE ? g->n_ops / 2 : INLINE_FREE;

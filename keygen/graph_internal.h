@@ -168,7 +168,7 @@ struct block {
     };
     uint16_t depth;
     uint16_t sure : 13;   /* NODE_SURE, of its arguments */
-    uint16_t frozen : 1;  /* one of several blocks: everything stays */
+    uint16_t frozen : 1;  /* everything stays: it is one of several blocks, or devices sum up */
     uint16_t kept : 1;    /* its function's; that is not inlined, nor the module's own public one */
     uint16_t ordered : 1; /* it has its operations' order */
 };

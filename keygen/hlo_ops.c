@@ -11,9 +11,9 @@
  * removed. COMMUTES, ADDS: the operands may change places if they are integers. Not if they are real numbers:
  * of a*b + c*d one product may be fused with the sum, and which one depends on the order; and of
  * (x * c) * d and (c * x) * d XLA makes x * (c * d) of the first only, where nothing but HLO's own
- * passes puts constants in order. DELICATE ones, and sums of real numbers: GRAPH_DELICATE. Any opcode that
- * is not here has an effect. */
-enum opcode_kind { PURE, CONSTANT, COMMUTES, ADDS, SUBTRACTS, DELICATE, UNKNOWN_OPCODE };
+ * passes puts constants in order. DELICATE ones, and sums of real numbers:
+ * GRAPH_DELICATE. SUMS are those of devices. Any opcode that is not here has an effect. */
+enum opcode_kind { PURE, CONSTANT, COMMUTES, ADDS, SUBTRACTS, DELICATE, SUMS, UNKNOWN_OPCODE };
 
 struct opcode {
     const char *name;
@@ -26,6 +26,8 @@ static const struct opcode opcodes[] = {
     {"acos", PURE},
     {"acosh", PURE},
     {"add", ADDS},
+    {"all-reduce", SUMS},
+    {"all-reduce-start", SUMS},
     {"and", COMMUTES},
     {"asin", PURE},
     {"asinh", PURE},
@@ -87,6 +89,7 @@ static const struct opcode opcodes[] = {
     {"real", PURE},
     {"reduce", PURE},
     {"reduce-precision", PURE},
+    {"reduce-scatter", SUMS},
     {"reduce-window", PURE},
     {"remainder", DELICATE},
     {"replica-id", PURE},
@@ -146,6 +149,8 @@ unsigned hlo_traits_of(struct hlo *h, const struct instr *in)
         (enum opcode_kind)hlo_word_kind(h, &h->opcodes, in->opcode, opcode_kind_of);
     if (kind == UNKNOWN_OPCODE)
         return GRAPH_EFFECT | GRAPH_DELICATE;
+    if (kind == SUMS)
+        return GRAPH_EFFECT | GRAPH_DELICATE | GRAPH_REDUCES;
     char t = h->base[in->type.at]; /* s32, u8, pred; f32, bf16; c64; a tuple's bracket */
     bool whole = t == 's' || t == 'u' || t == 'p', adds = kind == ADDS || kind == SUBTRACTS;
     if (kind == DELICATE || (adds && !whole))

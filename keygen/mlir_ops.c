@@ -26,7 +26,7 @@ static const struct op_traits stablehlo_table[] = {
     /* "stablehlo." left out */
     {"abs", KEEPS | GRAPH_LIVES},
     {"add", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES | GRAPH_SUM},
-    {"all_reduce", GRAPH_EFFECT | GRAPH_REDUCES | GRAPH_DELICATE},
+    {"all_reduce", GRAPH_EFFECT | GRAPH_REDUCES},
     {"and", KEEPS | GRAPH_COMMUTES},
     {"atan2", KEEPS | GRAPH_LIVES | GRAPH_DELICATE},
     {"batch_norm_grad", KEEPS | GRAPH_DELICATE},
@@ -91,7 +91,7 @@ static const struct op_traits stablehlo_table[] = {
     {"real_dynamic_slice", KEEPS},
     {"reduce", KEEPS | GRAPH_REDUCES},
     {"reduce_precision", KEEPS | GRAPH_LIVES},
-    {"reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES | GRAPH_DELICATE},
+    {"reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES},
     {"reduce_window", KEEPS | GRAPH_REDUCES},
     {"remainder", KEEPS | GRAPH_DELICATE},
     {"replica_id", KEEPS},

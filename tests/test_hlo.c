@@ -244,16 +244,28 @@ Test(hlo, replica_groups_over_a_mesh_are_read_whole)
     free(mesh);
 }
 
-/* The program without what says how it is divided. */
+/* The program without what says how it is divided, and without sums over devices. */
 static char *on_one_device(const char *text)
 {
-    static const char *const said[] = {
-        ", num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, "
-        "\"y\"=2]>}}",
-        ", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, "
-        "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@mesh, [{\\\"x\\\"}, {}]>\"}"};
-    char *first = with(text, said[0], ""), *out = with(first, said[1], "");
-    free(first);
+    static const char *const said[][2] = {
+        {", num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, "
+         "\"y\"=2]>}}",
+         ""},
+        {", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, "
+         "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@mesh, [{\\\"x\\\"}, {}]>\"}",
+         ""},
+        {"all-reduce(%mul.9), channel_id=7, replica_groups={{0,2},{1,3}}, "
+         "use_global_device_ids=true, to_apply=%region_0.1",
+         "negate(%mul.9)"},
+        {"all-reduce(%sum.10), channel_id=9, replica_groups={{0,1},{2,3}}, "
+         "use_global_device_ids=true, to_apply=%region_0.1",
+         "negate(%sum.10)"}};
+    char *out = strdup(text);
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        char *less = with(out, said[i][0], said[i][1]);
+        free(out);
+        out = less;
+    }
     return out;
 }
 

@@ -910,24 +910,47 @@ Test(mlir, nothing_commutes_in_a_region)
     cr_expect(!same(kept, REDUCED(CALLED, FUNCTION(" attributes {no_inline}", "%y", "%x"))));
 }
 
-Test(mlir, nothing_commutes_beside_a_sum_over_devices)
+Test(mlir, nothing_moves_between_sums_of_devices_unless_it_is_divided)
 {
-    /* A compiler makes one of two, in the order in which they are used, and the order in which devices are
-     * added depends on the place in what is sent. */
-#define OVER_ALL(name, of)                                                                         \
+    /* A compiler makes one of two sums, in an order that depends on where what needs them stands, and the
+     * order in which devices are added depends on the place in what is sent. */
+#define OF_ALL(name, of)                                                                           \
     name " = \"stablehlo.all_reduce\"(" of ") <{replica_groups = dense<[[0, 1]]> : "               \
-         "tensor<1x2xi64>}> ({\n^bb0(%x: tensor<i32>, %y: tensor<i32>):\n"                         \
-         "%s = stablehlo.add %x, %y : tensor<i32>\nstablehlo.return %s : tensor<i32>\n}) : "       \
-         "(tensor<4xi32>) -> tensor<4xi32>\n"
-    static const char text[] = FUNC("%a: tensor<4xi32>, %b: tensor<4xi32>",
-                                    OVER_ALL("%0", "%a") OVER_ALL("%1", "%b")
-                                        "%2 = stablehlo.add %0, %1 : tensor<4xi32>\n"
-                                        "%3 = stablehlo.convert %2 : (tensor<4xi32>) -> "
-                                        "tensor<4xf32>\nreturn %3 : tensor<4xf32>");
-#undef OVER_ALL
-    char *swapped = changed(text, "%0, %1 :", "%1, %0 :");
-    cr_expect(!same(text, swapped));
-    free(swapped);
+         "tensor<1x2xi64>}> ({\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"                         \
+         "%s = stablehlo.add %x, %y : tensor<f32>\nstablehlo.return %s : tensor<f32>\n}) : "       \
+         "(tensor<4xf32>) -> tensor<4xf32>\n"
+#define SAID(partitions, replicas)                                                                 \
+    " attributes {mhlo.num_partitions = " partitions " : i32, mhlo.num_replicas = " replicas       \
+    " : i32}"
+    static const struct {
+        const char *said;
+        bool moves;
+    } modules[] = {
+        {"", false},
+        {SAID("1", "2"), false},
+        {SAID("2", "2"), false},
+        {SAID("2", "1"), true},
+        {SAID("1", "1"), true},
+        {" attributes {jax.uses_shape_polymorphism = false}", false},
+    };
+    static const char *const orders[2] = {
+        "%2 = stablehlo.sine %0 : tensor<4xf32>\n%3 = stablehlo.cosine %1 : tensor<4xf32>\n",
+        "%3 = stablehlo.cosine %1 : tensor<4xf32>\n%2 = stablehlo.sine %0 : tensor<4xf32>\n"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        char *text[2];
+        for (int k = 0; k < 2; k++)
+            cr_assert(asprintf(&text[k], "module%s {\n%s%s%s\n}\n", modules[i].said,
+                               "func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> "
+                               "tensor<4xf32> {\n" OF_ALL("%0", "%a") OF_ALL("%1", "%b"),
+                               orders[k],
+                               "%4 = stablehlo.subtract %2, %3 : tensor<4xf32>\n"
+                               "return %4 : tensor<4xf32>\n}") > 0);
+        cr_expect_eq(same(text[0], text[1]), modules[i].moves, "%s", modules[i].said);
+        free(text[0]);
+        free(text[1]);
+    }
+#undef SAID
+#undef OF_ALL
 }
 
 Test(mlir, what_commutes_in_a_function_is_settled_where_it_is_called)
