@@ -433,6 +433,8 @@ def function(random, functions, main, size, depth, public=False, by=Maker):
     for _ in range(maker.one_of(0, 1, 3) if public else maker.one_of(0, 0, 1)):
         results.append(maker.one_of(*made or block.arguments))
     if public and maker.chance(0.1):
+        maker.one_of(*block.arguments).said = "jax.buffer_donor = true"
+    if public and maker.chance(0.1):
         results.append(maker.one_of(*block.arguments, results[0]))
     block.ops.append(Op("func.return", results, []))
     return block
