@@ -221,7 +221,7 @@ def generate(random):
         return things[int(random.integers(len(things)))]
 
     main = Type(one_of(*SHAPES), one_of(*["f32"] * 8, "f64", "bf16", "i32"))
-    how = one_of("sharded", "sharded", "gspmd", "manual", "replicas", "replicas")
+    how = one_of("sharded", "sharded", "gspmd", "manual", "replicas")
     functions = []
     for _ in range(one_of(0, 0, 1, 2)):
         functions.append(function(random, functions, main, 8, one_of(0, 0, 1), by=Divided))
