@@ -205,13 +205,11 @@ static uint32_t value_mark(struct graph *g, uint32_t value, uint32_t block)
 }
 
 /* What stands for a value on the other side of a call that is inlined. A compiler computes with constants
- * before it inlines, so what is made of constants alone is not the same there, and what is `one_of_many`
- * results is seen later than a single one: KEYS.md 2.2. */
-static inline uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block,
-                                    bool one_of_many)
+ * before it inlines, so what is made of constants alone is not the same there, and what is seen `later` than
+ * without a call is another thing too: KEYS.md 2.2. */
+static inline uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bool later)
 {
-    return one_of_many || g->nodes.at[value].where & NODE_MADE ? value_mark(g, value, block)
-                                                               : value;
+    return later || g->nodes.at[value].where & NODE_MADE ? value_mark(g, value, block) : value;
 }
 
 /* Step 3. */
@@ -221,6 +219,9 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     struct shape s = *op_shape(g, &call);
     struct block callee = g->blocks.at[f->block];
     uint32_t block = node_block(&call);
+    /* one of several results; or what a loop may hand on as it is, for all that can be seen then */
+    bool later =
+        s.n_results > 1 || (f->passes && (g->in_named || g->blocks.at[block].depth > 1));
     for (uint32_t i = 0; i < s.n_operands; i++) {
         uint32_t value = g->nodes.at[op_operands(g, &call, &s)[i]].same;
         value = value_passed(g, value, block, false);
@@ -236,7 +237,7 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     for (uint32_t i = 0; i < s.n_results && !g->failed; i++) {
         const struct node *ret = &g->nodes.at[callee.last];
         uint32_t value = op_operands(g, ret, op_shape(g, ret))[i];
-        value = value_passed(g, g->nodes.at[value].same, block, s.n_results > 1);
+        value = value_passed(g, g->nodes.at[value].same, block, later);
         g->nodes.at[id + i].same = value;
     }
 }
@@ -309,12 +310,39 @@ static bool func_needs_all(const struct graph *g, const struct func *f)
     return i == b->n_args;
 }
 
+/* Whether what a function gives may be one of its arguments as it is, once all that gives one of its operands
+ * as it is has gone. */
+static bool func_passes(struct graph *g, const struct func *f)
+{
+    const struct node *ret = &g->nodes.at[g->blocks.at[f->block].last];
+    uint32_t floor = g->walk.n, result = op_operands(g, ret, op_shape(g, ret))[0], value;
+    bool found = false;
+    g->roots.n = 0; /* what was looked at: not NODE_ORDERED meanwhile */
+    PUSH(g, g->walk, result);
+    while (g->walk.n > floor && !found && !g->failed) {
+        uint32_t id = (uint32_t)g->walk.at[--g->walk.n], op = value_op(g, id);
+        struct node *o = &g->nodes.at[op == NONE ? id : op];
+        found = op == NONE && value_type(g, id) == value_type(g, result);
+        if (op == NONE || !(o->where & NODE_ORDERED) || op_shape(g, o)->traits & GRAPH_ALTERS)
+            continue;
+        o->where &= ~NODE_ORDERED;
+        PUSH(g, g->roots, op);
+        for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++)
+            PUSH(g, g->walk, value);
+    }
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        g->nodes.at[g->roots.at[i]].where |= NODE_ORDERED;
+    g->walk.n = floor;
+    return found;
+}
+
 /* A compiler keeps what it hands to a function until it inlines it, needed or not, and rewrites before that
  * what it would not have kept: a function that does not need all its arguments, or has calls of which
  * nothing is needed, is no copy of its operations. */
 static void func_canon(struct graph *g, struct func *f, bool is_last)
 {
     g->any_idle = false;
+    g->in_named = f->named;
     nodes_take(g, f->nodes, f->n_nodes);
     if (is_last) { /* nothing is merged any more, and ordering takes memory */
         free(g->merge_slots);
@@ -327,6 +355,7 @@ static void func_canon(struct graph *g, struct func *f, bool is_last)
         if (!f->inlines || f->named) /* else its copies count, whose arguments are known */
             graph_block_look(g, b);
     }
+    f->passes = f->inlines && f->n_results == 1 && !g->failed && func_passes(g, f);
     f->ordered = true;
 }
 

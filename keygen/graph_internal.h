@@ -183,6 +183,7 @@ struct func {
     bool ordered, surveyed;      /* its blocks are; its traits and hash are known */
     bool named;                  /* in a dictionary; or public, and called */
     bool calls;                  /* itself, or in what it names */
+    bool passes;                 /* what it gives may be one of its arguments as it is */
     uint32_t class;              /* of its most restricted operation */
     uint64_t hash;               /* of its content */
     uint32_t block;              /* first */
@@ -282,6 +283,7 @@ struct graph {
     bool defined_twice;    /* a symbol */
     bool as_given;         /* nothing commutes: regions are wanted */
     bool folds_at_calls;   /* see graph_folds_at_calls */
+    bool in_named;         /* the function that is being taken is named */
     bool any_idle;         /* nothing is needed of some call, since this was reset */
     bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */
     bool single;           /* the module says that it is for one device, and nothing else */

@@ -13,7 +13,7 @@
  * (x * c) * d and (c * x) * d XLA makes x * (c * d) of the first only, where nothing but HLO's own
  * passes puts constants in order. DELICATE ones, and sums of real numbers:
  * GRAPH_DELICATE. SUMS are those of devices. Any opcode that is not here has an effect. */
-enum opcode_kind { PURE, CONSTANT, COMMUTES, ADDS, SUBTRACTS, DELICATE, SUMS, UNKNOWN_OPCODE };
+enum opcode_kind { PURE, ALTERS, CONSTANT, COMMUTES, ADDS, SUBTRACTS, DELICATE, SUMS, UNKNOWN_OPCODE };
 
 struct opcode {
     const char *name;
@@ -39,7 +39,7 @@ static const struct opcode opcodes[] = {
     {"bitcast", PURE},
     {"bitcast-convert", PURE},
     {"broadcast", PURE},
-    {"cbrt", PURE},
+    {"cbrt", ALTERS},
     {"ceil", PURE},
     {"cholesky", DELICATE},
     {"clamp", PURE},
@@ -49,19 +49,19 @@ static const struct opcode opcodes[] = {
     {"conditional", PURE},
     {"constant", CONSTANT},
     {"convert", PURE},
-    {"convolution", PURE},
+    {"convolution", ALTERS},
     {"copy", PURE},
     {"cosh", PURE},
-    {"cosine", PURE},
+    {"cosine", ALTERS},
     {"count-leading-zeros", PURE},
     {"divide", PURE},
-    {"dot", PURE},
+    {"dot", ALTERS},
     {"dynamic-reshape", PURE},
     {"dynamic-slice", PURE},
     {"dynamic-update-slice", PURE},
     {"erf", PURE},
-    {"exponential", PURE},
-    {"exponential-minus-one", PURE},
+    {"exponential", ALTERS},
+    {"exponential-minus-one", ALTERS},
     {"fft", PURE},
     {"floor", PURE},
     {"fusion", DELICATE},
@@ -71,9 +71,9 @@ static const struct opcode opcodes[] = {
     {"imag", PURE},
     {"iota", PURE},
     {"is-finite", PURE},
-    {"log", PURE},
-    {"log-plus-one", PURE},
-    {"logistic", PURE},
+    {"log", ALTERS},
+    {"log-plus-one", ALTERS},
+    {"logistic", ALTERS},
     {"map", PURE},
     {"maximum", COMMUTES},
     {"minimum", COMMUTES},
@@ -98,7 +98,7 @@ static const struct opcode opcodes[] = {
     {"rng-bit-generator", PURE},
     {"round-nearest-afz", PURE},
     {"round-nearest-even", PURE},
-    {"rsqrt", PURE},
+    {"rsqrt", ALTERS},
     {"scaled-dot", DELICATE},
     {"scan", PURE},
     {"scatter", PURE},
@@ -109,15 +109,15 @@ static const struct opcode opcodes[] = {
     {"shift-right-arithmetic", PURE},
     {"shift-right-logical", PURE},
     {"sign", PURE},
-    {"sine", PURE},
+    {"sine", ALTERS},
     {"sinh", PURE},
     {"slice", PURE},
     {"sort", PURE},
-    {"sqrt", PURE},
+    {"sqrt", ALTERS},
     {"stochastic-convert", PURE},
     {"subtract", SUBTRACTS},
-    {"tan", PURE},
-    {"tanh", PURE},
+    {"tan", ALTERS},
+    {"tanh", ALTERS},
     {"topk", PURE},
     {"transpose", PURE},
     {"triangular-solve", DELICATE},
@@ -157,6 +157,8 @@ unsigned hlo_traits_of(struct hlo *h, const struct instr *in)
         return GRAPH_PURE | GRAPH_DELICATE;
     if (kind == CONSTANT)
         return GRAPH_PURE | GRAPH_CONSTANT;
+    if (kind == ALTERS)
+        return GRAPH_PURE | GRAPH_ALTERS;
     bool commutes = (kind == COMMUTES || kind == ADDS) && whole && in->n_operands == 2;
     return commutes ? GRAPH_PURE | GRAPH_COMMUTES : GRAPH_PURE;
 }
