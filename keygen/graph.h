@@ -68,7 +68,7 @@ enum graph_trait {
     GRAPH_CONSTANT = 256, /* its result is what its dictionary says */
     /* nobody can know its result before the program runs where that holds for all of its operands */
     GRAPH_LIVES = 4096,
-    GRAPH_STAYS = 16384, /* as a call does where nothing needs it, in a program for several devices */
+    GRAPH_STAYS = 16384,   /* as a call does where nothing needs it, in a program for several devices */
     GRAPH_ALTERS = 32768,  /* its result is surely none of its operands as they are */
     GRAPH_DELICATE = 8192, /* a compiler may make sums of products of several of its operands */
     /* of the arguments of its region at most one of two is a product: the other is what was reduced so
