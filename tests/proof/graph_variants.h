@@ -16,8 +16,7 @@
 enum graph_language { GRAPH_MLIR, GRAPH_HLO };
 
 /* Other names, locations or metadata, comments, white space; neighbours that do not depend on one
- * another in the other order; operands of a product in the other order; for HLO also computations
- * in another order. The key must stay. */
+ * another in the other order, but where devices sum up; for HLO also computations in another order. The key must stay. */
 struct text variant_of_graph(struct random *r, enum graph_language language, struct text base);
 
 /* One changed token: an operation, a digit of a constant or an attribute, a type, a layout, the
