@@ -14,7 +14,8 @@
  * comparison that always holds, a slice that is written over). So what commutes are a constant that is
  * written so, and what surely varies: what comes from memory, real arithmetic of it, and what is made
  * of nothing else by operations that never give the same for all (GRAPH_LIVES). Not what comes into a
- * function or out of it, if it is a constant.
+ * function or out of it, if it is a constant. This holds for integers, too: XLA for GPUs makes one kernel of
+ * x * broadcast(reduce(x)), and two where the product is turned round.
  *
  * In regions nothing commutes: of two equal reductions, loops or branches a compiler makes one, but it
  * compares what is in them as it is written (XLA for GPUs fuses the one otherwise than the two, and then
@@ -91,10 +92,12 @@ struct sure graph_shape_sure(const struct graph *g, const struct shape *s)
                          (uint16_t)(first & may)};
 }
 
-bool graph_fused_commutes(const struct shape *s, uint32_t all, uint32_t any)
+bool graph_sure_commutes(const struct shape *s, uint32_t all, uint32_t any)
 {
     uint32_t wanted = s->traits & GRAPH_SUM ? NODE_NO_PRODUCT : NODE_NO_EXP;
-    return s->n_operands == 2 && any & wanted && (any & NODE_LITERAL || all & NODE_VARIES);
+    if (s->traits & GRAPH_FUSES && !(any & wanted))
+        return false;
+    return s->n_operands == 2 && (any & NODE_LITERAL || all & NODE_VARIES);
 }
 
 /* ---- sums of two products ---- */

@@ -364,9 +364,9 @@ void graph_commute_undo(struct graph *g);
 struct sure graph_shape_sure(const struct graph *g, const struct shape *s);
 /* True if what is in the operation's regions makes no exponential of what comes in. */
 bool graph_regions_keep(const struct graph *g, const struct node *o);
-/* Whether a sum or a product of real numbers commutes, of whose operands all are sure of `all` and one or
- * the other of `any`. */
-bool graph_fused_commutes(const struct shape *s, uint32_t all, uint32_t any);
+/* Whether an operation that may commute does, of whose operands all are sure of `all` and one or the other
+ * of `any`. */
+bool graph_sure_commutes(const struct shape *s, uint32_t all, uint32_t any);
 
 /* ---- graph_content.c ---- */
 

@@ -441,7 +441,7 @@ static inline uint32_t op_settled(const struct graph *g, const struct node *o,
     if (s->facts & SHAPE_KEEPS && shape_has_regions(s) && graph_regions_keep(g, o))
         settled |= d->all & NODE_NO_EXP;
     if (s->traits & GRAPH_COMMUTES && !in_region && !g->as_given &&
-        (!(s->traits & GRAPH_FUSES) || graph_fused_commutes(s, d->all, d->any)))
+        graph_sure_commutes(s, d->all, d->any))
         settled |= GRAPH_COMMUTES;
     return settled;
 }

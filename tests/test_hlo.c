@@ -288,15 +288,17 @@ Test(hlo, an_inlined_call_has_the_key_of_the_call)
 Test(hlo, order_of_computations_and_of_independent_operations_does_not_count)
 {
     static const char late[] = "HloModule m\n"
-                               "ENTRY %e (p: s32[4]) -> s32[4] {\n"
+                               "ENTRY %e (p: s32[4], q: s32[4]) -> s32[4] {\n"
                                "  %z = s32[] constant(0)\n"
                                "  %p = s32[4]{0} parameter(0)\n"
+                               "  %q = s32[4]{0} parameter(1)\n"
                                "  %b = s32[4]{0} negate(%p)\n"
                                "  %a = s32[4]{0} abs(%p)\n"
                                "  %r = s32[] reduce(%a, %z), dimensions={0}, to_apply=%f\n"
                                "  %w = s32[4]{0} broadcast(%r), dimensions={}\n"
                                "  %m = s32[4]{0} maximum(%b, %w)\n"
-                               "  ROOT %s = s32[4]{0} add(%m, %b)\n"
+                               "  %d = s32[4]{0} add(%p, %q)\n"
+                               "  ROOT %s = s32[4]{0} add(%m, %d)\n"
                                "}\n"
                                "%f (x: s32[], y: s32[]) -> s32[] {\n"
                                "  %x = s32[] parameter(0)\n"
@@ -309,19 +311,22 @@ Test(hlo, order_of_computations_and_of_independent_operations_does_not_count)
                                 "  %x = s32[] parameter(0)\n"
                                 "  ROOT %a = s32[] add(%x, %y)\n"
                                 "}\n"
-                                "ENTRY %e (p: s32[4]) -> s32[4] {\n"
+                                "ENTRY %e (p: s32[4], q: s32[4]) -> s32[4] {\n"
                                 "  %p = s32[4]{0} parameter(0)\n"
+                                "  %q = s32[4]{0} parameter(1)\n"
+                                "  %d = s32[4]{0} add(%q, %p)\n"
                                 "  %a = s32[4]{0} abs(%p)\n"
                                 "  %z = s32[] constant(0)\n"
                                 "  %r = s32[] reduce(%a, %z), dimensions={0}, to_apply=%f\n"
                                 "  %w = s32[4]{0} broadcast(%r), dimensions={}\n"
                                 "  %b = s32[4]{0} negate(%p)\n"
-                                "  %m = s32[4]{0} maximum(%w, %b)\n"
-                                "  ROOT %s = s32[4]{0} add(%b, %m)\n"
+                                "  %m = s32[4]{0} maximum(%b, %w)\n"
+                                "  ROOT %s = s32[4]{0} add(%m, %d)\n"
                                 "}\n";
     struct key a = key_of(late), b = key_of(early);
     cr_assert(key_equal(&a, &b));
     cr_assert(changes(early, "add(%x, %y)", "add(%y, %x)"), "in a computation that is no call's");
+    cr_assert(changes(early, "maximum(%b, %w)", "maximum(%w, %b)"), "what comes from a reduction");
 }
 
 /* Nobody knows that a branch has no effect before its call is inlined. */
