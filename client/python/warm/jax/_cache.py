@@ -61,6 +61,10 @@ class _Compile:
         self.foresight: Optional[_foresight.Foresight] = None
         self.hint: Optional[_ahead.Hint] = None  # what would have been right to load ahead
 
+    def took(self) -> float:
+        """Seconds since it was not found."""
+        return time.monotonic() - self.missed_at if self.missed_at else 0.0
+
     def close(self) -> None:
         if self.lease is not None:
             self.lease.release()
@@ -187,13 +191,12 @@ class Cache:
     def _put_leased(self, c: _Compile, value: bytes) -> None:
         key = c.stock_key()
         c.n_bytes = len(value)
-        took = time.monotonic() - c.missed_at if c.missed_at else 0.0
         entry = _entry.Entry(value, _entry.targets_of(c.module, c.platform))
         lease = c.lease or _client.client().unasked(c.name)
         lease.put(
             _entry.encode(c.name, entry, stock=key),
             kind="executable",
-            cost_ms=max(_cost_ms(value), took * 1000),
+            cost_ms=max(_cost_ms(value), c.took() * 1000),
             hardware=c.platform if c.platform != "cpu" else _keys.processor(),
             compiler=_keys.libraries(c.platform).split("\n", 1)[0],
             label=_DIGEST.sub("", key)[:512],  # one for all versions of it, for `warm why`
@@ -202,8 +205,7 @@ class Cache:
 
     def _put_stock(self, c: _Compile, key: str, value: bytes) -> None:
         """In the user's own folder, as JAX would have."""
-        took = time.monotonic() - c.missed_at if c.missed_at else 0.0
-        if c.stock is not None and c.missed_at and took >= self.min_compile_secs:
+        if c.stock is not None and c.missed_at and c.took() >= self.min_compile_secs:
             c.stock.put(key, value)
 
 
