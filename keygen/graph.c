@@ -25,7 +25,7 @@ bool graph_dict_plain(const struct graph *g, uint32_t dict)
 void graph_module_dict(struct graph *g, uint32_t dict)
 {
     g->module_dict = g->regions_dict = dict;
-    g->single = dict && graph_dict_plain(g, dict);
+    g->single = graph_dict_plain(g, dict);
 }
 
 void graph_module_regions_dict(struct graph *g, uint32_t dict) { g->regions_dict = dict; }

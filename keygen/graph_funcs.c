@@ -145,17 +145,19 @@ static void funcs_call(struct graph *g)
 static bool module_says_more(const struct graph *g, const char *count)
 {
     const struct dict *d = &g->dicts.at[g->module_dict];
-    const char *n = g->module_dict ? memmem(d->text, d->len, count, strlen(count)) : NULL;
-    if (!n)
-        return false;
-    n += strlen(count); /* dictionaries end in a bracket */
-    return n[0] != '1' || (n[1] >= '0' && n[1] <= '9');
+    const char *at = d->text, *end = at + d->len;
+    while (at < end && (at = memmem(at, (size_t)(end - at), count, strlen(count)))) {
+        at += strlen(count); /* dictionaries end in a bracket */
+        if (at[0] != '1' || (at[1] >= '0' && at[1] <= '9'))
+            return true;
+    }
+    return false;
 }
 
 static bool module_has_meshes(const struct graph *g)
 {
     const struct dict *d = &g->dicts.at[g->module_dict];
-    return g->module_dict && memmem(d->text, d->len, ".meshes", sizeof ".meshes" - 1);
+    return memmem(d->text, d->len, ".meshes", sizeof ".meshes" - 1);
 }
 
 /* Is there a sum over devices? */

@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
 #define NODE_NO_EXP 64u     /* no exponential; */
 #define NODE_VARIES 128u    /* are known only when the program runs; */
 #define NODE_LITERAL 256u   /* are a constant, or what a compiler makes one of at once */
-#define NODE_ORDERED 512u   /* in its block's order, or about to be; of arguments: needed */
+#define NODE_ORDERED 512u   /* in its block's order, or about to be; of other values: needed */
 #define NODE_SURE (NODE_MADE | NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES | NODE_LITERAL)
 #define NODE_SETTLED (NODE_SURE | GRAPH_COMMUTES)
 
@@ -169,7 +169,7 @@ struct block {
     uint16_t depth;
     uint16_t sure : 13;   /* NODE_SURE, of its arguments */
     uint16_t frozen : 1;  /* everything stays: it is one of several blocks, or devices sum up */
-    uint16_t kept : 1;    /* its function's; that is not inlined, nor the module's own public one */
+    uint16_t kept : 1;    /* of a function that stays beside the public ones: nothing commutes */
     uint16_t ordered : 1; /* it has its operations' order */
 };
 

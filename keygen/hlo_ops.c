@@ -11,8 +11,8 @@
  * removed. COMMUTES, ADDS: the operands may change places if they are integers. Not if they are real numbers:
  * of a*b + c*d one product may be fused with the sum, and which one depends on the order; and of
  * (x * c) * d and (c * x) * d XLA makes x * (c * d) of the first only, where nothing but HLO's own
- * passes puts constants in order. DELICATE ones, and sums of real numbers:
- * GRAPH_DELICATE. SUMS are those of devices. Any opcode that is not here has an effect. */
+ * passes puts constants in order. DELICATE ones, and sums of real numbers: GRAPH_DELICATE. ALTERS:
+ * GRAPH_ALTERS. SUMS are those over devices. Any opcode that is not here has an effect. */
 enum opcode_kind { PURE, ALTERS, CONSTANT, COMMUTES, ADDS, SUBTRACTS, DELICATE, SUMS, UNKNOWN_OPCODE };
 
 struct opcode {

@@ -325,6 +325,7 @@ Test(mlir, what_divides_a_program_among_devices_reads_it_as_it_is_written)
     static const char *const several[] = {
         " attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}",
         " attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 12 : i32}",
+        " attributes {a.num_partitions = 1 : i32, mhlo.num_partitions = 2 : i32}",
         " attributes {mhlo.frontend_attributes = {xla.sdy.meshes = \"{mesh = 1}\"}}"};
     for (size_t i = 0; i < sizeof divided / sizeof *divided; i++) {
         for (size_t k = 0; k < sizeof one / sizeof *one; k++)
