@@ -89,12 +89,13 @@ static void print_line(const char *kind, double bytes, double canon_s, double xx
 }
 
 /* The resident memory at most of a process that makes one key of a file, which it maps, as `warm hash`
- * does; 0 if it has none. What this process holds is part of it. */
+ * does; 0 if it has none. What this process holds is part of it, so that is given back before. */
 static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
 {
     int status;
     struct rusage usage;
     fflush(stdout);
+    malloc_trim(0);
     pid_t child = fork();
     if (child == 0) {
         struct canon_input input = {.len = len, .kind = kind, .mapped = true};
