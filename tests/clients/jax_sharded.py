@@ -164,6 +164,11 @@ class Sharded(JaxCase):
                 found = together(hosts, order)
                 self.assertEqual([f["digest"] for f in found], [[100] * 8] * 2)
                 self.assertEqual([f["hits"] for f in found], hits, order)
+            names = [row["name"] for row in json.loads(first.warm("ls", "--json"))]
+            found = [name for name in names if "together" in name]
+            self.assertEqual(len(found), 2, names)
+            for name in found:  # JAX's own key is in it
+                self.assertRegex(name, "^jax:stock:jit_together-[0-9a-f]{64}$")
             with kit.Folder() as shared, kit.Daemon() as third:  # the user's own, for all hosts
                 settings = dict(JAX_COMPILATION_CACHE_DIR=shared,
                                 JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0)
