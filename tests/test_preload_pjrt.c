@@ -146,6 +146,7 @@ Test(preload_pjrt, processes_that_share_devices_need_the_very_program)
     cr_assert_str_eq(run_client(&r, shared, "compile a ''", NULL), LOADED);
     cr_assert_str_eq(run_client(&r, shared, "compile renamed ''", NULL), MADE);
     cr_assert_str_eq(run_client(&r, "FAKE_PJRT_DEVICES=4", "compile renamed ''", NULL), LOADED);
+    cr_assert_str_eq(run_client(&r, "FAKE_PJRT_OWN=unknown", "compile a ''", NULL), REAL);
     rig_down(&r);
 }
 

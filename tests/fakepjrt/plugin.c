@@ -69,14 +69,15 @@ static struct pjrt_error *client_devices(struct pjrt_devices_args *a)
     return NULL;
 }
 
-/* The first FAKE_PJRT_OWN of them; else all. */
+/* The first FAKE_PJRT_OWN of them, else all; where that is no number, nobody knows. */
 static struct pjrt_error *addressable_devices(struct pjrt_devices_args *a)
 {
     client_devices(a);
     const char *n = getenv("FAKE_PJRT_OWN");
-    if (n)
-        a->n_devices = strtoul(n, NULL, 10);
-    return NULL;
+    if (!n)
+        return NULL;
+    a->n_devices = strtoul(n, NULL, 10);
+    return a->n_devices ? NULL : failure();
 }
 
 static struct pjrt_error *description(struct pjrt_description_args *a)
