@@ -353,7 +353,7 @@ struct text variant_of_graph(struct random *r, enum graph_language language, str
                              .percent = language == GRAPH_HLO && drawn_in(r, 2)};
     cut_lines(base, l);
     find_names(l, &names);
-    if (!memmem(base.data, base.len, "all_reduce", 10)) /* then nothing moves */
+    if (!memmem(base.data, base.len, language == GRAPH_MLIR ? "all_reduce" : "all-reduce", 10))
         swap_neighbours(r, language, l);
     if (language == GRAPH_HLO && drawn_in(r, 2))
         shuffle_computations(r, l);
