@@ -146,13 +146,13 @@ $(addprefix fuzz-,$(FUZZERS)): fuzz-%:
 	    -artifact_prefix=$(B)/fuzz/ $(B)/fuzz/seeds/$*
 
 # The proof of the keys by mutation, and by the compilers: what has equal keys compiles to equal bytes.
-# The tests run a sample of it.
-PROOF_CASES = 100000
+# .ci/run and the tests run samples of it.
+PROOF_CASES    = 100000
+PROOF_COMPILES = 25
 PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
 PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
-# ptxas, where `make test-clients CLIENTS=triton` has brought one, or another that is named; it is
-# given the PTX of the first NVRTC, which it must be able to read
-PTXAS = $(wildcard $(HOME)/.cache/warm-venv/triton-*/lib/python3*/site-packages/triton/backends/nvidia/bin/ptxas)
+# ptxas is given the PTX of the first NVRTC, which it must be able to read.
+PTXAS = lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)
 $(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
 $(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants short_text variants)
@@ -163,19 +163,22 @@ $(B)/proof/%:
 # there, for each; the tests of JAX as a client run a sample
 PROOF_PAIRS = 2000
 PROOF_GPUS  = $(wildcard tests/proof/xla/*.textproto)
-.PHONY: proof
-proof: setup-clients toolchain
-	$(MAKE) B=$(B) $(B)/proof/compiler $(B)/proof/graphs $(B)/lib/libwarm.so
+.PHONY: proof proof-compiler
+proof: setup-clients proof-compiler
+	$(MAKE) B=$(B) $(B)/proof/graphs $(B)/lib/libwarm.so
 	venv=$$(tests/clients/venv.sh tests/clients/jax.txt) && PYTHONDONTWRITEBYTECODE=1 \
 	    $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) --library $(B)/lib/libwarm.so
 	venv=$$(tests/clients/venv.sh tests/proof/xla/gpu.txt) && for gpu in $(PROOF_GPUS); do \
 	    PYTHONDONTWRITEBYTECODE=1 $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) \
 	    --library $(B)/lib/libwarm.so --gpu $$gpu || exit; done
 	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
-	$(B)/proof/compiler --cases $(PROOF_CASES) --compiles 25 \
+proof-compiler: setup-clients toolchain
+	$(MAKE) B=$(B) $(B)/proof/compiler
+	venv=$$(tests/clients/venv.sh tests/proof/ptxas.txt) && \
+	    $(B)/proof/compiler --cases $(PROOF_CASES) --compiles $(PROOF_COMPILES) \
 	    --nvrtc $(wildcard $(TOOLCHAIN)/12.9.86/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/12.9.86/lib/libnvrtc.so.12 \
 	    --nvrtc $(wildcard $(TOOLCHAIN)/13.5.37/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/13.5.37/lib/libnvrtc.so.13 \
-	    $(addprefix --ptxas ,$(PTXAS)) $(PROVEN_CUDA)
+	    --ptxas $$(echo $$venv/$(PTXAS)) $(PROVEN_CUDA)
 
 # Unmodified programs of others, in virtual environments that are kept in the user's cache folder.
 # `make test-clients CLIENTS="jax"` runs one group: tests/clients/run.sh.
