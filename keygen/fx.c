@@ -15,8 +15,8 @@
  *
  * Each statement is a node, each name in it that a statement defined is an edge. The form is the
  * nodes that the results need, in the order in which a walk from the results finds them (operands
- * first), so neither names nor the order of statements count. Operands of a commutative operation
- * are sorted by what they compute. Only operations that are known to have no effect move or go:
+ * first), so neither names nor the order of statements count. Where all is arithmetic, operands of a
+ * commutative operation are sorted by what they compute. Only operations that are known to have no effect move or go:
  * any other one, a barrier, keeps its place among its like, and nothing crosses it. Where the order
  * counts, on other devices than the CPU, the nodes stay in that of the text.
  *
@@ -101,15 +101,17 @@ static void put_expression(struct fx *f, const struct node *n, bool exchanged)
     }
 }
 
-/* `5 + x` reads as `x + 5`. */
-static void put_commutative(struct fx *f, const struct node *n)
+/* The two operands change places, so that what computes less by its hash comes first. */
+static bool is_exchanged(const struct fx *f, const struct node *n)
 {
-    if (n->n_edges != 1) {
-        const struct edge *e = &f->edges[n->first_edge];
-        put_expression(f, n,
-                       n->n_edges == 2 && f->nodes[e[1].node].hash < f->nodes[e[0].node].hash);
-        return;
-    }
+    const struct edge *e = &f->edges[n->first_edge];
+    return n->commutes && !f->keep_operands && n->n_edges == 2 &&
+           f->nodes[e[1].node].hash < f->nodes[e[0].node].hash;
+}
+
+/* `5 + x` reads as `x + 5`. */
+static void put_with_number(struct fx *f, const struct node *n)
+{
     f->at = n->at;
     f->parens = 1;
     f->last = 0;
@@ -177,10 +179,10 @@ static void put_node(struct fx *f, uint32_t i)
         }
         form_put(f->out, n->kind == BARRIER ? "!" : "=", 1);
     }
-    if (n->commutes)
-        put_commutative(f, n);
+    if (n->commutes && !f->keep_operands && n->n_edges == 1)
+        put_with_number(f, n);
     else
-        put_expression(f, n, false);
+        put_expression(f, n, is_exchanged(f, n));
     form_put(f->out, "\n", 1);
 }
 
@@ -211,8 +213,7 @@ static void walk(struct fx *f, uint32_t root)
         }
         n->opened = true;
         const struct edge *e = &f->edges[n->first_edge];
-        bool exchanged =
-            n->commutes && n->n_edges == 2 && f->nodes[e[1].node].hash < f->nodes[e[0].node].hash;
+        bool exchanged = is_exchanged(f, n);
         for (uint32_t k = 0; k < n->n_edges; k++) { /* the last pushed is walked first */
             uint32_t to = e[exchanged ? k : n->n_edges - 1 - k].node;
             if (f->nodes[to].number == NONE && !f->nodes[to].opened)
@@ -307,6 +308,7 @@ static void take_class(struct fx *f, uint32_t column)
     finish_graph(f);
     form_put_text(f->out, inner ? "graph " : "graph");
     struct token t = fx_next(f);
+    f->keep_operands = f->keep_operands || inner; /* of what surrounds it, too */
     if (inner && (t.kind == NAME || t.kind == NUMBER))
         fx_set_name(f, &f->graphs, t, 0);
     for (; t.kind != LINE && t.kind != END; t = fx_next(f)) {
@@ -426,7 +428,7 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
     if (f.edges == NULL)
         fx_fail(&f, WARM_ENOMEM, 0, "no memory for its nodes");
     fx_scan_devices(&f);
-    form_begin(out, "fx/4");
+    form_begin(out, "fx/5");
     if (f.rc == 0)
         take_text(&f);
     if (f.rc == WARM_EUNSUPPORTED && hides_something(f.text, f.len))

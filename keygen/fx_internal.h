@@ -47,10 +47,9 @@ struct node {
     uint32_t number;  /* in the form, or NONE */
     uint64_t hash;    /* of all that it computes: only sorts operands */
     enum node_kind kind;
-    uint8_t commutes; /* 0, or 1: the two simple operands at its edges may be exchanged */
+    uint8_t commutes; /* 0, or 1: the two simple operands at its edges may be exchanged, if
+                         any may (fx.keep_operands) */
     bool opened;      /* the walk has been here */
-    bool varies;      /* surely no constant */
-    bool no_product;  /* whatever a compiler makes of it: nothing to fuse with an addition */
 };
 
 /* A name in an expression that stands for a node. */
@@ -94,6 +93,7 @@ struct fx {
     uint32_t n_numbered;
     bool keep_index; /* the graph uses two devices of a kind */
     bool keep_order; /* it uses another device than the CPU: the order of its statements counts */
+    bool keep_operands; /* more than arithmetic is in it: the order of all operands counts */
     bool has_types;
     uint32_t n_graphs;
     uint32_t inner_column; /* where the first graph inside another begins */
@@ -192,9 +192,10 @@ void fx_scan_devices(struct fx *f);
 bool fx_is_pure(const struct fx *f, const struct shape *shape, uint32_t n_edges);
 /* A function whose code is torch's or Python's, by the first word of its name. */
 bool fx_is_known_function(const struct fx *f, struct token first);
-/* Sets what is known of the value that it gives: n->no_product, n->varies. */
-void fx_note_value(const struct fx *f, struct node *n, const struct shape *shape);
-/* Its two operands may change places. */
+/* Arithmetic element for element, sums, and what only moves elements: nothing that a compiler looks for in
+ * a graph in order to replace it. */
+bool fx_is_arithmetic(const struct fx *f, const struct shape *shape);
+/* Its two operands may change places, if all of the graph is arithmetic. */
 bool fx_is_commutative(const struct fx *f, const struct node *n, const struct shape *shape);
 /* Gives such a node a hash that does not depend on their order. */
 void fx_hash_commutative(struct fx *f, struct node *n, const struct shape *shape);

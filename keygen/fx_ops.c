@@ -5,53 +5,57 @@
 /* --- operations --- */
 
 /* Operations without effects on their operands, on files or on the state of random numbers, by the
- * name behind the last dot (before the overload, for torch.ops). In alphabetical order. */
+ * name behind the last dot (before the overload, for torch.ops). In alphabetical order. First those of
+ * arithmetic, element for element, their sums, and what only moves elements: nothing that compilers
+ * look for in a graph in order to replace it. */
 /* clang-format off */
-static const char *const pure_operations[] = {
-    "__and__", "__getitem__", "__or__", "_adaptive_avg_pool2d",
-    "_adaptive_avg_pool2d_backward", "_embedding_bag_forward_only", "_log_softmax",
-    "_log_softmax_backward_data", "_softmax", "_softmax_backward_data", "_to_copy",
-    "_unsafe_view", "abs", "acos", "acosh", "adaptive_avg_pool2d", "add", "addbmm", "addcdiv",
-    "addcmul", "addmm", "addmv", "alias", "all", "amax", "amin", "any", "arange", "argmax",
-    "argmin", "argsort", "as_strided", "asin", "asinh", "atan", "atan2", "atanh",
-    "avg_pool2d", "avg_pool2d_backward", "baddbmm", "bitwise_and", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bmm", "cat", "ceil",
-    "chunk", "clamp", "clamp_max", "clamp_min", "clone", "constant_pad_nd", "contiguous",
-    "conv1d", "conv2d", "conv3d", "convert_element_type", "convolution",
-    "convolution_backward", "cos", "cosh", "cross_entropy", "cumprod", "cumsum", "detach",
-    "diag", "diagonal", "div", "einsum", "elu", "embedding", "embedding_dense_backward", "eq",
-    "erf", "erfc", "exp", "exp2", "expand", "expand_as", "expm1", "eye", "fill", "flatten",
-    "flip", "float", "floor", "floor_divide", "fmod", "full", "full_like", "gather", "ge",
-    "gelu", "gelu_backward", "glu", "gt", "half", "hardsigmoid", "hardswish", "hardtanh",
-    "index", "index_put", "index_select", "iota", "isfinite", "isinf", "isnan", "item",
-    "l1_loss", "layer_norm", "le", "leaky_relu", "leaky_relu_backward", "lerp", "linear",
-    "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logsumexp", "lt", "masked_fill",
-    "masked_select", "matmul", "max", "max_pool2d", "max_pool2d_with_indices",
-    "max_pool2d_with_indices_backward", "maximum", "mean", "min", "minimum", "mm", "mse_loss",
-    "mse_loss_backward", "mul", "mv", "narrow", "native_group_norm",
-    "native_group_norm_backward", "native_layer_norm", "native_layer_norm_backward", "ne",
-    "neg", "new_full", "new_ones", "new_zeros", "nll_loss", "nll_loss_backward",
-    "nll_loss_forward", "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow",
-    "prod", "reciprocal", "relu", "remainder", "repeat", "repeat_interleave", "reshape",
-    "roll", "round", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add", "select",
-    "select_backward", "select_scatter", "sigmoid", "sigmoid_backward", "sign", "silu",
-    "silu_backward", "sin", "sinh", "size", "slice", "slice_backward", "slice_scatter",
-    "smooth_l1_loss", "softmax", "softplus", "sort", "split", "split_with_sizes", "sqrt",
-    "square", "squeeze", "stack", "std", "std_mean", "sub", "sum", "sym_size", "t", "tan",
-    "tanh", "tanh_backward", "tensor_split", "threshold_backward", "tile", "to", "topk",
-    "trace", "transpose", "tril", "triu", "true_divide", "trunc", "unbind", "unflatten",
-    "unfold", "unsqueeze", "var", "var_mean", "view", "view_as", "where", "zeros",
-    "zeros_like",
+static const char *const arithmetic_operations[] = {
+    "__and__", "__or__", "_to_copy", "_unsafe_view", "abs", "acos", "acosh", "add", "alias",
+    "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clamp_max", "clamp_min",
+    "clone", "contiguous", "convert_element_type", "cos", "cosh", "detach", "div", "elu", "eq",
+    "erf", "erfc", "exp", "exp2", "expand", "expand_as", "expm1", "flatten", "float", "floor",
+    "floor_divide", "fmod", "ge", "gelu", "gelu_backward", "gt", "half", "hardsigmoid",
+    "hardswish", "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu",
+    "leaky_relu_backward", "lerp", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "maximum", "mean", "minimum",
+    "mul", "ne", "neg", "permute", "pow", "prod", "reciprocal", "relu", "remainder", "reshape",
+    "round", "rsqrt", "rsub", "sigmoid", "sigmoid_backward", "sign", "silu", "silu_backward",
+    "sin", "sinh", "size", "softplus", "sqrt", "square", "squeeze", "std", "sub", "sum",
+    "sym_size", "t", "tan", "tanh", "tanh_backward", "threshold_backward", "to", "transpose",
+    "true_divide", "trunc", "unsqueeze", "var", "view", "view_as", "where",
+};
+
+/* And all others. */
+static const char *const other_operations[] = {
+    "__getitem__", "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
+    "_embedding_bag_forward_only", "_log_softmax", "_log_softmax_backward_data", "_softmax",
+    "_softmax_backward_data", "adaptive_avg_pool2d", "addbmm", "addcdiv", "addcmul", "addmm",
+    "addmv", "all", "amax", "amin", "any", "arange", "argmax", "argmin", "argsort", "as_strided",
+    "avg_pool2d", "avg_pool2d_backward", "baddbmm", "bmm", "cat", "chunk", "constant_pad_nd",
+    "conv1d", "conv2d", "conv3d", "convolution", "convolution_backward", "cross_entropy",
+    "cumprod", "cumsum", "diag", "diagonal", "einsum", "embedding", "embedding_dense_backward",
+    "eye", "fill", "flip", "full", "full_like", "gather", "glu", "index", "index_put",
+    "index_select", "iota", "item", "l1_loss", "layer_norm", "linear", "linspace", "log_softmax",
+    "logsumexp", "masked_select", "matmul", "max", "max_pool2d", "max_pool2d_with_indices",
+    "max_pool2d_with_indices_backward", "min", "mm", "mse_loss", "mse_loss_backward", "mv",
+    "narrow", "native_group_norm", "native_group_norm_backward", "native_layer_norm",
+    "native_layer_norm_backward", "new_full", "new_ones", "new_zeros", "nll_loss",
+    "nll_loss_backward", "nll_loss_forward", "one_hot", "ones", "ones_like", "outer", "pad",
+    "repeat", "repeat_interleave", "roll", "scalar_tensor", "scatter", "scatter_add", "select",
+    "select_backward", "select_scatter", "slice", "slice_backward", "slice_scatter",
+    "smooth_l1_loss", "softmax", "sort", "split", "split_with_sizes", "stack", "std_mean",
+    "tensor_split", "tile", "topk", "trace", "tril", "triu", "unbind", "unflatten", "unfold",
+    "var_mean", "zeros", "zeros_like",
 };
 /* clang-format on */
 
-static bool is_pure_name(const char *s, uint32_t len)
+static bool is_in(const char *const *names, size_t high, const char *s, uint32_t len)
 {
-    size_t low = 0, high = sizeof pure_operations / sizeof pure_operations[0];
+    size_t low = 0;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        const char *name = pure_operations[middle];
+        const char *name = names[middle];
         int order = strncmp(s, name, len);
         if (order == 0)
             order = name[len] == '\0' ? 0 : -1;
@@ -81,7 +85,8 @@ static bool may_write(const struct fx *f, const struct shape *shape, struct toke
            (fx_is(f, name, "embedding") && fourth.kind != END && !fx_is(f, fourth, "None"));
 }
 
-static bool is_pure_call(const struct fx *f, const struct shape *shape)
+/* The name of torch's own operation that is called, if it surely has no effect, or of kind END. */
+static struct token operation_without_effect(const struct fx *f, const struct shape *shape)
 {
     /* overloads that write to an argument */
     static const char *const writing[] = {"out",     "grad_input", "dim_max",
@@ -104,7 +109,22 @@ static bool is_pure_call(const struct fx *f, const struct shape *shape)
         name = w[3];
     bool torch = c->is_method || fx_is(f, w[0], "torch");
     bool safe = c->is_method || c->n_words == 5 || !may_write(f, shape, name);
-    return name.kind == NAME && torch && safe && is_pure_name(f->text + name.at, name.len);
+    return torch && safe && name.kind == NAME ? name : (struct token){END, 0, 0};
+}
+
+static bool is_arithmetic_call(const struct fx *f, const struct shape *shape)
+{
+    struct token name = operation_without_effect(f, shape);
+    return name.kind == NAME && is_in(arithmetic_operations, COUNT(arithmetic_operations),
+                                      f->text + name.at, name.len);
+}
+
+static bool is_pure_call(const struct fx *f, const struct shape *shape)
+{
+    struct token name = operation_without_effect(f, shape);
+    return is_arithmetic_call(f, shape) ||
+           (name.kind == NAME &&
+            is_in(other_operations, COUNT(other_operations), f->text + name.at, name.len));
 }
 
 /* torch.f, torch's own functions that print without it, and those of Python: their versions are the
@@ -167,64 +187,14 @@ static bool is_plain(const struct fx *f, const struct node *n, const struct shap
             (c->n_words == 2 && fx_is(f, c->words[0], "torch")));
 }
 
-static bool is_sum(const struct fx *f, const struct node *n, const struct shape *shape)
-{
-    struct token operation = operation_of(shape);
-    return is_plain(f, n, shape) &&
-           (fx_is_mark(f, operation, '+') || fx_is_mark(f, operation, '-') ||
-            fx_is(f, operation, "add") || fx_is(f, operation, "sub"));
-}
-
 static const struct node *operand(const struct fx *f, const struct node *n, uint32_t i)
 {
     return &f->nodes[f->edges[n->first_edge + i].node];
 }
 
-/* The value is surely no constant, which a division by it would turn into a multiplication. */
-static bool varies(const struct fx *f, const struct node *n, const struct shape *shape)
-{
-    static const char *const words[] = {"std", "var", "mean", "sum",  "sqrt",   "exp",
-                                        "sin", "cos", "tanh", "silu", "gelu",   "sigmoid",
-                                        "mul", "div", "add",  "sub",  "detach", "clone"};
-    struct token operation = operation_of(shape);
-    bool may = shape->n_calls == 0
-                   ? is_plain(f, n, shape) && strchr("+-*/", f->text[operation.at]) != NULL
-                   : shape->n_calls == 1 && is_one_of(f, operation, words, COUNT(words));
-    for (uint32_t i = 0; i < n->n_edges; i++)
-        may = may && operand(f, n, i)->varies;
-    return may && n->n_edges > 0;
-}
-
-/* Whatever is made of it, no multiplication is the last thing that happens to its value: inputs come
- * from memory; sums of such values, and what only moves them; a division by what is no constant.
- * Nothing else: compilers turn a matrix product of inner size 1, or a sum over one element, into a
- * product, and drop the addition of 0. */
-static bool is_no_product(const struct fx *f, const struct node *n, const struct shape *shape)
-{
-    static const char *const moves[] = {
-        "view", "_unsafe_view", "reshape", "expand", "unsqueeze", "squeeze", "permute", "transpose",
-        "t",    "slice",        "select",  "detach", "alias",     "clone"};
-    struct token operation = operation_of(shape);
-    bool moves_one =
-        shape->n_calls == 1 && n->n_edges == 1 && is_one_of(f, operation, moves, COUNT(moves));
-    if (is_plain(f, n, shape) && n->n_edges == 2 &&
-        (fx_is_mark(f, operation, '/') || fx_is(f, operation, "div")))
-        return operand(f, n, 1)->varies;
-    for (uint32_t i = 0; i < n->n_edges; i++)
-        if (!operand(f, n, i)->no_product)
-            return false;
-    return n->n_edges > 0 && (is_sum(f, n, shape) || moves_one);
-}
-
-void fx_note_value(const struct fx *f, struct node *n, const struct shape *shape)
-{
-    n->varies = varies(f, n, shape);
-    n->no_product = is_no_product(f, n, shape);
-}
-
 /* Real numbers in the processor's memory, or sizes. Complex products are sums of products; tuples and
  * lists are not added but put together; and compilers for other devices fuse a product with a sum, of two
- * the one whose operands were loaded last, so that the order of operands anywhere before may count. */
+ * the one whose operands were loaded last. */
 static bool is_real(const struct fx *f, const struct node *n)
 {
     const char *s = f->text + n->type_at;
@@ -236,24 +206,14 @@ static bool is_real(const struct fx *f, const struct node *n)
     return on_cpu && type.is_tensor && memchr("fbiu", s[type.dtype], 4) != NULL;
 }
 
-/* Of two products that are added a compiler fuses one with the addition, which rounds it otherwise;
- * which one depends on their order. So an addition commutes only with one operand that is none. */
-static bool may_fuse(const struct fx *f, const struct node *n)
-{
-    for (uint32_t i = 0; i < n->n_edges; i++)
-        if (operand(f, n, i)->no_product)
-            return false;
-    return n->n_edges == 2;
-}
-
 /* `a + b`, `a * b`, and torch's add and mul of two values. */
 bool fx_is_commutative(const struct fx *f, const struct node *n, const struct shape *shape)
 {
     if (!is_plain(f, n, shape) || n->n_edges < (shape->n_calls == 0 ? 1 : 2))
         return false;
     struct token operation = operation_of(shape);
-    bool adds = fx_is_mark(f, operation, '+') || fx_is(f, operation, "add");
-    if (!adds && !fx_is_mark(f, operation, '*') && !fx_is(f, operation, "mul"))
+    if (!fx_is_mark(f, operation, '+') && !fx_is(f, operation, "add") &&
+        !fx_is_mark(f, operation, '*') && !fx_is(f, operation, "mul"))
         return false;
     for (uint32_t i = 0; i < n->n_edges; i++)
         if (!is_real(f, operand(f, n, i)))
@@ -262,7 +222,7 @@ bool fx_is_commutative(const struct fx *f, const struct node *n, const struct sh
         if (shape->first[i].kind == NUMBER &&
             f->text[shape->first[i].at + shape->first[i].len - 1] == 'j')
             return false;
-    return !(adds && may_fuse(f, n));
+    return true;
 }
 
 /* An operation that may move, go, or be put off: known, and with no effect asked for. */
@@ -274,6 +234,16 @@ bool fx_is_pure(const struct fx *f, const struct shape *shape, uint32_t n_edges)
         return is_pure_call(f, shape);
     /* operators and subscripts of operands; a bare self.attribute */
     return shape->n_calls == 0 && (n_edges > 0 || fx_is(f, shape->first[0], "self"));
+}
+
+/* Nothing that a compiler looks for in order to replace it, nor could be a part of that. */
+bool fx_is_arithmetic(const struct fx *f, const struct shape *shape)
+{
+    const struct token *t = shape->first;
+    if (shape->n_calls > 0)
+        return shape->n_calls == 1 && is_arithmetic_call(f, shape);
+    return fx_is(f, t[0], "self") || (shape->n_tokens == 4 && fx_is_mark(f, t[1], '[')) ||
+           (shape->n_tokens == 3 && t[1].kind == MARK && strchr("+-*/", f->text[t[1].at]) != NULL);
 }
 
 /* The hash of a commutative node must not depend on the order of its operands. */

@@ -9,8 +9,6 @@ static uint32_t add_node(struct fx *f, enum node_kind kind)
     if (!fx_grow(f, &f->nodes, &f->cap_nodes, f->n_nodes, sizeof *f->nodes))
         return NONE;
     f->nodes[f->n_nodes] = (struct node){.kind = kind,
-                                         .varies = kind == INPUT,
-                                         .no_product = kind == INPUT,
                                          .first_edge = f->n_edges,
                                          .segment = f->segment,
                                          .tag_at = f->tag_at,
@@ -239,6 +237,8 @@ static void settle(struct fx *f, uint32_t node, struct shape *shape)
         return;
     }
     check_operands(f, n);
+    if (n->kind != RESULT && !fx_is_arithmetic(f, shape))
+        f->keep_operands = true;
     if (is_parameter(f, n, shape))
         f->n_needed--; /* as the last of its words was noted */
     if (n->kind == RESULT || !fx_is_pure(f, shape, n->n_edges)) {
@@ -248,7 +248,6 @@ static void settle(struct fx *f, uint32_t node, struct shape *shape)
         return;
     }
     n->hash = fx_mix(n->hash, n->segment);
-    fx_note_value(f, n, shape);
     n->commutes = fx_is_commutative(f, n, shape);
     if (n->commutes)
         fx_hash_commutative(f, n, shape);
