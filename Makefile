@@ -160,8 +160,9 @@ $(B)/proof/%:
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
 # programs whose equal keys XLA is asked about, its compilers for the CPU and for GPUs that need not be
-# there, for each; the tests of JAX as a client run a sample
+# there, for each, and Inductor; the tests of JAX and PyTorch as clients run samples
 PROOF_PAIRS = 2000
+PROOF_FX    = 500
 PROOF_GPUS  = $(wildcard tests/proof/xla/*.textproto)
 .PHONY: proof proof-compiler
 proof: setup-clients proof-compiler
@@ -171,6 +172,8 @@ proof: setup-clients proof-compiler
 	venv=$$(tests/clients/venv.sh tests/proof/xla/gpu.txt) && for gpu in $(PROOF_GPUS); do \
 	    PYTHONDONTWRITEBYTECODE=1 $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) \
 	    --library $(B)/lib/libwarm.so --gpu $$gpu || exit; done
+	venv=$$(tests/clients/venv.sh tests/clients/torch.txt) && PYTHONDONTWRITEBYTECODE=1 \
+	    $$venv/bin/python tests/proof/fx/pairs.py --cases $(PROOF_FX) --library $(B)/lib/libwarm.so
 	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
 proof-compiler: setup-clients toolchain
 	$(MAKE) B=$(B) $(B)/proof/compiler

@@ -2,10 +2,6 @@
 """A sample of the proof of the keys by their compiler: of programs with equal keys XLA makes code that
 gives the same bits. `make proof` runs many more."""
 
-import os
-import subprocess
-import sys
-
 import kit
 
 CASES = 40
@@ -13,10 +9,7 @@ CASES = 40
 
 class Pairs(kit.TestCase):
     def test_equal_keys_give_equal_bits(self):
-        proof = subprocess.run(
-            [sys.executable, os.path.join(kit.ROOT, "tests", "proof", "xla", "pairs.py"), "--cases",
-             str(CASES), "--library", os.path.join(kit.BUILD, "lib", "libwarm.so")],
-            stdout=subprocess.PIPE, text=True, timeout=kit.RUN_S)
+        proof = kit.proof("xla", CASES)
         self.assertEqual(proof.returncode, 0, proof.stdout)
         self.assertIn(f"{CASES} cases", proof.stdout)
 

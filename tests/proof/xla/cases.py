@@ -3,17 +3,21 @@
 and compared. What they count is "NAME" or "NAME OF-WHAT"."""
 
 import collections
-import ctypes
 import os
 import random as spelling
+import sys
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 
 import devices
+import functions
 import generate
 import hlo
 import shrink
 import variants
+from keys import Keys
 from program import Style
 from run import Cpu, Refused, different
 
@@ -21,27 +25,6 @@ STEPS_MAX = 40  # changes in a chain
 APART = 0.03  # of what the key tells apart: compiled
 SPELLINGS = 0.2  # of the cases: spelt otherwise
 HLO = 0.25  # of the cases: of the HLO that XLA makes of the program
-
-
-class Keys:
-    """Keys by libwarm."""
-
-    def __init__(self, path):
-        self.call = ctypes.CDLL(os.path.abspath(path)).warm_graph_key
-        self.call.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p]
-
-    def of(self, kind, data):
-        """The key, or None."""
-        out = ctypes.create_string_buffer(33)
-        code = self.call(kind, data, len(data), out)
-        return None if code else out.value
-
-    def of_program(self, program, style=None):
-        text = program.text(style)
-        key = self.of(program.kind, text.encode())
-        if not key:
-            raise RuntimeError("no canonical key of\n" + text)
-        return key
 
 
 def compiler(gpu):
@@ -52,22 +35,19 @@ def compiler(gpu):
 
 
 class Proof:
-    def __init__(self, library, gpu=None, several=0.2):
-        """gpu: the file that describes one, to compile for it in place of the CPU; several: how many of the
-        cases are for several devices."""
-        self.several = several
-        self.keys, self.xla = Keys(library), compiler(gpu)
+    def __init__(self, options):
+        self.several, self.functions = options.several, options.functions
+        self.platform = "cuda" if options.gpu else "cpu"
+        self.keys, self.xla = Keys(options.library), compiler(options.gpu)
         self.counts = collections.Counter()
 
     def case(self, seed):
         random = np.random.default_rng(seed)
-        several = random.random() < self.several
-        base = devices.generate(random) if several else generate.generate(random)
-        self.counts["several"] += several
+        base = self.base(random)
         if base.partitions == 1 and random.random() < HLO:
             base = hlo.read(self.xla.hlo_text(base), base.replicas)
             self.counts["hlo"] += 1
-        key = self.keys.of_program(base)
+        key = self.key(base)
         if random.random() < SPELLINGS:
             self.spellings(base, key, seed)
         chain = [(base, None, None)]
@@ -83,6 +63,19 @@ class Proof:
             elif different(given, self.xla.results(chain[-1][0], seed)):
                 self.wrong_hit(seed, chain)
 
+    def key(self, program):
+        return self.keys.of_text(program.kind, program.text())
+
+    def base(self, random):
+        """A random program."""
+        if random.random() < self.several:
+            self.counts["several"] += 1
+            return devices.generate(random)
+        if random.random() < self.functions:
+            self.counts["functions"] += 1
+            return functions.generate(random, self.platform)
+        return generate.generate(random)
+
     def given(self, program, seed):
         """Its results; None if the compiler does not take it."""
         try:
@@ -97,7 +90,7 @@ class Proof:
         if not program:
             return
         self.counts[f"tried {what.__name__}"] += 1
-        if self.keys.of_program(program) == key:
+        if self.key(program) == key:
             chain.append((program, values, what.__name__))
             return
         self.counts[f"missed {what.__name__}"] += 1

@@ -124,7 +124,9 @@ def said(op):
     """Its attributes; of the compiler's own ones those that say how it is computed."""
     attributes = [(k, v if k != "channel_id" else "") for k, v in op.attributes if k not in SAID]
     config = dict(op.attributes).get("backend_config")
-    if config and (op.name in HEAVY or op.name == "fusion"):
+    if config and not config.startswith('{"'):  # that of a call of a library, in MLIR's attributes
+        attributes.append(config)
+    elif config and (op.name in HEAVY or op.name == "fusion"):
         config = json.loads(config)
         attributes.append({k: v for k, v in config.items() if k not in PLANNED})
     return sorted(map(repr, attributes))

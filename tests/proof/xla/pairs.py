@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The proof of the keys of graphs by their compiler.
 
-    pairs.py --library libwarm.so [--gpu FILE] [--several PART] [--cases N] [--seed N] [--jobs N]
+    pairs.py --library libwarm.so [--gpu FILE] [--several PART] [--functions PART] [--cases N] [--seed N]
+             [--jobs N]
 
-Each case is a random StableHLO program (generate.py; PART of them for four devices, devices.py), or the
-HLO that XLA makes of it first, as text (hlo.py), and a chain of changes to it that KEYS.md calls
-irrelevant (variants.py), of which those stay that leave the key as it is. XLA compiles the first and the
-last program for the CPU, both run on the same inputs, and must give the same bits; of NaNs only that
-they are. With --gpu it compiles both for the GPU that FILE describes, which need not be there, and both
-must compute the same by what they say (computed.py). What differs is a wrong hit: the two programs of
-the chain between which it happens are shrunk and printed, with the seed that repeats the case. Spellings
-of one program, as MLIR prints it and as bytecode, must have its key.
+Each case is a random StableHLO program (generate.py; PART of them for four devices, devices.py, and PART
+of the others of JAX's own functions, functions.py), or the HLO that XLA makes of it first, as text
+(hlo.py), and a chain of changes to it that KEYS.md calls irrelevant (variants.py), of which those stay
+that leave the key as it is. XLA compiles the first and the last program for the CPU, both run on the same
+inputs, and must give the same bits; of NaNs only that they are. With --gpu it compiles both for the GPU
+that FILE describes, which need not be there, and both must compute the same by what they say (computed.py).
+What differs is a wrong hit: the two programs of the chain between which it happens are shrunk and printed,
+with the seed that repeats the case. Spellings of one program, as MLIR prints it and as bytecode, must have
+its key.
 
 Changes that the key tells apart are counted, not failures; some of them are compiled, which shows what
 the key's caution is worth. Programs run in processes of their own: XLA
@@ -32,7 +34,7 @@ CRASHED_MAX = 0.02  # of the cases
 def work(options):
     """Does the cases and prints a line of JSON for each: all counts so far."""
     from cases import Proof  # the compiler is in the processes that work only
-    proof = Proof(options.library, options.gpu, options.several)
+    proof = Proof(options)
     for seed in range(options.seed, options.seed + options.cases):
         proof.case(seed)
         print(json.dumps({"seed": seed, "counts": proof.counts, "compiled": proof.xla.compiled}),
@@ -55,6 +57,7 @@ class Workers:
         last, counts = first - 1, collections.Counter()
         with subprocess.Popen([sys.executable, __file__, "--work", "--library", self.options.library,
                                "--several", str(self.options.several),
+                               "--functions", str(self.options.functions),
                                "--seed", str(first), "--cases", str(end - first),
                                *(["--gpu", self.options.gpu] if self.options.gpu else [])],
                               stdout=subprocess.PIPE, text=True) as process:
@@ -88,8 +91,8 @@ def show(counts, seconds):
     def of(name):
         return sorted(k.split(" ", 1)[1] for k in counts if k.startswith(name + " "))
 
-    print(f"pairs: {counts['cases']} cases ({counts['hlo']} of HLO, {counts['several']} for several "
-          f"devices, {counts['refused']} refused), {counts['pairs']} pairs, {counts['compiled']} programs "
+    print(f"pairs: {counts['cases']} cases ({counts['functions']} of JAX's functions, "
+          f"{counts['hlo']} of HLO, {counts['several']} for several devices, {counts['refused']} refused), {counts['pairs']} pairs, {counts['compiled']} programs "
           f"compiled, {counts['wrong']} wrong hits, {counts['crashed']} crashed, "
           f"{counts['unsteady']} with other bits each time, "
           f"{1000 * seconds / max(1, counts['cases']):.0f} ms a case")
@@ -107,6 +110,7 @@ def main():
     options.add_argument("--library", required=True)
     options.add_argument("--gpu", metavar="FILE")
     options.add_argument("--several", metavar="PART", type=float, default=0.2)
+    options.add_argument("--functions", metavar="PART", type=float, default=0.1)
     options.add_argument("--cases", type=int, default=100)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
