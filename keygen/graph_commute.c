@@ -118,7 +118,7 @@ bool graph_op_is_delicate(const struct graph *g, const struct node *o)
 }
 
 /* A complex product is two sums of products. */
-static bool any_complex(const struct graph *g)
+bool graph_any_complex(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->types.items.n; i++) {
         struct view type = graph_type_text(g, i);
@@ -147,7 +147,7 @@ static bool funcs_keep(struct graph *g)
 
 void graph_commute_undo(struct graph *g)
 {
-    bool all = g->delicate || g->several || any_complex(g), some = funcs_keep(g);
+    bool all = g->delicate || g->several || graph_any_complex(g), some = funcs_keep(g);
     for (uint32_t i = 0; i < g->nodes.n && (all || some); i++) {
         struct node *o = &g->nodes.at[i];
         if (!(o->where & (NODE_SWAPPED | GRAPH_COMMUTES)) || !node_is_op(o) ||

@@ -2,11 +2,13 @@
 """What a module that XLA has optimized computes, without its order, its names and its fusions: a digest
 for each result, of all that it is computed from. Two modules with equal digests give the same bits, as
 long as each operation does. Fusions, branches and loops are opened, so what is passed to them beside
-what they need does not show, nor in which order. But where a fusion holds an operation of HEAVY, whose
-sums are taken as the whole fusion wants it, all of the fusion is in the digest too."""
+what they need does not show, nor in which order. But how an operation of HEAVY sums is decided by the
+fusion that it is in: by how many bits the numbers have that go in and come out, if all that sums in it are
+plain reductions (XLA's emitters of those look at the reduction itself, and at that), else by all of it."""
 
 import hashlib
 import json
+import re
 
 import hlo
 from program import COMPLEX, FLOATS
@@ -14,6 +16,7 @@ from program import COMPLEX, FLOATS
 COMMUTING = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 HEAVY = ("reduce", "dot", "convolution", "reduce-window", "scatter", "select-and-scatter", "custom-call")
 SAID = ("metadata", "sharding", "frontend_attributes", "control-predecessors", "backend_config")
+WIDTH = re.compile(r"(?:pred|[a-z]+(\d+)[a-z0-9]*)\[")  # f8e4m3fn[4]: 8; pred[4]: none
 PLANNED = ("reification_cost", "operation_queue_id", "force_earliest_schedule")  # when it runs
 
 
@@ -28,15 +31,16 @@ def results(text):
     return list(found[0]) if isinstance(found[0], tuple) else found
 
 
-def values(block, arguments):
-    """The digests of a computation's results, of a tuple those of its parts in a tuple."""
+def values(block, arguments, within=None):
+    """The digests of a computation's results, of a tuple those of its parts in a tuple. `within`: a digest
+    of what decides how the fusion sums that it is."""
     known = dict(zip(block.arguments, arguments))
     for op in block.ops[:-1]:
-        known[op.results[0]] = value(op, [known[v] for v in op.operands])
+        known[op.results[0]] = value(op, [known[v] for v in op.operands], within)
     return [known[v] for v in block.ops[-1].operands]
 
 
-def value(op, operands):
+def value(op, operands, within):
     plain = simple(op, operands)
     if plain:
         return plain
@@ -57,7 +61,8 @@ def value(op, operands):
     if op.name in COMMUTING:
         operands = sorted(operands)
     bodies = [values(f, [digest("argument", i) for i in range(len(f.arguments))]) for f in op.bodies]
-    return digest(op.name, op.results[0].type, said(op), bodies, operands)
+    return digest(op.name, op.results[0].type, said(op), bodies, operands,
+                  within if op.name in HEAVY else None)
 
 
 def simple(op, operands):
@@ -110,14 +115,21 @@ def parts(given, type):
 
 def fused(op, operands):
     body, = op.bodies
-    opened = values(body, operands)[0]
-    if not any(inner.name in HEAVY for inner in body.ops):
-        return opened
-    own = values(body, [digest("argument", v.type) for v in body.arguments])[0]
-    whole = digest(said(op), sorted(own) if isinstance(own, tuple) else own)
-    if isinstance(opened, tuple):
-        return tuple(digest(whole, one) for one in opened)
-    return digest(whole, opened)
+    heavy = {inner.name for inner in body.ops if inner.name in HEAVY}
+    if not heavy:
+        return values(body, operands)[0]
+    given = [v.type for v in body.arguments]
+    if heavy == {"reduce"} and dict(op.attributes)["kind"] != "kCustom":
+        within = digest(widths("".join(given)), widths(op.results[0].type))
+    else:
+        own = values(body, [digest("argument", type) for type in given])[0]
+        within = digest(said(op), sorted(own) if isinstance(own, tuple) else own)
+    return values(body, operands, within)[0]
+
+
+def widths(shapes):
+    """How many bits their numbers have."""
+    return sorted({int(n or 8) for n in WIDTH.findall(shapes)})
 
 
 def said(op):
