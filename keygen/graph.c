@@ -563,8 +563,7 @@ void graph_free(struct graph *g)
                       g->uses.at,           g->arg_dicts.at,     g->pairs.at,    g->frames.at,
                       g->stack_operands.at, g->stack_results.at, g->order.at,    g->captures.at,
                       g->func_order.at,     g->walk.at,          g->merge_slots, g->roots.at,
-                      g->copies.at,         g->effects.at,       g->bodies.at,   g->body_slots,
-                      g->used.at};
+                      g->copies.at,         g->effects.at,       g->bodies.at,   g->body_slots};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(g);

@@ -9,8 +9,8 @@
  *      operation's region becomes an equal one inside;
  *   2. the blocks inside are ordered, and what they take from outside is collected;
  *   3. a call of a plain private function becomes a copy of that function's operations, each of
- *      which goes through these steps; a constant that goes in or comes out is marked, and so is what
- *      has other users beside it, and each of several results;
+ *      which goes through these steps; a constant that goes in or comes out is marked, and so is each of
+ *      several results;
  *   4. operands of what commutes are sorted: by their content one, two, three levels deep, so that
  *      equal layers come out equal, then by their whole content;
  *   5. if a constant equals an earlier one of its block exactly, that one stands for it.
@@ -20,7 +20,6 @@
 #include "keygen/graph_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define PASSED "warm.passed" /* an operation that marks its operand */
 
@@ -206,48 +205,11 @@ static uint32_t value_mark(struct graph *g, uint32_t value, uint32_t block)
 }
 
 /* What stands for a value on the other side of a call that is inlined. A compiler computes with constants
- * before it inlines, so what is made of constants alone is not the same there, and what has its users `later`
- * than without a call, or in another order, is another thing too: KEYS.md 2.2. */
+ * before it inlines, so what is made of constants alone is not the same there, and what is seen `later` than
+ * without a call is another thing too: KEYS.md 2.2. */
 static inline uint32_t value_passed(struct graph *g, uint32_t value, uint32_t block, bool later)
 {
     return later || g->nodes.at[value].where & NODE_MADE ? value_mark(g, value, block) : value;
-}
-
-/* Whether a value of the function that is being taken, as read, may be used more than once. */
-static bool is_shared(const struct graph *g, uint32_t value)
-{
-    uint32_t at = value - g->used_from;
-    return at >= g->used.n || g->used.at[at] > 1;
-}
-
-/* Counts the uses in a function, as it is written. */
-static void uses_count(struct graph *g, struct func *f)
-{
-    struct block *b = &g->blocks.at[f->block];
-    g->used_from = f->nodes;
-    g->used.n = 0;
-    if (!vector_widen(&g->failed, &g->used.at, &g->used.cap, 0, f->n_nodes, sizeof *g->used.at))
-        return;
-    g->used.n = f->n_nodes;
-    memset(g->used.at, 0, g->used.n);
-    for (uint32_t id = f->nodes; id < f->nodes + f->n_nodes; id++) {
-        const struct node *o = &g->nodes.at[id];
-        const struct shape *s = node_is_op(o) ? op_shape(g, o) : NULL;
-        const uint32_t *operands = s ? op_operands(g, o, s) : NULL;
-        for (uint32_t i = 0; s && i < s->n_operands; i++) {
-            uint32_t at = operands[i] - g->used_from;
-            if (at < g->used.n && g->used.at[at] < 2)
-                g->used.at[at]++;
-        }
-    }
-    for (uint32_t i = 0; i < b->n_args; i++)
-        if (is_shared(g, b->args + i))
-            g->nodes.at[b->args + i].where |= NODE_SHARED;
-    if (f->inlines && f->n_results == 1) {
-        const struct node *ret = &g->nodes.at[b->last];
-        uint32_t result = op_operands(g, ret, op_shape(g, ret))[0];
-        f->shares = is_shared(g, result) || result - b->args < b->n_args;
-    }
 }
 
 /* Step 3. */
@@ -258,13 +220,11 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     struct block callee = g->blocks.at[f->block];
     uint32_t block = node_block(&call);
     /* one of several results; or what a loop may hand on as it is, for all that can be seen then */
-    bool later = s.n_results > 1 || f->shares ||
-                 (f->passes && (g->in_named || g->blocks.at[block].depth > 1));
+    bool later =
+        s.n_results > 1 || (f->passes && (g->in_named || g->blocks.at[block].depth > 1));
     for (uint32_t i = 0; i < s.n_operands; i++) {
-        uint32_t given = op_operands(g, &call, &s)[i], arg = callee.args + i;
-        bool shared = g->widths_differ &&
-                      (is_shared(g, given) || g->nodes.at[arg].where & NODE_SHARED);
-        uint32_t value = value_passed(g, g->nodes.at[given].same, block, shared);
+        uint32_t value = g->nodes.at[op_operands(g, &call, &s)[i]].same;
+        value = value_passed(g, value, block, false);
         g->nodes.at[callee.args + i].same = value;
     }
     for (uint32_t i = 0; i + 1 < callee.n_order && !g->failed; i++) {
@@ -383,8 +343,6 @@ static void func_canon(struct graph *g, struct func *f, bool is_last)
 {
     g->any_idle = false;
     g->in_named = f->named;
-    if (g->widths_differ && (f->calls || f->inlines))
-        uses_count(g, f);
     nodes_take(g, f->nodes, f->n_nodes);
     if (is_last) { /* nothing is merged any more, and ordering takes memory */
         free(g->merge_slots);
@@ -420,29 +378,6 @@ static bool any_call(const struct graph *g)
         if (g->uses.at[i].is_call)
             return true;
     return false;
-}
-
-/* Whether the numbers of some values may have more bits than those of others: by what stands behind a letter
- * in the types, `f32`, `i1`, which is not the `x` of a dimension. */
-static bool any_width_differs(const struct graph *g)
-{
-    uint64_t seen = 0; /* a bit for each width */
-    for (uint32_t i = 0; i < g->types.items.n; i++) {
-        struct view type = graph_type_text(g, i);
-        const char *text = type.data;
-        if (memmem(text, type.len, "pred", 4))
-            seen |= 1u << 8;
-        for (size_t at = 1; at < type.len; at++) {
-            char before = text[at - 1];
-            if (before < 'a' || before > 'z' || before == 'x')
-                continue;
-            unsigned width = 0;
-            for (; at < type.len && text[at] >= '0' && text[at] <= '9'; at++)
-                width = 10 * width % 64 + (unsigned)(text[at] - '0');
-            seen |= width ? (uint64_t)1 << (width == 1 ? 8 : width % 64) : 0;
-        }
-    }
-    return seen & (seen - 1) || graph_any_complex(g);
 }
 
 /* Whether an operation that is needed computes from constants alone, and not only moves them. */
@@ -483,7 +418,6 @@ int graph_canon(struct graph *g, struct err *e)
         }
         graph_args_hash(g, b);
     }
-    g->widths_differ = any_call(g) && any_width_differs(g);
     if (!g->failed)
         graph_funcs_plan(g);
     funcs_name(g);

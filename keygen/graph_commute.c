@@ -21,6 +21,10 @@
  * compares what is in them as it is written (XLA for GPUs fuses the one otherwise than the two, and then
  * sums in another order). Nor in functions that are not inlined, since regions may call them.
  *
+ * Where numbers have not all as many bits, only with an argument or a constant that is written so: in which
+ * order a compiler comes to the users of a value decides what it computes together with a sum, and the number
+ * of bits of what goes in there how the sum is taken. What an operand is made of decides that order.
+ *
  * Nor in a program for several devices, where an operand that lies otherwise than the one after it decides
  * how the result lies.
  *
@@ -118,7 +122,7 @@ bool graph_op_is_delicate(const struct graph *g, const struct node *o)
 }
 
 /* A complex product is two sums of products. */
-bool graph_any_complex(const struct graph *g)
+static bool any_complex(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->types.items.n; i++) {
         struct view type = graph_type_text(g, i);
@@ -145,13 +149,24 @@ static bool funcs_keep(struct graph *g)
     return any;
 }
 
+/* Whether whichever of two operands comes first, a compiler comes to all that they are made of in one order. */
+static bool order_is_one(const struct graph *g, const struct node *o)
+{
+    const uint32_t *operands = op_operands(g, o, op_shape(g, o));
+    for (int i = 0; i < 2; i++)
+        if (value_op(g, operands[i]) == NONE || g->nodes.at[operands[i]].where & NODE_LITERAL)
+            return true;
+    return false;
+}
+
 void graph_commute_undo(struct graph *g)
 {
-    bool all = g->delicate || g->several || graph_any_complex(g), some = funcs_keep(g);
-    for (uint32_t i = 0; i < g->nodes.n && (all || some); i++) {
+    bool all = g->delicate || g->several || any_complex(g), some = funcs_keep(g);
+    for (uint32_t i = 0; i < g->nodes.n && (all || some || g->widths_differ); i++) {
         struct node *o = &g->nodes.at[i];
         if (!(o->where & (NODE_SWAPPED | GRAPH_COMMUTES)) || !node_is_op(o) ||
-            !(all || g->blocks.at[node_block(o)].kept))
+            !(all || g->blocks.at[node_block(o)].kept ||
+              (g->widths_differ && !order_is_one(g, o))))
             continue;
         if (o->where & NODE_SWAPPED)
             op_swap(g, o);

@@ -87,12 +87,12 @@ static void funcs_reach(struct graph *g)
     module_uses_walk(g);
 }
 
-/* A function that says nothing but what its operations say. */
+/* A function that says nothing but what its operations say, and may be inlined. */
 static bool func_is_plain(const struct graph *g, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
-    if (g->several || f->is_public || !f->defined || f->recursive || f->dict || b->frozen ||
-        b->last == NONE)
+    if (g->several || g->widths_differ || f->is_public || !f->defined || f->recursive || f->dict ||
+        b->frozen || b->last == NONE)
         return false;
     for (uint32_t i = 0; i < b->n_args; i++)
         if (g->arg_dicts.at[f->arg_dicts + i])
@@ -184,9 +184,40 @@ static void devices_survey(struct graph *g)
         g->blocks.at[i].frozen = true;
 }
 
+/* How many bits the numbers of a type have, as a bit of a set, or of each of several types in it: what stands
+ * behind a letter, `f32`, `i1`, which is not the `x` of a dimension. */
+static uint64_t type_widths(struct view type)
+{
+    const char *text = type.data;
+    bool complex = memmem(text, type.len, "complex<", 8);
+    uint64_t widths = memmem(text, type.len, "pred", 4) ? 1u << 8 : 0;
+    for (size_t at = 1; at < type.len; at++) {
+        char before = text[at - 1];
+        if (before < 'a' || before > 'z' || before == 'x')
+            continue;
+        unsigned width = 0;
+        for (; at < type.len && text[at] >= '0' && text[at] <= '9' && width < 1000; at++)
+            width = 10 * width + (unsigned)(text[at] - '0');
+        width = width == 1 ? 8 : complex ? 2 * width : width;
+        widths |= width ? (uint64_t)1 << (width < 64 ? width : width > 64) : 0;
+    }
+    return widths;
+}
+
+/* Which users of a value a compiler puts with a sum into one kernel depends on the order in which it comes to
+ * them, and how that kernel adds, on how many bits all numbers have that go into it (KEYS.md 2.2). */
+static void widths_survey(struct graph *g)
+{
+    uint64_t widths = 0;
+    for (uint32_t i = 0; i < g->types.items.n; i++)
+        widths |= type_widths(graph_type_text(g, i));
+    g->widths_differ = widths & (widths - 1);
+}
+
 void graph_funcs_plan(struct graph *g)
 {
     devices_survey(g);
+    widths_survey(g);
     funcs_reach(g);
     funcs_call(g);
     uint64_t room = g->n_ops / 2 > INLINE_FREE ? g->n_ops / 2 : INLINE_FREE;

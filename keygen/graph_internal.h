@@ -100,7 +100,6 @@ _Static_assert(sizeof(struct node) == 28, "graphs are as small as they can be");
  * the first, they are NODE_SURE. */
 #define NODE_CLASS 3u
 #define NODE_SWAPPED 8u     /* its first two operands did change places */
-#define NODE_SHARED 8u      /* of an argument: it is used more than once, as it is written */
 #define NODE_MADE 16u       /* its results are made of constants alone, all in one function; */
 #define NODE_NO_PRODUCT 32u /* its results are surely no product, */
 #define NODE_NO_EXP 64u     /* no exponential; */
@@ -184,8 +183,7 @@ struct func {
     bool ordered, surveyed;      /* its blocks are; its traits and hash are known */
     bool named;                  /* in a dictionary; or public, and called */
     bool calls;                  /* itself, or in what it names */
-    bool passes;                 /* what it gives may be one of its arguments as it is, */
-    bool shares;                 /* or is one, or is used in it, too */
+    bool passes;                 /* what it gives may be one of its arguments as it is */
     uint32_t class;              /* of its most restricted operation */
     uint64_t hash;               /* of its content */
     uint32_t block;              /* first */
@@ -285,14 +283,12 @@ struct graph {
     bool defined_twice;    /* a symbol */
     bool as_given;         /* nothing commutes: regions are wanted */
     bool folds_at_calls;   /* see graph_folds_at_calls */
-    bool widths_differ;    /* of the numbers in it */
     bool in_named;         /* the function that is being taken is named */
-    VECTOR(uint8_t) used;  /* how often each of its nodes is, as read: 0, 1, 2 for more, */
-    uint32_t used_from;    /* from this node on */
     bool any_idle;         /* nothing is needed of some call, since this was reset */
     bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */
     bool single;           /* the module says that it is for one device, and nothing else */
     bool several;          /* it is for more, or may be; while reading: something has a sharding */
+    bool widths_differ;    /* of the numbers in it, in bits */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */
 };
@@ -365,8 +361,6 @@ bool graph_dict_plain(const struct graph *g, uint32_t dict);
 /* Puts back what changed places, and lets nothing commute any more, if the graph is delicate or for
  * several devices. */
 void graph_commute_undo(struct graph *g);
-/* Whether there are complex numbers. */
-bool graph_any_complex(const struct graph *g);
 /* What operations of such a shape are sure of, but for what is in their regions. */
 struct sure graph_shape_sure(const struct graph *g, const struct shape *s);
 /* True if what is in the operation's regions makes no exponential of what comes in. */
