@@ -91,7 +91,7 @@ static void funcs_reach(struct graph *g)
 static bool func_is_plain(const struct graph *g, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
-    if (g->several || g->widths_differ || f->is_public || !f->defined || f->recursive || f->dict ||
+    if (g->several || g->widths_differ || g->as_given || f->is_public || !f->defined || f->recursive || f->dict ||
         b->frozen || b->last == NONE)
         return false;
     for (uint32_t i = 0; i < b->n_args; i++)

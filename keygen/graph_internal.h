@@ -281,7 +281,7 @@ struct graph {
     uint32_t merge_size, n_merge;
     uint32_t n_public;
     bool defined_twice;    /* a symbol */
-    bool as_given;         /* nothing commutes: regions are wanted */
+    bool as_given;         /* nothing commutes, and calls stay: regions are wanted */
     bool folds_at_calls;   /* see graph_folds_at_calls */
     bool in_named;         /* the function that is being taken is named */
     bool any_idle;         /* nothing is needed of some call, since this was reset */
