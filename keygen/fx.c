@@ -16,9 +16,9 @@
  * Each statement is a node, each name in it that a statement defined is an edge. The form is the
  * nodes that the results need, in the order in which a walk from the results finds them (operands
  * first), so neither names nor the order of statements count. Where all is arithmetic, operands of a
- * commutative operation are sorted by what they compute. Only operations that are known to have no effect move or go:
- * any other one, a barrier, keeps its place among its like, and nothing crosses it. Where the order
- * counts, on other devices than the CPU, the nodes stay in that of the text.
+ * commutative operation are sorted by what they compute. Only operations that are known to have no
+ * effect move or go: any other one, a barrier, keeps its place among its like, and nothing crosses it.
+ * Where the order counts, on other devices than the CPU, the nodes stay in that of the text.
  *
  * A statement that is not understood makes the whole text exact.
  */
@@ -101,7 +101,7 @@ static void put_expression(struct fx *f, const struct node *n, bool exchanged)
     }
 }
 
-/* The two operands change places, so that what computes less by its hash comes first. */
+/* Whether the two operands change places: the one with the smaller hash comes first. */
 static bool is_exchanged(const struct fx *f, const struct node *n)
 {
     const struct edge *e = &f->edges[n->first_edge];

@@ -47,9 +47,8 @@ struct node {
     uint32_t number;  /* in the form, or NONE */
     uint64_t hash;    /* of all that it computes: only sorts operands */
     enum node_kind kind;
-    uint8_t commutes; /* 0, or 1: the two simple operands at its edges may be exchanged, if
-                         any may (fx.keep_operands) */
-    bool opened;      /* the walk has been here */
+    bool commutes; /* the two simple operands at its edges may be exchanged, unless fx.keep_operands */
+    bool opened;   /* the walk has been here */
 };
 
 /* A name in an expression that stands for a node. */

@@ -282,6 +282,24 @@ Test(hlo, an_inlined_call_has_the_key_of_the_call)
     free(inlined);
 }
 
+Test(hlo, an_inlined_call_is_another_where_numbers_have_not_all_as_many_bits)
+{
+#define BESIDE(type, what)                                                                         \
+    "HloModule m\n" F_OF_X "ENTRY %e (x: f32[4]) -> f32[4] {\n  %x = f32[4]{0} parameter(0)\n"      \
+    "  %w = " type "[4]{0} convert(%x)\n  %y = f32[4]{0} convert(%w)\n"                            \
+    "  %c = f32[4]{0} " what "\n  ROOT %r = f32[4]{0} power(%y, %c)\n}\n"
+#define F_OF_X                                                                                     \
+    "%f (p: f32[4]) -> f32[4] {\n  %p = f32[4]{0} parameter(0)\n"                                  \
+    "  ROOT %n = f32[4]{0} negate(%p)\n}\n"
+#define ARE_ONE(type)                                                                              \
+    (a = key_of(BESIDE(type, "call(%x), to_apply=%f")), b = key_of(BESIDE(type, "negate(%x)")),    \
+     key_equal(&a, &b))
+    struct key a, b;
+    cr_expect(ARE_ONE("f32") && ARE_ONE("s32") && ARE_ONE("u32"));
+    cr_expect(!ARE_ONE("pred") && !ARE_ONE("bf16") && !ARE_ONE("f64") && !ARE_ONE("u8"));
+    cr_expect(!ARE_ONE("c64") && !ARE_ONE("f8e4m3fn"));
+}
+
 Test(hlo, order_of_computations_and_of_independent_operations_does_not_count)
 {
     static const char late[] = "HloModule m\n"

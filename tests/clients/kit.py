@@ -76,12 +76,14 @@ def result(process):
     return json.loads(process.stdout.splitlines()[-1])
 
 
-def proof(of, cases):
-    """A sample of tests/proof/OF, run to its end."""
-    return subprocess.run(
+def prove(test, of, cases):
+    """A sample of tests/proof/OF passes."""
+    proof = subprocess.run(
         [sys.executable, os.path.join(ROOT, "tests", "proof", of, "pairs.py"), "--cases", str(cases),
          "--library", os.path.join(BUILD, "lib", "libwarm.so")],
         stdout=subprocess.PIPE, text=True, timeout=RUN_S)
+    test.assertEqual(proof.returncode, 0, proof.stdout)
+    test.assertIn(f"{cases} cases", proof.stdout)
 
 
 class Folder:
