@@ -87,12 +87,12 @@ static void funcs_reach(struct graph *g)
     module_uses_walk(g);
 }
 
-/* A function that says nothing but what its operations say, and may be inlined. */
+/* A function that says nothing but what its operations say, in a module where calls may be inlined. */
 static bool func_is_plain(const struct graph *g, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
-    if (g->several || g->widths_differ || g->as_given || f->is_public || !f->defined || f->recursive || f->dict ||
-        b->frozen || b->last == NONE)
+    if (g->several || g->widths_differ || g->as_given || f->is_public || !f->defined ||
+        f->recursive || f->dict || b->frozen || b->last == NONE)
         return false;
     for (uint32_t i = 0; i < b->n_args; i++)
         if (g->arg_dicts.at[f->arg_dicts + i])
