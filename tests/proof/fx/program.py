@@ -2,17 +2,20 @@
 """Random FX graphs of aten's operations on the CPU, and changes to them that keygen/KEYS.md 8 calls
 irrelevant."""
 
+import operator
 import random as randomness
 
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils import _pytree
 
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16)
 TYPES = FLOATS + (torch.int64, torch.int32)
 SIZES = (1, 2, 3, 5, 8, 16, 17, 33, 64, 128)
 COMMUTING = (aten.add.Tensor, aten.mul.Tensor)
+SWAPPED = COMMUTING + (operator.add, operator.mul, torch.add, torch.mul)
 BINARY = COMMUTING * 3 + (aten.sub.Tensor, aten.maximum.default, aten.minimum.default)
 UNARY = (aten.sin.default, aten.exp.default, aten.tanh.default, aten.sigmoid.default, aten.relu.default,
          aten.neg.default, aten.abs.default, aten.sqrt.default, aten.rsqrt.default, aten.log1p.default,
@@ -22,9 +25,25 @@ INTEGER_UNARY = (aten.neg.default, aten.abs.default, aten.bitwise_not.default, a
 LIBRARY = 0.5  # of the programs: with matrix products and what compilers look for around them
 
 
+class Unfit(Exception):
+    """The program is none that this proof can do."""
+
+
 class Value:
-    def __init__(self, shape, dtype):
-        self.shape, self.dtype = tuple(shape), dtype
+    """Of an input also how it lies in memory and its name, if they count."""
+
+    def __init__(self, shape, dtype, stride=None, name=None):
+        self.shape, self.dtype, self.stride, self.name = tuple(shape), dtype, stride, name
+
+    def empty(self):
+        if self.stride is None:
+            return torch.empty(self.shape, dtype=self.dtype)
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
+
+
+def every(tree, f):
+    """Arguments with f of each value in place of the value."""
+    return _pytree.tree_map(lambda v: f(v) if isinstance(v, Value) else v, tree)
 
 
 class Statement:
@@ -33,34 +52,67 @@ class Statement:
         self.arguments, self.named = list(arguments), named or {}
 
     def operands(self):
-        flat = [w for v in self.arguments for w in (v if isinstance(v, list) else [v])]
-        return [v for v in flat if isinstance(v, Value)]
+        return [v for v in _pytree.tree_leaves((self.arguments, self.named)) if isinstance(v, Value)]
 
 
 class Program:
     def __init__(self, inputs, statements, results):
         self.inputs, self.statements, self.results = inputs, statements, results
 
+    def changed(self, statements):
+        return Program(self.inputs, statements, self.results)
+
     def module(self):
         """As the GraphModule that a compiler takes."""
         graph, nodes = torch.fx.Graph(), {}
-
-        def node(v):
-            return [node(w) for w in v] if isinstance(v, list) else nodes.get(v, v)
-
         for i, v in enumerate(self.inputs):
-            nodes[v] = graph.placeholder(f"arg{i}_1")
+            nodes[v] = graph.placeholder(v.name or f"arg{i}_1")
         for s in self.statements:
-            nodes[s.result] = graph.call_function(s.operation, tuple(map(node, s.arguments)), s.named)
-        graph.output(tuple(nodes[v] for v in self.results))
+            nodes[s.result] = graph.call_function(
+                s.operation, tuple(every(s.arguments, nodes.get)), every(s.named, nodes.get))
+        graph.output(tuple(every(self.results, nodes.get)))
         module = torch.fx.GraphModule(torch.nn.Module(), graph)
-        FakeTensorProp(module, FakeTensorMode()).propagate(
-            *[torch.empty(v.shape, dtype=v.dtype) for v in self.inputs])
+        FakeTensorProp(module, FakeTensorMode()).propagate(*[v.empty() for v in self.inputs])
         return module
 
     def text(self):
         return self.module().print_readable(print_output=False, include_stride=True,
                                             include_device=True)
+
+
+def read(module):
+    """A graph of functions alone, as Program."""
+    inputs, statements, values = [], [], {}
+
+    def known(tree):
+        return torch.fx.node.map_arg(tree, values.get)
+
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            like = node.meta["val"]
+            if not isinstance(like, torch.Tensor):
+                raise Unfit  # a size
+            values[node] = Value(like.shape, like.dtype, like.stride(), node.name)
+            inputs.append(values[node])
+        elif node.op == "call_function":
+            values[node] = Value((), None)
+            statements.append(Statement(values[node], node.target, known(node.args), known(node.kwargs)))
+        elif node.op != "output":
+            raise Unfit  # a constant, or a graph inside
+    return Program(inputs, statements, list(known(node.args[0])))
+
+
+def fill(values, draw):
+    """Numbers for inputs."""
+    generator = torch.Generator().manual_seed(draw)
+    made = []
+    for v in values:
+        if v.dtype.is_floating_point:
+            size = 10.0 if draw % 3 == 1 else 1.0
+            made.append((torch.randn(v.shape, generator=generator) * size).to(v.dtype))
+        else:
+            made.append(torch.randint(-5, 100, v.shape, generator=generator).to(v.dtype))
+    return made
 
 
 class Maker:
@@ -282,15 +334,15 @@ def move(statements, random):
 def operands(statements, random):
     """The order of the operands of some that commute."""
     return [Statement(s.result, s.operation, s.arguments[::-1])
-            if s.operation in COMMUTING and isinstance(s.arguments[1], Value) and random.random() < 0.5
+            if s.operation in SWAPPED and len(s.operands()) == 2 and not s.named and random.random() < 0.5
             else s for s in statements]
 
 
 def dead(statements, random):
     """One more that nothing needs."""
     at = random.randint(1, len(statements))
-    x = random.choice(statements[:at]).result
-    extra = Statement(Value(x.shape, x.dtype), aten.clone.default, [x])
+    s = random.choice(statements[:at])
+    extra = Statement(Value(s.result.shape, s.result.dtype), s.operation, s.arguments, s.named)
     return statements[:at] + [extra] + statements[at:]
 
 

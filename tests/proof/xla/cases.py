@@ -3,11 +3,7 @@
 and compared. What they count is "NAME" or "NAME OF-WHAT"."""
 
 import collections
-import os
 import random as spelling
-import sys
-
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 

@@ -19,11 +19,11 @@ MODULES = (jnp, jnp, jnp, jnp.linalg, jnp.fft, jax.nn, jax.scipy.special, jax.sc
            jax.scipy.linalg, jax.scipy.integrate, jax.scipy.fft, jax.scipy.stats.norm,
            jax.scipy.stats.beta, jax.scipy.stats.gamma, jax.scipy.stats.t, jax.image, lax, lax.linalg,
            jax.ops, jax.random)
-SHAPES = ((8,), (5, 7), (4, 4), (2, 3, 4), (33,), (16, 16), ())
+SHAPES = ((8,), (5, 7), (4, 4), (2, 3, 4), (33,), (16, 16), (1000,), (32, 257), (4, 64, 64), ())
 ELEMENTS = ("f32", "f32", "f32", "bf16", "f16", "f64", "i32")
 NUMBERS = (0, 1, 2, -1, 0.5, 3)
 NAMES = {np.dtype(t).name for t in DTYPES.values()}
-SIZE_MAX = 4096  # elements of what goes on
+SIZE_MAX = 65536  # elements of what goes on
 OPS_MAX = 1500  # operations of a program
 TRIES = 60  # functions that are given what there is
 

@@ -209,7 +209,7 @@ class Maker(Library):
         return self.do("select", [p, self.value(t), self.value(t)], t)
 
     def move(self, _):
-        ranked = [v for v in self.seen if v.type.rank]
+        ranked = [v for v in self.seen if v.type.rank and all(v.type.shape)]
         if not ranked:
             return None
         v = self.one_of(*ranked[-8:])

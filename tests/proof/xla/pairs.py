@@ -15,76 +15,27 @@ with the seed that repeats the case. Spellings of one program, as MLIR prints it
 its key.
 
 Changes that the key tells apart are counted, not failures; some of them are compiled, which shows what
-the key's caution is worth. Programs run in processes of their own: XLA
-crashes on some, which are counted and left out. Exit status 0 if there was no wrong hit and nearly
-nothing crashed."""
+the key's caution is worth. Programs run in processes of their own: XLA crashes on some, which are counted
+and left out. Exit status 0 if there was no wrong hit and nearly nothing crashed."""
 
 import argparse
-import collections
-import json
 import os
-import subprocess
 import sys
-import threading
 import time
 
-CRASHED_MAX = 0.02  # of the cases
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import workers
 
 
 def work(options):
-    """Does the cases and prints a line of JSON for each: all counts so far."""
     from cases import Proof  # the compiler is in the processes that work only
     proof = Proof(options)
-    for seed in range(options.seed, options.seed + options.cases):
+
+    def case(seed):
         proof.case(seed)
-        print(json.dumps({"seed": seed, "counts": proof.counts, "compiled": proof.xla.compiled}),
-              flush=True)
-
-
-class Workers:
-    """Processes that do the cases, each its own; one that crashed is followed by another."""
-
-    def __init__(self, options):
-        self.options, self.lock = options, threading.Lock()
-        self.counts = collections.Counter()
-
-    def do(self, first, end):
-        while first < end:
-            first = self.one(first, end) + 1
-
-    def one(self, first, end):
-        """Runs a process over these seeds; gives the last that it did, or that it died of."""
-        last, counts = first - 1, collections.Counter()
-        with subprocess.Popen([sys.executable, __file__, "--work", "--library", self.options.library,
-                               "--several", str(self.options.several),
-                               "--functions", str(self.options.functions),
-                               "--seed", str(first), "--cases", str(end - first),
-                               *(["--gpu", self.options.gpu] if self.options.gpu else [])],
-                              stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
-                if line.startswith('{"seed"'):
-                    said = json.loads(line)
-                    last, counts = said["seed"], collections.Counter(said["counts"])
-                    counts["compiled"] = said["compiled"]
-                else:
-                    sys.stdout.write(line)
-        with self.lock:
-            self.counts.update(counts)
-            if process.returncode:
-                last += 1
-                self.counts["crashed"] += 1
-                print(f"seed {last}: exit status {process.returncode}", flush=True)
-        return last
-
-    def run(self):
-        start, n = self.options.seed, self.options.jobs
-        edges = [start + self.options.cases * i // n for i in range(n + 1)]
-        threads = [threading.Thread(target=self.do, args=edge) for edge in zip(edges, edges[1:])]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return self.counts
+        return {**proof.counts, "compiled": proof.xla.compiled}
+    workers.work(options, case)
 
 
 def show(counts, seconds):
@@ -92,13 +43,12 @@ def show(counts, seconds):
         return sorted(k.split(" ", 1)[1] for k in counts if k.startswith(name + " "))
 
     print(f"pairs: {counts['cases']} cases ({counts['functions']} of JAX's functions, "
-          f"{counts['hlo']} of HLO, {counts['several']} for several devices, {counts['refused']} refused), {counts['pairs']} pairs, {counts['compiled']} programs "
+          f"{counts['hlo']} of HLO, {counts['several']} for several devices, "
+          f"{counts['refused']} refused), {counts['pairs']} pairs, {counts['compiled']} programs "
           f"compiled, {counts['wrong']} wrong hits, {counts['crashed']} crashed, "
           f"{counts['unsteady']} with other bits each time, "
           f"{1000 * seconds / max(1, counts['cases']):.0f} ms a case")
-    for what in of("tried"):
-        n, missed = counts["tried " + what], counts["missed " + what]
-        print(f"  {what:10} {n:8} changes, {missed:6} with another key ({100 * missed / n:.2f} %)")
+    workers.show_changes(counts)
     for what in sorted({*of("same"), *of("other")}):
         other = counts["other " + what]
         n = other + counts["same " + what]
@@ -111,18 +61,16 @@ def main():
     options.add_argument("--gpu", metavar="FILE")
     options.add_argument("--several", metavar="PART", type=float, default=0.2)
     options.add_argument("--functions", metavar="PART", type=float, default=0.1)
-    options.add_argument("--cases", type=int, default=100)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    options.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    workers.add_arguments(options)
     options = options.parse_args()
     if options.work:
         return work(options)
     start = time.monotonic()
-    counts = Workers(options).run()
+    counts = workers.run(options, __file__, [
+        "--library", options.library, "--several", str(options.several),
+        "--functions", str(options.functions), *(["--gpu", options.gpu] if options.gpu else [])])
     show(counts, time.monotonic() - start)
-    return int(counts["wrong"] > 0 or counts["crashed"] > CRASHED_MAX * options.cases
-               or not counts["pairs"])
+    return int(not workers.passed(options, counts))
 
 
 if __name__ == "__main__":
