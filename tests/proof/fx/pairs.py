@@ -3,13 +3,14 @@
 
     pairs.py --library libwarm.so [--cases N] [--seed N] [--jobs N]
 
-Each case is a random graph, of aten's operations (program.py) or of PyTorch's functions (functions.py), as
-it is or as AOTAutograd makes its joint graph, forward or backward of it (gradients.py), and a chain of
-changes that KEYS.md calls irrelevant, of which those stay that leave the key as it is. Inductor compiles the first and the last graph for the CPU,
-without any cache; both run on the same inputs, and must give the same bits; of NaNs only that they are.
-What differs is a wrong hit and is printed, with the seed that repeats the case. Changes that the key tells
-apart are counted. Programs run in processes of their own: PyTorch crashes on some. Exit status 0 if there
-was no wrong hit and nearly nothing crashed."""
+Each case is a random graph, of aten's operations (program.py), of PyTorch's functions (functions.py) or of
+a network (models.py), as it is or as AOTAutograd makes its joint graph, forward or backward of it
+(gradients.py), and a chain of changes that KEYS.md calls irrelevant, of which those stay that leave the key
+as it is. Inductor compiles the first and the last graph for the CPU, without any cache; both run on the
+same inputs, and must give the same bits; of NaNs only that they are. What differs is a wrong hit and is
+printed, with the seed that repeats the case. Changes that the key tells apart are counted. Programs run in
+processes of their own: PyTorch crashes on some. Exit status 0 if there was no wrong hit and nearly nothing
+crashed."""
 
 import argparse
 import os

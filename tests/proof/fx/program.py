@@ -47,6 +47,8 @@ def every(tree, f):
 
 
 class Statement:
+    """A call of a function, or of a method, of which the name is given."""
+
     def __init__(self, result, operation, arguments, named=None):
         self.result, self.operation = result, operation
         self.arguments, self.named = list(arguments), named or {}
@@ -68,8 +70,9 @@ class Program:
         for i, v in enumerate(self.inputs):
             nodes[v] = graph.placeholder(v.name or f"arg{i}_1")
         for s in self.statements:
-            nodes[s.result] = graph.call_function(
-                s.operation, tuple(every(s.arguments, nodes.get)), every(s.named, nodes.get))
+            call = graph.call_method if isinstance(s.operation, str) else graph.call_function
+            nodes[s.result] = call(s.operation, tuple(every(s.arguments, nodes.get)),
+                                   every(s.named, nodes.get))
         graph.output(tuple(every(self.results, nodes.get)))
         module = torch.fx.GraphModule(torch.nn.Module(), graph)
         FakeTensorProp(module, FakeTensorMode()).propagate(*[v.empty() for v in self.inputs])
@@ -81,7 +84,7 @@ class Program:
 
 
 def read(module):
-    """A graph of functions alone, as Program."""
+    """A graph of functions and methods alone, as Program."""
     inputs, statements, values = [], [], {}
 
     def known(tree):
@@ -89,12 +92,12 @@ def read(module):
 
     for node in module.graph.nodes:
         if node.op == "placeholder":
-            like = node.meta["val"]
+            like = node.meta["val"] if "val" in node.meta else node.meta["example_value"]
             if not isinstance(like, torch.Tensor):
                 raise Unfit  # a size
             values[node] = Value(like.shape, like.dtype, like.stride(), node.name)
             inputs.append(values[node])
-        elif node.op == "call_function":
+        elif node.op in ("call_function", "call_method"):
             values[node] = Value((), None)
             statements.append(Statement(values[node], node.target, known(node.args), known(node.kwargs)))
         elif node.op != "output":

@@ -8,10 +8,10 @@ import random as spelling
 import numpy as np
 
 import devices
-import functions
 import generate
 import hlo
 import shrink
+import traced
 import variants
 from keys import Keys
 from program import Style
@@ -32,7 +32,7 @@ def compiler(gpu):
 
 class Proof:
     def __init__(self, options):
-        self.several, self.functions = options.several, options.functions
+        self.several, self.traced = options.several, options.traced
         self.platform = "cuda" if options.gpu else "cpu"
         self.keys, self.xla = Keys(options.library), compiler(options.gpu)
         self.counts = collections.Counter()
@@ -67,9 +67,9 @@ class Proof:
         if random.random() < self.several:
             self.counts["several"] += 1
             return devices.generate(random)
-        if random.random() < self.functions:
-            self.counts["functions"] += 1
-            return functions.generate(random, self.platform)
+        if random.random() < self.traced:
+            self.counts["traced"] += 1
+            return traced.generate(random, self.platform)
         return generate.generate(random)
 
     def given(self, program, seed):

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The proof of the keys of graphs by their compiler.
 
-    pairs.py --library libwarm.so [--gpu FILE] [--several PART] [--functions PART] [--cases N] [--seed N]
+    pairs.py --library libwarm.so [--gpu FILE] [--several PART] [--traced PART] [--cases N] [--seed N]
              [--jobs N]
 
 Each case is a random StableHLO program (generate.py; PART of them for four devices, devices.py, and PART
-of the others of JAX's own functions, functions.py), or the HLO that XLA makes of it first, as text
-(hlo.py), and a chain of changes to it that KEYS.md calls irrelevant (variants.py), of which those stay
-that leave the key as it is. XLA compiles the first and the last program for the CPU, both run on the same
-inputs, and must give the same bits; of NaNs only that they are. With --gpu it compiles both for the GPU
-that FILE describes, which need not be there, and both must compute the same by what they say (computed.py).
-What differs is a wrong hit: the two programs of the chain between which it happens are shrunk and printed,
-with the seed that repeats the case. Spellings of one program, as MLIR prints it and as bytecode, must have
-its key.
+of the others traced by JAX: of its own functions, functions.py, or steps of training, models.py), or the
+HLO that XLA makes of it first, as text (hlo.py), and a chain of changes to it that KEYS.md calls
+irrelevant (variants.py), of which those stay that leave the key as it is. XLA compiles the first and the
+last program for the CPU, both run on the same inputs, and must give the same bits; of NaNs only that they
+are. With --gpu it compiles both for the GPU that FILE describes, which need not be there, and both must
+compute the same by what they say (computed.py). What differs is a wrong hit: the two programs of the chain
+between which it happens are shrunk and printed, with the seed that repeats the case. Spellings of one
+program, as MLIR prints it and as bytecode, must have its key.
 
 Changes that the key tells apart are counted, not failures; some of them are compiled, which shows what
 the key's caution is worth. Programs run in processes of their own: XLA crashes on some, which are counted
@@ -42,7 +42,7 @@ def show(counts, seconds):
     def of(name):
         return sorted(k.split(" ", 1)[1] for k in counts if k.startswith(name + " "))
 
-    print(f"pairs: {counts['cases']} cases ({counts['functions']} of JAX's functions, "
+    print(f"pairs: {counts['cases']} cases ({counts['traced']} traced by JAX, "
           f"{counts['hlo']} of HLO, {counts['several']} for several devices, "
           f"{counts['refused']} refused), {counts['pairs']} pairs, {counts['compiled']} programs "
           f"compiled, {counts['wrong']} wrong hits, {counts['crashed']} crashed, "
@@ -60,7 +60,7 @@ def main():
     options.add_argument("--library", required=True)
     options.add_argument("--gpu", metavar="FILE")
     options.add_argument("--several", metavar="PART", type=float, default=0.2)
-    options.add_argument("--functions", metavar="PART", type=float, default=0.1)
+    options.add_argument("--traced", metavar="PART", type=float, default=0.1)
     workers.add_arguments(options)
     options = options.parse_args()
     if options.work:
@@ -68,7 +68,7 @@ def main():
     start = time.monotonic()
     counts = workers.run(options, __file__, [
         "--library", options.library, "--several", str(options.several),
-        "--functions", str(options.functions), *(["--gpu", options.gpu] if options.gpu else [])])
+        "--traced", str(options.traced), *(["--gpu", options.gpu] if options.gpu else [])])
     show(counts, time.monotonic() - start)
     return int(not workers.passed(options, counts))
 
