@@ -222,8 +222,32 @@ static void walk(struct fx *f, uint32_t root)
     }
 }
 
+/* Whether all tensors of the graph have elements of one type, or are masks, and lie row by row. */
+static bool tensors_are_alike(const struct fx *f)
+{
+    struct token first = {END, 0, 0};
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct node *n = &f->nodes[i];
+        if (n->kind == RESULT || n->kind == FLATTEN || (n->kind == INPUT && n->type_len == 0))
+            continue; /* an input without a type is the list of those that have one */
+        const char *type = f->text + n->type_at;
+        struct token elements = {NAME, n->type_at, fx_word_end(type, 0, n->type_len)};
+        if (!fx_lies_in_rows(type, n->type_len))
+            return false;
+        if (fx_is(f, elements, "b8"))
+            continue;
+        if (first.kind == END)
+            first = elements;
+        if (first.len != elements.len || memcmp(f->text + first.at, type, first.len) != 0)
+            return false;
+    }
+    return true;
+}
+
 static void put_graph(struct fx *f)
 {
+    f->keep_operands = f->keep_operands || !tensors_are_alike(f);
+    f->keep_order = f->keep_order || f->keep_operands;
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         struct node *n = &f->nodes[i];
         if (n->kind != INPUT)
@@ -428,7 +452,7 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
     if (f.edges == NULL)
         fx_fail(&f, WARM_ENOMEM, 0, "no memory for its nodes");
     fx_scan_devices(&f);
-    form_begin(out, "fx/5");
+    form_begin(out, "fx/6");
     if (f.rc == 0)
         take_text(&f);
     if (f.rc == WARM_EUNSUPPORTED && hides_something(f.text, f.len))

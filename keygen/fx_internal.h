@@ -91,8 +91,9 @@ struct fx {
     uint32_t segment;
     uint32_t n_numbered;
     bool keep_index; /* the graph uses two devices of a kind */
-    bool keep_order; /* it uses another device than the CPU: the order of its statements counts */
-    bool keep_operands; /* more than arithmetic is in it: the order of all operands counts */
+    bool keep_order; /* it uses another device than the CPU, or more than arithmetic on one kind of
+                      * tensors: the order of its statements counts */
+    bool keep_operands; /* the same, and more graphs than one: the order of all operands counts */
     bool has_types;
     uint32_t n_graphs;
     uint32_t inner_column; /* where the first graph inside another begins */
@@ -172,6 +173,8 @@ struct fx_type {
     bool is_tensor;
 };
 struct fx_type fx_read_type(const char *type, uint32_t len);
+/* True of a tensor that lies in memory row by row without gaps, of sizes that are known, or repeats such. */
+bool fx_lies_in_rows(const char *type, uint32_t len);
 /* The end of the word at a place, the place itself if there is none. */
 uint32_t fx_word_end(const char *s, uint32_t at, uint32_t len);
 /* Is this word a size that is not known yet: s0, u3? */

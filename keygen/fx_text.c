@@ -335,6 +335,44 @@ struct fx_type fx_read_type(const char *type, uint32_t len)
     return t;
 }
 
+/* The number at *at, which moves behind it and what parts it from the next; NONE if there is none. */
+static uint32_t size_next(const char *type, uint32_t *at)
+{
+    uint32_t size = NONE;
+    while (is_digit(type[*at]) && (size == NONE || size < NONE / 100))
+        size = (size == NONE ? 0 : size * 10) + (uint32_t)(type[(*at)++] - '0');
+    while (type[*at] == ',' || type[*at] == ' ')
+        ++*at;
+    return size;
+}
+
+bool fx_lies_in_rows(const char *type, uint32_t len)
+{
+    uint32_t sizes[8], n = 0;
+    struct fx_type t = fx_read_type(type, len);
+    if (t.device == NONE || t.wrapper)
+        return false;
+    uint32_t at = fx_word_end(type, t.dtype, len) + 1;
+    while (n < COUNT(sizes) && (sizes[n] = size_next(type, &at)) != NONE)
+        n++;
+    if (type[at] != ']' || type[at + 1] != '[')
+        return false;
+    uint32_t strides[COUNT(sizes)], m = 0;
+    for (at += 2; m < n && (strides[m] = size_next(type, &at)) != NONE; m++)
+        continue;
+    uint64_t row = 1;
+    for (uint32_t i = n; i-- > 0 && m == n && row < NONE;) {
+        if (strides[i] == 0)
+            continue;
+        if (strides[i] != row)
+            return false;
+        row *= sizes[i];
+    }
+    if (m != n)
+        return false;
+    return at + 1 == t.device;
+}
+
 bool fx_is_symbol(const char *word, uint32_t len)
 {
     return len >= 2 && (word[0] == 's' || word[0] == 'u') && is_digit(word[1]) &&

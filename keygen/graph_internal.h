@@ -6,6 +6,7 @@
  *   graph.c          appends what the readers give: one pass, nothing changed
  *   graph_bodies.c   the regions of reductions and the like, each once
  *   graph_funcs.c    which functions count, and which are inlined
+ *   graph_products.c sees whether matrix products may become one
  *   graph_canon.c    takes operations function by function, and inlines
  *   graph_place.c    places operations, merges constants, and finds the order within each block
  *   graph_content.c  hashes of what values are
@@ -289,6 +290,7 @@ struct graph {
     bool single;           /* the module says that it is for one device, and nothing else */
     bool several;          /* it is for more, or may be; while reading: something has a sharding */
     bool widths_differ;    /* of the numbers in it, in bits */
+    bool products_meet;    /* graph_products.c: all but constants stays */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */
 };
@@ -336,6 +338,12 @@ struct func *graph_func_of(const struct graph *g, uint32_t symbol);
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
 /* Fills func_order, and says of each function whether it is inlined. */
 void graph_funcs_plan(struct graph *g);
+
+/* ---- graph_products.c ---- */
+
+/* Whether two matrix products may share an operand, and sum over the same of it: which becomes one with
+ * which depends on the order of all operations. Of a graph as it was read, with its func_order. */
+bool graph_products_meet(struct graph *g);
 
 /* ---- graph_place.c ---- */
 

@@ -461,7 +461,7 @@ void graph_op_place(struct graph *g, struct node *o, const struct shape *s, cons
     uint64_t inside = s->facts & SHAPE_PLAIN || g->failed ? 0 : inside_settle(g, o, s);
     if (g->failed)
         return;
-    if (b->frozen)
+    if (b->frozen || (g->products_meet && !op_is_constant(g, o, s)))
         op_class_set(o, GRAPH_EFFECT);
     if (op_class(o) == GRAPH_EFFECT)
         inside = mix(inside, effect_add(g, id, b));

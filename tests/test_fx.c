@@ -75,7 +75,7 @@ Test(fx, golden_key)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(BASE);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "6308d5afd9bc4857b1373e56fe63f66a");
+    cr_assert_str_eq(text, "46edb1a113a59edca5e46c1da539e014");
 }
 
 Test(fx, names_comments_and_deletions_do_not_count)
@@ -99,6 +99,20 @@ Test(fx, order_of_statements_counts_on_other_devices_than_the_cpu)
     differ(BASE, SWAPPED);
     same(ON_CPU(BASE), ON_CPU(SWAPPED));
     differ(with(BASE, "cuda:0", "xpu:0"), with(SWAPPED, "cuda:0", "xpu:0"));
+}
+
+/* On the CPU, too, loops are made in an order that may depend on it. */
+Test(fx, order_of_statements_counts_where_tensors_are_not_alike)
+{
+#define CHANGED(from, to) with(base, from, to), with(swapped, from, to)
+    static char base[4096], swapped[4096];
+    snprintf(base, sizeof base, "%s", ON_CPU(BASE));
+    snprintf(swapped, sizeof swapped, "%s", ON_CPU(SWAPPED));
+    differ(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"f32[4, 8][1, 4]"));
+    differ(CHANGED("y: \"f32[4, 8]", "y: \"f64[4, 8]"));
+    differ(CHANGED("sin.default(x)", "softmax.int(x, -1)"));
+    same(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"f32[4, 8][1, 0]"));
+    same(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"b8[4, 8][8, 1]"));
 }
 
 Test(fx, operands_that_commute_are_sorted)
@@ -342,8 +356,6 @@ Test(fx, functions_that_write_to_an_operand_keep_their_place)
            ORDER(READS, WRITES("embedding(x, y, None, 2.0)")));
     differ(ORDER(WRITES("embedding(x, y, max_norm = 2.0)"), READS),
            ORDER(READS, WRITES("embedding(x, y, max_norm = 2.0)")));
-    same(ORDER(WRITES("embedding(x, y, None, None, 2.0, False, False)"), READS),
-         ORDER(READS, WRITES("embedding(x, y, None, None, 2.0, False, False)")));
 #define SORTS "        a: " T " = torch.ops.aten.sort.values(x, values = y, indices = x)\n"
     differ(ORDER(SORTS, READS), ORDER(READS, SORTS));
     differ(ORDER(WRITES("relu(y, True)"), READS), ORDER(READS, WRITES("relu(y, True)")));

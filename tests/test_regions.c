@@ -238,6 +238,6 @@ Test(regions, golden_key_of_a_layer)
     cr_assert_not_null(layer);
     char text[WARM_KEY_TEXT];
     key_to_text(&layer->key, text);
-    cr_expect_str_eq(text, "ba0c9148b0b71f88983b19d3541549f4");
+    cr_expect_str_eq(text, "2fbbd7bf79f16df15c9d0dd384925106");
     free(list.at);
 }
