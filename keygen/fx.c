@@ -261,7 +261,7 @@ static void put_graph(struct fx *f)
     for (uint32_t i = 0; i < f->n_roots && f->rc == 0; i++)
         walk(f, f->roots[i]);
     for (uint32_t i = 0; i < f->n_nodes && f->keep_order; i++)
-        if (f->nodes[i].opened && f->nodes[i].kind != INPUT)
+        if ((f->nodes[i].opened || f->lowered) && f->nodes[i].kind != INPUT)
             put_node(f, i);
 }
 

@@ -93,6 +93,7 @@ struct fx {
     bool keep_index; /* the graph uses two devices of a kind */
     bool keep_order; /* it uses another device than the CPU, or more than arithmetic on one kind of
                       * tensors: the order of its statements counts */
+    bool lowered;    /* it calls torch.ops: nobody takes away what nothing needs before it counts */
     bool keep_operands; /* the same, and more graphs than one: the order of all operands counts */
     bool has_types;
     uint32_t n_graphs;

@@ -237,6 +237,8 @@ static void settle(struct fx *f, uint32_t node, struct shape *shape)
         return;
     }
     check_operands(f, n);
+    const struct callee *c = &shape->callee;
+    f->lowered |= c->n_words > 2 && fx_is(f, c->words[0], "torch") && fx_is(f, c->words[1], "ops");
     if (n->kind != RESULT && !fx_is_arithmetic(f, shape))
         f->keep_operands = true;
     if (is_parameter(f, n, shape))
