@@ -13,12 +13,12 @@
  *             mul: "f32[2, 3][3, 1]cuda:0" = sin * x             #2 "f32[2, 3][3, 1]cuda"=#0*#1
  *             return (mul,)                                      return(#2,)
  *
- * Each statement is a node, each name in it that a statement defined is an edge. The form is the
- * nodes that the results need, in the order in which a walk from the results finds them (operands
- * first), so neither names nor the order of statements count. Where all is arithmetic, operands of a
- * commutative operation are sorted by what they compute. Only operations that are known to have no
- * effect move or go: any other one, a barrier, keeps its place among its like, and nothing crosses it.
- * Where the order counts, on other devices than the CPU, the nodes stay in that of the text.
+ * Each statement is a node, each name in it that a statement defined is an edge. Where all is arithmetic
+ * on the CPU, on tensors that are alike, the form is the nodes that the results need, in the order in which
+ * a walk from the results finds them (operands first), so neither names nor the order of statements count,
+ * and operands of a commutative operation are sorted by what they compute. Only operations that are known
+ * to have no effect move or go: any other one, a barrier, keeps its place among its like, and nothing
+ * crosses it. Elsewhere the nodes stay in the order of the text.
  *
  * A statement that is not understood makes the whole text exact.
  */

@@ -27,7 +27,8 @@
  *   - dictionaries are sorted by name;
  *   - private functions that nothing refers to are gone; the name of the only public one is too.
  * In a program for several devices nothing commutes, calls stay, and more than calls is not dropped; where
- * each device runs it on numbers of its own, everything stays where it is.
+ * each device runs it on numbers of its own, everything stays where it is, and so does all but constants
+ * where matrix products may share an operand.
  *
  * Errors: a builder call cannot fail; the first one that runs out of memory marks the graph, the
  * later ones do nothing and graph_write says NOMEM. Numbers given while marked are 0 and harmless.

@@ -39,6 +39,7 @@ struct seen { /* a slot of a table */
 struct survey {
     const struct graph *g;
     bool failed, meet;
+    bool *is_product;     /* by name */
     struct value *values; /* by node */
     VECTOR(struct product_use) uses;
     uint32_t *first; /* of a function, by its place in func_order; of functions not done yet: n */
@@ -59,14 +60,19 @@ static bool ends_in(const struct text *t, const char *name)
            (t->len == n || t->data[t->len - n - 1] == '.');
 }
 
-static bool is_product(const struct graph *g, const struct shape *s)
+static bool is_product_name(const struct text *t)
 {
-    static const char *const names[] = {"dot_general", "dot", "convolution", "ragged_dot",
-                                        "ragged-dot", "dynamic_conv", "einsum"};
+    static const char *const names[] = {"dot_general", "dot",          "convolution", "ragged_dot",
+                                        "ragged-dot",  "dynamic_conv", "einsum"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (ends_in(&g->names.items.at[s->name], names[i]))
-            return s->n_operands >= 2;
+        if (ends_in(t, names[i]))
+            return true;
     return false;
+}
+
+static bool is_product(const struct survey *v, const struct shape *s)
+{
+    return v->is_product[s->name] && s->n_operands >= 2;
 }
 
 /* What a dictionary says of one side of a product, "lhs_" or "rhs_": which dimensions. */
@@ -256,7 +262,7 @@ static void values_give(struct survey *v, uint32_t id, const struct shape *s)
         }
     }
     struct value made = value_new(hash, pure && !n_vary);
-    if (pure && n_vary == 1 && s->n_results == 1 && !is_product(g, s)) {
+    if (pure && n_vary == 1 && s->n_results == 1 && !is_product(v, s)) {
         const struct value *from = &v->values[varies];
         if (s->traits & GRAPH_MOVES)
             made.source = from->source;
@@ -292,7 +298,7 @@ static void op_survey(struct survey *v, uint32_t id, const struct shape *s)
     const struct graph *g = v->g;
     const struct func *f = callee_of(g, s);
     values_give(v, id, s);
-    if (is_product(g, s))
+    if (is_product(v, s))
         product_take(v, id, s);
     if (f && f->defined) {
         call_gives(v, f, id, s);
@@ -339,21 +345,23 @@ static void graph_survey(struct survey *v)
 
 bool graph_products_meet(struct graph *g)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->shapes.n; i++)
-        n += is_product(g, &g->shapes.at[i]);
-    if (!n)
-        return false;
     struct survey v = {.g = g, .mask = 255};
-    v.values = vector_zeroes(g->nodes.n, sizeof *v.values);
-    v.first = vector_zeroes(g->func_order.n + 1, sizeof *v.first);
-    v.place = vector_zeroes(g->funcs.n + 1, sizeof *v.place);
-    v.table = vector_zeroes(v.mask + 1, sizeof *v.table);
+    bool any = false;
+    v.is_product = vector_zeroes(g->names.items.n, sizeof *v.is_product);
+    for (uint32_t i = 0; i < g->names.items.n && v.is_product; i++)
+        any |= v.is_product[i] = is_product_name(&g->names.items.at[i]);
+    if (any) {
+        v.values = vector_zeroes(g->nodes.n, sizeof *v.values);
+        v.first = vector_zeroes(g->func_order.n, sizeof *v.first);
+        v.place = vector_zeroes(g->funcs.n, sizeof *v.place);
+        v.table = vector_zeroes(v.mask + 1, sizeof *v.table);
+    }
     if (v.values && v.first && v.place && v.table)
         graph_survey(&v);
     else
-        v.failed = true;
+        v.failed = any || !v.is_product;
     g->failed |= v.failed;
+    free(v.is_product);
     free(v.values);
     free(v.first);
     free(v.place);

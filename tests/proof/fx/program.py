@@ -22,7 +22,8 @@ UNARY = (aten.sin.default, aten.exp.default, aten.tanh.default, aten.sigmoid.def
          aten.erf.default, aten.floor.default, aten.gelu.default, aten.silu.default,
          aten.reciprocal.default, aten.expm1.default, aten.detach.default, aten.clone.default)
 INTEGER_UNARY = (aten.neg.default, aten.abs.default, aten.bitwise_not.default, aten.clone.default)
-LIBRARY = 0.5  # of the programs: with matrix products and what compilers look for around them
+ALIKE = 0.6  # of the programs: arithmetic on tensors of one type that lie row by row
+LIBRARY = 0.5  # of the others: with matrix products and what compilers look for around them
 
 
 class Unfit(Exception):
@@ -119,14 +120,16 @@ def fill(values, draw):
 
 
 class Maker:
-    """Keeps to one type and one shape, mostly, so that what it makes meets itself."""
+    """Keeps to one type and one shape, mostly, so that what it makes meets itself. What is `alike` is what
+    may change most: KEYS.md 8."""
 
     def __init__(self, random):
         self.random = random
         self.dtype = random.choice(TYPES)
         self.shape = tuple(random.choice(SIZES) for _ in range(random.choice((1, 2, 2, 2, 3))))
         self.real = self.dtype in FLOATS
-        self.library = self.real and len(self.shape) > 1 and random.random() < LIBRARY
+        self.alike = random.random() < ALIKE
+        self.library = not self.alike and self.real and len(self.shape) > 1 and random.random() < LIBRARY
         if self.library and random.random() < 0.7:
             self.shape = (2, 3) + self.shape[-2:]  # which attention has
         self.inputs = [Value(self.shape, self.dtype) for _ in range(random.randint(1, 4))]
@@ -177,9 +180,10 @@ class Maker:
     # ---- operations ----
 
     def step(self):
-        steps = [self.binary] * 8 + [self.number] * 2 + [self.unary] * 4 + [self.reduce] * 3 + [
-            self.choose, self.turn, self.flat, self.join]
-        if self.real:
+        steps = [self.binary] * 8 + [self.number] * 2 + [self.unary] * 4 + [self.reduce] * 3 + [self.choose]
+        if not self.alike:
+            steps += [self.turn, self.flat, self.join]
+        if self.real and not self.alike:
             steps += [self.convert]
         if self.library:
             steps += [self.attention] * 4 + [self.linear, self.linear, self.gelu, self.normalize,
@@ -201,7 +205,8 @@ class Maker:
     def reduce(self):
         axes = self.random.choice([[len(self.shape) - 1], [0], list(range(len(self.shape)))])
         shape = [1 if i in axes else n for i, n in enumerate(self.shape)]
-        how = self.random.choice((aten.sum.dim_IntList, aten.sum.dim_IntList, aten.amax.default,
+        how = self.random.choice((aten.sum.dim_IntList, aten.sum.dim_IntList,
+                                  *(() if self.alike else (aten.amax.default,)),
                                   *((aten.mean.dim, aten.var.correction) if self.real else ())))
         named = {"dtype": self.dtype} if how is aten.sum.dim_IntList else {}
         if how is aten.var.correction:
