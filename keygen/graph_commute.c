@@ -161,12 +161,12 @@ static bool order_is_one(const struct graph *g, const struct node *o)
 
 void graph_commute_undo(struct graph *g)
 {
-    bool all = g->delicate || g->several || g->products_meet || any_complex(g), some = funcs_keep(g);
+    bool all = g->delicate || g->several || g->products_meet || any_complex(g),
+         some = funcs_keep(g);
     for (uint32_t i = 0; i < g->nodes.n && (all || some || g->widths_differ); i++) {
         struct node *o = &g->nodes.at[i];
         if (!(o->where & (NODE_SWAPPED | GRAPH_COMMUTES)) || !node_is_op(o) ||
-            !(all || g->blocks.at[node_block(o)].kept ||
-              (g->widths_differ && !order_is_one(g, o))))
+            !(all || g->blocks.at[node_block(o)].kept || (g->widths_differ && !order_is_one(g, o))))
             continue;
         if (o->where & NODE_SWAPPED)
             op_swap(g, o);

@@ -164,7 +164,8 @@ static bool module_has_meshes(const struct graph *g)
 static bool any_sum_of_devices(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->shapes.n; i++)
-        if ((g->shapes.at[i].traits & (SHAPE_CLASS | GRAPH_REDUCES)) == (GRAPH_EFFECT | GRAPH_REDUCES))
+        if ((g->shapes.at[i].traits & (SHAPE_CLASS | GRAPH_REDUCES)) ==
+            (GRAPH_EFFECT | GRAPH_REDUCES))
             return true;
     return false;
 }

@@ -19,7 +19,8 @@
 
 #include <stdlib.h>
 
-#define USES_MAX ((uint32_t)1 << 20) /* of products by all functions and calls; with more they meet */
+#define USES_MAX                                                                                   \
+    ((uint32_t)1 << 20) /* of products by all functions and calls; with more they meet */
 
 struct value {
     uint64_t value : 63, constant : 1;
@@ -42,10 +43,11 @@ struct survey {
     bool *is_product;     /* by name */
     struct value *values; /* by node */
     VECTOR(struct product_use) uses;
-    uint32_t *first; /* of a function, by its place in func_order; of functions not done yet: n */
+    uint32_t *first; /* of a function, by its place in func_order; UINT32_MAX before its turn */
     uint32_t *place; /* in func_order, by function */
     struct seen *table;
     uint32_t mask, n_seen;
+    uint64_t scope; /* the function that is looked at: what its callees take is its own, too */
 };
 
 static struct value value_new(uint64_t hash, bool constant)
@@ -128,9 +130,11 @@ static uint64_t seen_first(struct survey *v, uint64_t key, uint64_t is)
 
 static void use_add(struct survey *v, struct product_use use)
 {
+    uint64_t source = mix(use.of.source, v->scope);
+    uint64_t side = mix(mix(use.of.value, use.side), v->scope);
     if (v->uses.n >= USES_MAX ||
-        (!use.made && seen_first(v, use.of.source, use.of.value) != use.of.value) ||
-        seen_first(v, mix(use.of.value, use.side), use.by) != use.by)
+        (!use.made && seen_first(v, source, use.of.value) != use.of.value) ||
+        seen_first(v, side, use.by) != use.by)
         v->meet = true;
     PUSH(v, v->uses, use);
 }
@@ -172,9 +176,8 @@ static const struct func *callee_of(const struct graph *g, const struct shape *s
 
 static uint32_t uses_end(const struct survey *v, uint32_t place)
 {
-    return place + 1 < v->g->func_order.n && v->first[place + 1] != UINT32_MAX
-               ? v->first[place + 1]
-               : v->uses.n;
+    return place + 1 < v->g->func_order.n && v->first[place + 1] != UINT32_MAX ? v->first[place + 1]
+                                                                               : v->uses.n;
 }
 
 /* The products of a function that is named take its operands, for all that is known. */
@@ -219,6 +222,8 @@ static void call_take(struct survey *v, const struct func *f, uint32_t id, const
         struct product_use use = v->uses.at[u], here = use;
         bool found = use.of.constant;
         here.by = mix(use.by, id);
+        if (found)
+            use_add(v, here);
         for (uint32_t i = 0; i < s->n_operands; i++) {
             struct value arg = v->values[b->args + i];
             if (use.of.source != arg.source)
@@ -339,6 +344,7 @@ static void graph_survey(struct survey *v)
     for (uint32_t i = 0; i < g->func_order.n && !v->meet && !v->failed; i++) {
         const struct func *f = &g->funcs.at[g->func_order.at[i]];
         v->first[i] = v->uses.n;
+        v->scope = i + 1;
         nodes_survey(v, f->nodes, f->n_nodes);
     }
 }

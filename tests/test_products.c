@@ -28,8 +28,8 @@ static struct key mlir_key(const char *before, const char *one, const char *two,
 {
     char text[4096];
     snprintf(text, sizeof text,
-             "func.func public @main(%%x: " TYPE ", %%a: " TYPE ", %%b: " TYPE ") -> (" TYPE ", " TYPE
-             ") {\n%s%s%sreturn %%0, %%1 : " TYPE ", " TYPE "\n}\n"
+             "func.func public @main(%%x: " TYPE ", %%a: " TYPE ", %%b: " TYPE ") -> (" TYPE
+             ", " TYPE ") {\n%s%s%sreturn %%0, %%1 : " TYPE ", " TYPE "\n}\n"
              "func.func private @f(%%p: " TYPE ", %%q: " TYPE ") -> " TYPE " {\n%s"
              "return %%r : " TYPE "\n}\n",
              before, one, two, f);
@@ -43,7 +43,8 @@ static const char *product(const char *result, const char *of, const char *sides
     static int turn;
     char *text = texts[++turn % 4];
     snprintf(text, sizeof texts[0],
-             "%s = stablehlo.dot_general %s, contracting_dims = %s : (" TYPE ", " TYPE ") -> " TYPE "\n",
+             "%s = stablehlo.dot_general %s, contracting_dims = %s : (" TYPE ", " TYPE ") -> " TYPE
+             "\n",
              result, of, sides);
     return text;
 }
@@ -87,7 +88,8 @@ Test(products, order_counts_where_a_compiler_may_find_one_operand)
     cr_expect(!moves(TWO Y("multiply %c, %x"), "%x, %a", ROWS, "%y, %b", ROWS));
     cr_expect(moves(Y("negate %x"), "%x, %a", ROWS, "%y, %b", "[0] x [0]"));
     cr_expect(!moves("%z = stablehlo.atan2 %x, %b : " TYPE "\n" Y("atan2 %x, %b"), "%z, %a", ROWS,
-                     "%y, %b", ROWS), "computed twice");
+                     "%y, %b", ROWS),
+              "computed twice");
     cr_expect(moves(Y("atan2 %x, %b"), "%x, %a", ROWS, "%y, %b", ROWS));
 }
 
@@ -95,7 +97,9 @@ Test(products, order_counts_where_a_compiler_may_find_one_operand)
 Test(products, order_counts_where_they_share_an_operand_across_calls)
 {
 #define CALL(result, of) result " = call @f(" of ") : (" TYPE ", " TYPE ") -> " TYPE "\n"
-#define DOT(of) "%r = stablehlo.dot_general " of ", contracting_dims = " ROWS " : (" TYPE ", " TYPE ") -> " TYPE "\n"
+#define DOT(of)                                                                                    \
+    "%r = stablehlo.dot_general " of ", contracting_dims = " ROWS " : (" TYPE ", " TYPE            \
+    ") -> " TYPE "\n"
     const char *beside = product("%1", "%x, %b", ROWS);
     cr_expect(!moves_in("", CALL("%0", "%x, %a"), CALL("%1", "%x, %b"), DOT("%p, %q")));
     cr_expect(!moves_in("", CALL("%0", "%x, %a"), beside, DOT("%p, %q")));
@@ -103,10 +107,19 @@ Test(products, order_counts_where_they_share_an_operand_across_calls)
     static const char made[] = "%t = stablehlo.atan2 %p, %p : " TYPE "\n" DOT("%t, %q");
     cr_expect(!moves_in("", CALL("%0", "%x, %a"), CALL("%1", "%x, %b"), made));
     cr_expect(moves_in("", CALL("%0", "%x, %a"), CALL("%1", "%b, %b"), made));
-    static const char turns[] = "%r = stablehlo.transpose %p, dims = [1, 0] : (" TYPE ") -> " TYPE "\n";
+    static const char turns[] =
+        "%r = stablehlo.transpose %p, dims = [1, 0] : (" TYPE ") -> " TYPE "\n";
     beside = product("%0", "%x, %a", ROWS);
     cr_expect(!moves_in(CALL("%y", "%x, %x"), beside, product("%1", "%y, %b", ROWS), turns));
     cr_expect(moves_in(CALL("%y", "%x, %x"), beside, product("%1", "%b, %b", ROWS), turns));
+}
+
+Test(products, order_counts_where_a_function_called_twice_has_a_constant_operand)
+{
+    static const char made[] = "%c = stablehlo.constant dense<2.0> : " TYPE "\n" DOT("%p, %c");
+    cr_expect(!moves_in("", CALL("%0", "%x, %a"), CALL("%1", "%b, %a"), made));
+    cr_expect(moves_in("", CALL("%0", "%x, %a"), product("%1", "%b, %b", ROWS), made));
+    cr_expect(moves_in("", CALL("%0", "%x, %a"), CALL("%1", "%x, %a"), NOTHING));
 }
 
 /* Where order counts, calls stay, and nothing is dropped or changes places; names and constants do not
@@ -137,8 +150,10 @@ Test(products, order_counts_in_hlo)
 #define HLO_DOT(result, of, left)                                                                  \
     "  " result " = f32[4,4]{1,0} dot(" of "), lhs_contracting_dims={" left "}, "                  \
     "rhs_contracting_dims={0}\n"
-    struct key a = key_of(HLO(HLO_DOT("%0", "%x, %a", "1"), HLO_DOT("%1", "%x, %b", "1")), CANON_HLO);
-    struct key b = key_of(HLO(HLO_DOT("%1", "%x, %b", "1"), HLO_DOT("%0", "%x, %a", "1")), CANON_HLO);
+    struct key a =
+        key_of(HLO(HLO_DOT("%0", "%x, %a", "1"), HLO_DOT("%1", "%x, %b", "1")), CANON_HLO);
+    struct key b =
+        key_of(HLO(HLO_DOT("%1", "%x, %b", "1"), HLO_DOT("%0", "%x, %a", "1")), CANON_HLO);
     cr_expect(!key_equal(&a, &b));
     a = key_of(HLO(HLO_DOT("%0", "%x, %a", "1"), HLO_DOT("%1", "%x, %b", "0")), CANON_HLO);
     b = key_of(HLO(HLO_DOT("%1", "%x, %b", "0"), HLO_DOT("%0", "%x, %a", "1")), CANON_HLO);
