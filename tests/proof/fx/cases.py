@@ -100,7 +100,7 @@ class Proof:
             self.counts["refused"] += 1
             return
         self.counts["of " + type(at).__name__.lower()] += 1
-        for _ in range(random.choice((1, 3, 6))):
+        for _ in range(random.choice((3, 8, 15))):
             change = random.choice(program.CHANGES)
             other = base.changed(change(last.statements, random))
             try:
