@@ -48,6 +48,7 @@ def stage(seed, random):
         joint = gradients.Joint(whole)
         at = random.choice((lambda: joint, lambda: gradients.Forward(joint),
                             lambda: gradients.Backward(joint)))()
+        at.program.text()
     except Exception:  # of whatever function: not all has gradients
         return Whole(whole)
     return at if at.program.statements else Whole(whole)
