@@ -91,10 +91,11 @@ struct fx {
     uint32_t segment;
     uint32_t n_numbered;
     bool keep_index; /* the graph uses two devices of a kind */
-    bool keep_order; /* it uses another device than the CPU, or more than arithmetic on one kind of
-                      * tensors: the order of its statements counts */
-    bool lowered;    /* it calls torch.ops: nobody takes away what nothing needs before it counts */
-    bool keep_operands; /* the same, and more graphs than one: the order of all operands counts */
+    bool keep_order; /* it uses another device than the CPU, or keeps operands: the order of its
+                      * statements counts */
+    bool keep_operands; /* more than arithmetic on one kind of tensors, or a graph inside it: the order
+                         * of all operands counts */
+    bool lowered; /* it calls torch.ops: nobody takes away what nothing needs before it counts */
     bool has_types;
     uint32_t n_graphs;
     uint32_t inner_column; /* where the first graph inside another begins */

@@ -360,17 +360,17 @@ bool fx_lies_in_rows(const char *type, uint32_t len)
     uint32_t strides[COUNT(sizes)], m = 0;
     for (at += 2; m < n && (strides[m] = size_next(type, &at)) != NONE; m++)
         continue;
+    if (m != n || at + 1 != t.device)
+        return false;
     uint64_t row = 1;
-    for (uint32_t i = n; i-- > 0 && m == n && row < NONE;) {
+    for (uint32_t i = n; i-- > 0;) {
         if (strides[i] == 0)
             continue;
         if (strides[i] != row)
             return false;
-        row *= sizes[i];
+        row *= sizes[i]; /* fits: a stride is a row, and neither has more than 32 bits */
     }
-    if (m != n)
-        return false;
-    return at + 1 == t.device;
+    return true;
 }
 
 bool fx_is_symbol(const char *word, uint32_t len)

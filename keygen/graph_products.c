@@ -19,8 +19,9 @@
 
 #include <stdlib.h>
 
-#define USES_MAX                                                                                   \
-    ((uint32_t)1 << 20) /* of products by all functions and calls; with more they meet */
+/* Uses of values by products, of all functions and calls, beside as many as there are nodes; with more they
+ * are said to meet. */
+#define USES_FREE ((uint32_t)1 << 16)
 
 struct value {
     uint64_t value : 63, constant : 1;
@@ -43,7 +44,7 @@ struct survey {
     bool *is_product;     /* by name */
     struct value *values; /* by node */
     VECTOR(struct product_use) uses;
-    uint32_t *first; /* of a function, by its place in func_order; UINT32_MAX before its turn */
+    uint32_t *first; /* of a function, by its place in func_order; NONE before its turn */
     uint32_t *place; /* in func_order, by function */
     struct seen *table;
     uint32_t mask, n_seen;
@@ -132,7 +133,7 @@ static void use_add(struct survey *v, struct product_use use)
 {
     uint64_t source = mix(use.of.source, v->scope);
     uint64_t side = mix(mix(use.of.value, use.side), v->scope);
-    if (v->uses.n >= USES_MAX ||
+    if (v->uses.n >= USES_FREE + v->g->nodes.n ||
         (!use.made && seen_first(v, source, use.of.value) != use.of.value) ||
         seen_first(v, side, use.by) != use.by)
         v->meet = true;
@@ -176,16 +177,18 @@ static const struct func *callee_of(const struct graph *g, const struct shape *s
 
 static uint32_t uses_end(const struct survey *v, uint32_t place)
 {
-    return place + 1 < v->g->func_order.n && v->first[place + 1] != UINT32_MAX ? v->first[place + 1]
-                                                                               : v->uses.n;
+    return place + 1 < v->g->func_order.n && v->first[place + 1] != NONE ? v->first[place + 1]
+                                                                         : v->uses.n;
 }
 
 /* The products of a function that is named take its operands, for all that is known. */
 static void named_take(struct survey *v, const struct func *f, uint32_t id, const struct shape *s)
 {
     uint32_t place = v->place[f - v->g->funcs.at];
-    if (place == UINT32_MAX || v->first[place] == UINT32_MAX)
+    if (f->recursive || place == NONE || v->first[place] == NONE) {
+        v->meet = true;
         return;
+    }
     const uint32_t *operands = op_operands(v->g, &v->g->nodes.at[id], s);
     if (v->first[place] != uses_end(v, place))
         for (uint32_t i = 0; i < s->n_operands; i++) {
@@ -211,7 +214,7 @@ static void call_take(struct survey *v, const struct func *f, uint32_t id, const
     const struct block *b = &g->blocks.at[f->block];
     const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
     uint32_t place = v->place[f - g->funcs.at];
-    if (place == UINT32_MAX || v->first[place] == UINT32_MAX || s->n_operands != b->n_args ||
+    if (f->recursive || place == NONE || v->first[place] == NONE || s->n_operands != b->n_args ||
         b->last == NONE) {
         v->meet = true;
         return;
@@ -333,9 +336,9 @@ static void graph_survey(struct survey *v)
 {
     const struct graph *g = v->g;
     for (uint32_t i = 0; i < g->funcs.n; i++)
-        v->place[i] = UINT32_MAX;
+        v->place[i] = NONE;
     for (uint32_t i = 0; i < g->func_order.n; i++) {
-        v->first[i] = UINT32_MAX;
+        v->first[i] = NONE;
         v->place[g->func_order.at[i]] = i;
     }
     for (uint32_t i = 0; i < g->bodies.n; i++)

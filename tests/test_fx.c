@@ -111,6 +111,12 @@ Test(fx, order_of_statements_counts_where_tensors_are_not_alike)
     differ(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"f32[4, 8][1, 4]"));
     differ(CHANGED("y: \"f32[4, 8]", "y: \"f64[4, 8]"));
     differ(CHANGED("sin.default(x)", "softmax.int(x, -1)"));
+    differ(CHANGED("y: \"f32[4, 8][8, 1]cpu\"", "y: \"Parameter(f32[4, 8][8, 1]cpu)\""));
+    differ(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"f32[4, s0][s0, 1]"));
+    differ(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"f32[4, 8][8]"));
+    differ(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"f32[3, 65536, 65536][7, 65536, 1]"));
+    differ(CHANGED("y: \"f32[4, 8][8, 1]",
+                   "y: \"f32[1, 1, 1, 1, 1, 1, 1, 4, 8][32, 32, 32, 32, 32, 32, 32, 8, 1]"));
     same(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"f32[4, 8][1, 0]"));
     same(CHANGED("y: \"f32[4, 8][8, 1]", "y: \"b8[4, 8][8, 1]"));
 }

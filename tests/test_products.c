@@ -122,6 +122,52 @@ Test(products, order_counts_where_a_function_called_twice_has_a_constant_operand
     cr_expect(moves_in("", CALL("%0", "%x, %a"), CALL("%1", "%x, %a"), NOTHING));
 }
 
+/* N calls of a function, each of other values, in a function. */
+static void calls_put(char *text, size_t size, const char *name, const char *callee, int n)
+{
+    size_t at = strlen(text);
+    at += (size_t)snprintf(text + at, size - at,
+                           "func.func private @%s(%%0: " TYPE ", %%q: " TYPE ") -> " TYPE " {\n",
+                           name);
+    for (int i = 1; i <= n; i++)
+        at +=
+            (size_t)snprintf(text + at, size - at,
+                             "%%%d = stablehlo.atan2 %%%d, %%%d : " TYPE "\n%%c%d = call @%s(%%%d, "
+                             "%%%d) : (" TYPE ", " TYPE ") -> " TYPE "\n",
+                             i, i - 1, i - 1, i, callee, i, i);
+    snprintf(text + at, size - at, "return %%c%d : " TYPE "\n}\n", n);
+}
+
+/* Whether all operations move in a module in which the calls of n functions each have n products. */
+static bool many_move(int n)
+{
+    static char text[262144];
+    struct key keys[2];
+    for (int turn = 0; turn < 2; turn++) {
+        const char *ops[] = {"%1 = stablehlo.tanh %a : " TYPE "\n",
+                             "%2 = call @h(%b, %b) : (" TYPE ", " TYPE ") -> " TYPE "\n"};
+        snprintf(text, sizeof text,
+                 "func.func public @main(%%a: " TYPE ", %%b: " TYPE ") -> (" TYPE ", " TYPE
+                 ") {\n%s%sreturn %%1, %%2 : " TYPE ", " TYPE "\n}\n%s",
+                 ops[turn], ops[!turn],
+                 "func.func private @f(%p: " TYPE ", %q: " TYPE ") -> " TYPE
+                 " {\n" DOT("%p, %q") "return %r : " TYPE "\n}\n");
+        calls_put(text, sizeof text, "g", "f", n);
+        calls_put(text, sizeof text, "h", "g", n);
+        keys[turn] = key_of(text, CANON_MLIR);
+    }
+    return key_equal(&keys[0], &keys[1]);
+}
+
+/* Nor can a function be looked through that calls itself. */
+Test(products, order_counts_where_there_are_too_many_to_look_at)
+{
+    cr_expect(
+        !moves_in("", CALL("%0", "%x, %a"), product("%1", "%b, %b", ROWS), CALL("%r", "%p, %q")));
+    cr_expect(many_move(20));
+    cr_expect(!many_move(250));
+}
+
 /* Where order counts, calls stay, and nothing is dropped or changes places; names and constants do not
  * count there either. */
 Test(products, all_but_names_and_constants_counts_with_the_order)
