@@ -26,7 +26,7 @@ static struct key key_of(const char *text, enum canon_kind kind)
  * with a function f. */
 static struct key mlir_key(const char *before, const char *one, const char *two, const char *f)
 {
-    char text[4096];
+    char text[8192];
     snprintf(text, sizeof text,
              "func.func public @main(%%x: " TYPE ", %%a: " TYPE ", %%b: " TYPE ") -> (" TYPE
              ", " TYPE ") {\n%s%s%sreturn %%0, %%1 : " TYPE ", " TYPE "\n}\n"
@@ -132,9 +132,9 @@ static void calls_put(char *text, size_t size, const char *name, const char *cal
     for (int i = 1; i <= n; i++)
         at +=
             (size_t)snprintf(text + at, size - at,
-                             "%%%d = stablehlo.atan2 %%%d, %%%d : " TYPE "\n%%c%d = call @%s(%%%d, "
-                             "%%%d) : (" TYPE ", " TYPE ") -> " TYPE "\n",
-                             i, i - 1, i - 1, i, callee, i, i);
+                             "%%%d = stablehlo.atan2 %%%d, %%q : " TYPE "\n%%c%d = call @%s(%%%d, "
+                             "%%q) : (" TYPE ", " TYPE ") -> " TYPE "\n",
+                             i, i - 1, i, callee, i);
     snprintf(text + at, size - at, "return %%c%d : " TYPE "\n}\n", n);
 }
 
@@ -145,13 +145,13 @@ static bool many_move(int n)
     struct key keys[2];
     for (int turn = 0; turn < 2; turn++) {
         const char *ops[] = {"%1 = stablehlo.tanh %a : " TYPE "\n",
-                             "%2 = call @h(%b, %b) : (" TYPE ", " TYPE ") -> " TYPE "\n"};
+                             "%2 = call @h(%b, %a) : (" TYPE ", " TYPE ") -> " TYPE "\n"};
         snprintf(text, sizeof text,
                  "func.func public @main(%%a: " TYPE ", %%b: " TYPE ") -> (" TYPE ", " TYPE
                  ") {\n%s%sreturn %%1, %%2 : " TYPE ", " TYPE "\n}\n%s",
                  ops[turn], ops[!turn],
                  "func.func private @f(%p: " TYPE ", %q: " TYPE ") -> " TYPE
-                 " {\n" DOT("%p, %q") "return %r : " TYPE "\n}\n");
+                 " {\n" DOT("%p, %p") "return %r : " TYPE "\n}\n");
         calls_put(text, sizeof text, "g", "f", n);
         calls_put(text, sizeof text, "h", "g", n);
         keys[turn] = key_of(text, CANON_MLIR);
@@ -204,4 +204,219 @@ Test(products, order_counts_in_hlo)
     a = key_of(HLO(HLO_DOT("%0", "%x, %a", "1"), HLO_DOT("%1", "%x, %b", "0")), CANON_HLO);
     b = key_of(HLO(HLO_DOT("%1", "%x, %b", "0"), HLO_DOT("%0", "%x, %a", "1")), CANON_HLO);
     cr_expect(key_equal(&a, &b));
+}
+
+/* Whether x * a may change places with s * b, where `before` says what s is. */
+static bool apart(const char *before) { return moves(before, "%x, %a", ROWS, "%s, %b", ROWS); }
+
+#define LINE(how) "%s = stablehlo." how "\n"
+#define SCALAR(name, number, type)                                                                 \
+    "%" name " = stablehlo.constant dense<" number "> : tensor<" type ">\n"
+#define ZERO SCALAR("i", "0", "i32")
+
+Test(products, order_counts_where_an_operand_may_come_out_as_another)
+{
+    cr_expect(
+        !apart("%q = stablehlo.concatenate %x, %a, dim = 0 : (" TYPE ", " TYPE
+               ") -> tensor<8x4xf32>\n" LINE("slice %q [0:4, 0:4] : (tensor<8x4xf32>) -> " TYPE)));
+    cr_expect(!apart(ZERO LINE("dynamic_slice %x, %i, %i, sizes = [4, 4] : (" TYPE
+                               ", tensor<i32>, tensor<i32>) -> " TYPE)));
+    cr_expect(!apart(ZERO LINE("dynamic_update_slice %a, %x, %i, %i : (" TYPE ", " TYPE
+                               ", tensor<i32>, tensor<i32>) -> " TYPE)));
+    cr_expect(!apart(SCALAR("t", "true", "i1") LINE("select %t, %x, %a : tensor<i1>, " TYPE)));
+    cr_expect(!apart("%q = stablehlo.reshape %x : (" TYPE ") -> tensor<1x4x4xf32>\n" SCALAR(
+        "z", "0.0", "f32") LINE("reduce(%q init: %z) applies stablehlo.add across dimensions = "
+                                "[0] : (tensor<1x4x4xf32>, tensor<f32>) -> " TYPE)));
+    cr_expect(!apart(SCALAR("t", "true", "i1") "%s = \"stablehlo.if\"(%t) ({\n"
+                                               "stablehlo.return %x : " TYPE "\n}, {\n"
+                                               "stablehlo.return %a : " TYPE
+                                               "\n}) : (tensor<i1>) -> " TYPE "\n"));
+    cr_expect(!apart(LINE("maximum %x, %x : " TYPE)), "of one value");
+    cr_expect(!apart(SCALAR(
+                  "z", "0",
+                  "i32") "%d = stablehlo.subtract %z, %z : tensor<i32>\n"
+                         "%e = stablehlo.convert %d : (tensor<i32>) -> tensor<f32>\n"
+                         "%f = stablehlo.broadcast_in_dim %e, dims = [] : (tensor<f32>) -> " TYPE
+                         "\n" LINE("add %x, %f : " TYPE)),
+              "plus 0");
+    cr_expect(apart(LINE("add %x, %a : " TYPE)));
+    cr_expect(apart(LINE("maximum %x, %a : " TYPE)));
+    cr_expect(apart(product("%s", "%x, %b", "[0] x [1]")));
+}
+
+Test(products, order_counts_where_the_same_is_made_of_equal_values)
+{
+    const char *one = product("%0", "%x, %a", ROWS), *two = product("%1", "%s, %a", ROWS);
+    cr_expect(!moves_in(LINE("tanh %x : " TYPE), one, two, NOTHING), "the right one is shared");
+    static const char sum[] = "%r = stablehlo.add %p, %q : " TYPE "\n";
+    const char *calls = CALL("%s", "%x, %a") CALL("%t", "%x, %a");
+    one = product("%0", "%s, %a", ROWS);
+    two = product("%1", "%t, %b", ROWS);
+    cr_expect(!moves_in(calls, one, two, sum), "in two calls");
+    calls = CALL("%s", "%x, %a") CALL("%t", "%x, %b");
+    cr_expect(moves_in(calls, one, two, sum));
+    one = product("%0", "%x, %a", ROWS);
+    cr_expect(!moves_in(TWO CALL("%t", "%x, %c"), one, two, sum), "of a constant");
+    cr_expect(moves_in(CALL("%t", "%x, %b"), one, two, sum));
+}
+
+Test(products, order_counts_where_constants_may_be_one)
+{
+#define ONES "%c = stablehlo.constant dense<1.0> : " TYPE "\n"
+    const char *one = product("%0", "%x, %c", ROWS), *two = product("%1", "%a, %s", ROWS);
+    cr_expect(!moves_in(ONES SCALAR("z", "1.0", "f32")
+                            LINE("broadcast_in_dim %z, dims = [] : (tensor<f32>) -> " TYPE),
+                        one, two, NOTHING));
+    cr_expect(!moves_in(ONES LINE("iota dim = 0 : " TYPE), one, two, NOTHING));
+}
+
+/* A loop that carries s, which is `first` and then `next`, which each turn makes by `makes`. */
+static const char *loop(const char *turns, const char *first, const char *makes, const char *next)
+{
+    static char text[2048];
+    snprintf(text, sizeof text,
+             "%s%%n = stablehlo.constant dense<%s> : tensor<i32>\n"
+             "%%l:2 = stablehlo.while(%%s = %s, %%k = %%i) : " TYPE ", tensor<i32>\ncond {\n"
+             "%%m = stablehlo.compare LT, %%k, %%n, SIGNED : (tensor<i32>, tensor<i32>) -> "
+             "tensor<i1>\nstablehlo.return %%m : tensor<i1>\n} do {\n"
+             "%%j = stablehlo.constant dense<1> : tensor<i32>\n"
+             "%%o = stablehlo.add %%k, %%j : tensor<i32>\n%s"
+             "stablehlo.return %s, %%o : " TYPE ", tensor<i32>\n}\n",
+             ZERO, turns, first, makes, next);
+    return text;
+}
+
+#define MAKES_V "%v = stablehlo.atan2 %s, %b : " TYPE "\n"
+
+Test(products, order_counts_where_a_loop_may_give_what_it_was_given)
+{
+    const char *one = product("%0", "%x, %a", ROWS), *two = product("%1", "%l#0, %b", ROWS);
+    cr_expect(!moves_in(loop("9", "%x", "", "%s"), one, two, NOTHING), "no turn changes it");
+    cr_expect(!moves_in(loop("1", "%a", "", "%x"), one, two, NOTHING), "one turn gives it");
+    cr_expect(!moves_in(loop("0", "%x", MAKES_V, "%v"), one, two, NOTHING), "there is none");
+    cr_expect(moves_in(loop("2", "%x", MAKES_V, "%v"), one, two, NOTHING));
+    cr_expect(moves_in(loop("2", "%a", MAKES_V, "%v"), one, two, NOTHING));
+}
+
+/* A loop that turns several times is not opened; but what is the same in each turn may be taken out of it. */
+Test(products, order_counts_where_products_may_stand_in_one_place)
+{
+    static const struct {
+        const char *turns, *makes;
+        bool moves;
+    } cases[] = {
+        {"9", DOT("%s, %x"), true},
+        {"1", DOT("%s, %x"), false},
+        {"9",
+         "%w = stablehlo.dot_general %a, %x, contracting_dims = " ROWS " : (" TYPE ", " TYPE
+         ") -> " TYPE "\n%r = stablehlo.atan2 %s, %w : " TYPE "\n",
+         false},
+    };
+    const char *two = product("%1", "%b, %x", ROWS);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char one[4096];
+        snprintf(one, sizeof one, "%s%s", loop(cases[i].turns, "%a", cases[i].makes, "%r"),
+                 "%0 = stablehlo.negate %l#0 : " TYPE "\n");
+        cr_expect_eq(moves_in("", one, two, NOTHING), cases[i].moves, "case %zu", i);
+    }
+}
+
+Test(products, order_counts_where_a_convolution_may_be_a_product)
+{
+#define IMAGE "tensor<2x8x8x4xf32>"
+#define WINDOW(size) "tensor<" size "x" size "x4x4xf32>"
+    static const char *const windows[] = {WINDOW("1"), WINDOW("3")};
+    for (int i = 0; i < 2; i++) {
+        struct key keys[2];
+        for (int turn = 0; turn < 2; turn++) {
+            char ops[2][512], text[2048];
+            for (int k = 0; k < 2; k++)
+                snprintf(ops[k], sizeof ops[k],
+                         "%%%d = stablehlo.convolution(%%x, %%%c) dim_numbers = [b, 0, 1, f]x[0, "
+                         "1, i, o]->[b, 0, 1, f], window = {pad = [[%d, %d], [%d, %d]]} "
+                         "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (" IMAGE
+                         ", %s) -> " IMAGE "\n",
+                         k, "ab"[k], i, i, i, i, windows[i]);
+            snprintf(text, sizeof text,
+                     "func.func public @main(%%x: " IMAGE ", %%a: %s, %%b: %s) -> (" IMAGE
+                     ", " IMAGE ") {\n%s%sreturn %%0, %%1 : " IMAGE ", " IMAGE "\n}\n",
+                     windows[i], windows[i], ops[turn], ops[!turn]);
+            keys[turn] = key_of(text, CANON_MLIR);
+        }
+        cr_expect_eq(key_equal(&keys[0], &keys[1]), i == 1, "%s", windows[i]);
+    }
+}
+
+/* Of sizes of one, and of a product whose parts are summed up later. */
+Test(products, order_counts_over_the_dimensions_that_are_left)
+{
+#define WIDE "tensor<3x1x4xf32>"
+    static const struct {
+        const char *one, *two;
+        bool moves;
+    } cases[] = {
+        {"contracting_dims = [2] x [2]", "contracting_dims = [1, 2] x [1, 2]", false},
+        {"batching_dims = [0] x [0], contracting_dims = [2] x [2]",
+         "contracting_dims = [0, 2] x [0, 2]", false},
+        {"contracting_dims = [0, 1] x [0, 1]", "contracting_dims = [2] x [2]", true},
+    };
+    static const char *const types[] = {"tensor<3x1x3x1xf32>", "tensor<3x3xf32>",
+                                        "tensor<3x1x1xf32>",   "tensor<1x1xf32>",
+                                        "tensor<4x4xf32>",     "tensor<3x1x3x1xf32>"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct key keys[2];
+        const char *const *type = types + 2 * i;
+        for (int turn = 0; turn < 2; turn++) {
+            char ops[2][512], text[2048];
+            for (int k = 0; k < 2; k++)
+                snprintf(ops[k], sizeof ops[k],
+                         "%%%d = stablehlo.dot_general %%x, %%%c, %s : (" WIDE ", " WIDE
+                         ") -> %s\n",
+                         k, "ab"[k], k ? cases[i].two : cases[i].one, type[k]);
+            snprintf(text, sizeof text,
+                     "func.func public @main(%%x: " WIDE ", %%a: " WIDE ", %%b: " WIDE
+                     ") -> (%s, %s) {\n%s%sreturn %%0, %%1 : %s, %s\n}\n",
+                     type[0], type[1], ops[turn], ops[!turn], type[0], type[1]);
+            keys[turn] = key_of(text, CANON_MLIR);
+        }
+        cr_expect_eq(key_equal(&keys[0], &keys[1]), cases[i].moves, "case %zu", i);
+    }
+}
+
+/* In HLO the same, and in what it names. */
+Test(products, order_counts_in_hlo_where_an_operand_may_come_out_as_another)
+{
+#define F44 "f32[4,4]{1,0}"
+#define PAIR "(" F44 ", " F44 ")"
+    static const struct {
+        const char *before;
+        bool across, moves;
+    } cases[] = {
+        {"  %s = " F44 " negate(%a)\n", false, true},
+        {"  %s = " F44 " transpose(%x), dimensions={1,0}\n", true, false},
+        {"  %u = " PAIR " tuple(%x, %a)\n  %s = " F44 " get-tuple-element(%u), index=0\n", false,
+         false},
+        {"  %k = pred[] constant(true)\n  %s = " F44
+         " conditional(%k, %a, %b), true_computation=%f, false_computation=%f\n",
+         false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct key keys[2];
+        for (int turn = 0; turn < 2; turn++) {
+            char ops[2][256], text[2048];
+            snprintf(ops[0], sizeof ops[0], "%s", HLO_DOT("%0", "%x, %a", "1"));
+            snprintf(ops[1], sizeof ops[1], "%s",
+                     cases[i].across ? HLO_DOT("%1", "%s, %b", "0") : HLO_DOT("%1", "%s, %b", "1"));
+            snprintf(text, sizeof text,
+                     "HloModule m\n%%f (p: f32[4,4]) -> f32[4,4] {\n  %%p = " F44
+                     " parameter(0)\n  ROOT %%n = " F44 " negate(%%p)\n}\n"
+                     "ENTRY %%e (x: f32[4,4], a: f32[4,4], b: f32[4,4]) -> (f32[4,4], f32[4,4]) {\n"
+                     "  %%x = " F44 " parameter(0)\n  %%a = " F44 " parameter(1)\n"
+                     "  %%b = " F44 " parameter(2)\n%s%s%s  ROOT %%t = " PAIR
+                     " tuple(%%0, %%1)\n}\n",
+                     cases[i].before, ops[turn], ops[!turn]);
+            keys[turn] = key_of(text, CANON_HLO);
+        }
+        cr_expect_eq(key_equal(&keys[0], &keys[1]), cases[i].moves, "case %zu", i);
+    }
 }

@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graph_values.c - see graph_values.h. No state of its own. */
+#include "keygen/graph_values.h"
+
+#include <stdlib.h>
+
+#define NODES_FREE                                                                                 \
+    (128u * 1024)          /* to be gone through, calls opened, beside twice as many as there are */
+#define SMALL_CONSTANT 256 /* bytes of its text: it may be what something else comes out as */
+#define CLASS_CONSTANT 1   /* of what is computed from constants alone */
+
+/* By the name as StableHLO or HLO has it. */
+static const struct role_name {
+    char name[24];
+    enum role role;
+} roles[] = {
+    /* sorted */
+    {"abs", MAPS},
+    {"add", ARITHMETIC},
+    {"and", MAPS},
+    {"atan2", ARITHMETIC},
+    {"bitcast", MOVES},
+    {"broadcast", MOVES},
+    {"broadcast_in_dim", MOVES},
+    {"case", BRANCH},
+    {"cbrt", MAPS},
+    {"ceil", MAPS},
+    {"clamp", MAPS},
+    {"compare", COMPARE},
+    {"composite", OPENED},
+    {"conditional", OPENED},
+    {"convert", MAPS},
+    {"convolution", CONVOLUTION},
+    {"copy", MAPS},
+    {"cosine", MAPS},
+    {"divide", ARITHMETIC},
+    {"dot", PRODUCT},
+    {"dot_general", PRODUCT},
+    {"dynamic-slice", TAKES},
+    {"dynamic-update-slice", PUTS},
+    {"dynamic_conv", CONVOLUTION},
+    {"dynamic_slice", TAKES},
+    {"dynamic_update_slice", PUTS},
+    {"einsum", PRODUCT},
+    {"erf", MAPS},
+    {"exponential", MAPS},
+    {"exponential-minus-one", MAPS},
+    {"exponential_minus_one", MAPS},
+    {"floor", MAPS},
+    {"fusion", OPENED},
+    {"gather", TAKES},
+    {"if", BRANCH},
+    {"log", MAPS},
+    {"log-plus-one", MAPS},
+    {"log_plus_one", MAPS},
+    {"logistic", MAPS},
+    {"maximum", ARITHMETIC},
+    {"minimum", ARITHMETIC},
+    {"multiply", ARITHMETIC},
+    {"negate", MAPS},
+    {"not", MAPS},
+    {"optimization_barrier", BARRIER},
+    {"or", MAPS},
+    {"ragged-dot", PRODUCT},
+    {"ragged_dot", PRODUCT},
+    {"reduce", REDUCES},
+    {"reduce-precision", MAPS},
+    {"reduce_precision", MAPS},
+    {"reshape", MOVES},
+    {"reverse", MOVES},
+    {"rsqrt", MAPS},
+    {"scaled-dot", PRODUCT},
+    {"select", SELECT},
+    {"sign", MAPS},
+    {"sine", MAPS},
+    {"slice", MOVES},
+    {"sqrt", MAPS},
+    {"subtract", ARITHMETIC},
+    {"tanh", MAPS},
+    {"transpose", MOVES},
+    {"tuple", TUPLE},
+    {"while", LOOP},
+};
+
+/* ---- tables ---- */
+
+bool table_begin(struct table *t)
+{
+    *t = (struct table){.mask = 255};
+    t->slots = vector_zeroes(t->mask + 1, sizeof *t->slots);
+    return t->slots;
+}
+
+/* The slot of a key, which is not 0; maybe an empty one. */
+static struct slot *slot_at(const struct table *t, uint64_t key)
+{
+    uint32_t i = (uint32_t)(key >> 32) & t->mask;
+    while (t->slots[i].key && t->slots[i].key != key)
+        i = (i + 1) & t->mask;
+    return &t->slots[i];
+}
+
+/* Puts into an empty slot. False if there is no memory. */
+static bool slot_fill(struct table *t, struct slot *slot, uint64_t key, uint64_t is)
+{
+    *slot = (struct slot){.key = key, .is = is};
+    if (++t->n <= t->mask / 2)
+        return true;
+    struct table wider = {.mask = t->mask * 2 + 1, .n = t->n};
+    wider.slots = vector_zeroes((size_t)wider.mask + 1, sizeof *wider.slots);
+    if (!wider.slots)
+        return false;
+    for (uint32_t i = 0; i <= t->mask; i++)
+        if (t->slots[i].key)
+            *slot_at(&wider, t->slots[i].key) = t->slots[i];
+    free(t->slots);
+    *t = wider;
+    return true;
+}
+
+uint64_t table_first(struct table *t, uint64_t key, uint64_t is, bool *failed)
+{
+    struct slot *s = slot_at(t, key | 1);
+    if (s->key)
+        return s->is;
+    *failed |= !slot_fill(t, s, key | 1, is);
+    return is;
+}
+
+uint64_t values_class(const struct values *v, uint64_t class)
+{
+    uint64_t now = class;
+    struct slot *s;
+    while ((s = slot_at(&v->joined, now))->key)
+        now = s->is;
+    while (class != now) { /* the next who asks has a short way */
+        s = slot_at(&v->joined, class);
+        class = s->is;
+        s->is = now;
+    }
+    return now;
+}
+
+static void classes_join(struct values *v, uint64_t a, uint64_t b)
+{
+    a = values_class(v, a);
+    b = values_class(v, b);
+    if (a != b && !slot_fill(&v->joined, slot_at(&v->joined, a), a, b))
+        v->failed = true;
+}
+
+/* ---- what operations say ---- */
+
+static int role_compare(const void *key, const void *item)
+{
+    const struct view *name = key;
+    const struct role_name *r = item;
+    int way = memcmp(name->data, r->name, name->len < sizeof r->name ? name->len : sizeof r->name);
+    return way ? way : (name->len > strlen(r->name)) - (name->len < strlen(r->name));
+}
+
+enum role values_role(const struct graph *g, uint32_t opname)
+{
+    const struct text *name = &g->names.items.at[opname];
+    const char *dot = memrchr(name->data, '.', name->len), *at = dot ? dot + 1 : name->data;
+    struct view last = {.data = at, .len = (size_t)(name->data + name->len - at)};
+    const struct role_name *r =
+        bsearch(&last, roles, sizeof roles / sizeof *roles, sizeof *roles, role_compare);
+    return r ? r->role : OTHER;
+}
+
+struct view values_dims(const struct graph *g, uint32_t type)
+{
+    struct view t = graph_type_text(g, type);
+    const char *text = t.data, *at = memchr(text, '[', t.len);
+    if (at)
+        return (struct view){.data = at, .len = (size_t)(text + t.len - at)};
+    while (t.len && text[t.len - 1] != 'x')
+        t.len--;
+    return t;
+}
+
+static bool same_dims(const struct graph *g, uint32_t a, uint32_t b)
+{
+    struct view x = values_dims(g, a), y = values_dims(g, b);
+    return x.len && x.len == y.len && !memcmp(x.data, y.data, x.len);
+}
+
+/* Are the elements of a type real numbers? */
+static bool is_real(const struct graph *g, uint32_t type)
+{
+    struct view t = graph_type_text(g, type), dims = values_dims(g, type);
+    const char *at = memchr(t.data, '[', t.len) ? t.data : t.data + dims.len, *end = t.data + t.len;
+    if (!dims.len && (at = memchr(t.data, '<', t.len)))
+        at++;
+    return at && at + 1 < end && (*at == 'f' || (at[0] == 'b' && at[1] == 'f'));
+}
+
+/* The function that an operation calls, or NULL. */
+static const struct func *callee_of(const struct graph *g, const struct shape *s)
+{
+    const struct func *f = s->traits & GRAPH_CALL ? graph_func_of(g, s->callee) : NULL;
+    return f && f->defined ? f : NULL;
+}
+
+/* ---- loops ---- */
+
+/* A whole number that is written, of at most 31 bits; or -1. */
+static int64_t number_of(const struct graph *g, uint32_t value)
+{
+    const struct node *o = &g->nodes.at[value];
+    if (!node_is_op(o) || ~op_shape(g, o)->traits & GRAPH_CONSTANT)
+        return -1;
+    const struct dict *d = &g->dicts.at[op_shape(g, o)->dict];
+    const char *at = memmem(d->text, d->len, "dense<", 6), *end = d->text + d->len;
+    uint64_t n = 0;
+    unsigned bits = 0;
+    for (at = at ? at + 6 : end; at + 1 < end && at[0] != '>'; at += 2, bits += 8) {
+        unsigned byte = 0;
+        for (int i = 0; i < 2; i++)
+            byte = byte << 4 | (unsigned)(at[i] <= '9' ? at[i] - '0' : at[i] - 'A' + 10);
+        if (byte > 255 || bits >= 64)
+            return -1;
+        n |= (uint64_t)byte << bits;
+    }
+    return bits && at < end && n < (uint64_t)1 << 31 && n < (uint64_t)1 << (bits - 1) ? (int64_t)n
+                                                                                      : -1;
+}
+
+/* The i-th of the values that a block ends with, of `n`; or NONE. */
+static uint32_t block_gives(const struct graph *g, const struct block *b, uint32_t i, uint32_t n)
+{
+    if (b->last == NONE || b->next != NONE)
+        return NONE;
+    const struct node *ret = &g->nodes.at[b->last];
+    const struct shape *s = op_shape(g, ret);
+    return s->n_operands == n ? op_operands(g, ret, s)[i] : NONE;
+}
+
+/* The block of a loop's second region, of as many values; or NULL. */
+static const struct block *loop_body(const struct graph *g, const struct node *o,
+                                     const struct shape *s)
+{
+    uint32_t first = op_region(g, o), second = first == NONE ? NONE : g->regions.at[first].next;
+    if (second == NONE || s->n_operands != s->n_results)
+        return NULL;
+    const struct block *b = &g->blocks.at[g->regions.at[second].block];
+    const struct block *condition = &g->blocks.at[g->regions.at[first].block];
+    return b->n_args == s->n_operands && condition->n_args == s->n_operands ? b : NULL;
+}
+
+/* Is the i-th value of a loop one that no turn changes? */
+static bool loop_keeps(const struct graph *g, const struct block *body, uint32_t i)
+{
+    return block_gives(g, body, i, body->n_args) == body->args + i;
+}
+
+/* What an argument of a loop's condition is at first, a number; else a number that is written. */
+static int64_t loop_number(const struct graph *g, const struct block *condition,
+                           const uint32_t *operands, uint32_t value)
+{
+    if (value - condition->args < condition->n_args)
+        value = operands[value - condition->args];
+    return number_of(g, value);
+}
+
+/* Whether a loop surely turns twice: it counts up to a number, both written. */
+static bool loop_turns(const struct graph *g, const struct node *o, const struct shape *s)
+{
+    const struct block *body = loop_body(g, o, s);
+    if (!body)
+        return false;
+    const struct block *condition = &g->blocks.at[g->regions.at[op_region(g, o)].block];
+    const uint32_t *operands = op_operands(g, o, s);
+    uint32_t test = block_gives(g, condition, 0, 1);
+    if (test == NONE || !node_is_op(&g->nodes.at[test]))
+        return false;
+    const struct shape *compare = op_shape(g, &g->nodes.at[test]);
+    const struct dict *d = &g->dicts.at[compare->dict];
+    if (compare->n_operands != 2 || !memmem(d->text, d->len, "comparison_direction LT", 23))
+        return false;
+    const uint32_t *sides = op_operands(g, &g->nodes.at[test], compare);
+    uint32_t i = sides[0] - condition->args, end = sides[1] - condition->args;
+    if (i >= condition->n_args || (end < condition->n_args && !loop_keeps(g, body, end)))
+        return false;
+    uint32_t next = block_gives(g, body, i, body->n_args);
+    if (next == NONE || !node_is_op(&g->nodes.at[next]))
+        return false;
+    const struct shape *add = op_shape(g, &g->nodes.at[next]);
+    const uint32_t *terms = op_operands(g, &g->nodes.at[next], add);
+    if (add->n_operands != 2 || ~add->traits & GRAPH_SUM || ~add->traits & GRAPH_COMMUTES)
+        return false;
+    int64_t from = number_of(g, operands[i]), to = loop_number(g, condition, operands, sides[1]),
+            by = number_of(g, terms[terms[0] == body->args + i]);
+    return (terms[0] == body->args + i || terms[1] == body->args + i) && from >= 0 && by > 0 &&
+           from + by < to;
+}
+
+/* ---- values ---- */
+
+uint32_t values_loop(const struct values *v, uint32_t id)
+{
+    for (const struct around *a; (a = &v->around[node_block(&v->g->nodes.at[id])])->op != NONE;
+         id = a->op)
+        if (a->turns)
+            return a->loop;
+    return v->calls.at[v->calls.n - 1].loop;
+}
+
+static struct value value_new(uint64_t hash, uint32_t loop, bool constant, bool varies)
+{
+    return (struct value){.exact = hash >> 16,
+                          .loop = loop,
+                          .constant = constant,
+                          .varies = varies,
+                          .value = hash,
+                          .class = constant ? CLASS_CONSTANT : hash | 1};
+}
+
+/* A hash that no other value has. */
+static uint64_t hash_own(const struct values *v, uint32_t id)
+{
+    return mix(mix(v->calls.at[v->calls.n - 1].number, UINT64_C(1) << 32), id);
+}
+
+/* The number of the loop whose block this is, which begins with its first argument. */
+static uint32_t loop_begin(struct values *v, uint32_t block, uint32_t argument)
+{
+    struct around *a = &v->around[block];
+    if (argument == v->g->blocks.at[block].args) {
+        PUSH(v, v->loops, values_loop(v, a->op));
+        v->unknown |= (v->loops.n >> LOOP_BITS) != 0;
+        a->loop = v->loops.n - 1;
+    }
+    return a->loop;
+}
+
+/* An argument of an operation's region; of the public function. */
+static struct value argument_is(struct values *v, uint32_t id)
+{
+    const struct graph *g = v->g;
+    const struct node *n = &g->nodes.at[id];
+    const struct around *around = &v->around[node_block(n)];
+    struct value made = value_new(hash_own(v, id), 0, false, n->where & NODE_VARIES);
+    if (around->op == NONE)
+        return made;
+    const struct node *o = &g->nodes.at[around->op];
+    const struct shape *s = op_shape(g, o);
+    const struct block *body = v->role[s->name] == LOOP ? loop_body(g, o, s) : NULL;
+    uint32_t i = value_index(g, id), next = body ? block_gives(g, body, i, body->n_args) : NONE;
+    made.loop = values_loop(v, around->op);
+    if (i >= s->n_operands)
+        return made;
+    struct value first = *value_at(v, op_operands(g, o, s)[i]);
+    if (!around->turns)
+        made.class = first.class;
+    else
+        made.loop = loop_begin(v, node_block(n), id);
+    if (body && next == body->args + i)
+        return first;
+    if (around->turns) {
+        made.exact = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
+        made.varies = type_sure(g, value_type(g, id)) & NODE_VARIES && next != NONE &&
+                      !graph_is_constant(g, next);
+    }
+    return made;
+}
+
+static void loop_give(struct values *v, uint32_t id, const struct shape *s)
+{
+    const struct graph *g = v->g;
+    const struct node *o = &g->nodes.at[id];
+    const struct block *body = loop_body(g, o, s);
+    if (!body) {
+        v->unknown = true;
+        return;
+    }
+    const struct around *around = &v->around[node_block(&g->nodes.at[body->last])];
+    for (uint32_t i = 0; i < s->n_results; i++) {
+        struct value first = *value_at(v, op_operands(g, o, s)[i]), *out = value_at(v, id + i);
+        uint32_t last = block_gives(g, body, i, body->n_args);
+        bool here = around->op == id && last != NONE;
+        if (here && loop_keeps(g, body, i)) {
+            *out = first;
+            continue;
+        }
+        uint64_t given = here ? value_at(v, last)->exact : i;
+        *out = value_new(mix(mix(hash_own(v, id), given), first.exact), values_loop(v, id), false,
+                         here && around->turns && value_at(v, last)->varies);
+        if (around->turns && here) { /* what begins as one and goes on as one is one */
+            uint64_t class = value_at(v, body->args + i)->class;
+            classes_join(v, class, table_first(&v->carried, out->exact, class, &v->failed));
+            continue;
+        }
+        classes_join(v, out->class, first.class);
+        classes_join(v, first.class, (here ? value_at(v, last) : value_at(v, id))->class);
+    }
+}
+
+/* What comes out of an operation's regions may be any of its results. */
+static void regions_join(struct values *v, uint32_t id, uint32_t i, uint64_t class)
+{
+    const struct graph *g = v->g;
+    const struct node *o = &g->nodes.at[id];
+    for (uint32_t r = op_region(g, o); r != NONE; r = g->regions.at[r].next) {
+        const struct block *b = &g->blocks.at[g->regions.at[r].block];
+        uint32_t given = block_gives(g, b, i, op_shape(g, o)->n_results);
+        v->unknown |= b->next != NONE;
+        if (given != NONE &&
+            v->around[g->regions.at[r].block].op == id) /* else: nothing from here */
+            classes_join(v, class, value_at(v, given)->class);
+    }
+}
+
+/* A branch gives what one of its regions does. */
+static void branch_give(struct values *v, uint32_t id, const struct shape *s)
+{
+    for (uint32_t i = 0; i < s->n_results; i++) {
+        struct value *out = value_at(v, id + i);
+        *out = value_new(hash_own(v, id + i), values_loop(v, id), false, false);
+        regions_join(v, id, i, out->class);
+    }
+}
+
+/* Which of its operands what an operation gives may be: from *first on. */
+static uint32_t operands_moved(enum role role, const struct shape *s, uint32_t *first)
+{
+    uint32_t end = role == TAKES ? 1 : role == PUTS ? 2 : s->n_operands;
+    *first = role == SELECT;
+    return end < s->n_operands ? end : s->n_operands;
+}
+
+/* Are these regions ones that depend on nothing around them? */
+static bool is_body(const struct graph *g, uint32_t region)
+{
+    uint32_t low = 0, high = g->bodies.n;
+    while (low < high) { /* they are in the order of the text */
+        uint32_t mid = low + (high - low) / 2;
+        if (g->bodies.at[mid].from.regions == region)
+            return true;
+        if (g->bodies.at[mid].from.regions < region)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return false;
+}
+
+/* Does it follow from an operation's operands what it gives? */
+static bool is_pure(const struct graph *g, uint32_t id, const struct shape *s)
+{
+    const struct node *o = &g->nodes.at[id];
+    return op_class(o) == GRAPH_PURE && !(s->traits & GRAPH_CALL) &&
+           (!shape_has_regions(s) || is_body(g, op_region(g, o)));
+}
+
+/* What an operation says, as a hash, its operands left out. */
+static uint64_t op_hash(const struct values *v, uint32_t id, const struct shape *s)
+{
+    uint64_t hash = mix(s->hash, s->has_holes ? s->dict : 0);
+    if (!is_pure(v->g, id, s))
+        return mix(hash, hash_own(v, id));
+    return shape_has_regions(s) ? mix(hash, op_region(v->g, &v->g->nodes.at[id])) : hash;
+}
+
+/* Is this all that the program gives? */
+static bool is_end(const struct values *v, uint32_t id)
+{
+    const struct func *f = v->calls.at[0].f;
+    return v->calls.n == 1 && block_gives(v->g, &v->g->blocks.at[f->block], 0, 1) == id;
+}
+
+/* Whether what an operation gives surely varies; `n_vary`: how many of its operands do. Of real numbers any that
+ * does will do, but for operations that may leave it out: what a compiler then makes of them is neither 0 nor
+ * 1, which it would leave out itself. */
+static bool op_varies(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_vary)
+{
+    const struct graph *g = v->g;
+    const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
+    bool first = s->n_operands && value_at(v, operands[0])->varies;
+    bool all = s->n_operands && n_vary == s->n_operands && s->sure.if_all & NODE_VARIES;
+    if (!(type_sure(g, s->type) & NODE_VARIES))
+        return false;
+    switch ((enum role)v->role[s->name]) {
+    case PRODUCT:
+    case CONVOLUTION: return n_vary;
+    case MAPS:
+    case ARITHMETIC: return is_real(g, s->type) ? n_vary : all;
+    case COMPARE: return n_vary && is_real(g, value_type(g, operands[0]));
+    case SELECT:
+    case MOVES:
+    case TAKES:
+    case REDUCES: return first;
+    default: return all;
+    }
+}
+
+/* Whether what an operation gives is surely none of its operands; `n_vary`: how many of them surely vary,
+ * `n_other`: how many, of those that it may be, there are that are no constants and not known to be equal. */
+static bool op_makes(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_vary,
+                     uint32_t n_other)
+{
+    const struct graph *g = v->g;
+    switch ((enum role)v->role[s->name]) {
+    case PRODUCT:
+    case CONVOLUTION: return true;
+    case ARITHMETIC: return n_vary == s->n_operands && n_other > 1 && is_real(g, s->type);
+    case COMPARE: return is_real(g, value_type(g, op_operands(g, &g->nodes.at[id], s)[0]));
+    case TUPLE: return is_end(v, id);
+    default: return false;
+    }
+}
+
+/* What an operation gives that is none of those below. */
+static void op_give(struct values *v, uint32_t id, const struct shape *s)
+{
+    const struct graph *g = v->g;
+    enum role role = v->role[s->name];
+    const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
+    bool pure = is_pure(g, id, s), constant = pure;
+    uint64_t hash = op_hash(v, id, s), other = 0;
+    uint32_t first, end = operands_moved(role, s, &first), n_other = 0, n_vary = 0;
+    uint32_t loop = pure ? 0 : values_loop(v, id);
+    for (uint32_t i = 0; i < s->n_operands; i++) {
+        const struct value *from = value_at(v, operands[i]);
+        hash = mix(hash, from->exact);
+        constant &= from->constant;
+        loop = from->loop > loop ? from->loop : loop;
+        n_vary += from->varies;
+        if (i < first || i >= end || from->constant || (n_other && from->value == other))
+            continue;
+        other = from->value;
+        n_other++;
+    }
+    struct value made = value_new(hash, loop, constant, op_varies(v, id, s, n_vary));
+    bool makes = op_makes(v, id, s, n_vary, n_other), taken = false;
+    if (constant && !s->n_operands && g->dicts.at[s->dict].len >= SMALL_CONSTANT)
+        made.class = hash | 1;
+    for (uint32_t i = first; i < end && !makes; i++) {
+        const struct value *from = value_at(v, operands[i]);
+        if (from->constant && !constant)
+            continue;
+        if (taken)
+            classes_join(v, made.class, from->class);
+        else
+            made.class = from->class;
+        taken = true;
+        if (n_other == 1 && s->n_results == 1 && role >= MAPS && role <= SELECT &&
+            same_dims(g, s->type, value_type(g, operands[i])))
+            made.value = from->value;
+    }
+    for (uint32_t i = 0; i < s->n_results; i++) {
+        struct value *out = value_at(v, id + i);
+        *out = made;
+        if (s->n_results > 1)
+            out->exact = out->value = mix(hash, i) >> 16;
+        if (shape_has_regions(s))
+            regions_join(v, id, i, made.class);
+    }
+}
+
+static void barrier_give(struct values *v, uint32_t id, const struct shape *s)
+{
+    for (uint32_t i = 0; i < s->n_results; i++)
+        *value_at(v, id + i) = *value_at(v, op_operands(v->g, &v->g->nodes.at[id], s)[i]);
+}
+
+static void values_give(struct values *v, uint32_t id, const struct shape *s)
+{
+    enum role role = v->role[s->name];
+    if (role == LOOP && shape_has_regions(s))
+        loop_give(v, id, s);
+    else if (role == BRANCH)
+        branch_give(v, id, s);
+    else if (role == BARRIER && s->n_results == s->n_operands)
+        barrier_give(v, id, s);
+    else
+        op_give(v, id, s);
+    v->unknown |= role == OPENED || (role == LOOP && !shape_has_regions(s));
+}
+
+/* ---- the whole ---- */
+
+/* Begins to go through a function; `call` is where, in the one before it. */
+static void activation_push(struct values *v, const struct func *f, uint32_t call)
+{
+    struct activation a = {.f = f, .at = f->nodes, .values = v->known.n, .call = call};
+    if (f->recursive || f->n_nodes > v->room) {
+        v->unknown = true;
+        return;
+    }
+    if (v->known.cap - v->known.n < f->n_nodes &&
+        !vector_widen(&v->failed, &v->known.at, &v->known.cap, v->known.n, f->n_nodes,
+                      sizeof *v->known.at))
+        return;
+    a.loop = v->calls.n ? values_loop(v, call) : 0;
+    a.number = ++v->number;
+    v->room -= f->n_nodes;
+    v->known.n += f->n_nodes;
+    PUSH(v, v->calls, a);
+}
+
+/* An activation's arguments are the operands of its call. */
+static void call_begin(struct values *v, const struct func *f, uint32_t id, const struct shape *s)
+{
+    const struct graph *g = v->g;
+    const struct block *b = &g->blocks.at[f->block];
+    const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
+    uint32_t from = v->calls.at[v->calls.n - 1].values - v->calls.at[v->calls.n - 1].f->nodes;
+    if (s->n_operands != b->n_args || block_gives(g, b, 0, s->n_results) == NONE) {
+        v->unknown = true;
+        return;
+    }
+    activation_push(v, f, id);
+    for (uint32_t i = 0; i < b->n_args && !v->unknown && !v->failed; i++)
+        *value_at(v, b->args + i) = v->known.at[from + operands[i]];
+}
+
+/* A call gives what its activation ends with. */
+static void call_end(struct values *v)
+{
+    const struct graph *g = v->g;
+    struct activation done = v->calls.at[--v->calls.n];
+    v->known.n = done.values;
+    if (!v->calls.n)
+        return;
+    uint32_t n = op_shape(g, &g->nodes.at[done.call])->n_results;
+    for (uint32_t i = 0; i < n; i++)
+        *value_at(v, done.call + i) =
+            v->known.at[done.values +
+                        (block_gives(g, &g->blocks.at[done.f->block], i, n) - done.f->nodes)];
+}
+
+void values_walk(struct values *v, const struct func *f,
+                 void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx)
+{
+    const struct graph *g = v->g;
+    activation_push(v, f, NONE);
+    while (v->calls.n && !v->unknown && !v->failed) {
+        struct activation *a = &v->calls.at[v->calls.n - 1];
+        if (a->at == a->f->nodes + a->f->n_nodes) {
+            call_end(v);
+            continue;
+        }
+        uint32_t id = a->at++;
+        const struct node *n = &g->nodes.at[id];
+        const struct shape *s = node_is_op(n) ? op_shape(g, n) : NULL;
+        const struct func *called = s ? callee_of(g, s) : NULL;
+        if (called) {
+            call_begin(v, called, id, s);
+        } else if (s) {
+            if (s->n_results)
+                values_give(v, id, s);
+            at_op(v, id, ctx);
+        } else if (n->shape == NODE_ARG && (node_block(n) != a->f->block || v->calls.n == 1)) {
+            *value_at(v, id) = argument_is(v, id);
+        }
+    }
+    v->calls.n = v->known.n = 0;
+}
+
+/* Finds the operation around each block. */
+static void blocks_look(struct values *v)
+{
+    const struct graph *g = v->g;
+    for (uint32_t b = 0; b < g->blocks.n; b++)
+        v->around[b].op = NONE;
+    for (uint32_t id = 0; id < g->nodes.n; id++) {
+        const struct node *o = &g->nodes.at[id];
+        if (!node_is_op(o) || !op_has_regions(g, o))
+            continue;
+        bool turns = v->role[op_shape(g, o)->name] == LOOP && loop_turns(g, o, op_shape(g, o));
+        for (uint32_t r = op_region(g, o); r != NONE; r = g->regions.at[r].next)
+            for (uint32_t b = g->regions.at[r].block; b != NONE; b = g->blocks.at[b].next)
+                if (v->around[b].op == NONE)
+                    v->around[b] = (struct around){.op = id, .turns = turns};
+    }
+}
+
+bool values_begin(struct values *v, const struct graph *g)
+{
+    *v = (struct values){.g = g, .room = (uint64_t)g->nodes.n * 2 + NODES_FREE};
+    v->role = vector_zeroes(g->names.items.n, sizeof *v->role);
+    v->around = vector_zeroes(g->blocks.n, sizeof *v->around);
+    PUSH(v, v->loops, 0); /* outside of all */
+    if (!v->role || !v->around || !table_begin(&v->joined) || !table_begin(&v->carried))
+        v->failed = true;
+    if (v->failed)
+        return false;
+    for (uint32_t i = 0; i < g->names.items.n; i++)
+        v->role[i] = values_role(g, i);
+    blocks_look(v);
+    return true;
+}
+
+void values_end(struct values *v)
+{
+    free(v->role);
+    free(v->around);
+    free(v->calls.at);
+    free(v->known.at);
+    free(v->loops.at);
+    free(v->joined.slots);
+    free(v->carried.slots);
+}

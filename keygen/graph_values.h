@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_values.h - what a compiler may find the values of a program to be. Part of graph_internal.h.
+ *
+ * The program is gone through once as it runs, calls opened. Of each value is known:
+ *
+ *   exact  what it is, down to the arguments: equal values that are computed twice are one
+ *   value  what it is, but for what leaves every element where it is (x * 2, convert(x))
+ *   class  what it may be found to be, moved or not. What an operation gives is of one class with all that it
+ *          is given, since compilers see through slices, branches and sums with 0. Only products, and real
+ *          arithmetic of two values that surely vary, make something new.
+ *
+ * Of a loop that surely turns twice each turn is as the last; what no turn changes is what it was before.
+ * Compilers may open any other loop: what goes in, around and out of it is one class.
+ *
+ * Hashes that collide make values alike that are not. Thread: one at a time for a struct values.
+ */
+#ifndef WARM_KEYGEN_GRAPH_VALUES_H
+#define WARM_KEYGEN_GRAPH_VALUES_H
+
+#include "keygen/graph_internal.h"
+
+/* What operations of a name do. */
+enum role {
+    OTHER,
+    PRODUCT,
+    CONVOLUTION,
+    MAPS,       /* element for element, */
+    ARITHMETIC, /* and of two real numbers that vary it makes another; */
+    SELECT,     /* element for element of all operands but the first */
+    COMPARE,
+    MOVES,   /* the result has the elements of its operand, */
+    TAKES,   /* or some, of the first one, */
+    PUTS,    /* or those of the first two */
+    REDUCES, /* the first operand */
+    LOOP,
+    BRANCH, /* it is what its regions give, */
+    OPENED, /* or what functions that it names give */
+    BARRIER,
+    TUPLE,
+};
+
+#define LOOP_BITS 14
+
+struct value {
+    uint64_t exact : 48;
+    uint64_t loop
+        : LOOP_BITS; /* the innermost that surely turns twice, and in whose turns it may differ */
+    uint64_t constant : 1; /* made of constants alone */
+    uint64_t varies : 1;   /* nobody can know it before the program runs */
+    uint64_t value, class;
+};
+
+struct slot {
+    uint64_t key, is;
+};
+
+struct table { /* open addressing */
+    struct slot *slots;
+    uint32_t mask, n;
+};
+
+/* A function while it is gone through. */
+struct activation {
+    const struct func *f;
+    uint32_t at;     /* node */
+    uint32_t values; /* of its nodes: first */
+    uint32_t call;   /* in the activation before it */
+    uint32_t loop;   /* around that */
+    uint32_t number;
+};
+
+/* The operation that a block is inside of. */
+struct around {
+    uint32_t op;   /* or NONE */
+    uint32_t loop; /* its number while it is gone through, if it */
+    bool turns;    /* surely turns twice */
+};
+
+struct values {
+    const struct graph *g;
+    bool failed;
+    bool unknown;          /* it is too large, or says what this cannot go through */
+    uint8_t *role;         /* by name */
+    struct around *around; /* by block */
+    VECTOR(struct activation) calls;
+    VECTOR(struct value) known;
+    VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
+    struct table joined;    /* classes: which other one each has become */
+    struct table carried;   /* what loops carry: the class of the first that is the same */
+    uint32_t number;        /* of activations */
+    uint64_t room;          /* for nodes that are to be gone through */
+};
+
+/* By its last part, as StableHLO or HLO has it. */
+enum role values_role(const struct graph *g, uint32_t opname);
+
+/* False, and v->failed, if there is no memory; values_end all the same. Of a graph as it was read. */
+bool values_begin(struct values *v, const struct graph *g);
+void values_end(struct values *v);
+
+/* Goes through a public function. `at_op` is called for each operation, once its results are known; what is
+ * in the regions of operations that others share is not gone through for each of them. */
+void values_walk(struct values *v, const struct func *f,
+                 void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx);
+
+/* What a class has become; it may become another while more is gone through. */
+uint64_t values_class(const struct values *v, uint64_t class);
+/* The innermost loop around an operation, of those that surely turn twice; 0: none. During values_walk. */
+uint32_t values_loop(const struct values *v, uint32_t id);
+/* Which elements a type has: its text without their type. */
+struct view values_dims(const struct graph *g, uint32_t type);
+
+bool table_begin(struct table *t);
+/* What came with a key first; *failed if there is no memory. */
+uint64_t table_first(struct table *t, uint64_t key, uint64_t is, bool *failed);
+
+/* What is known of a value of the function that is gone through. */
+static inline struct value *value_at(const struct values *v, uint32_t id)
+{
+    const struct activation *a = &v->calls.at[v->calls.n - 1];
+    return &v->known.at[a->values + (id - a->f->nodes)];
+}
+
+#endif
