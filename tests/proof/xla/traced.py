@@ -4,11 +4,13 @@
 import run  # before JAX, of which it says where it runs
 from jax._src.lib.mlir import ir
 
+import disguised
 import functions
 import models
 from program import DTYPES, Block, Op, Program, Type
 
 OPS_MAX = 1500  # operations of a program
+MAKERS, PARTS = (functions.Composer, models.Network, disguised.Products), (0.6, 0.3, 0.1)
 
 
 class Unfit(Exception):
@@ -16,10 +18,10 @@ class Unfit(Exception):
 
 
 def generate(random, platform):
-    """A random program that can be used: of JAX's functions, or a step of training."""
+    """A random program that can be used."""
     while True:
         try:
-            maker = functions.Composer if random.random() < 0.7 else models.Network
+            maker = random.choice(MAKERS, p=PARTS)
             module = lowered(maker(random, platform), platform)
             with module.context:
                 return read(module)
@@ -41,7 +43,7 @@ def read(module):
 
     def function(symbol):
         if symbol not in functions:
-            block, = found[symbol[1:]].regions[0].blocks
+            block, = found[symbol[1:].strip('"')].regions[0].blocks
             functions[symbol] = body(block, {}, function, "function")
         return functions[symbol]
 
