@@ -9,7 +9,7 @@
 #define SMALL_CONSTANT 256 /* bytes of its text: it may be what something else comes out as */
 #define CLASS_CONSTANT 1   /* of what is computed from constants alone */
 
-/* By the name as StableHLO or HLO has it. */
+/* By the name as StableHLO or HLO has it. What is not here may give anything (power: 1). */
 static const struct role_name {
     char name[24];
     enum role role;
@@ -505,13 +505,14 @@ static bool op_makes(const struct values *v, uint32_t id, const struct shape *s,
     case PRODUCT:
     case CONVOLUTION: return true;
     case ARITHMETIC: return n_vary == s->n_operands && n_other > 1 && is_real(g, s->type);
-    case COMPARE: return is_real(g, value_type(g, op_operands(g, &g->nodes.at[id], s)[0]));
+    case COMPARE:
+        return s->n_operands && is_real(g, value_type(g, op_operands(g, &g->nodes.at[id], s)[0]));
     case TUPLE: return is_end(v, id);
     default: return false;
     }
 }
 
-/* What an operation gives that is none of those below. */
+/* What an operation gives that is no loop, branch or barrier. */
 static void op_give(struct values *v, uint32_t id, const struct shape *s)
 {
     const struct graph *g = v->g;
@@ -596,6 +597,7 @@ static void activation_push(struct values *v, const struct func *f, uint32_t cal
     a.loop = v->calls.n ? values_loop(v, call) : 0;
     a.number = ++v->number;
     v->room -= f->n_nodes;
+    memset(v->known.at + v->known.n, 0, f->n_nodes * sizeof *v->known.at);
     v->known.n += f->n_nodes;
     PUSH(v, v->calls, a);
 }
