@@ -191,6 +191,12 @@ static void product_take(struct survey *v, uint32_t id)
     }
 }
 
+static void uses_begin(void *ctx)
+{
+    struct survey *v = ctx;
+    v->uses.n = 0;
+}
+
 static void op_look(struct values *values, uint32_t id, void *ctx)
 {
     struct survey *v = ctx;
@@ -249,13 +255,11 @@ static void uses_compare(struct survey *v)
 
 static void graph_survey(struct survey *v)
 {
-    const struct graph *g = v->g;
     if (!funcs_look(v))
         return;
     v->values.unknown = bodies_have_product(v);
-    for (uint32_t i = 0; i < g->funcs.n && !v->values.unknown && !v->values.failed; i++)
-        if (g->funcs.at[i].is_public && g->funcs.at[i].defined)
-            values_walk(&v->values, &g->funcs.at[i], op_look, v);
+    if (!v->values.unknown)
+        values_walk(&v->values, uses_begin, op_look, v);
     v->meet = v->values.unknown;
     v->failed |= v->values.failed;
     if (!v->meet && !v->failed)

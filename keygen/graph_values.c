@@ -5,9 +5,11 @@
 #include <stdlib.h>
 
 #define NODES_FREE                                                                                 \
-    (128u * 1024)          /* to be gone through, calls opened, beside twice as many as there are */
-#define SMALL_CONSTANT 256 /* bytes of its text: it may be what something else comes out as */
-#define CLASS_CONSTANT 1   /* of what is computed from constants alone */
+    (128u * 1024) /* to be gone through, calls opened, beside twice as many as there are */
+#define TURNS_MAX 8
+#define SMALL_CONSTANT 256  /* bytes of its text: it may be what something else comes out as */
+#define CLASS_DEPTH 0xFFFFu /* of a class: how often something was made of others for it, at most */
+#define CLASS_CONSTANT 0x10000u /* of what is computed from constants alone */
 
 /* By the name as StableHLO or HLO has it. What is not here may give anything (power: 1). */
 static const struct role_name {
@@ -16,9 +18,9 @@ static const struct role_name {
 } roles[] = {
     /* sorted */
     {"abs", MAPS},
-    {"add", ARITHMETIC},
+    {"add", ADDS},
     {"and", MAPS},
-    {"atan2", ARITHMETIC},
+    {"atan2", PAIRS},
     {"bitcast", MOVES},
     {"broadcast", MOVES},
     {"broadcast_in_dim", MOVES},
@@ -29,11 +31,11 @@ static const struct role_name {
     {"compare", COMPARE},
     {"composite", OPENED},
     {"conditional", OPENED},
-    {"convert", MAPS},
+    {"convert", COPIES},
     {"convolution", CONVOLUTION},
-    {"copy", MAPS},
+    {"copy", COPIES},
     {"cosine", MAPS},
-    {"divide", ARITHMETIC},
+    {"divide", SCALES},
     {"dot", PRODUCT},
     {"dot_general", PRODUCT},
     {"dynamic-slice", TAKES},
@@ -54,9 +56,9 @@ static const struct role_name {
     {"log-plus-one", MAPS},
     {"log_plus_one", MAPS},
     {"logistic", MAPS},
-    {"maximum", ARITHMETIC},
-    {"minimum", ARITHMETIC},
-    {"multiply", ARITHMETIC},
+    {"maximum", PAIRS},
+    {"minimum", PAIRS},
+    {"multiply", SCALES},
     {"negate", MAPS},
     {"not", MAPS},
     {"optimization_barrier", BARRIER},
@@ -75,7 +77,7 @@ static const struct role_name {
     {"sine", MAPS},
     {"slice", MOVES},
     {"sqrt", MAPS},
-    {"subtract", ARITHMETIC},
+    {"subtract", ADDS},
     {"tanh", MAPS},
     {"transpose", MOVES},
     {"tuple", TUPLE},
@@ -141,10 +143,22 @@ uint64_t values_class(const struct values *v, uint64_t class)
     return now;
 }
 
+static uint64_t class_new(uint64_t hash, uint64_t depth)
+{
+    return (hash & ~(uint64_t)CLASS_DEPTH) | 0x10000 | (depth < CLASS_DEPTH ? depth : CLASS_DEPTH);
+}
+
+/* Of what is made of a class, and is one with it, that is left which it is made of. */
 static void classes_join(struct values *v, uint64_t a, uint64_t b)
 {
     a = values_class(v, a);
     b = values_class(v, b);
+    if ((a & CLASS_DEPTH) < (b & CLASS_DEPTH) ||
+        ((a & CLASS_DEPTH) == (b & CLASS_DEPTH) && a < b)) {
+        uint64_t deeper = b;
+        b = a;
+        a = deeper;
+    }
     if (a != b && !slot_fill(&v->joined, slot_at(&v->joined, a), a, b))
         v->failed = true;
 }
@@ -205,26 +219,33 @@ static const struct func *callee_of(const struct graph *g, const struct shape *s
 
 /* ---- loops ---- */
 
+/* What a constant of at most 64 bits is in memory. False if it is none. */
+static bool bits_of(const struct graph *g, const struct shape *s, uint64_t *out, unsigned *bits)
+{
+    const struct dict *d = &g->dicts.at[s->dict];
+    const char *at = memmem(d->text, d->len, "dense<", 6), *end = d->text + d->len;
+    *out = *bits = 0;
+    for (at = at ? at + 6 : end; at + 1 < end && at[0] != '>'; at += 2, *bits += 8) {
+        unsigned byte = 0;
+        for (int i = 0; i < 2; i++)
+            byte = byte << 4 | (unsigned)(at[i] <= '9' ? at[i] - '0' : at[i] - 'A' + 10);
+        if (byte > 255 || *bits >= 64)
+            return false;
+        *out |= (uint64_t)byte << *bits;
+    }
+    return *bits && at < end;
+}
+
 /* A whole number that is written, of at most 31 bits; or -1. */
 static int64_t number_of(const struct graph *g, uint32_t value)
 {
     const struct node *o = &g->nodes.at[value];
-    if (!node_is_op(o) || ~op_shape(g, o)->traits & GRAPH_CONSTANT)
+    uint64_t n;
+    unsigned bits;
+    if (!node_is_op(o) || ~op_shape(g, o)->traits & GRAPH_CONSTANT ||
+        !bits_of(g, op_shape(g, o), &n, &bits))
         return -1;
-    const struct dict *d = &g->dicts.at[op_shape(g, o)->dict];
-    const char *at = memmem(d->text, d->len, "dense<", 6), *end = d->text + d->len;
-    uint64_t n = 0;
-    unsigned bits = 0;
-    for (at = at ? at + 6 : end; at + 1 < end && at[0] != '>'; at += 2, bits += 8) {
-        unsigned byte = 0;
-        for (int i = 0; i < 2; i++)
-            byte = byte << 4 | (unsigned)(at[i] <= '9' ? at[i] - '0' : at[i] - 'A' + 10);
-        if (byte > 255 || bits >= 64)
-            return -1;
-        n |= (uint64_t)byte << bits;
-    }
-    return bits && at < end && n < (uint64_t)1 << 31 && n < (uint64_t)1 << (bits - 1) ? (int64_t)n
-                                                                                      : -1;
+    return n < (uint64_t)1 << 31 && n < (uint64_t)1 << (bits - 1) ? (int64_t)n : -1;
 }
 
 /* The i-th of the values that a block ends with, of `n`; or NONE. */
@@ -307,14 +328,14 @@ uint32_t values_loop(const struct values *v, uint32_t id)
     return v->calls.at[v->calls.n - 1].loop;
 }
 
-static struct value value_new(uint64_t hash, uint32_t loop, bool constant, bool varies)
+static struct value value_new(uint64_t hash, uint32_t loop, bool constant, unsigned sure)
 {
-    return (struct value){.exact = hash >> 16,
+    return (struct value){.exact = hash >> 19,
                           .loop = loop,
                           .constant = constant,
-                          .varies = varies,
+                          .sure = sure,
                           .value = hash,
-                          .class = constant ? CLASS_CONSTANT : hash | 1};
+                          .class = constant ? CLASS_CONSTANT : class_new(hash, 0)};
 }
 
 /* A hash that no other value has. */
@@ -341,7 +362,7 @@ static struct value argument_is(struct values *v, uint32_t id)
     const struct graph *g = v->g;
     const struct node *n = &g->nodes.at[id];
     const struct around *around = &v->around[node_block(n)];
-    struct value made = value_new(hash_own(v, id), 0, false, n->where & NODE_VARIES);
+    struct value made = value_new(hash_own(v, id), 0, false, n->where & NODE_VARIES ? SURE : 0);
     if (around->op == NONE)
         return made;
     const struct node *o = &g->nodes.at[around->op];
@@ -360,8 +381,7 @@ static struct value argument_is(struct values *v, uint32_t id)
         return first;
     if (around->turns) {
         made.exact = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
-        made.varies = type_sure(g, value_type(g, id)) & NODE_VARIES && next != NONE &&
-                      !graph_is_constant(g, next);
+        made.sure = first.sure & VARIES ? SURE : 0;
     }
     return made;
 }
@@ -386,7 +406,7 @@ static void loop_give(struct values *v, uint32_t id, const struct shape *s)
         }
         uint64_t given = here ? value_at(v, last)->exact : i;
         *out = value_new(mix(mix(hash_own(v, id), given), first.exact), values_loop(v, id), false,
-                         here && around->turns && value_at(v, last)->varies);
+                         here && around->turns && value_at(v, last)->sure & VARIES ? SURE : 0);
         if (around->turns && here) { /* what begins as one and goes on as one is one */
             uint64_t class = value_at(v, body->args + i)->class;
             classes_join(v, class, table_first(&v->carried, out->exact, class, &v->failed));
@@ -470,46 +490,143 @@ static bool is_end(const struct values *v, uint32_t id)
     return v->calls.n == 1 && block_gives(v->g, &v->g->blocks.at[f->block], 0, 1) == id;
 }
 
-/* Whether what an operation gives surely varies; `n_vary`: how many of its operands do. Of real numbers any that
- * does will do, but for operations that may leave it out: what a compiler then makes of them is neither 0 nor
- * 1, which it would leave out itself. */
-static bool op_varies(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_vary)
+/* How a reduction takes two numbers to one that both go into; OTHER if it does something else. */
+static enum role reduces_how(const struct graph *g, const struct node *o)
+{
+    uint32_t region = op_region(g, o);
+    const struct block *b = region == NONE ? NULL : &g->blocks.at[g->regions.at[region].block];
+    uint32_t given = b && b->n_args == 2 ? block_gives(g, b, 0, 1) : NONE;
+    if (given == NONE || !node_is_op(&g->nodes.at[given]))
+        return OTHER;
+    const struct shape *s = op_shape(g, &g->nodes.at[given]);
+    const uint32_t *operands = op_operands(g, &g->nodes.at[given], s);
+    enum role role = values_role(g, s->name);
+    bool both = s->n_operands == 2 && operands[0] - b->args < 2 && operands[1] - b->args < 2 &&
+                operands[0] != operands[1] && is_real(g, s->type);
+    return both && role >= ADDS && role <= PAIRS ? role : OTHER;
+}
+
+/* What a real number that is written surely is not. */
+static unsigned constant_sure(const struct graph *g, const struct shape *s)
+{
+    static const struct {
+        const char *type;
+        uint64_t one;
+    } ones[] = {
+        {"bf16>", 0x3F80}, {"f16>", 0x3C00}, {"f32>", 0x3F800000}, {"f64>", UINT64_C(0x3FF) << 52}};
+    struct view type = graph_type_text(g, s->type);
+    unsigned bits;
+    uint64_t number;
+    for (size_t i = 0; i < sizeof ones / sizeof *ones && bits_of(g, s, &number, &bits); i++) {
+        size_t n = strlen(ones[i].type);
+        if (type.len < n || memcmp((const char *)type.data + type.len - n, ones[i].type, n))
+            continue;
+        if (bits != strtoul(strchr(ones[i].type, 'f') + 1, NULL, 10))
+            return 0; /* several numbers */
+        number &= ~(UINT64_C(1) << (bits - 1));
+        return number == 0             ? NOT_ONE | ONLY_ZERO
+               : number == ones[i].one ? NOT_ZERO
+                                       : NOT_ZERO | NOT_ONE;
+    }
+    return 0;
+}
+
+/* What the result of an operation surely is not; `n_vary`: how many of its operands vary. Of real numbers any
+ * that does will do: compilers make no constants of such operations. But of comparisons with constants they do,
+ * and then of selections. */
+static unsigned op_sure(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_vary)
 {
     const struct graph *g = v->g;
-    const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
-    bool first = s->n_operands && value_at(v, operands[0])->varies;
-    bool all = s->n_operands && n_vary == s->n_operands && s->sure.if_all & NODE_VARIES;
+    static const struct value none;
+    const struct value *of[3] = {&none, &none, &none};
+    for (uint32_t i = 0; i < 3 && i < s->n_operands; i++)
+        of[i] = value_at(v, op_operands(g, &g->nodes.at[id], s)[i]);
+    unsigned any = n_vary ? SURE : 0,
+             all = any && n_vary == s->n_operands && s->sure.if_all & NODE_VARIES ? SURE : 0;
     if (!(type_sure(g, s->type) & NODE_VARIES))
-        return false;
-    switch ((enum role)v->role[s->name]) {
+        return 0;
+    if (s->facts & SHAPE_CONSTANT)
+        return constant_sure(g, s);
+    const unsigned zero = NOT_ONE | ONLY_ZERO;
+    enum role role = v->role[s->name];
+    switch (role) {
     case PRODUCT:
-    case CONVOLUTION: return n_vary;
+    case CONVOLUTION: return any;
+    case COPIES:
+        if (s->n_operands && s->type == value_type(g, op_operands(g, &g->nodes.at[id], s)[0]))
+            return of[0]->sure;
+        return n_vary ? SURE : of[0]->sure & ONLY_ZERO ? zero : 0;
     case MAPS:
-    case ARITHMETIC: return is_real(g, s->type) ? n_vary : all;
-    case COMPARE: return n_vary && is_real(g, value_type(g, operands[0]));
-    case SELECT:
+    case ADDS:
+    case SCALES:
+    case PAIRS:
+        if (!is_real(g, s->type))
+            return all;
+        if ((role == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO) ||
+            (role == SCALES && of[0]->sure & ONLY_ZERO))
+            return any | zero;
+        return any;
+    case COMPARE: return n_vary == 2 && of[0]->value != of[1]->value ? SURE : 0;
+    case SELECT: return of[0]->sure & VARIES && n_vary > 1 ? SURE : of[1]->sure & of[2]->sure;
     case MOVES:
-    case TAKES:
-    case REDUCES: return first;
+    case TAKES: return of[0]->sure;
+    case PUTS: return of[1]->sure & VARIES ? SURE : of[0]->sure & of[1]->sure;
+    case REDUCES: {
+        enum role how = reduces_how(g, &g->nodes.at[id]);
+        if (how == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO)
+            return zero | (of[0]->sure & VARIES ? SURE : 0);
+        return how != OTHER && of[0]->sure & VARIES ? SURE : 0;
+    }
     default: return all;
     }
 }
 
-/* Whether what an operation gives is surely none of its operands; `n_vary`: how many of them surely vary,
- * `n_other`: how many, of those that it may be, there are that are no constants and not known to be equal. */
-static bool op_makes(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_vary,
+/* What the operand beside another must not be, so that the result is not that other one. */
+static unsigned role_needs(enum role role)
+{
+    return role == ADDS ? NOT_ZERO : role == SCALES ? NOT_ONE : VARIES;
+}
+
+/* Whether what an operation gives is surely none of its operands; `n_safe`: how many leave none over, `n_other`:
+ * how many it may be, constants and such as are known to be equal apart. */
+static bool op_makes(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_safe,
                      uint32_t n_other)
 {
     const struct graph *g = v->g;
     switch ((enum role)v->role[s->name]) {
     case PRODUCT:
     case CONVOLUTION: return true;
-    case ARITHMETIC: return n_vary == s->n_operands && n_other > 1 && is_real(g, s->type);
+    case ADDS:
+    case SCALES:
+    case PAIRS: return n_safe == s->n_operands && n_other > 1 && is_real(g, s->type);
     case COMPARE:
         return s->n_operands && is_real(g, value_type(g, op_operands(g, &g->nodes.at[id], s)[0]));
     case TUPLE: return is_end(v, id);
     default: return false;
     }
+}
+
+/* The class of what an operation makes. */
+static uint64_t class_made(const struct values *v, uint32_t id, const struct shape *s)
+{
+    const uint32_t *operands = op_operands(v->g, &v->g->nodes.at[id], s);
+    enum role role = v->role[s->name];
+    uint64_t first = 0, sum = 0, depth = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_operands; i++) {
+        const struct value *from = value_at(v, operands[i]);
+        uint64_t class = values_class(v, from->class);
+        if ((role == COMPARE && from->constant) || (n && class == first))
+            continue;
+        first = class;
+        sum += mix(class, 1);
+        depth = (class & CLASS_DEPTH) > depth ? class & CLASS_DEPTH : depth;
+        n++;
+    }
+    bool product = role == PRODUCT || role == CONVOLUTION;
+    if (n == 1 && !product && role != COMPARE)
+        return first;
+    return class_new(mix(sum, role == COMPARE ? 2 : product && n == 1), depth + 1);
 }
 
 /* What an operation gives that is no loop, branch or barrier. */
@@ -521,25 +638,32 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
     bool pure = is_pure(g, id, s), constant = pure;
     uint64_t hash = op_hash(v, id, s), other = 0;
     uint32_t first, end = operands_moved(role, s, &first), n_other = 0, n_vary = 0;
+    uint32_t n_safe = 0, needs = role_needs(role);
     uint32_t loop = pure ? 0 : values_loop(v, id);
     for (uint32_t i = 0; i < s->n_operands; i++) {
         const struct value *from = value_at(v, operands[i]);
         hash = mix(hash, from->exact);
         constant &= from->constant;
         loop = from->loop > loop ? from->loop : loop;
-        n_vary += from->varies;
+        n_vary += (from->sure & VARIES) != 0;
+        n_safe += (from->sure & needs) == needs;
         if (i < first || i >= end || from->constant || (n_other && from->value == other))
             continue;
         other = from->value;
         n_other++;
     }
-    struct value made = value_new(hash, loop, constant, op_varies(v, id, s, n_vary));
-    bool makes = op_makes(v, id, s, n_vary, n_other), taken = false;
+    struct value made = value_new(hash, loop, constant, op_sure(v, id, s, n_vary));
+    bool makes = op_makes(v, id, s, n_safe, n_other), taken = false;
+    if (makes && role != TUPLE)
+        made.class = class_made(v, id, s);
     if (constant && !s->n_operands && g->dicts.at[s->dict].len >= SMALL_CONSTANT)
-        made.class = hash | 1;
+        made.class = class_new(hash, 0);
+    /* of two of which one may be left out it is the other, or made of both */
+    bool left = !makes && role >= ADDS && role <= PAIRS && n_other == 2 && n_safe == 1 &&
+                is_real(g, s->type);
     for (uint32_t i = first; i < end && !makes; i++) {
         const struct value *from = value_at(v, operands[i]);
-        if (from->constant && !constant)
+        if ((from->constant && !constant) || (left && (from->sure & needs) != needs))
             continue;
         if (taken)
             classes_join(v, made.class, from->class);
@@ -550,11 +674,13 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
             same_dims(g, s->type, value_type(g, operands[i])))
             made.value = from->value;
     }
+    if (left)
+        classes_join(v, made.class, class_made(v, id, s));
     for (uint32_t i = 0; i < s->n_results; i++) {
         struct value *out = value_at(v, id + i);
         *out = made;
         if (s->n_results > 1)
-            out->exact = out->value = mix(hash, i) >> 16;
+            out->exact = out->value = mix(hash, i) >> 19;
         if (shape_has_regions(s))
             regions_join(v, id, i, made.class);
     }
@@ -633,8 +759,8 @@ static void call_end(struct values *v)
                         (block_gives(g, &g->blocks.at[done.f->block], i, n) - done.f->nodes)];
 }
 
-void values_walk(struct values *v, const struct func *f,
-                 void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx)
+static void func_walk(struct values *v, const struct func *f,
+                      void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx)
 {
     const struct graph *g = v->g;
     activation_push(v, f, NONE);
@@ -661,6 +787,28 @@ void values_walk(struct values *v, const struct func *f,
     v->calls.n = v->known.n = 0;
 }
 
+/* What is made of two values that are one class belongs to one, too, also if that was found out later. */
+void values_walk(struct values *v, void (*begin)(void *ctx),
+                 void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx)
+{
+    const struct graph *g = v->g;
+    uint32_t joined;
+    int turn = 0;
+    do {
+        joined = v->joined.n;
+        v->room = (uint64_t)g->nodes.n * 2 + NODES_FREE;
+        v->number = 0;
+        v->loops.n = 1; /* outside of all */
+        free(v->carried.slots);
+        v->failed |= !table_begin(&v->carried);
+        begin(ctx);
+        for (uint32_t i = 0; i < g->funcs.n && !v->unknown && !v->failed; i++)
+            if (g->funcs.at[i].is_public && g->funcs.at[i].defined)
+                func_walk(v, &g->funcs.at[i], at_op, ctx);
+    } while (v->joined.n > joined && ++turn < TURNS_MAX && !v->unknown && !v->failed);
+    v->unknown |= v->joined.n > joined;
+}
+
 /* Finds the operation around each block. */
 static void blocks_look(struct values *v)
 {
@@ -681,11 +829,11 @@ static void blocks_look(struct values *v)
 
 bool values_begin(struct values *v, const struct graph *g)
 {
-    *v = (struct values){.g = g, .room = (uint64_t)g->nodes.n * 2 + NODES_FREE};
+    *v = (struct values){.g = g};
     v->role = vector_zeroes(g->names.items.n, sizeof *v->role);
     v->around = vector_zeroes(g->blocks.n, sizeof *v->around);
-    PUSH(v, v->loops, 0); /* outside of all */
-    if (!v->role || !v->around || !table_begin(&v->joined) || !table_begin(&v->carried))
+    PUSH(v, v->loops, 0);
+    if (!v->role || !v->around || !table_begin(&v->joined))
         v->failed = true;
     if (v->failed)
         return false;

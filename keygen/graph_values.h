@@ -8,7 +8,9 @@
  *   value  what it is, but for what leaves every element where it is (x * 2, convert(x))
  *   class  what it may be found to be, moved or not. What an operation gives is of one class with all that it
  *          is given, since compilers see through slices, branches and sums with 0. Only products, and real
- *          arithmetic of two values that surely vary, make something new.
+ *          arithmetic of two values neither of which a compiler may leave out, make something new; and that is
+ *          of one class with all that is made of values of the same classes, since there are many ways to say
+ *          the same (x / sqrt(y), x * rsqrt(y)).
  *
  * Of a loop that surely turns twice each turn is as the last; what no turn changes is what it was before.
  * Compilers may open any other loop: what goes in, around and out of it is one class.
@@ -25,9 +27,12 @@ enum role {
     OTHER,
     PRODUCT,
     CONVOLUTION,
-    MAPS,       /* element for element, */
-    ARITHMETIC, /* and of two real numbers that vary it makes another; */
-    SELECT,     /* element for element of all operands but the first */
+    MAPS,   /* element for element, */
+    COPIES, /* the operand, in a type, */
+    ADDS,   /* and of two real numbers it makes another, unless one is 0, */
+    SCALES, /* or 1, */
+    PAIRS,  /* or something else; */
+    SELECT, /* element for element of all operands but the first */
     COMPARE,
     MOVES,   /* the result has the elements of its operand, */
     TAKES,   /* or some, of the first one, */
@@ -43,11 +48,17 @@ enum role {
 #define LOOP_BITS 14
 
 struct value {
-    uint64_t exact : 48;
+    uint64_t exact : 45;
     uint64_t loop
         : LOOP_BITS; /* the innermost that surely turns twice, and in whose turns it may differ */
     uint64_t constant : 1; /* made of constants alone */
-    uint64_t varies : 1;   /* nobody can know it before the program runs */
+    uint64_t sure : 4;
+#define VARIES                                                                                     \
+    1u /* nobody can know it before the program runs. Or what a compiler finds it to be */
+#define NOT_ZERO 2u  /* surely is not 0, */
+#define NOT_ONE 4u   /* nor 1 or -1, */
+#define ONLY_ZERO 8u /* or surely 0 */
+#define SURE (VARIES | NOT_ZERO | NOT_ONE | ONLY_ZERO)
     uint64_t value, class;
 };
 
@@ -99,9 +110,10 @@ enum role values_role(const struct graph *g, uint32_t opname);
 bool values_begin(struct values *v, const struct graph *g);
 void values_end(struct values *v);
 
-/* Goes through a public function. `at_op` is called for each operation, once its results are known; what is
- * in the regions of operations that others share is not gone through for each of them. */
-void values_walk(struct values *v, const struct func *f,
+/* Goes through the public functions, several times if it is needed; v->unknown if what comes out is of no use.
+ * `at_op` is called for each operation, once its results are known, and `begin` each time before; what is in
+ * the regions of operations that others share is not gone through for each of them. */
+void values_walk(struct values *v, void (*begin)(void *ctx),
                  void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx);
 
 /* What a class has become; it may become another while more is gone through. */

@@ -214,6 +214,14 @@ static bool apart(const char *before) { return moves(before, "%x, %a", ROWS, "%s
     "%" name " = stablehlo.constant dense<" number "> : tensor<" type ">\n"
 #define ZERO SCALAR("i", "0", "i32")
 
+#define BOOLS "tensor<4x4xi1>"
+#define NONE                                                                                       \
+    SCALAR("o", "0.0", "f32")                                                                      \
+    "%z = stablehlo.broadcast_in_dim %o, dims = [] : (tensor<f32>) -> " TYPE "\n"
+#define LESS(a, b)                                                                                 \
+    "%p = stablehlo.compare LT, " a ", " b ", FLOAT : (" TYPE ", " TYPE ") -> " BOOLS "\n"
+#define CHOSEN "%v = stablehlo.select %p, %b, %z : " BOOLS ", " TYPE "\n"
+
 Test(products, order_counts_where_an_operand_may_come_out_as_another)
 {
     cr_expect(
@@ -239,6 +247,13 @@ Test(products, order_counts_where_an_operand_may_come_out_as_another)
                          "%f = stablehlo.broadcast_in_dim %e, dims = [] : (tensor<f32>) -> " TYPE
                          "\n" LINE("add %x, %f : " TYPE)),
               "plus 0");
+    cr_expect(!apart(NONE "%m = stablehlo.abs %a : " TYPE "\n" LESS("%m", "%z")
+                         CHOSEN LINE("add %x, %v : " TYPE)),
+              "none is less than 0");
+    cr_expect(!apart(NONE LESS("%a", "%b") "%v = stablehlo.select %p, %z, %z : " BOOLS ", " TYPE
+                                           "\n" LINE("add %x, %v : " TYPE)),
+              "either is 0");
+    cr_expect(apart(NONE LESS("%a", "%z") CHOSEN LINE("multiply %x, %v : " TYPE)), "0, but not 1");
     cr_expect(apart(LINE("add %x, %a : " TYPE)));
     cr_expect(apart(LINE("maximum %x, %a : " TYPE)));
     cr_expect(apart(product("%s", "%x, %b", "[0] x [1]")));
@@ -258,6 +273,28 @@ Test(products, order_counts_where_the_same_is_made_of_equal_values)
     one = product("%0", "%x, %a", ROWS);
     cr_expect(!moves_in(TWO CALL("%t", "%x, %c"), one, two, sum), "of a constant");
     cr_expect(moves_in(CALL("%t", "%x, %b"), one, two, sum));
+}
+
+/* There are many ways to say the same: of what is made of equal classes nothing is known. */
+Test(products, order_counts_where_operands_may_be_made_alike)
+{
+#define Q(how) "%q = stablehlo." how " : " TYPE "\n"
+#define T(how) "%t = stablehlo." how " : " TYPE "\n"
+    const char *one = product("%0", "%q, %b", ROWS), *two = product("%1", "%t, %c", ROWS);
+    cr_expect(!moves_in(TWO Q("add %x, %a") T("add %a, %x"), one, two, NOTHING));
+    cr_expect(!moves_in(TWO "%s = stablehlo.sqrt %a : " TYPE "\n%r = stablehlo.rsqrt %a : " TYPE
+                            "\n" Q("divide %x, %s") T("multiply %x, %r"),
+                        one, two, NOTHING));
+    cr_expect(!moves_in(TWO "%s = stablehlo.add %x, %c : " TYPE "\n" Q("multiply %s, %a")
+                            T("multiply %x, %a"),
+                        one, two, NOTHING));
+    cr_expect(moves_in(TWO Q("add %x, %a") T("add %b, %x"), one, two, NOTHING));
+    cr_expect(!moves_in(TWO Q("add %x, %a")
+                            SCALAR("y", "true",
+                                   "i1") "%s = stablehlo.select %y, %x, %b : tensor<i1>, " TYPE
+                                         "\n" T("add %a, %s"),
+                        one, two, NOTHING),
+              "one operand comes out as the other later");
 }
 
 Test(products, order_counts_where_constants_may_be_one)
