@@ -26,6 +26,7 @@ struct survey {
     struct values values;
     bool failed, meet;
     bool *has_product; /* by function: it has, or what it calls or names */
+    uint64_t *sides;   /* by shape, of its left and right operand; 0: not looked at */
     VECTOR(struct product_use) uses;
 };
 
@@ -117,9 +118,8 @@ static uint64_t convolution_side(const struct graph *g, const struct shape *s, b
 }
 
 /* Which dimensions of an operand, "lhs_" or "rhs_", a product sums over or goes through side by side: a sum of
- * products that go side by side may become one, and one element is as good as none. A set, or SIDE_UNKNOWN. */
-static uint64_t product_side(const struct graph *g, const struct shape *s, const char *operand,
-                             uint32_t type)
+ * products that go side by side may become one. A set, or SIDE_UNKNOWN. */
+static uint64_t product_side(const struct graph *g, const struct shape *s, const char *operand)
 {
     const struct dict *d = &g->dicts.at[s->dict];
     const char *at = d->text, *end = at + d->len;
@@ -127,7 +127,7 @@ static uint64_t product_side(const struct graph *g, const struct shape *s, const
     while (at < end && (at = memmem(at, (size_t)(end - at), operand, 4)))
         for (int n; (n = number_next(&at, end)) >= 0;)
             dims |= (uint64_t)1 << (n & 63);
-    return dims ? dims & ~dims_of_one(g, type) : SIDE_UNKNOWN;
+    return dims ? dims : SIDE_UNKNOWN;
 }
 
 /* ---- which products ---- */
@@ -161,32 +161,39 @@ static bool names_product(const struct survey *v, const struct shape *s)
     return false;
 }
 
-/* A product stands in the loops around it, as far as it is not the same in each turn: then compilers may take
- * it out. */
-static void product_take(struct survey *v, uint32_t id)
+/* How a product uses an operand, the left one or the right one. */
+static struct product_use use_of(struct survey *v, uint32_t id, bool right)
 {
     const struct graph *g = v->g;
     const struct node *o = &g->nodes.at[id];
     const struct shape *s = op_shape(g, o);
-    const struct value *given = value_at(&v->values, id);
-    uint32_t loop = values_loop(&v->values, id);
+    uint32_t operand = op_operands(g, o, s)[right];
+    const struct value *of = value_at(&v->values, operand);
+    bool convolution = v->values.role[s->name] == CONVOLUTION;
+    uint64_t *side = &v->sides[2 * (s - g->shapes.at) + right];
+    if (!*side)
+        *side = convolution ? convolution_side(g, s, right)
+                            : product_side(g, s, right ? "rhs_" : "lhs_");
+    struct product_use use = {.value = of->value, .class = of->class, .side = *side};
+    use.by = value_at(&v->values, id)->exact;
+    if (convolution || *side == SIDE_UNKNOWN) /* moved, it becomes a product like the others */
+        use.value = mix(of->value, 1);
+    else
+        use.side &= ~dims_of_one(g, value_type(g, operand)); /* one element is as good as none */
+    return use;
+}
+
+/* A product stands in the loops around it, as far as it is not the same in each turn: then compilers may take
+ * it out. */
+static void product_take(struct survey *v, uint32_t id)
+{
+    struct product_use left = use_of(v, id, false), right = use_of(v, id, true);
+    uint32_t loop = values_loop(&v->values, id), out = value_at(&v->values, id)->loop;
     for (;; loop = v->values.loops.at[loop]) {
-        for (int i = 0; i < 2; i++) {
-            uint32_t operand = op_operands(g, o, s)[i];
-            const struct value *of = value_at(&v->values, operand);
-            bool convolution = v->values.role[s->name] == CONVOLUTION;
-            struct product_use use = {.value = of->value, .class = of->class, .loop = loop};
-            use.by = given->exact;
-            use.side = convolution
-                           ? convolution_side(g, s, i)
-                           : product_side(g, s, i ? "rhs_" : "lhs_", value_type(g, operand));
-            if (convolution ||
-                use.side ==
-                    SIDE_UNKNOWN) /* it is moved before it becomes a product like the others */
-                use.value = mix(of->value, 1);
-            PUSH(v, v->uses, use);
-        }
-        if (loop <= given->loop)
+        left.loop = right.loop = loop;
+        PUSH(v, v->uses, left);
+        PUSH(v, v->uses, right);
+        if (loop <= out)
             return;
     }
 }
@@ -277,13 +284,15 @@ bool graph_products_meet(struct graph *g)
     if (!any)
         return false;
     v.has_product = vector_zeroes(g->funcs.n, sizeof *v.has_product);
-    if (values_begin(&v.values, g) && v.has_product)
+    v.sides = vector_zeroes(2 * (size_t)g->shapes.n, sizeof *v.sides);
+    if (values_begin(&v.values, g) && v.has_product && v.sides)
         graph_survey(&v);
     else
         v.failed = true;
     g->failed |= v.failed;
     values_end(&v.values);
     free(v.has_product);
+    free(v.sides);
     free(v.uses.at);
     return v.meet;
 }

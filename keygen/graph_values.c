@@ -7,6 +7,7 @@
 #define NODES_FREE                                                                                 \
     (128u * 1024) /* to be gone through, calls opened, beside twice as many as there are */
 #define TURNS_MAX 8
+#define USED 16384          /* places to note that a class is used, a power of two */
 #define SMALL_CONSTANT 256  /* bytes of its text: it may be what something else comes out as */
 #define CLASS_DEPTH 0xFFFFu /* of a class: how often something was made of others for it, at most */
 #define CLASS_CONSTANT 0x10000u /* of what is computed from constants alone */
@@ -148,6 +149,12 @@ static uint64_t class_new(uint64_t hash, uint64_t depth)
     return (hash & ~(uint64_t)CLASS_DEPTH) | 0x10000 | (depth < CLASS_DEPTH ? depth : CLASS_DEPTH);
 }
 
+/* Whether something may have been made of a class, by that name. */
+static bool *class_used(const struct values *v, uint64_t class)
+{
+    return &v->used[class >> 32 & (USED - 1)];
+}
+
 /* Of what is made of a class, and is one with it, that is left which it is made of. */
 static void classes_join(struct values *v, uint64_t a, uint64_t b)
 {
@@ -159,8 +166,10 @@ static void classes_join(struct values *v, uint64_t a, uint64_t b)
         b = a;
         a = deeper;
     }
-    if (a != b && !slot_fill(&v->joined, slot_at(&v->joined, a), a, b))
-        v->failed = true;
+    if (a == b)
+        return;
+    v->stale |= *class_used(v, a);
+    v->failed |= !slot_fill(&v->joined, slot_at(&v->joined, a), a, b);
 }
 
 /* ---- what operations say ---- */
@@ -545,8 +554,12 @@ static unsigned op_sure(const struct values *v, uint32_t id, const struct shape 
              all = any && n_vary == s->n_operands && s->sure.if_all & NODE_VARIES ? SURE : 0;
     if (!(type_sure(g, s->type) & NODE_VARIES))
         return 0;
-    if (s->facts & SHAPE_CONSTANT)
-        return constant_sure(g, s);
+    if (s->facts & SHAPE_CONSTANT) {
+        uint8_t *sure = &v->constants[s - g->shapes.at];
+        if (!*sure)
+            *sure = (uint8_t)(1 + constant_sure(g, s));
+        return *sure - 1u;
+    }
     const unsigned zero = NOT_ONE | ONLY_ZERO;
     enum role role = v->role[s->name];
     switch (role) {
@@ -618,6 +631,7 @@ static uint64_t class_made(const struct values *v, uint32_t id, const struct sha
         uint64_t class = values_class(v, from->class);
         if ((role == COMPARE && from->constant) || (n && class == first))
             continue;
+        *class_used(v, class) = true;
         first = class;
         sum += mix(class, 1);
         depth = (class & CLASS_DEPTH) > depth ? class & CLASS_DEPTH : depth;
@@ -792,21 +806,21 @@ void values_walk(struct values *v, void (*begin)(void *ctx),
                  void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx)
 {
     const struct graph *g = v->g;
-    uint32_t joined;
     int turn = 0;
     do {
-        joined = v->joined.n;
         v->room = (uint64_t)g->nodes.n * 2 + NODES_FREE;
         v->number = 0;
         v->loops.n = 1; /* outside of all */
+        v->stale = false;
+        memset(v->used, 0, USED * sizeof *v->used);
         free(v->carried.slots);
         v->failed |= !table_begin(&v->carried);
         begin(ctx);
         for (uint32_t i = 0; i < g->funcs.n && !v->unknown && !v->failed; i++)
             if (g->funcs.at[i].is_public && g->funcs.at[i].defined)
                 func_walk(v, &g->funcs.at[i], at_op, ctx);
-    } while (v->joined.n > joined && ++turn < TURNS_MAX && !v->unknown && !v->failed);
-    v->unknown |= v->joined.n > joined;
+    } while (v->stale && ++turn < TURNS_MAX && !v->unknown && !v->failed);
+    v->unknown |= v->stale;
 }
 
 /* Finds the operation around each block. */
@@ -832,8 +846,10 @@ bool values_begin(struct values *v, const struct graph *g)
     *v = (struct values){.g = g};
     v->role = vector_zeroes(g->names.items.n, sizeof *v->role);
     v->around = vector_zeroes(g->blocks.n, sizeof *v->around);
+    v->constants = vector_zeroes(g->shapes.n, sizeof *v->constants);
+    v->used = vector_zeroes(USED, sizeof *v->used);
     PUSH(v, v->loops, 0);
-    if (!v->role || !v->around || !table_begin(&v->joined))
+    if (!v->role || !v->around || !v->constants || !v->used || !table_begin(&v->joined))
         v->failed = true;
     if (v->failed)
         return false;
@@ -847,6 +863,8 @@ void values_end(struct values *v)
 {
     free(v->role);
     free(v->around);
+    free(v->constants);
+    free(v->used);
     free(v->calls.at);
     free(v->known.at);
     free(v->loops.at);

@@ -47,18 +47,19 @@ enum role {
 
 #define LOOP_BITS 14
 
+/* What is sure of a value. */
+#define VARIES 1u    /* nobody can know it before the program runs; else a compiler may, and then */
+#define NOT_ZERO 2u  /* it is not 0, */
+#define NOT_ONE 4u   /* neither 1 nor -1, */
+#define ONLY_ZERO 8u /* or 0 */
+#define SURE (VARIES | NOT_ZERO | NOT_ONE | ONLY_ZERO)
+
 struct value {
     uint64_t exact : 45;
     uint64_t loop
-        : LOOP_BITS; /* the innermost that surely turns twice, and in whose turns it may differ */
+        : LOOP_BITS;       /* the innermost that surely turns twice in whose turns it may differ */
     uint64_t constant : 1; /* made of constants alone */
     uint64_t sure : 4;
-#define VARIES                                                                                     \
-    1u /* nobody can know it before the program runs. Or what a compiler finds it to be */
-#define NOT_ZERO 2u  /* surely is not 0, */
-#define NOT_ONE 4u   /* nor 1 or -1, */
-#define ONLY_ZERO 8u /* or surely 0 */
-#define SURE (VARIES | NOT_ZERO | NOT_ONE | ONLY_ZERO)
     uint64_t value, class;
 };
 
@@ -94,11 +95,14 @@ struct values {
     bool unknown;          /* it is too large, or says what this cannot go through */
     uint8_t *role;         /* by name */
     struct around *around; /* by block */
+    uint8_t *constants;    /* by shape: what is sure of such a constant, and 1; 0: not looked at */
     VECTOR(struct activation) calls;
     VECTOR(struct value) known;
     VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
     struct table joined;    /* classes: which other one each has become */
     struct table carried;   /* what loops carry: the class of the first that is the same */
+    bool *used;             /* by class, some together: something was made of it */
+    bool stale;             /* and then it became another */
     uint32_t number;        /* of activations */
     uint64_t room;          /* for nodes that are to be gone through */
 };
