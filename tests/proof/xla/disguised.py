@@ -18,7 +18,7 @@ class Products:
         self.disguises = [self.joined, self.taken, self.put, self.chosen, self.summed, self.turned, self.kept,
                           self.counted, self.stopped, self.branched, self.called, self.nothing,
                           self.held, self.padded, self.scattered, self.gathered, self.windowed, self.wide,
-                          *[self.counted, self.stopped, self.made, self.other, self.other] * 3]
+                          *[self.counted, self.stopped, self.made, self.said, self.said, self.left] * 3]
 
     def one_of(self, things):
         return things[int(self.random.integers(len(things)))]
@@ -31,19 +31,19 @@ class Products:
     def products(self, x, y, a, b, c, i):
         self.y, self.i = y, i
         results = []
-        for _ in range(int(self.random.integers(2, 5))):
-            operand = self.one_of((x, x, x, y))
-            for _ in range(int(self.random.integers(3))):
+        for w in (a, b, c)[:self.one_of((2, 2, 3))]:
+            operand = self.one_of((x, x, x, x, x, y))
+            for _ in range(self.one_of((0, 1, 1, 2, 3))):
                 operand = self.one_of(self.disguises)(operand)
-            results.append(self.one_of((self.product, self.product, self.turning, self.convolution))(
-                operand, self.one_of((a, b, c))))
+            results.append(self.one_of((*[self.product] * 6, self.turning, self.convolution))(
+                operand, w))
         return results
 
     # ---- products ----
 
     def product(self, x, w):
-        sides = self.one_of((0, 1)), self.one_of((0, 1))
-        operands = self.one_of(((x, w), (w, x)))
+        sides = self.one_of((1, 1, 1, 0)), self.one_of((0, 0, 0, 1))
+        operands = self.one_of(((x, w), (x, w), (x, w), (w, x)))
         return lax.dot_general(*operands, (([sides[0]], [sides[1]]), ([], [])))
 
     def turning(self, x, w):
@@ -127,9 +127,18 @@ class Products:
         """The same each time, of two."""
         return jax.jit(lambda a, b: a * b - a)(x, self.y)
 
-    def other(self, x):
-        """None that is the same as before."""
-        number = int(self.random.integers(2, 1000))
-        return self.one_of((lambda x: x + self.y * number, lambda x: jnp.sin(x) / (self.y + number),
-                            lambda x: jnp.where(x > number, x, self.y), lambda x: x * x.sum() + self.y,
-                            lambda x: jnp.maximum(x, self.y * number)))(x)
+    def said(self, x):
+        """One of a few, each said in several ways."""
+        y = self.y
+        return self.one_of((lambda: x + y, lambda: y + x, lambda: x - (-y), lambda: x * y, lambda: y * x,
+                            lambda: x / jnp.sqrt(y), lambda: x * lax.rsqrt(y), lambda: jnp.maximum(x, y),
+                            lambda: jnp.maximum(y, x), lambda: (x.T * y.T).T, lambda: x * jax.nn.sigmoid(y),
+                            lambda: x / (1 + jnp.exp(-y))))()
+
+    def left(self, x):
+        """With what may turn out to be 0 or 1."""
+        y = self.y
+        return self.one_of((lambda: x + jnp.where(jnp.abs(y) < 0, y, 0), lambda: x * (jnp.exp(y) >= 0),
+                            lambda: x + jnp.where(y > 0, 0, 0.), lambda: x * y ** 0, lambda: x + (y - y),
+                            lambda: x * jnp.where(y > 0, y, 0), lambda: x + jnp.where(y > 0, y, 0),
+                            lambda: x + jnp.maximum(-jnp.abs(y), 0), lambda: x + y * 0))()
