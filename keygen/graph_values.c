@@ -203,20 +203,27 @@ struct view values_dims(const struct graph *g, uint32_t type)
     return t;
 }
 
-static bool same_dims(const struct graph *g, uint32_t a, uint32_t b)
-{
-    struct view x = values_dims(g, a), y = values_dims(g, b);
-    return x.len && x.len == y.len && !memcmp(x.data, y.data, x.len);
-}
-
-/* Are the elements of a type real numbers? */
-static bool is_real(const struct graph *g, uint32_t type)
+/* What counts of a type here. */
+static struct type_kind type_kind(const struct graph *g, uint32_t type)
 {
     struct view t = graph_type_text(g, type), dims = values_dims(g, type);
-    const char *at = memchr(t.data, '[', t.len) ? t.data : t.data + dims.len, *end = t.data + t.len;
-    if (!dims.len && (at = memchr(t.data, '<', t.len)))
-        at++;
-    return at && at + 1 < end && (*at == 'f' || (at[0] == 'b' && at[1] == 'f'));
+    const char *text = t.data, *of = dims.data;
+    struct type_kind kind = {.dims = 1};
+    for (size_t i = 0; i < dims.len; i++)
+        kind.dims = mix(kind.dims, (unsigned char)of[i]);
+    const char *at = memchr(text, '[', t.len) ? text : text + dims.len;
+    if (!dims.len) {
+        kind.dims = 0;
+        at = memchr(text, '<', t.len);
+        at += at != NULL;
+    }
+    kind.real = at && at + 1 < text + t.len && (*at == 'f' || (at[0] == 'b' && at[1] == 'f'));
+    return kind;
+}
+
+static bool same_dims(const struct values *v, uint32_t a, uint32_t b)
+{
+    return v->types[a].dims && v->types[a].dims == v->types[b].dims;
 }
 
 /* The function that an operation calls, or NULL. */
@@ -500,8 +507,9 @@ static bool is_end(const struct values *v, uint32_t id)
 }
 
 /* How a reduction takes two numbers to one that both go into; OTHER if it does something else. */
-static enum role reduces_how(const struct graph *g, const struct node *o)
+static enum role reduces_how(const struct values *v, const struct node *o)
 {
+    const struct graph *g = v->g;
     uint32_t region = op_region(g, o);
     const struct block *b = region == NONE ? NULL : &g->blocks.at[g->regions.at[region].block];
     uint32_t given = b && b->n_args == 2 ? block_gives(g, b, 0, 1) : NONE;
@@ -509,9 +517,9 @@ static enum role reduces_how(const struct graph *g, const struct node *o)
         return OTHER;
     const struct shape *s = op_shape(g, &g->nodes.at[given]);
     const uint32_t *operands = op_operands(g, &g->nodes.at[given], s);
-    enum role role = values_role(g, s->name);
+    enum role role = v->role[s->name];
     bool both = s->n_operands == 2 && operands[0] - b->args < 2 && operands[1] - b->args < 2 &&
-                operands[0] != operands[1] && is_real(g, s->type);
+                operands[0] != operands[1] && v->types[s->type].real;
     return both && role >= ADDS && role <= PAIRS ? role : OTHER;
 }
 
@@ -573,7 +581,7 @@ static unsigned op_sure(const struct values *v, uint32_t id, const struct shape 
     case ADDS:
     case SCALES:
     case PAIRS:
-        if (!is_real(g, s->type))
+        if (!v->types[s->type].real)
             return all;
         if ((role == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO) ||
             (role == SCALES && of[0]->sure & ONLY_ZERO))
@@ -585,7 +593,7 @@ static unsigned op_sure(const struct values *v, uint32_t id, const struct shape 
     case TAKES: return of[0]->sure;
     case PUTS: return of[1]->sure & VARIES ? SURE : of[0]->sure & of[1]->sure;
     case REDUCES: {
-        enum role how = reduces_how(g, &g->nodes.at[id]);
+        enum role how = reduces_how(v, &g->nodes.at[id]);
         if (how == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO)
             return zero | (of[0]->sure & VARIES ? SURE : 0);
         return how != OTHER && of[0]->sure & VARIES ? SURE : 0;
@@ -611,9 +619,10 @@ static bool op_makes(const struct values *v, uint32_t id, const struct shape *s,
     case CONVOLUTION: return true;
     case ADDS:
     case SCALES:
-    case PAIRS: return n_safe == s->n_operands && n_other > 1 && is_real(g, s->type);
+    case PAIRS: return n_safe == s->n_operands && n_other > 1 && v->types[s->type].real;
     case COMPARE:
-        return s->n_operands && is_real(g, value_type(g, op_operands(g, &g->nodes.at[id], s)[0]));
+        return s->n_operands &&
+               v->types[value_type(g, op_operands(g, &g->nodes.at[id], s)[0])].real;
     case TUPLE: return is_end(v, id);
     default: return false;
     }
@@ -674,7 +683,7 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
         made.class = class_new(hash, 0);
     /* of two of which one may be left out it is the other, or made of both */
     bool left = !makes && role >= ADDS && role <= PAIRS && n_other == 2 && n_safe == 1 &&
-                is_real(g, s->type);
+                v->types[s->type].real;
     for (uint32_t i = first; i < end && !makes; i++) {
         const struct value *from = value_at(v, operands[i]);
         if ((from->constant && !constant) || (left && (from->sure & needs) != needs))
@@ -685,7 +694,7 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
             made.class = from->class;
         taken = true;
         if (n_other == 1 && s->n_results == 1 && role >= MAPS && role <= SELECT &&
-            same_dims(g, s->type, value_type(g, operands[i])))
+            same_dims(v, s->type, value_type(g, operands[i])))
             made.value = from->value;
     }
     if (left)
@@ -846,15 +855,19 @@ bool values_begin(struct values *v, const struct graph *g)
     *v = (struct values){.g = g};
     v->role = vector_zeroes(g->names.items.n, sizeof *v->role);
     v->around = vector_zeroes(g->blocks.n, sizeof *v->around);
+    v->types = vector_zeroes(g->types.items.n, sizeof *v->types);
     v->constants = vector_zeroes(g->shapes.n, sizeof *v->constants);
     v->used = vector_zeroes(USED, sizeof *v->used);
     PUSH(v, v->loops, 0);
-    if (!v->role || !v->around || !v->constants || !v->used || !table_begin(&v->joined))
+    if (!v->role || !v->around || !v->types || !v->constants || !v->used ||
+        !table_begin(&v->joined))
         v->failed = true;
     if (v->failed)
         return false;
     for (uint32_t i = 0; i < g->names.items.n; i++)
         v->role[i] = values_role(g, i);
+    for (uint32_t i = 0; i < g->types.items.n; i++)
+        v->types[i] = type_kind(g, i);
     blocks_look(v);
     return true;
 }
@@ -863,6 +876,7 @@ void values_end(struct values *v)
 {
     free(v->role);
     free(v->around);
+    free(v->types);
     free(v->constants);
     free(v->used);
     free(v->calls.at);

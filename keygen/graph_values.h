@@ -89,13 +89,19 @@ struct around {
     bool turns;    /* surely turns twice */
 };
 
+struct type_kind {
+    uint64_t dims; /* a hash of which elements there are, or 0 */
+    bool real;     /* they are real numbers */
+};
+
 struct values {
     const struct graph *g;
     bool failed;
     bool unknown;          /* it is too large, or says what this cannot go through */
     uint8_t *role;         /* by name */
     struct around *around; /* by block */
-    uint8_t *constants;    /* by shape: what is sure of such a constant, and 1; 0: not looked at */
+    struct type_kind *types;
+    uint8_t *constants; /* by shape: what is sure of such a constant, and 1; 0: not looked at */
     VECTOR(struct activation) calls;
     VECTOR(struct value) known;
     VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
