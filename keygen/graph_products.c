@@ -25,9 +25,10 @@ struct survey {
     const struct graph *g;
     struct values values;
     bool failed, meet;
-    bool *has_product; /* by function: it has, or what it calls or names */
-    uint64_t *sides;   /* by shape, of its left and right operand; 0: not looked at */
-    VECTOR(struct product_use) uses;
+    bool *has_product;               /* by function: it has, or what it calls or names */
+    uint64_t *sides;                 /* by shape, of its left and right operand; 0: not looked at */
+    VECTOR(struct product_use) uses; /* of each product two: left, right */
+    struct table seen;               /* what was the first of a class, and took a value */
 };
 
 /* ---- which dimensions ---- */
@@ -183,25 +184,51 @@ static struct product_use use_of(struct survey *v, uint32_t id, bool right)
     return use;
 }
 
+static bool use_meets(struct survey *v, const struct product_use *u)
+{
+    uint64_t by_class = mix(values_class(&v->values, u->class), u->loop);
+    uint64_t by_value = mix(mix(u->value, u->side), ~u->loop);
+    return table_first(&v->seen, by_class, u->value, &v->failed) != u->value ||
+           table_first(&v->seen, by_value, u->by, &v->failed) != u->by;
+}
+
+/* Compares the two uses of a product with those before it, but not with one another. */
+static void product_compare(struct survey *v, const struct product_use *pair)
+{
+    struct product_use right = pair[1];
+    if (values_class(&v->values, pair->class) == values_class(&v->values, right.class))
+        right.value = pair->value;
+    v->meet |= use_meets(v, pair) || use_meets(v, &right);
+}
+
 /* A product stands in the loops around it, as far as it is not the same in each turn: then compilers may take
  * it out. */
 static void product_take(struct survey *v, uint32_t id)
 {
-    struct product_use left = use_of(v, id, false), right = use_of(v, id, true);
+    struct product_use pair[2] = {use_of(v, id, false), use_of(v, id, true)};
     uint32_t loop = values_loop(&v->values, id), out = value_at(&v->values, id)->loop;
     for (;; loop = v->values.loops.at[loop]) {
-        left.loop = right.loop = loop;
-        PUSH(v, v->uses, left);
-        PUSH(v, v->uses, right);
+        pair[0].loop = pair[1].loop = loop;
+        PUSH(v, v->uses, pair[0]);
+        PUSH(v, v->uses, pair[1]);
+        product_compare(v, pair);
         if (loop <= out)
             return;
     }
+}
+
+static void seen_begin(struct survey *v)
+{
+    free(v->seen.slots);
+    v->failed |= !table_begin(&v->seen);
 }
 
 static void uses_begin(void *ctx)
 {
     struct survey *v = ctx;
     v->uses.n = 0;
+    seen_begin(v);
+    v->values.failed |= v->failed;
 }
 
 static void op_look(struct values *values, uint32_t id, void *ctx)
@@ -210,6 +237,7 @@ static void op_look(struct values *values, uint32_t id, void *ctx)
     if (is_product(v, id))
         product_take(v, id);
     values->unknown |= names_product(v, op_shape(v->g, &v->g->nodes.at[id]));
+    values->unknown |= v->meet;
     values->failed |= v->failed;
 }
 
@@ -244,20 +272,12 @@ static bool bodies_have_product(const struct survey *v)
     return false;
 }
 
+/* Once all classes are known. */
 static void uses_compare(struct survey *v)
 {
-    struct table seen;
-    v->failed |= !table_begin(&seen);
-    for (uint32_t i = 0; i < v->uses.n && !v->failed; i++) {
-        struct product_use *u = &v->uses.at[i];
-        uint64_t class = values_class(&v->values, u->class);
-        if (i % 2 && class == values_class(&v->values, u[-1].class)) /* it does not meet itself */
-            u->value = u[-1].value;
-        uint64_t by_class = mix(class, u->loop), by_value = mix(mix(u->value, u->side), ~u->loop);
-        v->meet |= table_first(&seen, by_class, u->value, &v->failed) != u->value ||
-                   table_first(&seen, by_value, u->by, &v->failed) != u->by;
-    }
-    free(seen.slots);
+    seen_begin(v);
+    for (uint32_t i = 0; i < v->uses.n && !v->meet && !v->failed; i += 2)
+        product_compare(v, &v->uses.at[i]);
 }
 
 static void graph_survey(struct survey *v)
@@ -293,6 +313,7 @@ bool graph_products_meet(struct graph *g)
     values_end(&v.values);
     free(v.has_product);
     free(v.sides);
+    free(v.seen.slots);
     free(v.uses.at);
     return v.meet;
 }
