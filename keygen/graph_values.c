@@ -192,7 +192,8 @@ enum role values_role(const struct graph *g, uint32_t opname)
     return r ? r->role : OTHER;
 }
 
-struct view values_dims(const struct graph *g, uint32_t type)
+/* Which elements a type has: its text without their type. */
+static struct view type_dims(const struct graph *g, uint32_t type)
 {
     struct view t = graph_type_text(g, type);
     const char *text = t.data, *at = memchr(text, '[', t.len);
@@ -206,7 +207,7 @@ struct view values_dims(const struct graph *g, uint32_t type)
 /* What counts of a type here. */
 static struct type_kind type_kind(const struct graph *g, uint32_t type)
 {
-    struct view t = graph_type_text(g, type), dims = values_dims(g, type);
+    struct view t = graph_type_text(g, type), dims = type_dims(g, type);
     const char *text = t.data, *of = dims.data;
     struct type_kind kind = {.dims = 1};
     for (size_t i = 0; i < dims.len; i++)
@@ -264,10 +265,17 @@ static int64_t number_of(const struct graph *g, uint32_t value)
     return n < (uint64_t)1 << 31 && n < (uint64_t)1 << (bits - 1) ? (int64_t)n : -1;
 }
 
+/* The first block of a region, or NULL. */
+static const struct block *region_block(const struct graph *g, uint32_t region)
+{
+    uint32_t b = region == NONE ? NONE : g->regions.at[region].block;
+    return b == NONE ? NULL : &g->blocks.at[b];
+}
+
 /* The i-th of the values that a block ends with, of `n`; or NONE. */
 static uint32_t block_gives(const struct graph *g, const struct block *b, uint32_t i, uint32_t n)
 {
-    if (b->last == NONE || b->next != NONE)
+    if (!b || b->last == NONE || b->next != NONE)
         return NONE;
     const struct node *ret = &g->nodes.at[b->last];
     const struct shape *s = op_shape(g, ret);
@@ -279,11 +287,10 @@ static const struct block *loop_body(const struct graph *g, const struct node *o
                                      const struct shape *s)
 {
     uint32_t first = op_region(g, o), second = first == NONE ? NONE : g->regions.at[first].next;
-    if (second == NONE || s->n_operands != s->n_results)
-        return NULL;
-    const struct block *b = &g->blocks.at[g->regions.at[second].block];
-    const struct block *condition = &g->blocks.at[g->regions.at[first].block];
-    return b->n_args == s->n_operands && condition->n_args == s->n_operands ? b : NULL;
+    const struct block *condition = region_block(g, first), *b = region_block(g, second);
+    bool fits = condition && b && s->n_operands == s->n_results && b->n_args == s->n_operands &&
+                condition->n_args == s->n_operands;
+    return fits ? b : NULL;
 }
 
 /* Is the i-th value of a loop one that no turn changes? */
@@ -307,7 +314,7 @@ static bool loop_turns(const struct graph *g, const struct node *o, const struct
     const struct block *body = loop_body(g, o, s);
     if (!body)
         return false;
-    const struct block *condition = &g->blocks.at[g->regions.at[op_region(g, o)].block];
+    const struct block *condition = region_block(g, op_region(g, o));
     const uint32_t *operands = op_operands(g, o, s);
     uint32_t test = block_gives(g, condition, 0, 1);
     if (test == NONE || !node_is_op(&g->nodes.at[test]))
@@ -346,7 +353,7 @@ uint32_t values_loop(const struct values *v, uint32_t id)
 
 static struct value value_new(uint64_t hash, uint32_t loop, bool constant, unsigned sure)
 {
-    return (struct value){.exact = hash >> 19,
+    return (struct value){.exact = hash >> (64 - EXACT_BITS),
                           .loop = loop,
                           .constant = constant,
                           .sure = sure,
@@ -411,7 +418,7 @@ static void loop_give(struct values *v, uint32_t id, const struct shape *s)
         v->unknown = true;
         return;
     }
-    const struct around *around = &v->around[node_block(&g->nodes.at[body->last])];
+    const struct around *around = &v->around[body - g->blocks.at];
     for (uint32_t i = 0; i < s->n_results; i++) {
         struct value first = *value_at(v, op_operands(g, o, s)[i]), *out = value_at(v, id + i);
         uint32_t last = block_gives(g, body, i, body->n_args);
@@ -439,11 +446,10 @@ static void regions_join(struct values *v, uint32_t id, uint32_t i, uint64_t cla
     const struct graph *g = v->g;
     const struct node *o = &g->nodes.at[id];
     for (uint32_t r = op_region(g, o); r != NONE; r = g->regions.at[r].next) {
-        const struct block *b = &g->blocks.at[g->regions.at[r].block];
+        const struct block *b = region_block(g, r);
         uint32_t given = block_gives(g, b, i, op_shape(g, o)->n_results);
-        v->unknown |= b->next != NONE;
-        if (given != NONE &&
-            v->around[g->regions.at[r].block].op == id) /* else: nothing from here */
+        v->unknown |= !b || b->next != NONE;
+        if (given != NONE && v->around[b - g->blocks.at].op == id) /* else: nothing from here */
             classes_join(v, class, value_at(v, given)->class);
     }
 }
@@ -453,7 +459,7 @@ static void branch_give(struct values *v, uint32_t id, const struct shape *s)
 {
     for (uint32_t i = 0; i < s->n_results; i++) {
         struct value *out = value_at(v, id + i);
-        *out = value_new(hash_own(v, id + i), values_loop(v, id), false, false);
+        *out = value_new(hash_own(v, id + i), values_loop(v, id), false, 0);
         regions_join(v, id, i, out->class);
     }
 }
@@ -510,8 +516,7 @@ static bool is_end(const struct values *v, uint32_t id)
 static enum role reduces_how(const struct values *v, const struct node *o)
 {
     const struct graph *g = v->g;
-    uint32_t region = op_region(g, o);
-    const struct block *b = region == NONE ? NULL : &g->blocks.at[g->regions.at[region].block];
+    const struct block *b = region_block(g, op_region(g, o));
     uint32_t given = b && b->n_args == 2 ? block_gives(g, b, 0, 1) : NONE;
     if (given == NONE || !node_is_op(&g->nodes.at[given]))
         return OTHER;
@@ -703,7 +708,7 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
         struct value *out = value_at(v, id + i);
         *out = made;
         if (s->n_results > 1)
-            out->exact = out->value = mix(hash, i) >> 19;
+            out->exact = out->value = mix(hash, i) >> (64 - EXACT_BITS);
         if (shape_has_regions(s))
             regions_join(v, id, i, made.class);
     }

@@ -45,6 +45,7 @@ enum role {
     TUPLE,
 };
 
+#define EXACT_BITS 45
 #define LOOP_BITS 14
 
 /* What is sure of a value. */
@@ -55,7 +56,7 @@ enum role {
 #define SURE (VARIES | NOT_ZERO | NOT_ONE | ONLY_ZERO)
 
 struct value {
-    uint64_t exact : 45;
+    uint64_t exact : EXACT_BITS;
     uint64_t loop
         : LOOP_BITS;       /* the innermost that surely turns twice in whose turns it may differ */
     uint64_t constant : 1; /* made of constants alone */
@@ -130,9 +131,6 @@ void values_walk(struct values *v, void (*begin)(void *ctx),
 uint64_t values_class(const struct values *v, uint64_t class);
 /* The innermost loop around an operation, of those that surely turn twice; 0: none. During values_walk. */
 uint32_t values_loop(const struct values *v, uint32_t id);
-/* Which elements a type has: its text without their type. */
-struct view values_dims(const struct graph *g, uint32_t type);
-
 bool table_begin(struct table *t);
 /* What came with a key first; *failed if there is no memory. */
 uint64_t table_first(struct table *t, uint64_t key, uint64_t is, bool *failed);

@@ -457,3 +457,39 @@ Test(products, order_counts_in_hlo_where_an_operand_may_come_out_as_another)
         cr_expect_eq(key_equal(&keys[0], &keys[1]), cases[i].moves, "case %zu", i);
     }
 }
+
+/* Operations that say less than they should: no operands, no blocks in a region, none that end one. */
+Test(products, operations_may_lack_what_they_need)
+{
+    static const char *const names[] = {"add",
+                                        "case",
+                                        "clamp",
+                                        "compare",
+                                        "convert",
+                                        "copy",
+                                        "dynamic_update_slice",
+                                        "gather",
+                                        "if",
+                                        "map",
+                                        "optimization_barrier",
+                                        "reduce",
+                                        "select",
+                                        "sort",
+                                        "transpose",
+                                        "tuple",
+                                        "while"};
+    static const char *const forms[] = {
+        "() : () -> ", "() ({}, {}) : () -> ", "(%x) ({\n}, {\n}) : (" TYPE ") -> ",
+        "(%x) ({\n^bb0(%i: " TYPE "):\n}, {\n^bb0(%j: " TYPE "):\n}) : (" TYPE ") -> ",
+        "(%x) ({\n^bb0:\n}, {}) : (" TYPE ") -> "};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+            char text[1024];
+            snprintf(text, sizeof text,
+                     "func.func public @main(%%x: " TYPE ", %%a: " TYPE ") -> (" TYPE ", " TYPE
+                     ") {\n%%s = \"stablehlo.%s\"%s" TYPE "\n%sreturn %%0, %%s : " TYPE ", " TYPE
+                     "\n}\n",
+                     names[i], forms[k], product("%0", "%x, %a", ROWS));
+            key_of(text, CANON_MLIR);
+        }
+}
