@@ -216,7 +216,8 @@ static struct type_kind type_kind(const struct graph *g, uint32_t type)
     if (!dims.len) {
         kind.dims = 0;
         at = memchr(text, '<', t.len);
-        at += at != NULL;
+        if (at)
+            at++;
     }
     kind.real = at && at + 1 < text + t.len && (*at == 'f' || (at[0] == 'b' && at[1] == 'f'));
     return kind;
