@@ -15,9 +15,10 @@
 #define SIDE_UNKNOWN UINT64_MAX
 
 struct product_use {
-    uint64_t value, class;
+    uint64_t value;
     uint64_t side; /* a set of dimensions: product_side */
     uint64_t by;   /* which product: equal ones are one */
+    uint32_t class;
     uint32_t loop; /* around it, of those that surely turn twice */
 };
 
@@ -186,7 +187,7 @@ static struct product_use use_of(struct survey *v, uint32_t id, bool right)
 
 static bool use_meets(struct survey *v, const struct product_use *u)
 {
-    uint64_t by_class = mix(values_class(&v->values, u->class), u->loop);
+    uint64_t by_class = mix(mix(1, values_class(&v->values, u->class)), u->loop);
     uint64_t by_value = mix(mix(u->value, u->side), ~u->loop);
     return table_first(&v->seen, by_class, u->value, &v->failed) != u->value ||
            table_first(&v->seen, by_value, u->by, &v->failed) != u->by;
@@ -215,20 +216,6 @@ static void product_take(struct survey *v, uint32_t id)
         if (loop <= out)
             return;
     }
-}
-
-static void seen_begin(struct survey *v)
-{
-    free(v->seen.slots);
-    v->failed |= !table_begin(&v->seen);
-}
-
-static void uses_begin(void *ctx)
-{
-    struct survey *v = ctx;
-    v->uses.n = 0;
-    seen_begin(v);
-    v->values.failed |= v->failed;
 }
 
 static void op_look(struct values *values, uint32_t id, void *ctx)
@@ -275,7 +262,8 @@ static bool bodies_have_product(const struct survey *v)
 /* Once all classes are known. */
 static void uses_compare(struct survey *v)
 {
-    seen_begin(v);
+    memset(v->seen.slots, 0, ((size_t)v->seen.mask + 1) * sizeof *v->seen.slots);
+    v->seen.n = 0;
     for (uint32_t i = 0; i < v->uses.n && !v->meet && !v->failed; i += 2)
         product_compare(v, &v->uses.at[i]);
 }
@@ -286,7 +274,7 @@ static void graph_survey(struct survey *v)
         return;
     v->values.unknown = bodies_have_product(v);
     if (!v->values.unknown)
-        values_walk(&v->values, uses_begin, op_look, v);
+        values_walk(&v->values, op_look, v);
     v->meet = v->values.unknown;
     v->failed |= v->values.failed;
     if (!v->meet && !v->failed)
@@ -305,7 +293,7 @@ bool graph_products_meet(struct graph *g)
         return false;
     v.has_product = vector_zeroes(g->funcs.n, sizeof *v.has_product);
     v.sides = vector_zeroes(2 * (size_t)g->shapes.n, sizeof *v.sides);
-    if (values_begin(&v.values, g) && v.has_product && v.sides)
+    if (values_begin(&v.values, g) && v.has_product && v.sides && table_begin(&v.seen))
         graph_survey(&v);
     else
         v.failed = true;

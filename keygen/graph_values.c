@@ -6,11 +6,9 @@
 
 #define NODES_FREE                                                                                 \
     (128u * 1024) /* to be gone through, calls opened, beside twice as many as there are */
-#define TURNS_MAX 8
-#define USED 16384          /* places to note that a class is used, a power of two */
-#define SMALL_CONSTANT 256  /* bytes of its text: it may be what something else comes out as */
-#define CLASS_DEPTH 0xFFFFu /* of a class: how often something was made of others for it, at most */
-#define CLASS_CONSTANT 0x10000u /* of what is computed from constants alone */
+#define SETTLES_MAX 16
+#define SMALL_CONSTANT 256 /* bytes of its text: it may be what something else comes out as */
+#define CLASS_CONSTANT 0   /* of what is computed from constants alone */
 
 /* By the name as StableHLO or HLO has it. What is not here may give anything (power: 1). */
 static const struct role_name {
@@ -103,12 +101,8 @@ static struct slot *slot_at(const struct table *t, uint64_t key)
     return &t->slots[i];
 }
 
-/* Puts into an empty slot. False if there is no memory. */
-static bool slot_fill(struct table *t, struct slot *slot, uint64_t key, uint64_t is)
+static bool table_widen(struct table *t)
 {
-    *slot = (struct slot){.key = key, .is = is};
-    if (++t->n <= t->mask / 2)
-        return true;
     struct table wider = {.mask = t->mask * 2 + 1, .n = t->n};
     wider.slots = vector_zeroes((size_t)wider.mask + 1, sizeof *wider.slots);
     if (!wider.slots)
@@ -126,50 +120,78 @@ uint64_t table_first(struct table *t, uint64_t key, uint64_t is, bool *failed)
     struct slot *s = slot_at(t, key | 1);
     if (s->key)
         return s->is;
-    *failed |= !slot_fill(t, s, key | 1, is);
+    *s = (struct slot){.key = key | 1, .is = is};
+    if (++t->n > t->mask / 2)
+        *failed |= !table_widen(t);
     return is;
 }
 
-uint64_t values_class(const struct values *v, uint64_t class)
+/* ---- classes ---- */
+
+uint32_t values_class(const struct values *v, uint32_t class)
 {
-    uint64_t now = class;
-    struct slot *s;
-    while ((s = slot_at(&v->joined, now))->key)
-        now = s->is;
-    while (class != now) { /* the next who asks has a short way */
-        s = slot_at(&v->joined, class);
-        class = s->is;
-        s->is = now;
-    }
-    return now;
+    struct class *c = v->classes.at;
+    while (c[class].is != class)
+        class = c[class].is = c[c[class].is].is; /* the next who asks has a short way */
+    return class;
 }
 
-static uint64_t class_new(uint64_t hash, uint64_t depth)
+/* The class of a hash; `made`: what it is made of. */
+static uint32_t class_of(struct values *v, uint64_t hash, uint32_t made)
 {
-    return (hash & ~(uint64_t)CLASS_DEPTH) | 0x10000 | (depth < CLASS_DEPTH ? depth : CLASS_DEPTH);
+    uint32_t next = v->classes.n, id = (uint32_t)table_first(&v->named, hash, next, &v->failed);
+    if (id == next)
+        PUSH(v, v->classes, (struct class){.is = id, .made = made});
+    return v->failed ? CLASS_CONSTANT : id;
 }
 
-/* Whether something may have been made of a class, by that name. */
-static bool *class_used(const struct values *v, uint64_t class)
-{
-    return &v->used[class >> 32 & (USED - 1)];
-}
-
-/* Of what is made of a class, and is one with it, that is left which it is made of. */
-static void classes_join(struct values *v, uint64_t a, uint64_t b)
+static void classes_join(struct values *v, uint32_t a, uint32_t b)
 {
     a = values_class(v, a);
     b = values_class(v, b);
-    if ((a & CLASS_DEPTH) < (b & CLASS_DEPTH) ||
-        ((a & CLASS_DEPTH) == (b & CLASS_DEPTH) && a < b)) {
-        uint64_t deeper = b;
-        b = a;
-        a = deeper;
+    v->classes.at[a < b ? b : a].is = a < b ? a : b;
+    v->n_joined += a != b;
+}
+
+/* How a class is made of others. */
+enum { OF_ALL, OF_PRODUCT, OF_COMPARE };
+
+/* A hash of what a class is made of, as far as that is known by now; or, if it is only one, *one. */
+static uint64_t made_hash(const struct values *v, uint32_t made, uint32_t *one)
+{
+    uint32_t n_of = v->made.at[made] >> 2, how = v->made.at[made] & 3, last = NONE, n = 0;
+    uint64_t sum = 0;
+    for (const uint32_t *of = v->made.at + made + 1; n_of--; of++) {
+        uint32_t class = values_class(v, *of);
+        if (class == last)
+            continue;
+        last = class;
+        sum += mix(mix(class, 2), 1);
+        n++;
     }
-    if (a == b)
-        return;
-    v->stale |= *class_used(v, a);
-    v->failed |= !slot_fill(&v->joined, slot_at(&v->joined, a), a, b);
+    *one = how == OF_ALL && n == 1 ? last : NONE;
+    return mix(sum, how == OF_PRODUCT ? n == 1 : how);
+}
+
+/* Once all is gone through: what is made of the same classes is one class, also where that came out later. */
+static void classes_settle(struct values *v)
+{
+    uint32_t n_joined, turns = 0;
+    do {
+        n_joined = v->n_joined;
+        memset(v->named.slots, 0, ((size_t)v->named.mask + 1) * sizeof *v->named.slots);
+        v->named.n = 0;
+        for (uint32_t id = 0; id < v->classes.n; id++) {
+            uint32_t made = v->classes.at[id].made, one;
+            if (!made)
+                continue;
+            uint64_t hash = made_hash(v, made, &one);
+            if (one == NONE)
+                one = (uint32_t)table_first(&v->named, hash, id, &v->failed);
+            classes_join(v, id, one);
+        }
+    } while (v->n_joined != n_joined && ++turns < SETTLES_MAX);
+    v->unknown |= turns == SETTLES_MAX;
 }
 
 /* ---- what operations say ---- */
@@ -352,14 +374,10 @@ uint32_t values_loop(const struct values *v, uint32_t id)
     return v->calls.at[v->calls.n - 1].loop;
 }
 
-static struct value value_new(uint64_t hash, uint32_t loop, bool constant, unsigned sure)
+static struct value value_new(uint64_t hash, uint32_t loop, unsigned sure, uint32_t class)
 {
-    return (struct value){.exact = hash >> (64 - EXACT_BITS),
-                          .loop = loop,
-                          .constant = constant,
-                          .sure = sure,
-                          .value = hash,
-                          .class = constant ? CLASS_CONSTANT : class_new(hash, 0)};
+    return (struct value){
+        .exact = hash, .value = hash, .class = class, .loop = loop, .sure = sure};
 }
 
 /* A hash that no other value has. */
@@ -386,27 +404,24 @@ static struct value argument_is(struct values *v, uint32_t id)
     const struct graph *g = v->g;
     const struct node *n = &g->nodes.at[id];
     const struct around *around = &v->around[node_block(n)];
-    struct value made = value_new(hash_own(v, id), 0, false, n->where & NODE_VARIES ? SURE : 0);
-    if (around->op == NONE)
-        return made;
-    const struct node *o = &g->nodes.at[around->op];
-    const struct shape *s = op_shape(g, o);
+    const struct node *o = around->op == NONE ? NULL : &g->nodes.at[around->op];
+    const struct shape *s = o ? op_shape(g, o) : NULL;
+    uint64_t hash = hash_own(v, id);
+    uint32_t i = value_index(g, id), loop = o ? values_loop(v, around->op) : 0;
+    unsigned sure = n->where & NODE_VARIES ? SURE : 0;
+    if (!s || i >= s->n_operands)
+        return value_new(hash, loop, sure, class_of(v, hash, 0));
     const struct block *body = v->role[s->name] == LOOP ? loop_body(g, o, s) : NULL;
-    uint32_t i = value_index(g, id), next = body ? block_gives(g, body, i, body->n_args) : NONE;
-    made.loop = values_loop(v, around->op);
-    if (i >= s->n_operands)
-        return made;
     struct value first = *value_at(v, op_operands(g, o, s)[i]);
-    if (!around->turns)
-        made.class = first.class;
-    else
-        made.loop = loop_begin(v, node_block(n), id);
-    if (body && next == body->args + i)
+    if (around->turns)
+        loop = loop_begin(v, node_block(n), id);
+    if (body && block_gives(g, body, i, body->n_args) == body->args + i)
         return first;
-    if (around->turns) {
-        made.exact = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
-        made.sure = first.sure & VARIES ? SURE : 0;
-    }
+    if (!around->turns)
+        return value_new(hash, loop, sure, first.class);
+    struct value made =
+        value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_of(v, hash, 0));
+    made.exact = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
     return made;
 }
 
@@ -429,11 +444,13 @@ static void loop_give(struct values *v, uint32_t id, const struct shape *s)
             continue;
         }
         uint64_t given = here ? value_at(v, last)->exact : i;
-        *out = value_new(mix(mix(hash_own(v, id), given), first.exact), values_loop(v, id), false,
-                         here && around->turns && value_at(v, last)->sure & VARIES ? SURE : 0);
+        uint64_t hash = mix(mix(hash_own(v, id), given), first.exact);
+        unsigned sure = here && around->turns && value_at(v, last)->sure & VARIES ? SURE : 0;
+        *out = value_new(hash, values_loop(v, id), sure, class_of(v, hash, 0));
         if (around->turns && here) { /* what begins as one and goes on as one is one */
-            uint64_t class = value_at(v, body->args + i)->class;
-            classes_join(v, class, table_first(&v->carried, out->exact, class, &v->failed));
+            uint32_t class = value_at(v, body->args + i)->class;
+            classes_join(v, class,
+                         (uint32_t)table_first(&v->carried, out->exact, class, &v->failed));
             continue;
         }
         classes_join(v, out->class, first.class);
@@ -442,7 +459,7 @@ static void loop_give(struct values *v, uint32_t id, const struct shape *s)
 }
 
 /* What comes out of an operation's regions may be any of its results. */
-static void regions_join(struct values *v, uint32_t id, uint32_t i, uint64_t class)
+static void regions_join(struct values *v, uint32_t id, uint32_t i, uint32_t class)
 {
     const struct graph *g = v->g;
     const struct node *o = &g->nodes.at[id];
@@ -460,7 +477,8 @@ static void branch_give(struct values *v, uint32_t id, const struct shape *s)
 {
     for (uint32_t i = 0; i < s->n_results; i++) {
         struct value *out = value_at(v, id + i);
-        *out = value_new(hash_own(v, id + i), values_loop(v, id), false, 0);
+        uint64_t hash = hash_own(v, id + i);
+        *out = value_new(hash, values_loop(v, id), 0, class_of(v, hash, 0));
         regions_join(v, id, i, out->class);
     }
 }
@@ -635,27 +653,27 @@ static bool op_makes(const struct values *v, uint32_t id, const struct shape *s,
 }
 
 /* The class of what an operation makes. */
-static uint64_t class_made(const struct values *v, uint32_t id, const struct shape *s)
+static uint32_t class_made(struct values *v, uint32_t id, const struct shape *s)
 {
     const uint32_t *operands = op_operands(v->g, &v->g->nodes.at[id], s);
     enum role role = v->role[s->name];
-    uint64_t first = 0, sum = 0, depth = 0;
-    uint32_t n = 0;
+    uint32_t made = v->made.n, n = 0, one;
+    PUSH(v, v->made, role == COMPARE ? OF_COMPARE : role <= CONVOLUTION ? OF_PRODUCT : OF_ALL);
     for (uint32_t i = 0; i < s->n_operands; i++) {
         const struct value *from = value_at(v, operands[i]);
-        uint64_t class = values_class(v, from->class);
-        if ((role == COMPARE && from->constant) || (n && class == first))
+        if (role == COMPARE && from->constant)
             continue;
-        *class_used(v, class) = true;
-        first = class;
-        sum += mix(class, 1);
-        depth = (class & CLASS_DEPTH) > depth ? class & CLASS_DEPTH : depth;
+        PUSH(v, v->made, from->class);
         n++;
     }
-    bool product = role == PRODUCT || role == CONVOLUTION;
-    if (n == 1 && !product && role != COMPARE)
-        return first;
-    return class_new(mix(sum, role == COMPARE ? 2 : product && n == 1), depth + 1);
+    if (v->failed)
+        return CLASS_CONSTANT;
+    v->made.at[made] |= n << 2;
+    uint64_t hash = made_hash(v, made, &one);
+    uint32_t next = v->classes.n, class = one == NONE ? class_of(v, hash, made) : one;
+    if (class != next)
+        v->made.n = made;
+    return class;
 }
 
 /* What an operation gives that is no loop, branch or barrier. */
@@ -681,12 +699,11 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
         other = from->value;
         n_other++;
     }
-    struct value made = value_new(hash, loop, constant, op_sure(v, id, s, n_vary));
-    bool makes = op_makes(v, id, s, n_safe, n_other), taken = false;
-    if (makes && role != TUPLE)
+    struct value made = value_new(hash, loop, op_sure(v, id, s, n_vary), CLASS_CONSTANT);
+    bool makes = op_makes(v, id, s, n_safe, n_other), taken = makes && role != TUPLE;
+    made.constant = constant;
+    if (taken)
         made.class = class_made(v, id, s);
-    if (constant && !s->n_operands && g->dicts.at[s->dict].len >= SMALL_CONSTANT)
-        made.class = class_new(hash, 0);
     /* of two of which one may be left out it is the other, or made of both */
     bool left = !makes && role >= ADDS && role <= PAIRS && n_other == 2 && n_safe == 1 &&
                 v->types[s->type].real;
@@ -705,11 +722,14 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
     }
     if (left)
         classes_join(v, made.class, class_made(v, id, s));
+    bool large = !s->n_operands && g->dicts.at[s->dict].len >= SMALL_CONSTANT;
+    if (!taken && (!constant || large))
+        made.class = class_of(v, hash, 0);
     for (uint32_t i = 0; i < s->n_results; i++) {
         struct value *out = value_at(v, id + i);
         *out = made;
         if (s->n_results > 1)
-            out->exact = out->value = mix(hash, i) >> (64 - EXACT_BITS);
+            out->exact = out->value = mix(hash, i);
         if (shape_has_regions(s))
             regions_join(v, id, i, made.class);
     }
@@ -816,26 +836,15 @@ static void func_walk(struct values *v, const struct func *f,
     v->calls.n = v->known.n = 0;
 }
 
-/* What is made of two values that are one class belongs to one, too, also if that was found out later. */
-void values_walk(struct values *v, void (*begin)(void *ctx),
+void values_walk(struct values *v,
                  void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx)
 {
     const struct graph *g = v->g;
-    int turn = 0;
-    do {
-        v->room = (uint64_t)g->nodes.n * 2 + NODES_FREE;
-        v->number = 0;
-        v->loops.n = 1; /* outside of all */
-        v->stale = false;
-        memset(v->used, 0, USED * sizeof *v->used);
-        free(v->carried.slots);
-        v->failed |= !table_begin(&v->carried);
-        begin(ctx);
-        for (uint32_t i = 0; i < g->funcs.n && !v->unknown && !v->failed; i++)
-            if (g->funcs.at[i].is_public && g->funcs.at[i].defined)
-                func_walk(v, &g->funcs.at[i], at_op, ctx);
-    } while (v->stale && ++turn < TURNS_MAX && !v->unknown && !v->failed);
-    v->unknown |= v->stale;
+    for (uint32_t i = 0; i < g->funcs.n && !v->unknown && !v->failed; i++)
+        if (g->funcs.at[i].is_public && g->funcs.at[i].defined)
+            func_walk(v, &g->funcs.at[i], at_op, ctx);
+    if (!v->unknown && !v->failed)
+        classes_settle(v);
 }
 
 /* Finds the operation around each block. */
@@ -863,10 +872,12 @@ bool values_begin(struct values *v, const struct graph *g)
     v->around = vector_zeroes(g->blocks.n, sizeof *v->around);
     v->types = vector_zeroes(g->types.items.n, sizeof *v->types);
     v->constants = vector_zeroes(g->shapes.n, sizeof *v->constants);
-    v->used = vector_zeroes(USED, sizeof *v->used);
-    PUSH(v, v->loops, 0);
-    if (!v->role || !v->around || !v->types || !v->constants || !v->used ||
-        !table_begin(&v->joined))
+    v->room = (uint64_t)g->nodes.n * 2 + NODES_FREE;
+    PUSH(v, v->loops, 0); /* outside of all */
+    PUSH(v, v->made, 0);
+    PUSH(v, v->classes, (struct class){.is = CLASS_CONSTANT});
+    if (!v->role || !v->around || !v->types || !v->constants || !table_begin(&v->named) ||
+        !table_begin(&v->carried))
         v->failed = true;
     if (v->failed)
         return false;
@@ -884,10 +895,11 @@ void values_end(struct values *v)
     free(v->around);
     free(v->types);
     free(v->constants);
-    free(v->used);
     free(v->calls.at);
     free(v->known.at);
     free(v->loops.at);
-    free(v->joined.slots);
+    free(v->classes.at);
+    free(v->made.at);
+    free(v->named.slots);
     free(v->carried.slots);
 }

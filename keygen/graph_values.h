@@ -45,9 +45,6 @@ enum role {
     TUPLE,
 };
 
-#define EXACT_BITS 45
-#define LOOP_BITS 14
-
 /* What is sure of a value. */
 #define VARIES 1u    /* nobody can know it before the program runs; else a compiler may, and then */
 #define NOT_ZERO 2u  /* it is not 0, */
@@ -55,13 +52,19 @@ enum role {
 #define ONLY_ZERO 8u /* or 0 */
 #define SURE (VARIES | NOT_ZERO | NOT_ONE | ONLY_ZERO)
 
+#define LOOP_BITS 27
+
 struct value {
-    uint64_t exact : EXACT_BITS;
-    uint64_t loop
-        : LOOP_BITS;       /* the innermost that surely turns twice in whose turns it may differ */
-    uint64_t constant : 1; /* made of constants alone */
-    uint64_t sure : 4;
-    uint64_t value, class;
+    uint64_t exact, value;
+    uint32_t class;
+    uint32_t loop : LOOP_BITS; /* the innermost that surely turns twice in whose turns it may differ */
+    uint32_t constant : 1;     /* made of constants alone */
+    uint32_t sure : 4;
+};
+
+struct class {
+    uint32_t is;   /* itself, or another one that it is one with */
+    uint32_t made; /* of: values.made, how many and how, then which; 0: of nothing else */
 };
 
 struct slot {
@@ -106,11 +109,12 @@ struct values {
     VECTOR(struct activation) calls;
     VECTOR(struct value) known;
     VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
-    struct table joined;    /* classes: which other one each has become */
-    struct table carried;   /* what loops carry: the class of the first that is the same */
-    bool *used;             /* by class, some together: something was made of it */
-    bool stale;             /* and then it became another */
-    uint32_t number;        /* of activations */
+    VECTOR(struct class) classes;
+    VECTOR(uint32_t) made; /* what they are made of */
+    uint32_t n_joined;     /* how often two became one */
+    struct table named;    /* classes by what they are, or are made of */
+    struct table carried;  /* what loops carry: the class of the first that is the same */
+    uint32_t number;       /* of activations */
     uint64_t room;          /* for nodes that are to be gone through */
 };
 
@@ -121,14 +125,14 @@ enum role values_role(const struct graph *g, uint32_t opname);
 bool values_begin(struct values *v, const struct graph *g);
 void values_end(struct values *v);
 
-/* Goes through the public functions, several times if it is needed; v->unknown if what comes out is of no use.
- * `at_op` is called for each operation, once its results are known, and `begin` each time before; what is in
- * the regions of operations that others share is not gone through for each of them. */
-void values_walk(struct values *v, void (*begin)(void *ctx),
-                 void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx);
+/* Goes through the public functions; v->unknown if what comes out is of no use. `at_op` is called for each
+ * operation, once its results are known; what is in the regions of operations that others share is not gone
+ * through for each of them. Classes may become one until it returns. */
+void values_walk(struct values *v, void (*at_op)(struct values *v, uint32_t id, void *ctx),
+                 void *ctx);
 
-/* What a class has become; it may become another while more is gone through. */
-uint64_t values_class(const struct values *v, uint64_t class);
+/* What a class has become by now. */
+uint32_t values_class(const struct values *v, uint32_t class);
 /* The innermost loop around an operation, of those that surely turn twice; 0: none. During values_walk. */
 uint32_t values_loop(const struct values *v, uint32_t id);
 bool table_begin(struct table *t);
