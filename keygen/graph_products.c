@@ -13,23 +13,25 @@
 #include <stdlib.h>
 
 #define SIDE_UNKNOWN UINT64_MAX
+#define ONES_KNOWN ((uint64_t)1 << 63)
 
-struct product_use {
-    uint64_t value;
-    uint64_t side; /* a set of dimensions: product_side */
-    uint64_t by;   /* which product: equal ones are one */
-    uint32_t class;
+struct product_use { /* of its left and its right operand */
+    uint64_t value[2];
+    uint64_t side[2]; /* a set of dimensions: product_side */
+    uint64_t by;      /* which product: equal ones are one */
+    uint32_t class[2];
     uint32_t loop; /* around it, of those that surely turn twice */
 };
 
 struct survey {
     const struct graph *g;
     struct values values;
-    bool failed, meet;
-    bool *has_product;               /* by function: it has, or what it calls or names */
-    uint64_t *sides;                 /* by shape, of its left and right operand; 0: not looked at */
-    VECTOR(struct product_use) uses; /* of each product two: left, right */
-    struct table seen;               /* what was the first of a class, and took a value */
+    bool failed;
+    bool *has_product; /* by function: it has, or what it calls or names; NULL: not looked at */
+    uint64_t *sides;   /* by shape, of its left and right operand; 0: not looked at */
+    uint64_t *ones;    /* by type, dims_of_one and ONES_KNOWN; 0: not looked at */
+    VECTOR(struct product_use) uses;
+    struct table seen; /* what was the first of a class, and took a value */
 };
 
 /* ---- which dimensions ---- */
@@ -56,7 +58,7 @@ static uint64_t dims_of_one(const struct graph *g, uint32_t type)
     uint64_t ones = 0;
     if (!at)
         at = memchr(t.data, '<', t.len);
-    for (unsigned dim = 0; at && ++at < end && dim < 64; dim++) {
+    for (unsigned dim = 0; at && ++at < end && dim < 63; dim++) {
         const char *from = at;
         while (at < end && (*at == '?' || (*at >= '0' && *at <= '9')))
             at++;
@@ -134,118 +136,106 @@ static uint64_t product_side(const struct graph *g, const struct shape *s, const
 
 /* ---- which products ---- */
 
-static bool has_product(const struct survey *v, const struct func *f)
-{
-    return v->has_product[f - v->g->funcs.at];
-}
-
 static bool is_product(const struct survey *v, uint32_t id)
 {
     const struct node *o = &v->g->nodes.at[id];
-    if (!node_is_op(o) || op_shape(v->g, o)->n_operands < 2)
+    if (!node_is_op(o))
         return false;
     const struct shape *s = op_shape(v->g, o);
-    if (v->values.role[s->name] != CONVOLUTION)
-        return v->values.role[s->name] == PRODUCT;
-    return convolution_is_product(v->g, s, value_type(v->g, op_operands(v->g, o, s)[1]));
+    enum role role = v->values.role[s->name];
+    if ((role != PRODUCT && role != CONVOLUTION) || s->n_operands < 2)
+        return false;
+    return role == PRODUCT ||
+           convolution_is_product(v->g, s, value_type(v->g, op_operands(v->g, o, s)[1]));
+}
+
+static bool any_product(const struct survey *v, uint32_t nodes, uint32_t n)
+{
+    for (uint32_t id = nodes; id < nodes + n; id++)
+        if (is_product(v, id))
+            return true;
+    return false;
+}
+
+/* Finds which functions have products. */
+static void funcs_look(struct survey *v)
+{
+    const struct graph *g = v->g;
+    v->has_product = vector_zeroes(g->funcs.n, sizeof *v->has_product);
+    v->failed |= !v->has_product;
+    for (uint32_t i = 0; i < g->func_order.n && !v->failed; i++) {
+        const struct func *f = &g->funcs.at[g->func_order.at[i]];
+        bool has = any_product(v, f->nodes, f->n_nodes);
+        for (uint32_t u = 0; u < f->n_uses && !has; u++) {
+            const struct func *used = graph_func_of(g, g->uses.at[f->uses + u].symbol);
+            has = used && v->has_product[used - g->funcs.at];
+        }
+        v->has_product[f - g->funcs.at] = has;
+    }
 }
 
 /* Are there products in what an operation names? */
-static bool names_product(const struct survey *v, const struct shape *s)
+static bool names_product(struct survey *v, const struct shape *s)
 {
     const struct dict *d = &v->g->dicts.at[s->dict];
-    for (uint32_t i = 0; s->has_holes && i < d->n_holes; i++) {
+    for (uint32_t i = 0; i < d->n_holes; i++) {
         const struct hole *h = &v->g->holes.at[d->holes + i];
         const struct func *f = h->kind == HOLE_SYMBOL ? graph_func_of(v->g, h->is.symbol) : NULL;
-        if (f && has_product(v, f))
+        if (f && !v->has_product)
+            funcs_look(v);
+        if (f && (v->failed || v->has_product[f - v->g->funcs.at]))
             return true;
     }
     return false;
 }
 
 /* How a product uses an operand, the left one or the right one. */
-static struct product_use use_of(struct survey *v, uint32_t id, bool right)
+static void use_look(struct survey *v, struct product_use *use, uint32_t id, bool right)
 {
     const struct graph *g = v->g;
     const struct node *o = &g->nodes.at[id];
     const struct shape *s = op_shape(g, o);
-    uint32_t operand = op_operands(g, o, s)[right];
+    uint32_t operand = op_operands(g, o, s)[right], type = value_type(g, operand);
     const struct value *of = value_at(&v->values, operand);
     bool convolution = v->values.role[s->name] == CONVOLUTION;
     uint64_t *side = &v->sides[2 * (s - g->shapes.at) + right];
     if (!*side)
         *side = convolution ? convolution_side(g, s, right)
                             : product_side(g, s, right ? "rhs_" : "lhs_");
-    struct product_use use = {.value = of->value, .class = of->class, .side = *side};
-    use.by = value_at(&v->values, id)->exact;
+    if (!v->ones[type])
+        v->ones[type] = dims_of_one(g, type) | ONES_KNOWN;
+    use->class[right] = of->class;
+    use->value[right] = of->value;
+    use->side[right] = *side;
     if (convolution || *side == SIDE_UNKNOWN) /* moved, it becomes a product like the others */
-        use.value = mix(of->value, 1);
+        use->value[right] = mix(of->value, 1);
     else
-        use.side &= ~dims_of_one(g, value_type(g, operand)); /* one element is as good as none */
-    return use;
-}
-
-static bool use_meets(struct survey *v, const struct product_use *u)
-{
-    uint64_t by_class = mix(mix(1, values_class(&v->values, u->class)), u->loop);
-    uint64_t by_value = mix(mix(u->value, u->side), ~u->loop);
-    return table_first(&v->seen, by_class, u->value, &v->failed) != u->value ||
-           table_first(&v->seen, by_value, u->by, &v->failed) != u->by;
-}
-
-/* Compares the two uses of a product with those before it, but not with one another. */
-static void product_compare(struct survey *v, const struct product_use *pair)
-{
-    struct product_use right = pair[1];
-    if (values_class(&v->values, pair->class) == values_class(&v->values, right.class))
-        right.value = pair->value;
-    v->meet |= use_meets(v, pair) || use_meets(v, &right);
+        use->side[right] &= ~v->ones[type] | ONES_KNOWN; /* one element is as good as none */
 }
 
 /* A product stands in the loops around it, as far as it is not the same in each turn: then compilers may take
  * it out. */
 static void product_take(struct survey *v, uint32_t id)
 {
-    struct product_use pair[2] = {use_of(v, id, false), use_of(v, id, true)};
-    uint32_t loop = values_loop(&v->values, id), out = value_at(&v->values, id)->loop;
-    for (;; loop = v->values.loops.at[loop]) {
-        pair[0].loop = pair[1].loop = loop;
-        PUSH(v, v->uses, pair[0]);
-        PUSH(v, v->uses, pair[1]);
-        product_compare(v, pair);
-        if (loop <= out)
-            return;
+    const struct value *gives = value_at(&v->values, id);
+    struct product_use use = {.by = gives->exact, .loop = values_loop(&v->values, id)};
+    use_look(v, &use, id, false);
+    use_look(v, &use, id, true);
+    PUSH(v, v->uses, use);
+    while (use.loop > gives->loop) {
+        use.loop = v->values.loops.at[use.loop];
+        PUSH(v, v->uses, use);
     }
 }
 
 static void op_look(struct values *values, uint32_t id, void *ctx)
 {
     struct survey *v = ctx;
+    const struct shape *s = op_shape(v->g, &v->g->nodes.at[id]);
     if (is_product(v, id))
         product_take(v, id);
-    values->unknown |= names_product(v, op_shape(v->g, &v->g->nodes.at[id]));
-    values->unknown |= v->meet;
+    values->unknown |= s->has_holes && names_product(v, s);
     values->failed |= v->failed;
-}
-
-/* Finds which functions have products. False if none has. */
-static bool funcs_look(struct survey *v)
-{
-    const struct graph *g = v->g;
-    bool any = false;
-    for (uint32_t i = 0; i < g->func_order.n; i++) {
-        const struct func *f = &g->funcs.at[g->func_order.at[i]];
-        bool has = false;
-        for (uint32_t id = f->nodes; id < f->nodes + f->n_nodes && !has; id++)
-            has = is_product(v, id);
-        for (uint32_t u = 0; u < f->n_uses && !has; u++) {
-            const struct func *used = graph_func_of(g, g->uses.at[f->uses + u].symbol);
-            has = used && has_product(v, used);
-        }
-        v->has_product[f - g->funcs.at] = has;
-        any |= has;
-    }
-    return any;
 }
 
 /* A product in what several operations share. */
@@ -253,55 +243,63 @@ static bool bodies_have_product(const struct survey *v)
 {
     const struct graph *g = v->g;
     for (uint32_t i = 0; i < g->bodies.n; i++)
-        for (uint32_t k = 0; k < g->bodies.at[i].n_nodes; k++)
-            if (is_product(v, g->bodies.at[i].from.nodes + k))
-                return true;
+        if (any_product(v, g->bodies.at[i].from.nodes, g->bodies.at[i].n_nodes))
+            return true;
     return false;
 }
 
-/* Once all classes are known. */
-static void uses_compare(struct survey *v)
+/* Whether a product meets one that was looked at before, but not itself. Once all classes are known. */
+static bool use_meets(struct survey *v, const struct product_use *u)
 {
-    memset(v->seen.slots, 0, ((size_t)v->seen.mask + 1) * sizeof *v->seen.slots);
-    v->seen.n = 0;
-    for (uint32_t i = 0; i < v->uses.n && !v->meet && !v->failed; i += 2)
-        product_compare(v, &v->uses.at[i]);
+    uint32_t class[2] = {values_class(&v->values, u->class[0]),
+                         values_class(&v->values, u->class[1])};
+    for (int i = 0; i < 2; i++) {
+        uint64_t value = class[0] == class[1] ? u->value[0] : u->value[i];
+        uint64_t by_class = mix(mix(1, class[i]), u->loop);
+        uint64_t by_value = mix(mix(value, u->side[i]), ~u->loop);
+        if (table_first(&v->seen, by_class, value, &v->failed) != value ||
+            table_first(&v->seen, by_value, u->by, &v->failed) != u->by)
+            return true;
+    }
+    return false;
 }
 
-static void graph_survey(struct survey *v)
+static bool graph_survey(struct survey *v)
 {
-    if (!funcs_look(v))
-        return;
-    v->values.unknown = bodies_have_product(v);
-    if (!v->values.unknown)
-        values_walk(&v->values, op_look, v);
-    v->meet = v->values.unknown;
+    if (!any_product(v, 0, v->g->nodes.n))
+        return false;
+    if (bodies_have_product(v))
+        return true;
+    values_walk(&v->values, op_look, v);
     v->failed |= v->values.failed;
-    if (!v->meet && !v->failed)
-        uses_compare(v);
+    bool meet = v->values.unknown;
+    for (uint32_t i = 0; i < v->uses.n && !meet && !v->failed; i++)
+        meet = use_meets(v, &v->uses.at[i]);
+    return meet;
 }
 
 bool graph_products_meet(struct graph *g)
 {
     struct survey v = {.g = g};
-    bool any = false;
+    bool any = false, meet = false;
     for (uint32_t i = 0; i < g->names.items.n && !any; i++) {
         enum role role = values_role(g, i);
         any = role == PRODUCT || role == CONVOLUTION;
     }
     if (!any)
         return false;
-    v.has_product = vector_zeroes(g->funcs.n, sizeof *v.has_product);
     v.sides = vector_zeroes(2 * (size_t)g->shapes.n, sizeof *v.sides);
-    if (values_begin(&v.values, g) && v.has_product && v.sides && table_begin(&v.seen))
-        graph_survey(&v);
+    v.ones = vector_zeroes(g->types.items.n, sizeof *v.ones);
+    if (values_begin(&v.values, g) && v.sides && v.ones && table_begin(&v.seen))
+        meet = graph_survey(&v);
     else
         v.failed = true;
     g->failed |= v.failed;
     values_end(&v.values);
     free(v.has_product);
     free(v.sides);
+    free(v.ones);
     free(v.seen.slots);
     free(v.uses.at);
-    return v.meet;
+    return meet;
 }

@@ -774,6 +774,7 @@ static void activation_push(struct values *v, const struct func *f, uint32_t cal
     v->room -= f->n_nodes;
     memset(v->known.at + v->known.n, 0, f->n_nodes * sizeof *v->known.at);
     v->known.n += f->n_nodes;
+    v->here = a.values - f->nodes;
     PUSH(v, v->calls, a);
 }
 
@@ -783,7 +784,7 @@ static void call_begin(struct values *v, const struct func *f, uint32_t id, cons
     const struct graph *g = v->g;
     const struct block *b = &g->blocks.at[f->block];
     const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
-    uint32_t from = v->calls.at[v->calls.n - 1].values - v->calls.at[v->calls.n - 1].f->nodes;
+    uint32_t from = v->here;
     if (s->n_operands != b->n_args || block_gives(g, b, 0, s->n_results) == NONE) {
         v->unknown = true;
         return;
@@ -801,6 +802,8 @@ static void call_end(struct values *v)
     v->known.n = done.values;
     if (!v->calls.n)
         return;
+    const struct activation *back = &v->calls.at[v->calls.n - 1];
+    v->here = back->values - back->f->nodes;
     uint32_t n = op_shape(g, &g->nodes.at[done.call])->n_results;
     for (uint32_t i = 0; i < n; i++)
         *value_at(v, done.call + i) =

@@ -108,6 +108,7 @@ struct values {
     uint8_t *constants; /* by shape: what is sure of such a constant, and 1; 0: not looked at */
     VECTOR(struct activation) calls;
     VECTOR(struct value) known;
+    uint32_t here; /* added to a node of the function that is gone through: its value, modulo 2^32 */
     VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
     VECTOR(struct class) classes;
     VECTOR(uint32_t) made; /* what they are made of */
@@ -142,8 +143,7 @@ uint64_t table_first(struct table *t, uint64_t key, uint64_t is, bool *failed);
 /* What is known of a value of the function that is gone through. */
 static inline struct value *value_at(const struct values *v, uint32_t id)
 {
-    const struct activation *a = &v->calls.at[v->calls.n - 1];
-    return &v->known.at[a->values + (id - a->f->nodes)];
+    return &v->known.at[(uint32_t)(id + v->here)];
 }
 
 #endif
