@@ -232,7 +232,8 @@ static void op_look(struct values *values, uint32_t id, void *ctx)
 {
     struct survey *v = ctx;
     const struct shape *s = op_shape(v->g, &v->g->nodes.at[id]);
-    if (is_product(v, id))
+    enum role role = values->role[s->name];
+    if ((role == PRODUCT || role == CONVOLUTION) && is_product(v, id))
         product_take(v, id);
     values->unknown |= s->has_holes && names_product(v, s);
     values->failed |= v->failed;

@@ -508,18 +508,17 @@ static bool is_body(const struct graph *g, uint32_t region)
 }
 
 /* Does it follow from an operation's operands what it gives? */
-static bool is_pure(const struct graph *g, uint32_t id, const struct shape *s)
+static bool is_pure(const struct graph *g, const struct node *o, const struct shape_kind *kind)
 {
-    const struct node *o = &g->nodes.at[id];
-    return op_class(o) == GRAPH_PURE && !(s->traits & GRAPH_CALL) &&
-           (!shape_has_regions(s) || is_body(g, op_region(g, o)));
+    return kind->pure && op_class(o) == GRAPH_PURE &&
+           (!op_has_regions(g, o) || is_body(g, op_region(g, o)));
 }
 
 /* What an operation says, as a hash, its operands left out. */
-static uint64_t op_hash(const struct values *v, uint32_t id, const struct shape *s)
+static uint64_t op_hash(const struct values *v, uint32_t id, const struct shape *s, bool pure)
 {
     uint64_t hash = mix(s->hash, s->has_holes ? s->dict : 0);
-    if (!is_pure(v->g, id, s))
+    if (!pure)
         return mix(hash, hash_own(v, id));
     return shape_has_regions(s) ? mix(hash, op_region(v->g, &v->g->nodes.at[id])) : hash;
 }
@@ -572,43 +571,54 @@ static unsigned constant_sure(const struct graph *g, const struct shape *s)
     return 0;
 }
 
+static struct shape_kind shape_kind(const struct values *v, const struct shape *s)
+{
+    enum role role = v->role[s->name];
+    return (struct shape_kind){
+        .looked = true,
+        .pure = !(s->traits & GRAPH_CALL),
+        .real = v->types[s->type].real,
+        .varies = (type_sure(v->g, s->type) & NODE_VARIES) != 0,
+        .role = (uint8_t)role,
+        .needs = role == ADDS ? NOT_ZERO : role == SCALES ? NOT_ONE : VARIES,
+        .sure = (uint8_t)(s->facts & SHAPE_CONSTANT ? constant_sure(v->g, s) : 0),
+    };
+}
+
 /* What the result of an operation surely is not; `n_vary`: how many of its operands vary. Of real numbers any
  * that does will do: compilers make no constants of such operations. But of comparisons with constants they do,
  * and then of selections. */
-static unsigned op_sure(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_vary)
+static unsigned op_sure(const struct values *v, uint32_t id, const struct shape *s,
+                        const struct shape_kind *kind, uint32_t n_vary)
 {
     const struct graph *g = v->g;
+    const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
     static const struct value none;
     const struct value *of[3] = {&none, &none, &none};
+    if (!kind->varies)
+        return 0;
+    if (s->facts & SHAPE_CONSTANT)
+        return kind->sure;
     for (uint32_t i = 0; i < 3 && i < s->n_operands; i++)
-        of[i] = value_at(v, op_operands(g, &g->nodes.at[id], s)[i]);
+        of[i] = value_at(v, operands[i]);
     unsigned any = n_vary ? SURE : 0,
              all = any && n_vary == s->n_operands && s->sure.if_all & NODE_VARIES ? SURE : 0;
-    if (!(type_sure(g, s->type) & NODE_VARIES))
-        return 0;
-    if (s->facts & SHAPE_CONSTANT) {
-        uint8_t *sure = &v->constants[s - g->shapes.at];
-        if (!*sure)
-            *sure = (uint8_t)(1 + constant_sure(g, s));
-        return *sure - 1u;
-    }
     const unsigned zero = NOT_ONE | ONLY_ZERO;
-    enum role role = v->role[s->name];
-    switch (role) {
+    switch ((enum role)kind->role) {
     case PRODUCT:
     case CONVOLUTION: return any;
     case COPIES:
-        if (s->n_operands && s->type == value_type(g, op_operands(g, &g->nodes.at[id], s)[0]))
+        if (s->n_operands && s->type == value_type(g, operands[0]))
             return of[0]->sure;
         return n_vary ? SURE : of[0]->sure & ONLY_ZERO ? zero : 0;
     case MAPS:
     case ADDS:
     case SCALES:
     case PAIRS:
-        if (!v->types[s->type].real)
+        if (!kind->real)
             return all;
-        if ((role == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO) ||
-            (role == SCALES && of[0]->sure & ONLY_ZERO))
+        if ((kind->role == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO) ||
+            (kind->role == SCALES && of[0]->sure & ONLY_ZERO))
             return any | zero;
         return any;
     case COMPARE: return n_vary == 2 && of[0]->value != of[1]->value ? SURE : 0;
@@ -626,24 +636,18 @@ static unsigned op_sure(const struct values *v, uint32_t id, const struct shape 
     }
 }
 
-/* What the operand beside another must not be, so that the result is not that other one. */
-static unsigned role_needs(enum role role)
-{
-    return role == ADDS ? NOT_ZERO : role == SCALES ? NOT_ONE : VARIES;
-}
-
 /* Whether what an operation gives is surely none of its operands; `n_safe`: how many leave none over, `n_other`:
  * how many it may be, constants and such as are known to be equal apart. */
-static bool op_makes(const struct values *v, uint32_t id, const struct shape *s, uint32_t n_safe,
-                     uint32_t n_other)
+static bool op_makes(const struct values *v, uint32_t id, const struct shape *s,
+                     const struct shape_kind *kind, uint32_t n_safe, uint32_t n_other)
 {
     const struct graph *g = v->g;
-    switch ((enum role)v->role[s->name]) {
+    switch ((enum role)kind->role) {
     case PRODUCT:
     case CONVOLUTION: return true;
     case ADDS:
     case SCALES:
-    case PAIRS: return n_safe == s->n_operands && n_other > 1 && v->types[s->type].real;
+    case PAIRS: return n_safe == s->n_operands && n_other > 1 && kind->real;
     case COMPARE:
         return s->n_operands &&
                v->types[value_type(g, op_operands(g, &g->nodes.at[id], s)[0])].real;
@@ -680,12 +684,15 @@ static uint32_t class_made(struct values *v, uint32_t id, const struct shape *s)
 static void op_give(struct values *v, uint32_t id, const struct shape *s)
 {
     const struct graph *g = v->g;
-    enum role role = v->role[s->name];
+    struct shape_kind *kind = &v->shapes[s - g->shapes.at];
+    if (!kind->looked)
+        *kind = shape_kind(v, s);
+    enum role role = kind->role;
     const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
-    bool pure = is_pure(g, id, s), constant = pure;
-    uint64_t hash = op_hash(v, id, s), other = 0;
+    bool pure = is_pure(g, &g->nodes.at[id], kind), constant = pure;
+    uint64_t hash = op_hash(v, id, s, pure), other = 0;
     uint32_t first, end = operands_moved(role, s, &first), n_other = 0, n_vary = 0;
-    uint32_t n_safe = 0, needs = role_needs(role);
+    uint32_t n_safe = 0, needs = kind->needs;
     uint32_t loop = pure ? 0 : values_loop(v, id);
     for (uint32_t i = 0; i < s->n_operands; i++) {
         const struct value *from = value_at(v, operands[i]);
@@ -699,14 +706,14 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
         other = from->value;
         n_other++;
     }
-    struct value made = value_new(hash, loop, op_sure(v, id, s, n_vary), CLASS_CONSTANT);
-    bool makes = op_makes(v, id, s, n_safe, n_other), taken = makes && role != TUPLE;
+    struct value made = value_new(hash, loop, op_sure(v, id, s, kind, n_vary), CLASS_CONSTANT);
+    bool makes = op_makes(v, id, s, kind, n_safe, n_other), taken = makes && role != TUPLE;
     made.constant = constant;
     if (taken)
         made.class = class_made(v, id, s);
     /* of two of which one may be left out it is the other, or made of both */
     bool left = !makes && role >= ADDS && role <= PAIRS && n_other == 2 && n_safe == 1 &&
-                v->types[s->type].real;
+                kind->real;
     for (uint32_t i = first; i < end && !makes; i++) {
         const struct value *from = value_at(v, operands[i]);
         if ((from->constant && !constant) || (left && (from->sure & needs) != needs))
@@ -874,12 +881,12 @@ bool values_begin(struct values *v, const struct graph *g)
     v->role = vector_zeroes(g->names.items.n, sizeof *v->role);
     v->around = vector_zeroes(g->blocks.n, sizeof *v->around);
     v->types = vector_zeroes(g->types.items.n, sizeof *v->types);
-    v->constants = vector_zeroes(g->shapes.n, sizeof *v->constants);
+    v->shapes = vector_zeroes(g->shapes.n, sizeof *v->shapes);
     v->room = (uint64_t)g->nodes.n * 2 + NODES_FREE;
     PUSH(v, v->loops, 0); /* outside of all */
     PUSH(v, v->made, 0);
     PUSH(v, v->classes, (struct class){.is = CLASS_CONSTANT});
-    if (!v->role || !v->around || !v->types || !v->constants || !table_begin(&v->named) ||
+    if (!v->role || !v->around || !v->types || !v->shapes || !table_begin(&v->named) ||
         !table_begin(&v->carried))
         v->failed = true;
     if (v->failed)
@@ -897,7 +904,7 @@ void values_end(struct values *v)
     free(v->role);
     free(v->around);
     free(v->types);
-    free(v->constants);
+    free(v->shapes);
     free(v->calls.at);
     free(v->known.at);
     free(v->loops.at);

@@ -98,6 +98,17 @@ struct type_kind {
     bool real;     /* they are real numbers */
 };
 
+/* What operations of a shape do. */
+struct shape_kind {
+    bool looked;
+    bool pure;     /* as far as the shape says */
+    bool real;     /* what they give are real numbers, */
+    bool varies;   /* and may be known only when the program runs */
+    uint8_t role;  /* enum role */
+    uint8_t needs; /* what an operand beside another must not be, so that the result is not that other one */
+    uint8_t sure;  /* of a constant */
+};
+
 struct values {
     const struct graph *g;
     bool failed;
@@ -105,7 +116,7 @@ struct values {
     uint8_t *role;         /* by name */
     struct around *around; /* by block */
     struct type_kind *types;
-    uint8_t *constants; /* by shape: what is sure of such a constant, and 1; 0: not looked at */
+    struct shape_kind *shapes;
     VECTOR(struct activation) calls;
     VECTOR(struct value) known;
     uint32_t here; /* added to a node of the function that is gone through: its value, modulo 2^32 */
