@@ -157,10 +157,12 @@ static bool any_product(const struct survey *v, uint32_t nodes, uint32_t n)
     return false;
 }
 
-/* Finds which functions have products. */
-static void funcs_look(struct survey *v)
+/* Finds which functions have products. False if none has that is reached. */
+static bool funcs_look(struct survey *v)
 {
     const struct graph *g = v->g;
+    bool any = false;
+    free(v->has_product);
     v->has_product = vector_zeroes(g->funcs.n, sizeof *v->has_product);
     v->failed |= !v->has_product;
     for (uint32_t i = 0; i < g->func_order.n && !v->failed; i++) {
@@ -171,7 +173,9 @@ static void funcs_look(struct survey *v)
             has = used && v->has_product[used - g->funcs.at];
         }
         v->has_product[f - g->funcs.at] = has;
+        any |= has;
     }
+    return any;
 }
 
 /* Are there products in what an operation names? */
@@ -249,20 +253,40 @@ static bool bodies_have_product(const struct survey *v)
     return false;
 }
 
-/* Whether a product meets one that was looked at before, but not itself. Once all classes are known. */
-static bool use_meets(struct survey *v, const struct product_use *u)
+/* Which class a product's operand has by now, in its loop. */
+static uint64_t use_class(const struct survey *v, const struct product_use *u, bool right)
 {
-    uint32_t class[2] = {values_class(&v->values, u->class[0]),
-                         values_class(&v->values, u->class[1])};
-    for (int i = 0; i < 2; i++) {
-        uint64_t value = class[0] == class[1] ? u->value[0] : u->value[i];
-        uint64_t by_class = mix(mix(1, class[i]), u->loop);
-        uint64_t by_value = mix(mix(value, u->side[i]), ~u->loop);
-        if (table_first(&v->seen, by_class, value, &v->failed) != value ||
-            table_first(&v->seen, by_value, u->by, &v->failed) != u->by)
-            return true;
+    return mix(mix(1, values_class(&v->values, u->class[right])), u->loop);
+}
+
+/* Whether two products take one value over the same dimensions. *any: there is a class of which more than
+ * one value is taken; it is in `seen`. */
+static bool values_meet(struct survey *v, bool *any)
+{
+    bool meet = false;
+    for (uint32_t i = 0; i < 2 * v->uses.n && !meet && !v->failed; i++) {
+        const struct product_use *u = &v->uses.at[i / 2];
+        bool right = i % 2;
+        uint64_t value = u->value[right], class = use_class(v, u, right);
+        uint64_t side = mix(mix(value, u->side[right]), ~u->loop);
+        meet = table_first(&v->seen, side, u->by, &v->failed) != u->by;
+        if (table_first(&v->seen, class, value, &v->failed) != value)
+            *any = table_first(&v->seen, mix(class, 1), true, &v->failed);
     }
-    return false;
+    return meet;
+}
+
+/* Whether two products take something of one class, of which more than one value is taken. */
+static bool classes_meet(struct survey *v)
+{
+    bool meet = false;
+    for (uint32_t i = 0; i < 2 * v->uses.n && !meet && !v->failed; i++) {
+        const struct product_use *u = &v->uses.at[i / 2];
+        uint64_t class = use_class(v, u, i % 2);
+        meet = table_first(&v->seen, mix(class, 1), false, &v->failed) &&
+               table_first(&v->seen, mix(class, 2), u->by, &v->failed) != u->by;
+    }
+    return meet;
 }
 
 static bool graph_survey(struct survey *v)
@@ -273,10 +297,10 @@ static bool graph_survey(struct survey *v)
         return true;
     values_walk(&v->values, op_look, v);
     v->failed |= v->values.failed;
-    bool meet = v->values.unknown;
-    for (uint32_t i = 0; i < v->uses.n && !meet && !v->failed; i++)
-        meet = use_meets(v, &v->uses.at[i]);
-    return meet;
+    if (v->values.unknown)
+        return funcs_look(v);
+    bool any = false; /* a product does not meet itself */
+    return values_meet(v, &any) || (any && classes_meet(v));
 }
 
 bool graph_products_meet(struct graph *g)

@@ -93,6 +93,15 @@ Test(products, order_counts_where_a_compiler_may_find_one_operand)
     cr_expect(moves(Y("atan2 %x, %b"), "%x, %a", ROWS, "%y, %b", ROWS));
 }
 
+/* Of one value in two ways each may be the other one's. */
+Test(products, order_counts_where_one_product_takes_a_value_in_two_ways)
+{
+    cr_expect(!moves(TURNED, "%x, %y", ROWS, "%x, %b", "[0] x [0]"));
+    cr_expect(!moves(TURNED, "%x, %y", ROWS, "%b, %x", "[0] x [1]"));
+    cr_expect(moves(TURNED, "%x, %y", ROWS, "%b, %b", ROWS), "none meets itself");
+    cr_expect(moves("", "%x, %x", "[1] x [1]", "%x, %b", "[0] x [0]"));
+}
+
 /* Calls are inlined before products become one. */
 Test(products, order_counts_where_they_share_an_operand_across_calls)
 {
