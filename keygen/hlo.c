@@ -838,7 +838,7 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
         out->why_exact = NULL;
         module_read(&h);
     }
-    int code = h.code ? h.code : graph_write(h.g, "hlo/9", out, e);
+    int code = h.code ? h.code : graph_write(h.g, "hlo/10", out, e);
     graph_close(&h);
     return code;
 }

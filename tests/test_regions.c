@@ -238,6 +238,6 @@ Test(regions, golden_key_of_a_layer)
     cr_assert_not_null(layer);
     char text[WARM_KEY_TEXT];
     key_to_text(&layer->key, text);
-    cr_expect_str_eq(text, "282d0f63a9fc13c9b05965f0d4933982");
+    cr_expect_str_eq(text, "4518d9316e180ead597536bc2840bd7f");
     free(list.at);
 }
