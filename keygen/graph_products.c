@@ -20,7 +20,8 @@ struct product_use { /* of its left and its right operand */
     uint64_t side[2]; /* a set of dimensions: product_side */
     uint64_t by;      /* which product: equal ones are one */
     uint32_t class[2];
-    uint32_t loop; /* around it, of those that surely turn twice */
+    uint32_t loop;           /* around it, of those that surely turn twice */
+    bool others[2], many[2]; /* of the first use of a class: there are such of other values, and by others */
 };
 
 struct survey {
@@ -31,7 +32,8 @@ struct survey {
     uint64_t *sides;   /* by shape, of its left and right operand; 0: not looked at */
     uint64_t *ones;    /* by type, dims_of_one and ONES_KNOWN; 0: not looked at */
     VECTOR(struct product_use) uses;
-    struct table seen; /* what was the first of a class, and took a value */
+    uint32_t *seen, mask; /* uses by what they take: 2 * which + right + 1 */
+    bool meet;
 };
 
 /* ---- which dimensions ---- */
@@ -217,6 +219,48 @@ static void use_look(struct survey *v, struct product_use *use, uint32_t id, boo
         use->side[right] &= ~v->ones[type] | ONES_KNOWN; /* one element is as good as none */
 }
 
+/* ---- which meet ---- */
+
+/* What a product takes: a value over some dimensions; a class. Both in its loop, and of all uses: 2 * which +
+ * right. */
+static uint64_t value_of_use(const struct graph *g, const void *uses, uint32_t i)
+{
+    const struct product_use *u = (const struct product_use *)uses + i / 2;
+    (void)g;
+    return mix(mix(u->value[i % 2], u->side[i % 2]), u->loop);
+}
+
+static uint64_t class_of_use(const struct survey *v, uint32_t i)
+{
+    const struct product_use *u = &v->uses.at[i / 2];
+    return mix(mix(1, values_class(&v->values, u->class[i % 2])), u->loop);
+}
+
+/* A product takes an operand as another one does? */
+static void value_meets(struct survey *v, uint32_t i)
+{
+    const struct product_use *uses = v->uses.at;
+    uint64_t hash = value_of_use(NULL, uses, i);
+    uint32_t s = (uint32_t)hash & v->mask;
+    while (v->seen[s] && value_of_use(NULL, uses, v->seen[s] - 1) != hash)
+        s = (s + 1) & v->mask;
+    if (!v->seen[s])
+        v->seen[s] = i + 1;
+    else
+        v->meet |= uses[(v->seen[s] - 1) / 2].by != uses[i / 2].by;
+}
+
+static void use_add(struct survey *v, const struct product_use *use)
+{
+    uint32_t n = 2 * v->uses.n;
+    if (n * 2 >= v->mask &&
+        !graph_slots_widen(v->values.g, &v->seen, &v->mask, n, value_of_use, v->uses.at))
+        v->failed = true;
+    PUSH(v, v->uses, *use);
+    for (uint32_t i = n; i < n + 2 && !v->failed; i++)
+        value_meets(v, i);
+}
+
 /* A product stands in the loops around it, as far as it is not the same in each turn: then compilers may take
  * it out. */
 static void product_take(struct survey *v, uint32_t id)
@@ -225,10 +269,10 @@ static void product_take(struct survey *v, uint32_t id)
     struct product_use use = {.by = gives->exact, .loop = values_loop(&v->values, id)};
     use_look(v, &use, id, false);
     use_look(v, &use, id, true);
-    PUSH(v, v->uses, use);
+    use_add(v, &use);
     while (use.loop > gives->loop) {
         use.loop = v->values.loops.at[use.loop];
-        PUSH(v, v->uses, use);
+        use_add(v, &use);
     }
 }
 
@@ -239,8 +283,31 @@ static void op_look(struct values *values, uint32_t id, void *ctx)
     enum role role = values->role[s->name];
     if ((role == PRODUCT || role == CONVOLUTION) && is_product(v, id))
         product_take(v, id);
-    values->unknown |= s->has_holes && names_product(v, s);
+    values->unknown |= v->meet || (s->has_holes && names_product(v, s));
     values->failed |= v->failed;
+}
+
+/* Whether two products take something of one class, of which more than one value is taken. Once all classes
+ * are known. A product does not meet itself. */
+static bool classes_meet(struct survey *v)
+{
+    memset(v->seen, 0, ((size_t)v->mask + 1) * sizeof *v->seen);
+    for (uint32_t i = 0; i < 2 * v->uses.n; i++) {
+        uint64_t hash = class_of_use(v, i);
+        uint32_t s = (uint32_t)hash & v->mask;
+        while (v->seen[s] && class_of_use(v, v->seen[s] - 1) != hash)
+            s = (s + 1) & v->mask;
+        if (!v->seen[s])
+            v->seen[s] = i + 1;
+        uint32_t k = v->seen[s] - 1;
+        const struct product_use *u = &v->uses.at[i / 2];
+        struct product_use *first = &v->uses.at[k / 2];
+        first->others[k % 2] |= u->value[i % 2] != first->value[k % 2];
+        first->many[k % 2] |= u->by != first->by;
+        if (first->others[k % 2] && first->many[k % 2])
+            return true;
+    }
+    return false;
 }
 
 /* A product in what several operations share. */
@@ -253,42 +320,6 @@ static bool bodies_have_product(const struct survey *v)
     return false;
 }
 
-/* Which class a product's operand has by now, in its loop. */
-static uint64_t use_class(const struct survey *v, const struct product_use *u, bool right)
-{
-    return mix(mix(1, values_class(&v->values, u->class[right])), u->loop);
-}
-
-/* Whether two products take one value over the same dimensions. *any: there is a class of which more than
- * one value is taken; it is in `seen`. */
-static bool values_meet(struct survey *v, bool *any)
-{
-    bool meet = false;
-    for (uint32_t i = 0; i < 2 * v->uses.n && !meet && !v->failed; i++) {
-        const struct product_use *u = &v->uses.at[i / 2];
-        bool right = i % 2;
-        uint64_t value = u->value[right], class = use_class(v, u, right);
-        uint64_t side = mix(mix(value, u->side[right]), ~u->loop);
-        meet = table_first(&v->seen, side, u->by, &v->failed) != u->by;
-        if (table_first(&v->seen, class, value, &v->failed) != value)
-            *any = table_first(&v->seen, mix(class, 1), true, &v->failed);
-    }
-    return meet;
-}
-
-/* Whether two products take something of one class, of which more than one value is taken. */
-static bool classes_meet(struct survey *v)
-{
-    bool meet = false;
-    for (uint32_t i = 0; i < 2 * v->uses.n && !meet && !v->failed; i++) {
-        const struct product_use *u = &v->uses.at[i / 2];
-        uint64_t class = use_class(v, u, i % 2);
-        meet = table_first(&v->seen, mix(class, 1), false, &v->failed) &&
-               table_first(&v->seen, mix(class, 2), u->by, &v->failed) != u->by;
-    }
-    return meet;
-}
-
 static bool graph_survey(struct survey *v)
 {
     if (!any_product(v, 0, v->g->nodes.n))
@@ -298,9 +329,8 @@ static bool graph_survey(struct survey *v)
     values_walk(&v->values, op_look, v);
     v->failed |= v->values.failed;
     if (v->values.unknown)
-        return funcs_look(v);
-    bool any = false; /* a product does not meet itself */
-    return values_meet(v, &any) || (any && classes_meet(v));
+        return v->meet || funcs_look(v);
+    return v->uses.n && !v->failed && classes_meet(v);
 }
 
 bool graph_products_meet(struct graph *g)
@@ -315,7 +345,7 @@ bool graph_products_meet(struct graph *g)
         return false;
     v.sides = vector_zeroes(2 * (size_t)g->shapes.n, sizeof *v.sides);
     v.ones = vector_zeroes(g->types.items.n, sizeof *v.ones);
-    if (values_begin(&v.values, g) && v.sides && v.ones && table_begin(&v.seen))
+    if (values_begin(&v.values, g) && v.sides && v.ones)
         meet = graph_survey(&v);
     else
         v.failed = true;
@@ -324,7 +354,7 @@ bool graph_products_meet(struct graph *g)
     free(v.has_product);
     free(v.sides);
     free(v.ones);
-    free(v.seen.slots);
+    free(v.seen);
     free(v.uses.at);
     return meet;
 }

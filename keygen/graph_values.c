@@ -83,49 +83,6 @@ static const struct role_name {
     {"while", LOOP},
 };
 
-/* ---- tables ---- */
-
-bool table_begin(struct table *t)
-{
-    *t = (struct table){.mask = 255};
-    t->slots = vector_zeroes(t->mask + 1, sizeof *t->slots);
-    return t->slots;
-}
-
-/* The slot of a key, which is not 0; maybe an empty one. */
-static struct slot *slot_at(const struct table *t, uint64_t key)
-{
-    uint32_t i = (uint32_t)(key >> 32) & t->mask;
-    while (t->slots[i].key && t->slots[i].key != key)
-        i = (i + 1) & t->mask;
-    return &t->slots[i];
-}
-
-static bool table_widen(struct table *t)
-{
-    struct table wider = {.mask = t->mask * 2 + 1, .n = t->n};
-    wider.slots = vector_zeroes((size_t)wider.mask + 1, sizeof *wider.slots);
-    if (!wider.slots)
-        return false;
-    for (uint32_t i = 0; i <= t->mask; i++)
-        if (t->slots[i].key)
-            *slot_at(&wider, t->slots[i].key) = t->slots[i];
-    free(t->slots);
-    *t = wider;
-    return true;
-}
-
-uint64_t table_first(struct table *t, uint64_t key, uint64_t is, bool *failed)
-{
-    struct slot *s = slot_at(t, key | 1);
-    if (s->key)
-        return s->is;
-    *s = (struct slot){.key = key | 1, .is = is};
-    if (++t->n > t->mask / 2)
-        *failed |= !table_widen(t);
-    return is;
-}
-
 /* ---- classes ---- */
 
 uint32_t values_class(const struct values *v, uint32_t class)
@@ -136,13 +93,38 @@ uint32_t values_class(const struct values *v, uint32_t class)
     return class;
 }
 
+static uint64_t class_hash_of(const struct graph *g, const void *classes, uint32_t i)
+{
+    (void)g;
+    return ((const struct class *)classes)[i].hash;
+}
+
+/* The slot of the class of a hash, or an empty one. */
+static uint32_t *class_slot(const struct values *v, uint64_t hash)
+{
+    uint32_t i = (uint32_t)hash & v->class_mask;
+    while (v->class_slots[i] && v->classes.at[v->class_slots[i] - 1].hash != hash)
+        i = (i + 1) & v->class_mask;
+    return &v->class_slots[i];
+}
+
 /* The class of a hash; `made`: what it is made of. */
 static uint32_t class_of(struct values *v, uint64_t hash, uint32_t made)
 {
-    uint32_t next = v->classes.n, id = (uint32_t)table_first(&v->named, hash, next, &v->failed);
-    if (id == next)
-        PUSH(v, v->classes, (struct class){.is = id, .made = made});
-    return v->failed ? CLASS_CONSTANT : id;
+    uint32_t *slot, id = v->classes.n;
+    if (id * 2 >= v->class_mask &&
+        !graph_slots_widen(v->g, &v->class_slots, &v->class_mask, id, class_hash_of, v->classes.at))
+        v->failed = true;
+    if (v->failed)
+        return CLASS_CONSTANT;
+    slot = class_slot(v, hash);
+    if (*slot)
+        return *slot - 1;
+    PUSH(v, v->classes, (struct class){.hash = hash, .is = id, .made = made});
+    if (v->failed)
+        return CLASS_CONSTANT;
+    *slot = id + 1;
+    return id;
 }
 
 static void classes_join(struct values *v, uint32_t a, uint32_t b)
@@ -176,22 +158,25 @@ static uint64_t made_hash(const struct values *v, uint32_t made, uint32_t *one)
 /* Once all is gone through: what is made of the same classes is one class, also where that came out later. */
 static void classes_settle(struct values *v)
 {
-    uint32_t n_joined, turns = 0;
-    do {
+    uint32_t n_joined = 0, turns = 0;
+    while (v->n_joined != n_joined && turns++ < SETTLES_MAX) {
         n_joined = v->n_joined;
-        memset(v->named.slots, 0, ((size_t)v->named.mask + 1) * sizeof *v->named.slots);
-        v->named.n = 0;
+        memset(v->class_slots, 0, ((size_t)v->class_mask + 1) * sizeof *v->class_slots);
         for (uint32_t id = 0; id < v->classes.n; id++) {
-            uint32_t made = v->classes.at[id].made, one;
-            if (!made)
+            struct class *class = &v->classes.at[id];
+            uint32_t one, *slot;
+            if (!class->made)
                 continue;
-            uint64_t hash = made_hash(v, made, &one);
-            if (one == NONE)
-                one = (uint32_t)table_first(&v->named, hash, id, &v->failed);
+            class->hash = made_hash(v, class->made, &one);
+            if (one == NONE) {
+                slot = class_slot(v, class->hash);
+                one = *slot ? *slot - 1 : id;
+                *slot = one + 1;
+            }
             classes_join(v, id, one);
         }
-    } while (v->n_joined != n_joined && ++turns < SETTLES_MAX);
-    v->unknown |= turns == SETTLES_MAX;
+    }
+    v->unknown |= v->n_joined != n_joined;
 }
 
 /* ---- what operations say ---- */
@@ -448,9 +433,7 @@ static void loop_give(struct values *v, uint32_t id, const struct shape *s)
         unsigned sure = here && around->turns && value_at(v, last)->sure & VARIES ? SURE : 0;
         *out = value_new(hash, values_loop(v, id), sure, class_of(v, hash, 0));
         if (around->turns && here) { /* what begins as one and goes on as one is one */
-            uint32_t class = value_at(v, body->args + i)->class;
-            classes_join(v, class,
-                         (uint32_t)table_first(&v->carried, out->exact, class, &v->failed));
+            classes_join(v, value_at(v, body->args + i)->class, class_of(v, mix(hash, 1), 0));
             continue;
         }
         classes_join(v, out->class, first.class);
@@ -875,7 +858,7 @@ static void blocks_look(struct values *v)
     }
 }
 
-bool values_begin(struct values *v, const struct graph *g)
+bool values_begin(struct values *v, struct graph *g)
 {
     *v = (struct values){.g = g};
     v->role = vector_zeroes(g->names.items.n, sizeof *v->role);
@@ -886,8 +869,7 @@ bool values_begin(struct values *v, const struct graph *g)
     PUSH(v, v->loops, 0); /* outside of all */
     PUSH(v, v->made, 0);
     PUSH(v, v->classes, (struct class){.is = CLASS_CONSTANT});
-    if (!v->role || !v->around || !v->types || !v->shapes || !table_begin(&v->named) ||
-        !table_begin(&v->carried))
+    if (!v->role || !v->around || !v->types || !v->shapes)
         v->failed = true;
     if (v->failed)
         return false;
@@ -910,6 +892,5 @@ void values_end(struct values *v)
     free(v->loops.at);
     free(v->classes.at);
     free(v->made.at);
-    free(v->named.slots);
-    free(v->carried.slots);
+    free(v->class_slots);
 }

@@ -63,17 +63,9 @@ struct value {
 };
 
 struct class {
+    uint64_t hash; /* of what it is, or of what it is made of as far as that is known */
     uint32_t is;   /* itself, or another one that it is one with */
     uint32_t made; /* of: values.made, how many and how, then which; 0: of nothing else */
-};
-
-struct slot {
-    uint64_t key, is;
-};
-
-struct table { /* open addressing */
-    struct slot *slots;
-    uint32_t mask, n;
 };
 
 /* A function while it is gone through. */
@@ -110,7 +102,7 @@ struct shape_kind {
 };
 
 struct values {
-    const struct graph *g;
+    struct graph *g;
     bool failed;
     bool unknown;          /* it is too large, or says what this cannot go through */
     uint8_t *role;         /* by name */
@@ -124,8 +116,7 @@ struct values {
     VECTOR(struct class) classes;
     VECTOR(uint32_t) made; /* what they are made of */
     uint32_t n_joined;     /* how often two became one */
-    struct table named;    /* classes by what they are, or are made of */
-    struct table carried;  /* what loops carry: the class of the first that is the same */
+    uint32_t *class_slots, class_mask; /* class + 1, by hash */
     uint32_t number;       /* of activations */
     uint64_t room;          /* for nodes that are to be gone through */
 };
@@ -134,7 +125,7 @@ struct values {
 enum role values_role(const struct graph *g, uint32_t opname);
 
 /* False, and v->failed, if there is no memory; values_end all the same. Of a graph as it was read. */
-bool values_begin(struct values *v, const struct graph *g);
+bool values_begin(struct values *v, struct graph *g);
 void values_end(struct values *v);
 
 /* Goes through the public functions; v->unknown if what comes out is of no use. `at_op` is called for each
@@ -147,9 +138,6 @@ void values_walk(struct values *v, void (*at_op)(struct values *v, uint32_t id, 
 uint32_t values_class(const struct values *v, uint32_t class);
 /* The innermost loop around an operation, of those that surely turn twice; 0: none. During values_walk. */
 uint32_t values_loop(const struct values *v, uint32_t id);
-bool table_begin(struct table *t);
-/* What came with a key first; *failed if there is no memory. */
-uint64_t table_first(struct table *t, uint64_t key, uint64_t is, bool *failed);
 
 /* What is known of a value of the function that is gone through. */
 static inline struct value *value_at(const struct values *v, uint32_t id)

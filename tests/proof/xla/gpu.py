@@ -11,6 +11,7 @@ os.environ["XLA_FLAGS"] = ("--xla_gpu_autotune_level=0 --xla_gpu_cuda_data_dir="
                            os.path.join(nvidia.__path__[0], "cuda_nvcc"))
 
 import computed
+from plugin import Plugin
 from run import Xla
 from jax.experimental import topologies
 from jax._src.interpreters import mlir
@@ -27,16 +28,24 @@ class Gpu(Xla):
             target = file.read()
         self.devices = {n: xla_client.DeviceList(tuple(topologies.get_topology_desc(
             platform="cuda", topology=f"1x1x{n}", target_config=target).devices)) for n in (1, 4)}
+        self.plugin = Plugin()
+        self.topologies = {n: self.plugin.topology(n, target) for n in self.devices}
         self.printed = _hlo.HloPrintOptions()
         self.printed.print_large_constants = True
 
     def results(self, program, seed):
         """In place of what the program gives, a digest of how each of its results is computed."""
-        devices = self.devices[program.partitions * program.replicas]
-        with mlir.make_ir_context():
-            executable = devices[0].client.compile(
-                ir.Module.parse(self.code(program)), devices, self.options(program))
+        n, options = program.partitions * program.replicas, self.options(program)
+        if program.kind == b"hlo":
+            module = self.plugin.optimized(self.topologies[n], program.text(), options)
+        else:
+            module = self.of_mlir(self.devices[n], program, options)
         self.compiled += 1
-        module, = executable.hlo_modules()
         return [[np.frombuffer(one.encode(), np.uint8)
                  for one in computed.results(module.to_string(self.printed))]]
+
+    def of_mlir(self, devices, program, options):
+        with mlir.make_ir_context():
+            executable = devices[0].client.compile(ir.Module.parse(self.code(program)), devices, options)
+        module, = executable.hlo_modules()
+        return module
