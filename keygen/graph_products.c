@@ -6,7 +6,7 @@
  * XLA for GPUs makes one product of two such, in an order and of a choice that depend on the order in which
  * all operations stand (KEYS.md 2.2). They may share one if they take one value over the same dimensions, or
  * two values of one class (graph_values.h), since compilers undo movements; and if they stand in the same
- * loops. Hashes that collide say so, too: that costs hits.
+ * loops. Hashes of 64 bits stand for values.
  */
 #include "keygen/graph_values.h"
 

@@ -554,6 +554,7 @@ static unsigned constant_sure(const struct graph *g, const struct shape *s)
     return 0;
 }
 
+/* What operations of a shape do. */
 static struct shape_kind shape_kind(const struct values *v, const struct shape *s)
 {
     enum role role = v->role[s->name];

@@ -10,7 +10,8 @@
  *          is given, since compilers see through slices, branches and sums with 0. Only products, and real
  *          arithmetic of two values neither of which a compiler may leave out, make something new; and that is
  *          of one class with all that is made of values of the same classes, since there are many ways to say
- *          the same (x / sqrt(y), x * rsqrt(y)).
+ *          the same (x / sqrt(y), x * rsqrt(y)). Where two classes turn out to be one, so do those that are
+ *          made of them (congruence closure).
  *
  * Of a loop that surely turns twice each turn is as the last; what no turn changes is what it was before.
  * Compilers may open any other loop: what goes in, around and out of it is one class.
