@@ -3,8 +3,9 @@
 for each result, of all that it is computed from. Two modules with equal digests give the same bits, as
 long as each operation does. Fusions, branches and loops are opened, so what is passed to them beside
 what they need does not show, nor in which order. But how an operation of HEAVY sums is decided by the
-fusion that it is in: by how many bits the numbers have that go in and come out, if all that sums in it are
-plain reductions (XLA's emitters of those look at the reduction itself, and at that), else by all of it."""
+fusion that it is in: by its kind, by whether something else sums what comes out, and by how many bits the
+numbers have that go in and come out, if all that sums in it are plain reductions (XLA's emitters of those
+look at the reduction itself, and at that), else by all of it."""
 
 import hashlib
 import json
@@ -32,8 +33,8 @@ def results(text):
 
 
 def values(block, arguments, within=None):
-    """The digests of a computation's results, of a tuple those of its parts in a tuple. `within`: a digest
-    of what decides how the fusion sums that it is."""
+    """The digests of a computation's results, of a tuple those of its parts in a tuple. `within`: of what
+    decides how the fusion sums that it is, a digest and the operations whose results it sums again."""
     known = dict(zip(block.arguments, arguments))
     for op in block.ops[:-1]:
         known[op.results[0]] = value(op, [known[v] for v in op.operands], within)
@@ -62,7 +63,7 @@ def value(op, operands, within):
         operands = sorted(operands)
     bodies = [values(f, [digest("argument", i) for i in range(len(f.arguments))]) for f in op.bodies]
     return digest(op.name, op.results[0].type, said(op), bodies, operands,
-                  within if op.name in HEAVY else None)
+                  (within[0], op in within[1]) if within and op.name in HEAVY else None)
 
 
 def simple(op, operands):
@@ -120,11 +121,22 @@ def fused(op, operands):
         return values(body, operands)[0]
     given = [v.type for v in body.arguments]
     if heavy == {"reduce"} and dict(op.attributes)["kind"] != "kCustom":
-        within = digest(widths("".join(given)), widths(op.results[0].type))
+        within = digest(dict(op.attributes)["kind"], widths("".join(given)), widths(op.results[0].type))
     else:
         own = values(body, [digest("argument", type) for type in given])[0]
         within = digest(said(op), sorted(own) if isinstance(own, tuple) else own)
-    return values(body, operands, within)[0]
+    return values(body, operands, (within, summed(body)))[0]
+
+
+def summed(body):
+    """The operations whose results go into one of HEAVY."""
+    found, into = set(), set()
+    for op in reversed(body.ops):
+        if into & set(op.results):
+            found.add(op)
+        if op in found or op.name in HEAVY:
+            into.update(op.operands)
+    return found
 
 
 def widths(shapes):
