@@ -12,16 +12,22 @@
 
 #include <stdlib.h>
 
-#define SIDE_UNKNOWN UINT64_MAX
-#define ONES_KNOWN ((uint64_t)1 << 63)
+#define DIMS_MAX 31
+#define SIDE_UNKNOWN UINT32_MAX
+#define ONES_KNOWN (1u << DIMS_MAX)
 
-struct product_use { /* of its left and its right operand */
-    uint64_t value[2];
-    uint64_t side[2]; /* a set of dimensions: product_side */
-    uint64_t by;      /* which product: equal ones are one */
-    uint32_t class[2];
-    uint32_t loop;           /* around it, of those that surely turn twice */
-    bool others[2], many[2]; /* of the first use of a class: there are such of other values, and by others */
+struct operand_use {
+    uint64_t value : VALUE_BITS;
+    uint64_t class : CLASS_BITS;
+};
+
+struct product_use {
+    uint64_t by : EXACT_BITS;  /* which product: equal ones are one */
+    uint64_t loop : LOOP_BITS; /* around it, of those that surely turn twice */
+    uint64_t others : 2; /* of the first use of a class, left or right: there are such of other values, */
+    uint64_t many : 2;   /* and by other products */
+    struct operand_use of[2]; /* left, right */
+    uint32_t side[2];         /* a set of dimensions: product_side */
 };
 
 struct survey {
@@ -29,8 +35,8 @@ struct survey {
     struct values values;
     bool failed;
     bool *has_product; /* by function: it has, or what it calls or names; NULL: not looked at */
-    uint64_t *sides;   /* by shape, of its left and right operand; 0: not looked at */
-    uint64_t *ones;    /* by type, dims_of_one and ONES_KNOWN; 0: not looked at */
+    uint32_t *sides;   /* by shape, of its left and right operand; 0: not looked at */
+    uint32_t *ones;    /* by type, dims_of_one and ONES_KNOWN; 0: not looked at */
     VECTOR(struct product_use) uses;
     uint32_t *seen, mask; /* uses by what they take: 2 * which + right + 1 */
     bool meet;
@@ -53,20 +59,20 @@ static int number_next(const char **at, const char *end)
 }
 
 /* Which dimensions of a type have one element. */
-static uint64_t dims_of_one(const struct graph *g, uint32_t type)
+static uint32_t dims_of_one(const struct graph *g, uint32_t type)
 {
     struct view t = graph_type_text(g, type);
     const char *end = t.data + t.len, *at = memchr(t.data, '[', t.len);
-    uint64_t ones = 0;
+    uint32_t ones = 0;
     if (!at)
         at = memchr(t.data, '<', t.len);
-    for (unsigned dim = 0; at && ++at < end && dim < 63; dim++) {
+    for (unsigned dim = 0; at && ++at < end && dim < DIMS_MAX; dim++) {
         const char *from = at;
         while (at < end && (*at == '?' || (*at >= '0' && *at <= '9')))
             at++;
         if (at == from || at == end || (*at != 'x' && *at != ',' && *at != ']'))
             break;
-        ones |= (uint64_t)(at - from == 1 && *from == '1') << dim;
+        ones |= (uint32_t)(at - from == 1 && *from == '1') << dim;
     }
     return ones;
 }
@@ -100,10 +106,10 @@ static struct labels labels_of(const struct graph *g, const struct shape *s, boo
 static bool convolution_is_product(const struct graph *g, const struct shape *s, uint32_t window)
 {
     struct labels labels = labels_of(g, s, true);
-    uint64_t ones = dims_of_one(g, window);
+    uint32_t ones = dims_of_one(g, window);
     unsigned dim = 0;
     for (const char *at = labels.at; at < labels.end; at++) {
-        if (*at >= '0' && *at <= '9' && !(ones >> (dim & 63) & 1))
+        if (*at >= '0' && *at <= '9' && !(dim < DIMS_MAX && ones >> dim & 1))
             return false;
         dim += *at != ',' && *at != ' ';
     }
@@ -111,13 +117,13 @@ static bool convolution_is_product(const struct graph *g, const struct shape *s,
 }
 
 /* Which dimension of an operand such a convolution sums over: a set, or SIDE_UNKNOWN. */
-static uint64_t convolution_side(const struct graph *g, const struct shape *s, bool right)
+static uint32_t convolution_side(const struct graph *g, const struct shape *s, bool right)
 {
     struct labels labels = labels_of(g, s, right);
     unsigned dim = 0;
     for (const char *at = labels.at; at < labels.end; at++) {
         if (*at == (right ? 'i' : 'f'))
-            return (uint64_t)1 << (dim & 63);
+            return dim < DIMS_MAX ? 1u << dim : SIDE_UNKNOWN;
         dim += *at != ',' && *at != ' ';
     }
     return SIDE_UNKNOWN;
@@ -125,14 +131,14 @@ static uint64_t convolution_side(const struct graph *g, const struct shape *s, b
 
 /* Which dimensions of an operand, "lhs_" or "rhs_", a product sums over or goes through side by side: a sum of
  * products that go side by side may become one. A set, or SIDE_UNKNOWN. */
-static uint64_t product_side(const struct graph *g, const struct shape *s, const char *operand)
+static uint32_t product_side(const struct graph *g, const struct shape *s, const char *operand)
 {
     const struct dict *d = &g->dicts.at[s->dict];
     const char *at = d->text, *end = at + d->len;
-    uint64_t dims = 0;
+    uint32_t dims = 0;
     while (at < end && (at = memmem(at, (size_t)(end - at), operand, 4)))
         for (int n; (n = number_next(&at, end)) >= 0;)
-            dims |= (uint64_t)1 << (n & 63);
+            dims |= n < DIMS_MAX ? 1u << n : SIDE_UNKNOWN;
     return dims ? dims : SIDE_UNKNOWN;
 }
 
@@ -204,17 +210,16 @@ static void use_look(struct survey *v, struct product_use *use, uint32_t id, boo
     uint32_t operand = op_operands(g, o, s)[right], type = value_type(g, operand);
     const struct value *of = value_at(&v->values, operand);
     bool convolution = v->values.role[s->name] == CONVOLUTION;
-    uint64_t *side = &v->sides[2 * (s - g->shapes.at) + right];
+    uint32_t *side = &v->sides[2 * (s - g->shapes.at) + right];
     if (!*side)
         *side = convolution ? convolution_side(g, s, right)
                             : product_side(g, s, right ? "rhs_" : "lhs_");
     if (!v->ones[type])
         v->ones[type] = dims_of_one(g, type) | ONES_KNOWN;
-    use->class[right] = of->class;
-    use->value[right] = of->value;
+    use->of[right] = (struct operand_use){.value = of->value, .class = of->class};
     use->side[right] = *side;
     if (convolution || *side == SIDE_UNKNOWN) /* moved, it becomes a product like the others */
-        use->value[right] = mix(of->value, 1);
+        use->of[right].value = mix(of->value, 1) >> (64 - VALUE_BITS);
     else
         use->side[right] &= ~v->ones[type] | ONES_KNOWN; /* one element is as good as none */
 }
@@ -227,13 +232,13 @@ static uint64_t value_of_use(const struct graph *g, const void *uses, uint32_t i
 {
     const struct product_use *u = (const struct product_use *)uses + i / 2;
     (void)g;
-    return mix(mix(u->value[i % 2], u->side[i % 2]), u->loop);
+    return mix(mix(u->of[i % 2].value, u->side[i % 2]), u->loop);
 }
 
 static uint64_t class_of_use(const struct survey *v, uint32_t i)
 {
     const struct product_use *u = &v->uses.at[i / 2];
-    return mix(mix(1, values_class(&v->values, u->class[i % 2])), u->loop);
+    return mix(mix(1, values_class(&v->values, u->of[i % 2].class)), u->loop);
 }
 
 /* A product takes an operand as another one does? */
@@ -302,9 +307,10 @@ static bool classes_meet(struct survey *v)
         uint32_t k = v->seen[s] - 1;
         const struct product_use *u = &v->uses.at[i / 2];
         struct product_use *first = &v->uses.at[k / 2];
-        first->others[k % 2] |= u->value[i % 2] != first->value[k % 2];
-        first->many[k % 2] |= u->by != first->by;
-        if (first->others[k % 2] && first->many[k % 2])
+        uint64_t mine = u->of[i % 2].value, other = first->of[k % 2].value;
+        first->others |= (uint64_t)(mine != other) << k % 2;
+        first->many |= (uint64_t)(u->by != first->by) << k % 2;
+        if (first->others & first->many)
             return true;
     }
     return false;

@@ -115,7 +115,8 @@ static uint32_t class_of(struct values *v, uint64_t hash, uint32_t made)
     if (id * 2 >= v->class_mask &&
         !graph_slots_widen(v->g, &v->class_slots, &v->class_mask, id, class_hash_of, v->classes.at))
         v->failed = true;
-    if (v->failed)
+    v->unknown |= id >> CLASS_BITS != 0;
+    if (v->failed || v->unknown)
         return CLASS_CONSTANT;
     slot = class_slot(v, hash);
     if (*slot)
@@ -361,8 +362,11 @@ uint32_t values_loop(const struct values *v, uint32_t id)
 
 static struct value value_new(uint64_t hash, uint32_t loop, unsigned sure, uint32_t class)
 {
-    return (struct value){
-        .exact = hash, .value = hash, .class = class, .loop = loop, .sure = sure};
+    return (struct value){.exact = hash >> (64 - EXACT_BITS),
+                          .loop = loop,
+                          .sure = sure,
+                          .value = hash >> (64 - VALUE_BITS),
+                          .class = class};
 }
 
 /* A hash that no other value has. */
@@ -406,7 +410,8 @@ static struct value argument_is(struct values *v, uint32_t id)
         return value_new(hash, loop, sure, first.class);
     struct value made =
         value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_of(v, hash, 0));
-    made.exact = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
+    hash = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
+    made.exact = hash >> (64 - EXACT_BITS);
     return made;
 }
 
@@ -719,8 +724,10 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
     for (uint32_t i = 0; i < s->n_results; i++) {
         struct value *out = value_at(v, id + i);
         *out = made;
-        if (s->n_results > 1)
-            out->exact = out->value = mix(hash, i);
+        if (s->n_results > 1) {
+            out->exact = mix(hash, i) >> (64 - EXACT_BITS);
+            out->value = mix(hash, i) >> (64 - VALUE_BITS);
+        }
         if (shape_has_regions(s))
             regions_join(v, id, i, made.class);
     }

@@ -53,15 +53,21 @@ enum role {
 #define ONLY_ZERO 8u /* or 0 */
 #define SURE (VARIES | NOT_ZERO | NOT_ONE | ONLY_ZERO)
 
-#define LOOP_BITS 27
+#define EXACT_BITS 45
+#define LOOP_BITS 14
+#define VALUE_BITS 40
+#define CLASS_BITS 24
 
+/* There are as many as the program has operations and more, so they are as small as they can be. */
 struct value {
-    uint64_t exact, value;
-    uint32_t class;
-    uint32_t loop : LOOP_BITS; /* the innermost that surely turns twice in whose turns it may differ */
-    uint32_t constant : 1;     /* made of constants alone */
-    uint32_t sure : 4;
+    uint64_t exact : EXACT_BITS;
+    uint64_t loop : LOOP_BITS; /* the innermost that surely turns twice in whose turns it may differ */
+    uint64_t constant : 1;     /* made of constants alone */
+    uint64_t sure : 4;
+    uint64_t value : VALUE_BITS;
+    uint64_t class : CLASS_BITS;
 };
+_Static_assert(sizeof(struct value) == 16, "two words");
 
 struct class {
     uint64_t hash; /* of what it is, or of what it is made of as far as that is known */
