@@ -24,8 +24,8 @@ struct operand_use {
 struct product_use {
     uint64_t by : EXACT_BITS;  /* which product: equal ones are one */
     uint64_t loop : LOOP_BITS; /* around it, of those that surely turn twice */
-    uint64_t others : 2; /* of the first use of a class, left or right: there are such of other values, */
-    uint64_t many : 2;   /* and by other products */
+    /* of the first use of a class, left or right: there are others, of other values, by other products */
+    uint64_t others : 2, many : 2;
     struct operand_use of[2]; /* left, right */
     uint32_t side[2];         /* a set of dimensions: product_side */
 };

@@ -87,7 +87,7 @@ static const struct role_name {
 
 uint32_t values_class(const struct values *v, uint32_t class)
 {
-    struct class *c = v->classes.at;
+    struct value_class *c = v->classes.at;
     while (c[class].is != class)
         class = c[class].is = c[c[class].is].is; /* the next who asks has a short way */
     return class;
@@ -96,7 +96,7 @@ uint32_t values_class(const struct values *v, uint32_t class)
 static uint64_t class_hash_of(const struct graph *g, const void *classes, uint32_t i)
 {
     (void)g;
-    return ((const struct class *)classes)[i].hash;
+    return ((const struct value_class *)classes)[i].hash;
 }
 
 /* The slot of the class of a hash, or an empty one. */
@@ -121,7 +121,7 @@ static uint32_t class_of(struct values *v, uint64_t hash, uint32_t made)
     slot = class_slot(v, hash);
     if (*slot)
         return *slot - 1;
-    PUSH(v, v->classes, (struct class){.hash = hash, .is = id, .made = made});
+    PUSH(v, v->classes, (struct value_class){.hash = hash, .is = id, .made = made});
     if (v->failed)
         return CLASS_CONSTANT;
     *slot = id + 1;
@@ -164,7 +164,7 @@ static void classes_settle(struct values *v)
         n_joined = v->n_joined;
         memset(v->class_slots, 0, ((size_t)v->class_mask + 1) * sizeof *v->class_slots);
         for (uint32_t id = 0; id < v->classes.n; id++) {
-            struct class *class = &v->classes.at[id];
+            struct value_class *class = &v->classes.at[id];
             uint32_t one, *slot;
             if (!class->made)
                 continue;
@@ -408,8 +408,7 @@ static struct value argument_is(struct values *v, uint32_t id)
         return first;
     if (!around->turns)
         return value_new(hash, loop, sure, first.class);
-    struct value made =
-        value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_of(v, hash, 0));
+    struct value made = value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_of(v, hash, 0));
     hash = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
     made.exact = hash >> (64 - EXACT_BITS);
     return made;
@@ -569,7 +568,9 @@ static struct shape_kind shape_kind(const struct values *v, const struct shape *
         .real = v->types[s->type].real,
         .varies = (type_sure(v->g, s->type) & NODE_VARIES) != 0,
         .role = (uint8_t)role,
-        .needs = role == ADDS ? NOT_ZERO : role == SCALES ? NOT_ONE : VARIES,
+        .needs = role == ADDS     ? NOT_ZERO
+                 : role == SCALES ? NOT_ONE
+                                  : VARIES,
         .sure = (uint8_t)(s->facts & SHAPE_CONSTANT ? constant_sure(v->g, s) : 0),
     };
 }
@@ -701,8 +702,8 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
     if (taken)
         made.class = class_made(v, id, s);
     /* of two of which one may be left out it is the other, or made of both */
-    bool left = !makes && role >= ADDS && role <= PAIRS && n_other == 2 && n_safe == 1 &&
-                kind->real;
+    bool left =
+        !makes && role >= ADDS && role <= PAIRS && n_other == 2 && n_safe == 1 && kind->real;
     for (uint32_t i = first; i < end && !makes; i++) {
         const struct value *from = value_at(v, operands[i]);
         if ((from->constant && !constant) || (left && (from->sure & needs) != needs))
@@ -837,8 +838,8 @@ static void func_walk(struct values *v, const struct func *f,
     v->calls.n = v->known.n = 0;
 }
 
-void values_walk(struct values *v,
-                 void (*at_op)(struct values *v, uint32_t id, void *ctx), void *ctx)
+void values_walk(struct values *v, void (*at_op)(struct values *v, uint32_t id, void *ctx),
+                 void *ctx)
 {
     const struct graph *g = v->g;
     for (uint32_t i = 0; i < g->funcs.n && !v->unknown && !v->failed; i++)
@@ -876,7 +877,7 @@ bool values_begin(struct values *v, struct graph *g)
     v->room = (uint64_t)g->nodes.n * 2 + NODES_FREE;
     PUSH(v, v->loops, 0); /* outside of all */
     PUSH(v, v->made, 0);
-    PUSH(v, v->classes, (struct class){.is = CLASS_CONSTANT});
+    PUSH(v, v->classes, (struct value_class){.is = CLASS_CONSTANT});
     if (!v->role || !v->around || !v->types || !v->shapes)
         v->failed = true;
     if (v->failed)

@@ -61,7 +61,7 @@ enum role {
 /* There are as many as the program has operations and more, so they are as small as they can be. */
 struct value {
     uint64_t exact : EXACT_BITS;
-    uint64_t loop : LOOP_BITS; /* the innermost that surely turns twice in whose turns it may differ */
+    uint64_t loop : LOOP_BITS; /* the innermost, turning twice, in whose turns it may differ */
     uint64_t constant : 1;     /* made of constants alone */
     uint64_t sure : 4;
     uint64_t value : VALUE_BITS;
@@ -69,7 +69,7 @@ struct value {
 };
 _Static_assert(sizeof(struct value) == 16, "two words");
 
-struct class {
+struct value_class {
     uint64_t hash; /* of what it is, or of what it is made of as far as that is known */
     uint32_t is;   /* itself, or another one that it is one with */
     uint32_t made; /* of: values.made, how many and how, then which; 0: of nothing else */
@@ -104,7 +104,7 @@ struct shape_kind {
     bool real;     /* what they give are real numbers, */
     bool varies;   /* and may be known only when the program runs */
     uint8_t role;  /* enum role */
-    uint8_t needs; /* what an operand beside another must not be, so that the result is not that other one */
+    uint8_t needs; /* what no operand may be, so that the result is not the other one */
     uint8_t sure;  /* of a constant */
 };
 
@@ -118,14 +118,14 @@ struct values {
     struct shape_kind *shapes;
     VECTOR(struct activation) calls;
     VECTOR(struct value) known;
-    uint32_t here; /* added to a node of the function that is gone through: its value, modulo 2^32 */
+    uint32_t here; /* from a node of the function that is gone through to its value, modulo 2^32 */
     VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
-    VECTOR(struct class) classes;
-    VECTOR(uint32_t) made; /* what they are made of */
-    uint32_t n_joined;     /* how often two became one */
+    VECTOR(struct value_class) classes;
+    VECTOR(uint32_t) made;             /* what they are made of */
+    uint32_t n_joined;                 /* how often two became one */
     uint32_t *class_slots, class_mask; /* class + 1, by hash */
-    uint32_t number;       /* of activations */
-    uint64_t room;          /* for nodes that are to be gone through */
+    uint32_t number;                   /* of activations */
+    uint64_t room;                     /* for nodes that are to be gone through */
 };
 
 /* By its last part, as StableHLO or HLO has it. */
