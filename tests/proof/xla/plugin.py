@@ -48,14 +48,16 @@ class Plugin:
         library.GetPjrtApi.restype = c_void_p
         self.functions = ctypes.cast(library.GetPjrtApi() + TABLE, POINTER(c_void_p))
 
+    def function(self, position, given, returns=None):
+        return ctypes.CFUNCTYPE(returns, c_void_p)(self.functions[position])(ctypes.addressof(given))
+
     def call(self, position, given):
-        function = ctypes.CFUNCTYPE(c_void_p, c_void_p)(self.functions[position])
-        error = function(ctypes.addressof(given))
+        error = self.function(position, given, c_void_p)
         if error:
             said = Error(error)
-            self.call(ERROR_MESSAGE, said)
+            self.function(ERROR_MESSAGE, said)
             text = ctypes.string_at(said.message, said.size).decode()
-            self.call(ERROR_DESTROY, Executable(error))
+            self.function(ERROR_DESTROY, Executable(error))
             raise xla_client.XlaRuntimeError(text)
 
     def topology(self, n, target):
