@@ -108,24 +108,29 @@ static uint32_t *class_slot(const struct values *v, uint64_t hash)
     return &v->class_slots[i];
 }
 
-/* The class of a hash; `made`: what it is made of. */
+/* One more class; `made`: what it is made of. */
+static uint32_t class_add(struct values *v, uint64_t hash, uint32_t made)
+{
+    uint32_t id = v->classes.n;
+    v->unknown |= id >> CLASS_BITS != 0;
+    if (!v->unknown)
+        PUSH(v, v->classes, (struct value_class){.hash = hash, .is = id, .made = made});
+    return v->failed || v->unknown ? CLASS_CONSTANT : id;
+}
+
+/* The class of a hash, of which there is one. */
 static uint32_t class_of(struct values *v, uint64_t hash, uint32_t made)
 {
-    uint32_t *slot, id = v->classes.n;
-    if (id * 2 >= v->class_mask &&
-        !graph_slots_widen(v->g, &v->class_slots, &v->class_mask, id, class_hash_of, v->classes.at))
+    uint32_t n = v->classes.n;
+    if (n * 2 >= v->class_mask &&
+        !graph_slots_widen(v->g, &v->class_slots, &v->class_mask, n, class_hash_of, v->classes.at))
         v->failed = true;
-    v->unknown |= id >> CLASS_BITS != 0;
-    if (v->failed || v->unknown)
-        return CLASS_CONSTANT;
-    slot = class_slot(v, hash);
-    if (*slot)
-        return *slot - 1;
-    PUSH(v, v->classes, (struct value_class){.hash = hash, .is = id, .made = made});
     if (v->failed)
         return CLASS_CONSTANT;
-    *slot = id + 1;
-    return id;
+    uint32_t *slot = class_slot(v, hash);
+    if (!*slot)
+        *slot = class_add(v, hash, made) + 1;
+    return *slot - 1;
 }
 
 static void classes_join(struct values *v, uint32_t a, uint32_t b)
@@ -399,7 +404,7 @@ static struct value argument_is(struct values *v, uint32_t id)
     uint32_t i = value_index(g, id), loop = o ? values_loop(v, around->op) : 0;
     unsigned sure = n->where & NODE_VARIES ? SURE : 0;
     if (!s || i >= s->n_operands)
-        return value_new(hash, loop, sure, class_of(v, hash, 0));
+        return value_new(hash, loop, sure, class_add(v, hash, 0));
     const struct block *body = v->role[s->name] == LOOP ? loop_body(g, o, s) : NULL;
     struct value first = *value_at(v, op_operands(g, o, s)[i]);
     if (around->turns)
@@ -408,7 +413,8 @@ static struct value argument_is(struct values *v, uint32_t id)
         return first;
     if (!around->turns)
         return value_new(hash, loop, sure, first.class);
-    struct value made = value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_of(v, hash, 0));
+    struct value made =
+        value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_add(v, hash, 0));
     hash = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
     made.exact = hash >> (64 - EXACT_BITS);
     return made;
@@ -465,7 +471,7 @@ static void branch_give(struct values *v, uint32_t id, const struct shape *s)
     for (uint32_t i = 0; i < s->n_results; i++) {
         struct value *out = value_at(v, id + i);
         uint64_t hash = hash_own(v, id + i);
-        *out = value_new(hash, values_loop(v, id), 0, class_of(v, hash, 0));
+        *out = value_new(hash, values_loop(v, id), 0, class_add(v, hash, 0));
         regions_join(v, id, i, out->class);
     }
 }
