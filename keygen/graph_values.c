@@ -165,6 +165,8 @@ static uint64_t made_hash(const struct values *v, uint32_t made, uint32_t *one)
 static void classes_settle(struct values *v)
 {
     uint32_t n_joined = 0, turns = 0;
+    if (!v->class_slots) /* none is made of others */
+        return;
     while (v->n_joined != n_joined && turns++ < SETTLES_MAX) {
         n_joined = v->n_joined;
         memset(v->class_slots, 0, ((size_t)v->class_mask + 1) * sizeof *v->class_slots);

@@ -502,3 +502,11 @@ Test(products, operations_may_lack_what_they_need)
             key_of(text, CANON_MLIR);
         }
 }
+
+/* Nothing is made of anything then, but one value may be another. */
+Test(products, one_that_nothing_calls_meets_none)
+{
+    cr_expect(moves_in(SCALAR("t", "true", "i1") LINE("select %t, %x, %a : tensor<i1>, " TYPE),
+                       "%0 = stablehlo.negate %s : " TYPE "\n",
+                       "%1 = stablehlo.abs %b : " TYPE "\n", DOT("%p, %q")));
+}
