@@ -144,7 +144,7 @@ static uint32_t product_side(const struct graph *g, const struct shape *s, const
 
 /* ---- which products ---- */
 
-static bool is_product(const struct survey *v, uint32_t id)
+static inline bool is_product(const struct survey *v, uint32_t id)
 {
     const struct node *o = &v->g->nodes.at[id];
     if (!node_is_op(o))
@@ -241,7 +241,7 @@ static uint64_t class_of_use(const struct survey *v, uint32_t i)
     return mix(mix(1, values_class(&v->values, u->of[i % 2].class)), u->loop);
 }
 
-/* A product takes an operand as another one does? */
+/* Sees whether another product takes the same. */
 static void value_meets(struct survey *v, uint32_t i)
 {
     const struct product_use *uses = v->uses.at;
@@ -285,8 +285,7 @@ static void op_look(struct values *values, uint32_t id, void *ctx)
 {
     struct survey *v = ctx;
     const struct shape *s = op_shape(v->g, &v->g->nodes.at[id]);
-    enum role role = values->role[s->name];
-    if ((role == PRODUCT || role == CONVOLUTION) && is_product(v, id))
+    if (is_product(v, id))
         product_take(v, id);
     values->unknown |= v->meet || (s->has_holes && names_product(v, s));
     values->failed |= v->failed;

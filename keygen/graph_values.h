@@ -104,7 +104,7 @@ struct shape_kind {
     bool real;     /* what they give are real numbers, */
     bool varies;   /* and may be known only when the program runs */
     uint8_t role;  /* enum role */
-    uint8_t needs; /* what no operand may be, so that the result is not the other one */
+    uint8_t needs; /* sure of an operand, it keeps the result from being the other one */
     uint8_t sure;  /* of a constant */
 };
 

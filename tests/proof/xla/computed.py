@@ -119,9 +119,9 @@ def fused(op, operands):
     heavy = {inner.name for inner in body.ops if inner.name in HEAVY}
     if not heavy:
         return values(body, operands)[0]
-    given = [v.type for v in body.arguments]
-    if heavy == {"reduce"} and dict(op.attributes)["kind"] != "kCustom":
-        within = digest(dict(op.attributes)["kind"], widths("".join(given)), widths(op.results[0].type))
+    given, kind = [v.type for v in body.arguments], dict(op.attributes)["kind"]
+    if heavy == {"reduce"} and kind != "kCustom":
+        within = digest(kind, widths("".join(given)), widths(op.results[0].type))
     else:
         own = values(body, [digest("argument", type) for type in given])[0]
         within = digest(said(op), sorted(own) if isinstance(own, tuple) else own)
