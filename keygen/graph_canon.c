@@ -416,10 +416,11 @@ int graph_canon(struct graph *g, struct err *e)
             g->why_exact = "regions are nested too deeply";
             return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
         }
-        graph_args_hash(g, b);
     }
     if (!g->failed)
         graph_funcs_plan(g);
+    for (uint32_t b = 0; b < g->blocks.n; b++)
+        graph_args_hash(g, b);
     funcs_name(g);
     bodies_canon(g);
     for (uint32_t i = 0; i < g->func_order.n && !g->failed; i++)

@@ -15,6 +15,7 @@
 #define DIMS_MAX 31
 #define SIDE_UNKNOWN UINT32_MAX
 #define ONES_KNOWN (1u << DIMS_MAX)
+#define SEEN_ONCE 32 /* products that are looked for at one time */
 
 struct operand_use {
     uint64_t value : VALUE_BITS;
@@ -38,7 +39,8 @@ struct survey {
     uint32_t *sides;   /* by shape, of its left and right operand; 0: not looked at */
     uint32_t *ones;    /* by type, dims_of_one and ONES_KNOWN; 0: not looked at */
     VECTOR(struct product_use) uses;
-    uint32_t *seen, mask; /* uses by what they take: 2 * which + right + 1 */
+    uint32_t n_seen;    /* of them: the others are still to be looked for */
+    struct finder seen; /* by what they take: 2 * which + right + 1 */
     bool meet;
 };
 
@@ -208,7 +210,7 @@ static void use_look(struct survey *v, struct product_use *use, uint32_t id, boo
     const struct node *o = &g->nodes.at[id];
     const struct shape *s = op_shape(g, o);
     uint32_t operand = op_operands(g, o, s)[right], type = value_type(g, operand);
-    const struct value *of = value_at(&v->values, operand);
+    struct value of = value_at(&v->values, operand);
     bool convolution = v->values.role[s->name] == CONVOLUTION;
     uint32_t *side = &v->sides[2 * (s - g->shapes.at) + right];
     if (!*side)
@@ -216,10 +218,10 @@ static void use_look(struct survey *v, struct product_use *use, uint32_t id, boo
                             : product_side(g, s, right ? "rhs_" : "lhs_");
     if (!v->ones[type])
         v->ones[type] = dims_of_one(g, type) | ONES_KNOWN;
-    use->of[right] = (struct operand_use){.value = of->value, .class = of->class};
+    use->of[right] = (struct operand_use){.value = of.value, .class = of.class};
     use->side[right] = *side;
     if (convolution || *side == SIDE_UNKNOWN) /* moved, it becomes a product like the others */
-        use->of[right].value = mix(of->value, 1) >> (64 - VALUE_BITS);
+        use->of[right].value = mix(of.value, 1) >> (64 - VALUE_BITS);
     else
         use->side[right] &= ~v->ones[type] | ONES_KNOWN; /* one element is as good as none */
 }
@@ -228,54 +230,73 @@ static void use_look(struct survey *v, struct product_use *use, uint32_t id, boo
 
 /* What a product takes: a value over some dimensions; a class. Both in its loop, and of all uses: 2 * which +
  * right. */
-static uint64_t value_of_use(const struct graph *g, const void *uses, uint32_t i)
+static uint64_t value_of_use(const struct survey *v, uint32_t i)
 {
-    const struct product_use *u = (const struct product_use *)uses + i / 2;
-    (void)g;
+    const struct product_use *u = &v->uses.at[i / 2];
     return mix(mix(u->of[i % 2].value, u->side[i % 2]), u->loop);
 }
 
-static uint64_t class_of_use(const struct survey *v, uint32_t i)
+static uint64_t class_of_use(const struct survey *v, uint32_t i, uint32_t *class)
 {
     const struct product_use *u = &v->uses.at[i / 2];
-    return mix(mix(1, values_class(&v->values, u->of[i % 2].class)), u->loop);
+    *class = values_class(&v->values, u->of[i % 2].class);
+    return mix(mix(1, *class), u->loop);
 }
 
 /* Sees whether another product takes the same. */
-static void value_meets(struct survey *v, uint32_t i)
+static void value_meets(struct survey *v, uint32_t i, uint64_t hash)
 {
-    const struct product_use *uses = v->uses.at;
-    uint64_t hash = value_of_use(NULL, uses, i);
-    uint32_t s = (uint32_t)hash & v->mask;
-    while (v->seen[s] && value_of_use(NULL, uses, v->seen[s] - 1) != hash)
-        s = (s + 1) & v->mask;
-    if (!v->seen[s])
-        v->seen[s] = i + 1;
+    struct probe p = finder_probe(&v->seen, hash, (uint32_t)hash);
+    uint32_t found;
+    while ((found = finder_next(&v->seen, &p)) && value_of_use(v, found - 1) != hash)
+        ;
+    if (!found)
+        finder_put(&v->seen, &p, i + 1);
     else
-        v->meet |= uses[(v->seen[s] - 1) / 2].by != uses[i / 2].by;
+        v->meet |= v->uses.at[(found - 1) / 2].by != v->uses.at[i / 2].by;
 }
 
+/* Looks for the uses that came since it last did, many at a time, so that the memory is not waited for. */
+static void uses_see(struct survey *v)
+{
+    uint64_t hashes[2 * SEEN_ONCE];
+    while (v->n_seen < v->uses.n && !v->failed) {
+        uint32_t known = v->seen.n;
+        v->failed |= !finder_room(&v->seen, 2 * SEEN_ONCE);
+        if (v->seen.n != known)
+            v->n_seen = 0;
+        uint32_t at = 2 * v->n_seen, left = 2 * v->uses.n - at;
+        uint32_t n = left < 2 * SEEN_ONCE ? left : 2 * SEEN_ONCE;
+        for (uint32_t i = 0; i < n && !v->failed; i++) {
+            hashes[i] = value_of_use(v, at + i);
+            __builtin_prefetch(&v->seen.slots[(uint32_t)hashes[i] & v->seen.mask]);
+        }
+        for (uint32_t i = 0; i < n && !v->failed; i++)
+            value_meets(v, at + i, hashes[i]);
+        v->n_seen += n / 2;
+    }
+}
+
+/* The first are looked for soon: mostly they meet, or none does. */
 static void use_add(struct survey *v, const struct product_use *use)
 {
-    uint32_t n = 2 * v->uses.n;
-    if (n * 2 >= v->mask &&
-        !graph_slots_widen(v->values.g, &v->seen, &v->mask, n, value_of_use, v->uses.at))
-        v->failed = true;
     PUSH(v, v->uses, *use);
-    for (uint32_t i = n; i < n + 2 && !v->failed; i++)
-        value_meets(v, i);
+    uint32_t n = v->uses.n - v->n_seen;
+    v->values.unknown |= v->uses.n >= FINDER_MAX / 2;
+    if (n == SEEN_ONCE || n > v->n_seen / 4)
+        uses_see(v);
 }
 
 /* A product stands in the loops around it, as far as it is not the same in each turn: then compilers may take
  * it out. */
 static void product_take(struct survey *v, uint32_t id)
 {
-    const struct value *gives = value_at(&v->values, id);
-    struct product_use use = {.by = gives->exact, .loop = values_loop(&v->values, id)};
+    struct value gives = value_at(&v->values, id);
+    struct product_use use = {.by = gives.exact, .loop = values_loop(&v->values, id)};
     use_look(v, &use, id, false);
     use_look(v, &use, id, true);
     use_add(v, &use);
-    while (use.loop > gives->loop) {
+    while (use.loop > gives.loop) {
         use.loop = v->values.loops.at[use.loop];
         use_add(v, &use);
     }
@@ -295,15 +316,16 @@ static void op_look(struct values *values, uint32_t id, void *ctx)
  * are known. A product does not meet itself. */
 static bool classes_meet(struct survey *v)
 {
-    memset(v->seen, 0, ((size_t)v->mask + 1) * sizeof *v->seen);
+    finder_clear(&v->seen);
     for (uint32_t i = 0; i < 2 * v->uses.n; i++) {
-        uint64_t hash = class_of_use(v, i);
-        uint32_t s = (uint32_t)hash & v->mask;
-        while (v->seen[s] && class_of_use(v, v->seen[s] - 1) != hash)
-            s = (s + 1) & v->mask;
-        if (!v->seen[s])
-            v->seen[s] = i + 1;
-        uint32_t k = v->seen[s] - 1;
+        uint32_t class, found;
+        uint64_t hash = class_of_use(v, i, &class);
+        struct probe p = finder_probe(&v->seen, hash, class);
+        while ((found = finder_next(&v->seen, &p)) && class_of_use(v, found - 1, &class) != hash)
+            ;
+        if (!found)
+            finder_put(&v->seen, &p, found = i + 1);
+        uint32_t k = found - 1;
         const struct product_use *u = &v->uses.at[i / 2];
         struct product_use *first = &v->uses.at[k / 2];
         uint64_t mine = u->of[i % 2].value, other = first->of[k % 2].value;
@@ -335,7 +357,8 @@ static bool graph_survey(struct survey *v)
     v->failed |= v->values.failed;
     if (v->values.unknown)
         return v->meet || funcs_look(v);
-    return v->uses.n && !v->failed && classes_meet(v);
+    uses_see(v);
+    return v->uses.n && !v->failed && (v->meet || classes_meet(v));
 }
 
 bool graph_products_meet(struct graph *g)
@@ -359,7 +382,7 @@ bool graph_products_meet(struct graph *g)
     free(v.has_product);
     free(v.sides);
     free(v.ones);
-    free(v.seen);
+    finder_free(&v.seen);
     free(v.uses.at);
     return meet;
 }

@@ -93,44 +93,101 @@ uint32_t values_class(const struct values *v, uint32_t class)
     return class;
 }
 
-static uint64_t class_hash_of(const struct graph *g, const void *classes, uint32_t i)
+/* How a class is made of others; or it is found by a hash. */
+enum { OF_ALL, OF_PRODUCT, OF_COMPARE, OF_HASH };
+
+/* What a class is made of, as far as that is known by now: a hash of it; if it is only one, that, or NONE; and
+ * where the newest of them is. */
+struct made {
+    uint64_t hash;
+    uint32_t one, near;
+};
+
+static struct made made_of(const struct values *v, uint32_t made)
 {
-    (void)g;
-    return ((const struct value_class *)classes)[i].hash;
+    const uint32_t *of = v->made.at + made + 1;
+    uint32_t n_of = v->made.at[made] >> 2, how = v->made.at[made] & 3, last = NONE, n = 0;
+    struct made m = {.one = NONE};
+    if (how == OF_HASH) {
+        memcpy(&m.hash, of, sizeof m.hash);
+        m.near = (uint32_t)m.hash;
+        return m;
+    }
+    for (; n_of--; of++) {
+        uint32_t class = values_class(v, *of);
+        if (class == last)
+            continue;
+        last = class;
+        m.hash += mix(mix(class, 2), 1);
+        m.near = class > m.near ? class : m.near;
+        n++;
+    }
+    if (how == OF_ALL && n == 1)
+        m.one = last;
+    m.hash = mix(m.hash, how == OF_PRODUCT ? n == 1 : how);
+    return m;
 }
 
-/* The slot of the class of a hash, or an empty one. */
-static uint32_t *class_slot(const struct values *v, uint64_t hash)
+/* The class that is made of the same; or none, 0, and *p is where it would be. */
+static uint32_t class_find(const struct values *v, const struct made *m, struct probe *p)
 {
-    uint32_t i = (uint32_t)hash & v->class_mask;
-    while (v->class_slots[i] && v->classes.at[v->class_slots[i] - 1].hash != hash)
-        i = (i + 1) & v->class_mask;
-    return &v->class_slots[i];
+    uint32_t id;
+    *p = finder_probe(&v->by_made, m->hash, m->near);
+    while ((id = finder_next(&v->by_made, p)) &&
+           made_of(v, v->classes.at[id].made).hash != m->hash)
+        ;
+    return id;
+}
+
+static bool classes_room(struct values *v)
+{
+    uint32_t n = v->by_made.n;
+    v->failed |= !finder_room(&v->by_made, 1);
+    for (uint32_t id = 0; id < v->classes.n && v->by_made.n != n && !v->failed; id++) {
+        if (!v->classes.at[id].made)
+            continue;
+        struct made m = made_of(v, v->classes.at[id].made);
+        finder_add(&v->by_made, m.hash, m.near, id);
+    }
+    return !v->failed;
 }
 
 /* One more class; `made`: what it is made of. */
-static uint32_t class_add(struct values *v, uint64_t hash, uint32_t made)
+static uint32_t class_add(struct values *v, uint32_t made)
 {
     uint32_t id = v->classes.n;
-    v->unknown |= id >> CLASS_BITS != 0;
+    v->unknown |= id > FINDER_MAX;
     if (!v->unknown)
-        PUSH(v, v->classes, (struct value_class){.hash = hash, .is = id, .made = made});
+        PUSH(v, v->classes, (struct value_class){.is = id, .made = made});
     return v->failed || v->unknown ? CLASS_CONSTANT : id;
 }
 
-/* The class of a hash, of which there is one. */
-static uint32_t class_of(struct values *v, uint64_t hash, uint32_t made)
+/* The class that is made of what values.made says from `made` on; that is taken back if it says nothing new. */
+static uint32_t class_made(struct values *v, uint32_t made)
 {
-    uint32_t n = v->classes.n;
-    if (n * 2 >= v->class_mask &&
-        !graph_slots_widen(v->g, &v->class_slots, &v->class_mask, n, class_hash_of, v->classes.at))
-        v->failed = true;
-    if (v->failed)
+    if (v->failed || !classes_room(v))
         return CLASS_CONSTANT;
-    uint32_t *slot = class_slot(v, hash);
-    if (!*slot)
-        *slot = class_add(v, hash, made) + 1;
-    return *slot - 1;
+    struct made m = made_of(v, made);
+    struct probe p;
+    uint32_t class = m.one == NONE ? class_find(v, &m, &p) : m.one;
+    if (class || m.one != NONE) {
+        v->made.n = made;
+        return class;
+    }
+    class = class_add(v, made);
+    if (class)
+        finder_put(&v->by_made, &p, class);
+    return class;
+}
+
+/* The class of a hash. */
+static uint32_t class_of(struct values *v, uint64_t hash)
+{
+    uint32_t made = v->made.n;
+    PUSH(v, v->made, 2u << 2 | OF_HASH);
+    PUSH(v, v->made, (uint32_t)hash);
+    PUSH(v, v->made, (uint32_t)(hash >> 32));
+    return class_made(v, made);
 }
 
 static void classes_join(struct values *v, uint32_t a, uint32_t b)
@@ -141,47 +198,25 @@ static void classes_join(struct values *v, uint32_t a, uint32_t b)
     v->n_joined += a != b;
 }
 
-/* How a class is made of others. */
-enum { OF_ALL, OF_PRODUCT, OF_COMPARE };
-
-/* A hash of what a class is made of, as far as that is known by now; or, if it is only one, *one. */
-static uint64_t made_hash(const struct values *v, uint32_t made, uint32_t *one)
-{
-    uint32_t n_of = v->made.at[made] >> 2, how = v->made.at[made] & 3, last = NONE, n = 0;
-    uint64_t sum = 0;
-    for (const uint32_t *of = v->made.at + made + 1; n_of--; of++) {
-        uint32_t class = values_class(v, *of);
-        if (class == last)
-            continue;
-        last = class;
-        sum += mix(mix(class, 2), 1);
-        n++;
-    }
-    *one = how == OF_ALL && n == 1 ? last : NONE;
-    return mix(sum, how == OF_PRODUCT ? n == 1 : how);
-}
-
 /* Once all is gone through: what is made of the same classes is one class, also where that came out later. */
 static void classes_settle(struct values *v)
 {
     uint32_t n_joined = 0, turns = 0;
-    if (!v->class_slots) /* none is made of others */
+    if (!v->by_made.slots) /* none is made of others */
         return;
     while (v->n_joined != n_joined && turns++ < SETTLES_MAX) {
         n_joined = v->n_joined;
-        memset(v->class_slots, 0, ((size_t)v->class_mask + 1) * sizeof *v->class_slots);
+        finder_clear(&v->by_made);
         for (uint32_t id = 0; id < v->classes.n; id++) {
-            struct value_class *class = &v->classes.at[id];
-            uint32_t one, *slot;
-            if (!class->made)
+            struct probe p;
+            if (!v->classes.at[id].made)
                 continue;
-            class->hash = made_hash(v, class->made, &one);
-            if (one == NONE) {
-                slot = class_slot(v, class->hash);
-                one = *slot ? *slot - 1 : id;
-                *slot = one + 1;
-            }
-            classes_join(v, id, one);
+            struct made m = made_of(v, v->classes.at[id].made);
+            uint32_t one = m.one == NONE ? class_find(v, &m, &p) : m.one;
+            if (one || m.one != NONE)
+                classes_join(v, id, one);
+            else
+                finder_put(&v->by_made, &p, id);
         }
     }
     v->unknown |= v->n_joined != n_joined;
@@ -406,9 +441,9 @@ static struct value argument_is(struct values *v, uint32_t id)
     uint32_t i = value_index(g, id), loop = o ? values_loop(v, around->op) : 0;
     unsigned sure = n->where & NODE_VARIES ? SURE : 0;
     if (!s || i >= s->n_operands)
-        return value_new(hash, loop, sure, class_add(v, hash, 0));
+        return value_new(hash, loop, sure, class_add(v, 0));
     const struct block *body = v->role[s->name] == LOOP ? loop_body(g, o, s) : NULL;
-    struct value first = *value_at(v, op_operands(g, o, s)[i]);
+    struct value first = value_at(v, op_operands(g, o, s)[i]);
     if (around->turns)
         loop = loop_begin(v, node_block(n), id);
     if (body && block_gives(g, body, i, body->n_args) == body->args + i)
@@ -416,7 +451,7 @@ static struct value argument_is(struct values *v, uint32_t id)
     if (!around->turns)
         return value_new(hash, loop, sure, first.class);
     struct value made =
-        value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_add(v, hash, 0));
+        value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_add(v, 0));
     hash = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
     made.exact = hash >> (64 - EXACT_BITS);
     return made;
@@ -433,23 +468,26 @@ static void loop_give(struct values *v, uint32_t id, const struct shape *s)
     }
     const struct around *around = &v->around[body - g->blocks.at];
     for (uint32_t i = 0; i < s->n_results; i++) {
-        struct value first = *value_at(v, op_operands(g, o, s)[i]), *out = value_at(v, id + i);
+        struct value first = value_at(v, op_operands(g, o, s)[i]);
         uint32_t last = block_gives(g, body, i, body->n_args);
         bool here = around->op == id && last != NONE;
         if (here && loop_keeps(g, body, i)) {
-            *out = first;
+            value_set(v, id + i, first);
             continue;
         }
-        uint64_t given = here ? value_at(v, last)->exact : i;
-        uint64_t hash = mix(mix(hash_own(v, id), given), first.exact);
-        unsigned sure = here && around->turns && value_at(v, last)->sure & VARIES ? SURE : 0;
-        *out = value_new(hash, values_loop(v, id), sure, class_of(v, hash, 0));
+        struct value given = {.exact = i};
+        if (here)
+            given = value_at(v, last);
+        uint64_t hash = mix(mix(hash_own(v, id), given.exact), first.exact);
+        unsigned sure = around->turns && given.sure & VARIES ? SURE : 0;
+        struct value out = value_new(hash, values_loop(v, id), sure, class_of(v, hash));
+        value_set(v, id + i, out);
         if (around->turns && here) { /* what begins as one and goes on as one is one */
-            classes_join(v, value_at(v, body->args + i)->class, class_of(v, mix(hash, 1), 0));
+            classes_join(v, value_at(v, body->args + i).class, class_of(v, mix(hash, 1)));
             continue;
         }
-        classes_join(v, out->class, first.class);
-        classes_join(v, first.class, (here ? value_at(v, last) : value_at(v, id))->class);
+        classes_join(v, out.class, first.class);
+        classes_join(v, first.class, here ? given.class : value_at(v, id).class);
     }
 }
 
@@ -463,7 +501,7 @@ static void regions_join(struct values *v, uint32_t id, uint32_t i, uint32_t cla
         uint32_t given = block_gives(g, b, i, op_shape(g, o)->n_results);
         v->unknown |= !b || b->next != NONE;
         if (given != NONE && v->around[b - g->blocks.at].op == id) /* else: nothing from here */
-            classes_join(v, class, value_at(v, given)->class);
+            classes_join(v, class, value_at(v, given).class);
     }
 }
 
@@ -471,10 +509,9 @@ static void regions_join(struct values *v, uint32_t id, uint32_t i, uint32_t cla
 static void branch_give(struct values *v, uint32_t id, const struct shape *s)
 {
     for (uint32_t i = 0; i < s->n_results; i++) {
-        struct value *out = value_at(v, id + i);
-        uint64_t hash = hash_own(v, id + i);
-        *out = value_new(hash, values_loop(v, id), 0, class_add(v, hash, 0));
-        regions_join(v, id, i, out->class);
+        uint32_t class = class_add(v, 0);
+        value_set(v, id + i, value_new(hash_own(v, id + i), values_loop(v, id), 0, class));
+        regions_join(v, id, i, class);
     }
 }
 
@@ -591,8 +628,7 @@ static unsigned op_sure(const struct values *v, uint32_t id, const struct shape 
 {
     const struct graph *g = v->g;
     const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
-    static const struct value none;
-    const struct value *of[3] = {&none, &none, &none};
+    struct value of[3] = {{0}};
     if (!kind->varies)
         return 0;
     if (s->facts & SHAPE_CONSTANT)
@@ -607,28 +643,28 @@ static unsigned op_sure(const struct values *v, uint32_t id, const struct shape 
     case CONVOLUTION: return any;
     case COPIES:
         if (s->n_operands && s->type == value_type(g, operands[0]))
-            return of[0]->sure;
-        return n_vary ? SURE : of[0]->sure & ONLY_ZERO ? zero : 0;
+            return of[0].sure;
+        return n_vary ? SURE : of[0].sure & ONLY_ZERO ? zero : 0;
     case MAPS:
     case ADDS:
     case SCALES:
     case PAIRS:
         if (!kind->real)
             return all;
-        if ((kind->role == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO) ||
-            (kind->role == SCALES && of[0]->sure & ONLY_ZERO))
+        if ((kind->role == ADDS && of[0].sure & of[1].sure & ONLY_ZERO) ||
+            (kind->role == SCALES && of[0].sure & ONLY_ZERO))
             return any | zero;
         return any;
-    case COMPARE: return n_vary == 2 && of[0]->value != of[1]->value ? SURE : 0;
-    case SELECT: return of[0]->sure & VARIES && n_vary > 1 ? SURE : of[1]->sure & of[2]->sure;
+    case COMPARE: return n_vary == 2 && of[0].value != of[1].value ? SURE : 0;
+    case SELECT: return of[0].sure & VARIES && n_vary > 1 ? SURE : of[1].sure & of[2].sure;
     case MOVES:
-    case TAKES: return of[0]->sure;
-    case PUTS: return of[1]->sure & VARIES ? SURE : of[0]->sure & of[1]->sure;
+    case TAKES: return of[0].sure;
+    case PUTS: return of[1].sure & VARIES ? SURE : of[0].sure & of[1].sure;
     case REDUCES: {
         enum role how = reduces_how(v, &g->nodes.at[id]);
-        if (how == ADDS && of[0]->sure & of[1]->sure & ONLY_ZERO)
-            return zero | (of[0]->sure & VARIES ? SURE : 0);
-        return how != OTHER && of[0]->sure & VARIES ? SURE : 0;
+        if (how == ADDS && of[0].sure & of[1].sure & ONLY_ZERO)
+            return zero | (of[0].sure & VARIES ? SURE : 0);
+        return how != OTHER && of[0].sure & VARIES ? SURE : 0;
     }
     default: return all;
     }
@@ -655,27 +691,22 @@ static bool op_makes(const struct values *v, uint32_t id, const struct shape *s,
 }
 
 /* The class of what an operation makes. */
-static uint32_t class_made(struct values *v, uint32_t id, const struct shape *s)
+static uint32_t op_class_made(struct values *v, uint32_t id, const struct shape *s)
 {
     const uint32_t *operands = op_operands(v->g, &v->g->nodes.at[id], s);
     enum role role = v->role[s->name];
-    uint32_t made = v->made.n, n = 0, one;
+    uint32_t made = v->made.n, n = 0;
     PUSH(v, v->made, role == COMPARE ? OF_COMPARE : role <= CONVOLUTION ? OF_PRODUCT : OF_ALL);
     for (uint32_t i = 0; i < s->n_operands; i++) {
-        const struct value *from = value_at(v, operands[i]);
-        if (role == COMPARE && from->constant)
+        struct value from = value_at(v, operands[i]);
+        if (role == COMPARE && from.constant)
             continue;
-        PUSH(v, v->made, from->class);
+        PUSH(v, v->made, from.class);
         n++;
     }
-    if (v->failed)
-        return CLASS_CONSTANT;
-    v->made.at[made] |= n << 2;
-    uint64_t hash = made_hash(v, made, &one);
-    uint32_t next = v->classes.n, class = one == NONE ? class_of(v, hash, made) : one;
-    if (class != next)
-        v->made.n = made;
-    return class;
+    if (!v->failed)
+        v->made.at[made] |= n << 2;
+    return class_made(v, made);
 }
 
 /* What an operation gives that is no loop, branch or barrier. */
@@ -693,50 +724,49 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
     uint32_t n_safe = 0, needs = kind->needs;
     uint32_t loop = pure ? 0 : values_loop(v, id);
     for (uint32_t i = 0; i < s->n_operands; i++) {
-        const struct value *from = value_at(v, operands[i]);
-        hash = mix(hash, from->exact);
-        constant &= from->constant;
-        loop = from->loop > loop ? from->loop : loop;
-        n_vary += (from->sure & VARIES) != 0;
-        n_safe += (from->sure & needs) == needs;
-        if (i < first || i >= end || from->constant || (n_other && from->value == other))
+        struct value from = value_at(v, operands[i]);
+        hash = mix(hash, from.exact);
+        constant &= from.constant;
+        loop = from.loop > loop ? from.loop : loop;
+        n_vary += (from.sure & VARIES) != 0;
+        n_safe += (from.sure & needs) == needs;
+        if (i < first || i >= end || from.constant || (n_other && from.value == other))
             continue;
-        other = from->value;
+        other = from.value;
         n_other++;
     }
     struct value made = value_new(hash, loop, op_sure(v, id, s, kind, n_vary), CLASS_CONSTANT);
     bool makes = op_makes(v, id, s, kind, n_safe, n_other), taken = makes && role != TUPLE;
     made.constant = constant;
     if (taken)
-        made.class = class_made(v, id, s);
+        made.class = op_class_made(v, id, s);
     /* of two of which one may be left out it is the other, or made of both */
     bool left =
         !makes && role >= ADDS && role <= PAIRS && n_other == 2 && n_safe == 1 && kind->real;
     for (uint32_t i = first; i < end && !makes; i++) {
-        const struct value *from = value_at(v, operands[i]);
-        if ((from->constant && !constant) || (left && (from->sure & needs) != needs))
+        struct value from = value_at(v, operands[i]);
+        if ((from.constant && !constant) || (left && (from.sure & needs) != needs))
             continue;
         if (taken)
-            classes_join(v, made.class, from->class);
+            classes_join(v, made.class, from.class);
         else
-            made.class = from->class;
+            made.class = from.class;
         taken = true;
         if (n_other == 1 && s->n_results == 1 && role >= MAPS && role <= SELECT &&
             same_dims(v, s->type, value_type(g, operands[i])))
-            made.value = from->value;
+            made.value = from.value;
     }
     if (left)
-        classes_join(v, made.class, class_made(v, id, s));
+        classes_join(v, made.class, op_class_made(v, id, s));
     bool large = !s->n_operands && g->dicts.at[s->dict].len >= SMALL_CONSTANT;
     if (!taken && (!constant || large))
-        made.class = class_of(v, hash, 0);
+        made.class = class_of(v, hash);
     for (uint32_t i = 0; i < s->n_results; i++) {
-        struct value *out = value_at(v, id + i);
-        *out = made;
         if (s->n_results > 1) {
-            out->exact = mix(hash, i) >> (64 - EXACT_BITS);
-            out->value = mix(hash, i) >> (64 - VALUE_BITS);
+            made.exact = mix(hash, i) >> (64 - EXACT_BITS);
+            made.value = mix(hash, i) >> (64 - VALUE_BITS);
         }
+        value_set(v, id + i, made);
         if (shape_has_regions(s))
             regions_join(v, id, i, made.class);
     }
@@ -745,7 +775,7 @@ static void op_give(struct values *v, uint32_t id, const struct shape *s)
 static void barrier_give(struct values *v, uint32_t id, const struct shape *s)
 {
     for (uint32_t i = 0; i < s->n_results; i++)
-        *value_at(v, id + i) = *value_at(v, op_operands(v->g, &v->g->nodes.at[id], s)[i]);
+        value_set(v, id + i, value_at(v, op_operands(v->g, &v->g->nodes.at[id], s)[i]));
 }
 
 static void values_give(struct values *v, uint32_t id, const struct shape *s)
@@ -767,21 +797,14 @@ static void values_give(struct values *v, uint32_t id, const struct shape *s)
 /* Begins to go through a function; `call` is where, in the one before it. */
 static void activation_push(struct values *v, const struct func *f, uint32_t call)
 {
-    struct activation a = {.f = f, .at = f->nodes, .values = v->known.n, .call = call};
+    struct activation a = {.f = f, .at = f->nodes, .call = call};
     if (f->recursive || f->n_nodes > v->room) {
         v->unknown = true;
         return;
     }
-    if (v->known.cap - v->known.n < f->n_nodes &&
-        !vector_widen(&v->failed, &v->known.at, &v->known.cap, v->known.n, f->n_nodes,
-                      sizeof *v->known.at))
-        return;
     a.loop = v->calls.n ? values_loop(v, call) : 0;
     a.number = ++v->number;
     v->room -= f->n_nodes;
-    memset(v->known.at + v->known.n, 0, f->n_nodes * sizeof *v->known.at);
-    v->known.n += f->n_nodes;
-    v->here = a.values - f->nodes;
     PUSH(v, v->calls, a);
 }
 
@@ -791,14 +814,13 @@ static void call_begin(struct values *v, const struct func *f, uint32_t id, cons
     const struct graph *g = v->g;
     const struct block *b = &g->blocks.at[f->block];
     const uint32_t *operands = op_operands(g, &g->nodes.at[id], s);
-    uint32_t from = v->here;
     if (s->n_operands != b->n_args || block_gives(g, b, 0, s->n_results) == NONE) {
         v->unknown = true;
         return;
     }
     activation_push(v, f, id);
     for (uint32_t i = 0; i < b->n_args && !v->unknown && !v->failed; i++)
-        *value_at(v, b->args + i) = v->known.at[from + operands[i]];
+        value_set(v, b->args + i, value_at(v, operands[i]));
 }
 
 /* A call gives what its activation ends with. */
@@ -806,16 +828,12 @@ static void call_end(struct values *v)
 {
     const struct graph *g = v->g;
     struct activation done = v->calls.at[--v->calls.n];
-    v->known.n = done.values;
     if (!v->calls.n)
         return;
-    const struct activation *back = &v->calls.at[v->calls.n - 1];
-    v->here = back->values - back->f->nodes;
     uint32_t n = op_shape(g, &g->nodes.at[done.call])->n_results;
+    const struct block *b = &g->blocks.at[done.f->block];
     for (uint32_t i = 0; i < n; i++)
-        *value_at(v, done.call + i) =
-            v->known.at[done.values +
-                        (block_gives(g, &g->blocks.at[done.f->block], i, n) - done.f->nodes)];
+        value_set(v, done.call + i, value_at(v, block_gives(g, b, i, n)));
 }
 
 static void func_walk(struct values *v, const struct func *f,
@@ -840,10 +858,10 @@ static void func_walk(struct values *v, const struct func *f,
                 values_give(v, id, s);
             at_op(v, id, ctx);
         } else if (n->shape == NODE_ARG && (node_block(n) != a->f->block || v->calls.n == 1)) {
-            *value_at(v, id) = argument_is(v, id);
+            value_set(v, id, argument_is(v, id));
         }
     }
-    v->calls.n = v->known.n = 0;
+    v->calls.n = 0;
 }
 
 void values_walk(struct values *v, void (*at_op)(struct values *v, uint32_t id, void *ctx),
@@ -882,11 +900,12 @@ bool values_begin(struct values *v, struct graph *g)
     v->around = vector_zeroes(g->blocks.n, sizeof *v->around);
     v->types = vector_zeroes(g->types.items.n, sizeof *v->types);
     v->shapes = vector_zeroes(g->shapes.n, sizeof *v->shapes);
+    v->known = vector_zeroes(g->nodes.n, sizeof *v->known);
     v->room = (uint64_t)g->nodes.n * 2 + NODES_FREE;
     PUSH(v, v->loops, 0); /* outside of all */
     PUSH(v, v->made, 0);
     PUSH(v, v->classes, (struct value_class){.is = CLASS_CONSTANT});
-    if (!v->role || !v->around || !v->types || !v->shapes)
+    if (!v->role || !v->around || !v->types || !v->shapes || !v->known)
         v->failed = true;
     if (v->failed)
         return false;
@@ -905,9 +924,14 @@ void values_end(struct values *v)
     free(v->types);
     free(v->shapes);
     free(v->calls.at);
-    free(v->known.at);
+    free(v->known);
     free(v->loops.at);
     free(v->classes.at);
     free(v->made.at);
-    free(v->class_slots);
+    finder_free(&v->by_made);
+    for (uint32_t i = 0; i < v->g->nodes.n; i++) {
+        struct node *n = &v->g->nodes.at[i];
+        node_hash_set(n, 0);
+        n->same = i;
+    }
 }

@@ -21,6 +21,7 @@
 #ifndef WARM_KEYGEN_GRAPH_VALUES_H
 #define WARM_KEYGEN_GRAPH_VALUES_H
 
+#include "keygen/finder.h"
 #include "keygen/graph_internal.h"
 
 /* What operations of a name do. */
@@ -56,9 +57,10 @@ enum role {
 #define EXACT_BITS 45
 #define LOOP_BITS 14
 #define VALUE_BITS 40
-#define CLASS_BITS 24
+#define CLASS_BITS FINDER_BITS
 
-/* There are as many as the program has operations and more, so they are as small as they can be. */
+/* There are as many as the program has operations and more, so they are as small as they can be: of each the
+ * last four bytes are in values.known, and the others in its node. */
 struct value {
     uint64_t exact : EXACT_BITS;
     uint64_t loop : LOOP_BITS; /* the innermost, turning twice, in whose turns it may differ */
@@ -70,18 +72,16 @@ struct value {
 _Static_assert(sizeof(struct value) == 16, "two words");
 
 struct value_class {
-    uint64_t hash; /* of what it is, or of what it is made of as far as that is known */
     uint32_t is;   /* itself, or another one that it is one with */
     uint32_t made; /* of: values.made, how many and how, then which; 0: of nothing else */
 };
 
-/* A function while it is gone through. */
+/* A function while it is gone through; never twice at a time. */
 struct activation {
     const struct func *f;
-    uint32_t at;     /* node */
-    uint32_t values; /* of its nodes: first */
-    uint32_t call;   /* in the activation before it */
-    uint32_t loop;   /* around that */
+    uint32_t at;   /* node */
+    uint32_t call; /* in the activation before it */
+    uint32_t loop; /* around that */
     uint32_t number;
 };
 
@@ -117,21 +117,21 @@ struct values {
     struct type_kind *types;
     struct shape_kind *shapes;
     VECTOR(struct activation) calls;
-    VECTOR(struct value) known;
-    uint32_t here; /* from a node of the function that is gone through to its value, modulo 2^32 */
+    uint32_t *known; /* by node */
     VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
     VECTOR(struct value_class) classes;
     VECTOR(uint32_t) made;             /* what they are made of */
-    uint32_t n_joined;                 /* how often two became one */
-    uint32_t *class_slots, class_mask; /* class + 1, by hash */
-    uint32_t number;                   /* of activations */
-    uint64_t room;                     /* for nodes that are to be gone through */
+    uint32_t n_joined;      /* how often two became one */
+    struct finder by_made;  /* finds classes by what they are made of */
+    uint32_t number;        /* of activations */
+    uint64_t room;          /* for nodes that are to be gone through */
 };
 
 /* By its last part, as StableHLO or HLO has it. */
 enum role values_role(const struct graph *g, uint32_t opname);
 
-/* False, and v->failed, if there is no memory; values_end all the same. Of a graph as it was read. */
+/* False, and v->failed, if there is no memory; values_end all the same. Of a graph as it was read, whose nodes
+ * have no hashes yet; what they have in between is gone at the end. */
 bool values_begin(struct values *v, struct graph *g);
 void values_end(struct values *v);
 
@@ -146,10 +146,24 @@ uint32_t values_class(const struct values *v, uint32_t class);
 /* The innermost loop around an operation, of those that surely turn twice; 0: none. During values_walk. */
 uint32_t values_loop(const struct values *v, uint32_t id);
 
-/* What is known of a value of the function that is gone through. */
-static inline struct value *value_at(const struct values *v, uint32_t id)
+/* What is known of a value of a function that is gone through. */
+static inline struct value value_at(const struct values *v, uint32_t id)
 {
-    return &v->known.at[(uint32_t)(id + v->here)];
+    const struct node *n = &v->g->nodes.at[id];
+    uint64_t words[] = {node_hash(n), (uint64_t)v->known[id] << 32 | n->same};
+    struct value value;
+    memcpy(&value, words, sizeof value);
+    return value;
+}
+
+static inline void value_set(struct values *v, uint32_t id, struct value value)
+{
+    struct node *n = &v->g->nodes.at[id];
+    uint64_t words[2];
+    memcpy(words, &value, sizeof value);
+    node_hash_set(n, words[0]);
+    n->same = (uint32_t)words[1];
+    v->known[id] = (uint32_t)(words[1] >> 32);
 }
 
 #endif

@@ -8,17 +8,18 @@
 #include <sys/mman.h>
 
 #define FEW_BYTES 1024u /* malloc keeps so much at hand, seven of each size; calloc does not look there */
-#define HUGE_PAGE ((uintptr_t)2 << 20)
+#define PAGE 4096
+#define HUGE_PAGE ((size_t)2 << 20)
 
 /* Asks for pages of 2 MiB where the memory has several, and they have not been touched yet: a graph of
  * many megabytes is walked in an order that small ones serve badly. Of smaller memory the last page, of
- * which little may be used, would be too large a part. Whether it is heard changes only the time. */
+ * which little may be used, would be too large a part. All its pages are asked for, or realloc could not move
+ * them as one. Whether it is heard changes only the time. */
 static void *with_huge_pages(void *memory, size_t bytes)
 {
-    uintptr_t at = ((uintptr_t)memory + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    uintptr_t end = ((uintptr_t)memory + bytes) & ~(HUGE_PAGE - 1);
-    if (memory && bytes >= 32 * HUGE_PAGE && end > at)
-        madvise((char *)memory + (at - (uintptr_t)memory), end - at, MADV_HUGEPAGE);
+    size_t before = (uintptr_t)memory % PAGE;
+    if (memory && bytes >= 8 * HUGE_PAGE)
+        madvise((char *)memory - before, before + bytes, MADV_HUGEPAGE);
     return memory;
 }
 
