@@ -606,6 +606,7 @@ static bool text_next(struct mlir_pieces *pieces, struct view *out)
     if (t->ended) {
         walk_close(w);
         bytecode_tables_close(b);
+        mapped_give_back(b->input);
     }
     return !pieces->broken && b->out.len;
 }
