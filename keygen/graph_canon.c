@@ -220,8 +220,7 @@ static void call_inline(struct graph *g, uint32_t id, const struct func *f)
     struct block callee = g->blocks.at[f->block];
     uint32_t block = node_block(&call);
     /* one of several results; or what a loop may hand on as it is, for all that can be seen then */
-    bool later =
-        s.n_results > 1 || (f->passes && (g->in_named || g->blocks.at[block].depth > 1));
+    bool later = s.n_results > 1 || (f->passes && (g->in_named || g->blocks.at[block].depth > 1));
     for (uint32_t i = 0; i < s.n_operands; i++) {
         uint32_t value = g->nodes.at[op_operands(g, &call, &s)[i]].same;
         value = value_passed(g, value, block, false);

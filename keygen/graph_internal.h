@@ -73,7 +73,9 @@ struct dict {
 /* A value, and the operation that gives it. There are as many as the program has lines and more, so they
  * decide how much memory a graph takes. */
 struct node {
-    uint32_t hash[2]; /* content, down to the arguments: node_hash */
+    /* content, down to the arguments: node_hash; and before operations are placed, with `same`, what
+     * graph_values.c knows of a value while it looks */
+    uint32_t hash[2];
     uint32_t shape;   /* of an operation; or one of: */
 #define NODE_ARG UINT32_MAX
 #define NODE_RESULT (UINT32_MAX - 1) /* not the first of its operation */

@@ -280,9 +280,12 @@ static void uses_see(struct survey *v)
 /* The first are looked for soon: mostly they meet, or none does. */
 static void use_add(struct survey *v, const struct product_use *use)
 {
+    if (v->uses.n == FINDER_MAX / 2) {
+        v->values.unknown = true;
+        return;
+    }
     PUSH(v, v->uses, *use);
     uint32_t n = v->uses.n - v->n_seen;
-    v->values.unknown |= v->uses.n >= FINDER_MAX / 2;
     if (n == SEEN_ONCE || n > v->n_seen / 4)
         uses_see(v);
 }
@@ -317,7 +320,8 @@ static void op_look(struct values *values, uint32_t id, void *ctx)
 static bool classes_meet(struct survey *v)
 {
     finder_clear(&v->seen);
-    for (uint32_t i = 0; i < 2 * v->uses.n; i++) {
+    v->failed |= !finder_room(&v->seen, 2 * v->uses.n);
+    for (uint32_t i = 0; i < 2 * v->uses.n && !v->failed; i++) {
         uint32_t class, found;
         uint64_t hash = class_of_use(v, i, &class);
         struct probe p = finder_probe(&v->seen, hash, class);
@@ -358,7 +362,7 @@ static bool graph_survey(struct survey *v)
     if (v->values.unknown)
         return v->meet || funcs_look(v);
     uses_see(v);
-    return v->uses.n && !v->failed && (v->meet || classes_meet(v));
+    return v->meet || (v->uses.n && classes_meet(v));
 }
 
 bool graph_products_meet(struct graph *g)

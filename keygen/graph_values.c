@@ -133,8 +133,7 @@ static uint32_t class_find(const struct values *v, const struct made *m, struct 
 {
     uint32_t id;
     *p = finder_probe(&v->by_made, m->hash, m->near);
-    while ((id = finder_next(&v->by_made, p)) &&
-           made_of(v, v->classes.at[id].made).hash != m->hash)
+    while ((id = finder_next(&v->by_made, p)) && made_of(v, v->classes.at[id].made).hash != m->hash)
         ;
     return id;
 }
@@ -450,8 +449,7 @@ static struct value argument_is(struct values *v, uint32_t id)
         return first;
     if (!around->turns)
         return value_new(hash, loop, sure, first.class);
-    struct value made =
-        value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_add(v, 0));
+    struct value made = value_new(hash, loop, first.sure & VARIES ? SURE : 0, class_add(v, 0));
     hash = mix(hash_own(v, around->op), first.exact); /* as all that begin as it does */
     made.exact = hash >> (64 - EXACT_BITS);
     return made;

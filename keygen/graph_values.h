@@ -117,14 +117,14 @@ struct values {
     struct type_kind *types;
     struct shape_kind *shapes;
     VECTOR(struct activation) calls;
-    uint32_t *known; /* by node */
+    uint32_t *known;        /* by node */
     VECTOR(uint32_t) loops; /* that surely turn twice, by number: the one around each; 0: none */
     VECTOR(struct value_class) classes;
-    VECTOR(uint32_t) made;             /* what they are made of */
-    uint32_t n_joined;      /* how often two became one */
-    struct finder by_made;  /* finds classes by what they are made of */
-    uint32_t number;        /* of activations */
-    uint64_t room;          /* for nodes that are to be gone through */
+    VECTOR(uint32_t) made; /* what they are made of */
+    uint32_t n_joined;     /* how often two became one */
+    struct finder by_made; /* finds classes by what they are made of */
+    uint32_t number;       /* of activations */
+    uint64_t room;         /* for nodes that are to be gone through */
 };
 
 /* By its last part, as StableHLO or HLO has it. */

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define FEW_BYTES 1024u /* malloc keeps so much at hand, seven of each size; calloc does not look there */
+/* malloc keeps so much at hand, seven of each size; calloc does not look there */
+#define FEW_BYTES 1024u
 #define PAGE 4096
 #define HUGE_PAGE ((size_t)2 << 20)
 
