@@ -76,7 +76,7 @@ struct node {
     /* content, down to the arguments: node_hash; and before operations are placed, with `same`, what
      * graph_values.c knows of a value while it looks */
     uint32_t hash[2];
-    uint32_t shape;   /* of an operation; or one of: */
+    uint32_t shape; /* of an operation; or one of: */
 #define NODE_ARG UINT32_MAX
 #define NODE_RESULT (UINT32_MAX - 1) /* not the first of its operation */
     uint32_t operands[2];            /* of an operation: op_operands; else: */
