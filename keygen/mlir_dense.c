@@ -8,9 +8,11 @@
  *     dense<[1.0, 2.0]> : tensor<2xf32>      dense<0000803F00000040> : tensor<2xf32>
  *     dense<0x7FC00001> : tensor<8xf32>      dense<0100C07F> : tensor<8xf32>     a splat: one element
  *
- * Elements are little-endian, i1 and narrower integers take a byte. A number with a fraction is
- * read as MLIR reads it: to a double, then rounded to the element's type, ties to even. Types that
- * are not known here (8-bit floats, strings) keep MLIR's own tokens.
+ * Elements are little-endian, i1 and narrower integers take a byte, and so do floats of 8, 6 and 4
+ * bits. A number with a fraction is read as MLIR reads it: to a double, then rounded to the element's
+ * type, ties to even. What comes of a number that is too large for a float of a byte depends on its
+ * format: of a constant with such a one, as of types that are not known here (strings), MLIR's own
+ * tokens stay.
  */
 #include "keygen/mlir_internal.h"
 
@@ -21,15 +23,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum element_kind { ELEMENT_INT, ELEMENT_FLOAT, ELEMENT_OTHER };
+enum element_kind { ELEMENT_INT, ELEMENT_FLOAT, ELEMENT_SMALL, ELEMENT_OTHER };
+
+/* A float of a byte: sign, exponent, fraction. */
+struct small_float {
+    const char *name;
+    uint8_t bits, fraction, bias;
+    uint8_t max;     /* the largest number's bits */
+    bool minus_zero; /* there is one */
+};
 
 struct element {
     enum element_kind kind;
-    unsigned bits;     /* of one part */
-    unsigned size;     /* bytes of one part */
-    unsigned parts;    /* 2 for a complex number */
-    unsigned exponent; /* bits, of a float */
-    uint64_t count;    /* elements; UINT64_MAX if not known */
+    unsigned bits;                   /* of one part */
+    unsigned size;                   /* bytes of one part */
+    unsigned parts;                  /* 2 for a complex number */
+    unsigned exponent;               /* bits, of a float */
+    const struct small_float *small; /* if it is one */
+    uint64_t count;                  /* elements; UINT64_MAX if not known */
 };
 
 #define LITERAL_MAX 96 /* letters of a number */
@@ -50,8 +61,25 @@ static bool number_of(struct slice *s, uint64_t *out)
     return s->at > at;
 }
 
+/* Source: the OCP's formats of 8 bits and microscaling formats, and LLVM's APFloat.h for the others. */
+static const struct small_float small_floats[] = {
+    {"f8E4M3FN", 8, 3, 7, 0x7E, true},        {"f8E5M2", 8, 2, 15, 0x7B, true},
+    {"f8E4M3", 8, 3, 7, 0x77, true},          {"f8E3M4", 8, 4, 3, 0x6F, true},
+    {"f8E4M3FNUZ", 8, 3, 8, 0x7F, false},     {"f8E5M2FNUZ", 8, 2, 16, 0x7F, false},
+    {"f8E4M3B11FNUZ", 8, 3, 11, 0x7F, false}, {"f6E2M3FN", 6, 3, 1, 0x1F, true},
+    {"f6E3M2FN", 6, 2, 3, 0x1F, true},        {"f4E2M1FN", 4, 1, 1, 0x07, true},
+};
+
 static void element_scalar(struct slice s, struct element *out)
 {
+    for (size_t i = 0; i < sizeof small_floats / sizeof *small_floats; i++)
+        if (slice_is(s, small_floats[i].name)) {
+            out->kind = ELEMENT_SMALL;
+            out->bits = small_floats[i].bits;
+            out->size = 1;
+            out->small = &small_floats[i];
+            return;
+        }
     static const struct {
         const char *name;
         unsigned bits, exponent;
@@ -143,6 +171,25 @@ static uint64_t float_bits(double d, const struct element *e)
     return sign | out;
 }
 
+/* A double rounded to a float of a byte, ties to even; false if there is none near to it, or only a zero of
+ * another sign. */
+static bool small_bits(double d, const struct small_float *f, uint64_t *out)
+{
+    int exponent, least = 1 - f->bias;
+    double of = fabs(d), part = frexp(of, &exponent); /* of = part * 2^exponent, 1/2 <= part < 1 */
+    if (!(part < 1))
+        return false;
+    exponent = exponent - 1 > least ? exponent - 1 : least;
+    double scaled = ldexp(of, f->fraction - exponent); /* less than 2^(fraction + 1) */
+    uint64_t kept = (uint64_t)scaled;
+    double rest = scaled - (double)kept;
+    kept += rest > 0.5 || (rest == 0.5 && kept & 1);
+    /* the hidden bit carries into the exponent by itself */
+    uint64_t bits = kept ? ((uint64_t)(exponent - least) << f->fraction) + kept : 0;
+    *out = bits | (signbit(d) ? (uint64_t)1 << (f->bits - 1) : 0);
+    return bits <= f->max && (bits || !signbit(d) || f->minus_zero);
+}
+
 /* The digits at *text, up to 18, as a number; moves behind them. How many there were; 0 for more. */
 static unsigned take_digits(const char **text, uint64_t *out)
 {
@@ -227,15 +274,21 @@ static bool parse_exact(const char *text, double *out)
     return true;
 }
 
+static bool element_bits(double d, const struct element *e, uint64_t *out)
+{
+    if (e->kind == ELEMENT_SMALL)
+        return small_bits(d, e->small, out);
+    *out = float_bits(d, e);
+    return true;
+}
+
 static bool parse_float(struct mlir *m, const char *text, const struct element *e, uint64_t *out)
 {
     double d;
     if (text[0] == '0' && text[1] == 'x')
         return parse_hex(text, out);
-    if (parse_exact(text, &d)) {
-        *out = float_bits(d, e);
-        return true;
-    }
+    if (parse_exact(text, &d))
+        return element_bits(d, e, out);
     if (!m->c_locale)
         m->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!m->c_locale)
@@ -244,8 +297,7 @@ static bool parse_float(struct mlir *m, const char *text, const struct element *
     d = strtod_l(text, &end, (locale_t)m->c_locale);
     if (*end || end == text || isnan(d))
         return false;
-    *out = float_bits(d, e);
-    return true;
+    return element_bits(d, e, out);
 }
 
 /* A literal at s->at as the bytes of one part, appended to m->bytes. */
@@ -264,7 +316,8 @@ static bool put_part(struct mlir *m, struct slice *s, const struct element *e)
     uint64_t v;
     if (!(e->kind == ELEMENT_INT ? parse_int(text, e, &v) : parse_float(m, text, e, &v)))
         return false;
-    if (e->size < 8 && v >> 8 * e->size)
+    unsigned room = e->kind == ELEMENT_SMALL ? e->bits : 8 * e->size;
+    if (room < 64 && v >> room)
         return false;
     for (unsigned i = 0; i < e->size; i++)
         writer_u8(&m->bytes, (uint8_t)(v >> 8 * i));
@@ -399,6 +452,8 @@ static bool put_body(struct mlir *m, struct slice body, const struct element *e,
     if (!read_list(m, body, e)) {
         if (m->bytes.failed)
             m->failed = true;
+        if (e->kind == ELEMENT_SMALL && memchr(body.at, '.', slice_len(body)))
+            return mlir_attr(m, body, flags & ATTR_TYPE);
         return mlir_fail(m, body.at, WARM_EMALFORMED, "a constant does not fit its type");
     }
     uint64_t unit = (uint64_t)e->size * e->parts;

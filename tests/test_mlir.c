@@ -1347,6 +1347,48 @@ Test(mlir, resources_are_constants)
     cr_expect(same(resource, dense));
 }
 
+static bool same_number(const char *one, const char *other, const char *type)
+{
+    static const char form[] =
+        "func.func @main() -> tensor<%s> {\n"
+        "  %%0 = stablehlo.constant dense<%s> : tensor<%s>\n  return %%0 : tensor<%s>\n}\n";
+    char texts[2][512];
+    snprintf(texts[0], sizeof texts[0], form, type, one, type, type);
+    snprintf(texts[1], sizeof texts[1], form, type, other, type, type);
+    return same(texts[0], texts[1]);
+}
+
+/* As MLIR reads them. */
+Test(mlir, numbers_of_small_floats_are_their_bits)
+{
+    cr_expect(same_number("1.5", "1.500000e+00", "f8E4M3FN"));
+    cr_expect(same_number("1.5", "0x3C", "f8E4M3FN"));
+    cr_expect(same_number("1.5", "\"0x3C\"", "f8E4M3FN"));
+    cr_expect(same_number("[1.5, -448.0]", "\"0x3CFE\"", "2xf8E4M3FN"));
+    cr_expect(same_number("[1.5, 1.5]", "0x3C", "2xf8E4M3FN"));
+    cr_expect(same_number("1.953130e-03", "0x01", "f8E4M3FN"), "the smallest, printed in short");
+    cr_expect(same_number("1.0625", "0x38", "f8E4M3FN"), "to the even one below");
+    cr_expect(same_number("1.1875", "0x3A", "f8E4M3FN"), "and above");
+    cr_expect(same_number("57344.0", "0x7B", "f8E5M2"));
+    cr_expect(same_number("1.0e-30", "0.0", "f8E5M2"));
+    cr_expect(same_number("240.0", "0x77", "f8E4M3"));
+    cr_expect(same_number("15.5", "0x6F", "f8E3M4"));
+    cr_expect(same_number("240.0", "0x7F", "f8E4M3FNUZ"));
+    cr_expect(same_number("57344.0", "0x7F", "f8E5M2FNUZ"));
+    cr_expect(same_number("30.0", "0x7F", "f8E4M3B11FNUZ"));
+    cr_expect(same_number("-7.5", "0x3F", "f6E2M3FN"));
+    cr_expect(same_number("28.0", "0x1F", "f6E3M2FN"));
+    cr_expect(same_number("-6.0", "0xF", "f4E2M1FN"));
+    cr_expect(same_number("-0.0", "0x80", "f8E4M3FN"));
+    cr_expect(!same_number("-0.0", "0.0", "f8E4M3FN"));
+    cr_expect(!same_number("-0.0", "0x80", "f8E4M3FNUZ"), "which has no such zero, but a NaN");
+    cr_expect(!same_number("1.5", "1.625", "f8E4M3FN"));
+    cr_expect(!same_number("1.5", "-1.5", "f8E4M3FN"));
+    cr_expect(!same_number("0x7F", "0xFF", "f8E4M3FN"), "two NaNs");
+    cr_expect(!same_number("500.0", "0x7E", "f8E4M3FN"), "what is too large stays as it is");
+    cr_expect(!same_number("500.0", "600.0", "f8E4M3FN"));
+}
+
 static void expect_error(const char *text, int code, unsigned line)
 {
     struct canon_result r;
@@ -1371,6 +1413,8 @@ Test(mlir, elided_text_is_refused_with_its_place)
 
 Test(mlir, what_is_no_program_has_no_key)
 {
+    expect_error(FUNC("", "%0 = stablehlo.constant dense<0x10> : tensor<f4E2M1FN>"),
+                 WARM_EMALFORMED, 2);
     expect_error(FUNC("%a: tensor<4xf32>", "return %b : tensor<4xf32>"), WARM_EMALFORMED, 2);
     expect_error(FUNC("%a: tensor<4xf32>", "%0 = stablehlo.convert %a : (tensor<5xf32>) -> "
                                            "tensor<4xf32>\nreturn %0 : tensor<4xf32>"),

@@ -68,6 +68,9 @@ Test(mlir_bytecode, of_small_floats_and_composites_has_the_key_of_its_text)
     struct canon_result text = result_of("tests/data/small_floats.mlir"),
                         bytes = result_of("tests/data/small_floats.mlirbc");
     cr_expect(key_equal(&text.key, &bytes.key), "f8E4M3FN and chlo.top_k");
+    text = result_of("tests/data/small_constants.txt"); /* all numbers of 4, 6 and 8 bits */
+    bytes = result_of("tests/data/small_constants.mlirbc");
+    cr_expect(key_equal(&text.key, &bytes.key), "constants of small floats");
     text = result_of("tests/data/composite.mlir");
     bytes = result_of("tests/data/composite.vhlo");
     cr_expect(key_equal(&text.key, &bytes.key), "a composite in VHLO");
