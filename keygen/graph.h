@@ -201,7 +201,7 @@ uint32_t graph_n_values(const struct graph *g);
 
 /*
  * Writes the canonical text, or the regions, as `out` asks; the graph is used up and only good for
- * graph_free. `domain` names the kind and version of the form, e.g. "mlir/11".
+ * graph_free. `domain` names the kind and version of the form, e.g. "mlir/12".
  * Errors: NOMEM; MALFORMED if a function calls a function with other numbers of operands.
  */
 int graph_write(struct graph *g, const char *domain, struct form *out, struct err *e);

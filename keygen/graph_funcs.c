@@ -206,12 +206,21 @@ static uint64_t type_widths(struct view type)
 }
 
 /* Which users of a value a compiler puts with a sum into one kernel depends on the order in which it comes to
- * them, and how that kernel adds, on how many bits all numbers have that go into it (KEYS.md 2.2). */
+ * them, and how that kernel adds, on how many bits all numbers have that go into it (KEYS.md 2.2). Types that
+ * only attributes have do not count. */
 static void widths_survey(struct graph *g)
 {
     uint64_t widths = 0;
-    for (uint32_t i = 0; i < g->types.items.n; i++)
-        widths |= type_widths(graph_type_text(g, i));
+    uint32_t last = NONE;
+    for (uint32_t i = 0; i < g->shape_types.n; i++)
+        widths |= type_widths(graph_type_text(g, g->shape_types.at[i]));
+    for (uint32_t b = 0; b < g->blocks.n; b++)
+        for (uint32_t i = 0; i < g->blocks.at[b].n_args; i++) {
+            uint32_t type = g->nodes.at[g->blocks.at[b].args + i].operands[NODE_TYPE];
+            if (type != last)
+                widths |= type_widths(graph_type_text(g, type));
+            last = type;
+        }
     g->widths_differ = widths & (widths - 1);
 }
 

@@ -267,7 +267,7 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
     out->why_exact = m->why_exact;
     mlir_close(m);
     if (!rc)
-        rc = graph_write(m->g, "mlir/11", out, e);
+        rc = graph_write(m->g, "mlir/12", out, e);
     graph_free(m->g);
     return rc;
 }

@@ -212,7 +212,13 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         lead = slice_word(&m->s);
         slice_take(&m->s, ',');
     }
-    if (mlir_peek(m, '(')) { /* convolution(%0, %1), top_k(%0, k = 2) */
+    if (mlir_peek(m, '{')) { /* optimization_barrier {a = 1} %0, %1 */
+        inside = (struct slice){m->s.at, slice_close(m->s)};
+        if (inside.end >= m->s.end)
+            return op_fall_back(m, info, start, lhs);
+        m->s.at = ++inside.end;
+    }
+    if (inside.at == inside.end && mlir_peek(m, '(')) { /* convolution(%0, %1), top_k(%0, k = 2) */
         m->s.at++;
         if (!mlir_operands_read(m))
             return false;

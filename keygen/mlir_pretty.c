@@ -450,6 +450,8 @@ static bool put_bare(struct mlir *m, struct slice *s, const struct opinfo *info)
 {
     struct slice name = {info->name, info->name + info->name_len};
     struct slice value = {s->at, slice_find(*s, ',')};
+    if (memchr(value.at, '{', slice_len(value))) /* a dictionary needs no ',' before it */
+        value.end = slice_find(value, '{');
     s->at = value.end;
     slice_trim(&value);
     bool brackets = slice_len(value) > 1 && value.at[0] == '[' && value.end[-1] == ']';

@@ -238,6 +238,6 @@ Test(regions, golden_key_of_a_layer)
     cr_assert_not_null(layer);
     char text[WARM_KEY_TEXT];
     key_to_text(&layer->key, text);
-    cr_expect_str_eq(text, "4518d9316e180ead597536bc2840bd7f");
+    cr_expect_str_eq(text, "e3b0da416e8408f666c942f32dc775cc");
     free(list.at);
 }
