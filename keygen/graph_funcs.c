@@ -91,8 +91,8 @@ static void funcs_reach(struct graph *g)
 static bool func_is_plain(const struct graph *g, const struct func *f)
 {
     const struct block *b = &g->blocks.at[f->block];
-    if (g->several || g->widths_differ || g->products_meet || g->as_given || f->is_public ||
-        !f->defined || f->recursive || f->dict || b->frozen || b->last == NONE)
+    if (g->several || g->widths_differ || g->products_meet || g->layouts_show || g->as_given ||
+        f->is_public || !f->defined || f->recursive || f->dict || b->frozen || b->last == NONE)
         return false;
     for (uint32_t i = 0; i < b->n_args; i++)
         if (g->arg_dicts.at[f->arg_dicts + i])
@@ -231,6 +231,7 @@ void graph_funcs_plan(struct graph *g)
     funcs_reach(g);
     funcs_call(g);
     g->products_meet = !g->failed && !g->as_given && graph_products_meet(g);
+    g->layouts_show = !g->failed && !g->as_given && graph_layouts_show(g);
     uint64_t room = g->n_ops / 2 > INLINE_FREE ? g->n_ops / 2 : INLINE_FREE;
     uint64_t threshold = SIZE_MAX_OPS - 1;
     while (inline_plan(g, threshold) > room + g->n_ops && threshold)

@@ -6,6 +6,7 @@
  *   graph.c          appends what the readers give: one pass, nothing changed
  *   graph_bodies.c   the regions of reductions and the like, each once
  *   graph_funcs.c    which functions count, and which are inlined
+ *   graph_layouts.c  sees whether it shows how values lie in memory
  *   graph_products.c sees whether matrix products may become one
  *   graph_values.c   what values may come out as, for graph_products.c
  *   graph_canon.c    takes operations function by function, and inlines
@@ -294,6 +295,7 @@ struct graph {
     bool several;          /* it is for more, or may be; while reading: something has a sharding */
     bool widths_differ;    /* of the numbers in it, in bits */
     bool products_meet;    /* graph_products.c: all but constants stays */
+    bool layouts_show;     /* graph_layouts.c: operands and calls stay */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */
     const char *why_exact; /* set when the graph is beyond a bound */
 };
@@ -341,6 +343,12 @@ struct func *graph_func_of(const struct graph *g, uint32_t symbol);
 bool graph_symbol_numbered(const struct graph *g, uint32_t symbol);
 /* Fills func_order, and says of each function whether it is inlined. */
 void graph_funcs_plan(struct graph *g);
+
+/* ---- graph_layouts.c ---- */
+
+/* Whether it may decide how something is computed that values lie in memory otherwise than row by row, which
+ * follows from the order of operands and from calls. Of a graph as it was read. */
+bool graph_layouts_show(struct graph *g);
 
 /* ---- graph_products.c ---- */
 

@@ -138,7 +138,7 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, &unknown, MLIR_UNKNOWN_OP, types, lhs);
 }
 
-/* Cached clauses between operands and ':', with `lead`, what stood before the operands. */
+/* Cached clauses between operands and ':', with `lead`, what stood before: of a comparison, LT; else clauses. */
 const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
                                         const struct opinfo *info, struct slice lead)
 {
@@ -148,21 +148,23 @@ const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
     if (text.at == text.end && lead.at == lead.end)
         return &none;
     uint32_t tag = 2 * info->graph_name;
-    if (slice_len(lead) == 2) /* LT: of a comparison, the only one to have it */
+    bool compares = info->syntax == SYNTAX_COMPARE;
+    if (compares && slice_len(lead) == 2)
         tag = 0x80000000u | (uint32_t)(uint8_t)lead.at[0] << 9 | (uint32_t)(uint8_t)lead.at[1] << 1;
-    bool cached = lead.at == lead.end || slice_len(lead) == 2;
+    bool cached = lead.at == lead.end || (compares && slice_len(lead) == 2);
     uint32_t known = cached ? cache_find(&m->dicts, tag, text, &hash) : GRAPH_NONE;
     if (known != GRAPH_NONE)
         return &m->dict_infos.at[known];
     struct dict_info made = {.callee = GRAPH_NONE};
     graph_dict_begin(m->g);
-    if (lead.at < lead.end) {
+    if (compares && lead.at < lead.end) {
         graph_dict_key(m->g, "comparison_direction", 20);
         graph_dict_text(m->g, "#stablehlo<comparison_direction ", 32);
         graph_dict_text(m->g, lead.at, slice_len(lead));
         graph_dict_text(m->g, ">", 1);
     }
-    made.not_understood = !mlir_clauses(m, text, info, &made);
+    made.not_understood =
+        (!compares && !mlir_clauses(m, lead, info, &made)) || !mlir_clauses(m, text, info, &made);
     made.dict = made.not_understood ? 0 : graph_dict_end(m->g);
     PUSH(m, m->dict_infos, made);
     if (m->failed || !mlir_ok(m))
@@ -235,13 +237,16 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (typed && !(m->s.at < m->s.end && *m->s.at == ':'))
         clauses = clauses_find(m);
     slice_trim(&inside);
-    const struct dict_info *d =
-        mlir_clauses_of(m, inside.at < inside.end ? inside : clauses, info, lead);
+    m->s.at = clauses.end;
+    bool odd = lead.at < lead.end && inside.at < inside.end; /* as no comparison is printed */
+    if (clauses.at == clauses.end)
+        clauses = inside;
+    else if (inside.at < inside.end)
+        lead = inside;
+    const struct dict_info *d = mlir_clauses_of(m, clauses, info, lead);
     if (!mlir_ok(m) || m->failed)
         return false;
-    bool both = inside.at < inside.end && clauses.at < clauses.end;
-    m->s.at = clauses.end;
-    if (d->not_understood || both || (typed && !slice_take(&m->s, ':'))) {
+    if (odd || d->not_understood || (typed && !slice_take(&m->s, ':'))) {
         m->operands.n = operands;
         return op_fall_back(m, info, start, lhs);
     }

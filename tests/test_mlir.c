@@ -1362,12 +1362,16 @@ Test(mlir, attributes_of_ones_own_stand_where_the_operation_prints_them)
         {"%0 = stablehlo.optimization_barrier {mine = \"x\"} %a : tensor<4xf32>\n",
          "%0 = \"stablehlo.optimization_barrier\"(%a) {mine = \"x\"} : (tensor<4xf32>) -> "
          "tensor<4xf32>\n"},
+        {"%0:2 = chlo.top_k(%a, k = 4) {mine = \"x\"} : tensor<4xf32> -> (tensor<4xf32>, tensor<4xi32>)\n",
+         "%0:2 = \"chlo.top_k\"(%a) {k = 4 : i64, mine = \"x\"} : (tensor<4xf32>) -> (tensor<4xf32>, "
+         "tensor<4xi32>)\n"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char texts[2][1024];
         for (int k = 0; k < 2; k++)
             snprintf(texts[k], sizeof texts[k],
-                     "func.func @main(%%a: tensor<4xf32>) {\n%sreturn %%0 : %s\n}\n", lines[i][k],
+                     "func.func @main(%%a: tensor<4xf32>) {\n%sreturn %%0%s : %s\n}\n", lines[i][k],
+                     i == 3 ? "#0" : "",
                      i == 0   ? "tensor<2xf32>"
                      : i == 1 ? "tensor<4xi1>"
                               : "tensor<4xf32>");
@@ -1392,6 +1396,47 @@ Test(mlir, types_that_only_attributes_have_are_none_of_the_program)
                  '1' - i % 2);
     cr_expect(same(texts[0], texts[1]));
     cr_expect(!same(texts[2], texts[3]));
+}
+
+#define CUBE "tensor<8x4x4xf32>"
+#define SQUARE "tensor<4x4xf32>"
+
+/* Of t, which is made of x, and y a sum, or a function that gives it, that is multiplied. */
+static bool sum_is_free(const char *t, const char *made, const char *product, const char *gives)
+{
+    static const char form[] =
+        "func.func public @main(%%x: %s, %%y: %s, %%w: %s) -> %s {\n  %%t = %s\n  %s\n"
+        "  %%d = stablehlo.dot_general %%s, %%w, %s : (%s, %s) -> %s\n  return %%d : %s\n}\n"
+        "func.func private @f(%%a: %s, %%b: %s) -> %s {\n  %%0 = stablehlo.add %%a, %%b : %s\n"
+        "  return %%0 : %s\n}\n";
+    char sums[3][128], texts[3][2048];
+    snprintf(sums[0], sizeof sums[0], "%%s = stablehlo.add %%t, %%y : %s", t);
+    snprintf(sums[1], sizeof sums[1], "%%s = stablehlo.add %%y, %%t : %s", t);
+    snprintf(sums[2], sizeof sums[2], "%%s = func.call @f(%%t, %%y) : (%s, %s) -> %s", t, t, t);
+    for (int i = 0; i < 3; i++)
+        snprintf(texts[i], sizeof texts[i], form, t, t, t, gives, made, sums[i], product, t, t, gives,
+                 gives, t, t, t, t, t);
+    bool one = same(texts[0], texts[1]);
+    cr_expect_eq(same(texts[0], texts[2]), one, "%s, %s", made, product);
+    return one;
+}
+
+Test(mlir, how_a_product_takes_what_lies_otherwise_follows_from_operands_and_calls)
+{
+    static const char
+        sine[] = "stablehlo.sine %x : " CUBE,
+        turned[] = "stablehlo.transpose %x, dims = [0, 2, 1] : (" CUBE ") -> " CUBE,
+        lying[] = "stablehlo.custom_call @f(%x) {operand_layouts = [dense<[2, 1, 0]> : tensor<3xindex>], "
+                  "result_layouts = [dense<[1, 2, 0]> : tensor<3xindex>]} : (" CUBE ") -> " CUBE,
+        square[] = "stablehlo.transpose %x, dims = [1, 0] : (" SQUARE ") -> " SQUARE,
+        batches[] = "batching_dims = [0] x [0], contracting_dims = [2] x [1]";
+    cr_expect(sum_is_free(CUBE, sine, batches, CUBE));
+    cr_expect(!sum_is_free(CUBE, turned, batches, CUBE));
+    cr_expect(!sum_is_free(CUBE, lying, batches, CUBE));
+    cr_expect(sum_is_free(SQUARE, square, "contracting_dims = [1] x [0]", SQUARE));
+    cr_expect(!sum_is_free(SQUARE, square, "contracting_dims = [0, 1] x [0, 1]", "tensor<f32>"));
+    cr_expect(!sum_is_free(SQUARE, square, "batching_dims = [0] x [0], contracting_dims = [1] x [1]",
+                           "tensor<4xf32>"));
 }
 
 static bool same_number(const char *one, const char *other, const char *type)

@@ -5,7 +5,8 @@ long as each operation does. Fusions, branches and loops are opened, so what is 
 what they need does not show, nor in which order. But how an operation of HEAVY sums is decided by the
 fusion that it is in: by its kind, by whether something else sums what comes out, and by how many bits the
 numbers have that go in and come out, if all that sums in it are plain reductions (XLA's emitters of those
-look at the reduction itself, and at that), else by all of it."""
+look at the reduction itself, and at that) or windows (which it sums one number after the other), else by
+all of it."""
 
 import hashlib
 import json
@@ -120,7 +121,7 @@ def fused(op, operands):
     if not heavy:
         return values(body, operands)[0]
     given, kind = [v.type for v in body.arguments], dict(op.attributes)["kind"]
-    if heavy == {"reduce"} and kind != "kCustom":
+    if heavy <= {"reduce", "reduce-window"} and kind != "kCustom":
         within = digest(kind, widths("".join(given)), widths(op.results[0].type))
     else:
         own = values(body, [digest("argument", type) for type in given])[0]

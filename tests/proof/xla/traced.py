@@ -6,11 +6,13 @@ from jax._src.lib.mlir import ir
 
 import disguised
 import functions
+import layouts
 import models
 from program import DTYPES, Block, Op, Program, Type
 
 OPS_MAX = 1500  # operations of a program
-MAKERS, PARTS = (functions.Composer, models.Network, disguised.Products), (0.6, 0.3, 0.1)
+MAKERS = functions.Composer, models.Network, disguised.Products, layouts.Layouts
+PARTS = 0.5, 0.25, 0.1, 0.15
 
 
 class Unfit(Exception):
