@@ -32,6 +32,8 @@ void graph_module_regions_dict(struct graph *g, uint32_t dict) { g->regions_dict
 
 void graph_folds_at_calls(struct graph *g) { g->folds_at_calls = true; }
 
+void graph_keeps_unused(struct graph *g) { g->keeps_unused = true; }
+
 /* A use of each symbol that a dictionary names. */
 static void uses_of_dict(struct graph *g, uint32_t dict)
 {
@@ -563,7 +565,8 @@ void graph_free(struct graph *g)
                       g->uses.at,           g->arg_dicts.at,     g->pairs.at,    g->frames.at,
                       g->stack_operands.at, g->stack_results.at, g->order.at,    g->captures.at,
                       g->func_order.at,     g->walk.at,          g->merge_slots, g->roots.at,
-                      g->copies.at,         g->effects.at,       g->bodies.at,   g->body_slots};
+                      g->copies.at,         g->effects.at,       g->bodies.at,   g->body_slots,
+                      g->used};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(g);

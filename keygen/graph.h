@@ -137,6 +137,8 @@ void graph_module_regions_dict(struct graph *g, uint32_t dict);
 /* Says that compilers of this kind compute with constants at another time where a module has a call:
  * KEYS.md 2.2. */
 void graph_folds_at_calls(struct graph *g);
+/* Says that the compiler is given operations that nothing needs, too: KEYS.md 2.2. */
+void graph_keeps_unused(struct graph *g);
 
 /* Begin, arguments and results in order, operations (the last of them the return), end. A function
  * without operations is a declaration. Operations outside of any function belong to the module. */

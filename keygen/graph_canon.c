@@ -253,6 +253,30 @@ static bool dict_calls(const struct graph *g, const struct dict *d)
     return false;
 }
 
+/* Finds which values operations take. */
+static void uses_look(struct graph *g)
+{
+    g->used = vector_zeroes(g->nodes.n, sizeof *g->used);
+    g->failed |= !g->used;
+    for (uint32_t id = 0; id < g->nodes.n && g->used; id++) {
+        const struct node *o = &g->nodes.at[id];
+        if (!node_is_op(o))
+            continue;
+        const struct shape *s = op_shape(g, o);
+        const uint32_t *operands = op_operands(g, o, s);
+        for (uint32_t i = 0; i < s->n_operands; i++)
+            g->used[operands[i]] = 1;
+    }
+}
+
+/* Is it one that stays though nothing takes what it gives? Constants are looked for before it is seen whether
+ * they are used. */
+static bool op_is_unused(const struct graph *g, uint32_t id, const struct shape *s)
+{
+    return g->used && s->n_results == 1 && !g->used[id] && !(s->facts & SHAPE_CONSTANT) &&
+           g->blocks.at[node_block(&g->nodes.at[id])].last != id;
+}
+
 /* Whether an operation calls a function as it is written, or stays as a call does, or one inside it. */
 static bool op_stays(const struct graph *g, const struct node *o, const struct shape *s)
 {
@@ -276,7 +300,7 @@ static void nodes_take(struct graph *g, uint32_t first, uint32_t n)
             continue;
         const struct shape *s = op_shape(g, o);
         const struct func *f = s->traits & GRAPH_CALL ? graph_func_of(g, s->callee) : NULL;
-        if (!(s->facts & SHAPE_PLAIN) && op_stays(g, o, s)) {
+        if ((!(s->facts & SHAPE_PLAIN) && op_stays(g, o, s)) || op_is_unused(g, id, s)) {
             struct block *b = &g->blocks.at[node_block(o)];
             PUSH(g, g->effects, (struct effect){.op = id, .before = b->calls});
             b->calls = g->effects.n - 1;
@@ -421,11 +445,15 @@ int graph_canon(struct graph *g, struct err *e)
     for (uint32_t b = 0; b < g->blocks.n; b++)
         graph_args_hash(g, b);
     funcs_name(g);
+    if (g->keeps_unused && !g->failed)
+        uses_look(g);
     bodies_canon(g);
     for (uint32_t i = 0; i < g->func_order.n && !g->failed; i++)
         func_canon(g, &g->funcs.at[g->func_order.at[i]], i + 1 == g->func_order.n);
     if (!g->failed)
         module_canon(g, n_read);
+    free(g->used);
+    g->used = NULL;
     if (g->why_exact)
         return err_set(e, WARM_EUNSUPPORTED, "%s", g->why_exact);
     if (g->failed)

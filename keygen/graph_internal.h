@@ -282,12 +282,14 @@ struct graph {
     VECTOR(uint64_t) walk; /* a stack of whoever walks */
     VECTOR(struct copy) copies;
     VECTOR(struct effect) effects;
+    uint8_t *used;         /* by node as read, if unused ones are kept: an operation takes it */
     uint32_t *merge_slots; /* by content: operation + 1 */
     uint32_t merge_size, n_merge;
     uint32_t n_public;
     bool defined_twice;    /* a symbol */
     bool as_given;         /* nothing commutes, and calls stay: regions are wanted */
     bool folds_at_calls;   /* see graph_folds_at_calls */
+    bool keeps_unused;     /* see graph_keeps_unused */
     bool in_named;         /* the function that is being taken is named */
     bool any_idle;         /* nothing is needed of some call, since this was reset */
     bool delicate;         /* there is a sum of two products, or may be one: graph_commute.c */

@@ -818,6 +818,7 @@ static int module_read(struct hlo *h)
     h->g = graph_new(h->len);
     if (!h->g)
         return h->code = err_set(h->e, WARM_ENOMEM, "out of memory");
+    graph_keeps_unused(h->g);
     take_module(h);
     check_references(h);
     tables_free(h);
@@ -838,7 +839,7 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
         out->why_exact = NULL;
         module_read(&h);
     }
-    int code = h.code ? h.code : graph_write(h.g, "hlo/10", out, e);
+    int code = h.code ? h.code : graph_write(h.g, "hlo/11", out, e);
     graph_close(&h);
     return code;
 }
