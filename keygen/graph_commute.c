@@ -161,7 +161,8 @@ static bool order_is_one(const struct graph *g, const struct node *o)
 
 void graph_commute_undo(struct graph *g)
 {
-    bool all = g->delicate || g->several || g->products_meet || g->layouts_show || any_complex(g),
+    bool all = g->delicate || g->several || g->products_meet || g->layouts_show || g->narrow ||
+               any_complex(g),
          some = funcs_keep(g);
     for (uint32_t i = 0; i < g->nodes.n && (all || some || g->widths_differ); i++) {
         struct node *o = &g->nodes.at[i];

@@ -7,6 +7,7 @@
  */
 #include "keygen/graph_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define INLINE_FREE (128u * 1024) /* operations after inlining that any module may have */
@@ -185,6 +186,9 @@ static void devices_survey(struct graph *g)
         g->blocks.at[i].frozen = true;
 }
 
+#define NARROW                                                                                     \
+    ((uint64_t)1 << 63) /* a float of less than 32 bits, with which compilers compute in 32 */
+
 /* How many bits the numbers of a type have, as a bit of a set, or of each of several types in it: what stands
  * behind a letter, `f32`, `i1`, which is not the `x` of a dimension. */
 static uint64_t type_widths(struct view type)
@@ -199,6 +203,8 @@ static uint64_t type_widths(struct view type)
         unsigned width = 0;
         for (; at < type.len && text[at] >= '0' && text[at] <= '9' && width < 1000; at++)
             width = 10 * width + (unsigned)(text[at] - '0');
+        if (before == 'f' && width && width < 32)
+            widths |= NARROW | (uint64_t)1 << 32;
         width = width == 1 ? 8 : complex ? 2 * width : width;
         widths |= width ? (uint64_t)1 << (width < 64 ? width : width > 64) : 0;
     }
@@ -211,16 +217,18 @@ static uint64_t type_widths(struct view type)
 static void widths_survey(struct graph *g)
 {
     uint64_t widths = 0;
-    uint32_t last = NONE;
-    for (uint32_t i = 0; i < g->shape_types.n; i++)
-        widths |= type_widths(graph_type_text(g, g->shape_types.at[i]));
-    for (uint32_t b = 0; b < g->blocks.n; b++)
-        for (uint32_t i = 0; i < g->blocks.at[b].n_args; i++) {
-            uint32_t type = g->nodes.at[g->blocks.at[b].args + i].operands[NODE_TYPE];
-            if (type != last)
-                widths |= type_widths(graph_type_text(g, type));
-            last = type;
-        }
+    bool *of_value = vector_zeroes(g->types.items.n, sizeof *of_value);
+    g->failed |= !of_value;
+    for (uint32_t i = 0; i < g->shape_types.n && !g->failed; i++)
+        of_value[g->shape_types.at[i]] = true;
+    for (uint32_t b = 0; b < g->blocks.n && !g->failed; b++)
+        for (uint32_t i = 0; i < g->blocks.at[b].n_args; i++)
+            of_value[g->nodes.at[g->blocks.at[b].args + i].operands[NODE_TYPE]] = true;
+    for (uint32_t i = 0; i < g->types.items.n && !g->failed; i++)
+        widths |= of_value[i] ? type_widths(graph_type_text(g, i)) : 0;
+    free(of_value);
+    g->narrow = widths & NARROW;
+    widths &= ~NARROW;
     g->widths_differ = widths & (widths - 1);
 }
 

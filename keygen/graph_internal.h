@@ -296,6 +296,7 @@ struct graph {
     bool single;           /* the module says that it is for one device, and nothing else */
     bool several;          /* it is for more, or may be; while reading: something has a sharding */
     bool widths_differ;    /* of the numbers in it, in bits */
+    bool narrow;           /* there are floats of less than 32 bits */
     bool products_meet;    /* graph_products.c: all but constants stays */
     bool layouts_show;     /* graph_layouts.c: operands and calls stay */
     bool folds_otherwise;  /* it does, and something is computed from constants alone */

@@ -35,20 +35,29 @@ static bool dict_has(const struct graph *g, uint32_t dict, const char *what)
     return memmem(d->text, d->len, what, strlen(what)) != NULL;
 }
 
-static bool name_ends(const struct graph *g, const struct shape *s, const char *with)
+/* What operations of a name do, in MLIR, whose names have a dot. */
+enum { TURNS = 1, LIES = 2, MULTIPLIES = 4, CASTS = 8 };
+
+static uint8_t name_kind(const struct graph *g, uint32_t opname)
 {
-    const struct text *name = &g->names.items.at[s->name];
-    size_t len = strlen(with);
-    return name->len > len && memcmp(name->data + name->len - len, with, len) == 0;
+    const struct text *name = &g->names.items.at[opname];
+    const char *dot = memrchr(name->data, '.', name->len);
+    size_t len = dot ? (size_t)(name->data + name->len - dot) : 0;
+    if (len == 10 && memcmp(dot, ".transpose", len) == 0)
+        return TURNS;
+    if (len == 12 && memcmp(dot, ".custom_call", len) == 0)
+        return LIES;
+    if (len == 16 && memcmp(dot, ".bitcast_convert", len) == 0)
+        return CASTS;
+    return dot && values_role(g, opname) == PRODUCT ? MULTIPLIES : 0;
 }
 
 /* Does anything come out that does not lie row by row, or may it come in so? */
-static bool any_turned(const struct graph *g)
+static bool any_turned(const struct graph *g, const uint8_t *kinds)
 {
     for (uint32_t i = 0; i < g->shapes.n; i++) {
         const struct shape *s = &g->shapes.at[i];
-        if (name_ends(g, s, ".transpose") ||
-            (name_ends(g, s, ".custom_call") && dict_has(g, s->dict, "layout")))
+        if (kinds[s->name] == TURNS || (kinds[s->name] == LIES && dict_has(g, s->dict, "layout")))
             return true;
     }
     for (uint32_t i = 0; i < g->arg_dicts.n; i++)
@@ -57,43 +66,44 @@ static bool any_turned(const struct graph *g)
     return dict_has(g, g->module_dict, "layout");
 }
 
-/* May operations of this shape care how what they take lies? In MLIR, whose names have a dot. */
-static bool shape_may_care(const struct graph *g, const struct shape *s)
-{
-    const struct text *name = &g->names.items.at[s->name];
-    return s->n_operands && memchr(name->data, '.', name->len) &&
-           (values_role(g, s->name) == PRODUCT || name_ends(g, s, ".bitcast_convert"));
-}
-
-/* Does an operation that may? Not the product of two matrices over one dimension, nor what keeps the rank. */
-static bool op_cares(const struct graph *g, const struct node *o, const struct shape *s)
+/* Is it a product of two matrices over one dimension? */
+static bool is_plain_product(const struct graph *g, const struct node *o, const struct shape *s)
 {
     const uint32_t *operands = op_operands(g, o, s);
-    unsigned rank = rank_of(g, value_type(g, operands[0]));
-    if (name_ends(g, s, ".bitcast_convert"))
-        return rank != rank_of(g, s->type);
-    bool plain = name_ends(g, s, ".dot_general") && s->n_operands == 2 && rank <= 2 &&
-                 rank_of(g, value_type(g, operands[1])) <= 2 &&
-                 dict_has(g, s->dict, "lhs_contracting_dimensions = [") &&
-                 !dict_has(g, s->dict, "lhs_contracting_dimensions = [0, ") &&
-                 !dict_has(g, s->dict, "lhs_contracting_dimensions = [1, ") &&
-                 !dict_has(g, s->dict, "lhs_batching_dimensions = [0") &&
-                 !dict_has(g, s->dict, "lhs_batching_dimensions = [1");
-    return !plain;
+    return s->n_operands == 2 && rank_of(g, value_type(g, operands[0])) <= 2 &&
+           rank_of(g, value_type(g, operands[1])) <= 2 &&
+           dict_has(g, s->dict, "lhs_contracting_dimensions = [") &&
+           !dict_has(g, s->dict, "lhs_contracting_dimensions = [0, ") &&
+           !dict_has(g, s->dict, "lhs_contracting_dimensions = [1, ") &&
+           !dict_has(g, s->dict, "lhs_batching_dimensions = [0") &&
+           !dict_has(g, s->dict, "lhs_batching_dimensions = [1");
 }
 
-static bool any_caring(struct graph *g)
+/* Does anything care how what it takes lies? */
+static bool any_caring(const struct graph *g, const uint8_t *kinds)
 {
-    bool *may = vector_zeroes(g->shapes.n, sizeof *may), any = false, found = false;
-    g->failed |= !may;
-    for (uint32_t i = 0; i < g->shapes.n && may; i++)
-        any |= may[i] = shape_may_care(g, &g->shapes.at[i]);
-    for (uint32_t id = 0; id < g->nodes.n && any && !found; id++) {
+    for (uint32_t id = 0; id < g->nodes.n; id++) {
         const struct node *o = &g->nodes.at[id];
-        found = node_is_op(o) && may[o->shape] && op_cares(g, o, op_shape(g, o));
+        if (!node_is_op(o))
+            continue;
+        const struct shape *s = op_shape(g, o);
+        uint8_t kind = kinds[s->name];
+        if (kind == MULTIPLIES && !is_plain_product(g, o, s))
+            return true;
+        if (kind == CASTS && s->n_operands == 1 &&
+            rank_of(g, s->type) != rank_of(g, value_type(g, op_operands(g, o, s)[0])))
+            return true;
     }
-    free(may);
-    return found;
+    return false;
 }
 
-bool graph_layouts_show(struct graph *g) { return any_turned(g) && any_caring(g); }
+bool graph_layouts_show(struct graph *g)
+{
+    uint8_t *kinds = vector_zeroes(g->names.items.n, sizeof *kinds), all = 0;
+    g->failed |= !kinds;
+    for (uint32_t i = 0; i < g->names.items.n && kinds; i++)
+        all |= kinds[i] = name_kind(g, i);
+    bool show = all & (MULTIPLIES | CASTS) && any_turned(g, kinds) && any_caring(g, kinds);
+    free(kinds);
+    return show;
+}

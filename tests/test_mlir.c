@@ -1398,6 +1398,31 @@ Test(mlir, types_that_only_attributes_have_are_none_of_the_program)
     cr_expect(!same(texts[2], texts[3]));
 }
 
+/* With an argument too: both are converted to 32 bits, in their order. */
+Test(mlir, floats_of_less_than_32_bits_commute_with_nothing)
+{
+    static const char form[] =
+        "func.func public @main(%%a: tensor<4x%s>, %%b: tensor<4x%s>) -> tensor<4x%s> {\n"
+        "  %%0 = stablehlo.tanh %%b : tensor<4x%s>\n  %s\n  return %%1 : tensor<4x%s>\n}\n"
+        "func.func private @f(%%x: tensor<4x%s>, %%y: tensor<4x%s>) -> tensor<4x%s> {\n"
+        "  %%z = stablehlo.multiply %%x, %%y : tensor<4x%s>\n  return %%z : tensor<4x%s>\n}\n";
+    static const char *const types[] = {"f32", "bf16", "f16", "f8E4M3FN", "f64"};
+    for (int i = 0; i < 5; i++) {
+        const char *t = types[i];
+        char products[3][128], texts[3][1024];
+        snprintf(products[0], 128, "%%1 = stablehlo.multiply %%a, %%0 : tensor<4x%s>", t);
+        snprintf(products[1], 128, "%%1 = stablehlo.multiply %%0, %%a : tensor<4x%s>", t);
+        snprintf(products[2], 128,
+                 "%%1 = func.call @f(%%a, %%0) : (tensor<4x%s>, tensor<4x%s>) -> tensor<4x%s>", t, t,
+                 t);
+        for (int k = 0; k < 3; k++)
+            snprintf(texts[k], sizeof texts[k], form, t, t, t, t, products[k], t, t, t, t, t, t);
+        bool free = i == 0 || i == 4;
+        cr_expect_eq(same(texts[0], texts[1]), free, "operands in %s", t);
+        cr_expect_eq(same(texts[0], texts[2]), free, "calls in %s", t);
+    }
+}
+
 #define CUBE "tensor<8x4x4xf32>"
 #define SQUARE "tensor<4x4xf32>"
 
