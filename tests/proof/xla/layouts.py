@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that lie in memory in different ways: what convolutions, products, transforms, decompositions and sorts
-ask for meets in sums, and is summed over. How the values between them lie a compiler chooses."""
+"""Arrays that lie in memory in different ways: what convolutions, products, transforms, decompositions and
+sorts ask for meets in sums, and is summed over. How the values between them lie a compiler chooses."""
 
 import run  # before JAX, of which it says where it runs
 import jax
@@ -21,8 +21,8 @@ class Layouts:
         self.type = self.one_of((jnp.float32, jnp.float32, jnp.float16, jnp.bfloat16))
         self.steps = int(self.random.integers(3, 12))
         self.ways = [self.convolved] * 4 + [self.multiplied] * 2 + [
-            self.moved, self.moved, self.transformed, self.solved, self.sorted, self.windowed, self.normal, self.softmax,
-            self.scaled, self.joined] + [self.unary] * 3 + [self.binary] * 5
+            self.moved, self.moved, self.transformed, self.solved, self.sorted, self.windowed, self.normal,
+            self.softmax, self.scaled, self.joined] + [self.unary] * 3 + [self.binary] * 5
         self.state = self.random.bit_generator.state
 
     def one_of(self, things):
@@ -82,16 +82,18 @@ class Layouts:
     def solved(self, x):
         wide = x.astype(jnp.float32)
         low = jnp.tril(wide) + 4 * jnp.eye(self.size)
-        return lax.linalg.triangular_solve(low, self.weight.astype(jnp.float32), left_side=self.one_of((True, False)),
-                                           lower=True).astype(x.dtype)
+        return lax.linalg.triangular_solve(low, self.weight.astype(jnp.float32),
+                                           left_side=self.one_of((True, False)), lower=True).astype(x.dtype)
 
     def sorted(self, x):
         return lax.sort(x, dimension=self.one_of((0, 1, 2, 3)))
 
     def windowed(self, x):
         axis = self.one_of((0, 1, 2, 3))
-        return self.one_of((lambda x: lax.cumsum(x, axis), lambda x: lax.cummax(x, axis),
-                            lambda x: lax.reduce_window(x, jnp.array(0, x.dtype), lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "SAME")))(x)
+        return self.one_of((lambda x: lax.cumsum(x, axis), lambda x: lax.cummax(x, axis), self.pooled))(x)
+
+    def pooled(self, x):
+        return lax.reduce_window(x, jnp.array(0, x.dtype), lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "SAME")
 
     def normal(self, x):
         axes = self.axes()
@@ -113,8 +115,8 @@ class Layouts:
         return lax.slice_in_dim(both, self.size // 2, self.size // 2 + self.size, axis=axis)
 
     def unary(self, x):
-        return self.one_of((jnp.tanh, jax.nn.relu, lambda x: -x, jnp.abs, lambda x: x * 2, lambda x: x + 1, jnp.sqrt,
-                            jnp.exp, lambda x: lax.optimization_barrier(x)))(x)
+        return self.one_of((jnp.tanh, jax.nn.relu, lambda x: -x, jnp.abs, lambda x: x * 2, lambda x: x + 1,
+                            jnp.sqrt, jnp.exp, lax.optimization_barrier))(x)
 
     def binary(self, x):
         return self.one_of((lax.add, lax.add, lax.mul, lax.mul, lax.sub, lax.max))(x, self.one_of(self.values))
