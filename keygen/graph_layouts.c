@@ -66,35 +66,44 @@ static bool any_turned(const struct graph *g, const uint8_t *kinds)
     return dict_has(g, g->module_dict, "layout");
 }
 
-/* Is it a product of two matrices over one dimension? */
-static bool is_plain_product(const struct graph *g, const struct node *o, const struct shape *s)
+/* Is it a product over one dimension, of nothing that goes side by side? Of matrices, if its operands are. */
+static bool is_plain(const struct graph *g, const struct shape *s)
 {
-    const uint32_t *operands = op_operands(g, o, s);
-    return s->n_operands == 2 && rank_of(g, value_type(g, operands[0])) <= 2 &&
-           rank_of(g, value_type(g, operands[1])) <= 2 &&
-           dict_has(g, s->dict, "lhs_contracting_dimensions = [") &&
+    return s->n_operands == 2 && dict_has(g, s->dict, "lhs_contracting_dimensions = [") &&
            !dict_has(g, s->dict, "lhs_contracting_dimensions = [0, ") &&
            !dict_has(g, s->dict, "lhs_contracting_dimensions = [1, ") &&
            !dict_has(g, s->dict, "lhs_batching_dimensions = [0") &&
            !dict_has(g, s->dict, "lhs_batching_dimensions = [1");
 }
 
-/* Does anything care how what it takes lies? */
-static bool any_caring(const struct graph *g, const uint8_t *kinds)
+/* Does an operation, of a shape that may, care how what it takes lies? */
+static bool op_cares(const struct graph *g, const struct node *o, const struct shape *s,
+                     uint8_t kind)
 {
-    for (uint32_t id = 0; id < g->nodes.n; id++) {
-        const struct node *o = &g->nodes.at[id];
-        if (!node_is_op(o))
-            continue;
-        const struct shape *s = op_shape(g, o);
-        uint8_t kind = kinds[s->name];
-        if (kind == MULTIPLIES && !is_plain_product(g, o, s))
-            return true;
-        if (kind == CASTS && s->n_operands == 1 &&
-            rank_of(g, s->type) != rank_of(g, value_type(g, op_operands(g, o, s)[0])))
-            return true;
+    const uint32_t *operands = op_operands(g, o, s);
+    if (kind == CASTS)
+        return s->n_operands == 1 && rank_of(g, s->type) != rank_of(g, value_type(g, operands[0]));
+    return rank_of(g, value_type(g, operands[0])) > 2 || rank_of(g, value_type(g, operands[1])) > 2;
+}
+
+/* Does anything? `kinds`: of names. */
+static bool any_caring(struct graph *g, const uint8_t *kinds)
+{
+    uint8_t *by_shape = vector_zeroes(g->shapes.n, sizeof *by_shape);
+    bool found = false;
+    g->failed |= !by_shape;
+    for (uint32_t i = 0; i < g->shapes.n && by_shape && !found; i++) {
+        const struct shape *s = &g->shapes.at[i];
+        by_shape[i] = kinds[s->name] & (MULTIPLIES | CASTS);
+        found = by_shape[i] == MULTIPLIES && !is_plain(g, s);
     }
-    return false;
+    for (uint32_t id = 0; id < g->nodes.n && by_shape && !found; id++) {
+        const struct node *o = &g->nodes.at[id];
+        if (node_is_op(o) && by_shape[o->shape])
+            found = op_cares(g, o, op_shape(g, o), by_shape[o->shape]);
+    }
+    free(by_shape);
+    return found;
 }
 
 bool graph_layouts_show(struct graph *g)
