@@ -186,8 +186,8 @@ static void devices_survey(struct graph *g)
         g->blocks.at[i].frozen = true;
 }
 
-#define NARROW                                                                                     \
-    ((uint64_t)1 << 63) /* a float of less than 32 bits, with which compilers compute in 32 */
+/* A float of less than 32 bits, with which compilers compute in 32. */
+#define NARROW ((uint64_t)1 << 63)
 
 /* How many bits the numbers of a type have, as a bit of a set, or of each of several types in it: what stands
  * behind a letter, `f32`, `i1`, which is not the `x` of a dimension. */

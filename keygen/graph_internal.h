@@ -8,7 +8,7 @@
  *   graph_funcs.c    which functions count, and which are inlined
  *   graph_layouts.c  sees whether it shows how values lie in memory
  *   graph_products.c sees whether matrix products may become one
- *   graph_values.c   what values may come out as, for graph_products.c
+ *   graph_values.c   what values may come out as, for graph_products.c, and what names do
  *   graph_canon.c    takes operations function by function, and inlines
  *   graph_place.c    places operations, merges constants, and finds the order within each block
  *   graph_content.c  hashes of what values are
