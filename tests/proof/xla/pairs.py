@@ -5,14 +5,15 @@
              [--jobs N]
 
 Each case is a random StableHLO program (generate.py; PART of them for four devices, devices.py, and PART
-of the others traced by JAX: of its own functions, functions.py, steps of training, models.py, products in
-disguise, disguised.py, or arrays that lie in different ways, layouts.py), or the HLO that XLA makes of it
-first, as text (hlo.py), and a chain of changes to it that KEYS.md calls irrelevant (variants.py), of which those stay that leave the key as it is. XLA compiles the first and the
-last program for the CPU, both run on the same inputs, and must give the same bits; of NaNs only that they
-are. With --gpu it compiles both for the GPU that FILE describes, which need not be there (HLO as it is:
-plugin.py), and both must compute the same by what they say (computed.py). What differs is a wrong hit: the
-two programs of the chain between which it happens are shrunk and printed, with the seed that repeats the
-case. Spellings of one program, as MLIR prints it and as bytecode, must have its key.
+of the others traced by JAX: of its own functions, functions.py, steps of training, models.py, products
+in disguise, disguised.py, or arrays that lie in different ways, layouts.py), or the HLO that XLA makes
+of it first, as text (hlo.py), and a chain of changes to it that KEYS.md calls irrelevant (variants.py),
+of which those stay that leave the key as it is. XLA compiles the first and the last program for the CPU,
+both run on the same inputs, and must give the same bits; of NaNs only that they are. With --gpu it
+compiles both for the GPU that FILE describes, which need not be there (HLO as it is: plugin.py), and
+both must compute the same by what they say (computed.py). What differs is a wrong hit: the two programs
+of the chain between which it happens are shrunk and printed, with the seed that repeats the case.
+Spellings of one program, as MLIR prints it and as bytecode, must have its key.
 
 Changes that the key tells apart are counted, not failures; some of them are compiled, which shows what
 the key's caution is worth. Programs run in processes of their own: XLA crashes on some, which are counted
