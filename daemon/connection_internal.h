@@ -69,8 +69,6 @@ struct server {
     unsigned count, n_open_handles; /* count: connections that are not closed yet */
     struct connection *ready;       /* to be looked at before the loop sleeps */
     struct connection *later;       /* held connections that go on in the next turn */
-    struct user_count *users;
-    size_t n_users;
     bool closing;
     void (*on_closed)(void *arg);
     void *on_closed_arg;

@@ -23,6 +23,7 @@
 #include <uv.h>
 
 #include "client/version.h"
+#include "daemon/budget.h"
 #include "daemon/compiler.h"
 #include "daemon/config.h"
 #include "daemon/listen.h"
@@ -144,6 +145,11 @@ static void use_log_level(const struct config *c)
     log_set_level(level);
 }
 
+static void set_budgets(const struct config *c)
+{
+    budget_set(BUDGET_connections, c->max_connections_per_user, 0);
+}
+
 static struct compiler_limits compiler_limits(const struct config *c)
 {
     return (struct compiler_limits){.jobs = (size_t)c->jobs,
@@ -190,6 +196,7 @@ static void reload(struct daemon *d)
         take_settings(&d->config, &fresh);
         config_close(&fresh);
         use_log_level(&d->config);
+        set_budgets(&d->config);
         limits = compiler_limits(&d->config);
         if (d->compiler)
             compiler_set_limits(d->compiler, &limits);
@@ -461,6 +468,7 @@ static int run(struct daemon *d)
         return e.code == WARM_EINVALID ? 2 : 1;
     }
     use_log_level(&d->config);
+    set_budgets(&d->config);
     set_signals();
     raise_descriptor_limit(&d->config);
     int code = start(d, &e);

@@ -22,12 +22,12 @@
 #include <unistd.h>
 
 #include "client/version.h"
+#include "daemon/budget.h"
 #include "daemon/log.h"
 #include "daemon/manifest.h"
 #include "daemon/native_internal.h"
 
-#define CALLS_MAX 8192u /* of one connection that are not answered yet */
-#define COPY_MAX 4096u  /* bytes of a value that is copied rather than sent from where it is */
+#define COPY_MAX 4096u /* bytes of a value that is copied rather than sent from where it is */
 
 /* ---- answers ---- */
 
@@ -141,7 +141,7 @@ static void call_unlink(struct native_call *call)
     if (call->next)
         call->next->prev = call->prev;
     *(call->prev ? &call->prev->next : &n->calls) = call->next;
-    n->n_calls--;
+    budget_give(n->peer->uid, BUDGET_calls, 1);
     free(call);
 }
 
@@ -187,12 +187,11 @@ static void on_answer(struct call *base, const struct answer *a)
 
 static struct native_call *call_new(struct native *n, uint64_t tag, struct err *e)
 {
-    if (n->n_calls >= CALLS_MAX) {
-        err_set(e, WARM_ETOO_BIG, "more than %u requests are waiting", CALLS_MAX);
+    if (budget_ask(n->peer->uid, BUDGET_calls, 1, e) != 0)
         return NULL;
-    }
     struct native_call *call = calloc(1, sizeof *call);
     if (!call) {
+        budget_give(n->peer->uid, BUDGET_calls, 1);
         err_set(e, WARM_ENOMEM, "no memory for a request");
         return NULL;
     }
@@ -205,7 +204,6 @@ static struct native_call *call_new(struct native *n, uint64_t tag, struct err *
     if (n->calls)
         n->calls->prev = call;
     n->calls = call;
-    n->n_calls++;
     return call;
 }
 

@@ -28,7 +28,6 @@ struct native {
     bool greeted;
     struct rank_job *job; /* that the client is a rank of; NULL: none */
     struct native_call *calls;
-    unsigned n_calls;
     struct native_op *ops;
     unsigned n_ops;
 };

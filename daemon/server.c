@@ -14,50 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/budget.h"
 #include "daemon/connection_internal.h"
 #include "daemon/log.h"
 
 #define TICK_MS 1000u /* how exact the deadlines of connections are */
-
-struct user_count {
-    uint32_t uid;
-    unsigned count;
-};
-
-/* ---- how many of whom ---- */
-
-static struct user_count *user_find(struct server *s, uint32_t uid)
-{
-    for (size_t i = 0; i < s->n_users; i++)
-        if (s->users[i].uid == uid)
-            return &s->users[i];
-    return NULL;
-}
-
-/* Counts one more of a user; false if that is too many. */
-static bool user_enter(struct server *s, uint32_t uid)
-{
-    struct user_count *user = user_find(s, uid);
-    if (!user) {
-        struct user_count *grown = realloc(s->users, (s->n_users + 1) * sizeof *grown);
-        if (!grown)
-            return false;
-        s->users = grown;
-        user = &s->users[s->n_users++];
-        *user = (struct user_count){uid, 0};
-    }
-    if (user->count >= s->config.config->max_connections_per_user)
-        return false;
-    user->count++;
-    return true;
-}
-
-static void user_leave(struct server *s, uint32_t uid)
-{
-    struct user_count *user = user_find(s, uid);
-    if (--user->count == 0)
-        *user = s->users[--s->n_users];
-}
 
 /* ---- connections that come and go ---- */
 
@@ -71,14 +32,14 @@ static bool on_connection(void *arg, int fd)
         close(fd);
         return true;
     }
-    if (!user_enter(s, peer.uid)) {
+    if (!budget_take(peer.uid, BUDGET_connections, 1)) {
         log_warning("uid %u has too many connections: one is refused", (unsigned)peer.uid);
         close(fd);
         return true;
     }
     struct connection *c = connection_new(s, fd, &peer);
     if (!c) {
-        user_leave(s, peer.uid);
+        budget_give(peer.uid, BUDGET_connections, 1);
         log_warning("no memory for a connection");
         return true;
     }
@@ -106,7 +67,7 @@ void server_forget(struct connection *c)
     if (c->next)
         c->next->prev = c->prev;
     *(c->prev ? &c->prev->next : &s->all) = c->next;
-    user_leave(s, c->peer.uid);
+    budget_give(c->peer.uid, BUDGET_connections, 1);
     s->count--;
     if (!s->closing)
         listener_resume(&s->listener);
@@ -248,7 +209,6 @@ void server_free(struct server *s)
     if (!s)
         return;
     writer_close(&s->out);
-    free(s->users);
     free(s);
 }
 
