@@ -654,10 +654,10 @@ void compiler_stats(struct compiler *c, struct compiler_stats *out) { *out = c->
 
 /* ---- toolchains ---- */
 
-int compiler_find(struct compiler *c, struct view selector, const struct toolchain **out,
-                  struct err *e)
+int compiler_find(struct compiler *c, struct view selector, bool is_own,
+                  const struct toolchain **out, struct err *e)
 {
-    return toolchains_find(c->toolchains, selector, out, e);
+    return toolchains_find(c->toolchains, selector, is_own, out, e);
 }
 
 void compiler_await(struct compiler *c, struct toolchain_wait *wait)
@@ -727,6 +727,8 @@ static int open_toolchains(struct compiler *c, struct err *e)
                                        .program = &c->program,
                                        .given = c->config.nvrtc,
                                        .n_given = c->config.n_nvrtc,
+                                       .from = c->config.nvrtc_from,
+                                       .n_from = c->config.n_nvrtc_from,
                                        .recall = c->config.recall,
                                        .remember = c->config.remember,
                                        .memory_arg = c->config.memory_arg,

@@ -401,6 +401,12 @@ static int config_resolve_nvrtc(struct config *c, struct err *e)
     return code;
 }
 
+static int config_resolve_nvrtc_from(struct config *c, struct err *e)
+{
+    int code = config_found(c, CONFIG_KEY_nvrtc_from, "/usr", e);
+    return code ? code : config_found(c, CONFIG_KEY_nvrtc_from, "/opt", e);
+}
+
 int config_resolve(struct config *c, struct err *e)
 {
     int code = 0;
@@ -414,6 +420,8 @@ int config_resolve(struct config *c, struct err *e)
         code = config_resolve_worker(c, e);
     if (code == 0 && c->n_nvrtc == 0)
         code = config_resolve_nvrtc(c, e);
+    if (code == 0 && c->n_nvrtc_from == 0)
+        code = config_resolve_nvrtc_from(c, e);
     return code;
 }
 

@@ -38,6 +38,9 @@
     X(LIST, nvrtc, "",                                                                             \
       "a libnvrtc.so or the folder that has one; may be given more than once; "                    \
       "the first is the default")                                                                  \
+    X(LIST, nvrtc_from, "",                                                                        \
+      "a folder below which other users' clients may name a libnvrtc.so; may be given more than "  \
+      "once; none: /usr and /opt; the folders of nvrtc always count")                              \
     X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
     X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
     X(TEXT, worker, "", "path of warm-nvrtc; empty: beside warmd")
@@ -71,6 +74,8 @@ struct config {
     uint64_t max_connections, max_connections_per_user;
     char **nvrtc;
     size_t n_nvrtc;
+    char **nvrtc_from;
+    size_t n_nvrtc_from;
     char *trust_group;
     char *log_level;
     char *worker;

@@ -394,6 +394,8 @@ static int start_compiler(struct daemon *d, struct err *e)
                                      .work_dir = work_dir,
                                      .nvrtc = d->config.nvrtc,
                                      .n_nvrtc = d->config.n_nvrtc,
+                                     .nvrtc_from = d->config.nvrtc_from,
+                                     .n_nvrtc_from = d->config.n_nvrtc_from,
                                      .limits = compiler_limits(&d->config),
                                      .recall = recall,
                                      .remember = remember,

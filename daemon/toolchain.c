@@ -7,10 +7,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 #define RECORD_VERSION 1u
 #define READ_SIZE ((size_t)1 << 20) /* bytes of one read */
@@ -141,15 +144,71 @@ static int check_folders(const char *path, struct err *e)
     return 0;
 }
 
-static int check_file(const char *path, struct err *e)
+/* Whoever may mount a file system chooses the owners in it. The kernel marks what it lets a user
+ * mount nosuid; a service manager may mark everything so, and then that tells nothing. */
+static int check_mount(const char *path, int fd, struct err *e)
+{
+    struct statvfs here, root;
+    struct statfs kind;
+    if (fstatvfs(fd, &here) || fstatfs(fd, &kind) || statvfs("/", &root))
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+    if (kind.f_type == FUSE_SUPER_MAGIC)
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s lies on a FUSE file system: it is not loaded",
+                       path);
+    if (here.f_flag & (ST_NOEXEC | (~root.f_flag & ST_NOSUID)))
+        return err_set(e, WARM_ENO_TOOLCHAIN,
+                       "%s lies on a file system that is mounted nosuid or noexec: it is not "
+                       "loaded",
+                       path);
+    return 0;
+}
+
+/* Checks the very file that was located. O_PATH: opening a device or a FIFO could have effects. */
+static int check_file(const char *path, const struct worker_file *located,
+                      const struct toolchain_folders *folders, struct err *e)
 {
     struct stat st;
-    if (stat(path, &st))
-        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        int code = err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+        if (fd >= 0)
+            close(fd);
+        return code;
+    }
+    struct worker_file file = worker_file_of(&st);
+    int code = 0;
     if (!S_ISREG(st.st_mode))
-        return err_set(e, WARM_ENO_TOOLCHAIN, "%s is not a file", path);
-    int code = check_owner(path, &st, e);
+        code = err_set(e, WARM_ENO_TOOLCHAIN, "%s is not a file", path);
+    else if (!worker_file_equal(&file, located))
+        code = err_set(e, WARM_ENO_TOOLCHAIN, "%s is being replaced: ask again", path);
+    else if (folders && !toolchain_folders_have(folders, (struct view){path, strlen(path)}))
+        code = err_set(e, WARM_ENO_TOOLCHAIN, "%s lies in none of the folders of nvrtc_from", path);
+    if (!code)
+        code = check_owner(path, &st, e);
+    if (!code && folders)
+        code = check_mount(path, fd, e);
+    close(fd);
     return code ? code : check_folders(path, e);
+}
+
+bool toolchain_folders_have(const struct toolchain_folders *folders, struct view path)
+{
+    const char *text = path.data;
+    for (size_t i = 0; i < path.len; i++) {
+        size_t part = 0;
+        if (text[i] != '/')
+            continue;
+        while (i + 1 + part < path.len && text[i + 1 + part] != '/')
+            part++;
+        if (part == 0 || (text[i + 1] == '.' && (part == 1 || (part == 2 && text[i + 2] == '.'))))
+            return false;
+    }
+    for (size_t i = 0; i < folders->n; i++) {
+        size_t len = strlen(folders->list[i]);
+        if (path.len > len && memcmp(text, folders->list[i], len) == 0 && text[len] == '/')
+            return true;
+    }
+    return false;
 }
 
 static bool is_library_name(const char *path)
@@ -169,7 +228,8 @@ static int resolve_links(char **path, struct err *e)
     return 0;
 }
 
-int toolchain_locate_trusted(const char *path, struct toolchain_files *out, struct err *e)
+int toolchain_locate_trusted(const char *path, const struct toolchain_folders *folders,
+                             struct toolchain_files *out, struct err *e)
 {
     char *real = is_library_name(path) ? realpath(path, NULL) : NULL;
     if (!real || !is_library_name(real)) {
@@ -180,11 +240,11 @@ int toolchain_locate_trusted(const char *path, struct toolchain_files *out, stru
     free(real);
     if (code)
         return code;
-    code = check_file(out->library, e);
+    code = check_file(out->library, &out->library_file, folders, e);
     if (!code && *out->builtins)
         code = resolve_links(&out->builtins, e);
     if (!code && *out->builtins)
-        code = check_file(out->builtins, e);
+        code = check_file(out->builtins, &out->builtins_file, folders, e);
     if (code)
         toolchain_files_close(out);
     return code;
@@ -265,6 +325,44 @@ void toolchain_close(struct toolchain *t)
 
 /* ---- starting a worker ---- */
 
+/* Opens a file that was located, if it is still that file. *out is -1 for an empty path. */
+static int open_located(const char *path, const struct worker_file *located, int *out,
+                        struct err *e)
+{
+    struct stat st;
+    *out = *path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (!*path)
+        return 0;
+    if (*out < 0)
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+    struct worker_file file = {0};
+    int error = fstat(*out, &st) ? errno : 0;
+    if (!error)
+        file = worker_file_of(&st);
+    if (!error && worker_file_equal(&file, located))
+        return 0;
+    close(*out);
+    *out = -1;
+    return error ? err_sys(e, WARM_ENO_TOOLCHAIN, error, "%s", path)
+                 : err_set(e, WARM_ENO_TOOLCHAIN, "%s is being replaced: ask again", path);
+}
+
+/* Sends a new worker what it is to load. */
+static int send_files(int socket, const struct toolchain_files *files, struct err *e)
+{
+    struct worker_files message = {.type = WORKER_FILES, .has_builtins = *files->builtins};
+    int fds[2] = {-1, -1};
+    int code = open_located(files->library, &files->library_file, &fds[0], e);
+    if (!code)
+        code = open_located(files->builtins, &files->builtins_file, &fds[1], e);
+    if (!code && worker_send(socket, &message, sizeof message, fds, message.has_builtins ? 2 : 1))
+        code = err_sys(e, WARM_EIO, errno, "cannot give a worker its compiler");
+    for (size_t i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return code;
+}
+
 int worker_start(const struct worker_program *program, const struct toolchain_files *files,
                  int *out_fd, uint64_t *out_id, struct err *e)
 {
@@ -280,8 +378,10 @@ int worker_start(const struct worker_program *program, const struct toolchain_fi
                           .argv = argv,
                           .fd = pair[1],
                           .memory = program->memory};
-    int code = text[0] && text[1] ? spawner_run(program->spawner, &spawn, e)
+    int code = text[0] && text[1] ? send_files(pair[0], files, e)
                                   : err_set(e, WARM_ENOMEM, "out of memory");
+    if (!code)
+        code = spawner_run(program->spawner, &spawn, e);
     free(text[0]);
     free(text[1]);
     close(pair[1]);
@@ -297,17 +397,12 @@ int worker_start(const struct worker_program *program, const struct toolchain_fi
 /* ---- identifying; blocks ---- */
 
 /* Adds a whole file's length and bytes as one field. */
-static int add_file(struct key_builder *b, uint32_t tag, const char *path, char *buffer,
-                    struct err *e)
+static int add_file(struct key_builder *b, uint32_t tag, const char *path,
+                    const struct worker_file *located, char *buffer, struct err *e)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st)) {
-        int code = err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
-        if (fd >= 0)
-            close(fd);
+    int fd, code = open_located(path, located, &fd, e);
+    if (code)
         return code;
-    }
     XXH3_state_t state;
     XXH3_128bits_reset(&state);
     ssize_t n;
@@ -334,9 +429,9 @@ static int identify_content(const struct toolchain_files *files, struct key *out
         return err_set(e, WARM_ENOMEM, "out of memory");
     struct key_builder b;
     key_begin(&b, "nvrtc/1");
-    int code = add_file(&b, 1, files->library, buffer, e);
+    int code = add_file(&b, 1, files->library, &files->library_file, buffer, e);
     if (!code && *files->builtins)
-        code = add_file(&b, 2, files->builtins, buffer, e);
+        code = add_file(&b, 2, files->builtins, &files->builtins_file, buffer, e);
     free(buffer);
     struct proof proof;
     key_end(&b, out, &proof);

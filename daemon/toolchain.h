@@ -39,17 +39,27 @@ struct toolchain_files {
     struct worker_file library_file, builtins_file;
 };
 
+/* Folders that libraries may come from, each without links and without a '/' at its end. */
+struct toolchain_folders {
+    char **list;
+    size_t n;
+};
+
 /* Finds the files behind a path that is a libnvrtc or a folder with one. NO_TOOLCHAIN, NOMEM. */
 int toolchain_locate(const char *given, struct toolchain_files *out, struct err *e);
 /*
  * The same behind an absolute path that a client named: a file whose name begins with "libnvrtc.so".
- * A worker loads it with the rights of whoever started it, so nobody but root and the daemon's own
- * user may be able to change it: library and builtins are regular files of one of the two that no
- * group or other user may write, and so are their folder and every folder above it (one with the
- * sticky bit, such as /tmp, may stand above). *out has the paths without links. NO_TOOLCHAIN says
- * what is wrong; NOMEM.
+ * Nobody but root and the daemon's own user may be able to change it: library and builtins are
+ * regular files of one of the two that no group or other user may write, and so are their folder and
+ * every folder above it (one with the sticky bit, such as /tmp, may stand above). *out has the paths
+ * without links. With `folders`, both files must also lie beneath one of them, on a file system whose
+ * owners can be believed: not FUSE, and not mounted nosuid or noexec, as what a user may mount is.
+ * NO_TOOLCHAIN says what is wrong; NOMEM.
  */
-int toolchain_locate_trusted(const char *path, struct toolchain_files *out, struct err *e);
+int toolchain_locate_trusted(const char *path, const struct toolchain_folders *folders,
+                             struct toolchain_files *out, struct err *e);
+/* True if the path's text lies beneath one of the folders: absolute, no empty, "." or ".." part. */
+bool toolchain_folders_have(const struct toolchain_folders *folders, struct view path);
 /* True if the paths still lead to the same files. Two calls of stat. */
 bool toolchain_files_hold(const struct toolchain_files *files);
 void toolchain_files_close(struct toolchain_files *files);
@@ -66,7 +76,8 @@ void toolchain_encode(const struct toolchain *t, struct writer *w);
 int toolchain_decode(const struct toolchain_files *files, const void *data, size_t len,
                      struct toolchain *out, struct err *e);
 
-/* Starts a worker. *out_fd is our end of its socket, *out_id its name with the spawner. IO. */
+/* Starts a worker and gives it the two files, opened here: NO_TOOLCHAIN if they are no longer
+ * those of `files`. *out_fd is our end of its socket, *out_id its name with the spawner. IO. */
 int worker_start(const struct worker_program *program, const struct toolchain_files *files,
                  int *out_fd, uint64_t *out_id, struct err *e);
 

@@ -14,6 +14,7 @@
  */
 #include "daemon/toolchains.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ struct known { /* one identified library; `toolchain` first, callers hold pointe
 
 struct place {             /* one path */
     char *given;           /* NULL: a slot for clients' paths that is free */
-    bool named;            /* by a client, not by the configuration */
+    bool named;            /* by a client, not by the configuration, */
+    bool is_own;           /* and by one that runs as the daemon's own user */
     struct known *current; /* NULL: nothing usable there */
     bool identifying;
     struct worker_file failed; /* what was there when it was found that it is not usable, */
@@ -47,6 +49,7 @@ struct toolchains {
     struct place *places;
     size_t n_places;
     struct place named[TOOLCHAINS_NAMED_MAX];
+    struct toolchain_folders folders; /* for clients of other users; read by pool threads too */
     uint64_t clock;
     struct known *known;
     size_t n_identifying;
@@ -254,7 +257,8 @@ static void locate_work(uv_work_t *work)
 {
     struct identify *i = work->data;
     const struct place *p = i->place;
-    i->code = p->named ? toolchain_locate_trusted(p->given, &i->files, &i->err)
+    const struct toolchain_folders *folders = p->is_own ? NULL : &i->toolchains->folders;
+    i->code = p->named ? toolchain_locate_trusted(p->given, folders, &i->files, &i->err)
                        : toolchain_locate(p->given, &i->files, &i->err);
 }
 
@@ -376,11 +380,12 @@ static int find_configured(struct toolchains *t, struct view selector, const str
 }
 
 /* The slot of a client's path; NULL if all are being identified, or there is no memory. */
-static struct place *named_place(struct toolchains *t, struct view path)
+static struct place *named_place(struct toolchains *t, struct view path, bool is_own)
 {
     struct place *oldest = NULL;
     for (struct place *p = t->named; p < t->named + TOOLCHAINS_NAMED_MAX; p++) {
-        if (p->given && strlen(p->given) == path.len && memcmp(p->given, path.data, path.len) == 0)
+        if (p->given && p->is_own == is_own && strlen(p->given) == path.len &&
+            memcmp(p->given, path.data, path.len) == 0)
             return p;
         if (!p->identifying && (!oldest || p->used < oldest->used))
             oldest = p;
@@ -389,7 +394,7 @@ static struct place *named_place(struct toolchains *t, struct view path)
     if (!given)
         return NULL;
     free(oldest->given);
-    *oldest = (struct place){.given = given, .named = true};
+    *oldest = (struct place){.given = given, .named = true, .is_own = is_own};
     return oldest;
 }
 
@@ -404,12 +409,21 @@ static bool named_holds(const struct place *p)
     return worker_file_equal(&now, &p->current->files.library_file);
 }
 
-static int find_named(struct toolchains *t, struct view path, const struct toolchain **out,
-                      struct err *e)
+/* The one answer for other users. */
+static int not_for_others(struct view path, struct err *e)
+{
+    return err_set(e, WARM_ENO_TOOLCHAIN, "no libnvrtc.so that this daemon loads for you at %.*s",
+                   (int)path.len, (const char *)path.data);
+}
+
+static int find_named(struct toolchains *t, struct view path, bool is_own,
+                      const struct toolchain **out, struct err *e)
 {
     if (memchr(path.data, '\0', path.len))
         return err_set(e, WARM_ENO_TOOLCHAIN, "a path with a NUL byte");
-    struct place *p = named_place(t, path);
+    if (!is_own && !toolchain_folders_have(&t->folders, path))
+        return not_for_others(path, e);
+    struct place *p = named_place(t, path, is_own);
     if (!p)
         return t->n_identifying && !t->stopped
                    ? err_set(e, WARM_EBUSY, "too many compilers are being identified")
@@ -420,6 +434,8 @@ static int find_named(struct toolchains *t, struct view path, const struct toolc
         return 0;
     }
     if (p->why.code && !p->identifying && uv_now(t->config.loop) - p->failed_ms < NAMED_RETRY_MS) {
+        if (!is_own && p->why.code == WARM_ENO_TOOLCHAIN)
+            return not_for_others(path, e);
         *e = p->why;
         return e->code;
     }
@@ -427,11 +443,11 @@ static int find_named(struct toolchains *t, struct view path, const struct toolc
     return place_identify(t, p, e);
 }
 
-int toolchains_find(struct toolchains *t, struct view selector, const struct toolchain **out,
-                    struct err *e)
+int toolchains_find(struct toolchains *t, struct view selector, bool is_own,
+                    const struct toolchain **out, struct err *e)
 {
     if (selector.len && *(const char *)selector.data == '/')
-        return find_named(t, selector, out, e);
+        return find_named(t, selector, is_own, out, e);
     return find_configured(t, selector, out, e);
 }
 
@@ -483,6 +499,43 @@ static int open_places(struct toolchains *t, struct err *e)
     return 0;
 }
 
+/* Adds a folder as it is written and, if it has links, as it is without them. */
+static int folders_add(struct toolchain_folders *f, const char *folder, struct err *e)
+{
+    char *names[] = {strdup(folder), realpath(folder, NULL)};
+    char **grown = realloc(f->list, (f->n + 2) * sizeof *grown);
+    if (grown)
+        f->list = grown;
+    for (size_t i = 0; grown && i < 2; i++)
+        if (names[i] && (i == 0 || !names[0] || strcmp(names[0], names[1]) != 0)) {
+            size_t len = strlen(names[i]);
+            while (len && names[i][len - 1] == '/')
+                names[i][--len] = '\0';
+            f->list[f->n++] = names[i];
+            names[i] = NULL;
+        }
+    free(names[0]);
+    free(names[1]);
+    return grown ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
+}
+
+/* What the configuration lists, and the folders of the libraries that it names. */
+static int open_folders(struct toolchains *t, struct err *e)
+{
+    int code = 0;
+    for (size_t i = 0; !code && i < t->config.n_from; i++)
+        code = folders_add(&t->folders, t->config.from[i], e);
+    for (struct place *p = t->places; !code && p < t->places + t->n_places; p++) {
+        char folder[PATH_MAX];
+        if (!p->current)
+            continue;
+        snprintf(folder, sizeof folder, "%s", p->current->files.library);
+        *(strrchr(folder, '/') + (folder[0] == '/' && strrchr(folder, '/') == folder)) = '\0';
+        code = folders_add(&t->folders, folder, e);
+    }
+    return code;
+}
+
 int toolchains_open(struct toolchains **out, const struct toolchains_config *config, struct err *e)
 {
     struct toolchains *t = calloc(1, sizeof *t);
@@ -490,6 +543,8 @@ int toolchains_open(struct toolchains **out, const struct toolchains_config *con
         return err_set(e, WARM_ENOMEM, "out of memory");
     t->config = *config;
     int code = open_places(t, e);
+    if (!code)
+        code = open_folders(t, e);
     if (code) {
         toolchains_free(t);
         return code;
@@ -520,6 +575,9 @@ void toolchains_free(struct toolchains *t)
         free(t->places[i].given);
     for (size_t i = 0; i < TOOLCHAINS_NAMED_MAX; i++)
         free(t->named[i].given);
+    for (size_t i = 0; i < t->folders.n; i++)
+        free(t->folders.list[i]);
+    free(t->folders.list);
     free(t->places);
     free(t);
 }

@@ -12,6 +12,11 @@
  * daemon's own user can change (toolchain_locate_trusted), and is kept under the identity of its
  * content as what the configuration names is: the same library is the same toolchain either way.
  *
+ * The daemon's own user may name any place: that user could load it as well. Everybody else may name
+ * what lies beneath the folders of the setting nvrtc_from, or in the folder of a configured library.
+ * Nothing else is looked at for them, and they get one answer whatever is wrong: whether a path of
+ * somebody else's exists is not told.
+ *
  * A toolchain that was handed out stays in memory until toolchains_free, replaced or not.
  *
  * Thread: loop thread. Memory: opaque; texts of the configuration are copied.
@@ -28,6 +33,8 @@ struct toolchains_config {
     const struct worker_program *program; /* borrowed until toolchains_free */
     char *const *given;
     size_t n_given;
+    char *const *from; /* folders from which others than the daemon's own user may name libraries */
+    size_t n_from;
     int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
     int (*remember)(void *arg, const char *name, const void *data, size_t len);
     void *memory_arg;
@@ -44,8 +51,8 @@ struct toolchains;
 int toolchains_open(struct toolchains **out, const struct toolchains_config *config, struct err *e);
 
 /* As compiler_find, compiler_await and compiler_toolchains. */
-int toolchains_find(struct toolchains *t, struct view selector, const struct toolchain **out,
-                    struct err *e);
+int toolchains_find(struct toolchains *t, struct view selector, bool is_own,
+                    const struct toolchain **out, struct err *e);
 void toolchains_await(struct toolchains *t, struct toolchain_wait *wait);
 size_t toolchains_list(const struct toolchains *t, const struct toolchain **out, size_t cap);
 

@@ -38,7 +38,7 @@ static void child_try(int (*attempt)(const char *arg), const char *arg, enum lay
             _exit(255);
     } else {
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (landlock_enter() <= 0)
+        if (landlock_enter(NULL, 0) <= 0)
             _exit(254); /* this kernel has none */
     }
     errno = 0;

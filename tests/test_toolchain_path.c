@@ -5,6 +5,7 @@
  *
  * Needs a toolchain, see test_compiler.c. Libraries are copied where a test changes them, or who may.
  */
+#include <grp.h>
 #include <limits.h>
 
 #include "client/warm.h"
@@ -22,9 +23,11 @@ struct rig {
     struct warm *warm;
 };
 
-static void rig_up(struct rig *r)
+/* With `from`, other users may name what lies beneath it. */
+static void rig_up_from(struct rig *r, char *from)
 {
-    char *options[] = {"--nvrtc", r->lib13, "--jobs", "2", NULL};
+    char *options[] = {"--nvrtc", r->lib13, "--jobs", "2", from ? "--nvrtc-from" : NULL,
+                       from,      NULL};
     r->kit = kit_up(options);
     r->own = path_join(r->kit.dir, "own");
     cr_assert_eq(mkdir(r->own, 0755), 0);
@@ -33,6 +36,8 @@ static void rig_up(struct rig *r)
                               .request_timeout_ms = KIT_WAIT_MS};
     cr_assert_eq(warm_open(&r->warm, &to), 0);
 }
+
+static void rig_up(struct rig *r) { rig_up_from(r, NULL); }
 
 static void rig_down(struct rig *r)
 {
@@ -281,6 +286,201 @@ Test(toolchain_path, a_library_of_another_user_is_not_loaded)
     expect_refused(&r, path, "belongs to user 65534");
     free(path);
     rig_down(&r);
+}
+
+/* What another user is told of a path: "", or the error. free() it. */
+static char *told_to_nobody(const struct rig *r, const char *path)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        struct rig mine = {0};
+        struct warm_options to = {.socket = r->kit.socket,
+                                  .connect_timeout_ms = KIT_WAIT_MS,
+                                  .request_timeout_ms = KIT_WAIT_MS};
+        struct warm_result result;
+        if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY) || warm_open(&mine.warm, &to))
+            _exit(2);
+        int code = compile(&mine, path, source, &result);
+        const char *text = code ? warm_message(mine.warm) : "";
+        _exit(write(ends[1], text, strlen(text)) != (ssize_t)strlen(text));
+    }
+    close(ends[1]);
+    char *text = calloc(1, 1024);
+    size_t len = 0;
+    for (ssize_t n; len < 1023 && (n = read(ends[0], text + len, 1023 - len)) > 0;)
+        len += (size_t)n;
+    close(ends[0]);
+    cr_assert_eq(kit_reap(pid), 0);
+    return text;
+}
+
+/* Gives the place of the path in the one message that there is, so that texts can be compared. */
+static void expect_one_answer(const struct rig *r, const char *path)
+{
+    char expected[1024], *told = told_to_nobody(r, path);
+    snprintf(expected, sizeof expected, "no libnvrtc.so that this daemon loads for you at %s",
+             path);
+    cr_expect_str_eq(told, expected);
+    free(told);
+}
+
+Test(toolchain_path, another_user_may_name_what_lies_beside_a_configured_library)
+{
+    NEEDS_TOOLCHAIN(r);
+    NEEDS_TWO_USERS();
+    rig_up(&r);
+    char *real = realpath(r.lib13, NULL), *path = path_join(real, "libnvrtc.so.13");
+    char *told = told_to_nobody(&r, path);
+    cr_expect_str_eq(told, "");
+    free(told);
+    free(real);
+    free(path);
+    rig_down(&r);
+}
+
+/* What is wrong with a path outside of the folders, and whether there is one, is not told; and
+ * nothing of it is loaded. */
+Test(toolchain_path, another_user_learns_nothing_of_other_places)
+{
+    NEEDS_TOOLCHAIN(r);
+    NEEDS_TWO_USERS();
+    rig_up(&r);
+    char *path = copy_library(&r, r.lib12, "12"), *secret = path_join(r.own, "secret");
+    char *real = realpath(r.lib13, NULL), *beside, *through;
+    cr_assert_eq(mkdir(secret, 0700), 0);
+    cr_assert_gt(asprintf(&beside, "%s/none/../libnvrtc.so.13", real), 0);
+    cr_assert_gt(asprintf(&through, "%s/../..%s/libnvrtc.so.13", secret, real), 0);
+    expect_one_answer(&r, path);
+    expect_one_answer(&r, beside);
+    expect_one_answer(&r, through);
+    expect_one_answer(&r, "/no/such/folder/libnvrtc.so.13");
+    expect_one_answer(&r, "/usr/libnvrtc.so.13");
+    expect_one_answer(&r, "/etc/passwd");
+    char *none = path_join(real, "libnvrtc.so.99");
+    expect_one_answer(&r, none);
+    expect_one_answer(&r, none); /* also when the answer is remembered */
+    char key[33];
+    cr_expect_eq(outcome(&r, path, key), WARM_MISS, "the daemon's own user may name it");
+    expect_one_answer(&r, path);
+    free(path);
+    free(secret);
+    free(real);
+    free(beside);
+    free(through);
+    free(none);
+    rig_down(&r);
+}
+
+Test(toolchain_path, another_user_may_name_what_the_administrator_lists)
+{
+    NEEDS_TOOLCHAIN(r);
+    NEEDS_TWO_USERS();
+    char *dir = temp_dir_new(), *listed = path_join(dir, "listed"),
+         *outside = path_join(dir, "out");
+    char *real = realpath(dir, NULL);
+    cr_assert(chmod(dir, 0755) == 0 && mkdir(listed, 0755) == 0 && mkdir(outside, 0755) == 0);
+    rig_up_from(&r, listed);
+    char *own = r.own;
+    r.own = listed;
+    char *path = copy_library(&r, r.lib12, "12");
+    r.own = outside;
+    char *other = copy_library(&r, r.lib12, "12"), *link = path_join(listed, "libnvrtc.so.12");
+    r.own = own;
+    char *told = told_to_nobody(&r, path);
+    cr_expect_str_eq(told, "");
+    cr_assert_eq(symlink(other, link), 0);
+    expect_one_answer(&r, link);
+    free(told);
+    free(path);
+    free(other);
+    free(link);
+    free(listed);
+    free(outside);
+    free(real);
+    rig_down(&r);
+    temp_dir_free(dir);
+}
+
+/* A desktop mounts what a user plugs in nosuid; its owners are what the user wrote. */
+Test(toolchain_path, a_library_on_a_mount_that_a_user_may_have_brought_is_not_loaded_for_others)
+{
+    static const char *const mounts[] = {"nosuid", "noexec", "rw"};
+    NEEDS_TOOLCHAIN(r);
+    NEEDS_TWO_USERS();
+    char *dir = temp_dir_new(), *out;
+    cr_assert_eq(chmod(dir, 0755), 0);
+    rig_up_from(&r, dir);
+    char *own = r.own;
+    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+        r.own = path_join(dir, mounts[i]);
+        cr_assert_eq(mkdir(r.own, 0755), 0);
+        if (run_command(&out, "mount -t tmpfs -o mode=755,size=256M,%s none '%s'", mounts[i],
+                        r.own) != 0)
+            cr_skip_test("cannot mount anything here");
+        free(out);
+        char *path = copy_library(&r, r.lib12, "12");
+        char *told = told_to_nobody(&r, path);
+        run_command(&out, "umount -l '%s'", r.own);
+        free(out);
+        cr_expect_eq(*told == '\0', strcmp(mounts[i], "rw") == 0, "%s: %s", mounts[i], told);
+        free(told);
+        free(path);
+        free(r.own);
+    }
+    r.own = own;
+    rig_down(&r);
+    temp_dir_free(dir);
+}
+
+/* A library that tells, as its version, whom its constructor ran as and what it could open. */
+static const char telling_library[] =
+    "#include <fcntl.h>\n#include <unistd.h>\n"
+    "static int who, opened;\n"
+    "__attribute__((constructor)) static void look(void)\n"
+    "{\n"
+    "    who = (int)geteuid();\n"
+    "    opened = open(\"/etc/passwd\", O_RDONLY) >= 0;\n"
+    "    opened += 2 * (open(SCRATCH \"/made\", O_WRONLY | O_CREAT, 0600) >= 0);\n"
+    "}\n"
+    "int nvrtcVersion(int *major, int *minor) { *major = who; *minor = opened; return 0; }\n"
+    "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }\n"
+    "int nvrtcGetSupportedArchs(int *archs) { *archs = 90; return 0; }\n"
+    "#define F(name) int nvrtc##name(void); int nvrtc##name(void) { return 1; }\n"
+    "F(CreateProgram) F(DestroyProgram) F(AddNameExpression) F(CompileProgram) F(GetLoweredName)\n"
+    "F(GetProgramLogSize) F(GetProgramLog) F(GetCUBINSize) F(GetCUBIN) F(GetPTXSize) F(GetPTX)\n";
+
+Test(toolchain_path, a_librarys_constructors_run_with_no_privilege)
+{
+    struct rig r = {.kit = kit_new()};
+    char *lib = path_join(r.kit.dir, "libnvrtc.so.13"), *text = path_join(r.kit.dir, "lib.c"), *out;
+    char *scratch = path_join(r.kit.dir, "open-to-all");
+    cr_assert(mkdir(scratch, 0700) == 0 && chmod(scratch, 0777) == 0);
+    file_write(text, telling_library, sizeof telling_library - 1);
+    cr_assert_eq(run_command(&out, "cc -shared -fPIC -DSCRATCH='\"%s\"' -o '%s' '%s' 2>&1", scratch,
+                             lib, text),
+                 0, "%s", out);
+    free(out);
+    char *options[] = {"--nvrtc", lib, NULL}, *warm = bin_path("warm");
+    kit_start(&r.kit, options);
+    cr_assert_eq(run_command(&out, "'%s' doctor --json --socket '%s'", warm, r.kit.socket), 0, "%s",
+                 out);
+    const char *at = strstr(out, "NVRTC ");
+    unsigned who = 0, opened = 0;
+    cr_assert(at && sscanf(at, "NVRTC %u.%u", &who, &opened) == 2, "%s", out);
+    cr_expect(geteuid() == 0 ? who != 0 : who == geteuid(), "it ran as %u", who);
+    if (strstr(out, "Landlock 0") || !strstr(out, "Landlock"))
+        cr_log_warn("no Landlock here: what a library can open is not tried");
+    else
+        cr_expect_eq(opened, 0, "it opened files: %u", opened);
+    free(out);
+    free(warm);
+    free(text);
+    free(scratch);
+    free(lib);
+    kit_down(&r.kit);
 }
 
 Test(toolchain_path, what_is_no_library_is_refused_in_one_line)

@@ -38,7 +38,8 @@ static struct library *nvrtc_new(const char *path, const char *suffix)
     (void)suffix;
     if (!l || !handle || stat(path, &l->file) < 0)
         goto fail;
-    strcpy(l->path, path);
+    if (!realpath(path, l->path)) /* the loader's may have "..": a daemon takes none */
+        strcpy(l->path, path);
 #define FN(name, parameters, arguments) find(handle, "nvrtc" #name, &l->name);
 #include "client/preload/nvrtc.fn"
     if (l->CreateProgram && l->DestroyProgram && l->AddNameExpression && l->CompileProgram)

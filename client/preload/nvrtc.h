@@ -20,6 +20,7 @@
 #ifndef WARM_PRELOAD_NVRTC_H
 #define WARM_PRELOAD_NVRTC_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
@@ -45,8 +46,8 @@ enum nvrtc_result {
 /* One libnvrtc of this process. Lives for ever, and keeps the library loaded. */
 struct nvrtc_library {
     struct library at;
-    char path[4096];
-    struct stat file; /* at `path`, when it was loaded: another one there is another compiler */
+    char path[PATH_MAX]; /* without links */
+    struct stat file;    /* at `path`, when it was loaded: another one there is another compiler */
     _Atomic uint64_t skip_until_ms; /* the daemon does not take this compiler: not before */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvrtc.fn"

@@ -4,11 +4,13 @@
  *
  *     warm-nvrtc LIBRARY BUILTINS SCRATCH-FOLDER UID GID
  *
- *  1. loads the library, opens its scratch files (as whoever started it);
- *  2. gives up user, files, sockets and processes (sandbox.h);
- *  3. says READY, then answers jobs from descriptor WORKER_FD until that ends.
+ *  1. opens its scratch files (as whoever started it);
+ *  2. gives up its user, new privileges, and all files but the system's own libraries;
+ *  3. loads the library, from the descriptors that the daemon sends: its constructors run here;
+ *  4. gives up files, sockets and processes (sandbox.h);
+ *  5. says READY, then answers jobs from descriptor WORKER_FD until that ends.
  *
- * It reads nothing that a client wrote before step 3. It is started by the daemon's spawner only.
+ * It reads nothing that a client wrote before step 5. It is started by the daemon's spawner only.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -48,35 +50,26 @@ static int describe_library(const struct nvrtc *n, struct worker_ready *ready, s
     return 0;
 }
 
-static int identify(const char *path, struct worker_file *out, struct err *e)
+/* The files to load, and which they are. fds[1] is -1 if there are no builtins. */
+static int receive_files(int fds[2], struct worker_ready *ready, struct err *e)
 {
+    struct worker_files files = {0};
     struct stat st;
-    if (*path && stat(path, &st))
-        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
-    if (*path)
-        *out = worker_file_of(&st);
+    ssize_t n;
+    do
+        n = worker_receive(WORKER_FD, &files, sizeof files, fds, 2);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof files || files.type != WORKER_FILES || fds[0] < 0 ||
+        files.has_builtins != (fds[1] >= 0))
+        return err_set(e, WARM_EMALFORMED, "a worker is told which files to load");
+    if (fstat(fds[0], &st))
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "cannot look at the library");
+    ready->library = worker_file_of(&st);
+    if (fds[1] >= 0 && fstat(fds[1], &st))
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "cannot look at the builtins");
+    if (fds[1] >= 0)
+        ready->builtins = worker_file_of(&st);
     return 0;
-}
-
-/* Loads the files and says which they are. Before and after must agree, so that a library that is
- * just being replaced is not taken for the other one. */
-static int load(const struct arguments *args, struct nvrtc *n, struct worker_ready *ready,
-                struct err *e)
-{
-    struct worker_file library = {0}, builtins = {0};
-    int code = identify(args->library, &library, e);
-    if (!code)
-        code = identify(args->builtins, &builtins, e);
-    if (!code)
-        code = nvrtc_open(n, args->library, args->builtins, e);
-    if (!code)
-        code = identify(args->library, &ready->library, e);
-    if (!code)
-        code = identify(args->builtins, &ready->builtins, e);
-    if (!code && (!worker_file_equal(&library, &ready->library) ||
-                  !worker_file_equal(&builtins, &ready->builtins)))
-        code = err_set(e, WARM_ENO_TOOLCHAIN, "%s is being replaced", args->library);
-    return code;
 }
 
 static int prepare(const struct arguments *args, struct nvrtc *n, struct worker_ready *ready,
@@ -88,18 +81,26 @@ static int prepare(const struct arguments *args, struct nvrtc *n, struct worker_
     pthread_setattr_default_np(&attributes);
     signal(SIGXFSZ, SIG_IGN); /* a full scratch file is an error to the compiler, not our death */
     tzset();                  /* reads its file now: the compiler looks at the clock, used or not */
-    int code = load(args, n, ready, e);
+    int fds[2] = {-1, -1};
+    struct sandbox sandbox = {0};
+    int code = receive_files(fds, ready, e);
+    if (!code)
+        code = files_init(args->scratch, e);
+    if (!code)
+        code = sandbox_drop_user(args->uid, args->gid, e);
+    if (!code)
+        code = sandbox_load_only(fds, 2, e);
+    if (!code)
+        code = nvrtc_open(n, fds[0], fds[1], args->library, e);
     if (!code && n->SetPCHHeapSize)
         n->SetPCHHeapSize(PCH_HEAP_SIZE);
     if (!code)
         code = describe_library(n, ready, e);
     if (!code)
-        code = files_init(args->scratch, e);
-    if (!code)
-        code = sandbox_drop_user(args->uid, args->gid, e);
-    struct sandbox sandbox = {0};
-    if (!code)
         code = sandbox_enter(&sandbox, e);
+    for (size_t i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     ready->landlock = sandbox.landlock;
     ready->seccomp = sandbox.seccomp;
     return code;

@@ -3,6 +3,7 @@
  * message.h - what the daemon and a worker process say to each other.
  *
  *     warmd                                                warm-nvrtc
+ *     ───── FILES + [library, builtins] ────▶                (gives up its user and most files, loads)
  *     ◀──── READY: versions, targets, which library file ──── (sandboxed from here on)
  *     ───── JOB + [job memfd, channel] ────▶
  *     ◀──── DONE + [bundle memfd, paths memfd] ────────────
@@ -35,12 +36,18 @@
 #define WORKER_PATHS_MAX 65536 /* paths that one compile may ask for */
 #define WORKER_FDS_MAX 2u      /* descriptors with one packet */
 
-enum worker_message { WORKER_READY = 1, WORKER_JOB = 2, WORKER_DONE = 3 };
+enum worker_message { WORKER_READY = 1, WORKER_JOB = 2, WORKER_DONE = 3, WORKER_FILES = 4 };
 
 /* Which bytes a path stood for: changes whenever the file's content may have. */
 struct worker_file {
     uint64_t dev, ino, size;
     int64_t mtime_ns, ctime_ns;
+};
+
+/* The files to load, opened by the daemon: the worker never opens a library by its path. */
+struct worker_files {
+    uint32_t type;
+    bool has_builtins; /* the second descriptor */
 };
 
 struct worker_ready {

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 /* dlsym gives an object pointer; ISO C wants it copied, not cast, into a function pointer. */
@@ -14,13 +15,21 @@ static bool find(void *library, const char *symbol, void *out_function)
     return found != NULL;
 }
 
-int nvrtc_open(struct nvrtc *out, const char *library, const char *builtins, struct err *e)
+/* The loader takes paths only; this one leads to the open file, whatever lies at its path by now. */
+static void *load(int fd, int mode)
 {
-    if (*builtins && !dlopen(builtins, RTLD_LAZY | RTLD_LOCAL))
-        return err_set(e, WARM_ENO_TOOLCHAIN, "cannot load: %s", dlerror());
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return dlopen(path, mode | RTLD_LOCAL);
+}
+
+int nvrtc_open(struct nvrtc *out, int library, int builtins, const char *name, struct err *e)
+{
+    void *handle = NULL;
+    if (builtins < 0 || load(builtins, RTLD_LAZY))
+        handle = load(library, RTLD_NOW);
     if (!handle)
-        return err_set(e, WARM_ENO_TOOLCHAIN, "cannot load: %s", dlerror());
+        return err_set(e, WARM_ENO_TOOLCHAIN, "cannot load %s: %s", name, dlerror());
     const char *missing = NULL;
 #define FN(name, parameters)                                                                       \
     if (!find(handle, "nvrtc" #name, &out->name))                                                  \
@@ -30,9 +39,9 @@ int nvrtc_open(struct nvrtc *out, const char *library, const char *builtins, str
 #undef FN
 #undef FN_OPTIONAL
     if (missing)
-        return err_set(e, WARM_ENO_TOOLCHAIN, "%s has no %s", library, missing);
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s has no %s", name, missing);
     int rc = out->Version(&out->major, &out->minor);
     if (rc)
-        return err_set(e, WARM_ENO_TOOLCHAIN, "%s: nvrtcVersion says %d", library, rc);
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s: nvrtcVersion says %d", name, rc);
     return 0;
 }

@@ -36,8 +36,9 @@ struct nvrtc {
     int major, minor;
 };
 
-/* Loads the builtins and then the library, both by path: some versions do not find their builtins
- * by themselves. Errors: NO_TOOLCHAIN with the loader's own words. */
-int nvrtc_open(struct nvrtc *out, const char *library, const char *builtins, struct err *e);
+/* Loads the builtins (-1: none) and then the library: some versions do not find their builtins by
+ * themselves. The descriptors stay the caller's; `name` is for messages. Errors: NO_TOOLCHAIN with
+ * the loader's own words. */
+int nvrtc_open(struct nvrtc *out, int library, int builtins, const char *name, struct err *e);
 
 #endif

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,10 +49,46 @@ struct landlock_rules {
 #define LANDLOCK_NET_TCP 3ull             /* 4: bind, connect */
 #define LANDLOCK_FS_IOCTL (1ull << 15)    /* 5: on devices */
 #define LANDLOCK_SCOPES 3ull              /* 6: abstract Unix sockets, signals */
+#define LANDLOCK_FS_READ_FILE (1ull << 2)
+#define LANDLOCK_FS_READ_DIR (1ull << 3)
+#define LANDLOCK_PATH_BENEATH 1
 
-/* Restricts everything that this kernel's version knows, and allows nothing back. Returns the
- * version, 0 if there is none (or a container hides it), -1 with errno. */
-static int landlock_enter(void)
+struct landlock_beneath {
+    uint64_t allowed;
+    int32_t fd;
+} __attribute__((packed));
+
+/* Allows to read a file, or all beneath a folder. */
+static int landlock_allow_reading(int rules, int fd)
+{
+    struct stat st;
+    struct landlock_beneath rule = {LANDLOCK_FS_READ_FILE, fd};
+    if (fstat(fd, &st))
+        return -1;
+    if (S_ISDIR(st.st_mode))
+        rule.allowed |= LANDLOCK_FS_READ_DIR;
+    return (int)syscall(SYS_landlock_add_rule, rules, LANDLOCK_PATH_BENEATH, &rule, 0);
+}
+
+/* Where a library's own dependencies lie; what is not there is passed over. */
+static int landlock_allow_libraries(int rules)
+{
+    static const char *const places[] = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof places / sizeof *places; i++) {
+        int fd = open(places[i], O_PATH | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        rc = landlock_allow_reading(rules, fd);
+        close(fd);
+    }
+    return rc;
+}
+
+/* Restricts everything that this kernel's version knows. Allows nothing back, or with `fds` to read
+ * those files and the system's libraries. Returns the version, 0 if there is none (or a container
+ * hides it), -1 with errno. */
+static int landlock_enter(const int *fds, size_t n_fds)
 {
     int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION_FLAG);
     if (version <= 0)
@@ -70,7 +107,11 @@ static int landlock_enter(void)
     int fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
     if (fd < 0)
         return -1;
-    int rc = (int)syscall(SYS_landlock_restrict_self, fd, 0);
+    int rc = fds ? landlock_allow_libraries(fd) : 0;
+    for (size_t i = 0; !rc && i < n_fds; i++)
+        rc = fds[i] < 0 ? 0 : landlock_allow_reading(fd, fds[i]);
+    if (!rc)
+        rc = (int)syscall(SYS_landlock_restrict_self, fd, 0);
     close(fd);
     return rc ? -1 : version;
 }
@@ -230,11 +271,20 @@ static int seccomp_enter(void)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }
 
+int sandbox_load_only(const int *fds, size_t n_fds, struct err *e)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return err_sys(e, WARM_EDENIED, errno, "cannot give up new privileges");
+    if (landlock_enter(fds, n_fds) < 0)
+        return err_sys(e, WARM_EDENIED, errno, "cannot put Landlock in force");
+    return 0;
+}
+
 int sandbox_enter(struct sandbox *out, struct err *e)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return err_sys(e, WARM_EDENIED, errno, "cannot give up new privileges");
-    out->landlock = landlock_enter();
+    out->landlock = landlock_enter(NULL, 0);
     if (out->landlock < 0)
         return err_sys(e, WARM_EDENIED, errno, "cannot put Landlock in force");
     out->seccomp = seccomp_enter() == 0;
