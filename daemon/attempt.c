@@ -14,8 +14,14 @@
  * What may go wrong:
  *   - the leader leaves while its answer is needed: the next waiter leads (attempts_tick sees it);
  *   - it does not answer for ASK_MS: the attempt compiles;
- *   - whom it follows ends without a result: one of those who follow compiles, the others follow it;
- *     with a result that must not be shared (a warning, say): each compiles its own;
+ *   - the compile ends without a verdict of the compiler, for whatever reason: the leader is told,
+ *     and the next waiter leads, with its own files. The leader's files may have been the reason;
+ *   - it hangs, or takes long: other users lead attempts of their own (flight.h). The first verdict
+ *     goes to all who can use it, and ends attempts that nobody needs any more;
+ *   - the attempt that it follows ends without a result: one of the followers compiles, the others
+ *     follow it; with a result that must not be shared (a warning, say): each compiles its own;
+ *   - the attempt that it follows is another user's, and takes long: it follows its own user's, or
+ *     compiles;
  *   - its files are others: it compiles.
  *
  * Thread: loop thread, but for attempt_verify.
@@ -70,17 +76,15 @@ static void attempt_free(struct attempt *t)
     free(t);
 }
 
-/* Ends it; who still waits in its flight has the turn to lead. */
+/* Ends it; if nobody else is at it, the next waiter in its flight leads. */
 static void attempt_end(struct attempt *t)
 {
-    struct service *s = t->service;
-    struct flight *f = t->flight;
     struct attempt *follower;
     t->state = ATTEMPT_DONE;
     while ((follower = take_follower(t)))
         attempt_look(follower);
+    flight_unmake(&t->making, service_now_ms(t->service));
     attempt_free(t);
-    flight_unmake(f, service_now_ms(s));
 }
 
 /* An error for the leader alone. */
@@ -97,6 +101,22 @@ static void attempt_refuse(struct attempt *t, const struct err *e)
     attempt_end(t);
 }
 
+/* True if the end of a compile says nothing of what another attempt of the same user would come to:
+ * its client left, hung or sent nonsense, or took too long. */
+static bool is_the_leaders_own(int code)
+{
+    return code == WARM_ECLOSED || code == WARM_ECANCELLED || code == WARM_ETIMEOUT ||
+           code == WARM_EMALFORMED;
+}
+
+/* The compile ended without a verdict: the next waiter leads. */
+static void attempt_pass(struct attempt *t, const struct err *e)
+{
+    if (!is_the_leaders_own(e->code))
+        flight_pass(&t->making, e);
+    attempt_refuse(t, e);
+}
+
 static void attempt_fail(struct attempt *t, const struct err *e)
 {
     explain_failed(t->service, t->miss, e);
@@ -106,13 +126,37 @@ static void attempt_fail(struct attempt *t, const struct err *e)
 
 /* ---- what is already there, or on its way ---- */
 
+static struct attempt *attempt_of(struct making *m)
+{
+    return (struct attempt *)(void *)((char *)m - offsetof(struct attempt, making));
+}
+
+static void attempt_cancel(struct attempt *t);
+
+/* Hands a result to all who can use it. One that depends on files is compared by each waiter; leaders
+ * of other attempts go on with theirs. Any other is everybody's: attempts that have no leader any more
+ * end, unless they alone are to be stored. */
+static void attempt_finish(struct attempt *t, struct artifact *a, bool storing)
+{
+    bool to_all = !a->manifest;
+    struct making *m = flight_makings(t->flight);
+    for (; to_all && m; m = m->next)
+        if (m != &t->making && attempt_of(m)->leader)
+            attempt_of(m)->leader->outcome = WIRE_WAS_COALESCED;
+    flight_finish(t->flight, a, &t->making, to_all ? FLIGHT_TO_ALL : FLIGHT_TO_WAITERS, storing,
+                  service_now_ms(t->service));
+    for (m = flight_makings(t->flight); to_all && m; m = m->next)
+        if (m != &t->making && !attempt_of(m)->leader && (t->keep || !attempt_of(m)->keep))
+            attempt_cancel(attempt_of(m));
+}
+
 /* Ends it with a result that it did not compile. */
 static void attempt_take(struct attempt *t, struct artifact *a, enum wire_outcome outcome)
 {
     if (t->leader)
         t->leader->outcome = outcome;
     t->state = ATTEMPT_DONE;
-    flight_finish(t->flight, a, NULL, t->keep, service_now_ms(t->service));
+    attempt_finish(t, a, t->keep);
     if (t->keep)
         attempt_store_alias(t);
     attempt_end(t);
@@ -240,11 +284,19 @@ static bool look_for_shared(struct attempt *t)
     return manifest_from_store(&v, &m) == 0 && attempt_ask_manifest(t, m);
 }
 
+/* True if it waits for no other user any more. */
+static bool attempt_is_hedged(const struct attempt *t)
+{
+    return service_now_ms(t->service) >= t->hedge_at_ms;
+}
+
 /* Waits for another attempt that compiles for the same shared key. False if there is none. */
 static bool attempt_follow(struct attempt *t)
 {
+    bool own_only = attempt_is_hedged(t);
     for (struct attempt *u = t->service->attempts; u; u = u->next)
         if (u->state == ATTEMPT_COMPILING && u->shares && u->keep &&
+            (u->maker == t->maker || !own_only) &&
             key_equal(&u->shared_id.key, &t->shared_id.key) &&
             memcmp(&u->shared_proof, &t->shared_proof, sizeof u->shared_proof) == 0) {
             t->state = ATTEMPT_FOLLOWING;
@@ -346,15 +398,14 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
                                                                : HISTORY_KEPT},
                      &t->recipe);
     if (!keep) { /* nobody but the leader may have it */
-        if (t->leader)
-            flight_finish(t->flight, a, &t->leader->ask, false, service_now_ms(s));
+        flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_now_ms(s));
         followers_take(t, NULL);
         return;
     }
     bool storing = t->keep && !a->failed;
     if (a->failed)
         negative_add(s, t, a);
-    flight_finish(t->flight, a, NULL, storing, service_now_ms(s));
+    attempt_finish(t, a, storing);
     if (storing)
         attempt_store_result(t, a, shared, &address, &proof);
     followers_take(t, shared ? a : NULL);
@@ -372,10 +423,10 @@ static void on_compiled(void *arg, struct compile_done *done)
     if (code && !*e.text)
         err_set(&e, code, "%s", err_text(code));
     e.code = code;
-    if (code == WARM_ECLOSED || code == WARM_ECANCELLED) {
-        attempt_refuse(t, &e);
-    } else if (code) {
+    if (code == WARM_ESHUTDOWN) {
         attempt_fail(t, &e);
+    } else if (code) {
+        attempt_pass(t, &e);
     } else {
         attempt_deliver(t, done, a);
         artifact_unref(a);
@@ -399,7 +450,7 @@ static void attempt_compile(struct attempt *t)
                                       .arg = t};
     int code = compiler_start(s->config.compiler, &request, &t->running, &e);
     if (code) {
-        attempt_fail(t, &e);
+        attempt_pass(t, &e);
         return;
     }
     t->state = ATTEMPT_COMPILING;
@@ -422,6 +473,12 @@ static void attempt_look(struct attempt *t)
     attempt_compile(t);
 }
 
+/* True if it has followed another user's attempt for long enough. */
+static bool follows_too_long(const struct attempt *t)
+{
+    return t->state == ATTEMPT_FOLLOWING && t->follows->maker != t->maker && attempt_is_hedged(t);
+}
+
 /* Ends those whose leader has gone where its answer is needed, and those who were cancelled. */
 void attempts_tick(struct service *s)
 {
@@ -434,6 +491,11 @@ void attempts_tick(struct service *s)
             err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
             attempt_refuse(t, &t->err);
             next = s->attempts; /* others may have come and gone with it */
+        } else if (follows_too_long(t)) {
+            attempt_unfollow(t);
+            stats_add(&s->stats, STATS_hedges, STORE_CUBIN, 1);
+            attempt_look(t);
+            next = s->attempts;
         } else if (waits && t->asked_ms && now - t->asked_ms > ASK_MS) {
             call_uncheck(t->leader);
             t->asked_ms = 0;
@@ -519,6 +581,7 @@ static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, 
     *t = (struct attempt){.next = s->attempts,
                           .service = s,
                           .flight = call->ask.flight,
+                          .hedge_at_ms = call->ask.hedge_at_ms,
                           .leader = call,
                           .job_fd = job_fd,
                           .job_len = len,
@@ -540,7 +603,7 @@ static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, 
     call->attempt = t;
     call->leads = true;
     call->outcome = WIRE_WAS_MISS;
-    flight_set_work(t->flight, t);
+    flight_make(&call->ask, &t->making);
     return t;
 }
 
@@ -556,17 +619,23 @@ static int source_fd(const void *data, uint64_t len, int job_fd, int *out, struc
     return memfd_seal(job_fd, len, e);
 }
 
+/* Whether a SOURCE is the answer to the last NEED: 1; to one before, or the turn is over: 0; to none:
+ * INVALID. */
+static int check_turn(struct call *call, struct err *e)
+{
+    if (!call->compile || call->n_sources >= call->n_needs)
+        return err_set(e, WARM_EINVALID, "SOURCE without a NEED that asked for it");
+    return ++call->n_sources == call->n_needs && call->ask.state == ASK_HOLDING;
+}
+
 void service_source(struct call *call, const void *data, uint64_t len, int job_fd, int channel_fd)
 {
     struct service *s = call->service;
     struct err e = {0};
     int fd = -1;
-    int code = call->ask.state != ASK_OUT && call->compile && !call->leads
-                   ? source_fd(data, len, job_fd, &fd, &e)
-                   : err_set(&e, WARM_EINVALID, "SOURCE without a NEED that asked for it");
-    struct flight *f = call->ask.flight;
-    bool first = code == 0 && flight_make(f, &call->ask);
-    struct attempt *t = first ? attempt_new(call, fd, len, channel_fd) : NULL;
+    int turn = check_turn(call, &e);
+    int code = turn < 0 ? turn : turn ? source_fd(data, len, job_fd, &fd, &e) : 0;
+    struct attempt *t = turn > 0 && !code ? attempt_new(call, fd, len, channel_fd) : NULL;
     if (t) {
         uv_queue_work(s->config.loop, &t->work, attempt_verify, on_verified);
         return;
@@ -575,14 +644,12 @@ void service_source(struct call *call, const void *data, uint64_t len, int job_f
         close(job_fd >= 0 ? job_fd : fd);
     if (channel_fd >= 0)
         close(channel_fd);
-    if (first) {
+    if (turn > 0 && !code)
         code = err_set(&e, WARM_ENOMEM, "no memory for a compile");
-        flight_unmake(f, service_now_ms(s)); /* may ask another waiter: it leads now */
-    }
     if (code) {
-        service_drop(call, false);
+        service_drop(call, false); /* may ask another waiter: it leads now */
         service_answer_error(call, &e);
-    } /* else another's source came first: this one waits for it */
+    } /* else it waits for another's, or was asked for its files */
 }
 
 static void attempt_cancel(struct attempt *t)
@@ -594,8 +661,14 @@ static void attempt_cancel(struct attempt *t)
 
 void compile_cancel(struct flight *f)
 {
-    if (flight_work(f))
-        attempt_cancel(flight_work(f));
+    for (struct making *m = flight_makings(f); m; m = m->next)
+        attempt_cancel(attempt_of(m));
+}
+
+void compile_keep(struct flight *f)
+{
+    for (struct making *m = flight_makings(f); m; m = m->next)
+        attempt_of(m)->keep = true;
 }
 
 void compile_shutdown(struct service *s)

@@ -33,8 +33,10 @@ enum attempt_state {
 struct attempt {
     struct attempt *prev, *next;
     struct service *service;
-    struct flight *flight; /* in phase (4) as long as this exists */
-    struct call *leader;   /* NULL when it has left */
+    struct flight *flight; /* in phase (4) as long as this exists: `making` */
+    struct making making;
+    uint64_t hedge_at_ms; /* from then on it follows only its own user's attempts */
+    struct call *leader;  /* NULL when it has left */
     uv_work_t work;
     enum attempt_state state;
     struct compile *running;

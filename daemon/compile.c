@@ -16,12 +16,13 @@
  *
  * What may go wrong:
  *   - the source is not what COMPILE said: an error for that client; the next waiter leads;
- *   - the client that serves the headers goes: the next waiter leads, from 1;
+ *   - the client that serves the headers goes, hangs or sends nonsense, a worker dies, the deadline
+ *     passes: an error for the leader; the next waiter leads, from 1, with its own files;
+ *   - whatever it is that takes long, another user waits for it for HEDGE_MS in all, then leads too;
  *   - the client leaves and nobody waits: the compile goes on and is stored, unless it was
  * cancelled;
  *   - the compiler says no: all who wait get its log, and it is remembered for a short while;
- *   - the answer depends on more than the key (no memory): only who led gets it;
- *   - a worker dies, or the deadline passes: an error for all who wait; nothing is remembered.
+ *   - the answer depends on more than the key (no memory): only who led gets it.
  *
  * Where a call looks, in order. Only a manifest that changed while the asker compared it leads back,
  * at most CHECKS_MAX times, so a call cannot go round for ever:
@@ -43,6 +44,7 @@
 #include "keygen/job.h"
 
 #define NEED_TURN_MS 10000u /* a client that does not send its source in this time is hedged */
+#define HEDGE_MS 2000u      /* how long a compile waits for attempts of other users, in all */
 
 enum { LOOK_STORE, LOOK_FLIGHT, LOOK_ERRORS, LOOK_NOWHERE };
 
@@ -301,10 +303,9 @@ static void look_no_further(struct call *call)
         compile_drop(call);
         call->on_answer(call, &(struct answer){.kind = ANSWER_MISS});
     } else {
-        const struct flight *f = flight_find(s->flights, &call->id, &call->proof);
-        struct attempt *running = f ? flight_work(f) : NULL;
-        if (running)
-            running->keep |= !(flags & WIRE_COMPILE_NO_STORE);
+        struct flight *f = flight_find(s->flights, &call->id, &call->proof);
+        if (f && !(flags & WIRE_COMPILE_NO_STORE))
+            compile_keep(f);
         service_join(call);
     }
 }
@@ -426,6 +427,8 @@ void service_compile(struct call *call, const struct wire_compile *ask)
     }
     call->ask.can_make = true;
     call->ask.turn_ms = NEED_TURN_MS;
+    call->ask.uid = call->peer->uid;
+    call->ask.hedge_at_ms = service_now_ms(s) + HEDGE_MS;
     call->ask.expires_ms =
         service_now_ms(s) + (ask->deadline_ms ? ask->deadline_ms
                                               : s->config.config->compile_timeout_ms +
@@ -479,6 +482,7 @@ void service_checked(struct call *call, enum wire_digest digest,
 
 void compile_on_turn(struct call *call)
 {
+    call->n_needs++;
     call->on_answer(call, &(struct answer){.kind = ANSWER_NEED});
 }
 

@@ -7,19 +7,24 @@
  *   (1) made      by the first asker of a key that is not known, who gets the turn: to make the
  *                 artifact under a lease, or to send its source.
  *   (2) held      one asker has the turn; others wait, in order of arrival. If the holder leaves,
- *                 the next waiter that can make it has the turn at once.
- *   (3) hedged    the holder passed the end of its turn: one waiter more has the turn beside it.
- *                 Whoever brings the result first brings it for all.
- *   (4) making    the daemon's compiler is at it: nobody has the turn, everybody waits. If that
- * ends without a result because its client is gone, back to (2) with the next waiter. (5) storing
- * there is a result. All who waited have it already; it is on its way to disk, and who asks
- * meanwhile gets it from the flight. (6) gone      nobody is in it, nothing runs for it: freed.
+ *                 the next waiter that can make it has the turn at once: one of another user, if
+ *                 there is one.
+ *   (3) hedged    one waiter more has the turn beside those who have it or compile: when all of
+ *                 them passed the end of their turns, or when it has waited long enough for other
+ *                 users (`hedge_at_ms`). The first result goes to all who can use it.
+ *   (4) making    the daemon compiles what a holder brought, in one attempt for each user at most.
+ *                 The user's other askers wait. If an attempt ends without a verdict of the
+ *                 compiler, its asker is told why, and the next waiter has the turn: back to (2).
+ *   (5) storing   there is a result. All who waited have it already; it is on its way to disk, and
+ *                 an asker that comes meanwhile gets it from the flight.
+ *   (6) gone      nobody is in it, nothing runs for it: freed.
  *
  *        ┌────────────── nobody left ──────────────┐
  *        │        leaves, next one                 ▼
  *   (1)─▶(2)◀──┐   ┌──────▶(3)─┐                  (6)
  *        │ └───┴───┘           │ result            ▲
  *        ├─────────▶(4)────────┴─▶(5)──── stored ──┘
+ *                  └─▶(2) no verdict
  *
  * A flight is found by store id and proof: two inputs that share a key by design of an attacker are
  * two flights. Nothing here knows sockets, the store or the compiler.
@@ -50,20 +55,41 @@ struct ask_ops {
     void (*on_error)(struct ask *ask, const struct err *e);
 };
 
-enum ask_state { ASK_OUT = 0, ASK_WAITING, ASK_HOLDING };
+enum ask_state {
+    ASK_OUT = 0,
+    ASK_WAITING,
+    ASK_HOLDING, /* it has the turn */
+    ASK_MAKING,  /* what it brought is being compiled */
+};
+
+struct ask_list {
+    struct ask *first, *last;
+};
 
 struct ask {
     const struct ask_ops *ops;
-    bool can_make;       /* false: only waits, never has a turn */
-    uint64_t turn_ms;    /* how long its turn is; then another gets one too */
-    uint64_t expires_ms; /* when it gives up waiting (TIMEOUT); 0: never */
+    uint32_t uid;         /* whose it is */
+    bool can_make;        /* false: only waits, never has a turn */
+    uint64_t turn_ms;     /* how long its turn is; then another gets one too */
+    uint64_t expires_ms;  /* when it gives up waiting (TIMEOUT); 0: never */
+    uint64_t hedge_at_ms; /* from then on it waits for no other user; 0: it always does */
     /* the flight's: */
     enum ask_state state;
-    bool overdue; /* its turn has passed, and a second was given */
+    unsigned n_failed; /* attempts of its own user that failed while it waited */
     struct flight *flight;
+    struct making *making; /* ASK_MAKING */
+    struct ask_list *in;
     struct ask *prev, *next;
     uint64_t turn_ends_ms;
     uint64_t token; /* of its turn: hard to guess, never 0, never the same twice */
+};
+
+/* One attempt of the daemon's compiler (4). Embedded in what runs, zeroed. */
+struct making {
+    struct flight *flight; /* NULL: it is in none */
+    struct ask *ask;       /* that brought it; NULL when it has left */
+    uint32_t uid;
+    struct making *next;
 };
 
 /* NULL: no memory. `on_hedge` (may be NULL) is called for each hedge. */
@@ -97,20 +123,31 @@ void flight_leave(struct ask *ask, uint64_t now_ms);
 /* True if this asker is the last one in its flight. */
 bool flight_is_last(const struct ask *ask);
 
-/* The daemon begins to make it, from what the holder `ask` brought (which now waits). False if it
- * is at it already. Ends with flight_unmake, after flight_finish or flight_fail if there is
- * something to say. The flight lives until then. */
-bool flight_make(struct flight *f, struct ask *ask);
-void flight_unmake(struct flight *f, uint64_t now_ms);
-/* What runs for the flight, as its user set it. */
-void *flight_work(const struct flight *f);
-void flight_set_work(struct flight *f, void *work);
+/* The daemon begins to make it, from what the holder `ask` brought. Other holders of the same user
+ * wait now: one attempt of a user is enough. Ends with flight_unmake, after flight_finish, flight_pass
+ * or flight_fail if there is something to say. The flight lives until then. */
+void flight_make(struct ask *ask, struct making *m);
+/* If the asker is still in the flight, it waits again. */
+void flight_unmake(struct making *m, uint64_t now_ms);
+/* The attempts that run, the newest first. */
+struct making *flight_makings(const struct flight *f);
 
-/* Hands the result to all who are in the flight, but to `only` alone where that is not NULL (the
- * others stay). With `storing`, keeps it (a reference) for who comes until flight_stored. */
-void flight_finish(struct flight *f, struct artifact *result, struct ask *only, bool storing,
-                   uint64_t now_ms);
+/* Who gets a result. */
+enum flight_reach {
+    FLIGHT_TO_MAKER,   /* the asker of attempt `by` alone; the others stay */
+    FLIGHT_TO_WAITERS, /* it, and all who are in no attempt of their own */
+    FLIGHT_TO_ALL,
+};
+/* Hands the result out. `by` is NULL for a result that no attempt of the daemon brought. With
+ * `storing`, keeps it (a reference) for who comes until flight_stored. */
+void flight_finish(struct flight *f, struct artifact *result, const struct making *by,
+                   enum flight_reach reach, bool storing, uint64_t now_ms);
 void flight_stored(struct flight *f, uint64_t now_ms);
+/* The attempt ended without a verdict, and its asker has left: the waiters of the same user are told
+ * the error if it is the FLIGHT_FAILURES_MAX-th while they wait, so that a user's many processes do
+ * not fail one after the other. */
+#define FLIGHT_FAILURES_MAX 2u
+void flight_pass(struct making *m, const struct err *e);
 /* Tells all who are in the flight that there will be none. */
 void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms);
 

@@ -334,6 +334,7 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
         return;
     }
     call->ask.can_make = mode == ASK_LEASE;
+    call->ask.uid = call->peer->uid;
     call->ask.turn_ms = s->config.config->lease_timeout_ms;
     call->ask.expires_ms = service_now_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
     call->name = key;
@@ -614,7 +615,7 @@ int service_put(struct service *s, const struct peer *peer, const struct service
         explain_put(s, peer, put, &id);
     }
     if (f) /* also where it could not be stored: those who wait are served */
-        flight_finish(f, a, NULL, code == 0, service_now_ms(s));
+        flight_finish(f, a, NULL, FLIGHT_TO_ALL, code == 0, service_now_ms(s));
     else if (put->lease)
         flight_leave(&put->lease->ask, service_now_ms(s));
     artifact_unref(a);

@@ -129,10 +129,10 @@ struct call_compile {
     const struct toolchain *toolchain; /* NULL until it is found */
     struct call *waiting;              /* this one, while its compiler is being identified */
     struct toolchain_wait identified;
-    char *selector;         /* what the compiler was asked for by, for then */
-    char *folder;           /* of an alias: manifest.h */
-    struct key checked;     /* the digest of the stored manifest that was last asked about, or zero */
-    unsigned n_checks;      /* how many were */
+    char *selector;     /* what the compiler was asked for by, for then */
+    char *folder;       /* of an alias: manifest.h */
+    struct key checked; /* the digest of the stored manifest that was last asked about, or zero */
+    unsigned n_checks;  /* how many were */
     struct address address; /* of the source alone */
     char label[WIRE_NAME_MAX + 1];
     unsigned n_changed;
@@ -153,14 +153,15 @@ struct call {
     struct ask ask;
     struct store_id id;
     struct proof proof;
-    bool was_corrupt;           /* what it asks for was there, damaged; a GET's wire says so */
-    bool is_bookkeeping;        /* not for the history */
-    bool compiles;              /* else it is a GET */
-    bool leads;                 /* its source is what is compiled */
-    unsigned stage;             /* of a compile: where to look next */
-    struct manifest *checking;  /* ANSWER_CHECK was given */
-    struct artifact *candidate; /* the result that the check is about, if it is not the store's */
-    enum wire_outcome outcome;  /* of the candidate, if it is the right one */
+    bool was_corrupt;            /* what it asks for was there, damaged; a GET's wire says so */
+    bool is_bookkeeping;         /* not for the history */
+    bool compiles;               /* else it is a GET */
+    bool leads;                  /* its source is what is compiled */
+    unsigned n_needs, n_sources; /* the second is the answer to so many of the first */
+    unsigned stage;              /* of a compile: where to look next */
+    struct manifest *checking;   /* ANSWER_CHECK was given */
+    struct artifact *candidate;  /* the result that the check is about, if it is not the store's */
+    enum wire_outcome outcome;   /* of the candidate, if it is the right one */
     enum wire_digest digest;
     struct attempt *attempt;     /* that this call leads */
     struct preparing *preparing; /* a stored value that is being verified for it */

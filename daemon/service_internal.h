@@ -108,6 +108,8 @@ void compile_on_turn(struct call *call);
 void compile_on_result(struct call *call, struct artifact *result);
 /* Lets go of what the call has of a compile. */
 void compile_drop(struct call *call);
+/* What runs for this flight is to be stored. */
+void compile_keep(struct flight *f);
 /* Nobody wants what runs for this flight any more. */
 void compile_cancel(struct flight *f);
 void compile_shutdown(struct service *s);

@@ -310,6 +310,17 @@ static inline int kit_native(const struct kit *k)
     return fd;
 }
 
+/* A connection of another user, of a test that is root: the kernel notes who connects. */
+static inline int kit_native_as(const struct kit *k, uid_t uid)
+{
+    cr_assert_eq(seteuid(uid), 0);
+    int fd = kit_try_connect(k->socket);
+    cr_assert_eq(seteuid(0), 0);
+    cr_assert_geq(fd, 0, "uid %u cannot connect to %s", (unsigned)uid, k->socket);
+    kit_hello(fd);
+    return fd;
+}
+
 static inline void kit_get(int fd, uint64_t tag, const char *name, bool lease, uint32_t wait_ms)
 {
     struct writer w;

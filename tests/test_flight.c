@@ -93,7 +93,7 @@ Test(flight, late_joiner_gets_same_artifact)
     struct artifact *made = artifact();
     cr_assert_eq(join(&a, 0), FLIGHT_TURN);
     struct flight *f = flight_find(flights, &id, &proof);
-    flight_finish(f, made, NULL, true, 0);
+    flight_finish(f, made, NULL, FLIGHT_TO_ALL, true, 0);
     cr_assert_str_eq(heard, "a:result ");
     f = flight_find(flights, &id, &proof);
     cr_assert_eq(flight_result(f), made);
@@ -141,7 +141,7 @@ Test(flight, a_stalled_holder_is_hedged_once_and_first_result_serves_all)
     flights_tick(flights, 150);
     cr_assert_str_eq(heard, "b:turn ");
     struct artifact *made = artifact();
-    flight_finish(flight_find(flights, &id, &proof), made, NULL, false, 0);
+    flight_finish(flight_find(flights, &id, &proof), made, NULL, FLIGHT_TO_ALL, false, 0);
     cr_assert_str_eq(heard, "b:turn a:result b:result c:result ");
     cr_assert_eq(n_hedges, 1);
     artifact_unref(made);
@@ -175,17 +175,18 @@ Test(flight, waits_end_at_their_deadline)
 Test(flight, a_compile_outlives_its_leader_and_everybody_else)
 {
     struct asker a = asker('a'), b = asker('b');
+    struct making m;
     join(&a, 0);
     struct flight *f = a.ask.flight;
-    cr_assert(flight_make(f, &a.ask));
-    cr_assert_not(flight_make(f, &a.ask), "one compile at a time");
+    flight_make(&a.ask, &m);
     cr_assert_eq(join(&b, 0), FLIGHT_WAIT);
     flight_leave(&a.ask, 0);
+    cr_assert_null(m.ask);
     flight_leave(&b.ask, 0);
     cr_assert_str_eq(heard, "");
     struct artifact *made = artifact();
-    flight_finish(f, made, NULL, true, 0);
-    flight_unmake(f, 0);
+    flight_finish(f, made, &m, FLIGHT_TO_ALL, true, 0);
+    flight_unmake(&m, 0);
     flight_stored(f, 0);
     artifact_unref(made);
 }
@@ -193,12 +194,12 @@ Test(flight, a_compile_outlives_its_leader_and_everybody_else)
 Test(flight, a_compile_without_result_passes_the_turn_on)
 {
     struct asker a = asker('a'), b = asker('b');
+    struct making m;
     join(&a, 0);
-    struct flight *f = a.ask.flight;
-    flight_make(f, &a.ask);
+    flight_make(&a.ask, &m);
     join(&b, 0);
     flight_leave(&a.ask, 0);
-    flight_unmake(f, 0);
+    flight_unmake(&m, 0);
     cr_assert_str_eq(heard, "b:turn ");
     flight_leave(&b.ask, 0);
 }
@@ -206,18 +207,149 @@ Test(flight, a_compile_without_result_passes_the_turn_on)
 Test(flight, a_result_for_the_leader_alone_leaves_the_others_waiting)
 {
     struct asker a = asker('a'), b = asker('b');
+    struct making m;
     join(&a, 0);
     struct flight *f = a.ask.flight;
-    flight_make(f, &a.ask);
+    flight_make(&a.ask, &m);
     join(&b, 0);
     struct artifact *made = artifact();
-    flight_finish(f, made, &a.ask, false, 0);
+    flight_finish(f, made, &m, FLIGHT_TO_MAKER, false, 0);
     cr_assert_str_eq(heard, "a:result ");
-    flight_unmake(f, 0);
+    flight_unmake(&m, 0);
     cr_assert_str_eq(heard, "a:result b:turn ");
     flight_leave(&b.ask, 0);
     artifact_unref(made);
 }
+
+/* ---- several users ---- */
+
+/* Of a user; waits for others until `hedge_at_ms`. */
+static struct asker asker_of(char name, uint32_t uid, uint64_t hedge_at_ms)
+{
+    struct asker a = asker(name);
+    a.ask.uid = uid;
+    a.ask.hedge_at_ms = hedge_at_ms;
+    return a;
+}
+
+Test(flight, a_user_waits_for_another_ones_compile_until_its_time_has_come)
+{
+    struct asker a = asker_of('a', 1, 20), b = asker_of('b', 2, 30), c = asker_of('c', 2, 31);
+    struct making of_a, of_b;
+    join(&a, 0);
+    struct flight *f = a.ask.flight;
+    flight_make(&a.ask, &of_a);
+    cr_assert_eq(join(&b, 1), FLIGHT_WAIT);
+    cr_assert_eq(join(&c, 1), FLIGHT_WAIT);
+    flights_tick(flights, 29);
+    cr_assert_str_eq(heard, "");
+    flights_tick(flights, 31);
+    flights_tick(flights, 32);
+    cr_assert_str_eq(heard, "b:turn ", "one of a user is enough");
+    flight_make(&b.ask, &of_b);
+    flights_tick(flights, 33);
+    cr_assert_str_eq(heard, "b:turn ");
+    cr_assert_eq(n_hedges, 1);
+    struct artifact *made = artifact();
+    flight_finish(f, made, &of_b, FLIGHT_TO_ALL, false, 34);
+    cr_assert_str_eq(heard, "b:turn a:result b:result c:result ");
+    flight_unmake(&of_b, 34);
+    flight_unmake(&of_a, 34);
+    artifact_unref(made);
+}
+
+Test(flight, whoever_comes_back_after_its_time_has_come_has_the_turn_at_once)
+{
+    struct asker a = asker_of('a', 1, 20), b = asker_of('b', 2, 30);
+    struct making m;
+    join(&a, 0);
+    flight_make(&a.ask, &m);
+    cr_assert_eq(join(&b, 31), FLIGHT_TURN);
+    flight_leave(&b.ask, 31);
+    flight_leave(&a.ask, 31);
+    flight_unmake(&m, 31);
+}
+
+Test(flight, a_result_that_depends_on_files_leaves_other_attempts_alone)
+{
+    struct asker a = asker_of('a', 1, 20), b = asker_of('b', 2, 20), c = asker_of('c', 3, 50);
+    struct making of_a, of_b;
+    join(&a, 0);
+    struct flight *f = a.ask.flight;
+    flight_make(&a.ask, &of_a);
+    join(&b, 20);
+    flight_make(&b.ask, &of_b);
+    join(&c, 20);
+    struct artifact *made = artifact();
+    flight_finish(f, made, &of_a, FLIGHT_TO_WAITERS, false, 21);
+    cr_assert_str_eq(heard, "a:result c:result ");
+    flight_unmake(&of_a, 21);
+    flight_finish(f, made, &of_b, FLIGHT_TO_WAITERS, false, 22);
+    cr_assert_str_eq(heard, "a:result c:result b:result ");
+    flight_unmake(&of_b, 22);
+    artifact_unref(made);
+}
+
+Test(flight, the_next_turn_is_another_users)
+{
+    struct asker a = asker_of('a', 1, 20), b = asker_of('b', 1, 20), c = asker_of('c', 2, 20);
+    join(&a, 0);
+    join(&b, 0);
+    join(&c, 0);
+    flight_leave(&a.ask, 1);
+    flight_leave(&c.ask, 1);
+    cr_assert_str_eq(heard, "c:turn b:turn ");
+    flight_leave(&b.ask, 1);
+}
+
+Test(flight, a_second_attempt_of_a_user_waits_but_its_holders_source_is_not_lost)
+{
+    struct asker a = asker_of('a', 1, 0), b = asker_of('b', 1, 0), c = asker_of('c', 2, 10);
+    struct making m;
+    join(&a, 0);
+    join(&b, 0);
+    join(&c, 0);
+    flights_tick(flights, 100); /* the turn of a is over: b and c have one too */
+    cr_assert_str_eq(heard, "b:turn c:turn ");
+    flight_make(&a.ask, &m);
+    cr_assert_eq(b.ask.state, ASK_WAITING);
+    cr_assert_eq(c.ask.state, ASK_HOLDING, "another user's turn is its own");
+    flight_leave(&a.ask, 100);
+    flight_leave(&c.ask, 100);
+    flight_unmake(&m, 100);
+    cr_assert_str_eq(heard, "b:turn c:turn b:turn ");
+    flight_leave(&b.ask, 100);
+}
+
+/* Eight processes of one user, and a source that kills the compiler: two attempts, not eight. */
+Test(flight, what_fails_twice_for_a_user_has_failed_for_all_of_its_askers)
+{
+    enum { N = 8 };
+    struct asker own[N], other = asker_of('x', 2, 1000);
+    struct making m;
+    struct err e;
+    err_set(&e, WARM_ECRASHED, "it died");
+    for (int i = 0; i < N; i++) {
+        own[i] = asker_of((char)('a' + i), 1, 1000);
+        join(&own[i], 0);
+    }
+    join(&other, 0);
+    flight_make(&own[0].ask, &m);
+    flight_pass(&m, &e);
+    flight_leave(&own[0].ask, 1);
+    flight_unmake(&m, 1);
+    cr_assert_str_eq(heard, "x:turn ", "another user fails or not for itself");
+    flight_leave(&other.ask, 1);
+    cr_assert_str_eq(heard, "x:turn b:turn ");
+    flight_make(&own[1].ask, &m);
+    flight_pass(&m, &e);
+    flight_leave(&own[1].ask, 2);
+    flight_unmake(&m, 2);
+    cr_assert_str_eq(heard, "x:turn b:turn c:CRASHED d:CRASHED e:CRASHED f:CRASHED g:CRASHED "
+                            "h:CRASHED ");
+}
+
+/* ---- errors, and the table ---- */
 
 Test(flight, an_error_goes_to_all)
 {
@@ -238,7 +370,7 @@ Test(flight, a_callback_may_take_another_out)
     join(&b, 0);
     join(&c, 0);
     struct artifact *made = artifact();
-    flight_finish(a.ask.flight, made, NULL, false, 0);
+    flight_finish(a.ask.flight, made, NULL, FLIGHT_TO_ALL, false, 0);
     cr_assert_str_eq(heard, "a:result c:result ");
     artifact_unref(made);
 }
