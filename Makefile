@@ -55,15 +55,28 @@ $(B)/lib/libwarm.so: $(call obj,client) $(call obj,keygen)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/libwarm.map -o $@ $^ $(CRYPTO)
 
+# Libraries that are loaded into other programs run with every glibc since 2.17, where dlopen is in
+# libdl (client/preload/old_glibc.h). `make check-glibc` fails if they want a newer symbol.
+OLDEST_GLIBC = 2.17
+OLD_LIBDL    = -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
+.PHONY: check-glibc
+check-glibc: $(LOADED)
+	@for library in $(LOADED); do \
+	    objdump -T $$library | sed -n 's/.*(\{0,1\}GLIBC_\([0-9.]*\))\{0,1\} *\(.*\)/\1 \2/p' | sort -V | \
+	    awk -v most=$(OLDEST_GLIBC) -v library=$$library '{ split($$1, v, "."); split(most, m, ".") } \
+	        v[1] > m[1] || (v[1] == m[1] && v[2] + 0 > m[2] + 0) { print library ": wants " $$2 " of glibc " $$1; bad = 1 } \
+	        END { exit bad }' || exit; \
+	done
+
 # In every program that `warm run` starts: exports what it stands in for, and nothing else.
 $(B)/lib/libwarm-preload.so: $(call obj,client/preload) $(CLIENT) client/preload/preload.map
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-preload.so -Wl,-Bsymbolic -Wl,--exclude-libs,ALL \
-	    -Wl,--version-script,client/preload/preload.map -o $@ $(filter %.o %.a,$^) -ldl $(CRYPTO)
+	    -Wl,--version-script,client/preload/preload.map -o $@ $(filter %.o %.a,$^) $(OLD_LIBDL) $(CRYPTO)
 # In the compilers that `warm tool` starts on a miss: tells which files they looked for.
 $(B)/libexec/warm/libwarm-trace.so: $(call obj,client/trace)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ -ldl
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ $(OLD_LIBDL)
 
 # `warm run` looks for the Python package where it will be installed.
 $(B)/share/warm/python:

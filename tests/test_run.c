@@ -426,6 +426,32 @@ Test(run, program_has_what_it_needs)
     place_free(&p);
 }
 
+Test(run, library_that_programs_cannot_load_is_left_out)
+{
+    struct place p = place_new();
+    char *out, *want;
+    const char *dir = p.k.dir;
+    if (has_preload(&p)) {
+        cr_assert_eq(
+            run_command(&out,
+                        "exec 2>&1; cd %s && mkdir -p other/bin other/lib && cp %s other/bin/ && "
+                        "echo 'no library' >other/lib/libwarm-preload.so && "
+                        "%s run true && other/bin/warm run sh -c 'echo \"[$LD_PRELOAD]\"'",
+                        dir, p.warm, p.warm),
+            0, "%s", out);
+        cr_assert_geq(asprintf(&want,
+                               "warm: programs here cannot load %s/other/lib/libwarm-preload.so: "
+                               "running without it: ERROR: ld.so: ",
+                               dir),
+                      0);
+        cr_assert_eq(strncmp(out, want, strlen(want)), 0, "%s", out);
+        cr_assert_str_eq(strchr(out, '\n'), "\n[]\n", "one line, and the program runs: %s", out);
+        free(out);
+        free(want);
+    }
+    place_free(&p);
+}
+
 Test(run, what_the_user_loads_before_is_kept)
 {
     struct place p = place_new();

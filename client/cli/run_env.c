@@ -6,9 +6,13 @@
  * front, and for what says where we are. Nothing here may be something that a framework puts into
  * its keys: CXX, XLA_FLAGS, OMP_NUM_THREADS, a cache's folder.
  */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
@@ -78,6 +82,76 @@ static bool fill_in(const struct run_places *places, const char *from, char *out
     return true;
 }
 
+/* ---- the preloaded library ---- */
+
+#define PROBE_PROGRAM "/bin/true"
+#define PROBE_MS 2000 /* then the file system hangs, and the library stays out of programs */
+
+/* In a child: runs the smallest program with the library, its complaints in `complaints_fd`. */
+static _Noreturn void probe_exec(char *preload, int complaints_fd)
+{
+    char *argv[] = {(char[]){PROBE_PROGRAM}, NULL}, *env[] = {preload, NULL};
+    int null = open("/dev/null", O_RDWR);
+    if (null >= 0) {
+        dup2(null, 0);
+        dup2(null, 1);
+    }
+    if (dup2(complaints_fd, 2) == 2)
+        execve(PROBE_PROGRAM, argv, env);
+    _exit(0);
+}
+
+/* Reads until the other end closes. Returns the bytes read, or -1 after PROBE_MS of silence. */
+static ssize_t read_to_end(int fd, char *out, size_t cap)
+{
+    size_t len = 0;
+    for (;;) {
+        struct pollfd readable = {fd, POLLIN, 0};
+        if (poll(&readable, 1, PROBE_MS) != 1)
+            return -1;
+        ssize_t n = len < cap ? read(fd, out + len, cap - len) : 0;
+        if (n <= 0)
+            return (ssize_t)len;
+        len += (size_t)n;
+    }
+}
+
+/*
+ * True if the dynamic linker can load the library into programs here. In an older container, with
+ * another C library or from a file system without execute permission it cannot, and would end every
+ * program or complain in each. Says so in one line then. True also if there is nothing to try it on.
+ */
+static bool preload_loads(const char *path)
+{
+    char *preload, said[512];
+    int pipe_fds[2], status = 0;
+    if (access(PROBE_PROGRAM, X_OK) != 0 || asprintf(&preload, "LD_PRELOAD=%s", path) < 0)
+        return true;
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        free(preload);
+        return true;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        probe_exec(preload, pipe_fds[1]);
+    free(preload);
+    close(pipe_fds[1]);
+    ssize_t len = pid > 0 ? read_to_end(pipe_fds[0], said, sizeof said - 1) : 0;
+    close(pipe_fds[0]);
+    if (len < 0)
+        kill(pid, SIGKILL);
+    if (pid > 0)
+        waitpid(pid, &status, 0);
+    if (len == 0 && status == 0)
+        return true;
+    said[len > 0 ? len : 0] = '\0';
+    said[strcspn(said, "\n")] = '\0';
+    cli_say("programs here cannot load %s: running without it%s%s", path, *said ? ": " : "", said);
+    return false;
+}
+
+/* ---- lists and single values ---- */
+
 static bool list_has(const char *list, const char *item)
 {
     size_t len = strlen(item);
@@ -119,6 +193,8 @@ static bool set_one(const struct run_places *places, const struct setting *s)
         cli_say("%s: a colon or a blank in this path: without it", value);
         return true;
     }
+    if (strcmp(s->name, "LD_PRELOAD") == 0 && !preload_loads(value))
+        return true;
     return set_in_front(s->name, value);
 }
 

@@ -21,7 +21,14 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include "client/preload/old_glibc.h"
 #include "client/warm.h"
+
+OLD_GLIBC_BIND(dlopen);
+OLD_GLIBC_BIND(dlclose);
+OLD_GLIBC_BIND(dladdr);
+OLD_GLIBC_BIND(dlerror);
+OLD_GLIBC_BIND(dlvsym);
 
 /* For the functions that programs are to find here. */
 #define PRELOAD_EXPORT __attribute__((visibility("default")))

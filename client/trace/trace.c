@@ -25,9 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/exec_list.h"
+#include "client/preload/old_glibc.h"
+
+OLD_GLIBC_BIND(dlsym);
 
 #define TOLD_SLOTS 4096 /* of the table of what was told lately */
 #define FIRST_FD 200    /* out of the way of what the compiler counts on */
@@ -37,6 +41,8 @@ int __xstat(int version, const char *path, struct stat *st);
 int __xstat64(int version, const char *path, struct stat64 *st);
 int __lxstat(int version, const char *path, struct stat *st);
 int __lxstat64(int version, const char *path, struct stat64 *st);
+int __fxstatat(int version, int dir, const char *path, struct stat *st, int flags);
+int __fxstatat64(int version, int dir, const char *path, struct stat64 *st, int flags);
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
@@ -233,6 +239,46 @@ static void open_log(void)
         log_fd = fd;
 }
 
+/* Before glibc 2.33 these are no functions of the C library: its headers called __xstat and its kin
+ * with a version, as DEFINE_OLD_LOOK has it. struct stat is the kernel's on 64-bit machines. */
+#define DEFINE_RAW_LOOK(type, suffix)                                                              \
+    static int raw_fstatat##suffix(int dir, const char *path, type *st, int flags)                 \
+    {                                                                                              \
+        return (int)syscall(SYS_newfstatat, dir, path, st, flags);                                 \
+    }                                                                                              \
+    static int raw_stat##suffix(const char *path, type *st)                                        \
+    {                                                                                              \
+        return raw_fstatat##suffix(AT_FDCWD, path, st, 0);                                         \
+    }                                                                                              \
+    static int raw_lstat##suffix(const char *path, type *st)                                       \
+    {                                                                                              \
+        return raw_fstatat##suffix(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);                       \
+    }
+DEFINE_RAW_LOOK(struct stat, )
+DEFINE_RAW_LOOK(struct stat64, 64)
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "the kernel has one struct stat");
+
+static int raw_statx(int dir, const char *path, int flags, unsigned mask, struct statx *st)
+{
+    return (int)syscall(SYS_statx, dir, path, flags, mask, st);
+}
+
+static void find_real_functions(void)
+{
+#define X(name) real_##name = (__typeof__(real_##name))dlsym(RTLD_NEXT, #name);
+    REAL_FUNCTIONS(X)
+#undef X
+#define OR_RAW(name) real_##name = real_##name ? real_##name : raw_##name
+    OR_RAW(stat);
+    OR_RAW(stat64);
+    OR_RAW(lstat);
+    OR_RAW(lstat64);
+    OR_RAW(fstatat);
+    OR_RAW(fstatat64);
+    OR_RAW(statx);
+#undef OR_RAW
+}
+
 /* Also called by what is called before: other libraries are initialised in an order of their own. */
 static void begin(void)
 {
@@ -240,9 +286,7 @@ static void begin(void)
     if (begun)
         return;
     begun = true;
-#define X(name) real_##name = (__typeof__(real_##name))dlsym(RTLD_NEXT, #name);
-    REAL_FUNCTIONS(X)
-#undef X
+    find_real_functions();
     char self[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     open_log();
@@ -441,6 +485,14 @@ DEFINE_LOOK_AT(int, fstatat, (int dir, const char *path, struct stat *st, int fl
                (dir, path, st, flags), r == 0)
 DEFINE_LOOK_AT(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
                (dir, path, st, flags), r == 0)
+#define DEFINE_OLD_LOOK_AT(old, name, type)                                                        \
+    int old(int version, int dir, const char *path, type *st, int flags)                           \
+    {                                                                                              \
+        (void)version;                                                                             \
+        return name(dir, path, st, flags);                                                         \
+    }
+DEFINE_OLD_LOOK_AT(__fxstatat, fstatat, struct stat)
+DEFINE_OLD_LOOK_AT(__fxstatat64, fstatat64, struct stat64)
 DEFINE_LOOK_AT(int, statx, (int dir, const char *path, int flags, unsigned mask, struct statx *st),
                (dir, path, flags, mask, st), r == 0)
 DEFINE_LOOK_AT(ssize_t, readlinkat, (int dir, const char *path, char *out, size_t cap),
