@@ -3,7 +3,7 @@
  * listen.c - the listening socket, from its folder to accept.
  *
  * Making it, in order; each failure undoes what came before:
- *   1. the folder exists, or is made 0700;
+ *   1. the folder exists, or is made 0700; nobody but root and our own user can replace what is in it;
  *   2. PATH.lock is locked: two daemons cannot both find the socket stale and replace it;
  *   3. connect: an answer means that a daemon is there (one without a lock, or under another name);
  *   4. what is at PATH and did not answer is unlinked, if it is a socket;
@@ -59,14 +59,33 @@ static int listen_take_passed(struct listen_socket *s, int fd, struct err *e)
 
 /* ---- a socket of our own ---- */
 
+/* Whoever may rename entries of the folder could listen in our place, and clients would be served
+ * by a stranger. In one with the sticky bit, such as /tmp, only an entry's owner may. */
+static int listen_check_folder(const char *folder, struct err *e)
+{
+    struct stat link, st;
+    if (lstat(folder, &link) != 0 || stat(folder, &st) != 0)
+        return err_sys(e, WARM_EIO, errno, "cannot look at %s, the folder of the socket", folder);
+    if ((link.st_uid != 0 && link.st_uid != geteuid()) ||
+        (st.st_uid != 0 && st.st_uid != geteuid()))
+        return err_set(e, WARM_EDENIED,
+                       "%s, the folder of the socket, belongs to another user (uid %u)", folder,
+                       (unsigned)(st.st_uid ? st.st_uid : link.st_uid));
+    if (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
+        return err_set(e, WARM_EDENIED,
+                       "%s, the folder of the socket, can be written by other users: chmod go-w it",
+                       folder);
+    return 0;
+}
+
 static int listen_make_folder(const char *path, struct err *e)
 {
     char folder[108];
     snprintf(folder, sizeof folder, "%s", path);
     char *slash = strrchr(folder, '/');
-    if (!slash || slash == folder)
-        return 0;
-    *slash = '\0';
+    if (!slash)
+        return listen_check_folder(".", e);
+    slash[slash == folder] = '\0';
     if (mkdir(folder, 0700) == 0) {
         /* root's daemon serves every user: they must reach the socket */
         if (geteuid() == 0 && chmod(folder, 0755) != 0)
@@ -74,7 +93,7 @@ static int listen_make_folder(const char *path, struct err *e)
         return 0;
     }
     if (errno == EEXIST)
-        return 0;
+        return listen_check_folder(folder, e);
     return err_sys(e, WARM_EIO, errno, "cannot make %s, the folder of the socket", folder);
 }
 

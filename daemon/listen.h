@@ -32,7 +32,8 @@ struct listen_socket {
  * Takes the socket that the service manager passed, if it passed one, else makes one at `path`: its
  * folder is made (0700) if it is missing, the socket is 0666 for root (whoever may reach the folder
  * is known by uid) and 0600 for a user.
- * Errors: BUSY (a daemon is at that path), INVALID (the path is too long, or is no socket), IO.
+ * Errors: BUSY (a daemon is at that path), INVALID (the path is too long, or is no socket), DENIED
+ * (another user could replace the socket: the folder is theirs, or open to them), IO.
  */
 int listen_open(struct listen_socket *out, const char *path, struct err *e);
 /* Closes; removes the socket file if it is ours. */

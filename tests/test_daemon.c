@@ -576,6 +576,35 @@ Test(daemon, a_missing_folder_of_the_socket_is_made_and_a_missing_parent_is_an_e
     kit_free(&k);
 }
 
+Test(daemon, a_folder_in_which_others_could_replace_the_socket_is_refused)
+{
+    struct kit k = kit_new();
+    char *folder = path_join(k.dir, "run"), *link = path_join(k.dir, "link");
+    cr_assert(mkdir(folder, 0700) == 0 && chmod(folder, 0777) == 0);
+    free(k.socket);
+    k.socket = path_join(folder, "warmd.sock");
+    expect_start_fails(&k, NULL, 1, "can be written by other users");
+    cr_assert_eq(chmod(folder, 0770), 0);
+    expect_start_fails(&k, NULL, 1, "can be written by other users");
+    cr_assert_neq(access(k.socket, F_OK), 0);
+    cr_assert_eq(chmod(folder, 01777), 0); /* as /tmp */
+    kit_start(&k, NULL);
+    kill(k.pid, SIGTERM);
+    kit_reap(k.pid);
+    if (two_users_can_be()) {
+        cr_assert(chmod(folder, 0755) == 0 && chown(folder, 65534, 65534) == 0);
+        expect_start_fails(&k, NULL, 1, "belongs to another user (uid 65534)");
+        cr_assert(chown(folder, 0, 0) == 0 && symlink("run", link) == 0);
+        cr_assert_eq(lchown(link, 65534, 65534), 0);
+        free(k.socket);
+        k.socket = path_join(link, "warmd.sock");
+        expect_start_fails(&k, NULL, 1, "belongs to another user (uid 65534)");
+    }
+    free(folder);
+    free(link);
+    kit_free(&k);
+}
+
 Test(daemon, wrong_options_are_named)
 {
     struct kit k = kit_new();

@@ -711,6 +711,23 @@ Test(run, socket_of_another_user_is_refused)
     place_free(&p);
 }
 
+/* The daemon is ours, but another user could put a socket of theirs in its place at any time. */
+Test(run, daemon_in_a_folder_that_others_may_write_is_refused)
+{
+    struct place p = place_new();
+    char *out;
+    cr_assert_eq(run(&p, &out, "sh -c 'echo [$WARM_EXE]'"), 0);
+    cr_assert_null(strstr(out, "[]"), "it is used: %s", out);
+    free(out);
+    cr_assert_eq(chmod(p.k.dir, 0777), 0);
+    cr_assert_eq(run(&p, &out, "sh -c 'echo [$WARM_EXE]; exit 3'"), 3);
+    cr_assert_not_null(strstr(out, "can be written by other users"), "%s", out);
+    cr_assert_not_null(strstr(out, "[]"), "nothing is set: %s", out);
+    free(out);
+    cr_assert_eq(chmod(p.k.dir, 0700), 0);
+    place_free(&p);
+}
+
 /* ---- the report ---- */
 
 Test(run, report_has_what_all_children_asked)

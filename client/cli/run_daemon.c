@@ -46,6 +46,16 @@ static bool is_roots_folder(const char *folder)
     return stat(folder, &st) == 0 && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
+/* True if nobody but root and this user can replace a socket in it. */
+static bool is_safe_folder(const char *folder)
+{
+    struct stat link, st;
+    return lstat(folder, &link) == 0 && stat(folder, &st) == 0 &&
+           (link.st_uid == 0 || link.st_uid == geteuid()) &&
+           (st.st_uid == 0 || st.st_uid == geteuid()) &&
+           (!(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & S_ISVTX);
+}
+
 static void folder_of(const char *path, char out[RUN_SOCKET_MAX])
 {
     snprintf(out, RUN_SOCKET_MAX, "%s", path);
@@ -64,10 +74,15 @@ static enum run_daemon judge(const struct run_places *places, int fd)
     struct ucred who;
     socklen_t len = sizeof who;
     folder_of(places->socket, folder);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-        (who.uid == 0 || who.uid == geteuid() || (geteuid() != 0 && is_roots_folder(folder))))
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
+        return RUN_DAEMON_REFUSED;
+    if (who.uid != 0 && who.uid != geteuid() && (geteuid() == 0 || !is_roots_folder(folder))) {
+        cli_say("%s belongs to another user (uid %u): not used", places->socket, (unsigned)who.uid);
+        return RUN_DAEMON_REFUSED;
+    }
+    if (is_safe_folder(folder)) /* else another could listen there in a moment */
         return RUN_DAEMON_ANSWERS;
-    cli_say("%s belongs to another user (uid %u): not used", places->socket, (unsigned)who.uid);
+    cli_say("%s can be written by other users: the daemon there is not used", folder);
     return RUN_DAEMON_REFUSED;
 }
 
@@ -96,16 +111,14 @@ enum run_daemon run_daemon_look(const struct run_places *places)
 static bool prepare_folder(const struct run_places *places)
 {
     char folder[RUN_SOCKET_MAX];
-    struct stat st;
     folder_of(places->socket, folder);
     if (mkdir(folder, 0700) == 0)
         return geteuid() != 0 || chmod(folder, 0755) == 0; /* root's daemon is everybody's */
-    if (errno != EEXIST || stat(folder, &st) != 0) {
+    if (errno != EEXIST) {
         cli_say("cannot make %s for a daemon: %s", folder, strerror(errno));
         return false;
     }
-    if ((st.st_uid == geteuid() || st.st_uid == 0) &&
-        (!(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & S_ISVTX))
+    if (is_safe_folder(folder))
         return true;
     cli_say("%s can be written by other users: no daemon is started there", folder);
     return false;

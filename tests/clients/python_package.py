@@ -4,9 +4,11 @@
 import ast
 import glob
 import os
+import socket
 import subprocess
 import sys
 import threading
+import types
 import unittest
 import unittest.mock
 
@@ -180,6 +182,67 @@ class WithoutIt(Case):
                                        ("WARM_RECACHE", "True None")):
                 seen = daemon.run(script, warm=False, PYTHONPATH=PACKAGE, **{variable: "1"})
                 self.assertEqual(seen.stdout.strip(), expected, variable)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
+class AnotherUsersDaemon(Case):
+    """What such a one sends would be run: it is not even asked."""
+
+    def setUp(self):
+        place = kit.Folder()
+        folder = place.__enter__()
+        self.addCleanup(place.__exit__, None, None, None)
+        self.path = os.path.join(folder, "warmd.sock")
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        ready, told = os.pipe()
+        os.chmod(folder, 0o777)
+        stranger = os.fork()
+        if stranger == 0:  # SO_PEERCRED tells who called listen
+            try:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+                listener.bind(self.path)
+                listener.listen()
+                os.write(told, b".")
+                while True:
+                    listener.accept()[0].close()
+            finally:
+                os._exit(1)
+        self.addCleanup(os.waitpid, stranger, 0)
+        self.addCleanup(os.kill, stranger, 9)
+        os.read(ready, 1)
+        os.close(ready)
+        os.close(told)
+
+    def test_is_not_asked(self):
+        c = warm.Client(self.path)
+        self.assertIsNone(c.get("name"))
+        self.assertFalse(c.put("name", b"value"))
+        with self.assertRaisesRegex(PermissionError, "runs as uid 65534"):
+            _client._Connection(self.path, 1)
+
+    def test_is_not_asked_by_the_redis_package(self):
+        class UnixDomainSocketConnection:  # as redis.connection has it
+            def __init__(self, path):
+                self.path = path
+
+            def _connect(self):
+                sock = socket.socket(socket.AF_UNIX)
+                sock.connect(self.path)
+                return sock
+
+        from warm import _autoload
+
+        module = types.ModuleType("redis.connection")
+        module.UnixDomainSocketConnection = UnixDomainSocketConnection
+        _autoload._patch_redis(module)
+        with unittest.mock.patch.dict(os.environ, WARM_SOCKET=self.path):
+            with self.assertRaises(PermissionError):
+                module.UnixDomainSocketConnection(self.path)._connect()
+        with unittest.mock.patch.dict(os.environ, WARM_SOCKET="/another"):  # a Redis of the user's own
+            module.UnixDomainSocketConnection(self.path)._connect().close()
 
 
 class Installation(kit.TestCase):

@@ -9,6 +9,7 @@ daemon, this is done to its modules as soon as they are loaded, which is when it
     torch._inductor.codecache       warm.torch looks at each graph before it is asked for
     torch._dynamo.config            `warm run --regional` switches its graph deduplication on
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
+    redis.connection                looks who listens at our socket
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
 """
@@ -63,11 +64,31 @@ def _patch_triton(module: ModuleType) -> None:
     module.triton_key = triton_key  # type: ignore[attr-defined]
 
 
+def _patch_redis(module: ModuleType) -> None:
+    from warm._client import check_peer
+
+    connection = module.UnixDomainSocketConnection
+    real = connection._connect
+
+    def _connect(self: Any) -> Any:
+        sock = real(self)
+        if self.path == os.environ.get("WARM_SOCKET"):
+            try:
+                check_peer(sock, self.path)
+            except OSError:
+                sock.close()
+                raise
+        return sock
+
+    connection._connect = _connect
+
+
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.remote_cache": _patch_torch,
     "torch._inductor.codecache": _patch_codecache,
     "torch._dynamo.config": _patch_dynamo,
     "triton.runtime.cache": _patch_triton,
+    "redis.connection": _patch_redis,
 }
 
 
@@ -127,5 +148,7 @@ def torch() -> None:
 
 def triton() -> None:
     """What Triton comes to by its entry point, and torch by its own."""
+    if _torch_is_ours():
+        _patch("redis.connection")
     if _triton_is_ours():
         _patch("triton.runtime.cache")

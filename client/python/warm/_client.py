@@ -91,6 +91,15 @@ def _introduction() -> str:
     return " ".join(filter(None, words))
 
 
+def check_peer(sock: socket.socket, path: str) -> None:
+    """Raises where the daemon is neither root's nor this user's: what comes from it is run. Only root
+    can have put the system's socket, whose daemon has a user of its own, below /run/warm."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid = struct.unpack("iIi", credentials)[1]
+    if uid not in (0, os.geteuid()) and not path.startswith("/run/warm/"):
+        raise PermissionError(f"the daemon at {path} runs as uid {uid}, which is neither you nor root")
+
+
 class _Connection:
     """One socket. After an exception it is of no further use."""
 
@@ -102,6 +111,7 @@ class _Connection:
         try:
             self.sock.settimeout(timeout)
             self.sock.connect(path)
+            check_peer(self.sock, path)
             self.sock.sendall(_wire.hello(_introduction()))
         except BaseException:
             self.sock.close()
