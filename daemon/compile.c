@@ -357,7 +357,7 @@ static void compile_with(struct call *call, struct view selector)
     struct service *s = call->service;
     struct call_compile *c = call->compile;
     struct err e = {0};
-    int code = compiler_find(s->config.compiler, selector, call->peer->is_own, &c->toolchain, &e);
+    int code = compiler_find(s->config.compiler, selector, call->peer->uid, &c->toolchain, &e);
     if (code == WARM_EBUSY) {
         call_await(call, selector);
         return;

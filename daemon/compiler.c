@@ -202,7 +202,8 @@ static void compile_lost(struct compile *j, int status, bool started)
         compile_fail(j, WARM_EIO, "the process that starts the compilers is gone");
     } else {
         c->stats.n_crashes++;
-        log_warning("%s, attempt %u of %u", text, j->n_attempts, ATTEMPTS_MAX);
+        log_user(j->request.uid, LOG_LEVEL_WARNING, "%s, attempt %u of %u", text, j->n_attempts,
+                 ATTEMPTS_MAX);
         if (j->n_attempts < ATTEMPTS_MAX)
             queue_push(c, j, true);
         else
@@ -654,10 +655,10 @@ void compiler_stats(struct compiler *c, struct compiler_stats *out) { *out = c->
 
 /* ---- toolchains ---- */
 
-int compiler_find(struct compiler *c, struct view selector, bool is_own,
+int compiler_find(struct compiler *c, struct view selector, uint32_t uid,
                   const struct toolchain **out, struct err *e)
 {
-    return toolchains_find(c->toolchains, selector, is_own, out, e);
+    return toolchains_find(c->toolchains, selector, uid, out, e);
 }
 
 void compiler_await(struct compiler *c, struct toolchain_wait *wait)

@@ -81,11 +81,11 @@ void compiler_set_limits(struct compiler *c, const struct compiler_limits *limit
 /* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
  * digits that an id begins with (8 at least); "/…" a libnvrtc by its path, if nobody but root and
  * the daemon's own user can change it (toolchain.h), and if it lies where the asker may name one:
- * anywhere for the daemon's own user (`is_own`), else in nvrtc_from or beside a configured library. A library that is not known yet, or whose file
+ * anywhere if `uid`, the asker's, is the daemon's own, else in nvrtc_from or beside a configured library. A library that is not known yet, or whose file
  * changed since it was identified, is identified on a pool thread: BUSY meanwhile, and
  * compiler_await tells when to ask again. Errors: NO_TOOLCHAIN (err lists what there is, or says
  * what is wrong with the path), BUSY, NOMEM. Borrowed until compiler_close. */
-int compiler_find(struct compiler *c, struct view selector, bool is_own,
+int compiler_find(struct compiler *c, struct view selector, uint32_t uid,
                   const struct toolchain **out, struct err *e);
 
 /* Somebody whom compiler_find told BUSY. Embedded by its user, zeroed. */

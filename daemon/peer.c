@@ -64,7 +64,6 @@ int peer_identify(int fd, gid_t trust_group, struct peer *out, struct err *e)
         .uid = cred.uid,
         .space = peer_in_group(fd, cred.gid, trust_group) ? PEER_TRUST_SPACE : cred.uid,
         .pid = cred.pid,
-        .is_own = cred.uid == geteuid(),
         .is_admin = cred.uid == 0 || cred.uid == geteuid(),
     };
     return 0;

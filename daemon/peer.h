@@ -26,7 +26,6 @@ struct peer {
     uint32_t space;   /* owner of what this peer puts and gets by name */
     pid_t pid;        /* for logs only: a pid may be somebody else's by now */
     uint32_t session; /* of history.h; 0: none */
-    bool is_own;      /* runs as the daemon's own user */
     bool is_admin;    /* root, or the user whom the daemon runs as: may list and evict everything */
 };
 

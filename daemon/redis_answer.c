@@ -60,7 +60,7 @@ static void send_file(struct redis *r, int fd, uint64_t len)
 {
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (copy < 0) {
-        log_warning("a value is not sent: %s", strerror(errno));
+        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not sent: %s", strerror(errno));
         redis_send_null(r);
         return;
     }

@@ -65,8 +65,8 @@ long redis_long_begin(struct redis *r, const struct resp_command *parsed, const 
     }
     s->fds[s->n] = memfd_create("warm-value", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (s->fds[s->n] < 0)
-        log_warning("a value of %llu bytes is not received: %s",
-                    (unsigned long long)parsed->spill_len, strerror(errno));
+        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value of %llu bytes is not received: %s",
+                 (unsigned long long)parsed->spill_len, strerror(errno));
     s->left = parsed->spill_len + 2;
     return (long)(parsed->spill_at - before);
 }
@@ -97,7 +97,8 @@ long redis_long_take(struct redis *r, const uint8_t *data, size_t len)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            log_warning("a value is not received: %s", strerror(errno));
+            log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not received: %s",
+                     strerror(errno));
             close(*fd);
             *fd = -1;
             break;

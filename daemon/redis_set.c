@@ -206,7 +206,8 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
     if (code) {
         redis_lease_give_back(r, redis_view(&c->args[name]));
         stats_add(service_stats(r->service), STATS_dropped, STORE_OTHER, 1);
-        log_warning("a value of uid %u is not stored: %s", (unsigned)r->peer->uid, e.text);
+        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value of uid %u is not stored: %s",
+                 (unsigned)r->peer->uid, e.text);
         op_part_done(op);
     }
 }

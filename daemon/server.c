@@ -28,19 +28,20 @@ static bool on_connection(void *arg, int fd)
     struct peer peer;
     struct err e = {0};
     if (peer_identify(fd, s->config.trust_group, &peer, &e) != 0) {
-        log_warning("a connection is refused: %s", e.text);
+        log_user(UINT32_MAX, LOG_LEVEL_WARNING, "a connection is refused: %s", e.text);
         close(fd);
         return true;
     }
     if (!budget_take(peer.uid, BUDGET_connections, 1)) {
-        log_warning("uid %u has too many connections: one is refused", (unsigned)peer.uid);
+        log_user(peer.uid, LOG_LEVEL_WARNING, "uid %u has too many connections: one is refused",
+                 (unsigned)peer.uid);
         close(fd);
         return true;
     }
     struct connection *c = connection_new(s, fd, &peer);
     if (!c) {
         budget_give(peer.uid, BUDGET_connections, 1);
-        log_warning("no memory for a connection");
+        log_user(peer.uid, LOG_LEVEL_WARNING, "no memory for a connection");
         return true;
     }
     c->next = s->all;

@@ -444,8 +444,8 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
     s->n_puts--;
     if (status) {
         stats_add(&s->stats, STATS_dropped, kind, 1);
-        log_warning("a value of %llu bytes is not stored: %s", (unsigned long long)p->artifact->len,
-                    e && *e->text ? e->text : err_text(status));
+        log_user(p->id.owner, LOG_LEVEL_WARNING, "a value of %llu bytes is not stored: %s",
+                 (unsigned long long)p->artifact->len, e && *e->text ? e->text : err_text(status));
     }
     if (p->flight)
         flight_stored(p->flight, service_now_ms(s));
@@ -509,7 +509,7 @@ void service_store_artifact(struct service *s, struct flight *flight, struct art
         0)
         return;
     stats_add(&s->stats, STATS_dropped, a->kind, 1);
-    log_warning("a result is not stored: %s", e.text);
+    log_user(row->maker, LOG_LEVEL_WARNING, "a result is not stored: %s", e.text);
     if (flight)
         flight_stored(flight, service_now_ms(s));
 }

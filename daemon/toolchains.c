@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "daemon/log.h"
 
@@ -35,7 +36,8 @@ struct known { /* one identified library; `toolchain` first, callers hold pointe
 struct place {             /* one path */
     char *given;           /* NULL: a slot for clients' paths that is free */
     bool named;            /* by a client, not by the configuration, */
-    bool is_own;           /* and by one that runs as the daemon's own user */
+    bool is_own;           /* and by one that runs as the daemon's own user; */
+    uint32_t uid;          /* of the client that named it last */
     struct known *current; /* NULL: nothing usable there */
     bool identifying;
     struct worker_file failed; /* what was there when it was found that it is not usable, */
@@ -202,7 +204,10 @@ static void place_failed(struct toolchains *t, struct place *p, const struct err
     p->why = *e;
     if (p->why.code == WARM_EBUSY) /* it changed while it was read: not something to wait for */
         p->why.code = WARM_ENO_TOOLCHAIN;
-    log_line(p->named ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "%s", e->text);
+    if (p->named)
+        log_user(p->uid, LOG_LEVEL_INFO, "%s", e->text);
+    else
+        log_error("%s", e->text);
 }
 
 /* Sets the place to what was found, NULL for the failure in i->err. */
@@ -214,7 +219,10 @@ static void identify_end(struct identify *i, struct known *found)
     t->n_identifying--;
     if (found) {
         p->current = found;
-        log_info("%s is %s", p->given, found->toolchain.text);
+        if (p->named)
+            log_user(p->uid, LOG_LEVEL_INFO, "%s is %s", p->given, found->toolchain.text);
+        else
+            log_info("%s is %s", p->given, found->toolchain.text);
     } else {
         place_failed(t, p, &i->err);
     }
@@ -416,9 +424,10 @@ static int not_for_others(struct view path, struct err *e)
                    (int)path.len, (const char *)path.data);
 }
 
-static int find_named(struct toolchains *t, struct view path, bool is_own,
+static int find_named(struct toolchains *t, struct view path, uint32_t uid,
                       const struct toolchain **out, struct err *e)
 {
+    bool is_own = uid == geteuid();
     if (memchr(path.data, '\0', path.len))
         return err_set(e, WARM_ENO_TOOLCHAIN, "a path with a NUL byte");
     if (!is_own && !toolchain_folders_have(&t->folders, path))
@@ -429,6 +438,7 @@ static int find_named(struct toolchains *t, struct view path, bool is_own,
                    ? err_set(e, WARM_EBUSY, "too many compilers are being identified")
                    : err_set(e, WARM_ENOMEM, "out of memory");
     p->used = ++t->clock;
+    p->uid = uid;
     if (named_holds(p)) {
         *out = &p->current->toolchain;
         return 0;
@@ -443,11 +453,11 @@ static int find_named(struct toolchains *t, struct view path, bool is_own,
     return place_identify(t, p, e);
 }
 
-int toolchains_find(struct toolchains *t, struct view selector, bool is_own,
+int toolchains_find(struct toolchains *t, struct view selector, uint32_t uid,
                     const struct toolchain **out, struct err *e)
 {
     if (selector.len && *(const char *)selector.data == '/')
-        return find_named(t, selector, is_own, out, e);
+        return find_named(t, selector, uid, out, e);
     return find_configured(t, selector, out, e);
 }
 

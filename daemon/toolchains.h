@@ -51,7 +51,7 @@ struct toolchains;
 int toolchains_open(struct toolchains **out, const struct toolchains_config *config, struct err *e);
 
 /* As compiler_find, compiler_await and compiler_toolchains. */
-int toolchains_find(struct toolchains *t, struct view selector, bool is_own,
+int toolchains_find(struct toolchains *t, struct view selector, uint32_t uid,
                     const struct toolchain **out, struct err *e);
 void toolchains_await(struct toolchains *t, struct toolchain_wait *wait);
 size_t toolchains_list(const struct toolchains *t, const struct toolchain **out, size_t cap);

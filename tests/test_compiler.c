@@ -347,8 +347,9 @@ static void ask_start(struct rig *r, const struct ask *a, struct outcome *o)
     memset(o, 0, sizeof *o);
     const struct toolchain *t;
     const char *version = a->version ? a->version : "";
-    cr_assert_eq(compiler_find(r->compiler, (struct view){version, strlen(version)}, true, &t, &e),
-                 0, "%s", e.text);
+    cr_assert_eq(
+        compiler_find(r->compiler, (struct view){version, strlen(version)}, geteuid(), &t, &e), 0,
+        "%s", e.text);
     struct compile_request request = {.toolchain = t,
                                       .channel_fd = -1,
                                       .timeout_ms = a->timeout_ms,
@@ -1606,21 +1607,22 @@ Test(compiler, finds_toolchains_by_version_and_by_identity)
     const struct toolchain *list[4], *t;
     cr_assert_eq(compiler_toolchains(r.compiler, list, 4), 2u);
     struct err e;
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, true, &t, &e), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[0]);
     cr_assert(t->major == 13 && t->minor == 5);
     cr_assert(strstr(t->archs, "90"), "%s", t->archs);
     cr_assert_eq(strncmp(t->text, "NVRTC 13.5 (libnvrtc.so.13, ", 28), 0, "%s", t->text);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"12", 2}, true, &t, &e), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"12", 2}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[1]);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"13.5", 4}, true, &t, &e), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"13.5", 4}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[0]);
     char id[WARM_KEY_TEXT];
     key_to_text(&list[1]->id, id);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 8}, true, &t, &e), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 8}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[1]);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 7}, true, &t, &e), WARM_ENO_TOOLCHAIN);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"11", 2}, true, &t, &e),
+    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 7}, geteuid(), &t, &e),
+                 WARM_ENO_TOOLCHAIN);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"11", 2}, geteuid(), &t, &e),
                  WARM_ENO_TOOLCHAIN);
     cr_assert(strstr(e.text, "12.9") && strstr(e.text, "13.5"), "%s", e.text);
     rig_stop(&r);
@@ -1665,7 +1667,7 @@ Test(compiler, remembers_identities_and_then_starts_in_a_moment)
     cr_assert_eq(memory.n, 2);
     const struct toolchain *t;
     struct err e;
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, true, &t, &e), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &t, &e), 0);
     struct key id = t->id;
     rig_stop(&r);
 
@@ -1677,7 +1679,7 @@ Test(compiler, remembers_identities_and_then_starts_in_a_moment)
     uint64_t took = uv_hrtime() - begun;
     cr_assert_eq(memory.n_recalled, 2);
     cr_assert_lt(took, 20000000ull, "%llu ns", (unsigned long long)took);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, true, &t, &e), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &t, &e), 0);
     cr_assert(key_equal(&t->id, &id));
     pid_t pids[16];
     cr_assert_eq(worker_pids(pids), 0u, "no worker is started before it is needed");
@@ -1689,7 +1691,7 @@ static bool is_identified(void *arg)
 {
     const struct toolchain *t;
     struct err e;
-    int code = compiler_find(arg, (struct view){"", 0}, true, &t, &e);
+    int code = compiler_find(arg, (struct view){"", 0}, geteuid(), &t, &e);
     cr_assert(code == 0 || code == WARM_EBUSY, "%s", e.text);
     return code == 0;
 }
@@ -1710,15 +1712,16 @@ Test(compiler, identifies_a_library_again_when_its_file_changes)
     rig_open(&r);
     const struct toolchain *before, *after;
     struct err e;
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, true, &before, &e), 0, "%s",
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &before, &e), 0, "%s",
                  e.text);
     cr_assert_eq(before->major, 12);
     expect_saxpy(&r);
     unlink(link);
     cr_assert_eq(symlink(new, link), 0);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, true, &after, &e), WARM_EBUSY);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &after, &e),
+                 WARM_EBUSY);
     run_until_condition(&r, is_identified, r.compiler);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, true, &after, &e), 0);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &after, &e), 0);
     cr_assert_eq(after->major, 13);
     cr_assert(!key_equal(&before->id, &after->id));
     expect_saxpy(&r);

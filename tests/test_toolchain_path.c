@@ -507,6 +507,26 @@ Test(toolchain_path, what_is_no_library_is_refused_in_one_line)
     rig_down(&r);
 }
 
+Test(toolchain_path, a_name_forges_no_line_of_the_log)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    char path[200];
+    for (int i = 0; i < 100; i++) {
+        snprintf(path, sizeof path, "/tmp/%d/\n00:00:00.000 warmd: forged/libnvrtc.so.13", i);
+        expect_refused(&r, path, "no libnvrtc.so at");
+    }
+    size_t len;
+    unsigned n = 0;
+    char *log = file_read(r.kit.log, &len);
+    cr_expect_null(strstr(log, "\n00:00:00.000"));
+    for (const char *at = log; (at = strstr(at, "warmd: forged")); at++)
+        n++;
+    cr_expect(n > 0 && n < 100, "%u lines of one user's", n);
+    free(log);
+    rig_down(&r);
+}
+
 Test(toolchain_path, any_number_of_names_costs_no_more_than_some)
 {
     NEEDS_TOOLCHAIN(r);
