@@ -145,7 +145,7 @@ $(B)/fuzz/%: tests/fuzz/fuzz_%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
 SEEDS_mlir          = $(wildcard tests/data/*.mlir)
 SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
 SEEDS_hlo           = $(wildcard tests/data/*.hlo)
-SEEDS_graph_short   = $(SEEDS_mlir) $(SEEDS_mlir_bytecode) $(SEEDS_hlo)
+SEEDS_graph_short   = $(SEEDS_mlir) $(SEEDS_mlir_bytecode)
 SEEDS_cuda          = $(wildcard kernels/*.cu)
 .PHONY: fuzz $(addprefix fuzz-,$(FUZZERS))
 fuzz: setup-fuzz
@@ -163,7 +163,7 @@ $(addprefix fuzz-,$(FUZZERS)): fuzz-%:
 PROOF_CASES    = 100000
 PROOF_COMPILES = 25
 PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
-PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
+PROVEN_GRAPHS = $(wildcard tests/data/*.mlir)
 # ptxas is given the PTX of the first NVRTC, which it must be able to read.
 PTXAS = lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)
@@ -173,9 +173,8 @@ $(B)/proof/%:
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
 # programs whose equal keys XLA is asked about, its compilers for the CPU and for GPUs that need not be
-# there, for each, and Inductor; the tests of JAX and PyTorch as clients run samples
+# there, for each; the tests of JAX as a client run samples
 PROOF_PAIRS = 2000
-PROOF_FX    = 500
 PROOF_GPUS  = $(wildcard tests/proof/xla/*.textproto)
 .PHONY: proof proof-compiler
 proof: setup-clients proof-compiler
@@ -185,8 +184,6 @@ proof: setup-clients proof-compiler
 	venv=$$(tests/clients/venv.sh tests/proof/xla/gpu.txt) && for gpu in $(PROOF_GPUS); do \
 	    PYTHONDONTWRITEBYTECODE=1 $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) \
 	    --library $(B)/lib/libwarm.so --gpu $$gpu || exit; done
-	venv=$$(tests/clients/venv.sh tests/clients/torch.txt) && PYTHONDONTWRITEBYTECODE=1 \
-	    $$venv/bin/python tests/proof/fx/pairs.py --cases $(PROOF_FX) --library $(B)/lib/libwarm.so
 	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
 proof-compiler: setup-clients toolchain
 	$(MAKE) B=$(B) $(B)/proof/compiler

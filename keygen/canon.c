@@ -44,7 +44,7 @@ static const struct kind {
     bool is_graph;
 } kinds[] = {
     {CANON_MLIR_BYTECODE, ".mlirbc", form_mlir_bytecode_claims, form_mlir_bytecode, true},
-    {CANON_HLO, ".hlo", form_hlo_claims, form_hlo, true},
+    {CANON_HLO, ".hlo", form_hlo_claims, form_hlo, false},
     {CANON_MLIR, ".mlir", form_mlir_claims, form_mlir, true},
     {CANON_PTX, ".ptx", form_ptx_claims, form_ptx, false},
     {CANON_FX, ".fx", form_fx_claims, form_fx, false},
@@ -149,7 +149,8 @@ int canon_regions(const struct canon_input *input, struct canon_region **out_reg
 {
     const struct kind *kind = kind_find(input);
     if (!kind->is_graph)
-        return err_set(e, WARM_EUNSUPPORTED, "%s has no regions", canon_kind_name(kind->kind));
+        return err_set(e, WARM_EUNSUPPORTED, "regions are of StableHLO: %s has none",
+                       canon_kind_name(kind->kind));
     struct form form;
     memset(&form, 0, offsetof(struct form, buffer));
     form.want_regions = true;

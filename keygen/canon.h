@@ -92,7 +92,7 @@ struct canon_region {
 };
 
 /*
- * The distinct regions of an MLIR or HLO module: each function or computation and each repeated
+ * The distinct regions of an MLIR module: each function and each repeated
  * straight-line subgraph, parameters by position. The key does not depend on what surrounds it.
  * Gives *out_regions (free() it), ordered by first occurrence. UNSUPPORTED for the other kinds.
  */

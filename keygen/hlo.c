@@ -1,854 +1,697 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hlo.c - HLO text, before and after optimization, into a graph.
+ * hlo.c - the canonical form of HLO text (KEYS.md, "HLO text").
  *
- *     HloModule name, attribute=value, ...            the module's dictionary
- *     FileNames / FunctionNames / ... tables          source locations: dropped
- *     %name (p: shape, ...) -> shape { ... }          a private function
- *     ENTRY %name ... { ... }                         the public one
- *       ROOT %x = shape opcode(%a, %b), attribute=value, ...
+ * The program as it is written, in other names:
  *
- * A computation is walked twice, because its parameters may stand anywhere in it: first to find
- * them, and all that is no HLO; then parameters become the function's arguments and each other
- * instruction an operation, with the root as the operand of a final "return".
- * Names, `metadata`, comments and white space end here; what an attribute that we do not know
- * says is kept. KEYS.md, section HLO, argues each thing that is dropped.
+ *     HloModule jit_f, replica_count=1                   module, replica_count=1
+ *     FileNames ...                                      (dropped, as metadata is)
+ *     %sum.1 (a: f32[], b: f32[]) -> f32[] {             @0 {
+ *       %a = f32[] parameter(0)                            #0 = f32[]parameter(0)
+ *       %b = f32[] parameter(1)                   ─▶       #1 = f32[]parameter(1)
+ *       ROOT %c = f32[] add(f32[] %a, %b),                 ROOT #2 = f32[]add(#0,#1)
+ *           metadata={op_name="add"}
+ *     }                                                  }
  *
- * Nothing recurses: values of attributes are scanned with a depth count.
+ * One pass from the front. '#' and '@' are in no word of HLO, so a number is never taken for a word where
+ * there may be one.
+ * XLA's parser knows a computation or an instruction only behind its definition, so every name is
+ * numbered when it is defined. A word that may be a name, in an attribute that this file does not know,
+ * stays as it is, and what it would name is put beside it: behind the word if that is defined already,
+ * else, if such a thing is defined later, its name behind its number.
  *
- * Thread: any; no state. Memory: views into the input; some 30 bytes for each name of the
- * computation at hand.
+ * Nothing recurses: brackets are counted.
+ *
+ * Thread: any; no state. Memory: the names of the computations, and of the instructions of one.
  */
-#include "keygen/hlo_internal.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#define LITERAL_SMALL 4096u /* bytes of a literal that is cleaned on the stack */
+#include "keygen/forms.h"
+#include "keygen/names.h"
 
-/* ---- instructions into views ---- */
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define LOOSE UINT32_MAX /* the number of a name that came in a word before it was defined */
 
-/* A value may go on in brackets behind a blank: "mesh['x'=2,'y'=2] {'y'}". */
-static struct span take_attr_value(struct hlo *h)
+/* A piece of the input: inputs are below 4 GiB. */
+struct span {
+    uint32_t at, len;
+};
+
+struct hlo {
+    const char *text;
+    uint32_t at, len;
+    struct form *out;
+    struct err *e;
+    int rc; /* the first error; parsing stops */
+    struct names instructions, computations, axes;
+    uint32_t n_instructions, n_computations, n_axes;
+    bool has_entry, has_root;
+    bool was_word; /* what was put last is part of a word */
+};
+
+enum byte_class {
+    WORD = 0, /* part of a name or number, or a sign that needs no care */
+    OTHER,    /* punctuation that separates words by itself */
+    OPEN,
+    CLOSE,
+    QUOTE,
+    COMMA,
+    SPACE,
+    SLASH,
+    BAD, /* in no word of HLO */
+};
+
+/* clang-format off */
+static const uint8_t classes[256] = {
+    ['('] = OPEN, ['['] = OPEN, ['{'] = OPEN, [')'] = CLOSE, [']'] = CLOSE, ['}'] = CLOSE,
+    ['"'] = QUOTE, [','] = COMMA, [' '] = SPACE, ['\t'] = SPACE, ['\n'] = SPACE, ['\r'] = SPACE,
+    ['/'] = SLASH, ['='] = OTHER, [':'] = OTHER, ['<'] = OTHER, ['>'] = OTHER,
+    ['#'] = BAD, ['@'] = BAD, ['\0'] = BAD,
+};
+/* clang-format on */
+
+static enum byte_class class_of(char c) { return (enum byte_class)classes[(uint8_t)c]; }
+
+/* ---- errors ---- */
+
+static void fail(struct hlo *h, int code, uint32_t at, const char *what)
 {
-    struct span value = hlo_take_value(h, true);
-    while (value.len && !h->code) {
-        uint32_t at = h->at;
-        while (at < h->len && (h->base[at] == ' ' || h->base[at] == '\t'))
-            at++;
-        if (at == h->at || at >= h->len || hlo_class_of(h->base[at]) != OPEN)
+    if (h->rc)
+        return;
+    h->rc = err_set(h->e, code, "HLO: %s", what);
+    err_place(h->e, h->text, h->len, at);
+}
+
+/* At the end of the input what is missing was cut off; elsewhere it is wrong. */
+static void expected(struct hlo *h, const char *what)
+{
+    fail(h, h->at >= h->len ? WARM_ETRUNCATED : WARM_EMALFORMED, h->at, what);
+}
+
+/* The exact bytes are the form. `why` is static. */
+static void give_up(struct hlo *h, const char *why)
+{
+    if (h->rc)
+        return;
+    h->rc = WARM_EUNSUPPORTED;
+    h->out->why_exact = why;
+}
+
+/* ---- bytes into words and values ---- */
+
+static bool span_is(const struct hlo *h, struct span s, const char *text)
+{
+    return s.len == strlen(text) && memcmp(h->text + s.at, text, s.len) == 0;
+}
+
+static bool span_in(const struct hlo *h, struct span s, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (span_is(h, s, texts[i]))
+            return true;
+    return false;
+}
+
+/* The index after a comment that begins at `at`, or `at` itself if none does. */
+static uint32_t after_comment(struct hlo *h, uint32_t at)
+{
+    const char *from = h->text + at, *end = NULL;
+    size_t left = h->len - at;
+    if (left < 2 || from[0] != '/' || (from[1] != '*' && from[1] != '/'))
+        return at;
+    if (from[1] == '/') {
+        end = memchr(from, '\n', left);
+        return end ? (uint32_t)(end - h->text) : h->len;
+    }
+    end = memmem(from + 2, left - 2, "*/", 2);
+    if (!end)
+        fail(h, WARM_ETRUNCATED, at, "a comment without end");
+    return end ? (uint32_t)(end - h->text) + 2 : h->len;
+}
+
+/* The index after the string whose opening quote is at `at`. */
+static uint32_t after_string(struct hlo *h, uint32_t at)
+{
+    for (uint32_t i = at + 1; i < h->len; i++) {
+        if (h->text[i] == '"')
+            return i + 1;
+        i += h->text[i] == '\\';
+    }
+    fail(h, WARM_ETRUNCATED, at, "a string without end");
+    return h->len;
+}
+
+static void skip_blank(struct hlo *h)
+{
+    while (h->at < h->len) {
+        enum byte_class c = class_of(h->text[h->at]);
+        uint32_t next = c == SPACE ? h->at + 1 : c == SLASH ? after_comment(h, h->at) : h->at;
+        if (next == h->at)
+            return;
+        h->at = next;
+    }
+}
+
+/* A name, number or keyword: up to white space or punctuation; may be empty. */
+static struct span take_word(struct hlo *h)
+{
+    skip_blank(h);
+    struct span word = {h->at, 0};
+    while (h->at < h->len && class_of(h->text[h->at]) == WORD)
+        h->at++;
+    word.len = h->at - word.at;
+    return word;
+}
+
+/* White space and then `c`; false if another byte comes. */
+static bool take_byte(struct hlo *h, char c)
+{
+    skip_blank(h);
+    if (h->at >= h->len || h->text[h->at] != c)
+        return false;
+    h->at++;
+    return true;
+}
+
+/* Up to the first byte outside of brackets that ends a value: a closing bracket always, white space and a
+ * comma as said. */
+static struct span take_until(struct hlo *h, bool space_ends, bool comma_ends)
+{
+    skip_blank(h);
+    uint32_t start = h->at, depth = 0, i = start;
+    while (i < h->len && !h->rc) {
+        enum byte_class c = class_of(h->text[i]);
+        if (!depth && (c == CLOSE || (c == SPACE && space_ends) || (c == COMMA && comma_ends)))
             break;
-        h->at = at;
-        hlo_take_value(h, true);
+        depth += c == OPEN;
+        depth -= c == CLOSE;
+        uint32_t next = c == QUOTE ? after_string(h, i) : c == SLASH ? after_comment(h, i) : i;
+        i = next > i ? next : i + 1;
+    }
+    h->at = i;
+    if (depth)
+        fail(h, WARM_ETRUNCATED, start, "a bracket without its partner");
+    return (struct span){start, i - start};
+}
+
+/* The value of an attribute, which goes on in brackets behind a blank: mesh['x'=2] {'x'}. */
+static struct span take_value(struct hlo *h)
+{
+    struct span value = take_until(h, true, true);
+    while (value.len && !h->rc) {
+        uint32_t end = h->at;
+        while (h->at < h->len && (h->text[h->at] == ' ' || h->text[h->at] == '\t'))
+            h->at++;
+        if (h->at == end || h->at >= h->len || class_of(h->text[h->at]) != OPEN) {
+            h->at = end;
+            break;
+        }
+        take_until(h, true, true);
         value.len = h->at - value.at;
     }
     return value;
 }
 
-static void take_attrs(struct hlo *h, uint32_t *n)
+static struct span without_percent(const struct hlo *h, struct span name)
 {
-    *n = 0;
-    while (!h->code && hlo_take_byte(h, ',')) {
-        hlo_skip_blank(h);
-        struct attr a = {.key = hlo_take_word(h)};
-        if (!a.key.len || !hlo_take_byte(h, '=')) {
-            hlo_expected(h, "an attribute `name=value` was expected");
-            return;
+    bool percent = name.len && h->text[name.at] == '%';
+    return (struct span){name.at + percent, name.len - percent};
+}
+
+/* ---- putting ---- */
+
+static void put(struct hlo *h, const char *text)
+{
+    form_put_text(h->out, text);
+    h->was_word = false;
+}
+
+static void put_span(struct hlo *h, struct span s)
+{
+    form_put(h->out, h->text + s.at, s.len);
+    h->was_word = true;
+}
+
+static void put_reference(struct hlo *h, char sign, uint32_t number)
+{
+    form_put(h->out, &sign, 1);
+    form_put_u64(h->out, number);
+    h->was_word = true;
+}
+
+/* How the words of a value are read. */
+enum reading {
+    PLAIN,        /* as they are */
+    COMPUTATIONS, /* each is the name of a computation */
+    INSTRUCTIONS, /* each is the name of an instruction of this computation */
+    UNKNOWN,      /* they may be names of anything */
+};
+
+/* A word of an attribute that is not known, and what it may name. */
+static void put_unknown_word(struct hlo *h, struct span word)
+{
+    struct span name = without_percent(h, word);
+    struct names *scopes[] = {&h->instructions, &h->computations};
+    uint32_t found[COUNT(scopes)] = {LOOSE, LOOSE};
+    char first = name.len ? h->text[name.at] : '-';
+    bool is_number = word.len == name.len && (first == '-' || (first >= '0' && first <= '9'));
+    for (size_t i = 0; i < COUNT(scopes) && !is_number; i++) {
+        bool is_new = false;
+        uint32_t *number = names_add(scopes[i], h->text + name.at, name.len, &is_new);
+        if (!number)
+            fail(h, WARM_ENOMEM, word.at, "no memory for its names");
+        else if (is_new)
+            *number = LOOSE;
+        else
+            found[i] = *number;
+    }
+    bool is_found = found[0] != LOOSE || found[1] != LOOSE;
+    if (is_found && word.len > name.len)
+        put(h, "%"); /* it is a name, so the word itself says nothing more */
+    else
+        put_span(h, word);
+    for (size_t i = 0; i < COUNT(scopes); i++)
+        if (found[i] != LOOSE)
+            put_reference(h, i ? '@' : '#', found[i]);
+}
+
+static void put_name(struct hlo *h, struct span word, bool is_instruction)
+{
+    struct span name = without_percent(h, word);
+    const uint32_t *number = names_find(is_instruction ? &h->instructions : &h->computations,
+                                        h->text + name.at, name.len);
+    if (!number || *number == LOOSE)
+        fail(h, WARM_EMALFORMED, word.at,
+             is_instruction ? "no such instruction before this one"
+                            : "no such computation before this one");
+    else
+        put_reference(h, is_instruction ? '#' : '@', *number);
+}
+
+/* Puts the tokens up to `end`. White space and comments go, but for a blank between two words. */
+static void put_tokens(struct hlo *h, struct span value, enum reading reading)
+{
+    uint32_t after = h->at, end = value.at + value.len;
+    bool blank = false;
+    h->at = value.at;
+    h->was_word = false;
+    while (h->at < end && !h->rc) {
+        uint32_t at = h->at;
+        enum byte_class c = class_of(h->text[at]);
+        if (c == WORD) {
+            struct span word = take_word(h);
+            bool is_field = h->at < end && h->text[h->at] == '=';
+            if (blank && h->was_word)
+                put(h, " ");
+            if (reading == PLAIN || (is_field && reading == UNKNOWN))
+                put_span(h, word);
+            else if (reading == UNKNOWN)
+                put_unknown_word(h, word);
+            else
+                put_name(h, word, reading == INSTRUCTIONS);
+            blank = false;
+            continue;
         }
-        hlo_skip_blank(h);
-        a.value = take_attr_value(h);
-        if (!a.value.len)
-            hlo_expected(h, "an attribute without a value");
-        if (!h->code && hlo_grow(h, &h->attrs, h->n_attrs, &h->cap_attrs, sizeof *h->attrs)) {
-            h->attrs[h->n_attrs++] = a;
-            (*n)++;
+        uint32_t next = c == QUOTE ? after_string(h, at) : c == SLASH ? after_comment(h, at) : at;
+        h->at = next > at ? next : at + 1;
+        if (c == BAD && reading != PLAIN)
+            give_up(h, "a character that HLO text does not have");
+        if (c == SPACE || (c == SLASH && next > at)) {
+            blank = true;
+            continue;
         }
+        put_span(h, (struct span){at, h->at - at});
+        h->was_word = blank = false;
+    }
+    h->at = after;
+}
+
+/* ---- attributes ---- */
+
+/* Where an instruction came from, and nothing that a pass decides by. */
+static const char *const origin_keys[] = {
+    "op_type",       "op_name",           "source_file",    "source_line",       "source_end_line",
+    "source_column", "source_end_column", "stack_frame_id", "deduplicated_name",
+};
+
+/* {op_name="x" source_line=7 preserve_layout=true}: puts the fields that are no origin. */
+static void put_metadata(struct hlo *h, struct span value)
+{
+    uint32_t after = h->at, end = value.at + value.len - 1;
+    h->at = value.at + 1;
+    while (!h->rc) {
+        take_byte(h, ','); /* between fields there is a blank, or a comma */
+        struct span key = take_word(h), field = {h->at, 0};
+        if (h->at >= end)
+            break;
+        if (!key.len || !take_byte(h, '=') || !(field = take_until(h, true, true)).len) {
+            expected(h, "a field `name=value` was expected");
+        } else if (!span_in(h, key, origin_keys, COUNT(origin_keys))) {
+            put(h, ", metadata.");
+            put_span(h, key);
+            put(h, "=");
+            put_tokens(h, field, UNKNOWN);
+        }
+    }
+    h->at = after;
+}
+
+/* A sharding says at each place where it was written: {replicated metadata={op_name="x"}}. */
+static void put_sharding(struct hlo *h, struct span value)
+{
+    static const char key[] = "metadata={";
+    uint32_t after = h->at, at = value.at, end = value.at + value.len;
+    while (!h->rc) {
+        const char *found = memmem(h->text + at, end - at, key, sizeof key - 1);
+        uint32_t start = found ? (uint32_t)(found - h->text) : end;
+        put_tokens(h, (struct span){at, start - at}, PLAIN);
+        if (!found)
+            break;
+        h->at = start + (uint32_t)sizeof key - 2;
+        take_until(h, true, true);
+        at = h->at;
+    }
+    h->at = after;
+}
+
+/* The text of the sdy dialect: the words in quotes that a mesh declares are its axes. In a string the
+ * quotes are escaped. */
+static void put_axes(struct hlo *h, struct span value, bool declares)
+{
+    const char *at = h->text + value.at, *end = at + value.len, *open;
+    size_t escaped = at[0] == '"';
+    const char *quote = escaped ? "\\\"" : "\"";
+    while ((open = memmem(at, (size_t)(end - at), quote, 1 + escaped))) {
+        const char *word = open + 1 + escaped;
+        const char *close = memmem(word, (size_t)(end - word), quote, 1 + escaped);
+        if (!close)
+            break;
+        bool is_new = false;
+        uint32_t *axis = declares ? names_add(&h->axes, word, (size_t)(close - word), &is_new)
+                                  : names_find(&h->axes, word, (size_t)(close - word));
+        if (declares && !axis)
+            fail(h, WARM_ENOMEM, value.at, "no memory for its names");
+        if (is_new)
+            *axis = h->n_axes++;
+        if (*word == '#')
+            give_up(h, "a mesh axis that has a number for a name");
+        form_put(h->out, at, (size_t)((axis ? open : close) - at) + 1 + escaped);
+        if (axis) {
+            put_reference(h, '#', *axis);
+            form_put(h->out, quote, 1 + escaped);
+        }
+        at = close + 1 + escaped;
+    }
+    form_put(h->out, at, (size_t)(end - at));
+}
+
+/* {name=text,name=text}, for the front end; of Shardy's, the names of mesh axes are numbered. */
+static void put_frontend(struct hlo *h, struct span value)
+{
+    static const char shardy[] = "xla.sdy.";
+    uint32_t after = h->at, end = value.at + value.len - 1;
+    h->at = value.at + 1;
+    put(h, "{");
+    for (uint32_t n = 0; !h->rc && h->at < end; n++) {
+        struct span key = take_word(h), text = {h->at, 0};
+        if (!key.len || !take_byte(h, '=') || !(text = take_value(h)).len) {
+            give_up(h, "frontend_attributes that are not understood");
+            break;
+        }
+        put(h, n ? "," : "");
+        put_span(h, key);
+        put(h, "=");
+        if (key.len > 8 && memcmp(h->text + key.at, shardy, sizeof shardy - 1) == 0)
+            put_axes(h, text, span_is(h, key, "xla.sdy.meshes"));
+        else
+            put_tokens(h, text, PLAIN);
+        take_byte(h, ',');
+    }
+    put(h, "}");
+    h->at = after;
+}
+
+/* Attributes that name computations, also without '%'; the last two name several. */
+static const char *const computation_keys[] = {
+    "to_apply",
+    "calls",
+    "condition",
+    "body",
+    "true_computation",
+    "false_computation",
+    "select",
+    "scatter",
+    "comparator",
+    "branch_computations",
+    "called_computations",
+};
+
+static void put_attribute(struct hlo *h, struct span key, struct span value)
+{
+    bool braces = h->text[value.at] == '{';
+    if (span_is(h, key, "metadata") && braces) {
+        put_metadata(h, value);
+        return;
+    }
+    put(h, ", ");
+    put_span(h, key);
+    put(h, "=");
+    if (span_is(h, key, "custom_call_target") &&
+        form_is_process_bound(h->text + value.at, value.len))
+        fail(h, WARM_EREFUSED, value.at, FORM_PROCESS_BOUND);
+    if (span_is(h, key, "backend_config")) { /* for the back end to read, to the last byte */
+        put_span(h, value);
+    } else if (span_is(h, key, "sharding")) {
+        put_sharding(h, value);
+    } else if (span_is(h, key, "frontend_attributes") && braces) {
+        put_frontend(h, value);
+    } else if (span_in(h, key, computation_keys, COUNT(computation_keys))) {
+        if (braces && !span_in(h, key, computation_keys + COUNT(computation_keys) - 2, 2))
+            give_up(h, "a computation that stands inside an instruction");
+        put_tokens(h, value, COMPUTATIONS);
+    } else {
+        bool edges = span_is(h, key, "control-predecessors");
+        put_tokens(h, value, edges ? INSTRUCTIONS : UNKNOWN);
     }
 }
 
-static void add_operand(struct hlo *h, struct instr *in, struct span operand)
+/* {, name=value} */
+static void put_attributes(struct hlo *h)
 {
-    if (hlo_grow(h, &h->operands, h->n_operands, &h->cap_operands, sizeof *h->operands)) {
-        h->operands[h->n_operands++] = operand;
-        in->n_operands++;
+    while (!h->rc && take_byte(h, ',')) {
+        struct span key = take_word(h), value = {h->at, 0};
+        if (!key.len || !take_byte(h, '='))
+            expected(h, "an attribute `name=value` was expected");
+        else if (!(value = take_value(h)).len)
+            expected(h, "an attribute without a value");
+        if (!h->rc)
+            put_attribute(h, key, value);
     }
+}
+
+/* ---- instructions ---- */
+
+/* The literal of a constant or the number of a parameter: all up to the closing bracket. */
+static void put_literal(struct hlo *h)
+{
+    struct span literal = take_until(h, false, false);
+    const char *elided = memmem(h->text + literal.at, literal.len, "...", 3);
+    if (elided)
+        fail(h, WARM_EREFUSED, (uint32_t)(elided - h->text),
+             "the value of a constant is elided: print it with --xla_dump_large_constants");
+    put_tokens(h, literal, PLAIN);
+    if (!take_byte(h, ')'))
+        expected(h, "a literal without end");
 }
 
 /* "%a, f32[2]{0} %b": an operand's name is the last word; the shape before it repeats what its
- * definition says. h->at is after the opening bracket; leaves it after the closing one. */
-static void take_operands(struct hlo *h, struct instr *in)
+ * definition says. From behind the opening bracket to behind the closing one. */
+static void put_operands(struct hlo *h)
 {
     struct span last = {0};
-    while (!h->code) {
-        hlo_skip_blank(h);
+    for (uint32_t n = 0; !h->rc;) {
+        skip_blank(h);
         if (h->at >= h->len) {
-            hlo_expected(h, "`)` was expected");
+            expected(h, "`)` was expected");
             return;
         }
-        char c = h->base[h->at];
-        if (c == ',' || c == ')') {
-            if (last.len)
-                add_operand(h, in, hlo_without_percent(h, last));
-            else if (c == ',' || in->n_operands)
-                hlo_expected(h, "an operand was expected");
-            last.len = 0;
-            h->at++;
-            if (c == ')')
-                return;
+        char c = h->text[h->at];
+        if (c != ',' && c != ')') {
+            last = take_until(h, true, true);
+            if (!last.len)
+                expected(h, "an operand was expected");
             continue;
         }
-        last = hlo_take_value(h, true);
-        if (!last.len)
-            hlo_expected(h, "an operand was expected");
-    }
-}
-
-/* The literal of a constant or the number of a parameter: all up to the closing bracket. */
-static void take_literal(struct hlo *h, struct instr *in)
-{
-    uint32_t start = h->at, depth = 1, i = start;
-    while (i < h->len && !h->code) {
-        char c = h->base[i];
-        enum byte_class class = hlo_class_of(c);
-        if (class != OPEN && class != CLOSE && class != QUOTE && class != SLASH) {
-            i++;
-            continue;
-        }
-        depth += c == '(';
-        depth -= c == ')';
-        if (!depth)
-            break;
-        uint32_t next = class == QUOTE   ? hlo_after_string(h, i)
-                        : class == SLASH ? hlo_after_comment(h, i)
-                                         : i + 1;
-        i = next > i ? next : i + 1;
-    }
-    h->at = i < h->len ? i + 1 : h->len;
-    if (depth)
-        hlo_fail(h, WARM_ETRUNCATED, start, "literal without end");
-    add_operand(h, in, (struct span){start, i - start});
-}
-
-/* One instruction, from its name to its last attribute. */
-static void take_instr(struct hlo *h, struct span name, struct instr *in)
-{
-    *in = (struct instr){.name = hlo_without_percent(h, name)};
-    if (!in->name.len || !hlo_take_byte(h, '=')) {
-        hlo_expected(h, "an instruction `name = shape opcode(...)` was expected");
-        return;
-    }
-    hlo_skip_blank(h);
-    in->type = hlo_take_value(h, false);
-    hlo_skip_blank(h);
-    in->opcode = hlo_take_word(h);
-    if (!in->type.len || !in->opcode.len || !hlo_take_byte(h, '(')) {
-        hlo_expected(h, "an instruction `name = shape opcode(...)` was expected");
-        return;
-    }
-    in->operands = h->n_operands;
-    if (hlo_span_is(h, in->opcode, "constant") || hlo_span_is(h, in->opcode, "parameter"))
-        take_literal(h, in);
-    else
-        take_operands(h, in);
-    in->end = h->at;
-    in->attrs = h->n_attrs;
-    take_attrs(h, &in->n_attrs);
-    if (in->n_attrs) {
-        struct span last = h->attrs[h->n_attrs - 1].value;
-        in->end = last.at + last.len;
-    }
-}
-
-static bool is_parameter(const struct hlo *h, const struct instr *in)
-{
-    return hlo_span_is(h, in->opcode, "parameter");
-}
-
-/* The next instruction of a body, with its operands and attributes behind those that are there; false
- * after the last, or with an error. */
-static bool take_next(struct hlo *h, struct instr *in, bool *is_root)
-{
-    hlo_skip_blank(h);
-    if (h->code || hlo_take_byte(h, '}'))
-        return false;
-    struct span name = hlo_take_word(h);
-    *is_root = hlo_span_is(h, name, "ROOT");
-    if (*is_root) {
-        hlo_skip_blank(h);
-        name = hlo_take_word(h);
-    }
-    take_instr(h, name, in);
-    return !h->code;
-}
-
-/* What a body says that is needed before its first operation. */
-static void note_instr(struct hlo *h, const struct instr *in, bool is_root, uint32_t at)
-{
-    if (is_root && h->has_root)
-        hlo_fail(h, WARM_EMALFORMED, at, "a computation with two roots");
-    if (is_root || !h->has_root) /* the parser of HLO takes the last where none is marked */
-        h->root = *in;
-    h->has_root |= is_root;
-    h->n_noted++;
-}
-
-static void note_parameter(struct hlo *h, const struct instr *in)
-{
-    if (hlo_grow(h, &h->instrs, h->n_instrs, &h->cap_instrs, sizeof *h->instrs))
-        h->instrs[h->n_instrs++] = *in;
-}
-
-/* The instructions between the braces: `root`, and the parameters into `instrs`. h->at is after the
- * opening brace. */
-static void take_body(struct hlo *h)
-{
-    struct instr in = {0};
-    bool is_root, empty = true;
-    for (uint32_t at = h->at; take_next(h, &in, &is_root); at = h->at, empty = false) {
-        note_instr(h, &in, is_root, at);
-        if (is_parameter(h, &in)) {
-            note_parameter(h, &in);
-        } else {
-            h->n_operands = in.operands;
-            h->n_attrs = in.attrs;
-        }
-    }
-    if (empty)
-        hlo_expected(h, "a computation without instructions");
-}
-
-/* The text is to be read again, with the care that text needs of which instructions go over lines. */
-static void not_by_lines(struct hlo *h)
-{
-    hlo_fail(h, WARM_EMALFORMED, h->at, "an instruction that goes over lines");
-}
-
-/* Moves to the first blank behind the shape at h->at; false if there is none. */
-static bool shape_passed(struct hlo *h)
-{
-    if (h->at < h->len && h->base[h->at] == '(')
-        return hlo_take_value(h, false).len > 0;
-    const char *blank = memchr(h->base + h->at, ' ', h->len - h->at);
-    if (blank)
-        h->at = (uint32_t)(blank - h->base);
-    return blank != NULL;
-}
-
-/* One line "name = shape opcode(": parameters are read, of others what stands behind the name is passed
- * over. A shape that has a blank in it, and is no tuple, hides a parameter: put_body counts them. */
-static void take_line(struct hlo *h)
-{
-    uint32_t start = h->at;
-    struct instr in = {.name = hlo_take_word(h)};
-    bool is_root = hlo_span_is(h, in.name, "ROOT");
-    if (is_root) {
-        hlo_skip_blank(h);
-        in.name = hlo_take_word(h);
-    }
-    in.name = hlo_without_percent(h, in.name);
-    if (!in.name.len || !hlo_starts_with(h, h->at, " = ")) {
-        not_by_lines(h);
-        return;
-    }
-    h->at += 3;
-    in.type.at = h->at;
-    if (shape_passed(h) && hlo_starts_with(h, h->at, " parameter(")) {
-        h->at = start;
-        take_next(h, &in, &is_root);
-        note_parameter(h, &in);
-        h->at = in.end; /* it looked for more behind it */
-    }
-    const char *end = memchr(h->base + h->at, '\n', h->len - h->at);
-    if (end)
-        h->at = (uint32_t)(end - h->base);
-    else
-        not_by_lines(h);
-    if (!h->code)
-        note_instr(h, &in, is_root, start);
-}
-
-/* As take_body, of text that has an instruction on each line: its lines are as long as they are, and what
- * stands on them is seen by put_body, which finds out whether it is so. */
-static void take_lines(struct hlo *h)
-{
-    while (!h->code && !hlo_take_byte(h, '}'))
-        take_line(h);
-    if (!h->n_noted)
-        not_by_lines(h);
-    uint32_t end = h->at;
-    h->at = h->root.type.at; /* of all others it was not looked at */
-    h->root.type = hlo_take_value(h, false);
-    h->at = end;
-}
-
-/* ---- computations into the graph ---- */
-
-static const struct attr *attr_of(const struct hlo *h, const struct instr *in, const char *key)
-{
-    for (uint32_t i = 0; i < in->n_attrs; i++)
-        if (hlo_span_is(h, h->attrs[in->attrs + i].key, key))
-            return &h->attrs[in->attrs + i];
-    return NULL;
-}
-
-/* A custom call is the program's own code: it may only be moved and dropped, and not even that if
- * it says that it has a side effect, or may be a sharding. */
-static unsigned custom_call_traits(const struct hlo *h, const struct instr *in)
-{
-    const struct attr *a = attr_of(h, in, "custom_call_has_side_effect");
-    return a && !hlo_span_is(h, a->value, "false") ? GRAPH_EFFECT
-                                                       : GRAPH_DISTINCT | GRAPH_STAYS;
-}
-
-/* Shapes as the printer gives them have no blanks; tuples have them, and comments. */
-static uint32_t type_of(struct hlo *h, struct span type)
-{
-    const char *text = h->base + type.at;
-    uint32_t blank = 0;
-    while (blank < type.len && hlo_class_of(text[blank]) != SPACE &&
-           hlo_class_of(text[blank]) != SLASH)
-        blank++;
-    if (blank == type.len)
-        return graph_type(h->g, text, type.len);
-    char *clean_shape = malloc(type.len);
-    if (!clean_shape) {
-        hlo_fail(h, WARM_ENOMEM, type.at, "out of memory");
-        return 0;
-    }
-    size_t n = 0;
-    for (uint32_t i = 0; i < type.len;) {
-        enum byte_class c = hlo_class_of(text[i]);
-        uint32_t next = c == SLASH ? hlo_after_comment(h, type.at + i) - type.at : i;
-        if (c != SPACE && next == i)
-            clean_shape[n++] = text[i];
-        i = next > i ? next : i + 1;
-    }
-    uint32_t id = graph_type(h->g, clean_shape, n);
-    free(clean_shape);
-    return id;
-}
-
-/* Copies a literal without blanks and comments: its values are apart by commas. Returns its length,
- * which is at most the literal's. */
-static size_t clean_literal(struct hlo *h, struct span literal, char *out)
-{
-    const char *text = h->base + literal.at;
-    size_t n = 0;
-    if (!memchr(text, '/', literal.len)) {
-        for (uint32_t i = 0; i < literal.len; i++) { /* blanks are every third byte: no branch */
-            out[n] = text[i];
-            n += hlo_class_of(text[i]) != SPACE;
-        }
-        return n;
-    }
-    for (uint32_t i = 0; i < literal.len;) {
-        uint32_t next = hlo_after_comment(h, literal.at + i) - literal.at;
-        out[n] = text[i];
-        n += next == i && hlo_class_of(text[i]) != SPACE;
-        i = next > i ? next : i + 1;
-    }
-    return n;
-}
-
-static void put_literal(struct hlo *h, struct span literal)
-{
-    const char *text = h->base + literal.at;
-    const char *elided = memmem(text, literal.len, "...", 3);
-    if (elided) {
-        hlo_fail(h, WARM_EREFUSED, (uint32_t)(elided - h->base),
-                 "the value of a constant is elided: print it with --xla_dump_large_constants");
-        return;
-    }
-    graph_dict_key(h->g, "literal", 7);
-    if (literal.len <= LITERAL_SMALL) {
-        char small[LITERAL_SMALL];
-        graph_dict_text(h->g, small, clean_literal(h, literal, small));
-        return;
-    }
-    struct literal *large = malloc(sizeof *large + literal.len);
-    if (!large) {
-        hlo_fail(h, WARM_ENOMEM, literal.at, "out of memory");
-        return;
-    }
-    large->next = h->literals;
-    h->literals = large;
-    graph_dict_borrow(h->g, large->text, clean_literal(h, literal, large->text));
-}
-
-static void refuse_process_bound(struct hlo *h, const struct instr *in)
-{
-    const struct attr *target = attr_of(h, in, "custom_call_target");
-    if (!target)
-        return;
-    const char *t = h->base + target->value.at;
-    size_t len = target->value.len;
-    if (form_is_process_bound(t, len))
-        hlo_fail(h, WARM_EREFUSED, target->value.at, FORM_PROCESS_BOUND);
-}
-
-/* The bytes of a custom call's backend_config are for the custom call to read, but for the
- * libraries that XLA itself calls (__cublas$gemm, __cudnn$convForward): it prints and reads theirs.
- */
-static bool config_is_json(const struct hlo *h, const struct instr *in)
-{
-    if (!hlo_span_is(h, in->opcode, "custom-call"))
-        return true;
-    const struct attr *target = attr_of(h, in, "custom_call_target");
-    return target && target->value.len > 5 && memcmp(h->base + target->value.at, "\"__cu", 5) == 0;
-}
-
-/* A call that says nothing but what it calls: XLA's first pass puts the body in its place. */
-static const struct attr *plain_callee(const struct hlo *h, const struct instr *in)
-{
-    const struct attr *callee = NULL;
-    for (uint32_t i = 0; i < in->n_attrs; i++) {
-        const struct attr *a = &h->attrs[in->attrs + i];
-        if (hlo_span_is(h, a->key, "to_apply") && !callee)
-            callee = a;
-        else if (!hlo_span_is(h, a->key, "metadata") ||
-                 memmem(h->base + a->value.at, a->value.len, "preserve_layout", 15))
-            return NULL;
-    }
-    return callee;
-}
-
-static void put_operands(struct hlo *h, const struct instr *in)
-{
-    for (uint32_t i = 0; i < in->n_operands; i++) {
-        struct span name = h->operands[in->operands + i];
-        uint32_t value = hlo_value_find(h, name);
-        if (value == GRAPH_NONE)
-            hlo_fail(h, WARM_EMALFORMED, name.at, "no such instruction before this one");
-        else
-            graph_op_operand(h->g, value);
-    }
-    for (uint32_t i = 0; i < h->n_extra; i++)
-        graph_op_operand(h->g, h->extra[i]);
-}
-
-/* Ends the operation at hand, which is remembered. */
-static uint32_t op_end(struct hlo *h, const struct instr *in)
-{
-    uint32_t type = type_of(h, in->type);
-    hlo_line_record(h, type);
-    graph_op_result(h->g, type);
-    return graph_op_end(h->g);
-}
-
-/* Puts a call whose body may take its place. */
-static uint32_t put_call(struct hlo *h, const struct instr *in, const struct attr *callee,
-                         unsigned traits)
-{
-    struct span name = hlo_without_percent(h, callee->value);
-    struct computation *of = hlo_computation_of(h, name);
-    if (!of)
-        return GRAPH_NONE;
-    if (!of->used)
-        of->first_use = callee->value;
-    of->used = true;
-    graph_op_begin(h->g, graph_opname(h->g, "call", 4, GRAPH_CALL | GRAPH_EFFECT));
-    graph_op_traits(h->g, traits | GRAPH_CALL);
-    graph_op_callee(h->g, of->symbol);
-    put_operands(h, in);
-    return op_end(h, in);
-}
-
-static uint32_t put_op(struct hlo *h, const struct instr *in)
-{
-    bool is_constant = hlo_span_is(h, in->opcode, "constant");
-    unsigned traits = hlo_traits_of(h, in);
-    if (hlo_span_is(h, in->opcode, "custom-call")) {
-        refuse_process_bound(h, in);
-        traits = custom_call_traits(h, in);
-    }
-    const struct attr *callee = NULL;
-    if (hlo_span_is(h, in->opcode, "call")) {
-        traits = GRAPH_PURE;
-        callee = h->scheduled ? NULL : plain_callee(h, in);
-    }
-    h->n_extra = 0;
-    if (callee)
-        return put_call(h, in, callee, traits);
-    h->config_is_json = config_is_json(h, in);
-    graph_dict_begin(h->g);
-    if (is_constant)
-        put_literal(h, h->operands[in->operands]);
-    for (uint32_t i = 0; i < in->n_attrs; i++)
-        hlo_put_attr(h, &h->attrs[in->attrs + i]);
-    uint32_t dict = graph_dict_end(h->g);
-    if (h->scheduled || h->n_extra)
-        traits = GRAPH_EFFECT; /* a schedule and control edges say when: nothing may move */
-    graph_op_begin(h->g, graph_opname(h->g, h->base + in->opcode.at, in->opcode.len, traits));
-    graph_op_traits(h->g, traits);
-    graph_op_dict(h->g, dict);
-    if (!is_constant)
-        put_operands(h, in);
-    return op_end(h, in);
-}
-
-/* In a module that is scheduled also the places of the parameters are kept. */
-static void put_scheduled_parameter(struct hlo *h, uint32_t value)
-{
-    graph_op_begin(h->g, graph_opname(h->g, "parameter", 9, GRAPH_EFFECT));
-    graph_op_operand(h->g, value);
-    graph_op_end(h->g);
-}
-
-/* True if the literal of a parameter is a number. */
-static bool parameter_number(const struct hlo *h, const struct instr *in, int64_t *out)
-{
-    struct span s = h->operands[in->operands];
-    while (s.len && hlo_class_of(h->base[s.at]) == SPACE)
-        s = (struct span){s.at + 1, s.len - 1};
-    while (s.len && hlo_class_of(h->base[s.at + s.len - 1]) == SPACE)
-        s.len--;
-    return hlo_number_of(h, s, out);
-}
-
-/* Makes the arguments in the order of their numbers, though the instructions may stand anywhere. */
-static void put_parameters(struct hlo *h)
-{
-    uint32_t n = h->n_instrs;
-    if (!n)
-        return;
-    uint32_t *instr_of = malloc(n * sizeof *instr_of);
-    if (!instr_of) {
-        hlo_fail(h, WARM_ENOMEM, h->at, "out of memory");
-        return;
-    }
-    memset(instr_of, 0xff, n * sizeof *instr_of);
-    for (uint32_t i = 0; i < h->n_instrs; i++) {
-        const struct instr *in = &h->instrs[i];
-        int64_t number;
-        if (!parameter_number(h, in, &number) || number >= n || instr_of[number] != UINT32_MAX) {
-            hlo_fail(h, WARM_EMALFORMED, h->operands[in->operands].at,
-                     "parameters must be numbered from 0, each once");
-            break;
-        }
-        instr_of[number] = i;
-    }
-    for (uint32_t i = 0; i < n && !h->code; i++) {
-        const struct instr *in = &h->instrs[instr_of[i]];
-        h->n_extra = 0;
-        uint32_t dict = hlo_dict_of(h, in->attrs, in->n_attrs);
-        uint32_t value = graph_func_arg(h->g, type_of(h, in->type), dict);
-        if (h->n_extra)
-            hlo_fail(h, WARM_EMALFORMED, in->name.at, "a parameter that depends on an instruction");
-        if (!hlo_value_add(h, in->name, value, true))
-            hlo_fail(h, WARM_EMALFORMED, in->name.at, "an instruction with this name exists");
-    }
-    free(instr_of);
-}
-
-static void put_return(struct hlo *h)
-{
-    uint32_t value = hlo_value_find(h, h->root.name);
-    if (value == GRAPH_NONE)
-        return; /* only after an error */
-    graph_op_begin(h->g, graph_opname(h->g, "return", 6, GRAPH_PURE));
-    graph_op_operand(h->g, value);
-    graph_op_end(h->g);
-}
-
-/* True if the instruction that begins at `at` is what its line holds. */
-static bool is_a_line(const struct hlo *h, uint32_t at, const struct instr *in)
-{
-    uint32_t end = in->end;
-    while (end < h->len && (h->base[end] == ' ' || h->base[end] == '\r'))
-        end++;
-    return end < h->len && h->base[end] == '\n' && !memchr(h->base + at, '\n', end - at);
-}
-
-/* The operation of an instruction, as one before it if it is like that. */
-static void put_instr(struct hlo *h, const struct instr *in)
-{
-    hlo_line_split(h, in);
-    uint32_t value = hlo_line_known(h);
-    if (value == GRAPH_NONE)
-        value = put_op(h, in);
-    if (!h->code && !hlo_value_add(h, in->name, value, false))
-        hlo_fail(h, WARM_EMALFORMED, in->name.at, "an instruction with this name exists");
-}
-
-/* The operations of the body behind h->at, up to its end. */
-static void put_body(struct hlo *h)
-{
-    struct instr in;
-    bool is_root;
-    uint32_t n_parameters = 0;
-    for (;;) {
-        hlo_lines_repeat(h);
-        hlo_skip_blank(h);
-        uint32_t at = h->at;
-        if (!take_next(h, &in, &is_root))
-            break;
-        if (h->by_lines && !is_a_line(h, at, &in))
-            not_by_lines(h);
-        if (!is_parameter(h, &in))
-            put_instr(h, &in);
-        else if (++n_parameters && h->scheduled)
-            put_scheduled_parameter(h, hlo_value_find(h, in.name));
-        h->n_operands = in.operands;
-        h->n_attrs = in.attrs;
-        h->n_noted--;
-    }
-    if (n_parameters != h->n_instrs || h->n_noted)
-        not_by_lines(h);
-}
-
-/* The computation whose body has been walked. Its own attributes stand behind it. */
-static void put_computation(struct hlo *h, struct span name, bool entry, struct span body,
-                            uint32_t first_attr, uint32_t n_attrs)
-{
-    struct computation *c = hlo_computation_of(h, name);
-    if (!c)
-        return;
-    if (c->defined)
-        hlo_fail(h, WARM_EMALFORMED, name.at, "a computation with this name exists");
-    if (c->loose)
-        hlo_unsupported(h, "an unknown attribute may name a computation that comes later");
-    uint32_t index = (uint32_t)(c - h->computations); /* the array may move */
-    hlo_values_clear(h);
-    graph_func_begin(h->g, c->symbol, entry);
-    put_parameters(h);
-    graph_func_result(h->g, type_of(h, h->root.type), 0);
-    graph_func_dict(h->g, hlo_dict_of(h, first_attr, n_attrs));
-    uint32_t end = h->at;
-    h->at = body.at;
-    put_body(h);
-    if (!h->code && h->at != body.at + body.len)
-        not_by_lines(h);
-    if (!h->code)
-        put_return(h);
-    h->at = end;
-    graph_func_end(h->g);
-    h->computations[index].defined = true;
-}
-
-/* "%name (p: shape, ...) -> shape {": only the name says what the instructions do not. */
-static void take_computation(struct hlo *h, struct span name, bool entry)
-{
-    hlo_skip_blank(h);
-    if (h->at < h->len && h->base[h->at] == '(') {
-        hlo_take_value(h, false);
-        hlo_skip_blank(h);
-        if (!hlo_starts_with(h, h->at, "->")) {
-            hlo_expected(h, "`-> shape {` was expected");
-            return;
-        }
-        h->at += 2;
-        hlo_skip_blank(h);
-        hlo_take_value(h, false);
-    }
-    if (!hlo_take_byte(h, '{')) {
-        hlo_expected(h, "`{` was expected");
-        return;
-    }
-    struct span body = {h->at, 0};
-    h->n_instrs = h->n_operands = h->n_attrs = h->n_noted = 0;
-    h->has_root = false;
-    if (h->by_lines)
-        take_lines(h);
-    else
-        take_body(h);
-    body.len = h->at - body.at;
-    uint32_t first_attr = h->n_attrs, n_attrs = 0;
-    if (!h->code)
-        take_attrs(h, &n_attrs);
-    if (entry && h->has_entry)
-        hlo_fail(h, WARM_EMALFORMED, name.at, "a module with two entries");
-    h->has_entry |= entry;
-    if (!h->code)
-        put_computation(h, hlo_without_percent(h, name), entry, body, first_attr, n_attrs);
-}
-
-/* ---- the module ---- */
-
-static void add_axis(struct hlo *h, struct span name)
-{
-    if (hlo_axis_of(h, name) != GRAPH_NONE)
-        return;
-    if (h->n_axes == HLO_AXIS_MAX) {
-        hlo_unsupported(h, "more mesh axes than are followed");
-        return;
-    }
-    h->axes[h->n_axes++] = name;
-}
-
-/* The quoted words of "{mesh = #sdy.mesh<["x"=2, "y"=2]>}", or of the same inside a string. */
-static void add_axes(struct hlo *h, struct span key, struct span value)
-{
-    if (!hlo_span_is(h, key, "xla.sdy.meshes") || !value.len)
-        return;
-    bool escaped = h->base[value.at] == '"';
-    uint32_t i = value.at + escaped, end = value.at + value.len - escaped;
-    for (;;) {
-        const char *open = memchr(h->base + i, '"', end - i);
-        const char *close = open ? memchr(open + 1, '"', (size_t)(h->base + end - open) - 1) : NULL;
-        if (!close)
-            return;
-        uint32_t at = (uint32_t)(open - h->base) + 1;
-        uint32_t len = (uint32_t)(close - open) - 1;
-        add_axis(h, (struct span){at, len > 0 && escaped ? len - 1 : len});
-        i = (uint32_t)(close - h->base) + 1;
-    }
-}
-
-/* Of the first n attributes, moves those to the front that hold for any computation of the module, and
- * gives their number. The others speak of the parameters and results of the entry computation. */
-static uint32_t attrs_of_regions(struct hlo *h, uint32_t n)
-{
-    static const char *const entry[] = {"entry_computation_layout", "input_output_alias",
-                                        "buffer_donor"};
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        bool of_entry = false;
-        for (size_t k = 0; k < sizeof entry / sizeof *entry; k++)
-            of_entry |= hlo_span_is(h, h->attrs[i].key, entry[k]);
-        if (!of_entry)
-            h->attrs[kept++] = h->attrs[i];
-    }
-    return kept;
-}
-
-static void take_header(struct hlo *h)
-{
-    hlo_skip_blank(h);
-    if (!hlo_span_is(h, hlo_take_word(h), "HloModule")) {
-        hlo_expected(h, "`HloModule` was expected");
-        return;
-    }
-    hlo_skip_blank(h);
-    /* The name is any text that the program chose: up to the comma or the end of the line. */
-    while (h->at < h->len && h->base[h->at] != ',' && h->base[h->at] != '\n')
+        if (last.len && n++)
+            put(h, ",");
+        if (last.len && memchr(h->text + last.at, '(', last.len))
+            give_up(h, "an instruction that stands inside the operands of another");
+        else if (last.len)
+            put_name(h, last, true);
+        else if (c == ',' || n)
+            expected(h, "an operand was expected");
+        last.len = 0;
         h->at++;
-    uint32_t n = 0;
-    take_attrs(h, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct attr *a = &h->attrs[i];
-        if (hlo_span_is(h, a->key, "is_scheduled") && !hlo_span_is(h, a->value, "false"))
-            h->scheduled = true;
-        if (hlo_span_is(h, a->key, "frontend_attributes") && hlo_in_braces(h, a->value))
-            hlo_for_each_field(h, a->value, add_axes);
+        if (c == ')')
+            return;
     }
-    graph_module_dict(h->g, hlo_dict_of(h, 0, n));
-    graph_module_regions_dict(h->g, hlo_dict_of(h, 0, attrs_of_regions(h, n)));
 }
 
-/* The tables of source locations: a number and a text or fields on each line. */
+/* The line's end, behind which a name is known: its number is the next of its scope. */
+static void put_defined(struct hlo *h, struct names *scope, uint32_t *n, struct span name)
+{
+    bool is_new = false;
+    uint32_t *number = names_add(scope, h->text + name.at, name.len, &is_new);
+    if (!number) {
+        fail(h, WARM_ENOMEM, name.at, "no memory for its names");
+        return;
+    }
+    if (!is_new && *number != LOOSE)
+        fail(h, WARM_EMALFORMED, name.at, "this name is defined already");
+    if (!is_new) { /* a word before may have meant it */
+        put(h, " :");
+        put_span(h, name);
+    }
+    *number = (*n)++;
+    put(h, "\n");
+}
+
+/* [ROOT] name = shape opcode(operands), attributes */
+static void put_instruction(struct hlo *h)
+{
+    struct span name = take_word(h), type = {0}, opcode = {0};
+    bool is_root = span_is(h, name, "ROOT");
+    if (is_root && h->has_root)
+        fail(h, WARM_EMALFORMED, name.at, "a computation with two roots");
+    h->has_root |= is_root;
+    name = without_percent(h, is_root ? take_word(h) : name);
+    if (name.len && take_byte(h, '=')) {
+        type = take_until(h, true, false);
+        opcode = take_word(h);
+    }
+    if (!type.len || !opcode.len || !take_byte(h, '(')) {
+        expected(h, "an instruction `name = shape opcode(...)` was expected");
+        return;
+    }
+    put(h, is_root ? "  ROOT " : "  ");
+    put_reference(h, '#', h->n_instructions);
+    put(h, " = ");
+    put_tokens(h, type, PLAIN);
+    put(h, " ");
+    put_span(h, opcode);
+    put(h, "(");
+    if (span_is(h, opcode, "constant") || span_is(h, opcode, "parameter"))
+        put_literal(h);
+    else
+        put_operands(h);
+    put(h, ")");
+    put_attributes(h);
+    if (!h->rc)
+        put_defined(h, &h->instructions, &h->n_instructions, name);
+}
+
+/* ---- computations and the module ---- */
+
+/* "(p: shape, ...) -> shape", which XLA's parser only checks against the instructions. */
+static void skip_signature(struct hlo *h)
+{
+    if (h->at >= h->len || h->text[h->at] != '(')
+        return;
+    take_until(h, true, false);
+    skip_blank(h);
+    if (h->len - h->at < 2 || memcmp(h->text + h->at, "->", 2) != 0) {
+        expected(h, "`-> shape {` was expected");
+        return;
+    }
+    h->at += 2;
+    take_until(h, true, false);
+}
+
+/* [ENTRY] name [signature] { instructions } attributes */
+static void put_computation(struct hlo *h, struct span word)
+{
+    bool is_entry = span_is(h, word, "ENTRY");
+    struct span name = without_percent(h, is_entry ? take_word(h) : word);
+    if (is_entry && h->has_entry)
+        fail(h, WARM_EMALFORMED, word.at, "a module with two entries");
+    h->has_entry |= is_entry;
+    h->has_root = false;
+    h->n_instructions = 0;
+    names_clear(&h->instructions);
+    skip_blank(h);
+    skip_signature(h);
+    if (!name.len || !take_byte(h, '{')) {
+        expected(h, "a computation `name {` was expected");
+        return;
+    }
+    put(h, is_entry ? "ENTRY " : "");
+    put_reference(h, '@', h->n_computations);
+    put(h, " {\n");
+    while (!h->rc && !take_byte(h, '}'))
+        put_instruction(h);
+    if (!h->n_instructions)
+        expected(h, "a computation without instructions");
+    put(h, "}");
+    put_attributes(h);
+    if (!h->rc)
+        put_defined(h, &h->computations, &h->n_computations, name);
+}
+
+/* The entries of a table of source locations, "1 {file_name_id=1 ...}" or "1 "a.py"". */
 static void skip_table(struct hlo *h)
 {
     for (;;) {
-        hlo_skip_blank(h);
-        if (h->code || h->at >= h->len || h->base[h->at] < '0' || h->base[h->at] > '9')
+        skip_blank(h);
+        if (h->rc || h->at >= h->len || h->text[h->at] < '0' || h->text[h->at] > '9')
             return;
-        hlo_take_word(h);
-        hlo_skip_blank(h);
-        if (!hlo_take_value(h, false).len)
-            hlo_expected(h, "an entry of the table was expected");
+        take_word(h);
+        if (!take_until(h, true, false).len)
+            expected(h, "an entry of the table was expected");
     }
 }
 
-static void take_module(struct hlo *h)
+static void put_module(struct hlo *h)
 {
     static const char *const tables[] = {"FileNames", "FunctionNames", "FileLocations",
                                          "StackFrames"};
-    take_header(h);
-    for (;;) {
-        hlo_skip_blank(h);
-        if (h->code || h->at >= h->len)
-            return;
-        struct span word = hlo_take_word(h);
-        bool entry = hlo_span_is(h, word, "ENTRY");
-        if (hlo_key_in(h, word, tables, COUNT(tables))) {
+    if (!span_is(h, take_word(h), "HloModule") || !take_word(h).len) {
+        expected(h, "`HloModule name` was expected");
+        return;
+    }
+    put(h, "module");
+    put_attributes(h);
+    put(h, "\n");
+    for (skip_blank(h); !h->rc && h->at < h->len; skip_blank(h)) {
+        struct span word = take_word(h);
+        if (span_in(h, word, tables, COUNT(tables)))
             skip_table(h);
-            continue;
-        }
-        if (hlo_span_is(h, word, "HloModule"))
-            hlo_fail(h, WARM_EMALFORMED, word.at, "more than one module in one input");
-        if (entry) {
-            hlo_skip_blank(h);
-            word = hlo_take_word(h);
-        }
-        if (!word.len)
-            hlo_expected(h, "a computation was expected");
-        if (!h->code)
-            take_computation(h, word, entry);
+        else if (span_is(h, word, "HloModule"))
+            fail(h, WARM_EMALFORMED, word.at, "more than one module in one input");
+        else
+            put_computation(h, word);
     }
-}
-
-static void check_references(struct hlo *h)
-{
-    if (!h->code && !h->has_entry)
-        hlo_expected(h, "a module without an entry computation");
-    for (uint32_t i = 0; i < h->n_computations && !h->code; i++)
-        if (h->computations[i].used && !h->computations[i].defined)
-            hlo_fail(h, WARM_EMALFORMED, h->computations[i].first_use.at,
-                     "a computation that the module does not define");
-}
-
-/* What was needed to read the text and is not to write the graph. */
-static void tables_free(struct hlo *h)
-{
-    hlo_values_close(&h->values);
-    hlo_names_close(&h->computed_names);
-    hlo_names_close(&h->opcodes);
-    hlo_names_close(&h->keys);
-    hlo_lines_close(&h->lines);
-    free(h->computations);
-    free(h->instrs);
-    free(h->operands);
-    free(h->attrs);
-    free(h->extra);
-}
-
-/* The graph, and the literals that it borrows. */
-static void graph_close(struct hlo *h)
-{
-    graph_free(h->g);
-    for (struct literal *next; h->literals; h->literals = next) {
-        next = h->literals->next;
-        free(h->literals);
-    }
-}
-
-/* Reads the module into a new graph. */
-static int module_read(struct hlo *h)
-{
-    h->g = graph_new(h->len);
-    if (!h->g)
-        return h->code = err_set(h->e, WARM_ENOMEM, "out of memory");
-    graph_keeps_unused(h->g);
-    take_module(h);
-    check_references(h);
-    tables_free(h);
-    return h->code;
+    if (!h->has_entry)
+        expected(h, "a module without an entry computation");
 }
 
 int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
 {
     if (input->len >= UINT32_MAX)
-        return err_set(e, WARM_ETOO_BIG, "HLO text of 4 GiB and more is not read");
-    struct hlo fresh = {.base = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
-    fresh.values.number_max = fresh.len / 64 + 4096;
-    struct hlo h = fresh;
-    h.by_lines = true;
-    if (module_read(&h)) { /* what is wrong with it, if it is not the lines, is said by this: */
-        graph_close(&h);
-        h = fresh;
-        out->why_exact = NULL;
-        module_read(&h);
-    }
-    int code = h.code ? h.code : graph_write(h.g, "hlo/11", out, e);
-    graph_close(&h);
-    return code;
+        return err_set(e, WARM_ETOO_BIG, "HLO: 4 GiB and more are not read");
+    struct hlo h = {.text = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
+    form_begin(out, "hlo/12");
+    put_module(&h);
+    names_close(&h.instructions);
+    names_close(&h.computations);
+    names_close(&h.axes);
+    return h.rc;
 }
 
 bool form_hlo_claims(const char *data, size_t len)
 {
     size_t i = 0;
-    while (i < len && hlo_class_of(data[i]) == SPACE)
+    while (i < len && class_of(data[i]) == SPACE)
         i++;
-    return len - i > 10 && memcmp(data + i, "HloModule", 9) == 0 &&
-           hlo_class_of(data[i + 9]) == SPACE;
+    return len - i > 10 && memcmp(data + i, "HloModule", 9) == 0 && class_of(data[i + 9]) == SPACE;
 }

@@ -195,26 +195,6 @@ Test(products, all_but_names_and_constants_counts_with_the_order)
     cr_expect(!key_equal(&a, &b));
 }
 
-Test(products, order_counts_in_hlo)
-{
-#define HLO(first, second)                                                                         \
-    "HloModule m\nENTRY %e (x: f32[4,4], a: f32[4,4], b: f32[4,4]) -> (f32[4,4], f32[4,4]) {\n"    \
-    "  %x = f32[4,4]{1,0} parameter(0)\n  %a = f32[4,4]{1,0} parameter(1)\n"                       \
-    "  %b = f32[4,4]{1,0} parameter(2)\n" first second                                             \
-    "  ROOT %t = (f32[4,4]{1,0}, f32[4,4]{1,0}) tuple(%0, %1)\n}\n"
-#define HLO_DOT(result, of, left)                                                                  \
-    "  " result " = f32[4,4]{1,0} dot(" of "), lhs_contracting_dims={" left "}, "                  \
-    "rhs_contracting_dims={0}\n"
-    struct key a =
-        key_of(HLO(HLO_DOT("%0", "%x, %a", "1"), HLO_DOT("%1", "%x, %b", "1")), CANON_HLO);
-    struct key b =
-        key_of(HLO(HLO_DOT("%1", "%x, %b", "1"), HLO_DOT("%0", "%x, %a", "1")), CANON_HLO);
-    cr_expect(!key_equal(&a, &b));
-    a = key_of(HLO(HLO_DOT("%0", "%x, %a", "1"), HLO_DOT("%1", "%x, %b", "0")), CANON_HLO);
-    b = key_of(HLO(HLO_DOT("%1", "%x, %b", "0"), HLO_DOT("%0", "%x, %a", "1")), CANON_HLO);
-    cr_expect(key_equal(&a, &b));
-}
-
 /* Whether x * a may change places with s * b, where `before` says what s is. */
 static bool apart(const char *before) { return moves(before, "%x, %a", ROWS, "%s, %b", ROWS); }
 
@@ -424,44 +404,6 @@ Test(products, order_counts_over_the_dimensions_that_are_left)
                      ") -> (%s, %s) {\n%s%sreturn %%0, %%1 : %s, %s\n}\n",
                      type[0], type[1], ops[turn], ops[!turn], type[0], type[1]);
             keys[turn] = key_of(text, CANON_MLIR);
-        }
-        cr_expect_eq(key_equal(&keys[0], &keys[1]), cases[i].moves, "case %zu", i);
-    }
-}
-
-/* In HLO the same, and in what it names. */
-Test(products, order_counts_in_hlo_where_an_operand_may_come_out_as_another)
-{
-#define F44 "f32[4,4]{1,0}"
-#define PAIR "(" F44 ", " F44 ")"
-    static const struct {
-        const char *before;
-        bool across, moves;
-    } cases[] = {
-        {"  %s = " F44 " negate(%a)\n", false, true},
-        {"  %s = " F44 " transpose(%x), dimensions={1,0}\n", true, false},
-        {"  %u = " PAIR " tuple(%x, %a)\n  %s = " F44 " get-tuple-element(%u), index=0\n", false,
-         false},
-        {"  %k = pred[] constant(true)\n  %s = " F44
-         " conditional(%k, %a, %b), true_computation=%f, false_computation=%f\n",
-         false, false},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct key keys[2];
-        for (int turn = 0; turn < 2; turn++) {
-            char ops[2][256], text[2048];
-            snprintf(ops[0], sizeof ops[0], "%s", HLO_DOT("%0", "%x, %a", "1"));
-            snprintf(ops[1], sizeof ops[1], "%s",
-                     cases[i].across ? HLO_DOT("%1", "%s, %b", "0") : HLO_DOT("%1", "%s, %b", "1"));
-            snprintf(text, sizeof text,
-                     "HloModule m\n%%f (p: f32[4,4]) -> f32[4,4] {\n  %%p = " F44
-                     " parameter(0)\n  ROOT %%n = " F44 " negate(%%p)\n}\n"
-                     "ENTRY %%e (x: f32[4,4], a: f32[4,4], b: f32[4,4]) -> (f32[4,4], f32[4,4]) {\n"
-                     "  %%x = " F44 " parameter(0)\n  %%a = " F44 " parameter(1)\n"
-                     "  %%b = " F44 " parameter(2)\n%s%s%s  ROOT %%t = " PAIR
-                     " tuple(%%0, %%1)\n}\n",
-                     cases[i].before, ops[turn], ops[!turn]);
-            keys[turn] = key_of(text, CANON_HLO);
         }
         cr_expect_eq(key_equal(&keys[0], &keys[1]), cases[i].moves, "case %zu", i);
     }

@@ -27,7 +27,7 @@ static void try_kind(enum canon_kind kind, uint8_t *data, size_t size, size_t at
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const enum canon_kind kinds[] = {CANON_MLIR, CANON_HLO, CANON_MLIR_BYTECODE};
+    static const enum canon_kind kinds[] = {CANON_MLIR, CANON_MLIR_BYTECODE};
     uint32_t sum = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < size; i++)
         sum = (sum ^ data[i]) * 16777619u;

@@ -222,9 +222,7 @@ static const char *short_text_check(const struct writer *text, const struct writ
 static int form_of(const struct canon_input *input, enum canon_kind kind, struct form *out,
                    struct err *e)
 {
-    return kind == CANON_HLO    ? form_hlo(input, out, e)
-           : kind == CANON_MLIR ? form_mlir(input, out, e)
-                                : form_mlir_bytecode(input, out, e);
+    return kind == CANON_MLIR ? form_mlir(input, out, e) : form_mlir_bytecode(input, out, e);
 }
 
 int short_text_of(const struct canon_input *input, struct short_text *out, struct err *e)

@@ -21,7 +21,7 @@ struct short_text {
     const char *wrong; /* why what is hashed does not stand for that text; NULL: it does */
 };
 
-/* The key of MLIR, MLIR bytecode or HLO, and what is behind it. As canon_key. */
+/* The key of MLIR or MLIR bytecode, and what is behind it. As canon_key. */
 int short_text_of(const struct canon_input *input, struct short_text *out, struct err *e);
 
 /* Whether nothing is wrong with either, and the keys are equal if and only if the texts are. */
