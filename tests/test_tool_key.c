@@ -20,7 +20,8 @@ static void run_row(struct lab *lab, size_t i, const struct row *row)
     static const char prepare[] =
         "mkdir %zu && cd %zu && echo '#define H 1' >h.h && mkdir one two && "
         "echo '#define TWO 1' >one/two.h && echo '#define TWO 2' >two/two.h && "
-        "printf '#include \"h.h\"\\nint main(void) { return H; }\\nint row%zu;\\n' >a.c";
+        "printf '#include \"h.h\"\\n#define UNUSED\\nint main(void) { return H; }\\nint "
+        "row%zu;\\n' >a.c";
     char *out;
     forget(lab);
     cr_assert_eq(sh(lab, NULL, prepare, i, i, i), 0);
@@ -80,7 +81,8 @@ Test(tool_key, what_can_change_the_result_is_a_miss)
         {"a folder of the environment", MISS, WITH("CPATH=one"), "true", WITH("CPATH=two")},
         {"a folder for C", MISS, WITH("C_INCLUDE_PATH=one"), "true", WITH("C_INCLUDE_PATH=two")},
         {"a folder of compilers", MISS, OBJECT, "true", WITH("COMPILER_PATH=$PWD/one")},
-        {"the language of messages", MISS, WITH("LC_ALL=C"), "true", WITH("LC_ALL=de_DE.UTF-8")},
+        {"the language of messages", MISS, "LC_ALL=C " GCC "-Wunused-macros -c a.c", "true",
+         "LC_ALL=de_DE.UTF-8 " GCC "-Wunused-macros -c a.c"},
         {"the time to show", MISS, WITH("SOURCE_DATE_EPOCH=1"), "true",
          WITH("SOURCE_DATE_EPOCH=2")},
         {"a variable known only from the trace", MISS, OBJECT, "true",
@@ -110,7 +112,8 @@ Test(tool_key, what_can_change_the_result_is_a_miss)
          "/usr/bin/gcc -O2 -c a.c -o b.o", GCC "b.o"},
         {"a target in a file of dependencies", MISS, GCC "-MMD -c a.c -o a.o", "true",
          GCC "-MMD -c a.c -o b.o"},
-        {"where messages go", MISS, GCC "-Wall -c a.c >o 2>e", "true", GCC "-Wall -c a.c >o 2>&1"},
+        {"where messages go", MISS, GCC "-Wunused-macros -c a.c >o 2>e", "true",
+         GCC "-Wunused-macros -c a.c >o 2>&1"},
     };
     run_rows(rows, sizeof rows / sizeof rows[0]);
 }
@@ -133,6 +136,12 @@ Test(tool_key, what_cannot_change_the_result_is_a_hit)
          WITH("LD_PRELOAD=/usr/local/lib/libwarm-preload.so")},
         {"folders that are not there", HIT, GCC "-Inone -Iother -c a.c", "true",
          GCC "-Iother -c a.c"},
+        {"the language of messages where there are none", HIT, WITH("LC_ALL=C"), "true",
+         WITH("LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 LANGUAGE=de")},
+        {"where messages go where there are none", HIT, OBJECT " >o 2>e", "true",
+         OBJECT " >o 2>&1"},
+        {"the path by which the compiler is named", HIT, OBJECT, "true",
+         "$T /usr/bin/gcc -- /usr/bin/gcc -c a.c -o a.o"},
         {"the priority", HIT, OBJECT, "true", "nice " OBJECT},
     };
     run_rows(rows, sizeof rows / sizeof rows[0]);

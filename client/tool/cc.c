@@ -162,32 +162,32 @@ static const struct spec specs[] = {
 };
 
 /* Source: GCC's manual, "Environment Variables Affecting GCC", clang's, and binutils'. Not TMPDIR,
- * and not PATH: what is found on it is an input. */
+ * and not PATH: what is found on it is an input. What else they ask for shows in the trace. */
 static const char *const environment[] = {"CPATH",
                                           "C_INCLUDE_PATH",
                                           "CPLUS_INCLUDE_PATH",
                                           "OBJC_INCLUDE_PATH",
                                           "LIBRARY_PATH",
                                           "COMPILER_PATH",
-                                          "GCC_*",
+                                          "GCC_EXEC_PREFIX",
+                                          "GCC_COMPARE_DEBUG",
                                           "COLLECT_*",
                                           "SOURCE_DATE_EPOCH",
-                                          "LANG",
-                                          "LANGUAGE",
-                                          "LC_*",
                                           "LD_RUN_PATH",
                                           "LD_LIBRARY_PATH",
                                           "LDEMULATION",
                                           "GNUTARGET",
                                           "POSIXLY_CORRECT",
-                                          "CCC_OVERRIDE_OPTIONS",
                                           "CLANG_*",
                                           "SDKROOT",
-                                          "CPLUS_*",
-                                          "RC_*",
-                                          "QA_*",
+                                          "RC_DEBUG_OPTIONS",
+                                          "RC_DEBUG_PREFIX_MAP",
+                                          "QA_OVERRIDE_GCC3_OPTIONS",
                                           NULL};
-static const char *const refused_environment[] = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
+/* They write files, or change the command line. */
+static const char *const refused_environment[] = {
+    "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "CCC_OVERRIDE_OPTIONS", "CC_PRINT_OPTIONS",
+    "CC_PRINT_HEADERS",    "CC_LOG_DIAGNOSTICS",  "CC_PRINT_PROC_STAT"};
 
 enum field { PROGRAM = 1, ARGUMENT, VALUE, SOURCE, CPU, VARIABLES, FOLDER, OUTPUTS, HOW };
 
@@ -372,8 +372,7 @@ static int add_outputs(struct command *c, struct err *e)
 
 static bool takes_roots(const struct command *c)
 {
-    const char *exact = getenv("WARM_TOOL_EXACT");
-    return !c->job->exact && !c->dependencies && !c->prints && !(exact && strcmp(exact, "1") == 0);
+    return !c->job->exact && !c->dependencies && !c->prints;
 }
 
 /* The one temporary folder of all files; its length, 0 if there is none. */
@@ -411,14 +410,14 @@ static bool add_folder(struct command *c, const char *path, size_t len)
 
 static bool add_roots(struct command *c, size_t len)
 {
-    char cwd[PATH_MAX];
+    const char *cwd = c->job->cwd;
     const char *slash = c->include ? strrchr(c->include, '/') : NULL;
     if (!add_folder(c, c->files[0], len))
         return false;
     if (slash && tool_is_temporary(c->include) &&
         !add_folder(c, c->include, (size_t)(slash - c->include)))
         return false;
-    return !getcwd(cwd, sizeof cwd) || !tool_is_temporary(cwd) || add_folder(c, cwd, strlen(cwd));
+    return !tool_is_temporary(cwd) || add_folder(c, cwd, strlen(cwd));
 }
 
 /* ---- the key ---- */
@@ -469,6 +468,7 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
         c->job->sources[c->job->n_sources++] = c->files[i];
         if (!is_source(c->files[i]))
             continue;
+        c->job->expands_macros |= strcmp(extension(c->files[i]), ".s") != 0;
         int code = tool_read_file(c->files[i], SOURCE_MAX_BYTES, &data, &len, e);
         if (code)
             return code;
@@ -479,33 +479,43 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
     return 0;
 }
 
+/* An argument names a place below the working folder: what the compiler makes of it may too. */
+static bool spells_folder(const struct tool_job *job)
+{
+    for (int i = 1; i < job->argc; i++)
+        if (strstr(job->argv[i], job->cwd))
+            return true;
+    return false;
+}
+
 /* What decides beside the arguments: where we are, as far as that can show. */
 static void add_place(struct command *c, struct key_builder *key)
 {
-    char cwd[PATH_MAX];
+    struct tool_job *job = c->job;
     const char *pwd = getenv("PWD"), *rest;
-    bool rooted = c->job->n_roots > 0;
-    tool_key_outputs(c->job, key, HOW);
-    key_add_u64(key, HOW, c->job->n_roots);
-    if (!getcwd(cwd, sizeof cwd))
-        return;
-    if (rooted)
-        key_add_u64(key, FOLDER, (uint64_t)(tool_root_of(c->job, cwd, &rest) + 1));
-    else if (c->debug || c->dependencies)
-        key_add_text(key, FOLDER, cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
+    int root = tool_root_of(job, job->cwd, &rest);
+    tool_key_messages(job, key, HOW);
+    key_add_u64(key, HOW, job->n_roots);
+    key_add_u64(key, FOLDER, (uint64_t)(root + 1));
+    job->keys_cwd = root < 0 && (job->exact || c->debug || c->dependencies || spells_folder(job));
+    if (job->keys_cwd)
+        key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header) && i < c->job->n_outputs; i++)
         tool_key_path(c->job, key, OUTPUTS, c->job->outputs[i]);
 }
 
-/* A name without a slash is looked for on PATH by the compiler too: where that is not this program,
- * all of PATH counts. */
+/* The compiler finds its parts from where its own name leads: a name without a slash by PATH. Where
+ * that is not this program, all of PATH counts. The name itself shows in messages only. */
 static void add_program(struct command *c, struct key_builder *key)
 {
     char found[PATH_MAX];
-    const char *argv0 = c->job->argv[0], *path = getenv("PATH");
+    const char *argv0 = c->job->argv[0], *path = getenv("PATH"), *slash = strrchr(argv0, '/');
+    bool by_path = !slash && program_find(argv0, found) && strcmp(found, c->job->program) == 0;
     key_add_text(key, PROGRAM, c->job->program);
-    key_add_text(key, PROGRAM, argv0);
-    if (!strchr(argv0, '/') && (!program_find(argv0, found) || strcmp(found, c->job->program) != 0))
+    key_add_text(key, PROGRAM, by_path ? c->job->program : argv0);
+    if (c->job->loud)
+        key_add_text(key, PROGRAM, argv0);
+    if (!slash && !by_path)
         key_add_text(key, PROGRAM, path ? path : "");
 }
 
@@ -515,13 +525,13 @@ static int make_key(struct command *c, struct err *e)
     struct key sources_key;
     struct proof sources_proof;
     bool names_show = false;
-    key_begin(&sources, "cc-sources/1");
+    key_begin(&sources, "cc-sources/2");
     int code = add_sources(c, &sources, &names_show, e);
     key_end(&sources, &sources_key, &sources_proof);
     size_t folder = takes_roots(c) && !names_show ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
         return code ? code : refuse(e, "so many folders");
-    key_begin(&key, "cc/1");
+    key_begin(&key, "cc/2");
     add_program(c, &key);
     add_place(c, &key);
     add_arguments(c, &key);

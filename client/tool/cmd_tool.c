@@ -96,11 +96,13 @@ static int serve(struct tool_job *job)
     if (!code && job->header)
         code = aim_at_temporary(job, temporary);
     if (!code)
-        code = job->plan(job, w, &e);
+        code = tool_plan(job, w, &e);
     if (!code)
         status = tool_serve(job, w);
     else
         tool_debug("passed on: %s", e.text[0] ? e.text : warm_error_name(code));
+    if (code == WARM_EREFUSED)
+        warm_note(w, "uncacheable", job->label, e.text);
     warm_close(w);
     return status;
 }

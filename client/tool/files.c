@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,16 +56,33 @@ static bool is_as_stamped(const char *path, const struct stamp *stamp)
     return memcmp(&now, stamp, sizeof now) == 0;
 }
 
-static int long_digest(struct warm *w, const char *path, struct key *out)
+/* The second part of an identity: 64 hex digits. */
+static int long_digest(struct warm *w, const char *path, struct proof *out)
 {
     char identity[WARM_IDENTITY_TEXT];
     int code = warm_file_identity(w, path, identity);
-    if (!code && !key_from_text(identity, 2 * sizeof out->bytes, out))
-        code = WARM_EMALFORMED;
+    const char *hex = identity + 2 * sizeof(struct key);
+    for (size_t i = 0; !code && i < sizeof out->bytes; i++)
+        if (sscanf(hex + 2 * i, "%2hhx", &out->bytes[i]) != 1)
+            code = WARM_EMALFORMED;
     return code;
 }
 
-int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct key *out)
+bool file_is_binary(const char *path)
+{
+    static const char *const heads[] = {"\177ELF", "!<arch>", "!<thin>", "glibc-ld"};
+    char head[8] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t n = fd >= 0 ? read(fd, head, sizeof head) : -1;
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; n > 0 && i < sizeof heads / sizeof heads[0]; i++)
+        if (strncmp(head, heads[i], strlen(heads[i])) == 0)
+            return true;
+    return false;
+}
+
+int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out)
 {
     uint8_t *data;
     size_t len;
@@ -74,7 +92,7 @@ int file_digest(struct warm *w, const char *path, const struct stamp *stamp, str
     } else {
         code = tool_read_file(path, LONG_FILE_BYTES, &data, &len, NULL);
         if (!code) {
-            *out = key_of_bytes(data, len);
+            *out = proof_of_bytes(data, len);
             free(data);
         }
     }
@@ -102,7 +120,7 @@ static int add_name(char ***names, size_t *n, size_t *cap, const char *name)
     return (*names)[*n] ? (++*n, 0) : WARM_ENOMEM;
 }
 
-int folder_digest(const char *path, struct key *out)
+int folder_digest(const char *path, struct proof *out)
 {
     DIR *d = opendir(path);
     char **names = NULL;
@@ -114,7 +132,7 @@ int folder_digest(const char *path, struct key *out)
         code = add_name(&names, &n, &cap, entry->d_name);
     closedir(d);
     struct key_builder key;
-    struct proof proof;
+    struct key unused;
     key_begin(&key, "folder/1");
     if (n)
         qsort(names, n, sizeof *names, by_text);
@@ -123,7 +141,7 @@ int folder_digest(const char *path, struct key *out)
         free(names[i]);
     }
     free(names);
-    key_end(&key, out, &proof);
+    key_end(&key, &unused, out);
     return code;
 }
 

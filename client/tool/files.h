@@ -19,15 +19,19 @@ bool stamp_is_settled(const struct stamp *stamp);
  * whole seconds, a second or two before. */
 bool stamp_is_before(const struct stamp *stamp, uint64_t ns);
 
-/* XXH3-128 of a file's content; where that is long, the daemon is asked for it. BUSY if the file is
+/* SHA-256 of a file's content; where that is long, the daemon is asked for it. BUSY if the file is
  * not as `stamp` says, before or after. */
-int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct key *out);
+int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out);
+
+/* True for programs, objects, libraries and the loader's list of them: no compiler reads them as a
+ * text. */
+bool file_is_binary(const char *path);
 
 /* 'f', 'd' or 'o'. */
 char file_type(const struct stat *st);
 
-/* XXH3-128 of the sorted names in a folder. */
-int folder_digest(const char *path, struct key *out);
+/* SHA-256 of the sorted names in a folder. */
+int folder_digest(const char *path, struct proof *out);
 
 /* Where $PATH leads for a name without a slash. */
 bool program_find(const char *name, char out[PATH_MAX]);

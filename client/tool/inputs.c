@@ -107,7 +107,7 @@ static int read_sets(struct reader *r, struct inputs *in)
 
 int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e)
 {
-    struct inputs in = {.bytes = malloc(len ? len : 1)};
+    struct inputs in = {.bytes = malloc(len ? len : 1), .len = len};
     if (!in.bytes)
         return err_set(e, WARM_ENOMEM, "no memory for a manifest");
     memcpy(in.bytes, data, len);
@@ -188,7 +188,7 @@ static bool look_at_file(struct warm *w, const char *path, struct input *i)
     struct stamp now = stamp_of(&st);
     if (same_stamp(&now, &i->stamp))
         return true;
-    struct key digest;
+    struct proof digest;
     if (file_digest(w, path, &now, &digest) != 0)
         return false;
     i->is_renewed = stamp_is_settled(&now);
@@ -208,10 +208,10 @@ static bool look_at_header(struct warm *w, const char *path)
     if (pch_read_inputs(path, &made, NULL))
         return false;
     for (size_t i = 0; same && i < made.n; i++) {
-        struct key then = made.list[i].digest;
-        same =
-            made.list[i].kind != INPUT_FILE || (look_at_file(w, made.list[i].path, &made.list[i]) &&
-                                                key_equal(&then, &made.list[i].digest));
+        struct proof then = made.list[i].digest;
+        same = made.list[i].kind != INPUT_FILE ||
+               (look_at_file(w, made.list[i].path, &made.list[i]) &&
+                memcmp(&then, &made.list[i].digest, sizeof then) == 0);
     }
     inputs_close(&made);
     return same;
@@ -221,7 +221,7 @@ void input_look_at_variable(struct input *i)
 {
     const char *value = getenv(i->path);
     i->type = value ? 's' : 'u';
-    i->digest = key_of_bytes(value ? value : "", value ? strlen(value) : 0);
+    i->digest = proof_of_bytes(value ? value : "", value ? strlen(value) : 0);
 }
 
 /* Brings an input up to date. False: it is not of that kind now. */
@@ -271,16 +271,94 @@ static void add_input(const struct tool_job *job, struct key_builder *key, const
         key_add_text(key, 2, i->program);
 }
 
-void inputs_name(const struct tool_job *job, const struct input *list, size_t n,
-                 char out[TOOL_NAME_TEXT])
+/* ---- files of equal content ---- */
+
+/* A hash table of the files, by digest: each slot has the last file of a content, and each file the
+ * one before it. Indices + 1; 0: none. */
+struct equals {
+    uint32_t *slots, *before;
+    size_t n_slots;
+};
+
+static bool equals_new(struct equals *q, size_t n)
+{
+    for (q->n_slots = 64; q->n_slots < 2 * n;)
+        q->n_slots *= 2;
+    q->slots = calloc(q->n_slots, sizeof *q->slots);
+    q->before = calloc(n + 1, sizeof *q->before);
+    return q->slots && q->before;
+}
+
+/* Adds file `i` and returns the last one before it of the same content, + 1. */
+static uint32_t equals_add(struct equals *q, const struct input *list, uint32_t i)
+{
+    uint64_t hash;
+    memcpy(&hash, list[i].digest.bytes, sizeof hash);
+    size_t at = (size_t)hash & (q->n_slots - 1);
+    while (q->slots[at] &&
+           memcmp(&list[q->slots[at] - 1].digest, &list[i].digest, sizeof list[i].digest) != 0)
+        at = (at + 1) & (q->n_slots - 1);
+    q->before[i] = q->slots[at];
+    q->slots[at] = i + 1;
+    return q->before[i];
+}
+
+static bool same_file(const struct stamp *a, const struct stamp *b)
+{
+    return a->inode == b->inode && a->device == b->device;
+}
+
+static bool same_second(const struct stamp *a, const struct stamp *b)
+{
+    return a->mtime_ns / 1000000000u == b->mtime_ns / 1000000000u;
+}
+
+/* The first of the files of content equal to that of file `i` that is the same as it, by `same`. */
+static uint32_t first_same(const struct equals *q, const struct input *list, uint32_t i,
+                           bool (*same)(const struct stamp *, const struct stamp *))
+{
+    uint32_t first = i;
+    for (uint32_t at = q->before[i]; at; at = q->before[at - 1])
+        if (same(&list[at - 1].stamp, &list[i].stamp))
+            first = at - 1;
+    return first;
+}
+
+/* Which files of equal content a compiler may take for one (inputs.h). */
+static bool add_equals(struct key_builder *key, const struct input *list, size_t n)
+{
+    struct equals q = {0};
+    bool ok = equals_new(&q, n);
+    for (uint32_t i = 0; ok && i < n; i++) {
+        if (list[i].kind != INPUT_FILE || list[i].stamp.size == 0 || !equals_add(&q, list, i))
+            continue;
+        key_add_u64(key, 3, i);
+        key_add_u64(key, 3, first_same(&q, list, i, same_file));
+        key_add_u64(key, 3, first_same(&q, list, i, same_second));
+    }
+    free(q.slots);
+    free(q.before);
+    return ok;
+}
+
+static void begin_name(const struct tool_job *job, struct key_builder *key)
+{
+    key_begin(key, "tool-result/2");
+    key_add_text(key, 1, job->names[0]);
+}
+
+int inputs_name(const struct tool_job *job, const struct input *list, size_t n,
+                char out[TOOL_NAME_TEXT])
 {
     struct key_builder key;
-    key_begin(&key, "tool-result/1");
-    key_add_text(&key, 1, job->names[0]);
+    begin_name(job, &key);
     for (size_t i = 0; i < n; i++)
         if (list[i].kind != INPUT_FOLDER)
             add_input(job, &key, &list[i], true);
-    tool_name(job, "1r", &key, out);
+    if (!add_equals(&key, list, n))
+        return WARM_ENOMEM;
+    tool_name(job, "2r", &key, out);
+    return 0;
 }
 
 /* Looks at what a folder covers. True if all of it is absent still. */
@@ -308,8 +386,7 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
     struct key_builder key;
     bool all = true;
     uint32_t covered = 0;
-    key_begin(&key, "tool-result/1");
-    key_add_text(&key, 1, job->names[0]);
+    begin_name(job, &key);
     for (size_t i = 0; i < in->set_len[set]; i++) {
         struct input *input = &in->sets[set][i];
         bool as_it_was;
@@ -328,7 +405,8 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
         if (input->kind != INPUT_FOLDER)
             add_input(job, &key, input, as_it_was);
     }
-    tool_name(job, "1r", &key, out);
+    all = add_equals(&key, in->sets[set], in->set_len[set]) && all;
+    tool_name(job, "2r", &key, out);
     return all;
 }
 

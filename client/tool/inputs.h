@@ -5,18 +5,23 @@
  *     trace of a run ──inputs_from_trace──▶ struct inputs ──inputs_write──▶ manifest, in the cache
  *     manifest ──inputs_read──▶ sets ──inputs_now──▶ what is there now: name of the result
  *
- * A result's name is a digest over the job's name and, for each input, where it is and what is
+ * A result's name is a SHA-256 over the job's name and, for each input, where it is and what is
  * there: equal digests, equal result. Each file is looked at each time; it is read only where its
  * size, times or inode are not those under which its digest was taken. Where job->times_show its time
  * counts too, in seconds. What was absent and is there now changes the digest too.
  *
- * Bytes, little-endian: "WINP", u16 version 2, u16 s, then s × (u32 n, n × input):
+ * Of files of equal content it counts which are one file (device, inode) and which have one mtime, in
+ * seconds. `#pragma once` and #import go by that: Clang reads a file once, GCC files of one content
+ * and time. A text need not spell the pragma to have it (_Pragma in another's macro), so this holds
+ * for all files.
+ *
+ * Bytes, little-endian: "WINP", u16 version 3, u16 s, then s × (u32 n, n × input):
  *     u8 kind, u8 root + 1 (0: none), blob path (after the root), then
- *     FILE     u64 device, inode, size, mtime, ctime (ns), XXH3-128 of the content (16 bytes)
+ *     FILE     u64 device, inode, size, mtime, ctime (ns), SHA-256 of the content (32 bytes)
  *     EXISTS   u8 type: 'f', 'd' or 'o'
- *     LIST     XXH3-128 of the sorted names (16 bytes)
+ *     LIST     SHA-256 of the sorted names (32 bytes)
  *     PROGRAM  blob: where PATH leads to; the path is the name that is looked up
- *     VARIABLE u8 type: 's' set or 'u' not, XXH3-128 of its value; the path is its name
+ *     VARIABLE u8 type: 's' set or 'u' not, SHA-256 of its value (32 bytes); the path is its name
  *     FOLDER   the five of FILE, of the folder; u32 n: the n inputs that follow are ABSENT, directly
  *              in it. While the folder is as it was nothing was added, and none of them is looked at
  *     ABSENT, HEADER: nothing
@@ -31,7 +36,7 @@
 
 #include "client/tool/tool.h"
 
-#define INPUTS_VERSION 2u
+#define INPUTS_VERSION 3u
 #define INPUTS_SETS_MAX 6            /* of one manifest: the oldest go */
 #define INPUTS_MAX (1u << 17)        /* inputs of one set */
 #define INPUTS_BYTES_MAX (32u << 20) /* of a manifest */
@@ -61,13 +66,14 @@ struct input {
     const char *program; /* PROGRAM */
     struct stamp stamp;  /* FILE, FOLDER; of a folder zero if it is not settled */
     uint32_t covers;     /* FOLDER */
-    struct key digest;   /* FILE, LIST, VARIABLE */
+    struct proof digest; /* FILE, LIST, VARIABLE */
 };
 
 struct inputs {
     struct input *list;
     size_t n;
-    uint8_t *bytes;
+    uint8_t *bytes; /* of the manifest, or of the paths alone */
+    size_t len;
     size_t n_sets;
     struct input *sets[INPUTS_SETS_MAX]; /* in `list` */
     size_t set_len[INPUTS_SETS_MAX];
@@ -92,9 +98,9 @@ void inputs_close(struct inputs *in);
 bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, size_t set,
                 char out[TOOL_NAME_TEXT]);
 
-/* The result's name for the one set of a run that was traced. */
-void inputs_name(const struct tool_job *job, const struct input *list, size_t n,
-                 char out[TOOL_NAME_TEXT]);
+/* The result's name for the one set of a run that was traced. NOMEM. */
+int inputs_name(const struct tool_job *job, const struct input *list, size_t n,
+                char out[TOOL_NAME_TEXT]);
 
 /* Brings a VARIABLE up to date with the environment. */
 void input_look_at_variable(struct input *i);

@@ -35,6 +35,13 @@ void tool_debug(const char *format, ...)
     close(fd);
 }
 
+void tool_not_kept(const struct tool_job *job, struct warm *w, const char *reason)
+{
+    tool_debug("not kept: %s", reason);
+    if (w)
+        warm_note(w, "uncacheable", job->label, reason);
+}
+
 /* ---- memory and roots ---- */
 
 char *tool_job_keep(struct tool_job *job, char *text)
@@ -53,6 +60,16 @@ void tool_job_close(struct tool_job *job)
     for (size_t i = 0; i < job->n_memory; i++)
         free(job->memory[i]);
     job->n_roots = job->n_memory = 0;
+}
+
+int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
+{
+    const char *exact = getenv("WARM_TOOL_EXACT");
+    if (exact && strcmp(exact, "1") == 0)
+        job->exact = true;
+    if (!getcwd(job->cwd, sizeof job->cwd))
+        return err_sys(e, WARM_EREFUSED, errno, "the working folder");
+    return job->plan(job, w, e);
 }
 
 struct view *tool_arguments(const struct tool_job *job)
@@ -142,7 +159,7 @@ void tool_name(const struct tool_job *job, const char *kind, struct key_builder 
 
 void tool_key_end(struct tool_job *job, struct key_builder *key)
 {
-    tool_name(job, "1", key, job->names[job->n_names++]);
+    tool_name(job, "2", key, job->names[job->n_names++]);
 }
 
 static bool is_listed(const char *variable, const char *const *names)
@@ -187,11 +204,23 @@ bool tool_prints_to_one_place(void)
            out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
-void tool_key_outputs(struct tool_job *job, struct key_builder *key, uint32_t tag)
+static const char *const locale_variables[] = {"LANG", "LANGUAGE", "LC_*", NULL};
+static const char *const terminal_variables[] = {"TERM",     "COLUMNS",   "COLORTERM", "GCC_COLORS",
+                                                 "GCC_URLS", "TERM_URLS", "NO_COLOR",  NULL};
+
+bool tool_is_of_messages(const char *variable)
 {
-    static const char *const names[] = {"TERM", "COLUMNS", "COLORTERM", NULL};
+    return is_listed(variable, locale_variables) || is_listed(variable, terminal_variables);
+}
+
+void tool_key_messages(struct tool_job *job, struct key_builder *key, uint32_t tag)
+{
     struct winsize size = {0};
     bool out = isatty(STDOUT_FILENO), err = isatty(STDERR_FILENO);
+    key_add_u64(key, tag, job->loud);
+    if (!job->loud)
+        return;
+    tool_key_environment(key, tag, locale_variables);
     job->terminal = out || err;
     key_add_u64(key, tag,
                 (uint64_t)tool_prints_to_one_place() | (uint64_t)out << 1 | (uint64_t)err << 2);
@@ -199,7 +228,7 @@ void tool_key_outputs(struct tool_job *job, struct key_builder *key, uint32_t ta
         return;
     ioctl(err ? STDERR_FILENO : STDOUT_FILENO, TIOCGWINSZ, &size);
     key_add_u64(key, tag, size.ws_col);
-    tool_key_environment(key, tag, names);
+    tool_key_environment(key, tag, terminal_variables);
 }
 
 const char *tool_next_preload(const char *at, size_t *out_len)

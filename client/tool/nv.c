@@ -38,8 +38,6 @@ static const char *const environment[] = {"PATH",
                                           "CICC_*",
                                           "CUDAFE_*",
                                           "CPATH",
-                                          "LANG",
-                                          "LC_*",
                                           "LIBRARY_PATH",
                                           "GCC_*",
                                           "C_INCLUDE_PATH",
@@ -67,20 +65,20 @@ static const char *base_of(const char *path)
 
 static int begin(struct tool_job *job, struct key_builder *key, const char *domain, struct err *e)
 {
+    job->loud = true;
     key_begin(key, domain);
     key_add_text(key, PROGRAM, job->program);
     key_add_text(key, PROGRAM, job->argv[0]);
-    tool_key_outputs(job, key, HOW);
+    tool_key_messages(job, key, HOW);
     key_add_u64(key, HOW, job->n_roots);
     tool_key_preloads(key, VARIABLES);
     return tool_key_environment(key, VARIABLES, environment) ? 0 : refuse(e, "so many variables");
 }
 
-static void add_folder(struct key_builder *key)
+static void add_folder(struct tool_job *job, struct key_builder *key)
 {
-    char cwd[PATH_MAX];
-    if (getcwd(cwd, sizeof cwd))
-        key_add_text(key, FOLDER, cwd);
+    job->keys_cwd = true;
+    key_add_text(key, FOLDER, job->cwd);
 }
 
 /* ---- nvcc ---- */
@@ -127,22 +125,23 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     if (code)
         return code;
     cuda_scan(source, len, &scan);
-    bool names_show = o->debug || o->line_info || cuda_scan_uses_file(&scan);
+    bool names_show = job->exact || o->debug || o->line_info || cuda_scan_uses_file(&scan);
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show && slash && tool_is_temporary(input) &&
         !tool_add_root(job, input, (size_t)(slash - input)))
         code = refuse(e, "so many folders");
     if (!code)
-        code = begin(job, &key, "nvcc/1", e);
+        code = begin(job, &key, "nvcc/2", e);
     if (!code) {
         key_add_text(&key, HARDWARE, o->hardware);
         options_add(o, &key, OPTION);
         tool_key_path(job, &key, PATHS, input);
         key_add(&key, SOURCE, source, len);
         if (names_show)
-            add_folder(&key);
+            add_folder(job, &key);
         tool_key_end(job, &key);
         job->sources[job->n_sources++] = input;
+        job->expands_macros = true;
     }
     free(source);
     return code;
@@ -279,13 +278,14 @@ static int plain_plan(struct tool_job *job, struct err *e)
     int code = add_files(job, e);
     job->any_source = true;
     if (!code)
-        code = begin(job, &key, "nv/1", e);
+        code = begin(job, &key, "nv/2", e);
     if (code)
         return code;
     add_arguments(job, &key);
-    job->keys_folder = strstr(base_of(job->program), "cicc") != NULL;
-    if (job->keys_folder)
-        add_folder(&key);
+    job->short_names = strstr(base_of(job->program), "cicc") != NULL;
+    job->expands_macros = job->short_names;
+    if (job->short_names || job->exact)
+        add_folder(job, &key);
     tool_key_end(job, &key);
     return 0;
 }

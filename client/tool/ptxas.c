@@ -49,7 +49,7 @@ static void begin(struct tool_job *job, struct key_builder *key, const char *dom
 {
     key_begin(key, domain);
     key_add_text(key, TOOL, tool);
-    tool_key_outputs(job, key, HOW);
+    tool_key_messages(job, key, HOW);
     tool_key_preloads(key, VARIABLES);
     tool_key_environment(key, VARIABLES, environment);
 }
@@ -57,7 +57,7 @@ static void begin(struct tool_job *job, struct key_builder *key, const char *dom
 static int plan_print(struct tool_job *job, const char *tool)
 {
     struct key_builder key;
-    begin(job, &key, "ptxas-print/1", tool);
+    begin(job, &key, "ptxas-print/2", tool);
     key_add_text(&key, OPTION, job->argv[0]);
     key_add_text(&key, OPTION, job->argv[1]);
     tool_key_end(job, &key);
@@ -96,20 +96,19 @@ static void add_files(struct key_builder *key, const uint8_t *ptx, size_t len)
 static int add_names(struct tool_job *job, const char *tool, const struct options *o,
                      const uint8_t *ptx, size_t len)
 {
-    const char *exact = getenv("WARM_TOOL_EXACT");
     struct canon_input input = {.data = ptx, .len = len, .kind = CANON_PTX, .debug_info = o->debug};
     struct canon_result canon;
     struct key_builder key;
-    bool has_canonical = !(exact && strcmp(exact, "1") == 0) &&
-                         canon_key(&input, &canon, NULL, NULL) == 0 && !canon.exact;
-    begin(job, &key, "ptxas/1", tool);
+    bool has_canonical = !job->exact && canon_key(&input, &canon, NULL, NULL) == 0 && !canon.exact;
+    begin(job, &key, "ptxas/2", tool);
     add_options(&key, o);
     key_add(&key, INPUT, ptx, len);
     add_files(&key, ptx, len);
-    tool_name(job, has_canonical ? "exact" : "1", &key, job->names[job->n_names++]);
+    tool_name(job, has_canonical ? "exact" : "2", &key, job->names[job->n_names++]);
     if (!has_canonical)
         return 0;
-    begin(job, &key, "ptxas-canonical/1", tool);
+    job->by_form = true;
+    begin(job, &key, "ptxas-canonical/2", tool);
     add_options(&key, o);
     key_add(&key, INPUT, canon.proof.bytes, sizeof canon.proof.bytes);
     if (o->debug)
@@ -158,6 +157,7 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
     char tool[WARM_IDENTITY_TEXT];
     struct options o;
     job->family = "ptxas";
+    job->loud = true;
     snprintf(job->label, sizeof job->label, "ptxas %s", job->argc > 1 ? job->argv[1] : "");
     for (size_t i = 0; i < sizeof refused_environment / sizeof refused_environment[0]; i++)
         if (getenv(refused_environment[i]))

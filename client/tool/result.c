@@ -18,7 +18,8 @@
 #include "client/tool/pch.h"
 
 static const char magic[4] = "WRES";
-#define ROOT_MARK 1 /* the byte in texts, before a digit */
+#define ROOT_MARK 1     /* the byte in texts, before a digit */
+#define FILE_NAME_MIN 4 /* characters of an output's name that is looked for in files */
 
 /* ---- texts ---- */
 
@@ -96,11 +97,11 @@ static void print_text(const struct tool_job *job, struct view text, int fd)
 
 static bool is_in_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-static bool shows_word(const struct writer *text, const char *word)
+static bool shows_word(struct view text, const char *word)
 {
-    const char *data = (const char *)text->data, *end = data + text->len, *at = data;
+    const char *data = text.data, *end = data + text.len, *at = data;
     size_t len = strlen(word);
-    while (text->len && (at = memmem(at, (size_t)(end - at), word, len))) {
+    while (text.len && (at = memmem(at, (size_t)(end - at), word, len))) {
         if ((at == data || !is_in_word(at[-1])) && (at + len == end || !is_in_word(at[len])))
             return true;
         at++;
@@ -108,24 +109,25 @@ static bool shows_word(const struct writer *text, const char *word)
     return false;
 }
 
-static struct key outputs_key(const struct tool_job *job)
+static struct proof outputs_names(const struct tool_job *job)
 {
     struct key_builder key;
-    struct key names;
-    struct proof proof;
-    key_begin(&key, "outputs/1");
+    struct key unused;
+    struct proof names;
+    key_begin(&key, "outputs/2");
     for (size_t i = 0; i < job->n_outputs; i++)
         tool_key_path(job, &key, 1, job->outputs[i]);
-    key_end(&key, &names, &proof);
+    key_end(&key, &unused, &names);
     return names;
 }
 
-static struct key named_outputs(const struct tool_job *job, const struct run *run)
+/* True if a text or a file that the run left has the name of an output, of `min_len` at least. */
+static bool names_output(const struct tool_job *job, struct view text, size_t min_len)
 {
     for (size_t i = 0; i < job->n_outputs; i++)
-        if (shows_word(&run->out, job->outputs[i]) || shows_word(&run->err, job->outputs[i]))
-            return outputs_key(job);
-    return (struct key){{0}};
+        if (strlen(job->outputs[i]) >= min_len && shows_word(text, job->outputs[i]))
+            return true;
+    return false;
 }
 
 /* ---- what must not be kept ---- */
@@ -221,8 +223,19 @@ static int check_roots(const struct tool_job *job, const uint8_t *data, size_t l
 
 /* ---- files ---- */
 
+/* The working folder shows, and nobody could tell from the key which it was. */
+static int check_folder(const struct tool_job *job, const void *data, size_t len, struct err *e)
+{
+    const char *rest;
+    if (!job->traced || job->keys_cwd || tool_root_of(job, job->cwd, &rest) >= 0 || len == 0 ||
+        !memmem(data, len, job->cwd, strlen(job->cwd)))
+        return 0;
+    return err_set(e, WARM_EREFUSED, "the result shows %s", job->cwd);
+}
+
+/* *out_named: the file holds the name of an output. Short names stand anywhere by chance. */
 static int write_file(const struct tool_job *job, const char *path, int status, struct writer *w,
-                      struct err *e)
+                      bool *out_named, struct err *e)
 {
     struct stat st = {0};
     uint8_t *data = NULL;
@@ -233,34 +246,70 @@ static int write_file(const struct tool_job *job, const char *path, int status, 
         code = tool_read_file(path, TOOL_RESULT_MAX, &data, &len, e);
     if (!code && len)
         code = check_roots(job, data, len, e);
+    if (!code)
+        code = check_folder(job, data, len, e);
     if (!code) {
         writer_u8(w, there);
         writer_u8(w, there && st.st_mode & S_IXUSR);
         writer_u64(w, len);
         writer_bytes(w, data, len);
+        *out_named |= len && names_output(job, (struct view){data, len}, FILE_NAME_MIN);
     }
     free(data);
     return code;
 }
 
+static struct view view_of(const struct writer *w) { return (struct view){w->data, w->len}; }
+
 int result_write(const struct tool_job *job, const struct run *run, struct writer *w, struct err *e)
 {
+    static const struct proof none;
     int code = check_status(run, e);
     writer_bytes(w, magic, sizeof magic);
     writer_u16(w, RESULT_VERSION);
     writer_u16(w, (uint16_t)job->n_outputs);
     writer_u32(w, (uint32_t)WEXITSTATUS(run->wait_status));
-    struct key named = named_outputs(job, run);
-    writer_bytes(w, named.bytes, sizeof named.bytes);
+    size_t at = w->len;
+    writer_bytes(w, none.bytes, sizeof none.bytes);
+    bool named =
+        names_output(job, view_of(&run->out), 1) || names_output(job, view_of(&run->err), 1);
+    if (!code)
+        code = check_folder(job, run->out.data, run->out.len, e);
+    if (!code)
+        code = check_folder(job, run->err.data, run->err.len, e);
     if (!code)
         code = write_text(job, &run->out, w, e);
     if (!code)
         code = write_text(job, &run->err, w, e);
     for (size_t i = 0; !code && i < job->n_outputs; i++)
-        code = write_file(job, job->outputs[i], run->wait_status, w, e);
+        code = write_file(job, job->outputs[i], run->wait_status, w, &named, e);
     if (!code && w->failed)
         code = err_set(e, WARM_ETOO_BIG, "the result is too big");
+    if (!code && named) {
+        struct proof names = outputs_names(job);
+        memcpy(w->data + at, names.bytes, sizeof names.bytes);
+    }
     return code;
+}
+
+static bool shows_source(const struct writer *text)
+{
+    const char *at = (const char *)text->data, *end = at + text->len;
+    while (at < end) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        size_t len = (size_t)((line ? line : end) - at);
+        if ((len < 10 || memcmp(at, "ptxas info", 10) != 0) && (len && *at != ' '))
+            return true;
+        if (len && memmem(at, len, ", line ", 7))
+            return true;
+        at += len + 1;
+    }
+    return false;
+}
+
+bool result_shows_source(const struct run *run)
+{
+    return run->wait_status != 0 || shows_source(&run->out) || shows_source(&run->err);
 }
 
 int result_read(const void *data, size_t len, struct result *out, struct err *e)
@@ -325,10 +374,10 @@ static bool replay_file(const struct tool_job *job, const char *path,
 
 int result_replay(const struct tool_job *job, const struct result *result)
 {
-    static const struct key none;
-    struct key names = outputs_key(job);
-    if (result->n_files != job->n_outputs ||
-        (!key_equal(&result->named, &none) && !key_equal(&result->named, &names)))
+    static const struct proof none;
+    struct proof names = outputs_names(job);
+    if (result->n_files != job->n_outputs || (memcmp(&result->named, &none, sizeof none) != 0 &&
+                                              memcmp(&result->named, &names, sizeof names) != 0))
         return -1;
     for (size_t i = 0; i < result->n_files; i++)
         if (!replay_file(job, job->outputs[i], &result->files[i]))

@@ -2,8 +2,8 @@
 /*
  * result.h - what a run of a compiler left: exit status, texts, files.
  *
- * Bytes, little-endian: "WRES", u16 version 2, u16 n files, u32 exit status, key of the outputs'
- * names if they show in the texts (else zero), blob standard output, blob standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
+ * Bytes, little-endian: "WRES", u16 version 3, u16 n files, u32 exit status, SHA-256 of the outputs'
+ * names if they show in the texts or files (else zero), blob standard output, blob standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
  * (tool.h) stands as the byte 1 and its index as a digit. Of a precompiled header there are no
  * bytes: a stub stands for it (pch.h).
  *
@@ -15,7 +15,7 @@
 #include "client/tool/run.h"
 #include "client/tool/tool.h"
 
-#define RESULT_VERSION 2u
+#define RESULT_VERSION 3u
 
 struct result_file {
     bool is_there, is_executable;
@@ -23,7 +23,7 @@ struct result_file {
 };
 struct result {
     int status;
-    struct key named; /* zero: the texts do not name the outputs */
+    struct proof named; /* zero: neither texts nor files name the outputs */
     struct view out, err;
     size_t n_files;
     struct result_file files[TOOL_OUTPUTS_MAX];
@@ -33,6 +33,10 @@ struct result {
  * killed, out of memory, …, or a root shows where it cannot be put back), TOO_BIG, NOMEM, IO. */
 int result_write(const struct tool_job *job, const struct run *run, struct writer *w,
                  struct err *e);
+
+/* True if what a run by ptxas printed may show its source: a line's number, a name. Messages that begin
+ * with "ptxas info" show its functions alone, by the names that code of the same form has too. */
+bool result_shows_source(const struct run *run);
 
 int result_read(const void *data, size_t len, struct result *out, struct err *e);
 

@@ -15,8 +15,11 @@
  *  - The run must not be kept: whoever waits is told by a mark that lives some seconds, so that they
  *    do not wait for each other in turn.
  *  - A result that is damaged, or cannot be written where it should be: as if there were none.
- *  - A result that shows where a temporary folder is (__FILE__ in a header): it is kept for that
- *    folder alone, under the key of the same command planned without roots, and a mark says so.
+ *
+ * The first key says as little as most results need. Where a run turns out to need more, it is kept
+ * under the key of the same command, planned again, and a mark at the first key says so:
+ *    exact  the result shows a folder (__FILE__ in a header): its place counts
+ *    loud   something was printed: the locale and the terminal count
  */
 #define XXH_INLINE_ALL
 #include <stdio.h>
@@ -31,20 +34,24 @@
 #define PATIENT_TIMEOUT_MS 90000u /* for who waits for somebody's compile */
 #define MARK "not to be kept"
 #define MARK_TTL_MS 3000u
-#define SHOWS "shows its folders"
-#define SHOWS_TTL_MS (7u * 24 * 3600 * 1000) /* sources that change may show them no more */
+#define AGAIN "ask again: "
+#define AGAIN_TTL_MS (7u * 24 * 3600 * 1000) /* headers that change may need it no more */
+
+/* What a key says beyond the first. */
+struct more {
+    bool exact, loud;
+};
 
 struct serving {
     struct tool_job *job;
     struct warm *quick, *patient; /* the second is opened when it is needed: patient() */
     bool has_manifest;
     struct inputs manifest;
-    struct key manifest_digest; /* of its bytes */
     char leased[TOOL_NAME_TEXT];
-    uint64_t token;          /* 0: none */
-    bool is_marked;          /* another found that this must not be kept */
-    bool shows_folders;      /* or only without roots */
-    struct tool_job exactly; /* the same command, without */
+    uint64_t token;         /* 0: none */
+    bool is_marked;         /* another found that this must not be kept, or not by this key */
+    struct more more;       /* …but by one that says more */
+    struct tool_job replan; /* the same command, by that */
 };
 
 static struct warm *patient(struct serving *s)
@@ -90,13 +97,24 @@ static bool is_text(const struct warm_value *value, const char *text)
     return value->len == strlen(text) && memcmp(value->data, text, value->len) == 0;
 }
 
+static const char *again_text(struct more more)
+{
+    return more.exact && more.loud ? AGAIN "exact, loud"
+           : more.exact            ? AGAIN "exact"
+                                   : AGAIN "loud";
+}
+
 /* True if the value is no value but says why there is none. */
 static bool read_mark(struct serving *s, const struct warm_value *value)
 {
-    bool shows_folders = is_text(value, SHOWS), is_mark = shows_folders || is_text(value, MARK);
-    s->shows_folders |= shows_folders;
-    s->is_marked |= is_mark;
-    return is_mark;
+    static const struct more all[] = {{true, false}, {false, true}, {true, true}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (is_text(value, again_text(all[i]))) {
+            s->more = all[i];
+            s->is_marked = true;
+        }
+    s->is_marked |= is_text(value, MARK);
+    return s->is_marked;
 }
 
 /* Tells who waits, and who comes, why there is nothing. */
@@ -110,19 +128,20 @@ static void leave_mark(struct serving *s, const char *text, uint32_t ttl_ms)
     s->token = 0;
 }
 
-/* The same command with all folders as they are. REFUSED if it has no others. */
-static int plan_exactly(struct serving *s, struct err *e)
+/* The same command by a key that says more. REFUSED if this one says it. */
+static int plan_again(const struct tool_job *job, struct more more, struct warm *w,
+                      struct tool_job *out, struct err *e)
 {
-    const struct tool_job *job = s->job;
-    if (job->n_roots == 0)
+    if ((!more.exact || job->exact) && (!more.loud || job->loud))
         return WARM_EREFUSED;
-    s->exactly = (struct tool_job){.program = job->program,
-                                   .argv = job->argv,
-                                   .argc = job->argc,
-                                   .plan = job->plan,
-                                   .exact = true,
-                                   .header = job->header};
-    return job->plan(&s->exactly, s->quick, e);
+    *out = (struct tool_job){.program = job->program,
+                             .argv = job->argv,
+                             .argc = job->argc,
+                             .plan = job->plan,
+                             .header = job->header,
+                             .exact = job->exact || more.exact,
+                             .loud = job->loud || more.loud};
+    return tool_plan(out, w, e);
 }
 
 /* ---- hits ---- */
@@ -151,15 +170,14 @@ static bool load_manifest(struct serving *s)
     struct inputs fresh;
     if (get(s->quick, s->job->names[0], 0, &value))
         return false;
-    struct key digest = key_of_bytes(value.data, value.len);
-    bool news = !s->has_manifest || !key_equal(&digest, &s->manifest_digest);
+    bool news = !s->has_manifest || value.len != s->manifest.len ||
+                memcmp(value.data, s->manifest.bytes, value.len) != 0;
     news = news && !read_mark(s, &value) && inputs_read(value.data, value.len, &fresh, NULL) == 0;
     warm_value_free(&value);
     if (!news)
         return false;
     inputs_close(&s->manifest);
     s->manifest = fresh;
-    s->manifest_digest = digest;
     s->has_manifest = true;
     return true;
 }
@@ -254,12 +272,13 @@ static int keep_traced(struct serving *s, const struct run *run, const struct wr
     int code = inputs_from_trace(s->job, s->quick, run->log, run->log_len, run->started, &in, e);
     if (code)
         return code;
-    inputs_name(s->job, in.list, in.n, name);
     writer_init(&manifest, INPUTS_BYTES_MAX);
     inputs_write(&in, s->has_manifest ? &s->manifest : NULL, &manifest);
     if (s->job->lazy && run->wait_status == 0)
         pch_write_inputs(s->job, s->job->header ? s->job->header : s->job->outputs[0], &in, NULL);
-    code = put(s, name, result, "object", run->cost_ms);
+    code = inputs_name(s->job, in.list, in.n, name);
+    if (!code)
+        code = put(s, name, result, "object", run->cost_ms);
     if (!code)
         code = put(s, s->job->names[0], &manifest, "manifest", run->cost_ms);
     if (code)
@@ -278,42 +297,56 @@ static int keep_direct(struct serving *s, const struct run *run, const struct wr
     return code ? err_set(e, code, "the cache did not take it") : 0;
 }
 
-/* A result that shows its folders, for them alone. */
-static int write_exactly(struct serving *s, const struct run *run, struct writer *result,
-                         struct err *e)
+static int write_and_put(struct serving *s, const struct run *run, struct err *e)
 {
-    int code = plan_exactly(s, e);
+    struct writer result;
+    writer_init(&result, TOOL_RESULT_MAX);
+    int code = result_write(s->job, run, &result, e);
+    if (!code)
+        code = s->job->traced ? keep_traced(s, run, &result, e) : keep_direct(s, run, &result, e);
+    writer_close(&result);
+    return code;
+}
+
+/* Goes over to a key that says more. */
+static int need_more(struct serving *s, struct more more, struct err *e)
+{
+    struct tool_job job;
+    int code = plan_again(s->job, more, s->quick, &job, e);
     if (code)
         return code;
-    writer_close(result);
-    writer_init(result, TOOL_RESULT_MAX);
-    code = result_write(&s->exactly, run, result, e);
-    if (code)
-        return code;
+    tool_job_close(&s->replan);
+    s->replan = job;
+    s->job = &s->replan;
     inputs_close(&s->manifest); /* of the other key */
     s->has_manifest = false;
-    s->job = &s->exactly;
-    s->shows_folders = true;
+    s->more.exact |= more.exact;
+    s->more.loud |= more.loud;
     return 0;
+}
+
+static int keep_by_key(struct serving *s, const struct run *run, struct err *e)
+{
+    bool prints = run->out.len || run->err.len;
+    struct more more = {.exact = s->job->by_form && result_shows_source(run), .loud = prints};
+    struct err unused;
+    need_more(s, more, &unused);
+    int code = write_and_put(s, run, e);
+    if (code == WARM_EREFUSED && need_more(s, (struct more){.exact = true}, &unused) == 0)
+        code = write_and_put(s, run, e);
+    return code;
 }
 
 static void keep(struct serving *s, const struct run *run)
 {
     struct err e = {0};
-    struct writer result;
-    writer_init(&result, TOOL_RESULT_MAX);
-    int code = result_write(s->job, run, &result, &e);
-    if (code == WARM_EREFUSED && s->job->n_roots)
-        code = write_exactly(s, run, &result, &e);
-    if (!code)
-        code = s->job->traced ? keep_traced(s, run, &result, &e) : keep_direct(s, run, &result, &e);
-    writer_close(&result);
+    int code = keep_by_key(s, run, &e);
     if (code)
-        tool_debug("not kept: %s", e.text);
+        tool_not_kept(s->job, s->quick, e.text);
     if (code && code != WARM_ENO_DAEMON)
         leave_mark(s, MARK, MARK_TTL_MS);
-    else if (s->shows_folders)
-        leave_mark(s, SHOWS, SHOWS_TTL_MS);
+    else if (s->more.exact || s->more.loud)
+        leave_mark(s, again_text(s->more), AGAIN_TTL_MS);
     else if (s->token)
         warm_release(patient(s), s->token);
 }
@@ -358,6 +391,8 @@ static int serve(struct serving *s)
         tool_debug("hit: %s", s->job->label);
         return status;
     }
+    if (s->is_marked && !s->more.exact && !s->more.loud)
+        tool_debug("passed on: another run of it was not kept");
     if (s->is_marked)
         return -1;
     tool_debug("miss: %s", s->job->label);
@@ -372,15 +407,26 @@ static int serve_and_close(struct serving *s)
     return status;
 }
 
+#define PLANS_MAX 3 /* the first, and two that say more */
+
 int tool_serve(struct tool_job *job, struct warm *quick)
 {
-    struct serving s = {.job = job, .quick = quick};
+    struct tool_job plans[PLANS_MAX] = {{0}};
+    const struct tool_job *now = job;
     struct err e;
-    int status = serve_and_close(&s);
-    if (status < 0 && s.shows_folders && plan_exactly(&s, &e) == 0) {
-        struct serving again = {.job = &s.exactly, .quick = quick};
-        status = serve_and_close(&again);
+    int status = -1;
+    for (size_t i = 0; i < PLANS_MAX; i++) {
+        struct serving s = {.job = i ? &plans[i] : job, .quick = quick};
+        struct more more = {0};
+        status = serve_and_close(&s);
+        if (status < 0)
+            more = s.more;
+        tool_job_close(&s.replan);
+        if (status >= 0 || i + 1 == PLANS_MAX || plan_again(now, more, quick, &plans[i + 1], &e))
+            break;
+        now = &plans[i + 1];
     }
-    tool_job_close(&s.exactly);
+    for (size_t i = 1; i < PLANS_MAX; i++)
+        tool_job_close(&plans[i]);
     return status;
 }

@@ -48,12 +48,18 @@ struct tool_job {
     const char *family; /* "cc", "ptxas": names in the cache begin with it */
     char label[128];    /* for people: "g++ foo.cpp" */
     bool traced;
-    bool keys_folder; /* the working folder is in the key, so its files may go by either name */
-    bool keys_path;   /* $PATH is in the key, so what is found on it needs no look */
-    bool terminal;    /* standard error is one: colours, lines as wide as it */
-    bool times_show;  /* files' times are written into the result: a touched file is another one */
-    bool lazy;        /* the output is a precompiled header: made when something needs it (pch.h) */
-    bool exact;       /* no roots: temporary folders count as all others do */
+    char cwd[PATH_MAX];  /* the working folder */
+    bool keys_cwd;       /* it is in the key, by its path: so it may show in the result */
+    bool short_names;    /* files in it go by either name */
+    bool keys_path;      /* $PATH is in the key, so what is found on it needs no look */
+    bool expands_macros; /* it preprocesses text, in which the clock may show */
+    bool terminal;       /* standard error is one: colours, lines as wide as it */
+    bool times_show; /* files' times are written into the result: a touched file is another one */
+    bool lazy;       /* the output is a precompiled header: made when something needs it (pch.h) */
+    bool by_form;    /* the key has a canonical form of the source: messages must not show it */
+    /* Asked of the front end: */
+    bool exact; /* the key has all folders as they are, and the source as it is */
+    bool loud;  /* what the run prints counts, and all that it prints by: locale, terminal */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
     size_t n_roots;
@@ -75,6 +81,9 @@ struct tool_job {
     size_t n_memory;
 };
 void tool_job_close(struct tool_job *job);
+
+/* Fills in the job by its front end. REFUSED, and why. `w` may be NULL. */
+int tool_plan(struct tool_job *job, struct warm *w, struct err *e);
 
 /* A string that lives as long as the job; NULL: no memory. */
 char *tool_job_keep(struct tool_job *job, char *text);
@@ -98,9 +107,9 @@ int tool_add_output(struct tool_job *job, const char *path, struct err *e);
 /* Adds a path to a key: by root and rest where there is one. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);
-/* Ends a key: names[n_names++] = "FAMILY:1:" and 64 hex digits. */
+/* Ends a key: names[n_names++] = "FAMILY:2:" and 64 hex digits. */
 void tool_key_end(struct tool_job *job, struct key_builder *key);
-/* The same in `out`, `kind` after the family: "cc:1r:…". */
+/* The same in `out`, `kind` after the family: "cc:2r:…". */
 void tool_name(const struct tool_job *job, const char *kind, struct key_builder *key,
                char out[TOOL_NAME_TEXT]);
 
@@ -110,9 +119,12 @@ bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *con
 
 /* True if both outputs go to one place, where their order shows. */
 bool tool_prints_to_one_place(void);
-/* Adds what the outputs are, as far as compilers print otherwise for it: one place or two; a
- * terminal (job->terminal), its kind and width. */
-void tool_key_outputs(struct tool_job *job, struct key_builder *key, uint32_t tag);
+/* Adds what messages depend on, if the job is loud: the locale, and what the outputs are, as far as
+ * compilers print otherwise for it: one place or two; a terminal (job->terminal), its kind and width.
+ */
+void tool_key_messages(struct tool_job *job, struct key_builder *key, uint32_t tag);
+/* True for variables that show in messages alone, and are in that key. */
+bool tool_is_of_messages(const char *variable);
 
 /* The next entry of LD_PRELOAD's value from `at` on that is not our own library; NULL: none. */
 const char *tool_next_preload(const char *at, size_t *out_len);
@@ -136,6 +148,9 @@ int tool_serve(struct tool_job *job, struct warm *quick);
 
 /* Becomes the real tool. Returns only if that fails: 126 or 127. */
 int tool_pass_on(const struct tool_job *job);
+
+/* Says, for `warm why`, why the result of a run is not in the cache. */
+void tool_not_kept(const struct tool_job *job, struct warm *w, const char *reason);
 
 /* WARM_TOOL_DEBUG=/a/file: a line there about what was done and why. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));

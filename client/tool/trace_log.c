@@ -48,13 +48,13 @@ struct reading {
     const struct tool_job *job;
     struct warm *w;
     uint64_t started_ns;
-    char
-        folder[PATH_MAX]; /* the working folder, if it is in the key: its files go by short names */
-    struct entry *table;  /* open addressing, never full */
+    char folder[PATH_MAX]; /* the working folder, if its files go by short names */
+    struct entry *table;   /* open addressing, never full */
     size_t slots, used;
     struct entry **order; /* as first seen */
     size_t n_order;
     unsigned begun, executed;
+    bool clock_is_told; /* a compiler ran that would have asked for the time */
     struct inputs out;
     size_t room;
     struct writer paths, folders; /* all paths of out, one after the other; offsets until the end */
@@ -168,12 +168,24 @@ static int see_library(struct reading *r, const char *path, struct err *e)
     return code;
 }
 
+/* Compilers that are seen to ask for the time where a text shows it (trace.c). */
+static bool tells_clock(const char *program)
+{
+    static const char *const names[] = {"cc1", "cc1plus", "cc1obj", "cc1objplus", "clang"};
+    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(base, names[i]) == 0)
+            return true;
+    return strncmp(base, "clang-", 6) == 0 && base[6] >= '0' && base[6] <= '9';
+}
+
 static int see_record(struct reading *r, char what, const char *path, struct err *e)
 {
     path = short_name(r, path);
     switch (what) {
     case TRACE_BEGIN:
         r->begun++;
+        r->clock_is_told |= tells_clock(path);
         see(r, path, SEEN_READ);
         return 0;
     case TRACE_EXEC:
@@ -185,6 +197,7 @@ static int see_record(struct reading *r, char what, const char *path, struct err
     case TRACE_READ: see(r, path, SEEN_READ); return 0;
     case TRACE_VARIABLE: return see_variable(r, path, e);
     case TRACE_MADE: see_made(r, path); return 0;
+    case TRACE_CLOCK: return err_set(e, WARM_EREFUSED, "the time shows in it");
     case TRACE_EXISTS: see(r, path, SEEN_EXISTS); return 0;
     case TRACE_ABSENT: see(r, path, SEEN_ABSENT); return 0;
     case TRACE_LIST: see(r, path, SEEN_LIST); return 0;
@@ -302,41 +315,12 @@ static int add_text(struct reading *r, struct input *i, const char *text)
 
 static int no_room(struct err *e) { return err_set(e, WARM_ETOO_BIG, "it read too many files"); }
 
-/* Text in which the clock may show. Comments do not count, other macros' pasting does. */
-static bool shows_clock(const uint8_t *data, size_t len)
-{
-    struct cuda_scan scan = {0};
-    if (len >= 4 && memcmp(data, "\177ELF", 4) == 0)
-        return false;
-    if (!memmem(data, len, "__DATE__", 8) && !memmem(data, len, "__TIME__", 8) &&
-        !memmem(data, len, "__TIMESTAMP__", 13))
-        return false;
-    cuda_scan(data, len, &scan);
-    return cuda_scan_uses_clock(&scan);
-}
-
-#define TEXT_MAX_BYTES (4u << 20) /* headers and sources; libraries are longer, or no text */
-
-static int check_clock(const char *path, struct err *e)
-{
-    uint8_t *data;
-    size_t len;
-    if (tool_read_file(path, TEXT_MAX_BYTES, &data, &len, NULL))
-        return 0;
-    bool shows = shows_clock(data, len);
-    free(data);
-    return shows ? err_set(e, WARM_EREFUSED, "the time may show in it: %s", path) : 0;
-}
-
 static int add_file(struct reading *r, const char *path, const struct stat *st, struct err *e)
 {
     struct stamp stamp = stamp_of(st);
-    struct key digest;
+    struct proof digest;
     if (!stamp_is_before(&stamp, r->started_ns))
         return err_set(e, WARM_EREFUSED, "%s changed while it ran", path);
-    int code = check_clock(path, e);
-    if (code)
-        return code;
     if (file_digest(r->w, path, &stamp, &digest))
         return err_set(e, WARM_EREFUSED, "cannot read %s", path);
     struct input *i = add(r, INPUT_FILE, path);
@@ -398,7 +382,7 @@ static int add_existing(struct reading *r, const char *path, const struct stat *
 
 static int add_list(struct reading *r, const char *path, struct err *e)
 {
-    struct key digest;
+    struct proof digest;
     if (folder_digest(path, &digest))
         return err_set(e, WARM_EREFUSED, "cannot list %s", path);
     struct input *i = add(r, INPUT_LIST, path);
@@ -431,6 +415,15 @@ static int add_made(const struct entry *entry, struct err *e)
     return 0;
 }
 
+/* A path that was made from the working folder, which the key does not have: elsewhere it is another. */
+static bool is_made_from_folder(const struct reading *r, const char *path)
+{
+    const char *cwd = r->job->cwd, *rest;
+    size_t len = strlen(cwd);
+    return !r->job->keys_cwd && tool_root_of(r->job, cwd, &rest) < 0 &&
+           strncmp(path, cwd, len) == 0 && path[len] == '/';
+}
+
 static int add_entry(struct reading *r, struct entry *entry, struct err *e)
 {
     struct stat st;
@@ -442,6 +435,8 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
         return 0;
     if (entry->all & SEEN_WRITE)
         return add_made(entry, e);
+    if (is_made_from_folder(r, path))
+        return err_set(e, WARM_EREFUSED, "it looked for %s", path);
     if (is_header(path))
         return add_header(r, entry, e);
     int code = entry->all & SEEN_FOUND && !r->job->keys_path ? add_program(r, path, e) : 0;
@@ -497,6 +492,8 @@ static bool is_harmless_variable(const struct reading *r, const char *name)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
+    if (!r->job->loud)
+        return tool_is_of_messages(name);
     return strcmp(name, "TERM") == 0 && !r->job->terminal;
 }
 
@@ -553,6 +550,41 @@ static int check_sources(struct reading *r, struct err *e)
                : 0;
 }
 
+/* ---- the clock, in texts ---- */
+
+#define TEXT_MAX_BYTES (64u << 20)
+
+static int scan_text(const char *path, struct cuda_scan *scan, struct err *e)
+{
+    uint8_t *data;
+    size_t len;
+    if (file_is_binary(path))
+        return 0;
+    if (tool_read_file(path, TEXT_MAX_BYTES, &data, &len, NULL))
+        return err_set(e, WARM_EREFUSED, "the time may show in it: cannot read %s", path);
+    cuda_scan(data, len, scan);
+    free(data);
+    return 0;
+}
+
+/* For compilers that are not seen to ask for the time: it may show where a text or an argument names
+ * it, or holds the pieces that make its name, in any of them. */
+static int check_clock(struct reading *r, struct err *e)
+{
+    struct cuda_scan scan = {0};
+    int code = 0;
+    if (!r->job->expands_macros || r->clock_is_told)
+        return 0;
+    for (size_t i = 0; !code && i < r->n_order; i++)
+        if (r->order[i]->all & SEEN_READ && r->order[i]->all & IS_INPUT)
+            code = scan_text(r->order[i]->path, &scan, e);
+    for (int i = 1; i < r->job->argc; i++)
+        cuda_scan(r->job->argv[i], strlen(r->job->argv[i]), &scan);
+    if (!code && cuda_scan_uses_clock(&scan))
+        code = err_set(e, WARM_EREFUSED, "the time may show in it");
+    return code;
+}
+
 /* ---- the end ---- */
 
 /* Offsets become pointers into one buffer: first all paths, then those of the folders. */
@@ -581,6 +613,7 @@ static int finish(struct reading *r, struct inputs *out, struct err *e)
     }
     *out = grouped;
     out->bytes = bytes;
+    out->len = len;
     out->n_sets = 1;
     out->sets[0] = out->list;
     out->set_len[0] = out->n;
@@ -594,8 +627,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
                         .w = w,
                         .started_ns =
                             (uint64_t)started.tv_sec * 1000000000u + (uint64_t)started.tv_nsec};
-    if (job->keys_folder && !getcwd(r.folder, sizeof r.folder))
-        r.folder[0] = '\0';
+    if (job->short_names)
+        snprintf(r.folder, sizeof r.folder, "%s", job->cwd);
     writer_init(&r.paths, INPUTS_BYTES_MAX);
     writer_init(&r.folders, INPUTS_BYTES_MAX);
     int code = read_log(&r, log, len, e);
@@ -609,6 +642,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
         code = add_variables(&r, e);
     if (!code)
         code = check_outputs(&r, e);
+    if (!code)
+        code = check_clock(&r, e);
     if (!code)
         code = finish(&r, out, e);
     for (size_t h = 0; h < r.n_headers; h++)

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/exec_list.h"
@@ -56,13 +57,14 @@ char *__realpath_chk(const char *path, char *out, size_t room);
     X(openat)                                                                                      \
     X(openat64)                                                                                    \
     X(creat)                                                                                       \
-    X(creat64) X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64)   \
-        X(fstatat) X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess) X(readlink)          \
-            X(readlinkat) X(realpath) X(opendir) X(glob) X(mkstemp) X(mkstemp64) X(mkstemps)       \
-                X(mkstemps64) X(mkostemp) X(mkostemp64) X(rename) X(renameat) X(link) X(symlink)   \
-                    X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) X(_exit) X(system) X(popen)    \
-                        X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv)             \
-                            X(__readlink_chk) X(__realpath_chk)
+    X(creat64)                                                                                     \
+    X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat)   \
+        X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess) X(readlink) X(readlinkat)       \
+            X(realpath) X(opendir) X(glob) X(mkstemp) X(mkstemp64) X(mkstemps) X(mkstemps64)       \
+                X(mkostemp) X(mkostemp64) X(rename) X(renameat) X(link) X(symlink) X(mkdir)        \
+                    X(chdir) X(fchdir) X(close) X(dlclose) X(_exit) X(system) X(popen) X(execve)   \
+                        X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv) X(localtime)          \
+                            X(localtime_r) X(__readlink_chk) X(__realpath_chk)
 #define X(name) static __typeof__(&name) real_##name;
 REAL_FUNCTIONS(X)
 #undef X
@@ -568,6 +570,25 @@ static void tell_variable(const char *name)
     }
 DEFINE_GETENV(getenv)
 DEFINE_GETENV(secure_getenv)
+
+/* ---- the clock ---- */
+
+/* GCC and Clang expand __DATE__, __TIME__ and __TIMESTAMP__ by these two, and call them for nothing
+ * else. Where SOURCE_DATE_EPOCH sets the clock they call gmtime. The front ends of NVIDIA call time
+ * and ctime in each run, and read text that GCC or Clang has preprocessed. */
+struct tm *localtime(const time_t *t)
+{
+    begin();
+    tell_text(TRACE_CLOCK, "localtime");
+    return real_localtime(t);
+}
+
+struct tm *localtime_r(const time_t *t, struct tm *out)
+{
+    begin();
+    tell_text(TRACE_CLOCK, "localtime");
+    return real_localtime_r(t, out);
+}
 
 /* ---- what must not confuse us ---- */
 

@@ -14,6 +14,7 @@
  *     A  looked for and absent                 ?  something that cannot be told: the run's result
  *     D  a folder was listed                      must not be kept
  *     V  a variable of the environment was asked for: its name
+ *     T  the local time was asked for: compilers do that for __DATE__, __TIME__ and __TIMESTAMP__
  *     M  what W made or opened: "DEVICE:INODE:SECONDS:NANOSECONDS:PATH", hex, the file's birth last
  *
  * As many B as X without Y, and one more for the first: then no process ran without the library.
@@ -41,6 +42,7 @@ enum trace_what {
     TRACE_WRITE = 'W',
     TRACE_MADE = 'M',
     TRACE_VARIABLE = 'V',
+    TRACE_CLOCK = 'T',
     TRACE_UNKNOWN = '?',
 };
 
