@@ -12,11 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "client/digests.h"
 #include "client/session.h"
 
+#define SYSTEM_SOCKET "/run/warm/warmd.sock"
 #define CONNECT_TIMEOUT_MS 50u
 #define REQUEST_TIMEOUT_MS 5000u
 
@@ -46,29 +49,50 @@ static unsigned env_number(const char *name, unsigned otherwise)
     return *end || value == 0 || value > 3600 * 1000 ? otherwise : (unsigned)value;
 }
 
-/* As warmd's own default: where nobody made a runtime folder for this user, a folder in /tmp. */
-static int default_without_runtime(uid_t uid, char *out, size_t cap)
+/* The user's own daemon, as warmd's own default. Without a runtime folder it is in /tmp. */
+static int own_socket(uid_t uid, char *out, size_t cap)
 {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (runtime && *runtime)
+        return snprintf(out, cap, "%s/warm/warmd.sock", runtime);
     snprintf(out, cap, "/run/user/%u", (unsigned)uid);
     if (access(out, X_OK) == 0)
         return snprintf(out, cap, "/run/user/%u/warm/warmd.sock", (unsigned)uid);
     return snprintf(out, cap, "/tmp/warm-%u/warmd.sock", (unsigned)uid);
 }
 
+/* True if somebody listens there, also with a full queue. */
+static bool is_listening(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return false;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool listens = fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ||
+                               errno == EAGAIN);
+    if (fd >= 0)
+        close(fd);
+    return listens;
+}
+
 int warm_default_socket(char *out, size_t cap)
 {
-    const char *socket = getenv("WARM_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *socket = getenv("WARM_SOCKET");
     uid_t uid = geteuid();
     int n;
     if (socket && *socket)
         n = snprintf(out, cap, "%s", socket);
     else if (uid == 0)
-        n = snprintf(out, cap, "/run/warm/warmd.sock");
-    else if (runtime && *runtime)
-        n = snprintf(out, cap, "%s/warm/warmd.sock", runtime);
+        n = snprintf(out, cap, "%s", SYSTEM_SOCKET);
     else
-        n = default_without_runtime(uid, out, cap);
-    return n < 0 || (size_t)n >= cap ? WARM_ETOO_BIG : 0;
+        n = own_socket(uid, out, cap);
+    if (n < 0 || (size_t)n >= cap)
+        return WARM_ETOO_BIG;
+    if (!(socket && *socket) && uid != 0 && cap >= sizeof SYSTEM_SOCKET && !is_listening(out) &&
+        is_listening(SYSTEM_SOCKET))
+        strcpy(out, SYSTEM_SOCKET);
+    return 0;
 }
 
 static int session_init(struct warm *w, const struct warm_options *options)

@@ -53,7 +53,8 @@ const char *warm_message(const struct warm *w);
 /* "NOT_FOUND" for a code. */
 const char *warm_error_name(int code);
 
-/* The path that warm_open would use, in `out`. */
+/* Writes the path that warm_open would use: $WARM_SOCKET; else the user's own daemon's, unless only
+ * the system's daemon (/run/warm/warmd.sock) listens; then that. TOO_BIG if it does not fit. */
 int warm_default_socket(char *out, size_t cap);
 
 struct warm_value {

@@ -20,6 +20,7 @@
 
 #include "daemon/json.h"
 #include "daemon/log.h"
+#include "daemon/places.h"
 
 #define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
 #define CONFIG_LIST_MAX 64   /* values of one list */
@@ -259,6 +260,31 @@ int config_read_file(struct config *c, const char *path, struct err *e)
     return code;
 }
 
+/* ---- the environment ---- */
+
+int config_read_environment(struct config *c, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum config_key key;
+    } variables[] = {{"WARM_STORE", CONFIG_KEY_store},
+                     {"WARM_MAX_SIZE", CONFIG_KEY_max_size},
+                     {"WARM_NVRTC", CONFIG_KEY_nvrtc},
+                     {"WARM_JOBS", CONFIG_KEY_jobs}};
+    int code = 0;
+    c->reading = CONFIG_ENVIRONMENT;
+    for (size_t i = 0; code == 0 && i < sizeof variables / sizeof *variables; i++) {
+        struct err cause = {0};
+        const char *value = getenv(variables[i].name);
+        if (value && *value)
+            code = config_set_entry(c, variables[i].key, value, &cause);
+        if (code)
+            err_set(e, code, "%s: %s", variables[i].name, cause.text);
+    }
+    c->reading = CONFIG_OPTION;
+    return code;
+}
+
 /* ---- what depends on the machine and the user ---- */
 
 static int config_found(struct config *c, enum config_key key, const char *value, struct err *e)
@@ -295,19 +321,8 @@ static int config_resolve_socket(struct config *c, struct err *e)
 static int config_resolve_store(struct config *c, struct err *e)
 {
     char path[PATH_MAX];
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const char *own = getenv("WARM_STORE"); /* for a daemon that `warm run` starts */
-    if (own && *own == '/')
-        snprintf(path, sizeof path, "%s", own);
-    else if (geteuid() == 0)
-        snprintf(path, sizeof path, "/var/cache/warm");
-    else if (cache && *cache == '/')
-        snprintf(path, sizeof path, "%s/warm", cache);
-    else if (home && *home == '/')
-        snprintf(path, sizeof path, "%s/.cache/warm", home);
-    else
-        return err_set(e, WARM_EINVALID, "neither XDG_CACHE_HOME nor HOME is set: use --store DIR");
-    return config_found(c, CONFIG_KEY_store, path, e);
+    int code = places_store(path, sizeof path, e);
+    return code ? code : config_found(c, CONFIG_KEY_store, path, e);
 }
 
 static int config_resolve_jobs(struct config *c, struct err *e)
@@ -464,7 +479,7 @@ static void config_write_value(const struct config *c, const struct config_entry
 
 void config_write_json(const struct config *c, struct writer *out)
 {
-    static const char *const origins[] = {"default", "found", "file", "option"};
+    static const char *const origins[] = {"default", "found", "file", "environment", "option"};
     static const char *const units[] = {"", "_bytes", "", "_ms", ""};
     writer_u8(out, '{');
     for (size_t i = 0; i < CONFIG_KEYS; i++) {

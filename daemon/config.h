@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - what warmd is told: defaults, then the configuration file, then the command line.
+ * config.h - what warmd is told: defaults, then the configuration file, then the environment, then
+ * the command line.
  *
  * The file has `key = value` lines and `#` comments; an unknown key is an error that names the
  * line. Each key is also an option (`max_size` is `--max-size`). Sizes take K, M, G, T (powers of
@@ -23,7 +24,7 @@
     X(TEXT, socket, "",                                                                            \
       "path of the socket; empty: $XDG_RUNTIME_DIR/warm/warmd.sock, root: "                        \
       "/run/warm/warmd.sock")                                                                      \
-    X(TEXT, store, "", "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm")  \
+    X(TEXT, store, "", "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")  \
     X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
     X(SIZE, quota, "0", "cap for what one user's clients have put; 0: none")                       \
     X(COUNT, jobs, "0", "compiler processes at once; 0: one for each CPU")                         \
@@ -57,6 +58,7 @@ enum config_origin {
     CONFIG_DEFAULT,
     CONFIG_FOUND, /* by config_resolve: from the machine or the user */
     CONFIG_FILE,
+    CONFIG_ENVIRONMENT,
     CONFIG_OPTION,
 };
 
@@ -85,6 +87,9 @@ struct config {
 int config_init(struct config *out, struct err *e);
 /* Reads a file over what *c holds. INVALID with the file's line; IO. */
 int config_read_file(struct config *c, const char *path, struct err *e);
+/* Reads WARM_STORE, WARM_MAX_SIZE, WARM_NVRTC and WARM_JOBS, for daemons that `warm run` starts and
+ * for containers. INVALID names the variable. */
+int config_read_environment(struct config *c, struct err *e);
 /* Sets one key from text; `name` may have - for _. A list's first value from a new origin replaces
  * what it held. INVALID says what is wrong with it. */
 int config_set(struct config *c, const char *name, const char *value, struct err *e);

@@ -13,6 +13,7 @@
  * Thread: the loop thread. The store's threads call on_store_wake and on_store_event.
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/peer.h"
+#include "daemon/places.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "daemon/ticker.h"
@@ -77,7 +79,8 @@ static void usage(FILE *out)
     fprintf(out,
             "usage: warmd [options]\n"
             "The daemon of the warm compilation cache. Runs in the foreground.\n\n"
-            "  --config FILE\n        settings, one `key = value` a line; options come on top\n"
+            "  --config FILE\n        settings, one `key = value` a line; options come on top; "
+            "\"\": none\n        [~/.config/warm/warmd.conf, root: /etc/warm/warmd.conf]\n"
             "%.*s"
             "  --help, --version\n\n"
             "Sizes take K, M, G, T; times ms, s, m, h, d.\n"
@@ -119,16 +122,21 @@ static int read_options(struct config *c, int argc, char **argv, const char **fi
     return 0;
 }
 
-/* Defaults, then the file, then the options. */
+/* Defaults, then the file, then the environment, then the options. */
 static int read_settings(struct config *out, int argc, char **argv, struct err *e)
 {
+    char usual[PATH_MAX];
     const char *file = NULL;
     int code = config_init(out, e);
     if (code)
         return code;
     code = read_options(NULL, argc, argv, &file, e);
-    if (code == 0 && file)
+    if (code == 0 && !file && places_settings(usual, sizeof usual))
+        file = usual;
+    if (code == 0 && file && *file)
         code = config_read_file(out, file, e);
+    if (code == 0)
+        code = config_read_environment(out, e);
     if (code == 0)
         code = read_options(out, argc, argv, &file, e);
     if (code == 0)

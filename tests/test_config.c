@@ -54,6 +54,19 @@ Test(config, sizes_times_and_counts_have_units)
     cr_assert_eq(config.origin[CONFIG_KEY_lease_timeout], CONFIG_OPTION);
 }
 
+Test(config, environment_is_read_over_the_file)
+{
+    cr_assert_eq(read_text("max_size = 3M\njobs = 2\n"), 0);
+    setenv("WARM_MAX_SIZE", "5M", 1);
+    cr_assert_eq(config_read_environment(&config, &e), 0);
+    cr_assert_eq(config.max_size, 5u << 20);
+    cr_assert_eq(config.jobs, 2);
+    cr_assert_eq(config.origin[CONFIG_KEY_max_size], CONFIG_ENVIRONMENT);
+    setenv("WARM_JOBS", "many", 1);
+    cr_assert_eq(config_read_environment(&config, &e), WARM_EINVALID);
+    cr_assert(strncmp(e.text, "WARM_JOBS: ", 11) == 0, "%s", e.text);
+}
+
 Test(config, wrong_values_are_refused_and_named)
 {
     static const char *const wrong[][2] = {

@@ -55,15 +55,31 @@ def _env_seconds(name: str, otherwise: float) -> float:
     return int(text) / 1000 if text.isdigit() and 0 < int(text) <= 3600_000 else otherwise
 
 
+def _is_listening(path: str) -> bool:
+    """Whether somebody listens there, also with a full queue."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as sock:
+        try:
+            sock.connect(path)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return True
+
+
 def default_socket() -> str:
     """Where the daemon of this user listens: the same choice as libwarm's."""
     path = os.environ.get("WARM_SOCKET")
     if path:
         return path
+    system = "/run/warm/warmd.sock"
     if os.geteuid() == 0:
-        return "/run/warm/warmd.sock"
+        return system
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
-    return f"{runtime}/warm/warmd.sock"
+    own = f"{runtime}/warm/warmd.sock"
+    if not os.environ.get("XDG_RUNTIME_DIR") and not os.access(runtime, os.X_OK):
+        own = f"/tmp/warm-{os.geteuid()}/warmd.sock"
+    return system if not _is_listening(own) and _is_listening(system) else own
 
 
 def job_id() -> str:
