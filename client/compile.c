@@ -137,7 +137,7 @@ static int ensure_headers(struct compile *c)
 
 static int send_states(struct compile *c, const struct wire_check *check, struct writer *states)
 {
-    struct wire_checked checked = {.digest = check->digest, .n = check->n, .len = states->len};
+    struct wire_checked checked = {.n = check->n, .len = states->len};
     int fd = -1;
     if (states->len <= WIRE_INLINE_MAX) {
         checked.list = (struct view){states->data, states->len};

@@ -18,8 +18,7 @@ struct known {
     char *path;
     enum what what;
     struct stat st; /* FILE_READ: when it was read; ABSENT: its folder's of then; FOLDER: now */
-    enum wire_digest kind;
-    uint8_t digest[sizeof((struct wire_path_digest *)0)->digest];
+    struct proof sha256;
     struct known *folder; /* ABSENT: the nearest that is there */
     uint64_t pass;        /* FOLDER: in which `st` was asked */
 };
@@ -112,17 +111,17 @@ void digests_begin(struct digests *d)
 /* ---- files ---- */
 
 bool digests_recall(const struct digests *d, const char *path, const struct stat *st,
-                    enum wire_digest kind, struct wire_path_digest *out)
+                    struct proof *out)
 {
     const struct known *k = d ? d->slots[slot_of(d, path)] : NULL;
-    if (!k || k->what != FILE_READ || k->kind != kind || !stat_is_same(&k->st, st))
+    if (!k || k->what != FILE_READ || !stat_is_same(&k->st, st))
         return false;
-    memcpy(out->digest, k->digest, sizeof k->digest);
+    *out = k->sha256;
     return true;
 }
 
-void digests_keep(struct digests *d, const char *path, const struct stat *st, enum wire_digest kind,
-                  const struct wire_path_digest *digest)
+void digests_keep(struct digests *d, const char *path, const struct stat *st,
+                  const struct proof *sha256)
 {
     if (!d || !stat_is_settled(st))
         return;
@@ -132,8 +131,7 @@ void digests_keep(struct digests *d, const char *path, const struct stat *st, en
         return;
     k->what = FILE_READ;
     k->st = *st;
-    k->kind = kind;
-    memcpy(k->digest, digest->digest, sizeof k->digest);
+    k->sha256 = *sha256;
 }
 
 /* ---- what is absent ---- */

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "client/wire.h"
+#include "keygen/key.h"
 
 #define DIGESTS_MAX 8192u
 
@@ -31,13 +31,13 @@ void digests_free(struct digests *d); /* NULL is fine */
 /* A pass over many paths begins: what folders are like is asked anew, and once in a pass. */
 void digests_begin(struct digests *d);
 
-/* The digest of the file at `path`, which is as `st` says now: into out->digest. False if it is not
- * known. `d` may be NULL here and below. */
+/* The SHA-256 of the file at `path`, which is as `st` says now. False if it is not known. `d` may be
+ * NULL here and below. */
 bool digests_recall(const struct digests *d, const char *path, const struct stat *st,
-                    enum wire_digest kind, struct wire_path_digest *out);
+                    struct proof *out);
 /* Remembers it. `st` was true before the file was read and after. */
-void digests_keep(struct digests *d, const char *path, const struct stat *st, enum wire_digest kind,
-                  const struct wire_path_digest *digest);
+void digests_keep(struct digests *d, const char *path, const struct stat *st,
+                  const struct proof *sha256);
 
 /* Nothing is at `path`, as its folder tells. */
 bool digests_is_absent(struct digests *d, const char *path);

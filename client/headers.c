@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/inodes.h"
 #include "keygen/options.h"
 
 #define PATH_SIZE (2 * WIRE_PATH_MAX + 2) /* a working folder, a slash, a path and NUL */
@@ -314,7 +315,7 @@ static bool read_content(struct headers *h, int fd, size_t len)
 /* Reads and hashes an open file. What changes meanwhile is hashed as it was read, and not
  * remembered. */
 static void digest_file(struct headers *h, int fd, const char *path, const struct stat *st,
-                        enum wire_digest kind, struct wire_path_digest *out)
+                        struct wire_path_seen *out)
 {
     size_t len = (size_t)st->st_size;
     struct stat after;
@@ -322,24 +323,17 @@ static void digest_file(struct headers *h, int fd, const char *path, const struc
         out->state = WIRE_PATH_ABSENT;
         return;
     }
-    if (kind == WIRE_SHA256) {
-        struct proof proof = proof_of_bytes(h->content, len);
-        memcpy(out->digest, proof.bytes, sizeof proof.bytes);
-    } else {
-        struct key key = key_of_bytes(h->content, len);
-        memcpy(out->digest, key.bytes, sizeof key.bytes);
-    }
+    out->sha256 = proof_of_bytes(h->content, len);
     if (fstat(fd, &after) == 0 && stat_is_same(st, &after))
-        digests_keep(h->digests, path, st, kind, out);
+        digests_keep(h->digests, path, st, &out->sha256);
 }
 
-/* What is at a path now: by one stat where the file is known, or there is none. */
-static struct wire_path_digest check_path(struct headers *h, struct view path,
-                                          enum wire_digest kind)
+/* What is at a path now: by one stat where the file is known, or there is none. For a file *out_st
+ * is its. */
+static struct wire_path_seen check_path(struct headers *h, struct view path, struct stat *out_st)
 {
-    struct wire_path_digest it = {.state = WIRE_PATH_ABSENT};
+    struct wire_path_seen it = {.state = WIRE_PATH_ABSENT};
     char absolute[PATH_SIZE];
-    struct stat st;
     if (!make_absolute(h->cwd, path, absolute))
         return it;
     if (!is_offered(h, absolute)) {
@@ -348,19 +342,19 @@ static struct wire_path_digest check_path(struct headers *h, struct view path,
     }
     if (digests_is_absent(h->digests, absolute))
         return it;
-    bool is_there = stat(absolute, &st) == 0;
+    bool is_there = stat(absolute, out_st) == 0;
     if (!is_there && (errno == ENOENT || errno == ENOTDIR)) {
         digests_keep_absent(h->digests, absolute);
         return it;
     }
-    if (is_there && digests_recall(h->digests, absolute, &st, kind, &it)) {
+    if (is_there && digests_recall(h->digests, absolute, out_st, &it.sha256)) {
         it.state = WIRE_PATH_FILE;
         return it;
     }
     int fd = -1;
-    it.state = open_path(h, absolute, &fd, &st);
+    it.state = open_path(h, absolute, &fd, out_st);
     if (fd >= 0) {
-        digest_file(h, fd, absolute, &st, kind, &it);
+        digest_file(h, fd, absolute, out_st, &it);
         close(fd);
     }
     return it;
@@ -370,15 +364,20 @@ int headers_check(struct headers *h, const struct wire_check *check, struct view
                   struct writer *out_states, struct err *e)
 {
     struct reader list = reader_over(paths.data, paths.len);
+    struct inodes inodes = {0};
     struct view path;
+    struct stat st;
     uint32_t n = 0;
+    bool ok = true;
     digests_begin(h->digests);
-    while (wire_paths_next(&list, &path)) {
-        struct wire_path_digest answer = check_path(h, path, check->digest);
-        wire_states_add(out_states, check->digest, &answer);
-        n++;
+    for (; wire_paths_next(&list, &path); n++) {
+        struct wire_path_seen seen = check_path(h, path, &st);
+        if (seen.state == WIRE_PATH_FILE)
+            ok &= inodes_first(&inodes, &st, n, &seen.same);
+        wire_states_add(out_states, &seen, n);
     }
+    inodes_close(&inodes);
     if (list.failed || n != check->n)
         return err_set(e, WARM_EMALFORMED, "CHECK: the list of paths is damaged");
-    return out_states->failed ? err_set(e, WARM_ENOMEM, "no memory for an answer") : 0;
+    return !ok || out_states->failed ? err_set(e, WARM_ENOMEM, "no memory for an answer") : 0;
 }

@@ -299,7 +299,6 @@ static int fields_end(struct fields *in, struct err *e)
 #define SOURCE_FIELDS(X) X(u64, len, 0) X(view, job, WIRE_INLINE_MAX)
 
 #define CHECK_FIELDS(X)                                                                            \
-    X(u8, digest, WIRE_SHA256)                                                                     \
     X(u32, n, WIRE_CHECK_PATHS_MAX) X(u64, len, WIRE_CHECK_MAX) X(view, list, LIMIT_LIST)
 #define CHECKED_FIELDS CHECK_FIELDS
 
@@ -529,31 +528,45 @@ bool wire_paths_next(struct reader *list, struct view *out_path)
     return true;
 }
 
-static size_t digest_size(enum wire_digest digest)
+#define SAME_FILE 3u /* in a list of states: as an earlier path, whose number follows */
+
+void wire_states_add(struct writer *list, const struct wire_path_seen *state, uint32_t i)
 {
-    return digest == WIRE_SHA256 ? sizeof(struct proof) : sizeof(struct key);
+    bool same = state->state == WIRE_PATH_FILE && state->same != i;
+    writer_u8(list, same ? SAME_FILE : (uint8_t)state->state);
+    if (same)
+        writer_u32(list, state->same);
+    else if (state->state == WIRE_PATH_FILE)
+        writer_bytes(list, &state->sha256, sizeof state->sha256);
 }
 
-void wire_states_add(struct writer *list, enum wire_digest digest,
-                     const struct wire_path_digest *state)
+/* The state of the path that is numbered next. False if that is no file that comes first. */
+static bool take_same(struct reader *list, const struct wire_path_seen *states, uint32_t i,
+                      struct wire_path_seen *out)
 {
-    writer_u8(list, (uint8_t)state->state);
-    if (state->state == WIRE_PATH_FILE)
-        writer_bytes(list, state->digest, digest_size(digest));
+    uint32_t same = reader_u32(list);
+    if (list->failed || same >= i || states[same].state != WIRE_PATH_FILE ||
+        states[same].same != same)
+        return false;
+    *out = states[same];
+    return true;
 }
 
-bool wire_states_next(struct reader *list, enum wire_digest digest, struct wire_path_digest *out)
+bool wire_states_next(struct reader *list, struct wire_path_seen *states, uint32_t i)
 {
     if (list->failed || list->len == 0)
         return false;
-    struct wire_path_digest state = {.state = reader_u8(list)};
-    if (state.state > WIRE_PATH_REFUSED)
-        list->failed = true;
-    if (state.state == WIRE_PATH_FILE)
-        reader_copy(list, state.digest, digest_size(digest));
+    uint8_t state = reader_u8(list);
+    struct wire_path_seen seen = {.state = state, .same = i};
+    if (state == SAME_FILE)
+        list->failed |= !take_same(list, states, i, &seen);
+    else if (state == WIRE_PATH_FILE)
+        reader_copy(list, &seen.sha256, sizeof seen.sha256);
+    else
+        list->failed |= state > WIRE_PATH_REFUSED;
     if (list->failed)
         return false;
-    *out = state;
+    states[i] = seen;
     return true;
 }
 

@@ -37,7 +37,7 @@
 #include "keygen/key.h"
 
 #define WIRE_MAGIC 0xA7u
-#define WIRE_VERSION 1u /* spoken here; HELLO carries the lowest and highest of the client */
+#define WIRE_VERSION 2u /* spoken here; HELLO carries the lowest and highest of the client */
 #define WIRE_HEADER 16u /* bytes */
 #define WIRE_PAYLOAD_MAX (1u << 20) /* bytes; what is larger travels as a descriptor */
 #define WIRE_INLINE_MAX (64u << 10) /* bytes of a value in a frame; larger: descriptor */
@@ -216,26 +216,25 @@ struct wire_source {
     struct view job;
     uint64_t len; /* of the job, inline or not */
 };
-enum wire_digest { WIRE_XXH3 = 0, WIRE_SHA256 = 1 };
 enum wire_path_state { WIRE_PATH_ABSENT = 0, WIRE_PATH_FILE = 1, WIRE_PATH_REFUSED = 2 };
 /* CHECK: "what is at these paths now?", and CHECKED, the states in the same order. The list (see
  * wire_paths_add, wire_states_add) is inline, or the frame's one descriptor holds it (a memfd) when
  * it is larger than WIRE_INLINE_MAX: then `list` is empty and `len` says how long it is. */
 struct wire_check {
-    enum wire_digest digest; /* what CHECKED is to carry for each file */
-    uint32_t n;              /* paths */
-    uint64_t len;            /* bytes of the list, inline or not */
+    uint32_t n;   /* paths */
+    uint64_t len; /* bytes of the list, inline or not */
     struct view list;
 };
 struct wire_checked {
-    enum wire_digest digest;
     uint32_t n; /* states, as many as there were paths */
     uint64_t len;
     struct view list;
 };
-struct wire_path_digest {
+struct wire_path_seen {
     enum wire_path_state state;
-    uint8_t digest[32]; /* of a FILE's content; the first 16 bytes for WIRE_XXH3 */
+    struct proof sha256; /* of a FILE's content */
+    uint32_t same; /* of a FILE: the first path of the list that leads to this very file, by device
+                      and inode: its own number if none before it does */
 };
 
 struct wire_filter { /* as struct store_filter; -1, 0 or empty does not restrict */
@@ -421,9 +420,9 @@ void wire_keys_add(struct writer *list, enum wire_space space, const void *key, 
 bool wire_keys_next(struct reader *list, enum wire_space *out_space, struct view *out_key);
 void wire_paths_add(struct writer *list, const void *path, size_t len);
 bool wire_paths_next(struct reader *list, struct view *out_path);
-void wire_states_add(struct writer *list, enum wire_digest digest,
-                     const struct wire_path_digest *state);
-bool wire_states_next(struct reader *list, enum wire_digest digest, struct wire_path_digest *out);
+/* `i` is the state's number in its list. `next` writes states[i] and reads those before it. */
+void wire_states_add(struct writer *list, const struct wire_path_seen *state, uint32_t i);
+bool wire_states_next(struct reader *list, struct wire_path_seen *states, uint32_t i);
 
 /* On the channel of SOURCE, one packet each way, no frame around it. The client answers with its
  * own rights, and only beneath the job's -I folders, its cwd and the folder of its name. */

@@ -53,16 +53,20 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct com
     size_t most = done->n_paths * PATHS_FORMS_MAX;
     *f = (struct forms){.paths = calloc(most, sizeof *f->paths),
                         .states = calloc(most, sizeof *f->states)};
+    uint32_t *first_form = calloc(done->n_paths + 1, sizeof *first_form); /* of each path */
     writer_init(&f->texts, 0);
-    for (size_t i = 0; f->states && i < done->n_paths; i++) {
+    for (size_t i = 0; f->states && first_form && i < done->n_paths; i++) {
         const struct compile_path *p = &done->paths[i];
+        uint32_t same = p->same < i ? first_form[p->same] : f->n;
+        uint32_t form_of = first_form[i] = f->n;
         for (unsigned k = paths_forms(of, p->path, shared, done->names_places, &f->texts); k; k--)
-            f->states[f->n++] = (struct manifest_state){0, p->absent, p->xxh3, p->sha256};
+            f->states[f->n++] = (struct manifest_state){0, p->absent, p->sha256, same, form_of};
     }
+    free(first_form);
     struct reader texts = reader_over(f->texts.data, f->texts.len);
     for (uint32_t i = 0; f->paths && i < f->n; i++)
         f->paths[i] = reader_blob(&texts, 2 * WIRE_PATH_MAX);
-    return f->paths && f->states && !f->texts.failed && !texts.failed;
+    return f->n && f->paths && f->states && !f->texts.failed && !texts.failed;
 }
 
 struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,

@@ -95,9 +95,7 @@ void call_check(struct call *call, struct manifest *m, struct artifact *candidat
 {
     call->checking = manifest_ref(m);
     call->candidate = candidate ? artifact_ref(candidate) : NULL;
-    call->digest = manifest_digest(m, call->peer->uid);
-    call->on_answer(call,
-                    &(struct answer){.kind = ANSWER_CHECK, .manifest = m, .digest = call->digest});
+    call->on_answer(call, &(struct answer){.kind = ANSWER_CHECK, .manifest = m});
 }
 
 int manifest_from_store(const struct store_value *v, struct manifest **out)
@@ -437,18 +435,17 @@ void service_compile(struct call *call, const struct wire_compile *ask)
     compile_with(call, ask->compiler);
 }
 
-void service_checked(struct call *call, enum wire_digest digest,
-                     const struct wire_path_digest *states)
+void service_checked(struct call *call, const struct wire_path_seen *states)
 {
     struct service *s = call->service;
     struct err e = {0};
-    if (!call->checking || digest != call->digest) {
+    if (!call->checking) {
         err_set(&e, WARM_EINVALID, "CHECKED without a CHECK that asked for it");
         service_drop(call, false);
         service_answer_error(call, &e);
         return;
     }
-    const struct manifest_alternative *a = manifest_match(call->checking, digest, states);
+    const struct manifest_alternative *a = manifest_match(call->checking, states);
     if (call->attempt) {
         attempt_checked(call, a);
         return;
@@ -468,7 +465,7 @@ void service_checked(struct call *call, enum wire_digest digest,
         call->chosen.proof = a->proof;
     }
     if (!a)
-        explain_headers(call, call->checking, digest, states);
+        explain_headers(call, call->checking, states);
     call_uncheck(call);
     if (!a && !candidate)
         call->stage = LOOK_STORE; /* for a manifest that was written meanwhile */

@@ -46,7 +46,7 @@
 #define WORKER_RSS_MAX (2ull << 30) /* bytes: an idle worker that holds more is ended */
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NOBODY 65534u
-#define PATH_FIXED (4u + 1u + 16u + 32u + 4u) /* bytes of a path's record beside its text */
+#define PATH_FIXED (4u + 1u + 32u + 4u + 4u) /* bytes of a path's record beside its text */
 
 enum worker_state { STARTING, IDLE, BUSY, ENDING };
 
@@ -291,8 +291,9 @@ static struct compile_path *read_paths(const void *data, uint64_t len, uint32_t 
         uint8_t state = reader_u8(&r);
         r.failed |= state > 1;
         paths[i].absent = state == 0;
-        reader_copy(&r, &paths[i].xxh3, sizeof paths[i].xxh3);
         reader_copy(&r, &paths[i].sha256, sizeof paths[i].sha256);
+        paths[i].same = reader_u32(&r);
+        r.failed |= paths[i].same > i || (state && paths[paths[i].same].absent);
         paths[i].lines = reader_blob(&r, len);
     }
     if (paths && reader_done(&r))

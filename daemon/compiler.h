@@ -30,7 +30,7 @@
 
 /* A compiler as its content identifies it. */
 struct toolchain {
-    struct key id;    /* XXH3-128 over the digests of libnvrtc and its builtins */
+    struct key id;    /* of the SHA-256 of libnvrtc and its builtins: the first 16 bytes */
     char text[128];   /* "NVRTC 13.5 (libnvrtc.so.13, 1a2b3c4d)" */
     int major, minor; /* as nvrtcVersion says */
     char *path;       /* of libnvrtc */
@@ -106,9 +106,9 @@ size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, siz
 struct compile_path {
     struct view path; /* as asked */
     bool absent;
-    struct key xxh3; /* of the bytes that the compiler saw */
-    struct proof sha256;
-    struct view lines; /* digests of its lines (keygen/lines.h); empty: none */
+    struct proof sha256; /* of the bytes that the compiler saw */
+    uint32_t same;       /* the first path of the list that led to this very file; its own number */
+    struct view lines;   /* digests of its lines (keygen/lines.h); empty: none */
 };
 
 struct compile_done {

@@ -237,7 +237,7 @@ void explain_lines(struct service *s, uint64_t miss, const struct compile_done *
 {
     for (size_t i = 0; i < done->n_paths; i++)
         if (done->paths[i].lines.len)
-            history_lines(s->history, &done->paths[i].xxh3, done->paths[i].lines);
+            history_lines(s->history, &done->paths[i].sha256, done->paths[i].lines);
     history_locate(s->history, miss);
 }
 
@@ -253,35 +253,24 @@ void explain_failed(struct service *s, uint64_t miss, const struct err *e)
 
 #define ABSENT "absent"
 
-static void digest_text(const uint8_t *bytes, char out[WARM_KEY_TEXT])
+static void digest_text(const struct proof *sha256, char out[WARM_KEY_TEXT])
 {
     struct key key;
-    memcpy(key.bytes, bytes, sizeof key.bytes);
+    memcpy(key.bytes, sha256->bytes, sizeof key.bytes);
     key_to_text(&key, out);
     out[16] = '\0';
 }
 
-static bool state_differs(const struct manifest_state *was, enum wire_digest digest,
-                          const struct wire_path_digest *is)
-{
-    bool absent = is->state != WIRE_PATH_FILE;
-    if (was->absent || absent)
-        return was->absent != absent;
-    return digest == WIRE_SHA256
-               ? memcmp(is->digest, was->sha256.bytes, sizeof was->sha256.bytes) != 0
-               : memcmp(is->digest, was->xxh3.bytes, sizeof was->xxh3.bytes) != 0;
-}
-
 /* The digests are the contents; one that is not there has a word for it. */
-static void describe_change(const struct manifest_state *was, enum wire_digest digest,
-                            const struct wire_path_digest *is, struct changed_header *out)
+static void describe_change(const struct manifest_state *was, const struct wire_path_seen *is,
+                            struct changed_header *out)
 {
     strcpy(out->old, ABSENT);
     strcpy(out->now, is->state == WIRE_PATH_REFUSED ? "not shown" : ABSENT);
     if (!was->absent)
-        digest_text(digest == WIRE_SHA256 ? was->sha256.bytes : was->xxh3.bytes, out->old);
+        digest_text(&was->sha256, out->old);
     if (is->state == WIRE_PATH_FILE)
-        digest_text(is->digest, out->now);
+        digest_text(&is->sha256, out->now);
 }
 
 /* "header PATH"; of a long path the end, which tells more. */
@@ -313,8 +302,24 @@ static bool is_rooted(const struct changed_header *h)
     return h->part[sizeof "header " - 1] == '/';
 }
 
-void explain_headers(struct call *call, const struct manifest *m, enum wire_digest digest,
-                     const struct wire_path_digest *states)
+/* The contents agree, but what was one file is two now, or the reverse. */
+static void explain_other_file(struct call_compile *c, const struct manifest *m,
+                               const struct manifest_alternative *a,
+                               const struct wire_path_seen *states)
+{
+    static const char own[] = "a file of its own", other[] = "one file with another header";
+    uint32_t i = manifest_other_file(m, a, states);
+    if (i == a->n_states)
+        return;
+    struct changed_header *change = &c->changed[c->n_changed++];
+    const struct manifest_state *was = &a->states[i];
+    name_change(m, m->paths[was->path], change);
+    strcpy(change->old, a->states[was->same].form_of == was->form_of ? own : other);
+    strcpy(change->now, states[was->path].same == was->path ? own : other);
+}
+
+void explain_headers(struct call *call, const struct manifest *m,
+                     const struct wire_path_seen *states)
 {
     struct call_compile *c = call->compile;
     if (m->n_alternatives == 0)
@@ -324,9 +329,9 @@ void explain_headers(struct call *call, const struct manifest *m, enum wire_dige
     for (uint32_t i = 0; i < newest->n_states; i++) {
         const struct manifest_state *was = &newest->states[i];
         struct changed_header change, *same;
-        if (!state_differs(was, digest, &states[was->path]))
+        if (!manifest_differs(was, &states[was->path]))
             continue;
-        describe_change(was, digest, &states[was->path], &change);
+        describe_change(was, &states[was->path], &change);
         name_change(m, m->paths[was->path], &change);
         same = same_change(c, &change);
         if (same && is_rooted(&change) && !is_rooted(same))
@@ -334,6 +339,8 @@ void explain_headers(struct call *call, const struct manifest *m, enum wire_dige
         else if (!same && c->n_changed < EXPLAIN_HEADERS)
             c->changed[c->n_changed++] = change;
     }
+    if (!c->n_changed)
+        explain_other_file(c, m, newest, states);
 }
 
 /* ---- notes and questions ---- */

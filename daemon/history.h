@@ -20,13 +20,13 @@
  *
  *     offset  size  field (little-endian)
  *     0       4     "WHIS"
- *     4       4     version, 2
+ *     4       4     version, 3
  *     8       16    n entries that are gone, n recipes, n misses, n headers
  *     24      -     gone: u32 owner, key, u32 cause, u64 time
  *     -       -     recipe: u32 uid, u32 owner, key, u64 time, u8 enum history_kept, blob recipe
  *     -       -     miss: u64 time, u32 uid, u32 owner, key, u8 kind, u8 reason, then blobs: session,
  *                   name, label, hardware, compiler, text, changes (n × blobs part, old, new)
- *     -       -     header: u64 beginning of its content's key, blob keygen/lines.h
+ *     -       -     header: u64 beginning of its content's SHA-256, blob keygen/lines.h
  *     -       16    XXH3-128 of all before
  *
  * Nothing here knows the store, sockets or clocks; all times are Unix times in ms.
@@ -116,7 +116,7 @@ void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, s
 /* One part of its key that differs, e.g. a header. */
 void history_change(struct history *h, uint64_t miss, const struct recipe_change *change);
 /* What a compile read: digests of a header's lines, for when it changes. */
-void history_lines(struct history *h, const struct key *content, struct view lines);
+void history_lines(struct history *h, const struct proof *content, struct view lines);
 /* Adds the line to each header that a miss is for, where it can be told. */
 void history_locate(struct history *h, uint64_t miss);
 /* Gives it the reason that the recipe's nearest relative tells, if it has none yet. */

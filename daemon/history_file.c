@@ -10,7 +10,7 @@
 #include "daemon/history_internal.h"
 
 #define MAGIC "WHIS"
-#define VERSION 2u
+#define VERSION 3u
 #define LINES_BYTES_MAX (6u + 2u * LINES_MARKS) /* keygen/lines.h */
 
 static void write_id(struct writer *w, const struct store_id *id)

@@ -68,7 +68,7 @@ struct miss {
 
 /* Of a header's content. */
 struct known_lines {
-    uint64_t digest; /* the first 8 bytes of its XXH3-128 */
+    uint64_t digest; /* the first 8 bytes of its SHA-256 */
     struct lines lines;
 };
 

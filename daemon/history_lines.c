@@ -17,18 +17,18 @@ static struct known_lines *place_of(struct history *h, uint64_t digest)
     return &h->lines[digest % HISTORY_LINES];
 }
 
-/* As the first 16 digits of the key's text. */
-static uint64_t digest_of_key(const struct key *key)
+/* As the first 16 digits of its text. */
+static uint64_t start_of(const struct proof *sha256)
 {
     uint64_t digest = 0;
     for (unsigned i = 0; i < sizeof digest; i++)
-        digest = digest << 8 | key->bytes[i];
+        digest = digest << 8 | sha256->bytes[i];
     return digest;
 }
 
-void history_lines(struct history *h, const struct key *content, struct view lines)
+void history_lines(struct history *h, const struct proof *content, struct view lines)
 {
-    struct known_lines known = {.digest = digest_of_key(content)};
+    struct known_lines known = {.digest = start_of(content)};
     if (!lines_read(lines, &known.lines))
         return;
     *place_of(h, known.digest) = known;

@@ -12,9 +12,10 @@
 #define MANIFEST_MAGIC 0x4e414d57u /* "WMAN" */
 #define ALIAS_MAGIC 0x534c4157u    /* "WALS" */
 #define ALIAS_VERSION 1u
-#define STATE_MIN 5u /* bytes of the shortest state: an absent path */
+#define STATE_MIN 5u        /* bytes of the shortest state: an absent path */
+#define NO_STATE UINT32_MAX /* manifest_other_file */
 
-enum { SEAL_GRAPH = 1, SEAL_PROOF = 2, SEAL_PATH = 3, SEAL_FILE = 4, SEAL_ABSENT = 5 };
+enum seal { SEAL_GRAPH = 1, SEAL_PROOF, SEAL_PATH, SEAL_FILE, SEAL_ABSENT, SEAL_SAME };
 
 /* ---- reading ---- */
 
@@ -42,9 +43,22 @@ static void manifest_read_state(struct manifest_state *s, struct reader *r)
     if (state > WIRE_PATH_FILE)
         r->failed = true;
     if (state == WIRE_PATH_FILE) {
-        reader_copy(r, &s->xxh3, sizeof s->xxh3);
         reader_copy(r, &s->sha256, sizeof s->sha256);
+        s->same = reader_u32(r);
+        s->form_of = reader_u32(r);
     }
+}
+
+/* The numbers of a file are its own, or those of states before it that have their own. */
+static bool numbers_are_sound(const struct manifest_state *states, uint32_t i)
+{
+    const struct manifest_state *s = &states[i];
+    if (s->absent)
+        return true;
+    if (s->same > i || s->form_of > i)
+        return false;
+    const struct manifest_state *same = &states[s->same], *form = &states[s->form_of];
+    return !same->absent && same->same == s->same && !form->absent && form->form_of == s->form_of;
 }
 
 static int manifest_read_alternative(struct manifest *m, struct manifest_alternative *a,
@@ -62,7 +76,7 @@ static int manifest_read_alternative(struct manifest *m, struct manifest_alterna
     a->n_states = n;
     for (uint32_t i = 0; i < n; i++) {
         manifest_read_state(&a->states[i], r);
-        if (r->failed || a->states[i].path >= m->n_paths)
+        if (r->failed || a->states[i].path >= m->n_paths || !numbers_are_sound(a->states, i))
             return err_set(e, WARM_EMALFORMED, "manifest: a state is damaged");
     }
     return 0;
@@ -180,7 +194,7 @@ static uint32_t path_table_add(struct path_table *t, struct view path)
 
 static size_t state_size(const struct manifest_state *s)
 {
-    return s->absent ? STATE_MIN : STATE_MIN + sizeof s->xxh3 + sizeof s->sha256;
+    return s->absent ? STATE_MIN : STATE_MIN + sizeof s->sha256 + 4 + 4;
 }
 
 /* Bytes that an alternative takes, its paths included as if nobody else had them. */
@@ -204,8 +218,9 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
         writer_u32(out, path_table_add(t, m->paths[s->path]));
         writer_u8(out, s->absent ? WIRE_PATH_ABSENT : WIRE_PATH_FILE);
         if (!s->absent) {
-            writer_bytes(out, &s->xxh3, sizeof s->xxh3);
             writer_bytes(out, &s->sha256, sizeof s->sha256);
+            writer_u32(out, s->same);
+            writer_u32(out, s->form_of);
         }
     }
 }
@@ -272,23 +287,35 @@ static struct manifest *manifest_of(const struct path_table *t,
     return out;
 }
 
+/* Appends to `a` what is at paths[i], if the path is new; kept[i] is the number of its state. */
+static void take_state(struct manifest_alternative *a, struct path_table *t, uint32_t *kept,
+                       const struct view *paths, const struct manifest_state *states, uint32_t i)
+{
+    kept[i] = path_table_add(t, paths[i]);
+    if (kept[i] < a->n_states)
+        return;
+    struct manifest_state *s = &a->states[a->n_states++];
+    *s = states[i];
+    s->path = kept[i];
+    s->same = states[i].same < i ? a->states[kept[states[i].same]].same : s->path;
+    s->form_of = states[i].form_of < i ? a->states[kept[states[i].form_of]].form_of : s->path;
+}
+
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
                               uint32_t n, const struct manifest_alternative *alternative)
 {
     struct manifest_alternative a = *alternative;
     struct path_table t;
+    uint32_t *kept = malloc((n + 1) * sizeof *kept);
     path_table_init(&t, n);
     a.states = malloc((n + 1) * sizeof *a.states);
     a.n_states = 0;
-    for (uint32_t i = 0; i < n && a.states && !t.failed; i++) {
-        uint32_t index = path_table_add(&t, paths[i]);
-        if (index < a.n_states)
-            continue;
-        a.states[a.n_states] = states[i];
-        a.states[a.n_states++].path = index;
-    }
-    struct manifest *m = a.states && !t.failed ? manifest_of(&t, &a) : NULL;
+    bool ok = a.states && kept && !t.failed;
+    for (uint32_t i = 0; i < n && ok; i++)
+        take_state(&a, &t, kept, paths, states, i);
+    struct manifest *m = ok ? manifest_of(&t, &a) : NULL;
     free(a.states);
+    free(kept);
     path_table_close(&t);
     return m;
 }
@@ -317,7 +344,7 @@ void manifest_seal(const struct key *graph, const struct proof *proof, const str
                    struct proof *out_proof)
 {
     struct key_builder b;
-    key_begin(&b, "client-files/1");
+    key_begin(&b, "client-files/2");
     key_add(&b, SEAL_GRAPH, graph, sizeof *graph);
     key_add(&b, SEAL_PROOF, proof, sizeof *proof);
     for (uint32_t i = 0; i < n; i++) {
@@ -326,40 +353,91 @@ void manifest_seal(const struct key *graph, const struct proof *proof, const str
             key_add(&b, SEAL_ABSENT, NULL, 0);
         else
             key_add(&b, SEAL_FILE, &states[i].sha256, sizeof states[i].sha256);
+        if (!states[i].absent && states[i].same != i)
+            key_add_u64(&b, SEAL_SAME, states[i].same);
     }
     key_end(&b, out_graph, out_proof);
 }
 
-enum wire_digest manifest_digest(const struct manifest *m, uint32_t uid)
+bool manifest_differs(const struct manifest_state *was, const struct wire_path_seen *is)
+{
+    if (was->absent || is->state != WIRE_PATH_FILE)
+        return was->absent != (is->state != WIRE_PATH_FILE);
+    return memcmp(&was->sha256, &is->sha256, sizeof was->sha256) != 0;
+}
+
+/* What the asker's files are in an alternative; all numbers are NO_STATE to begin with. */
+struct file_table {
+    uint32_t *state_of; /* of each path of the manifest: the state that its file is `same` as */
+    uint32_t *file_of;  /* of each such state: the asker's file */
+    bool *has_paths;    /* of each such state: it has several paths, not only forms of one */
+};
+
+static bool file_table_init(struct file_table *t, uint32_t n_paths, uint32_t n_states)
+{
+    *t = (struct file_table){.state_of = malloc((n_paths + 1) * sizeof *t->state_of),
+                             .file_of = malloc((n_states + 1) * sizeof *t->file_of),
+                             .has_paths = calloc(n_states + 1, sizeof *t->has_paths)};
+    for (uint32_t i = 0; t->state_of && i < n_paths; i++)
+        t->state_of[i] = NO_STATE;
+    for (uint32_t i = 0; t->file_of && i < n_states; i++)
+        t->file_of[i] = NO_STATE;
+    return t->state_of && t->file_of && t->has_paths;
+}
+
+static void file_table_close(struct file_table *t)
+{
+    free(t->state_of);
+    free(t->file_of);
+    free(t->has_paths);
+}
+
+/* Adds a state that the asker has `file` at. False if that contradicts what was added before. */
+static bool file_table_add(struct file_table *t, const struct manifest_state *s, uint32_t file)
+{
+    if (t->state_of[file] == NO_STATE)
+        t->state_of[file] = s->same;
+    if (t->file_of[s->same] == NO_STATE)
+        t->file_of[s->same] = file;
+    return t->state_of[file] == s->same && (!t->has_paths[s->same] || t->file_of[s->same] == file);
+}
+
+uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alternative *a,
+                             const struct wire_path_seen *states)
+{
+    struct file_table t;
+    bool ok = file_table_init(&t, m->n_paths, a->n_states);
+    uint32_t at = ok ? a->n_states : 0;
+    for (uint32_t i = 0; ok && i < a->n_states; i++) {
+        const struct manifest_state *s = &a->states[i];
+        if (!s->absent)
+            t.has_paths[s->same] |= s->form_of != a->states[s->same].form_of;
+    }
+    for (uint32_t i = 0; i < at; i++) {
+        const struct manifest_state *s = &a->states[i];
+        const struct wire_path_seen *seen = &states[s->path];
+        if (!s->absent && seen->state == WIRE_PATH_FILE && !file_table_add(&t, s, seen->same))
+            at = i;
+    }
+    file_table_close(&t);
+    return at;
+}
+
+static bool alternative_matches(const struct manifest *m, const struct manifest_alternative *a,
+                                const struct wire_path_seen *states)
+{
+    for (uint32_t i = 0; i < a->n_states; i++)
+        if (manifest_differs(&a->states[i], &states[a->states[i].path]))
+            return false;
+    return manifest_other_file(m, a, states) == a->n_states;
+}
+
+const struct manifest_alternative *manifest_match(const struct manifest *m,
+                                                  const struct wire_path_seen *states)
 {
     for (uint32_t i = 0; i < m->n_alternatives; i++)
-        if (m->alternatives[i].maker != uid)
-            return WIRE_SHA256;
-    return WIRE_XXH3;
-}
-
-static bool state_matches(const struct manifest_state *s, enum wire_digest digest,
-                          const struct wire_path_digest *seen)
-{
-    if (s->absent || seen->state != WIRE_PATH_FILE)
-        return s->absent && seen->state != WIRE_PATH_FILE;
-    if (digest == WIRE_SHA256)
-        return memcmp(&s->sha256, seen->digest, sizeof s->sha256) == 0;
-    return memcmp(&s->xxh3, seen->digest, sizeof s->xxh3) == 0;
-}
-
-const struct manifest_alternative *manifest_match(const struct manifest *m, enum wire_digest digest,
-                                                  const struct wire_path_digest *states)
-{
-    for (uint32_t i = 0; i < m->n_alternatives; i++) {
-        const struct manifest_alternative *a = &m->alternatives[i];
-        uint32_t same = 0;
-        while (same < a->n_states &&
-               state_matches(&a->states[same], digest, &states[a->states[same].path]))
-            same++;
-        if (same == a->n_states)
-            return a;
-    }
+        if (alternative_matches(m, &m->alternatives[i], states))
+            return &m->alternatives[i];
     return NULL;
 }
 

@@ -12,13 +12,18 @@
  *
  *     offset  size  field (little-endian)
  *     0       4     "WMAN"
- *     4       2     version, 1
+ *     4       2     version, 2
  *     6       2     a, alternatives, the newest first
  *     8       4     p, paths
  *     12      -     p × blob path
  *     -       -     a × alternative: u32 maker (uid), key result, proof of the result,
  *                   u32 n, n × state: u32 index of the path, u8 0 absent, 1 file,
- *                   then for a file its XXH3-128 (16 bytes) and its SHA-256 (32 bytes)
+ *                   then for a file its SHA-256 (32 bytes) and two numbers of states, u32: the first
+ *                   that is of the same file, and the first that is a form (paths.h) of the same path
+ *
+ * Which paths lead to one file, by device and inode, counts: a compiler leaves out a header with
+ * `#pragma once` if it read that very file before, and not if it read a copy. Of the forms of a path
+ * the asker's compile uses one, so they need not be one file.
  *
  * Where a result is kept under a shared key (keygen/job.h), the store has under the exact key of each
  * job that led there an alias:
@@ -47,7 +52,7 @@
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-#define MANIFEST_VERSION 1u
+#define MANIFEST_VERSION 2u
 #define MANIFEST_ALTERNATIVES_MAX 16u
 #define MANIFEST_PATHS_MAX WIRE_CHECK_PATHS_MAX /* paths of all alternatives together */
 #define MANIFEST_MAX (4u << 20)                 /* bytes; the oldest alternatives are left out */
@@ -59,8 +64,9 @@
 struct manifest_state {
     uint32_t path; /* index */
     bool absent;
-    struct key xxh3; /* of the content, unless absent */
-    struct proof sha256;
+    struct proof sha256; /* of the content, unless absent */
+    uint32_t same;       /* the first state of the alternative that is of the same file */
+    uint32_t form_of;    /* the first state that is a form of the same path */
 };
 
 struct manifest_alternative {
@@ -86,8 +92,8 @@ struct manifest {
 /* Reads a manifest; gives *out with one reference. MALFORMED, TRUNCATED, VERSION, TOO_BIG, NOMEM.
  */
 int manifest_decode(const void *data, size_t len, struct manifest **out, struct err *e);
-/* A manifest of one alternative: `n` paths, states[i] is what is at paths[i]; a path that comes again
- * is left out. The rest of *alternative is taken over as it is. All is copied. NULL: no memory. */
+/* A manifest of one alternative: `n` paths, states[i] is what is at paths[i], its `same` and `form_of`
+ * numbers of these; a path that comes again is left out. The rest of *alternative is taken over as it is. All is copied. NULL: no memory. */
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
                               uint32_t n, const struct manifest_alternative *alternative);
 /* One of a manifest's alternatives as a manifest by itself, for who has this folder (may be NULL).
@@ -107,15 +113,17 @@ void manifest_seal(const struct key *graph, const struct proof *proof, const str
                    const struct manifest_state *states, uint32_t n, struct key *out_graph,
                    struct proof *out_proof);
 
-/* Which digest the asker must send: XXH3 where all files were its own, else SHA-256, by which it
- * proves that it has them. */
-enum wire_digest manifest_digest(const struct manifest *m, uint32_t uid);
-
-/* The first alternative that what the asker has agrees with; NULL if none does. `states` has one
- * for each path. A path that the asker's client does not give out counts as absent, as it did for
- * the compiler. */
-const struct manifest_alternative *manifest_match(const struct manifest *m, enum wire_digest digest,
-                                                  const struct wire_path_digest *states);
+/* The first alternative that what the asker has agrees with; NULL if none does, or memory ran out.
+ * `states` has one for each path. A path that the asker's client does not give out counts as absent,
+ * as it did for the compiler. */
+const struct manifest_alternative *manifest_match(const struct manifest *m,
+                                                  const struct wire_path_seen *states);
+/* True if this state alone is not as the asker has it. */
+bool manifest_differs(const struct manifest_state *was, const struct wire_path_seen *is);
+/* The first state that is one file with another, or is not, other than in the alternative, where all
+ * contents agree; n_states if there is none. 0 if memory ran out. */
+uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alternative *a,
+                             const struct wire_path_seen *states);
 
 struct alias {
     struct key key;

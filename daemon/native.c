@@ -132,8 +132,7 @@ static void add_path(struct writer *list, const struct manifest *m, struct view 
     wire_paths_add(list, path.data, path.len);
 }
 
-static void send_check(struct native *n, uint64_t tag, const struct manifest *m,
-                       enum wire_digest digest)
+static void send_check(struct native *n, uint64_t tag, const struct manifest *m)
 {
     struct writer list;
     struct err e = {0};
@@ -141,7 +140,7 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m,
     writer_init(&list, WIRE_CHECK_MAX);
     for (uint32_t i = 0; i < m->n_paths; i++)
         add_path(&list, m, m->paths[i]);
-    struct wire_check check = {.digest = digest, .n = m->n_paths, .len = list.len};
+    struct wire_check check = {.n = m->n_paths, .len = list.len};
     int code = list.failed ? err_set(&e, WARM_ENOMEM, "no memory for a list of headers") : 0;
     if (code == 0 && list.len <= WIRE_INLINE_MAX)
         check.list = (struct view){list.data, list.len};
@@ -203,7 +202,7 @@ static void on_answer(struct call *base, const struct answer *a)
         connection_commit(c, NULL, 0);
         return;
     }
-    case ANSWER_CHECK: send_check(n, tag, a->manifest, a->digest); return;
+    case ANSWER_CHECK: send_check(n, tag, a->manifest); return;
     }
     call_unlink(call); /* that was the last answer */
 }
@@ -319,9 +318,9 @@ static int take_hello(struct request *r, struct err *e)
 /* A rank gets what the others of its job got. True if that was an answer. */
 static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m)
 {
-    struct store_id id = service_name_id(n->peer, m->key);
+    struct proof name = proof_of_bytes(m->key.data, m->key.len);
     struct artifact *known;
-    switch (ranks_recall(n->job, &id, n->peer->pid, service_now_ms(n->service), &known)) {
+    switch (ranks_recall(n->job, &name, n->peer->pid, service_now_ms(n->service), &known)) {
     case RANKS_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
     case RANKS_MISS:
         service_count_miss(n->service, n->peer, m->key);
@@ -335,11 +334,11 @@ static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m
 static void note_for_ranks(struct native *n, const struct wire_get *m, int code,
                            const struct store_value *v)
 {
-    struct store_id id = service_name_id(n->peer, m->key);
+    struct proof name = proof_of_bytes(m->key.data, m->key.len);
     if (code == 0)
-        ranks_note(n->job, &id, n->peer->pid, service_now_ms(n->service), v);
+        ranks_note(n->job, &name, n->peer->pid, service_now_ms(n->service), v);
     else if (code == WARM_ENOT_FOUND && !m->want_lease) /* else it waits for who makes it */
-        ranks_note(n->job, &id, n->peer->pid, service_now_ms(n->service), NULL);
+        ranks_note(n->job, &name, n->peer->pid, service_now_ms(n->service), NULL);
 }
 
 /* What the store has is answered here; the rest may have to wait. */
@@ -503,18 +502,18 @@ static int take_source(struct request *r, struct err *e)
 static int read_states(struct native_call *call, const struct wire_checked *m, struct view list,
                        struct err *e)
 {
-    struct wire_path_digest *states = calloc((size_t)m->n + 1, sizeof *states);
+    struct wire_path_seen *states = calloc((size_t)m->n + 1, sizeof *states);
     if (!states)
         return err_set(e, WARM_ENOMEM, "no memory for a list of headers");
     struct reader r = reader_over(list.data, list.len);
     uint32_t n = 0;
-    while (n < m->n && wire_states_next(&r, m->digest, &states[n]))
+    while (n < m->n && wire_states_next(&r, states, n))
         n++;
     int code = 0;
     if (n != m->n || !reader_done(&r) || !call->call.checking || n != call->call.checking->n_paths)
         code = err_set(e, WARM_EMALFORMED, "CHECKED: not one state for each path");
     else
-        service_checked(&call->call, m->digest, states);
+        service_checked(&call->call, states);
     free(states);
     return code;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct rank_answer {
-    struct store_id id;
+    struct proof name; /* SHA-256 of the name that was asked for */
     uint64_t noted_ms;
     bool used;
     struct artifact *value; /* NULL: a miss */
@@ -105,22 +105,22 @@ static void add_member(struct rank_answer *a, pid_t pid)
 
 /* The oldest answer to a question that this process has not had yet: its third question for a name
  * gets what the others got for their third. */
-static struct rank_answer *answer_find(struct rank_job *job, const struct store_id *id, pid_t pid,
+static struct rank_answer *answer_find(struct rank_job *job, const struct proof *name, pid_t pid,
                                        uint64_t now_ms)
 {
     for (unsigned i = 0; i < RANKS_ANSWERS; i++) {
         struct rank_answer *a = &job->answers[(job->next_answer + i) % RANKS_ANSWERS];
-        if (a->used && a->id.owner == id->owner && key_equal(&a->id.key, &id->key) &&
+        if (a->used && memcmp(&a->name, name, sizeof *name) == 0 &&
             now_ms - a->noted_ms <= RANKS_KEEP_MS && !had_it(a, pid))
             return a;
     }
     return NULL;
 }
 
-enum ranks_said ranks_recall(struct rank_job *job, const struct store_id *id, pid_t pid,
+enum ranks_said ranks_recall(struct rank_job *job, const struct proof *name, pid_t pid,
                              uint64_t now_ms, struct artifact **out)
 {
-    struct rank_answer *a = answer_find(job, id, pid, now_ms);
+    struct rank_answer *a = answer_find(job, name, pid, now_ms);
     if (!a)
         return RANKS_NEW;
     add_member(a, pid);
@@ -145,7 +145,7 @@ static struct artifact *keep(const struct store_value *v)
     return a;
 }
 
-void ranks_note(struct rank_job *job, const struct store_id *id, pid_t pid, uint64_t now_ms,
+void ranks_note(struct rank_job *job, const struct proof *name, pid_t pid, uint64_t now_ms,
                 const struct store_value *value)
 {
     struct artifact *kept = value ? keep(value) : NULL;
@@ -154,6 +154,6 @@ void ranks_note(struct rank_job *job, const struct store_id *id, pid_t pid, uint
     struct rank_answer *a = &job->answers[job->next_answer];
     job->next_answer = (job->next_answer + 1) % RANKS_ANSWERS;
     answer_clear(a);
-    *a = (struct rank_answer){.id = *id, .noted_ms = now_ms, .used = true, .value = kept};
+    *a = (struct rank_answer){.name = *name, .noted_ms = now_ms, .used = true, .value = kept};
     add_member(a, pid);
 }

@@ -50,11 +50,12 @@ enum ranks_said {
     RANKS_MISS, /* the others were told that it is not there */
     RANKS_HIT,  /* the others have got *out, borrowed */
 };
-/* What the job was told to this question; a process that asks again asks the next one. */
-enum ranks_said ranks_recall(struct rank_job *job, const struct store_id *id, pid_t pid,
+/* What the job was told to this question, whose name has this SHA-256; a process that asks again asks
+ * the next one. */
+enum ranks_said ranks_recall(struct rank_job *job, const struct proof *name, pid_t pid,
                              uint64_t now_ms, struct artifact **out);
 /* What one of its processes is told now: a value, or NULL: a miss. Without memory nothing is noted. */
-void ranks_note(struct rank_job *job, const struct store_id *id, pid_t pid, uint64_t now_ms,
+void ranks_note(struct rank_job *job, const struct proof *name, pid_t pid, uint64_t now_ms,
                 const struct store_value *value);
 
 #endif

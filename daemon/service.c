@@ -63,12 +63,14 @@ static struct store_id key_id(uint32_t owner, struct view key)
     return id;
 }
 
+/* A proof is compared for everybody: two inputs of one author may have one key, too. Without one the
+ * asker wants what is there, whatever it was made of, and that only its maker may have. */
 static bool may_have(const struct peer *peer, const struct store_row *row,
                      const struct proof *proof)
 {
-    if (peer_may_see(peer, row))
-        return true;
-    return proof && memcmp(&row->proof, proof, sizeof *proof) == 0;
+    if (proof)
+        return memcmp(&row->proof, proof, sizeof *proof) == 0;
+    return peer_may_see(peer, row);
 }
 
 /* Which entry a key names for this peer: one that was made here, else one of its own. */
@@ -85,7 +87,8 @@ static int find_id(struct service *s, const struct peer *peer, enum wire_space s
     if (store_peek(s->config.store, out, out_row, e) == 0 && may_have(peer, out_row, proof))
         return 0;
     *out = key_id(peer->space, key);
-    return store_peek(s->config.store, out, out_row, e);
+    int code = store_peek(s->config.store, out, out_row, e);
+    return code == 0 && !may_have(peer, out_row, proof) ? WARM_ENOT_FOUND : code;
 }
 
 int service_peek(struct service *s, const struct peer *peer, enum wire_space space, struct view key,

@@ -14,7 +14,7 @@
  * Trust. An entry has an owner. What clients put is in the space of the peer that put it (peer.h)
  * and nobody else finds it. What the daemon compiled itself belongs to STORE_MADE_HERE; a peer gets
  * it by key alone if it is the maker or an administrator, and else only with the proof: the SHA-256
- * of the same canonical bytes.
+ * of the same canonical bytes. Where a proof is given it must be the entry's, whoever asks.
  *
  * A name's key is the XXH3-128 of its bytes, and the row keeps the name itself, which is compared.
  *
@@ -97,7 +97,7 @@ enum answer_kind {
     ANSWER_LEASE,  /* make it: `token`, `deadline_ms` */
     ANSWER_WAIT,   /* somebody is at it: `n_waiters`, `elapsed_ms` */
     ANSWER_NEED,   /* send the source: service_source */
-    ANSWER_CHECK,  /* say what is at the paths of `manifest`, by `digest`: service_checked */
+    ANSWER_CHECK,  /* say what is at the paths of `manifest`: service_checked */
 };
 
 /* Everything in it is borrowed until on_answer returns. */
@@ -110,7 +110,6 @@ struct answer {
     uint32_t deadline_ms;
     uint32_t n_waiters, elapsed_ms;
     const struct manifest *manifest;
-    enum wire_digest digest;
     const struct err *err;
 };
 
@@ -162,7 +161,6 @@ struct call {
     struct manifest *checking;   /* ANSWER_CHECK was given */
     struct artifact *candidate;  /* the result that the check is about, if it is not the store's */
     enum wire_outcome outcome;   /* of the candidate, if it is the right one */
-    enum wire_digest digest;
     struct attempt *attempt;     /* that this call leads */
     struct preparing *preparing; /* a stored value that is being verified for it */
     bool prepared;               /* that was done once: not again */
@@ -193,8 +191,7 @@ void service_compile(struct call *call, const struct wire_compile *ask);
  * the client's files (taken). Errors are answered. */
 void service_source(struct call *call, const void *data, uint64_t len, int job_fd, int channel_fd);
 /* After CHECK: one state for each path of the manifest. */
-void service_checked(struct call *call, enum wire_digest digest,
-                     const struct wire_path_digest *states);
+void service_checked(struct call *call, const struct wire_path_seen *states);
 
 /* The asker is gone, or wants it no more (`cancelled`: a compile that nobody else waits for ends).
  * on_answer is not called again. */

@@ -99,8 +99,8 @@ void explain_made(struct service *s, const struct history_made *made, const stru
 void explain_lines(struct service *s, uint64_t miss, const struct compile_done *done);
 void explain_failed(struct service *s, uint64_t miss, const struct err *e);
 /* What the asker has is none of the manifest's alternatives: in what it differs from the newest. */
-void explain_headers(struct call *call, const struct manifest *m, enum wire_digest digest,
-                     const struct wire_path_digest *states);
+void explain_headers(struct call *call, const struct manifest *m,
+                     const struct wire_path_seen *states);
 void explain_waited(struct service *s, const struct peer *peer, const struct err *e);
 
 /* compile.c: what the flight calls for an ask that compiles. */

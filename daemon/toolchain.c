@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* toolchain.c - NVRTC libraries by content; see toolchain.h. Any thread; blocks where it says. */
-#define XXH_INLINE_ALL /* a library file is hashed at memory speed */
+#define OPENSSL_API_COMPAT 0x10100000L /* the SHA256_* calls: nothing to allocate, nothing fails */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "daemon/toolchain.h"
 
 #include <ctype.h>
@@ -15,7 +16,7 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#define RECORD_VERSION 1u
+#define RECORD_VERSION 2u
 #define READ_SIZE ((size_t)1 << 20) /* bytes of one read */
 
 /* ---- finding the files ---- */
@@ -267,10 +268,17 @@ void toolchain_files_close(struct toolchain_files *files)
 
 /* ---- remembering ---- */
 
+static struct key key_of_proof(struct proof proof)
+{
+    struct key key;
+    memcpy(key.bytes, proof.bytes, sizeof key.bytes);
+    return key;
+}
+
 void toolchain_record_name(const struct toolchain_files *files, char out[TOOLCHAIN_NAME_MAX])
 {
     struct worker_file both[] = {files->library_file, files->builtins_file};
-    struct key key = key_of_bytes(both, sizeof both);
+    struct key key = key_of_proof(proof_of_bytes(both, sizeof both));
     char text[WARM_KEY_TEXT];
     key_to_text(&key, text);
     snprintf(out, TOOLCHAIN_NAME_MAX, "nvrtc-%s", text);
@@ -403,20 +411,20 @@ static int add_file(struct key_builder *b, uint32_t tag, const char *path,
     int fd, code = open_located(path, located, &fd, e);
     if (code)
         return code;
-    XXH3_state_t state;
-    XXH3_128bits_reset(&state);
+    SHA256_CTX state;
+    SHA256_Init(&state);
     ssize_t n;
     uint64_t len = 0;
     while ((n = read(fd, buffer, READ_SIZE)) > 0) {
-        XXH3_128bits_update(&state, buffer, (size_t)n);
+        SHA256_Update(&state, buffer, (size_t)n);
         len += (uint64_t)n;
     }
     int error = errno;
     close(fd);
     if (n < 0)
         return err_sys(e, WARM_EIO, error, "%s", path);
-    XXH128_canonical_t digest;
-    XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
+    struct proof digest;
+    SHA256_Final(digest.bytes, &state);
     key_add_u64(b, tag, len);
     key_add(b, tag, &digest, sizeof digest);
     return 0;
@@ -428,13 +436,15 @@ static int identify_content(const struct toolchain_files *files, struct key *out
     if (!buffer)
         return err_set(e, WARM_ENOMEM, "out of memory");
     struct key_builder b;
-    key_begin(&b, "nvrtc/1");
+    key_begin(&b, "nvrtc/2");
     int code = add_file(&b, 1, files->library, &files->library_file, buffer, e);
     if (!code && *files->builtins)
         code = add_file(&b, 2, files->builtins, &files->builtins_file, buffer, e);
     free(buffer);
+    struct key unused;
     struct proof proof;
-    key_end(&b, out, &proof);
+    key_end(&b, &unused, &proof);
+    *out = key_of_proof(proof);
     return code;
 }
 

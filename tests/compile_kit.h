@@ -143,20 +143,18 @@ static inline void answer_check(int fd, const struct kit_frame *f, const char *c
     writer_init(&w, 0);
     writer_init(&states, 0);
     struct reader list = reader_over(check.list.data, check.list.len);
+    uint32_t n = 0, first = UINT32_MAX; /* all names of h.h lead to one file */
     while (wire_paths_next(&list, &path)) {
-        struct wire_path_digest d = {.state = WIRE_PATH_ABSENT};
-        struct key key = key_of_bytes(content, strlen(content));
-        struct proof proof = proof_of_bytes(content, strlen(content));
+        struct wire_path_seen seen = {.state = WIRE_PATH_ABSENT};
         if (path.len >= 3 && memcmp((const char *)path.data + path.len - 3, "h.h", 3) == 0) {
-            d.state = WIRE_PATH_FILE;
-            memcpy(d.digest, check.digest == WIRE_XXH3 ? (void *)&key : (void *)&proof,
-                   check.digest == WIRE_XXH3 ? sizeof key : sizeof proof);
+            seen.state = WIRE_PATH_FILE;
+            seen.sha256 = proof_of_bytes(content, strlen(content));
+            seen.same = first = first < n ? first : n;
         }
-        wire_states_add(&states, check.digest, &d);
+        wire_states_add(&states, &seen, n++);
     }
-    wire_put_checked(
-        &w, f->frame.tag,
-        &(struct wire_checked){check.digest, check.n, states.len, {states.data, states.len}});
+    wire_put_checked(&w, f->frame.tag,
+                     &(struct wire_checked){check.n, states.len, {states.data, states.len}});
     kit_flush(fd, &w);
     writer_close(&w);
     writer_close(&states);

@@ -297,7 +297,9 @@ static inline void kit_hello(int fd)
     struct writer w;
     writer_init(&w, 0);
     wire_put_hello(&w, 1,
-                   &(struct wire_hello){.version_min = 1, .version_max = 1, .client = {"test", 4}});
+                   &(struct wire_hello){.version_min = WIRE_VERSION,
+                                        .version_max = WIRE_VERSION,
+                                        .client = {"test", 4}});
     kit_flush(fd, &w);
     writer_close(&w);
     kit_frame(fd, &f, WIRE_WELCOME, 1);

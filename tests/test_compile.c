@@ -375,6 +375,19 @@ Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
     cr_assert_eq(wire_get_row(&f.frame, &row, NULL), 0);
     cr_assert_eq(row.owner, STORE_MADE_HERE);
     struct proof proof = row.proof;
+    struct wire_get own = {.space = WIRE_SPACE_KEY, .key = {&key, sizeof key}, .has_proof = true};
+    struct writer gets;
+    writer_init(&gets, 0);
+    wire_put_get(&gets, 3, &own); /* its maker's next version has the key by chance */
+    own.proof = proof;
+    wire_put_get(&gets, 4, &own);
+    own.has_proof = false;
+    wire_put_get(&gets, 5, &own);
+    kit_flush(fd, &gets);
+    writer_close(&gets);
+    kit_expect(fd, 3, WIRE_MISS);
+    expect_cubin(fd, 4, NULL);
+    expect_cubin(fd, 5, NULL);
     pid_t pid = fork();
     if (pid == 0) {
         if (setgroups(0, NULL) || setgid(23456) || setuid(23456))

@@ -242,7 +242,7 @@ struct outcome {
     void *bundle;
     uint64_t len;
     char **paths;
-    struct key *digests;
+    struct proof *digests;
     bool *absent;
     size_t n_paths;
     struct compile *compile;
@@ -271,7 +271,7 @@ static void on_compiled(void *arg, struct compile_done *done)
     o->absent = calloc(done->n_paths + 1, sizeof *o->absent);
     for (size_t i = 0; i < done->n_paths; i++) {
         o->paths[i] = strndup(done->paths[i].path.data, done->paths[i].path.len);
-        o->digests[i] = done->paths[i].xxh3;
+        o->digests[i] = done->paths[i].sha256;
         o->absent[i] = done->paths[i].absent;
     }
 }
@@ -808,8 +808,8 @@ Test(compiler, lists_each_path_once_in_order_with_what_was_absent)
     }
     cr_assert(at_absent < at_present && at_present < o.n_paths);
     cr_assert(o.absent[at_absent] && !o.absent[at_present]);
-    struct key want = key_of_bytes(content, strlen(content));
-    cr_assert(key_equal(&o.digests[at_present], &want));
+    struct proof want = proof_of_bytes(content, strlen(content));
+    cr_assert_eq(memcmp(&o.digests[at_present], &want, sizeof want), 0);
     cr_assert_eq((size_t)server.n_asked, o.n_paths, "one question a path");
     outcome_close(&o);
     free(first);
@@ -1598,6 +1598,38 @@ Test(compiler, precompiled_headers_are_never_wrong_on_12)
 }
 
 /* ---- toolchains ---- */
+
+static void add_content(struct key_builder *b, uint32_t tag, const char *folder, const char *name)
+{
+    size_t len;
+    char *path = path_join(folder, name), *data = file_read(path, &len);
+    struct proof proof = proof_of_bytes(data, len);
+    key_add_u64(b, tag, len);
+    key_add(b, tag, &proof, sizeof proof);
+    free(path);
+    free(data);
+}
+
+/* One library's results stand for another's if both have one identity. */
+Test(compiler, identity_of_a_toolchain_is_its_sha256)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    char *folder = toolchain_lib("13.5.37");
+    const struct toolchain *t;
+    struct key_builder b;
+    struct key xxh3;
+    struct proof proof;
+    key_begin(&b, "nvrtc/2");
+    add_content(&b, 1, folder, "libnvrtc.so.13");
+    add_content(&b, 2, folder, "libnvrtc-builtins.so.13.5");
+    key_end(&b, &xxh3, &proof);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"13.5", 4}, true, &t, NULL), 0);
+    cr_assert_eq(memcmp(&t->id, &proof, sizeof t->id), 0);
+    rig_stop(&r);
+    free(folder);
+}
 
 Test(compiler, finds_toolchains_by_version_and_by_identity)
 {

@@ -266,7 +266,8 @@ Test(daemon, messages_may_be_cut_at_every_byte)
     struct writer w;
     static struct kit_frame f;
     writer_init(&w, 0);
-    wire_put_hello(&w, 1, &(struct wire_hello){.version_min = 1, .version_max = 1});
+    wire_put_hello(&w, 1,
+                   &(struct wire_hello){.version_min = WIRE_VERSION, .version_max = WIRE_VERSION});
     wire_put_get(&w, 2, &(struct wire_get){.key = {"cut", 3}});
     for (size_t cut = 1; cut < w.len; cut++) {
         int fd = kit_connect(&k);

@@ -41,30 +41,29 @@ static struct stat stat_of(const char *file)
     return st;
 }
 
-static const struct wire_path_digest some = {WIRE_PATH_FILE, {1, 2, 3}};
+static const struct proof some = {{1, 2, 3}};
 
 Test(digests, a_file_is_known_until_its_stat_changes)
 {
-    struct wire_path_digest out = {0};
+    struct proof out = {{0}};
     file_write(path, "one", 3);
     settle();
     struct stat st = stat_of(path);
-    digests_keep(d, path, &st, WIRE_XXH3, &some);
-    cr_assert(digests_recall(d, path, &st, WIRE_XXH3, &out));
-    cr_assert_eq(memcmp(out.digest, some.digest, sizeof out.digest), 0);
-    cr_assert_not(digests_recall(d, path, &st, WIRE_SHA256, &out));
+    digests_keep(d, path, &st, &some);
+    cr_assert(digests_recall(d, path, &st, &out));
+    cr_assert_eq(memcmp(&out, &some, sizeof out), 0);
     file_write(path, "two", 3); /* as long, and elsewhere in time */
     st = stat_of(path);
-    cr_assert_not(digests_recall(d, path, &st, WIRE_XXH3, &out));
+    cr_assert_not(digests_recall(d, path, &st, &out));
 }
 
 Test(digests, what_has_just_changed_is_not_remembered)
 {
-    struct wire_path_digest out;
+    struct proof out;
     file_write(path, "one", 3);
     struct stat st = stat_of(path);
-    digests_keep(d, path, &st, WIRE_XXH3, &some);
-    cr_assert_not(digests_recall(d, path, &st, WIRE_XXH3, &out));
+    digests_keep(d, path, &st, &some);
+    cr_assert_not(digests_recall(d, path, &st, &out));
     char *other = path_join(folder, "b.h");
     digests_keep_absent(d, other);
     cr_assert_not(digests_is_absent(d, other), "its folder has just changed");
@@ -106,28 +105,28 @@ Test(digests, behind_a_link_that_leads_nowhere_nothing_is_known)
 
 Test(digests, a_file_where_something_else_was_known)
 {
-    struct wire_path_digest out;
+    struct proof out;
     struct stat st;
     settle();
     digests_keep_absent(d, path);
     st = stat_of(folder);
-    digests_keep(d, folder, &st, WIRE_XXH3, &some); /* as if it had become a file */
+    digests_keep(d, folder, &st, &some); /* as if it had become a file */
     cr_assert_not(digests_is_absent(d, path));
-    cr_assert(digests_recall(d, folder, &st, WIRE_XXH3, &out));
+    cr_assert(digests_recall(d, folder, &st, &out));
 }
 
 Test(digests, more_than_there_is_room_for)
 {
-    struct wire_path_digest out;
+    struct proof out;
     settle();
     struct stat st = stat_of(folder);
     for (unsigned i = 0; i < 3 * DIGESTS_MAX; i++) {
         char name[64];
         snprintf(name, sizeof name, "/nowhere/%u", i);
-        digests_keep(d, name, &st, WIRE_XXH3, &some);
-        cr_assert(digests_recall(d, name, &st, WIRE_XXH3, &out));
+        digests_keep(d, name, &st, &some);
+        cr_assert(digests_recall(d, name, &st, &out));
     }
-    cr_assert_not(digests_recall(NULL, path, &st, WIRE_XXH3, &out));
-    digests_keep(NULL, path, &st, WIRE_XXH3, &some);
+    cr_assert_not(digests_recall(NULL, path, &st, &out));
+    digests_keep(NULL, path, &st, &some);
     cr_assert_not(digests_is_absent(NULL, path));
 }

@@ -202,21 +202,23 @@ Test(headers, a_check_answers_each_path_in_order)
     wire_paths_add(&paths, "f.h", 3);
     wire_paths_add(&paths, "none.h", 6);
     wire_paths_add(&paths, "/etc/passwd", 11);
-    struct wire_check check = {.digest = WIRE_XXH3, .n = 3};
+    wire_paths_add(&paths, "./f.h", 5);
+    struct wire_check check = {.n = 4};
     cr_assert_eq(
         headers_check(f.headers, &check, (struct view){paths.data, paths.len}, &states, NULL), 0);
     struct reader list = reader_over(states.data, states.len);
-    struct wire_path_digest state;
-    struct key expected = key_of_bytes("cwd", 3);
-    cr_assert(wire_states_next(&list, WIRE_XXH3, &state));
-    cr_assert_eq(state.state, WIRE_PATH_FILE);
-    cr_assert_eq(memcmp(state.digest, expected.bytes, sizeof expected.bytes), 0);
-    cr_assert(wire_states_next(&list, WIRE_XXH3, &state));
-    cr_assert_eq(state.state, WIRE_PATH_ABSENT);
-    cr_assert(wire_states_next(&list, WIRE_XXH3, &state));
-    cr_assert_eq(state.state, WIRE_PATH_REFUSED);
+    struct wire_path_seen seen[4];
+    struct proof expected = proof_of_bytes("cwd", 3);
+    for (uint32_t i = 0; i < 4; i++)
+        cr_assert(wire_states_next(&list, seen, i));
     cr_assert(reader_done(&list));
-    check.n = 4;
+    cr_assert_eq(seen[0].state, WIRE_PATH_FILE);
+    cr_assert_eq(memcmp(&seen[0].sha256, &expected, sizeof expected), 0);
+    cr_assert_eq(seen[0].same, 0);
+    cr_assert_eq(seen[1].state, WIRE_PATH_ABSENT);
+    cr_assert_eq(seen[2].state, WIRE_PATH_REFUSED);
+    cr_assert(seen[3].state == WIRE_PATH_FILE && seen[3].same == 0, "another name of the first");
+    check.n = 5;
     cr_assert_eq(
         headers_check(f.headers, &check, (struct view){paths.data, paths.len}, &states, NULL),
         WARM_EMALFORMED);

@@ -6,9 +6,11 @@
 #include <criterion/criterion.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "keygen/key.h"
+#include "tests/support.h"
 
 static struct address sample(void)
 {
@@ -151,4 +153,21 @@ Test(key, is_xxh3_whatever_the_processor_has)
         struct key key = key_of_bytes(at, len);
         cr_assert_arr_eq(key.bytes, expected.digest, sizeof key.bytes, "%zu bytes", len);
     }
+}
+
+/* XXH3 finds, SHA-256 proves: where an XXH3 is made or compared, KEYS.md says why that is enough. */
+Test(key, each_use_of_xxh3_has_its_reason)
+{
+    char *out;
+    int rc = run_command(
+        &out,
+        "d=$(mktemp -d) && trap 'rm -rf $d' EXIT && "
+        "grep -rnE '\\b(key_equal|key_of_bytes|XXH[0-9]+_[A-Za-z0-9_]*) *\\(' --include='*.[ch]' "
+        "keygen store client daemon kernels | grep -vE '^[^:]*:[0-9]+: *(\\*|/\\*)' | "
+        "cut -d: -f1 | sort | uniq -c | awk '{print $2, $1}' >$d/uses && "
+        "sed -n '/^## 10/,$p' keygen/KEYS.md | sed -nE 's/^\\| `([^`]+)` \\| ([0-9]+) \\|.*/\\1 "
+        "\\2/p' | "
+        "sort >$d/reasons && test $(wc -l <$d/uses) -gt 30 && diff $d/reasons $d/uses");
+    cr_assert_eq(rc, 0, "KEYS.md 10 says <, the sources have >:\n%s", out);
+    free(out);
 }

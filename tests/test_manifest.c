@@ -12,23 +12,19 @@ static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
 static struct manifest_state state(uint32_t path, int byte)
 {
     struct manifest_state s = {.path = path, .absent = byte < 0};
-    if (byte >= 0) {
-        s.xxh3 = key_of_bytes(&byte, 1);
+    s.same = s.form_of = path;
+    if (byte >= 0)
         s.sha256 = proof_of_bytes(&byte, 1);
-    }
     return s;
 }
 
-static struct wire_path_digest seen(enum wire_digest digest, int byte)
+static struct wire_path_seen seen(uint32_t path, int byte)
 {
-    struct wire_path_digest d = {.state = byte < 0 ? WIRE_PATH_ABSENT : WIRE_PATH_FILE};
-    struct key key = key_of_bytes(&byte, 1);
-    struct proof proof = proof_of_bytes(&byte, 1);
-    if (byte >= 0 && digest == WIRE_XXH3)
-        memcpy(d.digest, &key, sizeof key);
-    else if (byte >= 0)
-        memcpy(d.digest, &proof, sizeof proof);
-    return d;
+    struct wire_path_seen it = {.state = byte < 0 ? WIRE_PATH_ABSENT : WIRE_PATH_FILE,
+                                .same = path};
+    if (byte >= 0)
+        it.sha256 = proof_of_bytes(&byte, 1);
+    return it;
 }
 
 /* a.h holds `a`, b.h holds `b`; the result's key is `result`. */
@@ -62,31 +58,104 @@ Test(manifest, has_these_bytes)
     struct writer w;
     writer_init(&w, 0);
     manifest_write(m, NULL, &w);
-    static const uint8_t start[] = {'W', 'M', 'A', 'N', 1,   0,   1,    0, 2, 0, 0,   0,
+    static const uint8_t start[] = {'W', 'M', 'A', 'N', 2,   0,   1,    0, 2, 0, 0,   0,
                                     3,   0,   0,   0,   'a', '.', 'h',  7, 0, 0, 0,   's',
                                     'u', 'b', '/', 'b', '.', 'h', 0xe8, 3, 0, 0, 0xee};
-    cr_assert_eq(w.len, 30 + 4 + 16 + 32 + 4 + (5 + 48) + 5);
+    cr_assert_eq(w.len, 30 + 4 + 16 + 32 + 4 + (5 + 40) + 5);
     cr_assert_eq(memcmp(w.data, start, sizeof start), 0);
     writer_close(&w);
     manifest_unref(m);
 }
 
-Test(manifest, matches_equal_files_by_either_digest)
+Test(manifest, matches_equal_files)
 {
     struct manifest *m = two_files(1, 5, -1, 1);
-    for (enum wire_digest d = WIRE_XXH3; d <= WIRE_SHA256; d++) {
-        struct wire_path_digest same[] = {seen(d, 5), seen(d, -1)};
-        struct wire_path_digest changed[] = {seen(d, 6), seen(d, -1)};
-        struct wire_path_digest appeared[] = {seen(d, 5), seen(d, 5)};
-        struct wire_path_digest gone[] = {seen(d, -1), seen(d, -1)};
-        cr_assert_not_null(manifest_match(m, d, same));
-        cr_assert_null(manifest_match(m, d, changed));
-        cr_assert_null(manifest_match(m, d, appeared), "a file earlier on the path counts");
-        cr_assert_null(manifest_match(m, d, gone));
-        same[1].state = WIRE_PATH_REFUSED;
-        cr_assert_not_null(manifest_match(m, d, same),
-                           "what is refused was absent to the compiler");
+    struct wire_path_seen same[] = {seen(0, 5), seen(1, -1)};
+    struct wire_path_seen changed[] = {seen(0, 6), seen(1, -1)};
+    struct wire_path_seen appeared[] = {seen(0, 5), seen(1, 5)};
+    struct wire_path_seen gone[] = {seen(0, -1), seen(1, -1)};
+    cr_assert_not_null(manifest_match(m, same));
+    cr_assert_null(manifest_match(m, changed));
+    cr_assert_null(manifest_match(m, appeared), "a file earlier on the path counts");
+    cr_assert_null(manifest_match(m, gone));
+    same[1].state = WIRE_PATH_REFUSED;
+    cr_assert_not_null(manifest_match(m, same), "what is refused was absent to the compiler");
+    manifest_unref(m);
+}
+
+/* Four names of equal content; `same` says which of them lead to one file. */
+static struct manifest *four_names(const uint32_t same[4])
+{
+    const struct view paths[] = {text("a.h"), text("b.h"), text("c.h"), text("d.h")};
+    struct manifest_state states[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        states[i] = state(i, 5);
+        states[i].same = same[i];
     }
+    struct manifest *m = manifest_new(paths, states, 4, &(struct manifest_alternative){.maker = 1});
+    cr_assert_not_null(m);
+    return m;
+}
+
+/* `#pragma once` leaves out a file that was read under another name, and no copy of it. */
+Test(manifest, equal_files_must_be_one_file_where_they_were)
+{
+    static const uint32_t partitions[][4] = {{0, 1, 2, 3}, {0, 0, 2, 3}, {0, 1, 0, 3}, {0, 1, 2, 0},
+                                             {0, 1, 1, 3}, {0, 1, 2, 1}, {0, 1, 2, 2}, {0, 0, 2, 2},
+                                             {0, 1, 0, 1}, {0, 1, 1, 0}, {0, 0, 0, 3}, {0, 0, 2, 0},
+                                             {0, 1, 0, 0}, {0, 1, 1, 1}, {0, 0, 0, 0}};
+    enum { N = sizeof partitions / sizeof *partitions };
+    for (unsigned i = 0; i < N; i++) {
+        struct manifest *m = four_names(partitions[i]);
+        for (unsigned k = 0; k < N; k++) {
+            struct wire_path_seen states[4];
+            for (uint32_t p = 0; p < 4; p++) {
+                states[p] = seen(p, 5);
+                states[p].same = partitions[k][p];
+            }
+            cr_assert_eq(manifest_match(m, states) != NULL, i == k, "%u and %u", i, k);
+            cr_assert_eq(manifest_other_file(m, m->alternatives, states) < 4, i != k);
+        }
+        manifest_unref(m);
+    }
+}
+
+/* A path may be meant from one folder or from another (daemon/paths.h): of the two only one is read. */
+Test(manifest, forms_of_a_path_need_not_be_one_file)
+{
+    const struct view paths[] = {text("one/a.h"), text("\1a.h"), text("one/b.h"), text("\1b.h")};
+    struct manifest_state states[4];
+    struct wire_path_seen copies[4], linked[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        states[i] = state(i, 5);
+        states[i].same = states[i].form_of = i & ~1u;
+        copies[i] = linked[i] = seen(i, 5);
+    }
+    struct manifest_alternative of = {.maker = 1};
+    struct manifest *m = manifest_new(paths, states, 4, &of);
+    cr_assert_not_null(manifest_match(m, copies));
+    linked[1].same = 0;
+    cr_assert_not_null(manifest_match(m, linked), "as it was for its maker");
+    linked[3].same = 0;
+    cr_assert_null(manifest_match(m, linked), "one/b.h was no other name of one/a.h");
+    manifest_unref(m);
+    states[2].same = states[3].same = 0; /* the two paths are one file */
+    m = manifest_new(paths, states, 4, &of);
+    cr_assert_null(manifest_match(m, copies));
+    for (uint32_t i = 0; i < 4; i++)
+        linked[i].same = 0;
+    cr_assert_not_null(manifest_match(m, linked));
+    manifest_unref(m);
+}
+
+Test(manifest, a_name_that_comes_again_is_the_same_file)
+{
+    const struct view paths[] = {text("a.h"), text("a.h"), text("b.h")};
+    struct manifest_state states[] = {state(0, 5), state(1, 5), state(2, 5)};
+    states[2].same = 1;
+    struct manifest *m = manifest_new(paths, states, 3, &(struct manifest_alternative){.maker = 1});
+    cr_assert_eq(m->alternatives->n_states, 2);
+    cr_assert_eq(m->alternatives->states[1].same, 0);
     manifest_unref(m);
 }
 
@@ -98,12 +167,12 @@ Test(manifest, keeps_sixteen_alternatives_newest_first)
     cr_assert_eq(m->n_alternatives, MANIFEST_ALTERNATIVES_MAX);
     cr_assert_eq(m->n_paths, 2);
     cr_assert_eq(m->alternatives[0].result.bytes[0], 19);
-    struct wire_path_digest newest[] = {seen(WIRE_XXH3, 19), seen(WIRE_XXH3, -1)};
-    struct wire_path_digest oldest[] = {seen(WIRE_XXH3, 4), seen(WIRE_XXH3, -1)};
-    struct wire_path_digest dropped[] = {seen(WIRE_XXH3, 3), seen(WIRE_XXH3, -1)};
-    cr_assert_eq(manifest_match(m, WIRE_XXH3, newest)->result.bytes[0], 19);
-    cr_assert_eq(manifest_match(m, WIRE_XXH3, oldest)->result.bytes[0], 4);
-    cr_assert_null(manifest_match(m, WIRE_XXH3, dropped));
+    struct wire_path_seen newest[] = {seen(0, 19), seen(1, -1)};
+    struct wire_path_seen oldest[] = {seen(0, 4), seen(1, -1)};
+    struct wire_path_seen dropped[] = {seen(0, 3), seen(1, -1)};
+    cr_assert_eq(manifest_match(m, newest)->result.bytes[0], 19);
+    cr_assert_eq(manifest_match(m, oldest)->result.bytes[0], 4);
+    cr_assert_null(manifest_match(m, dropped));
     manifest_unref(m);
 }
 
@@ -115,16 +184,6 @@ Test(manifest, the_same_result_is_kept_once)
     manifest_unref(m);
 }
 
-Test(manifest, others_must_prove_that_they_have_the_files)
-{
-    struct manifest *own = two_files(1, 5, -1, 1);
-    cr_assert_eq(manifest_digest(own, 1), WIRE_XXH3);
-    cr_assert_eq(manifest_digest(own, 2), WIRE_SHA256);
-    struct manifest *mixed = merge(own, two_files(2, 6, -1, 2));
-    cr_assert_eq(manifest_digest(mixed, 1), WIRE_SHA256);
-    manifest_unref(mixed);
-}
-
 Test(manifest, the_result_has_another_key_for_each_difference)
 {
     const struct key graph = {{1}};
@@ -134,7 +193,9 @@ Test(manifest, the_result_has_another_key_for_each_difference)
     const struct manifest_state states[] = {state(0, 5), state(1, -1)};
     const struct manifest_state changed[] = {state(0, 6), state(1, -1)};
     const struct manifest_state present[] = {state(0, 5), state(1, 5)};
-    struct key k[6];
+    struct manifest_state one_file[] = {state(0, 5), state(1, 5)};
+    one_file[1].same = 0;
+    struct key k[7];
     struct proof p;
     manifest_seal(&graph, &proof, paths, states, 2, &k[0], &p);
     manifest_seal(&graph, &other_proof, paths, states, 2, &k[1], &p);
@@ -142,7 +203,8 @@ Test(manifest, the_result_has_another_key_for_each_difference)
     manifest_seal(&graph, &proof, paths, changed, 2, &k[3], &p);
     manifest_seal(&graph, &proof, paths, present, 2, &k[4], &p);
     manifest_seal(&graph, &proof, paths, states, 1, &k[5], &p);
-    for (int i = 0; i < 6; i++)
+    manifest_seal(&graph, &proof, paths, one_file, 2, &k[6], &p);
+    for (int i = 0; i < 7; i++)
         for (int j = 0; j < i; j++)
             cr_assert_not(key_equal(&k[i], &k[j]), "%d and %d", i, j);
 }
@@ -155,7 +217,7 @@ Test(manifest, every_truncation_and_an_unknown_version_are_refused)
     manifest_write(m, NULL, &w);
     for (size_t len = 0; len < w.len; len++)
         cr_assert_lt(manifest_decode(w.data, len, &out, NULL), 0, "%zu bytes", len);
-    w.data[4] = 2;
+    w.data[4] = 1;
     cr_assert_eq(manifest_decode(w.data, w.len, &out, NULL), WARM_EVERSION);
     writer_close(&w);
     manifest_unref(m);

@@ -8,12 +8,11 @@
 
 static struct view introduction(const char *text) { return (struct view){text, strlen(text)}; }
 
-static const struct store_id key_a = {7, {{1}}}, key_b = {7, {{2}}};
+static const struct proof key_a = {{1}}, key_b = {{2}};
 
 static struct store_value value_of(const char *text)
 {
-    return (struct store_value){
-        .row = {.id = key_a, .len = strlen(text), .cost_ms = 5}, .data = text, .fd = -1};
+    return (struct store_value){.row = {.len = strlen(text), .cost_ms = 5}, .data = text, .fd = -1};
 }
 
 static struct rank_job *join(void) { return ranks_join(1, introduction("python job=train.3 x=1")); }
@@ -103,10 +102,10 @@ Test(ranks, jobs_and_notes_are_bounded)
     cr_assert_not_null(jobs[RANKS_JOBS - 1]);
     cr_assert_null(jobs[RANKS_JOBS]);
     for (unsigned i = 0; i < RANKS_ANSWERS + 1; i++) {
-        struct store_id id = {7, {{(uint8_t)i, (uint8_t)(i >> 8), 9}}};
+        struct proof id = {{(uint8_t)i, (uint8_t)(i >> 8), 9}};
         ranks_note(jobs[0], &id, 100, 0, NULL);
     }
-    struct store_id first = {7, {{0, 0, 9}}}, last = {7, {{0, 1, 9}}};
+    struct proof first = {{0, 0, 9}}, last = {{0, 1, 9}};
     cr_assert_eq(ranks_recall(jobs[0], &first, 101, 1, &got), RANKS_NEW);
     cr_assert_eq(ranks_recall(jobs[0], &last, 101, 1, &got), RANKS_MISS);
     for (unsigned i = 0; i < RANKS_JOBS; i++)

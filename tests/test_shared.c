@@ -9,6 +9,7 @@
 
 #include "client/warm.h"
 #include "keygen/key.h"
+#include "tests/collision.h"
 #include "tests/daemon_kit.h"
 
 enum { N_PROCESSES = 8, N_KERNELS = 20 };
@@ -508,6 +509,77 @@ Test(shared, an_include_folder_of_the_options_stays_where_it_is)
     cr_assert(key_equal(&of_b, &own));
     free(one);
     free(two);
+    rig_down(&r);
+}
+
+/* What a compile yields of a source that reads the headers of a folder, as a hit or not, is its own
+ * compile's. */
+static int expect_own(struct warm *w, const struct spelling *s)
+{
+    struct key own = compiled_by_itself(w, s), got;
+    int outcome = compile(w, s, &got);
+    cr_expect(key_equal(&got, &own), "%s, %s: another's result", s->version, s->source);
+    return outcome;
+}
+
+/* An author's next version has the same XXH3-128, by chance or not. */
+Test(shared, a_header_of_equal_xxh3_is_another_header)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    static char one[COLLISION_LEN + 1], two[COLLISION_LEN + 1];
+    collision_make(one, two);
+    struct key first = key_of_bytes(one, COLLISION_LEN), second = key_of_bytes(two, COLLISION_LEN);
+    cr_assert(key_equal(&first, &second) && memcmp(one, two, COLLISION_LEN) != 0);
+    for (int shares = 0; shares < 2; shares++) {
+        struct spelling s = {.name = "k.cu",
+                             .cwd = r.kit.dir,
+                             .version = "13.5",
+                             .source =
+                                 "#include \"h.h\"\n__global__ void k(int *x) { *x = VALUE; }\n",
+                             .options = {shares ? "-DN" : "-lineinfo"}};
+        write_in(r.kit.dir, "h.h", one);
+        cr_assert_eq(compile(r.warm, &s, NULL), WARM_MISS);
+        cr_assert_eq(compile(r.warm, &s, NULL), WARM_HIT);
+        write_in(r.kit.dir, "h.h", two);
+        cr_expect_eq(expect_own(r.warm, &s), WARM_MISS);
+        cr_expect_eq(compile(r.warm, &s, NULL), WARM_HIT);
+    }
+    rig_down(&r);
+}
+
+/* `#pragma once` goes by device and inode: what is a copy and what the same file decides. */
+Test(shared, copies_of_a_header_are_not_the_header_itself)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    static const char once[] = "#pragma once\n#ifndef A1\n#define A1\n#else\n#define A2\n#endif\n";
+    static const char *const versions[] = {"13.5", "12.9"};
+    static const char *const ways[] = {"cp a/h.h b/h.h", "ln -s ../a/h.h b/h.h", "ln a/h.h b/h.h",
+                                       "rmdir b && ln -s a b"};
+    for (size_t v = 0; v < 2; v++) {
+        struct spelling s = {.name = "k.cu",
+                             .cwd = r.kit.dir,
+                             .version = versions[v],
+                             .source = "#include \"a/h.h\"\n#include \"b/h.h\"\n#ifdef A2\n"
+                                       "#define V 2\n#else\n#define V 1\n#endif\n"
+                                       "__global__ void k(int *x) { *x = V; }\n"};
+        struct key first = {{0}}, got;
+        for (size_t i = 0; i < 8; i++) {
+            char *out;
+            cr_assert_eq(run_command(&out,
+                                     "cd %s && rm -rf a b && mkdir a b && printf '%s' >a/h.h && %s",
+                                     r.kit.dir, once, ways[i % 4]),
+                         0);
+            free(out);
+            int outcome = expect_own(r.warm, &s);
+            cr_expect_eq(outcome, i < 2 ? WARM_MISS : WARM_HIT, "%s: %d", ways[i % 4], outcome);
+            compile(r.warm, &s, &got);
+            if (i == 0)
+                first = got;
+            cr_expect_eq(key_equal(&got, &first), i % 4 == 0, "the pragma counts: %s", ways[i % 4]);
+        }
+    }
     rig_down(&r);
 }
 

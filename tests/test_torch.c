@@ -100,8 +100,8 @@ static int connect_as(const struct kit *k, const char *introduction)
     int fd = kit_connect(k);
     writer_init(&w, 0);
     wire_put_hello(&w, 1,
-                   &(struct wire_hello){.version_min = 1,
-                                        .version_max = 1,
+                   &(struct wire_hello){.version_min = WIRE_VERSION,
+                                        .version_max = WIRE_VERSION,
                                         .client = {introduction, strlen(introduction)}});
     kit_flush(fd, &w);
     writer_close(&w);

@@ -49,6 +49,15 @@ static void write_in(const struct kit *k, const char *name, const char *text)
     free(path);
 }
 
+/* `to` becomes another name of `from`. */
+static void link_in(const struct kit *k, const char *from, const char *to)
+{
+    char *old = path_join(k->dir, from), *new = path_join(k->dir, to);
+    cr_assert_eq(unlink(new) | link(old, new), 0);
+    free(old);
+    free(new);
+}
+
 static void restart(struct kit *k)
 {
     kill(k->pid, SIGTERM);
@@ -285,6 +294,12 @@ Test(why, each_part_of_a_compile_is_named)
     write_in(&k, "k.cu", "#include \"h.h\"\n__global__ void k(int *x) { *x = A + 1; }\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "source: ");
+    write_in(&k, "copy.h", "#define A 2\n");
+    write_in(&k, "k.cu", "#include \"h.h\"\n#include \"copy.h\"\n__global__ void k(int *x) {}\n");
+    must(&k, 0, "compile k.cu --arch sm_90 -o o");
+    link_in(&k, "h.h", "copy.h");
+    must(&k, 0, "compile k.cu --arch sm_90 -o o");
+    expect_why(&k, "--last", "copy.h: a file of its own \xe2\x86\x92 one file with another header");
     must(&k, 0, "compile k.cu --arch sm_90 -o o --recache");
     expect_why(&k, "--last", "disabled: compiled anew");
     must(&k, 0, "clear --yes");

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "client/bundle.h"
+#include "client/inodes.h"
 #include "daemon/worker/files.h"
 #include "daemon/worker/pch.h"
 #include "keygen/cuda.h"
@@ -528,15 +529,21 @@ static void pack_lines(struct writer *w, const struct file *file)
 
 static bool pack_paths(struct writer *w)
 {
-    for (size_t i = 0; i < files_count(); i++) {
+    struct inodes inodes = {0};
+    bool ok = true;
+    for (uint32_t i = 0; i < files_count(); i++) {
         const struct file *file = files_at(i);
+        uint32_t same = i;
+        if (!file->absent)
+            ok &= inodes_first(&inodes, &file->st, i, &same);
         writer_text(w, file->path);
         writer_u8(w, !file->absent);
-        writer_bytes(w, &file->xxh3, sizeof file->xxh3);
         writer_bytes(w, &file->sha256, sizeof file->sha256);
+        writer_u32(w, same);
         pack_lines(w, file);
     }
-    return !w->failed;
+    inodes_close(&inodes);
+    return ok && !w->failed;
 }
 
 static int pack(const struct nvrtc *n, const struct attempt *a, const struct input *in,

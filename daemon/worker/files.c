@@ -226,7 +226,6 @@ static void learn(struct file *file)
     if (state != WIRE_PATH_FILE || code)
         return;
     file->absent = false;
-    file->xxh3 = key_of_bytes(file->bytes.data, file->bytes.len);
     file->sha256 = proof_of_bytes(file->bytes.data, file->bytes.len);
 }
 

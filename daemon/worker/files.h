@@ -37,8 +37,7 @@
 struct file {
     char *path; /* as asked */
     bool absent;
-    struct key xxh3; /* of `bytes` */
-    struct proof sha256;
+    struct proof sha256; /* of `bytes` */
     struct view bytes;
     struct stat st;
 };

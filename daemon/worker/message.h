@@ -14,8 +14,9 @@
  * a worker has read what strangers wrote.
  *
  * The paths memfd, little-endian, for each path in the order in which the compiler asked first:
- *     blob path, u8 state (0 absent, 1 file), 16 bytes XXH3-128, 32 bytes SHA-256,
- *     blob digests of its lines (keygen/lines.h), empty where there are none
+ *     blob path, u8 state (0 absent, 1 file), 32 bytes SHA-256, u32 the first path of the list that
+ *     led to this very file (client/inodes.h), blob digests of its lines (keygen/lines.h), empty
+ *     where there are none
  *
  * Thread: none. Memory: none is owned.
  */

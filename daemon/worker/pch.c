@@ -30,7 +30,7 @@ static struct header {
     struct header_path {
         char *path;
         bool absent;
-        struct key xxh3;
+        struct proof sha256;
     } * paths;
     size_t n_paths;
     uint64_t used;
@@ -129,7 +129,7 @@ static bool header_still_holds(const struct header *h)
     for (size_t i = 0; i < h->n_paths; i++) {
         const struct file *now = files_ask(h->paths[i].path);
         if (!now || now->absent != h->paths[i].absent ||
-            (!now->absent && !key_equal(&now->xxh3, &h->paths[i].xxh3)))
+            (!now->absent && memcmp(&now->sha256, &h->paths[i].sha256, sizeof now->sha256) != 0))
             return false;
     }
     return true;
@@ -169,7 +169,7 @@ static bool is_about_program(const char *path, const char *folder, const struct 
 static bool header_add_path(struct header *h, const struct file *file)
 {
     struct header_path *p = &h->paths[h->n_paths];
-    *p = (struct header_path){strdup(file->path), file->absent, file->xxh3};
+    *p = (struct header_path){strdup(file->path), file->absent, file->sha256};
     if (!p->path)
         return false;
     h->n_paths++;

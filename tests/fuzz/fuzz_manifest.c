@@ -13,9 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e;
     if (manifest_decode(data, size, &m, &e) != 0)
         return 0;
-    struct wire_path_digest *states = calloc(m->n_paths + 1, sizeof *states);
+    struct wire_path_seen *states = calloc(m->n_paths + 1, sizeof *states);
     if (states)
-        manifest_match(m, manifest_digest(m, 0), states);
+        manifest_match(m, states);
     free(states);
     if (m->n_alternatives) {
         struct writer w;
