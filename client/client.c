@@ -16,12 +16,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/deadlines.h"
 #include "client/digests.h"
 #include "client/session.h"
 
 #define SYSTEM_SOCKET "/run/warm/warmd.sock"
-#define CONNECT_TIMEOUT_MS 50u
-#define REQUEST_TIMEOUT_MS 5000u
 
 const char *warm_message(const struct warm *w) { return w->err.text; }
 const char *warm_error_name(int code) { return err_name(code); }
@@ -106,9 +105,12 @@ static int session_init(struct warm *w, const struct warm_options *options)
                        .read_only = env_is_set("WARM_READONLY")};
     w->connect_timeout_ms = options->connect_timeout_ms
                                 ? options->connect_timeout_ms
-                                : env_number("WARM_TIMEOUT_MS", CONNECT_TIMEOUT_MS);
+                                : env_number("WARM_TIMEOUT_MS", DEADLINE_CONNECT_MS);
+    w->silence_ms = env_number("WARM_TIMEOUT_MS", w->connect_timeout_ms > DEADLINE_SILENCE_MS
+                                                      ? w->connect_timeout_ms
+                                                      : DEADLINE_SILENCE_MS);
     w->request_timeout_ms =
-        options->request_timeout_ms ? options->request_timeout_ms : REQUEST_TIMEOUT_MS;
+        options->request_timeout_ms ? options->request_timeout_ms : DEADLINE_REQUEST_MS;
     if (!options->socket)
         return warm_default_socket(w->socket, sizeof w->socket) ? WARM_EINVALID : 0;
     if (strlen(options->socket) >= sizeof w->socket)

@@ -21,11 +21,9 @@
 #include <unistd.h>
 
 #include "client/bundle.h"
+#include "client/deadlines.h"
 #include "client/headers.h"
 #include "client/session.h"
-
-/* A compile for which no time was set is given up after this: some take minutes. */
-#define COMPILE_TIMEOUT_MS (30u * 60 * 1000)
 
 struct compile {
     struct warm *w;
@@ -84,7 +82,7 @@ static int job_fill(struct compile *c, const struct warm_job *from)
 static int compile_open(struct compile *c, struct warm *w, const struct warm_job *from)
 {
     *c = (struct compile){.w = w, .channel = -1};
-    unsigned timeout_ms = from->timeout_ms ? from->timeout_ms : COMPILE_TIMEOUT_MS;
+    unsigned timeout_ms = from->timeout_ms ? from->timeout_ms : DEADLINE_COMPILE_MS;
     c->deadline_ms = conn_now_ms() + timeout_ms;
     int code = job_fill(c, from);
     if (!code)

@@ -8,6 +8,8 @@
  */
 #include "client/session.h"
 
+#include "client/deadlines.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -20,10 +22,6 @@
 
 #define PAUSE_START_MS 100u
 #define PAUSE_MAX_MS 5000u
-/* While an answer is awaited: after so much silence somebody must answer at the socket, or the daemon
- * hangs. A compile may take minutes, but the daemon's loop never does. */
-#define SILENCE_MS 2000u
-#define SIGN_OF_LIFE_MS 1000u
 /* Up to this a value in a file is read into memory; above, mapping it is cheaper. */
 #define READ_MAX_BYTES ((size_t)256 * 1024)
 /* From this on a value in a frame keeps the buffer that it came in; below, it is copied out. */
@@ -89,6 +87,37 @@ static void tell_lost(struct warm *w)
     conn_send(&w->conn, 0, NULL, 0, conn_now_ms() + w->connect_timeout_ms, &w->err);
 }
 
+/* ---- a daemon that hangs ---- */
+
+/* The last socket of this process at which one did, as a digest, and until when it is left alone.
+ * Threads that write both at once cost a wait, or a miss. */
+static _Atomic uint64_t hung_socket, hung_until_ms;
+
+static uint64_t socket_digest(const struct warm *w)
+{
+    struct key key = key_of_bytes(w->socket, strlen(w->socket));
+    uint64_t digest;
+    memcpy(&digest, key.bytes, sizeof digest);
+    return digest;
+}
+
+static bool hung_before(const struct warm *w)
+{
+    uint64_t until_ms = atomic_load_explicit(&hung_until_ms, memory_order_relaxed);
+    return until_ms && conn_now_ms() < until_ms && atomic_load(&hung_socket) == socket_digest(w);
+}
+
+/* Passes TIMEOUT on. */
+static int note_hang(struct warm *w, unsigned waited_ms)
+{
+    uint64_t pause_ms = (uint64_t)waited_ms * DEADLINE_PAUSE_FACTOR;
+    atomic_store(&hung_socket, socket_digest(w));
+    atomic_store(&hung_until_ms,
+                 conn_now_ms() +
+                     (pause_ms < DEADLINE_PAUSE_MAX_MS ? pause_ms : DEADLINE_PAUSE_MAX_MS));
+    return WARM_ETIMEOUT;
+}
+
 /* ---- the connection ---- */
 
 /* After a failure: whoever is at the other end cannot be relied on for a while. */
@@ -106,8 +135,12 @@ static int drop(struct warm *w, int code)
 
 int session_open(struct warm *w)
 {
+    if (hung_before(w))
+        return err_set(&w->err, WARM_ENO_DAEMON, "the daemon at %s hung a moment ago", w->socket);
     int code = conn_open(&w->conn, w->socket, conn_now_ms() + w->connect_timeout_ms, &w->err);
     w->connected = code == 0;
+    if (code == WARM_ETIMEOUT)
+        note_hang(w, w->connect_timeout_ms);
     return code ? drop(w, code) : 0;
 }
 
@@ -128,6 +161,8 @@ static int await_welcome(struct warm *w)
     if (w->conn.welcomed)
         return 0;
     int code = conn_shake_hands(&w->conn, conn_now_ms() + w->connect_timeout_ms, &w->err);
+    if (code == WARM_ETIMEOUT)
+        note_hang(w, w->connect_timeout_ms);
     if (!code) {
         w->pause_ms = 0;
         tell_lost(w);
@@ -183,9 +218,19 @@ static int check_request(struct warm *w)
 
 static int send_request(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms)
 {
+    w->life_tag = 0;
+    w->heard_ms = conn_now_ms();
+    if (deadline_ms > w->heard_ms + w->silence_ms)
+        deadline_ms = w->heard_ms + w->silence_ms;
     size_t at = w->conn.out.len; /* HELLO may be in front */
     writer_bytes(&w->conn.out, w->request.data, w->request.len);
     return conn_send(&w->conn, at, fds, n_fds, deadline_ms, &w->err);
+}
+
+static void note_life(struct warm *w)
+{
+    w->life_tag = 0;
+    w->heard_ms = conn_now_ms();
 }
 
 /* The next frame with that tag. Others answer requests that were given up. */
@@ -194,26 +239,25 @@ static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadl
 {
     for (;;) {
         int code = conn_recv(&w->conn, other_fd, &out->frame, out->fds, deadline_ms, &w->err);
-        if (code || out->frame.tag - tag < w->n_tags)
+        if (code)
             return code;
+        bool is_ours = out->frame.tag - tag < w->n_tags;
+        if (is_ours ? out->frame.type != WIRE_WAIT
+                    : out->frame.tag == w->life_tag && out->frame.type == WIRE_OK)
+            note_life(w);
+        if (is_ours)
+            return 0;
         conn_fds_close(out->fds);
     }
 }
 
-/* Shakes hands on a connection of its own. One that is refused is a sign of life too, and where
- * nobody listens any more our own connection tells. */
-static bool daemon_lives(const struct warm *w)
+/* The daemon answers this one at once, whatever it is at. */
+static int ask_for_life(struct warm *w)
 {
-    struct conn probe;
-    struct err ignored;
-    unsigned wait_ms =
-        w->connect_timeout_ms > SIGN_OF_LIFE_MS ? w->connect_timeout_ms : SIGN_OF_LIFE_MS;
-    uint64_t deadline_ms = conn_now_ms() + wait_ms;
-    int code = conn_open(&probe, w->socket, deadline_ms, &ignored);
-    if (!code)
-        code = conn_shake_hands(&probe, deadline_ms, &ignored);
-    conn_close(&probe);
-    return code != WARM_ETIMEOUT;
+    w->life_tag = ++w->last_tag;
+    w->heard_ms = conn_now_ms();
+    wire_put_release(&w->conn.out, w->life_tag, &(struct wire_release){0});
+    return conn_send(&w->conn, 0, NULL, 0, w->heard_ms + w->silence_ms / 2, &w->err);
 }
 
 /* As next_frame, as long as the daemon lives. */
@@ -221,14 +265,21 @@ static int await_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t dead
                        struct answer *out)
 {
     for (;;) {
-        uint64_t silence_ms = conn_now_ms() + SILENCE_MS;
-        if (silence_ms >= deadline_ms)
+        uint64_t silent_ms = w->heard_ms + (w->silence_ms + 1) / 2;
+        if (silent_ms >= deadline_ms)
             return next_frame(w, tag, other_fd, deadline_ms, out);
-        int code = next_frame(w, tag, other_fd, silence_ms, out);
+        int code = next_frame(w, tag, other_fd, silent_ms, out);
         if (code != WARM_ETIMEOUT)
             return code;
-        if (!daemon_lives(w))
-            return err_set(&w->err, WARM_ETIMEOUT, "the daemon at %s hangs", w->socket);
+        if (w->heard_ms + (w->silence_ms + 1) / 2 > silent_ms)
+            continue; /* there was a sign of life meanwhile */
+        if (w->life_tag) {
+            err_set(&w->err, WARM_ETIMEOUT, "the daemon at %s hangs", w->socket);
+            return note_hang(w, w->silence_ms);
+        }
+        code = ask_for_life(w);
+        if (code)
+            return code == WARM_ETIMEOUT ? note_hang(w, w->silence_ms) : code;
     }
 }
 

@@ -9,6 +9,9 @@
  *                                  ▲         │ CLOSED, on a connection that had been idle:
  *                                  └─────────┘ the daemon was restarted; once more at once
  *
+ * A daemon that says nothing for silence_ms hangs, also if it said WAIT: halfway it is asked for a sign
+ * of life. Then no session of the process tries that socket for DEADLINE_PAUSE_FACTOR times as long.
+ *
  * Thread: as libwarm. Memory: as said at each function.
  */
 #ifndef WARM_CLIENT_SESSION_H
@@ -27,6 +30,9 @@ struct warm {
     pid_t pid; /* that opened it: not to be used across fork */
     char socket[108];
     unsigned connect_timeout_ms, request_timeout_ms;
+    unsigned silence_ms;     /* a daemon that says nothing for so long hangs */
+    uint64_t life_tag;       /* of the sign of life that it was asked for; 0: none */
+    uint64_t heard_ms;       /* the last sign of life, or the request if it came later */
     bool recache, read_only; /* $WARM_RECACHE, $WARM_READONLY */
     bool told_recache;       /* the daemon knows of it */
     uint64_t last_tag;

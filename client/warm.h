@@ -38,7 +38,9 @@ struct warm;
 
 struct warm_options {
     const char *socket;          /* NULL: $WARM_SOCKET, else the default of this user */
-    unsigned connect_timeout_ms; /* also for the hand-shake; 0: $WARM_TIMEOUT_MS, else 50 */
+    unsigned connect_timeout_ms; /* also for the hand-shake; 0: $WARM_TIMEOUT_MS, else 50. A daemon
+                                    that is silent for $WARM_TIMEOUT_MS, else 1000, hangs: then the
+                                    process leaves it alone for a hundred times as long */
     unsigned request_timeout_ms; /* 0: 5000, for what does not compile; compiles have their own */
 };
 

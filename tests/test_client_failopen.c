@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -437,6 +439,201 @@ Test(failopen, no_sigpipe)
     cr_assert_lt(warm_put(w, "n", 1, value, sizeof value, NULL), 0);
     fake_stop(&f);
     warm_close(w);
+}
+
+/* ---- a daemon that is polite, and silent ---- */
+
+#define SILENCE_MS 200u
+#define PATIENCE_MS 60000u /* what the request itself would have had */
+
+/* Answers HELLO, then each frame by `reply`, until the client hangs up. */
+struct polite {
+    int (*reply)(struct polite *p, const struct wire_frame *frame, struct writer *out);
+    uint64_t tag;     /* of the last request but those */
+    unsigned n_lives; /* signs of life that were asked for */
+};
+
+static void be_polite(struct fake *f, int fd)
+{
+    struct polite *p = (struct polite *)(uintptr_t)f->arg;
+    static uint8_t bytes[WIRE_HEADER + 8192];
+    struct wire_frame frame;
+    size_t len = 0;
+    for (ssize_t n; (n = read(fd, bytes + len, sizeof bytes - len)) > 0;) {
+        len += (size_t)n;
+        for (long took; (took = wire_parse(bytes, len, &frame, NULL)) > 0;) {
+            struct writer w;
+            writer_init(&w, 0);
+            if (frame.type == WIRE_HELLO)
+                wire_put_welcome(&w, 0, &(struct wire_welcome){.version = WIRE_VERSION});
+            else if (p->reply)
+                p->reply(p, &frame, &w);
+            if (send(fd, w.data, w.len, MSG_NOSIGNAL) < 0)
+                len = (size_t)took; /* the client has gone: the next read says so */
+            writer_close(&w);
+            len -= (size_t)took;
+            memmove(bytes, bytes + took, len);
+        }
+    }
+}
+
+/* The fake daemon ends by itself when the connection does. */
+static int polite_get(struct polite *p, uint64_t *out_took_ms)
+{
+    struct fake f;
+    struct warm_value v = {0};
+    struct warm *w, *second;
+    char timeout[16];
+    snprintf(timeout, sizeof timeout, "%u", SILENCE_MS);
+    setenv("WARM_TIMEOUT_MS", timeout, 1);
+    fake_start(&f, be_polite, p);
+    struct warm_options options = {.socket = f.path, .request_timeout_ms = PATIENCE_MS};
+    cr_assert_eq(warm_open(&w, &options), 0);
+    uint64_t began_ms = conn_now_ms();
+    int code = warm_get(w, "name", 4, WARM_WANT_LEASE, &v);
+    *out_took_ms = conn_now_ms() - began_ms;
+    warm_value_free(&v);
+    warm_close(w);
+    if (code == WARM_ETIMEOUT) /* for the whole process */
+        cr_assert_eq(warm_open(&second, &options), WARM_ENO_DAEMON);
+    fake_stop(&f);
+    return code;
+}
+
+static int reply_wait(struct polite *p, const struct wire_frame *frame, struct writer *out)
+{
+    p->n_lives += frame->type == WIRE_RELEASE;
+    wire_put_wait(out, frame->type == WIRE_RELEASE ? p->tag : (p->tag = frame->tag),
+                  &(struct wire_wait){2, 10});
+    return 0;
+}
+
+static int reply_to_others(struct polite *p, const struct wire_frame *frame, struct writer *out)
+{
+    p->n_lives += frame->type == WIRE_RELEASE;
+    for (uint64_t i = 7; i < 50; i++)
+        wire_put_empty(out, WIRE_MISS, frame->tag + i);
+    return 0;
+}
+
+/* Somebody makes it, and it takes three times as long as a daemon may be silent. */
+static int reply_like_a_daemon(struct polite *p, const struct wire_frame *frame, struct writer *out)
+{
+    if (frame->type == WIRE_GET)
+        return reply_wait(p, frame, out);
+    wire_put_ok(out, frame->tag, &(struct wire_ok){0});
+    if (++p->n_lives == 6)
+        add_hit(out);
+    return 0;
+}
+
+static void expect_one_silence(struct polite p)
+{
+    uint64_t took_ms;
+    cr_assert_eq(polite_get(&p, &took_ms), WARM_ETIMEOUT);
+    cr_assert_lt(took_ms, SILENCE_MS + SLACK_MS, "%lu ms", (unsigned long)took_ms);
+}
+
+Test(failopen, a_daemon_that_says_nothing_after_its_welcome_costs_one_silence_a_process)
+{
+    expect_one_silence((struct polite){0});
+}
+
+Test(failopen, wait_is_no_sign_of_life)
+{
+    expect_one_silence((struct polite){.reply = reply_wait});
+}
+
+Test(failopen, answers_to_others_are_no_sign_of_life)
+{
+    expect_one_silence((struct polite){.reply = reply_to_others});
+}
+
+Test(failopen, a_daemon_that_gives_signs_of_life_is_waited_for)
+{
+    struct polite p = {.reply = reply_like_a_daemon};
+    uint64_t took_ms;
+    cr_assert_eq(polite_get(&p, &took_ms), 0);
+    cr_assert_gt(took_ms, 2 * SILENCE_MS);
+}
+
+struct polite_connection {
+    struct fake fake;
+    struct polite polite;
+    int fd;
+};
+
+static void *polite_main(void *arg)
+{
+    struct polite_connection *c = arg;
+    c->fake.arg = &c->polite;
+    be_polite(&c->fake, c->fd);
+    close(c->fd);
+    free(c);
+    return NULL;
+}
+
+/* A process that accepts every connection, and is polite to each. */
+static pid_t polite_process(const struct fake *f, struct polite p)
+{
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int fd; (fd = accept(f->listener, NULL, NULL)) >= 0;) {
+        pthread_t thread;
+        struct polite_connection *c = calloc(1, sizeof *c);
+        *c = (struct polite_connection){.polite = p, .fd = fd};
+        pthread_create(&thread, NULL, polite_main, c);
+        pthread_detach(thread);
+    }
+    _exit(0);
+}
+
+/* Each of its requests alone has more than a minute. */
+static void compile_by_tool(struct polite p)
+{
+    struct fake f;
+    char *out, *warm = bin_path("warm"), *source, *object;
+    fake_listen(&f);
+    source = path_join(f.dir, "a.c");
+    object = path_join(f.dir, "a.o");
+    file_write(source, "int a;\n", 7);
+    pid_t pid = polite_process(&f, p);
+    uint64_t began_ms = conn_now_ms();
+    int status = run_command(&out,
+                             "exec 2>&1; unset WARM_TIMEOUT_MS; WARM_SOCKET=%s %s run --no-start "
+                             "-- cc -c %s -o %s",
+                             f.path, warm, source, object);
+    uint64_t took_ms = conn_now_ms() - began_ms;
+    cr_assert_eq(status, 0, "%s", out);
+    cr_assert_eq(access(object, R_OK), 0, "%s", out);
+    cr_assert_lt(took_ms, 10000, "%lu ms", (unsigned long)took_ms);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(f.listener);
+    free(out);
+    free(warm);
+    free(source);
+    free(object);
+    free(f.path);
+    temp_dir_free(f.dir);
+}
+
+Test(failopen, a_wrapped_compiler_runs_though_the_daemon_is_silent)
+{
+    compile_by_tool((struct polite){0});
+}
+
+Test(failopen, a_wrapped_compiler_runs_though_the_daemon_says_wait_for_ever)
+{
+    compile_by_tool((struct polite){.reply = reply_wait});
+}
+
+Test(failopen, a_wrapped_compiler_runs_though_the_daemon_answers_to_others)
+{
+    compile_by_tool((struct polite){.reply = reply_to_others});
 }
 
 /* ---- compiling ---- */

@@ -107,7 +107,8 @@ static bool check_socket(struct doctor *d, const char *path)
 
 static bool check_daemon(struct doctor *d, const char *path)
 {
-    struct warm_options options = {.socket = path, .connect_timeout_ms = REMOTE_CONNECT_MS};
+    struct warm_options options = {.socket = path,
+                                   .connect_timeout_ms = DEADLINE_PERSON_CONNECT_MS};
     int code = warm_open(&d->remote.w, &options);
     if (code) {
         d->remote.w = NULL;

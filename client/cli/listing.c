@@ -16,13 +16,13 @@ int listing_ask(struct remote *r, struct wire_list *message, listing_on_row on_r
     uint64_t tag = session_begin(w);
     message->max_rows = ROWS_PER_ASK;
     wire_put_list(&w->request, tag, message);
-    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     while (!code && answer.frame.type == WIRE_ROW) {
         code = wire_get_row(&answer.frame, &row, &w->err);
         if (!code)
             code = on_row(arg, &row, answer.frame.payload);
         if (!code)
-            code = session_next(w, tag, -1, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+            code = session_next(w, tag, -1, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     }
     if (code)
         return code;

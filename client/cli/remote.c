@@ -24,8 +24,9 @@ bool remote_option(struct remote *r, int c)
 int remote_open(struct remote *r)
 {
     const char *timeout = getenv("WARM_TIMEOUT_MS");
-    struct warm_options options = {
-        .socket = r->socket, .connect_timeout_ms = timeout && *timeout ? 0 : REMOTE_CONNECT_MS};
+    struct warm_options options = {.socket = r->socket,
+                                   .connect_timeout_ms =
+                                       timeout && *timeout ? 0 : DEADLINE_PERSON_CONNECT_MS};
     char path[sizeof r->w->socket] = "";
     int code = warm_open(&r->w, &options);
     if (!code)
@@ -69,7 +70,7 @@ int remote_fail(const struct remote *r, int code)
 
 int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answer *out)
 {
-    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, out);
+    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, out);
     if (code)
         return remote_fail(r, code);
     if (out->frame.type == want)
@@ -93,13 +94,13 @@ int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_
 {
     struct answer answer;
     struct wire_progress progress;
-    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     while (!code && answer.frame.type == WIRE_PROGRESS) {
         code = wire_get_progress(&answer.frame, &progress, &r->w->err);
         if (code)
             break;
         progress_show(what, progress.done, progress.total);
-        code = session_next(r->w, tag, -1, conn_now_ms() + REMOTE_ANSWER_MS, &answer);
+        code = session_next(r->w, tag, -1, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     }
     progress_end();
     if (!code &&

@@ -3,7 +3,7 @@
  * remote.h - what the commands that talk to the daemon share: connecting, failing, keys, output.
  *
  * Inspection never starts a daemon. A person waits longer for an answer than a program should, so
- * connecting has REMOTE_CONNECT_MS here, unless WARM_TIMEOUT_MS says otherwise.
+ * connecting has DEADLINE_PERSON_CONNECT_MS here, unless WARM_TIMEOUT_MS says otherwise.
  *
  * Thread: the main thread only. Memory: said at each function.
  */
@@ -11,10 +11,8 @@
 #define WARM_CLI_REMOTE_H
 
 #include "client/cli/cli.h"
+#include "client/deadlines.h"
 #include "client/session.h"
-
-#define REMOTE_CONNECT_MS 2000u
-#define REMOTE_ANSWER_MS 60000u /* for what walks over many entries, from one sign of life on */
 
 /* Long options of every such command, as cli_option gives them. */
 #define REMOTE_OPTIONS                                                                             \

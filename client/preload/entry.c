@@ -7,10 +7,10 @@
 
 #include <string.h>
 
+#include "client/deadlines.h"
 #include "client/preload/preload.h"
 #include "client/session.h"
 
-#define WAIT_MAX_MS (10u * 60 * 1000) /* for what another process makes */
 #define MAGIC "warmkept"
 
 bool entry_may_put(void) { return !preload_env_is_set("WARM_READONLY"); }
@@ -45,7 +45,7 @@ static bool unwrap(const struct entry *e, struct view *out)
 int entry_get(struct entry *e, struct view *out)
 {
     unsigned flags = entry_may_put() ? WARM_WANT_LEASE : 0;
-    uint64_t give_up_ms = conn_now_ms() + WAIT_MAX_MS;
+    uint64_t give_up_ms = conn_now_ms() + DEADLINE_ENTRY_MS;
     int code;
     do
         code = warm_get(e->w, e->name, strlen(e->name), flags, &e->value);

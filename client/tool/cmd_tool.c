@@ -15,9 +15,8 @@
 
 #include "client/cli/cli.h"
 #include "client/compilers.h"
+#include "client/deadlines.h"
 #include "client/tool/tool.h"
-
-#define QUICK_TIMEOUT_MS 2000u /* for what does not wait for anybody's compile */
 
 static const struct option options[] = {
     {"argv0", required_argument, NULL, 'a'},
@@ -88,7 +87,7 @@ static int aim_at_temporary(struct tool_job *job, char temporary[PATH_MAX])
 static int serve(struct tool_job *job)
 {
     struct warm *w = NULL;
-    struct warm_options soon = {.request_timeout_ms = QUICK_TIMEOUT_MS};
+    struct warm_options soon = {.request_timeout_ms = DEADLINE_TOOL_MS};
     struct err e = {0};
     char temporary[PATH_MAX];
     int status = -1;

@@ -27,11 +27,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/deadlines.h"
 #include "client/tool/inputs.h"
 #include "client/tool/pch.h"
 #include "client/tool/result.h"
 
-#define PATIENT_TIMEOUT_MS 90000u /* for who waits for somebody's compile */
 #define MARK "not to be kept"
 #define MARK_TTL_MS 3000u
 #define AGAIN "ask again: "
@@ -56,7 +56,7 @@ struct serving {
 
 static struct warm *patient(struct serving *s)
 {
-    struct warm_options options = {.request_timeout_ms = PATIENT_TIMEOUT_MS};
+    struct warm_options options = {.request_timeout_ms = DEADLINE_TOOL_WAIT_MS};
     if (!s->patient && warm_open(&s->patient, &options))
         s->patient = NULL;
     return s->patient ? s->patient : s->quick;

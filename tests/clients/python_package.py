@@ -2,9 +2,11 @@
 """The package `warm` by itself: its small API, and its installation."""
 
 import ast
+import contextlib
 import glob
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -18,7 +20,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os
 sys.path.insert(0, PACKAGE)
 
 import warm
-from warm import _client
+from warm import _client, _wire
 
 
 class Case(kit.TestCase):
@@ -73,10 +75,9 @@ class Api(Case):
         self.assertEqual((len(made), got), (1, [b"it"] * 8))
 
     def wait_for_long(self, name, holder_ends):
-        """What who waits finds when the holder ends after more than one heartbeat."""
+        """What a waiter finds when the holder ends after more than one sign of life of the daemon."""
         holder = self.client(self.daemon).lease(name)
-        beats, c, found = [], self.client(self.daemon), []
-        c.heartbeat = 0.05
+        beats, c, found = [], self.client(self.daemon, connect_timeout=0.4), []
         is_readable = _client._Connection.is_readable
 
         def counted(connection, seconds):
@@ -113,8 +114,7 @@ class Api(Case):
     def test_who_waits_finds_a_stuck_daemon_out(self):
         with kit.Daemon() as daemon:
             holder = self.client(daemon).lease("stuck")
-            c = self.client(daemon, request_timeout=0.3)
-            c.heartbeat = 0.1
+            c = self.client(daemon, connect_timeout=0.3)
             waiter = threading.Thread(target=c.lease, args=("stuck",))
             waiter.start()
             kit.time.sleep(0.3)
@@ -160,7 +160,58 @@ class WithoutIt(Case):
     def test_a_daemon_that_hangs(self):
         with kit.Daemon() as daemon:
             daemon.suspend()
-            self.expect_nothing(self.client(daemon, connect_timeout=0.3, request_timeout=0.3))
+            self.expect_one_silence(self.client(daemon, connect_timeout=0.3))
+
+    def expect_one_silence(self, c):
+        """Of 0.3 s, for all requests together; each of them alone may take longer."""
+        began = kit.time.monotonic()
+        self.expect_nothing(c)
+        self.assertLess(kit.time.monotonic() - began, 2)
+
+    def test_one_that_is_silent_after_its_welcome(self):
+        self.with_polite_daemon(lambda tag, kind: b"")
+
+    def test_one_that_says_wait_for_ever(self):
+        last = []
+
+        def wait(tag, kind):
+            last.extend([tag] if kind != _wire.RELEASE else [])
+            return _wire._frame(_wire.WAIT, last[-1], struct.pack("<II", 2, 10))
+
+        self.with_polite_daemon(wait)
+
+    def test_one_that_answers_to_others(self):
+        self.with_polite_daemon(
+            lambda tag, kind: b"".join(_wire._frame(_wire.MISS, tag + i, b"") for i in range(7, 50)))
+
+    def with_polite_daemon(self, reply):
+        """Says WELCOME, and then what `reply` says to each request."""
+        def serve(connection):
+            with connection, connection.makefile("rb") as requests:
+                while head := requests.read(_wire.HEADER_SIZE):
+                    kind, _, length, tag = _wire.header(head)
+                    requests.read(length)
+                    welcome = struct.pack("<HII", _wire.VERSION, 1 << 20, 0) + _wire._blob(b"d")
+                    said = _wire._frame(_wire.WELCOME, tag, welcome) if kind == _wire.HELLO else reply(tag, kind)
+                    try:
+                        connection.sendall(said)
+                    except OSError:
+                        return
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+        with kit.Folder() as folder, socket.socket(socket.AF_UNIX) as listener:
+            path = os.path.join(folder, "socket")
+            listener.bind(path)
+            listener.listen()
+            threading.Thread(target=accept, daemon=True).start()
+            c = warm.Client(path, connect_timeout=0.3)
+            self.addCleanup(c.close)
+            self.expect_one_silence(c)
+            listener.shutdown(socket.SHUT_RDWR)
 
     def test_a_daemon_that_comes_back_is_asked_again(self):
         with kit.Daemon() as daemon:

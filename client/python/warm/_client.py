@@ -25,16 +25,18 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Container, Iterable, Optional, Sequence, TypeVar, Union
 
 from warm import _wire
 from warm._version import VERSION
 
-CONNECT_TIMEOUT = 1.0  # seconds, the hand-shake included; $WARM_TIMEOUT_MS
+# As in client/deadlines.h, in seconds. A daemon that says nothing for so long hangs; WAIT is no sign
+# of life. The time is that of connecting and the hand-shake too; $WARM_TIMEOUT_MS
+CONNECT_TIMEOUT = 1.0
+PAUSE_FACTOR, PAUSE_HUNG_MAX = 100.0, 600.0  # so much of that time a hung daemon is left alone
 REQUEST_TIMEOUT = 5.0  # seconds, of what waits for nobody
 PUT_BYTES_PER_SECOND = 10e6  # what a put is given on top of that: the disk may be slow
 LEASE_WAIT = 300.0  # seconds that lease() waits for whoever is making it
-HEARTBEAT = 10.0  # seconds of waiting after which the daemon is asked whether it still lives
 PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds after a failure during which nothing is tried
 IDLE_MAX = 4  # connections that are kept
 ERR_TIMEOUT = 14  # keygen/err.h: who makes it is still at it
@@ -45,6 +47,10 @@ T = TypeVar("T")
 
 class _Unavailable(Exception):
     """The daemon could not be asked."""
+
+
+class _Hangs(socket.timeout):
+    """The daemon did not take the connection, or gave no sign of life."""
 
 
 def _env_is_set(name: str) -> bool:
@@ -121,7 +127,9 @@ class _Connection:
     """One socket. After an exception it is of no further use."""
 
     def __init__(self, path: str, timeout: float) -> None:
-        self.handshake_timeout = timeout
+        self.silence = timeout
+        self.heard = time.monotonic()  # the last sign of life, or the last request
+        self.life_tag = 0  # of the sign of life that was asked for; 0: none
         self.welcomed = False
         self.tag = 0
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -130,6 +138,9 @@ class _Connection:
             self.sock.connect(path)
             check_peer(self.sock, path)
             self.sock.sendall(_wire.hello(_introduction()))
+        except socket.timeout as e:
+            self.sock.close()
+            raise _Hangs from e
         except BaseException:
             self.sock.close()
             raise
@@ -142,22 +153,56 @@ class _Connection:
         return self.tag
 
     def send(self, data: bytes, deadline: float, fd: int = -1) -> None:
-        self._set_deadline(deadline)
-        if fd < 0:
-            self.sock.sendall(data)
-            return
+        self.heard, self.life_tag = time.monotonic(), 0
+        self._set_deadline(min(deadline, self.heard + self.silence))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))]
-        sent = self.sock.sendmsg([data], rights)
-        self.sock.sendall(memoryview(data)[sent:])
+        try:
+            sent = self.sock.sendmsg([data], rights) if fd >= 0 else 0
+            self.sock.sendall(memoryview(data)[sent:])
+        except socket.timeout as e:
+            raise _Hangs from e
 
-    def receive(self, deadline: float) -> tuple[_wire.Frame, int]:
-        """The next frame but WELCOME, and its descriptor, which is the caller's to close, or -1."""
+    def receive(self, tags: Container[int], deadline: float) -> tuple[_wire.Frame, int]:
+        """The next frame with one of these tags, and its descriptor, which is the caller's to close,
+        or -1. A daemon that says nothing for half of `silence` is asked for a sign of life, and hangs
+        if it gives none in the other half."""
         if not self.welcomed:
-            frame, fd = self._receive(min(deadline, time.monotonic() + self.handshake_timeout))
-            if frame.type != _wire.WELCOME or fd >= 0:
-                raise _wire.WireError("the daemon does not speak this version")
-            self.welcomed = True
-        return self._receive(deadline)
+            self._welcome(deadline)
+        while True:
+            now = time.monotonic()
+            if not self.is_readable(max(0.0, min(self.heard + self.silence / 2, deadline) - now)):
+                self._end_silence(deadline)
+                continue
+            frame, fd = self._receive(min(deadline, time.monotonic() + self.silence))
+            if frame.tag in tags:
+                if frame.type != _wire.WAIT:
+                    self.heard, self.life_tag = time.monotonic(), 0
+                return frame, fd
+            if (frame.tag, frame.type) == (self.life_tag, _wire.OK):
+                self.heard, self.life_tag = time.monotonic(), 0
+            if fd >= 0:
+                os.close(fd)
+
+    def _welcome(self, deadline: float) -> None:
+        try:
+            frame, fd = self._receive(min(deadline, time.monotonic() + self.silence))
+        except socket.timeout as e:
+            raise _Hangs from e
+        if frame.type != _wire.WELCOME or fd >= 0:
+            raise _wire.WireError("the daemon does not speak this version")
+        self.welcomed = True
+
+    def _end_silence(self, deadline: float) -> None:
+        """Nothing came until the deadline, or for half of what a daemon may be silent."""
+        now = time.monotonic()
+        if now >= deadline:
+            raise socket.timeout("deadline passed")
+        if now < self.heard + self.silence / 2:
+            return
+        if self.life_tag:
+            raise _Hangs
+        self.send(_wire.release(self.next_tag(), 0), deadline)
+        self.life_tag = self.tag
 
     def is_readable(self, seconds: float) -> bool:
         """Whether something comes within that time, if only the end."""
@@ -268,7 +313,6 @@ class Client:
         self.path = socket_path or default_socket()
         self.connect_timeout = connect_timeout or _env_seconds("WARM_TIMEOUT_MS", CONNECT_TIMEOUT)
         self.request_timeout = request_timeout
-        self.heartbeat = HEARTBEAT
         self.may_ask = not _env_is_set("WARM_DISABLE")
         self.may_hit = self.may_ask and not _env_is_set("WARM_RECACHE")
         self.may_store = self.may_ask and not _env_is_set("WARM_READONLY")
@@ -303,7 +347,9 @@ class Client:
         def ask(c: _Connection, deadline: float) -> Lease:
             tag = c.next_tag()
             c.send(_wire.get(tag, key, True, max(1, int(wait * 1000))), deadline)
-            self._await(c, {tag: lease}, deadline)
+            tags = {tag: lease}
+            while tags:
+                self._answer(c, tags, deadline)
             return lease
 
         try:
@@ -348,9 +394,7 @@ class Client:
         def ask(c: _Connection, deadline: float) -> dict[str, Any]:
             tag = c.next_tag()
             c.send(_wire.stats(tag), deadline)
-            frame, fd = c.receive(deadline)
-            while frame.tag != tag and fd < 0:  # of a heartbeat
-                frame, fd = c.receive(deadline)
+            frame, fd = c.receive((tag,), deadline)
             if fd >= 0 or frame.type != _wire.TEXT:
                 raise _wire.WireError("an answer of another kind")
             parsed: dict[str, Any] = json.loads(_wire.read_text(frame))
@@ -388,9 +432,9 @@ class Client:
 
     def _answer(self, c: _Connection, tags: dict[int, Lease], deadline: float) -> None:
         """One frame: where it is the last answer to one of `tags`, that one is taken out."""
-        frame, fd = c.receive(deadline)
+        frame, fd = c.receive(tags, deadline)
         try:
-            if frame.tag in tags and frame.type != _wire.WAIT:
+            if frame.type != _wire.WAIT:
                 tags.pop(frame.tag)._take(c, frame, fd)
         finally:
             if fd >= 0:
@@ -423,28 +467,12 @@ class Client:
 
     def _accepted(self, c: _Connection, tag: int, deadline: float) -> bool:
         while True:
-            frame, fd = c.receive(deadline)
+            frame, fd = c.receive((tag,), deadline)
             if fd >= 0:
                 os.close(fd)
-            if frame.tag == tag and frame.type in (_wire.OK, _wire.ERROR):
+            if frame.type in (_wire.OK, _wire.ERROR):
                 return frame.type == _wire.OK
-            if frame.tag == tag:
-                raise _wire.WireError("an answer of another kind")
-
-    def _await(self, c: _Connection, tags: dict[int, Lease], deadline: float) -> None:
-        """What may take long to come. That it does is said at once; and a daemon that answers
-        nothing else meanwhile is stuck."""
-        self._answer(c, tags, min(deadline, time.monotonic() + self.request_timeout))
-        is_asked = False
-        while tags:
-            if c.is_readable(self.request_timeout if is_asked else self.heartbeat):
-                self._answer(c, tags, min(deadline, time.monotonic() + self.request_timeout))
-                is_asked = False
-            elif is_asked or time.monotonic() >= deadline:
-                raise socket.timeout("the daemon is stuck")
-            else:
-                c.send(_wire.stats(c.next_tag()), deadline)
-                is_asked = True
+            raise _wire.WireError("an answer of another kind")
 
     def _request(
         self,
@@ -469,7 +497,7 @@ class Client:
                 if c is not None:
                     c.close()
                 if given or fresh or isinstance(e, socket.timeout):
-                    raise self._failed(isinstance(e, socket.timeout)) from e
+                    raise self._failed(e) from e
                 c, fresh = None, True
                 continue
             except BaseException:
@@ -486,11 +514,15 @@ class Client:
             raise ConnectionRefusedError("no daemon a moment ago")
         return _Connection(self.path, self.connect_timeout)
 
-    def _failed(self, hangs: bool) -> _Unavailable:
+    def _failed(self, error: Exception) -> _Unavailable:
         """A daemon that is gone may be back at once; one that hangs costs each who asks a timeout."""
         now = time.monotonic()
-        if now >= self._retry_at:
-            self._pause = PAUSE_MAX if hangs else min(self._pause * 2 or PAUSE_FIRST, PAUSE_MAX)
+        if isinstance(error, _Hangs):
+            self._retry_at = now + min(self.connect_timeout * PAUSE_FACTOR, PAUSE_HUNG_MAX)
+            self.close()
+        elif now >= self._retry_at:
+            slow = isinstance(error, socket.timeout)
+            self._pause = PAUSE_MAX if slow else min(self._pause * 2 or PAUSE_FIRST, PAUSE_MAX)
             self._retry_at = now + self._pause
         return _Unavailable()
 
