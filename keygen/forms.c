@@ -6,13 +6,11 @@
 
 static void form_pass(struct form *out, const void *data, size_t len)
 {
-    if (out->goes != FORM_READ) {
-        key_add_piece(&out->builder, data, len);
-        out->len += len;
-        if (out->hashed)
-            writer_bytes(out->hashed, data, len);
-    }
-    if (out->text && out->goes != FORM_HASHED)
+    key_add_piece(&out->builder, data, len);
+    out->len += len;
+    if (out->hashed)
+        writer_bytes(out->hashed, data, len);
+    if (out->text && !out->text_apart)
         writer_bytes(out->text, data, len);
 }
 
@@ -22,10 +20,10 @@ static void form_flush(struct form *out)
     out->used = 0;
 }
 
-void form_goes(struct form *out, enum form_goes goes)
+void form_text_apart(struct form *out)
 {
     form_flush(out);
-    out->goes = goes;
+    out->text_apart = true;
 }
 
 void form_begin(struct form *out, const char *domain)
@@ -34,7 +32,7 @@ void form_begin(struct form *out, const char *domain)
         out->text->len = out->text_start;
     if (out->hashed)
         out->hashed->len = 0;
-    out->goes = FORM_BOTH;
+    out->text_apart = false;
     out->len = 0;
     out->used = 0;
     key_begin(&out->builder, domain);

@@ -7,10 +7,8 @@
  *
  *     form_begin(out, "ptx/1") ── form_put(out, ...) × n ── (canon.c ends it)
  *
- * The graph kinds fill a struct graph and call graph_write, or, when out->want_regions is set, it gives
- * the regions instead. What is hashed of a graph is its canonical text in short (KEYS.md, section 1.1):
- * the two are one to one. So graph_write says with form_goes which of them it is about to put, and puts
- * the text itself only if someone wants to read it.
+ * A graph (graph.h) hashes records that are one to one with its canonical text: it says so with
+ * form_text_apart, and puts the text into out->text itself, if somebody wants to read it.
  *
  * A form function that returns WARM_EUNSUPPORTED and has set out->why_exact understood that the
  * input is of its kind but not all of it: canon.c then takes the exact bytes as the form. It must
@@ -31,14 +29,12 @@
 
 #define FORM_BUFFER 16384 /* bytes: small pieces are hashed together */
 
-enum form_goes { FORM_BOTH, FORM_HASHED, FORM_READ };
-
 struct form {
     struct key_builder builder;
     struct writer *text;   /* NULL, or where the canonical text goes as well */
     struct writer *hashed; /* NULL, or where what is hashed goes as well: for tests */
     size_t text_start;     /* where in *text the form begins */
-    enum form_goes goes;   /* what is put: into the hash, to who wants to read, or both */
+    bool text_apart;       /* what is put is hashed only: the caller fills `text` */
     uint64_t len;          /* bytes hashed so far, but for those in `buffer` */
     const char *why_exact; /* static memory; set by a form function that returns UNSUPPORTED */
     bool want_regions;     /* graph kinds: fill `regions` instead of the text */
@@ -50,9 +46,9 @@ struct form {
 
 /* `domain` names the kind and the version of its form, e.g. "ptx/1". */
 void form_begin(struct form *out, const char *domain);
-/* Where goes what is put from now on: form_begin sets FORM_BOTH. */
-void form_goes(struct form *out, enum form_goes goes);
-/* Appends to the canonical text. */
+/* What is put is not the text, which the caller writes; until the next form_begin. */
+void form_text_apart(struct form *out);
+/* Appends to what is hashed, and to the canonical text. */
 void form_put_slow(struct form *out, const void *data, size_t len);
 static inline void form_put(struct form *out, const void *data, size_t len)
 {

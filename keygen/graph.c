@@ -1,318 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph.c - what the readers call to build a graph, one operation after the other (graph.h).
+ * graph.c - the builder: from what the readers say to lines (graph.h). Any thread; no state.
  *
- * One pass and no look-back: an operation that has begun waits in `frames` with its operands and
- * results on scratch stacks, and becomes a node when it ends. So the operations inside its
- * regions come before it, which is the order that graph_canon.c wants.
+ * An operation that is begun waits in `frames`, with its operands and results on scratch stacks. It
+ * becomes a line when it ends or when its first region begins. A block's head becomes a line when its
+ * arguments are known, so when anything else comes. For a key a line is written at once.
  */
 #include "keygen/graph_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 bool graph_failed(const struct graph *g) { return g->failed; }
 
-/* ---- module, functions, blocks ---- */
-
-bool graph_dict_plain(const struct graph *g, uint32_t dict)
-{
-    static const char one[] = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}";
-    const struct dict *d = &g->dicts.at[dict];
-    return d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0;
-}
-
-void graph_module_dict(struct graph *g, uint32_t dict)
-{
-    g->module_dict = g->regions_dict = dict;
-    g->single = graph_dict_plain(g, dict);
-}
-
-void graph_module_regions_dict(struct graph *g, uint32_t dict) { g->regions_dict = dict; }
-
-void graph_folds_at_calls(struct graph *g) { g->folds_at_calls = true; }
-
-void graph_keeps_unused(struct graph *g) { g->keeps_unused = true; }
-
-/* A use of each symbol that a dictionary names. */
-static void uses_of_dict(struct graph *g, uint32_t dict)
-{
-    const struct dict *d = &g->dicts.at[dict];
-    for (uint32_t i = 0; i < d->n_holes; i++)
-        if (g->holes.at[d->holes + i].kind == HOLE_SYMBOL)
-            PUSH(g, g->uses,
-                 (struct use){.symbol = g->holes.at[d->holes + i].is.symbol, .is_call = false});
-}
-
-/* The next block; where numbers of blocks end, the graph is beyond what it holds. */
-static uint32_t block_new(struct graph *g, uint32_t label, uint32_t depth)
-{
-    if (g->blocks.n == BLOCKS_MAX) {
-        g->why_exact = GRAPH_MANY_BLOCKS;
-        return 0;
-    }
-    PUSH(g, g->blocks,
-         (struct block){.args = g->nodes.n,
-                        .label = label,
-                        .next = NONE,
-                        .last = NONE,
-                        .calls = NONE,
-                        .effect = NONE,
-                        .depth = (uint16_t)(depth < UINT16_MAX ? depth : UINT16_MAX)});
-    return g->blocks.n ? g->blocks.n - 1 : 0;
-}
-
-uint32_t graph_block_arg(struct graph *g, uint32_t type)
-{
-    if (g->failed)
-        return 0;
-    struct block *b = &g->blocks.at[g->block];
-    b->n_args++;
-    return graph_arg_add(g, type, g->block, b->sure);
-}
-
-void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
-{
-    if (g->failed)
-        return;
-    g->block = block_new(g, 0, 1);
-    if (is_public && !g->failed) /* they come from memory */
-        g->blocks.at[g->block].sure = NODE_NO_PRODUCT | NODE_NO_EXP | NODE_VARIES;
-    PUSH(g, g->funcs,
-         (struct func){.symbol = symbol,
-                       .is_public = is_public,
-                       .block = g->block,
-                       .nodes = g->nodes.n,
-                       .n_ops = g->n_ops,
-                       .uses = g->uses.n,
-                       .arg_dicts = g->arg_dicts.n,
-                       .results = g->pairs.n});
-    if (g->failed)
-        return;
-    if (g->symbol_func.at[symbol] < SYMBOL_PRIVATE)
-        g->defined_twice = true;
-    g->symbol_func.at[symbol] = g->funcs.n - 1;
-}
-
-uint32_t graph_func_arg(struct graph *g, uint32_t type, uint32_t dict)
-{
-    uint32_t v = graph_block_arg(g, type);
-    PUSH(g, g->arg_dicts, dict);
-    if (!g->failed)
-        uses_of_dict(g, dict);
-    return v;
-}
-
-void graph_func_result(struct graph *g, uint32_t type, uint32_t dict)
-{
-    PUSH(g, g->pairs, type);
-    PUSH(g, g->pairs, dict);
-    if (g->failed)
-        return;
-    uses_of_dict(g, dict);
-    g->funcs.at[g->funcs.n - 1].n_results++;
-}
-
-void graph_func_dict(struct graph *g, uint32_t dict)
-{
-    if (g->failed)
-        return;
-    g->funcs.at[g->funcs.n - 1].dict = dict;
-    uses_of_dict(g, dict);
-}
-
-void graph_func_end(struct graph *g)
-{
-    g->block = 0;
-    if (g->failed)
-        return;
-    struct func *f = &g->funcs.at[g->funcs.n - 1];
-    f->n_nodes = g->nodes.n - f->nodes;
-    f->n_ops = g->n_ops - f->n_ops; /* it was how many were before */
-    f->n_uses = g->uses.n - f->uses;
-    f->defined = f->n_ops > 0;
-}
-
-void graph_region_begin(struct graph *g)
-{
-    if (g->failed)
-        return;
-    struct frame *f = &g->frames.at[g->frames.n - 1];
-    uint32_t region = g->regions.n;
-    PUSH(g, g->regions, (struct region){.block = NONE, .next = NONE});
-    if (f->region == NONE)
-        f->region = region;
-    else if (!g->failed)
-        g->regions.at[f->last_region].next = region;
-    f->last_region = region;
-    f->last_block = NONE;
-}
-
-void graph_block_begin(struct graph *g, uint32_t label)
-{
-    if (g->failed)
-        return;
-    if (!g->frames.n) { /* a further block of the function */
-        uint32_t block = block_new(g, label, 1);
-        if (g->failed)
-            return;
-        g->blocks.at[g->block].next = block;
-        g->blocks.at[g->block].frozen = g->blocks.at[block].frozen = true;
-        g->block = block;
-        return;
-    }
-    struct frame *f = &g->frames.at[g->frames.n - 1];
-    uint32_t block = block_new(g, label, g->blocks.at[f->block].depth + 1);
-    if (g->failed)
-        return;
-    if (f->last_block == NONE)
-        g->regions.at[f->last_region].block = block;
-    else {
-        g->blocks.at[f->last_block].next = block;
-        g->blocks.at[f->last_block].frozen = g->blocks.at[block].frozen = true;
-    }
-    g->blocks.at[block].sure = f->traits & GRAPH_REDUCES ? NODE_NO_PRODUCT | NODE_VARIES : 0;
-    f->last_block = g->block = block;
-}
-
-void graph_region_end(struct graph *g)
-{
-    if (!g->failed)
-        g->block = g->frames.at[g->frames.n - 1].block;
-}
-
-/* ---- operations ---- */
-
-void graph_op_begin(struct graph *g, uint32_t opname)
-{
-    PUSH(g, g->frames,
-         (struct frame){.name = opname,
-                        .callee = NONE,
-                        .traits = graph_opname_traits(g, opname),
-                        .operands = g->stack_operands.n,
-                        .results = g->stack_results.n,
-                        .region = NONE,
-                        .last_region = NONE,
-                        .last_block = NONE,
-                        .block = g->block,
-                        .from = graph_extent(g)});
-}
-
-void graph_op_traits(struct graph *g, unsigned traits)
-{
-    if (!g->failed)
-        g->frames.at[g->frames.n - 1].traits = traits;
-}
-
-void graph_op_dict(struct graph *g, uint32_t dict)
-{
-    if (g->failed)
-        return;
-    g->frames.at[g->frames.n - 1].dict = dict;
-    if (g->dicts.at[dict].n_holes)
-        uses_of_dict(g, dict);
-}
-
-void graph_op_callee(struct graph *g, uint32_t symbol)
-{
-    if (g->failed)
-        return;
-    g->frames.at[g->frames.n - 1].callee = symbol;
-    PUSH(g, g->uses, (struct use){.symbol = symbol, .is_call = true});
-}
-
-void graph_op_operand(struct graph *g, uint32_t value) { PUSH(g, g->stack_operands, value); }
-
-void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results, type); }
-
 /* ---- shapes ---- */
-
-static uint64_t shape_slot(const struct shape *s) { return mix(s->line, s->callee); }
 
 static uint64_t shape_slot_of(const struct graph *g, const void *items, uint32_t i)
 {
     (void)items;
-    return shape_slot(&g->shapes.at[i]);
+    return g->shapes.at[i].slot;
 }
 
-/* Whether they say the same, up to what their operations may do. */
-static bool shapes_alike(const struct graph *g, const struct shape *have, const struct shape *s,
-                         const uint32_t *types)
+static bool shape_is(const struct graph *g, const struct shape *have, const struct shape *s,
+                     const uint32_t *types)
 {
-    if (have->line != s->line || have->name != s->name || have->dict != s->dict ||
-        have->n_operands != s->n_operands || have->n_results != s->n_results ||
-        have->callee != s->callee || (have->traits ^ s->traits) & (GRAPH_CALL | SHAPE_REGIONS))
-        return false;
-    for (uint32_t r = 0; r < s->n_results; r++)
-        if (g->shape_types.at[have->types + r] != types[r])
-            return false;
-    return true;
+    return have->slot == s->slot && have->kind == s->kind && have->name == s->name &&
+           have->dict == s->dict && have->n_operands == s->n_operands &&
+           have->n_types == s->n_types &&
+           (!s->n_types ||
+            memcmp(g->shape_types.at + have->types, types, s->n_types * sizeof *types) == 0);
 }
 
-static uint8_t shape_facts(const struct shape *s)
+static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *types)
 {
-    bool plain = !shape_has_regions(s) && !s->has_holes && !(s->traits & (GRAPH_CALL | GRAPH_STAYS));
-    bool moves = s->traits & GRAPH_MOVES && !s->has_holes;
-    unsigned facts = 0;
-    if (plain)
-        facts |= SHAPE_PLAIN;
-    if (plain && s->traits & GRAPH_CONSTANT && s->n_operands == 0 && s->n_results == 1)
-        facts |= SHAPE_CONSTANT;
-    if (moves && s->n_operands == 1 && s->n_results == 1)
-        facts |= SHAPE_MOVED;
-    if (s->traits & GRAPH_KEEPS && !s->has_holes)
-        facts |= SHAPE_KEEPS;
-    if (s->n_operands > 2 || shape_has_regions(s))
-        facts |= SHAPE_SPILLS;
-    return (uint8_t)facts;
-}
-
-/* Another shape with result types. Its hashes are known, and one that it is alike, or NONE. */
-static uint32_t shape_new(struct graph *g, const struct shape *says, const uint32_t *types)
-{
-    uint32_t number = g->shapes.n;
-    PUSH(g, g->shapes, *says);
-    if (g->failed)
-        return 0;
-    struct shape *s = &g->shapes.at[number];
-    if (s->alike == NONE)
-        s->alike = number;
     s->types = g->shape_types.n;
-    s->type = s->n_results ? types[0] : 0;
-    for (uint32_t i = 0; i < s->n_results; i++)
+    for (uint32_t i = 0; i < s->n_types; i++)
         PUSH(g, g->shape_types, types[i]);
-    if (g->failed)
-        return 0;
-    s->has_holes = g->dicts.at[s->dict].n_holes > 0;
-    s->facts = shape_facts(s);
-    s->sure = graph_shape_sure(g, s);
-    s->last = NONE;
-    return number;
+    PUSH(g, g->shapes, *s);
+    return g->failed ? 0 : g->shapes.n - 1;
 }
 
-/* The number of a shape with result types, of one that is there if there is one. */
-static uint32_t shape_number(struct graph *g, struct shape *s, const uint32_t *types)
+/* The number of a shape, which is new if no other says the same. */
+static uint32_t shape_number(struct graph *g, struct shape s, const uint32_t *types)
 {
-    if (g->failed)
+    uint64_t hash = mix(mix(s.kind, s.name), (uint64_t)s.dict << 32 | s.n_operands);
+    if (g->failed ||
+        ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
+         !graph_slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL)))
         return 0;
-    s->hash = mix(g->names.items.at[s->name].hash, g->dicts.at[s->dict].hash);
-    s->line = mix(mix(s->hash, (uint64_t)s->n_operands << 1 | shape_has_regions(s)), s->n_results);
-    for (uint32_t i = 0; i < s->n_results; i++)
-        s->line = mix(s->line, types[i]);
-    if ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
-        !graph_slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL))
-        return 0;
-    uint32_t at = (uint32_t)shape_slot(s) & g->shape_mask;
-    s->alike = NONE;
-    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask) {
-        const struct shape *have = &g->shapes.at[g->shape_slots[at] - 1];
-        if (!shapes_alike(g, have, s, types))
-            continue;
-        if (have->traits == s->traits)
+    for (uint32_t i = 0; i < s.n_types; i++)
+        hash = mix(hash, types[i]);
+    s.slot = (uint32_t)(hash >> 32);
+    uint32_t at = s.slot & g->shape_mask;
+    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask)
+        if (shape_is(g, &g->shapes.at[g->shape_slots[at] - 1], &s, types))
             return g->shape_slots[at] - 1;
-        s->alike = have->alike;
-    }
-    uint32_t number = shape_new(g, s, types);
+    uint32_t number = shape_new(g, &s, types);
     if (!g->failed)
         g->shape_slots[at] = number + 1;
     return number;
@@ -320,153 +62,235 @@ static uint32_t shape_number(struct graph *g, struct shape *s, const uint32_t *t
 
 uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uint32_t *results)
 {
-    struct shape s = {.name = op->name,
-                      .dict = op->dict,
-                      .n_operands = op->n_operands,
-                      .n_results = op->n_results,
-                      .callee = op->traits & GRAPH_CALL ? op->callee : NONE,
-                      .traits = (uint16_t)op->traits};
-    return shape_number(g, &s, results);
+    return shape_number(g,
+                        (struct shape){.kind = LINE_OP,
+                                       .name = op->name,
+                                       .dict = op->dict,
+                                       .n_operands = op->n_operands,
+                                       .n_types = op->n_results},
+                        results);
 }
 
-/* ---- nodes ---- */
+/* ---- lines ---- */
 
-/* Room for `more` entries at once. */
-#define HAS_ROOM(g, vector, more)                                                                  \
-    ((vector).cap - (vector).n >= (more) ||                                                        \
-     vector_widen(&(g)->failed, &(vector).at, &(vector).cap, (vector).n, more,                     \
-                  sizeof *(vector).at))
-
-uint32_t graph_arg_add(struct graph *g, uint32_t type, uint32_t block, uint32_t sure)
+/* Keeps a line whose values begin at `value`. */
+static void line_keep(struct graph *g, const struct shape *s, uint32_t shape,
+                      const uint32_t *operands, uint32_t value)
 {
-    uint32_t id = g->nodes.n;
-    PUSH(g, g->nodes,
-         (struct node){.shape = NODE_ARG,
-                       .operands[NODE_TYPE] = type,
-                       .same = id,
-                       .where = block << NODE_FLAGS | (sure & type_sure(g, type))});
-    return id;
-}
-
-bool graph_op_room(struct graph *g, const struct shape *s)
-{
-    return HAS_ROOM(g, g->nodes, s->n_results + 1) &&
-           (!shape_spills(s) || HAS_ROOM(g, g->spilled, shape_spill_words(s)));
-}
-
-/* The operation itself if it is known to stand there already: the last of its shape, with the same operand.
- * graph_canon merges all constants that are equal, moved or not, but programs write these over and over,
- * and they need not become nodes at all. What only moves one does where the program may be for several
- * devices, as far as is known by now. */
-static uint32_t op_last(const struct graph *g, const struct shape *s, const uint32_t *operands)
-{
-    if (s->last == NONE || !(g->single || s->facts & SHAPE_CONSTANT) ||
-        node_block(&g->nodes.at[s->last]) != g->block ||
-        (s->n_operands && g->nodes.at[s->last].operands[0] != operands[0]))
-        return NONE;
-    return s->last;
-}
-
-/* *out: the operation's first result, or NONE. False if there is no memory. In line, since for most
- * operations this is all that their reader asks for. */
-static inline __attribute__((always_inline)) bool
-op_append(struct graph *g, uint32_t shape, uint32_t region, const uint32_t *operands, uint32_t *out)
-{
-    struct shape *s = &g->shapes.at[shape];
-    uint32_t id = op_last(g, s, operands);
-    if (id != NONE) {
-        g->n_ops++;
-        g->blocks.at[g->block].last = *out = id;
-        return true;
-    }
-    id = g->nodes.n;
-    struct node *o = op_add(g, shape, g->block, s->traits & SHAPE_CLASS);
-    if (!o)
-        return false;
-    if (region != NONE)
-        o->operands[NODE_REGION] = region;
-    uint32_t *to = op_operands_set(g, o, s);
+    struct line line = {
+        .shape = shape, .operands = g->operands.n, .value = value, .next = g->lines.n + 1};
+    PUSH(g, g->lines, line);
     for (uint32_t i = 0; i < s->n_operands; i++)
-        to[i] = operands[i];
-    if (op_is_constant(g, o, s))
-        s->last = id;
-    g->blocks.at[g->block].last = id;
-    *out = s->n_results ? id : NONE;
-    return true;
+        PUSH(g, g->operands, operands[i]);
 }
 
-/* ---- operations that have ended ---- */
-
-/* How many values the newest nodes take from before the node `from`, constants apart. */
-static uint32_t captures_count(struct graph *g, uint32_t from)
+static inline void line_put(struct graph *g, uint32_t shape, const uint32_t *operands,
+                            uint32_t value)
 {
-    uint32_t first = g->captures.n;
-    for (uint32_t id = from; id < g->nodes.n; id++) {
-        const struct node *o = &g->nodes.at[id];
-        if (!node_is_op(o))
-            continue;
-        const struct shape *s = op_shape(g, o);
-        const uint32_t *operands = op_operands(g, o, s);
-        for (uint32_t i = 0; i < s->n_operands; i++) {
-            uint32_t v = operands[i];
-            if (v >= from || g->nodes.at[v].same == NONE || graph_is_constant(g, v))
-                continue;
-            g->nodes.at[v].same = NONE; /* counted */
-            PUSH(g, g->captures, v);
-        }
-    }
-    uint32_t n = g->captures.n - first;
-    while (g->captures.n > first) {
-        uint32_t v = g->captures.at[--g->captures.n];
-        g->nodes.at[v].same = v;
-    }
-    return n;
+    if (g->failed)
+        return;
+    if (g->keeps_lines)
+        line_keep(g, &g->shapes.at[shape], shape, operands, value);
+    else
+        printer_line(&g->printer, shape, operands);
 }
 
-/* Where a compiler's programs do not nest, what regions take from outside is handed to them, also for what
- * nothing needs. So how much that is, as it is written, counts: in place of the label of the first block,
- * to which nothing can branch where there is no other. */
-static void captures_note(struct graph *g, const struct frame *f)
+/* The operation's results; gives the first. */
+static inline uint32_t results_add(struct graph *g, uint32_t types, uint32_t n)
 {
-    struct block *b = &g->blocks.at[g->regions.at[f->region].block];
-    if (b->next == NONE && b->label == 0 && b->depth <= DEPTH_MAX)
-        b->label = captures_count(g, f->from.nodes);
+    uint32_t first = g->values.n;
+    for (uint32_t i = 0; i < n; i++)
+        PUSH(g, g->values, g->shape_types.at[types + i]);
+    return n ? first : NONE;
 }
+
+/* The head of the block that has begun. */
+static void block_put(struct graph *g)
+{
+    uint32_t n = g->values.n - g->block_args;
+    struct shape s = {.kind = g->block_kind, .name = g->block_label, .n_types = n};
+    g->block_open = false;
+    if (!g->failed)
+        line_put(g, shape_number(g, s, n ? g->values.at + g->block_args : NULL), NULL,
+                 g->block_args);
+}
+
+static void func_put(struct graph *g)
+{
+    struct func *f = &g->funcs.at[g->funcs.n - 1];
+    g->head_put = true;
+    f->lines = g->lines.n;
+    if (!g->keeps_lines && !g->failed)
+        printer_func_begin(&g->printer, f);
+}
+
+/* What waits for its line, before something else comes. */
+static inline void line_before(struct graph *g)
+{
+    if (g->block_open)
+        block_put(g);
+    if (g->in_func && !g->head_put) {
+        g->funcs.at[g->funcs.n - 1].defined = true;
+        func_put(g);
+    }
+}
+
+/* ---- module, functions, blocks ---- */
+
+void graph_module_dict(struct graph *g, uint32_t dict) { g->module_dict = dict; }
+
+void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
+{
+    if (!g->keeps_lines)
+        g->funcs.n = g->arg_dicts.n = g->results.n = 0;
+    PUSH(g, g->funcs,
+         (struct func){.symbol = symbol,
+                       .is_public = is_public,
+                       .values = g->values.n,
+                       .arg_dicts = g->arg_dicts.n,
+                       .results = g->results.n});
+    g->in_func = !g->failed;
+    g->head_put = false;
+}
+
+uint32_t graph_func_arg(struct graph *g, uint32_t type, uint32_t dict)
+{
+    if (!g->in_func)
+        return 0;
+    PUSH(g, g->arg_dicts, dict);
+    PUSH(g, g->values, type);
+    g->funcs.at[g->funcs.n - 1].n_args++;
+    return g->values.n - 1;
+}
+
+void graph_func_result(struct graph *g, uint32_t type, uint32_t dict)
+{
+    if (!g->in_func)
+        return;
+    PUSH(g, g->results, type);
+    PUSH(g, g->results, dict);
+    g->funcs.at[g->funcs.n - 1].n_results++;
+}
+
+void graph_func_dict(struct graph *g, uint32_t dict)
+{
+    if (g->in_func)
+        g->funcs.at[g->funcs.n - 1].dict = dict;
+}
+
+void graph_func_end(struct graph *g)
+{
+    if (!g->in_func)
+        return;
+    struct func *f = &g->funcs.at[g->funcs.n - 1];
+    if (g->block_open)
+        block_put(g);
+    if (!g->head_put)
+        func_put(g);
+    g->in_func = false;
+    if (f->defined && !f->is_public)
+        graph_symbol_private(g, f->symbol);
+    f->n_lines = g->lines.n - f->lines;
+    if (g->keeps_lines || g->failed)
+        return;
+    printer_func_end(&g->printer, f);
+    g->values.n = f->values;
+}
+
+void graph_region_begin(struct graph *g)
+{
+    if (g->failed)
+        return;
+    struct frame *f = &g->frames.at[g->frames.n - 1];
+    line_before(g);
+    g->block_kind = f->opened ? LINE_NEXT : LINE_BLOCK;
+    g->region_empty = true;
+    if (f->opened)
+        return;
+    f->opened = true;
+    f->open = g->lines.n;
+    struct shape s = {
+        .kind = LINE_OPEN, .name = f->name, .n_operands = g->stack_operands.n - f->operands};
+    line_put(g, shape_number(g, s, NULL), graph_op_operands(g), 0);
+}
+
+void graph_block_begin(struct graph *g, uint32_t label)
+{
+    line_before(g);
+    g->block_open = true;
+    g->block_label = label;
+    g->block_args = g->values.n;
+    if (!g->region_empty)
+        g->block_kind = LINE_BLOCK;
+    g->region_empty = false;
+}
+
+uint32_t graph_block_arg(struct graph *g, uint32_t type)
+{
+    PUSH(g, g->values, type);
+    return g->failed ? 0 : g->values.n - 1;
+}
+
+void graph_region_end(struct graph *g)
+{
+    if (g->region_empty) {
+        struct shape s = {.kind = g->block_kind == LINE_NEXT ? LINE_NEXT_EMPTY : LINE_EMPTY};
+        line_put(g, shape_number(g, s, NULL), NULL, 0);
+    }
+    g->region_empty = false;
+    line_before(g);
+}
+
+/* ---- operations ---- */
+
+void graph_op_begin(struct graph *g, uint32_t opname)
+{
+    line_before(g);
+    PUSH(g, g->frames,
+         (struct frame){
+             .name = opname, .operands = g->stack_operands.n, .results = g->stack_results.n});
+}
+
+void graph_op_dict(struct graph *g, uint32_t dict)
+{
+    if (!g->failed)
+        g->frames.at[g->frames.n - 1].dict = dict;
+}
+
+void graph_op_operand(struct graph *g, uint32_t value) { PUSH(g, g->stack_operands, value); }
+
+void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results, type); }
 
 uint32_t graph_op_end(struct graph *g)
 {
     if (g->failed)
         return 0;
     const struct frame f = g->frames.at[--g->frames.n];
-    bool inside = f.region != NONE && !(f.traits & GRAPH_CALL);
-    if (inside && g->regions.at[f.region].block != NONE)
-        captures_note(g, &f);
-    struct shape s = {.name = f.name,
+    struct shape s = {.kind = f.opened ? LINE_CLOSE : LINE_OP,
+                      .name = f.opened ? 0 : f.name,
                       .dict = f.dict,
-                      .n_operands = g->stack_operands.n - f.operands,
-                      .n_results = g->stack_results.n - f.results,
-                      .callee = f.traits & GRAPH_CALL ? f.callee : NONE,
-                      .traits = (uint16_t)(f.traits | (inside ? SHAPE_REGIONS : 0))};
+                      .n_operands = f.opened ? 0 : g->stack_operands.n - f.operands,
+                      .n_types = g->stack_results.n - f.results};
+    uint32_t shape = shape_number(g, s, s.n_types ? g->stack_results.at + f.results : NULL);
+    line_put(g, shape, s.n_operands ? g->stack_operands.at + f.operands : NULL, g->values.n);
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
-    g->block = f.block;
-    uint32_t shape = shape_number(g, &s, s.n_results ? &g->stack_results.at[f.results] : NULL);
-    uint32_t region = inside ? graph_body(g, &f.from, f.region) : NONE;
-    uint32_t id = 0;
-    if (!g->failed)
-        op_append(g, shape, region, s.n_operands ? &g->stack_operands.at[f.operands] : NULL, &id);
-    return id;
+    if (g->failed)
+        return 0;
+    if (f.opened && g->keeps_lines) {
+        g->lines.at[f.open].next = g->lines.n;
+        g->lines.at[f.open].value = g->values.n;
+    }
+    return results_add(g, g->shapes.at[shape].types, s.n_types);
 }
 
 struct graph_op_shape graph_op_shape(const struct graph *g)
 {
     if (g->failed)
-        return (struct graph_op_shape){.callee = NONE};
+        return (struct graph_op_shape){0};
     const struct frame *f = &g->frames.at[g->frames.n - 1];
     return (struct graph_op_shape){.name = f->name,
                                    .dict = f->dict,
-                                   .callee = f->callee,
-                                   .traits = f->traits,
                                    .n_operands = g->stack_operands.n - f->operands,
                                    .n_results = g->stack_results.n - f->results};
 }
@@ -477,17 +301,6 @@ const uint32_t *graph_op_operands(const struct graph *g)
     return first < g->stack_operands.n ? &g->stack_operands.at[first] : NULL;
 }
 
-/* The functions that an operation of a shape names. */
-static __attribute__((noinline)) bool uses_of_shape(struct graph *g, uint32_t shape)
-{
-    const struct shape *s = &g->shapes.at[shape];
-    if (s->has_holes)
-        uses_of_dict(g, s->dict);
-    if (s->traits & GRAPH_CALL)
-        PUSH(g, g->uses, (struct use){.symbol = s->callee, .is_call = true});
-    return !g->failed;
-}
-
 bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
                        const uint32_t *operands, uint32_t *out)
 {
@@ -495,18 +308,13 @@ bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
         return false;
     const struct shape *s = &g->shapes.at[shape];
     for (uint32_t i = 0; types && i < s->n_operands; i++)
-        if (value_type(g, operands[i]) != types[i])
+        if (g->values.at[operands[i]] != types[i])
             return false;
-    if (!(s->facts & SHAPE_PLAIN) && !uses_of_shape(g, shape))
-        return false;
-    return op_append(g, shape, NONE, operands, out);
-}
-
-bool graph_op_repeat(struct graph *g, const struct graph_op_shape *shape, const uint32_t *types,
-                     const uint32_t *operands, uint32_t *out)
-{
-    uint32_t number = graph_shape(g, shape, types + shape->n_operands);
-    return graph_op_of_shape(g, number, types, operands, out);
+    line_before(g);
+    line_put(g, shape, operands, g->values.n);
+    s = &g->shapes.at[shape];
+    *out = results_add(g, s->types, s->n_types);
+    return !g->failed;
 }
 
 void graph_op_drop(struct graph *g)
@@ -520,39 +328,34 @@ void graph_op_drop(struct graph *g)
 
 uint32_t graph_value_type(const struct graph *g, uint32_t value)
 {
-    return value < g->nodes.n ? value_type(g, value) : 0;
+    return value < g->values.n ? g->values.at[value] : 0;
 }
 
-void graph_value_types(const struct graph *g, const uint32_t *values, uint32_t n, uint32_t *types)
-{
-    for (uint32_t i = 0; i < n; i++)
-        types[i] = values[i] < g->nodes.n ? value_type(g, values[i]) : 0;
-}
-
-uint32_t graph_n_values(const struct graph *g) { return g->nodes.n; }
+uint32_t graph_n_values(const struct graph *g) { return g->values.n; }
 
 /* ---- life ---- */
 
-struct graph *graph_new(size_t input_len)
+struct graph *graph_new(const char *domain, struct form *out)
 {
     struct graph *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
-    uint32_t ops =
-        1024 + (uint32_t)(input_len / 56 < VECTOR_MAX / 8 ? input_len / 56 : VECTOR_MAX / 8);
-    vector_reserve(&g->failed, &g->nodes.at, &g->nodes.cap, ops, sizeof *g->nodes.at);
-    vector_reserve(&g->failed, &g->spilled.at, &g->spilled.cap, ops, sizeof *g->spilled.at);
-    vector_reserve(&g->failed, &g->shapes.at, &g->shapes.cap, 256, sizeof *g->shapes.at);
-    vector_reserve(&g->failed, &g->shape_types.at, &g->shape_types.cap, 256,
-                   sizeof *g->shape_types.at);
-    vector_reserve(&g->failed, &g->order.at, &g->order.cap, ops, sizeof *g->order.at);
+    g->domain = domain;
+    g->keeps_lines = out->want_regions;
+    printer_init(&g->printer, g, domain, out);
     graph_texts_begin(g);
-    block_new(g, 0, 0); /* the module's own level */
-    if (g->failed) {
-        graph_free(g);
-        return NULL;
-    }
+    if (!g->keeps_lines)
+        printer_begin(&g->printer);
     return g;
+}
+
+int graph_end(struct graph *g, struct err *e)
+{
+    if (g->keeps_lines)
+        return graph_regions(g, g->printer.out, e);
+    if (!g->failed)
+        printer_module(&g->printer, g->module_dict);
+    return g->failed ? err_set(e, WARM_ENOMEM, "no memory for the program") : 0;
 }
 
 void graph_free(struct graph *g)
@@ -560,13 +363,10 @@ void graph_free(struct graph *g)
     if (!g)
         return;
     graph_texts_free(g);
-    void *arrays[] = {g->shapes.at,         g->shape_types.at,   g->shape_slots, g->nodes.at,
-                      g->spilled.at,        g->regions.at,       g->blocks.at,   g->funcs.at,
-                      g->uses.at,           g->arg_dicts.at,     g->pairs.at,    g->frames.at,
-                      g->stack_operands.at, g->stack_results.at, g->order.at,    g->captures.at,
-                      g->func_order.at,     g->walk.at,          g->merge_slots, g->roots.at,
-                      g->copies.at,         g->effects.at,       g->bodies.at,   g->body_slots,
-                      g->used};
+    printer_close(&g->printer);
+    void *arrays[] = {g->shapes.at,         g->shape_types.at,   g->shape_slots, g->values.at,
+                      g->funcs.at,          g->arg_dicts.at,     g->results.at,  g->frames.at,
+                      g->stack_operands.at, g->stack_results.at, g->lines.at,    g->operands.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(g);

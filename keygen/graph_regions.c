@@ -5,9 +5,9 @@
  * Two sorts. Each function is one; it counts as often as calls reach it. And so is each straight
  * piece of a block that comes twice or more, like layers that are written out:
  *
- *   1. Each operation of the ordered block that depends on an argument becomes a token: its name,
- *      dictionary and types, without what its operands are. What depends on no argument (small
- *      constants and what is made of them) belongs to whoever uses it and is no token.
+ *   1. Each operation of a block that depends on an argument becomes a token: a hash of all that it
+ *      says but for which its operands are. What depends on no argument (small constants and what is
+ *      made of them) is `closed`: it belongs to whoever uses it and is no token.
  *   2. Places where the tokens repeat with a period are found by hashing windows of 2, 4, 8, ...
  *      tokens and looking at the distance to the last window with the same hash: n log n in all.
  *      The pieces that cover most are taken first; then equal pieces that stand apart.
@@ -15,21 +15,18 @@
  *      names them and operations in an order that depends on the piece alone. Equal texts are one
  *      region. Tokens only propose; the text, and so the key, is all of what the piece computes.
  *
- * Operands stay as they are given: whether they may change places is known of a whole module only
- * (graph_commute.c).
- *
- * A region whose text names what stands at the module's own level (a mesh), or in a module for
- * several partitions or replicas, holds the module's level as well.
+ * An operation that is not known to be pure is like no other, so it is in no piece.
  */
 #include "keygen/graph_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define PIECE_MIN 2    /* operations in a piece that repeats at once */
 #define APART_MIN 4    /* operations in equal pieces that stand apart */
 #define CLOSED_MAX 256 /* bytes of a dictionary that is content, not a parameter */
 #define EXTEND_FREE 32 /* tokens by which any match may be made longer */
-#define DOMAIN_REGION "region/1 "
+#define DOMAIN_REGION "region/2 "
 
 struct piece { /* tokens at .. at + n × times - 1; the match: those `n` tokens before are equal */
     uint32_t at, n, times;
@@ -42,19 +39,40 @@ struct found { /* a region, with what canon_region has no room for */
 };
 
 struct mark {      /* of a value */
+    uint64_t hash; /* of a closed one */
+    uint32_t op;   /* of one that an operation of a block gives: its line */
+    uint32_t made; /* which token of the block at hand gives it; CLOSED; or anything else */
     uint32_t seen; /* by the piece with this stamp */
     bool leaves;   /* something outside of its piece uses it */
+};
+#define CLOSED (NONE - 1)
+
+struct block { /* operations at lines first .. end - 1 */
+    uint32_t first, end;
+    bool alone; /* the only one of its region */
+};
+
+struct function { /* of a graph, beside struct func */
+    bool walked, recursive, keyed;
+    uint64_t count; /* times it is reached by calls */
+    struct key key; /* as a region */
 };
 
 struct finder {
     struct graph *g;
-    struct form *sink;
-    const char *domain;
-    struct printer printer;
+    struct printer *printer;
+    char domain[48];
     bool failed;
+    bool nameless; /* the region at hand names a function that has no key */
     VECTOR(struct found) found;
     uint32_t *slots, mask;
-    VECTOR(uint32_t) tokens_op; /* by token: its operation */
+    struct function *functions;    /* by number */
+    uint32_t *func_of;             /* by symbol; NONE */
+    VECTOR(uint32_t) func_order;   /* callees before callers */
+    VECTOR(uint32_t) module_lines; /* operations of the module's own level */
+    VECTOR(struct block) blocks;
+    VECTOR(uint32_t) ops;       /* of the block at hand: their lines */
+    VECTOR(uint32_t) tokens_op; /* by token: the line of its operation */
     VECTOR(uint64_t) tokens;
     VECTOR(uint32_t) cut;     /* by token: values alive before it */
     VECTOR(uint32_t) taken;   /* by token: first token of the piece that has it, + 1 */
@@ -65,9 +83,100 @@ struct finder {
     uint32_t last_mask;
     struct mark *marks; /* by value */
     uint32_t stamp;     /* of the piece that is being ordered */
-    VECTOR(uint32_t) roots, order, blocks;
+    VECTOR(uint32_t) roots, order;
     VECTOR(uint64_t) stack;
 };
+
+/* ---- operations, by their lines ---- */
+
+static const struct shape *line_shape(const struct graph *g, uint32_t line)
+{
+    return &g->shapes.at[g->lines.at[line].shape];
+}
+
+/* What the operation gives: the shape of its line, or of the one that closes it. */
+static uint32_t op_results(const struct graph *g, uint32_t op)
+{
+    return line_shape(g, g->lines.at[op].next - 1)->n_types;
+}
+
+/* What it takes, and all that is inside of it: a slice of graph.operands. */
+static const uint32_t *op_takes(const struct graph *g, uint32_t op, uint32_t *out_n)
+{
+    uint32_t first = g->lines.at[op].operands, next = g->lines.at[op].next;
+    *out_n = (next < g->lines.n ? g->lines.at[next].operands : g->operands.n) - first;
+    return *out_n ? g->operands.at + first : NULL;
+}
+
+/* Values from this on are inside of the operation. */
+static uint32_t op_inside(const struct graph *g, uint32_t op)
+{
+    uint32_t line = op + 1, end = g->lines.at[op].next;
+    while (line < end && line_shape(g, line)->kind != LINE_BLOCK &&
+           line_shape(g, line)->kind != LINE_NEXT)
+        line++;
+    return line < end ? g->lines.at[line].value : g->lines.at[op].value;
+}
+
+/* The i-th value that an operation takes from outside; false after the last. *i moves on. */
+static bool op_dependency(const struct graph *g, uint32_t op, uint32_t *i, uint32_t *out)
+{
+    uint32_t n, inside = op_inside(g, op);
+    const uint32_t *takes = op_takes(g, op, &n);
+    while (*i < n && takes[*i] >= inside)
+        ++*i;
+    if (*i == n)
+        return false;
+    *out = takes[(*i)++];
+    return true;
+}
+
+static bool op_is_pure(const struct graph *g, uint32_t op)
+{
+    for (uint32_t line = op; line < g->lines.at[op].next; line++) {
+        const struct shape *s = line_shape(g, line);
+        if ((s->kind == LINE_OP || s->kind == LINE_OPEN) && !g->names.items.at[s->name].flags)
+            return false;
+    }
+    return true;
+}
+
+static uint64_t shape_hash(const struct graph *g, const struct shape *s)
+{
+    bool named = s->kind == LINE_OP || s->kind == LINE_OPEN;
+    uint64_t hash = mix(s->kind, named ? g->names.items.at[s->name].hash : s->name);
+    hash = mix(mix(hash, g->dicts.at[s->dict].hash), (uint64_t)s->n_operands << 32 | s->n_types);
+    for (uint32_t i = 0; i < s->n_types; i++)
+        hash = mix(hash, g->types.items.at[g->shape_types.at[s->types + i]].hash);
+    return hash;
+}
+
+static uint64_t type_hash(const struct graph *g, uint32_t value)
+{
+    return g->types.items.at[g->values.at[value]].hash;
+}
+
+static bool value_closed(const struct finder *f, uint32_t value)
+{
+    return f->marks[value].made == CLOSED;
+}
+
+/* A hash of what the operation says, its operands by their types or, if they are closed, by what they
+ * are. */
+static uint64_t op_hash(const struct finder *f, uint32_t op)
+{
+    const struct graph *g = f->g;
+    uint32_t n, inside = op_inside(g, op);
+    const uint32_t *takes = op_takes(g, op, &n);
+    uint64_t hash = n;
+    for (uint32_t line = op; line < g->lines.at[op].next; line++)
+        hash = mix(hash, shape_hash(g, line_shape(g, line)));
+    for (uint32_t i = 0; i < n; i++)
+        hash = mix(hash, takes[i] >= inside          ? takes[i] - inside
+                         : value_closed(f, takes[i]) ? f->marks[takes[i]].hash
+                                                     : type_hash(g, takes[i]));
+    return hash;
+}
 
 /* ---- the list of regions ---- */
 
@@ -107,30 +216,70 @@ static void found_add(struct finder *f, const struct canon_region *region)
 
 /* ---- writing one region ---- */
 
-static bool region_begin(struct finder *f)
+static void region_begin(struct finder *f)
 {
-    char domain[48] = DOMAIN_REGION;
-    strncat(domain, f->domain, sizeof domain - sizeof DOMAIN_REGION);
-    if (!f->printer.symbol_num && !printer_init(&f->printer, f->g, f->sink))
-        return false;
-    f->printer.by_key = true;
-    f->printer.n_ops = 0;
-    f->printer.n_values = 0;
-    f->printer.names_outside = false;
-    form_begin(f->sink, domain);
-    return true;
+    printer_begin(f->printer);
+    f->nameless = false;
 }
 
-/* `dict`: what the module says of it. */
-static void region_end(struct finder *f, uint32_t dict, struct canon_region *out)
+/* A line; its values get numbers. */
+static void line_write(struct finder *f, uint32_t line)
 {
-    out->n_ops = f->printer.n_ops;
-    if (f->printer.names_outside || (dict && !graph_dict_plain(f->g, dict)))
-        printer_put_module(&f->printer, dict);
-    short_end(&f->printer);
-    form_end(f->sink, &out->key, &out->proof);
-    printer_reset(&f->printer); /* numbers of symbols and channels begin anew */
-    f->failed |= f->g->failed;
+    struct printer *p = f->printer;
+    const struct line *l = &f->g->lines.at[line];
+    const struct shape *s = line_shape(f->g, line);
+    for (uint32_t i = 0; s->kind != LINE_OPEN && i < s->n_types; i++)
+        p->nums[l->value + i] = p->next + i;
+    printer_line(p, l->shape, s->n_operands ? f->g->operands.at + l->operands : NULL);
+}
+
+static void op_write(struct finder *f, uint32_t op)
+{
+    for (uint32_t line = op; line < f->g->lines.at[op].next && !f->g->failed; line++)
+        line_write(f, line);
+}
+
+/* A module of one partition and one replica says nothing of a region. */
+static bool dict_plain(const struct graph *g, uint32_t dict)
+{
+    static const char one[] = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}";
+    const struct dict *d = &g->dicts.at[dict];
+    return !dict || (d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0);
+}
+
+/* False if it is none after all. */
+static bool region_end(struct finder *f, struct canon_region *out)
+{
+    struct graph *g = f->g;
+    struct printer *p = f->printer;
+    if (p->symbols.n || !dict_plain(g, g->module_dict)) {
+        for (uint32_t i = 0; i < f->module_lines.n; i++)
+            op_write(f, f->module_lines.at[i]);
+        printer_module(p, g->module_dict);
+    }
+    form_end(p->out, &out->key, &out->proof);
+    f->failed |= g->failed;
+    return !f->failed && !f->nameless;
+}
+
+static size_t symbol_is_keyed(void *finder, uint32_t symbol, char out[64])
+{
+    struct finder *f = finder;
+    uint32_t func = f->func_of[symbol];
+    char key[WARM_KEY_TEXT];
+    if (func == NONE || !f->g->funcs.at[func].defined)
+        return 0;
+    f->nameless |= !f->functions[func].keyed;
+    key_to_text(&f->functions[func].key, key);
+    return (size_t)snprintf(out, 64, "@key %s", key);
+}
+
+static uint64_t ops_count(const struct graph *g, uint32_t line, uint32_t end)
+{
+    uint64_t n = 0;
+    for (; line < end; line++)
+        n += line_shape(g, line)->kind == LINE_OP || line_shape(g, line)->kind == LINE_OPEN;
+    return n;
 }
 
 static void label_copy(struct canon_region *r, struct view text)
@@ -144,47 +293,112 @@ static void label_copy(struct canon_region *r, struct view text)
 
 /* ---- functions ---- */
 
-static void funcs_count(struct graph *g)
+/* The functions that the lines from `line` on name: those that `visit` is called with. */
+static void names_visit(struct finder *f, uint32_t line, uint32_t end,
+                        void (*visit)(struct finder *, uint32_t func, uint64_t of), uint64_t of)
 {
-    for (uint32_t i = g->func_order.n; i-- > 0;) {
-        struct func *f = &g->funcs.at[g->func_order.at[i]];
-        if (f->is_public)
-            f->count++;
-        for (uint32_t u = 0; u < f->n_uses; u++) {
-            uint32_t used = g->symbol_func.at[g->uses.at[f->uses + u].symbol];
-            if (used < g->funcs.n && g->funcs.at[used].count <= UINT64_MAX / 2 - f->count)
-                g->funcs.at[used].count += f->count;
+    struct graph *g = f->g;
+    for (; line < end && !f->failed; line++) {
+        const struct dict *d = &g->dicts.at[line_shape(g, line)->dict];
+        for (uint32_t i = 0; i < d->n_holes; i++) {
+            const struct hole *h = &g->holes.at[d->holes + i];
+            uint32_t func = h->kind == HOLE_SYMBOL ? f->func_of[h->is.symbol] : NONE;
+            if (func != NONE)
+                visit(f, func, of);
         }
     }
 }
 
-/* A function can be keyed if all that it names can: not where calls go in a circle. */
-static bool func_keyable(const struct graph *g, const struct func *f)
+static void func_names(struct finder *f, uint32_t func,
+                       void (*visit)(struct finder *, uint32_t func, uint64_t of), uint64_t of)
 {
-    if (!f->defined || f->recursive)
-        return false;
-    for (uint32_t u = 0; u < f->n_uses; u++) {
-        uint32_t used = g->symbol_func.at[g->uses.at[f->uses + u].symbol];
-        if (used < g->funcs.n && g->funcs.at[used].defined && !g->funcs.at[used].keyed)
-            return false;
+    const struct func *named = &f->g->funcs.at[func];
+    names_visit(f, named->lines, named->lines + named->n_lines, visit, of);
+}
+
+#define FUNC_DONE ((uint64_t)1 << 32)
+
+static void func_push(struct finder *f, uint32_t func, uint64_t of)
+{
+    (void)of;
+    struct function *named = &f->functions[func];
+    if (named->count == 0) /* not met yet */
+        PUSH(f, f->stack, func);
+    named->recursive |= named->count && !named->walked;
+}
+
+/* Callees before callers. `count` says meanwhile that a function was met. */
+static void funcs_order(struct finder *f)
+{
+    for (uint32_t i = 0; i < f->g->funcs.n; i++) {
+        PUSH(f, f->stack, i);
+        while (f->stack.n && !f->failed) {
+            uint64_t top = f->stack.at[f->stack.n - 1];
+            struct function *at = &f->functions[(uint32_t)top];
+            if (top & FUNC_DONE) {
+                at->walked = true;
+                PUSH(f, f->func_order, (uint32_t)top);
+                f->stack.n--;
+            } else if (at->count) {
+                f->stack.n--;
+            } else {
+                at->count = 1;
+                f->stack.at[f->stack.n - 1] = top | FUNC_DONE;
+                func_names(f, (uint32_t)top, func_push, 0);
+            }
+        }
     }
+}
+
+static void func_add(struct finder *f, uint32_t func, uint64_t count)
+{
+    if (f->functions[func].count <= UINT64_MAX / 2 - count)
+        f->functions[func].count += count;
+}
+
+/* How often calls reach each function. In a fragment without a public one each stands for itself. */
+static void funcs_count(struct finder *f)
+{
+    const struct graph *g = f->g;
+    bool any_public = false;
+    for (uint32_t i = 0; i < g->funcs.n; i++)
+        any_public |= g->funcs.at[i].is_public && g->funcs.at[i].defined;
+    for (uint32_t i = 0; i < g->funcs.n; i++)
+        f->functions[i].count = g->funcs.at[i].is_public || !any_public;
+    for (uint32_t i = 0; i < f->module_lines.n; i++)
+        names_visit(f, f->module_lines.at[i], g->lines.at[f->module_lines.at[i]].next, func_add, 1);
+    for (uint32_t i = f->func_order.n; i-- > 0;)
+        func_names(f, f->func_order.at[i], func_add, f->functions[f->func_order.at[i]].count);
+}
+
+/* Whether all that a function takes is its own. */
+static bool func_is_closed(const struct graph *g, const struct func *func)
+{
+    for (uint32_t line = func->lines; line < func->lines + func->n_lines; line++)
+        for (uint32_t i = 0; i < line_shape(g, line)->n_operands; i++)
+            if (g->operands.at[g->lines.at[line].operands + i] < func->values)
+                return false;
     return true;
 }
 
-static void func_region(struct finder *f, struct func *func, struct canon_region *out)
+static void func_region(struct finder *f, uint32_t number, struct canon_region *out)
 {
-    struct canon_region region = {.count = func->count};
-    func->keyed = func_keyable(f->g, func);
-    if (!func->keyed || !region_begin(f))
+    struct graph *g = f->g;
+    struct function *function = &f->functions[number];
+    const struct func *func = &g->funcs.at[number];
+    struct canon_region region = {.count = function->count};
+    if (!func->defined || function->recursive || !func_is_closed(g, func))
         return;
-    bool was_public = func->is_public;
-    func->is_public = false; /* the same function wherever it stands */
-    printer_put_func(&f->printer, func, false);
-    func->is_public = was_public;
-    region_end(f, was_public ? f->g->module_dict : f->g->regions_dict, &region);
+    region_begin(f);
+    printer_func_begin(f->printer, func);
+    for (uint32_t i = 0; i < func->n_lines && !g->failed; i++)
+        line_write(f, func->lines + i);
+    printer_func_end(f->printer, func);
+    function->keyed = region_end(f, &region);
+    region.n_ops = ops_count(g, func->lines, func->lines + func->n_lines);
     region.n_ops -= region.n_ops > 0; /* the return */
-    func->key = region.key;
-    label_copy(&region, graph_symbol_text(f->g, func->symbol));
+    function->key = region.key;
+    label_copy(&region, graph_symbol_text(g, func->symbol));
     *out = region;
 }
 
@@ -194,104 +408,86 @@ static void funcs_regions(struct finder *f)
     struct graph *g = f->g;
     struct canon_region *regions = calloc((size_t)g->funcs.n + 1, sizeof *regions);
     f->failed |= !regions;
-    funcs_count(g);
-    for (uint32_t i = 0; i < g->func_order.n && !f->failed; i++)
-        func_region(f, &g->funcs.at[g->func_order.at[i]], &regions[g->func_order.at[i]]);
+    for (uint32_t i = 0; i < f->func_order.n && !f->failed; i++)
+        func_region(f, f->func_order.at[i], &regions[f->func_order.at[i]]);
     for (uint32_t i = 0; i < g->funcs.n && !f->failed; i++)
-        if (g->funcs.at[i].keyed && g->funcs.at[i].count)
+        if (f->functions[i].keyed && f->functions[i].count)
             found_add(f, &regions[i]);
     free(regions);
 }
 
 /* ---- tokens ---- */
 
-/* Depends on no argument and is small: part of whatever uses it. `num` of its results says so. */
-#define NUM_CLOSED (NONE - 1)
-
-static bool value_closed(const struct graph *g, uint32_t value)
+/* Depends on no argument and is small: part of whatever uses it. */
+static bool op_closed(const struct finder *f, uint32_t op)
 {
-    return g->nodes.at[value].num == NUM_CLOSED;
-}
-
-static bool op_closed(const struct graph *g, const struct node *o)
-{
-    const struct shape *s = op_shape(g, o);
+    const struct graph *g = f->g;
+    const struct shape *s = line_shape(g, op);
     const struct dict *d = &g->dicts.at[s->dict];
-    if (op_class(o) != GRAPH_PURE || s->traits & GRAPH_CALL || shape_has_regions(s) ||
-        !s->n_results || d->len > CLOSED_MAX || d->n_holes)
+    if (s->kind != LINE_OP || !g->names.items.at[s->name].flags || !s->n_types ||
+        d->len > CLOSED_MAX || d->n_holes)
         return false;
-    const uint32_t *operands = op_operands(g, o, s);
     for (uint32_t i = 0; i < s->n_operands; i++)
-        if (!value_closed(g, operands[i]))
+        if (!value_closed(f, g->operands.at[g->lines.at[op].operands + i]))
             return false;
     return true;
 }
 
-static uint64_t token_of(const struct graph *g, uint32_t id)
-{
-    const struct node *o = &g->nodes.at[id];
-    const struct shape *s = op_shape(g, o);
-    bool alone = op_class(o) == GRAPH_EFFECT ||
-                 (shape_has_regions(s) && g->regions.at[op_region(g, o)].n_captures);
-    uint64_t token = mix(alone ? id : 0, alone);
-    for (uint32_t i = 0; i < s->n_results; i++)
-        token = mix(token, graph_value_says(g, id + i));
-    const uint32_t *operands = op_operands(g, o, s);
-    for (uint32_t i = 0; i < s->n_operands; i++)
-        token = mix(token, value_closed(g, operands[i])
-                               ? node_hash(&g->nodes.at[operands[i]])
-                               : g->types.items.at[value_type(g, operands[i])].hash);
-    return token;
-}
-
-/* Tokens of a block, and how many values are alive before each. */
+/* The block's operations, and its tokens: of all but the last one, which ends it. */
 static void tokens_make(struct finder *f, const struct block *b)
 {
-    struct graph *g = f->g;
-    f->tokens.n = f->tokens_op.n = f->cut.n = f->taken.n = f->taken_n.n = 0;
-    for (uint32_t i = 0; i < b->n_args; i++)
-        g->nodes.at[b->args + i].num = NONE;
-    for (uint32_t i = 0; i + 1 < b->n_order && !f->failed; i++) {
-        uint32_t id = g->order.at[b->order + i];
-        const struct node *o = &g->nodes.at[id];
-        bool closed = op_closed(g, o);
-        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-            g->nodes.at[id + r].num = closed ? NUM_CLOSED : f->tokens.n;
+    const struct graph *g = f->g;
+    f->tokens.n = f->tokens_op.n = f->cut.n = f->taken.n = f->taken_n.n = f->ops.n = 0;
+    for (uint32_t op = b->first; op < b->end && !f->failed; op = g->lines.at[op].next)
+        PUSH(f, f->ops, op);
+    for (uint32_t i = 0; i + 1 < f->ops.n && !f->failed; i++) {
+        uint32_t op = f->ops.at[i], first = g->lines.at[op].value;
+        bool closed = op_closed(f, op);
+        uint64_t hash = op_hash(f, op);
+        for (uint32_t r = 0; r < op_results(g, op); r++) {
+            f->marks[first + r].made = closed ? CLOSED : f->tokens.n;
+            f->marks[first + r].hash = hash + r;
+            f->marks[first + r].op = op;
+        }
         if (closed)
             continue;
-        PUSH(f, f->tokens, token_of(g, id));
-        PUSH(f, f->tokens_op, id);
+        PUSH(f, f->tokens, op_is_pure(g, op) ? hash : mix(hash, op));
+        PUSH(f, f->tokens_op, op);
         PUSH(f, f->cut, 0);
         PUSH(f, f->taken, 0);
         PUSH(f, f->taken_n, 0);
     }
 }
 
-/* Where a value of the block is made, in tokens; NONE for what is not made by a token. */
+/* Which token of the block at hand gives a value; NONE if none does. */
 static uint32_t token_of_value(const struct finder *f, uint32_t value)
 {
-    const struct node *v = &f->g->nodes.at[value];
-    uint32_t op = value_op(f->g, value);
-    if (op == NONE || v->num >= f->tokens.n || f->tokens_op.at[v->num] != op)
+    uint32_t made = f->marks[value].made;
+    if (made >= f->tokens.n)
         return NONE;
-    return v->num;
+    uint32_t op = f->tokens_op.at[made], first = f->g->lines.at[op].value;
+    return value >= first && value - first < op_results(f->g, op) ? made : NONE;
 }
 
-/* cut[t]: values made before token t and used at it or later. Uses are visited from the last. */
-static void cuts_count(struct finder *f, const struct block *b)
+/* The token that an operation of the block is, as a user of values; `n_tokens` if it is none. */
+static uint32_t token_of_op(const struct finder *f, uint32_t op, uint32_t *at)
 {
-    struct graph *g = f->g;
-    uint32_t n = f->tokens.n;
+    while (*at < f->tokens.n && f->tokens_op.at[*at] < op)
+        ++*at;
+    return *at < f->tokens.n && f->tokens_op.at[*at] == op ? *at : f->tokens.n;
+}
+
+/* cut[t]: values made before token t and used at it or later. */
+static void cuts_count(struct finder *f)
+{
+    uint32_t n = f->tokens.n, at = 0, value;
     /* taken_n holds the last use of each token's values while this runs */
-    for (uint32_t i = 0; i < b->n_order; i++) {
-        const struct node *o = &g->nodes.at[g->order.at[b->order + i]];
-        uint32_t at = op_shape(g, o)->n_results ? o->num : n, value;
-        if (i + 1 == b->n_order || at > n)
-            at = n;
-        for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
+    for (uint32_t i = 0; i < f->ops.n; i++) {
+        uint32_t user = token_of_op(f, f->ops.at[i], &at);
+        for (uint32_t d = 0; op_dependency(f->g, f->ops.at[i], &d, &value);) {
             uint32_t made = token_of_value(f, value);
-            if (made != NONE && f->taken_n.at[made] < at)
-                f->taken_n.at[made] = at;
+            if (made != NONE && f->taken_n.at[made] < user)
+                f->taken_n.at[made] = user;
         }
     }
     for (uint32_t t = 0; t < n; t++) { /* alive in t + 1 .. last use */
@@ -448,28 +644,27 @@ static void pieces_choose(struct finder *f)
 
 /* ---- a piece as a region ---- */
 
-/* The content of an operation's operand seen from inside the piece: parameters are their types. */
+static bool in_piece(uint32_t token, uint32_t at, uint32_t n)
+{
+    return token != NONE && token >= at && token < at + n;
+}
+
+/* What a value is, seen from inside the piece: parameters are their types. */
 static uint64_t local_hash(const struct finder *f, uint32_t value, uint32_t at, uint32_t n)
 {
     uint32_t made = token_of_value(f, value);
-    if (made != NONE && made >= at && made < at + n)
-        return f->window.at[made] + value_index(f->g, value);
-    return value_closed(f->g, value) ? node_hash(&f->g->nodes.at[value])
-                                     : f->g->types.items.at[value_type(f->g, value)].hash;
+    if (in_piece(made, at, n))
+        return f->window.at[made] + (value - f->g->lines.at[f->tokens_op.at[made]].value);
+    return value_closed(f, value) ? f->marks[value].hash : type_hash(f->g, value);
 }
 
 /* Hashes of the piece's operations from its own content, in window[]. */
 static void piece_hash(struct finder *f, uint32_t at, uint32_t n)
 {
-    struct graph *g = f->g;
     for (uint32_t t = at; t < at + n; t++) {
-        uint32_t id = f->tokens_op.at[t];
-        const struct node *o = &g->nodes.at[id];
         uint64_t hash = f->tokens.at[t];
-        for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-            hash = mix(hash, graph_value_says(g, id + r));
         uint32_t value;
-        for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++)
+        for (uint32_t d = 0; op_dependency(f->g, f->tokens_op.at[t], &d, &value);)
             hash = mix(hash, local_hash(f, value, at, n));
         f->window.at[t] = hash;
     }
@@ -479,67 +674,60 @@ static int root_compare(const void *a, const void *b, void *finder)
 {
     const struct finder *f = finder;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    const struct node *u = &f->g->nodes.at[x], *v = &f->g->nodes.at[y];
-    uint64_t p = f->window.at[u->num] + value_index(f->g, x);
-    uint64_t q = f->window.at[v->num] + value_index(f->g, y);
+    uint64_t p = local_hash(f, x, 0, f->tokens.n), q = local_hash(f, y, 0, f->tokens.n);
     if (p != q)
         return p < q ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
 /* Marks, for all of the block, which values are used by another piece or by none. */
-static void leaves_mark(struct finder *f, const struct block *b)
+static void leaves_mark(struct finder *f)
 {
-    struct graph *g = f->g;
-    for (uint32_t t = 0; t < f->tokens.n; t++) {
-        uint32_t id = f->tokens_op.at[t];
-        for (uint32_t r = 0; r < op_shape(g, &g->nodes.at[id])->n_results; r++)
-            f->marks[id + r].leaves = false;
-    }
-    for (uint32_t i = 0; i < b->n_order; i++) {
-        uint32_t id = g->order.at[b->order + i];
-        const struct node *o = &g->nodes.at[id];
-        uint32_t user = op_shape(g, o)->n_results ? token_of_value(f, id) : NONE, value;
-        for (uint32_t d = 0; graph_dependency(g, o, d, &value); d++) {
+    const struct graph *g = f->g;
+    uint32_t at = 0, value;
+    for (uint32_t t = 0; t < f->tokens.n; t++)
+        for (uint32_t r = 0; r < op_results(g, f->tokens_op.at[t]); r++)
+            f->marks[g->lines.at[f->tokens_op.at[t]].value + r].leaves = false;
+    for (uint32_t i = 0; i < f->ops.n; i++) {
+        uint32_t user = token_of_op(f, f->ops.at[i], &at);
+        for (uint32_t d = 0; op_dependency(g, f->ops.at[i], &d, &value);) {
             uint32_t made = token_of_value(f, value);
-            if (made != NONE &&
-                (user == NONE || !f->taken.at[user] || f->taken.at[user] != f->taken.at[made]))
+            if (made != NONE && (user == f->tokens.n || !f->taken.at[user] ||
+                                 f->taken.at[user] != f->taken.at[made]))
                 f->marks[value].leaves = true;
         }
     }
 }
 
-/* Orders the piece, depth first from its results; `order` gets operations, closed ones too, and
+/* Orders the piece, depth first from a result; `order` gets operations, closed ones too, and
  * parameters as NONE followed by the value. */
 static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
 {
-    struct graph *g = f->g;
-    uint32_t stamp = f->stamp;
-    PUSH(f, f->stack, (uint64_t)value_op(g, root) << 32);
+    const struct graph *g = f->g;
+    uint32_t value;
+    PUSH(f, f->stack, (uint64_t)f->marks[root].op << 32);
     while (f->stack.n && !f->failed) {
-        uint64_t *top = &f->stack.at[f->stack.n - 1];
-        uint32_t id = (uint32_t)(*top >> 32), value;
-        const struct node *o = &g->nodes.at[id];
-        if (op_shape(g, o)->n_results && f->marks[id].seen == stamp) {
+        uint64_t top = f->stack.at[f->stack.n - 1];
+        uint32_t op = (uint32_t)(top >> 32), i = (uint32_t)top, first = g->lines.at[op].value;
+        if (f->marks[first].seen == f->stamp) {
             f->stack.n--;
             continue;
         }
-        if (!graph_dependency(g, o, (uint32_t)*top, &value)) {
-            for (uint32_t r = 0; r < op_shape(g, o)->n_results; r++)
-                f->marks[id + r].seen = stamp;
-            PUSH(f, f->order, id);
+        if (!op_dependency(g, op, &i, &value)) {
+            for (uint32_t r = 0; r < op_results(g, op); r++)
+                f->marks[first + r].seen = f->stamp;
+            PUSH(f, f->order, op);
             f->stack.n--;
             continue;
         }
-        ++*top;
-        if (f->marks[value].seen == stamp)
+        f->stack.at[f->stack.n - 1] = (uint64_t)op << 32 | i;
+        if (f->marks[value].seen == f->stamp)
             continue;
-        uint32_t made = token_of_value(f, value);
-        if (value_closed(g, value) || (made != NONE && made >= at && made < at + n)) {
-            PUSH(f, f->stack, (uint64_t)value_op(g, value) << 32);
+        if (value_closed(f, value) || in_piece(token_of_value(f, value), at, n)) {
+            PUSH(f, f->stack, (uint64_t)f->marks[value].op << 32);
             continue;
         }
-        f->marks[value].seen = stamp;
+        f->marks[value].seen = f->stamp;
         PUSH(f, f->order, NONE);
         PUSH(f, f->order, value);
     }
@@ -547,14 +735,14 @@ static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
 
 static void piece_order(struct finder *f, uint32_t at, uint32_t n)
 {
-    struct graph *g = f->g;
+    const struct graph *g = f->g;
     f->roots.n = f->order.n = 0;
     f->stamp++;
     for (uint32_t t = at; t < at + n; t++) {
-        uint32_t id = f->tokens_op.at[t];
-        for (uint32_t r = 0; r < op_shape(g, &g->nodes.at[id])->n_results; r++)
-            if (f->marks[id + r].leaves)
-                PUSH(f, f->roots, id + r);
+        uint32_t op = f->tokens_op.at[t], first = g->lines.at[op].value;
+        for (uint32_t r = 0; r < op_results(g, op); r++)
+            if (f->marks[first + r].leaves)
+                PUSH(f, f->roots, first + r);
     }
     if (f->roots.n > 1 && !f->failed)
         qsort_r(f->roots.at, f->roots.n, sizeof *f->roots.at, root_compare, f);
@@ -562,103 +750,112 @@ static void piece_order(struct finder *f, uint32_t at, uint32_t n)
         piece_walk(f, f->roots.at[i], at, n);
 }
 
-static void piece_write(struct finder *f)
+/* "region (%0 : type)". */
+static void params_write(struct finder *f)
 {
-    struct graph *g = f->g;
-    struct form *out = f->sink;
-    const char *comma = "";
-    form_put_text(out, "region (");
+    struct printer *p = f->printer;
+    struct writer *w = &p->scratch;
+    uint32_t n = 0;
+    writer_format(w, "region (");
     for (uint32_t i = 0; i < f->order.n; i++)
         if (f->order.at[i] == NONE) {
-            form_put_text(out, comma);
-            printer_put_param(&f->printer, f->order.at[++i]);
-            comma = ", ";
+            struct view type = graph_type_text(f->g, f->g->values.at[f->order.at[++i]]);
+            writer_format(w, n ? ", %%%u : " : "%%%u : ", n);
+            writer_bytes(w, type.data, type.len);
+            p->nums[f->order.at[i]] = n++;
         }
-    form_put_text(out, ")\n");
-    for (uint32_t i = 0; i < f->order.n && !g->failed; i++) {
-        if (f->order.at[i] == NONE)
-            i++;
-        else
-            printer_put_tree(&f->printer, f->order.at[i]);
-    }
-    form_put_text(out, "gives");
-    comma = " ";
-    for (uint32_t i = 0; i < f->roots.n; i++) {
-        form_put_text(out, comma);
-        printer_put_value(&f->printer, f->roots.at[i]);
-        comma = ", ";
-    }
-    form_put_text(out, "\n");
+    writer_format(w, ")\n");
+    printer_scratch(p, n);
 }
 
-/* Writes the ordered piece as a region. The printer overwrites `num`, which later pieces need: it is saved
- * on the stack. */
-static void piece_put(struct finder *f, uint32_t at)
+/* "gives %4, %7". */
+static void results_write(struct finder *f)
 {
-    struct graph *g = f->g;
-    struct canon_region region = {.count = 1};
-    if (f->failed || !f->roots.n || !region_begin(f))
-        return;
-    f->stack.n = 0;
-    for (uint32_t i = 0; i < f->order.n; i++) {
-        bool param = f->order.at[i] == NONE;
-        uint32_t first = f->order.at[param ? ++i : i];
-        uint32_t count = param ? 1 : op_shape(g, &g->nodes.at[first])->n_results;
-        for (uint32_t r = 0; r < count; r++)
-            PUSH(f, f->stack, (uint64_t)(first + r) << 32 | g->nodes.at[first + r].num);
-    }
-    if (!f->failed)
-        piece_write(f);
-    for (uint32_t i = 0; i < f->stack.n; i++)
-        g->nodes.at[f->stack.at[i] >> 32].num = (uint32_t)f->stack.at[i];
-    f->stack.n = 0;
-    region_end(f, f->g->regions_dict, &region);
-    const struct shape *says = op_shape(g, &g->nodes.at[f->tokens_op.at[at]]);
-    const struct text *name = &g->names.items.at[says->name];
-    label_copy(&region, (struct view){name->data, name->len});
-    found_add(f, &region);
+    struct printer *p = f->printer;
+    writer_format(&p->scratch, "gives");
+    for (uint32_t i = 0; i < f->roots.n; i++)
+        writer_format(&p->scratch, i ? ", %%%u" : " %%%u", p->nums[f->roots.at[i]]);
+    writer_format(&p->scratch, "\n");
+    printer_scratch(p, 0);
 }
 
 static void piece_region(struct finder *f, uint32_t at, uint32_t n)
 {
+    struct graph *g = f->g;
+    struct canon_region region = {.count = 1};
     piece_hash(f, at, n);
     piece_order(f, at, n);
-    piece_put(f, at);
+    if (f->failed || !f->roots.n)
+        return;
+    region_begin(f);
+    params_write(f);
+    for (uint32_t i = 0; i < f->order.n && !g->failed; i++) {
+        uint32_t op = f->order.at[i];
+        if (op == NONE) {
+            i++;
+            continue;
+        }
+        op_write(f, op);
+        region.n_ops += ops_count(g, op, g->lines.at[op].next);
+    }
+    results_write(f);
+    if (!region_end(f, &region))
+        return;
+    const struct text *name = &g->names.items.at[line_shape(g, f->tokens_op.at[at])->name];
+    label_copy(&region, (struct view){name->data, name->len});
+    found_add(f, &region);
 }
 
 static void block_regions(struct finder *f, const struct block *b)
 {
-    if (b->frozen || b->n_order < 2 * PIECE_MIN)
-        return;
     tokens_make(f, b);
-    if (f->tokens.n < 2 * PIECE_MIN || f->failed)
+    if (f->tokens.n < 2 * PIECE_MIN || !b->alone || f->failed)
         return;
-    cuts_count(f, b);
+    cuts_count(f);
     pieces_find(f);
     if (f->failed)
         return;
     pieces_choose(f);
-    leaves_mark(f, b);
+    leaves_mark(f);
     for (uint32_t t = 0; t < f->tokens.n && !f->failed; t++)
         if (f->taken.at[t] == t + 1)
             piece_region(f, t, f->taken_n.at[t]);
 }
 
+/* The blocks of lines first .. end - 1. `headless`: the first one's operations begin at once, as those of
+ * a function do. */
+static void blocks_add(struct finder *f, uint32_t first, uint32_t end, bool headless)
+{
+    const struct graph *g = f->g;
+    struct block b = {.first = first, .alone = true};
+    bool any = headless; /* a block is open */
+    for (uint32_t line = first; line <= end && !f->failed;) {
+        enum line_kind kind = line < end ? line_shape(g, line)->kind : LINE_CLOSE;
+        if (kind == LINE_OP || kind == LINE_OPEN) {
+            line = g->lines.at[line].next;
+            continue;
+        }
+        bool another = any && kind == LINE_BLOCK;
+        b.end = line++;
+        b.alone &= !another;
+        if (any)
+            PUSH(f, f->blocks, b);
+        any = kind == LINE_BLOCK || kind == LINE_NEXT;
+        b = (struct block){.first = line, .alone = !another};
+    }
+}
+
 /* All blocks of a function, those inside its operations too. */
 static void func_blocks(struct finder *f, const struct func *func)
 {
-    struct graph *g = f->g;
+    const struct graph *g = f->g;
     f->blocks.n = 0;
-    for (uint32_t b = func->block; b != NONE; b = g->blocks.at[b].next)
-        PUSH(f, f->blocks, b);
+    blocks_add(f, func->lines, func->lines + func->n_lines, true);
     for (uint32_t i = 0; i < f->blocks.n && !f->failed; i++) {
-        const struct block *b = &g->blocks.at[f->blocks.at[i]];
-        for (uint32_t k = 0; k < b->n_order; k++) {
-            const struct node *o = &g->nodes.at[g->order.at[b->order + k]];
-            for (uint32_t r = op_region(g, o); r != NONE; r = g->regions.at[r].next)
-                for (uint32_t c = g->regions.at[r].block; c != NONE; c = g->blocks.at[c].next)
-                    PUSH(f, f->blocks, c);
-        }
+        struct block b = f->blocks.at[i];
+        for (uint32_t op = b.first; op < b.end; op = g->lines.at[op].next)
+            if (g->lines.at[op].next > op + 1)
+                blocks_add(f, op + 1, g->lines.at[op].next - 1, false);
     }
 }
 
@@ -679,30 +876,69 @@ static int found_gives(struct finder *f, struct form *out, struct err *e)
 
 static void finder_close(struct finder *f)
 {
-    void *arrays[] = {f->found.at,  f->slots,    f->tokens_op.at, f->tokens.at,
-                      f->cut.at,    f->taken.at, f->taken_n.at,   f->pieces.at,
-                      f->window.at, f->last,     f->roots.at,     f->order.at,
-                      f->blocks.at, f->stack.at, f->marks};
+    free(f->printer->nums);
+    f->printer->nums = NULL;
+    void *arrays[] = {f->found.at,      f->slots,           f->functions, f->func_of,
+                      f->func_order.at, f->module_lines.at, f->blocks.at, f->ops.at,
+                      f->tokens_op.at,  f->tokens.at,       f->cut.at,    f->taken.at,
+                      f->taken_n.at,    f->pieces.at,       f->window.at, f->last,
+                      f->marks,         f->roots.at,        f->order.at,  f->stack.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
 
-int graph_regions(struct graph *g, const char *domain, struct form *out, struct err *e)
+/* Tables by value, line, symbol and function. */
+static void finder_tables(struct finder *f)
 {
-    struct finder f = {.g = g, .sink = out, .domain = domain};
-    funcs_regions(&f);
-    f.marks = calloc((size_t)g->nodes.n + 1, sizeof *f.marks);
-    f.failed |= !f.marks;
-    for (uint32_t i = 0; i < g->funcs.n && !f.failed; i++) {
-        struct func *func = &g->funcs.at[i];
-        if (!func->reached || !func->defined || (func->inlines && !func->is_public))
+    struct graph *g = f->g;
+    struct printer *p = f->printer;
+    f->marks = calloc((size_t)g->values.n + 1, sizeof *f->marks);
+    f->functions = calloc((size_t)g->funcs.n + 1, sizeof *f->functions);
+    f->func_of = malloc(((size_t)g->symbols.items.n + 1) * sizeof *f->func_of);
+    p->nums = calloc((size_t)g->values.n + 1, sizeof *p->nums);
+    f->failed |= !f->marks || !f->functions || !f->func_of || !p->nums;
+    if (f->failed)
+        return;
+    for (uint32_t i = 0; i < g->values.n; i++)
+        f->marks[i].made = NONE;
+    for (uint32_t i = 0; i < g->symbols.items.n; i++)
+        f->func_of[i] = NONE;
+    for (uint32_t i = 0; i < g->funcs.n; i++)
+        f->func_of[g->funcs.at[i].symbol] = i;
+    uint32_t func = 0;
+    for (uint32_t line = 0; line < g->lines.n;) {
+        while (func < g->funcs.n && g->funcs.at[func].lines + g->funcs.at[func].n_lines <= line)
+            func++;
+        if (func < g->funcs.n && g->funcs.at[func].lines <= line) {
+            line = g->funcs.at[func].lines + g->funcs.at[func].n_lines;
             continue;
-        func_blocks(&f, func);
+        }
+        PUSH(f, f->module_lines, line);
+        line = g->lines.at[line].next;
+    }
+    p->symbol_is_keyed = symbol_is_keyed;
+    p->context = f;
+}
+
+int graph_regions(struct graph *g, struct form *out, struct err *e)
+{
+    struct finder f = {.g = g, .printer = &g->printer, .failed = g->failed};
+    snprintf(f.domain, sizeof f.domain, DOMAIN_REGION "%s", g->domain);
+    g->printer.domain = f.domain;
+    finder_tables(&f);
+    if (!f.failed) {
+        funcs_order(&f);
+        funcs_count(&f);
+        funcs_regions(&f);
+    }
+    for (uint32_t i = 0; i < g->funcs.n && !f.failed; i++) {
+        if (!f.functions[i].count)
+            continue;
+        func_blocks(&f, &g->funcs.at[i]);
         for (uint32_t b = 0; b < f.blocks.n && !f.failed; b++)
-            block_regions(&f, &g->blocks.at[f.blocks.at[b]]);
+            block_regions(&f, &f.blocks.at[b]);
     }
     int rc = found_gives(&f, out, e);
-    printer_close(&f.printer);
     finder_close(&f);
     return rc;
 }

@@ -118,28 +118,22 @@ static uint32_t intern_text(struct graph *g, struct intern *t, const char *data,
 uint32_t graph_type(struct graph *g, const char *text, size_t len)
 {
     bool is_new;
-    uint32_t type = intern_text(g, &g->types, text, len, &is_new);
-    if (is_new && !g->failed)
-        g->types.items.at[type].aux = graph_sure_of_type(text, len);
-    return type;
+    return intern_text(g, &g->types, text, len, &is_new);
 }
 
-uint32_t graph_opname(struct graph *g, const char *text, size_t len, unsigned traits)
+uint32_t graph_opname(struct graph *g, const char *text, size_t len, bool is_pure)
 {
     bool is_new;
     uint32_t name = intern_text(g, &g->names, text, len, &is_new);
     if (is_new && !g->failed)
-        g->names.items.at[name].aux = traits;
+        g->names.items.at[name].flags = is_pure;
     return name;
 }
 
 uint32_t graph_symbol(struct graph *g, const char *name, size_t len)
 {
     bool is_new;
-    uint32_t symbol = intern_text(g, &g->symbols, name, len, &is_new);
-    if (is_new)
-        PUSH(g, g->symbol_func, SYMBOL_OUTSIDE);
-    return symbol;
+    return intern_text(g, &g->symbols, name, len, &is_new);
 }
 
 static struct view text_view(const struct intern *t, uint32_t i)
@@ -175,15 +169,16 @@ struct view graph_symbol_text(const struct graph *g, uint32_t symbol)
     return text_view(&g->symbols, symbol);
 }
 
-unsigned graph_opname_traits(const struct graph *g, uint32_t opname)
-{
-    return opname < g->names.items.n ? g->names.items.at[opname].aux : GRAPH_EFFECT;
-}
-
 void graph_symbol_private(struct graph *g, uint32_t symbol)
 {
-    if (symbol < g->symbol_func.n && g->symbol_func.at[symbol] == SYMBOL_OUTSIDE)
-        g->symbol_func.at[symbol] = SYMBOL_PRIVATE;
+    if (symbol < g->symbols.items.n)
+        g->symbols.items.at[symbol].flags |= SYMBOL_PRIVATE;
+}
+
+void graph_symbol_keep(struct graph *g, uint32_t symbol)
+{
+    if (symbol < g->symbols.items.n)
+        g->symbols.items.at[symbol].flags |= SYMBOL_KEPT;
 }
 
 /* ---- dictionaries ---- */
@@ -215,9 +210,6 @@ static inline void draft_put(struct graph *g, const char *text, size_t len)
 
 void graph_dict_key(struct graph *g, const char *name, size_t len)
 {
-    static const char sharding[] = "sharding"; /* also sdy.sharding, in_shardings */
-    const size_t tail = sizeof sharding - 1, stem = len - (len && name[len - 1] == 's');
-    g->several |= stem >= tail && memcmp(name + stem - tail, sharding, tail) == 0;
     uint32_t key = g->draft.n;
     draft_put(g, name, len);
     PUSH(g, g->entries,
@@ -282,11 +274,6 @@ void graph_dict_symbol(struct graph *g, uint32_t symbol)
     dict_hole(g, (struct hole){.kind = HOLE_SYMBOL, .is.symbol = symbol});
 }
 
-void graph_dict_channel(struct graph *g, int64_t channel)
-{
-    dict_hole(g, (struct hole){.kind = HOLE_CHANNEL, .is.channel = channel});
-}
-
 struct view graph_dict_last(const struct graph *g)
 {
     if (g->failed || !g->entries.n)
@@ -340,8 +327,6 @@ static bool holes_equal(const struct graph *g, uint32_t first, uint32_t second, 
             return false;
         if (a->kind == HOLE_SYMBOL && a->is.symbol != b->is.symbol)
             return false;
-        if (a->kind == HOLE_CHANNEL && a->is.channel != b->is.channel)
-            return false;
         if (a->kind == HOLE_BORROW &&
             (a->is.borrow.len != b->is.borrow.len ||
              memcmp(a->is.borrow.data, b->is.borrow.data, a->is.borrow.len)))
@@ -391,7 +376,7 @@ static uint64_t dict_hash(const struct graph *g, const struct dict *d, uint64_t 
         if (h->kind == HOLE_BORROW)
             hash = mix(hash, XXH3_64bits(h->is.borrow.data, h->is.borrow.len));
         else
-            slot = mix(slot, h->kind == HOLE_SYMBOL ? h->is.symbol : (uint64_t)h->is.channel);
+            slot = mix(slot, h->is.symbol);
     }
     *out_slot = d->n_holes ? mix(hash, slot) : hash;
     return hash;
@@ -468,7 +453,6 @@ void graph_texts_free(struct graph *g)
     free(g->dicts.at);
     free(g->dict_slots);
     free(g->holes.at);
-    free(g->symbol_func.at);
     free(g->draft.at);
     free(g->entries.at);
     free(g->draft_holes.at);

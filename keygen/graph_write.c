@@ -1,445 +1,353 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph_write.c - the canonical text of a graph whose blocks are ordered.
+ * graph_write.c - lines as canonical text for people, and as the records that are hashed.
  *
- *     module {mhlo.num_partitions = 1 : i32}
- *     func public (%0 : tensor<f32>, %1 : tensor<f32> {tf.aliasing_output = 0 : i32}) -> (tensor<f32>) {
- *       %2 = stablehlo.add %0, %1 : tensor<f32>
- *       %3 = stablehlo.while %2 : tensor<f32> (
- *         ^0 (%4 : tensor<f32>)
- *         stablehlo.return %4
- *         | ^0 (%5 : tensor<f32>)
- *         ...
- *       )
- *       func.return %3
- *     }
- *
- * Values are numbered from 0 in each function, symbols ("@#0") and channels ("ch1") in the module,
- * all as the text first names them. A function follows the one that first names it.
- *
- * The text is written to be hashed, with most of its lines in short (graph_short.c), and once more, with
- * printer.readable set, if someone wants to read it.
+ * Most lines of a long program say what an earlier line says, of other values. So what a line says but
+ * for its operands is hashed once, and a line is its number and its operands: KEYS.md, section 2.3.
+ * The text for people is written only if somebody wants it. Any thread; no state of its own.
  */
 #include "keygen/graph_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-static void put_view(struct printer *p, const char *prefix, size_t prefix_len, const struct text *t)
+enum record { RECORD_TEXT, RECORD_SHAPE, RECORD_LINE };
+
+#define INDENT_MAX 32  /* deeper nesting is not indented further */
+#define SYMBOL_TEXT 64 /* bytes of "@#12" or of what stands in its place */
+#define NUMBER_MAX 10  /* bytes of a number of 64 bits */
+#define FEW_OPERANDS 8 /* are put at once */
+
+/* ---- numbers ---- */
+
+/* Seven bits a byte, the lowest first; the highest bit is set in all bytes but the last. */
+static inline uint8_t *number_at(uint8_t *at, uint64_t number)
 {
-    form_put(p->out, prefix, prefix_len);
-    form_put(p->out, t->data, t->len);
+    for (; number > 0x7F; number >>= 7)
+        *at++ = (uint8_t)(number | 0x80);
+    *at++ = (uint8_t)number;
+    return at;
 }
 
-static void put_number(struct printer *p, const char *prefix, size_t prefix_len, uint32_t number)
+static void put_number(struct printer *p, uint64_t number)
 {
-    char digits[16];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number);
-    while (prefix_len)
-        digits[--at] = prefix[--prefix_len];
-    form_put(p->out, digits + at, sizeof digits - at);
+    uint8_t bytes[NUMBER_MAX];
+    form_put(p->out, bytes, (size_t)(number_at(bytes, number) - bytes));
 }
 
-void printer_put_value(struct printer *p, uint32_t value)
+static inline uint32_t value_num(const struct printer *p, uint32_t value)
 {
-    uint32_t number = p->g->nodes.at[value].num;
-    if (number == NONE)
-        p->unordered = true;
-    put_number(p, "%", 1, number);
+    return p->nums ? p->nums[value] : value;
 }
 
-static void put_new_value(struct printer *p, uint32_t value)
+/* ---- symbols and dictionaries ---- */
+
+/* The text of a symbol, which gets the next number if it has none; its length. */
+static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TEXT])
 {
-    p->g->nodes.at[value].num = p->n_values++;
-    printer_put_value(p, value);
+    size_t len = p->symbol_is_keyed ? p->symbol_is_keyed(p->context, symbol, out) : 0;
+    if (len)
+        return len;
+    while (p->symbol_num.n <= symbol && !p->g->failed)
+        PUSH(p->g, p->symbol_num, NONE);
+    if (p->g->failed)
+        return 0;
+    if (p->symbol_num.at[symbol] == NONE) {
+        p->symbol_num.at[symbol] = p->symbols.n;
+        PUSH(p->g, p->symbols, symbol);
+    }
+    char *end = out + SYMBOL_TEXT, *at = decimal_before(end, p->symbol_num.at[symbol]);
+    memcpy(out, "@#", 2);
+    memmove(out + 2, at, (size_t)(end - at));
+    return 2 + (size_t)(end - at);
 }
 
-static void put_type(struct printer *p, const char *prefix, size_t prefix_len, uint32_t type)
+/* What stands in a hole; a number's text is in `text`. */
+static struct view hole_view(struct printer *p, const struct hole *h, char text[SYMBOL_TEXT])
 {
-    put_view(p, prefix, prefix_len, &p->g->types.items.at[type]);
+    if (h->kind == HOLE_BORROW)
+        return h->is.borrow;
+    return (struct view){text, symbol_text(p, h->is.symbol, text)};
+}
+
+static size_t dict_len(struct printer *p, uint32_t dict)
+{
+    const struct dict *d = &p->g->dicts.at[dict];
+    char text[SYMBOL_TEXT];
+    size_t len = dict ? d->len : 0;
+    for (uint32_t i = 0; i < d->n_holes; i++)
+        len += hole_view(p, &p->g->holes.at[d->holes + i], text).len;
+    return len;
+}
+
+/* The text of a dictionary, nothing of the empty one: into the writer, or if there is none, hashed. */
+static void dict_put(struct printer *p, uint32_t dict, struct writer *to)
+{
+    const struct dict *d = &p->g->dicts.at[dict];
+    uint32_t at = 0;
+    char text[SYMBOL_TEXT];
+    for (uint32_t i = 0; dict && i <= d->n_holes; i++) {
+        const struct hole *h = i < d->n_holes ? &p->g->holes.at[d->holes + i] : NULL;
+        struct view fixed = {d->text + at, (h ? h->at : d->len) - at};
+        struct view hole = h ? hole_view(p, h, text) : (struct view){"", 0};
+        at += (uint32_t)fixed.len;
+        if (to) {
+            writer_bytes(to, fixed.data, fixed.len);
+            writer_bytes(to, hole.data, hole.len);
+        } else {
+            form_put(p->out, fixed.data, fixed.len);
+            form_put(p->out, hole.data, hole.len);
+        }
+    }
+}
+
+/* ---- lines for people ---- */
+
+static void put_indent(struct printer *p, struct writer *w)
+{
+    static const char spaces[INDENT_MAX + 1] = "                                ";
+    size_t n = 2 * (size_t)p->depth;
+    writer_bytes(w, spaces, n < INDENT_MAX ? n : INDENT_MAX);
+}
+
+static void put_view(struct writer *w, const struct text *t) { writer_bytes(w, t->data, t->len); }
+
+/* "%4" behind a text. */
+static void put_value(struct writer *w, const char *before, uint32_t number)
+{
+    char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, number);
+    writer_bytes(w, before, strlen(before));
+    writer_bytes(w, at, (size_t)(end - at));
+}
+
+static void put_values(struct writer *w, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        put_value(w, i ? ", %" : "%", first + i);
+}
+
+static void put_types(struct printer *p, struct writer *w, const struct shape *s)
+{
+    for (uint32_t i = 0; i < s->n_types; i++) {
+        writer_bytes(w, i ? ", " : " : ", i ? 2 : 3);
+        put_view(w, &p->g->types.items.at[p->g->shape_types.at[s->types + i]]);
+    }
+}
+
+static void put_dict(struct printer *p, struct writer *w, uint32_t dict)
+{
+    writer_bytes(w, " ", dict != 0);
+    dict_put(p, dict, w);
+}
+
+static void put_op(struct printer *p, struct writer *w, const struct shape *s,
+                   const uint32_t *operands)
+{
+    put_values(w, p->next, shape_results(s));
+    writer_bytes(w, " = ", shape_results(s) ? 3 : 0);
+    put_view(w, &p->g->names.items.at[s->name]);
+    for (uint32_t i = 0; i < s->n_operands; i++)
+        put_value(w, i ? ", %" : " %", value_num(p, operands[i]));
+    put_dict(p, w, s->dict);
+    if (s->kind == LINE_OPEN)
+        writer_bytes(w, " (", 2);
+    else
+        put_types(p, w, s);
+}
+
+static void put_block(struct printer *p, struct writer *w, const struct shape *s)
+{
+    writer_format(w, "%s^%u (", s->kind == LINE_NEXT ? "| " : "", s->name);
+    for (uint32_t i = 0; i < s->n_types; i++) {
+        put_value(w, i ? ", %" : "%", p->next + i);
+        writer_bytes(w, " : ", 3);
+        put_view(w, &p->g->types.items.at[p->g->shape_types.at[s->types + i]]);
+    }
+    writer_bytes(w, ")", 1);
+}
+
+static void put_close(struct printer *p, struct writer *w, const struct shape *s)
+{
+    writer_bytes(w, ")", 1);
+    put_dict(p, w, s->dict);
+    put_types(p, w, s);
+    writer_bytes(w, " = ", s->n_types ? 3 : 0);
+    put_values(w, p->next, s->n_types);
+}
+
+static void line_for_people(struct printer *p, const struct shape *s, const uint32_t *operands)
+{
+    struct writer *w = p->out->text;
+    put_indent(p, w);
+    switch (s->kind) {
+    case LINE_OP:
+    case LINE_OPEN: put_op(p, w, s, operands); break;
+    case LINE_BLOCK:
+    case LINE_NEXT: put_block(p, w, s); break;
+    case LINE_EMPTY: writer_bytes(w, "()", 2); break;
+    case LINE_NEXT_EMPTY: writer_bytes(w, "| ()", 4); break;
+    case LINE_CLOSE: put_close(p, w, s); break;
+    }
+    writer_bytes(w, "\n", 1);
+}
+
+/* ---- what is hashed ---- */
+
+/* The shape gets the next number. */
+static __attribute__((noinline)) void shape_define(struct printer *p, struct shape *s)
+{
+    const struct graph *g = p->g;
+    bool named = s->kind == LINE_OP || s->kind == LINE_OPEN;
+    size_t len = dict_len(p, s->dict);
+    put_number(p, RECORD_SHAPE);
+    put_number(p, s->kind);
+    put_number(p, named ? g->names.items.at[s->name].len : s->name);
+    if (named)
+        form_put(p->out, g->names.items.at[s->name].data, g->names.items.at[s->name].len);
+    put_number(p, len);
+    dict_put(p, s->dict, NULL);
+    put_number(p, s->n_operands);
+    put_number(p, s->n_types);
+    for (uint32_t i = 0; i < s->n_types; i++) {
+        const struct text *t = &g->types.items.at[g->shape_types.at[s->types + i]];
+        put_number(p, t->len);
+        form_put(p->out, t->data, t->len);
+    }
+    s->in_text = p->text;
+    s->number = p->n_kinds++;
+}
+
+void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands)
+{
+    struct shape *s = &p->g->shapes.at[shape];
+    uint8_t bytes[(FEW_OPERANDS + 1) * NUMBER_MAX], *at;
+    if (s->in_text != p->text)
+        shape_define(p, s);
+    p->depth -= s->kind == LINE_CLOSE;
+    if (p->out->text)
+        line_for_people(p, s, operands);
+    at = number_at(bytes, (uint64_t)RECORD_LINE + s->number);
+    for (uint32_t i = 0; i < s->n_operands; i++) {
+        at = number_at(at, p->next - value_num(p, operands[i]));
+        if (i % FEW_OPERANDS == FEW_OPERANDS - 1) {
+            form_put(p->out, bytes, (size_t)(at - bytes));
+            at = bytes;
+        }
+    }
+    form_put(p->out, bytes, (size_t)(at - bytes));
+    p->depth += s->kind == LINE_OPEN;
+    p->next += s->kind == LINE_OPEN ? 0 : s->n_types;
+}
+
+void printer_text(struct printer *p, struct view text, uint32_t next)
+{
+    put_number(p, RECORD_TEXT);
+    put_number(p, text.len);
+    form_put(p->out, text.data, text.len);
+    put_number(p, next);
+    if (p->out->text)
+        writer_bytes(p->out->text, text.data, text.len);
+    p->next = next;
+}
+
+/* ---- functions and the module ---- */
+
+void printer_scratch(struct printer *p, uint32_t next)
+{
+    p->g->failed |= p->scratch.failed;
+    if (!p->g->failed)
+        printer_text(p, (struct view){p->scratch.data, p->scratch.len}, next);
+    p->scratch.len = 0;
 }
 
 static void put_symbol(struct printer *p, uint32_t symbol)
 {
-    struct graph *g = p->g;
-    uint32_t f = g->symbol_func.at[symbol];
-    if (p->by_key && f < g->funcs.n && g->funcs.at[f].defined) {
-        char text[WARM_KEY_TEXT];
-        key_to_text(&g->funcs.at[f].key, text);
-        form_put_text(p->out, "@key ");
-        form_put(p->out, text, sizeof text - 1);
-        return;
-    }
-    if (!graph_symbol_numbered(g, symbol)) {
-        put_view(p, "@", 1, &g->symbols.items.at[symbol]);
-        return;
-    }
-    p->names_outside |= f == SYMBOL_PRIVATE;
-    if (p->symbol_num[symbol] == NONE) {
-        p->symbol_num[symbol] = p->n_symbols++;
-        if (f < g->funcs.n && !g->funcs.at[f].is_public)
-            PUSH(g, p->queue, f);
-    }
-    put_number(p, "@#", 2, p->symbol_num[symbol]);
+    char text[SYMBOL_TEXT];
+    size_t len = symbol_text(p, symbol, text);
+    writer_bytes(&p->scratch, text, len);
 }
 
-static bool channels_widen(struct printer *p)
+void printer_func_begin(struct printer *p, const struct func *f)
 {
-    uint32_t mask = p->channels ? 2 * p->channel_mask + 1 : 63;
-    struct channel *fresh = calloc((size_t)mask + 1, sizeof *fresh);
-    if (!fresh) {
-        p->g->failed = true;
-        return false;
-    }
-    for (uint32_t i = 0; p->channels && i <= p->channel_mask; i++) {
-        uint32_t s = (uint32_t)mix(0, (uint64_t)p->channels[i].id) & mask;
-        while (fresh[s].num)
-            s = (s + 1) & mask;
-        if (p->channels[i].num)
-            fresh[s] = p->channels[i];
-    }
-    free(p->channels);
-    p->channels = fresh;
-    p->channel_mask = mask;
-    return true;
-}
-
-static void put_channel(struct printer *p, int64_t id)
-{
-    if (id <= 0) { /* 0: no channel; below: the compiler gives one */
-        form_put_text(p->out, id ? "-" : "");
-        form_put_u64(p->out, id ? 0 - (uint64_t)id : 0);
-        return;
-    }
-    if (p->n_channels * 2 >= p->channel_mask && !channels_widen(p))
-        return;
-    uint32_t s = (uint32_t)mix(0, (uint64_t)id) & p->channel_mask;
-    while (p->channels[s].num && p->channels[s].id != id)
-        s = (s + 1) & p->channel_mask;
-    if (!p->channels[s].num)
-        p->channels[s] = (struct channel){id, ++p->n_channels};
-    put_number(p, "ch", 2, p->channels[s].num);
-}
-
-static void put_dict(struct printer *p, uint32_t dict)
-{
-    const struct dict *d = &p->g->dicts.at[dict];
-    uint32_t at = 0;
-    if (!dict)
-        return;
-    form_put(p->out, " ", 1);
-    for (uint32_t i = 0; i < d->n_holes; i++) {
-        const struct hole *h = &p->g->holes.at[d->holes + i];
-        form_put(p->out, d->text + at, h->at - at);
-        at = h->at;
-        if (h->kind == HOLE_SYMBOL)
-            put_symbol(p, h->is.symbol);
-        else if (h->kind == HOLE_CHANNEL)
-            put_channel(p, h->is.channel);
-        else
-            form_put(p->out, h->is.borrow.data, h->is.borrow.len);
-    }
-    form_put(p->out, d->text + at, d->len - at);
-}
-
-#define INDENT_MAX 32 /* deeper nesting is not indented further */
-
-static void put_indent(struct printer *p)
-{
-    char spaces[INDENT_MAX];
-    size_t n = 2 * (size_t)p->places.n;
-    memset(spaces, ' ', sizeof spaces);
-    form_put(p->out, spaces, n < sizeof spaces ? n : sizeof spaces);
-}
-
-static void put_args(struct printer *p, const struct block *b, uint32_t dicts)
-{
-    form_put(p->out, "(", 1);
-    for (uint32_t i = 0; i < b->n_args; i++) {
-        if (i)
-            form_put(p->out, ", ", 2);
-        put_new_value(p, b->args + i);
-        put_type(p, " : ", 3, value_type(p->g, b->args + i));
-        if (dicts != NONE)
-            put_dict(p, p->g->arg_dicts.at[dicts + i]);
-    }
-    form_put(p->out, ")", 1);
-}
-
-/* `later`: of another region than the operation's first. */
-static void put_block_head(struct printer *p, uint32_t block, bool later)
-{
-    if (!p->readable && short_put_head(p, block, later))
-        return;
-    put_indent(p);
-    form_put_text(p->out, later ? "| " : "");
-    put_number(p, "^", 1, p->g->blocks.at[block].label);
-    form_put(p->out, " ", 1);
-    put_args(p, &p->g->blocks.at[block], NONE);
-    form_put(p->out, "\n", 1);
-}
-
-/* "%4, %5 = name %1, %2 {dict} : type, type", up to the end of the line or the operation's regions. */
-static __attribute__((noinline)) void put_op_text(struct printer *p, uint32_t op)
-{
-    const struct node *o = &p->g->nodes.at[op];
-    const struct shape *s = op_shape(p->g, o);
-    put_indent(p);
-    for (uint32_t i = 0; i < s->n_results; i++) {
-        if (i)
-            form_put(p->out, ", ", 2);
-        put_new_value(p, op + i);
-    }
-    put_view(p, " = ", s->n_results ? 3 : 0, &p->g->names.items.at[s->name]);
-    for (uint32_t i = 0; i < s->n_operands; i++) {
-        form_put(p->out, i ? ", " : " ", i ? 2 : 1);
-        printer_put_value(p, op_operands(p->g, o, s)[i]);
-    }
-    if (s->traits & GRAPH_CALL) {
-        form_put(p->out, " ", 1);
-        put_symbol(p, s->callee);
-    }
-    put_dict(p, s->dict);
-    for (uint32_t i = 0; i < s->n_results; i++)
-        put_type(p, i ? ", " : " : ", i ? 2 : 3, p->g->shape_types.at[s->types + i]);
-    form_put_text(p->out, shape_has_regions(s) ? " (\n" : "\n");
-}
-
-/* An operation's line; if it has regions, their place is the next. True then. */
-static inline bool put_op(struct printer *p, uint32_t op)
-{
-    p->n_ops++;
-    if (p->readable || !short_put_op(p, op))
-        put_op_text(p, op);
-    if (!op_has_regions(p->g, &p->g->nodes.at[op]))
-        return false;
-    PUSH(p->g, p->places, (struct place){.op = op, .region = NONE, .block = NONE});
-    return true;
-}
-
-/* A block's operations from its place on, up to one with regions: true if one was. */
-static bool put_ops(struct printer *p, struct place *at)
-{
-    const struct block *b = &p->g->blocks.at[at->block];
-    const uint32_t *order = p->g->order.at + b->order;
-    uint32_t i = at->at, n = b->n_order;
-    while (i < n) {
-        at->at = i + 1; /* before places may move */
-        if (put_op(p, order[i++]))
-            return true;
-    }
-    return false;
-}
-
-/* Goes to the next block of the operation around; false if there is none and it is closed. */
-static bool place_next(struct printer *p, struct place *at)
-{
-    struct graph *g = p->g;
-    if (at->block != NONE)
-        at->block = g->blocks.at[at->block].next;
-    bool later = false;
-    while (at->block == NONE && at->op != NONE) {
-        at->region = at->region == NONE ? op_region(g, &g->nodes.at[at->op])
-                                        : g->regions.at[at->region].next;
-        if (at->region == NONE)
-            break;
-        if (at->region != op_region(g, &g->nodes.at[at->op]))
-            later = true;
-        at->block = g->regions.at[at->region].block;
-        if (at->block == NONE) { /* a region without blocks */
-            put_indent(p);
-            form_put_text(p->out, later ? "| ()\n" : "()\n");
-        }
-    }
-    if (at->block == NONE)
-        return false;
-    at->at = 0;
-    put_block_head(p, at->block, later);
-    return true;
-}
-
-/* Leaves a block, and the regions of an operation if it is `inside` of one. */
-static void put_close(struct printer *p, bool inside)
-{
-    if (inside && !p->readable)
-        short_put_close(p);
-    p->places.n--;
-    if (inside && p->readable) {
-        put_indent(p);
-        form_put(p->out, ")\n", 2);
-    }
-}
-
-/* Writes what is on the stack of places above `floor`. */
-static void put_places(struct printer *p, uint32_t floor)
-{
-    struct graph *g = p->g;
-    while (p->places.n > floor && !g->failed) {
-        struct place *at = &p->places.at[p->places.n - 1];
-        if (at->block != NONE && put_ops(p, at))
-            continue;
-        if (!place_next(p, at))
-            put_close(p, at->op != NONE);
-    }
-}
-
-/* The operations of a block and of all that follow it in its region, with what is inside them. */
-static void put_blocks(struct printer *p, uint32_t block)
-{
-    uint32_t floor = p->places.n;
-    PUSH(p->g, p->places, (struct place){.op = NONE, .region = NONE, .block = block});
-    put_places(p, floor);
-}
-
-void printer_put_tree(struct printer *p, uint32_t op)
-{
-    uint32_t floor = p->places.n;
-    put_op(p, op);
-    put_places(p, floor);
-}
-
-void printer_put_param(struct printer *p, uint32_t value)
-{
-    put_new_value(p, value);
-    put_type(p, " : ", 3, value_type(p->g, value));
-}
-
-void printer_put_func(struct printer *p, const struct func *f, bool named)
-{
+    struct writer *w = &p->scratch;
     const struct graph *g = p->g;
-    p->n_values = 0;
-    form_put_text(p->out, f->is_public ? "func public " : "func ");
-    if (named) {
-        if (p->symbol_num && !p->by_key && graph_symbol_numbered(g, f->symbol))
-            put_number(p, "@#", 2, p->symbol_num[f->symbol]);
-        else
-            put_view(p, "@", 1, &g->symbols.items.at[f->symbol]);
-        form_put(p->out, " ", 1);
+    uint32_t next = p->nums ? 0 : f->values;
+    writer_format(w, f->is_public && !p->nums ? "func public " : "func ");
+    if (!p->nums)
+        put_symbol(p, f->symbol);
+    writer_format(w, "(");
+    for (uint32_t i = 0; i < f->n_args; i++, next++) {
+        if (p->nums)
+            p->nums[f->values + i] = next;
+        put_value(w, i ? ", %" : "%", next);
+        writer_bytes(w, " : ", 3);
+        put_view(w, &g->types.items.at[g->values.at[f->values + i]]);
+        put_dict(p, w, g->arg_dicts.at[f->arg_dicts + i]);
     }
-    put_args(p, &g->blocks.at[f->block], f->arg_dicts);
-    form_put_text(p->out, " -> (");
+    writer_format(w, ") -> (");
     for (uint32_t i = 0; i < f->n_results; i++) {
-        put_type(p, ", ", i ? 2 : 0, g->pairs.at[f->results + 2 * i]);
-        put_dict(p, g->pairs.at[f->results + 2 * i + 1]);
+        writer_bytes(w, ", ", i ? 2 : 0);
+        put_view(w, &g->types.items.at[g->results.at[f->results + 2 * i]]);
+        put_dict(p, w, g->results.at[f->results + 2 * i + 1]);
     }
-    form_put(p->out, ")", 1);
-    put_dict(p, f->dict);
-    if (!f->defined) {
-        form_put(p->out, "\n", 1);
-        return;
+    writer_format(w, f->defined ? ") {\n" : ")");
+    p->depth = 1;
+    printer_scratch(p, next);
+}
+
+void printer_func_end(struct printer *p, const struct func *f)
+{
+    writer_format(&p->scratch, f->defined ? "}" : "");
+    put_dict(p, &p->scratch, f->dict);
+    writer_format(&p->scratch, "\n");
+    p->depth = 0;
+    printer_scratch(p, p->nums ? 0 : f->values);
+}
+
+static bool name_counts(const struct text *symbol)
+{
+    return !(symbol->flags & SYMBOL_PRIVATE) || symbol->flags & SYMBOL_KEPT ||
+           (symbol->len >= 4 && memcmp(symbol->data, "xla.", 4) == 0);
+}
+
+void printer_module(struct printer *p, uint32_t dict)
+{
+    struct writer *w = &p->scratch;
+    writer_format(w, "module");
+    put_dict(p, w, dict);
+    writer_format(w, "\n");
+    for (uint32_t i = 0; i < p->symbols.n; i++) {
+        const struct text *symbol = &p->g->symbols.items.at[p->symbols.at[i]];
+        if (!name_counts(symbol))
+            continue;
+        writer_format(w, "name @#%u ", i);
+        put_view(w, symbol);
+        writer_format(w, "\n");
     }
-    form_put(p->out, " {\n", 3);
-    put_blocks(p, f->block);
-    form_put(p->out, "}\n", 2);
+    printer_scratch(p, 0);
 }
 
-static int name_compare(const void *a, const void *b, void *graph)
+/* ---- life ---- */
+
+void printer_begin(struct printer *p)
 {
-    const struct graph *g = graph;
-    const struct text *x = &g->symbols.items.at[g->funcs.at[*(const uint32_t *)a].symbol];
-    const struct text *y = &g->symbols.items.at[g->funcs.at[*(const uint32_t *)b].symbol];
-    size_t len = x->len < y->len ? x->len : y->len;
-    int d = memcmp(x->data, y->data, len);
-    return d ? d : x->len < y->len ? -1 : x->len > y->len;
+    for (uint32_t i = 0; i < p->symbols.n; i++)
+        p->symbol_num.at[p->symbols.at[i]] = NONE;
+    p->symbols.n = p->n_kinds = p->next = p->depth = 0;
+    p->text++;
+    form_begin(p->out, p->domain);
+    form_text_apart(p->out);
 }
 
-/* Public functions and declarations that are reached, by name. */
-static void queue_outside(struct printer *p)
+void printer_init(struct printer *p, struct graph *g, const char *domain, struct form *out)
 {
-    struct graph *g = p->g;
-    for (uint32_t i = 0; i < g->funcs.n; i++)
-        if (g->funcs.at[i].reached && (g->funcs.at[i].is_public || !g->funcs.at[i].defined))
-            PUSH(g, p->queue, i);
-    if (p->queue.n > 1 && !g->failed)
-        qsort_r(p->queue.at, p->queue.n, sizeof *p->queue.at, name_compare, g);
-}
-
-bool printer_init(struct printer *p, struct graph *g, struct form *out)
-{
-    *p = (struct printer){.g = g, .out = out};
-    p->symbol_num = malloc((g->symbols.items.n + 1) * sizeof *p->symbol_num);
-    if (!p->symbol_num || !short_begin(p)) {
-        g->failed = true;
-        return false;
-    }
-    memset(p->symbol_num, 0xFF, g->symbols.items.n * sizeof *p->symbol_num);
-    return true;
-}
-
-void printer_reset(struct printer *p)
-{
-    if (p->n_symbols)
-        memset(p->symbol_num, 0xFF, p->g->symbols.items.n * sizeof *p->symbol_num);
-    if (p->n_channels)
-        memset(p->channels, 0, ((size_t)p->channel_mask + 1) * sizeof *p->channels);
-    p->n_symbols = p->n_channels = 0;
-    p->queue.n = 0;
+    *p = (struct printer){.g = g, .out = out, .domain = domain};
+    writer_init(&p->scratch, 0);
 }
 
 void printer_close(struct printer *p)
 {
-    free(p->symbol_num);
-    free(p->channels);
-    free(p->queue.at);
-    free(p->places.at);
-    short_close(p);
-}
-
-void printer_put_module(struct printer *p, uint32_t dict)
-{
-    form_put_text(p->out, "module");
-    put_dict(p, dict);
-    form_put(p->out, "\n", 1);
-    put_blocks(p, 0);
-}
-
-static int module_put(struct graph *g, struct form *out, bool readable, struct err *e)
-{
-    struct printer p;
-    bool unordered = false;
-    if (printer_init(&p, g, out)) {
-        p.readable = readable;
-        if (g->folds_otherwise) /* KEYS.md 2.2 */
-            form_put_text(out, "warm.calls\n");
-        printer_put_module(&p, g->module_dict);
-        queue_outside(&p);
-        for (uint32_t i = 0; i < p.queue.n && !g->failed; i++) {
-            const struct func *f = &g->funcs.at[p.queue.at[i]];
-            printer_put_func(&p, f, !(f->is_public && f->defined && g->n_public == 1));
-        }
-        if (!readable)
-            short_end(&p);
-        unordered = p.unordered;
-    }
-    printer_close(&p);
-    if (g->failed)
-        return err_set(e, WARM_ENOMEM, "no memory for the canonical text");
-    if (unordered)
-        return err_set(e, WARM_EMALFORMED, "an operand that nothing before it gives");
-    return 0;
-}
-
-static int module_write(struct graph *g, const char *domain, struct form *out, struct err *e)
-{
-    form_begin(out, domain);
-    form_goes(out, FORM_HASHED);
-    int rc = module_put(g, out, false, e);
-    if (rc || !out->text)
-        return rc;
-    form_goes(out, FORM_READ);
-    return module_put(g, out, true, e);
-}
-
-int graph_write(struct graph *g, const char *domain, struct form *out, struct err *e)
-{
-    g->as_given = out->want_regions;
-    int rc = graph_canon(g, e);
-    if (rc)
-        out->why_exact = g->why_exact;
-    if (rc)
-        return rc;
-    return out->want_regions ? graph_regions(g, domain, out, e) : module_write(g, domain, out, e);
+    free(p->symbols.at);
+    free(p->symbol_num.at);
+    writer_close(&p->scratch);
 }

@@ -56,15 +56,13 @@ static bool scope_close(struct mlir *m)
             return mlir_malformed(m, "expected 'do'");
         return mlir_while_region(m);
     case SCOPE_BODY:
-    case SCOPE_REDUCER:
-        graph_region_end(m->g);
-        return mlir_scope_finish(m, m->op_infos.at[s->info].traits);
+    case SCOPE_REDUCER: graph_region_end(m->g); return mlir_scope_finish(m);
     case SCOPE_MANUAL:
         graph_region_end(m->g);
         if (!mlir_expect(m, ':', "expected ':' and types") ||
             !mlir_function_type_read(m, s->operands))
             return false;
-        return mlir_scope_finish(m, m->op_infos.at[s->info].traits);
+        return mlir_scope_finish(m);
     }
     return false;
 }
@@ -232,10 +230,10 @@ static void mlir_close(struct mlir *m)
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
         cache_close(caches[i]);
     void *arrays[] = {
-        m->dict_infos.at,  m->alias_values.at, m->resource_values.at, m->named_bindings.at,
-        m->undo.at,        m->lhs.at,          m->scopes.at,          m->operands.at,
-        m->types_stack.at, m->arg_slots.at,    m->op_infos.at,        m->commutes.at,
-        m->pending.at,     m->line_shapes.at,  m->line_types.at,      m->reductions.at};
+        m->alias_values.at, m->resource_values.at, m->named_bindings.at, m->undo.at,
+        m->lhs.at,          m->scopes.at,          m->operands.at,       m->types_stack.at,
+        m->arg_slots.at,    m->op_infos.at,        m->pending.at,        m->line_shapes.at,
+        m->line_types.at,   m->reductions.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     for (uint32_t i = 0; i < m->n_families; i++)
@@ -253,12 +251,11 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
     m->s = (struct slice){m->begin, m->end};
     m->n_families = 1; /* of the empty word */
     m->number_max = about / 64 < VECTOR_MAX ? (uint32_t)(about / 64) + 4096 : VECTOR_MAX;
-    m->g = graph_new(about);
+    m->g = graph_new("mlir/13", out);
     if (!m->g)
         return err_set(e, WARM_ENOMEM, "no memory to read MLIR");
     writer_init(&m->scratch, 0);
     writer_init(&m->bytes, 0);
-    graph_folds_at_calls(m->g);
     m->unknown_type = graph_type(m->g, "?", 1);
     mlir_read(m);
     int rc = m->code;
@@ -267,7 +264,7 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
     out->why_exact = m->why_exact;
     mlir_close(m);
     if (!rc)
-        rc = graph_write(m->g, "mlir/12", out, e);
+        rc = graph_end(m->g, e);
     graph_free(m->g);
     return rc;
 }

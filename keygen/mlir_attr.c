@@ -3,7 +3,7 @@
  * mlir_attr.c - attributes and types of MLIR text, token by token into one spelling.
  *
  * White space and comments go, aliases are replaced by what they stand for, constants by their
- * bytes (mlir_dense.c), symbols and channels become holes for numbers, mesh axes are numbered. All
+ * bytes (mlir_dense.c), symbols become holes for numbers, mesh axes are numbered. All
  * other tokens stay as they are, with white space between them that depends on the tokens alone.
  *
  * Aliases nest without recursion: what is left of the text around one waits on a stack, and all
@@ -62,6 +62,15 @@ static bool put_axis(struct mlir *m, struct slice string, unsigned flags, enum t
     return true;
 }
 
+#define NAME_MAX_LEN 256 /* a longer string is taken to be no name */
+
+void mlir_string_names(struct mlir *m, struct slice string)
+{
+    struct slice name = {string.at + 1, string.end - 1}, ahead = name;
+    if (slice_len(string) < NAME_MAX_LEN && slice_id(&ahead).end == name.end && name.at < name.end)
+        graph_symbol_keep(m->g, graph_symbol(m->g, name.at, slice_len(name)));
+}
+
 static bool put_string(struct mlir *m, struct slice *s, unsigned flags, enum token *before)
 {
     const char *at = s->at;
@@ -72,8 +81,10 @@ static bool put_string(struct mlir *m, struct slice *s, unsigned flags, enum tok
         return mlir_fail(
             m, at, WARM_EREFUSED,
             "a constant is elided; print without --mlir-elide-elementsattrs-if-larger");
-    if (!(flags & (ATTR_AXES | ATTR_MESH)) || !put_axis(m, string, flags, before))
+    if (!(flags & (ATTR_AXES | ATTR_MESH)) || !put_axis(m, string, flags, before)) {
+        mlir_string_names(m, string);
         put_token(m, flags, before, TOKEN_WORD, string.at, slice_len(string));
+    }
     return true;
 }
 
@@ -126,6 +137,7 @@ static void put_symbol(struct mlir *m, struct slice *s, unsigned flags, enum tok
     const char *at = s->at;
     uint32_t symbol = mlir_symbol(m, s);
     if (flags & ATTR_TYPE) {
+        graph_symbol_keep(m->g, symbol);
         put_token(m, flags, before, TOKEN_WORD, at, (size_t)(s->at - at));
         return;
     }
@@ -176,19 +188,6 @@ static struct slice word_of(struct slice *s)
     return word;
 }
 
-static bool put_channel(struct mlir *m, struct slice word, enum token *before)
-{
-    int64_t channel = 0;
-    for (const char *p = word.at; p < word.end; p++) {
-        if (*p < '0' || *p > '9' || channel > INT64_MAX / 10 - 9)
-            return false;
-        channel = channel * 10 + (*p - '0');
-    }
-    put_token(m, 0, before, TOKEN_WORD, "", 0);
-    graph_dict_channel(m->g, channel);
-    return true;
-}
-
 static bool put_word(struct mlir *m, struct slice *s, unsigned *flags, enum token *before)
 {
     const char *at = s->at;
@@ -219,11 +218,6 @@ static bool put_word(struct mlir *m, struct slice *s, unsigned *flags, enum toke
             s->at = close < s->end ? close + 1 : s->end;
             return true;
         }
-    }
-    if (*flags & ATTR_CHANNEL && word.at[0] >= '0' && word.at[0] <= '9') {
-        *flags &= ~(unsigned)ATTR_CHANNEL; /* the first number is the channel */
-        if (put_channel(m, word, before))
-            return true;
     }
     put_token(m, *flags, before, TOKEN_WORD, word.at, slice_len(word));
     return true;
@@ -286,7 +280,7 @@ bool mlir_attr(struct mlir *m, struct slice text, unsigned flags)
 {
     enum token before = TOKEN_NONE;
     uint32_t floor = m->pending.n;
-    if (!(flags & ATTR_CHANNEL) && plain_numbers(text)) {
+    if (plain_numbers(text)) {
         mlir_emit(m, flags, text.at, slice_len(text));
         return mlir_ok(m);
     }
@@ -376,23 +370,6 @@ uint32_t mlir_type_take(struct mlir *m)
     return type;
 }
 
-unsigned mlir_traits(struct mlir *m, uint32_t type, unsigned traits)
-{
-    const unsigned of_types = GRAPH_COMMUTES | GRAPH_FUSES;
-    while (m->commutes.n <= type && !m->failed)
-        PUSH(m, m->commutes, 0);
-    if (m->failed)
-        return 0;
-    if (!m->commutes.at[type]) {
-        struct view text = graph_type_text(m->g, type);
-        m->commutes.at[type] = (uint8_t)(mlir_type_traits(text.data, text.len, of_types) | 1);
-    }
-    unsigned holds = m->commutes.at[type];
-    if (holds & GRAPH_FUSES && !(traits & GRAPH_FUSES))
-        holds &= ~(unsigned)GRAPH_COMMUTES; /* as mlir_type_traits says of real floats */
-    return traits & (~of_types | holds);
-}
-
 /* ---- dictionaries ---- */
 
 static unsigned entry_flags(struct slice key, struct slice value, const struct opinfo *info)
@@ -404,8 +381,6 @@ static unsigned entry_flags(struct slice key, struct slice value, const struct o
         flags |= ATTR_AXES;
     if (sdy && slice_is((struct slice){info->name, info->name + info->name_len}, "sdy.mesh"))
         flags |= ATTR_MESH;
-    if (slice_is(key, "channel_handle") || slice_is(key, "channel_id"))
-        flags |= ATTR_CHANNEL;
     return flags;
 }
 
@@ -418,65 +393,8 @@ static bool is_string(struct slice value)
     return string.at < string.end && value.at == value.end;
 }
 
-/* The text of a sharding rule in a string: "#sdy.op_sharding_rule<...>". */
-static bool rule_in(struct slice value, struct slice *out)
-{
-    *out = (struct slice){value.at + 1, value.end - 1};
-    return is_string(value) && slice_begins(*out, "#sdy.op_sharding_rule<") &&
-           !memchr(value.at, '\\', slice_len(value));
-}
-
-/* Takes the next "key = value" from a list; false at its end, or where it is none. */
-static bool entry_next(struct slice *list, struct slice *entry, struct slice *key,
-                       struct slice *value)
-{
-    slice_skip(list);
-    *entry = (struct slice){list->at, slice_find(*list, ',')};
-    *value = *entry;
-    *key = slice_word(value);
-    if (!slice_take(value, '='))
-        return false;
-    slice_skip(value);
-    list->at = entry->end;
-    slice_take(list, ',');
-    return true;
-}
-
-/* XLA's exporter writes `sdy.sharding_rule` of an operation as a string among its frontend attributes,
- * and its importer takes it from there again. Puts such attributes as what they stand for; false, and
- * nothing is done, if there is none. */
-static bool frontend_attributes(struct mlir *m, struct slice key, struct slice braces)
-{
-    struct slice inside = {braces.at + 1, braces.end - 1}, list = inside, entry, name, value;
-    struct slice rule = {0};
-    unsigned n_rules = 0;
-    bool others = false, known = true;
-    while (entry_next(&list, &entry, &name, &value))
-        if (slice_is(name, "xla.sdy.sharding_rule")) {
-            known &= rule_in(value, &rule);
-            n_rules++;
-        }
-    if (n_rules != 1 || !known || list.at < list.end)
-        return false;
-    for (list = inside; entry_next(&list, &entry, &name, &value);) {
-        if (slice_is(name, "xla.sdy.sharding_rule"))
-            continue;
-        if (!others)
-            graph_dict_key(m->g, key.at, slice_len(key));
-        graph_dict_text(m->g, others ? ", " : "{", others ? 2 : 1);
-        others = true;
-        if (!mlir_attr(m, entry, 0))
-            return true; /* with an error */
-    }
-    if (others)
-        graph_dict_text(m->g, "}", 1);
-    graph_dict_key(m->g, "sdy.sharding_rule", 17);
-    mlir_attr(m, rule, ATTR_AXES);
-    return true;
-}
-
 bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool unit,
-                     const struct opinfo *info, struct dict_info *out)
+                     const struct opinfo *info)
 {
     slice_trim(&value);
     if (!unit && value.at == value.end)
@@ -486,20 +404,10 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
         if (slice_word(&bare).end == key.end - 1)
             key = (struct slice){key.at + 1, key.end - 1};
     }
-    if (slice_is(key, "has_side_effect"))
-        out->side_effect = !slice_is(value, "false");
-    if (info && info->syntax == SYNTAX_CALL && slice_is(key, "callee") && !unit &&
-        *value.at == '@') {
-        out->callee = mlir_symbol(m, &value);
-        return true;
-    }
     if (slice_is(key, "call_target_name") && form_is_process_bound(value.at, slice_len(value)))
         return mlir_fail(m, value.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
     if (slice_is(key, "jax.result_info") && is_string(value))
         return true;
-    if (info && slice_is(key, "mhlo.frontend_attributes") && !unit && *value.at == '{' &&
-        frontend_attributes(m, key, value))
-        return mlir_ok(m);
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
     if (symbol && slice_len(value) > 2 && value.at[0] == '"') {
@@ -517,8 +425,7 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     return true;
 }
 
-bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info,
-                       struct dict_info *out)
+bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info)
 {
     slice_trim(&entries);
     while (entries.at < entries.end) {
@@ -535,7 +442,7 @@ bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo
         if (unit && slice_find(entries, ',') != entries.at)
             return mlir_fail(m, entries.at, WARM_EMALFORMED, "expected '=' or ','");
         entries.at = value.end;
-        if (!mlir_dict_entry(m, key, value, unit, info, out))
+        if (!mlir_dict_entry(m, key, value, unit, info))
             return false;
         slice_skip(&entries);
         if (entries.at < entries.end && !slice_take(&entries, ','))
@@ -550,15 +457,12 @@ uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *inf
     uint32_t tag = info ? 2 * info->graph_name + 3 : 1;
     uint32_t known = cache_find(&m->dicts, tag, braces, &hash);
     if (known != GRAPH_NONE)
-        return m->dict_infos.at[known].dict;
-    struct dict_info made = {.callee = GRAPH_NONE};
+        return known;
     graph_dict_begin(m->g);
-    if (!mlir_dict_entries(m, (struct slice){braces.at + 1, braces.end - 1}, info, &made))
+    if (!mlir_dict_entries(m, (struct slice){braces.at + 1, braces.end - 1}, info))
         return 0;
-    made.dict = graph_dict_end(m->g);
-    if (!made.dict) /* nothing but a result's name for people: each has its own */
-        return 0;
-    PUSH(m, m->dict_infos, made);
-    cache_add(m, &m->dicts, tag, braces, hash, m->dict_infos.n - 1);
-    return made.dict;
+    uint32_t dict = graph_dict_end(m->g);
+    if (dict) /* else nothing but a result's name for people: each has its own */
+        cache_add(m, &m->dicts, tag, braces, hash, dict);
+    return dict;
 }

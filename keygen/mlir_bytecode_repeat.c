@@ -209,7 +209,6 @@ static uint32_t *known_add(struct walk *w, const struct op_list *l, uint32_t sha
 enum {
     REGION_NAME,
     REGION_DICT,
-    REGION_TRAITS,
     REGION_N_ARGS,
     REGION_N_OPS,
     REGION_TYPES, /* of results, of arguments; then shapes of operations */
@@ -223,8 +222,6 @@ static bool region_repeats(struct walk *w, const struct known_op *k, const struc
     uint32_t n_args = numbers[REGION_N_ARGS], n_results = o->results->n;
     struct mlir_piece_region region = {.op = {.name = numbers[REGION_NAME],
                                               .dict = numbers[REGION_DICT],
-                                              .callee = GRAPH_NONE,
-                                              .traits = numbers[REGION_TRAITS],
                                               .n_operands = o->operands->n,
                                               .n_results = n_results},
                                        .results = types,
@@ -325,7 +322,7 @@ static void region_remember(struct walk *w)
     uint32_t values[REPEATED_MAX], types[REPEATED_MAX];
     c->ended = false;
     struct graph_op_shape op = mlir_piece_operation(reader);
-    if (op.callee != GRAPH_NONE || op.n_results != c->n_results)
+    if (op.n_results != c->n_results)
         return;
     for (uint32_t i = 0; i < c->n_results; i++)
         values[i] = walk_value(w, c->results + i);
@@ -336,7 +333,6 @@ static void region_remember(struct walk *w)
         return;
     numbers[REGION_NAME] = op.name;
     numbers[REGION_DICT] = op.dict;
-    numbers[REGION_TRAITS] = op.traits;
     numbers[REGION_N_ARGS] = c->n_args;
     numbers[REGION_N_OPS] = c->n_shapes;
     numbers += REGION_TYPES;

@@ -257,17 +257,16 @@ bool mlir_func_generic_open(struct mlir *m, struct scope *s)
 /* A dictionary of what is left of a function's or module's attributes in the generic form. */
 static bool rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out)
 {
-    struct dict_info d = {.callee = GRAPH_NONE};
     struct slice s = {props.at ? props.at + 1 : NULL, props.at ? props.end - 1 : NULL};
     graph_dict_begin(m->g);
     while (slice_skip(&s), s.at < s.end) {
         struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
-        if (func_prop(key) == FUNC_PROPS && !mlir_dict_entries(m, entry, NULL, &d))
+        if (func_prop(key) == FUNC_PROPS && !mlir_dict_entries(m, entry, NULL))
             return false;
         s.at = entry.end;
         slice_take(&s, ',');
     }
-    if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, NULL, &d))
+    if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, NULL))
         return false;
     *out = graph_dict_end(m->g);
     return mlir_ok(m);

@@ -92,7 +92,6 @@ enum syntax { /* how an operation is written when not in the generic form */
 
 struct opinfo { /* of an operation's name, by its number in the graph */
     enum syntax syntax;
-    unsigned traits;
     uint32_t graph_name;
     char name[40]; /* full; empty if longer */
     uint32_t name_len;
@@ -121,20 +120,13 @@ struct scope {
     uint32_t types;    /* first of its result types in `types_stack` */
     uint32_t args;     /* first of the slots of its arguments' names in `arg_slots` */
     uint32_t info;
-    uint32_t dict;   /* what is known of the dictionary when the region begins */
     uint32_t region; /* a number of its own, for labels */
     uint32_t n_labels;
     bool in_block;                  /* the region's first block has begun */
     struct slice props, successors; /* generic form: {...} and [...] */
 };
 
-/* What a cached dictionary says beside its number. */
-struct dict_info {
-    uint32_t dict;
-    uint32_t callee;     /* of func.call */
-    bool not_understood; /* a clause that is not known */
-    bool side_effect;    /* has_side_effect = true */
-};
+#define MLIR_NOT_UNDERSTOOD (GRAPH_NONE - 1) /* in place of a dictionary: a clause is not known */
 
 #define LINE_OPERANDS_MAX 32 /* longer lists are not remembered */
 
@@ -196,7 +188,6 @@ struct mlir {
     VECTOR(struct reduction) reductions;
     struct follow follow;              /* shapes of remembered lines, + 1 */
     uint32_t n_lines_met, n_lines_new; /* looked up; not found. GRAPH_NONE: given up */
-    VECTOR(struct dict_info) dict_infos;
     VECTOR(struct slice) alias_values;
     VECTOR(struct slice) resource_values;
     VECTOR(struct binding) named_bindings;
@@ -213,7 +204,6 @@ struct mlir {
     VECTOR(uint32_t) types_stack;
     VECTOR(uint64_t) arg_slots;
     VECTOR(struct opinfo) op_infos;
-    VECTOR(uint8_t) commutes;     /* by type: 0 not asked, else the traits that stay, and 1 */
     VECTOR(struct slice) pending; /* texts around an alias that is being written */
     struct writer scratch;
     struct writer bytes; /* elements of a constant */
@@ -311,29 +301,28 @@ void cache_close(struct cache *c);
 enum attr_flags {
     ATTR_AXES = 1,    /* strings that name a mesh axis are numbered */
     ATTR_MESH = 2,    /* strings name new axes */
-    ATTR_CHANNEL = 4, /* `handle = N` or the first number is a channel */
     ATTR_TYPE = 8,    /* into the scratch buffer, not the open dictionary */
     ATTR_VALUES = 16, /* %names become the operands of the open operation */
 };
 
 /* Writes an attribute's tokens in the one spelling into the open dictionary's value. */
 bool mlir_attr(struct mlir *m, struct slice text, unsigned flags);
+/* A string (with its quotes) may name a function to somebody: then the name counts. */
+void mlir_string_names(struct mlir *m, struct slice string);
 /* The symbol at s->at, which is '@'. */
 uint32_t mlir_symbol(struct mlir *m, struct slice *s);
 /* The number of a type; of the type at the cursor, after white space, moving behind it. */
 uint32_t mlir_type(struct mlir *m, struct slice text);
 uint32_t mlir_type_take(struct mlir *m);
 /* The entries of a dictionary (without its braces) into the open one. */
-bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info,
-                       struct dict_info *out);
+bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info);
 /* One entry. */
 bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool unit,
-                     const struct opinfo *info, struct dict_info *out);
+                     const struct opinfo *info);
 /* A whole dictionary "{...}", cached. */
 uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *info);
 /* Writes a piece of text into the open value or, with ATTR_TYPE, the scratch buffer. */
 void mlir_emit(struct mlir *m, unsigned flags, const char *text, size_t len);
-unsigned mlir_traits(struct mlir *m, uint32_t type, unsigned traits);
 
 /* ---- mlir_dense.c ---- */
 
@@ -346,12 +335,11 @@ bool mlir_dense_typed(struct mlir *m, struct slice body, struct slice type);
 
 /* ---- mlir_pretty.c ---- */
 
-/* Of an operation with this full name and these traits (mlir_op_traits). */
-enum syntax mlir_syntax(const char *name, size_t len, unsigned traits);
+/* Of an operation with this full name, of which this is known. */
+enum syntax mlir_syntax(const char *name, size_t len, enum mlir_op known);
 /* What stands between operands and ':' of an operation: clauses and a dictionary. The first error
  * is out->not_understood. */
-bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info,
-                  struct dict_info *out);
+bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info);
 
 /* ---- mlir_names.c ---- */
 
@@ -382,7 +370,7 @@ bool mlir_lines_read(struct mlir *m);
  * end. Else nothing has changed, and m->line says what to remember the line by. */
 bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
 /* An operation is about to end whose types stand from `types` on, and m->line is open. */
-void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types);
+void mlir_line_record(struct mlir *m, const struct opinfo *info, uint32_t types);
 
 /* The open operation is about to get its region, and `tail` was all that stood behind its operands. */
 void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r);
@@ -438,15 +426,11 @@ bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint3
 uint32_t mlir_info_at_once(struct mlir *m, struct slice name);
 /* The same of a word that may be a name in short: "call". */
 uint32_t mlir_info_of(struct mlir *m, struct slice word);
-unsigned mlir_traits_with(const struct opinfo *info, const struct dict_info *d);
-/* What is left of an operation's traits, whose first result, if it has one, is of `type`. */
-unsigned mlir_traits_settle(struct mlir *m, unsigned traits, uint32_t n_results, uint32_t type);
-/* The clauses and dictionary of an operation, cached; never NULL. */
-const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
-                                        const struct opinfo *info, struct slice lead);
+/* The clauses and dictionary of an operation, cached; or MLIR_NOT_UNDERSTOOD. */
+uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
+                         struct slice lead);
 /* Ends the open operation, whose result types are on the stack from `types` on, and binds its names. */
-bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types,
-                    uint32_t lhs);
+bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs);
 /* An operation whose syntax is not known: its tokens to the end of the line. */
 bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs);
@@ -460,7 +444,7 @@ bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct opinfo *info,
                               uint32_t lhs);
 /* Ends the operation whose scope is the innermost. */
-bool mlir_scope_finish(struct mlir *m, unsigned traits);
+bool mlir_scope_finish(struct mlir *m);
 /* The unlabelled first block of a region. */
 void mlir_block_open(struct mlir *m, struct scope *s);
 /* "%a: type loc(...)", giving the slot of its name; the same up to ')' for a block, bound. */

@@ -328,7 +328,8 @@ static bool types_compose(struct mlir *m, const char *p, const char *end, uint32
 {
     const struct line *l = &m->line;
     uint32_t n_values = l->n_values;
-    graph_value_types(m->g, l->values, n_values, types);
+    for (uint32_t i = 0; i < n_values; i++)
+        types[i] = graph_value_type(m->g, l->values[i]);
     if (p < end && *p == '(') { /* (types) -> types */
         p = graph_types_at(m->g, types, n_values, p + 1, end);
         return (p = word_at(p, end, ") -> ", 5)) && p < end &&
@@ -343,46 +344,49 @@ static bool types_compose(struct mlir *m, const char *p, const char *end, uint32
     return n == 1 && graph_types_at(m->g, types, 1, p, end) == end;
 }
 
-/* What stands between the operands and ':' of the line that was split, which is left in *p. NULL if it
- * is not understood here. */
-static const struct dict_info *clauses_compose(struct mlir *m, const struct opinfo *info,
-                                               const char *name_end, const char **p)
+/* What stands between the operands and ':' of the line that was split, which is left in *p. False if
+ * it is not understood here. */
+static bool clauses_compose(struct mlir *m, const struct opinfo *info, const char *name_end,
+                            const char **p, uint32_t *out)
 {
-    static const struct dict_info none = {.callee = GRAPH_NONE};
     const struct line *l = &m->line;
     const char *lead_at = name_end + 1;
     if (info->syntax == SYNTAX_SIMPLE && lead_at == l->head.end &&
         (*p = word_at(l->tail.at, l->tail.end, " : ", 3)))
-        return &none;
+        return true;
     struct slice clauses = {l->tail.at, slice_find(l->tail, ':')}, lead = {0};
     if (clauses.end + 2 >= l->tail.end || clauses.end[1] != ' ' ||
         (clauses.at < clauses.end && *clauses.at == ',' && clauses.at[1] != ' '))
-        return NULL;
+        return false;
     *p = clauses.end + 2;
     if (info->syntax == SYNTAX_COMPARE) {
         if (l->head.end - lead_at != 4 || lead_at[2] != ',' || lead_at[3] != ' ')
-            return NULL;
+            return false;
         lead = (struct slice){lead_at, lead_at + 2};
     } else if (lead_at != l->head.end) {
-        return NULL;
+        return false;
     }
-    const struct dict_info *d = mlir_clauses_of(m, clauses, info, lead);
-    return d->not_understood || !mlir_ok(m) || m->failed ? NULL : d;
+    *out = mlir_clauses_of(m, clauses, info, lead);
+    return *out != MLIR_NOT_UNDERSTOOD && mlir_ok(m) && !m->failed;
 }
 
-/* The callee of "call @f(" if `head` is that and the rest of the line begins with ") : "; *p is behind
- * it. Else GRAPH_NONE. */
-static uint32_t callee_compose(struct mlir *m, const char *name_end, const char **p)
+/* The dictionary of "call @f(" if `head` is that and the rest of the line begins with ") : "; *p is
+ * behind it. Else false. */
+static bool callee_compose(struct mlir *m, const char *name_end, const char **p, uint32_t *out)
 {
     const struct line *l = &m->line;
     struct slice at = {name_end + 1, l->head.end};
     if (slice_len(at) < 3 || *at.at != '@' || at.at[1] == '"' || at.end[-1] != '(')
-        return GRAPH_NONE;
+        return false;
     struct slice name = {at.at + 1, at.end - 1}, ahead = name;
     *p = word_at(l->tail.at, l->tail.end, ") : ", 4);
     if (!*p || slice_id(&ahead).end != name.end)
-        return GRAPH_NONE;
-    return mlir_symbol(m, &at);
+        return false;
+    graph_dict_begin(m->g);
+    graph_dict_key(m->g, "callee", 6);
+    graph_dict_symbol(m->g, mlir_symbol(m, &at));
+    *out = graph_dict_end(m->g);
+    return true;
 }
 
 /* Puts the operation of the line that was split into the graph, without the stacks that the reader
@@ -396,26 +400,19 @@ static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     if (i == GRAPH_NONE || m->failed)
         return false;
     const struct opinfo *info = &m->op_infos.at[i];
-    struct graph_op_shape op = {.name = info->graph_name,
-                                .callee = GRAPH_NONE,
-                                .traits = info->traits,
-                                .n_operands = l->n_values,
-                                .n_results = n_results};
+    struct graph_op_shape op = {
+        .name = info->graph_name, .n_operands = l->n_values, .n_results = n_results};
     if (info->syntax == SYNTAX_CALL) {
-        if ((op.callee = callee_compose(m, name_end, &p)) == GRAPH_NONE)
+        if (!callee_compose(m, name_end, &p, &op.dict))
             return false;
     } else if (info->syntax == SYNTAX_SIMPLE || info->syntax == SYNTAX_COMPARE) {
-        const struct dict_info *d = clauses_compose(m, info, name_end, &p);
-        if (!d)
+        if (!clauses_compose(m, info, name_end, &p, &op.dict))
             return false;
-        op.dict = d->dict;
-        op.traits = mlir_traits_with(info, d);
     } else {
         return false;
     }
     if (!types_compose(m, p, l->tail.end, n_results, types))
         return false;
-    op.traits = mlir_traits_settle(m, op.traits, n_results, n_results ? types[l->n_values] : 0);
     uint32_t shape = graph_shape(m->g, &op, types + l->n_values);
     if (graph_failed(m->g) || !graph_op_of_shape(m->g, shape, NULL, l->values, out))
         return false;
@@ -444,11 +441,8 @@ static bool constant_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
     graph_dict_key(m->g, "value", 5);
     if (!mlir_dense_typed(m, body, spelled))
         return false;
-    struct graph_op_shape op = {.name = info->graph_name,
-                                .dict = graph_dict_end(m->g),
-                                .callee = GRAPH_NONE,
-                                .traits = mlir_traits_settle(m, info->traits, 1, type),
-                                .n_results = 1};
+    struct graph_op_shape op = {
+        .name = info->graph_name, .dict = graph_dict_end(m->g), .n_results = 1};
     uint32_t shape = graph_shape(m->g, &op, &type);
     if (graph_failed(m->g) || !graph_op_of_shape(m->g, shape, NULL, NULL, out))
         return false;
@@ -581,20 +575,20 @@ static bool line_ends(const struct mlir *m)
     return !memchr(m->line.tail.at, '%', slice_len(m->line.tail));
 }
 
-void mlir_line_record(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types)
+void mlir_line_record(struct mlir *m, const struct opinfo *info, uint32_t types)
 {
     struct line *l = &m->line;
     struct graph_op_shape op = graph_op_shape(m->g);
     uint32_t operand_types[LINE_OPERANDS_MAX];
     l->open = false;
-    op.traits = traits;
     op.n_results = m->types_stack.n - types;
     if (info->n_fallbacks || op.n_operands != l->n_values || !line_ends(m) ||
         op.n_results > LINE_OPERANDS_MAX ||
         (l->n_values &&
          memcmp(graph_op_operands(m->g), l->values, l->n_values * sizeof *l->values)))
         return;
-    graph_value_types(m->g, l->values, op.n_operands, operand_types);
+    for (uint32_t i = 0; i < op.n_operands; i++)
+        operand_types[i] = graph_value_type(m->g, l->values[i]);
     const uint32_t *result_types = op.n_results ? &m->types_stack.at[types] : NULL;
     shape_record(m, (uint32_t)(info - m->op_infos.at), graph_shape(m->g, &op, result_types), &op,
                  operand_types);

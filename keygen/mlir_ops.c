@@ -7,158 +7,147 @@
  */
 #include "keygen/mlir_ops.h"
 
-#include <endian.h>
-#include <stdint.h>
 #include <string.h>
 
-#include "keygen/graph.h"
+/* Those that depend on their operands alone and have no effect. */
+static const char *const pure_names[] = {
+    "stablehlo.abs",
+    "stablehlo.add",
+    "stablehlo.and",
+    "stablehlo.atan2",
+    "stablehlo.batch_norm_grad",
+    "stablehlo.batch_norm_inference",
+    "stablehlo.batch_norm_training",
+    "stablehlo.bitcast_convert",
+    "stablehlo.broadcast",
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.case",
+    "stablehlo.cbrt",
+    "stablehlo.ceil",
+    "stablehlo.cholesky",
+    "stablehlo.clamp",
+    "stablehlo.compare",
+    "stablehlo.complex",
+    "stablehlo.concatenate",
+    "stablehlo.constant",
+    "stablehlo.convert",
+    "stablehlo.convolution",
+    "stablehlo.cosine",
+    "stablehlo.count_leading_zeros",
+    "stablehlo.divide",
+    "stablehlo.dot",
+    "stablehlo.dot_general",
+    "stablehlo.dynamic_broadcast_in_dim",
+    "stablehlo.dynamic_conv",
+    "stablehlo.dynamic_gather",
+    "stablehlo.dynamic_iota",
+    "stablehlo.dynamic_pad",
+    "stablehlo.dynamic_reshape",
+    "stablehlo.dynamic_slice",
+    "stablehlo.dynamic_update_slice",
+    "stablehlo.einsum",
+    "stablehlo.exponential",
+    "stablehlo.exponential_minus_one",
+    "stablehlo.fft",
+    "stablehlo.floor",
+    "stablehlo.gather",
+    "stablehlo.get_dimension_size",
+    "stablehlo.get_tuple_element",
+    "stablehlo.if",
+    "stablehlo.imag",
+    "stablehlo.iota",
+    "stablehlo.is_finite",
+    "stablehlo.log",
+    "stablehlo.log_plus_one",
+    "stablehlo.logistic",
+    "stablehlo.map",
+    "stablehlo.maximum",
+    "stablehlo.minimum",
+    "stablehlo.multiply",
+    "stablehlo.negate",
+    "stablehlo.not",
+    "stablehlo.or",
+    "stablehlo.pad",
+    "stablehlo.partition_id",
+    "stablehlo.popcnt",
+    "stablehlo.power",
+    "stablehlo.real",
+    "stablehlo.real_dynamic_slice",
+    "stablehlo.reduce",
+    "stablehlo.reduce_precision",
+    "stablehlo.reduce_window",
+    "stablehlo.remainder",
+    "stablehlo.replica_id",
+    "stablehlo.reshape",
+    "stablehlo.return",
+    "stablehlo.reverse",
+    "stablehlo.rng_bit_generator",
+    "stablehlo.round_nearest_afz",
+    "stablehlo.round_nearest_even",
+    "stablehlo.rsqrt",
+    "stablehlo.scatter",
+    "stablehlo.select",
+    "stablehlo.select_and_scatter",
+    "stablehlo.set_dimension_size",
+    "stablehlo.shift_left",
+    "stablehlo.shift_right_arithmetic",
+    "stablehlo.shift_right_logical",
+    "stablehlo.sign",
+    "stablehlo.sine",
+    "stablehlo.slice",
+    "stablehlo.sort",
+    "stablehlo.sqrt",
+    "stablehlo.subtract",
+    "stablehlo.tan",
+    "stablehlo.tanh",
+    "stablehlo.torch_index_select",
+    "stablehlo.transpose",
+    "stablehlo.triangular_solve",
+    "stablehlo.tuple",
+    "stablehlo.unary_einsum",
+    "stablehlo.uniform_dequantize",
+    "stablehlo.uniform_quantize",
+    "stablehlo.while",
+    "stablehlo.xor",
+    "chlo.acos",
+    "chlo.acosh",
+    "chlo.asin",
+    "chlo.asinh",
+    "chlo.atan",
+    "chlo.atanh",
+    "chlo.bessel_i1e",
+    "chlo.conj",
+    "chlo.constant",
+    "chlo.cosh",
+    "chlo.digamma",
+    "chlo.erf",
+    "chlo.erf_inv",
+    "chlo.erfc",
+    "chlo.is_inf",
+    "chlo.is_neg_inf",
+    "chlo.is_pos_inf",
+    "chlo.lgamma",
+    "chlo.next_after",
+    "chlo.polygamma",
+    "chlo.ragged_dot",
+    "chlo.sinh",
+    "chlo.square",
+    "chlo.tan",
+    "chlo.top_k",
+    "chlo.zeta",
+    "func.return",
+    "sdy.return",
+};
 
-/* Sorted by name. What is not here: rng (hidden state), infeed, outfeed, send, recv (order), and
- * the collectives, whose order among themselves is an agreement between devices. custom_call is
- * here as what it is without has_side_effect = true; a reader that sees that attribute says so. */
-#define KEEPS (GRAPH_PURE | GRAPH_KEEPS)
-#define LIVES (GRAPH_PURE | GRAPH_LIVES)
-struct op_traits {
-    char name[28]; /* and zeroes */
-    unsigned traits;
-};
-static const struct op_traits stablehlo_table[] = {
-    /* "stablehlo." left out */
-    {"abs", KEEPS | GRAPH_LIVES},
-    {"add", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES | GRAPH_SUM},
-    {"all_reduce", GRAPH_EFFECT | GRAPH_REDUCES},
-    {"and", KEEPS | GRAPH_COMMUTES},
-    {"atan2", KEEPS | GRAPH_LIVES | GRAPH_DELICATE},
-    {"batch_norm_grad", KEEPS | GRAPH_DELICATE},
-    {"batch_norm_inference", KEEPS | GRAPH_DELICATE},
-    {"batch_norm_training", KEEPS | GRAPH_DELICATE},
-    {"bitcast_convert", KEEPS | GRAPH_LIVES},
-    {"broadcast", KEEPS | GRAPH_MOVES},
-    {"broadcast_in_dim", KEEPS | GRAPH_MOVES},
-    {"case", GRAPH_PURE},
-    {"cbrt", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"ceil", KEEPS | GRAPH_LIVES},
-    {"cholesky", KEEPS | GRAPH_DELICATE},
-    {"clamp", KEEPS | GRAPH_LIVES},
-    {"compare", KEEPS},
-    {"complex", KEEPS},
-    {"concatenate", KEEPS | GRAPH_LIVES},
-    {"constant", KEEPS | GRAPH_SUM | GRAPH_CONSTANT},
-    {"convert", KEEPS | GRAPH_LIVES},
-    {"convolution", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"cosine", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"count_leading_zeros", KEEPS},
-    {"custom_call", GRAPH_DISTINCT | GRAPH_STAYS},
-    {"divide", KEEPS | GRAPH_FUSES},
-    {"dot", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"dot_general", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"dynamic_broadcast_in_dim", KEEPS},
-    {"dynamic_conv", KEEPS},
-    {"dynamic_gather", KEEPS},
-    {"dynamic_iota", KEEPS},
-    {"dynamic_pad", KEEPS},
-    {"dynamic_reshape", KEEPS},
-    {"dynamic_slice", KEEPS | GRAPH_LIVES},
-    {"dynamic_update_slice", KEEPS | GRAPH_LIVES},
-    {"einsum", KEEPS | GRAPH_DELICATE},
-    {"exponential", LIVES | GRAPH_ALTERS},
-    {"exponential_minus_one", LIVES | GRAPH_ALTERS},
-    {"fft", KEEPS},
-    {"floor", KEEPS | GRAPH_LIVES},
-    {"gather", KEEPS | GRAPH_LIVES},
-    {"get_dimension_size", KEEPS},
-    {"get_tuple_element", KEEPS},
-    {"if", GRAPH_PURE},
-    {"imag", KEEPS},
-    {"iota", KEEPS | GRAPH_SUM},
-    {"is_finite", KEEPS},
-    {"log", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"log_plus_one", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"logistic", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"map", GRAPH_PURE},
-    {"maximum", KEEPS | GRAPH_LIVES | GRAPH_COMMUTES},
-    {"minimum", KEEPS | GRAPH_LIVES | GRAPH_COMMUTES},
-    {"multiply", KEEPS | GRAPH_COMMUTES | GRAPH_FUSES},
-    {"negate", KEEPS | GRAPH_LIVES},
-    {"not", KEEPS},
-    {"optimization_barrier", GRAPH_DISTINCT},
-    {"or", KEEPS | GRAPH_COMMUTES},
-    {"pad", KEEPS | GRAPH_LIVES},
-    {"partition_id", KEEPS},
-    {"popcnt", KEEPS},
-    {"power", LIVES | GRAPH_DELICATE},
-    {"real", KEEPS},
-    {"real_dynamic_slice", KEEPS},
-    {"reduce", KEEPS | GRAPH_REDUCES},
-    {"reduce_precision", KEEPS | GRAPH_LIVES},
-    {"reduce_scatter", GRAPH_EFFECT | GRAPH_REDUCES},
-    {"reduce_window", KEEPS | GRAPH_REDUCES},
-    {"remainder", KEEPS | GRAPH_DELICATE},
-    {"replica_id", KEEPS},
-    {"reshape", KEEPS | GRAPH_MOVES},
-    {"return", KEEPS},
-    {"reverse", KEEPS | GRAPH_MOVES},
-    {"rng_bit_generator", KEEPS},
-    {"round_nearest_afz", KEEPS | GRAPH_LIVES},
-    {"round_nearest_even", KEEPS | GRAPH_LIVES},
-    {"rsqrt", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"scatter", KEEPS},
-    {"select", KEEPS},
-    {"select_and_scatter", KEEPS},
-    {"set_dimension_size", KEEPS},
-    {"shift_left", KEEPS},
-    {"shift_right_arithmetic", KEEPS},
-    {"shift_right_logical", KEEPS},
-    {"sign", KEEPS | GRAPH_LIVES},
-    {"sine", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"slice", KEEPS | GRAPH_MOVES},
-    {"sort", KEEPS},
-    {"sqrt", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"subtract", KEEPS | GRAPH_SUM | GRAPH_FUSES},
-    {"tan", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"tanh", KEEPS | GRAPH_LIVES | GRAPH_ALTERS},
-    {"torch_index_select", KEEPS},
-    {"transpose", KEEPS | GRAPH_MOVES},
-    {"triangular_solve", KEEPS | GRAPH_DELICATE},
-    {"tuple", KEEPS},
-    {"unary_einsum", KEEPS | GRAPH_DELICATE},
-    {"uniform_dequantize", KEEPS | GRAPH_DELICATE},
-    {"uniform_quantize", KEEPS | GRAPH_DELICATE},
-    {"while", GRAPH_PURE},
-    {"xor", KEEPS | GRAPH_COMMUTES},
-};
-static const struct op_traits other_table[] = {
-    {"chlo.acos", GRAPH_PURE},
-    {"chlo.acosh", GRAPH_PURE},
-    {"chlo.asin", GRAPH_PURE},
-    {"chlo.asinh", GRAPH_PURE},
-    {"chlo.atan", GRAPH_PURE},
-    {"chlo.atanh", GRAPH_PURE},
-    {"chlo.bessel_i1e", GRAPH_PURE},
-    {"chlo.conj", GRAPH_PURE},
-    {"chlo.constant", KEEPS},
-    {"chlo.cosh", GRAPH_PURE},
-    {"chlo.digamma", GRAPH_PURE},
-    {"chlo.erf", KEEPS | GRAPH_LIVES},
-    {"chlo.erf_inv", KEEPS | GRAPH_LIVES},
-    {"chlo.erfc", GRAPH_PURE},
-    {"chlo.is_inf", KEEPS},
-    {"chlo.is_neg_inf", KEEPS},
-    {"chlo.is_pos_inf", KEEPS},
-    {"chlo.lgamma", GRAPH_PURE},
-    {"chlo.next_after", KEEPS | GRAPH_DELICATE},
-    {"chlo.polygamma", GRAPH_PURE | GRAPH_DELICATE},
-    {"chlo.ragged_dot", KEEPS | GRAPH_DELICATE},
-    {"chlo.sinh", GRAPH_PURE},
-    {"chlo.square", KEEPS | GRAPH_LIVES},
-    {"chlo.tan", GRAPH_PURE},
-    {"chlo.top_k", KEEPS},
-    {"chlo.zeta", GRAPH_PURE | GRAPH_DELICATE},
-    {"func.call", GRAPH_PURE | GRAPH_CALL},
-    {"func.return", GRAPH_PURE},
-    {"sdy.manual_computation", GRAPH_DISTINCT},
-    {"sdy.return", GRAPH_PURE},
-    {"sdy.sharding_constraint", GRAPH_DISTINCT | GRAPH_STAYS},
+/* Others that are printed as most are: operands, clauses, a dictionary, types. */
+static const char *const known_names[] = {
+    "stablehlo.all_reduce",
+    "stablehlo.custom_call",
+    "stablehlo.optimization_barrier",
+    "stablehlo.reduce_scatter",
+    "func.call",
+    "sdy.manual_computation",
+    "sdy.sharding_constraint",
 };
 
 /* Defaults of the operation definitions: an absent attribute means this. NULL: any operation. */
@@ -182,72 +171,21 @@ static const struct attr_default {
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };
 
-/* The first eight letters of a name as a number that sorts as they do. */
-static inline uint64_t first_letters(const char *name, size_t len)
+static bool is_one_of(const char *const *names, size_t n, const char *name, size_t len)
 {
-    char letters[8] = {0};
-    uint64_t x;
-    memcpy(letters, name, len < sizeof letters ? len : sizeof letters);
-    memcpy(&x, letters, sizeof x);
-    return be64toh(x);
+    for (size_t i = 0; i < n; i++)
+        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
+            return true;
+    return false;
 }
 
-/* Without branches that depend on the name, up to where its letters begin in the table. */
-static unsigned traits_find(const struct op_traits *table, size_t n, const char *name, size_t len)
+enum mlir_op mlir_op_of(const char *name, size_t len)
 {
-    const struct op_traits *end = table + n, *at = table;
-    uint64_t first = first_letters(name, len);
-    while (n > 1) {
-        size_t half = n / 2;
-        at += -(size_t)(first_letters(at[half - 1].name, 8) < first) & half;
-        n -= half;
-    }
-    at += first_letters(at->name, 8) < first;
-    for (; at < end && first_letters(at->name, 8) == first; at++)
-        if (len < sizeof at->name && memcmp(at->name, name, len) == 0 && !at->name[len])
-            return at->traits;
-    return MLIR_UNKNOWN_OP;
-}
-
-unsigned mlir_op_traits(const char *name, size_t len)
-{
-    static const char dialect[] = "stablehlo.";
-    const size_t skip = sizeof dialect - 1;
-    if (len > skip && memcmp(name, dialect, skip) == 0)
-        return traits_find(stablehlo_table, sizeof stablehlo_table / sizeof *stablehlo_table,
-                           name + skip, len - skip);
-    return traits_find(other_table, sizeof other_table / sizeof *other_table, name, len);
-}
-
-/* The text after the dimensions of tensor<4x?x2xf32>: "f32>". */
-static const char *element_of(const char *type, size_t len, size_t *out_len)
-{
-    static const char tensor[] = "tensor<";
-    if (len < sizeof tensor || memcmp(type, tensor, sizeof tensor - 1))
-        return NULL;
-    size_t at = sizeof tensor - 1;
-    for (;;) {
-        size_t i = at;
-        while (i < len && ((type[i] >= '0' && type[i] <= '9') || type[i] == '?'))
-            i++;
-        if (i == at || i >= len || type[i] != 'x')
-            break;
-        at = i + 1;
-    }
-    *out_len = len - at;
-    return type + at;
-}
-
-unsigned mlir_type_traits(const char *type, size_t len, unsigned traits)
-{
-    size_t n;
-    const char *e = element_of(type, len, &n);
-    bool known = e && n >= 2, digit = known && e[1] >= '0' && e[1] <= '9';
-    if (known && ((e[0] == 'i' && digit) || ((e[0] == 'u' || e[0] == 's') && e[1] == 'i')))
-        return traits & ~(unsigned)GRAPH_FUSES;
-    if (known && ((e[0] == 'f' && digit) || (e[0] == 'b' && n > 3 && e[1] == 'f')))
-        return traits & GRAPH_FUSES ? traits : traits & ~(unsigned)GRAPH_COMMUTES;
-    return traits & ~(unsigned)(GRAPH_COMMUTES | GRAPH_FUSES);
+    if (is_one_of(pure_names, sizeof pure_names / sizeof *pure_names, name, len))
+        return MLIR_OP_PURE;
+    return is_one_of(known_names, sizeof known_names / sizeof *known_names, name, len)
+               ? MLIR_OP_KNOWN
+               : MLIR_OP_UNKNOWN;
 }
 
 static bool text_is(const char *want, const char *text, size_t len)

@@ -2,7 +2,7 @@
 /*
  * mlir_ops.h - what the canonical form knows of MLIR operations, for the text and the bytecode.
  *
- * Two facts for an operation: its traits, and which attributes say what their absence says.
+ * Two facts for an operation: whether it is pure, and which attributes say what their absence says.
  *
  * Thread: any; no state. Memory: none.
  */
@@ -12,18 +12,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of an operation that no table names: nothing is known of it. */
-#define MLIR_UNKNOWN_OP (GRAPH_EFFECT | GRAPH_DELICATE)
+enum mlir_op {
+    MLIR_OP_UNKNOWN,
+    MLIR_OP_KNOWN, /* printed in one of the usual ways */
+    MLIR_OP_PURE   /* and it depends on its operands alone, without an effect */
+};
 
-/* Traits (enum graph_trait) of an operation by its full name, "stablehlo.add"; MLIR_UNKNOWN_OP for
- * one that is not in the table. Those of commuting operations hold as mlir_type_traits says. */
-unsigned mlir_op_traits(const char *name, size_t len);
-
-/* `traits` as they hold for values of this (tensor) type. Integers: GRAPH_COMMUTES alone, nothing rounds
- * them. Real floats: both, and neither without GRAPH_FUSES: of two zeros some compilers give one by
- * its place for their maximum. Not complex numbers, whose product is a sum of products that may be
- * fused either way. */
-unsigned mlir_type_traits(const char *type, size_t len, unsigned traits);
+/* Of an operation by its full name, "stablehlo.add". */
+enum mlir_op mlir_op_of(const char *name, size_t len);
 
 /* True if attribute `key` with canonical text `value` on operation `op` is the default, which the
  * printed forms may leave out: has_side_effect = false and the like. Such an entry is not put into

@@ -81,7 +81,6 @@ bool mlir_piece_region_end(struct mlir *m, struct mlir_piece_region *r, uint32_t
 {
     graph_region_end(m->g);
     graph_op_dict(m->g, r->op.dict);
-    graph_op_traits(m->g, r->op.traits);
     for (uint32_t i = 0; i < r->op.n_results; i++)
         graph_op_result(m->g, r->results[i]);
     *out = graph_op_end(m->g);

@@ -27,9 +27,9 @@ static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
     if (slice_word(&bare).end != name.end) /* odd letters: the quotes stay */
         name = (struct slice){name.at - 1, name.end + 1};
     size_t len = slice_len(name);
-    unsigned traits = mlir_op_traits(name.at, len);
-    struct opinfo info = {.syntax = mlir_syntax(name.at, len, traits), .traits = traits};
-    info.graph_name = graph_opname(m->g, name.at, len, info.traits);
+    enum mlir_op known = mlir_op_of(name.at, len);
+    struct opinfo info = {.syntax = mlir_syntax(name.at, len, known)};
+    info.graph_name = graph_opname(m->g, name.at, len, known == MLIR_OP_PURE);
     if (len < sizeof info.name) {
         memcpy(info.name, name.at, len);
         info.name_len = (uint32_t)len;
@@ -79,26 +79,14 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     return i;
 }
 
-unsigned mlir_traits_settle(struct mlir *m, unsigned traits, uint32_t n_results, uint32_t type)
-{
-    const unsigned of_types = GRAPH_COMMUTES | GRAPH_FUSES;
-    if (!(traits & of_types))
-        return traits;
-    return n_results ? mlir_traits(m, type, traits) : traits & ~of_types;
-}
-
 /* Result types are on the stack from `types` on: ends the operation and binds its names. */
-bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, uint32_t types,
-                    uint32_t lhs)
+bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs)
 {
     uint32_t n = m->types_stack.n - types, wanted = mlir_n_results(m, lhs);
     if (n != wanted)
         return mlir_malformed(m, "other numbers of results and of their types");
-    traits = mlir_traits_settle(m, traits, n, n ? m->types_stack.at[types] : 0);
-    if (traits != info->traits)
-        graph_op_traits(m->g, traits);
     if (m->line.open)
-        mlir_line_record(m, info, traits, types);
+        mlir_line_record(m, info, types);
     for (uint32_t i = 0; i < n; i++)
         graph_op_result(m->g, m->types_stack.at[types + i]);
     if (m->pieces)
@@ -107,11 +95,6 @@ bool mlir_op_finish(struct mlir *m, const struct opinfo *info, unsigned traits, 
     m->types_stack.n = types;
     mlir_skip_loc(m);
     return !m->failed;
-}
-
-unsigned mlir_traits_with(const struct opinfo *info, const struct dict_info *d)
-{
-    return d->side_effect ? GRAPH_EFFECT : info->traits;
 }
 
 /* An operation whose syntax is not known: its tokens, to the end of the line. */
@@ -133,20 +116,17 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     for (uint32_t i = mlir_n_results(m, lhs); i > 0 && !m->failed; i--)
         PUSH(m, m->types_stack, m->unknown_type);
     m->operands.n = operands;
-    struct opinfo unknown = *info;
-    unknown.traits = info->traits & GRAPH_CALL ? GRAPH_CALL : GRAPH_PURE;
-    return mlir_op_finish(m, &unknown, MLIR_UNKNOWN_OP, types, lhs);
+    return mlir_op_finish(m, info, types, lhs);
 }
 
 /* Cached clauses between operands and ':', with `lead`, what stood before: of a comparison, LT; else clauses. */
-const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
-                                        const struct opinfo *info, struct slice lead)
+uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
+                         struct slice lead)
 {
-    static const struct dict_info none = {.callee = GRAPH_NONE};
     uint64_t hash;
     slice_trim(&text);
     if (text.at == text.end && lead.at == lead.end)
-        return &none;
+        return 0;
     uint32_t tag = 2 * info->graph_name;
     bool compares = info->syntax == SYNTAX_COMPARE;
     if (compares && slice_len(lead) == 2)
@@ -154,8 +134,7 @@ const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
     bool cached = lead.at == lead.end || (compares && slice_len(lead) == 2);
     uint32_t known = cached ? cache_find(&m->dicts, tag, text, &hash) : GRAPH_NONE;
     if (known != GRAPH_NONE)
-        return &m->dict_infos.at[known];
-    struct dict_info made = {.callee = GRAPH_NONE};
+        return known;
     graph_dict_begin(m->g);
     if (compares && lead.at < lead.end) {
         graph_dict_key(m->g, "comparison_direction", 20);
@@ -163,15 +142,11 @@ const struct dict_info *mlir_clauses_of(struct mlir *m, struct slice text,
         graph_dict_text(m->g, lead.at, slice_len(lead));
         graph_dict_text(m->g, ">", 1);
     }
-    made.not_understood =
-        (!compares && !mlir_clauses(m, lead, info, &made)) || !mlir_clauses(m, text, info, &made);
-    made.dict = made.not_understood ? 0 : graph_dict_end(m->g);
-    PUSH(m, m->dict_infos, made);
-    if (m->failed || !mlir_ok(m))
-        return &none;
-    if (cached)
-        cache_add(m, &m->dicts, tag, text, hash, m->dict_infos.n - 1);
-    return &m->dict_infos.at[m->dict_infos.n - 1];
+    bool understood = (compares || mlir_clauses(m, lead, info)) && mlir_clauses(m, text, info);
+    uint32_t dict = understood ? graph_dict_end(m->g) : MLIR_NOT_UNDERSTOOD;
+    if (cached && !m->failed && mlir_ok(m))
+        cache_add(m, &m->dicts, tag, text, hash, dict);
+    return dict;
 }
 
 #define CLAUSES_MAX 65536 /* bytes between an operation's operands and its types */
@@ -243,16 +218,15 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         clauses = inside;
     else if (inside.at < inside.end)
         lead = inside;
-    const struct dict_info *d = mlir_clauses_of(m, clauses, info, lead);
+    uint32_t dict = mlir_clauses_of(m, clauses, info, lead);
     if (!mlir_ok(m) || m->failed)
         return false;
-    if (odd || d->not_understood || (typed && !slice_take(&m->s, ':'))) {
+    if (odd || dict == MLIR_NOT_UNDERSTOOD || (typed && !slice_take(&m->s, ':'))) {
         m->operands.n = operands;
         return op_fall_back(m, info, start, lhs);
     }
-    unsigned traits = mlir_traits_with(info, d);
     bool fits = true;
-    graph_op_dict(m->g, d->dict);
+    graph_op_dict(m->g, dict);
     if (typed && !mlir_op_types_read(m, operands, types, mlir_n_results(m, lhs), &fits))
         return false;
     m->operands.n = operands;
@@ -260,20 +234,20 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         m->types_stack.n = types;
         return op_fall_back(m, info, start, lhs);
     }
-    return mlir_op_finish(m, info, traits, types, lhs);
+    return mlir_op_finish(m, info, types, lhs);
 }
 
 /* The value of a constant into the open dictionary. `text` ends with its type. */
 static bool constant_value(struct mlir *m, const struct opinfo *info, struct slice text,
-                           uint32_t type, struct dict_info *out)
+                           uint32_t type)
 {
     struct slice key = {"value", &"value"[5]}, rest = {text.at + 5, text.end};
     if (!slice_begins(text, "dense<"))
-        return mlir_dict_entry(m, key, text, false, info, out);
+        return mlir_dict_entry(m, key, text, false, info);
     struct slice body = {rest.at + 1, slice_close(rest)};
     rest.at = body.end + 1;
     if (body.end == rest.end || !slice_take(&rest, ':'))
-        return mlir_dict_entry(m, key, text, false, info, out);
+        return mlir_dict_entry(m, key, text, false, info);
     struct view spelled = graph_type_text(m->g, type);
     const char *name = spelled.data;
     graph_dict_key(m->g, key.at, slice_len(key));
@@ -297,23 +271,19 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     uint32_t tag = 2 * info->graph_name;
     uint32_t known = attrs.at ? GRAPH_NONE : cache_find(&m->dicts, tag, value, &hash);
     if (known == GRAPH_NONE) {
-        struct dict_info made = {.callee = GRAPH_NONE};
         graph_dict_begin(m->g);
-        if (attrs.at &&
-            !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info, &made))
+        if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info))
             return false;
-        if (!constant_value(m, info, value, m->types_stack.at[types], &made))
+        if (!constant_value(m, info, value, m->types_stack.at[types]))
             return false;
-        made.dict = graph_dict_end(m->g);
-        PUSH(m, m->dict_infos, made);
-        known = m->dict_infos.n - 1;
+        known = graph_dict_end(m->g);
         if (!attrs.at)
             cache_add(m, &m->dicts, tag, value, hash, known);
     }
     if (m->failed)
         return false;
-    graph_op_dict(m->g, m->dict_infos.at[known].dict);
-    return mlir_op_finish(m, info, info->traits, types, lhs);
+    graph_op_dict(m->g, known);
+    return mlir_op_finish(m, info, types, lhs);
 }
 
 /* "@f(%0) {attrs} : (t) -> t", with the symbol as callee or as name of the target; and
@@ -331,12 +301,15 @@ bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         struct slice name = slice_string(&m->s);
         graph_dict_key(m->g, "name", 4);
         graph_dict_text(m->g, name.at, slice_len(name));
+        mlir_string_names(m, name);
     } else {
         uint32_t symbol = mlir_symbol(m, &m->s);
         if (info->syntax == SYNTAX_CALL) {
-            graph_op_callee(m->g, symbol);
+            graph_dict_key(m->g, "callee", 6);
+            graph_dict_symbol(m->g, symbol);
         } else {
             struct view name = graph_symbol_text(m->g, symbol);
+            graph_symbol_keep(m->g, symbol); /* it is a string in the generic form */
             if (form_is_process_bound(name.data, name.len))
                 return mlir_fail(m, m->s.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
             bool quoted = name.len && *(const char *)name.data == '"';
@@ -348,13 +321,12 @@ bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         if (!mlir_expect(m, '(', "expected '('"))
             return false;
     }
-    struct dict_info d = {.callee = GRAPH_NONE};
     struct slice attrs = {0};
     if (!mlir_operands_read(m) || (!composite && !mlir_expect(m, ')', "expected ')'")))
         return false;
     if (mlir_peek(m, '{') &&
         (!mlir_take_braces(m, &attrs) ||
-         !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info, &d)))
+         !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info)))
         return false;
     graph_op_dict(m->g, graph_dict_end(m->g));
     bool fits;
@@ -364,14 +336,13 @@ bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (!fits)
         return mlir_malformed(m, "an operand has another type");
     m->operands.n = operands;
-    return mlir_op_finish(m, info, mlir_traits_with(info, &d), types, lhs);
+    return mlir_op_finish(m, info, types, lhs);
 }
 
 /* "sdy.mesh @mesh = <["x"=2]> {attrs}" */
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     uint32_t types = m->types_stack.n;
-    struct dict_info d = {.callee = GRAPH_NONE};
     struct slice attrs = {0};
     graph_op_begin(m->g, info->graph_name);
     if (!mlir_peek(m, '@'))
@@ -393,8 +364,8 @@ bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         return false;
     if (mlir_peek(m, '{') &&
         (!mlir_take_braces(m, &attrs) ||
-         !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info, &d)))
+         !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info)))
         return false;
     graph_op_dict(m->g, graph_dict_end(m->g));
-    return mlir_op_finish(m, info, info->traits, types, lhs);
+    return mlir_op_finish(m, info, types, lhs);
 }

@@ -17,7 +17,7 @@
 
 /* ---- which syntax ---- */
 
-/* Those that are not SIMPLE, and those that are though their traits are not known. */
+/* Those that are not SIMPLE, and those that are though mlir_ops.c does not know them. */
 #define NAME(text) text, sizeof text - 1
 static const struct {
     const char *name;
@@ -41,12 +41,12 @@ static const struct {
     {NAME("stablehlo.create_token"), SYNTAX_SIMPLE},
 };
 
-enum syntax mlir_syntax(const char *name, size_t len, unsigned traits)
+enum syntax mlir_syntax(const char *name, size_t len, enum mlir_op known)
 {
     for (size_t i = 0; i < sizeof syntax_table / sizeof *syntax_table; i++)
         if (syntax_table[i].len == len && bytes_equal(syntax_table[i].name, name, len))
             return syntax_table[i].syntax;
-    return traits == MLIR_UNKNOWN_OP ? SYNTAX_UNKNOWN : SYNTAX_SIMPLE;
+    return known ? SYNTAX_SIMPLE : SYNTAX_UNKNOWN;
 }
 
 /* ---- clauses ---- */
@@ -482,7 +482,7 @@ static bool put_bare(struct mlir *m, struct slice *s, const struct opinfo *info)
     return false;
 }
 
-bool mlir_clauses(struct mlir *m, struct slice s, const struct opinfo *info, struct dict_info *out)
+bool mlir_clauses(struct mlir *m, struct slice s, const struct opinfo *info)
 {
     struct dot_dims dot = {0};
     struct slice op = name_in_dialect(info);
@@ -492,7 +492,7 @@ bool mlir_clauses(struct mlir *m, struct slice s, const struct opinfo *info, str
             const char *close = slice_close(s);
             if (close >= s.end)
                 return false;
-            if (!mlir_dict_entries(m, (struct slice){s.at + 1, close}, info, out))
+            if (!mlir_dict_entries(m, (struct slice){s.at + 1, close}, info))
                 return false;
             s.at = close + 1;
             continue;

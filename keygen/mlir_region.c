@@ -150,9 +150,7 @@ bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
     graph_region_begin(m->g);
     graph_block_begin(m->g, 0);
     uint32_t lhs = graph_block_arg(m->g, type), rhs = graph_block_arg(m->g, type);
-    unsigned traits = mlir_traits(m, type, m->op_infos.at[inner].traits);
     graph_op_begin(m->g, m->op_infos.at[inner].graph_name);
-    graph_op_traits(m->g, traits);
     graph_op_operand(m->g, lhs);
     graph_op_operand(m->g, rhs);
     graph_op_result(m->g, type);
@@ -185,12 +183,12 @@ static bool reduce_applies(struct mlir *m, const struct scope *s, struct slice n
 }
 
 /* Ends an operation whose scope is the innermost. */
-bool mlir_scope_finish(struct mlir *m, unsigned traits)
+bool mlir_scope_finish(struct mlir *m)
 {
     struct scope s = m->scopes.at[--m->scopes.n];
     m->operands.n = s.operands;
     m->arg_slots.n = s.args;
-    return mlir_op_finish(m, &m->op_infos.at[s.info], traits, s.types, s.results);
+    return mlir_op_finish(m, &m->op_infos.at[s.info], s.types, s.results);
 }
 
 /* Pairs "(%0 init: %1), (%2 init: %3)": inputs, then initial values. */
@@ -266,20 +264,19 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         return mlir_malformed(m, "expected 'across'");
     struct slice clauses = {m->s.at, slice_find(m->s, ':')};
     m->s.at = clauses.end;
-    const struct dict_info *d = mlir_clauses_of(m, clauses, info, (struct slice){0});
+    uint32_t dict = mlir_clauses_of(m, clauses, info, (struct slice){0});
     if (!mlir_ok(m) || m->failed)
         return false;
-    if (d->not_understood)
+    if (dict == MLIR_NOT_UNDERSTOOD)
         return mlir_malformed(m, "a clause of a reduction that is not known");
-    graph_op_dict(m->g, d->dict);
+    graph_op_dict(m->g, dict);
     if (!mlir_expect(m, ':', "expected ':' and types") || !mlir_peek(m, '('))
         return mlir_malformed(m, "expected types");
     if (!mlir_function_type_read(m, s->operands))
         return false;
-    unsigned traits = info->traits;
     tail.end = m->s.at;
     if (applies.at < applies.end) /* `info` may move */
-        return reduce_applies(m, s, applies, tail, d->dict) && mlir_scope_finish(m, traits);
+        return reduce_applies(m, s, applies, tail, dict) && mlir_scope_finish(m);
     mlir_skip_loc(m);
     if (!slice_take_word(&m->s, "reducer"))
         return mlir_malformed(m, "expected 'reducer'");
@@ -300,7 +297,6 @@ bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     graph_op_begin(m->g, info->graph_name);
     if (!mlir_operands_read(m) || !mlir_expect(m, ')', "expected ')'"))
         return false;
-    s->dict = m->dict_infos.n;
     graph_dict_begin(m->g);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!slice_take_word(&m->s, parts[i].word) || !mlir_expect(m, '=', "expected '='"))
@@ -329,9 +325,8 @@ bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 /* Keys and values of up to two dictionaries, and successors, into one; the names of functions and
  * modules are left to the caller. */
 static bool generic_dict(struct mlir *m, const struct scope *s, struct slice attrs,
-                         const struct opinfo *info, struct dict_info *out)
+                         const struct opinfo *info, uint32_t *out)
 {
-    *out = (struct dict_info){.callee = GRAPH_NONE};
     graph_dict_begin(m->g);
     if (s->successors.at) {
         graph_dict_key(m->g, "successors", 10);
@@ -339,11 +334,11 @@ static bool generic_dict(struct mlir *m, const struct scope *s, struct slice att
             return false;
     }
     if (s->props.at &&
-        !mlir_dict_entries(m, (struct slice){s->props.at + 1, s->props.end - 1}, info, out))
+        !mlir_dict_entries(m, (struct slice){s->props.at + 1, s->props.end - 1}, info))
         return false;
-    if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info, out))
+    if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info))
         return false;
-    out->dict = graph_dict_end(m->g);
+    *out = graph_dict_end(m->g);
     return !graph_failed(m->g);
 }
 
@@ -351,11 +346,11 @@ static bool generic_dict(struct mlir *m, const struct scope *s, struct slice att
 
 /* The same, remembered: both dictionaries stand side by side. */
 static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct slice attrs,
-                                const struct opinfo *info, struct dict_info *out)
+                                const struct opinfo *info, uint32_t *out)
 {
     uint64_t hash;
     struct slice text = {s->props.at ? s->props.at : attrs.at, attrs.at ? attrs.end : s->props.end};
-    *out = (struct dict_info){.callee = GRAPH_NONE};
+    *out = 0;
     if (s->successors.at)
         return generic_dict(m, s, attrs, info, out);
     if (!text.at)
@@ -363,15 +358,14 @@ static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct sl
     uint32_t tag = 2 * info->graph_name + 3;
     uint32_t known = cache_find(&m->dicts, tag, text, &hash);
     if (known != GRAPH_NONE) {
-        *out = m->dict_infos.at[known];
+        *out = known;
         return true;
     }
     if (!generic_dict(m, s, attrs, info, out))
         return false;
     if (m->pieces && slice_len(text) > PIECES_KEPT)
         return true;
-    PUSH(m, m->dict_infos, *out);
-    cache_add(m, &m->dicts, tag, text, hash, m->dict_infos.n - 1);
+    cache_add(m, &m->dicts, tag, text, hash, *out);
     return !m->failed;
 }
 
@@ -381,21 +375,16 @@ bool mlir_generic_tail(struct mlir *m, bool has_regions)
     struct scope s = m->scopes.at[m->scopes.n - 1];
     struct opinfo *info = &m->op_infos.at[s.info];
     struct slice attrs = {0};
-    struct dict_info d;
+    uint32_t dict;
     if (mlir_peek(m, '{') && !mlir_take_braces(m, &attrs))
         return false;
-    if (!(has_regions ? generic_dict(m, &s, attrs, info, &d)
-                      : generic_dict_cached(m, &s, attrs, info, &d)))
+    if (!(has_regions ? generic_dict(m, &s, attrs, info, &dict)
+                      : generic_dict_cached(m, &s, attrs, info, &dict)))
         return false;
-    graph_op_dict(m->g, d.dict);
-    if (info->traits & GRAPH_CALL) {
-        if (d.callee == GRAPH_NONE)
-            return mlir_malformed(m, "a call of nothing");
-        graph_op_callee(m->g, d.callee);
-    }
+    graph_op_dict(m->g, dict);
     if (!mlir_expect(m, ':', "expected ':' and types") || !mlir_function_type_read(m, s.operands))
         return false;
-    return mlir_scope_finish(m, mlir_traits_with(info, &d));
+    return mlir_scope_finish(m);
 }
 
 bool mlir_in_module(const struct mlir *m)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_graph_variants.c - a sample of the metamorphic proof of tests/proof/graphs.c, over the
- * modules in tests/data; and programs of which what is hashed in short (KEYS.md, section 1.1) must tell
+ * modules in tests/data; and programs of which what is hashed in short (KEYS.md, section 2.3) must tell
  * apart whatever the canonical text tells apart, and nothing else.
  *
  * The generators are part of this file: the test programs link what is in tests/ alone.
@@ -13,7 +13,6 @@
 #include <criterion/criterion.h>
 
 #include "keygen/canon.h"
-#include "keygen/graph.h"
 #include "tests/support.h"
 
 #define CASES 1000
@@ -228,40 +227,4 @@ Test(graph_short, of_a_long_program_stands_for_all_of_it)
         cr_expect(short_text_agree(&base, &other));
         cr_expect(!key_equal(&base.key, &other.key), "swapped at %u", swapped[i]);
     }
-}
-
-/* A composite's traits are not those of its name alone; the text knows nothing of traits. */
-static void graph_of_two(uint32_t traits, struct canon_result *out)
-{
-    struct form form;
-    struct err e = {0};
-    memset(&form, 0, offsetof(struct form, buffer));
-    struct graph *g = graph_new(0);
-    uint32_t type = graph_type(g, T, strlen(T)), name = graph_opname(g, "a.b", 3, GRAPH_EFFECT);
-    graph_func_begin(g, graph_symbol(g, "main", 4), true);
-    uint32_t value = graph_func_arg(g, type, 0);
-    for (int i = 0; i < 2; i++) {
-        graph_op_begin(g, name);
-        graph_op_traits(g, i ? traits : GRAPH_EFFECT);
-        graph_op_operand(g, value);
-        graph_op_result(g, type);
-        value = graph_op_end(g);
-    }
-    graph_op_begin(g, graph_opname(g, "return", 6, GRAPH_EFFECT));
-    graph_op_operand(g, value);
-    graph_op_end(g);
-    graph_func_end(g);
-    cr_assert_eq(graph_write(g, "test/1", &form, &e), 0, "%s", e.text);
-    form_end(&form, &out->key, &out->proof);
-    graph_free(g);
-}
-
-Test(graph_short, knows_nothing_of_traits)
-{
-    struct canon_result one, other;
-    graph_of_two(GRAPH_EFFECT, &one);
-    graph_of_two(GRAPH_DISTINCT, &other);
-    cr_expect(key_equal(&one.key, &other.key));
-    graph_of_two(GRAPH_EFFECT | GRAPH_SUM, &other);
-    cr_expect(key_equal(&one.key, &other.key));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph_variants.c - see graph_variants.h. Lines first (their order), then the words in them. */
+/* graph_variants.c - see graph_variants.h. */
 #include "tests/proof/graph_variants.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,25 +93,6 @@ struct operation {
     struct line operands;
 };
 
-/* Names of operations that depend on their operands alone and stand on one line. */
-static const char *const movable[] = {"abs",         "add",      "broadcast_in_dim",
-                                      "broadcast",   "compare",  "constant",
-                                      "convert",     "divide",   "dot",
-                                      "dot_general", "iota",     "maximum",
-                                      "multiply",    "negate",   "reshape",
-                                      "select",      "slice",    "sine",
-                                      "cosine",      "subtract", "tanh",
-                                      "transpose"};
-
-static bool is_one_of(struct line name, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (name.len == strlen(list[i]) && memcmp(name.at, list[i], name.len) == 0)
-            return true;
-    return false;
-}
-#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof list / sizeof *list)
-
 static bool parse_operation(enum graph_language language, struct line l, struct operation *out)
 {
     l = trimmed(l);
@@ -142,72 +124,6 @@ static bool parse_operation(enum graph_language language, struct line l, struct 
     end = origin ? origin : end; /* what comes after says nothing that counts */
     out->operands = (struct line){open, (size_t)(end - open)};
     return true;
-}
-
-/* True if the words of `l` include `name`. */
-static bool uses(struct line l, struct line name)
-{
-    for (const char *at = l.at, *end = l.at + l.len; at < end;) {
-        size_t n = word_len(at, end);
-        if (n == name.len && memcmp(at, name.at, n) == 0)
-            return true;
-        at += n ? n : 1;
-    }
-    return false;
-}
-
-static struct line bare(struct line name)
-{
-    return name.len && *name.at == '%' ? (struct line){name.at + 1, name.len - 1} : name;
-}
-
-static void swap_neighbours(struct random *r, enum graph_language language, struct lines *l)
-{
-    struct operation a, b;
-    for (size_t i = 0; i + 1 < l->n; i++) {
-        if (!drawn_in(r, 3) || !parse_operation(language, l->at[i], &a) ||
-            !parse_operation(language, l->at[i + 1], &b))
-            continue;
-        if (has(l->at[i], "ROOT") || has(l->at[i + 1], "ROOT") || has(a.result, ":") ||
-            !IS_ONE_OF(a.name, movable) || !IS_ONE_OF(b.name, movable) ||
-            uses(b.operands, bare(a.result)))
-            continue;
-        struct line swapped = l->at[i];
-        l->at[i] = l->at[i + 1];
-        l->at[i + 1] = swapped;
-    }
-}
-
-/* Blocks of lines between empty ones, the last of which is the entry: all but it are shuffled. The
- * first is the module's own line. */
-static void shuffle_computations(struct random *r, struct lines *l)
-{
-    size_t starts[256], n = 0;
-    for (size_t i = 1; i < l->n && n < 256; i++)
-        if (l->at[i].len && !l->at[i - 1].len)
-            starts[n++] = i;
-    if (n < 3)
-        return;
-    struct lines *out = malloc(sizeof *out);
-    size_t order[256];
-    for (size_t i = 0; i < n; i++)
-        order[i] = i;
-    for (size_t i = n - 1; i > 0; i--) {
-        size_t k = random_below(r, (uint32_t)i + 1), was = order[i];
-        order[i] = order[k];
-        order[k] = was;
-    }
-    memcpy(out->at, l->at, starts[0] * sizeof *out->at);
-    out->n = starts[0];
-    for (size_t i = 0; i < n; i++) {
-        size_t from = starts[order[i]], to = order[i] + 1 < n ? starts[order[i] + 1] : l->n;
-        for (size_t k = from; k < to; k++)
-            out->at[out->n++] = l->at[k];
-        if (out->n < LINES_MAX && out->at[out->n - 1].len)
-            out->at[out->n++] = (struct line){"", 0};
-    }
-    *l = *out;
-    free(out);
 }
 
 /* The two operands of a binary operation: "%1, %2 :" or "a, b)". */
@@ -254,7 +170,15 @@ struct renaming {
     size_t n_privates;
 };
 
-static void find_names(const struct lines *l, struct renaming *n)
+/* Whether a string says a name. */
+static bool is_quoted(struct text base, struct line name)
+{
+    char quoted[128];
+    int n = snprintf(quoted, sizeof quoted, "\"%.*s\"", (int)name.len, name.at);
+    return memmem(base.data, base.len, quoted, (size_t)n) != NULL;
+}
+
+static void find_names(struct text base, const struct lines *l, struct renaming *n)
 {
     static const char private[] = "func.func private @", module[] = "module @";
     for (size_t i = 0; i < l->n; i++) {
@@ -263,7 +187,9 @@ static void find_names(const struct lines *l, struct renaming *n)
         const char *at = memmem(line.at, line.len, private, sizeof private - 1);
         if (at && n->n_privates < 64) {
             at += sizeof private - 1;
-            n->privates[n->n_privates++] = (struct line){at, word_len(at, end)};
+            struct line name = {at, word_len(at, end)};
+            n->privates[n->n_privates] = name;
+            n->n_privates += !is_quoted(base, name);
         }
         if (line.len > 8 && memcmp(line.at, module, 8) == 0)
             n->module = (struct line){line.at + 8, word_len(line.at + 8, end)};
@@ -352,11 +278,7 @@ struct text variant_of_graph(struct random *r, enum graph_language language, str
                              .salt = drawn_in(r, 4) ? 0 : (uint64_t)random_below(r, 1u << 30) + 1,
                              .percent = language == GRAPH_HLO && drawn_in(r, 2)};
     cut_lines(base, l);
-    find_names(l, &names);
-    if (!memmem(base.data, base.len, language == GRAPH_MLIR ? "all_reduce" : "all-reduce", 10))
-        swap_neighbours(r, language, l);
-    if (language == GRAPH_HLO && drawn_in(r, 2))
-        shuffle_computations(r, l);
+    find_names(base, l, &names);
     writer_init(&w, 0);
     for (size_t i = 0; i < l->n; i++) {
         if (i == 0 && language == GRAPH_HLO) {
@@ -431,24 +353,12 @@ static struct text other_word(struct text base, struct line l, const char *from,
     return at ? with_other(base, at, strlen(from), to, strlen(to)) : nothing();
 }
 
-/* a - b as b - a, where a and b are not made by the same operation: those could be equal. */
+/* a - b as b - a. */
 static struct text other_order(enum graph_language language, struct text base,
-                               const struct lines *l, const struct operation *o)
+                               const struct operation *o)
 {
-    static const char *const ordered[] = {"subtract", "divide", "power"};
-    struct line a, b, made_a = {"", 0}, made_b = {"", 0};
-    struct operation made;
-    if (!IS_ONE_OF(o->name, ordered) || !two_operands(language, o, &a, &b))
-        return nothing();
-    for (size_t i = 0; i < l->n; i++) {
-        if (!parse_operation(language, l->at[i], &made))
-            continue;
-        if (made.result.len == a.len && memcmp(made.result.at, a.at, a.len) == 0)
-            made_a = made.name;
-        if (made.result.len == b.len && memcmp(made.result.at, b.at, b.len) == 0)
-            made_b = made.name;
-    }
-    if (made_a.len == made_b.len && memcmp(made_a.at, made_b.at, made_a.len) == 0)
+    struct line a, b;
+    if (!two_operands(language, o, &a, &b) || (a.len == b.len && memcmp(a.at, b.at, a.len) == 0))
         return nothing();
     struct writer w;
     writer_init(&w, 0);
@@ -461,40 +371,92 @@ static struct text other_order(enum graph_language language, struct text base,
     return out;
 }
 
-/* True if a line but its own names the operation's result: what nothing uses may change. */
-static bool is_used(const struct lines *l, const struct operation *o)
+/* True if two lines say the same but for the names in them. */
+static bool says_the_same(const struct renaming *n, struct line a, struct line b)
 {
-    struct line name = bare(o->result);
-    const char *colon = memchr(name.at, ':', name.len); /* %3:2 */
-    if (colon)
-        name.len = (size_t)(colon - name.at);
-    for (size_t i = 0; i < l->n; i++)
-        if (!(l->at[i].at <= name.at && name.at < l->at[i].at + l->at[i].len) &&
-            uses(l->at[i], name))
-            return true;
-    return false;
+    const char *x = a.at, *y = b.at, *x_end = a.at + a.len, *y_end = b.at + b.len;
+    while (x < x_end && y < y_end) {
+        size_t k = word_len(x, x_end), m = word_len(y, y_end);
+        bool names = k && m && is_renamed(n, x, k, x > a.at ? x[-1] : ' ') &&
+                     is_renamed(n, y, m, y > b.at ? y[-1] : ' ');
+        k = k ? k : 1;
+        m = m ? m : 1;
+        if (!names && (k != m || memcmp(x, y, k) != 0))
+            return false;
+        x += k;
+        y += m;
+    }
+    return x == x_end && y == y_end;
+}
+
+/* The line of an operation and the one behind it in the other order, if that says something else. */
+static struct text other_place(enum graph_language language, struct text base,
+                               const struct lines *l, size_t i)
+{
+    struct operation next;
+    struct renaming names = {.language = language, .salt = 1};
+    if (i + 1 >= l->n || !parse_operation(language, l->at[i + 1], &next) ||
+        !ends_operation(l->at[i], l->at[i + 1]) ||
+        !ends_operation(l->at[i + 1], i + 2 < l->n ? l->at[i + 2] : (struct line){"", 0}) ||
+        says_the_same(&names, l->at[i], l->at[i + 1]))
+        return nothing();
+    struct line a = l->at[i], b = l->at[i + 1];
+    struct writer w;
+    writer_init(&w, 0);
+    writer_bytes(&w, b.at, b.len);
+    emit(&w, "\n");
+    writer_bytes(&w, a.at, a.len);
+    struct text both = emitted(&w);
+    struct text out = with_other(base, a.at, (size_t)(b.at + b.len - a.at), both.data, both.len);
+    free(both.data);
+    return out;
+}
+
+/* The line twice, the first time of another result; or not at all. */
+static struct text other_count(struct random *r, enum graph_language language, struct text base,
+                               const struct lines *l, size_t i, const struct operation *o)
+{
+    struct line line = l->at[i], next = i + 1 < l->n ? l->at[i + 1] : (struct line){"", 0};
+    if (!ends_operation(line, next) || has(line, "({"))
+        return nothing();
+    if (drawn_in(r, 4))
+        return with_other(base, line.at, line.len, "", 0);
+    if (has(line, "ROOT") || has(o->result, ":"))
+        return nothing();
+    struct writer w;
+    writer_init(&w, 0);
+    emit(&w, language == GRAPH_MLIR || *o->result.at == '%' ? "%again.7" : "again.7");
+    writer_bytes(&w, o->result.at + o->result.len,
+                 (size_t)(line.at + line.len - o->result.at) - o->result.len);
+    emit(&w, "\n");
+    struct text first = emitted(&w), out = with_other(base, line.at, 0, first.data, first.len);
+    free(first.data);
+    return out;
 }
 
 struct text mutant_of_graph(struct random *r, enum graph_language language, struct text base,
                             const char **out_what)
 {
-    static const char *const kinds[] = {"operation", "digit",  "type",
-                                        "operands",  "layout", "comparison"};
+    static const char *const kinds[] = {"operation", "digit",      "type",  "operands",
+                                        "layout",    "comparison", "place", "count"};
     struct lines *l = malloc(sizeof *l);
     struct operation o;
     struct text out = nothing();
     cut_lines(base, l);
-    uint32_t kind = random_below(r, 6);
-    struct line line = l->at[random_below(r, (uint32_t)l->n)];
+    uint32_t kind = random_below(r, 8);
+    size_t i = random_below(r, (uint32_t)l->n);
+    struct line line = l->at[i];
     *out_what = kinds[kind];
-    if (parse_operation(language, line, &o) && is_used(l, &o)) {
+    if (parse_operation(language, line, &o)) {
         switch (kind) {
         case 0: out = other_operation(base, &o); break;
         case 1: out = other_digit(r, base, &o); break;
         case 2: out = other_word(base, line, "f32", drawn_in(r, 2) ? "f16" : "bf16"); break;
-        case 3: out = other_order(language, base, l, &o); break;
+        case 3: out = other_order(language, base, &o); break;
         case 4: out = other_word(base, line, "{1,0}", "{0,1}"); break;
         case 5: out = other_word(base, line, "GT", drawn_in(r, 2) ? "LT" : "GE"); break;
+        case 6: out = other_place(language, base, l, i); break;
+        case 7: out = other_count(r, language, base, l, i, &o); break;
         }
     }
     free(l);

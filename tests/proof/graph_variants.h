@@ -15,13 +15,13 @@
 
 enum graph_language { GRAPH_MLIR, GRAPH_HLO };
 
-/* Other names, locations or metadata, comments, white space; neighbours that do not depend on one
- * another in the other order, but where devices sum up; for HLO also computations in another order. The key must stay. */
+/* Other names, locations or metadata, comments, white space. The key must stay. */
 struct text variant_of_graph(struct random *r, enum graph_language language, struct text base);
 
-/* One changed token: an operation, a digit of a constant or an attribute, a type, a layout, the
- * order of operands. *out_what says which (static memory). data is NULL if the draw found nothing
- * to change: try again. The key must change. */
+/* One change: another operation, digit of a constant or an attribute, type, layout or comparison; two
+ * operands or two neighbouring statements in the other order; a statement twice, or not at all.
+ * *out_what says which (static memory). data is NULL if the draw found nothing to change: try again.
+ * The key must change. */
 struct text mutant_of_graph(struct random *r, enum graph_language language, struct text base,
                             const char **out_what);
 

@@ -10,58 +10,23 @@
 
 #define KINDS_MAX 65536
 #define INDENT_MAX 32
-#define LENS_BYTES 16 /* behind each chunk */
 
-enum { ITEM_TEXT, ITEM_CLOSE, ITEM_OP_KIND, ITEM_HEAD_KIND, ITEM_LINE };
+enum { RECORD_TEXT, RECORD_SHAPE, RECORD_LINE };
+enum { LINE_OP, LINE_OPEN, LINE_BLOCK, LINE_NEXT, LINE_EMPTY, LINE_NEXT_EMPTY, LINE_CLOSE };
 
-struct kind {
-    bool is_head, flag; /* of a head: of a later region; of an operation: it has regions */
+struct shape {
+    uint64_t kind, label, n_operands, n_types;
     struct view name, dict;
-    uint64_t label, n_operands, n_types;
     struct view *types;
 };
 
 struct expander {
     struct writer *out;
-    struct reader text, items;
-    uint64_t depth, values;
-    struct kind kinds[KINDS_MAX];
-    uint64_t n_kinds;
+    struct reader in;
+    uint64_t depth, next;
+    struct shape shapes[KINDS_MAX];
+    uint64_t n_shapes;
 };
-
-/* ---- chunks: texts and items, which are told apart from the back ---- */
-
-static void put_front(struct writer *w, const uint8_t *data, size_t len)
-{
-    size_t had = w->len;
-    if (!len)
-        return;
-    writer_reserve(w, len);
-    memmove(w->data + len, w->data, had);
-    memcpy(w->data, data, len);
-    w->len = had + len;
-}
-
-static bool chunks_split(struct view hashed, struct writer *text, struct writer *items)
-{
-    const uint8_t *data = (const uint8_t *)hashed.data;
-    size_t left = hashed.len;
-    while (left) {
-        if (left < LENS_BYTES)
-            return false;
-        left -= LENS_BYTES;
-        struct reader lens = reader_over(data + left, LENS_BYTES);
-        uint64_t text_len = reader_u64(&lens), items_len = reader_u64(&lens);
-        if (items_len > left || text_len > left - items_len)
-            return false;
-        put_front(items, data + left - items_len, items_len);
-        put_front(text, data + left - items_len - text_len, text_len);
-        left -= items_len + text_len;
-    }
-    return true;
-}
-
-/* ---- items ---- */
 
 static uint64_t take_number(struct expander *x)
 {
@@ -69,139 +34,132 @@ static uint64_t take_number(struct expander *x)
     uint8_t byte;
     unsigned shift = 0;
     do {
-        byte = reader_u8(&x->items);
+        byte = reader_u8(&x->in);
         number |= (uint64_t)(byte & 0x7F) << shift;
         shift += 7;
     } while (byte & 0x80 && shift < 64);
     return number;
 }
 
-static struct view take_text(struct expander *x, uint64_t len)
+static struct view take_text(struct expander *x) { return reader_bytes(&x->in, take_number(x)); }
+
+static void put_view(struct expander *x, struct view v) { writer_bytes(x->out, v.data, v.len); }
+
+/* A text that opens or closes a function ends in '{' or begins with '}'. */
+static void take_piece(struct expander *x)
 {
-    return reader_bytes(&x->text, len);
+    struct view text = take_text(x);
+    const char *at = text.data;
+    x->next = take_number(x);
+    put_view(x, text);
+    if (text.len)
+        x->depth = text.len > 1 && at[text.len - 2] == '{';
 }
 
-static bool take_types(struct expander *x, struct kind *k)
+static bool take_shape(struct expander *x)
 {
-    if (k->n_types > x->items.len)
+    if (x->n_shapes == KINDS_MAX)
         return false;
-    k->types = calloc(k->n_types + 1, sizeof *k->types);
-    for (uint64_t i = 0; i < k->n_types; i++)
-        k->types[i] = take_text(x, take_number(x));
+    struct shape *s = &x->shapes[x->n_shapes++];
+    s->kind = take_number(x);
+    if (s->kind == LINE_OP || s->kind == LINE_OPEN)
+        s->name = take_text(x);
+    else
+        s->label = take_number(x);
+    s->dict = take_text(x);
+    s->n_operands = take_number(x);
+    s->n_types = take_number(x);
+    if (x->in.failed || s->n_types > x->in.len)
+        return false;
+    s->types = calloc(s->n_types + 1, sizeof *s->types);
+    for (uint64_t i = 0; i < s->n_types; i++)
+        s->types[i] = take_text(x);
     return true;
 }
 
-static bool take_kind(struct expander *x, bool is_head)
+static void put_values(struct expander *x, const struct shape *s, bool typed)
 {
-    if (x->n_kinds == KINDS_MAX)
-        return false;
-    struct kind *k = &x->kinds[x->n_kinds++];
-    k->is_head = is_head;
-    k->flag = take_number(x) != 0;
-    if (is_head) {
-        k->label = take_number(x);
-    } else {
-        uint64_t name_len = take_number(x), dict_len = take_number(x);
-        k->name = take_text(x, name_len);
-        k->dict = take_text(x, dict_len);
-        k->n_operands = take_number(x);
+    for (uint64_t i = 0; i < s->n_types; i++) {
+        writer_format(x->out, i ? ", %%%llu" : "%%%llu", (unsigned long long)x->next + i);
+        if (typed) {
+            writer_format(x->out, " : ");
+            put_view(x, s->types[i]);
+        }
     }
-    k->n_types = take_number(x);
-    return take_types(x, k);
 }
 
-/* ---- lines ---- */
-
-static void put_view(struct writer *out, struct view v) { writer_bytes(out, v.data, v.len); }
-
-static void put_indent(struct expander *x)
+static void put_dict_and_types(struct expander *x, const struct shape *s, bool types)
 {
+    writer_format(x->out, s->dict.len ? " " : "");
+    put_view(x, s->dict);
+    for (uint64_t i = 0; types && i < s->n_types; i++) {
+        writer_format(x->out, i ? ", " : " : ");
+        put_view(x, s->types[i]);
+    }
+}
+
+static void put_op(struct expander *x, const struct shape *s)
+{
+    if (s->kind == LINE_OP)
+        put_values(x, s, false);
+    writer_format(x->out, s->kind == LINE_OP && s->n_types ? " = " : "");
+    put_view(x, s->name);
+    for (uint64_t i = 0; i < s->n_operands && !x->in.failed; i++)
+        writer_format(x->out, i ? ", %%%llu" : " %%%llu",
+                      (unsigned long long)(x->next - take_number(x)));
+    put_dict_and_types(x, s, s->kind == LINE_OP);
+    writer_format(x->out, s->kind == LINE_OPEN ? " (" : "");
+}
+
+static void put_line(struct expander *x, const struct shape *s)
+{
+    x->depth -= s->kind == LINE_CLOSE;
     for (uint64_t i = 0; i < 2 * x->depth && i < INDENT_MAX; i++)
         writer_u8(x->out, ' ');
-}
-
-static void put_head(struct expander *x, const struct kind *k)
-{
-    writer_format(x->out, "%s^%llu (", k->flag ? "| " : "", (unsigned long long)k->label);
-    for (uint64_t i = 0; i < k->n_types; i++) {
-        writer_format(x->out, "%s%%%llu : ", i ? ", " : "", (unsigned long long)x->values++);
-        put_view(x->out, k->types[i]);
+    switch (s->kind) {
+    case LINE_OP:
+    case LINE_OPEN: put_op(x, s); break;
+    case LINE_BLOCK:
+    case LINE_NEXT:
+        writer_format(x->out, s->kind == LINE_NEXT ? "| ^%llu (" : "^%llu (",
+                      (unsigned long long)s->label);
+        put_values(x, s, true);
+        writer_format(x->out, ")");
+        break;
+    case LINE_EMPTY: writer_format(x->out, "()"); break;
+    case LINE_NEXT_EMPTY: writer_format(x->out, "| ()"); break;
+    default:
+        writer_format(x->out, ")");
+        put_dict_and_types(x, s, true);
+        writer_format(x->out, s->n_types ? " = " : "");
+        put_values(x, s, false);
     }
-    writer_format(x->out, ")\n");
-}
-
-static void put_op(struct expander *x, const struct kind *k)
-{
-    uint64_t first = x->values;
-    for (uint64_t i = 0; i < k->n_types; i++)
-        writer_format(x->out, "%s%%%llu", i ? ", " : "", (unsigned long long)x->values++);
-    writer_format(x->out, k->n_types ? " = " : "");
-    put_view(x->out, k->name);
-    for (uint64_t i = 0; i < k->n_operands && !x->items.failed; i++)
-        writer_format(x->out, "%s%%%llu", i ? ", " : " ",
-                      (unsigned long long)(first - take_number(x)));
-    if (k->dict.len) {
-        writer_u8(x->out, ' ');
-        put_view(x->out, k->dict);
-    }
-    for (uint64_t i = 0; i < k->n_types; i++) {
-        writer_format(x->out, i ? ", " : " : ");
-        put_view(x->out, k->types[i]);
-    }
-    writer_format(x->out, k->flag ? " (\n" : "\n");
-    x->depth += k->flag;
-}
-
-static bool expand_line(struct expander *x, uint64_t kind)
-{
-    if (kind >= x->n_kinds)
-        return false;
-    put_indent(x);
-    if (x->kinds[kind].is_head)
-        put_head(x, &x->kinds[kind]);
-    else
-        put_op(x, &x->kinds[kind]);
-    return true;
-}
-
-static bool expand_item(struct expander *x)
-{
-    uint64_t what = take_number(x);
-    switch (what) {
-    case ITEM_TEXT:
-        put_view(x->out, take_text(x, take_number(x)));
-        x->depth = take_number(x);
-        x->values = take_number(x);
-        return true;
-    case ITEM_CLOSE:
-        x->depth--;
-        put_indent(x);
-        writer_format(x->out, ")\n");
-        return true;
-    case ITEM_OP_KIND: return take_kind(x, false);
-    case ITEM_HEAD_KIND: return take_kind(x, true);
-    default: return expand_line(x, what - ITEM_LINE);
-    }
+    writer_format(x->out, "\n");
+    x->depth += s->kind == LINE_OPEN;
+    x->next += s->n_types;
 }
 
 bool short_text_expand(struct view hashed, struct writer *out)
 {
-    struct writer text, items;
     struct expander *x = calloc(1, sizeof *x);
-    writer_init(&text, 0);
-    writer_init(&items, 0);
-    bool good = chunks_split(hashed, &text, &items);
+    bool good = true;
     x->out = out;
-    x->text = reader_over(text.data, text.len);
-    x->items = reader_over(items.data, items.len);
-    while (good && x->items.len && !x->items.failed && !x->text.failed)
-        good = expand_item(x);
-    good = good && reader_done(&x->items) && reader_done(&x->text);
-    for (uint64_t i = 0; i < x->n_kinds; i++)
-        free(x->kinds[i].types);
+    x->in = reader_over(hashed.data, hashed.len);
+    while (good && x->in.len && !x->in.failed) {
+        uint64_t record = take_number(x);
+        if (record == RECORD_TEXT)
+            take_piece(x);
+        else if (record == RECORD_SHAPE)
+            good = take_shape(x);
+        else if (record - RECORD_LINE < x->n_shapes)
+            put_line(x, &x->shapes[record - RECORD_LINE]);
+        else
+            good = false;
+    }
+    good = good && reader_done(&x->in);
+    for (uint64_t i = 0; i < x->n_shapes; i++)
+        free(x->shapes[i].types);
     free(x);
-    writer_close(&text);
-    writer_close(&items);
     return good;
 }
 
@@ -212,17 +170,12 @@ static const char *short_text_check(const struct writer *text, const struct writ
     struct writer back;
     writer_init(&back, 0);
     bool good = short_text_expand((struct view){(const char *)hashed->data, hashed->len}, &back);
-    bool same = good && back.len == text->len && memcmp(back.data, text->data, back.len) == 0;
+    bool same = good && back.len == text->len &&
+                (!back.len || memcmp(back.data, text->data, back.len) == 0);
     writer_close(&back);
     return !good  ? "the hashed bytes stand for no text"
            : same ? NULL
                   : "the hashed bytes stand for another text";
-}
-
-static int form_of(const struct canon_input *input, enum canon_kind kind, struct form *out,
-                   struct err *e)
-{
-    return kind == CANON_MLIR ? form_mlir(input, out, e) : form_mlir_bytecode(input, out, e);
 }
 
 int short_text_of(const struct canon_input *input, struct short_text *out, struct err *e)
@@ -240,10 +193,13 @@ int short_text_of(const struct canon_input *input, struct short_text *out, struc
     memset(&form, 0, offsetof(struct form, buffer));
     writer_init(form.text = &text, 0);
     writer_init(form.hashed = &hashed, 0);
-    rc = form_of(input, result.kind, &form, e);
+    rc = result.kind == CANON_MLIR            ? form_mlir(input, &form, e)
+         : result.kind == CANON_MLIR_BYTECODE ? form_mlir_bytecode(input, &form, e)
+                                              : form_hlo(input, &form, e);
     if (!rc) {
-        form_goes(&form, FORM_READ); /* what waits goes its way */
-        out->wrong = short_text_check(&text, &hashed);
+        form_text_apart(&form); /* what waits goes its way */
+        if (result.kind != CANON_HLO)
+            out->wrong = short_text_check(&text, &hashed);
         out->text = proof_of_bytes(text.data, text.len);
     }
     writer_close(&text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * short_text.h - reads what is hashed of a graph (KEYS.md, section 1.1) back into its canonical text.
+ * short_text.h - reads what is hashed of a graph (KEYS.md, section 2.3) back into its canonical text.
  *
  * The reader shares no code with the writer. That it finds the readable text in the hashed bytes, and in
  * nothing but them, for whatever is thrown at it is the proof that no two texts are hashed alike.
@@ -21,7 +21,7 @@ struct short_text {
     const char *wrong; /* why what is hashed does not stand for that text; NULL: it does */
 };
 
-/* The key of MLIR or MLIR bytecode, and what is behind it. As canon_key. */
+/* The key of MLIR or MLIR bytecode, and what is behind it; of HLO the key and its text. As canon_key. */
 int short_text_of(const struct canon_input *input, struct short_text *out, struct err *e);
 
 /* Whether nothing is wrong with either, and the keys are equal if and only if the texts are. */
