@@ -163,7 +163,7 @@ $(addprefix fuzz-,$(FUZZERS)): fuzz-%:
 PROOF_CASES    = 100000
 PROOF_COMPILES = 25
 PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
-PROVEN_GRAPHS = $(wildcard tests/data/*.mlir)
+PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
 # ptxas is given the PTX of the first NVRTC, which it must be able to read.
 PTXAS = lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)

@@ -78,6 +78,18 @@ Test(graph_variants, of_mlir_keep_the_key)
     variants_agree("tests/data/step.mlir", GRAPH_MLIR);
 }
 
+Test(graph_variants, of_hlo_keep_the_key)
+{
+    variants_agree("tests/data/train.hlo", GRAPH_HLO);
+    variants_agree("tests/data/loop.hlo", GRAPH_HLO);
+}
+
+Test(graph_variants, mutants_of_hlo_have_another_key)
+{
+    mutants_differ("tests/data/train.hlo", GRAPH_HLO);
+    mutants_differ("tests/data/loop.hlo", GRAPH_HLO);
+}
+
 Test(graph_variants, mutants_of_mlir_have_another_key)
 {
     mutants_differ("tests/data/train.mlir", GRAPH_MLIR);

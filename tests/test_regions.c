@@ -238,6 +238,6 @@ Test(regions, golden_key_of_a_layer)
     cr_assert_not_null(layer);
     char text[WARM_KEY_TEXT];
     key_to_text(&layer->key, text);
-    cr_expect_str_eq(text, "e3b0da416e8408f666c942f32dc775cc");
+    cr_expect_str_eq(text, "77634a337081a7b39582b8b0f119bdc2");
     free(list.at);
 }
