@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler.c - the pool of workers, and the compiles that wait for one. Loop thread.
+ * compiler.c - the fork servers, their workers, and the compiles that wait for one. Loop thread.
  *
  * The happy path of one compile:
  *   1. compiler_start queues it; a zero timer runs dispatch() from the loop;
- *   2. dispatch() hands it to an idle worker of its toolchain and user, or starts a worker;
- *   3. the worker says READY (if it is new); the job and the client's channel go to it;
- *   4. DONE comes with two memfds; they are checked; the callback runs; the worker is idle;
- *   5. an idle worker ends after idle_ms, when it has grown, or when its slot is wanted.
+ *   2. dispatch() gives it a worker, which is one of `jobs` slots, and the fork server of its toolchain,
+ *      which is started if there is none;
+ *   3. the fork server says READY (if it is new); the job, the client's channel and a socket for the
+ *      answer go to it; it forks the worker;
+ *   4. DONE comes on that socket with two memfds; they are checked; the callback runs;
+ *   5. the fork server tells that the worker is reaped; the slot is free.
  * What may go wrong:
- *   - the worker dies (SIGKILL, SIGSEGV, a limit): the spawner says so; the compile goes back to the
- *     head of the queue once, the second time it fails with CRASHED;
+ *   - the worker dies (SIGKILL, SIGSEGV, a limit): the fork server says so; the compile goes back to
+ *     the head of the queue once, the second time it fails with CRASHED;
  *   - the deadline passes: the worker is killed (the compiler's front end listens to nothing else),
  *     the compile fails with TIMEOUT and is not tried again;
  *   - cancelled: queued, it fails at once; running, its worker is killed;
  *   - the worker answers rubbish: it is killed, and that counts as its death;
+ *   - the fork server dies: the kernel kills its workers with it, and each counts as dead;
  *   - the library changed since it was identified: NO_TOOLCHAIN, and it is identified anew;
- *   - the spawner dies, and with it all workers: each compile fails with IO from then on.
+ *   - the spawner dies, and with it all of them: each compile fails with IO from then on.
  *
- * Life of a worker; it holds a slot until the spawner has reaped it:
+ * Life of a worker; it holds a slot until it is freed:
  *
- *     STARTING ──READY──▶ IDLE ◀──DONE── BUSY          from each: ──▶ ENDING ──EXITED──▶ freed
- *         └─────READY, compile waiting────▶─┘
+ *     STARTING ──READY of its fork server──▶ BUSY ──DONE, or killed──▶ ENDING ──EXITED──▶ freed
+ *
+ * Life of a fork server. It ends when it had no worker for idle_ms, or by an error:
+ *
+ *     STARTING ──READY──▶ READY ──▶ ENDING ──reaped by the spawner──▶ freed
  */
 #include "daemon/compiler.h"
 
@@ -42,35 +48,43 @@
 #include "daemon/toolchains.h"
 #include "daemon/worker/message.h"
 
-#define ATTEMPTS_MAX 2u             /* of one compile, in different workers */
-#define WORKER_RSS_MAX (2ull << 30) /* bytes: an idle worker that holds more is ended */
+#define ATTEMPTS_MAX 2u    /* of one compile, in different workers */
+#define SERVERS_MAX 4u     /* fork servers that have nothing to do, and all others */
+#define KILL_WAIT_MS 10000 /* a fork server that does not tell of a killed worker's end is ended */
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NOBODY 65534u
 #define PATH_FIXED (4u + 1u + 32u + 4u + 4u) /* bytes of a path's record beside its text */
 
-enum worker_state { STARTING, IDLE, BUSY, ENDING };
+enum state { STARTING, BUSY, ENDING };
 
-struct worker {
+struct server { /* the fork server of one toolchain */
+    struct compiler *compiler;
+    struct server *next;
+    uint64_t id; /* with the spawner */
+    int fd;
+    enum state state; /* BUSY: it is ready */
+    const struct toolchain *toolchain;
+    size_t n_workers;
+    uv_poll_t poll;
+    struct ticker *timer; /* ends it when it starts for too long, or has no worker for long */
+};
+
+struct worker { /* the process of one compile */
     struct compiler *compiler;
     struct worker *next;
-    uint64_t id; /* with the spawner */
-    pid_t pid;   /* 0 until READY */
-    int fd;
-    enum worker_state state;
-    const struct toolchain *toolchain;
-    uint32_t uid;
-    struct compile *compile; /* while STARTING for it, or BUSY; while ENDING: what it died with */
-    uint64_t used;           /* compiler.clock when it last became idle */
-    bool spent;              /* what it compiled last would show in what it compiles next */
+    struct server *server;
+    uint64_t id;       /* with the fork server */
+    int fd, answer_fd; /* where its answer comes from; the other end until the worker has it */
+    enum state state;
+    struct compile *compile; /* NULL once that is answered */
     uv_poll_t poll;
-    struct ticker *timer; /* ends STARTING, BUSY and IDLE when they last too long */
+    struct ticker *timer; /* ends BUSY, and its fork server if ENDING lasts too long */
 };
 
 struct compile {
     struct compiler *compiler;
     struct compile *next; /* in the queue */
     struct compile_request request;
-    uint64_t id;
     uint64_t deadline; /* uv_now; 0 until it first runs */
     unsigned n_attempts;
     struct worker *worker;
@@ -80,18 +94,19 @@ struct compile {
 struct compiler {
     struct compiler_config config;
     struct worker_program program;
-    char *worker_path, *work_dir;
+    char *worker_path;
     struct toolchains *toolchains;
+    struct server *servers;
     struct worker *workers;
     struct compile *queue, **queue_tail;
-    uint64_t clock, last_id;
+    uint64_t last_id;
     struct compiler_stats stats;
     bool closing, spawner_gone;
     void (*on_closed)(void *arg);
     void *closed_arg;
     uv_poll_t spawner_poll;
     uv_timer_t dispatch_timer;
-    int n_handles; /* ours and the workers' */
+    int n_handles; /* ours, the fork servers' and the workers' */
 };
 
 static void dispatch_soon(struct compiler *c);
@@ -137,22 +152,9 @@ static void queue_remove(struct compiler *c, struct compile *j)
     c->stats.n_queued--;
 }
 
-/* ---- workers: ending ---- */
+/* ---- ending ---- */
 
-static void on_worker_handle_closed(uv_handle_t *handle);
 static void compiler_closed_maybe(struct compiler *c);
-
-static void worker_free(struct worker *w)
-{
-    struct worker **at = &w->compiler->workers;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
-    w->compiler->stats.n_workers--;
-    close(w->fd);
-    uv_close((uv_handle_t *)&w->poll, on_worker_handle_closed);
-    ticker_free(w->timer);
-}
 
 static void on_worker_handle_closed(uv_handle_t *handle)
 {
@@ -163,17 +165,41 @@ static void on_worker_handle_closed(uv_handle_t *handle)
     compiler_closed_maybe(c);
 }
 
-/* Kills it; what becomes of its compile is decided when the spawner has reaped it. */
-static void worker_end(struct worker *w)
+static void worker_free(struct worker *w)
 {
-    if (w->state == ENDING)
-        return;
+    struct compiler *c = w->compiler;
+    struct worker **at = &c->workers;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    c->stats.n_workers--;
+    w->server->n_workers--;
+    if (!w->server->n_workers && w->server->state == BUSY)
+        ticker_start(w->server->timer, c->config.limits.idle_ms, 0);
+    close(w->fd);
+    if (w->answer_fd >= 0)
+        close(w->answer_fd);
+    uv_close((uv_handle_t *)&w->poll, on_worker_handle_closed);
+    ticker_free(w->timer);
+}
+
+/* From now on only its end is waited for. */
+static void worker_leave(struct worker *w)
+{
     if (w->state == BUSY)
         w->compiler->stats.n_busy--;
     w->state = ENDING;
     uv_poll_stop(&w->poll);
-    ticker_stop(w->timer);
-    spawner_kill(w->compiler->config.spawner, w->id);
+    ticker_start(w->timer, KILL_WAIT_MS, 0);
+}
+
+/* Kills it; what becomes of its compile is decided when the fork server has reaped it. */
+static void worker_end(struct worker *w)
+{
+    struct worker_kill message = {.type = WORKER_KILL, .id = w->id};
+    if (w->state != ENDING)
+        worker_leave(w);
+    worker_send(w->server->fd, &message, sizeof message, NULL, 0);
 }
 
 static void describe_death(char *out, size_t cap, int status, bool started)
@@ -213,18 +239,59 @@ static void compile_lost(struct compile *j, int status, bool started)
 
 static bool worker_take_done(struct worker *w);
 
-/* The spawner has reaped it. Its last words may still be in the socket. */
+/* It is reaped. Its last words may still be in the socket. */
 static void worker_exited(struct worker *w, int status)
 {
     struct compiler *c = w->compiler;
-    bool started = w->pid != 0;
+    bool started = w->state != STARTING;
     if (w->state == BUSY)
         worker_take_done(w);
-    worker_end(w);
+    if (w->state == BUSY)
+        c->stats.n_busy--;
     struct compile *j = w->compile;
     worker_free(w);
     if (j)
         compile_lost(j, status, started);
+    dispatch_soon(c);
+}
+
+static void on_server_handle_closed(uv_handle_t *handle)
+{
+    struct server *s = handle->data;
+    struct compiler *c = s->compiler;
+    c->n_handles--;
+    free(s);
+    compiler_closed_maybe(c);
+}
+
+/* Kills it, and with it its workers; they are dealt with when the spawner has reaped it. */
+static void server_end(struct server *s)
+{
+    if (s->state == ENDING)
+        return;
+    s->state = ENDING;
+    uv_poll_stop(&s->poll);
+    ticker_stop(s->timer);
+    spawner_kill(s->compiler->config.spawner, s->id);
+}
+
+/* The spawner has reaped it. */
+static void server_exited(struct server *s, int status)
+{
+    struct compiler *c = s->compiler;
+    s->state = ENDING;
+    for (struct worker *w = c->workers, *next; w; w = next) {
+        next = w->next;
+        if (w->server == s)
+            worker_exited(w, status);
+    }
+    struct server **at = &c->servers;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    close(s->fd);
+    ticker_free(s->timer);
+    uv_close((uv_handle_t *)&s->poll, on_server_handle_closed);
     dispatch_soon(c);
 }
 
@@ -235,21 +302,21 @@ static void on_spawner(uv_poll_t *poll, int status, int events)
     int rc;
     (void)status, (void)events;
     while ((rc = spawner_read(c->config.spawner, &event)) == 1) {
-        struct worker *w = c->workers;
-        while (w && w->id != event.id)
-            w = w->next;
-        if (w && event.status == -1)
+        struct server *s = c->servers;
+        while (s && s->id != event.id)
+            s = s->next;
+        if (s && event.status == -1)
             log_error("cannot start a compiler process: %s", strerror(event.error));
-        if (w)
-            worker_exited(w, event.status == -1 ? W_EXITCODE(127, 0) : event.status);
+        if (s)
+            server_exited(s, event.status == -1 ? W_EXITCODE(127, 0) : event.status);
     }
     if (rc == 0 || c->spawner_gone)
         return;
     log_error("the process that starts the compilers is gone: no compiles from now on");
     c->spawner_gone = true;
     uv_poll_stop(&c->spawner_poll);
-    while (c->workers)
-        worker_exited(c->workers, 0);
+    while (c->servers)
+        server_exited(c->servers, 0);
 }
 
 /* ---- workers: their answers ---- */
@@ -324,7 +391,7 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
     } else {
         err_set(&done.err, message->status, "%.*s", (int)sizeof message->text - 1, message->text);
     }
-    done.keep = message->keep;
+    done.keep = message->keep && j->compiler->stats.seccomp;
     done.shareable = message->shareable;
     done.names_places = message->names_places;
     done.nvrtc_status = message->nvrtc_status;
@@ -340,33 +407,6 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
     return valid;
 }
 
-/* Memory that the process holds; 0 if that cannot be told. */
-static uint64_t resident_bytes(pid_t pid)
-{
-    char path[64], text[128];
-    snprintf(path, sizeof path, "/proc/%ld/statm", (long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    unsigned long pages = 0;
-    text[n > 0 ? n : 0] = '\0';
-    if (n <= 0 || sscanf(text, "%*u %lu", &pages) != 1)
-        return 0;
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static void worker_idle(struct worker *w)
-{
-    struct compiler *c = w->compiler;
-    w->state = IDLE;
-    w->used = ++c->clock;
-    ticker_start(w->timer, c->config.limits.idle_ms, 0);
-    if (w->spent || resident_bytes(w->pid) > WORKER_RSS_MAX ||
-        c->stats.n_workers > c->config.limits.jobs)
-        worker_end(w);
-}
-
 /* Reads DONE, if it is there, and passes it on. False if there was none, or it was rubbish. */
 static bool worker_take_done(struct worker *w)
 {
@@ -375,10 +415,9 @@ static bool worker_take_done(struct worker *w)
     int fds[2];
     ssize_t n = worker_receive(w->fd, &done, sizeof done, fds, 2);
     struct compile *j = w->compile;
-    bool ok = n == (ssize_t)sizeof done && done.type == WORKER_DONE && j && done.id == j->id;
+    bool ok = n == (ssize_t)sizeof done && done.type == WORKER_DONE && j && done.id == w->id;
     if (ok) {
         w->compile = NULL; /* the callback may do anything, even close the pool */
-        w->spent = done.spent;
         c->stats.n_compiles += done.status == 0;
         ok = compile_answer(j, &done, fds);
         if (!ok)
@@ -390,7 +429,30 @@ static bool worker_take_done(struct worker *w)
     return ok;
 }
 
-/* Hands its compile to a worker that is ready. */
+static void on_worker(uv_poll_t *poll, int status, int events)
+{
+    struct worker *w = poll->data;
+    (void)status, (void)events;
+    worker_take_done(w);
+    worker_end(w); /* it has answered, or will not: nothing more is wanted of it */
+}
+
+static void on_worker_timer(void *arg)
+{
+    struct worker *w = arg;
+    if (w->state == ENDING) {
+        log_error("a compiler process does not end: the process that started it is killed");
+        server_end(w->server);
+        return;
+    }
+    w->compile->timed_out = true;
+    w->compiler->stats.n_timeouts++;
+    worker_end(w);
+}
+
+/* ---- fork servers: their words ---- */
+
+/* Hands a worker's compile to the fork server. */
 static void worker_send_job(struct worker *w)
 {
     struct compiler *c = w->compiler;
@@ -405,181 +467,231 @@ static void worker_send_job(struct worker *w)
     uint64_t left = j->deadline > now ? j->deadline - now : 1;
     struct worker_job job = {.type = WORKER_JOB,
                              .has_channel = j->request.channel_fd >= 0,
-                             .id = j->id,
+                             .id = w->id,
                              .len = j->request.job_len,
-                             .timeout_ms = left};
+                             .timeout_ms = left,
+                             .memory = c->config.limits.worker_memory};
     const struct toolchain *toolchain = j->request.toolchain;
     char id[WARM_KEY_TEXT];
     key_to_text(&toolchain->id, id);
     snprintf(job.compiler, sizeof job.compiler, "NVRTC %d.%d %s", toolchain->major,
              toolchain->minor, id);
-    int fds[] = {j->request.job_fd, j->request.channel_fd};
+    int fds[] = {j->request.job_fd, w->answer_fd, j->request.channel_fd};
     w->state = BUSY;
     c->stats.n_busy++;
     ticker_start(w->timer, left, 0);
-    if (worker_send(w->fd, &job, sizeof job, fds, job.has_channel ? 2 : 1))
-        worker_end(w);
+    uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_worker);
+    if (worker_send(w->server->fd, &job, sizeof job, fds, job.has_channel ? 3 : 2))
+        server_end(w->server);
+    close(w->answer_fd);
+    w->answer_fd = -1;
 }
-
 static void note_sandbox(struct compiler *c, const struct worker_ready *ready)
 {
     if (c->stats.landlock >= 0)
         return;
     c->stats.landlock = ready->landlock;
     c->stats.seccomp = ready->seccomp;
-    if (!ready->landlock)
-        log_warning("this kernel has no Landlock: compilers are confined by %s",
-                    ready->seccomp ? "their system-call filter alone" : "nothing");
+    if (!ready->seccomp)
+        log_warning(
+            "this kernel has no system-call filters: compilers are confined by %s, and what "
+            "they make is given to nobody but who asked for it",
+            ready->landlock ? "Landlock alone" : "nothing");
+    else if (!ready->landlock)
+        log_warning(
+            "this kernel has no Landlock: compilers are confined by their system-call filter "
+            "alone");
 }
 
-static void worker_ready(struct worker *w, const struct worker_ready *ready)
+/* It cannot be used. What waits for it fails. */
+static void server_refuse(struct server *s, int code, const char *text)
 {
-    struct compiler *c = w->compiler;
-    struct compile *j = w->compile;
-    const struct toolchain_files *files = toolchains_files(w->toolchain);
+    struct compiler *c = s->compiler;
+    log_error("%s", text);
+    for (struct worker *w = c->workers, *next; w; w = next) {
+        next = w->next;
+        if (w->server != s)
+            continue;
+        struct compile *j = w->compile;
+        worker_free(w);
+        compile_fail(j, code, text);
+    }
+    server_end(s);
+}
+
+static void server_ready(struct server *s, const struct worker_ready *ready)
+{
+    struct compiler *c = s->compiler;
+    const struct toolchain_files *files = toolchains_files(s->toolchain);
     bool same = worker_file_equal(&ready->library, &files->library_file) &&
                 worker_file_equal(&ready->builtins, &files->builtins_file);
     if (ready->status || !same) {
-        log_error("%s", ready->status ? ready->text : "a library changed under its worker");
-        w->compile = NULL;
-        worker_end(w);
-        if (j)
-            compile_fail(j, ready->status ? ready->status : WARM_ENO_TOOLCHAIN,
-                         ready->status ? ready->text
-                                       : "the compiler was replaced just now: ask again");
+        server_refuse(s, ready->status ? ready->status : WARM_ENO_TOOLCHAIN,
+                      ready->status ? ready->text
+                                    : "the compiler was replaced just now: ask again");
         return;
     }
     note_sandbox(c, ready);
-    w->pid = ready->pid;
-    if (j) {
-        worker_send_job(w);
-        return;
-    }
-    worker_idle(w);
-    dispatch_soon(c);
+    s->state = BUSY;
+    ticker_stop(s->timer);
+    if (!s->n_workers)
+        ticker_start(s->timer, c->config.limits.idle_ms, 0);
+    for (struct worker *w = c->workers; w; w = w->next)
+        if (w->server == s)
+            worker_send_job(w);
 }
 
-static void on_worker(uv_poll_t *poll, int status, int events)
+static void server_told_exit(struct server *s, const struct worker_exited *exited)
 {
-    struct worker *w = poll->data;
-    (void)status, (void)events;
-    if (w->state == STARTING) {
+    struct worker *w = s->compiler->workers;
+    while (w && !(w->server == s && w->id == exited->id))
+        w = w->next;
+    if (w && exited->status == -1)
+        log_error("cannot fork a compiler process: %s", strerror(exited->error));
+    if (w)
+        worker_exited(w, exited->status == -1 ? W_EXITCODE(127, 0) : exited->status);
+}
+
+static void on_server(uv_poll_t *poll, int status, int events)
+{
+    struct server *s = poll->data;
+    union {
+        uint32_t type;
         struct worker_ready ready;
-        ssize_t n = worker_receive(w->fd, &ready, sizeof ready, NULL, 0);
-        if (n != (ssize_t)sizeof ready || ready.type != WORKER_READY) {
-            worker_end(w);
-            return;
-        }
-        ready.text[sizeof ready.text - 1] = '\0';
-        worker_ready(w, &ready);
-        return;
+        struct worker_exited exited;
+    } message;
+    (void)status, (void)events;
+    ssize_t n = worker_receive(s->fd, &message, sizeof message, NULL, 0);
+    if (s->state == STARTING && n == (ssize_t)sizeof message.ready &&
+        message.type == WORKER_READY) {
+        message.ready.text[sizeof message.ready.text - 1] = '\0';
+        server_ready(s, &message.ready);
+    } else if (s->state == BUSY && n == (ssize_t)sizeof message.exited &&
+               message.type == WORKER_EXITED) {
+        server_told_exit(s, &message.exited);
+    } else {
+        server_end(s); /* its end */
     }
-    if (w->state == BUSY && worker_take_done(w)) {
-        if (w->state != BUSY)
-            return;
-        w->compiler->stats.n_busy--;
-        worker_idle(w);
-        dispatch_soon(w->compiler);
-        return;
-    }
-    worker_end(w); /* its end, or words out of turn */
 }
 
-static void on_worker_timer(void *arg)
+static void on_server_timer(void *arg) { server_end(arg); }
+
+/* ---- starting ---- */
+
+static struct server *server_of(struct compiler *c, const struct toolchain *toolchain)
 {
-    struct worker *w = arg;
-    if (w->state == BUSY && w->compile) {
-        w->compile->timed_out = true;
-        w->compiler->stats.n_timeouts++;
-    }
-    worker_end(w);
+    struct server *s = c->servers;
+    while (s && (s->toolchain != toolchain || s->state == ENDING))
+        s = s->next;
+    return s;
 }
 
-/* ---- workers: starting ---- */
-
-static int worker_new(struct compiler *c, struct compile *j, struct err *e)
+/* Ends one that has nothing to do, if there are many. */
+static void servers_thin_out(struct compiler *c)
 {
+    struct server *idle = NULL;
+    size_t n = 0;
+    for (struct server *s = c->servers; s; s = s->next) {
+        n += s->state != ENDING;
+        if (s->state == BUSY && !s->n_workers)
+            idle = s; /* the last in the list is the oldest */
+    }
+    if (n >= SERVERS_MAX && idle)
+        server_end(idle);
+}
+
+static int server_new(struct compiler *c, const struct toolchain *toolchain, struct server **out,
+                      struct err *e)
+{
+    struct server *s = calloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, WARM_ENOMEM, "no memory for a compiler process");
+    servers_thin_out(c);
+    int code = worker_start(&c->program, toolchains_files(toolchain), &s->fd, &s->id, e);
+    if (code) {
+        free(s);
+        return code;
+    }
+    fcntl(s->fd, F_SETFL, O_NONBLOCK);
+    s->timer = ticker_new(c->config.loop, on_server_timer, s);
+    if (!s->timer || uv_poll_init(c->config.loop, &s->poll, s->fd)) {
+        ticker_free(s->timer);
+        spawner_kill(c->config.spawner, s->id);
+        close(s->fd);
+        free(s);
+        return err_set(e, WARM_EIO, "cannot watch a compiler process");
+    }
+    s->poll.data = s;
+    s->compiler = c;
+    s->toolchain = toolchain;
+    c->n_handles++;
+    s->next = c->servers;
+    c->servers = s;
+    uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_server);
+    ticker_start(s->timer, TOOLCHAIN_PROBE_MS, 0);
+    *out = s;
+    return 0;
+}
+
+static int worker_new(struct compiler *c, struct compile *j, struct server *s, struct err *e)
+{
+    int pair[2];
     struct worker *w = calloc(1, sizeof *w);
     if (!w)
         return err_set(e, WARM_ENOMEM, "no memory for a compiler process");
-    int code = worker_start(&c->program, toolchains_files(j->request.toolchain), &w->fd, &w->id, e);
-    if (code) {
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)) {
         free(w);
-        return code;
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket to a compiler process");
     }
-    fcntl(w->fd, F_SETFL, O_NONBLOCK);
+    w->fd = pair[0];
+    w->answer_fd = pair[1];
     w->timer = ticker_new(c->config.loop, on_worker_timer, w);
     if (!w->timer || uv_poll_init(c->config.loop, &w->poll, w->fd)) {
         ticker_free(w->timer);
-        spawner_kill(c->config.spawner, w->id);
-        close(w->fd);
+        close(pair[0]);
+        close(pair[1]);
         free(w);
         return err_set(e, WARM_EIO, "cannot watch a compiler process");
     }
     w->poll.data = w;
     w->compiler = c;
-    w->toolchain = j->request.toolchain;
-    w->uid = j->request.uid;
+    w->server = s;
+    w->id = ++c->last_id;
     w->compile = j;
     c->n_handles++;
     w->next = c->workers;
     c->workers = w;
     c->stats.n_workers++;
+    s->n_workers++;
+    if (s->state == BUSY)
+        ticker_stop(s->timer); /* it is not idle any more */
     j->worker = w;
     j->n_attempts++;
-    uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_worker);
-    ticker_start(w->timer, TOOLCHAIN_PROBE_MS, 0);
     return 0;
+}
+
+/* Gives a compile a slot. */
+static int compile_begin(struct compiler *c, struct compile *j, struct err *e)
+{
+    struct server *s = server_of(c, j->request.toolchain);
+    int code = s ? 0 : server_new(c, j->request.toolchain, &s, e);
+    if (!code)
+        code = worker_new(c, j, s, e);
+    if (!code && s->state == BUSY)
+        worker_send_job(j->worker);
+    return code;
 }
 
 /* ---- the queue ---- */
 
-static bool worker_suits(const struct worker *w, const struct compile *j)
-{
-    return w->uid == j->request.uid && w->toolchain == j->request.toolchain;
-}
-
-static bool any_ending(const struct compiler *c)
-{
-    const struct worker *w = c->workers;
-    while (w && w->state != ENDING)
-        w = w->next;
-    return w != NULL;
-}
-
-/* The idle worker last used that suits (its caches are warm), or with `j` NULL the one that has
- * been idle longest. */
-static struct worker *idle_worker(struct compiler *c, const struct compile *j)
-{
-    struct worker *best = NULL;
-    for (struct worker *w = c->workers; w; w = w->next)
-        if (w->state == IDLE && (!j || worker_suits(w, j)) &&
-            (!best || (j ? w->used > best->used : w->used < best->used)))
-            best = w;
-    return best;
-}
-
 /* Finds a place for the first in the queue. False if it has to wait. */
 static bool dispatch_one(struct compiler *c, struct compile *j)
 {
-    struct worker *w = idle_worker(c, j);
-    if (w) {
-        queue_remove(c, j);
-        j->worker = w;
-        j->n_attempts++;
-        w->compile = j;
-        worker_send_job(w);
-        return true;
-    }
-    if (c->stats.n_workers >= c->config.limits.jobs) {
-        w = any_ending(c) ? NULL : idle_worker(c, NULL);
-        if (w)
-            worker_end(w); /* of another compiler or user: its slot is free once it is reaped */
-        return false;
-    }
     struct err e = {0};
+    if (c->stats.n_workers >= c->config.limits.jobs)
+        return false;
     queue_remove(c, j);
-    int code = worker_new(c, j, &e);
+    int code = compile_begin(c, j, &e);
     if (code)
         compile_fail(j, code, e.text);
     return true;
@@ -616,13 +728,6 @@ static void dispatch_soon(struct compiler *c)
 void compiler_set_limits(struct compiler *c, const struct compiler_limits *limits)
 {
     c->config.limits = *limits;
-    c->program.memory = limits->worker_memory;
-    size_t left = c->stats.n_workers;
-    for (struct worker *w = c->workers; w && left > limits->jobs; w = w->next)
-        if (w->state == IDLE) {
-            worker_end(w);
-            left--;
-        }
     dispatch_soon(c);
 }
 
@@ -636,7 +741,6 @@ int compiler_start(struct compiler *c, const struct compile_request *request, st
         return err_set(e, WARM_ENOMEM, "no memory for a compile");
     j->compiler = c;
     j->request = *request;
-    j->id = ++c->last_id;
     queue_push(c, j, false);
     dispatch_soon(c);
     *out = j;
@@ -645,21 +749,40 @@ int compiler_start(struct compiler *c, const struct compile_request *request, st
 
 void compiler_cancel(struct compiler *c, struct compile *j)
 {
+    struct worker *w = j->worker;
     j->cancelled = true;
-    if (j->worker)
-        worker_end(j->worker);
-    else
-        dispatch_soon(c);
+    if (w && w->state != STARTING) {
+        worker_end(w);
+        return;
+    }
+    if (w) {
+        worker_free(w);
+        queue_push(c, j, true);
+    }
+    dispatch_soon(c);
 }
 
 void compiler_stats(struct compiler *c, struct compiler_stats *out) { *out = c->stats; }
 
 /* ---- toolchains ---- */
 
+/* A fork server is there when the first compile comes. */
+static void compiler_prepare(struct compiler *c, const struct toolchain *toolchain)
+{
+    struct server *s;
+    struct err e;
+    if (!c->closing && !c->spawner_gone && !server_of(c, toolchain) &&
+        server_new(c, toolchain, &s, &e))
+        log_debug("%s", e.text);
+}
+
 int compiler_find(struct compiler *c, struct view selector, uint32_t uid,
                   const struct toolchain **out, struct err *e)
 {
-    return toolchains_find(c->toolchains, selector, uid, out, e);
+    int code = toolchains_find(c->toolchains, selector, uid, out, e);
+    if (!code)
+        compiler_prepare(c, *out);
+    return code;
 }
 
 void compiler_await(struct compiler *c, struct toolchain_wait *wait)
@@ -690,11 +813,10 @@ static void compiler_free(struct compiler *c)
 {
     toolchains_free(c->toolchains);
     free(c->worker_path);
-    free(c->work_dir);
     free(c);
 }
 
-/* Whom a worker becomes if the daemon is root: a user of its own, where the system has one. */
+/* Whom a fork server becomes if the daemon is root: a user of its own, where the system has one. */
 static void choose_user(struct worker_program *program)
 {
     program->uid = program->gid = NOBODY;
@@ -711,13 +833,9 @@ static int copy_config(struct compiler *c, const struct compiler_config *config,
     c->config = *config;
     c->config.limits.jobs = config->limits.jobs ? config->limits.jobs : 1;
     c->worker_path = strdup(config->worker_path);
-    c->work_dir = strdup(config->work_dir);
-    c->program = (struct worker_program){.spawner = config->spawner,
-                                         .path = c->worker_path,
-                                         .scratch = c->work_dir,
-                                         .memory = config->limits.worker_memory};
+    c->program = (struct worker_program){.spawner = config->spawner, .path = c->worker_path};
     choose_user(&c->program);
-    return c->worker_path && c->work_dir ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
+    return c->worker_path ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
 static void on_probed(void *arg, const struct worker_ready *ready) { note_sandbox(arg, ready); }
@@ -748,8 +866,6 @@ int compiler_open(struct compiler **out, const struct compiler_config *config, s
     c->queue_tail = &c->queue;
     c->stats.landlock = -1;
     int code = copy_config(c, config, e);
-    if (mkdir(config->work_dir, 0700) && errno != EEXIST)
-        log_warning("%s: %s", config->work_dir, strerror(errno));
     if (!code)
         code = open_toolchains(c, e);
     if (code) {
@@ -778,7 +894,7 @@ static void on_compiler_handle_closed(uv_handle_t *handle)
 /* The last step of compiler_close, as soon as nothing refers to *c any more. */
 static void compiler_closed_maybe(struct compiler *c)
 {
-    if (!c->closing || c->workers || c->queue || toolchains_busy(c->toolchains))
+    if (!c->closing || c->servers || c->queue || toolchains_busy(c->toolchains))
         return;
     if (!uv_is_closing((uv_handle_t *)&c->spawner_poll)) {
         uv_close((uv_handle_t *)&c->spawner_poll, on_compiler_handle_closed);
@@ -799,7 +915,7 @@ void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg)
     toolchains_stop(c->toolchains);
     c->on_closed = on_closed;
     c->closed_arg = arg;
-    for (struct worker *w = c->workers; w; w = w->next)
-        worker_end(w);
+    for (struct server *s = c->servers; s; s = s->next)
+        server_end(s);
     dispatch_soon(c);
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler.h - toolchains, and the worker processes that compile with them.
+ * compiler.h - toolchains, and the processes that compile with them.
  *
- *    warmd (loop thread)                 spawner (small, forked first)      warm-nvrtc (one a job
- * slot) ┌───────────────┐  "start one" ───▶ ┌─────────┐  fork, exec ─────────▶ ┌──────────────────┐
- *    │ compiler pool │ ◀─ pid, exits ─── │ waits   │                        │ sandbox, NVRTC on│
- *    │  queue ▸ slot │                   └─────────┘                        │ the main thread  │
- *    └───────┬───────┘                                                      └───┬──────────┬───┘
- *            └──────────── job, channel ▶ ── ◀ result (memfd), headers read ───┘          │
- *                                                     client ◀── "what is at this path?" ──┘
+ *     warmd (loop thread)
+ *       │  queue ▸ `jobs` slots
+ *       ├─ spawner: small, forked before all else; starts, kills and reaps
+ *       │    └─ fork server, one a toolchain: NVRTC loaded and warm; has seen no source of a client
+ *       │         ├─ worker: one job, then it ends ◀── job, channel · result (memfd) ──▶ warmd
+ *       │         └─ worker …                      ◀── "what is at this path?" ─────────▶ client
+ *       └─ …
  *
- * A worker's death costs one request: its job is tried once more in another worker, then fails with
- * CRASHED. A job past its deadline is killed and fails with TIMEOUT. Workers see no network, no
- * file but what the client's channel hands them, and a scrubbed environment (worker/sandbox.h).
+ * No source is compiled in a process that has seen another, so a source that takes its worker over
+ * spoils its own result and no other. A worker's death costs one request: its job is tried once more in
+ * another worker, then fails with CRASHED. A job past its deadline is killed and fails with TIMEOUT.
+ * Workers see no network, no file but what the client's channel hands them, no other process and a
+ * scrubbed environment (worker/sandbox.h), and give way to the machine's other programs. On a kernel
+ * without system-call filters nothing that a worker made is kept or given to anybody but the asker.
  *
  * Thread: loop thread. Memory: see each function.
  */
@@ -45,17 +48,16 @@ void spawner_stop(struct spawner *s);
 
 /* What may change while it runs. */
 struct compiler_limits {
-    size_t jobs;            /* worker processes at once */
-    uint64_t worker_memory; /* bytes of address space, for workers that are started from then on */
-    uint64_t timeout_ms, idle_ms; /* of a compile; after which an idle worker is ended */
+    size_t jobs;                  /* workers at once */
+    uint64_t worker_memory;       /* bytes of address space of a worker; 0: no limit */
+    uint64_t timeout_ms, idle_ms; /* of a compile; after which an idle fork server is ended */
 };
 
 struct compiler_config {     /* texts and lists are copied */
     struct spawner *spawner; /* borrowed */
     uv_loop_t *loop;
     const char *worker_path;
-    const char *work_dir; /* where workers keep their scratch files, unnamed: made if missing */
-    char *const *nvrtc;   /* libraries or folders, the default first */
+    char *const *nvrtc; /* libraries or folders, the default first */
     size_t n_nvrtc;
     char *const *nvrtc_from; /* folders from which other users may name libraries */
     size_t n_nvrtc_from;
@@ -69,13 +71,13 @@ struct compiler_config {     /* texts and lists are copied */
 
 struct compiler;
 /* Identifies the toolchains (by content; remembered per device, inode, size, mtime and ctime) and
- * is ready to compile. No worker is started yet. A library that cannot be read is left out, with a
+ * is ready to compile. No fork server is started yet. A library that cannot be read is left out, with a
  * line in the log. */
 int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e);
 /* Kills the workers; `on_closed` runs when the last handle is closed. */
 void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg);
 
-/* Goes by other limits from now on. Workers above the new number of jobs end when they are idle. */
+/* Goes by other limits from now on; what is running goes on. */
 void compiler_set_limits(struct compiler *c, const struct compiler_limits *limits);
 
 /* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
@@ -83,7 +85,8 @@ void compiler_set_limits(struct compiler *c, const struct compiler_limits *limit
  * the daemon's own user can change it (toolchain.h), and if it lies where the asker may name one:
  * anywhere if `uid`, the asker's, is the daemon's own, else in nvrtc_from or beside a configured library. A library that is not known yet, or whose file
  * changed since it was identified, is identified on a pool thread: BUSY meanwhile, and
- * compiler_await tells when to ask again. Errors: NO_TOOLCHAIN (err lists what there is, or says
+ * compiler_await tells when to ask again. Starts its fork server, for there may be something to
+ * compile soon. Errors: NO_TOOLCHAIN (err lists what there is, or says
  * what is wrong with the path), BUSY, NOMEM. Borrowed until compiler_close. */
 int compiler_find(struct compiler *c, struct view selector, uint32_t uid,
                   const struct toolchain **out, struct err *e);
@@ -135,8 +138,7 @@ struct compile_request {
     uint64_t job_len;
     int channel_fd;      /* to the client: taken; -1 if there is none (every other header reads as
                             absent) */
-    uint32_t uid;        /* whose source it is: a worker serves one user only, so that a source that
-                            takes its worker over never touches what another user is given */
+    uint32_t uid;        /* whose source it is */
     uint64_t timeout_ms; /* 0: the default */
     compile_cb cb;
     void *arg;
@@ -151,7 +153,7 @@ void compiler_cancel(struct compiler *c, struct compile *compile);
 
 struct compiler_stats {
     uint64_t n_compiles, n_crashes, n_timeouts;
-    unsigned n_workers, n_busy, n_queued;
+    unsigned n_workers, n_busy, n_queued; /* workers; those that compile; compiles that wait */
     int landlock; /* version in force in the workers; 0: this kernel has none; -1: not known yet */
     bool seccomp; /* their system-call filter is in force */
 };

@@ -27,10 +27,10 @@
     X(TEXT, store, "", "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")  \
     X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
     X(SIZE, quota, "0", "cap for what one user's clients have put; 0: none")                       \
-    X(COUNT, jobs, "0", "compiler processes at once; 0: one for each CPU")                         \
+    X(COUNT, jobs, "0", "compiler processes at once; 0: a quarter of the CPUs, 1 to 8")            \
     X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
     X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
-    X(TIME, worker_idle, "10m", "an idle compiler process is ended after this")                    \
+    X(TIME, worker_idle, "10m", "a loaded compiler that has nothing to do is ended after this")    \
     X(TIME, lease_timeout, "2m", "after this another may make what a client has under lease")      \
     X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
     X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \

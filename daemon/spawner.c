@@ -2,11 +2,11 @@
 /*
  * spawner.c - both ends: what warmd calls, and the process that it forks first.
  *
- * The happy path of one worker:
- *   1. warmd sends RUN with the worker's end of a socket pair;
+ * The happy path of one fork server:
+ *   1. warmd sends RUN with the fork server's end of a socket pair;
  *   2. the spawner forks; the child takes its limits, its scrubbed environment and the socket, and
- *      becomes the worker;
- *   3. the worker ends; SIGCHLD arrives through a signalfd; the spawner reaps it and sends EXITED.
+ *      becomes the fork server;
+ *   3. the fork server ends; SIGCHLD arrives through a signalfd; the spawner reaps it and sends EXITED.
  * What may go wrong:
  *   - fork or exec fails: EXITED with status -1 (fork), or exit status 127 (exec);
  *   - the daemon dies: the socket ends, the spawner kills its children and ends; should it be
@@ -18,7 +18,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/ioprio.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,23 +30,18 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/worker/message.h"
 
-#define SPAWN_PACKET_MAX 8192u       /* bytes: the arguments of one process */
-#define SPAWN_CHILDREN_MAX 1024u     /* processes at once */
-#define SPAWN_STACK (1024ul << 20)   /* bytes: 200 000 nested parentheses take 0.6 GB of stack */
-#define SPAWN_FILES 64u              /* descriptors of a worker */
-#define SPAWN_FILE_SIZE (1ull << 30) /* bytes that a worker may write to one file */
-
-/* The address sanitizer's shadow memory is terabytes of address space. */
-#ifdef __SANITIZE_ADDRESS__
-#define SPAWN_SANITIZED true
-#else
-#define SPAWN_SANITIZED false
-#endif
+#define SPAWN_PACKET_MAX 8192u         /* bytes: the arguments of one process */
+#define SPAWN_CHILDREN_MAX 1024u       /* processes at once */
+#define SPAWN_STACK (1024ul << 20)     /* bytes: 200 000 nested parentheses take 0.6 GB of stack */
+#define SPAWN_FILES 32u                /* descriptors of a compile */
+#define SPAWN_FILE_SIZE (256ull << 20) /* bytes that a compile may write to one file */
+#define SPAWN_NICE 5                   /* compiles give way to the programs of the machine */
 
 enum { SPAWN_RUN = 1, SPAWN_KILL = 2 };
 
@@ -52,10 +49,9 @@ struct spawn_command {
     uint32_t type;
     uint32_t n_args; /* NUL-terminated texts that follow */
     uint64_t id;
-    uint64_t memory;
 };
 
-/* What every worker finds in its environment; nothing of the daemon's is handed on. NVRTC is to put
+/* What every fork server finds in its environment; nothing of the daemon's is handed on. NVRTC is to put
  * its temporary files where files.c answers. */
 static char *const spawn_environment[] = {"LC_ALL=C", "TZ=:/etc/localtime", "TMPDIR=" WORKER_TMP,
                                           NULL};
@@ -73,7 +69,18 @@ static void child_limit(int resource, rlim_t soft)
     setrlimit(resource, &limit);
 }
 
-static void child_exec(const struct spawn_command *command, char **argv, int fd, pid_t spawner)
+/* Compiles give way: long time slices, less of the CPU, the end of the disk's queue. A system that
+ * allows none of this runs them as it runs the daemon. */
+static void child_give_way(void)
+{
+    struct sched_param none = {0};
+    sched_setscheduler(0, SCHED_BATCH, &none);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + SPAWN_NICE);
+    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
+            IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, IOPRIO_NR_LEVELS - 1));
+}
+
+static void child_exec(char **argv, int fd, pid_t spawner)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != spawner)
@@ -88,8 +95,7 @@ static void child_exec(const struct spawn_command *command, char **argv, int fd,
     child_limit(RLIMIT_STACK, SPAWN_STACK);
     child_limit(RLIMIT_NOFILE, SPAWN_FILES);
     child_limit(RLIMIT_FSIZE, SPAWN_FILE_SIZE);
-    if (command->memory && !SPAWN_SANITIZED)
-        child_limit(RLIMIT_AS, command->memory);
+    child_give_way();
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -149,7 +155,7 @@ static void state_run(struct spawner_state *s, const struct spawn_command *comma
     }
     child.pid = fork();
     if (child.pid == 0)
-        child_exec(command, argv, fd, s->pid);
+        child_exec(argv, fd, s->pid);
     if (child.pid < 0)
         state_report(s, &child, -1, errno);
     else
@@ -301,18 +307,18 @@ uint64_t spawner_next_id(struct spawner *s) { return atomic_fetch_add(&s->last_i
 int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e)
 {
     char packet[SPAWN_PACKET_MAX];
-    struct spawn_command command = {.type = SPAWN_RUN, .id = spawn->id, .memory = spawn->memory};
+    struct spawn_command command = {.type = SPAWN_RUN, .id = spawn->id};
     size_t len = sizeof command;
     for (; spawn->argv[command.n_args]; command.n_args++) {
         size_t n = strlen(spawn->argv[command.n_args]) + 1;
         if (n > sizeof packet - len || command.n_args == SPAWN_ARGS_MAX)
-            return err_set(e, WARM_ETOO_BIG, "too many arguments for a worker process");
+            return err_set(e, WARM_ETOO_BIG, "too many arguments for a fork server");
         memcpy(packet + len, spawn->argv[command.n_args], n);
         len += n;
     }
     memcpy(packet, &command, sizeof command);
     if (worker_send(s->fd, packet, len, &spawn->fd, 1))
-        return err_sys(e, WARM_EIO, errno, "cannot ask the spawner for a worker process");
+        return err_sys(e, WARM_EIO, errno, "cannot ask the spawner for a fork server");
     return 0;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawner.h - the small process that starts, kills and reaps the workers.
+ * spawner.h - the small process that starts, kills and reaps the fork servers.
  *
- *     warmd                                     spawner                        worker
+ *     warmd                                     spawner                        fork server
  *     spawner_run(id, argv, fd) ── packet ─────▶ fork, limits, exec ─────────▶ fd is WORKER_FD
  *     spawner_kill(id)          ── packet ─────▶ SIGKILL, if not yet reaped
  *     spawner_read(event)       ◀─ packet ────── {id, pid, exit status}
  *
  * The daemon never forks once it has grown: a fork then copies its page tables. Only the spawner
- * reaps, and only it kills, so a signal never reaches a process that got a dead worker's pid. It
+ * reaps, and only it kills, so a signal never reaches a process that got a dead one's pid. It
  * ends, with all that it started, when the daemon's end of the socket closes, however that came.
  *
  * compiler.h has spawner_start and spawner_stop.
@@ -30,7 +30,6 @@ struct spawn {
     uint64_t id;       /* names the process from now on: of spawner_next_id */
     char *const *argv; /* argv[0] is the program's path; ends with NULL */
     int fd;            /* borrowed: becomes WORKER_FD in the process */
-    uint64_t memory;   /* bytes of address space; 0: no limit */
 };
 
 struct spawner_event {

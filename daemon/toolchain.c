@@ -331,7 +331,7 @@ void toolchain_close(struct toolchain *t)
     *t = (struct toolchain){0};
 }
 
-/* ---- starting a worker ---- */
+/* ---- starting a fork server ---- */
 
 /* Opens a file that was located, if it is still that file. *out is -1 for an empty path. */
 static int open_located(const char *path, const struct worker_file *located, int *out,
@@ -376,22 +376,17 @@ int worker_start(const struct worker_program *program, const struct toolchain_fi
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-        return err_sys(e, WARM_EIO, errno, "cannot make a socket to a worker");
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket to a fork server");
     char uid[16], gid[16];
     snprintf(uid, sizeof uid, "%u", (unsigned)program->uid);
     snprintf(gid, sizeof gid, "%u", (unsigned)program->gid);
-    char *text[] = {strdup(program->path), strdup(program->scratch)};
-    char *argv[] = {text[0], files->library, files->builtins, text[1], uid, gid, NULL};
-    struct spawn spawn = {.id = spawner_next_id(program->spawner),
-                          .argv = argv,
-                          .fd = pair[1],
-                          .memory = program->memory};
-    int code = text[0] && text[1] ? send_files(pair[0], files, e)
-                                  : err_set(e, WARM_ENOMEM, "out of memory");
+    char *path = strdup(program->path);
+    char *argv[] = {path, files->library, files->builtins, uid, gid, NULL};
+    struct spawn spawn = {.id = spawner_next_id(program->spawner), .argv = argv, .fd = pair[1]};
+    int code = path ? send_files(pair[0], files, e) : err_set(e, WARM_ENOMEM, "out of memory");
     if (!code)
         code = spawner_run(program->spawner, &spawn, e);
-    free(text[0]);
-    free(text[1]);
+    free(path);
     close(pair[1]);
     if (code) {
         close(pair[0]);
@@ -448,7 +443,7 @@ static int identify_content(const struct toolchain_files *files, struct key *out
     return code;
 }
 
-/* Waits for a new worker's READY. */
+/* Waits for a new fork server's READY. */
 static int probe(const struct worker_program *program, const struct toolchain_files *files,
                  struct worker_ready *out, struct err *e)
 {
@@ -466,11 +461,11 @@ static int probe(const struct worker_program *program, const struct toolchain_fi
     close(fd);
     if (rc == 0) {
         spawner_kill(program->spawner, id);
-        return err_set(e, WARM_ETIMEOUT, "%s: its worker did not start in %d s", files->library,
+        return err_set(e, WARM_ETIMEOUT, "%s: it did not start in %d s", files->library,
                        TOOLCHAIN_PROBE_MS / 1000);
     }
     if (n != (ssize_t)sizeof *out || out->type != WORKER_READY || out->n_archs > WORKER_ARCHS_MAX)
-        return err_set(e, WARM_ENO_TOOLCHAIN, "%s: the worker %s does not start", files->library,
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s: %s does not start", files->library,
                        program->path);
     out->text[sizeof out->text - 1] = '\0';
     return out->status ? err_set(e, out->status, "%s", out->text) : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * toolchain.h - finding an NVRTC, telling by content which one it is, and starting its workers.
+ * toolchain.h - finding an NVRTC, telling by content which one it is, and starting its fork server.
  *
  *     what the configuration names ──locate──▶ libnvrtc + builtins ──identify──▶ struct toolchain
  *     (library, or a folder)                   (paths, struct worker_file)       (id, version, …)
  *
- * Identifying reads both files (140 MB: some 30 ms) and starts a worker that tells version and
+ * Identifying reads both files (140 MB: some 30 ms) and starts a fork server that tells version and
  * targets (some 100 ms, killed after TOOLCHAIN_PROBE_MS), so it belongs on a pool thread or before
  * the loop runs; what it found is good for as long as the files keep their identity. The library
  * never runs inside the daemon.
@@ -23,13 +23,11 @@
 #define TOOLCHAIN_RECORD_MAX 1024u /* bytes of toolchain_encode */
 #define TOOLCHAIN_NAME_MAX 64      /* bytes of toolchain_record_name */
 
-/* How workers are started. */
+/* How fork servers are started. */
 struct worker_program {
     struct spawner *spawner;
-    const char *path;    /* of warm-nvrtc */
-    const char *scratch; /* folder */
-    uint64_t memory;     /* bytes of address space; 0: no limit */
-    uid_t uid;           /* what a worker of a root daemon becomes */
+    const char *path; /* of warm-nvrtc */
+    uid_t uid;        /* what a fork server of a root daemon becomes, and so its workers */
     gid_t gid;
 };
 
@@ -76,7 +74,7 @@ void toolchain_encode(const struct toolchain *t, struct writer *w);
 int toolchain_decode(const struct toolchain_files *files, const void *data, size_t len,
                      struct toolchain *out, struct err *e);
 
-/* Starts a worker and gives it the two files, opened here: NO_TOOLCHAIN if they are no longer
+/* Starts a fork server and gives it the two files, opened here: NO_TOOLCHAIN if they are no longer
  * those of `files`. *out_fd is our end of its socket, *out_id its name with the spawner. IO. */
 int worker_start(const struct worker_program *program, const struct toolchain_files *files,
                  int *out_fd, uint64_t *out_id, struct err *e);

@@ -5,7 +5,7 @@
  * Identifying a place:
  *   1. a pool thread finds the files (and for a client's path, whether they are to be trusted);
  *   2. the loop looks whether they are known, or were remembered at an earlier start; else
- *   3. a pool thread reads them and starts a worker, which tells version and targets;
+ *   3. a pool thread reads them and starts a fork server, which tells version and targets;
  *   4. the loop sets the place and tells those who wait to ask again.
  * What may go wrong ends at 4 with the place empty and the reason kept: a configured place is looked
  * at again when another file lies there, a client's after NAMED_RETRY_MS.

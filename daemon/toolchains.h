@@ -38,7 +38,7 @@ struct toolchains_config {
     int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
     int (*remember)(void *arg, const char *name, const void *data, size_t len);
     void *memory_arg;
-    /* A worker that was started to identify a library has told how it is confined. */
+    /* A fork server that was started to identify a library has told how it is confined. */
     void (*on_ready)(void *arg, const struct worker_ready *ready);
     /* toolchains_busy has become false. */
     void (*on_idle)(void *arg);

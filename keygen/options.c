@@ -245,7 +245,6 @@ static void take_effects(struct options *out, const struct spec *spec, struct vi
     out->relocatable |= (effects & RELOCATABLE) != 0;
     out->lto |= (effects & LTO) != 0;
     out->verbose_log |= (effects & VERBOSE) != 0;
-    out->taints_process |= (effects & TAINTS) != 0;
     out->no_source_include |= (effects & NO_SOURCE_INCLUDE) != 0;
 }
 

@@ -57,10 +57,6 @@ struct options {
     bool lto;         /* -dlto: the output is LTO IR, in which the program's name shows */
     bool verbose_log; /* asks for a log even where nothing is wrong: -opt-info, -Xptxas -v */
 
-    /* NVRTC: afterwards the process compiles otherwise, as if -restrict stayed on (measured on 12.9
-     * and 13.5): it must serve nobody else, and an untouched one must serve this. */
-    bool taints_process;
-
     /* The canonical source may stand for the exact one in a second, shared key: nothing asked for
      * puts names, lines or the text itself into the result, or lets macros see white space. Still
      * to be checked by the caller: the source and its headers (cuda_scan), and the result (status

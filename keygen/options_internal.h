@@ -41,10 +41,9 @@ enum effect {
     RELOCATABLE = 4,
     LTO = 8,
     VERBOSE = 16,
-    TAINTS = 32,
-    NO_SOURCE_INCLUDE = 64,
-    OVERRIDES = 128, /* with it in the group, explicit defaults of the others are not dropped */
-    IF_TRUE = 256,   /* the effects hold unless the value is "false" */
+    NO_SOURCE_INCLUDE = 32,
+    OVERRIDES = 64, /* with it in the group, explicit defaults of the others are not dropped */
+    IF_TRUE = 128,  /* the effects hold unless the value is "false" */
 };
 
 struct spec {

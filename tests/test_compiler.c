@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_compiler.c - the worker pool with real NVRTC: the same bytes as in process, hostile sources,
- * deaths, deadlines, clients that vanish, precompiled headers.
+ * deaths, deadlines, clients that vanish, headers that change.
  *
  * Each test has a spawner, a loop and a pool of its own. A thread plays the client that serves
  * headers. What the same library yields in process is found out in a forked child.
@@ -12,17 +12,22 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +39,7 @@
 #include "daemon/worker/message.h"
 #include "daemon/worker/nvrtc.h"
 #include "keygen/job.h"
+#include "tests/collision.h"
 #include "tests/support.h"
 
 #define WAIT_MAX_MS 120000 /* for anything that must end */
@@ -155,7 +161,7 @@ struct rig {
     uv_loop_t loop;
     struct spawner *spawner;
     struct compiler *compiler;
-    char *dir, *worker, *work;
+    char *dir, *worker;
     char *nvrtc[2];
     struct compiler_config config;
 };
@@ -166,7 +172,6 @@ static void rig_configure(struct rig *r)
     memset(r, 0, sizeof *r);
     log_set_level(LOG_LEVEL_ERROR);
     r->dir = temp_dir_new();
-    r->work = path_join(r->dir, "work");
     r->worker = beside_tests("libexec/warm/warm-nvrtc");
     for (size_t i = 0; i < 2; i++) {
         r->nvrtc[i] = toolchain_folder(versions[i]);
@@ -178,7 +183,6 @@ static void rig_configure(struct rig *r)
         .spawner = r->spawner,
         .loop = &r->loop,
         .worker_path = r->worker,
-        .work_dir = r->work,
         .nvrtc = r->nvrtc,
         .n_nvrtc = 2,
         .limits = {.jobs = 2, .worker_memory = 8ull << 30, .timeout_ms = 60000, .idle_ms = 60000}};
@@ -187,11 +191,7 @@ static void rig_configure(struct rig *r)
 static void rig_open(struct rig *r)
 {
     struct err e;
-    char work_dir[4096]; /* gone when this returns: the pool has its own copy */
-    snprintf(work_dir, sizeof work_dir, "%s", r->work);
-    r->config.work_dir = work_dir;
     cr_assert_eq(compiler_open(&r->compiler, &r->config, &e), 0, "%s", e.text);
-    memset(work_dir, 'x', sizeof work_dir);
 }
 
 static void rig_start(struct rig *r)
@@ -213,7 +213,6 @@ static void rig_stop(struct rig *r)
     for (size_t i = 0; i < 2; i++)
         free(r->nvrtc[i]);
     free(r->worker);
-    free(r->work);
     temp_dir_free(r->dir);
 }
 
@@ -1080,11 +1079,24 @@ static size_t children_of(pid_t parent, pid_t out[16])
     return n;
 }
 
-static size_t worker_pids(pid_t out[16])
+/* The fork servers. */
+static size_t server_pids(pid_t out[16])
 {
     pid_t spawner[16];
     cr_assert_eq(children_of(getpid(), spawner), 1u);
     return children_of(spawner[0], out);
+}
+
+static size_t worker_pids(pid_t out[16])
+{
+    pid_t servers[16], workers[16];
+    size_t n = 0, n_servers = server_pids(servers);
+    for (size_t i = 0; i < n_servers; i++) {
+        size_t n_workers = children_of(servers[i], workers);
+        for (size_t k = 0; k < n_workers && n < 16; k++)
+            out[n++] = workers[k];
+    }
+    return n;
 }
 
 struct wait_for {
@@ -1113,6 +1125,8 @@ static void run_until_condition(struct rig *r, bool (*condition)(void *arg), voi
 
 /* The process table is read while others change it, so a look may miss one. */
 static bool has_one_worker(void *pids) { return worker_pids(pids) == 1; }
+static bool has_no_server(void *pids) { return server_pids(pids) == 0; }
+static bool has_one_server(void *pids) { return server_pids(pids) == 1; }
 
 static bool was_asked(void *arg) { return ((struct server *)arg)->n_asked >= 1; }
 static bool was_asked_again(void *arg) { return ((struct server *)arg)->n_asked >= 2; }
@@ -1181,15 +1195,53 @@ Test(compiler, gives_up_when_a_second_worker_dies_too)
     rig_stop(&r);
 }
 
-Test(compiler, an_idle_worker_that_dies_costs_nothing)
+static void kill_servers(void)
+{
+    pid_t pids[16];
+    size_t n = server_pids(pids);
+    cr_assert_gt(n, 0u);
+    for (size_t i = 0; i < n; i++)
+        kill(pids[i], SIGKILL);
+}
+
+Test(compiler, an_idle_fork_server_that_dies_costs_nothing)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
     expect_saxpy(&r);
-    kill_workers();
+    kill_servers();
     expect_saxpy(&r);
     expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+Test(compiler, tries_again_when_a_fork_server_dies_with_its_workers)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    free(in_dir(&r, "h.h", "#define H 1\n"));
+    sem_t gate;
+    sem_init(&gate, 0, 0);
+    struct server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    pid_t worker[16];
+    ask_start(&r, &a, &o);
+    run_until_condition(&r, was_asked, &server);
+    run_until_condition(&r, has_one_worker, worker);
+    kill_servers();
+    for (int tries = 0; kill(worker[0], 0) == 0; tries++) {
+        cr_assert_lt(tries, 2000, "a worker outlived its fork server");
+        poll(NULL, 0, 5);
+    }
+    for (int i = 0; i < 100; i++)
+        sem_post(&gate);
+    ask_finish(&r, &a, &o);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    outcome_close(&o);
     rig_stop(&r);
 }
 
@@ -1327,27 +1379,43 @@ Test(compiler, runs_no_more_workers_than_jobs_and_answers_all)
     rig_stop(&r);
 }
 
-Test(compiler, a_worker_serves_one_user_only)
+/* Compiles, and tells which process did it. */
+static pid_t worker_of_compile(struct rig *r)
+{
+    sem_t gate;
+    sem_init(&gate, 0, 0);
+    struct server server = {.manner = SERVES, .root = r->dir, .gate = &gate};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    pid_t pids[16];
+    ask_start(r, &a, &o);
+    run_until_condition(r, was_asked, &server);
+    run_until_condition(r, has_one_worker, pids);
+    for (int i = 0; i < 100; i++)
+        sem_post(&gate);
+    ask_finish(r, &a, &o);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    outcome_close(&o);
+    return pids[0];
+}
+
+Test(compiler, no_process_sees_two_sources)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_configure(&r);
     r.config.limits.jobs = 1;
     rig_open(&r);
+    free(in_dir(&r, "h.h", "#define H 1\n"));
     pid_t before[16], after[16];
-    struct outcome o;
-    ask_run(&r, &(struct ask){.source = SAXPY, .uid = 1001}, &o);
-    outcome_close(&o);
-    cr_assert_eq(worker_pids(before), 1u);
-    ask_run(&r, &(struct ask){.source = SAXPY, .uid = 1001}, &o);
-    outcome_close(&o);
-    cr_assert_eq(worker_pids(after), 1u);
-    cr_assert_eq(before[0], after[0], "the same user's next compile finds it warm");
-    ask_run(&r, &(struct ask){.source = SAXPY, .uid = 1002}, &o);
-    cr_assert_eq(o.status, 0);
-    outcome_close(&o);
-    cr_assert_eq(worker_pids(after), 1u);
-    cr_assert_neq(before[0], after[0]);
+    pid_t first = worker_of_compile(&r);
+    cr_assert_eq(server_pids(before), 1u);
+    pid_t second = worker_of_compile(&r);
+    cr_assert_eq(server_pids(after), 1u);
+    cr_assert_eq(before[0], after[0], "the fork server stays");
+    cr_assert_neq(first, second);
+    cr_assert(kill(first, 0) < 0 && errno == ESRCH, "the first ended before the second began");
     rig_stop(&r);
 }
 
@@ -1358,7 +1426,7 @@ static bool no_workers(void *arg)
     return stats.n_workers == 0;
 }
 
-Test(compiler, ends_workers_that_are_idle)
+Test(compiler, ends_fork_servers_that_are_idle)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -1367,6 +1435,8 @@ Test(compiler, ends_workers_that_are_idle)
     rig_open(&r);
     expect_saxpy(&r);
     run_until_condition(&r, no_workers, r.compiler);
+    pid_t pids[16];
+    run_until_condition(&r, has_no_server, pids);
     expect_saxpy(&r);
     rig_stop(&r);
 }
@@ -1405,196 +1475,172 @@ static void status_value(pid_t pid, const char *name, char *out, size_t cap)
     fclose(f);
 }
 
+/* What worker and fork server have in common. */
+static void expect_confined(pid_t pid)
+{
+    char value[256], path[64], environment[4096] = "";
+    status_value(pid, "NoNewPrivs", value, sizeof value);
+    cr_expect_str_eq(value, "1");
+    status_value(pid, "CapEff", value, sizeof value);
+    cr_expect_str_eq(value, "0000000000000000");
+    status_value(pid, "Uid", value, sizeof value);
+    if (geteuid() == 0)
+        cr_expect_neq(strtol(value, NULL, 10), 0, "root's workers are not root: %s", value);
+    cr_expect_eq(sched_getscheduler(pid), SCHED_BATCH);
+    cr_expect_geq(getpriority(PRIO_PROCESS, (id_t)pid), 5);
+    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(environment, 1, sizeof environment - 1, f) : 0;
+    if (f)
+        fclose(f);
+    cr_expect_gt(n, 0u);
+    cr_expect_null(memmem(environment, n, "WARM_TEST_SECRET", 16));
+}
+
 Test(compiler, workers_run_confined)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
     setenv("WARM_TEST_SECRET", "must not be handed on", 1);
     rig_start(&r);
-    expect_saxpy(&r);
-    pid_t pids[16];
+    struct server server = {.manner = SILENT, .root = r.dir};
+    struct ask a = {
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct outcome o;
+    pid_t servers[16], pids[16];
+    ask_start(&r, &a, &o);
+    run_until_condition(&r, was_asked, &server);
     run_until_condition(&r, has_one_worker, pids);
-    char value[256];
-    status_value(pids[0], "NoNewPrivs", value, sizeof value);
-    cr_expect_str_eq(value, "1");
+    cr_assert_eq(server_pids(servers), 1u);
+    expect_confined(servers[0]);
+    expect_confined(pids[0]);
+    char value[256], link[64], target[256];
     status_value(pids[0], "Seccomp", value, sizeof value);
     cr_expect_str_eq(value, "2");
-    status_value(pids[0], "CapEff", value, sizeof value);
-    cr_expect_str_eq(value, "0000000000000000");
-    status_value(pids[0], "Uid", value, sizeof value);
-    if (geteuid() == 0)
-        cr_expect_neq(strtol(value, NULL, 10), 0, "root's workers are not root: %s", value);
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pids[0]);
-    FILE *f = fopen(path, "r");
-    char environment[4096] = "";
-    size_t n = f ? fread(environment, 1, sizeof environment - 1, f) : 0;
-    if (f)
-        fclose(f);
-    cr_expect_gt(n, 0u);
-    cr_expect_null(memmem(environment, n, "WARM_TEST_SECRET", 16));
+    status_value(servers[0], "Threads", value, sizeof value);
+    cr_expect_str_eq(value, "1", "what forks has no thread that a worker would lack");
+    snprintf(link, sizeof link, "/proc/%ld/fd/2", (long)pids[0]);
+    ssize_t n = readlink(link, target, sizeof target - 1);
+    cr_assert_gt(n, 0);
+    target[n] = '\0';
+#ifndef __SANITIZE_ADDRESS__
+    cr_expect_str_eq(target, "/dev/null", "no source writes into the daemon's log");
+#endif
+    compiler_cancel(r.compiler, o.compile);
+    ask_finish(&r, &a, &o);
     rig_stop(&r);
 }
 
-/* ---- precompiled headers ---- */
-
-/* A header that is worth precompiling: `value` shows in the cubin, the size is always the same. */
-static void write_big_header(const char *path, int value)
+/* Makes the kernel one without Landlock and system-call filters, for this process and its children. */
+static void forget_confinement(void)
 {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_SECCOMP, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+}
+
+Test(compiler, keeps_nothing_that_was_made_without_confinement)
+{
+    NEEDS_TOOLCHAIN();
+    forget_confinement();
+    struct rig r;
+    rig_start(&r);
+    struct ask a = {.source = SAXPY, .options = {{"-arch=sm_90"}}};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    cr_assert_eq(o.nvrtc_status, 0);
+    cr_expect(!o.keep, "it is for the asker alone");
+    struct compiler_stats stats;
+    compiler_stats(r.compiler, &stats);
+    cr_expect_eq(stats.landlock, 0);
+    cr_expect(!stats.seccomp);
+    outcome_close(&o);
+    rig_stop(&r);
+}
+
+/* ---- headers that change ---- */
+
+/* Many bytes of headers, as libraries have. */
+static void write_big_header(const struct rig *r)
+{
+    char *path = path_join(r->dir, "big.h");
     FILE *f = fopen(path, "w");
-    fprintf(f, "#pragma once\n#define VALUE %03d\n", value);
     for (int i = 0; i < 4000; i++)
         fprintf(
             f,
             "template <class T> struct S%d { T x; __device__ T f(T a) { return a * x + %d; } };\n",
             i, i);
     fclose(f);
+    free(path);
 }
 
-/* Bytes in the unnamed files that a worker holds. */
-static uint64_t scratch_bytes(pid_t pid)
+/* Replaces a header by another of the same size; its time stays. */
+static void replace_header(const struct rig *r, const char *name, const char *text, size_t len)
 {
-    uint64_t sum = 0;
-    for (int fd = 3; fd < 16; fd++) {
-        char path[64], target[512];
-        struct stat st;
-        snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
-        ssize_t n = readlink(path, target, sizeof target - 1);
-        target[n > 0 ? n : 0] = '\0';
-        if (strstr(target, "/#") && stat(path, &st) == 0)
-            sum += (uint64_t)st.st_size;
-    }
-    return sum;
-}
-
-static uint64_t scratch_of_worker(void)
-{
-    pid_t pids[16];
-    cr_assert_eq(worker_pids(pids), 1u);
-    return scratch_bytes(pids[0]);
-}
-
-static void expect_same_version(struct rig *r, const char *version, const struct ask *given)
-{
-    struct server server = {.manner = SERVES, .root = r->dir};
-    struct ask a = *given;
-    struct outcome o;
-    char selector[5];
-    snprintf(selector, sizeof selector, "%.4s", version);
-    a.version = selector;
-    a.server = &server;
-    ask_run(r, &a, &o);
-    cr_assert_eq(o.status, 0, "%s", o.text);
-    size_t want_len, got_len;
-    char *want = reference(r, version, &a, &want_len), *got = outcome_form(&o, &got_len);
-    cr_expect(want_len == got_len && memcmp(want, got, got_len) == 0,
-              "NVRTC %s: in process\n%.400s\nthrough a worker\n%.400s", version, want, got);
-    bool listed = false;
-    for (size_t i = 0; i < o.n_paths; i++)
-        listed |= strstr(o.paths[i], "big.h") && !o.absent[i];
-    cr_expect(listed, "the header is among the paths, precompiled or not");
-    free(want);
-    free(got);
-    outcome_close(&o);
-}
-
-static void source_with_kernel(char *out, size_t cap, int k)
-{
-    snprintf(
-        out, cap,
-        "// a comment\n#include \"big.h\"\n/* and one more */\n"
-        "extern \"C\" __global__ void k%d(int *x) { S3<int> s; s.x = VALUE; x[%d] = s.f(x[1]); }\n",
-        k, k);
-}
-
-static void try_precompiled(const char *version)
-{
-    struct rig r;
-    rig_configure(&r);
-    r.config.limits.jobs = 1;
-    rig_open(&r);
-    char *first = path_join(r.dir, "first"), *big = path_join(r.dir, "big.h"), include[4096];
-    mkdir(first, 0700);
-    snprintf(include, sizeof include, "-I%s", first);
-    write_big_header(big, 111);
-    char source[512];
-    struct ask a = {.source = source, .options = {{"-arch=sm_90", include, "-I."}}};
-    for (int k = 1; k <= 4; k++) {
-        source_with_kernel(source, sizeof source, k);
-        expect_same_version(&r, version, &a);
-        cr_expect((scratch_of_worker() > 1 << 20) == (k >= 2), "made at the second sight: %d", k);
-    }
-    /* Same path, same size, same time: other content. */
     struct stat st;
-    cr_assert_eq(stat(big, &st), 0);
-    write_big_header(big, 222);
+    char *path = path_join(r->dir, name);
+    bool there = stat(path, &st) == 0;
+    file_write(path, text, len);
     struct timespec times[] = {st.st_atim, st.st_mtim};
-    utimensat(AT_FDCWD, big, times, 0);
-    for (int k = 5; k <= 6; k++) {
-        source_with_kernel(source, sizeof source, k);
-        expect_same_version(&r, version, &a);
-    }
-    /* A header appears where the compiler had looked in vain. */
-    char *earlier = path_join(first, "big.h");
-    write_big_header(earlier, 333);
-    unlink(big);
-    for (int k = 7; k <= 8; k++) {
-        source_with_kernel(source, sizeof source, k);
-        expect_same_version(&r, version, &a);
-    }
-    /* Other options, debug output, an error and a warning in the body. */
-    a.options = (struct text_list){{"-arch=sm_90", include, "-lineinfo"}};
-    for (int k = 9; k <= 12; k++) {
-        source_with_kernel(source, sizeof source, k);
-        expect_same_version(&r, version, &a);
-    }
-    for (int k = 13; k <= 16; k++) {
-        source_with_kernel(source, sizeof source, k);
-        strcat(source, k % 2 ? "__device__ int f() { int unused; return 1; }\n" : "error here\n");
-        expect_same_version(&r, version, &a);
-    }
-    free(earlier);
-    free(first);
-    free(big);
-    rig_stop(&r);
+    if (there)
+        utimensat(AT_FDCWD, path, times, 0);
+    free(path);
 }
 
-Test(compiler, compiles_plainly_when_there_is_no_room_for_a_precompiled_header)
+/* A kernel that nobody has compiled before, with VALUE of a header. */
+static void expect_value_of(struct rig *r, const char *header, const char *option, int k)
 {
-    NEEDS_TOOLCHAIN();
-    struct rlimit small = {4 << 20, 4 << 20}; /* as a full disk: the next write is an error */
-    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-    signal(SIGXFSZ, SIG_IGN);
+    char source[512];
+    snprintf(source, sizeof source,
+             "#include \"%s\"\n#include \"big.h\"\nextern \"C\" __global__ void k%d(int *x)\n"
+             "{ S3<int> s; s.x = VALUE; x[%d] = s.f(x[1]); }\n",
+             header, k, k);
+    expect_same(r, &(struct ask){.source = source, .options = {{"-arch=sm_90", "-I.", option}}});
+}
+
+/* Four kernels with one text, two with the other: each is compiled with what is there now, however
+ * often the compiler saw the first. */
+static void expect_each_text(const char *header, const char *one, const char *two, size_t len)
+{
+    static const char *const options[] = {NULL, "-lineinfo"};
     struct rig r;
-    rig_configure(&r);
-    r.config.limits.jobs = 1;
-    rig_open(&r);
-    char *big = path_join(r.dir, "big.h"), source[512];
-    write_big_header(big, 111);
-    for (int k = 1; k <= 5; k++)
-        for (size_t v = 0; v < 2; v++) {
-            source_with_kernel(source, sizeof source, k);
-            expect_same_version(
-                &r, versions[v],
-                &(struct ask){.source = source, .options = {{"-arch=sm_90", "-I."}}});
+    rig_start(&r);
+    write_big_header(&r);
+    for (size_t i = 0; i < 2; i++)
+        for (int k = 0; k < 6; k++) {
+            if (k % 4 == 0)
+                replace_header(&r, header, k ? two : one, len);
+            expect_value_of(&r, header, options[i], k);
         }
-    struct compiler_stats stats;
-    compiler_stats(r.compiler, &stats);
-    cr_assert_eq(stats.n_crashes, 0u);
-    free(big);
     rig_stop(&r);
 }
 
-Test(compiler, precompiled_headers_are_never_wrong_on_13)
+Test(compiler, headers_of_equal_size_and_XXH3_are_told_apart)
 {
     NEEDS_TOOLCHAIN();
-    try_precompiled("13.5.37");
+    static char one[COLLISION_LEN], two[COLLISION_LEN];
+    collision_make(one, two);
+    struct key a = key_of_bytes(one, sizeof one), b = key_of_bytes(two, sizeof two);
+    cr_assert(key_equal(&a, &b) && memcmp(one, two, sizeof one) != 0, "this is no collision");
+    expect_each_text("collision.h", one, two, sizeof one);
 }
 
-Test(compiler, precompiled_headers_are_never_wrong_on_12)
+Test(compiler, headers_named_like_the_compilers_own_are_seen_to_change)
 {
     NEEDS_TOOLCHAIN();
-    try_precompiled("12.9.86");
+    static const char one[] = "#define VALUE 111\n", two[] = "#define VALUE 222\n";
+    expect_each_text("__nv_k.h", one, two, sizeof one - 1);
 }
 
 /* ---- toolchains ---- */
@@ -1711,10 +1757,11 @@ Test(compiler, remembers_identities_and_then_starts_in_a_moment)
     uint64_t took = uv_hrtime() - begun;
     cr_assert_eq(memory.n_recalled, 2);
     cr_assert_lt(took, 20000000ull, "%llu ns", (unsigned long long)took);
+    pid_t pids[16];
+    cr_assert_eq(server_pids(pids), 0u, "none is started before somebody asks for a compiler");
     cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &t, &e), 0);
     cr_assert(key_equal(&t->id, &id));
-    pid_t pids[16];
-    cr_assert_eq(worker_pids(pids), 0u, "no worker is started before it is needed");
+    run_until_condition(&r, has_one_server, pids); /* for the first source that will come */
     expect_saxpy(&r);
     rig_stop(&r);
 }

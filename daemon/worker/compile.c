@@ -3,7 +3,9 @@
  * compile.c - drives NVRTC for one job and packs what it said. Main thread.
  *
  * The options are the client's own, in their order, without those about precompiled headers and
- * NVRTC's own cache: these decide nothing about the result and are ours to set.
+ * NVRTC's own cache: these decide nothing about the result. No compile here writes or reads a
+ * precompiled header: NVRTC checks nothing about the headers behind one, and it is good only in the
+ * process that made it, which serves no second job.
  */
 #include "daemon/worker/compile.h"
 
@@ -16,14 +18,13 @@
 #include "client/bundle.h"
 #include "client/inodes.h"
 #include "daemon/worker/files.h"
-#include "daemon/worker/pch.h"
 #include "keygen/cuda.h"
 #include "keygen/cuda_reach.h"
 #include "keygen/job.h"
 #include "keygen/lines.h"
 #include "keygen/options.h"
 
-#define OWN_OPTIONS 3u /* that we add */
+#define OWN_OPTIONS 1u /* that we add */
 
 /* ---- the job as C strings ---- */
 
@@ -170,7 +171,6 @@ static int check_job(const struct job *job, struct err *e)
 struct attempt {
     nvrtc_program program;
     int status;
-    size_t log_size;      /* with NUL */
     const char *compiler; /* what it is to be called */
 };
 
@@ -181,29 +181,22 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Appends our own options behind the client's; the strings live in `text`. */
-static size_t add_own_options(const struct nvrtc *n, struct input *in, const struct pch_plan *plan,
-                              char text[static 64])
+/* Appends our own option behind the client's. */
+static size_t add_own_options(const struct nvrtc *n, struct input *in)
 {
-    static char no_cache[] = "--no-cache", quiet[] = "--pch-messages=false";
+    static char no_cache[] = "--no-cache";
     size_t count = in->n_passed;
     if (n->major * 100 + n->minor >= 1209)
         in->options[count++] = no_cache; /* the driver's cache: we are one */
-    if (plan->mode != PCH_NONE) {
-        snprintf(text, 64, "--%s-pch=%s", plan->mode == PCH_USE ? "use" : "create",
-                 files_scratch_name(plan->scratch));
-        in->options[count++] = text;
-        in->options[count++] = quiet;
-    }
     return count;
 }
 
-static void attempt_run(const struct nvrtc *n, struct input *in, const struct job *job,
-                        const struct pch_plan *plan, struct attempt *a)
+static void compile_once(const struct nvrtc *n, struct input *in, const struct job *job, bool hide,
+                         struct attempt *a)
 {
-    char text[64];
-    size_t n_options = add_own_options(n, in, plan, text);
+    size_t n_options = add_own_options(n, in);
     *a = (struct attempt){.compiler = a->compiler};
+    files_hide(hide);
     a->status = n->CreateProgram(&a->program, in->source, in->name, (int)job->n_headers,
                                  (const char *const *)in->header_bytes,
                                  (const char *const *)in->header_names);
@@ -213,31 +206,6 @@ static void attempt_run(const struct nvrtc *n, struct input *in, const struct jo
         a->status = n->CompileProgram(a->program, (int)n_options, (const char *const *)in->options);
     for (size_t i = in->n_passed; i < n_options; i++)
         in->options[i] = NULL; /* ours are not to be freed */
-    if (a->program)
-        n->GetProgramLogSize(a->program, &a->log_size);
-}
-
-/* Compiles as planned, and once more without a precompiled header unless that went without a word. */
-static void compile_planned(const struct nvrtc *n, struct input *in, const struct job *job,
-                            bool hide, struct attempt *a)
-{
-    struct pch_plan plan = {.mode = PCH_NONE};
-    bool can = n->SetPCHHeapSize != NULL;
-    if (can)
-        plan = pch_plan(job, in->passed, in->n_passed);
-    files_hide(!hide                     ? FILES_HIDE_NOTHING
-               : plan.mode == PCH_CREATE ? FILES_HIDE_LOOKS_WRITING_PCH
-                                         : FILES_HIDE_LOOKS);
-    attempt_run(n, in, job, &plan, a);
-    bool clean = a->status == NVRTC_SUCCESS && a->log_size <= 1 && !files_hidden_met();
-    if (can)
-        pch_done(&plan, job, clean);
-    if (plan.mode == PCH_NONE || clean)
-        return;
-    n->DestroyProgram(&a->program);
-    plan.mode = PCH_NONE;
-    files_hide(hide ? FILES_HIDE_LOOKS : FILES_HIDE_NOTHING);
-    attempt_run(n, in, job, &plan, a);
 }
 
 /* -G, -lineinfo. */
@@ -255,12 +223,11 @@ static bool asks_for_lines(const struct input *in)
 static void compile(const struct nvrtc *n, struct input *in, const struct job *job,
                     struct attempt *a)
 {
-    bool hide = !asks_for_lines(in);
-    compile_planned(n, in, job, hide, a);
+    compile_once(n, in, job, !asks_for_lines(in), a);
     if (!files_hidden_met())
         return;
     n->DestroyProgram(&a->program);
-    compile_planned(n, in, job, false, a);
+    compile_once(n, in, job, false, a);
 }
 
 /* ---- whether the result may be kept ---- */
@@ -602,18 +569,6 @@ static int compile_decoded(const struct nvrtc *n, const struct job *job, const c
     return code;
 }
 
-/* True for options that NVRTC goes by in later compiles too (-restrict does), and for such that
- * nothing is known of. */
-static bool taints_process(const struct job *job)
-{
-    struct options options;
-    if (options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, NULL))
-        return true;
-    bool taints = options.taints_process;
-    options_close(&options);
-    return taints;
-}
-
 int compile_job(const struct nvrtc *nvrtc, struct view encoded, const char *compiler, int channel,
                 struct compile_result *out, struct err *e)
 {
@@ -621,8 +576,30 @@ int compile_job(const struct nvrtc *nvrtc, struct view encoded, const char *comp
     int code = job_decode(encoded.data, encoded.len, &job, e);
     if (code)
         return code;
-    out->spent = taints_process(&job);
     code = compile_decoded(nvrtc, &job, compiler, channel, out, e);
     job_close(&job);
     return code;
+}
+
+/* ---- warming up ---- */
+
+void compile_warm_up(const struct nvrtc *n)
+{
+    static const char source[] = "extern \"C\" __global__ void warm_up(float *x, float a)\n"
+                                 "{ x[threadIdx.x] = a * x[threadIdx.x] + 1.0f; }\n";
+    int archs[WORKER_ARCHS_MAX], n_archs = 0;
+    char arch[32];
+    const char *options[] = {arch, "--no-cache"};
+    nvrtc_program program = NULL;
+    if (n->GetNumSupportedArchs(&n_archs) || n_archs < 1 || n_archs > (int)WORKER_ARCHS_MAX ||
+        n->GetSupportedArchs(archs))
+        return;
+    snprintf(arch, sizeof arch, "-arch=sm_%d", archs[n_archs / 2]);
+    files_begin(-1, "/", "warm_up.cu");
+    files_hide(true);
+    if (n->CreateProgram(&program, source, "warm_up.cu", 0, NULL, NULL) == NVRTC_SUCCESS)
+        n->CompileProgram(program, n->major * 100 + n->minor >= 1209 ? 2 : 1, options);
+    if (program)
+        n->DestroyProgram(&program);
+    files_end();
 }

@@ -2,10 +2,10 @@
 /*
  * compile.h - one job, from its encoded bytes to the bundle and the list of paths.
  *
- *     job ──▶ options, precompiled header? ──▶ NVRTC ──▶ log, cubin, PTX, … ──▶ sealed memfds
- *                                               │  ▲
- *                                               ▼  │ files.c
- *                                              client
+ *     job ──▶ options ──▶ NVRTC ──▶ log, cubin, PTX, … ──▶ sealed memfds
+ *                          │  ▲
+ *                          ▼  │ files.c
+ *                         client
  *
  * Thread: main thread. Memory: the result's descriptors are given to the caller.
  */
@@ -21,7 +21,6 @@ struct compile_result {
     bool keep;         /* the answer depends on the job and the listed paths alone */
     bool shareable;    /* it is the same for every spelling of the job: job_shared_key */
     bool names_places; /* a text may name a file beneath the job's folders by its absolute path */
-    bool spent;        /* set whatever is returned: later compiles of this process would differ */
     uint32_t ms, n_paths;
     int bundle_fd, paths_fd; /* sealed memfds */
     uint64_t bundle_len, paths_len;
@@ -33,5 +32,9 @@ struct compile_result {
  * source, which the compiler would take for its end), CLOSED, TIMEOUT, NOMEM, IO. */
 int compile_job(const struct nvrtc *nvrtc, struct view encoded, const char *compiler, int channel,
                 struct compile_result *out, struct err *e);
+
+/* Compiles a small kernel of our own, so that what the library sets up at its first compile is there
+ * for every process that is forked off from then on. */
+void compile_warm_up(const struct nvrtc *nvrtc);
 
 #endif

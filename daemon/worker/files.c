@@ -2,8 +2,8 @@
 /*
  * files.c - answers NVRTC's questions about files; see files.h.
  *
- * First the table of paths and the talk with the client; then the unnamed files; at the end the C
- * library's functions, which only translate. Main thread; one compile at a time.
+ * First the table of paths and the talk with the client; at the end the C library's functions, which
+ * only translate. Main thread; one compile at a time.
  */
 #include "daemon/worker/files.h"
 
@@ -256,7 +256,6 @@ const struct file *files_ask(const char *path)
 
 size_t files_count(void) { return files.n; }
 const struct file *files_at(size_t i) { return &files.slots[i]->file; }
-size_t files_bytes(void) { return files.bytes; }
 bool files_refused(void) { return files.refused; }
 
 int files_status(struct err *e)
@@ -266,78 +265,20 @@ int files_status(struct err *e)
     return files.failure.code;
 }
 
-/* ---- unnamed files of our own ---- */
-
-static struct {
-    int fd;
-    enum files_offer offer;
-    size_t written_at;
-} scratch[FILES_SCRATCH];
-
-static const char *const scratch_names[FILES_SCRATCH] = {WORKER_TMP "/edg", WORKER_TMP "/1.pch",
-                                                         WORKER_TMP "/2.pch"};
-
-int files_init(const char *dir, struct err *e)
-{
-    for (unsigned i = 0; i < FILES_SCRATCH; i++) {
-        scratch[i].written_at = SIZE_MAX;
-        scratch[i].fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (scratch[i].fd < 0) /* not every file system can */
-            scratch[i].fd = memfd_create("warm-scratch", MFD_CLOEXEC);
-        if (scratch[i].fd < 0)
-            return err_sys(e, WARM_EIO, errno, "cannot make a scratch file in %s", dir);
-    }
-    return 0;
-}
-
-const char *files_scratch_name(unsigned i) { return scratch_names[i]; }
-size_t files_written_at(unsigned i) { return scratch[i].written_at; }
-
-void files_offer(unsigned i, enum files_offer offer)
-{
-    scratch[i].offer = offer;
-    if (offer == FILES_WRITE)
-        scratch[i].written_at = SIZE_MAX;
-}
-
-void files_discard(unsigned i)
-{
-    if (ftruncate(scratch[i].fd, 0) == 0)
-        scratch[i].written_at = SIZE_MAX;
-}
+/* ---- files of our own ---- */
 
 static bool is_ours(const char *path)
 {
     return strncmp(path, WORKER_TMP "/", sizeof WORKER_TMP) == 0;
 }
 
-/* Which scratch file a path under WORKER_TMP is, FILES_SCRATCH for none. The compiler makes the
- * temporary one's name up: "edg" and more. */
-static unsigned scratch_of(const char *path)
+/* A new file in memory: the compiler writes a temporary file once, and never opens it again. */
+static int scratch_open(bool write)
 {
-    for (unsigned i = 0; i < FILES_SCRATCH; i++)
-        if (i == 0 ? strncmp(path, scratch_names[0], strlen(scratch_names[0])) == 0
-                   : strcmp(path, scratch_names[i]) == 0)
-            return i;
-    return FILES_SCRATCH;
-}
-
-/* A descriptor at the start of a scratch file, emptied first if it is to be written; -1 with errno.
- * One at a time: duplicates share the place at which they read. */
-static int scratch_open(const char *path, bool write)
-{
-    unsigned i = scratch_of(path);
-    if (i == FILES_SCRATCH || scratch[i].offer != (write ? FILES_WRITE : FILES_READ)) {
-        errno = ENOENT;
-        return -1;
-    }
-    if (write) {
-        if (ftruncate(scratch[i].fd, 0))
-            return -1;
-        scratch[i].written_at = files.n;
-    }
-    lseek(scratch[i].fd, 0, SEEK_SET);
-    return fcntl(scratch[i].fd, F_DUPFD_CLOEXEC, 0);
+    if (write)
+        return memfd_create("warm-scratch", MFD_CLOEXEC);
+    errno = ENOENT;
+    return -1;
 }
 
 /* ---- a compile's begin and end ---- */
@@ -372,14 +313,10 @@ void files_begin(int channel, const char *cwd, const char *name)
     resolve(files.folder, ".");
     resolve(files.program, name);
     files.active = true;
-    files_offer(0, FILES_WRITE);
 }
 
 void files_end(void)
 {
-    for (unsigned i = 0; i < FILES_SCRATCH; i++)
-        files_offer(i, FILES_HIDDEN);
-    files_discard(0);
     for (size_t i = 0; i < files.n; i++) {
         union {
             const void *read_only;
@@ -444,12 +381,12 @@ static bool is_hidden(const char *path, bool by_stat)
     return true;
 }
 
-void files_hide(enum files_hide hide)
+void files_hide(bool hide)
 {
-    files.hides = hide != FILES_HIDE_NOTHING;
+    files.hides = hide;
     files.hidden_met = false;
     for (unsigned i = 0; i < HIDDEN; i++)
-        files.n_hides[i] = i == HIDDEN_BUILTINS && hide == FILES_HIDE_LOOKS_WRITING_PCH ? 2 : 1;
+        files.n_hides[i] = 1;
 }
 
 bool files_hidden_met(void) { return files.hidden_met; }
@@ -465,23 +402,12 @@ static int stat_folder(const char *path, struct stat *st)
     return 0;
 }
 
-static int stat_scratch(const char *path, struct stat *st)
-{
-    unsigned i = scratch_of(path);
-    if (i == 0 || i == FILES_SCRATCH || scratch[i].offer == FILES_HIDDEN ||
-        (scratch[i].offer == FILES_WRITE && scratch[i].written_at == SIZE_MAX))
-        return no_entry();
-    return fstat(scratch[i].fd, st);
-}
-
 static int answer_stat(const char *path, struct stat *st)
 {
     if (!files.active)
         return fstatat(AT_FDCWD, path, st, 0);
-    if (!*path)
+    if (!*path || is_ours(path))
         return no_entry();
-    if (is_ours(path))
-        return stat_scratch(path, st);
     if (is_known_folder(path))
         return stat_folder(path, st);
     if (is_hidden(path, true))
@@ -515,7 +441,7 @@ static int answer_open(const char *path, int flags, mode_t mode)
     if (!files.active)
         return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     if (is_ours(path))
-        return scratch_open(path, (flags & O_ACCMODE) != O_RDONLY);
+        return scratch_open((flags & O_ACCMODE) != O_RDONLY);
     if ((flags & O_ACCMODE) != O_RDONLY) {
         errno = EACCES;
         return -1;
@@ -541,7 +467,7 @@ static FILE *answer_fopen(const char *path, const char *mode)
     if (!files.active)
         return real_fopen(path, mode);
     if (is_ours(path)) {
-        int fd = scratch_open(path, write);
+        int fd = scratch_open(write);
         return fd < 0 ? NULL : fdopen(fd, mode);
     }
     if (write) {
@@ -589,6 +515,11 @@ int lstat(const char *path, struct stat *st) { return answer_stat(path, st); }
 int stat64(const char *path, struct stat64 *st) { return answer_stat(path, (struct stat *)st); }
 int lstat64(const char *path, struct stat64 *st) { return answer_stat(path, (struct stat *)st); }
 
+/* Not the C library's own, which asks by a call that can also ask about paths: the worker's filter
+ * denies that one. */
+int fstat(int fd, struct stat *st) { return (int)syscall(SYS_fstat, fd, st); }
+int fstat64(int fd, struct stat64 *st) { return fstat(fd, (struct stat *)st); }
+
 /* What programs built against a C library before 2.33 call; it no longer declares them. */
 #define ANSWER_OLD_STAT(name)                                                                      \
     int name(int version, const char *path, struct stat *st);                                      \
@@ -601,6 +532,19 @@ ANSWER_OLD_STAT(__xstat)
 ANSWER_OLD_STAT(__lxstat)
 ANSWER_OLD_STAT(__xstat64)
 ANSWER_OLD_STAT(__lxstat64)
+
+int __fxstat(int version, int fd, struct stat *st);
+int __fxstat(int version, int fd, struct stat *st)
+{
+    (void)version;
+    return fstat(fd, st);
+}
+int __fxstat64(int version, int fd, struct stat64 *st);
+int __fxstat64(int version, int fd, struct stat64 *st)
+{
+    (void)version;
+    return fstat(fd, (struct stat *)st);
+}
 
 int access(const char *path, int mode)
 {
@@ -637,7 +581,7 @@ int mkstemp(char *path)
         errno = EACCES;
         return -1;
     }
-    return scratch_open(path, true);
+    return scratch_open(true);
 }
 
 int unlink(const char *path)

@@ -12,8 +12,7 @@
  * was compiled, however the file changes meanwhile. Paths that were absent are kept too: a header
  * that appears there later must make a cached result stale.
  *
- * Beside these there are a few unnamed files of our own behind made-up names under WORKER_TMP:
- * NVRTC's precompiled headers and its temporary file (pch.h).
+ * What NVRTC writes under WORKER_TMP goes to unnamed files in memory, which end with the process.
  *
  * Outside of files_begin and files_end the same functions reach the real file system, as far as the
  * sandbox lets them.
@@ -32,8 +31,6 @@
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-#define FILES_SCRATCH 3u /* unnamed files: NVRTC's temporary one, and precompiled headers */
-
 struct file {
     char *path; /* as asked */
     bool absent;
@@ -41,9 +38,6 @@ struct file {
     struct view bytes;
     struct stat st;
 };
-
-/* Opens the unnamed files in `dir`; where that cannot be, in memory. Before the sandbox. IO. */
-int files_init(const char *dir, struct err *e);
 
 /* A compile begins: `channel` leads to the client (-1: nobody, so every path is absent), `cwd` is
  * its working folder, `name` what the program is called. All are borrowed until files_end.
@@ -56,14 +50,13 @@ void files_end(void);
 /*
  * In every compile NVRTC looks, by stat alone, for three files that it does not read: the program
  * itself (once, and if its name has a folder once more behind all includes) and, in the working
- * folder, __nv_nvrtc_builtin_header.h (twice where it writes a precompiled header), __nv_name_map
- * (once, behind all includes). Their presence shows in line tables and in nothing else
- * (measured on 12.9 and 13.5). These looks are answered with "absent", ask nobody and are in no
- * list, so that what includes no file depends on no file. To be called before each run of the
- * compiler.
+ * folder, __nv_nvrtc_builtin_header.h (once), __nv_name_map (once, behind all includes). Their
+ * presence shows in line tables and in nothing else (measured on 12.9 and 13.5). These looks are
+ * answered with "absent", ask nobody and are in no list, so that what includes no file depends on no
+ * file. Any further look, and any opening, of the three asks the client as for every other path.
+ * Called before each run of the compiler.
  */
-enum files_hide { FILES_HIDE_NOTHING, FILES_HIDE_LOOKS, FILES_HIDE_LOOKS_WRITING_PCH };
-void files_hide(enum files_hide hide);
+void files_hide(bool hide);
 /* True if one of them was looked for once more: the program includes it. What that run yielded is
  * not to be used; the next is to hide nothing. */
 bool files_hidden_met(void);
@@ -74,22 +67,11 @@ const struct file *files_ask(const char *path);
 /* The paths asked so far, in the order in which they first were. */
 size_t files_count(void);
 const struct file *files_at(size_t i);
-size_t files_bytes(void); /* of all files together */
 
 /* 0, or why the compile's result is not to be trusted at all: CLOSED (the client has gone), TIMEOUT
  * (it does not answer), NOMEM, MALFORMED. */
 int files_status(struct err *e);
 /* True if some path was refused, so that the result depends on more than what files_at tells. */
 bool files_refused(void);
-
-/* Scratch file 0 is NVRTC's temporary one. The others are reached by name, for as long as they are
- * offered: to be read, or to be written anew. */
-enum files_offer { FILES_HIDDEN, FILES_READ, FILES_WRITE };
-const char *files_scratch_name(unsigned scratch);
-void files_offer(unsigned scratch, enum files_offer offer);
-/* How many paths had been asked when it was opened for writing; SIZE_MAX if it has not been. */
-size_t files_written_at(unsigned scratch);
-/* Empties it and gives its space back. */
-void files_discard(unsigned scratch);
 
 #endif

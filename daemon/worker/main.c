@@ -1,39 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - warm-nvrtc, the worker process: one library, one thread, one job at a time.
+ * main.c - warm-nvrtc, the fork server of one library, and the workers that it forks.
  *
- *     warm-nvrtc LIBRARY BUILTINS SCRATCH-FOLDER UID GID
+ *     warm-nvrtc LIBRARY BUILTINS UID GID
  *
- *  1. opens its scratch files (as whoever started it);
- *  2. gives up its user, new privileges, and all files but the system's own libraries;
- *  3. loads the library, from the descriptors that the daemon sends: its constructors run here;
- *  4. gives up files, sockets and processes (sandbox.h);
- *  5. says READY, then answers jobs from descriptor WORKER_FD until that ends.
+ *  1. gives up its user, new privileges, and all files but the system's own libraries;
+ *  2. loads the library, from the descriptors that the daemon sends: its constructors run here;
+ *  3. gives up all files (sandbox.h);
+ *  4. says READY, and compiles a kernel of its own if no job comes at once;
+ *  5. for each JOB forks a worker, which gives up all further system calls, compiles, answers and ends;
+ *     tells of each worker's end, and kills those that it is told to.
  *
- * It reads nothing that a client wrote before step 5. It is started by the daemon's spawner only.
+ * The fork server itself never reads a byte that a client wrote. A worker reads one job: no source is
+ * compiled in a process that has seen another. It is started by the daemon's spawner only.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "daemon/worker/compile.h"
 #include "daemon/worker/files.h"
 #include "daemon/worker/message.h"
 #include "daemon/worker/nvrtc.h"
-#include "daemon/worker/pch.h"
 #include "daemon/worker/sandbox.h"
 
 #define THREAD_STACK (8u << 20) /* bytes: else each thread would map our own large stack limit */
 #define CPU_THREADS 4           /* code generation may use some: CPU time for each of wall time */
 #define CPU_SLACK_S 10          /* the daemon's deadline comes first */
+#define WORKERS_MAX 1024u       /* at once */
+#define WARM_UP_AFTER_MS 5      /* a job that is waiting already comes within that */
+
+/* The address sanitizer's shadow memory is terabytes of address space, and its reports are wanted. */
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
 
 struct arguments {
-    const char *library, *builtins, *scratch;
+    const char *library, *builtins;
     uid_t uid;
     gid_t gid;
 };
@@ -79,72 +93,68 @@ static int prepare(const struct arguments *args, struct nvrtc *n, struct worker_
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_setattr_default_np(&attributes);
-    signal(SIGXFSZ, SIG_IGN); /* a full scratch file is an error to the compiler, not our death */
+    signal(SIGXFSZ, SIG_IGN); /* a full file is an error to the compiler, not our death */
     tzset();                  /* reads its file now: the compiler looks at the clock, used or not */
     int fds[2] = {-1, -1};
-    struct sandbox sandbox = {0};
     int code = receive_files(fds, ready, e);
-    if (!code)
-        code = files_init(args->scratch, e);
     if (!code)
         code = sandbox_drop_user(args->uid, args->gid, e);
     if (!code)
         code = sandbox_load_only(fds, 2, e);
     if (!code)
         code = nvrtc_open(n, fds[0], fds[1], args->library, e);
-    if (!code && n->SetPCHHeapSize)
-        n->SetPCHHeapSize(PCH_HEAP_SIZE);
     if (!code)
         code = describe_library(n, ready, e);
     if (!code)
-        code = sandbox_enter(&sandbox, e);
+        code = sandbox_close_files(&ready->landlock, e);
     for (size_t i = 0; i < 2; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    ready->landlock = sandbox.landlock;
-    ready->seccomp = sandbox.seccomp;
+    ready->seccomp = sandbox_has_filter();
     return code;
 }
 
-/* A second line behind the daemon's deadline: CPU time from now on. The hard limit stays, so that
- * the next job can have its own. */
-static void limit_cpu(uint64_t timeout_ms)
+/* ---- a worker ---- */
+
+static void limit(int resource, rlim_t value)
 {
-    struct rusage used;
-    struct rlimit limit;
-    if (getrusage(RUSAGE_SELF, &used) || getrlimit(RLIMIT_CPU, &limit))
-        return;
-    rlim_t spent = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
-    limit.rlim_cur = spent + CPU_THREADS * (timeout_ms / 1000) + CPU_SLACK_S;
-    if (limit.rlim_cur > limit.rlim_max)
-        limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_CPU, &limit);
+    struct rlimit now;
+    if (getrlimit(resource, &now) == 0 && now.rlim_max > value)
+        setrlimit(resource, &(struct rlimit){value, value});
+}
+
+/* A second line behind the daemon's deadline: CPU time. */
+static void set_limits(const struct worker_job *job)
+{
+    limit(RLIMIT_CPU, CPU_THREADS * (job->timeout_ms / 1000) + CPU_SLACK_S);
+    if (job->memory && !SANITIZED)
+        limit(RLIMIT_AS, job->memory);
 }
 
 /* Compiles what is in the memfd, which the daemon has sealed. */
 static int run_job(const struct nvrtc *n, const struct worker_job *job, const int *fds,
                    struct compile_result *out, struct err *e)
 {
+    int code = sandbox_close_calls(e);
+    if (code)
+        return code;
     void *encoded = mmap(NULL, job->len, PROT_READ, MAP_PRIVATE, fds[0], 0);
     if (encoded == MAP_FAILED)
         return err_sys(e, WARM_ENOMEM, errno, "cannot map the job");
-    limit_cpu(job->timeout_ms);
     struct view bytes = {encoded, job->len};
-    int code = compile_job(n, bytes, job->compiler, job->has_channel ? fds[1] : -1, out, e);
-    munmap(encoded, job->len);
-    return code;
+    return compile_job(n, bytes, job->compiler, job->has_channel ? fds[2] : -1, out, e);
 }
 
-static bool answer_job(const struct nvrtc *n, const struct worker_job *job, const int *fds)
+static void answer_job(const struct nvrtc *n, const struct worker_job *job, const int *fds)
 {
     struct compile_result result = {0};
     struct err e = {0};
     struct worker_done done = {.type = WORKER_DONE, .id = job->id};
     done.status = run_job(n, job, fds, &result, &e);
-    done.spent = result.spent;
     if (done.status) {
         snprintf(done.text, sizeof done.text, "%s", e.text);
-        return worker_send(WORKER_FD, &done, sizeof done, NULL, 0) == 0;
+        worker_send(WORKER_FD, &done, sizeof done, NULL, 0);
+        return;
     }
     done.nvrtc_status = result.nvrtc_status;
     done.keep = result.keep;
@@ -155,47 +165,162 @@ static bool answer_job(const struct nvrtc *n, const struct worker_job *job, cons
     done.len = result.bundle_len;
     done.paths_len = result.paths_len;
     int out[] = {result.bundle_fd, result.paths_fd};
-    bool sent = worker_send(WORKER_FD, &done, sizeof done, out, 2) == 0;
-    close(out[0]);
-    close(out[1]);
-    return sent;
+    worker_send(WORKER_FD, &done, sizeof done, out, 2);
 }
 
-/* True if a job came and was answered. */
-static bool serve_one(const struct nvrtc *n)
+/* ---- the fork server ---- */
+
+static struct {
+    struct nvrtc nvrtc;
+    int signals; /* signalfd of SIGCHLD */
+    int null;    /* /dev/null, for the workers' messages */
+    struct {
+        uint64_t id;
+        pid_t pid;
+    } workers[WORKERS_MAX];
+    size_t n_workers;
+} server;
+
+/* The life of a worker, behind the fork. What a source makes the compiler write to the standard error
+ * goes nowhere: the log is the daemon's. */
+static _Noreturn void worker_main(const struct worker_job *job, const int *fds, pid_t parent)
 {
-    struct worker_job job;
-    int fds[2];
-    ssize_t got = worker_receive(WORKER_FD, &job, sizeof job, fds, 2);
-    if (got < 0 && errno == EINTR)
-        return true;
-    bool ok = got == (ssize_t)sizeof job && job.type == WORKER_JOB && fds[0] >= 0 &&
-              (!job.has_channel || fds[1] >= 0);
-    ok = ok && answer_job(n, &job, fds);
-    for (int i = 0; i < 2; i++)
-        if (got > 0 && fds[i] >= 0)
+    sigset_t none;
+    sigemptyset(&none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || dup2(fds[1], WORKER_FD) < 0 ||
+        (!SANITIZED && dup2(server.null, STDERR_FILENO) < 0))
+        _exit(1);
+    fcntl(WORKER_FD, F_SETFD, FD_CLOEXEC);
+    close(fds[1]);
+    close(server.null);
+    close(server.signals);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    set_limits(job);
+    answer_job(&server.nvrtc, job, fds);
+    _exit(0); /* the library's own clean-up is not worth waiting for */
+}
+
+static void tell_exited(uint64_t id, int status, int error)
+{
+    struct worker_exited exited = {
+        .type = WORKER_EXITED, .id = id, .status = status, .error = error};
+    worker_send(WORKER_FD, &exited, sizeof exited, NULL, 0);
+}
+
+static void take_job(const struct worker_job *job, const int *fds)
+{
+    pid_t parent = getpid();
+    if (server.n_workers == WORKERS_MAX) {
+        tell_exited(job->id, -1, EAGAIN);
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        worker_main(job, fds, parent);
+    if (pid < 0) {
+        tell_exited(job->id, -1, errno);
+        return;
+    }
+    server.workers[server.n_workers].id = job->id;
+    server.workers[server.n_workers++].pid = pid;
+}
+
+static void take_kill(uint64_t id)
+{
+    for (size_t i = 0; i < server.n_workers; i++)
+        if (server.workers[i].id == id)
+            kill(server.workers[i].pid, SIGKILL);
+}
+
+static void reap(void)
+{
+    struct signalfd_siginfo info;
+    int status;
+    pid_t pid;
+    while (read(server.signals, &info, sizeof info) > 0)
+        ;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (size_t i = 0; i < server.n_workers; i++)
+            if (server.workers[i].pid == pid) {
+                tell_exited(server.workers[i].id, status, 0);
+                server.workers[i] = server.workers[--server.n_workers];
+                break;
+            }
+}
+
+/* Takes one message; false when there is no daemon any more, or it sends rubbish. */
+static bool take_message(void)
+{
+    union {
+        uint32_t type;
+        struct worker_job job;
+        struct worker_kill kill;
+    } message;
+    int fds[3];
+    ssize_t got = worker_receive(WORKER_FD, &message, sizeof message, fds, 3);
+    if (got < 0)
+        return errno == EINTR || errno == EAGAIN;
+    bool ok = true;
+    if (got == (ssize_t)sizeof message.job && message.type == WORKER_JOB && fds[1] >= 0 &&
+        (!message.job.has_channel || fds[2] >= 0))
+        take_job(&message.job, fds);
+    else if (got == (ssize_t)sizeof message.kill && message.type == WORKER_KILL)
+        take_kill(message.kill.id);
+    else
+        ok = false;
+    for (int i = 0; got > 0 && i < 3; i++)
+        if (fds[i] >= 0)
             close(fds[i]);
     return ok;
 }
 
+static bool serve_setup(void)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    server.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    return server.signals >= 0 && server.null >= 0;
+}
+
+static void serve(void)
+{
+    struct pollfd fds[] = {{.fd = WORKER_FD, .events = POLLIN},
+                           {.fd = server.signals, .events = POLLIN}};
+    bool is_warm = false;
+    for (;;) {
+        int n = poll(fds, 2, is_warm ? -1 : WARM_UP_AFTER_MS);
+        if (n < 0 && errno != EINTR)
+            return;
+        if (n == 0) {
+            compile_warm_up(&server.nvrtc);
+            is_warm = true;
+            continue;
+        }
+        reap();
+        if (n > 0 && fds[0].revents && !take_message())
+            return;
+    }
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 6) {
+    if (argc != 5) {
         fprintf(stderr, "warm-nvrtc is started by warmd\n");
         return 2;
     }
     fcntl(WORKER_FD, F_SETFD, FD_CLOEXEC);
-    struct arguments args = {argv[1], argv[2], argv[3], (uid_t)strtoul(argv[4], NULL, 10),
-                             (gid_t)strtoul(argv[5], NULL, 10)};
-    static struct nvrtc nvrtc;
+    struct arguments args = {argv[1], argv[2], (uid_t)strtoul(argv[3], NULL, 10),
+                             (gid_t)strtoul(argv[4], NULL, 10)};
     static struct worker_ready ready = {.type = WORKER_READY};
     struct err e = {0};
-    ready.pid = getpid();
-    ready.status = prepare(&args, &nvrtc, &ready, &e);
+    server.null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    ready.status = prepare(&args, &server.nvrtc, &ready, &e);
     snprintf(ready.text, sizeof ready.text, "%s", e.text);
-    if (worker_send(WORKER_FD, &ready, sizeof ready, NULL, 0) || ready.status)
+    if (!serve_setup() || worker_send(WORKER_FD, &ready, sizeof ready, NULL, 0) || ready.status)
         return 1;
-    while (serve_one(&nvrtc))
-        ;
-    _exit(0); /* the library's own clean-up is not worth waiting for */
+    serve();
+    _exit(0);
 }

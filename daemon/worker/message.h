@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * message.h - what the daemon and a worker process say to each other.
+ * message.h - what the daemon says to a fork server and to its workers (compiler.h draws the tree).
  *
- *     warmd                                                warm-nvrtc
- *     ───── FILES + [library, builtins] ────▶                (gives up its user and most files, loads)
- *     ◀──── READY: versions, targets, which library file ──── (sandboxed from here on)
- *     ───── JOB + [job memfd, channel] ────▶
- *     ◀──── DONE + [bundle memfd, paths memfd] ────────────
- *     ───── (end of the socket) ───▶                         exits
+ *     warmd                                       fork server
+ *     ───── FILES + [library, builtins] ─────────▶ (gives up its user and most files, loads)
+ *     ◀──── READY: versions, targets, which library file
+ *     ───── JOB + [job memfd, ANSWER, channel] ──▶ forks a worker
+ *     ───── KILL ────────────────────────────────▶ SIGKILL, if the worker is not yet reaped
+ *     ◀──── EXITED: the worker is reaped
+ *     ───── (end of the socket) ─────────────────▶ exits, and so do its workers
  *
- * One SOCK_SEQPACKET socket, a packet a message, descriptors beside it. Both ends come from one
+ *     warmd                                       worker, on the socket ANSWER of its job
+ *     ◀──── DONE + [bundle memfd, paths memfd]     and exits
+ *
+ * A worker holds no other worker's socket and not that of the fork server: whatever a source makes of
+ * its worker, it can answer for its own job alone.
+ *
+ * SOCK_SEQPACKET sockets, a packet a message, descriptors beside it. Both ends come from one
  * build and run on one machine, so packets are structs; still the daemon trusts no length in them:
  * a worker has read what strangers wrote.
  *
@@ -31,13 +38,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WORKER_FD 3            /* the worker's end of the socket */
+#define WORKER_FD 3            /* the fork server's end of its socket; then a worker's of its own */
 #define WORKER_TMP "/.warm"    /* a folder that exists only in what files.c answers */
 #define WORKER_ARCHS_MAX 128u  /* targets that one library supports */
 #define WORKER_PATHS_MAX 65536 /* paths that one compile may ask for */
-#define WORKER_FDS_MAX 2u      /* descriptors with one packet */
+#define WORKER_FDS_MAX 3u      /* descriptors with one packet */
 
-enum worker_message { WORKER_READY = 1, WORKER_JOB = 2, WORKER_DONE = 3, WORKER_FILES = 4 };
+enum worker_message {
+    WORKER_READY = 1,
+    WORKER_JOB = 2,
+    WORKER_DONE = 3,
+    WORKER_FILES = 4,
+    WORKER_KILL = 5,
+    WORKER_EXITED = 6,
+};
 
 /* Which bytes a path stood for: changes whenever the file's content may have. */
 struct worker_file {
@@ -59,18 +73,30 @@ struct worker_ready {
     uint32_t n_archs;
     int32_t archs[WORKER_ARCHS_MAX];
     struct worker_file library, builtins;
-    int32_t pid;
     int32_t landlock; /* version of the kernel's interface that is in force; 0: none */
-    bool seccomp;
+    bool seccomp; /* the kernel has system-call filters: each worker gets one, or does not run */
 };
 
 struct worker_job {
     uint32_t type;
-    bool has_channel; /* the second descriptor */
+    bool has_channel; /* the third descriptor */
     uint64_t id;
     uint64_t len; /* of the encoded job */
     uint64_t timeout_ms;
+    uint64_t memory;   /* bytes of address space; 0: no limit */
     char compiler[96]; /* what to call the compiler in the result */
+};
+
+struct worker_kill {
+    uint32_t type;
+    uint64_t id; /* of the job */
+};
+
+struct worker_exited {
+    uint32_t type;
+    int32_t status; /* as waitpid gives it; -1: it could not be forked, `error` says why */
+    int32_t error;  /* errno */
+    uint64_t id;
 };
 
 struct worker_done {
@@ -84,7 +110,6 @@ struct worker_done {
     bool keep;
     bool shareable; /* as in struct compile_done */
     bool names_places;
-    bool spent; /* the compiler remembers this job's options: the process is to serve no other */
 };
 
 static inline struct worker_file worker_file_of(const struct stat *st)

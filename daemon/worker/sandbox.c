@@ -28,7 +28,8 @@ int sandbox_drop_user(uid_t uid, gid_t gid, struct err *e)
     if (geteuid() != 0)
         return 0;
     if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
-        return err_sys(e, WARM_EDENIED, errno, "a worker cannot become user %u", (unsigned)uid);
+        return err_sys(e, WARM_EDENIED, errno, "the compilers' process cannot become user %u",
+                       (unsigned)uid);
     /* Changing the user cleared this; and who may signal that user may not trace us. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_DUMPABLE, 0);
@@ -159,7 +160,6 @@ static const struct rule rules[] = {
     {SYS_lseek, ANY, 0, 0},
     {SYS_close, ANY, 0, 0},
     {SYS_fstat, ANY, 0, 0},
-    {SYS_newfstatat, BIT_SET, 3, AT_EMPTY_PATH},
     {SYS_dup, ANY, 0, 0},
     {SYS_fcntl, EQUAL, 1, F_DUPFD_CLOEXEC},
     {SYS_fcntl, EQUAL, 1, F_GETFD},
@@ -280,15 +280,25 @@ int sandbox_load_only(const int *fds, size_t n_fds, struct err *e)
     return 0;
 }
 
-int sandbox_enter(struct sandbox *out, struct err *e)
+int sandbox_close_files(int *out_landlock, struct err *e)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return err_sys(e, WARM_EDENIED, errno, "cannot give up new privileges");
-    out->landlock = landlock_enter(NULL, 0);
-    if (out->landlock < 0)
+    *out_landlock = landlock_enter(NULL, 0);
+    if (*out_landlock < 0)
         return err_sys(e, WARM_EDENIED, errno, "cannot put Landlock in force");
-    out->seccomp = seccomp_enter() == 0;
-    if (!out->seccomp && errno != EINVAL && errno != ENOSYS)
+    return 0;
+}
+
+bool sandbox_has_filter(void)
+{
+    uint32_t action = SECCOMP_RET_ERRNO;
+    return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+int sandbox_close_calls(struct err *e)
+{
+    if (sandbox_has_filter() && seccomp_enter())
         return err_sys(e, WARM_EDENIED, errno, "cannot put the system-call filter in force");
     return 0;
 }

@@ -39,6 +39,7 @@ for name; do
         "$build/bench/store" "$folder/store" "$memory" put &&
             "$build/bench/store" "$folder/store" "$memory" churn &&
             "$build/bench/store" "$folder/store" "$memory" start ;;
+    miss) "$build/bench/miss" "$@" ;;
     *) "$build/bench/$name" "$@" "$folder/$name" ;;
     esac || failed="$failed $name"
     rm -rf "${folder:?}/$name"
