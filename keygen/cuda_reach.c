@@ -261,3 +261,12 @@ bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
         cuda_read_words(text, len, on_text, r);
     return r->is_met;
 }
+
+bool cuda_reach_spells_place(struct cuda_reach *r, const void *text, size_t len)
+{
+    follow(r, &r->places);
+    r->is_met = r->is_unclear;
+    if (!r->is_met)
+        cuda_read_words(text, len, on_text, r);
+    return r->is_met;
+}

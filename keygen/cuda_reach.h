@@ -38,5 +38,8 @@ void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
 /* Then of one or more of them: can `text` show its name or its lines? True also where nobody can
  * tell: memory ran out, or some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);
+/* The same for what `text` itself spells and the macros that it names. Names that ## makes in other
+ * texts, and those that ask for the place of a caller, are not looked for. */
+bool cuda_reach_spells_place(struct cuda_reach *r, const void *text, size_t len);
 
 #endif

@@ -3,20 +3,9 @@
  * cc.c - front end for host compilers that take GCC's command line: gcc, g++, cc, c++, clang.
  *
  * Whole commands: compile and link in one, objects, shared libraries, precompiled headers, -E, and
- * what only prints (--version, -v, -dumpversion). Which files are read is traced, so the table
- * below need not know what an option means, only
- *     - whether its value is the next argument,
- *     - whether it names an output, a language, or a folder whose place need not count,
- *     - whether it makes the compiler do what a trace cannot show: read standard input, write
- *       files named by itself, use the clock. Those are refused.
- *
- * An option that the table does not know counts as it is written, and is not passed over: what it makes
- * the compiler read shows in the trace and becomes an input, a file that it makes it write beside the
- * outputs keeps the result out, as does a value of its own in the next argument, which is taken for a
- * source that nobody is seen to read. What is left is that the same command, sources, inputs and
- * environment give the same result, which is so for any option that does not ask for the clock or
- * for measurements; those are in the table. Passing over all that is new would keep out every
- * command of a newer compiler, and make nothing sounder.
+ * what only prints (--version, -v, -dumpversion). cc_options.c has the table of options and what each
+ * does to the key. A command with an option that is not in it is run and not kept. Which files are
+ * read is traced.
  *
  * Place of temporary sources. Programs that compile what they generate put it into folders with
  * random or private names. Where all sources lie in one temporary folder that folder is a root
@@ -29,6 +18,7 @@
  * One thread; no state.
  */
 #define XXH_INLINE_ALL
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,130 +26,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/tool/cc_options.h"
 #include "client/tool/files.h"
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
 #include "keygen/cuda.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
-
-enum form {
-    ALONE,    /* exactly this */
-    PREFIX,   /* whatever begins so: the rest belongs to it */
-    SEPARATE, /* exactly this, and the next argument */
-    EITHER,   /* this and the next argument, or the rest of this one */
-};
-
-enum rule {
-    KEEP,
-    PATH, /* its value is a path that may be in a root */
-    FOLDER_TO_SEARCH,
-    INCLUDE,      /* the same, and a precompiled header may stand beside it */
-    OUTPUT,       /* -o */
-    LANGUAGE,     /* -x */
-    STOP,         /* -c, -S, -E, …: no linking */
-    PRINT,        /* -M, -MM, -fsyntax-only: nothing is written but what is printed */
-    DEPENDENCIES, /* -MD, -MMD: a file of dependencies too */
-    DEPENDENCY_FILE,
-    DEBUG,
-    NO_DEBUG,
-    REFUSE,
-};
-
-struct spec {
-    const char *name;
-    enum form form;
-    enum rule rule;
-};
-
-/* The first that fits counts. Source: GCC's manual, "Option Summary"; clang's of the same names. */
-static const struct spec specs[] = {
-    {"-o", EITHER, OUTPUT},
-    {"-x", EITHER, LANGUAGE},
-    {"-c", ALONE, STOP},
-    {"-S", ALONE, STOP},
-    {"-E", ALONE, STOP},
-    {"-M", ALONE, PRINT},
-    {"-MM", ALONE, PRINT},
-    {"-fsyntax-only", ALONE, PRINT},
-    {"-MD", ALONE, DEPENDENCIES},
-    {"-MMD", ALONE, DEPENDENCIES},
-    {"-MF", EITHER, DEPENDENCY_FILE},
-    {"-MT", EITHER, KEEP},
-    {"-MQ", EITHER, KEEP},
-    {"-MG", ALONE, REFUSE},
-    {"-isystem", EITHER, FOLDER_TO_SEARCH},
-    {"-iquote", EITHER, FOLDER_TO_SEARCH},
-    {"-idirafter", EITHER, FOLDER_TO_SEARCH},
-    {"-include", EITHER, INCLUDE},
-    {"-imacros", EITHER, PATH},
-    {"-iprefix", EITHER, KEEP},
-    {"-iwithprefixbefore", EITHER, KEEP},
-    {"-iwithprefix", EITHER, KEEP},
-    {"-isysroot", EITHER, KEEP},
-    {"-imultilib", SEPARATE, KEEP},
-    {"--sysroot", SEPARATE, KEEP},
-    {"-I", EITHER, FOLDER_TO_SEARCH},
-    {"-L", EITHER, PATH},
-    {"-B", EITHER, KEEP},
-    {"-D", EITHER, KEEP},
-    {"-U", EITHER, KEEP},
-    {"-l", EITHER, KEEP},
-    {"-A", EITHER, KEEP},
-    {"-T", EITHER, KEEP},
-    {"-u", EITHER, KEEP},
-    {"-z", EITHER, KEEP},
-    {"-e", SEPARATE, KEEP},
-    {"--param", SEPARATE, KEEP},
-    {"-Xlinker", SEPARATE, REFUSE},
-    {"-Xassembler", SEPARATE, REFUSE},
-    {"-Xpreprocessor", SEPARATE, REFUSE},
-    {"-Xclang", SEPARATE, KEEP},
-    {"-mllvm", SEPARATE, KEEP},
-    {"-target", SEPARATE, KEEP},
-    {"-wrapper", SEPARATE, REFUSE},
-    {"-aux-info", SEPARATE, REFUSE},
-    {"-dumpbase", PREFIX, REFUSE},
-    {"-dumpdir", PREFIX, REFUSE},
-    {"-dumpversion", ALONE, KEEP},
-    {"-dumpfullversion", ALONE, KEEP},
-    {"-dumpmachine", ALONE, KEEP},
-    {"-dumpspecs", ALONE, KEEP},
-    {"-dM", ALONE, KEEP},
-    {"-dD", ALONE, KEEP},
-    {"-dN", ALONE, KEEP},
-    {"-dI", ALONE, KEEP},
-    {"-dU", ALONE, KEEP},
-    {"-d", PREFIX, REFUSE},
-    {"-fworking-directory", ALONE, DEBUG}, /* shows it */
-    {"-g0", ALONE, NO_DEBUG},
-    {"-gsplit-dwarf", ALONE, REFUSE},
-    {"-g", PREFIX, DEBUG},
-    {"-save-temps", PREFIX, REFUSE},
-    {"--save-temps", PREFIX, REFUSE},
-    {"-fprofile", PREFIX, REFUSE},
-    {"-fauto-profile", PREFIX, REFUSE},
-    {"--coverage", ALONE, REFUSE},
-    {"-coverage", ALONE, REFUSE},
-    {"-ftest-coverage", ALONE, REFUSE},
-    {"-fdump", PREFIX, REFUSE},
-    {"-fstack-usage", ALONE, REFUSE},
-    {"-fcallgraph-info", PREFIX, REFUSE},
-    {"-fopt-info", PREFIX, REFUSE},
-    {"-fsave-optimization-record", PREFIX, REFUSE},
-    {"-fplugin", PREFIX, REFUSE},
-    {"-flto", PREFIX, REFUSE},
-    {"-ftime", PREFIX, REFUSE},
-    {"-fmem-report", PREFIX, REFUSE},
-    {"-fmodule", PREFIX, REFUSE},
-    {"-fcompare-debug", PREFIX, REFUSE},
-    {"-time", PREFIX, REFUSE},
-    {"-Q", ALONE, REFUSE},
-    {"-Wp,", PREFIX, REFUSE},
-    {"-Wa,", PREFIX, REFUSE},
-    {"@", PREFIX, REFUSE}, /* a file of options */
-    {"-", ALONE, REFUSE},  /* standard input */
-};
+#define NOT_KNOWN "not in the table of options"
 
 /* Source: GCC's manual, "Environment Variables Affecting GCC", clang's, and binutils'. Not TMPDIR,
  * and not PATH: what is found on it is an input. What else they ask for shows in the trace. */
@@ -199,45 +73,63 @@ struct command {
     bool stops, prints, dependencies, debug, preprocesses, assembles;
     bool tells_folders; /* what it prints may name folders that are not there */
     bool header;        /* -x c++-header */
+    bool has_language;  /* -x: any file may be a source */
+    bool verbose;
+    bool warns_of_headers; /* -Winvalid-pch: a stub must not stand where it looks */
     bool native;
 };
 
 /* ---- the command line ---- */
 
-static const struct spec *find_spec(const char *arg)
+static bool is_one_of(const char *text, const char *const *list)
 {
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        const struct spec *s = &specs[i];
-        bool joined = s->form == PREFIX || s->form == EITHER;
-        if (joined ? strncmp(arg, s->name, strlen(s->name)) == 0 : strcmp(arg, s->name) == 0)
-            return s;
-    }
-    return NULL;
+    for (; *list; list++)
+        if (strcmp(text, *list) == 0)
+            return true;
+    return false;
 }
 
-static int refuse(struct err *e, const char *arg)
+static int refuse(struct err *e, const char *arg, const char *why)
 {
-    return err_set(e, WARM_EREFUSED, "%s: not kept", arg);
+    return err_set(e, WARM_EREFUSED, "%s: %s", arg, why);
 }
 
-static int take_option(struct command *c, const struct spec *s, const char *arg, const char *value,
-                       struct err *e)
+static int take_language(struct command *c, const char *language, struct err *e)
 {
-    switch (s->rule) {
-    case REFUSE: return refuse(e, arg);
-    case OUTPUT: c->output = value; return strcmp(value, "-") == 0 ? refuse(e, arg) : 0;
-    case LANGUAGE: c->header = strstr(value, "-header") != NULL; return 0;
+    static const char *const names[] = {
+        "c",         "c++",  "c-header",           "c++-header", "cpp-output", "c++-cpp-output",
+        "assembler", "none", "assembler-with-cpp", NULL};
+    if (!is_one_of(language, names))
+        return refuse(e, language, "a language that the table does not have");
+    c->header = strstr(language, "-header") != NULL;
+    c->has_language = true;
+    return 0;
+}
+
+static int take_option(struct command *c, const struct cc_option *o, const char *arg,
+                       const char *value, struct err *e)
+{
+    switch (o->rule) {
+    case REFUSE: return refuse(e, arg, o->note);
+    case OUTPUT:
+        c->output = value;
+        return strcmp(value, "-") == 0 ? refuse(e, "-o -", "it writes to standard output") : 0;
+    case LANGUAGE: return take_language(c, value, e);
     case STOP:
         c->stops = true;
         c->preprocesses = c->preprocesses || arg[1] == 'E';
         c->assembles = c->assembles || arg[1] == 'S';
         return 0;
     case PRINT: c->stops = c->prints = true; return 0;
+    case VERBOSE: c->tells_folders = c->verbose = true; return 0;
     case DEPENDENCIES: c->dependencies = true; return 0;
     case DEPENDENCY_FILE: c->dependency_file = value; return 0;
     case INCLUDE: c->include = value; return 0;
     case DEBUG: c->debug = true; return 0;
     case NO_DEBUG: c->debug = false; return 0;
+    case LINKER: return cc_linker_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
+    case PREPROCESSOR: return cc_preprocessor_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
+    case ASSEMBLER: return cc_assembler_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
     case PATH:
     case FOLDER_TO_SEARCH:
     case KEEP: return 0;
@@ -245,37 +137,27 @@ static int take_option(struct command *c, const struct spec *s, const char *arg,
     return 0;
 }
 
-/* Options of the linker that name files it writes. */
-static bool writes_by_linker(const char *arg)
-{
-    return strncmp(arg, "-Wl,", 4) == 0 &&
-           (strstr(arg, "Map") || strstr(arg, "dependency-file") || strstr(arg, "out-implib") ||
-            strstr(arg, ",-o") || strchr(arg, '@'));
-}
-
 static int take_argument(struct command *c, int *at, struct err *e)
 {
     const char *arg = c->job->argv[*at];
     if (arg[0] != '-' && arg[0] != '@') {
         if (c->n_files == TOOL_SOURCES_MAX)
-            return refuse(e, "so many files");
+            return refuse(e, arg, "so many files");
         c->files[c->n_files++] = arg;
         return 0;
     }
     if (strstr(arg, "native"))
         c->native = true;
-    if (strcmp(arg, "-v") == 0 || strcmp(arg, "-###") == 0 || strcmp(arg, "--verbose") == 0 ||
-        strstr(arg, "missing-include-dirs"))
+    c->warns_of_headers |= strcmp(arg, "-Winvalid-pch") == 0;
+    if (strstr(arg, "missing-include-dirs"))
         c->tells_folders = true;
-    if (writes_by_linker(arg))
-        return refuse(e, arg);
-    const struct spec *s = find_spec(arg);
-    if (!s)
-        return 0;
-    const char *value = arg + strlen(s->name);
-    if (s->form == SEPARATE || (s->form == EITHER && *value == '\0'))
+    const struct cc_option *o = cc_option_find(arg);
+    if (!o)
+        return refuse(e, arg, NOT_KNOWN);
+    const char *value = arg + strlen(o->name);
+    if (o->form == SEPARATE || (o->form == EITHER && *value == '\0'))
         value = c->job->argv[++*at];
-    return value ? take_option(c, s, arg, value, e) : refuse(e, arg);
+    return value ? take_option(c, o, arg, value, e) : refuse(e, arg, "its value is missing");
 }
 
 /* ---- outputs ---- */
@@ -284,14 +166,6 @@ static const char *extension(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     return dot ? dot : "";
-}
-
-static bool is_one_of(const char *text, const char *const *list)
-{
-    for (; *list; list++)
-        if (strcmp(text, *list) == 0)
-            return true;
-    return false;
 }
 
 /* Text that is compiled: read here, its content is a part of the key. */
@@ -334,7 +208,7 @@ static int add_dependencies(struct command *c, struct err *e)
     if (c->dependency_file)
         return tool_add_output(c->job, c->dependency_file, e);
     if (!c->output || !c->stops)
-        return refuse(e, "-MD without -MF");
+        return refuse(e, "-MD", "without -MF or -o it names its file itself");
     return tool_add_output(c->job, derived(c, c->output, ".d", false), e);
 }
 
@@ -346,7 +220,9 @@ static int add_header_output(struct command *c, struct err *e)
     const char *output = c->output ? c->output : tool_job_keep(c->job, text);
     size_t len = output ? strlen(output) : 0;
     if (len < 4 || strcmp(output + len - 4, PCH_SUFFIX) != 0)
-        return refuse(e, "a precompiled header of another name");
+        return refuse(e, c->files[0], "a precompiled header of another name");
+    if (c->warns_of_headers)
+        return refuse(e, "-Winvalid-pch", "it needs real precompiled headers");
     c->job->lazy = true;
     return tool_add_output(c->job, output, e);
 }
@@ -358,10 +234,12 @@ static int add_outputs(struct command *c, struct err *e)
         return code;
     bool makes_header = c->header || (!c->stops && is_header_name(c->files[0]));
     if (makes_header && !c->preprocesses && !c->prints && !c->assembles)
-        return c->n_files == 1 && !c->dependencies ? add_header_output(c, e)
-                                                   : refuse(e, "several headers");
+        return c->n_files == 1 && !c->dependencies
+                   ? add_header_output(c, e)
+                   : refuse(e, c->files[0], "several headers, or their dependencies");
     if (c->output)
-        return c->prints ? refuse(e, "-o") : tool_add_output(c->job, c->output, e);
+        return c->prints ? refuse(e, "-o", "for what only prints")
+                         : tool_add_output(c->job, c->output, e);
     if (c->preprocesses || c->prints)
         return 0;
     return c->stops ? add_objects(c, c->assembles ? ".s" : ".o", e)
@@ -422,7 +300,7 @@ static bool add_roots(struct command *c, size_t len)
 
 /* ---- the key ---- */
 
-static void add_value(struct command *c, struct key_builder *key, const struct spec *s,
+static void add_value(struct command *c, struct key_builder *key, const struct cc_option *s,
                       const char *value)
 {
     if (s->rule == PATH || s->rule == FOLDER_TO_SEARCH || s->rule == INCLUDE)
@@ -432,7 +310,7 @@ static void add_value(struct command *c, struct key_builder *key, const struct s
 }
 
 /* A folder to search that is not there is as good as not named. */
-static bool is_missing_folder(const struct command *c, const struct spec *s, const char *value)
+static bool is_missing_folder(const struct command *c, const struct cc_option *s, const char *value)
 {
     struct stat st;
     return s->rule == FOLDER_TO_SEARCH && !c->tells_folders && stat(value, &st) < 0 &&
@@ -443,7 +321,7 @@ static void add_arguments(struct command *c, struct key_builder *key)
 {
     for (int i = 1; i < c->job->argc; i++) {
         const char *arg = c->job->argv[i];
-        const struct spec *s = arg[0] == '-' ? find_spec(arg) : NULL;
+        const struct cc_option *s = arg[0] == '-' ? cc_option_find(arg) : NULL;
         bool valued = s && (s->form == SEPARATE || s->form == EITHER);
         if (arg[0] != '-') {
             tool_key_path(c->job, key, ARGUMENT, arg);
@@ -525,35 +403,80 @@ static int make_key(struct command *c, struct err *e)
     struct key sources_key;
     struct proof sources_proof;
     bool names_show = false;
+    c->job->expands_macros = c->has_language;
     key_begin(&sources, "cc-sources/2");
     int code = add_sources(c, &sources, &names_show, e);
     key_end(&sources, &sources_key, &sources_proof);
     size_t folder = takes_roots(c) && !names_show ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
-        return code ? code : refuse(e, "so many folders");
+        return code ? code : refuse(e, c->files[0], "so many folders");
     key_begin(&key, "cc/2");
     add_program(c, &key);
     add_place(c, &key);
     add_arguments(c, &key);
     key_add(&key, SOURCE, sources_proof.bytes, sizeof sources_proof.bytes);
     if (c->native && !cpu_add(&key, CPU))
-        return refuse(e, "native, on a processor of this kind,");
+        return refuse(e, "native", "nobody knows what that is on a processor of this kind");
     tool_key_preloads(&key, VARIABLES);
     if (!tool_key_environment(&key, VARIABLES, environment))
-        return refuse(e, "so many variables");
+        return refuse(e, "the environment", "so many variables");
     tool_key_end(c->job, &key);
     return 0;
 }
 
+static int add_header(struct command *c, char *path, struct err *e)
+{
+    if (!tool_job_keep(c->job, path) || c->job->n_headers == TOOL_HEADERS_MAX)
+        return err_set(e, WARM_EREFUSED, "so many precompiled headers");
+    c->job->headers[c->job->n_headers++] = path;
+    return 0;
+}
+
+/* The stubs in a folder: the compiler may come by them, and warn that they are none. */
+static int add_stubs(struct command *c, const char *folder, size_t len, struct err *e)
+{
+    char *path = NULL;
+    int code = 0;
+    DIR *d = asprintf(&path, "%.*s", (int)len, folder) >= 0 ? opendir(path) : NULL;
+    free(path);
+    for (struct dirent *entry; !code && d && (entry = readdir(d));) {
+        if (strcmp(extension(entry->d_name), PCH_SUFFIX) != 0)
+            continue;
+        if (asprintf(&path, "%.*s/%s", (int)len, folder, entry->d_name) < 0)
+            code = err_set(e, WARM_ENOMEM, "no memory");
+        else if (pch_is_stub(path))
+            code = add_header(c, path, e);
+        else
+            free(path);
+    }
+    if (d)
+        closedir(d);
+    return code;
+}
+
+/* Precompiled headers that this run would use, or warn of. */
 static int add_headers(struct command *c, struct err *e)
 {
     char *text = NULL;
-    if (!c->include)
-        return 0;
-    if (asprintf(&text, "%s%s", c->include, PCH_SUFFIX) < 0 || !tool_job_keep(c->job, text))
+    int code = 0;
+    if (c->include && asprintf(&text, "%s%s", c->include, PCH_SUFFIX) < 0)
         return err_set(e, WARM_ENOMEM, "no memory");
-    c->job->headers[c->job->n_headers++] = text;
-    return 0;
+    if (c->include)
+        code = add_header(c, text, e);
+    for (size_t i = 0; !code && c->warns_of_headers && i < c->n_files; i++) {
+        const char *slash = strrchr(c->files[i], '/');
+        code =
+            add_stubs(c, slash ? c->files[i] : ".", slash ? (size_t)(slash - c->files[i]) : 1, e);
+    }
+    for (int i = 1; !code && c->warns_of_headers && i < c->job->argc; i++) {
+        const struct cc_option *o = cc_option_find(c->job->argv[i]);
+        if (c->job->argv[i][0] != '-' || !o || o->rule != FOLDER_TO_SEARCH)
+            continue;
+        const char *value = c->job->argv[i] + strlen(o->name);
+        value = *value ? value : c->job->argv[++i];
+        code = add_stubs(c, value, strlen(value), e);
+    }
+    return code;
 }
 
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
@@ -564,10 +487,12 @@ int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
     job->traced = true;
     for (size_t i = 0; i < sizeof refused_environment / sizeof refused_environment[0]; i++)
         if (getenv(refused_environment[i]))
-            return refuse(e, refused_environment[i]);
+            return refuse(e, refused_environment[i], "it changes the command, or what it writes");
     int code = 0;
     for (int i = 1; !code && i < job->argc; i++)
         code = take_argument(&c, &i, e);
+    if (!code && c.verbose && c.n_files)
+        code = refuse(e, "-v", "it names temporary files");
     if (!code)
         code = add_outputs(&c, e);
     if (!code)

@@ -16,6 +16,7 @@
 #include "client/cli/cli.h"
 #include "client/compilers.h"
 #include "client/deadlines.h"
+#include "client/tool/files.h"
 #include "client/tool/tool.h"
 
 static const struct option options[] = {
@@ -127,7 +128,10 @@ static int run(const struct command *self, int argc, char **argv)
     }
     if (optind >= argc)
         return cli_usage(self, "which program?");
+    char found[PATH_MAX];
     job.program = argv[optind];
+    if (!strchr(job.program, '/') && program_find(job.program, found))
+        job.program = found;
     job.argv = argv + optind;
     job.argc = argc - optind;
     if (argv0)

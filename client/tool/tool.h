@@ -35,7 +35,7 @@
 #define TOOL_ROOTS_MAX 9 /* one digit in texts */
 #define TOOL_OUTPUTS_MAX 8
 #define TOOL_SOURCES_MAX 64
-#define TOOL_HEADERS_MAX 4
+#define TOOL_HEADERS_MAX 64
 #define TOOL_NAME_TEXT 96            /* bytes of a name in the cache, NUL included */
 #define TOOL_RESULT_MAX (256u << 20) /* bytes of a result; what is larger is not kept */
 
@@ -77,7 +77,7 @@ struct tool_job {
     char names[2][TOOL_NAME_TEXT];
     size_t n_names;
 
-    char *memory[16]; /* strings made for the job */
+    char *memory[96]; /* strings made for the job */
     size_t n_memory;
 };
 void tool_job_close(struct tool_job *job);

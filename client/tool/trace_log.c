@@ -315,8 +315,24 @@ static int add_text(struct reading *r, struct input *i, const char *text)
 
 static int no_room(struct err *e) { return err_set(e, WARM_ETOO_BIG, "it read too many files"); }
 
+static bool ends_in(const char *path, const char *end)
+{
+    size_t len = strlen(path), n = strlen(end);
+    return len >= n && strcmp(path + len - n, end) == 0;
+}
+
+/* Files that compilers read by themselves, and that decide more than their content says: options of
+ * any kind, and Clang's precompiled headers, with the times of what they were made from. */
+static bool says_more(const struct tool_job *job, const char *path)
+{
+    return strcmp(job->family, "cc") == 0 &&
+           (ends_in(path, ".cfg") || ends_in(path, "/specs") || ends_in(path, ".pch"));
+}
+
 static int add_file(struct reading *r, const char *path, const struct stat *st, struct err *e)
 {
+    if (says_more(r->job, path))
+        return err_set(e, WARM_EREFUSED, "it reads %s", path);
     struct stamp stamp = stamp_of(st);
     struct proof digest;
     if (!stamp_is_before(&stamp, r->started_ns))
@@ -646,6 +662,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
         code = check_clock(&r, e);
     if (!code)
         code = finish(&r, out, e);
+    if (!code && (code = places_check(job, out, e)))
+        inputs_close(out);
     for (size_t h = 0; h < r.n_headers; h++)
         inputs_close(&r.headers[h]);
     inputs_close(&r.out);

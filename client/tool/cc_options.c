@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cc_options.c - the options of gcc, g++ and clang; cc_options.h. Source: GCC's manual, "Option
+ * Summary"; "Clang command line argument reference"; the manual of ld. Any thread; no state. */
+#include "client/tool/cc_options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define WRITES "it writes files of its own"
+#define READS "it reads options or code that the key does not have"
+#define TIMES "it prints what it measures"
+#define NAMES "it writes the command into the result"
+#define PARTS "its result has other parts than the outputs"
+
+/* The first that fits counts: exceptions stand before the family that they are of. */
+static const struct cc_option table[] = {
+    /* what is made, and of what */
+    {"-o", EITHER, OUTPUT, NULL},
+    {"-x", EITHER, LANGUAGE, NULL},
+    {"-c", ALONE, STOP, NULL},
+    {"-S", ALONE, STOP, NULL},
+    {"-E", ALONE, STOP, NULL},
+    {"-M", ALONE, PRINT, NULL},
+    {"-MM", ALONE, PRINT, NULL},
+    {"-fsyntax-only", ALONE, PRINT, NULL},
+    {"-MD", ALONE, DEPENDENCIES, NULL},
+    {"-MMD", ALONE, DEPENDENCIES, NULL},
+    {"-MF", EITHER, DEPENDENCY_FILE, NULL},
+    {"-MT", EITHER, KEEP, NULL},
+    {"-MQ", EITHER, KEEP, NULL},
+    {"-MP", ALONE, KEEP, NULL},
+    {"-MV", ALONE, KEEP, NULL},
+    {"-MG", ALONE, REFUSE, "files that are not there count as made later"},
+    {"@", PREFIX, REFUSE, "it reads options from a file"},
+    {"-", ALONE, REFUSE, "it reads standard input"},
+
+    /* the preprocessor */
+    {"-D", EITHER, KEEP, NULL},
+    {"-U", EITHER, KEEP, NULL},
+    {"-A", EITHER, KEEP, NULL},
+    {"-I", EITHER, FOLDER_TO_SEARCH, NULL},
+    {"-isystem", EITHER, FOLDER_TO_SEARCH, NULL},
+    {"-iquote", EITHER, FOLDER_TO_SEARCH, NULL},
+    {"-idirafter", EITHER, FOLDER_TO_SEARCH, NULL},
+    {"-cxx-isystem", EITHER, FOLDER_TO_SEARCH, NULL},
+    {"-include-pch", PREFIX, REFUSE, "Clang compares the times of what that was made from"},
+    {"-include", EITHER, INCLUDE, NULL},
+    {"-imacros", EITHER, PATH, NULL},
+    {"-iprefix", EITHER, KEEP, NULL},
+    {"-iwithprefixbefore", EITHER, KEEP, NULL},
+    {"-iwithprefix", EITHER, KEEP, NULL},
+    {"-isysroot", EITHER, KEEP, NULL},
+    {"-imultilib", SEPARATE, KEEP, NULL},
+    {"--sysroot", SEPARATE, KEEP, NULL},
+    {"--sysroot=", PREFIX, KEEP, NULL},
+    {"-nostdinc", ALONE, KEEP, NULL},
+    {"-nostdinc++", ALONE, KEEP, NULL},
+    {"-nobuiltininc", ALONE, KEEP, NULL},
+    {"-undef", ALONE, KEEP, NULL},
+    {"-trigraphs", ALONE, KEEP, NULL},
+    {"-traditional", ALONE, KEEP, NULL},
+    {"-traditional-cpp", ALONE, KEEP, NULL},
+    {"-remap", ALONE, KEEP, NULL},
+    {"-C", ALONE, KEEP, NULL},
+    {"-CC", ALONE, KEEP, NULL},
+    {"-P", ALONE, KEEP, NULL},
+    {"-H", ALONE, KEEP, NULL},
+    {"-dM", ALONE, KEEP, NULL},
+    {"-dD", ALONE, KEEP, NULL},
+    {"-dN", ALONE, KEEP, NULL},
+    {"-dI", ALONE, KEEP, NULL},
+    {"-dU", ALONE, KEEP, NULL},
+
+    /* what only prints */
+    {"--version", ALONE, KEEP, NULL},
+    {"--help", PREFIX, KEEP, NULL},
+    {"--target-help", ALONE, KEEP, NULL},
+    {"-dumpversion", ALONE, KEEP, NULL},
+    {"-dumpfullversion", ALONE, KEEP, NULL},
+    {"-dumpmachine", ALONE, KEEP, NULL},
+    {"-dumpspecs", ALONE, KEEP, NULL},
+    {"-print-", PREFIX, KEEP, NULL},
+    {"--print-", PREFIX, KEEP, NULL},
+    {"-v", ALONE, VERBOSE, NULL},
+    {"--verbose", ALONE, VERBOSE, NULL},
+    {"-###", ALONE, VERBOSE, NULL},
+    {"-Q", ALONE, REFUSE, TIMES},
+    {"-time", PREFIX, REFUSE, TIMES},
+    {"-d", PREFIX, REFUSE, WRITES},
+
+    /* debug information */
+    {"-g0", ALONE, NO_DEBUG, NULL},
+    {"-gsplit-dwarf", PREFIX, REFUSE, WRITES},
+    {"-gmodules", ALONE, REFUSE, PARTS},
+    {"-grecord-command-line", ALONE, REFUSE, NAMES},
+    {"-g", PREFIX, DEBUG, NULL},
+    {"-fworking-directory", ALONE, DEBUG, NULL}, /* shows it */
+
+    /* code and messages: what of these does more stands first */
+    {"-frecord-command-line", ALONE, REFUSE, NAMES},
+    {"-fbranch-probabilities", ALONE, REFUSE, READS},
+    {"-fprofile", PREFIX, REFUSE, READS},
+    {"-fcs-profile", PREFIX, REFUSE, READS},
+    {"-fmemory-profile", PREFIX, REFUSE, WRITES},
+    {"-fauto-profile", PREFIX, REFUSE, READS},
+    {"-ftest-coverage", ALONE, REFUSE, WRITES},
+    {"-fcreate-profile", ALONE, REFUSE, WRITES},
+    {"-fdump", PREFIX, REFUSE, WRITES},
+    {"-fdiagnostics-format=", PREFIX, REFUSE, WRITES},
+    {"-fdiagnostics-add-output", PREFIX, REFUSE, WRITES},
+    {"-fdiagnostics-set-output", PREFIX, REFUSE, WRITES},
+    {"-fstack-usage", ALONE, REFUSE, WRITES},
+    {"-fcallgraph-info", PREFIX, REFUSE, WRITES},
+    {"-fopt-info", PREFIX, REFUSE, WRITES},
+    {"-fsave-optimization-record", PREFIX, REFUSE, WRITES},
+    {"-foptimization-record", PREFIX, REFUSE, WRITES},
+    {"-fcrash-diagnostics", PREFIX, REFUSE, WRITES},
+    {"-fmodule", PREFIX, REFUSE, PARTS},
+    {"-fimplicit-module", PREFIX, REFUSE, PARTS},
+    {"-fbuiltin-module", PREFIX, REFUSE, PARTS},
+    {"-fprebuilt", PREFIX, REFUSE, PARTS},
+    {"-fdeps", PREFIX, REFUSE, WRITES},
+    {"-fpch-preprocess", ALONE, REFUSE, PARTS},
+    {"-fplugin", PREFIX, REFUSE, READS},
+    {"-fpass-plugin", PREFIX, REFUSE, READS},
+    {"-flto", PREFIX, REFUSE, "it compiles once more when it links"},
+    {"-fthin", PREFIX, REFUSE, READS},
+    {"-foffload", PREFIX, REFUSE, PARTS},
+    {"-fopenmp-targets", PREFIX, REFUSE, PARTS},
+    {"-fcompare-debug", PREFIX, REFUSE, PARTS},
+    {"-ftime", PREFIX, REFUSE, TIMES},
+    {"-fproc-stat", PREFIX, REFUSE, TIMES},
+    {"-fmem-report", PREFIX, REFUSE, TIMES},
+    {"-fpre-ipa-mem-report", ALONE, REFUSE, TIMES},
+    {"-fpost-ipa-mem-report", ALONE, REFUSE, TIMES},
+    {"-fstats", ALONE, REFUSE, TIMES},
+    {"-fverify", PREFIX, REFUSE, READS},
+    {"-fada", PREFIX, REFUSE, PARTS},
+    {"-fself-test", PREFIX, REFUSE, READS},
+    {"-f", PREFIX, KEEP, NULL},
+    {"-mllvm", SEPARATE, REFUSE, READS},
+    {"-m", PREFIX, KEEP, NULL},
+    {"-O", PREFIX, KEEP, NULL},
+    {"-std=", PREFIX, KEEP, NULL},
+    {"--std=", PREFIX, KEEP, NULL},
+    {"-stdlib=", PREFIX, KEEP, NULL},
+    {"-ansi", ALONE, KEEP, NULL},
+    {"-pedantic", ALONE, KEEP, NULL},
+    {"-pedantic-errors", ALONE, KEEP, NULL},
+    {"-w", ALONE, KEEP, NULL},
+    {"-Wl,", PREFIX, LINKER, NULL},
+    {"-Wa,", PREFIX, ASSEMBLER, NULL},
+    {"-Wp,", PREFIX, PREPROCESSOR, NULL},
+    {"-W", PREFIX, KEEP, NULL},
+    {"-Qunused-arguments", ALONE, KEEP, NULL},
+    {"--param", SEPARATE, KEEP, NULL},
+    {"--param=", PREFIX, KEEP, NULL},
+    {"-pthread", ALONE, KEEP, NULL},
+    {"-pipe", ALONE, KEEP, NULL},
+    {"-p", ALONE, KEEP, NULL},
+    {"-pg", ALONE, KEEP, NULL},
+    {"-emit-llvm", ALONE, KEEP, NULL},
+    {"-target", SEPARATE, KEEP, NULL},
+    {"--target=", PREFIX, KEEP, NULL},
+    {"--gcc-toolchain=", PREFIX, KEEP, NULL},
+    {"--gcc-install-dir=", PREFIX, KEEP, NULL},
+    {"-resource-dir", SEPARATE, KEEP, NULL},
+    {"-resource-dir=", PREFIX, KEEP, NULL},
+    {"-canonical-prefixes", ALONE, KEEP, NULL},
+    {"-no-canonical-prefixes", ALONE, KEEP, NULL},
+    {"-pass-exit-codes", ALONE, KEEP, NULL},
+    {"-B", EITHER, KEEP, NULL},
+
+    /* linking */
+    {"-L", EITHER, PATH, NULL},
+    {"-l", EITHER, KEEP, NULL},
+    {"-T", EITHER, KEEP, NULL},
+    {"-u", EITHER, KEEP, NULL},
+    {"-z", EITHER, KEEP, NULL},
+    {"-e", SEPARATE, KEEP, NULL},
+    {"-Xlinker", SEPARATE, LINKER, NULL},
+    {"-shared", ALONE, KEEP, NULL},
+    {"-static", ALONE, KEEP, NULL},
+    {"-static-pie", ALONE, KEEP, NULL},
+    {"-static-libgcc", ALONE, KEEP, NULL},
+    {"-static-libstdc++", ALONE, KEEP, NULL},
+    {"-static-libasan", ALONE, KEEP, NULL},
+    {"-static-libubsan", ALONE, KEEP, NULL},
+    {"-static-libtsan", ALONE, KEEP, NULL},
+    {"-static-openmp", ALONE, KEEP, NULL},
+    {"-shared-libgcc", ALONE, KEEP, NULL},
+    {"-pie", ALONE, KEEP, NULL},
+    {"-no-pie", ALONE, KEEP, NULL},
+    {"-nopie", ALONE, KEEP, NULL},
+    {"-rdynamic", ALONE, KEEP, NULL},
+    {"-symbolic", ALONE, KEEP, NULL},
+    {"-nostdlib", ALONE, KEEP, NULL},
+    {"-nostdlib++", ALONE, KEEP, NULL},
+    {"-nodefaultlibs", ALONE, KEEP, NULL},
+    {"-nolibc", ALONE, KEEP, NULL},
+    {"-nostartfiles", ALONE, KEEP, NULL},
+    {"-r", ALONE, KEEP, NULL},
+    {"-s", ALONE, KEEP, NULL},
+    {"-n", ALONE, KEEP, NULL},
+    {"-N", ALONE, KEEP, NULL},
+
+    /* named only to say why not */
+    {"-Xclang", SEPARATE, REFUSE, READS},
+    {"-Xassembler", SEPARATE, REFUSE, READS},
+    {"-Xpreprocessor", SEPARATE, REFUSE, READS},
+    {"-specs", PREFIX, REFUSE, READS},
+    {"--specs", PREFIX, REFUSE, READS},
+    {"--config", PREFIX, REFUSE, READS},
+    {"-wrapper", SEPARATE, REFUSE, READS},
+    {"--debug", PREFIX, REFUSE, "-g is the name that is known"},
+    {"--coverage", ALONE, REFUSE, WRITES},
+    {"-coverage", ALONE, REFUSE, WRITES},
+    {"-save-temps", PREFIX, REFUSE, WRITES},
+    {"--save-temps", PREFIX, REFUSE, WRITES},
+    {"-save-stats", PREFIX, REFUSE, WRITES},
+    {"-aux-info", SEPARATE, REFUSE, WRITES},
+    {"-emit-ast", ALONE, REFUSE, "it writes paths and times into the result"},
+    {"--analyze", ALONE, REFUSE, WRITES},
+};
+
+const struct cc_option *cc_option_find(const char *arg)
+{
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const struct cc_option *o = &table[i];
+        bool joined = o->form == PREFIX || o->form == EITHER;
+        if (joined ? strncmp(arg, o->name, strlen(o->name)) == 0 : strcmp(arg, o->name) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+/* ---- options that are handed on ---- */
+
+/* Of ld, gold and lld: they decide what is linked and how, and neither write other files nor print
+ * more than warnings. One that ends in '=' has its value behind it. */
+static const char *const linker_options[] = {"-rpath",
+                                             "-rpath=",
+                                             "-R",
+                                             "-rpath-link",
+                                             "-rpath-link=",
+                                             "--rpath",
+                                             "--rpath=",
+                                             "-soname",
+                                             "-soname=",
+                                             "--soname",
+                                             "--soname=",
+                                             "-h",
+                                             "--as-needed",
+                                             "--no-as-needed",
+                                             "--push-state",
+                                             "--pop-state",
+                                             "--whole-archive",
+                                             "-whole-archive",
+                                             "--no-whole-archive",
+                                             "-no-whole-archive",
+                                             "--start-group",
+                                             "--end-group",
+                                             "-(",
+                                             "-)",
+                                             "-z",
+                                             "--gc-sections",
+                                             "--no-gc-sections",
+                                             "-gc-sections",
+                                             "-Bsymbolic",
+                                             "-Bsymbolic-functions",
+                                             "-Bstatic",
+                                             "-Bdynamic",
+                                             "-E",
+                                             "--export-dynamic",
+                                             "-export-dynamic",
+                                             "--exclude-libs",
+                                             "--exclude-libs=",
+                                             "--no-undefined",
+                                             "-no-undefined",
+                                             "--allow-shlib-undefined",
+                                             "--no-allow-shlib-undefined",
+                                             "--allow-multiple-definition",
+                                             "--unresolved-symbols=",
+                                             "--version-script",
+                                             "--version-script=",
+                                             "-version-script=",
+                                             "--dynamic-list=",
+                                             "--script=",
+                                             "-T",
+                                             "--defsym",
+                                             "--defsym=",
+                                             "--wrap",
+                                             "--wrap=",
+                                             "--undefined=",
+                                             "-u",
+                                             "--hash-style=",
+                                             "-hash-style=",
+                                             "--build-id",
+                                             "--build-id=none",
+                                             "--build-id=sha1",
+                                             "--build-id=md5",
+                                             "--build-id=0x",
+                                             "--enable-new-dtags",
+                                             "--disable-new-dtags",
+                                             "--dynamic-linker",
+                                             "--dynamic-linker=",
+                                             "-dynamic-linker",
+                                             "-O1",
+                                             "-O2",
+                                             "--sort-common",
+                                             "--sort-section=",
+                                             "--relax",
+                                             "--no-relax",
+                                             "-s",
+                                             "-S",
+                                             "-x",
+                                             "-X",
+                                             "-N",
+                                             "-n",
+                                             "--strip-all",
+                                             "--strip-debug",
+                                             "--compress-debug-sections=",
+                                             "--fatal-warnings",
+                                             "--no-fatal-warnings",
+                                             "--warn-common",
+                                             "--warn-unresolved-symbols",
+                                             "--no-warn-rwx-segments",
+                                             "--no-warnings",
+                                             "--no-keep-memory",
+                                             "--eh-frame-hdr",
+                                             "--no-eh-frame-hdr",
+                                             "--copy-dt-needed-entries",
+                                             "--no-copy-dt-needed-entries",
+                                             "--section-start=",
+                                             "--image-base=",
+                                             "--sysroot=",
+                                             "--icf=",
+                                             "--demangle",
+                                             "--no-demangle",
+                                             NULL};
+
+/* Of as. Not its listings, which have a date. */
+static const char *const assembler_options[] = {"--noexecstack",
+                                                "--execstack",
+                                                "--fatal-warnings",
+                                                "--no-warn",
+                                                "-W",
+                                                "--64",
+                                                "--32",
+                                                "-mrelax-relocations=",
+                                                "-march=",
+                                                "-mtune=",
+                                                "-mbranches-within-32B-boundaries",
+                                                NULL};
+
+static bool is_in(const char *const *list, const char *option, size_t len)
+{
+    for (; *list; list++) {
+        size_t n = strlen(*list);
+        bool valued = (*list)[n - 1] == '=' || strcmp(*list, "--build-id=0x") == 0;
+        if (valued ? n <= len && memcmp(*list, option, n) == 0
+                   : n == len && memcmp(*list, option, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool knows_all(const char *const *list, const char *options)
+{
+    for (const char *at = options; *at;) {
+        size_t len = strcspn(at, ",");
+        if (*at == '@' || (*at == '-' && !is_in(list, at, len)))
+            return false;
+        at += len + (at[len] == ',');
+    }
+    return true;
+}
+
+bool cc_preprocessor_knows(const char *options)
+{
+    bool is_macro = strncmp(options, "-D", 2) == 0 || strncmp(options, "-U", 2) == 0;
+    return is_macro && !strchr(options, ',');
+}
+
+bool cc_linker_knows(const char *options) { return knows_all(linker_options, options); }
+
+bool cc_assembler_knows(const char *options) { return knows_all(assembler_options, options); }
