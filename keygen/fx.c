@@ -45,6 +45,8 @@ static void put_gap(struct fx *f, struct token t)
 
 static void put_token(struct fx *f, struct token t)
 {
+    if (!t.len) /* the end */
+        return;
     put_gap(f, t);
     if (t.kind == STRING)
         fx_put_string(f, t);
@@ -377,6 +379,8 @@ static void put_forward(struct fx *f)
         }
         bool is_typed = fx_is_mark(f, fx_peek(f), ':');
         good = input.kind == NAME;
+        if (!good)
+            break;
         put_token(f, t);
         put_target(f, input, !is_typed);
         if (is_typed)

@@ -195,8 +195,11 @@ struct token fx_next(struct fx *f)
         break;
     default: t.kind = MARK; break;
     }
-    t.len = end - at;
     f->at = end;
+    if (f->rc)
+        t.kind = END;
+    else
+        t.len = end - at;
     return t;
 }
 

@@ -2,6 +2,7 @@
 /* test_fx.c - keys of FX graph code: names, order, devices, effects, and what is refused. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "keygen/canon.h"
@@ -360,4 +361,30 @@ Test(fx, broken_text_is_an_error_with_its_place)
 Test(fx, is_known_by_its_content)
 {
     cr_expect_eq(canon_detect(NULL, BASE, strlen(BASE)), CANON_FX);
+}
+
+/* No byte behind the text is looked at: it is given in memory that ends with it. */
+static void cut_and_flipped(const char *base, size_t len)
+{
+    for (size_t n = 0; n <= len; n++) {
+        char *cut = malloc(n ? n : 1);
+        memcpy(cut, base, n);
+        struct canon_input input = {.data = cut, .len = n, .kind = CANON_FX};
+        struct canon_result result;
+        struct err e = {0};
+        int code = canon_key(&input, &result, NULL, &e);
+        cr_expect(code == 0 || e.text[0], "%zu bytes: %d without a text", n, code);
+        cut[n / 2] = (char)(cut[n / 2] ^ (1 << n % 8));
+        e = (struct err){0};
+        code = n ? canon_key(&input, &result, NULL, &e) : 0;
+        cr_expect(code == 0 || e.text[0], "byte %zu: %d without a text", n / 2, code);
+        free(cut);
+    }
+}
+
+Test(fx, any_cut_or_changed_text_is_a_key_or_an_error)
+{
+    static const char open[] = "class G(torch.nn.Module):\n    def forward(self, x: \"f3class G";
+    cut_and_flipped(BASE, strlen(BASE));
+    cut_and_flipped(open, sizeof open - 1);
 }
