@@ -403,8 +403,10 @@ int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result 
         tell_refused(&c);
     if (!code) {
         code = converse(&c, out);
-        if (code == WARM_ECORRUPT) {
+        for (unsigned i = 0; code == WARM_ECORRUPT && i < 2; i++) {
             close_channel(&c);
+            if (i) /* what is known cannot be had: have it made */
+                c.message.flags |= WIRE_COMPILE_RECACHE;
             code = converse(&c, out);
         }
         if (code && code != WARM_ENOT_FOUND)

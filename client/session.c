@@ -431,7 +431,9 @@ static int value_load(struct conn *c, const struct wire_hit *hit, int fd, struct
     if (hit->len > SIZE_MAX / 2)
         return err_set(e, WARM_ETOO_BIG, "a value of %llu bytes", (unsigned long long)hit->len);
     size_t len = (size_t)hit->len;
-    return len <= READ_MAX_BYTES ? value_read(fd, len, out, e) : value_map(fd, len, out, e);
+    if (len <= READ_MAX_BYTES && value_read(fd, len, out, e) == 0)
+        return 0;
+    return value_map(fd, len, out, e); /* also what cannot be read as it was opened */
 }
 
 static void tell_damaged(struct warm *w, const struct wire_damaged *damaged)
@@ -454,6 +456,10 @@ int session_value(struct warm *w, struct answer *answer, const struct wire_hit *
     struct wire_damaged damaged = {.key = hit->key};
     int code = value_load(&w->conn, hit, answer->fds[0], &value, &w->err);
     conn_fds_close(answer->fds);
+    if (code == WARM_EIO) { /* no better than damaged: the daemon looks again, and so do we */
+        tell_damaged(w, &damaged);
+        return err_set(&w->err, WARM_ECORRUPT, "a value's file cannot be read");
+    }
     if (code)
         return code;
     damaged.seen = key_of_bytes(value.data, value.len);

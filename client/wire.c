@@ -476,10 +476,11 @@ MESSAGE(TEXT, text, text, 0, NONE)
 MESSAGE(REPORT, report, report, 0, NONE)
 MESSAGE(PROGRESS, progress, progress, 0, NONE)
 
-void wire_put_hit_head(struct writer *w, uint64_t tag, const struct wire_hit *m)
+void wire_put_hit_head(struct writer *w, enum wire_type type, uint64_t tag,
+                       const struct wire_hit *m)
 {
     assert(m->value.len <= WIRE_INLINE_MAX);
-    size_t begun = wire_begin(w, WIRE_HIT, 0, tag);
+    size_t begun = wire_begin(w, type, 0, tag);
     HIT_HEAD_FIELDS(PUT)
     writer_u32(w, (uint32_t)m->value.len);
     frame_set_len(w, begun, w->len - begun - WIRE_HEADER + m->value.len);

@@ -407,9 +407,10 @@ struct wire_progress {
 WIRE_MESSAGE_LIST(X)
 #undef X
 void wire_put_empty(struct writer *w, enum wire_type type, uint64_t tag);
-/* A HIT without its value, which is its last field: m->value.len bytes are to follow. So a value
+/* A HIT or FAILED without its value, which is its last field: m->value.len bytes are to follow. So a value
  * need not be copied to be sent. */
-void wire_put_hit_head(struct writer *w, uint64_t tag, const struct wire_hit *m);
+void wire_put_hit_head(struct writer *w, enum wire_type type, uint64_t tag,
+                       const struct wire_hit *m);
 /* "HIT" for 0x82; "UNKNOWN" for a number that is no message. Static memory. */
 const char *wire_type_name(uint8_t type);
 

@@ -59,6 +59,10 @@ int memfd_seal(int fd, uint64_t len, struct err *e);
 /* A sealed memfd with a copy of the bytes. NOMEM, IO. */
 int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e);
 
+/* An open file description of its own, read-only, of the same file: whoever is given it shares no
+ * offset, flags or locks with anybody. -1, and errno, if there is none to be had. Any thread. */
+int fd_reopen(int fd);
+
 /* Reads `len` bytes from the start of a file. IO, TRUNCATED. */
 int file_read_start(int fd, void *out, size_t len, struct err *e);
 

@@ -142,7 +142,8 @@ uint64_t budget_used_by_all(enum budget what) { return all[what]; }
 
 bool budget_has(uint32_t uid, enum budget what, uint64_t n)
 {
-    uint64_t used = budget_used(uid, what), limit = limits[what], total = total_limits[what];
+    uint64_t used = all[what] ? budget_used(uid, what) : 0;
+    uint64_t limit = limits[what], total = total_limits[what];
     if (limit && (n > limit || used > limit - n))
         return false;
     uint64_t left = total > all[what] ? total - all[what] : 0;

@@ -28,12 +28,12 @@
 /* name, for a user, for all users, unit, what it is of */
 #define BUDGET_LIST(X)                                                                             \
     X(connections, 1024, 0, "connections", "open at a time")                                       \
-    X(answers, 64u << 20, 512u << 20, "bytes", "answers that clients have not read yet")           \
-    X(descriptors, 256, 2048, "descriptors", "in those answers")                                   \
+    X(buffers, 128u << 20, 512u << 20, "bytes", "answers not read yet, requests not complete yet") \
+    X(descriptors, 256, 2048, "descriptors", "in those, and in values that wait to be written")    \
     X(calls, 8192, 65536, "requests", "lookups and compiles that wait for an answer")              \
     X(leases, 8192, 65536, "leases", "given out and not yet fulfilled")                            \
     X(compiles, 256, 0, "compiles", "queued for a compiler process or running")                    \
-    X(puts, 256u << 20, 1024u << 20, "bytes", "values that wait to be written")                    \
+    X(puts, 64u << 20, 256u << 20, "bytes", "values in memory that wait to be written")            \
     X(rank_jobs, 16, 64, "jobs", "whose ranks get one answer to one question")                     \
     X(rank_bytes, 32u << 20, 256u << 20, "bytes", "answers that are kept for those ranks")         \
     X(space, 0, 0, "bytes", "of the store, by who put or first asked for an entry")                \

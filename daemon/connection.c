@@ -20,12 +20,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/artifact.h"
+#include "daemon/budget.h"
 #include "daemon/connection_internal.h"
 #include "daemon/log.h"
 
@@ -35,6 +38,10 @@
 #define IOVECS 64              /* pieces in one sendmsg */
 #define GREETING_MS 10000u     /* for the first message to be complete */
 #define PROGRESS_MS 30000u     /* for half a message, or a full queue, to get on */
+#define HURRY_MS 2000u         /* the same while the user is over a budget */
+#define TURN_NS 1000000u       /* a turn that has taken so long leaves the rest for the next one */
+#define MAP_MIN                                                                                    \
+    (32u << 10) /* bytes: pieces of the queue from here on go back to the system at once */
 #define INPUT_MAX (WIRE_PAYLOAD_MAX + (256u << 10)) /* bytes of input that is left over */
 
 static uint64_t now_ns(void)
@@ -78,31 +85,78 @@ static ssize_t send_pieces(int fd, struct iovec *iov, size_t n, const int *fds, 
     return sent < 0 ? -errno : sent;
 }
 
+/* The same, with a description of its own of the artifact's file. */
+static ssize_t send_with_artifact(int fd, struct iovec *iov, size_t n, const struct artifact *a)
+{
+    int own = fd_reopen(a->fd);
+    if (own < 0)
+        return -EIO;
+    ssize_t sent = send_pieces(fd, iov, n, &own, 1);
+    close(own);
+    return sent;
+}
+
+/* Memory for a piece of the queue. Large ones are mapped: what one client did not read in time must
+ * not stay with the process when that client is gone. */
+static struct output_piece *piece_new(size_t len)
+{
+    size_t size = sizeof(struct output_piece) + len;
+    bool maps = len >= MAP_MIN;
+    struct output_piece *p =
+        maps ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+             : malloc(size);
+    if (!p || p == MAP_FAILED)
+        return NULL;
+    *p = (struct output_piece){.file_fd = -1, .len = len, .size = maps ? size : 0};
+    p->bytes = p->data;
+    return p;
+}
+
+static void piece_free(struct output_piece *p)
+{
+    close_all(p->fds, &p->n_fds);
+    if (p->file_fd >= 0)
+        close(p->file_fd);
+    artifact_unref(p->artifact);
+    if (p->size)
+        munmap(p, p->size);
+    else
+        free(p);
+}
+
 static void queue_append(struct connection *c, struct output_piece *p)
 {
     p->next = NULL;
     *c->queue_end = p;
     c->queue_end = &p->next;
     c->queued += p->len - p->at;
+    p->n_buffer = sizeof *p + (p->file_fd < 0 ? p->len : 0);
+    if (!budget_charge(c->peer.uid, BUDGET_buffers, p->n_buffer))
+        p->n_buffer = 0;
+    p->n_counted = p->n_fds + (p->file_fd >= 0);
+    if (!budget_charge(c->peer.uid, BUDGET_descriptors, p->n_counted))
+        p->n_counted = 0;
 }
 
-/* Copies bytes and duplicates descriptors into the queue. False: no memory, or no descriptor. */
-static bool queue_copy(struct connection *c, const void *data, size_t len, const int *fds,
-                       unsigned n_fds)
+/* Moves an item to the queue: its bytes are copied, unless they are an artifact's. False without
+ * memory. */
+static bool queue_item(struct connection *c, const void *data, struct output_item *item)
 {
-    struct output_piece *p = malloc(sizeof *p + len);
+    bool shared = item->artifact && !item->with_artifact_fd;
+    struct output_piece *p = piece_new(shared ? 0 : item->len);
     if (!p)
         return false;
-    *p = (struct output_piece){.file_fd = -1, .len = len};
-    memcpy(p->data, data, len);
-    for (; p->n_fds < n_fds; p->n_fds++) {
-        p->fds[p->n_fds] = fcntl(fds[p->n_fds], F_DUPFD_CLOEXEC, 3);
-        if (p->fds[p->n_fds] < 0) {
-            close_all(p->fds, &p->n_fds);
-            free(p);
-            return false;
-        }
-    }
+    if (shared)
+        p->bytes = data;
+    else
+        memcpy(p->data, data, item->len);
+    p->len = item->len;
+    memcpy(p->fds, item->fds, sizeof p->fds);
+    p->n_fds = item->n_fds;
+    p->artifact = item->artifact;
+    p->with_artifact_fd = item->with_artifact_fd;
+    item->n_fds = 0;
+    item->artifact = NULL;
     queue_append(c, p);
     return true;
 }
@@ -114,10 +168,9 @@ static void queue_drop_first(struct connection *c)
     if (!c->queue)
         c->queue_end = &c->queue;
     c->queued -= p->len - p->at;
-    close_all(p->fds, &p->n_fds);
-    if (p->file_fd >= 0)
-        close(p->file_fd);
-    free(p);
+    budget_give(c->peer.uid, BUDGET_buffers, p->n_buffer);
+    budget_give(c->peer.uid, BUDGET_descriptors, p->n_counted);
+    piece_free(p);
 }
 
 /* Takes `sent` bytes off the queue. */
@@ -127,6 +180,7 @@ static void queue_advance(struct connection *c, uint64_t sent)
         struct output_piece *p = c->queue;
         uint64_t n = p->len - p->at < sent ? p->len - p->at : sent;
         close_all(p->fds, &p->n_fds); /* they went with its first byte */
+        p->with_artifact_fd = false;
         p->at += n;
         c->queued -= n;
         sent -= n;
@@ -153,12 +207,14 @@ static ssize_t queue_send_bytes(struct connection *c, size_t max)
     const struct output_piece *p = c->queue;
     size_t n = 0, total = 0;
     for (; p && n < IOVECS && total < max; p = p->next) {
-        if (p->file_fd >= 0 || (n && p->n_fds))
+        if (p->file_fd >= 0 || (n && (p->n_fds || p->with_artifact_fd)))
             break;
         size_t len = (size_t)(p->len - p->at);
-        iov[n++] = (struct iovec){(void *)(uintptr_t)(p->data + p->at), len};
+        iov[n++] = (struct iovec){(void *)(uintptr_t)(p->bytes + p->at), len};
         total += len;
     }
+    if (c->queue->with_artifact_fd)
+        return send_with_artifact(c->fd, iov, n, c->queue->artifact);
     return send_pieces(c->fd, iov, n, c->queue->fds, c->queue->n_fds);
 }
 
@@ -190,19 +246,53 @@ static const uint8_t *item_data(const struct server *s, const struct output_item
     return item->data ? item->data : s->out.data + item->at;
 }
 
+static void item_close(struct output_item *item)
+{
+    close_all(item->fds, &item->n_fds);
+    artifact_unref(item->artifact);
+    item->artifact = NULL;
+    item->with_artifact_fd = false;
+}
+
+static void batch_clear(struct server *s)
+{
+    while (s->n_items)
+        item_close(&s->items[--s->n_items]);
+    s->n_batched = 0;
+    s->out.len = 0;
+}
+
 /* Sends items from `first` on up to the next with descriptors. */
 static ssize_t batch_send(struct connection *c, unsigned first)
 {
     struct server *s = c->server;
+    struct output_item *head = &s->items[first];
     struct iovec iov[IOVECS];
     unsigned n = 0;
     for (unsigned i = first; i < s->n_items && n < IOVECS; i++) {
         const struct output_item *item = &s->items[i];
-        if (i > first && item->n_fds)
+        if (i > first && (item->n_fds || item->with_artifact_fd))
             break;
         iov[n++] = (struct iovec){(void *)(uintptr_t)item_data(s, item), item->len};
     }
-    return send_pieces(c->fd, iov, n, s->items[first].fds, s->items[first].n_fds);
+    if (head->with_artifact_fd)
+        return send_with_artifact(c->fd, iov, n, head->artifact);
+    return send_pieces(c->fd, iov, n, head->fds, head->n_fds);
+}
+
+/* Takes up to `sent` bytes off an item. Returns how many. */
+static size_t item_advance(struct output_item *item, size_t sent)
+{
+    size_t n = item->len < sent ? item->len : sent;
+    close_all(item->fds, &item->n_fds); /* they went with its first byte */
+    item->with_artifact_fd = false;
+    if (item->data)
+        item->data = (const uint8_t *)item->data + n;
+    item->at += n;
+    item->len -= n;
+    if (item->len == 0)
+        item_close(item);
+    return n;
 }
 
 /* (2): sends what is batched, and queues what the socket does not take. */
@@ -217,23 +307,13 @@ static bool batch_flush(struct connection *c)
             break;
         good = sent >= 0;
         while (good && sent) {
-            struct output_item *item = &s->items[i];
-            size_t n = item->len < (size_t)sent ? item->len : (size_t)sent;
-            *item = (struct output_item){item->data ? (const uint8_t *)item->data + n : NULL,
-                                         item->at + n,
-                                         item->len - n,
-                                         {0},
-                                         0};
-            sent -= (ssize_t)n;
-            i += item->len == 0;
+            sent -= (ssize_t)item_advance(&s->items[i], (size_t)sent);
+            i += s->items[i].len == 0;
         }
     }
-    for (; good && i < s->n_items; i++) {
-        struct output_item *item = &s->items[i];
-        good = queue_copy(c, item_data(s, item), item->len, item->fds, item->n_fds);
-    }
-    s->n_items = 0;
-    s->out.len = 0;
+    for (; good && i < s->n_items; i++)
+        good = queue_item(c, item_data(s, &s->items[i]), &s->items[i]);
+    batch_clear(s);
     return good;
 }
 
@@ -254,56 +334,82 @@ struct writer *connection_begin(struct connection *c)
     return &c->server->out;
 }
 
-void connection_commit(struct connection *c, const int *fds, unsigned n_fds)
+/* Adds an item to this turn's output, or to the queue. It takes what the item owns. */
+static void output_add(struct connection *c, struct output_item *item)
 {
     struct server *s = c->server;
-    size_t at = s->begun_at, len = s->out.len - at;
-    assert(n_fds <= WIRE_FDS_MAX);
-    if (s->out.failed) {
-        s->out.failed = false;
-        s->out.len = at;
-        connection_break(c);
-        return;
-    }
+    bool lends = item->n_fds || item->with_artifact_fd;
     if (!is_batched(c)) {
-        if (!queue_copy(c, s->out.data + at, len, fds, n_fds))
+        if (!queue_item(c, item_data(s, item), item)) {
+            item_close(item);
             connection_break(c);
-        s->out.len = at;
+        }
         server_make_ready(c);
         return;
     }
-    struct output_item *last = s->n_items ? &s->items[s->n_items - 1] : NULL;
-    if (last && !last->data && last->at + last->len == at && n_fds == 0) {
-        last->len += len;
-    } else {
-        struct output_item *item = &s->items[s->n_items++];
-        *item = (struct output_item){.at = at, .len = len, .n_fds = n_fds};
-        memcpy(item->fds, fds ? fds : item->fds, n_fds * sizeof *fds);
-    }
-    /* descriptors are lent for this call alone */
-    if ((n_fds || s->out.len > BATCH_MAX || s->n_items == OUTPUT_ITEMS) && !batch_flush(c))
+    s->items[s->n_items++] = *item;
+    s->n_batched += item->len;
+    /* descriptors that the socket takes now need not be counted */
+    if ((lends || s->n_batched > BATCH_MAX || s->n_items == OUTPUT_ITEMS) && !batch_flush(c))
         connection_break(c);
+}
+
+/* What was appended since connection_begin, with what `item` owns. */
+static void commit(struct connection *c, struct output_item *item)
+{
+    struct server *s = c->server;
+    struct output_item *last = s->n_items ? &s->items[s->n_items - 1] : NULL;
+    bool bare = !item->n_fds && !item->artifact;
+    item->at = s->begun_at;
+    item->len = s->out.len - item->at;
+    if (s->out.failed) {
+        s->out.failed = false;
+        s->out.len = item->at;
+        item_close(item);
+        connection_break(c);
+    } else if (!is_batched(c)) {
+        output_add(c, item);
+        s->out.len = item->at;
+    } else if (bare && last && !last->data && last->at + last->len == item->at &&
+               s->n_batched <= BATCH_MAX) {
+        last->len += item->len;
+        s->n_batched += item->len;
+    } else {
+        output_add(c, item);
+    }
+}
+
+void connection_commit(struct connection *c, const int *fds, unsigned n_fds)
+{
+    struct output_item item = {.n_fds = n_fds};
+    assert(n_fds <= WIRE_FDS_MAX);
+    if (n_fds)
+        memcpy(item.fds, fds, n_fds * sizeof *fds);
+    commit(c, &item);
+}
+
+void connection_commit_artifact(struct connection *c, struct artifact *a)
+{
+    struct output_item item = {.artifact = artifact_ref(a), .with_artifact_fd = true};
+    commit(c, &item);
 }
 
 void connection_borrow(struct connection *c, const void *data, size_t len)
 {
-    struct server *s = c->server;
-    if (len == 0)
-        return;
-    if (!is_batched(c)) {
-        if (!queue_copy(c, data, len, NULL, 0))
-            connection_break(c);
-        server_make_ready(c);
-        return;
-    }
-    s->items[s->n_items++] = (struct output_item){.data = data, .len = len};
-    if (s->n_items == OUTPUT_ITEMS && !batch_flush(c))
-        connection_break(c);
+    if (len)
+        output_add(c, &(struct output_item){.data = data, .len = len});
+}
+
+void connection_share(struct connection *c, struct artifact *a)
+{
+    if (a->len)
+        output_add(c, &(struct output_item){
+                          .data = a->data, .len = (size_t)a->len, .artifact = artifact_ref(a)});
 }
 
 void connection_send_file(struct connection *c, int fd, uint64_t len)
 {
-    struct output_piece *p = malloc(sizeof *p);
+    struct output_piece *p = piece_new(0);
     if (c->server->current == c && !batch_flush(c))
         connection_break(c);
     if (!p) {
@@ -311,7 +417,8 @@ void connection_send_file(struct connection *c, int fd, uint64_t len)
         connection_break(c);
         return;
     }
-    *p = (struct output_piece){.file_fd = fd, .len = len};
+    p->file_fd = fd;
+    p->len = len;
     queue_append(c, p);
     server_make_ready(c);
 }
@@ -329,15 +436,34 @@ static bool keep_fds(struct connection *c, struct msghdr *m)
         for (size_t i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
-            if (c->n_in_fds < FDS_MAX)
+            if (c->n_in_fds < FDS_MAX && budget_charge(c->peer.uid, BUDGET_descriptors, 1)) {
                 c->in_fds[c->n_in_fds++] = fd;
-            else {
+            } else {
                 close(fd);
                 good = false;
             }
         }
     }
     return good;
+}
+
+static void input_free(struct connection *c)
+{
+    budget_give(c->peer.uid, BUDGET_buffers, c->in_cap);
+    free(c->in);
+    c->in = NULL;
+    c->in_len = c->in_cap = 0;
+}
+
+static bool input_resize(struct connection *c, size_t cap)
+{
+    uint8_t *in = budget_charge(c->peer.uid, BUDGET_buffers, cap) ? realloc(c->in, cap) : NULL;
+    if (!in)
+        return false;
+    budget_give(c->peer.uid, BUDGET_buffers, c->in_cap);
+    c->in = in;
+    c->in_cap = cap;
+    return true;
 }
 
 /* Room for more input behind what is left over. */
@@ -348,12 +474,7 @@ static bool input_grow(struct connection *c)
         want = INPUT_MAX;
     if (want <= c->in_cap)
         return c->in_len < c->in_cap;
-    uint8_t *grown = realloc(c->in, want);
-    if (!grown)
-        return false;
-    c->in = grown;
-    c->in_cap = want;
-    return true;
+    return input_resize(c, want);
 }
 
 /* Reads once, behind what is left over or into the shared buffer. Returns as recvmsg, or -errno. */
@@ -393,14 +514,38 @@ bool connection_take_fds(struct connection *c, unsigned n, int *out)
     if (c->n_in_fds < n)
         return false;
     memcpy(out, c->in_fds, n * sizeof *out);
+    budget_give(c->peer.uid, BUDGET_descriptors, n);
     c->n_in_fds -= n;
     memmove(c->in_fds, c->in_fds + n, c->n_in_fds * sizeof *out);
     return true;
 }
 
+/* A connection that holds descriptors itself goes on: to use them is to give them back. */
+bool connection_is_over_budget(const struct connection *c)
+{
+    uint32_t uid = c->peer.uid;
+    return !budget_has(uid, BUDGET_buffers, 1) || !budget_has(uid, BUDGET_puts, 1) ||
+           (!budget_has(uid, BUDGET_descriptors, 1) && (c->queue || !c->n_in_fds));
+}
+
 static bool may_parse(const struct connection *c)
 {
-    return !c->held && !c->ending && !c->closing && c->queued < QUEUE_MAX;
+    return !c->held && !c->ending && !c->closing && c->queued < QUEUE_MAX &&
+           !connection_is_over_budget(c);
+}
+
+static bool turn_is_over(const struct connection *c)
+{
+    return now_ns() - c->server->turn_began_ns > TURN_NS;
+}
+
+bool connection_must_yield(const struct connection *c) { return !may_parse(c) || turn_is_over(c); }
+
+void connection_yield(struct connection *c)
+{
+    c->stopped = true;
+    if (may_parse(c))
+        server_make_ready_later(c);
 }
 
 static bool choose_protocol(struct connection *c, uint8_t first)
@@ -418,6 +563,7 @@ static bool choose_protocol(struct connection *c, uint8_t first)
 static size_t parse_input(struct connection *c, const uint8_t *data, size_t len)
 {
     size_t at = 0;
+    c->stopped = false;
     while (at < len && may_parse(c)) {
         if (!choose_protocol(c, data[at])) {
             connection_break(c);
@@ -429,7 +575,12 @@ static size_t parse_input(struct connection *c, const uint8_t *data, size_t len)
         if (n <= 0)
             break;
         at += (size_t)n;
+        if (at < len && turn_is_over(c)) {
+            connection_yield(c);
+            break;
+        }
     }
+    c->stopped |= at < len && !may_parse(c);
     return at;
 }
 
@@ -438,19 +589,12 @@ static void keep_input(struct connection *c, const uint8_t *data, size_t len, si
 {
     size_t left = c->ending ? 0 : len - taken;
     if (left == 0) {
-        free(c->in);
-        c->in = NULL;
-        c->in_len = c->in_cap = 0;
+        input_free(c);
         return;
     }
-    if (!c->in) {
-        c->in = malloc(left);
-        c->in_cap = left;
-        if (!c->in) {
-            c->in_cap = 0;
-            connection_break(c);
-            return;
-        }
+    if (!c->in && !input_resize(c, left)) {
+        connection_break(c);
+        return;
     }
     memmove(c->in, data + taken, left);
     c->in_len = left;
@@ -472,8 +616,11 @@ static void on_event(uv_poll_t *poll, int status, int events);
 /* Watches for what can go on now. */
 static void watch(struct connection *c)
 {
-    bool full = c->queued >= QUEUE_MAX || (c->held && c->in_len);
+    bool starved = connection_is_over_budget(c);
+    bool full = c->queued >= QUEUE_MAX || (c->held && c->in_len) || starved;
     int events = 0;
+    if (starved)
+        server_make_starved(c);
     if (!c->ended && !full)
         events |= UV_READABLE;
     else if (!c->ended && !c->hung_up)
@@ -500,7 +647,9 @@ static void turn_end(struct connection *c)
     c->server->current = NULL;
     if (good && c->queue)
         good = queue_send(c);
-    if (good && c->ended && !c->ending && (!c->in_len || may_parse(c)))
+    if (good && c->stopped && may_parse(c)) /* what was in its way has gone meanwhile */
+        server_make_ready_later(c);
+    if (good && c->ended && !c->ending && !c->is_later && (!c->in_len || may_parse(c)))
         c->ending = !c->protocol || !c->protocol->on_end(c->state);
     if (!good || (c->ending && !c->queue))
         connection_close(c);
@@ -530,11 +679,12 @@ static void read_turn(struct connection *c)
         turn_end(c);
         return;
     }
-    uint64_t hits = stats_total(stats, STATS_hits), began_ns = now_ns();
+    uint64_t hits = stats_total(stats, STATS_hits);
+    s->turn_began_ns = now_ns();
     c->progress_ms = service_now_ms(s->config.service);
     parse_and_keep(c, (size_t)n);
     turn_end(c);
-    note_hits(s, hits, began_ns);
+    note_hits(s, hits, s->turn_began_ns);
 }
 
 static void on_event(uv_poll_t *poll, int status, int events)
@@ -562,6 +712,7 @@ void connection_continue(struct connection *c)
     if (c->closing)
         return;
     c->server->current = c;
+    c->server->turn_began_ns = now_ns();
     if (c->in_len && may_parse(c))
         parse_and_keep(c, 0);
     turn_end(c);
@@ -576,7 +727,11 @@ void connection_resume(struct connection *c)
     server_make_ready(c);
 }
 
-void connection_resume_later(struct connection *c) { server_make_ready_later(c); }
+void connection_resume_later(struct connection *c)
+{
+    c->resumes = true;
+    server_make_ready_later(c);
+}
 
 void connection_greeted(struct connection *c) { c->greeted = true; }
 
@@ -616,18 +771,16 @@ void connection_close(struct connection *c)
     c->closing = true;
     if (s->current == c) {
         s->current = NULL;
-        s->n_items = 0;
-        s->out.len = 0;
+        batch_clear(s);
     }
     if (c->protocol)
         c->protocol->on_close(c->state);
     service_leave_session(s->config.service, c->peer.session);
     while (c->queue)
         queue_drop_first(c);
+    budget_give(c->peer.uid, BUDGET_descriptors, c->n_in_fds);
     close_all(c->in_fds, &c->n_in_fds);
-    free(c->in);
-    c->in = NULL;
-    c->in_len = 0;
+    input_free(c);
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
     close(c->fd);
     server_forget(c);
@@ -637,8 +790,9 @@ void connection_check_deadlines(struct connection *c, uint64_t now_ms)
 {
     bool partial = (c->in_len && !c->held) ||
                    (c->protocol && c->protocol->is_partial && c->protocol->is_partial(c->state));
+    uint64_t patience_ms = connection_is_over_budget(c) ? HURRY_MS : PROGRESS_MS;
     bool late = (!c->greeted && now_ms - c->born_ms > GREETING_MS) ||
-                ((partial || c->queue) && now_ms - c->progress_ms > PROGRESS_MS);
+                ((partial || c->queue) && now_ms - c->progress_ms > patience_ms);
     if (!late || c->closing)
         return;
     log_debug("a connection of uid %u (pid %ld) got no further in time", (unsigned)c->peer.uid,

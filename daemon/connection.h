@@ -60,11 +60,15 @@ struct resp_command *connection_command(const struct connection *c);
 
 /* Where to append an answer; then connection_commit. Nothing else may be begun in between. */
 struct writer *connection_begin(struct connection *c);
-/* What was appended since connection_begin goes out, with `n_fds` descriptors (borrowed: what is
- * not sent at once is duplicated). */
+/* What was appended since connection_begin goes out, with `n_fds` descriptors, which are taken. */
 void connection_commit(struct connection *c, const int *fds, unsigned n_fds);
+/* The same with the descriptor of an artifact (which is referenced). The receiver gets an open file
+ * description of its own, made when it is sent. */
+void connection_commit_artifact(struct connection *c, struct artifact *a);
 /* Bytes that stay where they are until the store's turn ends; after a commit. */
 void connection_borrow(struct connection *c, const void *data, size_t len);
+/* An artifact's bytes; after a commit. */
+void connection_share(struct connection *c, struct artifact *a);
 /* The first `len` bytes of a file (taken); after a commit. */
 void connection_send_file(struct connection *c, int fd, uint64_t len);
 
@@ -76,6 +80,11 @@ void connection_hold(struct connection *c);
 void connection_resume(struct connection *c);
 /* The same, but others have their turn first: for work that is done in slices. */
 void connection_resume_later(struct connection *c);
+/* True if a message that goes on for long should leave the rest for another turn: there is enough
+ * output, or this turn has lasted long enough. Then: connection_yield, and no more of it now. */
+bool connection_must_yield(const struct connection *c);
+/* The message stays in the input (on_bytes returns 0) and comes again when it can go on. */
+void connection_yield(struct connection *c);
 /* The next message may be partial: it is progress all the same. */
 void connection_greeted(struct connection *c);
 

@@ -18,8 +18,10 @@
 struct output_item {
     const void *data; /* NULL: in server->out, at */
     size_t at, len;
-    int fds[WIRE_FDS_MAX]; /* borrowed; sent with the first byte */
+    int fds[WIRE_FDS_MAX]; /* owned; sent with the first byte */
     unsigned n_fds;
+    struct artifact *artifact; /* a reference: its bytes are `data`, or */
+    bool with_artifact_fd;     /* its descriptor goes with the first byte */
 };
 
 /* What a connection could not send yet. */
@@ -28,7 +30,13 @@ struct output_piece {
     int file_fd;           /* -1: the bytes are here */
     int fds[WIRE_FDS_MAX]; /* owned until sent */
     unsigned n_fds;
-    uint64_t at, len; /* len: bytes in all; at: of which sent */
+    struct artifact *artifact; /* as in struct output_item */
+    bool with_artifact_fd;
+    size_t size;        /* of this block of memory; 0: there was none to map, it is malloc'ed */
+    uint64_t at, len;   /* len: bytes in all; at: of which sent */
+    uint64_t n_buffer;  /* of BUDGET_buffers */
+    unsigned n_counted; /* descriptors, of BUDGET_descriptors */
+    const uint8_t *bytes;
     uint8_t data[];
 };
 
@@ -57,6 +65,10 @@ struct connection {
     bool closing;
     bool is_ready; /* in server->ready */
     bool is_later; /* in server->later; not both */
+    bool resumes;  /* `held` ends when it is taken from there */
+    bool stopped;  /* there is input that was left alone though it may be whole */
+    bool starved;  /* in server->starved: its user is over a budget */
+    struct connection *next_starved;
 };
 
 struct server {
@@ -68,26 +80,32 @@ struct server {
     struct connection *all;
     unsigned count, n_open_handles; /* count: connections that are not closed yet */
     struct connection *ready;       /* to be looked at before the loop sleeps */
-    struct connection *later;       /* held connections that go on in the next turn */
+    struct connection *later;       /* those that go on in the next turn */
+    struct connection *starved;     /* those that go on when their users may take more */
     bool closing;
     void (*on_closed)(void *arg);
     void *on_closed_arg;
 
     struct connection *current; /* whose turn it is: its output is batched */
+    uint64_t turn_began_ns;
     struct writer out;
     size_t begun_at; /* of connection_begin */
     struct output_item items[OUTPUT_ITEMS];
     unsigned n_items;
+    size_t n_batched; /* bytes of them */
     struct resp_command command;
     uint8_t input[INPUT_SHARED];
 };
 
 /* Goes on with a connection outside its own event: input that waits, output that is queued. */
 void connection_continue(struct connection *c);
+/* True while its user is over a budget that it would take more of. */
+bool connection_is_over_budget(const struct connection *c);
 /* Closes it if it is past one of its deadlines. */
 void connection_check_deadlines(struct connection *c, uint64_t now_ms);
 void server_make_ready(struct connection *c);
 void server_make_ready_later(struct connection *c);
+void server_make_starved(struct connection *c);
 void server_forget(struct connection *c); /* when it is closed */
 void server_forget_handle(struct server *s);
 

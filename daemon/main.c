@@ -216,20 +216,27 @@ static void reload(struct daemon *d)
     notify_send("READY=1");
 }
 
-/* One descriptor for each connection, and some for the rest. */
+/* One descriptor for each connection, some for what travels with requests and answers, and some for
+ * the rest. Where fewer are allowed, accepting has its part all the same. */
 static void raise_descriptor_limit(struct config *c)
 {
     struct rlimit limit;
+    uint64_t in_flight = budget_total_limit(BUDGET_descriptors);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
-    uint64_t wanted = c->max_connections + FDS_SPARE;
+    uint64_t wanted = c->max_connections + in_flight + FDS_SPARE;
     if (limit.rlim_cur < wanted) {
         limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur < wanted)
-        log_info("%llu descriptors are allowed: connections that find none wait to be accepted",
-                 (unsigned long long)limit.rlim_cur);
+    if (limit.rlim_cur >= wanted)
+        return;
+    uint64_t rest = limit.rlim_cur > FDS_SPARE ? limit.rlim_cur - FDS_SPARE : 0;
+    uint64_t left = rest > c->max_connections ? rest - c->max_connections : 0;
+    in_flight = left > rest / 4 ? left : rest / 4;
+    budget_set(BUDGET_descriptors, budget_limit(BUDGET_descriptors), in_flight ? in_flight : 1);
+    log_info("%llu descriptors are allowed: connections that find none wait to be accepted",
+             (unsigned long long)limit.rlim_cur);
 }
 
 /* ---- what the store's threads call ---- */

@@ -15,6 +15,7 @@
  * Thread: loop thread.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,14 @@ void native_send_empty(struct native *n, uint64_t tag, enum wire_type type)
     connection_commit(n->connection, NULL, 0);
 }
 
+int native_yield(struct native *n, const struct native_rest *rest)
+{
+    n->rest = *rest;
+    n->yields = true;
+    connection_yield(n->connection);
+    return 0;
+}
+
 static void send_ok(struct native *n, uint64_t tag, bool existed, const struct key *key)
 {
     struct wire_ok m = {.existed = existed};
@@ -57,6 +66,13 @@ static void send_stored(struct native *n, uint64_t tag, enum wire_outcome outcom
                         const struct store_value *v)
 {
     struct connection *c = n->connection;
+    int own = v->data ? -1 : fd_reopen(v->fd);
+    if (!v->data && own < 0) {
+        struct err e;
+        err_sys(&e, WARM_EIO, errno, "no descriptor for a value");
+        native_send_error(n, tag, &e);
+        return;
+    }
     struct writer *w = connection_begin(c);
     struct wire_hit m = {.outcome = outcome,
                          .kind = (uint8_t)v->row.kind,
@@ -67,19 +83,20 @@ static void send_stored(struct native *n, uint64_t tag, enum wire_outcome outcom
     if (v->data)
         m.value = (struct view){v->data, v->row.len};
     if (v->data && v->row.len > COPY_MAX) {
-        wire_put_hit_head(w, tag, &m);
+        wire_put_hit_head(w, WIRE_HIT, tag, &m);
         connection_commit(c, NULL, 0);
         connection_borrow(c, v->data, v->row.len);
     } else {
         wire_put_hit(w, tag, &m);
-        connection_commit(c, &v->fd, v->data ? 0 : 1);
+        connection_commit(c, &own, v->data ? 0 : 1);
     }
 }
 
 static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outcome,
-                          const struct artifact *a)
+                          struct artifact *a)
 {
-    struct writer *w = connection_begin(n->connection);
+    struct connection *c = n->connection;
+    struct writer *w = connection_begin(c);
     struct wire_hit m = {.outcome = outcome,
                          .kind = (uint8_t)a->kind,
                          .key = a->key,
@@ -88,11 +105,19 @@ static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outc
                          .len = a->len};
     if (a->data)
         m.value = (struct view){a->data, a->len};
-    if (a->failed)
+    bool shares = a->data && a->len > COPY_MAX;
+    if (shares)
+        wire_put_hit_head(w, a->failed ? WIRE_FAILED : WIRE_HIT, tag, &m);
+    else if (a->failed)
         wire_put_failed(w, tag, &m);
     else
         wire_put_hit(w, tag, &m);
-    connection_commit(n->connection, &a->fd, a->data ? 0 : 1);
+    if (a->data)
+        connection_commit(c, NULL, 0);
+    else
+        connection_commit_artifact(c, a);
+    if (shares)
+        connection_share(c, a);
 }
 
 /* A path of a manifest, as the client of this job knows it. */
@@ -128,8 +153,6 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m)
         connection_commit(n->connection, &fd, fd >= 0);
     }
     writer_close(&list);
-    if (fd >= 0)
-        close(fd); /* sent, or duplicated: it is in a queue of pieces */
 }
 
 /* ---- calls ---- */
@@ -358,12 +381,18 @@ static int take_mget(struct request *r, struct err *e)
     int code = wire_get_mget(r->frame, &m, e);
     if (code)
         return code;
+    struct native *n = r->native;
     struct reader keys = reader_over(m.keys.data, m.keys.len);
     struct wire_get get = {.want_lease = m.want_lease, .deadline_ms = m.deadline_ms};
+    uint64_t done = n->rest.done;
     for (uint64_t i = 0; wire_keys_next(&keys, &get.space, &get.key); i++) {
         struct err one = {0};
-        if (get_one(r->native, r->frame->tag + i, &get, &one) != 0)
-            native_send_error(r->native, r->frame->tag + i, &one);
+        if (i < done)
+            continue;
+        if (i > done && connection_must_yield(n->connection))
+            return native_yield(n, &(struct native_rest){.there = true, .done = i});
+        if (get_one(n, r->frame->tag + i, &get, &one) != 0)
+            native_send_error(n, r->frame->tag + i, &one);
     }
     return 0;
 }
@@ -611,10 +640,14 @@ static long native_on_bytes(void *state, const uint8_t *data, size_t len)
         native_send_error(n, 0, &e);
     if (took <= 0)
         return took;
-    if (!take_frame(n, &frame))
-        return -1;
+    bool good = take_frame(n, &frame);
     connection_greeted(n->connection);
-    return took;
+    if (n->yields) { /* the same frame comes again */
+        n->yields = false;
+        return 0;
+    }
+    n->rest = (struct native_rest){0};
+    return good ? took : -1;
 }
 
 static void *native_open(struct connection *c)

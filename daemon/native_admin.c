@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us */
+#define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us, */
+#define ROWS_STEP 50u        /* in steps of this many, between which it may leave the rest */
 
 static uint64_t unix_ms(void)
 {
@@ -124,8 +125,18 @@ static int take_list(struct request *r, struct err *e)
         return code;
     if (service_filter(n->peer, &m.filter, &walk.filter)) {
         uint32_t rows = m.max_rows && m.max_rows < ROWS_LOOKED_AT ? m.max_rows : ROWS_LOOKED_AT;
-        memcpy(&cursor, m.cursor, sizeof cursor);
-        code = store_scan(service_store(n->service), &cursor, rows, on_row, &walk, e);
+        uint64_t done = n->rest.done;
+        cursor = n->rest.cursor;
+        if (!n->rest.there)
+            memcpy(&cursor, m.cursor, sizeof cursor);
+        for (bool first = true; first || (code > 0 && done < rows); first = false) {
+            if (!first && connection_must_yield(n->connection))
+                return native_yield(
+                    n, &(struct native_rest){.there = true, .done = done, .cursor = cursor});
+            size_t step = rows - done < ROWS_STEP ? (size_t)(rows - done) : ROWS_STEP;
+            code = store_scan(service_store(n->service), &cursor, step, on_row, &walk, e);
+            done += step;
+        }
         if (code < 0)
             return code;
         end.more = code > 0;

@@ -21,6 +21,13 @@ struct native_op {
     uint64_t tag;
 };
 
+/* How far a request came that goes on in another turn: then its frame is handled again. */
+struct native_rest {
+    bool there;
+    uint64_t done;              /* keys, or rows */
+    struct store_cursor cursor; /* of LIST */
+};
+
 struct native {
     struct connection *connection;
     struct service *service;
@@ -30,6 +37,8 @@ struct native {
     struct native_call *calls;
     struct native_op *ops;
     unsigned n_ops;
+    struct native_rest rest;
+    bool yields; /* the request that is being handled leaves the rest for later */
 };
 
 /* One request that is being handled. */
@@ -44,6 +53,8 @@ typedef int (*native_take)(struct request *r, struct err *e);
 
 /* native.c: */
 void native_send_error(struct native *n, uint64_t tag, const struct err *e);
+/* For a request without descriptors, when connection_must_yield. Returns 0. */
+int native_yield(struct native *n, const struct native_rest *rest);
 /* An answer without fields. */
 void native_send_empty(struct native *n, uint64_t tag, enum wire_type type);
 /* Something that the store does for this request; NULL: no memory. Its callback frees it. */

@@ -71,16 +71,13 @@ static void send_file(struct redis *r, int fd, uint64_t len)
     redis_commit(r);
 }
 
-/* A value as the store has it: `data`, or where that is NULL a file. */
-static void send_value(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
+/* What PyTorch put, as it put it. False if it is not that. */
+static bool send_together(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
 {
     struct torch_json json;
-    if (!torch_store_put_together(data, fd, len, cost_ms, &json)) {
-        if (data)
-            redis_send_bytes(r, data, len);
-        else
-            send_file(r, fd, len);
-    } else if (json.bytes) {
+    if (!torch_store_put_together(data, fd, len, cost_ms, &json))
+        return false;
+    if (json.bytes) {
         resp_put_bulk(redis_begin(r), json.bytes, json.len);
         redis_commit(r);
         free(json.bytes);
@@ -90,16 +87,32 @@ static void send_value(struct redis *r, const void *data, int fd, uint64_t len, 
     } else {
         redis_send_null(r);
     }
+    return true;
 }
 
 void redis_send_stored(struct redis *r, const struct store_value *v)
 {
-    send_value(r, v->data, v->fd, v->row.len, v->row.cost_ms);
+    if (send_together(r, v->data, v->fd, v->row.len, v->row.cost_ms))
+        return;
+    if (v->data)
+        redis_send_bytes(r, v->data, v->row.len);
+    else
+        send_file(r, v->fd, v->row.len);
 }
 
-static void send_artifact(struct redis *r, const struct artifact *a)
+static void send_artifact(struct redis *r, struct artifact *a)
 {
-    send_value(r, a->data, a->fd, a->len, a->cost_ms);
+    if (send_together(r, a->data, a->fd, a->len, a->cost_ms))
+        return;
+    if (!a->data) {
+        send_file(r, a->fd, a->len);
+        return;
+    }
+    resp_put_bulk_head(redis_begin(r), a->len);
+    redis_commit(r);
+    connection_share(r->connection, a);
+    resp_put_crlf(redis_begin(r));
+    redis_commit(r);
 }
 
 void redis_send_answer(struct redis *r, const struct answer *a)

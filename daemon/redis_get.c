@@ -111,14 +111,30 @@ void redis_send_named(struct redis *r, const struct resp_arg *name)
     }
 }
 
+/* In slices: the command stays in the input until the last one. */
 void redis_do_mget(struct redis_command *c)
 {
-    if (!redis_values_ready(c, 1, c->n_args))
+    struct redis *r = c->redis;
+    if (c->spill_fds) { /* what came in files does not come again */
+        redis_send_error(r, "ERR a name is too long");
         return;
-    resp_put_array(redis_begin(c->redis), c->n_args - 1);
-    redis_commit(c->redis);
-    for (size_t i = 1; i < c->n_args; i++)
-        redis_send_named(c->redis, &c->args[i]);
+    }
+    if (r->n_sent == 0) {
+        resp_put_array(redis_begin(r), c->n_args - 1);
+        redis_commit(r);
+        r->n_sent = 1;
+    }
+    for (bool first = true; r->n_sent < c->n_args; first = false, r->n_sent++) {
+        if (!first && connection_must_yield(r->connection)) {
+            connection_yield(r->connection);
+            r->again = true;
+            return;
+        }
+        if (!redis_values_ready(c, r->n_sent, r->n_sent + 1))
+            return;
+        redis_send_named(r, &c->args[r->n_sent]);
+    }
+    r->n_sent = 0;
 }
 
 void redis_do_strlen(struct redis_command *c)

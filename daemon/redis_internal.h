@@ -37,6 +37,7 @@ struct redis {
     struct call wait;
     bool again;            /* the command is run again when `wait` is answered */
     size_t n_tries;        /* of that command */
+    size_t n_sent;         /* MGET: arguments that are answered, its name included; 0: not begun */
     struct spills *spills; /* NULL: no command with a long argument is being put together */
     struct walk walk;
     struct redis_lease *leases;

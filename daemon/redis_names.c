@@ -60,6 +60,10 @@ void redis_do_keys(struct redis_command *c)
 {
     struct redis *r = c->redis;
     struct walk *walk = &r->walk;
+    if (c->spill_fds) { /* what came in files does not come again */
+        redis_send_error(r, "ERR the pattern is too long");
+        return;
+    }
     if (!walk_slice(r, redis_view(&c->args[1]), true))
         return;
     if (walk->names.failed) {

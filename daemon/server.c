@@ -65,6 +65,13 @@ void server_forget(struct connection *c)
         *at = c->next_ready;
         c->is_ready = c->is_later = false;
     }
+    if (c->starved) {
+        struct connection **at = &s->starved;
+        while (*at != c)
+            at = &(*at)->next_starved;
+        *at = c->next_starved;
+        c->starved = false;
+    }
     if (c->next)
         c->next->prev = c->prev;
     *(c->prev ? &c->prev->next : &s->all) = c->next;
@@ -111,7 +118,32 @@ static void take_later(struct server *s)
     while ((c = s->later)) {
         s->later = c->next_ready;
         c->is_later = false;
-        c->held = false;
+        c->held &= !c->resumes;
+        c->resumes = false;
+        server_make_ready(c);
+    }
+}
+
+void server_make_starved(struct connection *c)
+{
+    struct server *s = c->server;
+    if (c->starved || c->closing)
+        return;
+    c->starved = true;
+    c->next_starved = s->starved;
+    s->starved = c;
+}
+
+/* Those whose users may take more again. */
+static void take_starved(struct server *s)
+{
+    for (struct connection **at = &s->starved, *c; (c = *at);) {
+        if (connection_is_over_budget(c)) {
+            at = &c->next_starved;
+            continue;
+        }
+        *at = c->next_starved;
+        c->starved = false;
         server_make_ready(c);
     }
 }
@@ -121,11 +153,14 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct server *s = prepare->data;
     take_later(s);
+    take_starved(s);
     while (s->ready) {
         struct connection *c = s->ready;
         s->ready = c->next_ready;
         c->is_ready = false;
         connection_continue(c);
+        if (!s->ready)
+            take_starved(s);
     }
     store_turn_end(service_store(s->config.service));
 }

@@ -20,11 +20,11 @@ Test(budget, a_user_is_held_to_the_limit_and_gets_back_what_was_given_back)
 
 Test(budget, what_is_charged_counts_though_it_is_too_much)
 {
-    budget_set(BUDGET_answers, 100, 0);
-    cr_assert(budget_charge(7, BUDGET_answers, 150));
-    cr_assert_not(budget_has(7, BUDGET_answers, 1));
-    budget_give(7, BUDGET_answers, 150);
-    cr_assert(budget_take(7, BUDGET_answers, 100));
+    budget_set(BUDGET_buffers, 100, 0);
+    cr_assert(budget_charge(7, BUDGET_buffers, 150));
+    cr_assert_not(budget_has(7, BUDGET_buffers, 1));
+    budget_give(7, BUDGET_buffers, 150);
+    cr_assert(budget_take(7, BUDGET_buffers, 100));
 }
 
 /* Each takes all that it gets; there is as much left for the next one as each of them has. */
@@ -56,28 +56,28 @@ Test(budget, users_come_and_go_in_any_order)
     static uint64_t model[USERS];
     uint64_t sum = 0;
     uint32_t seen[USERS];
-    budget_set(BUDGET_answers, 0, 0);
+    budget_set(BUDGET_buffers, 0, 0);
     srand(1);
     for (unsigned i = 0; i < STEPS; i++) {
         uint32_t u = (uint32_t)rand() % USERS;
         uint64_t n = (uint64_t)rand() % 3;
         if (rand() % 2) {
-            cr_assert(budget_take(u * 64, BUDGET_answers, n));
+            cr_assert(budget_take(u * 64, BUDGET_buffers, n));
             model[u] += n;
             sum += n;
         } else {
             n = n < model[u] ? n : model[u];
-            budget_give(u * 64, BUDGET_answers, n);
+            budget_give(u * 64, BUDGET_buffers, n);
             model[u] -= n;
             sum -= n;
         }
-        cr_assert_eq(budget_used(u * 64, BUDGET_answers), model[u]);
+        cr_assert_eq(budget_used(u * 64, BUDGET_buffers), model[u]);
     }
     size_t holders = 0;
     for (uint32_t u = 0; u < USERS; u++) {
-        cr_assert_eq(budget_used(u * 64, BUDGET_answers), model[u]);
+        cr_assert_eq(budget_used(u * 64, BUDGET_buffers), model[u]);
         holders += model[u] > 0;
     }
-    cr_assert_eq(budget_used_by_all(BUDGET_answers), sum);
+    cr_assert_eq(budget_used_by_all(BUDGET_buffers), sum);
     cr_assert_eq(budget_users(seen, USERS), holders);
 }

@@ -7,6 +7,7 @@
  */
 #include <criterion/criterion.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -131,6 +132,38 @@ static void close_at_once(struct fake *f, int fd)
     (void)f;
     read_request(fd);
     shutdown(fd, SHUT_RDWR);
+}
+
+enum { FILE_LEN = 70001 }; /* of no whole number of blocks */
+
+/* WELCOME, a HIT whose value is the file with that descriptor, and a MISS to a second try. */
+static void say_file(struct fake *f, int fd)
+{
+    static char bytes[FILE_LEN];
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct writer w;
+    struct wire_hit hit = {.len = FILE_LEN, .check = key_of_bytes(bytes, FILE_LEN)};
+    writer_init(&w, 0);
+    wire_put_welcome(&w, 0, &(struct wire_welcome){.version = WIRE_VERSION, .daemon = {"d", 1}});
+    read_request(fd);
+    ssize_t n = send(fd, w.data, w.len, MSG_NOSIGNAL);
+    w.len = 0;
+    wire_put_hit(&w, 1, &hit);
+    struct iovec iov = {w.data, w.len};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), f->arg, sizeof(int));
+    n = sendmsg(fd, &m, MSG_NOSIGNAL);
+    w.len = 0;
+    wire_put_empty(&w, WIRE_MISS, 3); /* tag 2 tells of the damage */
+    n = send(fd, w.data, w.len, MSG_NOSIGNAL);
+    (void)n;
+    writer_close(&w);
+    shutdown(fd, SHUT_WR);
 }
 
 /* WELCOME and what `fill` adds, as one answer. */
@@ -314,6 +347,35 @@ Test(failopen, another_version_is_told)
 Test(failopen, a_damaged_value_never_reaches_the_caller)
 {
     cr_assert_eq(get_against_frames(add_damaged_hit, 0), WARM_ENOT_FOUND);
+}
+
+/* O_DIRECT: reads of odd lengths fail, a mapping does not. */
+Test(failopen, a_file_that_cannot_be_read_as_it_was_opened_is_mapped)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "value");
+    static char bytes[FILE_LEN];
+    file_write(path, bytes, sizeof bytes);
+    int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    if (fd < 0 || pread(fd, bytes, sizeof bytes, 0) >= 0)
+        cr_skip_test("this file system reads anything with O_DIRECT, or nothing");
+    cr_assert_eq(get_against(say_file, &fd), 0);
+    close(fd);
+    free(path);
+    temp_dir_free(dir);
+}
+
+/* Neither read nor mapped: as good as damaged, and a miss for the caller. */
+Test(failopen, a_file_that_cannot_be_read_at_all_is_damaged)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "value");
+    static char bytes[FILE_LEN];
+    file_write(path, bytes, sizeof bytes);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(get_against(say_file, &fd), WARM_ENOT_FOUND);
+    close(fd);
+    free(path);
+    temp_dir_free(dir);
 }
 
 Test(failopen, what_was_not_asked_for_ends_the_connection)

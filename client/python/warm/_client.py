@@ -15,6 +15,7 @@ Nothing here raises for a reason of the daemon's; what was asked is then a miss,
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import select
 import socket
@@ -258,6 +259,16 @@ class _Connection:
 
 
 def _read_value(fd: int, length: int) -> bytes:
+    try:
+        return _read_file(fd, length)
+    except OSError:  # not as it was opened: as memory it can be read all the same
+        if os.fstat(fd).st_size < length:
+            raise
+        with mmap.mmap(fd, length, mmap.MAP_PRIVATE, mmap.PROT_READ) as view:
+            return view[:]
+
+
+def _read_file(fd: int, length: int) -> bytes:
     parts, at = [], 0
     while at < length:
         part = os.pread(fd, length - at, at)

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_budgets.c - a user who takes all that he can get, and another who must not notice: memory,
+ * descriptors, connections, turns of the loop. Needs root, to be both.
+ */
+#include <dirent.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "tests/daemon_kit.h"
+
+enum { GREEDY = 12345, OTHER = 23456, VALUE = 64 << 10, BLOB = 70000, KEYS = 4096 };
+
+#define MIB (1l << 20)
+
+/* A connection of another user: the kernel takes the effective user at connect. */
+static int connect_as(const struct kit *k, uid_t uid)
+{
+    cr_assert_eq(seteuid(uid), 0);
+    int fd = kit_try_connect(k->socket);
+    cr_assert_eq(seteuid(0), 0);
+    cr_assert_geq(fd, 0);
+    return fd;
+}
+
+static int native_as(const struct kit *k, uid_t uid)
+{
+    int fd = connect_as(k, uid);
+    kit_hello(fd);
+    return fd;
+}
+
+static long resident(pid_t pid)
+{
+    char path[64];
+    long pages = 0;
+    snprintf(path, sizeof path, "/proc/%ld/statm", (long)pid);
+    FILE *f = fopen(path, "re");
+    cr_assert_not_null(f);
+    cr_assert_eq(fscanf(f, "%*d %ld", &pages), 1);
+    fclose(f);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+static unsigned open_descriptors(pid_t pid)
+{
+    char path[64];
+    unsigned n = 0;
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+    DIR *d = opendir(path);
+    cr_assert_not_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static int memfd_with(const void *data, size_t len)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    cr_assert_geq(fd, 0);
+    if (data)
+        cr_assert_eq(write(fd, data, len), (ssize_t)len);
+    else
+        cr_assert_eq(ftruncate(fd, (off_t)len), 0);
+    return fd;
+}
+
+/* A PUT whose value is in `memfd`, or, if that is -1, in `value`. Not answered yet. */
+static void send_put(int fd, uint64_t tag, const char *name, int memfd, const void *value,
+                     uint64_t len, const struct key *check)
+{
+    struct writer w;
+    struct wire_put put = {.space = WIRE_SPACE_NAME, .len = len, .key = {name, strlen(name)}};
+    if (memfd < 0)
+        put.value = (struct view){value, len};
+    if (check)
+        put.check = *check;
+    writer_init(&w, 0);
+    wire_put_put(&w, tag, &put);
+    kit_send_fds(fd, w.data, w.len, &memfd, memfd >= 0);
+    writer_close(&w);
+}
+
+static void put_memfd(int fd, uint64_t tag, const char *name, const void *value, size_t len)
+{
+    int memfd = memfd_with(value, len);
+    send_put(fd, tag, name, memfd, NULL, len, NULL);
+    close(memfd);
+    kit_expect(fd, tag, WIRE_OK);
+}
+
+static void send_mget(int fd, uint64_t tag, const char *name, uint32_t n)
+{
+    struct writer w, keys;
+    writer_init(&w, 0);
+    writer_init(&keys, 0);
+    for (uint32_t i = 0; i < n; i++)
+        wire_keys_add(&keys, WIRE_SPACE_NAME, name, strlen(name));
+    wire_put_mget(&w, tag, &(struct wire_mget){.n = n, .keys = {keys.data, keys.len}});
+    kit_flush(fd, &w);
+    writer_close(&keys);
+    writer_close(&w);
+}
+
+/* The same over RESP. */
+static void send_redis_mget(int fd, char name, unsigned n)
+{
+    char head[64], one[16];
+    struct writer w;
+    writer_init(&w, 0);
+    writer_bytes(&w, head, (size_t)snprintf(head, sizeof head, "*%u\r\n$4\r\nMGET\r\n", n + 1));
+    size_t len = (size_t)snprintf(one, sizeof one, "$1\r\n%c\r\n", name);
+    for (unsigned i = 0; i < n; i++)
+        writer_bytes(&w, one, len);
+    kit_flush(fd, &w);
+    writer_close(&w);
+}
+
+static char *some_bytes(size_t len)
+{
+    char *bytes = malloc(len);
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = (char)(i * 31 + i / 251);
+    return bytes;
+}
+
+/* How long a request takes that needs nothing but a turn of the loop. */
+static uint64_t ping_ms(int redis)
+{
+    uint64_t began = kit_now_ms();
+    kit_redis(redis, "PING\r\n", "+PONG\r\n");
+    return kit_now_ms() - began;
+}
+
+/* The longest of many pings within so long. */
+static uint64_t worst_ping_ms(int redis, uint64_t for_ms)
+{
+    uint64_t worst = 0;
+    for (uint64_t end = kit_now_ms() + for_ms; kit_now_ms() < end; usleep(500)) {
+        uint64_t ms = ping_ms(redis);
+        worst = ms > worst ? ms : worst;
+    }
+    return worst;
+}
+
+/* ---- answers that nobody reads ---- */
+
+Test(budgets, unread_answers_take_a_bounded_memory_and_give_it_back)
+{
+    NEEDS_TWO_USERS();
+    enum { N = 12 };
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(VALUE);
+    int fds[N], seed = native_as(&k, GREEDY), other = connect_as(&k, OTHER);
+    send_put(seed, 1, "v", -1, value, VALUE, NULL);
+    kit_expect(seed, 1, WIRE_OK);
+    long before = resident(k.pid);
+    for (int i = 0; i < N; i++) {
+        fds[i] = i % 2 ? connect_as(&k, GREEDY) : native_as(&k, GREEDY);
+        if (i % 2)
+            send_redis_mget(fds[i], 'v', KEYS - 1);
+        else
+            send_mget(fds[i], 2, "v", KEYS);
+    }
+    cr_expect_lt(worst_ping_ms(other, 1000), 250, "the loop served one user for long");
+    long during = resident(k.pid);
+    cr_assert_lt(during - before, 48 * MIB, "%d connections that do not read: %ld MiB more", N,
+                 (during - before) / MIB);
+    for (int i = 0; i < N; i++)
+        close(fds[i]);
+    for (int i = 0; i < 100 && resident(k.pid) - before > 16 * MIB; i++)
+        usleep(10000);
+    cr_assert_leq(resident(k.pid) - before, 16 * MIB, "memory stays after its connections ended");
+    free(value);
+    close(seed);
+    close(other);
+    kit_down(&k);
+}
+
+/* One user's many connections are held to one budget; another's are not. */
+Test(budgets, the_memory_of_unread_answers_is_one_users_not_one_connections)
+{
+    NEEDS_TWO_USERS();
+    enum { N = 300 };
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(VALUE);
+    static int fds[N];
+    int seed = native_as(&k, GREEDY), other = native_as(&k, OTHER);
+    send_put(seed, 1, "v", -1, value, VALUE, NULL);
+    kit_expect(seed, 1, WIRE_OK);
+    long before = resident(k.pid);
+    for (int i = 0; i < N; i++) {
+        fds[i] = connect_as(&k, GREEDY);
+        send_redis_mget(fds[i], 'v', 40);
+    }
+    kit_put(other, 1, "mine", "value", 0);
+    kit_expect(other, 1, WIRE_OK);
+    usleep(300000);
+    long during = resident(k.pid);
+    cr_log_info("%ld MiB more", (during - before) / MIB);
+    cr_assert_lt(during - before, 160 * MIB, "%ld MiB", (during - before) / MIB);
+    kit_get(other, 2, "mine", false, 0);
+    kit_expect_hit(other, 2, "value");
+    for (int i = 0; i < N; i++)
+        close(fds[i]);
+    for (uint64_t tag = 3;; tag++) { /* when they are gone the user is served again */
+        static struct kit_frame f;
+        int again = native_as(&k, GREEDY);
+        cr_assert_lt(tag, 100);
+        kit_get(again, tag, "v", false, 0);
+        bool good = kit_frame_try(again, &f) && f.frame.type == WIRE_HIT;
+        close(again);
+        if (good)
+            break;
+    }
+    free(value);
+    close(seed);
+    close(other);
+    kit_down(&k);
+}
+
+Test(budgets, an_answer_of_many_values_comes_whole_however_slowly_it_is_read)
+{
+    enum { N = 400 };
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(VALUE), *got = malloc(VALUE + 2);
+    static struct kit_frame f;
+    struct wire_hit hit;
+    int fd = kit_native(&k), redis = kit_connect(&k);
+    send_put(fd, 1, "v", -1, value, VALUE, NULL);
+    kit_expect(fd, 1, WIRE_OK);
+    send_mget(fd, 100, "v", N);
+    send_redis_mget(redis, 'v', N);
+    kit_send(redis, "PING\r\n", 6);
+    for (unsigned i = 0; i < N; i++) {
+        kit_frame(fd, &f, WIRE_HIT, 100 + i);
+        cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
+        cr_assert_eq(hit.value.len, VALUE);
+        cr_assert_eq(memcmp(hit.value.data, value, VALUE), 0);
+    }
+    kit_redis(redis, "", "*400\r\n");
+    for (unsigned i = 0; i < N; i++) {
+        kit_redis(redis, "", "$65536\r\n");
+        cr_assert(kit_recv(redis, got, VALUE + 2));
+        cr_assert_eq(memcmp(got, value, VALUE), 0);
+    }
+    kit_redis(redis, "", "+PONG\r\n");
+    free(value);
+    free(got);
+    close(fd);
+    close(redis);
+    kit_down(&k);
+}
+
+/* ---- descriptors ---- */
+
+Test(budgets, unread_descriptors_are_bounded_and_others_still_get_in)
+{
+    NEEDS_TWO_USERS();
+    enum { N = 6 };
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(BLOB);
+    int fds[N], seed = native_as(&k, GREEDY);
+    put_memfd(seed, 1, "b", value, BLOB);
+    unsigned before = open_descriptors(k.pid);
+    for (int i = 0; i < N; i++)
+        fds[i] = i % 2 ? connect_as(&k, GREEDY) : native_as(&k, GREEDY);
+    for (int i = 0; i < N; i++) {
+        if (i % 2)
+            send_redis_mget(fds[i], 'b', KEYS - 1);
+        else
+            send_mget(fds[i], 2, "b", KEYS);
+    }
+    usleep(300000);
+    unsigned during = open_descriptors(k.pid);
+    cr_assert_lt(during - before, 300, "%u descriptors more", during - before);
+    int other = native_as(&k, OTHER);
+    put_memfd(other, 1, "mine", value, BLOB);
+    for (int i = 1; i < N; i++)
+        close(fds[i]);
+    for (unsigned i = 0; i < KEYS; i++) /* and they are all there for who reads */
+        kit_expect(fds[0], 2 + i, WIRE_HIT);
+    close(fds[0]);
+    free(value);
+    close(seed);
+    close(other);
+    kit_down(&k);
+}
+
+/* What a client does with the descriptor that it was given is nobody else's: O_DIRECT, which makes
+ * reads of odd lengths fail, the offset, locks. */
+Test(budgets, a_descriptor_shares_nothing_with_that_of_another_receiver)
+{
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(BLOB), *got = malloc(BLOB);
+    static struct kit_frame a, b;
+    int one = kit_native(&k), two = kit_native(&k);
+    put_memfd(one, 1, "b", value, BLOB);
+    kit_get(one, 2, "b", false, 0);
+    kit_frame(one, &a, WIRE_HIT, 2);
+    cr_assert_geq(a.fd, 0);
+    fcntl(a.fd, F_SETFL, fcntl(a.fd, F_GETFL) | O_DIRECT);
+    cr_assert_eq(lseek(a.fd, 777, SEEK_SET), 777);
+    kit_get(two, 2, "b", false, 0);
+    kit_frame(two, &b, WIRE_HIT, 2);
+    cr_assert_geq(b.fd, 0);
+    cr_assert_not(fcntl(b.fd, F_GETFL) & O_DIRECT);
+    cr_assert_eq(fcntl(b.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+    cr_assert_eq(lseek(b.fd, 0, SEEK_CUR), 0, "they share an offset");
+    cr_assert_eq(pread(b.fd, got, BLOB, 0), BLOB);
+    cr_assert_eq(memcmp(got, value, BLOB), 0);
+    close(a.fd);
+    close(b.fd);
+    close(one);
+    close(two);
+    free(value);
+    free(got);
+    kit_down(&k);
+}
