@@ -167,6 +167,12 @@ static void attempt_take(struct attempt *t, struct artifact *a, enum wire_outcom
 static bool attempt_take_stored(struct attempt *t, const struct store_value *v, struct manifest *m)
 {
     struct artifact *a = NULL;
+    if (damaged_is_refused(t->service, t->maker, &v->row.id.key, &v->row.check)) {
+        t->afresh = t->alone = true;
+        t->keep = false;
+        manifest_unref(m);
+        return false;
+    }
     int fd = v->data ? -1 : fcntl(v->fd, F_DUPFD_CLOEXEC, 0);
     if (v->data)
         a = artifact_from_bytes(v->data, v->row.len);
@@ -587,6 +593,7 @@ static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, 
                           .job_len = len,
                           .channel_fd = channel_fd,
                           .maker = call->peer->uid,
+                          .may_replace = call->peer->is_admin,
                           .keep = !(call->compile->flags & WIRE_COMPILE_NO_STORE),
                           .asked = call->compile->checked,
                           .afresh = call->compile->flags & WIRE_COMPILE_RECACHE,

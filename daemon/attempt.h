@@ -44,8 +44,9 @@ struct attempt {
     uint64_t job_len;
     int channel_fd; /* -1 once it is the compiler's */
     uint32_t maker;
-    bool keep;      /* somebody wants it stored */
-    bool cancelled; /* and it does not compile, where the compiler says so */
+    bool keep;        /* somebody wants it stored */
+    bool may_replace; /* also results that were made for others */
+    bool cancelled;   /* and it does not compile, where the compiler says so */
     struct call_compile ask;
     struct store_id id;
     struct proof proof;

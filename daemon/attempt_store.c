@@ -9,6 +9,9 @@
  *
  * What leads to a result is in one group with it, so that they leave the store together.
  *
+ * An entry stays that of its first maker, who may remove it, and a result stays as it is: nobody replaces
+ * what others rely on by compiling it once more (WIRE_COMPILE_RECACHE). Administrators do.
+ *
  * Thread: loop thread.
  */
 #include "daemon/attempt.h"
@@ -30,6 +33,19 @@ static struct store_row attempt_row(const struct attempt *t, const struct store_
         .compiler_text = {toolchain->text, strlen(toolchain->text)},
         .label = {t->ask.label, strlen(t->ask.label)},
     };
+}
+
+/* True if there is an entry of the row's id and proof that another user made: then the row names that
+ * maker, and the value is not to be replaced. */
+static bool leave_to_maker(const struct attempt *t, struct store_row *row)
+{
+    struct key check;
+    uint32_t maker;
+    if (t->may_replace || !service_find_maker(t->service, &row->id, &row->proof, &maker, &check) ||
+        maker == t->maker)
+        return false;
+    row->maker = maker;
+    return true;
 }
 
 /* The paths in the forms in which a manifest has them; freed with forms_close. */
@@ -119,7 +135,7 @@ static struct artifact *store_bytes(struct service *s, struct flight *flight,
     }
     a->kind = STORE_MANIFEST;
     a->key = row->id.key;
-    service_store_artifact(s, flight, a, row);
+    service_store_artifact(s, flight, a, row, false);
     return a;
 }
 
@@ -135,6 +151,7 @@ static void store_manifest(const struct attempt *t, const struct artifact *resul
     manifest_write(result->manifest, old, &w);
     manifest_unref(old);
     row.group = id->key;
+    leave_to_maker(t, &row); /* but this alternative is added */
     artifact_unref(store_bytes(s, NULL, &w, &row));
     writer_close(&w);
 }
@@ -148,6 +165,7 @@ void attempt_store_alias(const struct attempt *t)
     writer_init(&w, 0);
     alias_write(&alias, &w);
     row.group = t->shared_id.key;
+    leave_to_maker(t, &row); /* it would lead to the same place */
     artifact_unref(store_bytes(t->service, t->flight, &w, &row));
     writer_close(&w);
 }
@@ -165,7 +183,8 @@ void attempt_store_result(const struct attempt *t, struct artifact *result, bool
         row.graph = address->graph;
         row.proof = *proof;
     }
-    service_store_artifact(t->service, shared ? NULL : t->flight, result, &row);
+    bool keep_existing = leave_to_maker(t, &row);
+    service_store_artifact(t->service, shared ? NULL : t->flight, result, &row, keep_existing);
     if (shared)
         attempt_store_alias(t);
 }

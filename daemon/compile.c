@@ -119,9 +119,21 @@ int manifest_from_artifact(const struct artifact *a, struct manifest **out)
     return manifest_from_store(&v, out);
 }
 
+/* The user refused what is there: it stays as it is, and the result is for this call alone. */
+static void make_for_itself(struct call *call)
+{
+    call->compile->flags |= WIRE_COMPILE_RECACHE | WIRE_COMPILE_NO_STORE;
+    call->stage = LOOK_NOWHERE;
+    compile_look(call);
+}
+
 static void answer_stored(struct call *call, const struct store_value *v)
 {
     struct service *s = call->service;
+    if (damaged_is_refused(s, call->peer->uid, &v->row.id.key, &v->row.check)) {
+        make_for_itself(call);
+        return;
+    }
     explain_count(s, call->peer, STATS_hits, v->row.kind, 1);
     explain_count(s, call->peer, STATS_saved_ms, v->row.kind, v->row.cost_ms);
     explain_hit(s, call->peer, &call->id);
@@ -132,6 +144,10 @@ static void answer_stored(struct call *call, const struct store_value *v)
 /* What is on its way to the store: its files, if it read any, are known to be the asker's. */
 static void answer_pending(struct call *call, struct artifact *a)
 {
+    if (damaged_is_refused(call->service, call->peer->uid, &a->key, &a->check)) {
+        make_for_itself(call);
+        return;
+    }
     artifact_ref(a);
     compile_drop(call);
     service_answer_artifact(call, a, WIRE_WAS_HIT);

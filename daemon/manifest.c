@@ -225,7 +225,8 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
     }
 }
 
-/* Which alternatives to keep: `kept` gets their owners and the count is returned. */
+/* Which alternatives to keep: `kept` gets their owners and the count is returned. Those of other makers
+ * come first, so that a user with many headers pushes out its own. */
 struct kept {
     const struct manifest *in;
     const struct manifest_alternative *alternative;
@@ -236,9 +237,11 @@ static size_t manifest_choose(const struct manifest *fresh, const struct manifes
 {
     size_t n = 0, size = 12 + alternative_size(fresh, fresh->alternatives);
     kept[n++] = (struct kept){fresh, fresh->alternatives};
-    for (uint32_t i = 0; old && i < old->n_alternatives && n < MANIFEST_ALTERNATIVES_MAX; i++) {
-        const struct manifest_alternative *a = &old->alternatives[i];
-        if (key_equal(&a->result, &fresh->alternatives->result))
+    for (uint32_t k = 0; old && k < 2 * old->n_alternatives; k++) {
+        const struct manifest_alternative *a = &old->alternatives[k % old->n_alternatives];
+        bool of_others = a->maker != fresh->alternatives->maker;
+        if (of_others != (k < old->n_alternatives) || n == MANIFEST_ALTERNATIVES_MAX ||
+            key_equal(&a->result, &fresh->alternatives->result))
             continue;
         size += alternative_size(old, a);
         if (size > MANIFEST_MAX)

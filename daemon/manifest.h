@@ -104,7 +104,7 @@ struct manifest *manifest_ref(struct manifest *m);
 void manifest_unref(struct manifest *m); /* NULL is fine */
 
 /* Appends the bytes of the first alternative of `fresh`, then those of `old` (NULL: none) that lead
- * to other results, as many as there is room for. Check out->failed. */
+ * to other results, as many as there is room for: those of other makers first. Check out->failed. */
 void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out);
 
 /* The graph key and the proof of a result: over those of the source, and each path with what is

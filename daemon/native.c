@@ -561,29 +561,13 @@ static int take_cancel(struct request *r, struct err *e)
     return 0;
 }
 
-/* What was made a moment ago may not be in the index yet, so it is not looked for here. Who names the
- * checksum has had the bytes. */
-static void refuse(struct request *r, const struct wire_damaged *m)
-{
-    const uint32_t owners[] = {STORE_MADE_HERE, r->native->peer->space};
-    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++)
-        store_refuse(service_store(r->native->service),
-                     &(struct store_id){.owner = owners[i], .key = m->key}, &m->seen);
-}
-
 static int take_damaged(struct request *r, struct err *e)
 {
     struct wire_damaged m;
-    struct store_id ids[RESOLVE_MAX];
     int code = wire_get_damaged(r->frame, &m, e);
-    if (code)
-        return code;
-    size_t n = service_resolve(r->native->service, r->native->peer, WIRE_SPACE_KEY,
-                               (struct view){&m.key, sizeof m.key}, ids, RESOLVE_MAX);
-    for (size_t i = 0; i < n; i++)
-        store_suspect(service_store(r->native->service), &ids[i]);
-    refuse(r, &m);
-    return 0;
+    if (code == 0)
+        service_damaged(r->native->service, r->native->peer, &m.key, &m.seen);
+    return code;
 }
 
 /* ---- frames ---- */

@@ -136,6 +136,8 @@ int service_get(struct service *s, const struct peer *peer, enum wire_space spac
     int code = store_get(s->config.store, &id, out, e);
     if (code)
         return code;
+    if (id.owner == STORE_MADE_HERE && damaged_is_refused(s, peer->uid, &id.key, &out->row.check))
+        return err_set(e, WARM_ENOT_FOUND, "refused before");
     if (space == WIRE_SPACE_NAME && !row_has_name(&out->row, key))
         return err_set(e, WARM_ENOT_FOUND, "not found");
     count_hit(s, peer, space, key, out);
@@ -427,6 +429,7 @@ struct pending_put {
     struct pending_put *prev, *next;
     struct store_id id;
     struct proof proof;
+    uint32_t maker;
     struct service *service;
     struct flight *flight; /* in phase (5) until this is done; or NULL */
     struct artifact *artifact;
@@ -484,6 +487,7 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     artifact_ref(a);
     copy->id = put->row.id;
     copy->proof = put->row.proof;
+    copy->maker = put->row.maker;
     copy->next = p->service->puts;
     if (copy->next)
         copy->next->prev = copy;
@@ -503,11 +507,30 @@ struct artifact *service_find_pending(struct service *s, const struct store_id *
     return p ? p->artifact : NULL;
 }
 
+bool service_find_maker(struct service *s, const struct store_id *id, const struct proof *proof,
+                        uint32_t *out_maker, struct key *out_check)
+{
+    struct store_row row;
+    for (const struct pending_put *p = s->puts; p; p = p->next)
+        if (p->id.owner == id->owner && key_equal(&p->id.key, &id->key) &&
+            (!proof || memcmp(&p->proof, proof, sizeof *proof) == 0)) {
+            *out_maker = p->maker;
+            *out_check = p->artifact->check;
+            return true;
+        }
+    if (store_peek(s->config.store, id, &row, NULL) != 0 ||
+        (proof && memcmp(&row.proof, proof, sizeof *proof) != 0))
+        return false;
+    *out_maker = row.maker;
+    *out_check = row.check;
+    return true;
+}
+
 void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,
-                            struct store_row *row)
+                            struct store_row *row, bool keep_existing)
 {
     struct err e = {0};
-    struct store_put put = {.row = *row};
+    struct store_put put = {.row = *row, .keep_existing = keep_existing};
     if (queue_put(&(struct pending_put){.service = s, .flight = flight, .artifact = a}, &put, &e) ==
         0)
         return;

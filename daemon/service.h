@@ -243,6 +243,11 @@ size_t service_resolve(struct service *s, const struct peer *peer, enum wire_spa
                        struct view key, struct store_id *out, size_t cap);
 #define RESOLVE_MAX 16u /* ids under one key: those of so many users */
 
+/* DAMAGED: the value of a HIT under `key` arrived with the checksum `seen`, which is another than the
+ * entry's, or the bytes are of no use to the client. */
+void service_damaged(struct service *s, const struct peer *peer, const struct key *key,
+                     const struct key *seen);
+
 /* ---- sessions and misses ---- */
 
 /* The session of an id, for struct peer; service_leave_session when the connection ends. */

@@ -27,6 +27,22 @@ struct look {
     pid_t pid;
 };
 
+/* A user has no use for what was made here for another. */
+#define REFUSALS 1024u
+#define REFUSALS_OF_USER 64u
+struct refusal {
+    uint32_t uid;
+    struct key key, check;
+    uint64_t at_ms; /* 0: the place is free */
+};
+
+/* An entry that a client asked to have verified: the last of them. */
+#define VERIFIED 64u
+struct verified {
+    struct store_id id;
+    uint64_t at_ms;
+};
+
 struct preparing {
     struct service *service;
     struct call *call; /* NULL when it was dropped */
@@ -47,6 +63,10 @@ struct service {
     unsigned next_negative;
     struct look looks[LOOKS];
     unsigned next_look;
+    struct refusal refusals[REFUSALS];
+    bool has_refusals;
+    struct verified verified[VERIFIED];
+    unsigned next_verified;
     struct ticker *tick;      /* runs while anything is in flight */
     struct ticker *save_tick; /* writes the lifetime counters */
     bool stopping;
@@ -64,13 +84,22 @@ bool service_prepare(struct call *call, const struct store_id *id,
 void service_tick_start(struct service *s);
 
 /* Writes an artifact under an id; `flight` (may be NULL) is told when it is durable. What cannot be
- * stored is counted and logged. `row` brings all but what the artifact knows. */
+ * stored is counted and logged. `row` brings all but what the artifact knows. `keep_existing`: does
+ * nothing if there is an entry. */
 void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,
-                            struct store_row *row);
+                            struct store_row *row, bool keep_existing);
+/* For whom the entry of an id was made, with this proof (NULL: any), whether it is stored or on its way;
+ * and its checksum. False if there is none. */
+bool service_find_maker(struct service *s, const struct store_id *id, const struct proof *proof,
+                        uint32_t *out_maker, struct key *out_check);
 
 /* What is on its way to the store under an id with this proof (borrowed); NULL if nothing is. */
 struct artifact *service_find_pending(struct service *s, const struct store_id *id,
                                       const struct proof *proof);
+
+/* damaged.c: true if the user refused this value of an entry that was made here for another. */
+bool damaged_is_refused(const struct service *s, uint32_t uid, const struct key *key,
+                        const struct key *check);
 
 /* explain.c: what the history is told. */
 /* What a client notes for itself: nobody's hit, and nobody's miss. */

@@ -176,6 +176,20 @@ Test(manifest, keeps_sixteen_alternatives_newest_first)
     manifest_unref(m);
 }
 
+Test(manifest, a_users_many_headers_push_out_its_own)
+{
+    struct manifest *m = two_files(1, 100, -1, 100);
+    m = merge(two_files(2, 101, -1, 101), m);
+    for (int i = 0; i < 40; i++)
+        m = merge(two_files(3, i, -1, (uint8_t)i), m);
+    struct wire_path_seen first[] = {seen(0, 100), seen(1, -1)};
+    struct wire_path_seen second[] = {seen(0, 101), seen(1, -1)};
+    cr_assert_eq(m->n_alternatives, MANIFEST_ALTERNATIVES_MAX);
+    cr_assert_eq(manifest_match(m, first)->result.bytes[0], 100);
+    cr_assert_eq(manifest_match(m, second)->result.bytes[0], 101);
+    manifest_unref(m);
+}
+
 Test(manifest, the_same_result_is_kept_once)
 {
     struct manifest *m = merge(two_files(1, 5, -1, 7), two_files(2, 6, -1, 7));
