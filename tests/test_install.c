@@ -160,6 +160,22 @@ Test(install, systemd_rates_the_service_at_no_more_than_0_6)
     free(out);
 }
 
+Test(install, both_services_take_no_more_than_a_part_of_the_machine)
+{
+    static const char *const limits[] = {"MemoryHigh=", "MemoryMax=", "TasksMax=512",
+                                         "CPUWeight=20", "IOWeight=20"};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char *out;
+        int rc = run_command(&out,
+                             "grep -h '^%s' '%s/usr/lib/systemd/system/warmd.service' "
+                             "'%s/usr/lib/systemd/user/warmd.service' | wc -l",
+                             limits[i], root, root);
+        cr_expect_eq(rc, 0);
+        cr_expect_eq(strtol(out, NULL, 10), 2, "%s: %s", limits[i], out);
+        free(out);
+    }
+}
+
 Test(install, service_sees_the_true_users_of_its_connections)
 {
     char *out;
