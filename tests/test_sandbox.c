@@ -197,6 +197,32 @@ Test(sandbox, denies_all_that_a_compiler_does_not_need)
     }
 }
 
+/* As a service manager may: the filter of a worker is set by prctl(2). */
+static int set_filter_without_seccomp_call(const char *arg)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    struct err e;
+    (void)arg;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) || !sandbox_has_filter() ||
+        sandbox_close_calls(&e))
+        return -1;
+    return read_file("/etc/passwd") == 0 ? -1 : 0;
+}
+
+Test(sandbox, filters_calls_under_a_filter_that_denies_seccomp)
+{
+    int got = try_inside(set_filter_without_seccomp_call, NULL, LANDLOCK_ALONE);
+    if (got == 254)
+        cr_skip_test("this kernel has no Landlock");
+    cr_expect_eq(got, 0);
+}
+
 Test(sandbox, landlock_alone_denies_every_file)
 {
     char *dir = temp_dir_new(), *path = path_join(dir, "file");

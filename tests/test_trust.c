@@ -5,6 +5,8 @@
  */
 #include <grp.h>
 
+#include "keygen/key.h"
+#include "tests/collision.h"
 #include "tests/daemon_kit.h"
 
 enum { ALICE = 12345, BOB = 23456, FRIENDS = 34567 };
@@ -268,5 +270,78 @@ Test(trust, a_reserved_uid_is_refused)
     NEEDS_TWO_USERS();
     struct kit k = kit_up(NULL);
     as_user((uid_t)0xfffffffe, NULL, is_refused, &k);
+    kit_down(&k);
+}
+
+/* ---- one source, two headers ---- */
+
+/* Compiles FOLDER/NAME.cu into FOLDER/NAME.UID as this user. */
+static void compiles(const struct kit *k, uid_t uid, const char *folder, const char *name)
+{
+    char command[4096], *program = bin_path("warm"), *out;
+    snprintf(
+        command, sizeof command,
+        "cd %s && WARM_SOCKET=%s HOME=%s setpriv --reuid %u --regid %u --clear-groups %s compile "
+        "%s.cu --arch sm_90 -o %s.%u 2>&1",
+        folder, k->socket, folder, (unsigned)uid, (unsigned)uid, program, name, name,
+        (unsigned)uid);
+    int rc = run_command(&out, "%s", command);
+    cr_assert_eq(rc, 0, "uid %u, %s: %s", (unsigned)uid, name, out);
+    free(out);
+    free(program);
+}
+
+static char *bytes_of(const char *folder, const char *name, size_t *out_len)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return file_read(path, out_len);
+}
+
+/* The author of a published header has two versions of equal size, time and XXH3: one for himself. */
+Test(trust, a_header_that_collides_gives_another_user_no_wrong_bytes)
+{
+    static char evil[COLLISION_LEN], honest[COLLISION_LEN];
+    NEEDS_TWO_USERS();
+    char *nvrtc = toolchain_lib("13.5.37");
+    if (!nvrtc)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *options[] = {"--nvrtc", nvrtc, NULL};
+    struct kit k = kit_up(options), fresh = kit_up(options);
+    char *folder = path_join(k.dir, "sources"), *header = path_join(folder, "h.h");
+    char *other = path_join(folder, "other.cu"), *source = path_join(folder, "k.cu");
+    static const char text[] = "#include \"h.h\"\n__global__ void k(int *x) { *x = VALUE; }\n",
+                      more[] = "#include \"h.h\"\n__global__ void o(int *x) { *x += VALUE; }\n";
+    const struct timespec times[] = {{1700000000, 0}, {1700000000, 0}};
+    mkdir(folder, 0700);
+    chmod(folder, 01777);
+    collision_make(honest, evil);
+    file_write(source, text, sizeof text - 1);
+    file_write(other, more, sizeof more - 1);
+    file_write(header, evil, sizeof evil);
+    utimensat(AT_FDCWD, header, times, 0);
+    compiles(&k, ALICE, folder, "other");
+    compiles(&k, ALICE, folder, "k");
+    file_write(header, honest, sizeof honest);
+    utimensat(AT_FDCWD, header, times, 0);
+    compiles(&k, BOB, folder, "k");
+    compiles(&k, ALICE, folder, "other");
+    size_t alices_len, bobs_len, right_len;
+    char *alices = bytes_of(folder, "k.12345", &alices_len);
+    char *bobs = bytes_of(folder, "k.23456", &bobs_len);
+    compiles(&fresh, BOB, folder, "k");
+    char *right = bytes_of(folder, "k.23456", &right_len);
+    cr_expect(bobs_len == right_len && memcmp(bobs, right, right_len) == 0, "Bob has other bytes");
+    cr_expect(alices_len != right_len || memcmp(alices, right, right_len) != 0,
+              "the two headers are to differ in what is compiled");
+    free(alices);
+    free(bobs);
+    free(right);
+    free(source);
+    free(other);
+    free(header);
+    free(folder);
+    free(nvrtc);
+    kit_down(&fresh);
     kit_down(&k);
 }
