@@ -111,8 +111,8 @@ struct warm_put_options {
 };
 #define WARM_KEEP_EXISTING 1u /* where an entry of that name is there, leave it, successfully */
 /* Stores a value under a name of 1 to 512 bytes (keys in hex are the daemon's to make); returns
- * when it is durable. `options` may be NULL. Errors: LEASE_LOST (options->token), INVALID, TOO_BIG,
- * FULL, DENIED (also where WARM_READONLY=1 is set), … */
+ * when it is committed: a power failure may still take it for a while. `options` may be NULL. Errors:
+ * LEASE_LOST (options->token), INVALID, TOO_BIG, FULL, DENIED (also where WARM_READONLY=1 is set), … */
 int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, size_t len,
              const struct warm_put_options *options);
 /* Gives a lease back: the next waiter gets it. */

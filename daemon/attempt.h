@@ -90,10 +90,10 @@ void attempt_checked(struct call *call, const struct manifest_alternative *a);
  * is kept under the shared key. NULL: it cannot be written down. */
 struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
                                   bool shared, struct address *address, struct proof *proof);
-/* From the exact key to the shared one; the flight is told when it is durable. */
+/* From the exact key to the shared one; the flight is told when it is committed. */
 void attempt_store_alias(const struct attempt *t);
 /* Queues the result, with its manifest if it has one; `shared`: under the shared key, with an alias
- * from the exact one. The flight is told when all is durable. */
+ * from the exact one. The flight is told when all is committed. */
 void attempt_store_result(const struct attempt *t, struct artifact *result, bool shared,
                           const struct address *address, const struct proof *proof);
 

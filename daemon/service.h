@@ -220,7 +220,7 @@ struct service_put {
     const struct key *check; /* what the client says the value's XXH3-128 is; NULL: unknown */
     struct call *lease;      /* the call that holds the lease; NULL: none */
     bool lease_lost;         /* the client named a lease that it does not hold (any more) */
-    /* Once, and never from within service_put: 0 once the value is durable. */
+    /* Once, and never from within service_put: 0 once the value is committed. */
     void (*on_done)(void *arg, int status, bool existed, const struct key *key,
                     const struct err *e);
     void *arg;

@@ -83,7 +83,7 @@ bool service_prepare(struct call *call, const struct store_id *id,
 /* Starts the flights' clock. */
 void service_tick_start(struct service *s);
 
-/* Writes an artifact under an id; `flight` (may be NULL) is told when it is durable. What cannot be
+/* Writes an artifact under an id; `flight` (may be NULL) is told when it is committed. What cannot be
  * stored is counted and logged. `row` brings all but what the artifact knows. `keep_existing`: does
  * nothing if there is an entry. */
 void service_store_artifact(struct service *s, struct flight *flight, struct artifact *a,

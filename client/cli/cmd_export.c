@@ -4,9 +4,11 @@
  * has it. Main thread only.
  *
  * The rows are listed first and kept; then each value is fetched, verified, and written. An archive is
- * there whole or not at all: it is written beside its place and renamed.
+ * there whole or not at all: it is written beside its place and renamed. What was exported is on the
+ * disk when the command says so: the cache that it came from may be cleared next.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +128,29 @@ static int write_edges(struct export_run *run, bool begin)
     return done ? 0 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
 }
 
+/* Makes what was written durable: the names in a folder, or all of its file system. */
+static int sync_folder(struct export_run *run, const char *folder, bool whole)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = fd < 0 || (whole ? syncfs(fd) : fsync(fd));
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return failed ? err_sys(&run->err, WARM_EIO, error, "%s", folder) : 0;
+}
+
+static int sync_folder_of(struct export_run *run, const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        strcpy(folder, ".");
+    else
+        slash[slash == folder] = '\0';
+    return sync_folder(run, folder, false);
+}
+
 /* Writes through `run->file`; with an error nothing is left behind. */
 static int export_archive(struct export_run *run)
 {
@@ -151,7 +176,7 @@ static int export_archive(struct export_run *run)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (code)
         unlink(beside);
-    return code;
+    return code ? code : sync_folder_of(run, run->archive);
 }
 
 static void print_result(const struct export_run *run)
@@ -184,6 +209,8 @@ static int export_all(struct export_run *run)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
     if (!code)
         code = run->archive ? export_archive(run) : export_rows(run);
+    if (!code && !run->archive)
+        code = sync_folder(run, run->to, true);
     if (code && run->err.code == code)
         cli_say("%s", run->err.text), status = CLI_USAGE;
     else if (code)

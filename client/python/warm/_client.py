@@ -376,7 +376,7 @@ class Client:
         compiler: str = "",
         label: str = "",
     ) -> bool:
-        """Stores a value. True once it is durable. `cost_ms` is what it took to make: eviction keeps
+        """Stores a value. True once it is committed. `cost_ms` is what it took to make: eviction keeps
         what was dear. `ttl` in seconds; 0: for ever."""
         fields = _put_fields(
             kind=kind, cost_ms=cost_ms, ttl=ttl, group=group, keep_existing=keep_existing,
