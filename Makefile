@@ -272,6 +272,7 @@ FILLED     = sed -e 's|@bindir@|$(BINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g'
 # from the source tree: FILE=PLACE; as it is, or with the paths filled in
 INSTALLED_AS_IS  = client/warm.h=$(PREFIX)/include/warm.h \
     systemd/warmd.socket=$(SYSTEMDDIR)/system/warmd.socket \
+    systemd/warmd-admin.socket=$(SYSTEMDDIR)/system/warmd-admin.socket \
     systemd/user/warmd.socket=$(SYSTEMDDIR)/user/warmd.socket \
     systemd/warm.sysusers=$(LIBDIR)/sysusers.d/warm.conf \
     systemd/warm.tmpfiles=$(LIBDIR)/tmpfiles.d/warm.conf \

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -89,6 +90,15 @@ static int connect_error(int error, const char *path, struct err *e)
         return err_set(e, WARM_ETIMEOUT, "the daemon at %s does not accept connections", path);
     default: return err_sys(e, WARM_EIO, error, "cannot connect to %s", path);
     }
+}
+
+bool conn_admin_path(const char *path, char *out, size_t cap)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int n = strcmp(name, "warmd.sock") == 0
+                ? snprintf(out, cap, "%.*sadmin.sock", (int)(name - path), path)
+                : snprintf(out, cap, "%s.admin", path);
+    return n > 0 && (size_t)n < cap;
 }
 
 /* The system's daemon may run as a user of its own, and only root can have put its socket there.

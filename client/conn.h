@@ -41,6 +41,10 @@ struct conn {
 /* Milliseconds of the clock that deadlines are on (monotonic, right to some milliseconds). */
 uint64_t conn_now_ms(void);
 
+/* The administrator's socket that goes with the socket at `path`: admin.sock beside warmd.sock, else
+ * the path and ".admin". False if it is longer than `cap`. */
+bool conn_admin_path(const char *path, char *out, size_t cap);
+
 /* Connects to the socket at `path` and queues HELLO. Errors: NO_DAEMON (nothing listens there),
  * DENIED, TIMEOUT, INVALID (path), NOMEM, IO. On error nothing is to be closed. */
 int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e);

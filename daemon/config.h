@@ -24,7 +24,11 @@
     X(TEXT, socket, "",                                                                            \
       "path of the socket; empty: $XDG_RUNTIME_DIR/warm/warmd.sock, root: "                        \
       "/run/warm/warmd.sock")                                                                      \
-    X(TEXT, store, "", "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")  \
+    X(TEXT, admin, "",                                                                             \
+      "path of the administrator's socket; empty: admin.sock beside a socket that others may "     \
+      "use; none: nobody is one there")                                                            \
+    X(TEXT, store, "",                                                                             \
+      "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")    \
     X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
     X(SIZE, quota, "0", "cap for what one user's clients have put; 0: none")                       \
     X(COUNT, jobs, "0", "compiler processes at once; 0: a quarter of the CPUs, 1 to 8")            \
@@ -66,7 +70,7 @@ struct config {
     enum config_origin reading; /* what config_set is working for: CONFIG_OPTION unless a
                                    file is being read */
     enum config_origin origin[CONFIG_KEYS]; /* of each value */
-    char *socket;
+    char *socket, *admin;
     char *store;
     uint64_t max_size, quota; /* bytes */
     uint64_t jobs;

@@ -73,7 +73,7 @@ struct connection {
 
 struct server {
     struct server_config config;
-    struct listener listener;
+    struct listener listener, admin; /* the second if there is an admin_fd */
     uv_prepare_t prepare;
     uv_idle_t idle;      /* active while `later` has any: the loop does not sleep */
     struct ticker *tick; /* runs while there are connections, and a little longer */

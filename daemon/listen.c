@@ -28,16 +28,30 @@
 #define LISTEN_BATCH 64     /* connections taken in one turn of the loop */
 #define LISTEN_RETRY_MS 100 /* after a failed accept */
 #define LISTEN_FDS_START 3  /* sd_listen_fds(3) */
+#define LISTEN_FDS_MAX 16   /* that are looked at */
 
 /* ---- a socket that was passed ---- */
 
-/* sd_listen_fds(3): the first descriptor, if one was passed to this very process. */
-static int listen_passed_fd(void)
+/* What was passed to this very process; -1: nothing. */
+static int passed_socket = -1, passed_admin = -1;
+
+/* sd_listen_fds_with_names(3): a descriptor that is called "admin", and the first that is not. */
+static void listen_look_for_passed(void)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-    if (!pid || !count || strtol(pid, NULL, 10) != (long)getpid() || strtol(count, NULL, 10) < 1)
-        return -1;
-    return LISTEN_FDS_START;
+    const char *names = getenv("LISTEN_FDNAMES");
+    long n = pid && count && strtol(pid, NULL, 10) == (long)getpid() ? strtol(count, NULL, 10) : 0;
+    for (int i = 0; i < n && i < LISTEN_FDS_MAX; i++) {
+        size_t len = names ? strcspn(names, ":") : 0;
+        bool is_admin = len == 5 && memcmp(names, "admin", 5) == 0;
+        int *place = is_admin ? &passed_admin : &passed_socket;
+        if (*place < 0)
+            *place = LISTEN_FDS_START + i;
+        names = names && names[len] ? names + len + 1 : NULL;
+    }
+    unsetenv("LISTEN_PID"); /* not for our children */
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
 }
 
 static int listen_take_passed(struct listen_socket *s, int fd, struct err *e)
@@ -134,12 +148,12 @@ static int listen_clear_path(const struct sockaddr_un *address, struct err *e)
     return 0;
 }
 
-static int listen_bind(const struct sockaddr_un *address, int *out, struct err *e)
+static int listen_bind(const struct sockaddr_un *address, mode_t mode, int *out, struct err *e)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_sys(e, WARM_EIO, errno, "cannot make a socket");
-    mode_t old = umask(geteuid() == 0 ? 0111 : 0177);
+    mode_t old = umask(0777 & ~mode);
     int rc = bind(fd, (const struct sockaddr *)address, sizeof *address);
     int why = errno;
     umask(old);
@@ -156,7 +170,7 @@ static int listen_bind(const struct sockaddr_un *address, int *out, struct err *
     return 0;
 }
 
-static int listen_make(struct listen_socket *s, const char *path, struct err *e)
+static int listen_make(struct listen_socket *s, const char *path, mode_t mode, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
@@ -170,7 +184,7 @@ static int listen_make(struct listen_socket *s, const char *path, struct err *e)
     if (code == 0)
         code = listen_clear_path(&address, e);
     if (code == 0)
-        code = listen_bind(&address, &fd, e);
+        code = listen_bind(&address, mode, &fd, e);
     if (code) {
         if (lock_fd >= 0)
             close(lock_fd);
@@ -183,11 +197,22 @@ static int listen_make(struct listen_socket *s, const char *path, struct err *e)
 
 int listen_open(struct listen_socket *out, const char *path, struct err *e)
 {
-    int passed = listen_passed_fd();
-    unsetenv("LISTEN_PID"); /* not for our children */
-    unsetenv("LISTEN_FDS");
-    unsetenv("LISTEN_FDNAMES");
-    return passed >= 0 ? listen_take_passed(out, passed, e) : listen_make(out, path, e);
+    listen_look_for_passed();
+    return passed_socket >= 0 ? listen_take_passed(out, passed_socket, e)
+                              : listen_make(out, path, geteuid() == 0 ? 0666 : 0600, e);
+}
+
+int listen_open_admin(struct listen_socket *out, const char *path, struct err *e)
+{
+    return passed_admin >= 0 ? listen_take_passed(out, passed_admin, e)
+                             : listen_make(out, path, 0600, e);
+}
+
+/* To connect, one must be allowed to write to the socket's file. An abstract name has none. */
+bool listen_is_shared(const struct listen_socket *s)
+{
+    struct stat st;
+    return stat(s->path, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
 /* The lock file stays: removing it would let two daemons lock two files of one name. */

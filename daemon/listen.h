@@ -5,6 +5,9 @@
  *   own:     lock PATH.lock ─▶ stale? unlink ─▶ bind (umask) ─▶ listen ─▶ … ─▶ unlink
  *   passed:  $LISTEN_FDS from the service manager ─────────────────────▶ … ─▶ left as it is
  *
+ * A daemon whose socket others may use has a second one for its administrator, with mode 0600. The
+ * service manager passes it under the name "admin" ($LISTEN_FDNAMES).
+ *
  * A socket file that nobody answers on is removed and made anew; where a daemon answers, starting
  * fails. A connection that cannot be taken for want of descriptors waits in the listen queue:
  * accepting pauses until a connection ends or 100 ms have passed.
@@ -36,6 +39,10 @@ struct listen_socket {
  * (another user could replace the socket: the folder is theirs, or open to them), IO.
  */
 int listen_open(struct listen_socket *out, const char *path, struct err *e);
+/* The same for the administrator's socket, which is 0600 for root too. After listen_open. */
+int listen_open_admin(struct listen_socket *out, const char *path, struct err *e);
+/* True if users other than root and the daemon's own can connect. */
+bool listen_is_shared(const struct listen_socket *s);
 /* Closes; removes the socket file if it is ours. */
 void listen_shut(struct listen_socket *s);
 

@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "client/conn.h"
 #include "client/version.h"
 #include "daemon/budget.h"
 #include "daemon/compiler.h"
@@ -54,9 +55,9 @@ struct daemon {
     struct compiler *compiler;
     struct service *service;
     struct server *server;
-    struct listen_socket socket;
+    struct listen_socket socket, admin;
     gid_t trust_group;
-    bool listens;
+    bool listens, has_admin;
     uv_loop_t loop;
     uv_async_t wake;
     uv_signal_t signals[3];
@@ -415,12 +416,30 @@ static int start_compiler(struct daemon *d, struct err *e)
     return compiler_open(&d->compiler, &config, e);
 }
 
+/* Without one the daemon serves all the same. */
+static void open_admin_socket(struct daemon *d)
+{
+    char beside[sizeof d->socket.path];
+    const char *path = d->config.admin;
+    struct err e = {0};
+    if (strcmp(path, "none") == 0 || (!*path && !listen_is_shared(&d->socket)))
+        return;
+    if (!*path && !conn_admin_path(d->socket.path, beside, sizeof beside))
+        err_set(&e, WARM_EINVALID, "the path of the administrator's socket is too long");
+    else
+        listen_open_admin(&d->admin, *path ? path : beside, &e);
+    d->has_admin = !e.code;
+    if (e.code)
+        log_warning("nobody can list or evict what other users have: %s", e.text);
+}
+
 static int start_serving(struct daemon *d, struct err *e)
 {
     int code = listen_open(&d->socket, d->config.socket, e);
     if (code)
         return code;
     d->listens = true;
+    open_admin_socket(d);
     struct service_config service = {
         .loop = &d->loop, .config = &d->config, .store = d->store, .compiler = d->compiler};
     code = service_new(&d->service, &service, e);
@@ -430,6 +449,8 @@ static int start_serving(struct daemon *d, struct err *e)
                                    .config = &d->config,
                                    .service = d->service,
                                    .listen_fd = d->socket.fd,
+                                   .admin_fd = d->has_admin ? d->admin.fd : -1,
+                                   .is_shared = listen_is_shared(&d->socket),
                                    .trust_group = d->trust_group};
     return server_start(&d->server, &server, e);
 }
@@ -467,6 +488,8 @@ static void tear_down(struct daemon *d)
         store_close(d->store);
     if (d->listens)
         listen_shut(&d->socket);
+    if (d->has_admin)
+        listen_shut(&d->admin);
     if (d->has_handles && d->phase == PHASE_CLOSING)
         uv_loop_close(&d->loop);
     spawner_stop(d->spawner);

@@ -52,7 +52,7 @@ static bool peer_in_group(int fd, gid_t primary, gid_t wanted)
     return found;
 }
 
-int peer_identify(int fd, gid_t trust_group, struct peer *out, struct err *e)
+int peer_identify(int fd, gid_t trust_group, bool admits_admin, struct peer *out, struct err *e)
 {
     struct ucred cred;
     socklen_t len = sizeof cred;
@@ -64,7 +64,7 @@ int peer_identify(int fd, gid_t trust_group, struct peer *out, struct err *e)
         .uid = cred.uid,
         .space = peer_in_group(fd, cred.gid, trust_group) ? PEER_TRUST_SPACE : cred.uid,
         .pid = cred.pid,
-        .is_admin = cred.uid == 0 || cred.uid == geteuid(),
+        .is_admin = admits_admin && (cred.uid == 0 || cred.uid == geteuid()),
     };
     return 0;
 }

@@ -26,15 +26,17 @@ struct peer {
     uint32_t space;   /* owner of what this peer puts and gets by name */
     pid_t pid;        /* for logs only: a pid may be somebody else's by now */
     uint32_t session; /* of history.h; 0: none */
-    bool is_admin;    /* root, or the user whom the daemon runs as: may list and evict everything */
+    bool is_admin;    /* may list and evict everything */
 };
 
 /* The number of the group that shares, from its name or digits; PEER_NO_GROUP for "". NOT_FOUND. */
 #define PEER_NO_GROUP ((gid_t)-1)
 int peer_find_group(const char *name, gid_t *out, struct err *e);
 
-/* Who is at the other end of the socket. IO; DENIED for a uid that is reserved here. */
-int peer_identify(int fd, gid_t trust_group, struct peer *out, struct err *e);
+/* Who is at the other end of the socket. With `admits_admin`, of a socket that others cannot use,
+ * root and the user whom the daemon runs as are administrators. On any other socket nobody is: it may
+ * lie in a container, whose root is somebody else. IO; DENIED for a uid that is reserved here. */
+int peer_identify(int fd, gid_t trust_group, bool admits_admin, struct peer *out, struct err *e);
 
 /* What the daemon may hand to this peer by key alone: what is in its space, what it made, and to an
  * administrator everything. */

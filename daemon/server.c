@@ -22,12 +22,11 @@
 
 /* ---- connections that come and go ---- */
 
-static bool on_connection(void *arg, int fd)
+static bool take_connection(struct server *s, int fd, bool admits_admin)
 {
-    struct server *s = arg;
     struct peer peer;
     struct err e = {0};
-    if (peer_identify(fd, s->config.trust_group, &peer, &e) != 0) {
+    if (peer_identify(fd, s->config.trust_group, admits_admin, &peer, &e) != 0) {
         log_user(UINT32_MAX, LOG_LEVEL_WARNING, "a connection is refused: %s", e.text);
         close(fd);
         return true;
@@ -53,6 +52,19 @@ static bool on_connection(void *arg, int fd)
     if (!ticker_runs(s->tick))
         ticker_start(s->tick, TICK_MS, TICK_MS);
     return s->count < s->config.config->max_connections;
+}
+
+static bool on_connection(void *arg, int fd)
+{
+    struct server *s = arg;
+    return take_connection(s, fd, !s->config.is_shared);
+}
+
+/* However many there are, the administrator gets in. */
+static bool on_admin_connection(void *arg, int fd)
+{
+    take_connection(arg, fd, true);
+    return true;
 }
 
 void server_forget(struct connection *c)
@@ -197,11 +209,16 @@ int server_start(struct server **out, const struct server_config *config, struct
         free(s);
         return code;
     }
+    if (config->admin_fd >= 0 &&
+        listener_start(&s->admin, config->loop, config->admin_fd, on_admin_connection, s, e)) {
+        log_warning("%s", e->text);
+        s->config.admin_fd = -1;
+    }
     uv_prepare_init(config->loop, &s->prepare);
     uv_idle_init(config->loop, &s->idle);
     s->prepare.data = s->idle.data = s;
     uv_prepare_start(&s->prepare, on_prepare);
-    s->n_open_handles = 3;
+    s->n_open_handles = s->config.admin_fd >= 0 ? 4 : 3;
     *out = s;
     return 0;
 }
@@ -216,6 +233,8 @@ void server_stop_accepting(struct server *s)
     s->closing = true;
     s->n_open_handles++; /* until server_close: on_closed does not run before */
     listener_close(&s->listener, on_listener_closed);
+    if (s->config.admin_fd >= 0)
+        listener_close(&s->admin, on_listener_closed);
 }
 
 bool server_is_quiet(const struct server *s)

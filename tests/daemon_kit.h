@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/conn.h"
 #include "client/wire.h"
 #include "tests/support.h"
 
@@ -323,6 +324,17 @@ static inline int kit_native_as(const struct kit *k, uid_t uid)
     return fd;
 }
 
+/* As an administrator: root's daemon, which others may use, has a socket of its own for that. */
+static inline int kit_admin(const struct kit *k)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    cr_assert(conn_admin_path(k->socket, path, sizeof path));
+    int fd = kit_try_connect(access(path, F_OK) == 0 ? path : k->socket);
+    cr_assert_geq(fd, 0, "nobody listens at %s", path);
+    kit_hello(fd);
+    return fd;
+}
+
 static inline void kit_get(int fd, uint64_t tag, const char *name, bool lease, uint32_t wait_ms)
 {
     struct writer w;
@@ -378,6 +390,22 @@ static inline void kit_expect(int fd, uint64_t tag, uint8_t type)
     kit_frame(fd, &f, type, tag);
     if (f.fd >= 0)
         close(f.fd);
+}
+
+/* Whether VERIFY, which is for administrators, is answered. Closes the connection. */
+static inline bool kit_may_verify(int fd)
+{
+    static struct kit_frame f;
+    struct writer w;
+    writer_init(&w, 0);
+    wire_put_verify(&w, 1, &(struct wire_verify){0});
+    kit_flush(fd, &w);
+    writer_close(&w);
+    do
+        cr_assert(kit_frame_try(fd, &f), "the connection ended");
+    while (f.frame.type == WIRE_PROGRESS);
+    close(fd);
+    return f.frame.type == WIRE_REPORT;
 }
 
 #endif

@@ -658,6 +658,54 @@ Test(daemon, a_socket_that_was_passed_is_used_and_survives_the_daemon)
     kit_free(&k);
 }
 
+/* As systemd passes warmd.socket and warmd-admin.socket, in either order. */
+Test(daemon, the_socket_that_is_called_admin_is_the_administrators)
+{
+    static const char *const orders[] = {"warmd.socket:admin", "admin:warmd"};
+    for (int admin_first = 0; admin_first < 2; admin_first++) {
+        struct kit k = kit_new();
+        int fds[2];
+        char *admin = path_join(k.dir, "admin.sock");
+        for (int i = 0; i < 2; i++) {
+            struct sockaddr_un a = {.sun_family = AF_UNIX};
+            snprintf(a.sun_path, sizeof a.sun_path, "%s", i ? admin : k.socket);
+            fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+            cr_assert_eq(bind(fds[i], (struct sockaddr *)&a, sizeof a), 0);
+            cr_assert_eq(chmod(a.sun_path, i ? 0600 : 0666), 0);
+            cr_assert_eq(listen(fds[i], 16), 0);
+        }
+        char *program = bin_path("warmd");
+        k.pid = fork();
+        if (k.pid == 0) {
+            char pid[16];
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            int log = open(k.log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+            int high[2] = {fcntl(fds[admin_first], F_DUPFD, 20),
+                           fcntl(fds[!admin_first], F_DUPFD, 20)};
+            dup2(log, 2);
+            dup2(high[0], 3);
+            dup2(high[1], 4);
+            snprintf(pid, sizeof pid, "%d", (int)getpid());
+            setenv("LISTEN_PID", pid, 1);
+            setenv("LISTEN_FDS", "2", 1);
+            setenv("LISTEN_FDNAMES", orders[admin_first], 1);
+            execl(program, "warmd", "--store", k.store, (char *)NULL);
+            _exit(127);
+        }
+        free(program);
+        kit_await(&k);
+        cr_expect(kit_may_verify(kit_admin(&k)));
+        cr_expect_not(kit_may_verify(kit_native(&k)));
+        close(fds[0]);
+        close(fds[1]);
+        kill(k.pid, SIGTERM);
+        kit_reap(k.pid);
+        cr_assert(access(k.socket, F_OK) == 0 && access(admin, F_OK) == 0, "they are systemd's");
+        free(admin);
+        kit_free(&k);
+    }
+}
+
 Test(daemon, the_service_manager_is_told)
 {
     struct kit k = kit_new();

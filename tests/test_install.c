@@ -73,6 +73,7 @@ Test(install, puts_everything_in_its_place)
     expect_file("usr/lib/pkgconfig/warm.pc", R_OK);
     expect_file("usr/lib/systemd/system/warmd.service", R_OK);
     expect_file("usr/lib/systemd/system/warmd.socket", R_OK);
+    expect_file("usr/lib/systemd/system/warmd-admin.socket", R_OK);
     expect_file("usr/lib/systemd/user/warmd.service", R_OK);
     expect_file("usr/lib/systemd/user/warmd.socket", R_OK);
     expect_file("usr/lib/sysusers.d/warm.conf", R_OK);
@@ -140,7 +141,7 @@ Test(install, systemd_accepts_the_units)
         int rc = run_command(
             &out,
             "cd '%s/usr/lib/systemd/%s' && XDG_RUNTIME_DIR='%s' systemd-analyze --man=no "
-            "--%s verify warmd.service warmd.socket 2>&1",
+            "--%s verify *.service *.socket 2>&1",
             root, managers[i], root, managers[i]);
         cr_expect_eq(rc, 0, "%s", out);
         cr_expect_str_eq(out, "");

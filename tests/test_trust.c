@@ -106,7 +106,7 @@ static void bob_tries(const struct kit *k)
 
 static void root_lists(const struct kit *k)
 {
-    int fd = kit_native(k);
+    int fd = kit_admin(k);
     struct writer w;
     static struct kit_frame f;
     struct wire_row row;
@@ -122,13 +122,12 @@ static void root_lists(const struct kit *k)
     close(fd);
 }
 
-static uint64_t removed_by_key(const struct kit *k)
+static uint64_t removed_by_key(int fd)
 {
     static struct kit_frame f;
     struct wire_report report;
     struct key key = key_of_bytes("shared", 6);
     struct writer w, list;
-    int fd = kit_native(k);
     writer_init(&w, 0);
     writer_init(&list, 0);
     wire_keys_add(&list, WIRE_SPACE_KEY, &key, sizeof key);
@@ -145,7 +144,7 @@ static uint64_t removed_by_key(const struct kit *k)
 
 static void removes_nothing(const struct kit *k)
 {
-    if (removed_by_key(k))
+    if (removed_by_key(kit_native(k)))
         _exit(3);
 }
 static void finds_nothing(const struct kit *k) { expect_redis(k, "GET shared\r\n", "$-1\r\n"); }
@@ -157,7 +156,9 @@ Test(trust, root_removes_by_key_what_another_user_put)
     as_user(ALICE, NULL, alice_puts, &k);
     as_user(BOB, NULL, removes_nothing, &k);
     as_user(ALICE, NULL, alice_looks, &k);
-    cr_assert_eq(removed_by_key(&k), 1);
+    cr_assert_eq(removed_by_key(kit_native(&k)), 0,
+                 "on the shared socket nobody is the administrator");
+    cr_assert_eq(removed_by_key(kit_admin(&k)), 1);
     as_user(ALICE, NULL, finds_nothing, &k);
     kit_down(&k);
 }
@@ -174,13 +175,12 @@ Test(trust, keys_filters_and_evictions_do_not_reach_another_users_entries)
 }
 
 /* What the answer to a PUT of what a daemon made is: OK or ERROR. */
-static uint8_t bring_made(const struct kit *k, uint32_t *out_code)
+static uint8_t bring_made(int fd, uint32_t *out_code)
 {
     static struct kit_frame f;
     static const uint8_t place[WIRE_MADE_LEN] = {7};
     struct wire_error error = {0};
     struct writer w;
-    int fd = kit_native(k);
     writer_init(&w, 0);
     wire_put_put(&w, 1,
                  &(struct wire_put){.space = WIRE_SPACE_KEY,
@@ -204,7 +204,7 @@ static uint8_t bring_made(const struct kit *k, uint32_t *out_code)
 static void brings_made_in_vain(const struct kit *k)
 {
     uint32_t code;
-    if (bring_made(k, &code) != WIRE_ERROR || code != (uint32_t)-WARM_EDENIED)
+    if (bring_made(kit_native(k), &code) != WIRE_ERROR || code != (uint32_t)-WARM_EDENIED)
         _exit(3);
 }
 
@@ -214,8 +214,72 @@ Test(trust, only_an_administrator_brings_what_counts_as_made_here)
     struct kit k = kit_up(NULL);
     uint32_t code;
     as_user(BOB, NULL, brings_made_in_vain, &k);
-    cr_expect_eq(bring_made(&k, &code), WIRE_OK);
+    brings_made_in_vain(&k); /* root, as in a container */
+    cr_expect_eq(bring_made(kit_admin(&k), &code), WIRE_OK);
     kit_down(&k);
+}
+
+static char *admin_path(const struct kit *k)
+{
+    char *path = calloc(1, 200);
+    cr_assert(conn_admin_path(k->socket, path, 200));
+    return path;
+}
+
+static void cannot_reach_the_administrators_socket(const struct kit *k)
+{
+    if (kit_try_connect(admin_path(k)) >= 0 || errno != EACCES)
+        _exit(3);
+}
+
+Test(trust, the_administrators_socket_is_for_root_and_the_daemons_user)
+{
+    NEEDS_TWO_USERS();
+    struct kit k = kit_up(NULL);
+    char *path = admin_path(&k);
+    struct stat st;
+    cr_assert_eq(stat(path, &st), 0);
+    cr_expect_eq(st.st_mode & 07777, 0600);
+    as_user(BOB, NULL, cannot_reach_the_administrators_socket, &k);
+    cr_expect(kit_may_verify(kit_admin(&k)));
+    cr_expect_not(kit_may_verify(kit_native(&k)));
+    /* were the file opened to all, its users would still be asked who they are */
+    cr_assert_eq(chmod(path, 0666), 0);
+    as_user(BOB, NULL, bob_tries, &k);
+    kit_down(&k);
+    cr_expect_neq(access(path, F_OK), 0);
+    free(path);
+}
+
+Test(trust, there_is_no_administrator_if_the_setting_says_so)
+{
+    NEEDS_TWO_USERS();
+    char *options[] = {"--admin", "none", NULL};
+    struct kit k = kit_up(options);
+    char *path = admin_path(&k);
+    cr_expect_neq(access(path, F_OK), 0);
+    cr_expect_not(kit_may_verify(kit_native(&k)));
+    free(path);
+    kit_down(&k);
+}
+
+static void has_a_daemon_of_her_own(const struct kit *k)
+{
+    struct kit mine = *k;
+    kit_start(&mine, NULL);
+    if (!kit_may_verify(kit_native(&mine)) || access(admin_path(&mine), F_OK) == 0)
+        _exit(3);
+    kill(mine.pid, SIGTERM);
+    kit_reap(mine.pid);
+}
+
+Test(trust, a_users_own_daemon_is_administered_through_its_only_socket)
+{
+    NEEDS_TWO_USERS();
+    struct kit k = kit_new();
+    cr_assert_eq(chown(k.dir, ALICE, ALICE), 0);
+    as_user(ALICE, NULL, has_a_daemon_of_her_own, &k);
+    kit_free(&k);
 }
 
 static void gets_alices(const struct kit *k)

@@ -3,8 +3,9 @@
  * cmd_doctor.c - `warm doctor`: is everything as it should be, and if not, what to do. Main thread
  * only.
  *
- * Checks run from the outside in: environment, socket, daemon, store, toolchains, sandbox, GPU. Each gives
- * one line: ok, warn or FAIL. After the socket or the daemon failed the rest cannot be asked.
+ * Checks run from the outside in: environment, socket, daemon, its administrator's socket, store,
+ * toolchains, sandbox, GPU. Each gives one line: ok, warn or FAIL. After the socket or the daemon failed
+ * the rest cannot be asked.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -103,6 +104,27 @@ static bool check_socket(struct doctor *d, const char *path)
     finding(d, HEALTH_OK, "socket", "%s, uid %u, mode %03o", path, (unsigned)st.st_uid,
             (unsigned)(st.st_mode & 0777));
     return true;
+}
+
+/* Beside a socket that others may use, the administrator has one alone. */
+static void check_admin(struct doctor *d, const char *path)
+{
+    char admin[sizeof d->remote.w->socket];
+    struct stat st, shared;
+    if (stat(path, &shared) < 0 || !(shared.st_mode & (S_IWGRP | S_IWOTH)))
+        return;
+    if (!conn_admin_path(path, admin, sizeof admin) || stat(admin, &st) < 0 ||
+        !S_ISSOCK(st.st_mode))
+        finding(d, HEALTH_WARN, "admin",
+                "%s: there is none, so nobody lists or evicts what other users have; "
+                "see admin in warmd.conf(5)",
+                admin);
+    else if (st.st_mode & (S_IRWXG | S_IRWXO))
+        finding(d, HEALTH_FAIL, "admin", "%s may be used by others, mode %03o: chmod 600 it", admin,
+                (unsigned)(st.st_mode & 0777));
+    else
+        finding(d, HEALTH_OK, "admin", "%s, uid %u, mode %03o%s", admin, (unsigned)st.st_uid,
+                (unsigned)(st.st_mode & 0777), access(admin, W_OK) == 0 ? "" : ": not for you");
 }
 
 static bool check_daemon(struct doctor *d, const char *path)
@@ -248,6 +270,8 @@ static int doctor_checks(struct doctor *d)
         strcpy(path, d->remote.socket);
     unsetenv("WARM_DISABLE"); /* it was reported; the daemon is looked at all the same */
     bool reached = check_socket(d, path) && check_daemon(d, path);
+    if (reached)
+        check_admin(d, path);
     if (reached)
         check_info(d);
     check_gpu(d);

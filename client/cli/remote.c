@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/json.h"
 #include "client/cli/progress.h"
@@ -24,17 +25,22 @@ bool remote_option(struct remote *r, int c)
 int remote_open(struct remote *r)
 {
     const char *timeout = getenv("WARM_TIMEOUT_MS");
-    struct warm_options options = {.socket = r->socket,
-                                   .connect_timeout_ms =
+    struct warm_options options = {.connect_timeout_ms =
                                        timeout && *timeout ? 0 : DEADLINE_PERSON_CONNECT_MS};
-    char path[sizeof r->w->socket] = "";
+    char path[sizeof r->w->socket] = "", admin[sizeof r->w->socket];
+    if (!r->socket)
+        warm_default_socket(path, sizeof path);
+    options.socket = r->socket ? r->socket : path;
+    if (conn_admin_path(options.socket, admin, sizeof admin) && access(admin, W_OK) == 0) {
+        struct warm_options as_admin = {admin, options.connect_timeout_ms, 0};
+        if (warm_open(&r->w, &as_admin) == 0)
+            return 0;
+    }
     int code = warm_open(&r->w, &options);
     if (!code)
         return 0;
     r->w = NULL;
-    if (!r->socket)
-        warm_default_socket(path, sizeof path);
-    cli_say("%s at %s", err_text(code), r->socket ? r->socket : path);
+    cli_say("%s at %s", err_text(code), options.socket);
     return code == WARM_EDENIED || code == WARM_ETIMEOUT ? CLI_NO_DAEMON : remote_exit_status(code);
 }
 
