@@ -286,7 +286,7 @@ INSTALLED_FILLED = client/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
     $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc
 BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0 \
-    $(foreach library,$(shell ls $(LOADED) 2>/dev/null),$(library)=$(PREFIX)$(library:$(B)%=%))
+    $(foreach library,$(LOADED),$(library)=$(PREFIX)$(library:$(B)%=%))
 PYTHON_FILES     = $(shell cd client/python && find * -type f ! -name '*.pyc' ! -name pyproject.toml)
 INSTALLED_PYTHON = $(foreach file,$(PYTHON_FILES),client/python/$(file)=$(PREFIX)/share/warm/python/$(file))
 COMPLETIONS      = bash=$(PREFIX)/share/bash-completion/completions/warm \
@@ -309,6 +309,18 @@ install: all
 	$(foreach i,$(COMPLETIONS),install -D -m 644 /dev/null $(call place,$i) && \
 	    $(B)/bin/warm completion $(call from,$i) >$(call place,$i) || rm $(call place,$i)$(newline)	)
 	[ -e $(DESTDIR)$(CONF) ] || install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF)
+
+# A wheel for pip, for every x86-64 Linux with glibc 2.17 or newer.
+.PHONY: wheel
+wheel: setup
+	@./setup.sh python3-venv
+	@packaging/wheel.sh $(B)
+
+# The wheel in bare Debian roots, each of which is downloaded once; as root.
+RELEASES = bullseye bookworm trixie
+.PHONY: test-install
+test-install: wheel
+	tests/install/wheel.sh $(B)/wheel/*.whl $(RELEASES)
 
 # Leaves the configuration and the store.
 uninstall:

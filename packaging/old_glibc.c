@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * old_glibc.c - functions that glibc 2.17 lacks, for the wheel's programs and for the libraries that
+ * are linked into them. Weak: an object that has its own keeps it.
+ *
+ * Thread: any; no state but errno.
+ */
+#include "packaging/old_glibc.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Newer than the headers of 2.17; one number on all machines since 5.1. */
+#ifndef SYS_getrandom
+#define SYS_getrandom 318 /* x86_64 */
+#endif
+#ifndef SYS_renameat2
+#define SYS_renameat2 316 /* x86_64 */
+#endif
+#ifndef SYS_memfd_create
+#define SYS_memfd_create 319 /* x86_64 */
+#endif
+#ifndef SYS_statx
+#define SYS_statx 332 /* x86_64 */
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+#define WEAK __attribute__((weak, visibility("hidden")))
+
+WEAK int memfd_create(const char *name, unsigned flags)
+{
+    return (int)syscall(SYS_memfd_create, name, flags);
+}
+
+WEAK ssize_t getrandom(void *out, size_t len, unsigned flags)
+{
+    return syscall(SYS_getrandom, out, len, flags);
+}
+
+WEAK int close_range(unsigned first, unsigned last, int flags)
+{
+    return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+WEAK void closefrom(int first)
+{
+    if (close_range((unsigned)first, ~0u, 0) == 0)
+        return;
+    for (long fd = sysconf(_SC_OPEN_MAX); fd-- > first;) /* before Linux 5.9 */
+        close((int)fd);
+}
+
+WEAK int statx(int dir, const char *path, int flags, unsigned mask, struct statx *out)
+{
+    return (int)syscall(SYS_statx, dir, path, flags, mask, out);
+}
+
+WEAK int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+
+/* Called by objects that were built with a newer C library; the same on 64-bit machines. */
+WEAK int fcntl64(int fd, int command, ...)
+{
+    va_list args;
+    va_start(args, command);
+    void *arg = va_arg(args, void *);
+    va_end(args);
+    return fcntl(fd, command, arg);
+}
+
+WEAK void *reallocarray(void *old, size_t n, size_t size)
+{
+    if (size && n > (size_t)-1 / size) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(old, n * size);
+}
+
+/* Takes the C library's if it has one: since 2.18. Threads have stacks of the usual size then. */
+WEAK int pthread_setattr_default_np(const pthread_attr_t *attr)
+{
+    int (*real)(const pthread_attr_t *);
+    *(void **)&real = dlsym(RTLD_DEFAULT, "pthread_setattr_default_np");
+    return real ? real(attr) : ENOSYS;
+}

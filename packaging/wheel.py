@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""wheel.py PREFIX OUT: packs an installation below PREFIX into a wheel in OUT, and prints its path.
+
+    PREFIX/bin/*           the environment's bin/
+    PREFIX/lib/libwarm*.so its lib/, and so on: the programs find each other as they do below PREFIX
+    PREFIX/share/warm/python/{warm,jax_plugins}   also site-packages, for `import warm`
+
+The format is that of the Python Packaging User Guide, "Binary distribution format". A wheel has no
+links: libwarm.so is the file. The order of its members and their times are fixed.
+"""
+
+import base64
+import hashlib
+import pathlib
+import re
+import sys
+import zipfile
+
+TAG = "py3-none-manylinux_2_17_x86_64"
+LEFT_OUT = re.compile(r"lib/systemd/|lib/sysusers\.d/|lib/tmpfiles\.d/|lib/libwarm\.so\.0$|\.pyc$")
+TIME = (2020, 1, 1, 0, 0, 0)
+
+
+def members(prefix, name):
+    """Yields (path in the wheel, bytes, executable)."""
+    for file in sorted(path for path in prefix.rglob("*") if path.is_file()):
+        below = file.relative_to(prefix).as_posix()
+        if LEFT_OUT.search(below):
+            continue
+        executable = bool(file.stat().st_mode & 0o100)
+        data = file.read_bytes()
+        if below.startswith("bin/"):
+            yield f"{name}.data/scripts/{below[4:]}", data, True
+            continue
+        yield f"{name}.data/data/{below}", data, executable
+        module = below.removeprefix("share/warm/python/")
+        if module != below and ".dist-info/" not in module:
+            yield module, data, False
+
+
+def information(prefix, version):
+    """Yields the files of the dist-info folder, without RECORD."""
+    installed = prefix / "share/warm/python/warm_cache.dist-info"
+    metadata = (installed / "METADATA").read_text()
+    if f"\nVersion: {version}\n" not in metadata:
+        sys.exit(f"wheel.py: {installed}/METADATA does not say version {version}")
+    yield "METADATA", metadata.replace("Client and framework adapters of the", "The")
+    yield "entry_points.txt", (installed / "entry_points.txt").read_text()
+    yield "WHEEL", f"Wheel-Version: 1.0\nGenerator: warm\nRoot-Is-Purelib: false\nTag: {TAG}\n"
+
+
+def main():
+    prefix, out = map(pathlib.Path, sys.argv[1:])
+    version = re.search(r'WARM_VERSION "(.*)"', pathlib.Path("client/version.h").read_text())[1]
+    name = f"warm_cache-{version}"
+    record = []
+    wheel = out / f"{name}-{TAG}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as z:
+
+        def add(path, data, executable=False):
+            entry = zipfile.ZipInfo(path, TIME)
+            entry.external_attr = (0o100755 if executable else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            z.writestr(entry, data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{path},sha256={digest},{len(data)}\n")
+
+        for path, data, executable in members(prefix, name):
+            add(path, data, executable)
+        for path, text in information(prefix, version):
+            add(f"{name}.dist-info/{path}", text.encode())
+        record.append(f"{name}.dist-info/RECORD,,\n")
+        z.writestr(zipfile.ZipInfo(f"{name}.dist-info/RECORD", TIME), "".join(record))
+    print(wheel)
+
+
+main()

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
+#
+# root.sh - bare Debian roots for the scripts beside it; to be sourced, as root. Sets up:
+#   root_new RELEASE PACKAGE…   prints a fresh folder with a root of that release
+#   root_run ROOT COMMAND…      runs a command in it, with nothing of this environment; processes that
+#                               it leaves behind are killed
+#   root_free ROOT
+# Roots are kept as archives in $ROOTS (default: build/roots), so that only the first use downloads.
+
+ROOTS=${ROOTS:-build/roots}
+
+root_mirror() {
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+        sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb .*\(http[^ ]*\) .*/\1/p' | head -n 1
+}
+
+root_new() {
+    release=$1
+    shift
+    command -v debootstrap >/dev/null || apt-get install -y debootstrap >/dev/null
+    mkdir -p "$ROOTS"
+    root=$(mktemp -d /var/tmp/warm-root.XXXXXX)
+    archive=$ROOTS/$release-$(echo "$*" | cksum | cut -d' ' -f1).tar
+    if [ ! -f "$archive" ]; then
+        include=$(echo "ca-certificates $*" | tr ' ' ',')
+        debootstrap --variant=minbase --include="$include" "$release" "$root" "$(root_mirror)" \
+            >"$ROOTS/$release.log" 2>&1 || {
+            tail -n 3 "$ROOTS/$release.log" >&2
+            rm -rf "$root"
+            return 1
+        }
+        tar -C "$root" -cf "$archive" .
+    else
+        tar -C "$root" -xf "$archive"
+    fi
+    mount -t tmpfs tmpfs "$root/tmp"
+    mknod -m 666 "$root/dev/null" c 1 3 2>/dev/null || true
+    echo "$root"
+}
+
+root_run() {
+    root=$1
+    shift
+    env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+        unshare --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" "$@"
+}
+
+root_free() {
+    umount "$1/tmp"
+    rm -rf --one-file-system "$1"
+}
