@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* artifact.c - counted values, and the memfds that carry them. Thread: loop thread; the memfd_ and
  * file_ functions any. */
+#define XXH_INLINE_ALL
 #include "daemon/artifact.h"
 
 #include <errno.h>
@@ -10,9 +11,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
+#include "daemon/closer.h"
 #include "daemon/manifest.h"
 
+#define HOLES_MAX (1u << 20) /* bytes: a memfd up to this may be all holes */
+#define HASH_PIECE (64u << 10)
 #define MEMFD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 int memfd_seal(int fd, uint64_t len, struct err *e)
@@ -25,6 +30,10 @@ int memfd_seal(int fd, uint64_t len, struct err *e)
         return err_sys(e, WARM_EINVALID, errno, "the memfd that came along cannot be sealed");
     if (fstat(fd, &st) != 0)
         return err_sys(e, WARM_EIO, errno, "cannot look at a memfd");
+    uint64_t written = (uint64_t)st.st_blocks * 512;
+    if (len > HOLES_MAX && written < len - len / 2)
+        return err_set(e, WARM_EINVALID, "the memfd has %llu bytes, of which %llu were written",
+                       (unsigned long long)st.st_size, (unsigned long long)written);
     if ((uint64_t)st.st_size < len)
         return err_set(e, WARM_ETRUNCATED, "the memfd has %llu bytes, %llu were announced",
                        (unsigned long long)st.st_size, (unsigned long long)len);
@@ -73,10 +82,10 @@ int fd_reopen(int fd)
     return openat(own, at, O_RDONLY | O_CLOEXEC);
 }
 
-int file_read_start(int fd, void *out, size_t len, struct err *e)
+static int file_read_at(int fd, void *out, size_t len, uint64_t from, struct err *e)
 {
     for (size_t at = 0; at < len;) {
-        ssize_t n = pread(fd, (char *)out + at, len - at, (off_t)at);
+        ssize_t n = pread(fd, (char *)out + at, len - at, (off_t)(from + at));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -86,6 +95,11 @@ int file_read_start(int fd, void *out, size_t len, struct err *e)
         at += (size_t)n;
     }
     return 0;
+}
+
+int file_read_start(int fd, void *out, size_t len, struct err *e)
+{
+    return file_read_at(fd, out, len, 0, e);
 }
 
 struct artifact *artifact_from_bytes(const void *data, size_t len)
@@ -98,19 +112,37 @@ struct artifact *artifact_from_bytes(const void *data, size_t len)
         return NULL;
     }
     memcpy(copy, data, len);
-    *a = (struct artifact){
-        .refs = 1, .check = key_of_bytes(data, len), .len = len, .data = copy, .fd = -1};
+    *a = (struct artifact){.refs = 1,
+                           .check = key_of_bytes(data, len),
+                           .hashed = true,
+                           .len = len,
+                           .data = copy,
+                           .fd = -1};
     return a;
 }
 
-static int artifact_hash_fd(int fd, uint64_t len, struct key *out, struct err *e)
+/* Read, not mapped: a mapping of somebody else's file may fault. */
+int artifact_hash(struct artifact *a, struct err *e)
 {
-    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-    if (map == MAP_FAILED)
-        return err_sys(e, WARM_EIO, errno, "cannot map a value");
-    *out = key_of_bytes(map, len);
-    munmap(map, len);
-    return 0;
+    uint8_t piece[HASH_PIECE];
+    XXH3_state_t *xxh = a->hashed ? NULL : XXH3_createState();
+    XXH128_canonical_t canonical;
+    if (a->hashed)
+        return 0;
+    if (!xxh)
+        return err_set(e, WARM_ENOMEM, "no memory for a value");
+    int code = 0;
+    XXH3_128bits_reset(xxh);
+    for (uint64_t at = 0; code == 0 && at < a->len; at += sizeof piece) {
+        size_t n = a->len - at < sizeof piece ? (size_t)(a->len - at) : sizeof piece;
+        code = file_read_at(a->fd, piece, n, at, e);
+        XXH3_128bits_update(xxh, piece, code ? 0 : n);
+    }
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(xxh));
+    memcpy(a->check.bytes, canonical.digest, sizeof a->check.bytes);
+    a->hashed = code == 0;
+    XXH3_freeState(xxh);
+    return code;
 }
 
 static int artifact_read_fd(int fd, uint64_t len, struct artifact **out, struct err *e)
@@ -127,17 +159,17 @@ int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artif
 {
     if (len <= ARTIFACT_INLINE_MAX) {
         int code = artifact_read_fd(fd, len, out, e);
-        close(fd);
+        fd_close_later(fd);
         return code;
     }
-    struct key hash;
-    int code = check ? 0 : artifact_hash_fd(fd, len, &hash, e);
-    struct artifact *a = code ? NULL : malloc(sizeof *a);
+    struct artifact *a = malloc(sizeof *a);
     if (!a) {
-        close(fd);
-        return code ? code : err_set(e, WARM_ENOMEM, "no memory for a value");
+        fd_close_later(fd);
+        return err_set(e, WARM_ENOMEM, "no memory for a value");
     }
-    *a = (struct artifact){.refs = 1, .check = check ? *check : hash, .len = len, .fd = fd};
+    *a = (struct artifact){.refs = 1, .hashed = check != NULL, .len = len, .fd = fd};
+    if (check)
+        a->check = *check;
     *out = a;
     return 0;
 }
@@ -153,7 +185,7 @@ void artifact_unref(struct artifact *a)
     if (!a || --a->refs)
         return;
     if (a->fd >= 0)
-        close(a->fd);
+        fd_close_later(a->fd);
     manifest_unref(a->manifest);
     free(a->data);
     free(a);

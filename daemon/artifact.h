@@ -29,7 +29,8 @@ struct artifact {
     bool failed; /* the compiler said no: a bundle with its status and its log */
     uint32_t cost_ms;
     struct key key;   /* under which the store has it, or will */
-    struct key check; /* XXH3-128 of the bytes */
+    struct key check; /* XXH3-128 of the bytes, */
+    bool hashed;      /* if that is known */
     uint64_t len;     /* bytes */
     uint8_t *data;    /* NULL if they are in */
     int fd;           /* a sealed memfd, from offset 0; else -1 */
@@ -43,16 +44,21 @@ struct artifact {
 struct artifact *artifact_from_bytes(const void *data, size_t len);
 
 /* The same from a sealed memfd, which is taken, also on failure. Short ones are read into memory.
- * `check` may be NULL: then the bytes are hashed here. Errors: NOMEM, IO, TRUNCATED. */
+ * `check` is what they are said to be; NULL: not known, and long ones are not hashed. Errors: NOMEM,
+ * IO, TRUNCATED. */
 int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artifact **out,
                      struct err *e);
+/* Hashes it, if it is not hashed. For what the daemon made, not for what a client sent: it takes time.
+ * IO, TRUNCATED, NOMEM. */
+int artifact_hash(struct artifact *a, struct err *e);
 
 struct artifact *artifact_ref(struct artifact *a);
 void artifact_unref(struct artifact *a); /* NULL is fine */
 
 /*
  * Makes sure that nobody can change or shorten the file behind a descriptor that a client passed:
- * it must be a memfd that is sealed, or can be, and hold `len` bytes. INVALID says what is wrong.
+ * it must be a memfd that is sealed, or can be, and hold `len` bytes, most of them written: holes cost
+ * the client nothing and us time. INVALID says what is wrong.
  */
 int memfd_seal(int fd, uint64_t len, struct err *e);
 

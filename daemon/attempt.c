@@ -34,6 +34,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/closer.h"
 #include "daemon/log.h"
 #include "keygen/job.h"
 
@@ -68,7 +69,7 @@ static void attempt_free(struct attempt *t)
     if (t->next)
         t->next->prev = t->prev;
     *(t->prev ? &t->prev->next : &t->service->attempts) = t->next;
-    close(t->job_fd);
+    fd_close_later(t->job_fd);
     if (t->channel_fd >= 0)
         close(t->channel_fd);
     paths_close(&t->paths);
@@ -426,6 +427,8 @@ static void on_compiled(void *arg, struct compile_done *done)
     t->running = NULL;
     if (code == 0)
         code = artifact_from_fd(done->fd, done->len, NULL, &a, &e);
+    if (code == 0 && (code = artifact_hash(a, &e)) != 0)
+        artifact_unref(a);
     if (code && !*e.text)
         err_set(&e, code, "%s", err_text(code));
     e.code = code;
@@ -648,7 +651,7 @@ void service_source(struct call *call, const void *data, uint64_t len, int job_f
         return;
     }
     if (job_fd >= 0 || fd >= 0)
-        close(job_fd >= 0 ? job_fd : fd);
+        fd_close_later(job_fd >= 0 ? job_fd : fd);
     if (channel_fd >= 0)
         close(channel_fd);
     if (turn > 0 && !code)

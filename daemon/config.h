@@ -31,6 +31,7 @@
       "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")    \
     X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
     X(SIZE, quota, "0", "cap for what one user's clients have put; 0: none")                       \
+    X(SIZE, max_value, "1G", "a client's values are no larger than this")                          \
     X(COUNT, jobs, "0", "compiler processes at once; 0: a quarter of the CPUs, 1 to 8")            \
     X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
     X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
@@ -72,7 +73,7 @@ struct config {
     enum config_origin origin[CONFIG_KEYS]; /* of each value */
     char *socket, *admin;
     char *store;
-    uint64_t max_size, quota; /* bytes */
+    uint64_t max_size, quota, max_value; /* bytes */
     uint64_t jobs;
     uint64_t compile_timeout_ms;
     uint64_t worker_memory; /* bytes */

@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -29,6 +30,7 @@
 
 #include "daemon/artifact.h"
 #include "daemon/budget.h"
+#include "daemon/closer.h"
 #include "daemon/connection_internal.h"
 #include "daemon/log.h"
 
@@ -439,7 +441,7 @@ static bool keep_fds(struct connection *c, struct msghdr *m)
             if (c->n_in_fds < FDS_MAX && budget_charge(c->peer.uid, BUDGET_descriptors, 1)) {
                 c->in_fds[c->n_in_fds++] = fd;
             } else {
-                close(fd);
+                fd_close_later(fd);
                 good = false;
             }
         }
@@ -779,10 +781,15 @@ void connection_close(struct connection *c)
     while (c->queue)
         queue_drop_first(c);
     budget_give(c->peer.uid, BUDGET_descriptors, c->n_in_fds);
-    close_all(c->in_fds, &c->n_in_fds);
+    while (c->n_in_fds)
+        fd_close_later(c->in_fds[--c->n_in_fds]);
     input_free(c);
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
-    close(c->fd);
+    int unread = 0; /* there may be descriptors in it */
+    if (ioctl(c->fd, FIONREAD, &unread) == 0 && unread == 0)
+        close(c->fd);
+    else
+        fd_close_later(c->fd);
     server_forget(c);
 }
 

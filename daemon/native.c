@@ -24,6 +24,7 @@
 
 #include "client/version.h"
 #include "daemon/budget.h"
+#include "daemon/closer.h"
 #include "daemon/log.h"
 #include "daemon/manifest.h"
 #include "daemon/native_internal.h"
@@ -608,7 +609,7 @@ static bool take_frame(struct native *n, const struct wire_frame *frame)
     }
     for (unsigned i = 0; i < WIRE_FDS_MAX; i++)
         if (r.fds[i] >= 0)
-            close(r.fds[i]);
+            fd_close_later(r.fds[i]);
     if (code)
         native_send_error(n, frame->tag, &e);
     return !code || !fatal;

@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/budget.h"
+#include "daemon/closer.h"
 #include "daemon/log.h"
 #include "daemon/redis_internal.h"
 
@@ -23,9 +25,17 @@ struct spills {
     struct writer head;           /* the command without them, while it is being put together */
     unsigned n;                   /* complete ones */
     uint64_t left;                /* bytes of the one that comes now, CRLF included; 0: none */
+    uint64_t n_counted;           /* bytes of BUDGET_puts */
     int fds[RESP_SPILLS_MAX + 1]; /* -1: it could not be kept */
     uint8_t line_end[2];
 };
+
+/* What it holds is counted elsewhere from now on, or gone. */
+static void spill_uncount(struct redis *r)
+{
+    budget_give(r->peer->uid, BUDGET_puts, r->spills->n_counted);
+    r->spills->n_counted = 0;
+}
 
 void redis_long_free(struct redis *r)
 {
@@ -34,10 +44,24 @@ void redis_long_free(struct redis *r)
         return;
     for (unsigned i = 0; i < s->n + (s->left > 0); i++)
         if (s->fds[i] >= 0)
-            close(s->fds[i]);
+            fd_close_later(s->fds[i]);
+    spill_uncount(r);
     writer_close(&s->head);
     free(s);
     r->spills = NULL;
+}
+
+/* Room for a long argument in memory. A value that is larger than a user's budget comes alone. */
+static bool spill_count(struct redis *r, uint64_t len)
+{
+    uint32_t uid = r->peer->uid;
+    uint64_t most = service_max_value(r->service) + budget_total_limit(BUDGET_puts);
+    bool alone = budget_used(uid, BUDGET_puts) == 0 && len <= service_max_value(r->service) &&
+                 budget_used_by_all(BUDGET_puts) + len <= most;
+    if (!budget_take(uid, BUDGET_puts, len) && !(alone && budget_charge(uid, BUDGET_puts, len)))
+        return false;
+    r->spills->n_counted += len;
+    return true;
 }
 
 long redis_long_begin(struct redis *r, const struct resp_command *parsed, const uint8_t *data)
@@ -63,10 +87,13 @@ long redis_long_begin(struct redis *r, const struct resp_command *parsed, const 
         err_set(&e, WARM_ETOO_BIG, "command longer than %u bytes", RESP_COMMAND_MAX);
         return redis_fail(r, &e);
     }
-    s->fds[s->n] = memfd_create("warm-value", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    bool fits =
+        parsed->spill_len <= service_max_value(r->service) && spill_count(r, parsed->spill_len);
+    s->fds[s->n] = fits ? memfd_create("warm-value", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
     if (s->fds[s->n] < 0)
         log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value of %llu bytes is not received: %s",
-                 (unsigned long long)parsed->spill_len, strerror(errno));
+                 (unsigned long long)parsed->spill_len,
+                 fits ? strerror(errno) : "it is too large, or too many are under way");
     s->left = parsed->spill_len + 2;
     return (long)(parsed->spill_at - before);
 }
@@ -79,6 +106,7 @@ static long spill_run(struct redis *r, struct err *e)
     long took = resp_parse(s->head.data, s->head.len, s->n, parsed, e);
     if (took > 0) {
         connection_greeted(r->connection);
+        spill_uncount(r);
         redis_run(r, parsed, s->fds);
         redis_long_free(r);
     }
@@ -99,7 +127,7 @@ long redis_long_take(struct redis *r, const uint8_t *data, size_t len)
         if (n <= 0) {
             log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not received: %s",
                      strerror(errno));
-            close(*fd);
+            fd_close_later(*fd);
             *fd = -1;
             break;
         }

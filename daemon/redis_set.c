@@ -197,6 +197,7 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
                                   .ttl_ms = options->ttl_ms,
                                   .data = v->data,
                                   .fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3),
+                                  .is_ours = true,
                                   .len = v->len,
                                   .on_done = on_put,
                                   .arg = op};

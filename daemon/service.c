@@ -3,10 +3,12 @@
  * service.c - look-ups, leases and puts.
  *
  * A put under a lease:
- *   1. the value's bytes are checked against what the client says they are;
- *   2. all who wait in the key's flight have them;
- *   3. the store's writer makes them durable; who asks meanwhile gets them from the flight;
- *   4. the client that brought them is told.
+ *   1. all who wait in the key's flight have the value, if its digest is known: a value in a memfd
+ *      is hashed only while it is copied, on a thread of the store's, and then they have it after
+ *      (2) unless its client said what it is;
+ *   2. the store compares the digest, and makes the value durable; who asks meanwhile gets it from
+ *      the flight;
+ *   3. the client that brought it is told.
  * What may go wrong:
  *   - the holder leaves (its socket ends, or it gives the lease back): the next waiter has the
  * turn;
@@ -19,21 +21,27 @@
 #include "daemon/torch_store.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/budget.h"
+#include "daemon/closer.h"
 #include "daemon/log.h"
 
 #define TICK_MS 50u            /* how exact leases and waits are */
 #define SAVE_MS 60000u         /* between writes of the lifetime counters */
+#define CLAIM_MAX_MS 600000u   /* of what a client says that its value took to make */
 #define WAIT_DEFAULT_MS 30000u /* of a native GET that names no deadline */
 
 struct store *service_store(struct service *s) { return s->config.store; }
 struct stats *service_stats(struct service *s) { return &s->stats; }
 uint64_t service_now_ms(const struct service *s) { return uv_now(s->config.loop); }
 
+uint64_t service_max_value(const struct service *s) { return s->config.config->max_value; }
 uint64_t service_wait_ms(const struct service *s) { return s->config.config->wait_timeout_ms; }
 
 static uint64_t unix_ms(void)
@@ -200,6 +208,34 @@ static void answer_turn(struct call *call)
                                            .deadline_ms = (uint32_t)call->ask.turn_ms});
 }
 
+/* A put on its way through the store's queue. */
+struct pending_put {
+    struct pending_put *prev, *next;
+    struct store_id id;
+    struct proof proof;
+    struct service *service;
+    struct flight *flight; /* in phase (5) until this is done; or NULL */
+    struct artifact *artifact;
+    bool is_ours;       /* its memfd is this process's memory */
+    bool is_awaited;    /* a flight waits for its digest, */
+    struct proof asked; /* this one; */
+    struct call *lease; /* whose turn it was; NULL if that has gone */
+    uint32_t maker;     /* whose budgets it is in: */
+    uint64_t n_bytes;
+    unsigned n_fds;
+    void (*on_done)(void *arg, int status, bool existed, const struct key *key,
+                    const struct err *e);
+    void *arg;
+};
+
+/* The lease's call ends, or brings something else. */
+static void call_forget_put(struct call *call)
+{
+    if (call->putting)
+        call->putting->lease = NULL;
+    call->putting = NULL;
+}
+
 /* ---- what flights say ---- */
 
 static struct call *ask_call(struct ask *ask)
@@ -223,6 +259,7 @@ static void on_result(struct ask *ask, struct artifact *result)
         compile_on_result(call, result);
         return;
     }
+    call_forget_put(call);
     if (ask->token) { /* it had been told to make it */
         call->on_answer(call, &(struct answer){.kind = ANSWER_OVER});
         return;
@@ -234,6 +271,7 @@ static void on_result(struct ask *ask, struct artifact *result)
 static void on_error(struct ask *ask, const struct err *e)
 {
     struct call *call = ask_call(ask);
+    call_forget_put(call);
     if (!call->compiles && ask->token) {
         call->on_answer(call, &(struct answer){.kind = ANSWER_OVER});
     } else if (!call->compiles && e->code == WARM_ENOT_FOUND) {
@@ -416,6 +454,7 @@ void service_drop(struct call *call, bool cancelled)
     if (call->preparing)
         call->preparing->call = NULL;
     call->preparing = NULL;
+    call_forget_put(call);
     if (cancelled && call->compiles && flight_is_last(&call->ask))
         compile_cancel(call->ask.flight);
     compile_drop(call);
@@ -424,19 +463,19 @@ void service_drop(struct call *call, bool cancelled)
 
 /* ---- puts ---- */
 
-/* A put on its way through the store's queue. */
-struct pending_put {
-    struct pending_put *prev, *next;
-    struct store_id id;
-    struct proof proof;
-    uint32_t maker;
-    struct service *service;
-    struct flight *flight; /* in phase (5) until this is done; or NULL */
-    struct artifact *artifact;
-    void (*on_done)(void *arg, int status, bool existed, const struct key *key,
-                    const struct err *e);
-    void *arg;
-};
+/* Those who waited for the digest have the value now; without it, the next one has the turn. */
+static void put_is_hashed(struct pending_put *p, bool good)
+{
+    struct service *s = p->service;
+    struct call *lease = p->lease;
+    struct flight *f = good ? flight_find(s->flights, &p->id, &p->asked) : NULL;
+    if (lease)
+        call_forget_put(lease);
+    if (f)
+        flight_finish(f, p->artifact, NULL, FLIGHT_TO_ALL, false, service_now_ms(s));
+    else if (lease)
+        flight_leave(&lease->ask, service_now_ms(s));
+}
 
 static void on_stored(void *arg, int status, bool existed, const struct err *e)
 {
@@ -448,6 +487,11 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
         p->next->prev = p->prev;
     *(p->prev ? &p->prev->next : &s->puts) = p->next;
     s->n_puts--;
+    budget_give(p->maker, BUDGET_puts, p->n_bytes);
+    budget_give(p->maker, BUDGET_descriptors, p->n_fds);
+    p->artifact->hashed |= status == 0;
+    if (p->is_awaited)
+        put_is_hashed(p, status == 0);
     if (status) {
         stats_add(&s->stats, STATS_dropped, kind, 1);
         log_user(p->id.owner, LOG_LEVEL_WARNING, "a value of %llu bytes is not stored: %s",
@@ -473,7 +517,9 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     put->row.kind = a->kind;
     put->row.cost_ms = a->cost_ms;
     put->data = a->data;
-    put->fd = a->data ? -1 : dup(a->fd);
+    put->fd = a->data ? -1 : fcntl(a->fd, F_DUPFD_CLOEXEC, 3);
+    put->check = a->hashed && !a->data ? &a->check : NULL;
+    put->out_check = a->hashed ? NULL : &a->check;
     put->on_done = on_stored;
     put->arg = copy;
     int code = !a->data && put->fd < 0 ? err_set(e, WARM_EIO, "no descriptor left for a put")
@@ -485,9 +531,19 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
         return code;
     }
     artifact_ref(a);
+    copy->maker = put->row.maker;
+    copy->n_bytes = a->data || p->is_ours ? a->len : 0;
+    copy->n_fds = a->data ? 0 : 2;
+    if (!budget_charge(copy->maker, BUDGET_puts, copy->n_bytes))
+        copy->n_bytes = 0;
+    if (!budget_charge(copy->maker, BUDGET_descriptors, copy->n_fds))
+        copy->n_fds = 0;
+    if (copy->lease) {
+        call_forget_put(copy->lease);
+        copy->lease->putting = copy;
+    }
     copy->id = put->row.id;
     copy->proof = put->row.proof;
-    copy->maker = put->row.maker;
     copy->next = p->service->puts;
     if (copy->next)
         copy->next->prev = copy;
@@ -546,23 +602,34 @@ static int put_check(struct service *s, const struct service_put *put, const str
     struct store_row row;
     if (!put->made && (put->name.len == 0 || put->name.len > STORE_NAME_MAX))
         return err_set(e, WARM_EINVALID, "a name has 1 to %u bytes", STORE_NAME_MAX);
-    if (put->len > STORE_VALUE_MAX)
+    uint64_t max = put->made ? STORE_VALUE_MAX : s->config.config->max_value;
+    if (put->len > max || put->len > STORE_VALUE_MAX)
         return err_set(e, WARM_ETOO_BIG, "a value of %llu bytes; the limit is %llu",
-                       (unsigned long long)put->len, (unsigned long long)STORE_VALUE_MAX);
+                       (unsigned long long)put->len, (unsigned long long)max);
     if (put->lease_lost && store_peek(s->config.store, id, &row, NULL) == 0)
         return err_set(e, WARM_ELEASE_LOST, "somebody else brought it");
     return 0;
 }
 
+/* A memfd of a client's, as a description that the client does not share. */
+static int put_own_fd(int fd, uint64_t len, int *out, struct err *e)
+{
+    int code = memfd_seal(fd, len, e);
+    int own = code ? -1 : fd_reopen(fd);
+    if (code == 0 && own < 0)
+        code = err_sys(e, WARM_EIO, errno, "cannot open a value");
+    fd_close_later(fd);
+    *out = own;
+    return code;
+}
+
 static int put_artifact(const struct service_put *put, struct artifact **out, struct err *e)
 {
+    int fd;
     if (put->fd >= 0) {
-        int code = memfd_seal(put->fd, put->len, e);
-        if (code) {
-            close(put->fd);
-            return code;
-        }
-        code = artifact_from_fd(put->fd, put->len, put->check, out, e);
+        int code = put_own_fd(put->fd, put->len, &fd, e);
+        if (code == 0)
+            code = artifact_from_fd(fd, put->len, put->check, out, e);
         if (code)
             return code;
     } else if (!(*out = artifact_from_bytes(put->data, put->len))) {
@@ -577,15 +644,14 @@ static int put_artifact(const struct service_put *put, struct artifact **out, st
 
 /* The flight that this put brings the result for; none if what is there already stays. */
 static struct flight *put_flight(struct service *s, const struct service_put *put,
-                                 const struct store_id *id)
+                                 const struct store_id *id, struct proof *out_asked)
 {
     struct store_row row;
     if (flights_count(s->flights) == 0 ||
         (put->keep_existing && store_peek(s->config.store, id, &row, NULL) == 0))
         return NULL;
-    struct proof proof =
-        put->made ? put->made->proof : proof_of_bytes(put->name.data, put->name.len);
-    return flight_find(s->flights, id, &proof);
+    *out_asked = put->made ? put->made->proof : proof_of_bytes(put->name.data, put->name.len);
+    return flight_find(s->flights, id, out_asked);
 }
 
 /* Of what is put under an address: the parts by which people and keys find it. */
@@ -607,7 +673,7 @@ int service_put(struct service *s, const struct peer *peer, const struct service
                    : put_check(s, put, &id, e);
     if (code) {
         if (put->fd >= 0)
-            close(put->fd);
+            fd_close_later(put->fd);
         return code;
     }
     struct artifact *a;
@@ -615,11 +681,13 @@ int service_put(struct service *s, const struct peer *peer, const struct service
     if (code)
         return code;
     a->kind = put->kind;
-    a->cost_ms = put->cost_ms;
+    a->cost_ms = put->made || put->cost_ms < CLAIM_MAX_MS ? put->cost_ms : CLAIM_MAX_MS;
     a->key = id.key;
     static const struct key none;
     struct key group = torch_store_group(s, peer, put->name, a);
-    struct flight *f = put_flight(s, put, &id);
+    struct proof asked = {{0}};
+    struct flight *f = put_flight(s, put, &id, &asked);
+    bool later = f && !a->hashed;
     struct store_put request = {
         .row = {.id = id,
                 .maker = peer->uid,
@@ -633,16 +701,23 @@ int service_put(struct service *s, const struct peer *peer, const struct service
     };
     if (put->made)
         put_made(&request.row, put->made);
-    struct pending_put pending = {
-        .service = s, .flight = f, .artifact = a, .on_done = put->on_done, .arg = put->arg};
+    struct pending_put pending = {.service = s,
+                                  .flight = later ? NULL : f,
+                                  .is_ours = put->is_ours,
+                                  .is_awaited = later,
+                                  .asked = asked,
+                                  .lease = later ? put->lease : NULL,
+                                  .artifact = a,
+                                  .on_done = put->on_done,
+                                  .arg = put->arg};
     code = queue_put(&pending, &request, e);
     if (code == 0) {
         stats_add(&s->stats, STATS_puts, put->kind, 1);
         explain_put(s, peer, put, &id);
     }
-    if (f) /* also where it could not be stored: those who wait are served */
+    if (f && !later) /* also where it could not be stored: those who wait are served */
         flight_finish(f, a, NULL, FLIGHT_TO_ALL, code == 0, service_now_ms(s));
-    else if (put->lease)
+    else if (put->lease && (!later || code))
         flight_leave(&put->lease->ask, service_now_ms(s));
     artifact_unref(a);
     return code;

@@ -68,6 +68,7 @@ struct store *service_store(struct service *s);
 struct stats *service_stats(struct service *s);
 uint64_t service_now_ms(const struct service *s);  /* the loop's monotonic clock */
 uint64_t service_wait_ms(const struct service *s); /* how long a RESP GET waits on a lease */
+uint64_t service_max_value(const struct service *s); /* bytes of what a client may put */
 
 /* ---- look-ups that are answered at once ---- */
 
@@ -115,6 +116,7 @@ struct answer {
 
 struct attempt;
 struct preparing;
+struct pending_put;
 
 /* A header that is not what it was, for the explanation of a miss. */
 struct changed_header {
@@ -162,6 +164,7 @@ struct call {
     struct artifact *candidate;  /* the result that the check is about, if it is not the store's */
     enum wire_outcome outcome;   /* of the candidate, if it is the right one */
     struct attempt *attempt;     /* that this call leads */
+    struct pending_put *putting;   /* what it brings under its lease is being copied */
     struct preparing *preparing; /* a stored value that is being verified for it */
     bool prepared;               /* that was done once: not again */
     struct call_compile *compile;
@@ -216,6 +219,7 @@ struct service_put {
     struct view hardware, compiler, label;
     const void *data; /* the value; or */
     int fd;           /* a memfd with it, taken also on failure; else -1 */
+    bool is_ours;     /* this process made the memfd */
     uint64_t len;
     const struct key *check; /* what the client says the value's XXH3-128 is; NULL: unknown */
     struct call *lease;      /* the call that holds the lease; NULL: none */

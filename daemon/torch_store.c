@@ -11,7 +11,8 @@
 
 #include "daemon/torch_value.h"
 
-#define REFERENCES_MAX 8u /* FX graphs of one entry: a forward and a backward, seldom more */
+#define SCAN_MAX (2u << 20) /* bytes of an entry that are looked through for references */
+#define REFERENCES_MAX 8u   /* FX graphs of one entry: a forward and a backward, seldom more */
 #define FX_NAME "pt2:fx-graph-v1::%.*s:c1"
 #define FX_NAME_MAX 80u
 #define ENTRY "pt2:autograd-experimental::"
@@ -219,10 +220,10 @@ struct key torch_store_group(struct service *s, const struct peer *peer, struct 
         return none;
     if (entry->data)
         return group_of(s, peer, (struct view){entry->data, entry->len});
-    const void *map = mmap(NULL, entry->len, PROT_READ, MAP_SHARED, entry->fd, 0);
-    if (map == MAP_FAILED)
-        return none;
-    struct key group = group_of(s, peer, (struct view){map, entry->len});
-    munmap((void *)(uintptr_t)map, entry->len);
+    void *copy = entry->len <= SCAN_MAX ? malloc(entry->len) : NULL;
+    struct key group = none;
+    if (copy && file_read_start(entry->fd, copy, entry->len, NULL) == 0)
+        group = group_of(s, peer, (struct view){copy, entry->len});
+    free(copy);
     return group;
 }

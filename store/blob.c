@@ -3,7 +3,7 @@
  * blob.c - the files of blob.h. Names in here are relative to descriptors of the store's folders,
  * so that a store that is moved while open goes on.
  *
- * A put of a large value: draft_make (copy, hash), draft_seal (trailer), draft_place (rename), and
+ * A put of a large value: draft_begin, draft_copy (copy, hash), draft_seal (trailer), draft_place (rename), and
  * then the caller's index transaction. A crash before the rename leaves a file in tmp/, which the
  * next start removes; a crash after it leaves a blob without a row, which the idle sweep removes.
  */
@@ -216,61 +216,75 @@ static struct key key_from_xxh(XXH3_state_t *xxh)
     return key;
 }
 
-/* Both digests of the value while it is copied to `out`. `piece` is used if data is NULL. */
-static int copy_value(struct draft *d, int out, const uint8_t *data, int fd, uint8_t *piece,
-                      struct err *e)
-{
-    XXH3_state_t xxh;
+struct hashing {
+    XXH3_state_t xxh; /* aligned to 64 bytes */
     SHA256_CTX sha;
-    XXH3_128bits_reset(&xxh);
-    SHA256_Init(&sha);
-    for (uint64_t done = 0; done < d->len;) {
-        size_t n = d->len - done < BLOB_PIECE ? (size_t)(d->len - done) : BLOB_PIECE;
-        int rc = data ? 0 : read_exactly(fd, piece, n, done);
-        if (rc != 0)
-            return read_failed(rc, e);
-        const uint8_t *at = data ? data + done : piece;
-        XXH3_128bits_update(&xxh, at, n);
-        SHA256_Update(&sha, at, n);
-        rc = write_all(out, at, n);
-        if (rc != 0)
-            return err_sys(e, io_code(rc), rc, "cannot write a value of %" PRIu64 " bytes", d->len);
-        done += n;
-    }
-    d->check = key_from_xxh(&xxh);
-    SHA256_Final(d->content.bytes, &sha);
-    return 0;
+    uint64_t done;
+    uint8_t piece[BLOB_PIECE];
+};
+
+struct hashing *hashing_new(void)
+{
+    struct hashing *h = fault_malloc_aligned(_Alignof(struct hashing), sizeof *h);
+    if (!h)
+        return NULL;
+    XXH3_128bits_reset(&h->xxh);
+    SHA256_Init(&h->sha);
+    h->done = 0;
+    return h;
 }
 
-int draft_make(struct files *f, struct draft *d, const void *data, int fd, uint64_t len,
-               struct err *e)
+void hashing_free(struct hashing *h) { free(h); }
+
+static size_t next_piece(const struct hashing *h, uint64_t len)
+{
+    return len - h->done < BLOB_PIECE ? (size_t)(len - h->done) : BLOB_PIECE;
+}
+
+int draft_begin(struct files *f, struct draft *d, uint64_t len, struct err *e)
 {
     *d = DRAFT_NONE;
     d->len = len;
     uint64_t space;
     if (files_space(f, &space) && space < len)
         return err_set(e, WARM_EFULL, "no space for a value of %" PRIu64 " bytes", len);
-    uint8_t *piece = data ? NULL : fault_malloc(BLOB_PIECE);
-    if (!data && !piece)
-        return err_set(e, WARM_ENOMEM, "out of memory");
-
     tmp_name(f, "put", d->name);
+    d->fd = fault_openat(f->tmp, d->name, O_WRONLY | O_CREAT | O_EXCL, 0400);
+    d->made = d->fd >= 0;
+    return d->made ? 0 : err_sys(e, io_code(errno), errno, "cannot make a file in the store");
+}
+
+static int copy_piece(struct draft *d, struct hashing *h, const uint8_t *data, int fd,
+                      struct err *e)
+{
+    size_t n = next_piece(h, d->len);
+    int rc = data ? 0 : read_exactly(fd, h->piece, n, h->done);
+    if (rc != 0)
+        return read_failed(rc, e);
+    const uint8_t *at = data ? data + h->done : h->piece;
+    XXH3_128bits_update(&h->xxh, at, n);
+    SHA256_Update(&h->sha, at, n);
+    rc = write_all(d->fd, at, n);
+    if (rc != 0)
+        return err_sys(e, io_code(rc), rc, "cannot write a value of %" PRIu64 " bytes", d->len);
+    h->done += n;
+    return 0;
+}
+
+int draft_copy(struct files *f, struct draft *d, struct hashing *h, const void *data, int fd,
+               uint64_t max, struct err *e)
+{
+    uint64_t end = d->len - h->done > max ? h->done + max : d->len;
     int rc = 0;
-    int out = fault_openat(f->tmp, d->name, O_WRONLY | O_CREAT | O_EXCL, 0400);
-    if (out < 0) {
-        rc = err_sys(e, io_code(errno), errno, "cannot make a file in the store");
-    } else {
-        d->made = true;
-        rc = copy_value(d, out, data, fd, piece, e);
-    }
-    if (rc == 0)
-        d->fd = out;
-    else
-        close_fd(&out);
+    while (rc == 0 && h->done < end)
+        rc = copy_piece(d, h, data, fd, e);
     if (rc != 0)
         draft_drop(f, d);
-    free(piece);
-    return rc;
+    if (rc != 0 || h->done < d->len)
+        return rc ? rc : 1;
+    d->check = key_from_xxh(&h->xxh);
+    SHA256_Final(d->content.bytes, &h->sha);
+    return 0;
 }
 
 /* The row and its footer, as they stand in the file. */
@@ -392,6 +406,25 @@ int blob_check(int fd, uint64_t len, const struct key *check, void *piece, const
         done += n;
     }
     struct key found = key_from_xxh(&xxh);
+    return key_equal(&found, check) ? 0 : err_set(e, WARM_ECORRUPT, "a value's bytes changed");
+}
+
+int blob_check_some(int fd, uint64_t len, const struct key *check, struct hashing *h, uint64_t max,
+                    struct err *e)
+{
+    for (uint64_t end = len - h->done > max ? h->done + max : len; h->done < end;) {
+        size_t n = next_piece(h, len);
+        int rc = read_exactly(fd, h->piece, n, h->done);
+        if (rc < 0)
+            return err_set(e, WARM_ECORRUPT, "a value's file is too short");
+        if (rc > 0)
+            return err_sys(e, WARM_EIO, rc, "cannot read a value's file");
+        XXH3_128bits_update(&h->xxh, h->piece, n);
+        h->done += n;
+    }
+    if (h->done < len)
+        return 1;
+    struct key found = key_from_xxh(&h->xxh);
     return key_equal(&found, check) ? 0 : err_set(e, WARM_ECORRUPT, "a value's bytes changed");
 }
 

@@ -73,10 +73,19 @@ struct draft {
 };
 #define DRAFT_NONE ((struct draft){.fd = -1})
 
-/* Copies `len` bytes into a new draft and hashes them, from memory or, where `data` is NULL, from
- * offset 0 of `fd`. Errors: FULL, IO, NOMEM, TRUNCATED. Nothing is left behind on error. */
-int draft_make(struct files *f, struct draft *d, const void *data, int fd, uint64_t len,
-               struct err *e);
+/* Both digests of a value that is read piece by piece. */
+struct hashing;
+/* NULL without memory. free(NULL) is fine. */
+struct hashing *hashing_new(void);
+void hashing_free(struct hashing *h);
+
+/* Makes the file of a draft. Errors: FULL, IO. */
+int draft_begin(struct files *f, struct draft *d, uint64_t len, struct err *e);
+/* Copies up to `max` further bytes into it, from memory or, where `data` is NULL, from `fd`, which is
+ * read from offset 0. Returns 1 while there is more; 0 when all is there and hashed. Errors: FULL, IO,
+ * TRUNCATED; then nothing is left behind. */
+int draft_copy(struct files *f, struct draft *d, struct hashing *h, const void *data, int fd,
+               uint64_t max, struct err *e);
 /* Reads exactly `len` bytes from offset 0. Errors: IO, TRUNCATED. */
 int value_read(int fd, void *out, size_t len, struct err *e);
 /* Appends the row, whose check and content are the draft's, and opens d->fd. Errors: FULL, IO. */
@@ -95,6 +104,10 @@ int blob_fstat(int fd, struct blob_state *out);
  * the work early. Errors: CORRUPT, IO, CANCELLED. */
 int blob_check(int fd, uint64_t len, const struct key *check, void *piece, const atomic_bool *stop,
                struct err *e);
+
+/* The same in pieces: 1 while there is more. */
+int blob_check_some(int fd, uint64_t len, const struct key *check, struct hashing *h, uint64_t max,
+                    struct err *e);
 
 /* Appends a row to a blob that is there. Gives the state before and after, so that who knows the
  * one can trust the other. Errors: NOT_FOUND, FULL (of trailers too), IO. */

@@ -2,9 +2,11 @@
 /*
  * copier.c - the thread that moves large values, so that the writer thread never waits for one.
  *
- * A put: copy to tmp/ and hash; append the trailer; hand over to the writer, which renames and
- * commits. A check: hash a blob; if it is damaged, the writer is asked to quarantine it. A burial:
- * unlink, which takes milliseconds for large files. Any other task passes through in its turn.
+ * A put: copy to tmp/ and hash, in slices; compare with what its client says it is; append the
+ * trailer; hand over to the writer, which renames and commits. A check: hash a blob, in slices; if it
+ * is damaged, the writer is asked to quarantine it. A burial: unlink, which takes milliseconds for
+ * large files. Any other task passes through in its turn. After each slice another user's task has
+ * its turn (lanes.c).
  *
  * Failure modes: a put that cannot be copied is finished with its error and leaves nothing behind;
  * everything else goes on.
@@ -15,6 +17,8 @@
 
 #include "store/fault.h"
 #include "store/internal.h"
+
+#define SLICE (4u << 20) /* bytes that are copied, or hashed, before another user's turn */
 
 void copier_bury(struct store *s, const char *name)
 {
@@ -41,6 +45,21 @@ static void bury(struct store *s, struct burial *b)
     }
 }
 
+enum progress {
+    MORE,      /* another slice is left */
+    TO_WRITER, /* it is the writer's now */
+    FINISHED,
+};
+
+/* The client said what the value's digest is. */
+static int compare(struct task *t)
+{
+    t->hashed = true;
+    if (!t->expects || key_equal(&t->row.check, &t->expected))
+        return 0;
+    return err_set(&t->err, WARM_ECORRUPT, "the value is not what its checksum says");
+}
+
 /* A value that turned out to be small is stored inline. */
 static int read_inline(struct task *t)
 {
@@ -50,30 +69,43 @@ static int read_inline(struct task *t)
     int rc = value_read(t->fd, t->data, (size_t)t->row.len, &t->err);
     if (rc == 0)
         t->row.check = key_of_bytes(t->data, (size_t)t->row.len);
-    return rc;
+    return rc ? rc : compare(t);
 }
 
-static int copy_blob(struct store *s, struct task *t)
+static int seal_blob(struct store *s, struct task *t)
 {
-    int rc = draft_make(&s->files, &t->draft, t->data, t->fd, t->row.len, &t->err);
-    if (rc != 0)
-        return rc;
     t->row.is_blob = true;
     t->row.check = t->draft.check;
     t->row.content = t->draft.content;
-    rc = draft_seal(&s->files, &t->draft, &t->row, &t->err);
+    int rc = compare(t);
+    rc = rc ? rc : draft_seal(&s->files, &t->draft, &t->row, &t->err);
     if (rc != 0)
         draft_drop(&s->files, &t->draft);
     return rc;
 }
 
-static void copy_value(struct store *s, struct task *t)
+/* The next slice: 1 while there is more. */
+static int copy_slice(struct store *s, struct task *t)
+{
+    int rc = 0;
+    if (!t->hashing) {
+        t->hashing = hashing_new();
+        rc = t->hashing ? draft_begin(&s->files, &t->draft, t->row.len, &t->err)
+                        : err_set(&t->err, WARM_ENOMEM, "out of memory");
+    }
+    if (rc == 0)
+        rc = draft_copy(&s->files, &t->draft, t->hashing, t->data, t->fd, SLICE, &t->err);
+    return rc ? rc : seal_blob(s, t);
+}
+
+static enum progress copy_value(struct store *s, struct task *t)
 {
     bool is_blob = t->row.len > STORE_INLINE_MAX;
-    if (is_blob)
-        t->status = copy_blob(s, t);
-    else if (t->fd >= 0)
-        t->status = read_inline(t);
+    t->status = is_blob ? copy_slice(s, t) : t->fd >= 0 ? read_inline(t) : 0;
+    if (t->status > 0)
+        return MORE;
+    hashing_free(t->hashing);
+    t->hashing = NULL;
     if (t->fd >= 0)
         close(t->fd);
     t->fd = -1;
@@ -81,35 +113,46 @@ static void copy_value(struct store *s, struct task *t)
         free(t->data);
         t->data = NULL;
     }
+    return t->status == 0 ? TO_WRITER : FINISHED;
 }
 
-static void check_blob(struct store *s, struct task *t)
+static int check_slice(struct store *s, struct task *t)
 {
     struct blob_id id = {t->row.id.owner, t->row.content};
-    int fd = -1;
-    void *piece = fault_malloc(BLOB_PIECE);
-    t->status = piece ? blob_open(&s->files, &id, t->row.len, &fd, &t->state, &t->err)
-                      : err_set(&t->err, WARM_ENOMEM, "out of memory");
-    if (t->status == 0)
-        t->status = blob_check(fd, t->row.len, &t->row.check, piece, &s->stopping, &t->err);
-    free(piece);
-    if (t->status == 0) {
-        t->draft.fd = fd;
-        t->state_known = true;
-    } else if (fd >= 0) {
-        close(fd);
+    if (!t->hashing) {
+        t->hashing = hashing_new();
+        if (!t->hashing)
+            return err_set(&t->err, WARM_ENOMEM, "out of memory");
+        int rc = blob_open(&s->files, &id, t->row.len, &t->draft.fd, &t->state, &t->err);
+        if (rc != 0)
+            return rc;
     }
+    if (atomic_load(&s->stopping))
+        return err_set(&t->err, WARM_ECANCELLED, "cancelled");
+    return blob_check_some(t->draft.fd, t->row.len, &t->row.check, t->hashing, SLICE, &t->err);
 }
 
-/* True if the task is for the writer now; false if it is finished. */
-static bool work(struct store *s, struct task *t)
+static enum progress check_blob(struct store *s, struct task *t)
+{
+    t->status = check_slice(s, t);
+    if (t->status > 0)
+        return MORE;
+    hashing_free(t->hashing);
+    t->hashing = NULL;
+    t->state_known = t->status == 0;
+    if (t->status != 0 && t->draft.fd >= 0) {
+        close(t->draft.fd);
+        t->draft.fd = -1;
+    }
+    return t->status == WARM_ECORRUPT || t->status == WARM_ENOT_FOUND ? TO_WRITER : FINISHED;
+}
+
+static enum progress work(struct store *s, struct task *t)
 {
     switch (t->type) {
-    case TASK_PUT: copy_value(s, t); return t->status == 0;
-    case TASK_CHECK:
-        check_blob(s, t);
-        return t->status == WARM_ECORRUPT || t->status == WARM_ENOT_FOUND;
-    default: return true;
+    case TASK_PUT: return copy_value(s, t);
+    case TASK_CHECK: return check_blob(s, t);
+    default: return TO_WRITER;
     }
 }
 
@@ -128,6 +171,7 @@ static void pass_on(struct store *s, struct task *t, bool to_writer)
 void *copier_main(void *store)
 {
     struct store *s = store;
+    struct task *t;
     files_sweep_tmp(&s->files);
     pthread_mutex_lock(&s->lock);
     for (;;) {
@@ -137,13 +181,14 @@ void *copier_main(void *store)
             pthread_mutex_unlock(&s->lock);
             bury(s, b);
             pthread_mutex_lock(&s->lock);
-        } else if (s->copying.first) {
-            struct task *t = s->copying.first; /* stays in the list: later tasks queue behind it */
+        } else if ((t = lanes_next(&s->copying))) { /* it stays: later tasks queue behind it */
             pthread_mutex_unlock(&s->lock);
-            bool to_writer = work(s, t);
+            enum progress progress = work(s, t);
             pthread_mutex_lock(&s->lock);
-            task_list_take(&s->copying);
-            pass_on(s, t, to_writer);
+            if (progress == MORE)
+                continue;
+            lanes_take(&s->copying, t);
+            pass_on(s, t, progress == TO_WRITER);
         } else if (s->copier_stop) {
             break;
         } else {

@@ -89,3 +89,8 @@ ssize_t fault_pread(int fd, void *out, size_t len, off_t offset)
 void *fault_malloc(size_t size) { return fault_now() ? NULL : malloc(size); }
 
 void *fault_calloc(size_t n, size_t size) { return fault_now() ? NULL : calloc(n, size); }
+
+void *fault_malloc_aligned(size_t alignment, size_t size)
+{
+    return fault_now() ? NULL : aligned_alloc(alignment, size);
+}

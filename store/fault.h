@@ -36,6 +36,7 @@ ssize_t fault_write(int fd, const void *data, size_t len);
 ssize_t fault_pread(int fd, void *out, size_t len, off_t offset);
 void *fault_malloc(size_t size);
 void *fault_calloc(size_t n, size_t size);
+void *fault_malloc_aligned(size_t alignment, size_t size); /* a multiple of the alignment */
 
 /* 0, or the errno with which the next call into LMDB is to fail. */
 int fault_index(void);

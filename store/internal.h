@@ -12,7 +12,8 @@
  *                            unlink ◀── files of evicted blobs ◀──────┘
  *
  * What happens to one id happens in the order in which the loop asked for it: while a task for an
- * id is with the copier, later tasks for it go the same way, and so do tasks on many ids.
+ * id is with the copier, later tasks for it go the same way. Apart from that the copier serves users
+ * in turn, a slice of a large value at a time (lanes.c).
  *
  * Locks: `lock` guards what is listed under it and is held for pointer work only; `env_lock` is
  * held shared by who reads the index (the loop: from the first read of a turn to its end) and
@@ -48,6 +49,7 @@ enum task_type {
 struct task {
     struct task *next;
     enum task_type type;
+    uint64_t serial; /* order of asking, of those that go to the copier */
     uint64_t queued_ms; /* monotonic */
     int status;
     struct err err;
@@ -59,6 +61,11 @@ struct task {
     int fd;          /* PUT: or where to read it; owned */
     bool keep_existing, existed;
     struct draft draft;
+    struct hashing *hashing; /* of a large value, between two slices; owned */
+    bool expects;            /* `expected` is what its digest has to be */
+    struct key expected;
+    bool hashed;             /* row.check is the value's */
+    struct key *out_check;   /* PUT: where to tell it; may be NULL */
     bool appended;            /* the trailer is in a blob that was there before */
     bool state_known;         /* the bytes were right in `state`, */
     struct blob_state state;  /* (DAMAGED: wrong) */
@@ -100,6 +107,18 @@ void task_free(struct store *s, struct task *t);
 struct burial {
     struct burial *next;
     char name[DOOMED_NAME];
+};
+
+/* Tasks for the copier: a list for each user. */
+struct lane {
+    uint32_t user;
+    struct task_list tasks;
+};
+struct lanes {
+    struct lane *lane;
+    size_t n, cap;
+    uint32_t turn; /* whose task was taken last */
+    uint64_t serial;
 };
 
 #define DROPPED_MAX 64u
@@ -155,7 +174,7 @@ struct store {
     pthread_cond_t writer_wake, copier_wake;
     bool copier_stop, writer_stop;
     bool caps_changed;        /* the writer is to look whether it has to evict */
-    struct task_list copying; /* in order; the first is being worked on */
+    struct lanes copying;
     struct task_list queue;
     struct task_list done;
     struct burial *burials;
@@ -189,6 +208,17 @@ void store_finish(struct store *s, struct task *t);
 /* Queues a task for the writer, or for the copier if order or its kind asks for that. Takes it. */
 void store_queue(struct store *s, struct task *t);
 void store_queue_writer(struct store *s, struct task *t);
+
+/* ---- lanes.c; with `lock` held ---- */
+/* False without memory for a lane of its own where there is no other. */
+bool lanes_add(struct lanes *l, struct task *t);
+/* The task whose turn it is; it stays where it is. NULL if there is none. */
+struct task *lanes_next(struct lanes *l);
+/* Takes out what lanes_next gave. */
+void lanes_take(struct lanes *l, struct task *t);
+/* True if a task must not overtake one of these. */
+bool lanes_hold_up(const struct lanes *l, const struct task *t);
+void lanes_free(struct store *s, struct lanes *l);
 
 /* ---- copier.c ---- */
 void *copier_main(void *store);

@@ -177,7 +177,6 @@ static struct store *store_alloc(const struct store_config *config)
     s->quota_bytes = config->quota_bytes;
     s->lock_fd = -1;
     s->files = (struct files){.dir = -1, .blobs = -1, .tmp = -1, .quarantine = -1};
-    task_list_init(&s->copying);
     task_list_init(&s->queue);
     task_list_init(&s->done);
     task_list_init(&s->evictions);
@@ -215,7 +214,7 @@ static void store_dispose(struct store *s)
         free(b);
     }
     plan_close(s);
-    free_list(s, &s->copying);
+    lanes_free(s, &s->copying);
     free_list(s, &s->queue);
     free_list(s, &s->done);
     if (s->reader)

@@ -86,6 +86,7 @@ void task_free(struct store *s, struct task *t)
     if (t->fd >= 0)
         close(t->fd);
     draft_drop(&s->files, &t->draft);
+    hashing_free(t->hashing);
     free(t->data);
     free(t->ids);
     free(t);
@@ -109,11 +110,6 @@ void store_queue_writer(struct store *s, struct task *t)
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool same_id(const struct store_id *a, const struct store_id *b)
-{
-    return a->owner == b->owner && key_equal(&a->key, &b->key);
-}
-
 /* True if the copier has work in itself or must keep the order of an id. With `lock` held. */
 static bool is_for_copier(const struct store *s, const struct task *t)
 {
@@ -121,25 +117,27 @@ static bool is_for_copier(const struct store *s, const struct task *t)
         return true;
     if (t->type == TASK_META || t->type == TASK_TOUCH)
         return false;
-    if (t->type != TASK_PUT)
-        return s->copying.n > 0;
-    if (t->fd >= 0 || t->row.len > STORE_INLINE_MAX)
+    if (t->type == TASK_PUT && (t->fd >= 0 || t->row.len > STORE_INLINE_MAX))
         return true;
-    for (const struct task *other = s->copying.first; other; other = other->next)
-        if (other->type != TASK_PUT || same_id(&other->row.id, &t->row.id))
-            return true;
-    return false;
+    return lanes_hold_up(&s->copying, t);
 }
 
+/* What cannot be done, for want of memory, is finished as it is. */
 void store_queue(struct store *s, struct task *t)
 {
     pthread_mutex_lock(&s->lock);
-    if (is_for_copier(s, t)) {
-        task_list_add(&s->copying, t);
+    bool to_copier = is_for_copier(s, t);
+    bool queued = true;
+    if (to_copier) {
+        queued = lanes_add(&s->copying, t);
         pthread_cond_signal(&s->copier_wake);
     } else {
         task_list_add(&s->queue, t);
         pthread_cond_signal(&s->writer_wake);
     }
     pthread_mutex_unlock(&s->lock);
+    if (!queued) {
+        t->status = err_set(&t->err, WARM_ENOMEM, "out of memory");
+        store_finish(s, t);
+    }
 }

@@ -22,7 +22,7 @@
 #include "store/fault.h"
 #include "store/internal.h"
 
-#define QUEUED_MAX (256u << 20) /* bytes of values that wait in memory */
+#define QUEUED_MAX (2ull << 30) /* bytes of values that wait in memory: a last resort */
 #define CHECKS_MAX 64u          /* blobs being hashed for store_prepare and store_suspect */
 #define TOUCH_FLUSH_MS 60000u   /* hits are written after this, */
 #define TOUCH_WITH_PUT_MS 5000u /* or with a put after this, */
@@ -267,8 +267,11 @@ static int queue_check(struct store *s, const struct store_row *row,
     struct task *t = task_new(TASK_CHECK, 0);
     if (!t)
         return err_set(e, WARM_ENOMEM, "out of memory");
-    t->row = (struct store_row){
-        .id = row->id, .content = row->content, .check = row->check, .len = row->len};
+    t->row = (struct store_row){.id = row->id,
+                                .maker = row->maker,
+                                .content = row->content,
+                                .check = row->check,
+                                .len = row->len};
     t->on_prepared = cb;
     t->arg = arg;
     s->n_checks++;
@@ -332,6 +335,10 @@ static struct task *put_task(const struct store_put *put)
     t->row.is_blob = row->len > STORE_INLINE_MAX;
     t->row.content = (struct proof){{0}};
     t->keep_existing = put->keep_existing;
+    t->expects = put->check != NULL;
+    if (put->check)
+        t->expected = *put->check;
+    t->out_check = put->out_check;
     t->on_done = put->on_done;
     t->arg = put->arg;
     return t;
@@ -358,8 +365,10 @@ static int copy_data(struct store *s, struct task *t, const struct store_put *pu
         return err_set(e, WARM_ENOMEM, "out of memory");
     if (len)
         memcpy(t->data, put->data, len);
-    if (!t->row.is_blob)
+    if (!t->row.is_blob) {
         t->row.check = key_of_bytes(t->data, len);
+        t->hashed = true;
+    }
     return 0;
 }
 
@@ -419,6 +428,8 @@ static void finish(struct store *s, struct task *t)
         if (t->status == 0 && !t->existed)
             keep_handle(s, t);
         release_queued(s, t);
+        if (t->out_check && t->hashed)
+            *t->out_check = t->row.check;
         if (t->on_done)
             t->on_done(t->arg, t->status, t->existed, e);
         break;

@@ -174,8 +174,11 @@ struct store_put {
     const void *data; /* the value, copied before store_put returns; or NULL and */
     int fd; /* a file or memfd with row.len bytes from offset 0: taken, read by the writer */
     bool keep_existing; /* do nothing, successfully, if an entry of that id is there (SET NX) */
+    const struct key *check; /* what the XXH3-128 of a value in a file has to be, else the put fails
+                                with CORRUPT; NULL: not known */
+    struct key *out_check;   /* set before on_done runs with 0, if it is not NULL */
     /* Loop thread, from store_poll: 0 once the entry is durable (3), or NOMEM, FULL, TOO_BIG, IO,
-     * TRUNCATED (the descriptor had fewer bytes). `existed` tells of keep_existing. */
+     * TRUNCATED (the descriptor had fewer bytes), CORRUPT (other ones). `existed` tells of keep_existing. */
     void (*on_done)(void *arg, int status, bool existed, const struct err *e);
     void *arg;
 };

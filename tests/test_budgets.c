@@ -318,3 +318,130 @@ Test(budgets, a_descriptor_shares_nothing_with_that_of_another_receiver)
     free(got);
     kit_down(&k);
 }
+
+/* ---- values that are put ---- */
+
+/* Every byte of it is a hole: it costs its client nothing. */
+Test(budgets, a_memfd_of_holes_is_refused_and_never_read_on_the_loop)
+{
+    NEEDS_TWO_USERS();
+    enum { N = 3 };
+    struct kit k = kit_up(NULL);
+    int greedy = native_as(&k, GREEDY), other = connect_as(&k, OTHER);
+    long before = resident(k.pid);
+    for (uint64_t i = 0; i < N; i++) {
+        int memfd = memfd_with(NULL, 1u << 30);
+        send_put(greedy, i + 1, "holes", memfd, NULL, 1u << 30, NULL);
+        close(memfd);
+    }
+    cr_expect_lt(worst_ping_ms(other, 500), 100, "the loop read a client's holes");
+    for (uint64_t i = 0; i < N; i++)
+        kit_expect(greedy, i + 1, WIRE_ERROR);
+    cr_assert_lt(resident(k.pid) - before, 16 * MIB);
+    close(greedy);
+    close(other);
+    kit_down(&k);
+}
+
+Test(budgets, a_value_above_max_value_is_refused)
+{
+    char *options[] = {"--max-value", "1M", NULL};
+    struct kit k = kit_up(options);
+    size_t len = (1u << 20) + 1;
+    char *value = some_bytes(len);
+    int fd = kit_native(&k), memfd = memfd_with(value, len);
+    send_put(fd, 1, "large", memfd, NULL, len, NULL);
+    kit_expect(fd, 1, WIRE_ERROR);
+    send_put(fd, 2, "less", memfd, NULL, len - 1, NULL);
+    kit_expect(fd, 2, WIRE_OK);
+    close(memfd);
+    close(fd);
+    free(value);
+    kit_down(&k);
+}
+
+/* A large value that its client gives no digest of is hashed while it is copied: nobody waits for
+ * that but those who wait for the value. */
+Test(budgets, a_large_put_holds_up_neither_the_loop_nor_the_put_of_another_user)
+{
+    NEEDS_TWO_USERS();
+    enum { N = 4, LEN = 128 << 20 };
+    struct kit k = kit_up(NULL);
+    char *value = malloc(LEN);
+    int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER), ping = connect_as(&k, OTHER);
+    memset(value, 'g', LEN);
+    for (uint64_t i = 0; i < N; i++) {
+        memcpy(value, &i, sizeof i);
+        int memfd = memfd_with(value, LEN);
+        char name[16];
+        snprintf(name, sizeof name, "large%d", (int)i);
+        send_put(greedy, i + 1, name, memfd, NULL, LEN, NULL);
+        close(memfd);
+    }
+    uint64_t began = kit_now_ms();
+    put_memfd(other, 1, "mine", value, BLOB);
+    uint64_t took = kit_now_ms() - began;
+    cr_expect_lt(worst_ping_ms(ping, 300), 100);
+    for (uint64_t i = 0; i < N; i++)
+        kit_expect(greedy, i + 1, WIRE_OK);
+    uint64_t all = kit_now_ms() - began;
+    cr_log_info("70 KB put behind 512 MiB of another user: %lu ms; that took %lu ms",
+                (unsigned long)took, (unsigned long)all);
+    cr_assert_lt(took, all / 3, "it waited for what another user puts: %lu of %lu ms",
+                 (unsigned long)took, (unsigned long)all);
+    close(greedy);
+    close(other);
+    close(ping);
+    free(value);
+    kit_down(&k);
+}
+
+/* Whoever waits for a value that was brought without a digest gets one that is right. */
+Test(budgets, a_value_of_unknown_digest_reaches_those_who_wait_with_its_digest)
+{
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(BLOB);
+    struct key check = key_of_bytes(value, BLOB);
+    static struct kit_frame f;
+    struct wire_hit hit;
+    struct writer w;
+    int maker = kit_native(&k), waiter = kit_native(&k), memfd = memfd_with(value, BLOB);
+    kit_get(maker, 1, "n", true, 0);
+    uint64_t token = kit_expect_lease(maker, 1);
+    kit_get(waiter, 1, "n", true, 10000);
+    kit_expect(waiter, 1, WIRE_WAIT);
+    writer_init(&w, 0);
+    wire_put_put(
+        &w, 2,
+        &(struct wire_put){.space = WIRE_SPACE_NAME, .token = token, .len = BLOB, .key = {"n", 1}});
+    kit_send_fds(maker, w.data, w.len, &memfd, 1);
+    kit_expect(maker, 2, WIRE_OK);
+    kit_frame(waiter, &f, WIRE_HIT, 1);
+    cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
+    cr_assert(key_equal(&hit.check, &check));
+    close(f.fd);
+    writer_close(&w);
+    close(memfd);
+    close(maker);
+    close(waiter);
+    free(value);
+    kit_down(&k);
+}
+
+/* What its client says of a value is compared where it is copied; nothing is kept of what is not so,
+ * and the next one has the turn. */
+Test(budgets, a_value_that_is_not_what_its_client_says_is_not_kept)
+{
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(BLOB);
+    struct key wrong = key_of_bytes("other", 5);
+    int fd = kit_native(&k), memfd = memfd_with(value, BLOB);
+    send_put(fd, 1, "n", memfd, NULL, BLOB, &wrong);
+    kit_expect(fd, 1, WIRE_ERROR);
+    kit_get(fd, 2, "n", false, 0);
+    kit_expect(fd, 2, WIRE_MISS);
+    close(memfd);
+    close(fd);
+    free(value);
+    kit_down(&k);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lanes.c - whose task the copier takes next: users in turn, each user's in order of asking.
+ *
+ *     user 7   put 4 GiB ─ put ─ put          a slice of 7's, a slice of 9's, a slice of 7's …
+ *     user 9   put 70 KB
+ *
+ * A task waits for earlier ones of other users only if they concern the same entry: the daemon's own
+ * entries, and those of a group that shares, are put by several users.
+ *
+ * Invariant: a lane's tasks are in the order of their serial numbers; no lane is empty.
+ *
+ * Any thread, with the store's `lock` held.
+ */
+#include <stdlib.h>
+
+#include "store/fault.h"
+#include "store/internal.h"
+
+static bool is_about_many(const struct task *t)
+{
+    return t->type == TASK_REMOVE || t->type == TASK_PIN || t->type == TASK_EVICT;
+}
+
+static bool same_id(const struct store_id *a, const struct store_id *b)
+{
+    return a->owner == b->owner && key_equal(&a->key, &b->key);
+}
+
+/* True if a task on many entries may change that of `one`. */
+static bool concerns(const struct task *many, const struct task *one)
+{
+    const struct store_filter *f = &many->filter;
+    if (many->type == TASK_EVICT)
+        return (f->owner < 0 && f->maker < 0) || f->owner == (int64_t)one->row.id.owner ||
+               f->maker == (int64_t)one->row.maker;
+    for (size_t i = 0; i < many->n_ids; i++)
+        if (same_id(&many->ids[i], &one->row.id))
+            return true;
+    return false;
+}
+
+static bool conflict(const struct task *a, const struct task *b)
+{
+    if (is_about_many(a))
+        return !is_about_many(b) && concerns(a, b);
+    return is_about_many(b) ? concerns(b, a) : same_id(&a->row.id, &b->row.id);
+}
+
+static uint32_t user_of(const struct task *t)
+{
+    if (t->type == TASK_EVICT)
+        return t->filter.maker >= 0 ? (uint32_t)t->filter.maker : 0;
+    if (is_about_many(t))
+        return t->n_ids ? t->ids[0].owner : 0;
+    return t->row.maker;
+}
+
+static struct lane *lane_of(struct lanes *l, uint32_t user)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->lane[i].user == user)
+            return &l->lane[i];
+    return NULL;
+}
+
+/* An empty task_list points at itself, so a lane that moved has to be told. */
+static void lane_move(struct lane *to, const struct lane *from)
+{
+    *to = *from;
+    if (!to->tasks.first)
+        to->tasks.last = &to->tasks.first;
+}
+
+static struct lane *lane_new(struct lanes *l, uint32_t user)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 8;
+        struct lane *grown = fault_malloc(cap * sizeof *grown);
+        if (!grown)
+            return l->n ? &l->lane[0] : NULL; /* the turns are less fair, nothing more */
+        for (size_t i = 0; i < l->n; i++)
+            lane_move(&grown[i], &l->lane[i]);
+        free(l->lane);
+        l->lane = grown;
+        l->cap = cap;
+    }
+    struct lane *lane = &l->lane[l->n++];
+    lane->user = user;
+    task_list_init(&lane->tasks);
+    return lane;
+}
+
+bool lanes_add(struct lanes *l, struct task *t)
+{
+    uint32_t user = user_of(t);
+    struct lane *lane = lane_of(l, user);
+    if (!lane)
+        lane = lane_new(l, user);
+    if (!lane)
+        return false;
+    t->serial = ++l->serial;
+    task_list_add(&lane->tasks, t);
+    return true;
+}
+
+/* True if an earlier task of another lane concerns the same entry. */
+static bool must_wait(const struct lanes *l, const struct lane *own, const struct task *t)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const struct task *other = &l->lane[i] == own ? NULL : l->lane[i].tasks.first;
+        for (; other && other->serial < t->serial; other = other->next)
+            if (conflict(other, t))
+                return true;
+    }
+    return false;
+}
+
+/* The lane after that of the last turn, in the order of users, around its end. */
+struct task *lanes_next(struct lanes *l)
+{
+    const struct lane *best = NULL;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct lane *lane = &l->lane[i];
+        uint32_t distance = lane->user - l->turn - 1;
+        if ((!best || distance < best->user - l->turn - 1) &&
+            !must_wait(l, lane, lane->tasks.first))
+            best = lane;
+    }
+    if (!best)
+        return NULL;
+    l->turn = best->user;
+    return best->tasks.first;
+}
+
+void lanes_take(struct lanes *l, struct task *t)
+{
+    size_t i = 0;
+    while (l->lane[i].tasks.first != t)
+        i++;
+    task_list_take(&l->lane[i].tasks);
+    if (!l->lane[i].tasks.first && i != --l->n)
+        lane_move(&l->lane[i], &l->lane[l->n]);
+}
+
+bool lanes_hold_up(const struct lanes *l, const struct task *t)
+{
+    for (size_t i = 0; i < l->n; i++)
+        for (const struct task *other = l->lane[i].tasks.first; other; other = other->next)
+            if (conflict(other, t))
+                return true;
+    return false;
+}
+
+void lanes_free(struct store *s, struct lanes *l)
+{
+    for (struct task *t; (t = lanes_next(l));) {
+        lanes_take(l, t);
+        task_free(s, t);
+    }
+    free(l->lane);
+    *l = (struct lanes){0};
+}
