@@ -5,7 +5,8 @@
  * The happy path of one compile:
  *   1. compiler_start queues it; a zero timer runs dispatch() from the loop;
  *   2. dispatch() gives it a worker, which is one of `jobs` slots, and the fork server of its toolchain,
- *      which is started if there is none;
+ *      which is started if there is none. Slots go to users in turn (next_in_turn), and one more than
+ *      `jobs` to a user who has none: nobody can hold them all;
  *   3. the fork server says READY (if it is new); the job, the client's channel and a socket for the
  *      answer go to it; it forks the worker;
  *   4. DONE comes on that socket with two memfds; they are checked; the callback runs;
@@ -42,6 +43,7 @@
 #include <unistd.h>
 
 #include "client/bundle.h"
+#include "daemon/budget.h"
 #include "daemon/log.h"
 #include "daemon/spawner.h"
 #include "daemon/ticker.h"
@@ -76,6 +78,7 @@ struct worker { /* the process of one compile */
     uint64_t id;       /* with the fork server */
     int fd, answer_fd; /* where its answer comes from; the other end until the worker has it */
     enum state state;
+    uint32_t uid;            /* whose compile it has, or had */
     struct compile *compile; /* NULL once that is answered */
     uv_poll_t poll;
     struct ticker *timer; /* ends BUSY, and its fork server if ENDING lasts too long */
@@ -100,6 +103,7 @@ struct compiler {
     struct worker *workers;
     struct compile *queue, **queue_tail;
     uint64_t last_id;
+    uint32_t last_uid; /* who got the last slot */
     struct compiler_stats stats;
     bool closing, spawner_gone;
     void (*on_closed)(void *arg);
@@ -117,6 +121,7 @@ static void compile_finish(struct compile *j, struct compile_done *done)
 {
     if (j->request.channel_fd >= 0)
         close(j->request.channel_fd);
+    budget_give(j->request.uid, BUDGET_compiles, 1);
     j->request.cb(j->request.arg, done);
     free(j);
 }
@@ -658,6 +663,7 @@ static int worker_new(struct compiler *c, struct compile *j, struct server *s, s
     w->server = s;
     w->id = ++c->last_id;
     w->compile = j;
+    w->uid = j->request.uid;
     c->n_handles++;
     w->next = c->workers;
     c->workers = w;
@@ -684,12 +690,43 @@ static int compile_begin(struct compiler *c, struct compile *j, struct err *e)
 
 /* ---- the queue ---- */
 
-/* Finds a place for the first in the queue. False if it has to wait. */
-static bool dispatch_one(struct compiler *c, struct compile *j)
+static size_t slots_of(const struct compiler *c, uint32_t uid)
+{
+    size_t n = 0;
+    for (const struct worker *w = c->workers; w; w = w->next)
+        n += w->uid == uid;
+    return n;
+}
+
+/* The compile whose turn it is: of the users with the fewest slots the one who follows the last in the
+ * circle of all uids, and of that user's compiles the first in the queue. NULL if there is no slot. */
+static struct compile *next_in_turn(const struct compiler *c)
+{
+    struct compile *best = NULL;
+    size_t jobs = c->config.limits.jobs, fewest = 0;
+    uint32_t nearest = 0;
+    for (struct compile *j = c->queue; j && c->stats.n_workers <= jobs; j = j->next) {
+        uint32_t distance = j->request.uid - c->last_uid - 1; /* the last comes last */
+        if (best && j->request.uid == best->request.uid)
+            continue;
+        size_t n = slots_of(c, j->request.uid);
+        if (best && (n > fewest || (n == fewest && distance >= nearest)))
+            continue;
+        best = j;
+        fewest = n;
+        nearest = distance;
+    }
+    return c->stats.n_workers == jobs && fewest ? NULL : best;
+}
+
+/* Gives the next compile a slot. False if it has to wait. */
+static bool dispatch_one(struct compiler *c)
 {
     struct err e = {0};
-    if (c->stats.n_workers >= c->config.limits.jobs)
+    struct compile *j = next_in_turn(c);
+    if (!j)
         return false;
+    c->last_uid = j->request.uid;
     queue_remove(c, j);
     int code = compile_begin(c, j, &e);
     if (code)
@@ -714,7 +751,7 @@ static void on_dispatch(uv_timer_t *timer)
 {
     struct compiler *c = timer->data;
     drop_cancelled(c);
-    while (c->queue && dispatch_one(c, c->queue))
+    while (dispatch_one(c))
         ;
     compiler_closed_maybe(c);
 }
@@ -736,9 +773,14 @@ int compiler_start(struct compiler *c, const struct compile_request *request, st
 {
     if (c->closing)
         return err_set(e, WARM_ESHUTDOWN, "the daemon is stopping");
+    int code = budget_ask(request->uid, BUDGET_compiles, 1, e);
+    if (code)
+        return code;
     struct compile *j = calloc(1, sizeof *j);
-    if (!j)
+    if (!j) {
+        budget_give(request->uid, BUDGET_compiles, 1);
         return err_set(e, WARM_ENOMEM, "no memory for a compile");
+    }
     j->compiler = c;
     j->request = *request;
     queue_push(c, j, false);

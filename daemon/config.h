@@ -32,7 +32,9 @@
     X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
     X(SIZE, quota, "0", "cap for what one user's clients have put; 0: none")                       \
     X(SIZE, max_value, "1G", "a client's values are no larger than this")                          \
-    X(COUNT, jobs, "0", "compiler processes at once; 0: a quarter of the CPUs, 1 to 8")            \
+    X(COUNT, jobs, "0",                                                                            \
+      "compiler processes at once, and one more for a user who has none; 0: a quarter of the "     \
+      "CPUs, 1 to 8")                                                                              \
     X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
     X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
     X(TIME, worker_idle, "10m", "a loaded compiler that has nothing to do is ended after this")    \

@@ -34,6 +34,7 @@
 
 #include "client/bundle.h"
 #include "client/wire.h"
+#include "daemon/budget.h"
 #include "daemon/compiler.h"
 #include "daemon/log.h"
 #include "daemon/worker/message.h"
@@ -1320,6 +1321,101 @@ Test(compiler, a_client_that_never_answers_holds_a_slot_for_ten_seconds_at_most)
     cr_assert_eq(o.status, WARM_ETIMEOUT);
     cr_assert(strstr(o.text, "does not answer"), "%s", o.text);
     cr_assert_lt(uv_hrtime() - begun, 20000000000ull);
+    rig_stop(&r);
+}
+
+/* A compile that keeps its slot until its gate is opened. */
+struct gated {
+    struct server server;
+    struct ask ask;
+    struct outcome outcome;
+    sem_t gate;
+};
+
+static void gated_start(struct rig *r, struct gated *g, uint32_t uid)
+{
+    *g = (struct gated){.server = {.manner = SERVES, .root = r->dir}};
+    sem_init(&g->gate, 0, 0);
+    g->server.gate = &g->gate;
+    g->ask = (struct ask){.source = "#include \"h.h\"\n" SAXPY,
+                          .options = {{"-arch=sm_90"}},
+                          .server = &g->server,
+                          .uid = uid};
+    ask_start(r, &g->ask, &g->outcome);
+}
+
+static void gated_finish(struct rig *r, struct gated *g)
+{
+    for (int i = 0; i < 100; i++)
+        sem_post(&g->gate);
+    ask_finish(r, &g->ask, &g->outcome);
+    cr_assert_eq(g->outcome.status, 0, "%s", g->outcome.text);
+    outcome_close(&g->outcome);
+}
+
+static bool has_slot(struct gated *g) { return was_asked(&g->server); }
+
+Test(compiler, gives_slots_to_users_in_turn_and_one_more_to_who_has_none)
+{
+    enum { ALICE = 100, BOB = 200, CAROL = 300 };
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    static struct gated alice[3], bob[2], carol;
+    rig_configure(&r);
+    r.config.limits.jobs = 1;
+    rig_open(&r);
+    free(in_dir(&r, "h.h", "#define H 1\n"));
+    for (int i = 0; i < 3; i++)
+        gated_start(&r, &alice[i], ALICE);
+    run_until_condition(&r, was_asked, &alice[0].server);
+    for (int i = 0; i < 2; i++)
+        gated_start(&r, &bob[i], BOB);
+    gated_start(&r, &carol, CAROL);
+    run_until_condition(&r, was_asked, &bob[0].server); /* the one slot more */
+    struct compiler_stats stats;
+    compiler_stats(r.compiler, &stats);
+    cr_assert_eq(stats.n_queued, 4u);
+    cr_assert_eq(stats.n_workers, 2u);
+    gated_finish(&r, &alice[0]); /* the next is CAROL: she follows BOB, and has none */
+    run_until_condition(&r, was_asked, &carol.server);
+    cr_assert(!has_slot(&alice[1]) && !has_slot(&bob[1]));
+    gated_finish(&r, &bob[0]);
+    run_until_condition(&r, was_asked, &alice[1].server);
+    cr_assert(!has_slot(&bob[1]));
+    gated_finish(&r, &carol);
+    run_until_condition(&r, was_asked, &bob[1].server);
+    gated_finish(&r, &alice[1]);
+    gated_finish(&r, &bob[1]); /* ALICE has the slot when nobody else has one */
+    gated_finish(&r, &alice[2]);
+    rig_stop(&r);
+}
+
+Test(compiler, takes_only_so_many_compiles_of_a_user)
+{
+    enum { ALICE = 100, BOB = 200 };
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    struct err e;
+    static struct gated alice, bob;
+    struct outcome refused;
+    const struct toolchain *t;
+    uint64_t limit = budget_limit(BUDGET_compiles);
+    rig_start(&r);
+    free(in_dir(&r, "h.h", "#define H 1\n"));
+    budget_set(BUDGET_compiles, 1, 0);
+    gated_start(&r, &alice, ALICE);
+    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, ALICE, &t, &e), 0);
+    struct compile_request request = {
+        .toolchain = t, .channel_fd = -1, .job_fd = -1, .uid = ALICE, .cb = on_compiled};
+    cr_assert_eq(compiler_start(r.compiler, &request, &refused.compile, &e), WARM_ETOO_BIG);
+    cr_assert_not_null(strstr(e.text, "compiles"), "%s", e.text);
+    gated_start(&r, &bob, BOB);
+    gated_finish(&r, &bob);
+    gated_finish(&r, &alice);
+    cr_assert_eq(budget_used(ALICE, BUDGET_compiles), 0u);
+    gated_start(&r, &alice, ALICE);
+    gated_finish(&r, &alice);
+    budget_set(BUDGET_compiles, limit, 0);
     rig_stop(&r);
 }
 
