@@ -188,6 +188,28 @@ Test(install, service_sees_the_true_users_of_its_connections)
     free(out);
 }
 
+/* Each `function` (file) and each file or suite that the threat model names is there. */
+Test(install, threat_model_names_code_and_tests_that_are_there)
+{
+    char *out;
+    int rc = run_command(
+        &out, "%s",
+        "sed -n '/^## Threat model/,/^## An example/p' client/PROTOCOL.md >/tmp/warm-threats.$$ && "
+        "grep -oE '(`[a-z_]+`, )*`[a-z_]+` \\([a-z/_]+\\.(c|py)\\)' /tmp/warm-threats.$$ |"
+        "while read -r line; do file=${line##*(}; file=${file%)};"
+        "  for f in $(echo \"${line%(*}\" | tr -d '`,'); do"
+        "    grep -q \"\\b$f(\" \"$file\" || echo \"$file has no $f\"; done; done;"
+        "grep -oE '\\b(client|daemon|store|keygen)/[a-z/_]+\\.(c|h|py|md)\\b' /tmp/warm-threats.$$ "
+        "|"
+        "while read -r f; do [ -e $f ] || echo \"no $f\"; done;"
+        "grep -oE '\\btest_[a-z_]+' /tmp/warm-threats.$$ |"
+        "while read -r f; do [ -e tests/$f.c ] || echo \"no $f\"; done;"
+        "wc -l </tmp/warm-threats.$$; rm /tmp/warm-threats.$$");
+    cr_expect_eq(rc, 0);
+    cr_expect(strtol(out, NULL, 10) > 20, "%s", out); /* the number of lines alone */
+    free(out);
+}
+
 Test(install, man_pages_are_without_warnings)
 {
     char *out;
