@@ -52,7 +52,7 @@
 
 #define ATTEMPTS_MAX 2u    /* of one compile, in different workers */
 #define SERVERS_MAX 4u     /* fork servers that have nothing to do, and all others */
-#define KILL_WAIT_MS 10000 /* a fork server that does not tell of a killed worker's end is ended */
+#define KILL_WAIT_MS 10000 /* for the word that a killed process has ended */
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NOBODY 65534u
 #define PATH_FIXED (4u + 1u + 32u + 4u + 4u) /* bytes of a path's record beside its text */
@@ -276,7 +276,7 @@ static void server_end(struct server *s)
         return;
     s->state = ENDING;
     uv_poll_stop(&s->poll);
-    ticker_stop(s->timer);
+    ticker_start(s->timer, KILL_WAIT_MS, 0);
     spawner_kill(s->compiler->config.spawner, s->id);
 }
 
@@ -524,6 +524,15 @@ static void server_refuse(struct server *s, int code, const char *text)
     server_end(s);
 }
 
+/* It takes jobs from now on. */
+static void server_begin(struct server *s)
+{
+    s->state = BUSY;
+    ticker_stop(s->timer);
+    if (!s->n_workers)
+        ticker_start(s->timer, s->compiler->config.limits.idle_ms, 0);
+}
+
 static void server_ready(struct server *s, const struct worker_ready *ready)
 {
     struct compiler *c = s->compiler;
@@ -537,10 +546,7 @@ static void server_ready(struct server *s, const struct worker_ready *ready)
         return;
     }
     note_sandbox(c, ready);
-    s->state = BUSY;
-    ticker_stop(s->timer);
-    if (!s->n_workers)
-        ticker_start(s->timer, c->config.limits.idle_ms, 0);
+    server_begin(s);
     for (struct worker *w = c->workers; w; w = w->next)
         if (w->server == s)
             worker_send_job(w);
@@ -579,7 +585,14 @@ static void on_server(uv_poll_t *poll, int status, int events)
     }
 }
 
-static void on_server_timer(void *arg) { server_end(arg); }
+static void on_server_timer(void *arg)
+{
+    struct server *s = arg;
+    if (s->state == ENDING)
+        server_exited(s, 0); /* it had ended before the spawner's word of it could be understood */
+    else
+        server_end(s);
+}
 
 /* ---- starting ---- */
 
@@ -605,37 +618,45 @@ static void servers_thin_out(struct compiler *c)
         server_end(idle);
 }
 
-static int server_new(struct compiler *c, const struct toolchain *toolchain, struct server **out,
-                      struct err *e)
+/* Watches a fork server that was started; takes its descriptor, even if it fails. */
+static int server_watch(struct compiler *c, const struct toolchain *toolchain, int fd, uint64_t id,
+                        struct server **out, struct err *e)
 {
     struct server *s = calloc(1, sizeof *s);
-    if (!s)
-        return err_set(e, WARM_ENOMEM, "no memory for a compiler process");
-    servers_thin_out(c);
-    int code = worker_start(&c->program, toolchains_files(toolchain), &s->fd, &s->id, e);
-    if (code) {
+    struct ticker *timer = s ? ticker_new(c->config.loop, on_server_timer, s) : NULL;
+    if (!timer || uv_poll_init(c->config.loop, &s->poll, fd)) {
+        ticker_free(timer);
+        close(fd); /* its end */
         free(s);
-        return code;
+        return err_set(e, WARM_ENOMEM, "cannot watch a compiler process");
     }
-    fcntl(s->fd, F_SETFL, O_NONBLOCK);
-    s->timer = ticker_new(c->config.loop, on_server_timer, s);
-    if (!s->timer || uv_poll_init(c->config.loop, &s->poll, s->fd)) {
-        ticker_free(s->timer);
-        spawner_kill(c->config.spawner, s->id);
-        close(s->fd);
-        free(s);
-        return err_set(e, WARM_EIO, "cannot watch a compiler process");
-    }
+    fcntl(fd, F_SETFL, O_NONBLOCK);
     s->poll.data = s;
     s->compiler = c;
     s->toolchain = toolchain;
-    c->n_handles++;
+    s->fd = fd;
+    s->id = id;
+    s->timer = timer;
     s->next = c->servers;
     c->servers = s;
+    c->n_handles++;
     uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_server);
-    ticker_start(s->timer, TOOLCHAIN_PROBE_MS, 0);
     *out = s;
     return 0;
+}
+
+static int server_new(struct compiler *c, const struct toolchain *toolchain, struct server **out,
+                      struct err *e)
+{
+    int fd;
+    uint64_t id;
+    servers_thin_out(c);
+    int code = worker_start(&c->program, toolchains_files(toolchain), &fd, &id, e);
+    if (!code)
+        code = server_watch(c, toolchain, fd, id, out, e);
+    if (!code)
+        ticker_start((*out)->timer, TOOLCHAIN_PROBE_MS, 0);
+    return code;
 }
 
 static int worker_new(struct compiler *c, struct compile *j, struct server *s, struct err *e)
@@ -880,7 +901,22 @@ static int copy_config(struct compiler *c, const struct compiler_config *config,
     return c->worker_path ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
-static void on_probed(void *arg, const struct worker_ready *ready) { note_sandbox(arg, ready); }
+/* The fork server that identified the library goes on to compile with it. */
+static void on_started(void *arg, const struct toolchain *toolchain,
+                       const struct worker_started *started)
+{
+    struct compiler *c = arg;
+    struct server *s;
+    struct err e;
+    note_sandbox(c, &started->ready);
+    servers_thin_out(c);
+    if (server_of(c, toolchain))
+        close(started->fd);
+    else if (server_watch(c, toolchain, started->fd, started->id, &s, &e))
+        log_debug("%s", e.text);
+    else
+        server_begin(s);
+}
 static void on_identified(void *arg) { compiler_closed_maybe(arg); }
 
 static int open_toolchains(struct compiler *c, struct err *e)
@@ -894,7 +930,7 @@ static int open_toolchains(struct compiler *c, struct err *e)
                                        .recall = c->config.recall,
                                        .remember = c->config.remember,
                                        .memory_arg = c->config.memory_arg,
-                                       .on_ready = on_probed,
+                                       .on_started = on_started,
                                        .on_idle = on_identified,
                                        .arg = c};
     return toolchains_open(&c->toolchains, &config, e);
@@ -922,6 +958,9 @@ int compiler_open(struct compiler **out, const struct compiler_config *config, s
     c->spawner_poll.data = c->dispatch_timer.data = c;
     c->n_handles = 2;
     uv_poll_start(&c->spawner_poll, UV_READABLE | UV_DISCONNECT, on_spawner);
+    const struct toolchain *first;
+    if (compiler_toolchains(c, &first, 1))
+        compiler_prepare(c, first);
     *out = c;
     return 0;
 }

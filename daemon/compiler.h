@@ -71,7 +71,7 @@ struct compiler_config {     /* texts and lists are copied */
 
 struct compiler;
 /* Identifies the toolchains (by content; remembered per device, inode, size, mtime and ctime) and
- * is ready to compile. No fork server is started yet. A library that cannot be read is left out, with a
+ * is ready to compile. The default's fork server is started. A library that cannot be read is left out, with a
  * line in the log. */
 int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e);
 /* Kills the workers; `on_closed` runs when the last handle is closed. */

@@ -444,31 +444,31 @@ static int identify_content(const struct toolchain_files *files, struct key *out
 }
 
 /* Waits for a new fork server's READY. */
-static int probe(const struct worker_program *program, const struct toolchain_files *files,
-                 struct worker_ready *out, struct err *e)
+static int await_ready(const struct worker_program *program, const struct toolchain_files *files,
+                       struct worker_started *server, struct err *e)
 {
-    int fd;
-    uint64_t id;
-    int code = worker_start(program, files, &fd, &id, e);
-    if (code)
-        return code;
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    struct worker_ready *out = &server->ready;
+    struct pollfd ready = {.fd = server->fd, .events = POLLIN};
     int rc;
     do
         rc = poll(&ready, 1, TOOLCHAIN_PROBE_MS);
     while (rc < 0 && errno == EINTR);
-    ssize_t n = rc > 0 ? worker_receive(fd, out, sizeof *out, NULL, 0) : -1;
-    close(fd);
     if (rc == 0) {
-        spawner_kill(program->spawner, id);
+        spawner_kill(program->spawner, server->id);
         return err_set(e, WARM_ETIMEOUT, "%s: it did not start in %d s", files->library,
                        TOOLCHAIN_PROBE_MS / 1000);
     }
+    ssize_t n = rc > 0 ? worker_receive(server->fd, out, sizeof *out, NULL, 0) : -1;
     if (n != (ssize_t)sizeof *out || out->type != WORKER_READY || out->n_archs > WORKER_ARCHS_MAX)
         return err_set(e, WARM_ENO_TOOLCHAIN, "%s: %s does not start", files->library,
                        program->path);
     out->text[sizeof out->text - 1] = '\0';
-    return out->status ? err_set(e, out->status, "%s", out->text) : 0;
+    if (out->status)
+        return err_set(e, out->status, "%s", out->text);
+    if (!worker_file_equal(&out->library, &files->library_file) ||
+        !worker_file_equal(&out->builtins, &files->builtins_file) || !toolchain_files_hold(files))
+        return err_set(e, WARM_EBUSY, "%s is being replaced", files->library);
+    return 0;
 }
 
 static char *archs_text(const struct worker_ready *ready)
@@ -483,23 +483,24 @@ static char *archs_text(const struct worker_ready *ready)
 }
 
 int toolchain_identify(const struct worker_program *program, const struct toolchain_files *files,
-                       struct toolchain *out, struct worker_ready *out_ready, struct err *e)
+                       struct toolchain *out, struct worker_started *out_server, struct err *e)
 {
     *out = (struct toolchain){0};
-    int code = identify_content(files, &out->id, e);
-    if (!code)
-        code = probe(program, files, out_ready, e);
-    if (!code && (!worker_file_equal(&out_ready->library, &files->library_file) ||
-                  !worker_file_equal(&out_ready->builtins, &files->builtins_file) ||
-                  !toolchain_files_hold(files)))
-        code = err_set(e, WARM_EBUSY, "%s is being replaced", files->library);
+    int code = worker_start(program, files, &out_server->fd, &out_server->id, e);
     if (code)
         return code;
-    out->major = out_ready->major;
-    out->minor = out_ready->minor;
-    out->archs = archs_text(out_ready);
-    code = toolchain_name(out, files, e);
-    if (code)
+    code = identify_content(files, &out->id, e);
+    if (!code)
+        code = await_ready(program, files, out_server, e);
+    if (!code) {
+        out->major = out_server->ready.major;
+        out->minor = out_server->ready.minor;
+        out->archs = archs_text(&out_server->ready);
+        code = toolchain_name(out, files, e);
+    }
+    if (code) {
         toolchain_close(out);
+        close(out_server->fd);
+    }
     return code;
 }

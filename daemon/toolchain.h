@@ -62,10 +62,17 @@ bool toolchain_folders_have(const struct toolchain_folders *folders, struct view
 bool toolchain_files_hold(const struct toolchain_files *files);
 void toolchain_files_close(struct toolchain_files *files);
 
-/* Reads and probes; blocks. *out_ready is what the worker said. NO_TOOLCHAIN, IO, TIMEOUT, NOMEM.
- */
+/* A fork server that has said READY. Whoever holds it closes `fd`, which ends it. */
+struct worker_started {
+    int fd;
+    uint64_t id; /* with the spawner */
+    struct worker_ready ready;
+};
+
+/* Reads the files while a fork server loads them; blocks. *out_server is that one, given. NO_TOOLCHAIN,
+ * IO, TIMEOUT, NOMEM. */
 int toolchain_identify(const struct worker_program *program, const struct toolchain_files *files,
-                       struct toolchain *out, struct worker_ready *out_ready, struct err *e);
+                       struct toolchain *out, struct worker_started *out_server, struct err *e);
 void toolchain_close(struct toolchain *t);
 
 /* What identify found, as bytes to be remembered under a name that stands for the files. */

@@ -141,17 +141,17 @@ static int place_open(struct toolchains *t, struct place *p, struct err *e)
 {
     struct toolchain_files files;
     struct toolchain toolchain;
-    struct worker_ready ready;
+    struct worker_started server;
     int code = toolchain_locate(p->given, &files, e);
     if (code)
         return code;
     if (!recall(t, &files, &toolchain)) {
-        code = toolchain_identify(t->config.program, &files, &toolchain, &ready, e);
+        code = toolchain_identify(t->config.program, &files, &toolchain, &server, e);
         if (code) {
             toolchain_files_close(&files);
             return code;
         }
-        t->config.on_ready(t->config.arg, &ready);
+        close(server.fd); /* the loop that would watch it does not run yet */
         remember(t, &toolchain, &files);
     }
     p->current = known_add(t, &toolchain, &files);
@@ -166,7 +166,7 @@ struct identify { /* a place on its way to what it leads to now */
     struct place *place; /* stays its own meanwhile */
     struct toolchain_files files;
     struct toolchain toolchain;
-    struct worker_ready ready;
+    struct worker_started server;
     struct err err;
     int code;
 };
@@ -243,8 +243,8 @@ static struct known *identify_keep(struct identify *i)
 static void read_work(uv_work_t *work)
 {
     struct identify *i = work->data;
-    i->code = toolchain_identify(i->toolchains->config.program, &i->files, &i->toolchain, &i->ready,
-                                 &i->err);
+    i->code = toolchain_identify(i->toolchains->config.program, &i->files, &i->toolchain,
+                                 &i->server, &i->err);
 }
 
 static void on_read(uv_work_t *work, int status)
@@ -256,9 +256,14 @@ static void on_read(uv_work_t *work, int status)
         identify_end(i, NULL);
         return;
     }
-    i->toolchains->config.on_ready(i->toolchains->config.arg, &i->ready);
-    remember(i->toolchains, &i->toolchain, &i->files);
-    identify_end(i, identify_keep(i));
+    struct toolchains *t = i->toolchains;
+    remember(t, &i->toolchain, &i->files);
+    struct known *k = identify_keep(i);
+    if (k && !t->stopped)
+        t->config.on_started(t->config.arg, &k->toolchain, &i->server);
+    else
+        close(i->server.fd);
+    identify_end(i, k);
 }
 
 static void locate_work(uv_work_t *work)

@@ -38,8 +38,9 @@ struct toolchains_config {
     int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
     int (*remember)(void *arg, const char *name, const void *data, size_t len);
     void *memory_arg;
-    /* A fork server that was started to identify a library has told how it is confined. */
-    void (*on_ready)(void *arg, const struct worker_ready *ready);
+    /* The fork server that was started to identify a library; its descriptor is given. */
+    void (*on_started)(void *arg, const struct toolchain *toolchain,
+                       const struct worker_started *server);
     /* toolchains_busy has become false. */
     void (*on_idle)(void *arg);
     void *arg;
