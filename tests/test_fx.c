@@ -74,7 +74,7 @@ Test(fx, golden_key)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(BASE);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "e130c535ebc5ea6ae3640cd8fac9d714");
+    cr_assert_str_eq(text, "e7ac1947a195ad19f25e1fecee32e461");
 }
 
 Test(fx, names_comments_and_white_space_do_not_count)
@@ -313,6 +313,26 @@ Test(fx, names_of_sizes_do_not_count)
     same(SUM("s3*s8 + 2"), with(with(SUM("s3*s8 + 2"), "s3", "s50"), "s8", "s9"));
     differ(SUM("s3*s8 + 2"), SUM("2 + s8*s3"));
     differ(SUM("s3*s8"), with(SUM("s3*s8"), "s3", "u3"));
+    /* one that stands in a call is the one in the types */
+#define USED(type, size)                                                                           \
+    "class G(torch.nn.Module):\n    def forward(self, x: \"f32[" type ", s7][s7, 1]cpu\"):\n"      \
+    "        z: \"f32[" type ", 7][7, 1]cpu\" = x.view(" size ", 7)\n        return (z,)\n"
+    same(USED("s0", "s0"), USED("s1", "s1"));
+    differ(USED("s0", "s0"), USED("s1", "s0"));
+    differ(USED("s0", "s0"), USED("s0", "s7"));
+#define SUM(sum)                                                                                   \
+    "class G(torch.nn.Module):\n    def forward(self, s3: \"Sym(s3)\", s8: \"Sym(s8)\", x: "       \
+    "\"f32[" sum "][1]cpu\"):\n        z: \"f32[" sum "][1]cpu\" = x.sin()\n        return (z,)\n"
+    same(SUM("s3*s8 + 2"), with(with(SUM("s3*s8 + 2"), "s3", "s50"), "s8", "s9"));
+    differ(SUM("s3*s8 + 2"), SUM("2 + s8*s3"));
+    differ(SUM("s3*s8"), with(SUM("s3*s8"), "s3", "u3"));
+    /* one that stands in a call is the one in the types */
+#define VIEW(s) with(SIZED("s0", "s1"), "x + s0", "x.view(" s ", 8)")
+    differ(VIEW("s0"), VIEW("s1"));
+    differ(with(VIEW("s1"), "forward(self, s0:", "forward(self, a:"), VIEW("s1"));
+#define FREED(s, type) with(with(SIZED(s, "s7"), s ": \"Sym", "a: \"Sym"), "x + " s, "x + " type)
+    same(FREED("s0", "s0"), FREED("s1", "s1"));
+    differ(FREED("s0", "s0"), FREED("s1", "s0"));
     differ(SUM("s3*s8 + 2"), SUM("s3 + s8*2"));
     differ(SUM("s3 - s8"), SUM("s8 - s3"));
     differ(SUM("(s3 + 1)**2"), SUM("(s3 + 2)**1"));
@@ -344,8 +364,22 @@ Test(fx, what_is_not_understood_is_exact)
 {
     key_of(BASE);
     cr_expect(!exact);
-    key_of(with(BASE, "        exp:", "        with torch.no_grad(): pass\n        exp:"));
-    cr_expect(exact);
+    static const char *const other[][2] = {
+        {"        exp:", "        with torch.no_grad(): pass\n        exp:"},
+        {"        exp:", "      exp:"},
+        {"exp.default(y)", "exp.default([a for a in y])"},
+        {"torch.nn.Module", "Base"},
+        {"(self, x:", "(self, *args, x:"},
+        {"        exp:", "        a, torch = x, y\n        exp:"},
+        {"        exp:", "        \"\"\"text\"\"\"\n        exp:"},
+    };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        key_of(with(BASE, other[i][0], other[i][1]));
+        cr_expect(exact, "%s", other[i][1]);
+    }
+    struct err e = {0};
+    cr_expect_eq(error_of(with(BASE, "        exp:", "        a = self.weight\n      exp:"), &e),
+                 WARM_EREFUSED);
 }
 
 Test(fx, broken_text_is_an_error_with_its_place)
