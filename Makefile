@@ -185,6 +185,7 @@ proof: setup-clients proof-compiler
 	    PYTHONDONTWRITEBYTECODE=1 $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) \
 	    --library $(B)/lib/libwarm.so --gpu $$gpu || exit; done
 	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
+	$(MAKE) B=$(B) $(B)/tests/test_own_order && WARM_CASES=$(PROOF_CASES) $(B)/tests/test_own_order
 proof-compiler: setup-clients toolchain
 	$(MAKE) B=$(B) $(B)/proof/compiler
 	venv=$$(tests/clients/venv.sh tests/proof/ptxas.txt) && \
