@@ -226,7 +226,7 @@ static void attempt_take_candidate(struct attempt *t, struct artifact *a)
         return;
     }
     struct manifest *m =
-        t->leader ? manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.folder) : NULL;
+        t->leader ? manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.bases) : NULL;
     struct artifact *copy = m ? artifact_for(a, m) : NULL;
     if (copy) {
         attempt_ask(t, m, copy);
@@ -249,7 +249,7 @@ static void on_prepared(struct call *call)
 static bool attempt_ask_manifest(struct attempt *t, struct manifest *m)
 {
     bool can = t->leader && !key_equal(&t->asked, &m->digest) && t->n_asked < CHECKS_MAX &&
-               (m->folder = strdup(t->paths.folder)) != NULL;
+               manifest_set_bases(m, t->paths.bases);
     if (can) {
         t->asked = m->digest;
         t->n_asked++;
@@ -337,7 +337,7 @@ void attempt_checked(struct call *call, const struct manifest_alternative *a)
 {
     struct attempt *t = call->attempt;
     struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
-    struct manifest *one = a ? manifest_of_one(call->checking, a, t->paths.folder) : NULL;
+    struct manifest *one = a ? manifest_of_one(call->checking, a, t->paths.bases) : NULL;
     struct store_id id = {.owner = STORE_MADE_HERE};
     struct proof proof = {{0}};
     if (a) {
@@ -534,7 +534,10 @@ static int verify_key(const struct attempt *t, const struct job *job, struct err
 static void find_shared_key(struct attempt *t, const struct job *job)
 {
     struct address address = t->ask.address;
-    if (job_shared_key(job, &address.graph, &t->shared_proof, NULL) != 0)
+    const struct toolchain *tool = t->ask.toolchain;
+    unsigned version = (unsigned)(tool->major * 100 + tool->minor);
+    if ((t->paths.bases && t->paths.bases->n_places > PATHS_PLACES_MAX) ||
+        job_shared_key(job, version, &address.graph, &t->shared_proof, NULL) != 0)
         return;
     t->shares = true;
     t->shared_graph = address.graph;

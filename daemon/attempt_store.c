@@ -64,7 +64,7 @@ static void forms_close(struct forms *f)
 }
 
 static bool forms_open(struct forms *f, const struct paths *of, const struct compile_done *done,
-                       bool shared)
+                       unsigned how)
 {
     size_t most = done->n_paths * PATHS_FORMS_MAX;
     *f = (struct forms){.paths = calloc(most, sizeof *f->paths),
@@ -75,14 +75,24 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct com
         const struct compile_path *p = &done->paths[i];
         uint32_t same = p->same < i ? first_form[p->same] : f->n;
         uint32_t form_of = first_form[i] = f->n;
-        for (unsigned k = paths_forms(of, p->path, shared, done->names_places, &f->texts); k; k--)
+        for (unsigned k = paths_forms(of, p->path, how, &f->texts); k; k--)
             f->states[f->n++] = (struct manifest_state){0, p->absent, p->sha256, same, form_of};
     }
     free(first_form);
     struct reader texts = reader_over(f->texts.data, f->texts.len);
     for (uint32_t i = 0; f->paths && i < f->n; i++)
-        f->paths[i] = reader_blob(&texts, 2 * WIRE_PATH_MAX);
+        f->paths[i] = reader_blob(&texts, 2 * WIRE_PATH_MAX + 16);
     return f->n && f->paths && f->states && !f->texts.failed && !texts.failed;
+}
+
+/* Whether who asks may have other -I folders: the result shows none, and it is known which paths are
+ * in them. */
+static bool may_move(const struct paths *of, const struct compile_done *done)
+{
+    bool may = done->movable && of->can_move;
+    for (size_t i = 0; may && i < done->n_paths; i++)
+        may = paths_know(of, done->paths[i].path);
+    return may;
 }
 
 struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
@@ -90,19 +100,26 @@ struct manifest *attempt_manifest(const struct attempt *t, const struct compile_
 {
     struct forms f = {0};
     struct manifest *m = NULL;
+    struct manifest_alternative a = {.maker = t->maker};
+    bool moved = shared && may_move(&t->paths, done);
+    unsigned how = (shared ? PATHS_SHARED : 0u) | (moved ? PATHS_MOVED : 0u) |
+                   (done->names_places ? PATHS_NAMED : 0u) | (done->names_inner ? PATHS_INNER : 0u);
+    if (shared && !moved)
+        a.places = t->paths.bases->places_proof;
     if (done->n_paths <= MANIFEST_PATHS_MAX / PATHS_FORMS_MAX &&
-        forms_open(&f, &t->paths, done, shared)) {
+        forms_open(&f, &t->paths, done, how)) {
         struct key graph = address->graph;
         struct proof of_source = *proof;
-        manifest_seal(&graph, &of_source, f.paths, f.states, f.n, &address->graph, proof);
-        struct manifest_alternative a = {
-            .maker = t->maker, .result = address_key(address), .proof = *proof};
+        manifest_seal(&graph, &of_source, &a.places, f.paths, f.states, f.n, &address->graph,
+                      proof);
+        a.result = address_key(address);
+        a.proof = *proof;
         m = manifest_new(f.paths, f.states, f.n, &a);
     }
     forms_close(&f);
-    if (m && shared && !(m->folder = strdup(t->paths.folder))) {
+    if (m && !manifest_set_bases(m, shared ? t->paths.bases : NULL)) {
         manifest_unref(m);
-        m = NULL;
+        return NULL;
     }
     return m;
 }
@@ -159,8 +176,7 @@ static void store_manifest(const struct attempt *t, const struct artifact *resul
 void attempt_store_alias(const struct attempt *t)
 {
     struct store_row row = attempt_row(t, &t->id);
-    struct alias alias = {
-        t->shared_id.key, t->shared_proof, {t->paths.folder, strlen(t->paths.folder)}};
+    struct alias alias = {t->shared_id.key, t->shared_proof, t->paths.bases};
     struct writer w;
     writer_init(&w, 0);
     alias_write(&alias, &w);

@@ -159,15 +159,14 @@ static void answer_pending(struct call *call, struct artifact *a)
 static void call_check_known(struct call *call, struct manifest *m)
 {
     struct call_compile *c = call->compile;
-    if (key_equal(&c->checked, &m->digest) || c->n_checks == CHECKS_MAX) {
+    if (key_equal(&c->checked, &m->digest) || c->n_checks == CHECKS_MAX ||
+        !manifest_set_bases(m, c->bases)) {
         manifest_unref(m);
         compile_look(call);
         return;
     }
     c->checked = m->digest;
     c->n_checks++;
-    if (c->folder)
-        m->folder = strdup(c->folder);
     call_check(call, m, NULL);
     manifest_unref(m);
 }
@@ -189,11 +188,8 @@ static bool follow_alias(struct call *call, const struct store_value *v)
     struct alias alias;
     if (!v->data || !alias_read(v->data, v->row.len, &alias))
         return false;
-    char *folder = strndup(alias.folder.data, alias.folder.len);
-    if (!folder)
-        return false;
-    free(call->compile->folder);
-    call->compile->folder = folder;
+    bases_unref(call->compile->bases);
+    call->compile->bases = alias.bases;
     call->chosen.id = (struct store_id){STORE_MADE_HERE, alias.key};
     call->chosen.proof = alias.proof;
     look_at_shared(call);
@@ -527,7 +523,7 @@ void compile_drop(struct call *call)
     if (call->compile) {
         call_forget_wait(call);
         free(call->compile->selector);
-        free(call->compile->folder);
+        bases_unref(call->compile->bases);
     }
     free(call->compile);
     call->compile = NULL;

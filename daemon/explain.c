@@ -277,12 +277,7 @@ static void describe_change(const struct manifest_state *was, const struct wire_
 static void name_change(const struct manifest *m, struct view path, struct changed_header *out)
 {
     char whole[4096];
-    const char *text = path.data, *folder = "";
-    if (path.len && *text == MANIFEST_FOLDER) {
-        folder = m->folder ? m->folder : "";
-        text++, path.len--;
-    }
-    snprintf(whole, sizeof whole, "%s%.*s", folder, (int)path.len, text);
+    bases_path(m->bases, path, whole, sizeof whole);
     size_t room = sizeof out->part - sizeof "header ", len = strlen(whole);
     const char *from = len > room ? whole + len - room : whole;
     snprintf(out->part, sizeof out->part, "header %.*s", (int)room, from);

@@ -11,11 +11,11 @@
 
 #define MANIFEST_MAGIC 0x4e414d57u /* "WMAN" */
 #define ALIAS_MAGIC 0x534c4157u    /* "WALS" */
-#define ALIAS_VERSION 1u
+#define ALIAS_VERSION 2u
 #define STATE_MIN 5u        /* bytes of the shortest state: an absent path */
 #define NO_STATE UINT32_MAX /* manifest_other_file */
 
-enum seal { SEAL_GRAPH = 1, SEAL_PROOF, SEAL_PATH, SEAL_FILE, SEAL_ABSENT, SEAL_SAME };
+enum seal { SEAL_GRAPH = 1, SEAL_PROOF, SEAL_PATH, SEAL_FILE, SEAL_ABSENT, SEAL_SAME, SEAL_PLACES };
 
 /* ---- reading ---- */
 
@@ -67,6 +67,7 @@ static int manifest_read_alternative(struct manifest *m, struct manifest_alterna
     a->maker = reader_u32(r);
     reader_copy(r, &a->result, sizeof a->result);
     reader_copy(r, &a->proof, sizeof a->proof);
+    reader_copy(r, &a->places, sizeof a->places);
     uint32_t n = reader_u32(r);
     if (r->failed || n > m->n_paths || n > r->len / STATE_MIN)
         return err_set(e, WARM_EMALFORMED, "manifest: an alternative is cut short");
@@ -145,7 +146,7 @@ void manifest_unref(struct manifest *m)
     free(m->alternatives);
     free(m->paths);
     free(m->bytes);
-    free(m->folder);
+    bases_unref(m->bases);
     free(m);
 }
 
@@ -200,7 +201,7 @@ static size_t state_size(const struct manifest_state *s)
 /* Bytes that an alternative takes, its paths included as if nobody else had them. */
 static size_t alternative_size(const struct manifest *m, const struct manifest_alternative *a)
 {
-    size_t size = 4 + sizeof a->result + sizeof a->proof + 4;
+    size_t size = 4 + sizeof a->result + sizeof a->proof + sizeof a->places + 4;
     for (uint32_t i = 0; i < a->n_states; i++)
         size += state_size(&a->states[i]) + 4 + m->paths[a->states[i].path].len;
     return size;
@@ -212,6 +213,7 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
     writer_u32(out, a->maker);
     writer_bytes(out, &a->result, sizeof a->result);
     writer_bytes(out, &a->proof, sizeof a->proof);
+    writer_bytes(out, &a->places, sizeof a->places);
     writer_u32(out, a->n_states);
     for (uint32_t i = 0; i < a->n_states; i++) {
         const struct manifest_state *s = &a->states[i];
@@ -324,7 +326,7 @@ struct manifest *manifest_new(const struct view *paths, const struct manifest_st
 }
 
 struct manifest *manifest_of_one(const struct manifest *m, const struct manifest_alternative *a,
-                                 const char *folder)
+                                 struct bases *bases)
 {
     struct manifest *one = NULL;
     struct view *paths = malloc((a->n_states + 1) * sizeof *paths);
@@ -333,23 +335,37 @@ struct manifest *manifest_of_one(const struct manifest *m, const struct manifest
     if (paths)
         one = manifest_new(paths, a->states, a->n_states, a);
     free(paths);
-    if (one && folder && !(one->folder = strdup(folder))) {
-        manifest_unref(one);
-        return NULL;
+    if (!one || manifest_set_bases(one, bases))
+        return one;
+    manifest_unref(one);
+    return NULL;
+}
+
+bool manifest_set_bases(struct manifest *m, struct bases *bases)
+{
+    bases_ref(bases);
+    bases_unref(m->bases);
+    m->bases = bases;
+    for (uint32_t i = 0; i < m->n_paths; i++) {
+        struct view folder, rest;
+        if (!bases_find(bases, m->paths[i], &folder, &rest) || folder.len + rest.len == 0 ||
+            folder.len + rest.len >= WIRE_PATH_MAX)
+            return false;
     }
-    return one;
+    return true;
 }
 
 /* ---- meaning ---- */
 
-void manifest_seal(const struct key *graph, const struct proof *proof, const struct view *paths,
-                   const struct manifest_state *states, uint32_t n, struct key *out_graph,
-                   struct proof *out_proof)
+void manifest_seal(const struct key *graph, const struct proof *proof, const struct proof *places,
+                   const struct view *paths, const struct manifest_state *states, uint32_t n,
+                   struct key *out_graph, struct proof *out_proof)
 {
     struct key_builder b;
-    key_begin(&b, "client-files/2");
+    key_begin(&b, "client-files/3");
     key_add(&b, SEAL_GRAPH, graph, sizeof *graph);
     key_add(&b, SEAL_PROOF, proof, sizeof *proof);
+    key_add(&b, SEAL_PLACES, places, sizeof *places);
     for (uint32_t i = 0; i < n; i++) {
         key_add(&b, SEAL_PATH, paths[i].data, paths[i].len);
         if (states[i].absent)
@@ -426,9 +442,19 @@ uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alt
     return at;
 }
 
+/* The asker has the -I folders that the result shows, if it shows any. */
+static bool has_places(const struct manifest *m, const struct manifest_alternative *a)
+{
+    static const struct proof any;
+    return memcmp(&a->places, &any, sizeof any) == 0 ||
+           (m->bases && memcmp(&a->places, &m->bases->places_proof, sizeof any) == 0);
+}
+
 static bool alternative_matches(const struct manifest *m, const struct manifest_alternative *a,
                                 const struct wire_path_seen *states)
 {
+    if (!has_places(m, a))
+        return false;
     for (uint32_t i = 0; i < a->n_states; i++)
         if (manifest_differs(&a->states[i], &states[a->states[i].path]))
             return false;
@@ -452,7 +478,10 @@ void alias_write(const struct alias *alias, struct writer *out)
     writer_u16(out, ALIAS_VERSION);
     writer_bytes(out, &alias->key, sizeof alias->key);
     writer_bytes(out, &alias->proof, sizeof alias->proof);
-    writer_blob(out, alias->folder.data, alias->folder.len);
+    writer_blob(out, alias->bases->folder.data, (uint32_t)alias->bases->folder.len);
+    writer_u32(out, alias->bases->n_places);
+    for (uint32_t i = 0; i < alias->bases->n_places; i++)
+        writer_blob(out, alias->bases->places[i].data, (uint32_t)alias->bases->places[i].len);
 }
 
 bool alias_read(const void *data, size_t len, struct alias *out)
@@ -462,6 +491,10 @@ bool alias_read(const void *data, size_t len, struct alias *out)
         return false;
     reader_copy(&r, &out->key, sizeof out->key);
     reader_copy(&r, &out->proof, sizeof out->proof);
-    out->folder = reader_blob(&r, WIRE_PATH_MAX);
-    return reader_done(&r) && !(out->folder.len && memchr(out->folder.data, '\0', out->folder.len));
+    struct view places[PATHS_PLACES_MAX], folder = reader_blob(&r, WIRE_PATH_MAX + 1u);
+    uint32_t n = reader_u32(&r);
+    for (uint32_t i = 0; i < n && n <= PATHS_PLACES_MAX; i++)
+        places[i] = reader_blob(&r, WIRE_PATH_MAX + 1u);
+    out->bases = n <= PATHS_PLACES_MAX && reader_done(&r) ? bases_new(folder, places, n) : NULL;
+    return out->bases != NULL;
 }

@@ -12,11 +12,12 @@
  *
  *     offset  size  field (little-endian)
  *     0       4     "WMAN"
- *     4       2     version, 2
+ *     4       2     version, 3
  *     6       2     a, alternatives, the newest first
  *     8       4     p, paths
  *     12      -     p × blob path
- *     -       -     a × alternative: u32 maker (uid), key result, proof of the result,
+ *     -       -     a × alternative: u32 maker (uid), key result, proof of the result, 32 bytes: the
+ *                   -I folders that the asker must have (paths.h), or zero: any,
  *                   u32 n, n × state: u32 index of the path, u8 0 absent, 1 file,
  *                   then for a file its SHA-256 (32 bytes) and two numbers of states, u32: the first
  *                   that is of the same file, and the first that is a form (paths.h) of the same path
@@ -30,10 +31,11 @@
  *
  *     offset  size  field (little-endian)
  *     0       4     "WALS"
- *     4       2     version, 1
+ *     4       2     version, 2
  *     6       16    the shared key, as the store is asked for it
  *     22      32    its proof
- *     54      -     blob folder: of the name of this job's program, as in struct manifest
+ *     54      -     blob folder of the name of this job's program, u32 n, n × blob absolute -I folder:
+ *                   struct bases (paths.h)
  *
  * What has another version is as good as none.
  *
@@ -48,18 +50,15 @@
 #include <stdint.h>
 
 #include "client/wire.h"
+#include "daemon/paths.h"
 #include "keygen/bytes.h"
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-#define MANIFEST_VERSION 2u
+#define MANIFEST_VERSION 3u
 #define MANIFEST_ALTERNATIVES_MAX 16u
 #define MANIFEST_PATHS_MAX WIRE_CHECK_PATHS_MAX /* paths of all alternatives together */
 #define MANIFEST_MAX (4u << 20)                 /* bytes; the oldest alternatives are left out */
-
-/* Begins a path beneath the folder of the program's name, in the manifests of shared keys: where the
- * folder is matters to nobody (paths.h). */
-#define MANIFEST_FOLDER '\1'
 
 struct manifest_state {
     uint32_t path; /* index */
@@ -72,7 +71,8 @@ struct manifest_state {
 struct manifest_alternative {
     uint32_t maker; /* uid whose files these are */
     struct key result;
-    struct proof proof; /* of the source's proof, the paths and their SHA-256: manifest_seal */
+    struct proof proof;  /* of the source's proof, the paths and their SHA-256: manifest_seal */
+    struct proof places; /* of the asker's -I folders (struct bases); zero: any */
     uint32_t n_states;
     struct manifest_state *states;
 };
@@ -84,9 +84,8 @@ struct manifest {
     uint32_t n_alternatives;
     struct manifest_alternative *alternatives;
     uint8_t *bytes;
-    struct key digest; /* of the bytes: two that are equal say the same */
-    char *folder; /* what paths that begin with MANIFEST_FOLDER are beneath, for who is asked: of
-                     the program's name, with a '/' at its end unless empty; NULL: empty */
+    struct key digest;   /* of the bytes: two that are equal say the same */
+    struct bases *bases; /* of who is asked: what the marks in the paths stand for; NULL: none */
 };
 
 /* Reads a manifest; gives *out with one reference. MALFORMED, TRUNCATED, VERSION, TOO_BIG, NOMEM.
@@ -96,10 +95,13 @@ int manifest_decode(const void *data, size_t len, struct manifest **out, struct 
  * numbers of these; a path that comes again is left out. The rest of *alternative is taken over as it is. All is copied. NULL: no memory. */
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
                               uint32_t n, const struct manifest_alternative *alternative);
-/* One of a manifest's alternatives as a manifest by itself, for who has this folder (may be NULL).
- * NULL: no memory. */
+/* One of a manifest's alternatives as a manifest by itself, for who has these bases (may be NULL).
+ * NULL: no memory, or manifest_set_bases says no. */
 struct manifest *manifest_of_one(const struct manifest *m, const struct manifest_alternative *a,
-                                 const char *folder);
+                                 struct bases *bases);
+/* For whom it is from now on; NULL: for who has no such folders. False if a path of it means a folder
+ * that these are not, or is too long there: nobody is to be asked about it. */
+bool manifest_set_bases(struct manifest *m, struct bases *bases);
 struct manifest *manifest_ref(struct manifest *m);
 void manifest_unref(struct manifest *m); /* NULL is fine */
 
@@ -107,11 +109,11 @@ void manifest_unref(struct manifest *m); /* NULL is fine */
  * to other results, as many as there is room for: those of other makers first. Check out->failed. */
 void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out);
 
-/* The graph key and the proof of a result: over those of the source, and each path with what is
- * there. */
-void manifest_seal(const struct key *graph, const struct proof *proof, const struct view *paths,
-                   const struct manifest_state *states, uint32_t n, struct key *out_graph,
-                   struct proof *out_proof);
+/* The graph key and the proof of a result: over those of the source, the -I folders that it is for,
+ * and each path with what is there. */
+void manifest_seal(const struct key *graph, const struct proof *proof, const struct proof *places,
+                   const struct view *paths, const struct manifest_state *states, uint32_t n,
+                   struct key *out_graph, struct proof *out_proof);
 
 /* The first alternative that what the asker has agrees with; NULL if none does, or memory ran out.
  * `states` has one for each path. A path that the asker's client does not give out counts as absent,
@@ -128,10 +130,10 @@ uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alt
 struct alias {
     struct key key;
     struct proof proof;
-    struct view folder;
+    struct bases *bases; /* borrowed by alias_write, given by alias_read */
 };
 void alias_write(const struct alias *alias, struct writer *out);
-/* False if that is no alias. *out borrows the bytes. */
+/* False if that is no alias, or memory ran out. */
 bool alias_read(const void *data, size_t len, struct alias *out);
 
 #endif

@@ -125,12 +125,7 @@ static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outc
 static void add_path(struct writer *list, const struct manifest *m, struct view path)
 {
     char whole[WIRE_PATH_MAX];
-    if (path.len && *(const char *)path.data == MANIFEST_FOLDER) {
-        int n = snprintf(whole, sizeof whole, "%s%.*s", m->folder ? m->folder : "",
-                         (int)path.len - 1, (const char *)path.data + 1);
-        path = (struct view){whole, n < (int)sizeof whole ? (size_t)n : sizeof whole - 1};
-    }
-    wire_paths_add(list, path.data, path.len);
+    wire_paths_add(list, whole, bases_path(m->bases, path, whole, sizeof whole));
 }
 
 static void send_check(struct native *n, uint64_t tag, const struct manifest *m)

@@ -117,6 +117,7 @@ struct answer {
 struct attempt;
 struct preparing;
 struct pending_put;
+struct bases;
 
 /* A header that is not what it was, for the explanation of a miss. */
 struct changed_header {
@@ -130,10 +131,10 @@ struct call_compile {
     const struct toolchain *toolchain; /* NULL until it is found */
     struct call *waiting;              /* this one, while its compiler is being identified */
     struct toolchain_wait identified;
-    char *selector;     /* what the compiler was asked for by, for then */
-    char *folder;       /* of an alias: manifest.h */
-    struct key checked; /* the digest of the stored manifest that was last asked about, or zero */
-    unsigned n_checks;  /* how many were */
+    char *selector;      /* what the compiler was asked for by, for then */
+    struct bases *bases; /* of an alias: manifest.h */
+    struct key checked;  /* the digest of the stored manifest that was last asked about, or zero */
+    unsigned n_checks;   /* how many were */
     struct address address; /* of the source alone */
     char label[WIRE_NAME_MAX + 1];
     unsigned n_changed;

@@ -196,10 +196,9 @@ static void add_view(struct key_builder *b, uint32_t tag, struct view v)
     key_add(b, tag, v.data, v.len);
 }
 
-/* What both keys have after name and source. */
-static void add_rest(struct key_builder *b, const struct job *job, const struct options *options)
+/* What both keys have after name, source and options. */
+static void add_rest(struct key_builder *b, const struct job *job)
 {
-    options_add(options, b, TAG_OPTIONS);
     key_add_u64(b, TAG_HEADERS, job->n_headers);
     for (size_t i = 0; i < job->n_headers; i++) {
         add_view(b, TAG_HEADERS, job->headers[i].name);
@@ -214,7 +213,8 @@ static void add_job(struct key_builder *b, const struct job *job, const struct o
 {
     add_view(b, TAG_NAME, job->name);
     add_view(b, TAG_SOURCE, job->source);
-    add_rest(b, job, options);
+    options_add(options, b, TAG_OPTIONS);
+    add_rest(b, job);
     if (options->debug || options->line_info || options->lto)
         add_view(b, TAG_CWD, job->cwd);
 }
@@ -275,21 +275,22 @@ static int shared_key(const struct job *job, const struct options *options, stru
     if (code)
         return code;
     struct key_builder b;
-    key_begin(&b, "cuda-shared/1");
+    key_begin(&b, "cuda-shared/2");
     add_view(&b, TAG_NAME, name_base(job->name));
     key_add(&b, TAG_SOURCE, &source.proof, sizeof source.proof);
-    add_rest(&b, job, options);
+    options_add_shared(options, &b, TAG_OPTIONS);
+    add_rest(&b, job);
     key_end(&b, out_graph, out_proof);
     return 0;
 }
 
-int job_shared_key(const struct job *job, struct key *out_graph, struct proof *out_proof,
-                   struct err *e)
+int job_shared_key(const struct job *job, unsigned version, struct key *out_graph,
+                   struct proof *out_proof, struct err *e)
 {
     struct options options;
     if (job->language != JOB_CUDA)
         return err_set(e, WARM_EUNSUPPORTED, "only CUDA C++ has a shared key");
-    int code = options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, e);
+    int code = options_parse(OPTIONS_NVRTC, version, job->options, job->n_options, &options, e);
     if (code)
         return code;
     code = shared_key(job, &options, out_graph, out_proof, e);

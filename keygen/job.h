@@ -74,14 +74,16 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
 
 /*
  * The same for the second, shared key (level 2 of KEYS.md): the canonical source in place of the
- * exact one, and of the name only its last component. A result may be kept under it only if, beside
+ * exact one, of the name only its last component, of an absolute -I only that there is one, and no
+ * option that says what the compiler does anyway: `version` is the compiler's, as options_parse takes
+ * it. A result may be kept under it only if, beside
  * what is checked here, every file that was read allows it too (cuda_scan_allows_canonical, or else
  * cuda_reach.h), the compiler's status is 0 and its log is empty.
  *
  * Errors: UNSUPPORTED where this job has no such key: its options, its source or a header that
  * comes along could make lines, names or the text itself show; and those of job_key.
  */
-int job_shared_key(const struct job *job, struct key *out_graph, struct proof *out_proof,
-                   struct err *e);
+int job_shared_key(const struct job *job, unsigned version, struct key *out_graph,
+                   struct proof *out_proof, struct err *e);
 
 #endif

@@ -491,7 +491,15 @@ static size_t option_pieces(const struct options *options, const struct option *
     return n;
 }
 
-void options_add(const struct options *options, struct key_builder *builder, uint32_t tag)
+/* A field of an -I without its folder: none with one is equal to it. */
+static size_t drop_place(const struct option *o, size_t n)
+{
+    bool absolute = o->value.len && *(const char *)o->value.data == '/';
+    return o->spec->rule == INCLUDE && absolute ? 1 : n;
+}
+
+static void add_fields(const struct options *options, bool shared, struct key_builder *builder,
+                       uint32_t tag)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < options->n_list; i++)
@@ -503,12 +511,24 @@ void options_add(const struct options *options, struct key_builder *builder, uin
         if (options->list[i].dropped)
             continue;
         size_t n = option_pieces(options, &options->list[i], pieces);
+        if (shared)
+            n = drop_place(&options->list[i], n);
         for (size_t k = 0; k < n; k++)
             len += pieces[k].len;
         key_add_open(builder, tag, len);
         for (size_t k = 0; k < n; k++)
             key_add_piece(builder, pieces[k].data, pieces[k].len);
     }
+}
+
+void options_add(const struct options *options, struct key_builder *builder, uint32_t tag)
+{
+    add_fields(options, false, builder, tag);
+}
+
+void options_add_shared(const struct options *options, struct key_builder *builder, uint32_t tag)
+{
+    add_fields(options, true, builder, tag);
 }
 
 void options_text(const struct options *options, struct writer *w)

@@ -103,6 +103,9 @@ bool options_takes_next(enum options_tool tool, struct view arg);
 /* Adds the canonical options as fields: tag `tag` for each, after one with their number. */
 void options_add(const struct options *options, struct key_builder *builder, uint32_t tag);
 
+/* The same for a shared key: of an absolute -I only that it is there. */
+void options_add_shared(const struct options *options, struct key_builder *builder, uint32_t tag);
+
 /* Appends them as text, one a line, as `warm hash --explain` and `warm why` show them. */
 void options_text(const struct options *options, struct writer *w);
 

@@ -224,6 +224,49 @@ Test(job, the_working_folder_counts_only_where_it_shows)
     }
 }
 
+/* The shared key of a kernel compiled with these options (NULL behind the last). */
+static struct key shared_key_of(unsigned version, const char *one, const char *two)
+{
+    struct view args[3] = {text("-arch=sm_90"), text(one ? one : ""), text(two ? two : "")};
+    struct job job = sample();
+    struct key graph;
+    struct proof proof;
+    struct err e = {0};
+    job.options = args;
+    job.n_options = 1u + (one != NULL) + (two != NULL);
+    cr_assert_eq(job_shared_key(&job, version, &graph, &proof, &e), 0, "%s", e.text);
+    return graph;
+}
+
+static void expect_shared(bool same, struct key a, struct key b)
+{
+    cr_expect_eq(key_equal(&a, &b), same);
+}
+
+Test(job, shared_key_has_no_place_of_an_include_folder)
+{
+    struct key a = shared_key_of(0, "-I/a", NULL);
+    expect_shared(true, a, shared_key_of(0, "-I/b/c", NULL));
+    expect_shared(true, a, shared_key_of(0, "--include-path=/b", NULL));
+    expect_shared(false, a, shared_key_of(0, NULL, NULL));
+    expect_shared(false, a, shared_key_of(0, "-I/a", "-I/b"));
+    expect_shared(false, a, shared_key_of(0, "-Ia", NULL));
+    expect_shared(false, shared_key_of(0, "-Ib", NULL), shared_key_of(0, "-Ia", NULL));
+    expect_shared(false, shared_key_of(0, "-Ia", "-I/b"), shared_key_of(0, "-I/b", "-Ia"));
+}
+
+Test(job, shared_key_has_no_defaults_that_are_known)
+{
+    struct key none = shared_key_of(1305, NULL, NULL);
+    expect_shared(true, none, shared_key_of(1305, "-ftz=false", NULL));
+    expect_shared(true, none, shared_key_of(1305, "--fmad=true", "-prec-sqrt=true"));
+    expect_shared(false, none, shared_key_of(1305, "-ftz=true", NULL));
+    expect_shared(false, none, shared_key_of(1305, "-ftz=false", "-ftz=true"));
+    expect_shared(false, none, shared_key_of(1305, "-use_fast_math", "-ftz=false"));
+    expect_shared(false, none, shared_key_of(9999, "-ftz=false", NULL));
+    expect_shared(false, none, shared_key_of(0, "-ftz=false", NULL));
+}
+
 Test(job, the_target_is_the_hardware_part_and_not_the_graph_part)
 {
     struct job job = sample();

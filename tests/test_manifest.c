@@ -58,10 +58,10 @@ Test(manifest, has_these_bytes)
     struct writer w;
     writer_init(&w, 0);
     manifest_write(m, NULL, &w);
-    static const uint8_t start[] = {'W', 'M', 'A', 'N', 2,   0,   1,    0, 2, 0, 0,   0,
+    static const uint8_t start[] = {'W', 'M', 'A', 'N', 3,   0,   1,    0, 2, 0, 0,   0,
                                     3,   0,   0,   0,   'a', '.', 'h',  7, 0, 0, 0,   's',
                                     'u', 'b', '/', 'b', '.', 'h', 0xe8, 3, 0, 0, 0xee};
-    cr_assert_eq(w.len, 30 + 4 + 16 + 32 + 4 + (5 + 40) + 5);
+    cr_assert_eq(w.len, 30 + 4 + 16 + 32 + 32 + 4 + (5 + 40) + 5);
     cr_assert_eq(memcmp(w.data, start, sizeof start), 0);
     writer_close(&w);
     manifest_unref(m);
@@ -159,6 +159,94 @@ Test(manifest, a_name_that_comes_again_is_the_same_file)
     manifest_unref(m);
 }
 
+/* The bases of a job with these absolute -I folders, NULL behind the last. */
+static struct bases *bases_of(const char *folder, const char *one, const char *two)
+{
+    const struct view places[] = {text(one), text(two ? two : "")};
+    struct bases *b = bases_new(text(folder), places, two ? 2 : 1);
+    cr_assert_not_null(b);
+    return b;
+}
+
+/* Where __FILE__ of a header may show, its folder must be the asker's. */
+Test(manifest, a_result_that_shows_a_folder_is_for_those_who_have_it)
+{
+    struct bases *here = bases_of("", "/a/", "/b/"), *there = bases_of("", "/b/", "/a/");
+    struct wire_path_seen same[] = {seen(0, 5), seen(1, -1)};
+    struct manifest *m = two_files(1, 5, -1, 1);
+    m->alternatives->places = here->places_proof;
+    cr_assert_null(manifest_match(m, same));
+    cr_assert(manifest_set_bases(m, there));
+    cr_assert_null(manifest_match(m, same));
+    cr_assert(manifest_set_bases(m, here));
+    cr_assert_not_null(manifest_match(m, same));
+    manifest_unref(m);
+    bases_unref(here);
+    bases_unref(there);
+}
+
+static void expect_path(const struct bases *b, const char *path, const char *expected)
+{
+    char out[64];
+    bases_path(b, text(path), out, sizeof out);
+    cr_expect_str_eq(out, expected);
+}
+
+Test(manifest, marks_in_paths_are_the_askers_folders)
+{
+    struct bases *b = bases_of("/src/", "/a/", "/b/");
+    expect_path(b, "h.h", "h.h");
+    expect_path(b, "/x/h.h", "/x/h.h");
+    expect_path(b, "\1h.h", "/src/h.h");
+    expect_path(b,
+                "\2"
+                "0/h.h",
+                "/a/h.h");
+    expect_path(b,
+                "\2"
+                "1/../h.h",
+                "/b/../h.h");
+    const char *none[] = {"\2"
+                          "2/h.h",
+                          "\2",
+                          "\2"
+                          "0",
+                          "\2/h.h",
+                          "\2"
+                          "99999999999/h.h",
+                          "\1"};
+    struct view folder, rest;
+    for (size_t i = 0; i < 5; i++)
+        cr_expect_not(bases_find(b, text(none[i]), &folder, &rest), "%zu", i);
+    for (size_t i = 0; i < 6; i++) {
+        const struct view paths[] = {text(none[i])};
+        const struct manifest_state states[] = {state(0, 5)};
+        struct manifest *m =
+            manifest_new(paths, states, 1, &(struct manifest_alternative){.maker = 1});
+        cr_expect(i == 5 || !manifest_set_bases(m, b), "%zu", i);
+        cr_expect_not(manifest_set_bases(m, NULL), "%zu", i);
+        manifest_unref(m);
+    }
+    bases_unref(b);
+}
+
+Test(manifest, an_alias_brings_back_its_bases)
+{
+    struct bases *b = bases_of("src/", "/a/", "/b/");
+    struct alias alias = {{{1}}, {{2}}, b}, again;
+    struct writer w;
+    writer_init(&w, 0);
+    alias_write(&alias, &w);
+    cr_assert(alias_read(w.data, w.len, &again));
+    cr_assert(again.bases->n_places == 2 && again.bases->folder.len == 4);
+    cr_assert_eq(memcmp(&again.bases->places_proof, &b->places_proof, sizeof b->places_proof), 0);
+    bases_unref(again.bases);
+    for (size_t len = 0; len < w.len; len++)
+        cr_assert_not(alias_read(w.data, len, &again), "%zu bytes", len);
+    writer_close(&w);
+    bases_unref(b);
+}
+
 Test(manifest, keeps_sixteen_alternatives_newest_first)
 {
     struct manifest *m = NULL;
@@ -209,16 +297,18 @@ Test(manifest, the_result_has_another_key_for_each_difference)
     const struct manifest_state present[] = {state(0, 5), state(1, 5)};
     struct manifest_state one_file[] = {state(0, 5), state(1, 5)};
     one_file[1].same = 0;
-    struct key k[7];
+    const struct proof any = {{0}}, places = {{4}};
+    struct key k[8];
     struct proof p;
-    manifest_seal(&graph, &proof, paths, states, 2, &k[0], &p);
-    manifest_seal(&graph, &other_proof, paths, states, 2, &k[1], &p);
-    manifest_seal(&graph, &proof, swapped, states, 2, &k[2], &p);
-    manifest_seal(&graph, &proof, paths, changed, 2, &k[3], &p);
-    manifest_seal(&graph, &proof, paths, present, 2, &k[4], &p);
-    manifest_seal(&graph, &proof, paths, states, 1, &k[5], &p);
-    manifest_seal(&graph, &proof, paths, one_file, 2, &k[6], &p);
-    for (int i = 0; i < 7; i++)
+    manifest_seal(&graph, &proof, &any, paths, states, 2, &k[0], &p);
+    manifest_seal(&graph, &other_proof, &any, paths, states, 2, &k[1], &p);
+    manifest_seal(&graph, &proof, &any, swapped, states, 2, &k[2], &p);
+    manifest_seal(&graph, &proof, &any, paths, changed, 2, &k[3], &p);
+    manifest_seal(&graph, &proof, &any, paths, present, 2, &k[4], &p);
+    manifest_seal(&graph, &proof, &any, paths, states, 1, &k[5], &p);
+    manifest_seal(&graph, &proof, &any, paths, one_file, 2, &k[6], &p);
+    manifest_seal(&graph, &proof, &places, paths, states, 2, &k[7], &p);
+    for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++)
             cr_assert_not(key_equal(&k[i], &k[j]), "%d and %d", i, j);
 }

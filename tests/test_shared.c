@@ -583,6 +583,217 @@ Test(shared, copies_of_a_header_are_not_the_header_itself)
     rig_down(&r);
 }
 
+/* Two checkouts of one project in the kit's folder: inc/h.h, inc/deep.h, and what a test adds. */
+static void check_out(const struct kit *kit, const char *name)
+{
+    char *folder = path_join(kit->dir, name), *inc = path_join(folder, "inc");
+    char *src = path_join(folder, "src");
+    cr_assert_eq(mkdir(folder, 0755) | mkdir(inc, 0755) | mkdir(src, 0755), 0);
+    write_in(inc, "h.h", "#pragma once\n#include \"deep.h\"\n");
+    write_in(inc, "deep.h", "#pragma once\n#define H 3\n");
+    free(folder);
+    free(inc);
+    free(src);
+}
+
+/* A job in one of them. */
+struct checkout {
+    char cwd[PATH_MAX], include[PATH_MAX], name[PATH_MAX];
+    struct spelling job;
+};
+
+static const char uses_h[] = "#include \"h.h\"\n__global__ void k(int *x) { *x = H; }\n";
+
+static void checkout_job(struct checkout *c, const struct kit *kit, const char *name,
+                         const char *version)
+{
+    snprintf(c->cwd, sizeof c->cwd, "%s/%s", kit->dir, name);
+    snprintf(c->include, sizeof c->include, "-I%s/%s/inc", kit->dir, name);
+    snprintf(c->name, sizeof c->name, "%s/%s/src/k.cu", kit->dir, name);
+    c->job = (struct spelling){.name = "k.cu",
+                               .cwd = c->cwd,
+                               .source = uses_h,
+                               .version = version,
+                               .options = {c->include}};
+}
+
+static const char *const both[] = {"13.5", "12.9"};
+
+Test(shared, a_checkout_that_moved_hits)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    check_out(&r.kit, "one");
+    check_out(&r.kit, "two");
+    for (size_t v = 0; v < 2; v++) {
+        struct checkout one, two;
+        checkout_job(&one, &r.kit, "one", both[v]);
+        checkout_job(&two, &r.kit, "two", both[v]);
+        cr_expect_eq(expect_own(r.warm, &one.job), WARM_MISS);
+        cr_expect_eq(expect_own(r.warm, &two.job), WARM_HIT, "%s: other -I and folder", both[v]);
+        cr_expect_eq(expect_own(r.warm, &two.job), WARM_HIT, "by its alias");
+        two.job.cwd = "/";
+        cr_expect_eq(expect_own(r.warm, &two.job), WARM_HIT, "%s: other folder", both[v]);
+        two.job.name = two.name;
+        cr_expect_eq(expect_own(r.warm, &two.job), WARM_HIT, "%s: the program's folder", both[v]);
+        char *deep = path_join(two.cwd, "inc/deep.h");
+        file_write(deep, "#define H 4\n", 12);
+        cr_expect_eq(expect_own(r.warm, &two.job), WARM_MISS, "its own header counts");
+        cr_expect_eq(expect_own(r.warm, &one.job), WARM_HIT);
+        file_write(deep, "#pragma once\n#define H 3\n", 25);
+        free(deep);
+    }
+    rig_down(&r);
+}
+
+/* A header that shows where it is stays where it is. */
+Test(shared, a_header_that_shows_its_folder_does_not_move)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    check_out(&r.kit, "one");
+    check_out(&r.kit, "second"); /* of another length */
+    static const char *const shows[] = {
+        "#define H sizeof(__FILE__)\n", "#define H (__FILE__[0] ? sizeof(__FILE__) : 0)\n",
+        "#define P(a, b) a##b\n#define H sizeof(P(__FI, LE__))\n",
+        "static __device__ inline int f(const char *p = __builtin_FILE()) { int n = 0; "
+        "while (p[n]) n++; return n; }\n#define H f()\n"};
+    for (size_t i = 0; i < sizeof shows / sizeof *shows; i++)
+        for (size_t v = 0; v < 2; v++) {
+            struct checkout one, two;
+            checkout_job(&one, &r.kit, "one", both[v]);
+            checkout_job(&two, &r.kit, "second", both[v]);
+            char *a = path_join(one.cwd, "inc/deep.h"), *b = path_join(two.cwd, "inc/deep.h");
+            file_write(a, shows[i], strlen(shows[i]));
+            file_write(b, shows[i], strlen(shows[i]));
+            expect_own(r.warm, &one.job);
+            cr_expect_eq(expect_own(r.warm, &two.job), WARM_MISS, "%s: %s", both[v], shows[i]);
+            cr_expect_eq(expect_own(r.warm, &one.job), WARM_HIT);
+            cr_expect_eq(expect_own(r.warm, &two.job), WARM_HIT);
+            free(a);
+            free(b);
+        }
+    rig_down(&r);
+}
+
+/* A path beneath the working folder and an -I folder may stem from either: what the source and the
+ * options say decides whether it can. */
+Test(shared, a_header_found_from_the_working_folder_is_the_askers)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    check_out(&r.kit, "one");
+    check_out(&r.kit, "two");
+    static const struct {
+        const char *source, *option, *name;
+    } ways[] = {
+        {"#include \"inc/h.h\"\n__global__ void k(int *x) { *x = H; }\n", NULL, "k.cu"},
+        {"#include \"inc//h.h\"\n__global__ void k(int *x) { *x = H; }\n", NULL, "k.cu"},
+        {"#include <h.h>\n__global__ void k(int *x) { *x = H; }\n", "-Iinc", "k.cu"},
+        {"#include <inc/h.h>\n__global__ void k(int *x) { *x = H; }\n", "-I.", "k.cu"},
+        {"#include \"h.h\"\n__global__ void k(int *x) { *x = H; }\n", NULL, "inc/k.cu"},
+        {"#include X\n__global__ void k(int *x) { *x = H; }\n", "-DX=\"inc/h.h\"", "k.cu"},
+        {"#define S(x) #x\n#define T(x) S(x)\n#define D inc\n#include T(D/h.h)\n"
+         "__global__ void k(int *x) { *x = H; }\n",
+         NULL, "k.cu"},
+        {"__global__ void k(int *x) { *x = H; }\n", "--pre-include=inc/h.h", "k.cu"},
+        {"#if __has_include(\"inc/h.h\")\n#define V 1\n#else\n#define V 2\n#endif\n"
+         "__global__ void k(int *x) { *x = V; }\n",
+         NULL, "k.cu"},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (size_t v = 0; v < 2; v++) {
+            struct checkout one;
+            checkout_job(&one, &r.kit, "one", both[v]);
+            one.job.source = ways[i].source;
+            one.job.name = ways[i].name;
+            one.job.options[0] = ways[i].option ? ways[i].option : one.include;
+            one.job.options[1] = ways[i].option ? one.include : NULL;
+            struct spelling two = one.job;
+            char cwd[PATH_MAX];
+            snprintf(cwd, sizeof cwd, "%s/two", r.kit.dir);
+            two.cwd = cwd; /* and the -I of the first */
+            expect_own(r.warm, &one.job);
+            expect_own(r.warm, &two);
+            char *other = path_join(cwd, "inc/deep.h");
+            file_write(other, "#define H 5\n", 12);
+            cr_expect(expect_own(r.warm, &two) == WARM_MISS || i == 8, "%s: %zu", both[v], i);
+            free(other);
+            other = path_join(cwd, "inc/h.h");
+            unlink(other);
+            struct warm_result result;
+            cr_expect_eq(try_compile(r.warm, &two, &result), 0);
+            struct spelling own = two;
+            own.flags = WARM_RECACHE | WARM_NO_STORE;
+            int status = result.status;
+            warm_result_free(&result);
+            cr_expect_eq(try_compile(r.warm, &own, &result), 0);
+            cr_expect_eq(result.status, status, "%s: %zu", both[v], i);
+            warm_result_free(&result);
+            file_write(other, "#pragma once\n#include \"deep.h\"\n", 31);
+            free(other);
+            other = path_join(cwd, "inc/deep.h");
+            file_write(other, "#pragma once\n#define H 3\n", 25);
+            free(other);
+        }
+    rig_down(&r);
+}
+
+/* The compiler makes one '/' of several, in the working folder and the program's name too. */
+Test(shared, slashes_in_a_row_hide_no_folder)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    check_out(&r.kit, "one");
+    check_out(&r.kit, "two");
+    static const char tests[] = "#if __has_include(\"near.h\")\n#define V 1\n#else\n#define V 2\n"
+                                "#endif\n__global__ void k(int *x) { *x = V; }\n";
+    char *near = path_join(r.kit.dir, "two/near.h");
+    for (size_t v = 0; v < 2; v++)
+        for (int by_name = 0; by_name < 2; by_name++) {
+            char first[PATH_MAX], second[PATH_MAX];
+            snprintf(first, sizeof first, "%s//one%s", r.kit.dir, by_name ? "//k.cu" : "");
+            snprintf(second, sizeof second, "%s//two%s", r.kit.dir, by_name ? "//k.cu" : "");
+            struct spelling a = {.name = by_name ? first : "k.cu",
+                                 .cwd = by_name ? "/" : first,
+                                 .source = tests,
+                                 .version = both[v]};
+            struct spelling b = a;
+            b.name = by_name ? second : "k.cu";
+            b.cwd = by_name ? "/" : second;
+            expect_own(r.warm, &a);
+            file_write(near, "", 0);
+            cr_expect_eq(expect_own(r.warm, &b), WARM_MISS, "%s, %d", both[v], by_name);
+            unlink(near);
+            cr_expect_eq(expect_own(r.warm, &b), WARM_HIT, "%s, %d", both[v], by_name);
+        }
+    free(near);
+    rig_down(&r);
+}
+
+/* An option that says what the compiler does anyway. */
+Test(shared, explicit_defaults_hit)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    static const char *const defaults[] = {"-ftz=false", "--fmad=true", "-prec-div=true"};
+    for (size_t v = 0; v < 2; v++) {
+        struct spelling s = {.name = "k.cu",
+                             .version = both[v],
+                             .source = "__global__ void k(float *x) { *x = *x * 3.f / x[1]; }\n"};
+        cr_expect_eq(expect_own(r.warm, &s), WARM_MISS);
+        for (size_t i = 0; i < 3; i++) {
+            s.options[0] = defaults[i];
+            cr_expect_eq(expect_own(r.warm, &s), WARM_HIT, "%s: %s", both[v], defaults[i]);
+        }
+        s.options[0] = "-ftz=true";
+        cr_expect_eq(expect_own(r.warm, &s), WARM_MISS);
+        s.options[1] = "-ftz=false";
+        cr_expect_eq(try_compile(r.warm, &s, &(struct warm_result){0}), 0);
+    }
+    rig_down(&r);
+}
+
 Test(shared, what_was_made_lasts_through_a_restart)
 {
     NEEDS_TOOLCHAIN(r);

@@ -251,7 +251,7 @@ static bool has_shared_key(const struct job *job)
 {
     struct key graph;
     struct proof proof;
-    return job_shared_key(job, &graph, &proof, NULL) == 0;
+    return job_shared_key(job, 0, &graph, &proof, NULL) == 0; /* whether, not which */
 }
 
 /* Beneath a folder that an option names as an absolute path: so is its path in every job with these
@@ -269,22 +269,24 @@ static bool is_in_fixed_place(const struct options *options, const char *path)
     return false;
 }
 
-static bool shows_place(struct cuda_reach *r, const struct job *job, const struct options *options)
+/* `anywhere`: nor may a header in such a place show where it is. */
+static bool shows_place(struct cuda_reach *r, const struct job *job, const struct options *options,
+                        bool anywhere)
 {
     bool shows = cuda_reach_shows_place(r, job->source.data, job->source.len);
     for (size_t i = 0; !shows && i < job->n_options; i++) /* -DX=PLACE; a path may look like it */
         shows = cuda_reach_shows_place(r, job->options[i].data, job->options[i].len);
     for (size_t i = 0; !shows && i < files_count(); i++) {
         const struct file *file = files_at(i);
-        if (!file->absent && !is_in_fixed_place(options, file->path))
+        if (!file->absent && (anywhere || !is_in_fixed_place(options, file->path)))
             shows = cuda_reach_shows_place(r, file->bytes.data, file->bytes.len);
     }
     return shows;
 }
 
 /* The headers use __FILE__ or __LINE__, as those of CUDA's libraries do: whether nonetheless neither
- * the program's name and folder nor its line breaks can show. */
-static bool hides_place(const struct job *job, const struct cuda_scan *scan)
+ * the program's name and folder nor its line breaks can show. *out_movable: nor the -I folders. */
+static bool hides_place(const struct job *job, const struct cuda_scan *scan, bool *out_movable)
 {
     struct options options;
     struct cuda_reach *r = cuda_reach_new();
@@ -298,7 +300,8 @@ static bool hides_place(const struct job *job, const struct cuda_scan *scan)
         cuda_reach_add(r, job->headers[i].bytes.data, job->headers[i].bytes.len);
     for (size_t i = 0; i < files_count(); i++)
         cuda_reach_add(r, files_at(i)->bytes.data, files_at(i)->bytes.len);
-    bool hides = !shows_place(r, job, &options);
+    bool hides = !shows_place(r, job, &options, false);
+    *out_movable = hides && !shows_place(r, job, &options, true);
     options_close(&options);
     cuda_reach_free(r);
     return hides;
@@ -323,17 +326,42 @@ static bool some_text_has(const struct job *job, const char *what, size_t len)
     return has;
 }
 
-/* Whether some text has that of the folder, with which each absolute path beneath it begins. */
+/* Whether a name of a header that comes along, a relative name of the program, or an option that is no
+ * absolute -I has this. */
+static bool some_word_has(const struct job *job, struct view what)
+{
+    bool has = job->name.len && *(const char *)job->name.data != '/' &&
+               memmem(job->name.data, job->name.len, what.data, what.len);
+    for (size_t i = 0; i < job->n_headers && !has; i++)
+        has = memmem(job->headers[i].name.data, job->headers[i].name.len, what.data, what.len);
+    for (size_t i = 0; i < job->n_options && !has; i++) {
+        struct view option = job->options[i];
+        bool place = begins(option, "-I/") || begins(option, "--include-path=/") ||
+                     (begins(option, "/") && i);
+        has = !place && memmem(option.data, option.len, what.data, what.len);
+    }
+    return has;
+}
+
+/* The first component of a path, without the '/' before and behind it. */
+static struct view first_component(const char *path)
+{
+    while (*path == '/')
+        path++;
+    return (struct view){path, strcspn(path, "/")};
+}
+
+/* Whether some text may begin an absolute path as the folder's begins. Its first component is enough
+ * to look for: between the others a text may have more '/' than the compiler asks for. */
 static bool names_folder(const struct job *job, struct view folder)
 {
-    char text[JOB_TEXT_MAX + 1];
-    while (folder.len && ((const char *)folder.data)[folder.len - 1] == '/')
-        folder.len--;
-    if (!folder.len) /* the root: whatever is absolute is beneath it */
+    char text[JOB_TEXT_MAX + 3], path[JOB_TEXT_MAX + 1];
+    snprintf(path, sizeof path, "%.*s", (int)folder.len, (const char *)folder.data);
+    struct view first = first_component(path);
+    if (!first.len) /* the root: whatever is absolute is beneath it */
         return some_text_has(job, "\"/", 2) || some_text_has(job, "</", 2);
-    memcpy(text, folder.data, folder.len);
-    text[folder.len] = '/';
-    return some_text_has(job, text, folder.len + 1);
+    int n = snprintf(text, sizeof text, "/%.*s/", (int)first.len, (const char *)first.data);
+    return some_text_has(job, text, (size_t)n);
 }
 
 static bool names_places(const struct job *job, const struct cuda_scan *scan)
@@ -343,6 +371,70 @@ static bool names_places(const struct job *job, const struct cuda_scan *scan)
     bool absolute = job->name.len && *(const char *)job->name.data == '/';
     return scan->opaque || scan->includes_macro || names_folder(job, job->cwd) ||
            (absolute && names_folder(job, (struct view){job->name.data, len}));
+}
+
+#define FOLDER_SIZE (2u * JOB_TEXT_MAX + 3u)
+
+/* A folder's text with a '/' at its end and one for several in a row; beneath `above` if relative. */
+static void folder_text(char out[FOLDER_SIZE], struct view above, struct view folder)
+{
+    char whole[FOLDER_SIZE], *to = out;
+    bool absolute = folder.len && *(const char *)folder.data == '/';
+    snprintf(whole, sizeof whole, "%.*s/%.*s/", absolute ? 0 : (int)above.len,
+             (const char *)above.data, (int)folder.len, (const char *)folder.data);
+    for (const char *from = whole; *from; from++)
+        if (*from != '/' || to == out || to[-1] != '/')
+            *to++ = *from;
+    *to = '\0';
+}
+
+static bool begins_text(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Whether a path beneath an absolute -I folder may have been found from the folder `base` as well. If
+ * the -I folder is beneath it, what some text or option has then begins with that one's first
+ * component there. */
+static bool leads_inside(const struct job *job, const struct options *options, const char *base)
+{
+    for (size_t i = 0; i < options->n_include_dirs; i++) {
+        char place[FOLDER_SIZE], text[FOLDER_SIZE];
+        struct view dir = options->include_dirs[i];
+        if (!dir.len || *(const char *)dir.data != '/')
+            continue;
+        folder_text(place, job->cwd, dir);
+        if (begins_text(base, place))
+            return true;
+        if (!begins_text(place, base))
+            continue;
+        struct view first = first_component(place + strlen(base));
+        int n = snprintf(text, sizeof text, "%.*s/", (int)first.len, (const char *)first.data);
+        if (some_text_has(job, text, (size_t)n) || some_word_has(job, first))
+            return true;
+    }
+    return false;
+}
+
+/* The same of the working folder and that of the program. */
+static bool names_inner(const struct job *job, const struct cuda_scan *scan)
+{
+    char base[FOLDER_SIZE];
+    struct options options;
+    if (scan->opaque || scan->unclear || scan->includes_computed ||
+        options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, NULL))
+        return true;
+    folder_text(base, job->cwd, job->cwd);
+    bool inner = leads_inside(job, &options, base);
+    const char *slash = job->name.len ? memrchr(job->name.data, '/', job->name.len) : NULL;
+    if (slash && !inner) {
+        size_t len = (size_t)(slash - (const char *)job->name.data);
+        folder_text(base, job->cwd,
+                    len ? (struct view){job->name.data, len} : (struct view){"/", 1});
+        inner = leads_inside(job, &options, base);
+    }
+    options_close(&options);
+    return inner;
 }
 
 /* Before 13.5 line tables hold the time at which each file was modified: what the compiler then
@@ -467,9 +559,11 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     struct view log = bundle_find(s, count, BUNDLE_LOG);
     struct cuda_scan scan = scan_all(job);
     out->keep = may_keep(n, in, &scan, a, log);
+    out->movable = cuda_scan_allows_canonical(&scan);
     out->shareable = out->keep && a->status == NVRTC_SUCCESS && !log.len && has_shared_key(job) &&
-                     (cuda_scan_allows_canonical(&scan) || hides_place(job, &scan));
+                     (out->movable || hides_place(job, &scan, &out->movable));
     out->names_places = files_count() && names_places(job, &scan);
+    out->names_inner = files_count() && names_inner(job, &scan);
     if (a->status == NVRTC_SUCCESS)
         ok = ok && take_output(p, n->GetCUBINSize, n->GetCUBIN, BUNDLE_CUBIN, false, s, &count) &&
              take_output(p, n->GetPTXSize, n->GetPTX, BUNDLE_PTX, true, s, &count) &&
