@@ -277,8 +277,8 @@ Test(why, each_part_of_a_compile_is_named)
     write_in(&k, "k.cu", "#include \"h.h\"\n__global__ void k(int *x) { *x = A; }\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "k.cu", "cold");
-    must(&k, 0, "compile k.cu --arch sm_90 -o o --std=c++17");
-    expect_why(&k, "--last", "option --std: (none) \xe2\x86\x92 c++17");
+    must(&k, 0, "compile k.cu --arch sm_90 -o o --std=c++20");
+    expect_why(&k, "--last", "option --std: (none) \xe2\x86\x92 c++20");
     must(&k, 0, "compile k.cu --arch sm_80 -o o");
     expect_why(&k, "--last", "arch: sm_90 \xe2\x86\x92 sm_80");
     must(&k, 0, "compile k.cu --arch sm_90 -o o --name renamed");
