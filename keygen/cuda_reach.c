@@ -33,6 +33,7 @@ struct macro {
 struct cuda_reach {
     struct words places;  /* what shows a place, and the macros that lead to it */
     struct words callers; /* the same of the place of a caller */
+    struct words files;   /* the same of __FILE__ alone */
     struct words spelled; /* all words of all texts */
     struct words in_text; /* those that stand in no directive */
     struct macro *macros;
@@ -219,8 +220,10 @@ struct cuda_reach *cuda_reach_new(void)
 {
     /* `assert` is the compiler's own, in no text that we see. */
     static const char *const places[] = {"__FILE__", "__FILE_NAME__", "__LINE__", "assert", "##"};
+    static const char *const files[] = {"__FILE__", "__FILE_NAME__"};
     struct cuda_reach *r = calloc(1, sizeof *r);
-    if (r && add_names(&r->places, places, sizeof places / sizeof *places) &&
+    if (r && add_names(&r->files, files, sizeof files / sizeof *files) &&
+        add_names(&r->places, places, sizeof places / sizeof *places) &&
         add_names(&r->callers, caller_names, N_CALLER_NAMES))
         return r;
     cuda_reach_free(r);
@@ -233,6 +236,7 @@ void cuda_reach_free(struct cuda_reach *r)
         return;
     free(r->places.slots);
     free(r->callers.slots);
+    free(r->files.slots);
     free(r->spelled.slots);
     free(r->in_text.slots);
     free(r->macros);
@@ -262,11 +266,18 @@ bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
     return r->is_met;
 }
 
-bool cuda_reach_spells_place(struct cuda_reach *r, const void *text, size_t len)
+static void on_file_text(void *self, enum cuda_place place, struct view word)
 {
-    follow(r, &r->places);
+    struct cuda_reach *r = self;
+    (void)place;
+    r->is_met |= words_have(&r->files, hash_of(word));
+}
+
+bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len)
+{
+    follow(r, &r->files);
     r->is_met = r->is_unclear;
     if (!r->is_met)
-        cuda_read_words(text, len, on_text, r);
+        cuda_read_words(text, len, on_file_text, r);
     return r->is_met;
 }

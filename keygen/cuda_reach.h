@@ -38,8 +38,9 @@ void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
 /* Then of one or more of them: can `text` show its name or its lines? True also where nobody can
  * tell: memory ran out, or some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);
-/* The same for what `text` itself spells and the macros that it names. Names that ## makes in other
- * texts, and those that ask for the place of a caller, are not looked for. */
-bool cuda_reach_spells_place(struct cuda_reach *r, const void *text, size_t len);
+/* Less: does `text` spell __FILE__, or the name of a macro that leads to it by names that are spelt?
+ * Not looked for: lines, names that ## makes, the place of a caller. `assert` counts only where a
+ * text defines it. */
+bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len);
 
 #endif

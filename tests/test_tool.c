@@ -334,6 +334,42 @@ Test(tool, a_compiler_that_is_run_directly_comes_from_the_cache)
     lab_down(&lab);
 }
 
+Test(tool, why_says_what_kept_a_run_out)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "const char *t = __TIME__;\n");
+    cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=odd; " GCC "-specs=x.specs -c a.c; :"), 0);
+    cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=clock; " GCC "-c a.c"), 0);
+    cr_assert_eq(sh(&lab, &out, "%s why --session odd", lab.warm), 0);
+    cr_assert(strstr(out, "uncacheable: -specs=x.specs: it reads options"), "%s", out);
+    free(out);
+    cr_assert_eq(sh(&lab, &out, "%s why --session clock", lab.warm), 0);
+    cr_assert(strstr(out, "uncacheable: the time shows in it"), "%s", out);
+    free(out);
+    lab_down(&lab);
+}
+
+Test(tool, a_name_without_a_slash_is_found_on_path)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int x;\n");
+    cr_assert_eq(sh(&lab, &out, "%s tool -- gcc -c a.c", lab.warm), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, GCC "-c a.c"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, &out, "%s tool -- no-such-gcc -c a.c", lab.warm), 127);
+    cr_assert(strstr(out, "no-such-gcc: No such file") != NULL, "it says why: %s", out);
+    free(out);
+    lab_down(&lab);
+}
+
 Test(tool, eight_at_once_compile_once)
 {
     struct lab lab;

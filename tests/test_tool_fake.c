@@ -221,6 +221,85 @@ Test(tool_fake, a_library_that_newly_wins_by_the_compilers_own_list_is_a_miss)
     lab_down(&lab);
 }
 
+/* A name is another file's after a change of the folder. */
+Test(tool_fake, a_name_in_another_folder_is_another_input)
+{
+    static const char source[] =
+        "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n"
+        "static void copy(const char *from, FILE *to) {\n"
+        "  FILE *f = fopen(from, \"r\"); for (int c; f && (c = getc(f)) >= 0;) putc(c, to);\n"
+        "  if (f) fclose(f); }\n"
+        "int main(int argc, char **argv) {\n"
+        "  (void)argc; FILE *out = fopen(argv[3], \"w\"); copy(argv[1], out); copy(\"h.h\", out);\n"
+        "  if (chdir(\"sub\")) return 1;\n"
+        "  copy(\"h.h\", out); return fclose(out); }\n";
+    static const char run[] = "$T gcc -- $PWD/bin/gcc a.c -o a.o && cat a.o";
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "mover.c", source);
+    cr_assert_eq(sh(&lab, &out,
+                    "mkdir bin sub && /usr/bin/gcc mover.c -o bin/gcc && echo a >a.c && "
+                    "echo b >h.h && echo c >sub/h.h"),
+                 0, "%s", out);
+    free(out);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sh(&lab, &out, "%s", run), 0);
+        cr_assert_str_eq(out, "a\nb\nc\n");
+        free(out);
+    }
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, &out, "echo d >sub/h.h; %s", run), 0);
+    cr_assert_str_eq(out, "a\nb\nd\n");
+    free(out);
+    expect_told(&lab, "miss", 1);
+    lab_down(&lab);
+}
+
+/* Messages name the file and its lines: those of another text of the same form are not taken. */
+Test(tool_fake, ptx_that_fails_or_warns_goes_by_its_own_text)
+{
+    static const char compiler[] =
+        "#include <stdio.h>\n#include <string.h>\n"
+        "int main(int argc, char **argv) {\n"
+        "  char line[512]; const char *in = argv[argc - 3], *out = argv[argc - 1]; int n = 0;\n"
+        "  FILE *f = fopen(in, \"r\"); int bad = 0;\n"
+        "  while (fgets(line, sizeof line, f)) {\n"
+        "    n++;\n"
+        "    if (strstr(line, \"rett\")) printf(\"ptxas %s, line %d; error : no\\n\", in, n), "
+        "bad = 1;\n"
+        "    if (strstr(line, \"bogus\")) printf(\"ptxas %s, line %d; warning : odd\\n\", in, n);\n"
+        "  }\n"
+        "  printf(\"ptxas info : Used 8 registers\\n\");\n"
+        "  fclose(f); if (bad) return 255;\n"
+        "  f = fopen(out, \"w\"); fputs(\"cubin\", f); return fclose(f); }\n";
+    static const char *const bodies[] = {"rett;", ".pragma \"bogus\";\nret;", "ret;"};
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "p.c", compiler);
+    cr_assert_eq(sh(&lab, &out, "mkdir bin && /usr/bin/gcc -w p.c -o bin/ptxas"), 0, "%s", out);
+    free(out);
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        for (int comments = 0; comments < 4; comments++) {
+            char text[1024], *plain;
+            snprintf(text, sizeof text,
+                     "%.*s.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
+                     "%s\n}\n",
+                     4 * (comments & 1), "//c\n", bodies[i]);
+            write_text(&lab, "k.ptx", text);
+            int status = sh(&lab, &plain, "bin/ptxas -arch=sm_90 k.ptx -o plain");
+            cr_assert_eq(sh(&lab, &out, PTXAS "-arch=sm_90 k.ptx -o ours"), status);
+            cr_assert_str_eq(out, plain);
+            bool form = i == 2; /* nothing that it prints shows its text */
+            expect_told(&lab, "hit", comments >= (form ? 1 : 2));
+            free(plain), free(out);
+        }
+    lab_down(&lab);
+}
+
 /* Several names are looked up, and then a lease is asked for: one miss for people. */
 Test(tool_fake, a_compile_that_misses_is_one_miss_of_its_session)
 {

@@ -375,7 +375,8 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     key_add_u64(key, HOW, job->n_roots);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
-    job->keys_cwd = root < 0 && (job->exact || c->debug || c->dependencies || spells_folder(job));
+    job->keys_cwd = root < 0 && (job->exact || c->debug || c->dependencies || job->in_top ||
+                                 spells_folder(job));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header) && i < c->job->n_outputs; i++)

@@ -138,7 +138,8 @@ static int run(const struct command *self, int argc, char **argv)
         job.argv[0] = argv0;
     job.plan = find_front_end(job.program);
     status = -1;
-    if (job.plan && are_standard_descriptors_open() && !is_script(job.program))
+    if (job.plan && access(job.program, X_OK) == 0 && are_standard_descriptors_open() &&
+        !is_script(job.program))
         status = serve(&job);
     if (status < 0)
         status = tool_pass_on(&job);

@@ -69,6 +69,7 @@ int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
         job->exact = true;
     if (!getcwd(job->cwd, sizeof job->cwd))
         return err_sys(e, WARM_EREFUSED, errno, "the working folder");
+    job->in_top = job->cwd[1] == '\0';
     return job->plan(job, w, e);
 }
 

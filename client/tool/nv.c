@@ -2,12 +2,13 @@
 /*
  * nv.c - front ends for NVIDIA's other tools, all traced.
  *
- *     nvcc -cubin, -ptx, -fatbin, -c, -dc   options as keygen/options.h knows them; what it does not
- *                                           know is run for real
- *     cicc, nvlink, fatbinary               the command line as it is, but for the names of
- *                                           outputs and of temporary inputs; for cicc, which
- *                                           completes names and puts them into what it makes,
- *                                           the working folder too
+ *     nvcc -cubin, -ptx, -fatbin, -c, -dc   options as keygen/options.h knows them, and those of
+ *                                           cc_options.h for the host's compiler; what neither
+ *                                           has is run for real
+ *     cicc, nvlink, fatbinary               options as nv_options.h knows them, as they are written,
+ *                                           but for the names of outputs and of temporary inputs;
+ *                                           for cicc, which completes names and puts them into
+ *                                           what it makes, the working folder too
  *
  * A temporary input is a root by itself (tool.h): its name does not count, its content does. These
  * tools start each other through a PATH of their own making, so all of PATH is in the key.
@@ -21,12 +22,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/tool/cc_options.h"
+#include "client/tool/nv_options.h"
 #include "client/tool/tool.h"
 #include "keygen/options.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
 
-enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW };
+enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, HOST };
 
 /* Source: the CUDA Compiler Driver documentation; and what the host compiler looks at (cc.c). What
  * else the tools ask the environment for shows in the trace. Not CUDA_VISIBLE_DEVICES, which differs
@@ -83,6 +86,24 @@ static void add_folder(struct tool_job *job, struct key_builder *key)
 
 /* ---- nvcc ---- */
 
+#define WORDS_MAX 4096
+
+/* All of it in words: the environment's options stand before and behind the arguments. */
+struct words {
+    struct view list[WORDS_MAX];
+    size_t n;
+};
+
+#define EXTRA_MAX 32
+
+/* What of it is for the host's compiler, and for files of dependencies. */
+struct extra {
+    const char *list[EXTRA_MAX]; /* as it counts */
+    size_t n;
+    const char *compiler, *dependency_file;
+    bool debug, dependencies;
+};
+
 static const char *const nvcc_modes[][2] = {
     {"-cubin", "cubin"},   {"--cubin", "cubin"},   {"-ptx", "ptx"}, {"--ptx", "ptx"},
     {"-fatbin", "fatbin"}, {"--fatbin", "fatbin"}, {"-c", "o"},     {"--compile", "o"},
@@ -90,11 +111,11 @@ static const char *const nvcc_modes[][2] = {
 };
 
 /* The output's ending, or NULL: it links, or prints. */
-static const char *nvcc_ending(const struct tool_job *job)
+static const char *nvcc_ending(const struct words *w)
 {
-    for (int i = 1; i < job->argc; i++)
+    for (size_t i = 0; i < w->n; i++)
         for (size_t m = 0; m < sizeof nvcc_modes / sizeof nvcc_modes[0]; m++)
-            if (strcmp(job->argv[i], nvcc_modes[m][0]) == 0)
+            if (strcmp(w->list[i].data, nvcc_modes[m][0]) == 0)
                 return nvcc_modes[m][1];
     return NULL;
 }
@@ -114,7 +135,18 @@ static int nvcc_output(struct tool_job *job, const struct options *o, const stru
     return tool_add_output(job, tool_job_keep(job, text), e);
 }
 
-static int nvcc_key(struct tool_job *job, const struct options *o, const char *input, struct err *e)
+static void add_extra(struct tool_job *job, struct key_builder *key, const struct extra *x)
+{
+    key_add_u64(key, HOST, x->n);
+    for (size_t i = 0; i < x->n; i++)
+        key_add_text(key, HOST, x->list[i]);
+    key_add_text(key, HOST, x->compiler ? x->compiler : "");
+    for (size_t i = 0; x->dependencies && i < job->n_outputs; i++)
+        tool_key_path(job, key, PATHS, job->outputs[i]);
+}
+
+static int nvcc_key(struct tool_job *job, const struct options *o, const struct extra *x,
+                    const char *input, struct err *e)
 {
     struct key_builder key;
     struct cuda_scan scan = {0};
@@ -125,7 +157,8 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     if (code)
         return code;
     cuda_scan(source, len, &scan);
-    bool names_show = job->exact || o->debug || o->line_info || cuda_scan_uses_file(&scan);
+    bool names_show = job->exact || job->in_top || o->debug || o->line_info || x->debug ||
+                      x->dependencies || cuda_scan_uses_file(&scan);
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show && slash && tool_is_temporary(input) &&
         !tool_add_root(job, input, (size_t)(slash - input)))
@@ -135,6 +168,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     if (!code) {
         key_add_text(&key, HARDWARE, o->hardware);
         options_add(o, &key, OPTION);
+        add_extra(job, &key, x);
         tool_key_path(job, &key, PATHS, input);
         key_add(&key, SOURCE, source, len);
         if (names_show)
@@ -147,40 +181,160 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     return code;
 }
 
-/* Options from the environment may ask for this machine's own GPU or CPU, which is not in the key. */
-static bool asks_for_native(const char *variable)
+/* ---- nvcc's command line ---- */
+
+static int add_word(struct words *w, char *text, struct err *e)
 {
-    const char *value = getenv(variable);
-    return value && strstr(value, "native");
+    if (w->n == WORDS_MAX)
+        return refuse(e, "so many arguments");
+    w->list[w->n++] = (struct view){text, strlen(text)};
+    return 0;
+}
+
+static int add_variable(struct tool_job *job, const char *name, struct words *w, struct err *e)
+{
+    const char *value = getenv(name);
+    if (!value || !*value)
+        return 0;
+    if (strpbrk(value, "'\"\\"))
+        return refuse(e, name);
+    char *rest, *copy = tool_job_keep(job, strdup(value));
+    int code = copy ? 0 : err_set(e, WARM_ENOMEM, "no memory");
+    for (char *word = copy ? strtok_r(copy, " \t\n", &rest) : NULL; !code && word;
+         word = strtok_r(NULL, " \t\n", &rest))
+        code = add_word(w, word, e);
+    return code;
+}
+
+static int add_words(struct tool_job *job, struct words *w, struct err *e)
+{
+    int code = add_variable(job, "NVCC_PREPEND_FLAGS", w, e);
+    for (int i = 1; !code && i < job->argc; i++)
+        code = add_word(w, job->argv[i], e);
+    return code ? code : add_variable(job, "NVCC_APPEND_FLAGS", w, e);
+}
+
+/* The value of an option that is word `i` in one of two spellings: behind '=' or in the next word, which
+ * *out_next then says. NULL: it is not that option. */
+static const char *value_of(const struct words *w, size_t i, const char *const names[2],
+                            size_t *out_next)
+{
+    const char *word = w->list[i].data;
+    for (size_t k = 0; k < 2; k++) {
+        size_t len = strlen(names[k]);
+        if (strncmp(word, names[k], len) != 0)
+            continue;
+        *out_next = i + (word[len] == '\0');
+        if (word[len] == '=')
+            return word + len + 1;
+        if (word[len] == '\0' && i + 1 < w->n)
+            return w->list[i + 1].data;
+    }
+    return NULL;
+}
+
+/* Options for the host's compiler, joined by commas, which programs quote once more. In its table
+ * (cc_options.h), and such as change code or messages alone. */
+static int check_host(struct extra *x, const char *value, struct err *e)
+{
+    char text[256], *rest;
+    size_t len = strlen(value);
+    bool quoted = len > 1 && (value[0] == '\'' || value[0] == '"') && value[len - 1] == value[0];
+    int n = snprintf(text, sizeof text, "%.*s", (int)(quoted ? len - 2 : len), value + quoted);
+    if (n < 0 || (size_t)n >= sizeof text || strstr(text, "native") || strpbrk(text, "'\"\\ "))
+        return refuse(e, value);
+    for (char *o = strtok_r(text, ",", &rest); o; o = strtok_r(NULL, ",", &rest)) {
+        const struct cc_option *option = o[0] == '-' ? cc_option_find(o) : NULL;
+        bool whole = option && (option->form == ALONE || option->form == PREFIX ||
+                                (option->form == EITHER && o[strlen(option->name)]));
+        if (!whole || (option->rule != KEEP && option->rule != DEBUG && option->rule != NO_DEBUG))
+            return refuse(e, value);
+        x->debug |= option->rule == DEBUG;
+    }
+    return 0;
+}
+
+static int take_extra(struct extra *x, const struct words *w, size_t *i, struct err *e)
+{
+    static const char *const host[2] = {"-Xcompiler", "--compiler-options"};
+    static const char *const compiler[2] = {"-ccbin", "--compiler-bindir"};
+    static const char *const file[2] = {"-MF", "--dependency-output"};
+    static const char *const flags[] = {"-MD", "-MMD", "--generate-dependencies-with-compile",
+                                        "--generate-nonsystem-dependencies-with-compile"};
+    const char *word = w->list[*i].data, *value;
+    if (x->n == EXTRA_MAX)
+        return refuse(e, "so many options for the host's compiler");
+    x->list[x->n] = word;
+    for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
+        if (strcmp(word, flags[k]) == 0) {
+            x->n++;
+            x->dependencies = true;
+            return 1;
+        }
+    if ((value = value_of(w, *i, file, i))) {
+        x->dependency_file = value;
+        return 1;
+    }
+    if ((value = value_of(w, *i, host, i))) {
+        x->list[x->n++] = value;
+        return check_host(x, value, e) ? -1 : 1;
+    }
+    if ((value = value_of(w, *i, compiler, i))) {
+        x->compiler = value;
+        return 1;
+    }
+    return 0;
+}
+
+/* Takes out of the words what options.h leaves to the host's compiler. */
+static int split_words(struct words *w, struct extra *x, struct err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        size_t at = i;
+        int taken = take_extra(x, w, &i, e);
+        if (taken < 0)
+            return WARM_EREFUSED;
+        if (!taken)
+            w->list[n++] = w->list[at];
+    }
+    w->n = n;
+    return 0;
+}
+
+static int nvcc_parsed(struct tool_job *job, const struct options *o, const struct words *w,
+                       const struct extra *x, struct err *e)
+{
+    const char *ending = nvcc_ending(w);
+    if (strcmp(o->hardware, "native") == 0)
+        return refuse(e, "-arch=native");
+    if (o->input < 0)
+        return refuse(e, "no input");
+    if (!ending)
+        return refuse(e, "nvcc without -cubin, -ptx, -fatbin or -c");
+    if (x->dependencies && !x->dependency_file)
+        return refuse(e, "-MD without -MF");
+    int code = nvcc_output(job, o, w->list, ending, e);
+    if (!code && x->dependency_file)
+        code = tool_add_output(job, x->dependency_file, e);
+    return code ? code : nvcc_key(job, o, x, w->list[o->input].data, e);
 }
 
 static int nvcc_plan(struct tool_job *job, struct err *e)
 {
     struct options o;
-    const char *ending = nvcc_ending(job);
-    if (asks_for_native("NVCC_APPEND_FLAGS") || asks_for_native("NVCC_PREPEND_FLAGS"))
-        return refuse(e, "native, from the environment,");
-    if (!ending)
-        return refuse(e, "nvcc without -cubin, -ptx, -fatbin or -c");
-    size_t n = (size_t)(job->argc - 1);
-    struct view *args = tool_arguments(job);
-    if (!args)
-        return err_set(e, WARM_ENOMEM, "no memory");
-    int code = options_parse(OPTIONS_NVCC, 0, args, n, &o, e);
-    if (code) {
-        free(args);
-        return code;
+    struct extra x = {0};
+    struct words *w = calloc(1, sizeof *w);
+    int code = w ? add_words(job, w, e) : err_set(e, WARM_ENOMEM, "no memory");
+    if (!code)
+        code = split_words(w, &x, e);
+    if (!code)
+        code = options_parse(OPTIONS_NVCC, 0, w->list, w->n, &o, e);
+    if (!code) {
+        code = nvcc_parsed(job, &o, w, &x, e);
+        options_close(&o);
     }
-    if (strcmp(o.hardware, "native") == 0)
-        code = refuse(e, "-arch=native");
-    else if (o.input < 0)
-        code = refuse(e, "no input");
-    if (!code)
-        code = nvcc_output(job, &o, args, ending, e);
-    if (!code)
-        code = nvcc_key(job, &o, args[o.input].data, e);
-    options_close(&o);
-    free(args);
+    free(w);
     return code;
 }
 
@@ -201,10 +355,15 @@ static const char *const output_options[] = {
     "--register-link-binaries",
 };
 
+static bool names_module_id(const char *option)
+{
+    return strncmp(option, "--module_id_file_name", 21) == 0;
+}
+
 /* One that is not made is read. */
 static bool is_made(const struct tool_job *job, const char *option)
 {
-    if (strcmp(option, "--module_id_file_name") != 0)
+    if (!names_module_id(option))
         return true;
     for (int i = 1; i < job->argc; i++)
         if (strcmp(job->argv[i], "--gen_module_id_file") == 0)
@@ -243,8 +402,10 @@ static int add_files(struct tool_job *job, struct err *e)
     for (int i = 1; i < job->argc; i++) {
         const char *output = output_in(job, i, &next), *file = file_in(job->argv[i]);
         int code = 0;
-        if (job->argv[i][0] == '@')
-            return refuse(e, job->argv[i]);
+        bool is_option = job->argv[i][0] == '-' || job->argv[i][0] == '@';
+        if (is_option && !output && !names_module_id(job->argv[i]) &&
+            !nv_option_is_known(base_of(job->program), job->argv[i]))
+            return err_set(e, WARM_EREFUSED, "%s: not in the table of options", job->argv[i]);
         if (output)
             code = tool_add_output(job, output, e);
         else if (file && job->n_sources < TOOL_SOURCES_MAX)
@@ -283,8 +444,8 @@ static int plain_plan(struct tool_job *job, struct err *e)
         return code;
     add_arguments(job, &key);
     job->short_names = strstr(base_of(job->program), "cicc") != NULL;
-    job->expands_macros = job->short_names;
-    if (job->short_names || job->exact)
+    job->expands_macros = job->reads_marks = job->short_names;
+    if (job->short_names || job->exact || job->in_top)
         add_folder(job, &key);
     tool_key_end(job, &key);
     return 0;

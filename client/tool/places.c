@@ -108,7 +108,7 @@ static bool may_show(const struct inputs *in, const struct texts *t)
         if (text.len == 0 || (in->list[i].root == 0 && is_system(in->list[i].path)))
             continue;
         cuda_read_words(text.data, text.len, on_word, &asks);
-        if (asks || (in->list[i].root && cuda_reach_spells_place(t->reach, text.data, text.len)))
+        if (asks || (in->list[i].root && cuda_reach_spells_file(t->reach, text.data, text.len)))
             return true;
     }
     return false;
@@ -117,7 +117,7 @@ static bool may_show(const struct inputs *in, const struct texts *t)
 int places_check(const struct tool_job *job, const struct inputs *in, struct err *e)
 {
     struct texts t = {0};
-    if (job->n_roots == 0 || !job->expands_macros)
+    if (job->n_roots == 0 || !job->expands_macros || job->reads_marks)
         return 0;
     bool shows = !read_all(job, in, &t) || may_show(in, &t);
     for (size_t i = 0; t.list && i < in->n; i++)

@@ -332,8 +332,10 @@ static int keep_by_key(struct serving *s, const struct run *run, struct err *e)
     struct err unused;
     need_more(s, more, &unused);
     int code = write_and_put(s, run, e);
-    if (code == WARM_EREFUSED && need_more(s, (struct more){.exact = true}, &unused) == 0)
+    if (code == WARM_EREFUSED && need_more(s, (struct more){.exact = true}, &unused) == 0) {
+        tool_debug("for its folders alone: %s", e->text);
         code = write_and_put(s, run, e);
+    }
     return code;
 }
 

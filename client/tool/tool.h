@@ -49,14 +49,16 @@ struct tool_job {
     char label[128];    /* for people: "g++ foo.cpp" */
     bool traced;
     char cwd[PATH_MAX];  /* the working folder */
+    bool in_top;         /* it is "/", of which nobody can tell whether it shows */
     bool keys_cwd;       /* it is in the key, by its path: so it may show in the result */
     bool short_names;    /* files in it go by either name */
     bool keys_path;      /* $PATH is in the key, so what is found on it needs no look */
-    bool expands_macros; /* it preprocesses text, in which the clock may show */
-    bool terminal;       /* standard error is one: colours, lines as wide as it */
-    bool times_show; /* files' times are written into the result: a touched file is another one */
-    bool lazy;       /* the output is a precompiled header: made when something needs it (pch.h) */
-    bool by_form;    /* the key has a canonical form of the source: messages must not show it */
+    bool expands_macros; /* it expands macros, in which the clock may show */
+    bool reads_marks; /* its text is preprocessed: line markers name the files, not their places */
+    bool terminal;    /* standard error is one: colours, lines as wide as it */
+    bool times_show;  /* files' times are written into the result: a touched file is another one */
+    bool lazy;        /* the output is a precompiled header: made when something needs it (pch.h) */
+    bool by_form;     /* the key has a canonical form of the source: messages must not show it */
     /* Asked of the front end: */
     bool exact; /* the key has all folders as they are, and the source as it is */
     bool loud;  /* what the run prints counts, and all that it prints by: locale, terminal */

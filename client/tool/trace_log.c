@@ -437,7 +437,8 @@ static bool is_made_from_folder(const struct reading *r, const char *path)
     const char *cwd = r->job->cwd, *rest;
     size_t len = strlen(cwd);
     return !r->job->keys_cwd && tool_root_of(r->job, cwd, &rest) < 0 &&
-           strncmp(path, cwd, len) == 0 && path[len] == '/';
+           tool_root_of(r->job, path, &rest) < 0 && strncmp(path, cwd, len) == 0 &&
+           path[len] == '/';
 }
 
 static int add_entry(struct reading *r, struct entry *entry, struct err *e)

@@ -35,7 +35,9 @@
 OLD_GLIBC_BIND(dlsym);
 
 #define TOLD_SLOTS 4096 /* of the table of what was told lately */
-#define FIRST_FD 200    /* out of the way of what the compiler counts on */
+#define TOLD_BYTES                                                                                 \
+    (512u << 10)     /* of its texts: when they are full, what is new is told each time */
+#define FIRST_FD 200 /* out of the way of what the compiler counts on */
 
 /* Still called by programs that were linked with an older libc, and no longer declared. */
 int __xstat(int version, const char *path, struct stat *st);
@@ -58,7 +60,8 @@ char *__realpath_chk(const char *path, char *out, size_t room);
     X(openat64)                                                                                    \
     X(creat)                                                                                       \
     X(creat64)                                                                                     \
-    X(fopen) X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat)   \
+    X(fopen)                                                                                       \
+    X(fopen64) X(freopen) X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat)            \
         X(fstatat64) X(statx) X(access) X(faccessat) X(euidaccess) X(readlink) X(readlinkat)       \
             X(realpath) X(opendir) X(glob) X(mkstemp) X(mkstemp64) X(mkstemps) X(mkstemps64)       \
                 X(mkostemp) X(mkostemp64) X(rename) X(renameat) X(link) X(symlink) X(mkdir)        \
@@ -69,18 +72,37 @@ char *__realpath_chk(const char *path, char *out, size_t room);
 REAL_FUNCTIONS(X)
 #undef X
 
-static _Atomic uint64_t told[TOLD_SLOTS];
+/* What was told lately, one record in each slot, by hash: in `told_texts`, which is never freed. */
+static _Atomic(const char *) told[TOLD_SLOTS];
+static char told_texts[TOLD_BYTES];
+static _Atomic size_t told_used;
 static int log_fd = -1;
 static bool moved; /* the working folder is not the one of WARM_TRACE_CWD */
 
 /* ---- telling ---- */
 
-static uint64_t mix(char what, const char *path)
+static size_t slot_of(char what, const char *path)
 {
     uint64_t h = 14695981039346656037ull ^ (unsigned char)what;
     for (const char *p = path; *p; p++)
         h = (h ^ (unsigned char)*p) * 1099511628211ull;
-    return h ? h : 1;
+    return (size_t)(h % TOLD_SLOTS);
+}
+
+/* True if this was told, letter by letter; otherwise it is now. */
+static bool was_told(char what, const char *text)
+{
+    size_t slot = slot_of(what, text), len = strlen(text) + 2;
+    const char *last = atomic_load_explicit(&told[slot], memory_order_acquire);
+    if (last && last[0] == what && strcmp(last + 1, text) == 0)
+        return true;
+    size_t at = atomic_fetch_add_explicit(&told_used, len, memory_order_relaxed);
+    if (at > TOLD_BYTES || len > TOLD_BYTES - at)
+        return false;
+    told_texts[at] = what;
+    memcpy(told_texts + at + 1, text, len - 1);
+    atomic_store_explicit(&told[slot], told_texts + at, memory_order_release);
+    return false;
 }
 
 static void write_record(char what, const char *path, bool is_path)
@@ -103,9 +125,8 @@ static void tell_once(char what, const char *text, bool is_path)
 {
     int kept = errno;
     if (log_fd >= 0) {
-        uint64_t h = mix(what, text);
         bool always = what == TRACE_BEGIN || what == TRACE_EXEC || what == TRACE_EXEC_FAILED;
-        if (always || atomic_exchange_explicit(&told[h % TOLD_SLOTS], h, memory_order_relaxed) != h)
+        if (always || !was_told(what, text))
             write_record(what, text, is_path);
     }
     errno = kept;
@@ -221,9 +242,12 @@ static int on_library(struct dl_phdr_info *info, size_t size, void *self)
     return 0;
 }
 
+/* Names that were told are those of other files in another folder. */
 static void note_folder(void)
 {
     char here[PATH_MAX];
+    for (size_t i = 0; i < TOLD_SLOTS; i++)
+        atomic_store_explicit(&told[i], NULL, memory_order_relaxed);
     const char *start = real_getenv(TRACE_CWD_VARIABLE);
     moved = !start || !getcwd(here, sizeof here) || strcmp(here, start) != 0;
 }

@@ -37,6 +37,15 @@ class Told:
         return sum(line.startswith(what) for line in self.text().splitlines())
 
 
+def read_files(folder):
+    """All files of a folder and their bytes."""
+    files = {}
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "rb") as f:
+            files[name] = f.read()
+    return files
+
+
 class Ptxas(kit.TestCase):
     def setUp(self):
         self.daemon = kit.Daemon().__enter__()
@@ -211,6 +220,95 @@ class Nvcc(kit.TestCase):
         for result in results[1:]:
             self.assertEqual((result.returncode, result.stdout, result.stderr),
                              (results[0].returncode, results[0].stdout, results[0].stderr))
+
+    def write(self, name, text, folder=None):
+        with open(os.path.join(folder or self.folder, name), "w") as f:
+            f.write(text)
+
+    def test_the_clock_is_never_kept(self):
+        kernel = 'extern "C" __global__ void k(int *p) { p[0] = t[7]; }\n'
+        paste = "#define C(a, b) a##b\n#define X(a, b) C(a, b)\n"
+        self.write("t.h", "#define STAMP __TIME__\n")
+        for text, options in (
+                ("__device__ const char *t = __TIME__; ", ()),
+                (paste + "__device__ const char *t = X(__TI, ME__); ", ()),
+                ("__device__ const char *t = __TI\\\nME__; ", ()),
+                ("/* " + "x" * (5 << 20) + " */ __device__ const char *t = __DATE__; ", ()),
+                ("__device__ const char *t = STAMP; ", ("-include", "t.h")),
+                ("__device__ const char *t = STAMP; ", ("-DSTAMP=__TIME__",)),
+                ("__device__ const char *t = __TIMESTAMP__; ", ())):
+            self.write("k.cu", text + kernel)
+            with self.subTest(text=text[-60:], options=options):
+                for _ in range(2):
+                    self.compile("-cubin", *options)
+                    self.assertEqual(self.told.count("hit: nvcc"), 0)
+                    self.assertNotEqual(self.told.count("not kept") + self.told.count("passed on"),
+                                        0, self.told.text())
+
+    def test_which_headers_are_one_counts(self):
+        text = "#pragma once\n#ifdef SEEN\n#define TWICE 1\n#endif\n#define SEEN 1\n"
+        for name in "ab":
+            self.write(name + ".h", text)
+            os.utime(os.path.join(self.folder, name + ".h"), (1e9, 1e9))
+        self.write("k.cu", '#include "a.h"\n#include "b.h"\n#ifdef TWICE\n#define V 2\n#else\n'
+                           "#define V 1\n#endif\n__global__ void k(float *p) { p[0] = V; }\n")
+        once = self.compile("-cubin")
+        os.utime(os.path.join(self.folder, "b.h"), (1e9, 1e9 + 100))
+        twice = self.compile("-cubin")
+        self.expect(0, 1)
+        self.assertNotEqual(twice, once)
+        self.assertEqual(twice, self.compile("-cubin", warm=False))
+        os.utime(os.path.join(self.folder, "b.h"), (1e9, 1e9))
+        self.assertEqual(self.compile("-cubin"), once)
+        self.expect(1, 0)
+
+    def test_the_name_of_a_temporary_folder_counts_where_it_decides(self):
+        plain = "__global__ void k(int *p) { p[0] = 1; }\n"
+        hashed = ("__host__ __device__ constexpr unsigned h(const char *s) { unsigned h = 5381; "
+                  "while (*s) h = h * 33 + *s++; return h; }\n"
+                  "__global__ void k(int *p) { p[0] = h(NAME); }\n")
+        for text, header, hits in ((plain, "", 1), (hashed, "#define NAME __FILE__\n", 0)):
+            results = []
+            for name in ("short", "of_another_length"):
+                folder = self.project(name + str(hits))
+                self.write("v.h", header, folder)
+                self.write("k.cu", '#include "v.h"\n' + text, folder)
+                self.told.begin()
+                source, out = (os.path.join(folder, n) for n in ("k.cu", "out"))
+                command = [kit.NVCC, "-cubin", "-arch=sm_90", source, "-o", out]
+                self.daemon.run(command, WARM_TOOL_DEBUG=self.told.path)
+                with open(out, "rb") as f:
+                    results.append(f.read())
+                self.daemon.run(command, warm=False)
+                with open(out, "rb") as f:
+                    self.assertEqual(results[-1], f.read())
+            self.expect(hits, 1 - hits)
+
+    def test_what_extensions_of_pytorch_pass_is_kept(self):
+        options = ("--generate-dependencies-with-compile", "--dependency-output", "out.d",
+                   "--compiler-options", "-fPIC", "-DTORCH_API_INCLUDE_EXTENSION_H", "-std=c++17",
+                   "--expt-relaxed-constexpr", "-gencode=arch=compute_90,code=sm_90")
+        self.told.begin()
+        command = [kit.NVCC, *options, "-c", "k.cu", "-o", "out.o"]
+        self.daemon.run(command, cwd=self.folder, warm=False)
+        plain = read_files(self.folder)["out.d"]
+        for hits in (0, 1):
+            for name in ("out.d", "out.o"):
+                os.unlink(os.path.join(self.folder, name))
+            self.told.begin()
+            self.daemon.run(command, cwd=self.folder, WARM_TOOL_DEBUG=self.told.path)
+            self.expect(hits, 1 - hits)
+            files = read_files(self.folder)
+            self.assertEqual(files["out.d"], plain)
+            self.assertIn("out.o", files)
+
+    def test_options_that_no_table_has_are_run_and_not_kept(self):
+        for options in (("-Xcompiler", "-save-temps=obj"), ("-Xcompiler", "-fstack-usage"), ("--keep",),
+                        ("-Xcudafe", "--display_error_number")):
+            for _ in range(2):
+                self.compile("-c", *options)
+                self.assertEqual(self.told.count("hit: nvcc"), 0, options)
+                self.assertIn("passed on: ", self.told.text(), options)
 
     def test_version_and_what_links_pass_through(self):
         plain, ours = self.daemon.run_both([kit.NVCC, "--version"])

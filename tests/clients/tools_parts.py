@@ -16,15 +16,6 @@ import tools_compilers
 FILES = ("k.cpp1.ii", "k.module_id", "k.ptx", "k.sm_90.cubin", "k.o")
 
 
-def read_files(folder):
-    """All files of a folder and their bytes."""
-    files = {}
-    for name in os.listdir(folder):
-        with open(os.path.join(folder, name), "rb") as f:
-            files[name] = f.read()
-    return files
-
-
 @unittest.skipUnless(kit.NVCC, "no nvcc here")
 class Parts(kit.TestCase):
     """One step of a compile, in folders with what the steps before it made."""
@@ -86,7 +77,7 @@ class Parts(kit.TestCase):
             os.unlink(registration)
         ran = self.daemon.run(["sh", "-c", '"$@"', "sh", *self.steps[tool], *more], cwd=folder,
                               warm=warm, check=False, WARM_TOOL_DEBUG=self.told.path, **settings)
-        return ran.returncode, ran.stdout, ran.stderr, read_files(folder)
+        return ran.returncode, ran.stdout, ran.stderr, tools_compilers.read_files(folder)
 
     def expect(self, tool, hits, misses):
         self.assertEqual((self.told.count(f"hit: {tool}"), self.told.count(f"miss: {tool}")),
@@ -150,6 +141,21 @@ class Parts(kit.TestCase):
             self.check_strange(tool)
         with self.subTest("disabled, and with a daemon that hangs"):
             self.check_disabled(tool)
+
+    def test_messages_of_ptxas_are_those_of_the_file(self):
+        with open(os.path.join(self.made.path, "k.ptx")) as f:
+            good = f.read()
+        bad = good.replace("ret;", "rett;")
+        odd = good.replace("ret;", '.pragma "no_such_pragma";\nret;')
+        for text in (bad, odd):
+            for comments in ("", "// one\n// two\n", ""):
+                folder = self.project()
+                with open(os.path.join(folder, "k.ptx"), "w") as f:
+                    f.write(comments + text)
+                elsewhere = self.project()
+                shutil.copy(os.path.join(folder, "k.ptx"), elsewhere)
+                plain = self.step("ptxas", elsewhere, warm=False)
+                self.assertEqual(self.step("ptxas", folder)[:3], plain[:3])
 
     def test_cicc(self):
         self.check_all("cicc")
