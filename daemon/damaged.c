@@ -79,14 +79,15 @@ static void refusals_forget(struct service *s, const struct key *key, const stru
             s->refusals[i] = (struct refusal){0};
 }
 
-static void refuse(struct service *s, const struct peer *peer, const struct store_id *id,
-                   uint32_t maker, const struct key *check)
+/* What was made here for `maker`. */
+static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
+                   const struct key *key, const struct key *check)
 {
     char text[WARM_KEY_TEXT];
-    bool may = peer->is_admin || maker == peer->uid || id->owner != STORE_MADE_HERE;
-    key_to_text(&id->key, text);
-    if (!may && !another_refused(s, peer->uid, &id->key, check)) {
-        refusal_note(s, peer->uid, &id->key, check);
+    bool may = peer->is_admin || maker == peer->uid;
+    key_to_text(key, text);
+    if (!may && !another_refused(s, peer->uid, key, check)) {
+        refusal_note(s, peer->uid, key, check);
         log_user(peer->uid, LOG_LEVEL_WARNING,
                  "uid %u (pid %ld) has no use for %s, made for uid %u: kept for the others",
                  (unsigned)peer->uid, (long)peer->pid, text, (unsigned)maker);
@@ -94,8 +95,8 @@ static void refuse(struct service *s, const struct peer *peer, const struct stor
     }
     log_user(peer->uid, LOG_LEVEL_WARNING, "uid %u (pid %ld) has no use for %s%s: put aside",
              (unsigned)peer->uid, (long)peer->pid, text, may ? "" : ", and is the second");
-    refusals_forget(s, &id->key, check);
-    store_refuse(s->config.store, id, check);
+    refusals_forget(s, key, check);
+    store_refuse(s->config.store, &(struct store_id){STORE_MADE_HERE, *key}, check);
 }
 
 static bool was_verified_just_now(struct service *s, const struct store_id *id)
@@ -109,21 +110,26 @@ static bool was_verified_just_now(struct service *s, const struct store_id *id)
     return false;
 }
 
+static void verify(struct service *s, const struct peer *peer, const struct store_id *id)
+{
+    if (peer->is_admin || !was_verified_just_now(s, id))
+        store_suspect(s->config.store, id);
+}
+
 /* What was made a moment ago may not be in the index yet: it is refused by its checksum, and its maker
  * is known to the puts that wait. Who names the checksum has had the bytes. */
 void service_damaged(struct service *s, const struct peer *peer, const struct key *key,
                      const struct key *seen)
 {
-    const uint32_t owners[] = {STORE_MADE_HERE, peer->space};
-    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
-        struct store_id id = {.owner = owners[i], .key = *key};
-        struct key check;
-        uint32_t maker;
-        if (!service_find_maker(s, &id, NULL, &maker, &check))
-            continue;
-        if (key_equal(&check, seen))
-            refuse(s, peer, &id, maker, seen);
-        else if (peer->is_admin || !was_verified_just_now(s, &id))
-            store_suspect(s->config.store, &id);
-    }
+    struct store_id own = {peer->space, *key}, here = {STORE_MADE_HERE, *key};
+    struct key check;
+    uint32_t maker;
+    verify(s, peer, &own);
+    store_refuse(s->config.store, &own, seen); /* if that is its checksum */
+    if (!service_find_maker(s, &here, NULL, &maker, &check))
+        return;
+    if (key_equal(&check, seen))
+        refuse(s, peer, maker, key, seen);
+    else
+        verify(s, peer, &here);
 }

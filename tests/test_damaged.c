@@ -34,7 +34,7 @@ static bool find_row(const struct scene *s, struct wire_row *out)
 {
     static struct kit_frame f;
     struct writer w;
-    int fd = kit_native(&s->kit);
+    int fd = kit_admin(&s->kit);
     writer_init(&w, 0);
     wire_put_show(&w, 1, &(struct wire_show){WIRE_SPACE_KEY, {&s->key, sizeof s->key}});
     kit_flush(fd, &w);
@@ -153,6 +153,19 @@ Test(damaged, what_its_maker_refuses_is_put_aside)
     say_damaged(&s, s.alice, &s.check);
     await_row(&s, false);
     compile_anew(&s, s.bob, 0);
+    scene_down(&s);
+}
+
+Test(damaged, what_an_administrator_refuses_is_put_aside)
+{
+    SCENE(s);
+    int root = kit_native(&s.kit), admin = kit_admin(&s.kit);
+    say_damaged(&s, root, &s.check); /* on everybody's socket it is a user like any other */
+    expect_alices(&s);
+    say_damaged(&s, admin, &s.check);
+    await_row(&s, false);
+    close(root);
+    close(admin);
     scene_down(&s);
 }
 
