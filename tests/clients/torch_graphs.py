@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys of FX graphs as PyTorch prints them: a program in other names and from another place has the key of
+the first at each stage of its compile; one that is written in another order, or that writes to what another
+statement reads, has another, and with it other results."""
+
+import ctypes
+import functools
+import itertools
+import os
+import tempfile
+
+import kit
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+
+PROGRAM = """
+import torch
+import torch.nn.functional as F
+
+def f(x, w):
+    a = x.sin() * w
+    b = F.leaky_relu(a, 0.1)
+    return (b - b.mean(-1, keepdim=True)).sum() + a.cos().sum()
+"""
+RENAMED = """
+# another place
+
+
+import torch
+import torch.nn.functional as F
+def other(left, right):
+    first = left.sin() * right  # a comment
+    second = F.leaky_relu(first, 0.1)
+
+    return (second - second.mean(-1, keepdim=True)).sum() + first.cos().sum()
+"""
+WRITES_LAST = "import torch\nimport torch.nn.functional as F\ndef f(x):\n" \
+    "    b = x.sin()\n    a = F.leaky_relu(x, 0.1, 1)\n    return b\n"
+WRITES_FIRST = "import torch\nimport torch.nn.functional as F\ndef f(x):\n" \
+    "    a = F.leaky_relu(x, 0.1, 1)\n    b = x.sin()\n    return b\n"
+SWAPPED = [
+    "import torch\ndef f(x, w):\n    a = x.exp()\n    b = w.sin()\n    return a - b\n",
+    "import torch\ndef f(x, w):\n    b = w.sin()\n    a = x.exp()\n    return a - b\n",
+]
+
+
+@functools.cache
+def library():
+    loaded = ctypes.CDLL(os.path.join(kit.BUILD, "lib", "libwarm.so"))
+    loaded.warm_graph_key.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t,
+                                      ctypes.c_char_p]
+    return loaded
+
+
+def key(text):
+    out = ctypes.create_string_buffer(33)
+    data = text.encode()
+    code = library().warm_graph_key(b"fx", data, len(data), out)
+    if code != 0:
+        raise AssertionError(f"{code} of\n{text}")
+    return out.value.decode()
+
+
+def function_of(source):
+    """The function that a source file defines, which must be there while it is traced."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
+        file.write(source)
+    space = {}
+    exec(compile(source, file.name, "exec"), space)  # pylint: disable=exec-used
+    functions = [v for v in space.values() if callable(v) and hasattr(v, "__code__")]
+    return functions[-1], file.name
+
+
+def traced(source, *arguments):
+    """What a program gives, and its graphs as they are printed: Dynamo's, and what AOTAutograd makes."""
+    texts = []
+
+    def printed(module):
+        texts.append(module.print_readable(print_output=False, include_stride=True,
+                                           include_device=True))
+
+    def lowered(module, _):
+        printed(module)
+        return make_boxed_func(module.forward)
+
+    behind = aot_autograd(fw_compiler=lowered, bw_compiler=lowered)
+
+    def compiler(module, inputs):
+        printed(module)
+        return behind(module, inputs)
+
+    torch._dynamo.reset()
+    function, path = function_of(source)
+    try:
+        result = torch.compile(function, backend=compiler)(*arguments)
+        if result.requires_grad:
+            result.backward()
+    finally:
+        os.unlink(path)
+    return result, texts
+
+
+def inputs(n, grad):
+    torch.manual_seed(0)
+    return [torch.randn(4, 8).requires_grad_(grad) for _ in range(n)]
+
+
+class Graphs(kit.TestCase):
+    def test_names_and_places_do_not_count(self):
+        one, texts = traced(PROGRAM, *inputs(2, True))
+        two, others = traced(RENAMED, *inputs(2, True))
+        self.assertEqual(len(texts), 3, "Dynamo's, the forward, the backward")
+        self.assertEqual([key(t) for t in texts], [key(t) for t in others])
+        self.assertNotEqual(texts, others, "they are printed in other words")
+        self.assertTrue(torch.equal(one, two))
+        self.assertEqual(len({key(t) for t in texts}), 3)
+
+    def test_order_counts(self):
+        texts = [traced(source, *inputs(2, False))[1] for source in SWAPPED]
+        for one, two in zip(*texts):
+            self.assertNotEqual(key(one), key(two))
+
+    def test_what_writes_in_place_keeps_its_place(self):
+        """A true value that is not `True`: PyTorch writes to x, and the two programs differ."""
+        results, texts = zip(*(traced(s, *inputs(1, False)) for s in (WRITES_FIRST, WRITES_LAST)))
+        self.assertFalse(torch.equal(*results))
+        for one, two in itertools.product(*texts):
+            self.assertNotEqual(key(one), key(two))
+
+
+if __name__ == "__main__":
+    kit.main()
