@@ -6,7 +6,7 @@
  * is its statements as they are written, in other names, without comments:
  *
  *     class GraphModule(torch.nn.Module):                    class
- *         def forward(self, x: "f32[2, s7][s7, 1]cuda:0"):   def(#0:"f32[2, s$0][s$0, 1]cuda$")
+ *         def forward(self, x: "f32[2, s7][s7, 1]cuda:0"):   def(self,#0:"f32[2, s$0][s$0, 1]cuda$")
  *             # File: m.py:7 in f, code: y = x.sin() * x
  *             sin: "f32[2, s7][s7, 1]cuda:0" = x.sin()   ─▶  #1:"f32[2, s$0][s$0, 1]cuda$"=#0.sin()
  *             mul: "f32[2, s7][s7, 1]cuda:0" = sin * x       #2:"f32[2, s$0][s$0, 1]cuda$"=#1*#0
@@ -793,7 +793,7 @@ static void put_forward(struct fx *f)
     f->n_graphs++;
     f->in_graph = true;
     f->has_return = false;
-    form_put_text(f->out, "def(");
+    form_put_text(f->out, "def(self");
     t = put_inputs(f, t);
     if (!is(f, name, "forward") || !is_mark(f, bracket, '(') || !is(f, self, "self") ||
         !is_mark(f, t, ')'))
