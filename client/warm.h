@@ -186,10 +186,8 @@ void warm_result_free(struct warm_result *r);
 
 #define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */
 /*
- * The canonical key of a graph or a source, in hex: the same for every spelling that a compiler must
- * turn into the same result (`warm hash` prints it, keygen/KEYS.md says what counts); not for compilers
- * that are told to reassociate (-ffast-math and the like), nor alone for a program that several processes
- * compile each for itself (KEYS.md 2.2: their collectives may come in another order). `kind` is
+ * The canonical key of a graph or a source, in hex: the same for every spelling of one program (`warm
+ * hash` prints it, keygen/KEYS.md says what counts). `kind` is
  * "mlir", "mlirbc", "hlo", "ptx", "cuda", "fx", "raw", or NULL to find it from the content. Needs no
  * connection. Returns 0, or WARM_EXACT where the form holds something that only its exact bytes
  * can tell apart. Errors: MALFORMED, TRUNCATED; REFUSED (elided text, process addresses: must not

@@ -3,11 +3,11 @@
  * canon.h - from the bytes of a graph or a source to its canonical form, its key and its regions.
  *
  *     bytes ──detect──▶ kind ──parse──▶ canonical text ──▶ XXH3-128 (key) and SHA-256 (proof)
- *                                            (of graphs: in short, one to one)
+ *                                            (of MLIR: as records, one to one)
  *
- * Two inputs that a compiler must turn into the same result may have the same canonical text; two
- * that it might not, never have. What is not understood is kept byte for byte. KEYS.md says for
- * each kind what is kept, what is dropped, and why dropping it is sound.
+ * Two inputs have the same canonical text only if they are one program in two spellings. What is not
+ * understood is kept byte for byte. KEYS.md says for each kind what is dropped, and which sentence of
+ * the format allows it; CUDA.md of PTX and CUDA C++.
  *
  * Thread: any; no state. Memory: input is borrowed until the call returns.
  */
@@ -69,8 +69,8 @@ struct canon_result {
 /*
  * Computes the key of an input. With `text` (an initialised writer; may be NULL) also appends the
  * canonical form, readable, one operation or statement a line, so that two forms can be compared
- * with diff. The key is over exactly the bytes that go into `text`, of graphs over the same text in
- * short (KEYS.md, section 1.1), under a domain that names the kind and the form's version.
+ * with diff. The key is over exactly the bytes that go into `text`, of MLIR over records of the same text
+ * (KEYS.md, section 2.3), under a domain that names the kind and the form's version.
  *
  * Time and memory are linear in `len` (memory at most 3 × len plus a constant, neither the input nor
  * `text` counted); nothing recurses on the depth of the input.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_form.c - the canonical source (KEYS.md, "CUDA C++").
+ * cuda_form.c - the canonical source (CUDA.md, "CUDA C++").
  *
  * Owner: nobody; no state. Thread: any.
  *

@@ -167,7 +167,7 @@ void job_close(struct job *job)
 
 /* ---- key ---- */
 
-/* Numbers of the fields in the key: KEYS.md. */
+/* Numbers of the fields in the key: CUDA.md. */
 enum job_tag {
     TAG_NAME = 1,
     TAG_SOURCE,

@@ -60,7 +60,7 @@ int job_decode(const void *data, size_t len, struct job *out, struct err *e);
 void job_close(struct job *job);
 
 /*
- * The graph part of the job's address and its proof (level 1 of KEYS.md: exact bytes of source,
+ * The graph part of the job's address and its proof (level 1 of CUDA.md: exact bytes of source,
  * headers, names, and the options that decide; the working folder only where debug output or LTO
  * IR may show it), and the hardware part: the exact target that the options ask for, e.g. "sm_90a", or
  * "default".
@@ -73,7 +73,7 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
             struct proof *out_proof, struct err *e);
 
 /*
- * The same for the second, shared key (level 2 of KEYS.md): the canonical source in place of the
+ * The same for the second, shared key (level 2 of CUDA.md): the canonical source in place of the
  * exact one, of the name only its last component, of an absolute -I only that there is one, and no
  * option that says what the compiler does anyway: `version` is the compiler's, as options_parse takes
  * it. A result may be kept under it only if, beside

@@ -13,7 +13,7 @@
  *     struct address ──address_key──▶ struct key (16 bytes, XXH3-128): what the store is asked for
  *
  * XXH3 finds, SHA-256 proves: beside each graph key goes the SHA-256 of the same canonical bytes,
- * and an entry is given only against that proof. KEYS.md 10 lists what else XXH3 is used for.
+ * and an entry is given only against that proof. XXH3.md lists what else XXH3 is used for.
  *
  * Canonical bytes are a sequence of fields, each tagged and length-prefixed ("sm_9" + "0" is never
  * "sm_90" + ""). KEYS.md lists the fields of each kind.

@@ -7,7 +7,7 @@
  *
  * An option's canonical form is its long name and its value. Options of one `group` may disagree
  * with each other and stay in the order in which they were given; groups commute and are sorted.
- * KEYS.md says for each kind of rule why it is sound; tests/proof compares with the compilers.
+ * CUDA.md says for each kind of rule why it is sound; tests/proof compares with the compilers.
  */
 #include "keygen/options.h"
 

@@ -10,7 +10,7 @@
  * (`-arch=X`, `--gpu-architecture=X`, `--gpu-architecture` `X`), the order of those that commute,
  * explicit defaults and options that cannot change the result (`--no-cache`, `--pch`) do not count.
  * What is ordered (-I, -D and -U, -include, options of one subject) stays in order; repetitions
- * stay, since compilers warn about them. KEYS.md has the tables and the arguments.
+ * stay, since compilers warn about them. CUDA.md has the tables and the arguments.
  *
  * A command line is refused, and its result never kept, if it makes the compiler write files, put
  * the clock into its output, or read files that no dependency list shows; or if we do not know an

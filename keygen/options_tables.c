@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options_tables.c - the options of NVRTC, ptxas and nvcc; options_internal.h. KEYS.md, section 9, says for
+/* options_tables.c - the options of NVRTC, ptxas and nvcc; options_internal.h. CUDA.md, section 3, says for
  * each kind of rule why it is sound. */
 #include "keygen/options_internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ptx.c - the canonical form of PTX assembly (KEYS.md, "PTX").
+ * ptx.c - the canonical form of PTX assembly (CUDA.md, "PTX").
  *
  * Owner: nobody; no state. Thread: any.
  *

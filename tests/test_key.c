@@ -155,20 +155,19 @@ Test(key, is_xxh3_whatever_the_processor_has)
     }
 }
 
-/* XXH3 finds, SHA-256 proves: where an XXH3 is made or compared, KEYS.md says why that is enough. */
+/* XXH3 finds, SHA-256 proves: where an XXH3 is made or compared, XXH3.md says why that is enough. */
 Test(key, each_use_of_xxh3_has_its_reason)
 {
     char *out;
     int rc = run_command(
         &out,
         "d=$(mktemp -d) && trap 'rm -rf $d' EXIT && "
-        "sed -n '/^## 10/,$p' keygen/KEYS.md | "
-        "sed -nE 's/^\\| `([^`]+)` \\| ([0-9]+|any) \\|.*/\\1 \\2/p' | sort >$d/reasons && "
+        "sed -nE 's/^\\| `([^`]+)` \\| ([0-9]+|any) \\|.*/\\1 \\2/p' keygen/XXH3.md | sort >$d/reasons && "
         "grep -rnE '\\b(key_equal|key_of_bytes|XXH[0-9]+_[A-Za-z0-9_]*) *\\(' --include='*.[ch]' "
         "keygen store client daemon kernels | grep -vE '^[^:]*:[0-9]+: *(\\*|/\\*)' | "
         "awk -F: 'NR == FNR { split($0, r, \" \"); any[r[1]] = r[2] == \"any\"; next } { n[$1]++ } "
         "END { for (f in n) print f, any[f] ? \"any\" : n[f] }' $d/reasons - | sort >$d/uses && "
         "test $(wc -l <$d/uses) -gt 30 && diff $d/reasons $d/uses");
-    cr_assert_eq(rc, 0, "KEYS.md 10 says <, the sources have >:\n%s", out);
+    cr_assert_eq(rc, 0, "XXH3.md says <, the sources have >:\n%s", out);
     free(out);
 }

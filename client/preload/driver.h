@@ -8,7 +8,7 @@
  *     cuLinkCreate … AddData … Complete ──▶ driver_link.c
  *
  * Only what the same driver (its library by content) made for the same device (compute capability
- * and name) under the same options is used. Of PTX, canonical (keygen/KEYS.md), a cubin is made
+ * and name) under the same options is used. Of PTX, canonical (keygen/CUDA.md), a cubin is made
  * through the driver's own linker, and only where linking has nothing to decide: PTX without
  * external symbols other than dynamic shared memory, without debug sections, loaded with options
  * that the linker takes as the loader does. Then the instructions are the same compiler's for the
