@@ -162,7 +162,8 @@ Test(key, each_use_of_xxh3_has_its_reason)
     int rc = run_command(
         &out,
         "d=$(mktemp -d) && trap 'rm -rf $d' EXIT && "
-        "sed -nE 's/^\\| `([^`]+)` \\| ([0-9]+|any) \\|.*/\\1 \\2/p' keygen/XXH3.md | sort >$d/reasons && "
+        "sed -nE 's/^\\| `([^`]+)` \\| ([0-9]+|any) \\|.*/\\1 \\2/p' keygen/XXH3.md | sort "
+        ">$d/reasons && "
         "grep -rnE '\\b(key_equal|key_of_bytes|XXH[0-9]+_[A-Za-z0-9_]*) *\\(' --include='*.[ch]' "
         "keygen store client daemon kernels | grep -vE '^[^:]*:[0-9]+: *(\\*|/\\*)' | "
         "awk -F: 'NR == FNR { split($0, r, \" \"); any[r[1]] = r[2] == \"any\"; next } { n[$1]++ } "
