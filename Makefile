@@ -128,6 +128,13 @@ tsan: setup-test
 	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store
 	$(B)/tsan/plain/test_store $(TSAN_TESTS)
 
+# What a power failure leaves of the store, at 10 000 moments; `make test` tries a sample.
+.PHONY: power-loss
+POWER_STATES = 10000
+power-loss: setup-test
+	$(MAKE) B=$(B) $(B)/tests/test_power_loss
+	WARM_POWER_STATES=$(POWER_STATES) $(B)/tests/test_power_loss
+
 # Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/fuzz_NAME.c with clang's libFuzzer, over the code that
 # parses what others wrote. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
 FUZZ_SECONDS = 10

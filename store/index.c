@@ -347,6 +347,13 @@ int index_set_aside(const char *dir, struct err *e)
     return 0;
 }
 
+uint64_t index_last_commit(const struct index *x)
+{
+    MDB_envinfo info;
+    mdb_env_info(x->env, &info);
+    return info.me_last_txnid;
+}
+
 void index_sync(struct index *x) { mdb_env_sync(x->env, 1); }
 
 uint64_t index_file_bytes(const struct index *x)

@@ -64,6 +64,8 @@ int index_set_aside(const char *dir, struct err *e);
 bool index_is_damage(int rc);
 /* A WARM_E* for any code of this file; fills *e unless rc is 0. */
 int index_error(int rc, struct err *e);
+/* Changes with each commit that wrote something. */
+uint64_t index_last_commit(const struct index *x);
 /* Makes meta pages durable, so that a power failure loses nothing that was committed before. */
 void index_sync(struct index *x);
 /* Bytes of the index file in use, free pages inside it included. */

@@ -49,7 +49,7 @@ enum task_type {
 struct task {
     struct task *next;
     enum task_type type;
-    uint64_t serial; /* order of asking, of those that go to the copier */
+    uint64_t serial;    /* order of asking, of those that go to the copier */
     uint64_t queued_ms; /* monotonic */
     int status;
     struct err err;
@@ -64,8 +64,8 @@ struct task {
     struct hashing *hashing; /* of a large value, between two slices; owned */
     bool expects;            /* `expected` is what its digest has to be */
     struct key expected;
-    bool hashed;             /* row.check is the value's */
-    struct key *out_check;   /* PUT: where to tell it; may be NULL */
+    bool hashed;              /* row.check is the value's */
+    struct key *out_check;    /* PUT: where to tell it; may be NULL */
     bool appended;            /* the trailer is in a blob that was there before */
     bool state_known;         /* the bytes were right in `state`, */
     struct blob_state state;  /* (DAMAGED: wrong) */
@@ -136,6 +136,7 @@ struct sweeper {
     bool deep;   /* the walk looks for blobs whose rows are gone too */
     bool unread; /* a file or a folder could not be read: the walk is to be made again */
     struct blob_walk walk;
+    uint64_t last_commit; /* index_last_commit as it was */
     uint64_t next_walk_ms, next_expiry_ms, next_check_ms, next_sync_ms,
         next_wake_ms;  /* monotonic */
     uint64_t retry_ms; /* until the next walk, after one that could not read all */
@@ -173,7 +174,7 @@ struct store {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t writer_wake, copier_wake;
     bool copier_stop, writer_stop;
-    bool caps_changed;        /* the writer is to look whether it has to evict */
+    bool caps_changed; /* the writer is to look whether it has to evict */
     struct lanes copying;
     struct task_list queue;
     struct task_list done;
@@ -269,6 +270,8 @@ void sweep_begin(struct store *s);
 void sweep_deeply(struct store *s);
 /* A bounded piece of idle work. Returns in how many ms it wants to be called again. */
 uint64_t sweep_step(struct store *s);
+/* After a commit: its meta page is durable within a second. */
+void sweep_sync_soon(struct store *s);
 void sweep_end(struct store *s);
 
 /* ---- verify.c ---- */

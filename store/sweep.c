@@ -22,6 +22,7 @@
 #define WALK_FILES 32u      /* in one step */
 #define WALK_DELAY_MS 2000u /* after open; no delay if there are rows to adopt */
 #define WALK_PACE_MS 20u    /* between steps that only look for orphans */
+#define SYNC_MS 1000u       /* from a commit until its meta page is durable, at most */
 #define EXPIRY_MS 1000u
 #define EXPIRY_MANY 8u /* of a sample of 32 */
 #define MINUTE_MS 60000u
@@ -267,6 +268,17 @@ void sweep_end(struct store *s)
 }
 
 static uint64_t soonest(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* The first commit since the last sync decides when: later ones, or changes that change nothing, such as
+ * a look for what has expired, do not put it off. */
+void sweep_sync_soon(struct store *s)
+{
+    struct sweeper *sw = &s->sweeper;
+    uint64_t commit = index_last_commit(&s->index);
+    if (commit != sw->last_commit)
+        sw->next_sync_ms = soonest(sw->next_sync_ms, clock_mono_ms() + SYNC_MS);
+    sw->last_commit = commit;
+}
 
 uint64_t sweep_step(struct store *s)
 {

@@ -131,7 +131,7 @@ static void settle(struct store *s, struct change *c)
     }
     if ((c->n_doomed || atomic_load(&s->keeps_snapshot)) && s->config.on_wake)
         s->config.on_wake(s->config.on_wake_arg);
-    s->sweeper.next_sync_ms = clock_mono_ms() + 1000;
+    sweep_sync_soon(s);
     if (c->broke)
         sweep_deeply(s);
     publish(s, c);
