@@ -186,6 +186,17 @@ void budget_give(uint32_t uid, enum budget what, uint64_t n)
         user_forget(u);
 }
 
+bool budget_largest(enum budget what, uint32_t *out_uid)
+{
+    const struct user *most = NULL;
+    for (size_t i = 0; all[what] && i < n_slots; i++)
+        if (users[i].there && users[i].used[what] > (most ? most->used[what] : 0))
+            most = &users[i];
+    if (most)
+        *out_uid = most->uid;
+    return most != NULL;
+}
+
 size_t budget_users(uint32_t *out, size_t cap)
 {
     size_t n = 0;

@@ -33,7 +33,7 @@
     X(calls, 8192, 65536, "requests", "lookups and compiles that wait for an answer")              \
     X(leases, 8192, 65536, "leases", "given out and not yet fulfilled")                            \
     X(compiles, 256, 0, "compiles", "queued for a compiler process or running")                    \
-    X(puts, 256u << 20, 1u << 30, "bytes", "values in the daemon's memory that are to be written")            \
+    X(puts, 256u << 20, 1u << 30, "bytes", "values in the daemon's memory that are to be written") \
     X(rank_jobs, 16, 64, "jobs", "whose ranks get one answer to one question")                     \
     X(rank_bytes, 32u << 20, 256u << 20, "bytes", "answers that are kept for those ranks")         \
     X(space, 0, 0, "bytes", "of the store, by who put or first asked for an entry")                \
@@ -70,6 +70,8 @@ bool budget_has(uint32_t uid, enum budget what, uint64_t n);
 uint64_t budget_used(uint32_t uid, enum budget what);
 uint64_t budget_used_by_all(enum budget what);
 
+/* The user who holds the most. False if nobody holds any. */
+bool budget_largest(enum budget what, uint32_t *out_uid);
 /* The users who hold anything, the first `cap` of them, in no order; returns how many. */
 size_t budget_users(uint32_t *out, size_t cap);
 

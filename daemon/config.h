@@ -41,7 +41,7 @@
     X(TIME, lease_timeout, "2m", "after this another may make what a client has under lease")      \
     X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
     X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \
-    X(COUNT, max_connections, "4096", "further ones wait in the listen queue")                     \
+    X(COUNT, max_connections, "4096", "further ones wait, or take the place of idle ones")                     \
     X(COUNT, max_connections_per_user, "1024", "further ones of one user are closed")              \
     X(LIST, nvrtc, "",                                                                             \
       "a libnvrtc.so or the folder that has one; may be given more than once; "                    \

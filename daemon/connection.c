@@ -793,6 +793,12 @@ void connection_close(struct connection *c)
     server_forget(c);
 }
 
+bool connection_is_idle(const struct connection *c)
+{
+    return !c->closing && !c->ended && !c->held && !c->in_len && !c->n_in_fds && !c->queue &&
+           (!c->protocol || c->protocol->is_idle(c->state));
+}
+
 void connection_check_deadlines(struct connection *c, uint64_t now_ms)
 {
     bool partial = (c->in_len && !c->held) ||

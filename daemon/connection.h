@@ -43,6 +43,8 @@ struct protocol {
     bool (*on_end)(void *state);
     /* True if part of a message is held by the protocol. */
     bool (*is_partial)(const void *state);
+    /* True if nothing would be lost with the connection: nothing is awaited, held or half done. */
+    bool (*is_idle)(const void *state);
     /* The connection is gone: free the state. */
     void (*on_close)(void *state);
 };

@@ -71,6 +71,14 @@ struct connection {
     struct connection *next_starved;
 };
 
+/* Accepted, and not let in yet. */
+#define PARKED_MAX 64u
+#define PARKED_OF_USER 8u
+struct parked {
+    int fd;
+    struct peer peer;
+};
+
 struct server {
     struct server_config config;
     struct listener listener, admin; /* the second if there is an admin_fd */
@@ -78,10 +86,12 @@ struct server {
     uv_idle_t idle;      /* active while `later` has any: the loop does not sleep */
     struct ticker *tick; /* runs while there are connections, and a little longer */
     struct connection *all;
-    unsigned count, n_open_handles; /* count: connections that are not closed yet */
-    struct connection *ready;       /* to be looked at before the loop sleeps */
-    struct connection *later;       /* those that go on in the next turn */
-    struct connection *starved;     /* those that go on when their users may take more */
+    unsigned count, n_open_handles;   /* count: connections that are not closed yet */
+    struct parked parked[PARKED_MAX]; /* the longest waiting first */
+    unsigned n_parked;
+    struct connection *ready;   /* to be looked at before the loop sleeps */
+    struct connection *later;   /* those that go on in the next turn */
+    struct connection *starved; /* those that go on when their users may take more */
     bool closing;
     void (*on_closed)(void *arg);
     void *on_closed_arg;
@@ -101,6 +111,8 @@ struct server {
 void connection_continue(struct connection *c);
 /* True while its user is over a budget that it would take more of. */
 bool connection_is_over_budget(const struct connection *c);
+/* True if it may be closed for another's sake. */
+bool connection_is_idle(const struct connection *c);
 /* Closes it if it is past one of its deadlines. */
 void connection_check_deadlines(struct connection *c, uint64_t now_ms);
 void server_make_ready(struct connection *c);

@@ -667,5 +667,11 @@ static void native_on_close(void *state)
     free(n);
 }
 
-const struct protocol native_protocol = {native_open, native_on_bytes, native_on_end, NULL,
-                                         native_on_close};
+static bool native_is_idle(const void *state)
+{
+    const struct native *n = state;
+    return !n->calls && !n->ops && !n->rest.there;
+}
+
+const struct protocol native_protocol = {native_open, native_on_bytes, native_on_end,
+                                         NULL,        native_is_idle,  native_on_close};

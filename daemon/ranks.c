@@ -7,11 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/budget.h"
+
+#define FDS_LEFT 128u /* of a user's budget, for everything but kept answers */
+
 struct rank_answer {
     struct proof name; /* SHA-256 of the name that was asked for */
     uint64_t noted_ms;
     bool used;
     struct artifact *value; /* NULL: a miss */
+    uint64_t n_bytes;       /* of BUDGET_rank_bytes, */
+    unsigned n_fds;         /* and of BUDGET_descriptors */
     pid_t members[RANKS_MEMBERS];
     unsigned n_members;
 };
@@ -26,7 +32,6 @@ struct rank_job {
 };
 
 static struct rank_job *jobs;
-static unsigned n_jobs;
 
 /* ---- jobs ---- */
 
@@ -52,22 +57,28 @@ struct rank_job *ranks_join(uint32_t uid, struct view client)
                    memcmp(job->name, name.data, name.len) != 0))
         job = job->next;
     if (!job) {
-        if (n_jobs == RANKS_JOBS || !(job = calloc(1, sizeof *job)))
+        if (!budget_take(uid, BUDGET_rank_jobs, 1))
             return NULL;
+        job = calloc(1, sizeof *job);
+        if (!job) {
+            budget_give(uid, BUDGET_rank_jobs, 1);
+            return NULL;
+        }
         job->uid = uid;
         memcpy(job->name, name.data, name.len);
         job->next = jobs;
         if (jobs)
             jobs->prev = job;
         jobs = job;
-        n_jobs++;
     }
     job->n_connections++;
     return job;
 }
 
-static void answer_clear(struct rank_answer *a)
+static void answer_clear(struct rank_job *job, struct rank_answer *a)
 {
+    budget_give(job->uid, BUDGET_rank_bytes, a->n_bytes);
+    budget_give(job->uid, BUDGET_descriptors, a->n_fds);
     artifact_unref(a->value);
     memset(a, 0, sizeof *a);
 }
@@ -77,11 +88,11 @@ void ranks_leave(struct rank_job *job)
     if (!job || --job->n_connections)
         return;
     for (unsigned i = 0; i < RANKS_ANSWERS; i++)
-        answer_clear(&job->answers[i]);
+        answer_clear(job, &job->answers[i]);
     if (job->next)
         job->next->prev = job->prev;
     *(job->prev ? &job->prev->next : &jobs) = job->next;
-    n_jobs--;
+    budget_give(job->uid, BUDGET_rank_jobs, 1);
     free(job);
 }
 
@@ -145,15 +156,35 @@ static struct artifact *keep(const struct store_value *v)
     return a;
 }
 
+static bool has_room(const struct rank_job *job, uint64_t n_bytes, unsigned n_fds)
+{
+    return budget_has(job->uid, BUDGET_rank_bytes, n_bytes) &&
+           (!n_fds || budget_has(job->uid, BUDGET_descriptors, n_fds + FDS_LEFT));
+}
+
+/* Forgets the job's oldest answers until there is room for one more. False if that is not enough. */
+static bool make_room(struct rank_job *job, uint64_t n_bytes, unsigned n_fds)
+{
+    for (unsigned i = 0; i < RANKS_ANSWERS && !has_room(job, n_bytes, n_fds); i++)
+        answer_clear(job, &job->answers[(job->next_answer + i) % RANKS_ANSWERS]);
+    return has_room(job, n_bytes, n_fds);
+}
+
 void ranks_note(struct rank_job *job, const struct proof *name, pid_t pid, uint64_t now_ms,
                 const struct store_value *value)
 {
-    struct artifact *kept = value ? keep(value) : NULL;
-    if (value && !kept)
+    uint64_t n_bytes = value && value->data ? value->row.len : 0;
+    unsigned n_fds = value && !value->data;
+    struct artifact *kept = NULL;
+    if (!make_room(job, n_bytes, n_fds) || (value && !(kept = keep(value))))
         return;
     struct rank_answer *a = &job->answers[job->next_answer];
     job->next_answer = (job->next_answer + 1) % RANKS_ANSWERS;
-    answer_clear(a);
+    answer_clear(job, a);
     *a = (struct rank_answer){.name = *name, .noted_ms = now_ms, .used = true, .value = kept};
+    if (budget_charge(job->uid, BUDGET_rank_bytes, n_bytes))
+        a->n_bytes = n_bytes;
+    if (budget_charge(job->uid, BUDGET_descriptors, n_fds))
+        a->n_fds = n_fds;
     add_member(a, pid);
 }

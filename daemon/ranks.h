@@ -20,7 +20,7 @@
  * over when its last connection ends, so that one started anew under the same name begins with no
  * notes; a note is good for RANKS_KEEP_MS.
  *
- * Thread: loop thread. Memory: bounded; a job belongs to this module, and is counted by join and
+ * Thread: loop thread. Memory: bounded, for each user, by BUDGET_rank_jobs and BUDGET_rank_bytes; a job belongs to this module, and is counted by join and
  * leave.
  */
 #ifndef WARM_DAEMON_RANKS_H
@@ -34,7 +34,6 @@
 
 #define RANKS_KEEP_MS 600000u /* the slowest rank of a job may be that late */
 #define RANKS_NAME_MAX 128u   /* bytes of a job's name */
-#define RANKS_JOBS 64u        /* at a time; further ones get their answers one by one */
 #define RANKS_ANSWERS 256u    /* of a job; then the oldest is forgotten */
 #define RANKS_MEMBERS 64u     /* processes that are known to have had an answer */
 

@@ -347,5 +347,11 @@ static void redis_on_close(void *state)
     free(r);
 }
 
-const struct protocol redis_protocol = {redis_open, redis_on_bytes, redis_on_end, redis_is_partial,
-                                        redis_on_close};
+static bool redis_is_idle(const void *state)
+{
+    const struct redis *r = state;
+    return !r->n_ops && !r->waiting && !r->leases && !r->walk.active && !r->spills && !r->n_sent;
+}
+
+const struct protocol redis_protocol = {redis_open,       redis_on_bytes, redis_on_end,
+                                        redis_is_partial, redis_is_idle,  redis_on_close};

@@ -18,30 +18,72 @@
 #include "daemon/connection_internal.h"
 #include "daemon/log.h"
 
-#define TICK_MS 1000u /* how exact the deadlines of connections are */
+#define TICK_MS 1000u   /* how exact the deadlines of connections are */
+#define RESERVE_MAX 64u /* places for users who have no connection yet */
 
 /* ---- connections that come and go ---- */
 
-static bool take_connection(struct server *s, int fd, bool admits_admin)
+/*
+ * Near the limit connections that do nothing go first, those of the user who has the most of them; the
+ * last places are for users who have none:
+ *
+ *     0 ────────────────────────────── max - reserve ───────── max
+ *       anybody                        │ who has none          │
+ *                                      │ who has fewer than the largest user, whose idle one goes
+ *                                      │ else: parked, and then closed
+ */
+static unsigned reserve(const struct server *s)
 {
-    struct peer peer;
-    struct err e = {0};
-    if (peer_identify(fd, s->config.trust_group, admits_admin, &peer, &e) != 0) {
-        log_user(UINT32_MAX, LOG_LEVEL_WARNING, "a connection is refused: %s", e.text);
-        close(fd);
+    uint64_t eighth = s->config.config->max_connections / 8;
+    return eighth < RESERVE_MAX ? (unsigned)eighth : RESERVE_MAX;
+}
+
+/* What has been silent for the longest of a user's idle connections; NULL if there is none. */
+static struct connection *idle_of(const struct server *s, uint32_t uid)
+{
+    struct connection *found = NULL;
+    for (struct connection *c = s->all; c; c = c->next)
+        if (c->peer.uid == uid && (!found || c->progress_ms < found->progress_ms) &&
+            connection_is_idle(c))
+            found = c;
+    return found;
+}
+
+/* True if there is a place for one more of this user's, perhaps that of an idle one. */
+static bool make_place(struct server *s, uint32_t uid)
+{
+    uint64_t max = s->config.config->max_connections, mine = budget_used(uid, BUDGET_connections);
+    uint32_t largest;
+    if (s->count + reserve(s) < max || (mine == 0 && s->count < max))
         return true;
+    if (!budget_largest(BUDGET_connections, &largest) ||
+        budget_used(largest, BUDGET_connections) <= mine + 1)
+        return false;
+    struct connection *idle = idle_of(s, largest);
+    if (idle)
+        connection_close(idle);
+    return idle != NULL;
+}
+
+static void refuse(int fd, const struct peer *peer)
+{
+    log_user(peer->uid, LOG_LEVEL_WARNING, "uid %u has too many connections: one is refused",
+             (unsigned)peer->uid);
+    close(fd);
+}
+
+/* Takes the socket of a peer for whom there is a place. */
+static void let_in(struct server *s, int fd, const struct peer *peer)
+{
+    if (!budget_take(peer->uid, BUDGET_connections, 1)) {
+        refuse(fd, peer);
+        return;
     }
-    if (!budget_take(peer.uid, BUDGET_connections, 1)) {
-        log_user(peer.uid, LOG_LEVEL_WARNING, "uid %u has too many connections: one is refused",
-                 (unsigned)peer.uid);
-        close(fd);
-        return true;
-    }
-    struct connection *c = connection_new(s, fd, &peer);
+    struct connection *c = connection_new(s, fd, peer);
     if (!c) {
-        budget_give(peer.uid, BUDGET_connections, 1);
-        log_user(peer.uid, LOG_LEVEL_WARNING, "no memory for a connection");
-        return true;
+        budget_give(peer->uid, BUDGET_connections, 1);
+        log_user(peer->uid, LOG_LEVEL_WARNING, "no memory for a connection");
+        return;
     }
     c->next = s->all;
     if (s->all)
@@ -51,21 +93,59 @@ static bool take_connection(struct server *s, int fd, bool admits_admin)
     s->count++;
     if (!ticker_runs(s->tick))
         ticker_start(s->tick, TICK_MS, TICK_MS);
-    return s->count < s->config.config->max_connections;
+}
+
+static void park(struct server *s, int fd, const struct peer *peer)
+{
+    unsigned n_theirs = 0;
+    for (unsigned i = 0; i < s->n_parked; i++)
+        n_theirs += s->parked[i].peer.uid == peer->uid;
+    if (s->n_parked < PARKED_MAX && n_theirs < PARKED_OF_USER)
+        s->parked[s->n_parked++] = (struct parked){fd, *peer};
+    else
+        refuse(fd, peer);
+}
+
+/* A place has become free. */
+static void unpark(struct server *s)
+{
+    for (unsigned i = 0; i < s->n_parked;) {
+        struct parked p = s->parked[i];
+        if (!make_place(s, p.peer.uid)) {
+            i++;
+            continue;
+        }
+        s->n_parked--;
+        memmove(&s->parked[i], &s->parked[i + 1], (s->n_parked - i) * sizeof *s->parked);
+        let_in(s, p.fd, &p.peer);
+    }
+}
+
+static bool take_connection(struct server *s, int fd, bool admits_admin, bool always)
+{
+    struct peer peer;
+    struct err e = {0};
+    if (peer_identify(fd, s->config.trust_group, admits_admin, &peer, &e) != 0) {
+        log_user(UINT32_MAX, LOG_LEVEL_WARNING, "a connection is refused: %s", e.text);
+        close(fd);
+    } else if (!budget_has(peer.uid, BUDGET_connections, 1)) {
+        refuse(fd, &peer);
+    } else if (always || make_place(s, peer.uid)) {
+        let_in(s, fd, &peer);
+    } else {
+        park(s, fd, &peer);
+    }
+    return true;
 }
 
 static bool on_connection(void *arg, int fd)
 {
     struct server *s = arg;
-    return take_connection(s, fd, !s->config.is_shared);
+    return take_connection(s, fd, !s->config.is_shared, false);
 }
 
 /* However many there are, the administrator gets in. */
-static bool on_admin_connection(void *arg, int fd)
-{
-    take_connection(arg, fd, true);
-    return true;
-}
+static bool on_admin_connection(void *arg, int fd) { return take_connection(arg, fd, true, true); }
 
 void server_forget(struct connection *c)
 {
@@ -89,8 +169,6 @@ void server_forget(struct connection *c)
     *(c->prev ? &c->prev->next : &s->all) = c->next;
     budget_give(c->peer.uid, BUDGET_connections, 1);
     s->count--;
-    if (!s->closing)
-        listener_resume(&s->listener);
 }
 
 void server_forget_handle(struct server *s)
@@ -166,6 +244,7 @@ static void on_prepare(uv_prepare_t *prepare)
     struct server *s = prepare->data;
     take_later(s);
     take_starved(s);
+    unpark(s);
     while (s->ready) {
         struct connection *c = s->ready;
         s->ready = c->next_ready;
@@ -263,6 +342,8 @@ void server_free(struct server *s)
 {
     if (!s)
         return;
+    while (s->n_parked)
+        close(s->parked[--s->n_parked].fd);
     writer_close(&s->out);
     free(s);
 }

@@ -445,3 +445,64 @@ Test(budgets, a_value_that_is_not_what_its_client_says_is_not_kept)
     free(value);
     kit_down(&k);
 }
+
+/* ---- connections ---- */
+
+/* Connections that do nothing make room, those of the user who has the most first. */
+Test(budgets, idle_connections_of_the_largest_user_go_first)
+{
+    NEEDS_TWO_USERS();
+    enum { MAX = 64 };
+    char *options[] = {"--max-connections", "64", NULL};
+    struct kit k = kit_up(options);
+    int greedy[MAX], other[MAX];
+    kit_put(native_as(&k, GREEDY), 1, "x", "y", 0);
+    for (int i = 0; i < MAX; i++)
+        greedy[i] = i % 2 ? native_as(&k, GREEDY) : connect_as(&k, GREEDY);
+    for (int i = 0; i < MAX / 2 - 8; i++)
+        other[i] = native_as(&k, OTHER); /* each is answered, at once */
+    int busy = native_as(&k, OTHER);
+    kit_get(busy, 1, "n", true, 0);
+    kit_expect_lease(busy, 1);
+    for (int i = 0; i < MAX / 2 - 8; i++) {
+        kit_put(other[i], 2, "k", "v", 0);
+        kit_expect(other[i], 2, WIRE_OK);
+        close(other[i]);
+    }
+    for (int i = 0; i < MAX; i++)
+        close(greedy[i]);
+    close(busy);
+    kit_down(&k);
+}
+
+/* Where nothing is idle the last places are for users who have none. */
+Test(budgets, a_user_without_connections_gets_in_beside_a_busy_crowd)
+{
+    NEEDS_TWO_USERS();
+    enum { MAX = 64 };
+    char *options[] = {"--max-connections", "64", NULL};
+    struct kit k = kit_up(options);
+    int greedy[MAX];
+    unsigned in = 0;
+    for (; in < MAX - MAX / 8; in++) {
+        char name[16];
+        greedy[in] = native_as(&k, GREEDY);
+        snprintf(name, sizeof name, "lease%u", in);
+        kit_get(greedy[in], 1, name, true, 0);
+        kit_expect_lease(greedy[in], 1);
+    }
+    int waits = connect_as(&k, GREEDY);
+    kit_send(waits, "PING\r\n", 6);
+    int other = native_as(&k, OTHER);
+    kit_put(other, 1, "k", "v", 0);
+    kit_expect(other, 1, WIRE_OK);
+    cr_assert(kit_is_silent(waits, 50), "the last places are for others");
+    close(greedy[0]);
+    close(greedy[1]);
+    kit_redis(waits, "", "+PONG\r\n");
+    for (unsigned i = 2; i < in; i++)
+        close(greedy[i]);
+    close(waits);
+    close(other);
+    kit_down(&k);
+}

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/budget.h"
 #include "daemon/ranks.h"
 
 static struct view introduction(const char *text) { return (struct view){text, strlen(text)}; }
@@ -92,15 +93,19 @@ Test(ranks, notes_end_with_their_time_and_with_the_job)
 
 Test(ranks, jobs_and_notes_are_bounded)
 {
-    struct rank_job *jobs[RANKS_JOBS + 1];
+    enum { JOBS = 16 }; /* the budget of one user */
+    struct rank_job *jobs[JOBS + 1], *others;
     struct artifact *got;
     char text[32];
-    for (unsigned i = 0; i <= RANKS_JOBS; i++) {
+    for (unsigned i = 0; i <= JOBS; i++) {
         snprintf(text, sizeof text, "python job=%u", i);
         jobs[i] = ranks_join(1, introduction(text));
     }
-    cr_assert_not_null(jobs[RANKS_JOBS - 1]);
-    cr_assert_null(jobs[RANKS_JOBS]);
+    cr_assert_not_null(jobs[JOBS - 1]);
+    cr_assert_null(jobs[JOBS]);
+    others = ranks_join(2, introduction("python job=0"));
+    cr_assert_not_null(others, "another user has a budget of his own");
+    ranks_leave(others);
     for (unsigned i = 0; i < RANKS_ANSWERS + 1; i++) {
         struct proof id = {{(uint8_t)i, (uint8_t)(i >> 8), 9}};
         ranks_note(jobs[0], &id, 100, 0, NULL);
@@ -108,6 +113,29 @@ Test(ranks, jobs_and_notes_are_bounded)
     struct proof first = {{0, 0, 9}}, last = {{0, 1, 9}};
     cr_assert_eq(ranks_recall(jobs[0], &first, 101, 1, &got), RANKS_NEW);
     cr_assert_eq(ranks_recall(jobs[0], &last, 101, 1, &got), RANKS_MISS);
-    for (unsigned i = 0; i < RANKS_JOBS; i++)
+    for (unsigned i = 0; i < JOBS; i++)
         ranks_leave(jobs[i]);
+}
+
+/* The oldest go when what is kept is too much. */
+Test(ranks, what_is_kept_is_bounded_in_bytes)
+{
+    enum { LEN = 64 << 10 };
+    static char bytes[LEN];
+    struct rank_job *job = join();
+    struct artifact *got;
+    uint64_t n = budget_limit(BUDGET_rank_bytes) / LEN / 16;
+    struct proof first = {{0, 7}}, last = {{(uint8_t)n, 7}};
+    budget_set(BUDGET_rank_bytes, n * LEN, 0);
+    for (unsigned i = 0; i <= n; i++) {
+        struct proof id = {{(uint8_t)i, 7}};
+        struct store_value v = {.row.len = LEN, .data = bytes, .fd = -1};
+        ranks_note(job, &id, 100, 0, &v);
+    }
+    cr_assert_leq(budget_used_by_all(BUDGET_rank_bytes), n * LEN);
+    cr_assert_eq(ranks_recall(job, &first, 101, 1, &got), RANKS_NEW);
+    cr_assert_eq(ranks_recall(job, &last, 101, 1, &got), RANKS_HIT);
+    ranks_leave(job);
+    cr_assert_eq(budget_used_by_all(BUDGET_rank_bytes), 0);
+    cr_assert_eq(budget_used_by_all(BUDGET_rank_jobs), 0);
 }
