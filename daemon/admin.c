@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include "client/version.h"
+#include "daemon/budget.h"
 #include "daemon/json.h"
 #include "daemon/service_internal.h"
 
 #define TOOLCHAINS_SHOWN 64u
+#define USERS_SHOWN                                                                                \
+    64u /* of those who hold something now, and of those who have something stored */
 #define OWNERS_MAX 1024u /* users whose entries an administrator reaches by key */
 
 bool service_filter(const struct peer *peer, const struct wire_filter *in, struct store_filter *out)
@@ -63,11 +66,57 @@ size_t service_resolve(struct service *s, const struct peer *peer, enum wire_spa
     return n;
 }
 
-void service_write_stats(struct service *s, struct writer *out)
+/* What a user holds of each budget. */
+static void write_user(struct service *s, uint32_t uid, struct writer *out)
+{
+    struct store_share share = {0};
+    store_share(s->config.store, uid, &share);
+    writer_format(out, "\"%u\": {", (unsigned)uid);
+    for (unsigned i = 0; i < BUDGETS; i++) {
+        uint64_t used = budget_used(uid, i), limit = budget_limit(i);
+        if (i == BUDGET_space) {
+            used = share.disk_bytes;
+            limit = s->config.config->quota;
+        } else if (i == BUDGET_pins) {
+            used = share.pinned_bytes;
+            limit = store_pins_max(s->config.store);
+        }
+        writer_format(out, "%s\"%s\": {\"used\": %llu, \"limit\": %llu, \"unit\": \"%s\"}",
+                      i ? ", " : "", budget_name(i), (unsigned long long)used,
+                      (unsigned long long)limit, budget_unit(i));
+    }
+    writer_u8(out, '}');
+}
+
+static void write_users(struct service *s, const struct peer *peer, struct writer *out)
+{
+    uint32_t uids[2 * USERS_SHOWN] = {peer->uid};
+    size_t n = 1;
+    if (peer->is_admin) {
+        n = budget_users(uids, USERS_SHOWN);
+        n += store_users(s->config.store, uids + n, USERS_SHOWN);
+    }
+    writer_format(out, ", \"users\": {");
+    for (size_t i = 0, shown = 0; i < n; i++) {
+        size_t first = 0;
+        while (uids[first] != uids[i])
+            first++;
+        if (first < i)
+            continue;
+        writer_bytes(out, ", ", shown++ ? 2 : 0);
+        write_user(s, uids[i], out);
+    }
+    writer_u8(out, '}');
+}
+
+void service_write_stats(struct service *s, const struct peer *peer, struct writer *out)
 {
     struct store_stats store;
     store_stats(s->config.store, &store);
-    stats_write_json(&s->stats, &store, service_now_ms(s), out);
+    writer_u8(out, '{');
+    stats_write_members(&s->stats, &store, service_now_ms(s), out);
+    write_users(s, peer, out);
+    writer_u8(out, '}');
 }
 
 static void write_field(struct writer *out, const char *name, const char *text)
@@ -133,8 +182,9 @@ static void write_workers(struct service *s, struct writer *out)
                               : "false");
 }
 
-void service_write_info(struct service *s, struct writer *out)
+void service_write_info(struct service *s, const struct peer *peer, struct writer *out)
 {
+    (void)peer;
     writer_u8(out, '{');
     write_field(out, "version", WARM_VERSION);
     writer_format(out,

@@ -27,9 +27,19 @@
 #define JOBS_SHARE 4         /* compiles take a quarter of the CPUs, */
 #define JOBS_MAX 8           /* and no more than these */
 
-enum config_type { CONFIG_TEXT, CONFIG_SIZE, CONFIG_COUNT, CONFIG_TIME, CONFIG_LIST_OF_TEXT };
+enum config_type {
+    CONFIG_TEXT,
+    CONFIG_SIZE,
+    CONFIG_COUNT,
+    CONFIG_TIME,
+    CONFIG_LIST_OF_TEXT,
+    CONFIG_SHARE
+};
 
-/* Where struct config holds a value of each type; a list's count stands beside it. */
+/* Where struct config holds a value of each type; a list's count and a share's percentage stand beside
+ * it. */
+#define CONFIG_AT_SHARE(name)                                                                      \
+    CONFIG_SHARE, offsetof(struct config, name), offsetof(struct config, name##_percent)
 #define CONFIG_AT_TEXT(name) CONFIG_TEXT, offsetof(struct config, name), 0
 #define CONFIG_AT_SIZE(name) CONFIG_SIZE, offsetof(struct config, name), 0
 #define CONFIG_AT_COUNT(name) CONFIG_COUNT, offsetof(struct config, name), 0
@@ -95,15 +105,30 @@ static bool config_number(const char *text, const struct config_unit *units, uin
 static int config_set_number(uint64_t *out, const struct config_entry *entry, const char *value,
                              struct err *e)
 {
-    const struct config_unit *units = entry->type == CONFIG_SIZE   ? config_size_units
+    bool is_size = entry->type == CONFIG_SIZE || entry->type == CONFIG_SHARE;
+    const struct config_unit *units = is_size                      ? config_size_units
                                       : entry->type == CONFIG_TIME ? config_time_units
                                                                    : config_count_units;
     if (config_number(value, units, out))
         return 0;
     return err_set(e, WARM_EINVALID, "%s: \"%s\" is not %s", entry->name, value,
-                   entry->type == CONFIG_SIZE   ? "a size (such as 512M or 10G)"
+                   is_size                      ? "a size (such as 512M or 10G)"
                    : entry->type == CONFIG_TIME ? "a time (such as 500ms, 30s or 10m)"
                                                 : "a number");
+}
+
+/* A size; or a percentage, which config_resolve makes one of. */
+static int config_set_share(uint64_t *out, uint64_t *out_percent, const struct config_entry *entry,
+                            const char *value, struct err *e)
+{
+    static const struct config_unit percent[] = {{"%", 1}, {NULL, 0}};
+    if (!strchr(value, '%')) {
+        *out_percent = 0;
+        return config_set_number(out, entry, value, e);
+    }
+    if (config_number(value, percent, out_percent) && *out_percent <= 100)
+        return 0;
+    return err_set(e, WARM_EINVALID, "%s: \"%s\" is no percentage", entry->name, value);
 }
 
 static int config_set_text(char **out, const char *value, struct err *e)
@@ -145,6 +170,9 @@ static int config_set_entry(struct config *c, enum config_key key, const char *v
     int code = 0;
     if (entry->type == CONFIG_TEXT) {
         code = config_set_text(config_at(c, entry->at), value, e);
+    } else if (entry->type == CONFIG_SHARE) {
+        code = config_set_share(config_at(c, entry->at), config_at(c, entry->count_at), entry,
+                                value, e);
     } else if (entry->type == CONFIG_LIST_OF_TEXT) {
         char ***list = config_at(c, entry->at);
         size_t *count = config_at(c, entry->count_at);
@@ -424,9 +452,19 @@ static int config_resolve_nvrtc_from(struct config *c, struct err *e)
     return code ? code : config_found(c, CONFIG_KEY_nvrtc_from, "/opt", e);
 }
 
+/* A user's own daemon has nobody to protect from that user. */
+static void config_resolve_quota(struct config *c)
+{
+    if (c->origin[CONFIG_KEY_quota] == CONFIG_DEFAULT && geteuid() != 0)
+        c->quota_percent = c->quota = 0;
+    if (c->quota_percent)
+        c->quota = c->max_size / 100 * c->quota_percent;
+}
+
 int config_resolve(struct config *c, struct err *e)
 {
     int code = 0;
+    config_resolve_quota(c);
     if (!*c->socket)
         code = config_resolve_socket(c, e);
     if (code == 0 && !*c->store)
@@ -446,7 +484,7 @@ int config_resolve(struct config *c, struct err *e)
 
 void config_help(struct writer *out)
 {
-    static const char *const placeholders[] = {"TEXT", "SIZE", "N", "TIME", "PATH"};
+    static const char *const placeholders[] = {"TEXT", "SIZE", "N", "TIME", "PATH", "SIZE|N%"};
     for (size_t i = 0; i < CONFIG_KEYS; i++) {
         const struct config_entry *entry = &config_entries[i];
         char option[64];
@@ -482,7 +520,7 @@ static void config_write_value(const struct config *c, const struct config_entry
 void config_write_json(const struct config *c, struct writer *out)
 {
     static const char *const origins[] = {"default", "found", "file", "environment", "option"};
-    static const char *const units[] = {"", "_bytes", "", "_ms", ""};
+    static const char *const units[] = {"", "_bytes", "", "_ms", "", "_bytes"};
     writer_u8(out, '{');
     for (size_t i = 0; i < CONFIG_KEYS; i++) {
         const struct config_entry *entry = &config_entries[i];

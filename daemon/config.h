@@ -5,7 +5,7 @@
  *
  * The file has `key = value` lines and `#` comments; an unknown key is an error that names the
  * line. Each key is also an option (`max_size` is `--max-size`). Sizes take K, M, G, T (powers of
- * 1024), times ms, s, m, h, d.
+ * 1024), times ms, s, m, h, d; a share is a size or a percentage.
  *
  * Thread: loop thread. Memory: texts belong to the config until config_close.
  */
@@ -30,7 +30,9 @@
     X(TEXT, store, "",                                                                             \
       "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")    \
     X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
-    X(SIZE, quota, "0", "cap for what one user's clients have put; 0: none")                       \
+    X(SHARE, quota, "50%",                                                                         \
+      "cap for what one user has in the store, a size or a part of max_size; 0: none, as for a "   \
+      "daemon that serves one user alone")                                                         \
     X(SIZE, max_value, "1G", "a client's values are no larger than this")                          \
     X(COUNT, jobs, "0",                                                                            \
       "compiler processes at once, and one more for a user who has none; 0: a quarter of the "     \
@@ -41,7 +43,7 @@
     X(TIME, lease_timeout, "2m", "after this another may make what a client has under lease")      \
     X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
     X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \
-    X(COUNT, max_connections, "4096", "further ones wait, or take the place of idle ones")                     \
+    X(COUNT, max_connections, "4096", "further ones wait, or take the place of idle ones")         \
     X(COUNT, max_connections_per_user, "1024", "further ones of one user are closed")              \
     X(LIST, nvrtc, "",                                                                             \
       "a libnvrtc.so or the folder that has one; may be given more than once; "                    \
@@ -76,6 +78,7 @@ struct config {
     char *socket, *admin;
     char *store;
     uint64_t max_size, quota, max_value; /* bytes */
+    uint64_t quota_percent;              /* of max_size, if quota was given so; else 0 */
     uint64_t jobs;
     uint64_t compile_timeout_ms;
     uint64_t worker_memory; /* bytes */

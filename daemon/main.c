@@ -177,6 +177,7 @@ static void take_settings(struct config *c, struct config *fresh)
     } while (0)
     TAKE(max_size, max_size);
     TAKE(quota, quota);
+    TAKE(quota, quota_percent);
     TAKE(max_value, max_value);
     TAKE(jobs, jobs);
     TAKE(compile_timeout, compile_timeout_ms);

@@ -25,11 +25,11 @@ static uint64_t unix_ms(void)
 /* ---- answers ---- */
 
 static void send_text(struct native *n, uint64_t tag,
-                      void (*write)(struct service *s, struct writer *out))
+                      void (*write)(struct service *s, const struct peer *peer, struct writer *out))
 {
     struct writer text;
     writer_init(&text, WIRE_PAYLOAD_MAX / 2);
-    write(n->service, &text);
+    write(n->service, n->peer, &text);
     struct wire_text m = {{text.data, text.len}};
     wire_put_text(connection_begin(n->connection), tag, &m);
     connection_commit(n->connection, NULL, 0);

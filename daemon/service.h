@@ -265,7 +265,8 @@ bool service_write_history(struct service *s, const struct peer *peer,
 
 /* ---- the daemon itself ---- */
 
-void service_write_stats(struct service *s, struct writer *out);
-void service_write_info(struct service *s, struct writer *out);
+/* STATS has what each user holds for an administrator, and for a user what that one does. */
+void service_write_stats(struct service *s, const struct peer *peer, struct writer *out);
+void service_write_info(struct service *s, const struct peer *peer, struct writer *out);
 
 #endif

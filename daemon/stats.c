@@ -165,10 +165,9 @@ static void stats_write_kinds(const struct stats *s, const struct store_stats *s
     writer_u8(out, '}');
 }
 
-void stats_write_json(const struct stats *s, const struct store_stats *store, uint64_t now_ms,
-                      struct writer *out)
+void stats_write_members(const struct stats *s, const struct store_stats *store, uint64_t now_ms,
+                         struct writer *out)
 {
-    writer_u8(out, '{');
     stats_write_counters(s, -1, false, out);
     writer_format(out,
                   ", \"corrupt\": %llu, \"evictions\": %llu, \"entries\": %llu, \"bytes\": %llu, "
@@ -186,5 +185,5 @@ void stats_write_json(const struct stats *s, const struct store_stats *store, ui
                   (unsigned long long)(s->corrupt_before + store->n_corrupt),
                   (unsigned long long)(s->evictions_before + store->n_evictions));
     stats_write_kinds(s, store, true, out);
-    writer_format(out, "}}");
+    writer_u8(out, '}');
 }

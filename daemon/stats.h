@@ -69,8 +69,8 @@ double stats_hit_us(const struct stats *s, double percent);
 /* Sum over all kinds, since start. */
 uint64_t stats_total(const struct stats *s, enum stats_counter what);
 
-/* The JSON of STATS: one object; `lifetime` and `kinds` within. */
-void stats_write_json(const struct stats *s, const struct store_stats *store, uint64_t now_ms,
-                      struct writer *out);
+/* The members of STATS's JSON object, `lifetime` and `kinds` among them, without its braces. */
+void stats_write_members(const struct stats *s, const struct store_stats *store, uint64_t now_ms,
+                         struct writer *out);
 
 #endif

@@ -6,9 +6,10 @@
  *
  *     worth = cost_ms × heat / bytes            heat: hits, halved for every half-life since
  *
- * A victim is the least worth of a random sample: 4 runs of 8 neighbours from random places in an
- * owner's range of the index, the owner drawn by its bytes (keys are digests, so a place in their
- * order says nothing of worth or age). Per victim this costs a few page reads, whatever the number
+ * A victim is the least worth of a random sample of one user's entries: of the user whose share is the
+ * largest, or whose quota is in the way. A sample is 4 runs of 8 neighbours from random places in the
+ * range of the user, or in that of what the daemon made, of which the user's are taken (keys are
+ * digests, so a place in their order says nothing of worth or age). Per victim this costs a few page reads, whatever the number
  * of entries, and no memory per entry. Source: sampled LRU as in Redis; weighing by cost and size as
  * in GreedyDual-Size-Frequency (Cherkasova 1998).
  *
@@ -33,10 +34,11 @@
 #define SAMPLE_RUNS 4u
 #define SAMPLE_RUN 8u
 #define SAMPLE_MAX (SAMPLE_RUNS * SAMPLE_RUN)
-#define SAMPLE_VICTIMS 2u /* of one sample: more would take entries that are worth much */
-#define FRUITLESS_MAX 16u /* samples without a victim: nearly all is pinned */
-#define STEP_MAX 64u      /* entries in one step */
-#define GROUP_MAX 1024u   /* members that go in one transaction */
+#define SAMPLE_VICTIMS 2u     /* of one sample: more would take entries that are worth much */
+#define FRUITLESS_MAX 64u     /* samples without a victim: nearly all is pinned, or others' */
+#define FRUITLESS_LARGEST 16u /* after so many another user's are looked at */
+#define STEP_MAX 64u          /* entries in one step */
+#define GROUP_MAX 1024u       /* members that go in one transaction */
 #define YOUNG_MS 60000u
 
 /* How far the store, with what is to come, is above so many thousandths of what it may take: of the
@@ -60,6 +62,12 @@ static uint64_t goal_without(const struct store *s, uint64_t over)
 {
     uint64_t disk = s->index.totals.disk_bytes;
     return disk > over ? disk - over : 0;
+}
+
+uint64_t evict_pins_max(const struct store *s)
+{
+    uint64_t quota = s->quota_bytes, cap = s->max_bytes;
+    return (quota && quota < cap ? quota : cap) / 2;
 }
 
 uint64_t evict_low_water(const struct store *s)
@@ -202,9 +210,10 @@ static int sample_row(struct store *s, struct change *c, struct sample *sample,
     return 0;
 }
 
-/* A run of neighbours, from a random place in the owner's range on, around its end. */
+/* A run of neighbours, from a random place in the owner's range on, around its end; those of `user`,
+ * or of EVICT_ANY. */
 static int sample_run(struct store *s, struct change *c, MDB_cursor *cursor, uint32_t owner,
-                      struct sample *sample)
+                      uint64_t user, struct sample *sample)
 {
     struct index_place place = {.after = false};
     struct store_id start = {.owner = owner};
@@ -226,14 +235,18 @@ static int sample_run(struct store *s, struct change *c, MDB_cursor *cursor, uin
         }
         if (rc != 0 && rc != WARM_ECORRUPT)
             return rc;
-        rc = sample_row(s, c, sample, &row, rc == WARM_ECORRUPT);
+        bool broken = rc == WARM_ECORRUPT;
+        rc = 0;
+        if (broken || user == EVICT_ANY || user == entry_user(&row))
+            rc = sample_row(s, c, sample, &row, broken);
         if (rc != 0)
             return rc;
     }
     return 0;
 }
 
-static int sample_take(struct store *s, struct change *c, uint32_t owner, struct sample *sample)
+static int sample_take(struct store *s, struct change *c, uint32_t owner, uint64_t user,
+                       struct sample *sample)
 {
     MDB_cursor *cursor;
     sample->n = 0;
@@ -241,9 +254,23 @@ static int sample_take(struct store *s, struct change *c, uint32_t owner, struct
     if (rc != 0)
         return rc;
     for (size_t i = 0; rc == 0 && i < SAMPLE_RUNS; i++)
-        rc = sample_run(s, c, cursor, owner, sample);
+        rc = sample_run(s, c, cursor, owner, user, sample);
     mdb_cursor_close(cursor);
     return rc;
+}
+
+/* Of one user: of what it put, or of what was made for it, by their bytes. */
+static int sample_user(struct store *s, struct change *c, uint32_t user, struct sample *sample)
+{
+    struct usage put;
+    struct share share;
+    int rc = index_usage(&s->index, c->txn, user, &put);
+    rc = rc ? rc : index_share(&s->index, c->txn, user, &share);
+    if (rc != 0)
+        return rc;
+    bool of_put =
+        share.disk_bytes && random_next(&s->evictor.rng) % share.disk_bytes < put.disk_bytes;
+    return sample_take(s, c, of_put ? user : STORE_MADE_HERE, user, sample);
 }
 
 static int by_worth(const void *a, const void *b)
@@ -292,61 +319,72 @@ static int evict_with_group(struct store *s, struct change *c, const struct stor
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
-static int disk_of(struct store *s, struct change *c, uint64_t owner, uint64_t *out)
+static int disk_of(struct store *s, struct change *c, uint64_t user, uint64_t *out)
 {
-    struct usage usage;
+    struct share share;
     *out = c->totals.disk_bytes;
-    if (owner == EVICT_ANY)
+    if (user == EVICT_ANY)
         return 0;
-    int rc = index_usage(&s->index, c->txn, (uint32_t)owner, &usage);
-    *out = usage.disk_bytes;
+    int rc = index_share(&s->index, c->txn, (uint32_t)user, &share);
+    *out = share.disk_bytes;
     return rc;
 }
 
-int evict_some(struct store *s, struct change *c, uint64_t owner, size_t max, uint64_t goal)
+/* A sample of `user`'s. Of EVICT_ANY's: of the largest user's, or, if that led to nothing, of any. */
+static int sample_for(struct store *s, struct change *c, uint64_t user, unsigned fruitless,
+                      struct sample *sample)
+{
+    uint32_t from = (uint32_t)user;
+    int rc;
+    if (user == EVICT_ANY && fruitless >= FRUITLESS_LARGEST) {
+        rc = index_pick_owner(&s->index, c->txn, random_next, &s->evictor.rng, &from);
+        return rc ? rc : sample_take(s, c, from, EVICT_ANY, sample);
+    }
+    rc = user == EVICT_ANY ? index_largest_share(&s->index, c->txn, &from) : 0;
+    return rc ? rc : sample_user(s, c, from, sample);
+}
+
+int evict_some(struct store *s, struct change *c, uint64_t user, size_t max, uint64_t goal)
 {
     uint64_t before = c->n_evicted + c->n_corrupt, disk;
     unsigned fruitless = 0;
-    c->cause = owner == EVICT_ANY ? STORE_LEFT_FOR_ROOM : STORE_LEFT_FOR_QUOTA;
-    int rc = disk_of(s, c, owner, &disk);
+    c->cause = user == EVICT_ANY ? STORE_LEFT_FOR_ROOM : STORE_LEFT_FOR_QUOTA;
+    int rc = disk_of(s, c, user, &disk);
     while (rc == 0 && disk > goal && c->n_evicted + c->n_corrupt - before < max &&
            c->n_pages < CHANGE_PAGES_MAX) {
         struct sample sample = {.n = 0};
-        uint32_t from = (uint32_t)owner;
-        if (owner == EVICT_ANY)
-            rc = index_pick_owner(&s->index, c->txn, random_next, &s->evictor.rng, &from);
-        rc = rc ? rc : sample_take(s, c, from, &sample);
+        rc = sample_for(s, c, user, fruitless, &sample);
         if (rc == 0 && sample.n == 0 && ++fruitless == FRUITLESS_MAX)
             return c->n_evicted + c->n_corrupt > before ? 0 : WARM_ENOT_FOUND;
         qsort(sample.at, sample.n, sizeof *sample.at, by_worth);
         for (size_t i = 0; rc == 0 && disk > goal && i < sample.n && i < SAMPLE_VICTIMS; i++) {
             rc = evict_with_group(s, c, &sample.at[i].id);
-            rc = rc ? rc : disk_of(s, c, owner, &disk);
+            rc = rc ? rc : disk_of(s, c, user, &disk);
         }
     }
     return rc;
 }
 
 struct some {
-    uint64_t owner, goal;
+    uint64_t user, goal;
     size_t max;
 };
 
 static int apply_some(struct store *s, struct change *c, void *arg)
 {
     const struct some *some = arg;
-    return evict_some(s, c, some->owner, some->max, some->goal);
+    return evict_some(s, c, some->user, some->max, some->goal);
 }
 
-static uint64_t owner_disk(struct store *s, uint32_t owner)
+static uint64_t share_of(struct store *s, uint32_t user)
 {
     MDB_txn *txn = NULL;
-    struct usage usage = {0};
+    struct share share = {0};
     if (index_read_begin(&s->index, &txn) == 0) {
-        index_usage(&s->index, txn, owner, &usage);
+        index_share(&s->index, txn, user, &share);
         mdb_txn_abort(txn);
     }
-    return usage.disk_bytes;
+    return share.disk_bytes;
 }
 
 static int no_room(int rc, const char *whose, struct err *e)
@@ -356,12 +394,11 @@ static int no_room(int rc, const char *whose, struct err *e)
     return index_error(rc, e);
 }
 
-int evict_make_room(struct store *s, uint32_t owner, uint64_t index_bytes, uint64_t blob_bytes,
-                    struct err *e)
+int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64_t blob_bytes,
+                    uint64_t user_bytes, struct err *e)
 {
-    uint64_t quota = owner == STORE_MADE_HERE ? 0 : s->quota_bytes;
-    uint64_t need = index_bytes + blob_bytes, cap = s->max_bytes, over;
-    if (need > cap || (quota && need > quota))
+    uint64_t quota = s->quota_bytes, need = index_bytes + blob_bytes, cap = s->max_bytes, over;
+    if (need > cap || (quota && user_bytes > quota))
         return err_set(e, WARM_EFULL, "a value of %" PRIu64 " bytes is larger than the %s", need,
                        need > cap ? "store" : "user's share of the store");
     while (s->index.env && (over = excess(s, 1000, index_bytes, blob_bytes)) > 0) {
@@ -370,8 +407,8 @@ int evict_make_room(struct store *s, uint32_t owner, uint64_t index_bytes, uint6
         if (rc != 0)
             return no_room(rc, "the store", e);
     }
-    while (quota && s->index.env && owner_disk(s, owner) + need > quota) {
-        struct some some = {owner, quota - need, STEP_MAX};
+    while (quota && s->index.env && share_of(s, user) + user_bytes > quota) {
+        struct some some = {user, quota - user_bytes, STEP_MAX};
         int rc = writer_change(s, apply_some, &some);
         if (rc != 0)
             return no_room(rc, "the user's share of the store", e);
@@ -390,7 +427,7 @@ static int apply_expired(struct store *s, struct change *c, void *arg)
     int rc = index_pick_owner(&s->index, c->txn, random_next, &s->evictor.rng, &owner);
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
-    rc = sample_take(s, c, owner, &sample);
+    rc = sample_take(s, c, owner, EVICT_ANY, &sample);
     for (size_t i = 0; rc == 0 && i < sample.n; i++) {
         struct store_row row;
         if (sample.at[i].worth >= 0)

@@ -151,7 +151,7 @@ static enum finding check_tables(struct probe *p)
         const char *name;
         unsigned flags;
     } tables[] = {{"row", 0},   {"value", 0}, {"blob", 0}, {"group", MDB_DUPSORT | MDB_DUPFIXED},
-                  {"usage", 0}, {"meta", 0}};
+                  {"usage", 0}, {"share", 0}, {"meta", 0}};
     MDB_dbi dbi = 0;
     enum finding f = SOUND;
     for (size_t i = 0; f == SOUND && i < sizeof tables / sizeof *tables; i++)

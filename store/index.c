@@ -34,6 +34,7 @@
 #include "store/fault.h"
 
 #define PAGE 4096u
+#define BLOB_NUMBERS 4 /* references, length, bytes on disk, whose share they are in */
 #define INDEX_MODE 0600
 #define PATH_BYTES 4096
 /* Smaller values lie in leaf pages, which random keys fill to about 0.7; larger ones in pages of
@@ -204,6 +205,7 @@ static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
     rc = rc ? rc : mdb_dbi_open(txn, "blob", create, &x->blob);
     rc = rc ? rc : mdb_dbi_open(txn, "group", create | MDB_DUPSORT | MDB_DUPFIXED, &x->group);
     rc = rc ? rc : mdb_dbi_open(txn, "usage", create, &x->usage);
+    rc = rc ? rc : mdb_dbi_open(txn, "share", create, &x->share);
     return rc ? rc : mdb_dbi_open(txn, "meta", create, &x->meta);
 }
 
@@ -429,12 +431,47 @@ int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usag
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
-int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n)
+int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share *out)
+{
+    uint8_t key[4];
+    uint64_t numbers[3];
+    put_owner(user, key);
+    int rc = get_numbers(txn, x->share, val(key, sizeof key), numbers, 3);
+    *out = rc ? (struct share){0} : (struct share){numbers[0], numbers[1], numbers[2]};
+    return rc == WARM_ENOT_FOUND ? 0 : rc;
+}
+
+int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out)
+{
+    MDB_cursor *cursor;
+    MDB_val key, data;
+    uint64_t most = 0, numbers[3];
+    int rc = mdb_cursor_open(txn, x->share, &cursor);
+    if (rc != 0)
+        return rc;
+    while ((rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0) {
+        if (key.mv_size != 4 || !numbers_decode(data.mv_data, data.mv_size, numbers, 3)) {
+            rc = MDB_CORRUPTED;
+            break;
+        }
+        if (numbers[1] > most) {
+            most = numbers[1];
+            *out = get_owner(key.mv_data);
+        }
+    }
+    mdb_cursor_close(cursor);
+    if (rc != MDB_NOTFOUND)
+        return rc;
+    return most ? 0 : WARM_ENOT_FOUND;
+}
+
+/* The keys of a table that are owners or users, the first `cap` of them. */
+static int list_keys(MDB_txn *txn, MDB_dbi dbi, uint32_t *out, size_t cap, size_t *out_n)
 {
     MDB_cursor *cursor;
     MDB_val key, data;
     size_t n = 0;
-    int rc = mdb_cursor_open(txn, x->usage, &cursor);
+    int rc = mdb_cursor_open(txn, dbi, &cursor);
     if (rc != 0)
         return rc;
     while (n < cap && (rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0 && key.mv_size == 4)
@@ -444,6 +481,16 @@ int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap,
         return rc;
     *out_n = n;
     return 0;
+}
+
+int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n)
+{
+    return list_keys(txn, x->usage, out, cap, out_n);
+}
+
+int index_users(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n)
+{
+    return list_keys(txn, x->share, out, cap, out_n);
 }
 
 int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random)(void *arg),
@@ -473,16 +520,16 @@ int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random
 }
 
 static int get_blob(const struct index *x, MDB_txn *txn, const struct blob_id *id,
-                    uint64_t numbers[3])
+                    uint64_t numbers[BLOB_NUMBERS])
 {
     uint8_t key[BLOB_KEY];
     blob_key(id, key);
-    return get_numbers(txn, x->blob, val(key, sizeof key), numbers, 3);
+    return get_numbers(txn, x->blob, val(key, sizeof key), numbers, BLOB_NUMBERS);
 }
 
 bool index_has_blob(const struct index *x, MDB_txn *txn, const struct blob_id *id)
 {
-    uint64_t numbers[3];
+    uint64_t numbers[BLOB_NUMBERS];
     return get_blob(x, txn, id, numbers) != WARM_ENOT_FOUND;
 }
 
@@ -582,16 +629,55 @@ static void add(uint64_t *n, int64_t delta)
     *n = delta < 0 && *n < -(uint64_t)delta ? 0 : *n + (uint64_t)delta;
 }
 
+uint32_t entry_user(const struct store_row *row)
+{
+    return row->id.owner == STORE_MADE_HERE ? row->maker : row->id.owner;
+}
+
+uint64_t entry_pinned_bytes(const struct store_row *row)
+{
+    return entry_disk_bytes(row) + (row->is_blob ? blob_disk_bytes(row->len) : 0);
+}
+
 /* What a change does to the books. */
 struct delta {
     int64_t entries, bytes, disk;
+    int64_t blob_disk; /* of `disk`: what is in the share of `blob_user` */
+    uint32_t blob_user;
+    int64_t pinned;
 };
 
-/* Adds to what is counted of the store, of the row's owner and of its kind. */
+static int count_share(struct change *c, uint32_t user, int64_t entries, int64_t disk,
+                       int64_t pinned)
+{
+    uint8_t key[4];
+    struct share s;
+    if (!entries && !disk && !pinned)
+        return 0;
+    put_owner(user, key);
+    int rc = index_share(c->index, c->txn, user, &s);
+    if (rc != 0)
+        return rc;
+    add(&s.n_entries, entries);
+    add(&s.disk_bytes, disk);
+    add(&s.pinned_bytes, pinned);
+    uint64_t numbers[3] = {s.n_entries, s.disk_bytes, s.pinned_bytes};
+    c->n_pages++;
+    rc = s.n_entries || s.disk_bytes
+             ? put_numbers(c->txn, c->index->share, val(key, sizeof key), numbers, 3)
+             : del(c->txn, c->index->share, val(key, sizeof key), NULL);
+    return rc == WARM_ENOT_FOUND ? 0 : rc;
+}
+
+/* Adds to what is counted of the store, of the row's owner, of its user and of its kind. */
 static int count(struct change *c, const struct store_row *row, struct delta d)
 {
     uint8_t key[4];
     struct usage u;
+    int shares = count_share(c, entry_user(row), d.entries, d.disk - d.blob_disk, d.pinned);
+    shares = shares ? shares : count_share(c, d.blob_user, 0, d.blob_disk, 0);
+    if (shares)
+        return shares;
     put_owner(row->id.owner, key);
     int rc = index_usage(c->index, c->txn, row->id.owner, &u);
     if (rc != 0)
@@ -615,11 +701,12 @@ static int count(struct change *c, const struct store_row *row, struct delta d)
     return 0;
 }
 
-static int put_blob(struct change *c, const struct blob_id *id, const uint64_t numbers[3])
+static int put_blob(struct change *c, const struct blob_id *id,
+                    const uint64_t numbers[BLOB_NUMBERS])
 {
     uint8_t key[BLOB_KEY];
     blob_key(id, key);
-    return put_numbers(c->txn, c->index->blob, val(key, sizeof key), numbers, 3);
+    return put_numbers(c->txn, c->index->blob, val(key, sizeof key), numbers, BLOB_NUMBERS);
 }
 
 int change_doom(struct change *c, const struct blob_id *id)
@@ -650,12 +737,15 @@ bool change_spare_blob(struct change *c, const struct blob_id *id)
 static int ref_blob(struct change *c, const struct store_row *row, struct delta *d)
 {
     struct blob_id id = {row->id.owner, row->content};
-    uint64_t numbers[3];
+    uint64_t numbers[BLOB_NUMBERS];
     int rc = get_blob(c->index, c->txn, &id, numbers);
     if (rc == WARM_ENOT_FOUND) {
         numbers[0] = 0;
         numbers[1] = row->len;
         numbers[2] = blob_disk_bytes(row->len);
+        numbers[3] = entry_user(row);
+        d->blob_disk += (int64_t)numbers[2];
+        d->blob_user = entry_user(row);
         d->bytes += (int64_t)numbers[1];
         d->disk += (int64_t)numbers[2];
         c->totals.blob_disk_bytes += numbers[2];
@@ -667,11 +757,13 @@ static int ref_blob(struct change *c, const struct store_row *row, struct delta 
 }
 
 /* Takes a blob's record away, and its bytes off the books. */
-static int drop_blob(struct change *c, const struct blob_id *id, const uint64_t numbers[3],
-                     struct delta *d)
+static int drop_blob(struct change *c, const struct blob_id *id,
+                     const uint64_t numbers[BLOB_NUMBERS], struct delta *d)
 {
     uint8_t key[BLOB_KEY];
     blob_key(id, key);
+    d->blob_disk -= (int64_t)numbers[2];
+    d->blob_user = (uint32_t)numbers[3];
     d->bytes -= (int64_t)numbers[1];
     d->disk -= (int64_t)numbers[2];
     add(&c->totals.blob_disk_bytes, -(int64_t)numbers[2]);
@@ -683,7 +775,7 @@ static int drop_blob(struct change *c, const struct blob_id *id, const uint64_t 
 static int unref_blob(struct change *c, const struct store_row *row, struct delta *d)
 {
     struct blob_id id = {row->id.owner, row->content};
-    uint64_t numbers[3];
+    uint64_t numbers[BLOB_NUMBERS];
     int rc = get_blob(c->index, c->txn, &id, numbers);
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
@@ -694,11 +786,11 @@ static int unref_blob(struct change *c, const struct store_row *row, struct delt
 
 int change_forget_blob(struct change *c, const struct blob_id *id)
 {
-    uint64_t numbers[3];
+    uint64_t numbers[BLOB_NUMBERS];
     struct delta d = {0};
     int rc = get_blob(c->index, c->txn, id, numbers);
     rc = rc ? rc : drop_blob(c, id, numbers, &d);
-    return rc ? rc : count(c, &(struct store_row){.id.owner = id->owner}, d);
+    return rc ? rc : count(c, &(struct store_row){.id.owner = id->owner, .maker = d.blob_user}, d);
 }
 
 #define GROUP_KEY (4 + 16)
@@ -726,7 +818,9 @@ static int put_row(struct change *c, const struct store_row *row)
 int change_insert(struct change *c, const struct store_row *row, const void *value)
 {
     uint8_t key[INDEX_KEY], group[GROUP_KEY];
-    struct delta d = {1, 0, (int64_t)entry_disk_bytes(row)};
+    struct delta d = {.entries = 1,
+                      .disk = (int64_t)entry_disk_bytes(row),
+                      .pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0};
     index_key(&row->id, key);
     int rc = put_row(c, row);
     if (rc == 0 && row->is_blob) {
@@ -750,7 +844,9 @@ void change_tell(struct change *c, const struct store_id *id, enum store_cause c
 int change_remove(struct change *c, const struct store_row *row)
 {
     uint8_t key[INDEX_KEY], group[GROUP_KEY];
-    struct delta d = {-1, 0, -(int64_t)entry_disk_bytes(row)};
+    struct delta d = {.entries = -1,
+                      .disk = -(int64_t)entry_disk_bytes(row),
+                      .pinned = row->pinned ? -(int64_t)entry_pinned_bytes(row) : 0};
     struct store_row fixed = *row; /* its texts die with the first write */
     index_key(&fixed.id, key);
     int rc = 0;
@@ -775,7 +871,7 @@ int change_remove(struct change *c, const struct store_row *row)
 int change_remove_broken(struct change *c, const struct store_id *id)
 {
     uint8_t key[INDEX_KEY];
-    uint64_t numbers[3];
+    uint64_t numbers[BLOB_NUMBERS];
     struct store_row row = {0};
     MDB_val data;
     index_key(id, key);
@@ -797,6 +893,15 @@ int change_remove_broken(struct change *c, const struct store_id *id)
 }
 
 int change_rewrite(struct change *c, const struct store_row *row) { return put_row(c, row); }
+
+int change_pin(struct change *c, const struct store_row *row, bool pinned)
+{
+    struct store_row changed = *row;
+    int64_t bytes = (int64_t)entry_pinned_bytes(row);
+    changed.pinned = pinned;
+    int rc = put_row(c, &changed);
+    return rc ? rc : count_share(c, entry_user(row), 0, 0, pinned ? bytes : -bytes);
+}
 
 int change_group(struct change *c, const struct store_row *row, size_t max, group_cb cb, void *arg)
 {

@@ -5,12 +5,16 @@
  *     table   key                         value
  *     row     owner, key                  encoded row (row.h)
  *     value   owner, key                  the bytes, up to STORE_INLINE_MAX
- *     blob    owner, SHA-256              references, length, bytes on disk
+ *     blob    owner, SHA-256              references, length, bytes on disk, whose share they are in
  *     group   owner, group                keys (sorted duplicates)
  *     usage   owner                       entries, bytes, bytes on disk
+ *     share   user                        entries, bytes on disk, of which pinned
  *     meta    name                        format, totals, and what store_meta_put brought
  *
  * An owner is 4 bytes, big-endian, in front of every key: an owner's entries are one range.
+ *
+ * Whose share: the owner's, and for what the daemon made the maker's. A blob that several makers have
+ * is in the share of the first.
  *
  * Codes: functions here return 0, a WARM_E* code, or what LMDB returned (a positive errno or one of
  * its own codes below -30000): the three ranges are disjoint. index_error makes a WARM_E* of it.
@@ -29,7 +33,7 @@
 #include "store/row.h"
 #include "store/store.h"
 
-#define INDEX_FORMAT 1u
+#define INDEX_FORMAT 2u
 #define INDEX_KEY 20   /* owner and key */
 #define INDEX_KINDS 16 /* as in struct store_stats */
 
@@ -44,9 +48,13 @@ struct usage {
     uint64_t n_entries, n_bytes, disk_bytes;
 };
 
+struct share {
+    uint64_t n_entries, disk_bytes, pinned_bytes;
+};
+
 struct index {
     MDB_env *env;
-    MDB_dbi row, value, blob, group, usage, meta;
+    MDB_dbi row, value, blob, group, usage, share, meta;
     struct totals totals; /* as last committed; the writer's */
     uint64_t map_bytes;
     bool adopting; /* blobs/ may hold entries that the index does not know yet */
@@ -88,8 +96,13 @@ int index_value(const struct index *x, MDB_txn *txn, const struct store_id *id, 
                 struct view *out);
 int index_check_value(const struct store_row *row, struct view value);
 int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usage *out);
+int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share *out);
+/* The user with the largest share. NOT_FOUND if there are none. */
+int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out);
 /* The owners that have entries, or had some: up to `cap`, the rest is left out. */
 int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
+/* The users who have a share, likewise. */
+int index_users(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
 /* An owner, chosen with a probability in proportion to its bytes. NOT_FOUND if there are none. */
 int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random)(void *arg),
                      void *arg, uint32_t *out);
@@ -132,6 +145,10 @@ int change_commit(struct change *c);
 void change_abort(struct change *c);
 void change_close(struct change *c);
 
+/* Whose share an entry is in. */
+uint32_t entry_user(const struct store_row *row);
+/* What a pin keeps on disk. */
+uint64_t entry_pinned_bytes(const struct store_row *row);
 /* Bytes on disk that an entry stands for, its blob not included; and those of a blob. */
 uint64_t entry_disk_bytes(const struct store_row *row);
 uint64_t blob_disk_bytes(uint64_t len);
@@ -145,8 +162,10 @@ int change_remove(struct change *c, const struct store_row *row);
 int change_remove_broken(struct change *c, const struct store_id *id);
 /* Tells, once this is committed, that an entry is gone. */
 void change_tell(struct change *c, const struct store_id *id, enum store_cause cause);
-/* Writes a row again: same id, same value, same texts. */
+/* Writes a row again: same id, same value, same texts, same pin. */
 int change_rewrite(struct change *c, const struct store_row *row);
+/* Pins or unpins an entry that is not, or is. */
+int change_pin(struct change *c, const struct store_row *row, bool pinned);
 /* Takes a blob off the books, and dooms it, though references are still counted. */
 int change_forget_blob(struct change *c, const struct blob_id *id);
 /* Dooms a blob that no entry refers to. */

@@ -75,7 +75,8 @@ struct task {
     struct store_id *ids;           /* REMOVE, PIN; owned */
     size_t n_ids, next_id, mark_id; /* mark: where the change that is being made began */
     bool pinned;
-    struct touches *touches; /* TOUCH; the store's */
+    size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
+    struct touches *touches;        /* TOUCH; the store's */
 
     struct store_filter filter; /* EVICT */
     uint64_t to_bytes;
@@ -242,16 +243,18 @@ int writer_quarantine(struct store *s, struct change *c, const struct store_id *
 #define EVICT_ANY UINT64_MAX
 /* Tells of `bytes` that were put, so that what is new can be told from what is old. */
 void evict_note_put(struct store *s, uint64_t bytes);
-/* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one owner's entries
- * or of EVICT_ANY. NOT_FOUND if nothing may go. */
-int evict_some(struct store *s, struct change *c, uint64_t owner, size_t max, uint64_t goal);
+/* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one user's share or of
+ * EVICT_ANY. NOT_FOUND if nothing may go. */
+int evict_some(struct store *s, struct change *c, uint64_t user, size_t max, uint64_t goal);
+/* What one user may pin: half of its quota, or of the store. */
+uint64_t evict_pins_max(const struct store *s);
 uint64_t evict_low_water(const struct store *s);
 /* One step of eviction to the low-water mark. True while there is more. */
 bool evict_step(struct store *s);
-/* Makes room for an entry of an owner: so many bytes of index and of a blob's file. FULL if there is
- * none to be had. */
-int evict_make_room(struct store *s, uint32_t owner, uint64_t index_bytes, uint64_t blob_bytes,
-                    struct err *e);
+/* Makes room for an entry in a user's share: so many bytes of index and of a blob's file in the store,
+ * `user_bytes` in the share. FULL if there is none to be had. */
+int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64_t blob_bytes,
+                    uint64_t user_bytes, struct err *e);
 /* Removes a sample of expired entries; how many. */
 size_t evict_expired(struct store *s);
 /* What a byte of an entry is worth; negative if it has expired. Its group does not count. */

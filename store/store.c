@@ -259,6 +259,31 @@ size_t store_owners(struct store *s, uint32_t *out, size_t cap)
     return rc ? 0 : n;
 }
 
+bool store_share(struct store *s, uint32_t user, struct store_share *out)
+{
+    struct share share;
+    int rc = turn_begin(s, NULL);
+    rc = rc ? rc : index_share(&s->index, s->reader, user, &share);
+    if (rc != 0)
+        note_damage(s, rc, NULL);
+    if (rc != 0 || (share.n_entries == 0 && share.disk_bytes == 0))
+        return false;
+    *out = (struct store_share){share.n_entries, share.disk_bytes, share.pinned_bytes};
+    return true;
+}
+
+size_t store_users(struct store *s, uint32_t *out, size_t cap)
+{
+    size_t n;
+    int rc = turn_begin(s, NULL);
+    rc = rc ? rc : index_users(&s->index, s->reader, out, cap, &n);
+    if (rc != 0)
+        note_damage(s, rc, NULL);
+    return rc ? 0 : n;
+}
+
+uint64_t store_pins_max(struct store *s) { return evict_pins_max(s); }
+
 static int queue_check(struct store *s, const struct store_row *row,
                        void (*cb)(void *arg, int status), void *arg, struct err *e)
 {

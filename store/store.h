@@ -102,7 +102,7 @@ struct store_row {
 struct store_config {
     const char *dir;
     uint64_t max_bytes;         /* cap on the sum of values, and of what the index takes on disk */
-    uint64_t quota_bytes;       /* cap for each owner that is a uid; 0: none */
+    uint64_t quota_bytes;       /* cap for each user's share; 0: none */
     unsigned commit_delay_ms;   /* a put waits at most this long for others to share its commit; 0:
                                  only for what is already queued */
     uint64_t index_bytes;       /* address space for the index; 0: enough for max_bytes */
@@ -162,6 +162,17 @@ int store_peek(struct store *s, const struct store_id *id, struct store_row *out
 
 /* The owners that have entries, the first `cap` of them; returns how many. */
 size_t store_owners(struct store *s, uint32_t *out, size_t cap);
+
+/* What a user has in the store: what it put, and what was made here for it. */
+struct store_share {
+    uint64_t n_entries, disk_bytes, pinned_bytes;
+};
+/* False if it has nothing. */
+bool store_share(struct store *s, uint32_t user, struct store_share *out);
+/* The users who have something, the first `cap` of them; returns how many. */
+size_t store_users(struct store *s, uint32_t *out, size_t cap);
+/* What one user may pin: half of a quota, or of the store. */
+uint64_t store_pins_max(struct store *s);
 
 /* Ends this turn of the loop: everything that store_get, store_peek and store_scan gave is invalid.
  * To be called after each batch of requests; cheap. */

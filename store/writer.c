@@ -323,6 +323,17 @@ static int place_blob(struct store *s, struct change *c, struct task *t,
     return 0; /* without a trailer the row is lost only if the index is */
 }
 
+/* True if a pin on this entry, in place of `old` (NULL: none), leaves the user's pins within bounds. */
+static bool may_pin(struct store *s, struct change *c, const struct store_row *row,
+                    const struct store_row *old)
+{
+    struct share share;
+    if (index_share(&s->index, c->txn, entry_user(row), &share) != 0)
+        return false;
+    uint64_t freed = old && old->pinned ? entry_pinned_bytes(old) : 0;
+    return share.pinned_bytes + entry_pinned_bytes(row) <= evict_pins_max(s) + freed;
+}
+
 static int apply_put(struct store *s, struct change *c, struct task *t)
 {
     struct store_row old;
@@ -338,7 +349,7 @@ static int apply_put(struct store *s, struct change *c, struct task *t)
     t->existed = there && !row_expired(&old, now_ms) && t->keep_existing;
     if (t->existed)
         return 0;
-    t->row.pinned |= there && old.pinned;
+    t->row.pinned |= there && old.pinned && may_pin(s, c, &t->row, &old);
     t->row.created_ms = t->row.accessed_ms = now_ms;
     t->row.hits = 0;
     t->row.heat = 1; /* to have been wanted once counts */
@@ -369,14 +380,17 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     if (t->type == TASK_PIN && row.pinned == t->pinned)
         return 0;
+    if (t->type == TASK_PIN && t->pinned && !may_pin(s, c, &row, NULL)) {
+        t->n_refused++;
+        return 0;
+    }
     t->report.n_entries++;
     t->report.n_bytes += row.len;
     if (t->type == TASK_REMOVE) {
         change_tell(c, id, STORE_LEFT_REMOVED);
         return change_remove(c, &row);
     }
-    row.pinned = t->pinned;
-    return change_rewrite(c, &row);
+    return change_pin(c, &row, t->pinned);
 }
 
 static int apply_ids(struct store *s, struct change *c, struct task *t)
@@ -422,12 +436,14 @@ static void task_mark(struct task *t)
 {
     t->mark_id = t->next_id;
     t->mark_report = t->report;
+    t->mark_refused = t->n_refused;
 }
 
 static void task_rewind(struct task *t)
 {
     t->next_id = t->mark_id;
     t->report = t->mark_report;
+    t->n_refused = t->mark_refused;
     t->existed = false;
     if (t->type != TASK_CHECK && t->type != TASK_DAMAGED)
         t->status = 0;
@@ -542,6 +558,10 @@ static void finish_batch(struct store *s, struct batch *b)
     }
     for (size_t i = 0; i < b->n; i++) {
         struct task *t = b->task[i];
+        if (t && t->n_refused && t->status == 0)
+            t->status = err_set(&t->err, WARM_EFULL,
+                                "%zu entries are not pinned: a user may pin %" PRIu64 " bytes",
+                                t->n_refused, evict_pins_max(s));
         if (t && t->type == TASK_PUT)
             writer_finish_put(s, t);
         else if (t)
@@ -581,6 +601,16 @@ static void take_batch(struct store *s, struct batch *b)
     }
 }
 
+/* What the first `n` tasks add to a user's share. */
+static uint64_t bytes_of_user(const struct batch *b, size_t n, uint32_t user)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        if (b->task[i]->type == TASK_PUT && entry_user(&b->task[i]->row) == user)
+            bytes += entry_pinned_bytes(&b->task[i]->row);
+    return bytes;
+}
+
 /* Fails the puts that there is no room for; evicts for the others. */
 static void admit_batch(struct store *s, struct batch *b)
 {
@@ -591,8 +621,9 @@ static void admit_batch(struct store *s, struct batch *b)
         if (t->type == TASK_PUT) {
             uint64_t entry = entry_disk_bytes(&t->row);
             uint64_t blob = t->row.is_blob ? blob_disk_bytes(t->row.len) : 0;
-            t->status = evict_make_room(s, t->row.id.owner, index_bytes + entry, blob_bytes + blob,
-                                        &t->err);
+            uint32_t user = entry_user(&t->row);
+            t->status = evict_make_room(s, user, index_bytes + entry, blob_bytes + blob,
+                                        bytes_of_user(b, n, user) + entry + blob, &t->err);
             if (t->status != 0) {
                 writer_finish_put(s, t);
                 continue;

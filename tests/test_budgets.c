@@ -506,3 +506,100 @@ Test(budgets, a_user_without_connections_gets_in_beside_a_busy_crowd)
     close(other);
     kit_down(&k);
 }
+
+/* ---- what is told of it ---- */
+
+static void stats_of(int fd, char *out, size_t cap)
+{
+    static struct kit_frame f;
+    struct wire_text text;
+    struct writer w;
+    writer_init(&w, 0);
+    wire_put_empty(&w, WIRE_STATS, 7);
+    kit_flush(fd, &w);
+    writer_close(&w);
+    kit_frame(fd, &f, WIRE_TEXT, 7);
+    cr_assert_eq(wire_get_text(&f.frame, &text, NULL), 0);
+    snprintf(out, cap, "%.*s", (int)text.text.len, (const char *)text.text.data);
+}
+
+Test(budgets, an_administrator_sees_each_users_use_and_a_user_his_own)
+{
+    NEEDS_TWO_USERS();
+    static char text[64 << 10];
+    struct kit k = kit_up(NULL);
+    int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER), root = kit_admin(&k);
+    kit_put(greedy, 1, "x", "y", 0);
+    kit_expect(greedy, 1, WIRE_OK);
+    stats_of(root, text, sizeof text);
+    cr_assert_not_null(strstr(text, "\"12345\": {\"connections\": {\"used\": 1, \"limit\": 1024, "
+                                    "\"unit\": \"connections\"}"),
+                       "%s", text);
+    cr_assert_not_null(strstr(text, "\"23456\": {\"connections\""));
+    cr_assert_not_null(strstr(text, "\"limit\": 5368709100, \"unit\": \"bytes\""),
+                       "the quota, half of 10 GiB: %s", text);
+    stats_of(other, text, sizeof text);
+    cr_assert_null(strstr(text, "\"12345\""));
+    cr_assert_not_null(strstr(text, "\"23456\""));
+    close(greedy);
+    close(other);
+    close(root);
+    kit_down(&k);
+}
+
+/* ---- room in the store ---- */
+
+static uint64_t pin(int fd, uint64_t tag, const char *name, bool *out_refused)
+{
+    static struct kit_frame f;
+    struct wire_report report = {0};
+    struct writer w, keys;
+    writer_init(&w, 0);
+    writer_init(&keys, 0);
+    wire_keys_add(&keys, WIRE_SPACE_NAME, name, strlen(name));
+    wire_put_pin(&w, tag, &(struct wire_pin){.pinned = 1, .n = 1, .keys = {keys.data, keys.len}});
+    kit_flush(fd, &w);
+    writer_close(&keys);
+    writer_close(&w);
+    cr_assert(kit_frame_try(fd, &f));
+    *out_refused = f.frame.type == WIRE_ERROR;
+    if (!*out_refused)
+        cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
+    return report.n_entries;
+}
+
+/* One user puts and pins all that is taken of it; another's few entries are there afterwards. */
+Test(budgets, a_user_who_fills_and_pins_the_store_leaves_room_for_another)
+{
+    NEEDS_TWO_USERS();
+    enum { FEW = 20, LEN = 30000 };
+    char *options[] = {"--max-size", "16M", NULL}, name[16];
+    char *value = some_bytes(VALUE);
+    struct kit k = kit_up(options);
+    int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER);
+    unsigned pinned = 0, refused = 0;
+    for (uint64_t i = 0; i < 400; i++) {
+        bool is_refused;
+        memcpy(value, &i, sizeof i);
+        snprintf(name, sizeof name, "a%u", (unsigned)i);
+        send_put(greedy, 2 * i + 1, name, -1, value, VALUE, NULL);
+        kit_expect(greedy, 2 * i + 1, WIRE_OK);
+        pinned += pin(greedy, 2 * i + 2, name, &is_refused) > 0;
+        refused += is_refused;
+        if (i < FEW) {
+            send_put(other, i + 1, name, -1, value, LEN, NULL);
+            kit_expect(other, i + 1, WIRE_OK);
+        }
+    }
+    cr_assert_leq(pinned * VALUE, 4 * MIB, "half of the quota, which is half of the store");
+    cr_assert_gt(refused, 300);
+    for (uint64_t i = 0; i < FEW; i++) {
+        snprintf(name, sizeof name, "a%u", (unsigned)i);
+        kit_get(other, 100 + i, name, false, 0);
+        kit_expect(other, 100 + i, WIRE_HIT);
+    }
+    close(greedy);
+    close(other);
+    free(value);
+    kit_down(&k);
+}

@@ -176,3 +176,19 @@ Test(json, escapes_and_replaces_what_is_no_utf8)
     cr_assert_eq(memcmp(w.data, want, w.len), 0);
     writer_close(&w);
 }
+
+Test(config, quota_is_a_size_or_a_part_of_max_size)
+{
+    struct config c;
+    cr_assert_eq(config_init(&c, &e), 0);
+    cr_assert_eq(config_set(&c, "max_size", "1000", &e), 0);
+    cr_assert_eq(config_set(&c, "quota", "30%", &e), 0);
+    cr_assert_eq(config_resolve(&c, &e), 0, "%s", e.text);
+    cr_assert_eq(c.quota, 300);
+    cr_assert_eq(config_set(&c, "quota", "2K", &e), 0);
+    cr_assert_eq(config_resolve(&c, &e), 0, "%s", e.text);
+    cr_assert_eq(c.quota, 2048);
+    cr_assert_eq(config_set(&c, "quota", "101%", &e), WARM_EINVALID);
+    cr_assert_eq(config_set(&c, "quota", "half", &e), WARM_EINVALID);
+    config_close(&c);
+}

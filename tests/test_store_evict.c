@@ -21,6 +21,18 @@ static int put_worth(uint32_t owner, uint64_t n, size_t len, uint32_t cost_ms)
     return rc;
 }
 
+/* What the daemon made for a user. */
+static int put_made(uint32_t maker, uint64_t n, size_t len)
+{
+    uint8_t *value = kit_value(n, 0, len);
+    struct store_put put = kit_put_of(&k, HERE, n, len);
+    put.data = value;
+    put.row.maker = maker;
+    int rc = kit_put_with(&k, &put);
+    free(value);
+    return rc;
+}
+
 static bool there(uint32_t owner, uint64_t n)
 {
     struct store_row row;
@@ -199,7 +211,7 @@ Test(store_evict, quota_takes_from_its_owner_alone)
     k.config.quota_bytes = 4 * KIT_MIB;
     kit_open(&k);
     for (uint64_t n = 0; n < 100; n++) {
-        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+        cr_assert_eq(put_made(1002, n, 20000), 0);
         cr_assert_eq(kit_put(&k, 1001, n, 20000), 0);
     }
     for (uint64_t n = 0; n < 1000; n++)
@@ -208,10 +220,76 @@ Test(store_evict, quota_takes_from_its_owner_alone)
     cr_assert(left > 120 && left * 20000 <= 4 * KIT_MIB, "%zu are left", left);
     cr_assert_eq(count_there(HERE, 0, 100), 100);
     cr_assert_eq(count_there(1001, 0, 100), 100);
-    for (uint64_t n = 100; n < 400; n++)
-        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
-    cr_assert_eq(count_there(HERE, 0, 400), 400, "there is no quota on what was made here");
+    for (uint64_t n = 100; n < 1000; n++)
+        cr_assert_eq(put_made(1003, n, 20000), 0);
+    left = count_there(HERE, 100, 1000);
+    cr_assert(left > 120 && left * 20000 <= 4 * KIT_MIB, "made here for one user: %zu", left);
+    cr_assert_eq(count_there(HERE, 0, 100), 100, "and for another one");
+    cr_assert_eq(count_there(1001, 0, 100), 100);
     cr_assert_eq(kit_put(&k, 1000, 5000, 5u << 20), WARM_EFULL, "more than the quota");
+}
+
+/* Whatever one user puts, and says that it cost, another's few entries stay. */
+Test(store_evict, the_largest_user_goes_first)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < 20; n++) {
+        cr_assert_eq(put_worth(1000, n, 30000, 1), 0);
+        cr_assert_eq(put_made(1000, n, 30000), 0);
+    }
+    for (uint64_t n = 0; n < 1500; n++)
+        cr_assert_eq(n % 2 ? put_worth(1001, n, 40000, UINT32_MAX)
+                           : put_worth(1001, n, 90000, UINT32_MAX),
+                     0);
+    cr_assert_eq(count_there(1000, 0, 20), 20);
+    cr_assert_eq(count_there(HERE, 0, 20), 20);
+}
+
+/* The value of a blob that two users' entries share is in the share of the first, until it goes. */
+Test(store_evict, shares_add_up_whoever_brings_and_takes)
+{
+    struct store_share a, b;
+    kit_begin(&k, 64 * KIT_MIB);
+    for (uint64_t n = 0; n < 3; n++) {
+        uint8_t *value = kit_value(7, 0, 100000);
+        struct store_put put = kit_put_of(&k, HERE, n, 100000);
+        put.data = value;
+        put.row.maker = n ? 1001 : 1000;
+        cr_assert_eq(kit_put_with(&k, &put), 0);
+        free(value);
+    }
+    cr_assert(store_share(k.store, 1000, &a) && store_share(k.store, 1001, &b));
+    store_turn_end(k.store);
+    cr_assert(a.n_entries == 1 && a.disk_bytes > 100000);
+    cr_assert(b.n_entries == 2 && b.disk_bytes < 10000 && b.disk_bytes > 0);
+    for (uint64_t n = 0; n < 3; n++)
+        cr_assert_eq(kit_remove(&k, HERE, n), 0);
+    cr_assert_not(store_share(k.store, 1000, &a));
+    cr_assert_not(store_share(k.store, 1001, &b));
+}
+
+Test(store_evict, pins_are_at_most_half_of_a_share)
+{
+    struct store_share share;
+    kit_begin(&k, 16 * KIT_MIB);
+    kit_close(&k);
+    k.config.quota_bytes = 8 * KIT_MIB;
+    kit_open(&k);
+    size_t pinned = 0;
+    for (uint64_t n = 0; n < 70; n++) {
+        cr_assert_eq(kit_put(&k, 1000, n, 100000), 0);
+        pinned += kit_pin(&k, 1000, n, true) == 0;
+    }
+    cr_assert(pinned > 30 && pinned * 100000 <= 4 * KIT_MIB, "%zu are pinned", pinned);
+    cr_assert_eq(kit_pin(&k, 1000, 0, false), 0);
+    cr_assert_eq(kit_pin(&k, 1000, 0, true), 0, "an unpinned one makes room");
+    /* A pinned entry that is replaced by a larger one keeps its pin as far as there is room. */
+    cr_assert_eq(kit_put_version(&k, 1000, 1, 1, 3u << 20), 0);
+    cr_assert(store_share(k.store, 1000, &share));
+    store_turn_end(k.store);
+    cr_assert_leq(share.pinned_bytes, 4 * KIT_MIB);
+    for (uint64_t n = 100; n < 300; n++)
+        cr_assert_eq(kit_put(&k, 1001, n, 100000), 0, "another user puts what it likes");
 }
 
 Test(store_evict, value_larger_than_the_store_is_refused)
