@@ -295,6 +295,74 @@ Test(tool_compare, inputs_of_other_kinds)
               {"rm a/libf.a", NULL, TAKEN}}});
 }
 
+Test(tool_compare, what_the_command_line_says)
+{
+    COMPARE({"macros and their blanks",
+             "printf '#define S(x) #x\\n#define T(x) S(x)\\nconst char *t = T(V);\\n' >m.cc",
+             {{NULL, "$CXX -c '-DV=a b' m.cc", MADE},
+              {NULL, "$CXX -c '-DV=a  b' m.cc", MADE},
+              {NULL, "$CXX -c -D 'V=a b' m.cc", TAKEN},
+              {NULL, "$CXX -w -c -DV=1 -UV -DV=2 m.cc", MADE},
+              {NULL, "$CXX -w -c -DV=2 -UV m.cc", MADE}}},
+            {"folders that are not there, and a warning of them",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -Wmissing-include-dirs -Inone -c m.cc", MADE},
+              {NULL, "$CXX -Wmissing-include-dirs -Iother -c m.cc", MADE},
+              {NULL, "$CXX -Inone -c m.cc", MADE},
+              {NULL, "$CXX -Iother -c m.cc", TAKEN}}},
+            {"several sources",
+             "echo 'int x;' >m.cc; echo 'int y;' >n.cc",
+             {{NULL, "$CXX -c m.cc n.cc", MADE},
+              {NULL, "$CXX -c n.cc m.cc", MADE},
+              {"rm m.o", NULL, TAKEN}}},
+            {"a folder for outputs that is not there",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -c m.cc -o none/m.o", MADE}, {NULL, NULL, TAKEN}}},
+            {"the name of the source, where it shows",
+             "echo 'const char *f = __FILE__;' | tee m.cc >n.cc",
+             {{NULL, "$CXX -c m.cc -o x.o", MADE}, {NULL, "$CXX -c n.cc -o x.o", MADE}}},
+            {"a recorded command",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -frecord-gcc-switches -c m.cc -o first.o", MADE},
+              {NULL, "$CXX -frecord-gcc-switches -c m.cc -o other.o", TAKEN},
+              {NULL, "$CXX -frecord-gcc-switches -DX -c m.cc -o other.o", MADE}}},
+            {"a name for the loader, as of the output",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -shared -fPIC -Wl,-soname,first.so m.cc -o first.so", MADE},
+              {NULL, "$CXX -shared -fPIC -Wl,-soname,first.so m.cc -o other.so", MADE},
+              {NULL, NULL, TAKEN}}},
+            {"permissions",
+             "echo 'int main() {}' >m.cc",
+             {{NULL, "umask 022; $CXX m.cc -o m", MADE},
+              {"rm m", "umask 077; $CXX m.cc -o m", TAKEN},
+              {"rm m; umask 022; touch m", "umask 077; $CXX m.cc -o m", REAL}}});
+}
+
+Test(tool_compare, the_compilers_own_parts)
+{
+    COMPARE({"an assembler on PATH",
+             "mkdir bin; echo 'int x;' >m.c",
+             {{NULL, "PATH=$PWD/bin:$PATH $CC -c m.c", MADE},
+              {"cp /usr/bin/as bin; echo >>bin/as", NULL, MADE},
+              {NULL, NULL, TAKEN},
+              {"rm bin/as", NULL, TAKEN}}},
+            {"one by -B",
+             "mkdir bin; echo 'int x;' >m.c",
+             {{NULL, "$CC -Bbin/ -c m.c", MADE},
+              {"cp /usr/bin/as bin; echo >>bin/as", NULL, MADE},
+              {"rm bin/as", NULL, TAKEN}}},
+            {"libraries by the environment",
+             "mkdir a b; echo 'int f() { return 1; }' >f.cc; g++ -c f.cc; ar rcs a/libf.a f.o; "
+             "echo 'int f() { return 2; }' >f.cc; g++ -c f.cc; ar rcs b/libf.a f.o; "
+             "echo 'int f(); int main() { return f(); }' >m.cc",
+             {{NULL, "LIBRARY_PATH=a $CXX m.cc -lf -o m", MADE},
+              {NULL, "LIBRARY_PATH=b $CXX m.cc -lf -o m", MADE},
+              {NULL, "LIBRARY_PATH=a $CXX m.cc -lf -o m", TAKEN}}},
+            {"this processor",
+             "echo 'int f(int x) { return x * 3; }' >m.c",
+             {{NULL, "$CC -O3 -march=native -c m.c", MADE}, {NULL, NULL, TAKEN}}});
+}
+
 /* With -Winvalid-pch the compiler warns of a stub; -Werror makes that an error. */
 Test(tool_compare, a_stub_for_a_precompiled_header_breaks_no_build)
 {

@@ -48,7 +48,6 @@ static const char *const environment[] = {"CPATH",
                                           "COLLECT_*",
                                           "SOURCE_DATE_EPOCH",
                                           "LD_RUN_PATH",
-                                          "LD_LIBRARY_PATH",
                                           "LDEMULATION",
                                           "GNUTARGET",
                                           "POSIXLY_CORRECT",
@@ -419,6 +418,8 @@ static int make_key(struct command *c, struct err *e)
     if (c->native && !cpu_add(&key, CPU))
         return refuse(e, "native", "nobody knows what that is on a processor of this kind");
     tool_key_preloads(&key, VARIABLES);
+    key_add_u64(&key, VARIABLES, 0);
+    tool_key_library_path(&key, VARIABLES);
     if (!tool_key_environment(&key, VARIABLES, environment))
         return refuse(e, "the environment", "so many variables");
     tool_key_end(c->job, &key);

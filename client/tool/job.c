@@ -198,6 +198,20 @@ bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *con
     return true;
 }
 
+void tool_key_library_path(struct key_builder *key, uint32_t tag)
+{
+    struct stat st;
+    char folder[PATH_MAX];
+    for (const char *at = getenv("LD_LIBRARY_PATH"); at && *at;) {
+        size_t len = strcspn(at, ":;");
+        int n = snprintf(folder, sizeof folder, "%.*s", (int)len, at);
+        bool absent = len && n < (int)sizeof folder && stat(folder, &st) < 0 && errno == ENOENT;
+        if (!absent)
+            key_add(key, tag, at, len);
+        at += len + (at[len] != '\0');
+    }
+}
+
 bool tool_prints_to_one_place(void)
 {
     struct stat out, err;

@@ -119,6 +119,9 @@ void tool_name(const struct tool_job *job, const char *kind, struct key_builder 
  * if there are too many. */
 bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names);
 
+/* Adds the folders of LD_LIBRARY_PATH that are there: libraries can be found in no others. */
+void tool_key_library_path(struct key_builder *key, uint32_t tag);
+
 /* True if both outputs go to one place, where their order shows. */
 bool tool_prints_to_one_place(void);
 /* Adds what messages depend on, if the job is loud: the locale, and what the outputs are, as far as
