@@ -133,10 +133,12 @@ static uint32_t after_comment(struct hlo *h, uint32_t at)
 /* The index after the string whose opening quote is at `at`. */
 static uint32_t after_string(struct hlo *h, uint32_t at)
 {
-    for (uint32_t i = at + 1; i < h->len; i++) {
-        if (h->text[i] == '"')
-            return i + 1;
-        i += h->text[i] == '\\';
+    const char *from = h->text + at + 1, *end = h->text + h->len, *quote;
+    while (from < end && (quote = memchr(from, '"', (size_t)(end - from)))) {
+        const char *escape = memchr(from, '\\', (size_t)(quote - from));
+        if (!escape)
+            return (uint32_t)(quote - h->text) + 1;
+        from = escape + 2; /* behind the escaped byte */
     }
     fail(h, WARM_ETRUNCATED, at, "a string without end");
     return h->len;
@@ -158,9 +160,11 @@ static struct span take_word(struct hlo *h)
 {
     skip_blank(h);
     struct span word = {h->at, 0};
-    while (h->at < h->len && class_of(h->text[h->at]) == WORD)
-        h->at++;
-    word.len = h->at - word.at;
+    uint32_t end = h->at;
+    while (end < h->len && class_of(h->text[end]) == WORD)
+        end++;
+    h->at = end;
+    word.len = end - word.at;
     return word;
 }
 
@@ -180,7 +184,11 @@ static struct span take_until(struct hlo *h, bool space_ends, bool comma_ends)
 {
     skip_blank(h);
     uint32_t start = h->at, depth = 0, i = start;
-    while (i < h->len && !h->rc) {
+    while (!h->rc) {
+        while (i < h->len && class_of(h->text[i]) <= OTHER)
+            i++;
+        if (i >= h->len)
+            break;
         enum byte_class c = class_of(h->text[i]);
         if (!depth && (c == CLOSE || (c == SPACE && space_ends) || (c == COMMA && comma_ends)))
             break;
