@@ -187,7 +187,8 @@ void warm_result_free(struct warm_result *r);
 #define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */
 /*
  * The canonical key of a graph or a source, in hex: the same for every spelling of one program (`warm
- * hash` prints it, keygen/KEYS.md says what counts). `kind` is
+ * hash` prints it, keygen/KEYS.md says what counts). If many processes compile the program, each for
+ * itself, numbers of channels count too: the caller adds them. `kind` is
  * "mlir", "mlirbc", "hlo", "ptx", "cuda", "fx", "raw", or NULL to find it from the content. Needs no
  * connection. Returns 0, or WARM_EXACT where the form holds something that only its exact bytes
  * can tell apart. Errors: MALFORMED, TRUNCATED; REFUSED (elided text, process addresses: must not

@@ -15,8 +15,8 @@
  * Everything is a number: a `type`, a `name` of an operation, a `symbol` and a `dict` are interned
  * texts; a `value` is an argument of a function or block, or a result of an operation.
  *
- * The text has everything in the order of the program. Canonical about it are the names (values and
- * symbols are numbered in the order in which the text has them first) and the order of the entries of
+ * The text has everything in the order of the program. Canonical about it are the names (values,
+ * symbols and channels are numbered in the order in which the text has them first) and the order of the entries of
  * a dictionary. KEYS.md, section 2, is its specification.
  *
  * Errors: a builder call cannot fail; the first one that runs out of memory marks the graph, later
@@ -87,6 +87,8 @@ void graph_dict_text(struct graph *g, const char *text, size_t len);
 void graph_dict_borrow(struct graph *g, const char *text, size_t len);
 /* "@name" in a value: the symbol's number is written in its place. */
 void graph_dict_symbol(struct graph *g, uint32_t symbol);
+/* The number of a channel, above 0: the text has another one, by first mention. */
+void graph_dict_channel(struct graph *g, uint64_t channel);
 /* The last entry: the fixed text of its value so far, and taking it back. */
 struct view graph_dict_last(const struct graph *g);
 void graph_dict_drop(struct graph *g);

@@ -48,7 +48,7 @@ struct intern {
     uint32_t mask;
 };
 
-enum hole_kind { HOLE_SYMBOL, HOLE_BORROW };
+enum hole_kind { HOLE_SYMBOL, HOLE_CHANNEL, HOLE_BORROW };
 
 /* Something that is written at a place of a dictionary's text but is not in it. */
 struct hole {
@@ -56,6 +56,7 @@ struct hole {
     enum hole_kind kind;
     union {
         uint32_t symbol;
+        uint64_t channel;
         struct view borrow;
     } is;
 };
@@ -130,6 +131,7 @@ struct printer {
     uint32_t depth;              /* of functions and regions that are open */
     VECTOR(uint32_t) symbols;    /* that have a number, in their order */
     VECTOR(uint32_t) symbol_num; /* by symbol; NONE */
+    VECTOR(uint64_t) channels;   /* that have a number, from 1 */
     struct writer scratch;
     /* For regions: writes what stands for a symbol, if it is a function's key; else gives 0. */
     size_t (*symbol_is_keyed)(void *context, uint32_t symbol, char out[64]);

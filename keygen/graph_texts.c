@@ -274,6 +274,11 @@ void graph_dict_symbol(struct graph *g, uint32_t symbol)
     dict_hole(g, (struct hole){.kind = HOLE_SYMBOL, .is.symbol = symbol});
 }
 
+void graph_dict_channel(struct graph *g, uint64_t channel)
+{
+    dict_hole(g, (struct hole){.kind = HOLE_CHANNEL, .is.channel = channel});
+}
+
 struct view graph_dict_last(const struct graph *g)
 {
     if (g->failed || !g->entries.n)
@@ -327,6 +332,8 @@ static bool holes_equal(const struct graph *g, uint32_t first, uint32_t second, 
             return false;
         if (a->kind == HOLE_SYMBOL && a->is.symbol != b->is.symbol)
             return false;
+        if (a->kind == HOLE_CHANNEL && a->is.channel != b->is.channel)
+            return false;
         if (a->kind == HOLE_BORROW &&
             (a->is.borrow.len != b->is.borrow.len ||
              memcmp(a->is.borrow.data, b->is.borrow.data, a->is.borrow.len)))
@@ -376,7 +383,7 @@ static uint64_t dict_hash(const struct graph *g, const struct dict *d, uint64_t 
         if (h->kind == HOLE_BORROW)
             hash = mix(hash, XXH3_64bits(h->is.borrow.data, h->is.borrow.len));
         else
-            slot = mix(slot, h->is.symbol);
+            slot = mix(slot, h->kind == HOLE_SYMBOL ? h->is.symbol : h->is.channel);
     }
     *out_slot = d->n_holes ? mix(hash, slot) : hash;
     return hash;

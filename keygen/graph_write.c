@@ -62,12 +62,24 @@ static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TE
     return 2 + (size_t)(end - at);
 }
 
+/* The text of a channel's number. Programs have few of them. */
+static size_t channel_text(struct printer *p, uint64_t channel, char out[SYMBOL_TEXT])
+{
+    uint32_t i = 0;
+    while (i < p->channels.n && p->channels.at[i] != channel)
+        i++;
+    if (i == p->channels.n)
+        PUSH(p->g, p->channels, channel);
+    return (size_t)snprintf(out, SYMBOL_TEXT, "ch%u", i + 1);
+}
+
 /* What stands in a hole; a number's text is in `text`. */
 static struct view hole_view(struct printer *p, const struct hole *h, char text[SYMBOL_TEXT])
 {
     if (h->kind == HOLE_BORROW)
         return h->is.borrow;
-    return (struct view){text, symbol_text(p, h->is.symbol, text)};
+    return (struct view){text, h->kind == HOLE_SYMBOL ? symbol_text(p, h->is.symbol, text)
+                                                      : channel_text(p, h->is.channel, text)};
 }
 
 static size_t dict_len(struct printer *p, uint32_t dict)
@@ -333,7 +345,7 @@ void printer_begin(struct printer *p)
 {
     for (uint32_t i = 0; i < p->symbols.n; i++)
         p->symbol_num.at[p->symbols.at[i]] = NONE;
-    p->symbols.n = p->n_kinds = p->next = p->depth = 0;
+    p->symbols.n = p->channels.n = p->n_kinds = p->next = p->depth = 0;
     p->text++;
     form_begin(p->out, p->domain);
     form_text_apart(p->out);
@@ -349,5 +361,6 @@ void printer_close(struct printer *p)
 {
     free(p->symbols.at);
     free(p->symbol_num.at);
+    free(p->channels.at);
     writer_close(&p->scratch);
 }

@@ -272,13 +272,16 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
 {
     const char *text = input->data;
-    struct mlir m = {.begin = text, .end = text + input->len, .mapped = mapped_begin(input, text)};
+    struct mlir m = {.begin = text,
+                     .end = text + input->len,
+                     .mapped = mapped_begin(input, text),
+                     .many_processes = input->many_processes};
     return form_read(&m, input->len, out, e);
 }
 
 int form_mlir_pieces(struct mlir_pieces *pieces, struct form *out, struct err *e)
 {
-    struct mlir m = {.begin = "", .pieces = pieces};
+    struct mlir m = {.begin = "", .pieces = pieces, .many_processes = pieces->many_processes};
     m.end = m.begin;
     pieces->reader = &m;
     int rc = form_read(&m, pieces->about, out, e);

@@ -188,6 +188,22 @@ static struct slice word_of(struct slice *s)
     return word;
 }
 
+/* 0 is no channel. */
+static bool put_channel(struct mlir *m, struct slice word, enum token *before)
+{
+    uint64_t channel = 0;
+    for (const char *p = word.at; p < word.end; p++) {
+        if (*p < '0' || *p > '9' || channel > UINT64_MAX / 10 - 9)
+            return false;
+        channel = channel * 10 + (uint64_t)(*p - '0');
+    }
+    if (!channel)
+        return false;
+    put_token(m, 0, before, TOKEN_WORD, "", 0);
+    graph_dict_channel(m->g, channel);
+    return true;
+}
+
 static bool put_word(struct mlir *m, struct slice *s, unsigned *flags, enum token *before)
 {
     const char *at = s->at;
@@ -218,6 +234,11 @@ static bool put_word(struct mlir *m, struct slice *s, unsigned *flags, enum toke
             s->at = close < s->end ? close + 1 : s->end;
             return true;
         }
+    }
+    if (*flags & ATTR_CHANNEL && word.at[0] >= '0' && word.at[0] <= '9') {
+        *flags &= ~(unsigned)ATTR_CHANNEL;
+        if (put_channel(m, word, before))
+            return true;
     }
     put_token(m, *flags, before, TOKEN_WORD, word.at, slice_len(word));
     return true;
@@ -280,7 +301,7 @@ bool mlir_attr(struct mlir *m, struct slice text, unsigned flags)
 {
     enum token before = TOKEN_NONE;
     uint32_t floor = m->pending.n;
-    if (plain_numbers(text)) {
+    if (!(flags & ATTR_CHANNEL) && plain_numbers(text)) {
         mlir_emit(m, flags, text.at, slice_len(text));
         return mlir_ok(m);
     }
@@ -372,7 +393,8 @@ uint32_t mlir_type_take(struct mlir *m)
 
 /* ---- dictionaries ---- */
 
-static unsigned entry_flags(struct slice key, struct slice value, const struct opinfo *info)
+static unsigned entry_flags(const struct mlir *m, struct slice key, struct slice value,
+                            const struct opinfo *info)
 {
     bool sdy = info && memcmp(info->name, "sdy.", 4) == 0;
     unsigned flags = 0;
@@ -381,6 +403,8 @@ static unsigned entry_flags(struct slice key, struct slice value, const struct o
         flags |= ATTR_AXES;
     if (sdy && slice_is((struct slice){info->name, info->name + info->name_len}, "sdy.mesh"))
         flags |= ATTR_MESH;
+    if (!m->many_processes && (slice_is(key, "channel_handle") || slice_is(key, "channel_id")))
+        flags |= ATTR_CHANNEL;
     return flags;
 }
 
@@ -416,7 +440,7 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
         graph_dict_symbol(m->g, id);
         return true;
     }
-    if (!unit && !mlir_attr(m, value, entry_flags(key, value, info)))
+    if (!unit && !mlir_attr(m, value, entry_flags(m, key, value, info)))
         return false;
     struct view text = graph_dict_last(m->g);
     if (mlir_attr_is_default(info ? info->name : "", info ? info->name_len : 0, key.at,

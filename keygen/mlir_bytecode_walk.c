@@ -614,10 +614,11 @@ static bool text_next(struct mlir_pieces *pieces, struct view *out)
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
                       struct err *e)
 {
-    struct walk_text t = {.pieces = {.next = text_next, .about = 6 * len},
-                          .w = {.b = b,
-                                .room = BYTECODE_TEXT_MAX(len),
-                                .mapped = mapped_begin(b->input, operations.data)}};
+    struct walk_text t = {
+        .pieces = {.next = text_next, .about = 6 * len, .many_processes = b->input->many_processes},
+        .w = {.b = b,
+              .room = BYTECODE_TEXT_MAX(len),
+              .mapped = mapped_begin(b->input, operations.data)}};
     struct view rest;
     t.w.pieces = &t.pieces;
     walk_begin(&t.w, operations);

@@ -215,6 +215,7 @@ struct mlir {
     uint32_t n_axes;
     uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
     uint32_t text_operands;  /* where its operands begin in `operands` */
+    bool many_processes;     /* see canon_input */
     bool resources_read;
     bool module_seen;
     void *c_locale;
@@ -301,6 +302,7 @@ void cache_close(struct cache *c);
 enum attr_flags {
     ATTR_AXES = 1,    /* strings that name a mesh axis are numbered */
     ATTR_MESH = 2,    /* strings name new axes */
+    ATTR_CHANNEL = 4, /* the first number is a channel's */
     ATTR_TYPE = 8,    /* into the scratch buffer, not the open dictionary */
     ATTR_VALUES = 16, /* %names become the operands of the open operation */
 };

@@ -25,6 +25,7 @@ struct mlir_pieces {
     /* The next piece; false after the last. */
     bool (*next)(struct mlir_pieces *pieces, struct view *out);
     bool broken;         /* there is no next piece, but the text is not complete */
+    bool many_processes; /* see canon_input */
     size_t about;        /* bytes in all, for sizes */
     struct mlir *reader; /* NULL but while it reads */
 };

@@ -25,7 +25,7 @@ enum tag {
     TAG_HOST,
     TAG_GPU,
     TAG_ENVIRONMENT,
-    TAG_EXACT
+    TAG_N_OWN = 15 /* 14 was the program's bytes */
 };
 
 /* ---- asking the plugin ---- */
@@ -88,6 +88,8 @@ static bool add_devices(const struct pjrt_api *api, struct pjrt_client *client,
     out->shared = own.n_devices != devices.n_devices;
     key_add_u64(b, TAG_PROCESS, (uint64_t)process.process_index);
     key_add_u64(b, TAG_N_DEVICES, devices.n_devices);
+    if (out->shared)
+        key_add_u64(b, TAG_N_OWN, own.n_devices);
     for (size_t i = 0; i < devices.n_devices; i++) {
         struct view kind;
         if (!ask_device_kind(api, devices.devices[i], &kind))
@@ -252,11 +254,14 @@ static bool mentions(const struct pjrt_program *program, const char *text)
     return memmem(program->code, program->code_len, text, strlen(text)) != NULL;
 }
 
+/* `shared`: other processes compile the program, each for itself. */
 static int add_program(struct key_builder *b, const struct pjrt_program *program,
-                       const struct pjrt_target *targets)
+                       const struct pjrt_target *targets, bool shared)
 {
-    struct canon_input in = {
-        .data = program->code, .len = program->code_len, .kind = kind_of(program)};
+    struct canon_input in = {.data = program->code,
+                             .len = program->code_len,
+                             .kind = kind_of(program),
+                             .many_processes = shared};
     struct canon_result result;
     struct writer text;
     bool calls = mentions(program, "custom_call") || mentions(program, "custom-call");
@@ -287,11 +292,7 @@ int pjrt_key_make(const struct pjrt_api *api, const struct pjrt_identity *identi
     if (!code)
         code = add_environment(&b);
     if (!code)
-        code = add_program(&b, args->program, targets);
-    /* Processes that compile one program, each for itself, must have their collectives in one order,
-     * which the order of statements and operands decides. */
-    if (!code && out->platform.shared)
-        key_add(&b, TAG_EXACT, args->program->code, args->program->code_len);
+        code = add_program(&b, args->program, targets, out->platform.shared);
     if (!code)
         code = pjrt_options_add(&b, args->options, args->options_len);
     if (code)

@@ -45,9 +45,8 @@ static const uint32_t override_maps[] = {7, 0}; /* env_option_overrides */
 static const uint32_t none[] = {0};
 
 /* Options that name files from which a back end takes what decides: what is in them is not in a key.
- * And one with which XLA reassociates, so that the order of operands shows, which the canonical form
- * of programs drops. */
-static const uint32_t refused_fields[] = {127, 128, 150, 210, 223, 261, 377, 383, 434, 99, 0};
+ */
+static const uint32_t refused_fields[] = {127, 128, 150, 210, 223, 261, 377, 383, 434, 0};
 static const char *const refused_flags[] = {"xla_gpu_ptx_file",
                                             "xla_gpu_algorithm_denylist_path",
                                             "xla_gpu_llvm_ir_file",
@@ -56,8 +55,7 @@ static const char *const refused_flags[] = {"xla_gpu_ptx_file",
                                             "xla_gpu_target_config_filename",
                                             "xla_gpu_experimental_collective_perf_table_path",
                                             "xla_gpu_experimental_matmul_perf_table_path",
-                                            "xla_gpu_gemm_autotuner_override_file",
-                                            "xla_cpu_enable_fast_math"};
+                                            "xla_gpu_gemm_autotuner_override_file"};
 
 static const struct message debug_options = {dump_fields, debug_maps, refused_fields, 0, NULL};
 static const struct message build_options = {none, none, none, 3, &debug_options};

@@ -291,23 +291,6 @@ except _library.Refused as e:
             self.assertIn("autotune", said)
             self.assertEqual(daemon.run(program).stdout, "")
 
-    def test_fast_math_goes_by_jaxs_own_key(self):
-        """The order of operands shows then: of the maximum of two zeros, for one."""
-        program = '''
-import jax
-from jax._src import compiler
-from warm.jax import _keys
-options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
-try:
-    _keys.options_bytes(options, "cpu")
-except _keys.Unknown as e:
-    print(e)
-'''
-        with kit.Daemon() as daemon:
-            flags = "--xla_cpu_enable_fast_math=true"
-            self.assertIn("fast_math", daemon.run(program, XLA_FLAGS=flags).stdout)
-            self.assertEqual(daemon.run(program, XLA_FLAGS=flags.replace("true", "false")).stdout, "")
-
     def test_the_key_takes_no_longer_than_jaxs_own(self):
         program = PROGRAM + '''
 import statistics, time

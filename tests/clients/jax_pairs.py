@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the proof of the keys by their compiler: of programs with equal keys XLA makes code that
-gives the same bits. `make proof` runs many more."""
+"""A sample of the proof of the keys by their compiler: of one program in two spellings XLA makes one
+executable. `make proof` runs many more."""
 
 import kit
 
 
 class Pairs(kit.TestCase):
-    def test_equal_keys_give_equal_bits(self):
+    def test_spellings_of_one_program_make_one_executable(self):
         kit.prove(self, "xla", 40)
 
 

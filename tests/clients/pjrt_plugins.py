@@ -122,14 +122,10 @@ class Plugin:
     def test_another_program_is_a_miss(self):
         self.run_program(STEP)
         for changed in (dict(RATE="0.02"), dict(LAYERS="4"),
+                        dict(XLA_FLAGS="--xla_cpu_enable_fast_math=true"),
                         dict(XLA_FLAGS="--xla_cpu_enable_fast_min_max=true")):
             _, _, stored = self.served_and_stored(STEP, **changed)
             self.assertGreaterEqual(stored, 1, changed)
-
-    def test_with_fast_math_nothing_is_kept(self):
-        """The order of operands shows then, which is not in the key."""
-        _, hits, stored = self.served_and_stored(STEP, XLA_FLAGS="--xla_cpu_enable_fast_math=true")
-        self.assertEqual((hits, stored), (0, 0))
 
     def test_mesh_hits_under_another_name_and_misses_in_another_shape_or_order(self):
         four = dict(XLA_FLAGS="--xla_force_host_platform_device_count=4")

@@ -1,77 +1,115 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof of the keys of graphs by their compiler.
+"""One program in other spellings has one key, and XLA makes one executable of them.
 
-    pairs.py --library libwarm.so [--gpu FILE] [--several PART] [--traced PART] [--cases N] [--seed N]
-             [--jobs N]
+    pairs.py --library libwarm.so [--cases N] [--seed N]
 
-Each case is a random StableHLO program (generate.py; PART of them for four devices, devices.py, and PART
-of the others traced by JAX: of its own functions, functions.py, steps of training, models.py, products
-in disguise, disguised.py, or arrays that lie in different ways, layouts.py), or the HLO that XLA makes
-of it first, as text (hlo.py), and a chain of changes to it that KEYS.md calls irrelevant (variants.py),
-of which those stay that leave the key as it is. XLA compiles the first and the last program for the CPU,
-both run on the same inputs, and must give the same bits; of NaNs only that they are. With --gpu it
-compiles both for the GPU that FILE describes, which need not be there (HLO as it is: plugin.py), and
-both must compute the same by what they say (computed.py). What differs is a wrong hit: the two programs
-of the chain between which it happens are shrunk and printed, with the seed that repeats the case.
-Spellings of one program, as MLIR prints it and as bytecode, must have its key.
-
-Changes that the key tells apart are counted, not failures; some of them are compiled, which shows what
-the key's caution is worth. Programs run in processes of their own: XLA crashes on some, which are counted
-and left out. Exit status 0 if there was no wrong hit and nearly nothing crashed."""
+Each case is a function of JAX, drawn and differentiated at random, and another spelling of its StableHLO:
+the names of all values and private functions, locations, the generic form, bytecode, or several of
+these. The keys must be equal; XLA compiles both for the CPU, and the optimized modules must be equal but
+for metadata and names, and the results bit for bit. A key with another constant must be another one.
+Exit status 0 if all of that held."""
 
 import argparse
 import os
+import random
+import re
 import sys
-import time
 
+os.environ["JAX_PLATFORMS"] = "cpu"
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-import workers
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src import compiler, xla_bridge
+from jax._src.interpreters import mlir
+from jax._src.lib import xla_client
+from jax._src.lib.mlir import ir
+from jaxlib import _hlo
+from keys import Keys
+
+PRINT = _hlo.HloPrintOptions.canonical()
+PRINT.print_large_constants = True
+INNER = [jnp.tanh, jnp.sin, jax.nn.relu, jax.nn.softmax, jax.nn.gelu, jnp.exp, jax.nn.logsumexp,
+         lambda x: jnp.sort(x, axis=-1), lambda x: jnp.cumsum(x, axis=0), lambda x: x[::-1] * 0.5,
+         lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y * 0.9 + i, x),
+         lambda x: jax.lax.cond(x.sum() > 0, jnp.cos, jnp.abs, x), lambda x: x @ x.T @ x]
 
 
-def work(options):
-    from cases import Proof  # the compiler is in the processes that work only
-    proof = Proof(options)
+def function(draw):
+    """A chain of functions of one array to a number; half of them with the gradient."""
+    chain = [draw.choice(INNER) for _ in range(draw.randint(1, 5))]
 
-    def case(seed):
-        proof.case(seed)
-        return {**proof.counts, "compiled": proof.xla.compiled}
-    workers.work(options, case)
+    def f(x):
+        for inner in chain:
+            x = jnp.broadcast_to(inner(x), (8, 8))
+        return (x * x).mean()
+    return jax.value_and_grad(f) if draw.random() < 0.5 else f
 
 
-def show(counts, seconds):
-    def of(name):
-        return sorted(k.split(" ", 1)[1] for k in counts if k.startswith(name + " "))
+def renamed(text, salt):
+    """Other names of values and of private functions."""
+    private = set(re.findall(r"func\.func private @(\w+)", text))
+    text = re.sub(r"%([A-Za-z_]\w*|\d+)", lambda m: f"%n{salt}_{m[1]}", text)
+    return re.sub(r"@(\w+)", lambda m: f"@f{salt}_{m[1]}" if m[1] in private else m[0], text)
 
-    print(f"pairs: {counts['cases']} cases ({counts['traced']} traced by JAX, "
-          f"{counts['hlo']} of HLO, {counts['several']} for several devices, "
-          f"{counts['refused']} refused), {counts['pairs']} pairs, {counts['compiled']} programs "
-          f"compiled, {counts['wrong']} wrong hits, {counts['crashed']} crashed, "
-          f"{counts['unsteady']} with other bits each time, "
-          f"{1000 * seconds / max(1, counts['cases']):.0f} ms a case")
-    workers.show_changes(counts)
-    for what in sorted({*of("same"), *of("other")}):
-        other = counts["other " + what]
-        n = other + counts["same " + what]
-        print(f"  told apart: {what}: {n} compiled, other bits {other} ({100 * other / n:.0f} %)")
+
+def respelled(draw, module):
+    """Another spelling: what it is called, its kind and bytes, and text that XLA can be given."""
+    how = draw.choice(["names", "locations", "generic", "bytecode", "names in the generic form"])
+    located = how == "locations" or draw.random() < 0.3
+    text = module.operation.get_asm(enable_debug_info=located, print_generic_op_form="generic" in how)
+    if "names" in how:
+        text = renamed(text, draw.randrange(1000))
+    if how == "bytecode":
+        return how, b"mlirbc", mlir.module_to_bytecode(module), text
+    return how, b"mlir", text.encode(), text
+
+
+def compiled(backend, text):
+    """The optimized module without names and metadata, and what it gives."""
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    with mlir.make_ir_context():
+        code = mlir.module_to_bytecode(ir.Module.parse(text))
+    devices = xla_client.DeviceList(tuple(backend.local_devices()[:1]))
+    executable = backend.compile_and_load(code, devices, options)
+    optimized = executable.hlo_modules()[0].to_string(PRINT)
+    x = jax.device_put(np.random.default_rng(0).standard_normal((8, 8), dtype=np.float32))
+    parts = executable.execute_sharded([x]).disassemble_into_single_device_arrays()
+    names = r"HloModule \S+|\b[A-Za-z_][\w-]*\.\d+[\w.]*"
+    return re.sub(names, "", optimized), [np.asarray(p[0]).tobytes() for p in parts]
+
+
+def case(seed, keys, backend):
+    draw = random.Random(seed)
+    x = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+    module = jax.jit(function(draw)).lower(x).compiler_ir()
+    text = module.operation.get_asm(enable_debug_info=False)
+    how, kind, data, other = respelled(draw, module)
+    key = keys.of(b"mlir", text.encode())
+    if key is None or keys.of(kind, data) != key:
+        return f"{how}: another key"
+    if (mutant := re.sub(r"dense<([1-9])", r"dense<-\1", text, count=1)) != text:
+        if keys.of(b"mlir", mutant.encode()) == key:
+            return "another constant: the same key"
+    one, two = compiled(backend, text), compiled(backend, other)
+    return None if one == two else f"{how}: another executable" if one[0] != two[0] else f"{how}: other bits"
 
 
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--library", required=True)
-    options.add_argument("--gpu", metavar="FILE")
-    options.add_argument("--several", metavar="PART", type=float, default=0.2)
-    options.add_argument("--traced", metavar="PART", type=float, default=0.1)
-    workers.add_arguments(options)
+    options.add_argument("--cases", type=int, default=100)
+    options.add_argument("--seed", type=int, default=1)
     options = options.parse_args()
-    if options.work:
-        return work(options)
-    start = time.monotonic()
-    counts = workers.run(options, __file__, [
-        "--library", options.library, "--several", str(options.several),
-        "--traced", str(options.traced), *(["--gpu", options.gpu] if options.gpu else [])])
-    show(counts, time.monotonic() - start)
-    return int(not workers.passed(options, counts))
+    keys, backend = Keys(options.library), xla_bridge.get_backend("cpu")
+    wrong = 0
+    for seed in range(options.seed, options.seed + options.cases):
+        if what := case(seed, keys, backend):
+            print(f"seed {seed}: {what}")
+            wrong += 1
+    print(f"pairs: {options.cases} cases, {wrong} wrong")
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

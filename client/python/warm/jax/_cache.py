@@ -3,8 +3,7 @@
 
     trace, lower            a guess at what will be asked for is loaded meanwhile (_foresight.py)
     compile_or_get_cached(module, options)          one _Compile for each, of its thread
-      └─ get_cache_key      the canonical name (_keys.py), else JAX's own key; that one, too, where
-                            several processes run the program
+      └─ get_cache_key      the canonical name (_keys.py), else JAX's own key
       └─ guessed right?     done
       └─ cache.get          a hit │ the lease: of all processes that ask at once, one compiles
       │    └─ deserialize   fails: the entry is damaged, as if it were not there
@@ -134,8 +133,9 @@ class Cache:
             return
         try:
             if compile_ is None or compile_.name != key:
+                name = key if key.startswith("jax:") else STOCK + key
                 _client.client().put(
-                    STOCK + key, value, kind="executable", cost_ms=_cost_ms(value), label=key
+                    name, value, kind="executable", cost_ms=_cost_ms(value), label=key
                 )
                 if compile_ is not None:
                     self._put_stock(compile_, key, value)
@@ -251,7 +251,8 @@ def _hook_key(jax: _Modules) -> None:
             return stock_key()
         compile_.stock = _user_cache(backend)
         try:
-            if _is_shared(jax, devices):
+            many_processes = _n_processes(devices) > 1
+            if _is_sent(jax) or (many_processes and compile_.stock is not None):
                 return stock_key()
             bytecode = _keys.module_bytes(module)
             name = _keys.name_of(
@@ -262,12 +263,15 @@ def _hook_key(jax: _Modules) -> None:
                 backend,
                 jax.cache_key,
                 _compression(jax.compilation_cache),
+                many_processes,
             )
         except _library.Refused:
             return NEVER + stock_key()
         except Exception as e:
             log.debug("JAX's own key: %r", e)
             return stock_key()
+        if many_processes:
+            return name  # no lease: nobody waits for a process that may wait for it
         compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
         compile_.stock_key = _once(stock_key)
         return name
@@ -275,14 +279,14 @@ def _hook_key(jax: _Modules) -> None:
     jax.compilation_cache.get_cache_key = get_cache_key
 
 
-def _is_shared(jax: _Modules, devices: Any) -> bool:
-    """All processes must have the same key and the same code. JAX sends executables from host to host
-    by it; or each compiles by itself, and then the order of statements and operands, which is not in the
-    canonical name, decides in which order collectives wait for each other."""
+def _is_sent(jax: _Modules) -> bool:
+    """JAX sends executables from host to host by its key, which must not depend on the processor."""
     shares = getattr(jax.config, "share_binary_between_hosts", None)  # JAX up to 0.4 may lack it
-    if shares is not None and shares.value:
-        return True
-    return len({d.process_index for d in devices.flat}) > 1
+    return shares is not None and bool(shares.value)
+
+
+def _n_processes(devices: Any) -> int:
+    return len({d.process_index for d in devices.flat})
 
 
 def _once(f: Callable[[], str]) -> Callable[[], str]:

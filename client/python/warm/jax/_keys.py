@@ -6,10 +6,9 @@
     backend, its libraries by content ────────────┼──▶ "jax:1:<32 hex digits>"
     devices, processor ───────────────────────────┘
 
-Not for programs that several processes run together (_cache.py).
-
-Two programs that differ in names of functions, arguments and results, in files and lines, in the
-order of statements, or in where logs, dumps and caches go, have one name. Whatever is not known to
+Two programs that differ in names of functions, arguments and results, in files and lines, in numbers
+of channels (unless several processes run the program together), or in where logs, dumps and caches
+go, have one name. Whatever is not known to
 be without effect counts. What this file does not understand raises Unknown, and JAX's own key
 decides; a program that must not be kept raises warm._library.Refused.
 """
@@ -88,9 +87,6 @@ _READ_NAMES = {
     383: "xla_gpu_experimental_matmul_perf_table_path",
     434: "xla_gpu_gemm_autotuner_override_file",
 }
-# With it XLA reassociates, and then the order of operands shows, which the canonical form drops.
-_FAST_MATH = 99
-_FAST_MATH_NAME = "xla_cpu_enable_fast_math"
 # The folder with libdevice and ptxas: by what is in it.
 _CUDA_DATA_DIR = 61
 _CUDA_FILES = ("nvvm/libdevice/libdevice.10.bc", "bin/ptxas")
@@ -162,8 +158,6 @@ def _debug_options(data: bytes, on_cpu: bool) -> bytes:
     left_out = _NEUTRAL | _GPU_ONLY if on_cpu else _NEUTRAL
     kept = []
     for number, field, content in _fields(data):
-        if number == _FAST_MATH and field[-1]:
-            raise Unknown(_FAST_MATH_NAME)
         if not on_cpu and content and number in _READ_NAMES:
             raise _library.Refused(f"{_READ_NAMES[number]}: what is in the file is not in a key")
         if not on_cpu and number == _CUDA_DATA_DIR:
@@ -207,8 +201,6 @@ def options_bytes(options: Any, platform: str) -> bytes:
 def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
     """That XLA makes the same code with this flag as without: it only moves dumps or caches, or is
     of another backend, or the options have that value anyway."""
-    if name == _FAST_MATH_NAME and value not in ("false", "0"):
-        raise Unknown(name)
     if name in _NEUTRAL_FLAGS or name.startswith("xla_dump_"):
         return True
     if platform != "cpu":
@@ -344,6 +336,13 @@ def module_key(module: Any, bytecode: bytes) -> str:
     return key
 
 
+def channels(module: Any) -> bytes:
+    """The numbers of channels, which the canonical key leaves out, in the order in which it does."""
+    text = module.operation.get_asm(enable_debug_info=False, large_elements_limit=1)
+    found = re.findall(r"(?:handle|channel_id) = (\d+)", text)
+    return ",".join(dict.fromkeys(found)).encode()
+
+
 def name_of(
     module: Any,
     bytecode: bytes,
@@ -352,8 +351,10 @@ def name_of(
     backend: Any,
     cache_key: Any,
     compression: str,
+    many_processes: bool = False,
 ) -> str:
-    """The name of what `backend` makes of the module. `cache_key` is jax._src.cache_key."""
+    """The name of what `backend` makes of the module. `cache_key` is jax._src.cache_key. If many
+    processes compile it, each for itself, the numbers of channels are an agreement among them."""
     platform = backend.platform
     if platform not in ("cpu", "gpu", "cuda", "rocm"):
         raise Unknown(f"the platform {platform}")
@@ -370,4 +371,6 @@ def name_of(
         compression.encode(),
         cache_key.custom_hook().encode(),
     ]
+    if many_processes:
+        fields.append(b"channels " + channels(module))
     return "jax:1:" + digest(fields)
