@@ -26,6 +26,7 @@
 #define READ_MAX_BYTES ((size_t)256 * 1024)
 /* From this on a value in a frame keeps the buffer that it came in; below, it is copied out. */
 #define KEEP_BUFFER_BYTES ((size_t)16 * 1024)
+#define SEAL_TRIES 5u     /* the kernel gives up while somebody uses a page */
 #define PID_PAGE_AFTER 3u /* requests: what asks less often needs no page */
 
 /* ---- which process this is ---- */
@@ -367,8 +368,12 @@ int session_memfd(const void *data, size_t len, struct err *e)
         at += n;
         len -= (size_t)n;
     }
-    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
-    return fd;
+    for (unsigned i = 0; i < SEAL_TRIES; i++) /* the daemon takes no other */
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+            return fd;
+    int error = errno;
+    close(fd);
+    return err_sys(e, WARM_EIO, error, "cannot seal a memfd");
 }
 
 /* internal[0]: malloc'ed memory; a mapping of length internal[1]; or, where internal[1] says so, a

@@ -20,14 +20,14 @@
 #define HASH_PIECE (64u << 10)
 #define MEMFD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-int memfd_seal(int fd, uint64_t len, struct err *e)
+int memfd_check(int fd, uint64_t len, struct err *e)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0)
         return err_set(e, WARM_EINVALID, "the descriptor that came along is no memfd");
-    if ((seals & MEMFD_SEALS) != MEMFD_SEALS && fcntl(fd, F_ADD_SEALS, MEMFD_SEALS) != 0)
-        return err_sys(e, WARM_EINVALID, errno, "the memfd that came along cannot be sealed");
+    if ((seals & MEMFD_SEALS) != MEMFD_SEALS)
+        return err_set(e, WARM_EINVALID, "the memfd that came along is not sealed");
     if (fstat(fd, &st) != 0)
         return err_sys(e, WARM_EIO, errno, "cannot look at a memfd");
     uint64_t written = (uint64_t)st.st_blocks * 512;
@@ -42,7 +42,7 @@ int memfd_seal(int fd, uint64_t len, struct err *e)
 
 int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e)
 {
-    int fd = memfd_create("warm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("warm", MFD_CLOEXEC);
     if (fd < 0)
         return err_sys(e, errno == ENOMEM ? WARM_ENOMEM : WARM_EIO, errno, "cannot make a memfd");
     for (size_t at = 0; at < len;) {
@@ -56,12 +56,8 @@ int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e)
         }
         at += (size_t)n;
     }
-    int code = memfd_seal(fd, len, e);
-    if (code)
-        close(fd);
-    else
-        *out = fd;
-    return code;
+    *out = fd;
+    return 0;
 }
 
 /* A name below a descriptor of the folder costs less than the whole path. */

@@ -4,7 +4,7 @@
  *
  * Immutable and counted: the store's put, each answer that is not yet sent and each flight that
  * hands it out hold a reference. Up to ARTIFACT_INLINE_MAX the bytes are in memory, above they are
- * in a sealed memfd.
+ * in a memfd that nobody else can write.
  *
  * Thread: loop thread. Memory: artifact_ref and artifact_unref.
  */
@@ -56,13 +56,14 @@ struct artifact *artifact_ref(struct artifact *a);
 void artifact_unref(struct artifact *a); /* NULL is fine */
 
 /*
- * Makes sure that nobody can change or shorten the file behind a descriptor that a client passed:
- * it must be a memfd that is sealed, or can be, and hold `len` bytes, most of them written: holes cost
- * the client nothing and us time. INVALID says what is wrong.
+ * Makes sure that nobody can change or shorten the file behind a descriptor that a client passed: it
+ * must be a sealed memfd and hold `len` bytes, most of them written: holes cost the client nothing and
+ * us time. To seal it is the client's: it may have to wait, for pages that somebody uses. INVALID says
+ * what is wrong.
  */
-int memfd_seal(int fd, uint64_t len, struct err *e);
+int memfd_check(int fd, uint64_t len, struct err *e);
 
-/* A sealed memfd with a copy of the bytes. NOMEM, IO. */
+/* A memfd with a copy of the bytes. NOMEM, IO. */
 int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e);
 
 /* An open file description of its own, read-only, of the same file: whoever is given it shares no

@@ -620,7 +620,7 @@ static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, 
     return t;
 }
 
-/* A sealed memfd of the job, whichever way it came. */
+/* A memfd of the job that its client cannot change, whichever way it came. */
 static int source_fd(const void *data, uint64_t len, int job_fd, int *out, struct err *e)
 {
     if (len == 0 || len > SERVICE_JOB_MAX)
@@ -629,7 +629,7 @@ static int source_fd(const void *data, uint64_t len, int job_fd, int *out, struc
     if (job_fd < 0)
         return memfd_from_bytes(data, len, out, e);
     *out = job_fd;
-    return memfd_seal(job_fd, len, e);
+    return memfd_check(job_fd, len, e);
 }
 
 /* Whether a SOURCE is the answer to the last NEED: 1; to one before, or the turn is over: 0; to none:

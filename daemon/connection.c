@@ -126,13 +126,22 @@ static void piece_free(struct output_piece *p)
         free(p);
 }
 
+/* Memory that waits with a piece, but for itself. Of an artifact's bytes its part: many queues may
+ * share them. */
+static uint64_t piece_bytes(const struct output_piece *p)
+{
+    if (p->file_fd >= 0)
+        return 0;
+    return p->artifact && p->artifact->data ? p->len / p->artifact->refs : p->len;
+}
+
 static void queue_append(struct connection *c, struct output_piece *p)
 {
     p->next = NULL;
     *c->queue_end = p;
     c->queue_end = &p->next;
     c->queued += p->len - p->at;
-    p->n_buffer = sizeof *p + (p->file_fd < 0 ? p->len : 0);
+    p->n_buffer = sizeof *p + piece_bytes(p);
     if (!budget_charge(c->peer.uid, BUDGET_buffers, p->n_buffer))
         p->n_buffer = 0;
     p->n_counted = p->n_fds + (p->file_fd >= 0);

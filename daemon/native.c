@@ -160,6 +160,7 @@ static void call_unlink(struct native_call *call)
         call->next->prev = call->prev;
     *(call->prev ? &call->prev->next : &n->calls) = call->next;
     budget_give(n->peer->uid, BUDGET_calls, 1);
+    budget_give(n->peer->uid, BUDGET_leases, call->leases);
     free(call);
 }
 
@@ -243,15 +244,19 @@ static struct native_call *call_of_token(struct native *n, uint64_t token)
 
 /* ---- ops ---- */
 
-struct native_op *native_op_new(const struct request *r, struct err *e)
+struct native_op *native_op_new(const struct request *r, unsigned weight, struct err *e)
 {
     struct native *n = r->native;
+    if (budget_ask(n->peer->uid, BUDGET_calls, weight, e) != 0)
+        return NULL;
     struct native_op *op = malloc(sizeof *op);
     if (!op) {
+        budget_give(n->peer->uid, BUDGET_calls, weight);
         err_set(e, WARM_ENOMEM, "no memory for a request");
         return NULL;
     }
-    *op = (struct native_op){.native = n, .next = n->ops, .tag = r->frame->tag};
+    *op = (struct native_op){
+        .native = n, .next = n->ops, .tag = r->frame->tag, .uid = n->peer->uid, .weight = weight};
     if (n->ops)
         n->ops->prev = op;
     n->ops = op;
@@ -270,6 +275,7 @@ void native_op_free(struct native_op *op)
         if (--n->n_ops == 0)
             connection_resume(n->connection);
     }
+    budget_give(op->uid, BUDGET_calls, op->weight);
     free(op);
 }
 
@@ -356,10 +362,11 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
     if (!call)
         return e->code;
     call->call.was_corrupt = code == WARM_ECORRUPT;
+    call->leases = m->want_lease && budget_take(n->peer->uid, BUDGET_leases, 1);
     if (code == WARM_EBUSY)
         service_get_later(&call->call, m->space, m->key, proof);
     else
-        service_ask(&call->call, m->want_lease ? ASK_LEASE : ASK_KNOWN, m->space, m->key, proof,
+        service_ask(&call->call, call->leases ? ASK_LEASE : ASK_KNOWN, m->space, m->key, proof,
                     m->deadline_ms);
     return 0;
 }
@@ -420,7 +427,7 @@ static int take_put(struct request *r, struct err *e)
     if (code)
         return code;
     struct native_call *lease = call_of_token(n, m.token);
-    struct native_op *op = native_op_new(r, e);
+    struct native_op *op = native_op_new(r, 1, e);
     if (!op)
         return e->code;
     struct service_put put = {.name = is_made ? (struct view){0} : m.key,
@@ -517,7 +524,7 @@ static int read_states(struct native_call *call, const struct wire_checked *m, s
 static int read_states_fd(struct native_call *call, const struct wire_checked *m, int fd,
                           struct err *e)
 {
-    int code = memfd_seal(fd, m->len, e);
+    int code = memfd_check(fd, m->len, e);
     if (code)
         return code;
     void *map = mmap(NULL, m->len, PROT_READ, MAP_PRIVATE, fd, 0);

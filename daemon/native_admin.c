@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us, */
+#define IDS_OF_CALL 32u      /* keys that count as one request */
 #define ROWS_STEP 50u        /* in steps of this many, between which it may leave the rest */
 
 static uint64_t unix_ms(void)
@@ -237,7 +238,7 @@ static int change_keys(const struct request *r, struct view list, uint32_t n_key
     int code = resolve_keys(r, list, n_keys, &ids, &n, e);
     if (code)
         return code;
-    struct native_op *op = n ? native_op_new(r, e) : NULL;
+    struct native_op *op = n ? native_op_new(r, 1 + (unsigned)(n / IDS_OF_CALL), e) : NULL;
     if (n == 0)
         send_empty_report(r);
     else if (!op)
@@ -277,7 +278,7 @@ static int take_evict(struct request *r, struct err *e)
         send_empty_report(r);
         return 0;
     }
-    struct native_op *op = native_op_new(r, e);
+    struct native_op *op = native_op_new(r, 1, e);
     if (!op)
         return e->code;
     code = store_evict(service_store(r->native->service), &filter, m.to_bytes, m.dry_run, on_report,
@@ -295,7 +296,7 @@ static int take_verify(struct request *r, struct err *e)
         return code;
     if (!r->native->peer->is_admin)
         return err_set(e, WARM_EDENIED, "only root and the daemon's own user may verify");
-    struct native_op *op = native_op_new(r, e);
+    struct native_op *op = native_op_new(r, 1, e);
     if (!op)
         return e->code;
     code = store_verify(service_store(r->native->service), m.sample, on_progress, on_report, op, e);

@@ -13,12 +13,15 @@ struct native_call {
     struct native *native;
     struct native_call *prev, *next;
     uint64_t tag;
+    bool leases; /* it is counted among the leases */
 };
 
 struct native_op {
     struct native *native; /* NULL when the connection is gone */
     struct native_op *prev, *next;
     uint64_t tag;
+    uint32_t uid;
+    unsigned weight; /* of BUDGET_calls */
 };
 
 /* How far a request came that goes on in another turn: then its frame is handled again. */
@@ -57,8 +60,9 @@ void native_send_error(struct native *n, uint64_t tag, const struct err *e);
 int native_yield(struct native *n, const struct native_rest *rest);
 /* An answer without fields. */
 void native_send_empty(struct native *n, uint64_t tag, enum wire_type type);
-/* Something that the store does for this request; NULL: no memory. Its callback frees it. */
-struct native_op *native_op_new(const struct request *r, struct err *e);
+/* Something that the store does for this request, of so much of BUDGET_calls; NULL: no memory, or too
+ * much. Its callback frees it. */
+struct native_op *native_op_new(const struct request *r, unsigned weight, struct err *e);
 void native_op_free(struct native_op *op);
 
 /* native_admin.c: who handles a message of this type; NULL: not one of these. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/budget.h"
 #include "daemon/redis_internal.h"
 
 #define LEASES_MAX 64u /* of a connection */
@@ -48,6 +49,7 @@ static void lease_free(struct redis_lease *l)
         l->next->prev = l->prev;
     *(l->prev ? &l->prev->next : &l->redis->leases) = l->next;
     l->redis->n_leases--;
+    budget_give(l->redis->peer->uid, BUDGET_leases, 1);
     free(l);
 }
 
@@ -84,8 +86,9 @@ void redis_lease_ask(struct redis *r, struct view name)
 {
     struct store_id id = service_name_id(r->peer, name);
     struct redis_lease *l = NULL;
-    if (!lease_find(r, &id) && r->n_leases < LEASES_MAX)
-        l = calloc(1, sizeof *l);
+    if (!lease_find(r, &id) && r->n_leases < LEASES_MAX &&
+        budget_take(r->peer->uid, BUDGET_leases, 1) && !(l = calloc(1, sizeof *l)))
+        budget_give(r->peer->uid, BUDGET_leases, 1);
     if (!l) { /* it has the turn already */
         service_count_miss(r->service, r->peer, name);
         redis_send_null(r);

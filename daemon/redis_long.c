@@ -89,7 +89,7 @@ long redis_long_begin(struct redis *r, const struct resp_command *parsed, const 
     }
     bool fits =
         parsed->spill_len <= service_max_value(r->service) && spill_count(r, parsed->spill_len);
-    s->fds[s->n] = fits ? memfd_create("warm-value", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+    s->fds[s->n] = fits ? memfd_create("warm-value", MFD_CLOEXEC) : -1;
     if (s->fds[s->n] < 0)
         log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value of %llu bytes is not received: %s",
                  (unsigned long long)parsed->spill_len,

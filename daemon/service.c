@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -611,10 +612,13 @@ static int put_check(struct service *s, const struct service_put *put, const str
     return 0;
 }
 
-/* A memfd of a client's, as a description that the client does not share. */
-static int put_own_fd(int fd, uint64_t len, int *out, struct err *e)
+/* A memfd, as a description that its client does not share. Of our own nobody who is given it may make
+ * a description to write with. */
+static int put_own_fd(int fd, uint64_t len, bool is_ours, int *out, struct err *e)
 {
-    int code = memfd_seal(fd, len, e);
+    int code = is_ours ? 0 : memfd_check(fd, len, e);
+    if (is_ours && fchmod(fd, 0400) != 0)
+        code = err_sys(e, WARM_EIO, errno, "cannot keep a value");
     int own = code ? -1 : fd_reopen(fd);
     if (code == 0 && own < 0)
         code = err_sys(e, WARM_EIO, errno, "cannot open a value");
@@ -627,7 +631,7 @@ static int put_artifact(const struct service_put *put, struct artifact **out, st
 {
     int fd;
     if (put->fd >= 0) {
-        int code = put_own_fd(put->fd, put->len, &fd, e);
+        int code = put_own_fd(put->fd, put->len, put->is_ours, &fd, e);
         if (code == 0)
             code = artifact_from_fd(fd, put->len, put->check, out, e);
         if (code)

@@ -22,7 +22,7 @@
 /* A memfd of `len` bytes, mapped for writing. NULL without memory. */
 static void *memfd_map(size_t len, int *out_fd)
 {
-    int fd = memfd_create("warm-value", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("warm-value", MFD_CLOEXEC);
     void *map = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, (off_t)len) == 0)
         map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -46,17 +46,16 @@ static void encode(const uint8_t *in, size_t len, uint8_t *out)
     out[3] = '=';
 }
 
-/* The value of a digit; above 63: it is none. */
-static uint32_t digit(uint8_t c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26u;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52u;
-    return c == '+' ? 62 : c == '/' ? 63 : 64;
-}
+/* The value of a digit, plus one; 0: it is none. A table: random text makes branches slow. */
+#define RUN_4(c, v) [c] = (v) + 1, [(c) + 1] = (v) + 2, [(c) + 2] = (v) + 3, [(c) + 3] = (v) + 4
+#define RUN_26(c, v)                                                                               \
+    RUN_4(c, v), RUN_4((c) + 4, (v) + 4), RUN_4((c) + 8, (v) + 8), RUN_4((c) + 12, (v) + 12),      \
+        RUN_4((c) + 16, (v) + 16), RUN_4((c) + 20, (v) + 20), [(c) + 24] = (v) + 25,               \
+                                                                     [(c) + 25] = (v) + 26
+static const uint8_t values[256] = {RUN_26('A', 0), RUN_26('a', 26), RUN_4('0', 52), RUN_4('4', 56),
+                                    ['8'] = 61,     ['9'] = 62,      ['+'] = 63,     ['/'] = 64};
+
+static uint32_t digit(uint8_t c) { return values[c] - 1u; }
 
 /* False if there is anything but digits among the four; their bits are added to *bits. */
 static bool decode_four(const uint8_t *in, uint32_t *bits)

@@ -63,6 +63,7 @@ static int memfd_with(const void *data, size_t len)
         cr_assert_eq(write(fd, data, len), (ssize_t)len);
     else
         cr_assert_eq(ftruncate(fd, (off_t)len), 0);
+    cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
     return fd;
 }
 

@@ -107,6 +107,7 @@ Test(daemon, a_large_value_comes_as_a_read_only_descriptor)
         value[i] = (char)(i * 7 + i / 255);
     int memfd = memfd_create("value", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     cr_assert_eq(write(memfd, value, LEN), LEN);
+    cr_assert_eq(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
     writer_init(&w, 0);
     struct wire_put put = {.len = LEN, .check = key_of_bytes(value, LEN), .key = {"large", 5}};
     wire_put_put(&w, 1, &put);
@@ -163,12 +164,16 @@ Test(daemon, refuses_descriptors_that_a_client_could_change_or_block)
     char *path = path_join(k.dir, "file");
     file_write(path, "0123456789", 10);
     int file = open(path, O_RDWR), short_fd = memfd_create("s", MFD_ALLOW_SEALING);
+    int unsealed = memfd_create("u", MFD_ALLOW_SEALING);
+    cr_assert_eq(ftruncate(unsealed, 100000), 0);
+    cr_assert_eq(fcntl(short_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
     cr_assert_eq(pipe(ends), 0);
     expect_refused_put(fd, 1, file, 10);
     expect_refused_put(fd, 2, ends[0], 10);
     expect_refused_put(fd, 3, short_fd, 100000);
-    kit_put(fd, 4, "good", "v", 0);
-    kit_expect(fd, 4, WIRE_OK);
+    expect_refused_put(fd, 4, unsealed, 100000);
+    kit_put(fd, 5, "good", "v", 0);
+    kit_expect(fd, 5, WIRE_OK);
     free(path);
     close(fd);
     kit_down(&k);

@@ -15,6 +15,7 @@ Nothing here raises for a reason of the daemon's; what was asked is then a miss,
 from __future__ import annotations
 
 import json
+import fcntl
 import mmap
 import os
 import select
@@ -40,6 +41,8 @@ LEASE_WAIT = 300.0  # seconds that lease() waits for whoever is making it
 PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds after a failure during which nothing is tried
 IDLE_MAX = 4  # connections that are kept
 ERR_TIMEOUT = 14  # keygen/err.h: who makes it is still at it
+
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 Data = Union[bytes, bytearray, memoryview]
 T = TypeVar("T")
@@ -285,6 +288,7 @@ def _memfd_of(data: bytes | memoryview) -> int:
         view, at = memoryview(data), 0
         while at < len(view):
             at += os.write(fd, view[at:])
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)  # the daemon takes no other
     except BaseException:
         os.close(fd)
         raise
