@@ -30,6 +30,24 @@ Test(cuda_reach, what_a_header_shows_of_itself_is_no_place_of_the_source)
     cr_expect(!shows(header, "#define OWN(x) PLAIN(x)\nint a = OWN(1);\n"));
 }
 
+static bool spells_file(const char *text, const char *source)
+{
+    struct cuda_reach *r = cuda_reach_new();
+    cuda_reach_add(r, text, strlen(text));
+    cuda_reach_add(r, source, strlen(source));
+    bool it = cuda_reach_spells_file(r, source, strlen(source));
+    cuda_reach_free(r);
+    return it;
+}
+
+Test(cuda_reach, a_file_name_is_spelt_or_named_by_macros_that_spell_it)
+{
+    cr_expect(spells_file("", "const char *f = __FILE__;\n"));
+    cr_expect(spells_file(header, "int a = MANY(1);\n"));
+    cr_expect(!spells_file(header, "int a = PLAIN(1) + SPLIT(1) + JOIN(b, c) + __LINE__;\n"));
+    cr_expect(!spells_file("std::source_location l;\n", "int a;\n"));
+}
+
 Test(cuda_reach, macros_lead_to_a_place_through_others)
 {
     cr_expect(shows(header, "int a = CHECK(1);\n"));

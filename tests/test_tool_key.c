@@ -62,6 +62,8 @@ Test(tool_key, what_can_change_the_result_is_a_miss)
 {
     static const struct row rows[] = {
         {"an option", MISS, OBJECT, "true", GCC "-O2 -c a.c -o a.o"},
+        {"what is made", MISS, GCC "-c a.c -o x", "rm x", GCC "-S a.c -o x"},
+        {"whether it goes to a file", MISS, GCC "-E a.c", "true", GCC "-E a.c -o x"},
         {"a macro", MISS, OBJECT, "true", GCC "-DX -c a.c -o a.o"},
         {"the order of macros", MISS, GCC "-DX=1 -UX -c a.c", "true", GCC "-UX -DX=1 -c a.c"},
         {"the language", MISS, OBJECT, "true", GCC "-x c++ -c a.c -o a.o"},
@@ -126,6 +128,7 @@ Test(tool_key, what_cannot_change_the_result_is_a_hit)
         {"a touched header", HIT, OBJECT, "touch -d '2 days ago' h.h", NULL},
         {"an equal header", HIT, OBJECT, "cp h.h n.h; mv n.h h.h", NULL},
         {"the output's name", HIT, OBJECT, "true", GCC "-c a.c -o other.o"},
+        {"the places of -o and -c", HIT, OBJECT, "true", GCC "-o b.o a.c -c"},
         {"an output that is there", HIT, OBJECT, "echo old >a.o", NULL},
         {"files that nobody asked for", HIT, OBJECT, "touch other.h one/h2.h two/h3.h", NULL},
         {"a folder for what is temporary", HIT, OBJECT, "true", WITH("TMPDIR=$PWD/one")},

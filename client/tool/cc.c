@@ -11,9 +11,12 @@
  * random or private names. Where all sources lie in one temporary folder that folder is a root
  * (tool.h), as are a temporary folder of -include and the working folder. Under -g the result then
  * names, in its debug information, the folder where it was first compiled: right for running, and
- * for a debugger one of several equal copies. A result in which the folder shows otherwise is not
- * kept; one that was computed from its name (the length of __FILE__, in a macro of a header) cannot
- * be told. WARM_TOOL_EXACT=1 makes such folders count.
+ * for a debugger one of several equal copies. A result in which the folder shows otherwise, or that a
+ * text may have computed from its name (places.c), is kept for that folder alone, as are all with
+ * WARM_TOOL_EXACT=1.
+ *
+ * The working folder is in the key if debug information, a file of dependencies or an argument names
+ * it. Where it shows without that (.loc in assembler), the run is kept for that folder alone.
  *
  * One thread; no state.
  */
@@ -69,6 +72,7 @@ struct command {
     const char *files[TOOL_SOURCES_MAX]; /* arguments that are no options */
     size_t n_files;
     const char *output, *dependency_file, *include;
+    int n_stops;
     bool stops, prints, dependencies, debug, preprocesses, assembles;
     bool tells_folders; /* what it prints may name folders that are not there */
     bool header;        /* -x c++-header */
@@ -116,6 +120,7 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
     case LANGUAGE: return take_language(c, value, e);
     case STOP:
         c->stops = true;
+        c->n_stops++;
         c->preprocesses = c->preprocesses || arg[1] == 'E';
         c->assembles = c->assembles || arg[1] == 'S';
         return 0;
@@ -316,8 +321,13 @@ static bool is_missing_folder(const struct command *c, const struct cc_option *s
            errno == ENOENT;
 }
 
+/* In their order, but for -o, and for one -c, -S or -E: they may stand anywhere. */
 static void add_arguments(struct command *c, struct key_builder *key)
 {
+    key_add_u64(key, HOW, c->output != NULL);
+    key_add_u64(key, HOW,
+                (uint64_t)c->stops | (uint64_t)c->preprocesses << 1 | (uint64_t)c->assembles << 2 |
+                    (uint64_t)c->n_stops << 3);
     for (int i = 1; i < c->job->argc; i++) {
         const char *arg = c->job->argv[i];
         const struct cc_option *s = arg[0] == '-' ? cc_option_find(arg) : NULL;
@@ -325,11 +335,12 @@ static void add_arguments(struct command *c, struct key_builder *key)
         if (arg[0] != '-') {
             tool_key_path(c->job, key, ARGUMENT, arg);
         } else if (!valued) {
-            key_add_text(key, ARGUMENT, arg);
+            if (!s || s->rule != STOP || c->n_stops > 1)
+                key_add_text(key, ARGUMENT, arg);
         } else {
             const char *value = arg + strlen(s->name);
             value = *value ? value : c->job->argv[++i];
-            if (is_missing_folder(c, s, value))
+            if (s->rule == OUTPUT || is_missing_folder(c, s, value))
                 continue;
             key_add_text(key, ARGUMENT, s->name);
             add_value(c, key, s, value);

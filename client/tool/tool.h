@@ -11,7 +11,12 @@
  *     direct   the key covers all that the tool reads (ptxas: its one input): NAME ──▶ result
  *     traced   the key covers the command line, the sources and the environment; which other files
  *              were read is known from the last real run: NAME ──▶ sets of inputs (inputs.h)
- *              ──▶ NAME of the result
+ *              ──▶ NAME of the result. The compiler tells (client/trace) what it reads, looks for,
+ *              asks the environment, and whether it shows the clock
+ *
+ * Tables of options: cc_options.c (gcc, g++, clang), keygen/options_tables.c (nvcc, ptxas),
+ * nv_options.c (cicc, nvlink, fatbinary). An option that is in none is not understood. The first key
+ * says as little as most results need; serve.c says what a run is kept by that needs more.
  *
  * Roots: folders and files whose own place does not count (a temporary folder with a random name).
  * In keys, names of inputs and texts a root stands as a mark, and is put back on a hit.
