@@ -25,6 +25,8 @@
 #include "client/headers.h"
 #include "client/session.h"
 
+#define AUDIT_SEND_MS 5u /* the daemon reads at once, or does without */
+
 struct compile {
     struct warm *w;
     struct job job;
@@ -305,6 +307,24 @@ static int unpack(struct warm *w, struct warm_value *value, struct warm_result *
     return code;
 }
 
+/* The daemon would like to make the result of a hit once more. Nothing depends on it: what cannot be sent
+ * at once is not. */
+static void send_audit(struct compile *c, const struct key *key)
+{
+    struct err before = c->w->err;
+    struct writer job;
+    writer_init(&job, WIRE_INLINE_MAX);
+    job_encode(&c->job, &job);
+    if (!job.failed) {
+        struct wire_audit m = {*key, c->message.compiler, {job.data, job.len}};
+        session_renew(c->w);
+        wire_put_audit(&c->w->request, c->tag, &m);
+        session_tell(c->w, NULL, 0, conn_now_ms() + AUDIT_SEND_MS);
+    }
+    writer_close(&job);
+    c->w->err = before;
+}
+
 static int take_result(struct compile *c, struct answer *answer, struct warm_result *out)
 {
     struct wire_hit hit;
@@ -314,7 +334,11 @@ static int take_result(struct compile *c, struct answer *answer, struct warm_res
     if (code)
         return session_unexpected(c->w, answer);
     code = session_value(c->w, answer, &hit, &value);
-    return code ? code : unpack(c->w, &value, out);
+    if (!code)
+        code = unpack(c->w, &value, out);
+    if (!code && hit.outcome == WIRE_WAS_HIT_AUDIT)
+        send_audit(c, &hit.key);
+    return code;
 }
 
 void warm_result_free(struct warm_result *r)

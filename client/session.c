@@ -474,7 +474,7 @@ int session_value(struct warm *w, struct answer *answer, const struct wire_hit *
         return err_set(&w->err, WARM_ECORRUPT, "a value did not match its checksum");
     }
     value.cost_ms = hit->cost_ms;
-    value.outcome = (int)hit->outcome;
+    value.outcome = (int)(hit->outcome == WIRE_WAS_HIT_AUDIT ? WIRE_WAS_HIT : hit->outcome);
     key_to_text(&hit->key, value.key);
     *out = value;
     return 0;

@@ -308,6 +308,9 @@ static int fields_end(struct fields *in, struct err *e)
     X(u8, reason, WIRE_REASON_TIMEOUT)                                                             \
     X(view, label, WIRE_NAME_MAX) X(view, text, WIRE_NAME_MAX)
 
+#define AUDIT_FIELDS(X)                                                                            \
+    X(digest, key, 0) X(view, compiler, WIRE_NAME_MAX) X(view, job, WIRE_INLINE_MAX)
+
 #define FILTER_FIELDS(X)                                                                           \
     X(i64, filter.uid, 0)                                                                          \
     X(i32, filter.kind, 0)                                                                         \
@@ -332,7 +335,7 @@ static int fields_end(struct fields *in, struct err *e)
     X(u8, of, WIRE_HISTORY_KEY) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
 
 #define HIT_HEAD_FIELDS(X)                                                                         \
-    X(u8, outcome, WIRE_WAS_COALESCED)                                                             \
+    X(u8, outcome, WIRE_WAS_HIT_AUDIT)                                                             \
     X(u8, kind, 0)                                                                                 \
     X(u32, cost_ms, 0)                                                                             \
     X(u64, len, 0)                                                                                 \
@@ -455,6 +458,7 @@ MESSAGE(CHECKED, checked, checked, n_carried(m->list, m->len),
         check_carried(in, "list", m->list, m->len))
 MESSAGE(DAMAGED, damaged, damaged, 0, NONE)
 MESSAGE(NOTE, note, note, 0, NONE)
+MESSAGE(AUDIT, audit, audit, 0, NONE)
 MESSAGE(LIST, list, list, 0, NONE)
 MESSAGE(SHOW, show, show, 0, check_key(in, m->space, m->key))
 MESSAGE(REMOVE, remove, remove, 0, check_keys(in, m->keys, m->n))

@@ -64,6 +64,7 @@
     X(CANCEL, 0x09)  /* nobody waits for this tag any more */                                      \
     X(DAMAGED, 0x0a) /* the value of this key did not match its checksum */                        \
     X(NOTE, 0x0b)    /* why the client did not ask, or did not wait: for `warm why` */             \
+    X(AUDIT, 0x0c)   /* the job of a HIT that welcomes one, for the daemon to compare */           \
     X(LIST, 0x10)    /* filter, cursor: ROW frames, then END with the next cursor */               \
     X(SHOW, 0x11)    /* one entry: ROW, or MISS */                                                 \
     X(STATS, 0x12)   /* TEXT: JSON */                                                              \
@@ -178,7 +179,12 @@ struct wire_put {
  * graph (16) and proof (32); with the hardware they give the address key. */
 #define WIRE_MADE_LEN 64u
 #define WIRE_HIT_VALUE_AT 66u /* where in the frame of a HIT its value begins */
-enum wire_outcome { WIRE_WAS_HIT = 0, WIRE_WAS_MISS = 1, WIRE_WAS_COALESCED = 2 };
+enum wire_outcome {
+    WIRE_WAS_HIT = 0,
+    WIRE_WAS_MISS = 1,
+    WIRE_WAS_COALESCED = 2,
+    WIRE_WAS_HIT_AUDIT = 3, /* a hit, and an AUDIT is welcome: of a COMPILE only */
+};
 struct wire_hit {
     enum wire_outcome outcome;
     uint8_t kind;
@@ -322,6 +328,11 @@ struct wire_note {
     struct view label; /* what was compiled, for people */
     struct view text;  /* which option, token or variable; how long */
 };
+struct wire_audit {
+    struct key key;       /* of the HIT */
+    struct view compiler; /* as in the COMPILE */
+    struct view job;      /* as in a SOURCE; inline */
+};
 enum wire_history_of {
     WIRE_HISTORY_LAST = 0,    /* the session that asked last */
     WIRE_HISTORY_SESSION = 1, /* `id` is a session's */
@@ -379,6 +390,7 @@ struct wire_progress {
     X(CHECKED, checked, checked)                                                                   \
     X(DAMAGED, damaged, damaged)                                                                   \
     X(NOTE, note, note)                                                                            \
+    X(AUDIT, audit, audit)                                                                         \
     X(LIST, list, list)                                                                            \
     X(SHOW, show, show)                                                                            \
     X(REMOVE, remove, remove)                                                                      \

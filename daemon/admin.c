@@ -172,9 +172,11 @@ static void write_workers(struct service *s, struct writer *out)
     if (known)
         snprintf(landlock, sizeof landlock, "%d", c.landlock);
     writer_format(out,
-                  ", \"workers\": {\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
+                  ", \"audits\": {\"done\": %llu, \"differences\": %llu}, \"workers\": {\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
                   "%llu, \"crashes\": %llu, \"timeouts\": %llu, "
                   "\"landlock\": %s, \"seccomp\": %s}",
+                  (unsigned long long)stats_lifetime(&s->stats, STATS_audits),
+                  (unsigned long long)stats_lifetime(&s->stats, STATS_audit_differences),
                   c.n_workers, c.n_busy, c.n_queued, (unsigned long long)c.n_compiles,
                   (unsigned long long)c.n_crashes, (unsigned long long)c.n_timeouts, landlock,
                   !known      ? "null"

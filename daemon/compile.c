@@ -137,8 +137,9 @@ static void answer_stored(struct call *call, const struct store_value *v)
     explain_count(s, call->peer, STATS_hits, v->row.kind, 1);
     explain_count(s, call->peer, STATS_saved_ms, v->row.kind, v->row.cost_ms);
     explain_hit(s, call->peer, &call->id);
+    enum wire_outcome outcome = audit_wanted(s, call, &v->row) ? WIRE_WAS_HIT_AUDIT : WIRE_WAS_HIT;
     compile_drop(call);
-    call->on_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = v});
+    call->on_answer(call, &(struct answer){.kind = ANSWER_VALUE, .outcome = outcome, .value = v});
 }
 
 /* What is on its way to the store: its files, if it read any, are known to be the asker's. */

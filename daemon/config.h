@@ -40,6 +40,8 @@
     X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
     X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
     X(TIME, worker_idle, "10m", "a loaded compiler that has nothing to do is ended after this")    \
+    X(COUNT, verify_hits, "1000",                                                                  \
+      "one of so many hits is compiled once more when idle, and compared; 0: none")                \
     X(TIME, lease_timeout, "2m", "after this another may make what a client has under lease")      \
     X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
     X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \
@@ -81,6 +83,7 @@ struct config {
     uint64_t quota_percent;              /* of max_size, if quota was given so; else 0 */
     uint64_t jobs;
     uint64_t compile_timeout_ms;
+    uint64_t verify_hits;   /* one of so many; 0: none */
     uint64_t worker_memory; /* bytes */
     uint64_t worker_idle_ms, lease_timeout_ms, wait_timeout_ms, negative_ttl_ms;
     uint64_t max_connections, max_connections_per_user;

@@ -183,6 +183,7 @@ static void take_settings(struct config *c, struct config *fresh)
     TAKE(compile_timeout, compile_timeout_ms);
     TAKE(worker_memory, worker_memory);
     TAKE(worker_idle, worker_idle_ms);
+    TAKE(verify_hits, verify_hits);
     TAKE(lease_timeout, lease_timeout_ms);
     TAKE(wait_timeout, wait_timeout_ms);
     TAKE(negative_ttl, negative_ttl_ms);

@@ -173,6 +173,10 @@ static void on_answer(struct call *base, const struct answer *a)
     switch (a->kind) {
     case ANSWER_VALUE:
     case ANSWER_FAILED:
+        if (a->value && a->outcome == WIRE_WAS_HIT_AUDIT) {
+            n->asked_audit = true;
+            n->audit = a->value->row.id.key;
+        }
         if (a->value)
             send_stored(n, tag, a->outcome, a->value);
         else
@@ -573,6 +577,19 @@ static int take_damaged(struct request *r, struct err *e)
     return code;
 }
 
+/* No answer, whatever becomes of it; nothing that was not asked for. */
+static int take_audit(struct request *r, struct err *e)
+{
+    struct native *n = r->native;
+    struct wire_audit m;
+    int code = wire_get_audit(r->frame, &m, e);
+    if (code == 0 && n->asked_audit && key_equal(&n->audit, &m.key)) {
+        n->asked_audit = false;
+        service_audit(n->service, n->peer, &m);
+    }
+    return code;
+}
+
 /* ---- frames ---- */
 
 static native_take handler_of(uint8_t type)
@@ -581,7 +598,7 @@ static native_take handler_of(uint8_t type)
         [WIRE_HELLO] = take_hello,     [WIRE_GET] = take_get,         [WIRE_MGET] = take_mget,
         [WIRE_PUT] = take_put,         [WIRE_RELEASE] = take_release, [WIRE_COMPILE] = take_compile,
         [WIRE_SOURCE] = take_source,   [WIRE_CHECKED] = take_checked, [WIRE_CANCEL] = take_cancel,
-        [WIRE_DAMAGED] = take_damaged,
+        [WIRE_DAMAGED] = take_damaged, [WIRE_AUDIT] = take_audit,
     };
     bool ours = type < sizeof handlers / sizeof *handlers && handlers[type];
     return ours ? handlers[type] : native_admin_handler(type);

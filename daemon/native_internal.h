@@ -41,6 +41,8 @@ struct native {
     struct native_op *ops;
     unsigned n_ops;
     struct native_rest rest;
+    bool asked_audit; /* the last HIT that welcomed an AUDIT was of the key `audit` */
+    struct key audit;
     bool yields; /* the request that is being handled leaves the rest for later */
 };
 

@@ -743,6 +743,7 @@ int service_new(struct service **out, const struct service_config *config, struc
     if (!s)
         return err_set(e, WARM_ENOMEM, "no memory for the service");
     s->config = *config;
+    audit_init(s);
     char path[4096];
     snprintf(path, sizeof path, "%s/history", config->config->store);
     s->history = history_new(path);
@@ -779,11 +780,12 @@ void service_shutdown(struct service *s)
     flights_fail_all(s->flights, &e, service_now_ms(s));
     compiler_stop_identifying(s->config.compiler);
     compile_shutdown(s);
+    audit_shutdown(s);
 }
 
 bool service_is_idle(const struct service *s)
 {
-    return !s->n_puts && !s->n_preparing && !s->attempts;
+    return !s->n_puts && !s->n_preparing && !s->attempts && !s->audit;
 }
 
 void service_close(struct service *s)

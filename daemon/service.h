@@ -253,6 +253,9 @@ size_t service_resolve(struct service *s, const struct peer *peer, enum wire_spa
 void service_damaged(struct service *s, const struct peer *peer, const struct key *key,
                      const struct key *seen);
 
+/* AUDIT: the job of a HIT whose outcome was WIRE_WAS_HIT_AUDIT. */
+void service_audit(struct service *s, const struct peer *peer, const struct wire_audit *ask);
+
 /* ---- sessions and misses ---- */
 
 /* The session of an id, for struct peer; service_leave_session when the connection ends. */

@@ -55,6 +55,8 @@ struct service {
     struct history *history;
     struct flights *flights;
     struct attempt *attempts; /* compiles that run */
+    struct audit *audit;      /* the one that runs; NULL: none */
+    uint32_t n_before_audit;  /* hits until the next */
     struct pending_put *puts; /* in the store's queue, the newest first */
     unsigned n_puts;
     unsigned n_preparing; /* with the store's other threads */
@@ -100,6 +102,13 @@ struct artifact *service_find_pending(struct service *s, const struct store_id *
 /* damaged.c: true if the user refused this value of an entry that was made here for another. */
 bool damaged_is_refused(const struct service *s, uint32_t uid, const struct key *key,
                         const struct key *check);
+
+/* audit.c: */
+void audit_init(struct service *s);
+/* True if this hit is to be made once more and compared. */
+bool audit_wanted(struct service *s, const struct call *call, const struct store_row *row);
+/* Ends the audit that runs, if one does. */
+void audit_shutdown(struct service *s);
 
 /* explain.c: what the history is told. */
 /* What a client notes for itself: nobody's hit, and nobody's miss. */

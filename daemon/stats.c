@@ -123,6 +123,14 @@ double stats_hit_us(const struct stats *s, double percent)
     return 0;
 }
 
+uint64_t stats_lifetime(const struct stats *s, enum stats_counter what)
+{
+    uint64_t sum = 0;
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        sum += s->now[what][k] + s->before[what][k];
+    return sum;
+}
+
 /* ---- JSON ---- */
 
 /* "hits": 1, "misses": 2, … of one kind, or of all (kind < 0), with or without earlier daemons. */

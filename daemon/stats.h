@@ -22,13 +22,15 @@
 #define STATS_LIST(X)                                                                              \
     X(hits)                                                                                        \
     X(misses)                                                                                      \
-    X(compiles)  /* results of a compiler, good or bad, that this daemon made */                   \
-    X(coalesced) /* requests that waited for another's work and got its result */                  \
-    X(errors)    /* requests that ended in an error of ours, or of the compiler */                 \
-    X(hedges)    /* a second one was asked to make what the first did not bring in time */         \
-    X(puts)      /* values that clients stored */                                                  \
-    X(dropped)   /* values that could not be stored, for want of space or by a fault */            \
-    X(saved_ms)  /* what the hits would have cost to make */
+    X(compiles)          /* results of a compiler, good or bad, that this daemon made */           \
+    X(coalesced)         /* requests that waited for another's work and got its result */          \
+    X(errors)            /* requests that ended in an error of ours, or of the compiler */         \
+    X(hedges)            /* a second one was asked to make what the first did not bring in time */ \
+    X(puts)              /* values that clients stored */                                          \
+    X(dropped)           /* values that could not be stored, for want of space or by a fault */    \
+    X(saved_ms)          /* what the hits would have cost to make */                               \
+    X(audits)            /* hits that were made once more and compared (audit.c) */                \
+    X(audit_differences) /* of these, those that yielded other bytes */
 
 enum stats_counter {
 #define X(name) STATS_##name,
@@ -66,6 +68,8 @@ static inline void stats_add(struct stats *s, enum stats_counter what, enum stor
 void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n);
 /* In microseconds: the time that `percent` of the hits did not exceed; 0 if there were none. */
 double stats_hit_us(const struct stats *s, double percent);
+/* Sum over all kinds in the store's lifetime. */
+uint64_t stats_lifetime(const struct stats *s, enum stats_counter what);
 /* Sum over all kinds, since start. */
 uint64_t stats_total(const struct stats *s, enum stats_counter what);
 

@@ -225,6 +225,20 @@ static void check_sandbox(struct doctor *d, struct view info)
                 version > 0 ? "Landlock" : "their user and their limits");
 }
 
+/* What was made once more, and was not the same. */
+static void check_audits(struct doctor *d, struct view info)
+{
+    double n = info_number(info, "audits.differences");
+    if (n > 0)
+        finding(d, HEALTH_FAIL, "audits",
+                "%.0f of %.0f results were not what their sources compile to, and are in the store's "
+                "folder quarantine/; check memory and disk, report it, and run `warm clear`",
+                n, info_number(info, "audits.done"));
+    else
+        finding(d, HEALTH_OK, "audits", "%.0f hits were compiled once more: all the same",
+                info_number(info, "audits.done"));
+}
+
 static void check_info(struct doctor *d)
 {
     struct answer answer;
@@ -236,6 +250,7 @@ static void check_info(struct doctor *d)
     check_store(d, text.text);
     check_toolchains(d, text.text);
     check_sandbox(d, text.text);
+    check_audits(d, text.text);
 }
 
 /* ---- GPU ---- */
