@@ -18,7 +18,9 @@
  * nothing but those four (never an operation that is kept as its tokens), and if a location
  * `loc(#locN)` that the tail leaves out was read as the operation's location.
  *
- * When most lines are new, remembering them is given up.
+ * When most lines are new, remembering them is given up. Measured on steps of training and attention that
+ * JAX prints: without what follows the last lines a key takes a sixth longer, without the reading in one
+ * go a third (of small modules), without that of reductions a quarter.
  *
  * A line that none was like, but that is written as printers write it (one blank where one is enough, types
  * of the operands as they are known), becomes an operation in one go, without the stacks that the reader

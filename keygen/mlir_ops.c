@@ -9,146 +9,30 @@
 
 #include <string.h>
 
-/* Those that depend on their operands alone and have no effect. */
-static const char *const pure_names[] = {
-    "stablehlo.abs",
-    "stablehlo.add",
-    "stablehlo.and",
-    "stablehlo.atan2",
-    "stablehlo.batch_norm_grad",
-    "stablehlo.batch_norm_inference",
-    "stablehlo.batch_norm_training",
-    "stablehlo.bitcast_convert",
-    "stablehlo.broadcast",
-    "stablehlo.broadcast_in_dim",
-    "stablehlo.case",
-    "stablehlo.cbrt",
-    "stablehlo.ceil",
-    "stablehlo.cholesky",
-    "stablehlo.clamp",
-    "stablehlo.compare",
-    "stablehlo.complex",
-    "stablehlo.concatenate",
-    "stablehlo.constant",
-    "stablehlo.convert",
-    "stablehlo.convolution",
-    "stablehlo.cosine",
-    "stablehlo.count_leading_zeros",
-    "stablehlo.divide",
-    "stablehlo.dot",
-    "stablehlo.dot_general",
-    "stablehlo.dynamic_broadcast_in_dim",
-    "stablehlo.dynamic_conv",
-    "stablehlo.dynamic_gather",
-    "stablehlo.dynamic_iota",
-    "stablehlo.dynamic_pad",
-    "stablehlo.dynamic_reshape",
-    "stablehlo.dynamic_slice",
-    "stablehlo.dynamic_update_slice",
-    "stablehlo.einsum",
-    "stablehlo.exponential",
-    "stablehlo.exponential_minus_one",
-    "stablehlo.fft",
-    "stablehlo.floor",
-    "stablehlo.gather",
-    "stablehlo.get_dimension_size",
-    "stablehlo.get_tuple_element",
-    "stablehlo.if",
-    "stablehlo.imag",
-    "stablehlo.iota",
-    "stablehlo.is_finite",
-    "stablehlo.log",
-    "stablehlo.log_plus_one",
-    "stablehlo.logistic",
-    "stablehlo.map",
-    "stablehlo.maximum",
-    "stablehlo.minimum",
-    "stablehlo.multiply",
-    "stablehlo.negate",
-    "stablehlo.not",
-    "stablehlo.or",
-    "stablehlo.pad",
-    "stablehlo.partition_id",
-    "stablehlo.popcnt",
-    "stablehlo.power",
-    "stablehlo.real",
-    "stablehlo.real_dynamic_slice",
-    "stablehlo.reduce",
-    "stablehlo.reduce_precision",
-    "stablehlo.reduce_window",
-    "stablehlo.remainder",
-    "stablehlo.replica_id",
-    "stablehlo.reshape",
-    "stablehlo.return",
-    "stablehlo.reverse",
-    "stablehlo.rng_bit_generator",
-    "stablehlo.round_nearest_afz",
-    "stablehlo.round_nearest_even",
-    "stablehlo.rsqrt",
-    "stablehlo.scatter",
-    "stablehlo.select",
-    "stablehlo.select_and_scatter",
-    "stablehlo.set_dimension_size",
-    "stablehlo.shift_left",
-    "stablehlo.shift_right_arithmetic",
-    "stablehlo.shift_right_logical",
-    "stablehlo.sign",
-    "stablehlo.sine",
-    "stablehlo.slice",
-    "stablehlo.sort",
-    "stablehlo.sqrt",
-    "stablehlo.subtract",
-    "stablehlo.tan",
-    "stablehlo.tanh",
-    "stablehlo.torch_index_select",
-    "stablehlo.transpose",
-    "stablehlo.triangular_solve",
-    "stablehlo.tuple",
-    "stablehlo.unary_einsum",
-    "stablehlo.uniform_dequantize",
-    "stablehlo.uniform_quantize",
-    "stablehlo.while",
-    "stablehlo.xor",
-    "chlo.acos",
-    "chlo.acosh",
-    "chlo.asin",
-    "chlo.asinh",
-    "chlo.atan",
-    "chlo.atanh",
-    "chlo.bessel_i1e",
-    "chlo.conj",
-    "chlo.constant",
-    "chlo.cosh",
-    "chlo.digamma",
-    "chlo.erf",
-    "chlo.erf_inv",
-    "chlo.erfc",
-    "chlo.is_inf",
-    "chlo.is_neg_inf",
-    "chlo.is_pos_inf",
-    "chlo.lgamma",
-    "chlo.next_after",
-    "chlo.polygamma",
-    "chlo.ragged_dot",
-    "chlo.sinh",
-    "chlo.square",
-    "chlo.tan",
-    "chlo.top_k",
-    "chlo.zeta",
-    "func.return",
-    "sdy.return",
-};
+/* Those that depend on their operands alone and have no effect; without "stablehlo.". */
+static const char pure_names[] =
+    "abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert "
+    "broadcast broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate "
+    "constant convert convolution cosine count_leading_zeros divide dot dot_general "
+    "dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad "
+    "dynamic_reshape dynamic_slice dynamic_update_slice einsum exponential "
+    "exponential_minus_one fft floor gather get_dimension_size get_tuple_element if imag iota "
+    "is_finite log log_plus_one logistic map maximum minimum multiply negate not or pad "
+    "partition_id popcnt power real real_dynamic_slice reduce reduce_precision reduce_window "
+    "remainder replica_id reshape return reverse rng_bit_generator round_nearest_afz "
+    "round_nearest_even rsqrt scatter select select_and_scatter set_dimension_size shift_left "
+    "shift_right_arithmetic shift_right_logical sign sine slice sort sqrt subtract tan tanh "
+    "torch_index_select transpose triangular_solve tuple unary_einsum uniform_dequantize "
+    "uniform_quantize while xor chlo.acos chlo.acosh chlo.asin chlo.asinh chlo.atan chlo.atanh "
+    "chlo.bessel_i1e chlo.conj chlo.constant chlo.cosh chlo.digamma chlo.erf chlo.erf_inv "
+    "chlo.erfc chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf chlo.lgamma chlo.next_after "
+    "chlo.polygamma chlo.ragged_dot chlo.sinh chlo.square chlo.tan chlo.top_k chlo.zeta "
+    "func.return sdy.return";
 
 /* Others that are printed as most are: operands, clauses, a dictionary, types. */
-static const char *const known_names[] = {
-    "stablehlo.all_reduce",
-    "stablehlo.custom_call",
-    "stablehlo.optimization_barrier",
-    "stablehlo.reduce_scatter",
-    "func.call",
-    "sdy.manual_computation",
-    "sdy.sharding_constraint",
-};
+static const char known_names[] =
+    "all_reduce custom_call optimization_barrier reduce_scatter func.call "
+    "sdy.manual_computation sdy.sharding_constraint";
 
 /* Defaults of the operation definitions: an absent attribute means this. NULL: any operation. */
 static const struct attr_default {
@@ -171,21 +55,30 @@ static const struct attr_default {
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };
 
-static bool is_one_of(const char *const *names, size_t n, const char *name, size_t len)
+static bool is_one_of(const char *names, const char *name, size_t len)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
+    for (const char *at = names; *at; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+        if (n == len && memcmp(at, name, len) == 0)
             return true;
+        at += n;
+    }
     return false;
 }
 
 enum mlir_op mlir_op_of(const char *name, size_t len)
 {
-    if (is_one_of(pure_names, sizeof pure_names / sizeof *pure_names, name, len))
-        return MLIR_OP_PURE;
-    return is_one_of(known_names, sizeof known_names / sizeof *known_names, name, len)
-               ? MLIR_OP_KNOWN
-               : MLIR_OP_UNKNOWN;
+    static const char dialect[] = "stablehlo.";
+    const size_t skip = sizeof dialect - 1;
+    if (len > skip && memcmp(name, dialect, skip) == 0) {
+        name += skip;
+        len -= skip;
+    } else if (!memchr(name, '.', len)) {
+        return MLIR_OP_UNKNOWN;
+    }
+    return is_one_of(pure_names, name, len)    ? MLIR_OP_PURE
+           : is_one_of(known_names, name, len) ? MLIR_OP_KNOWN
+                                               : MLIR_OP_UNKNOWN;
 }
 
 static bool text_is(const char *want, const char *text, size_t len)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_canon.c - how fast canonical keys are made, beside XXH3 of the same bytes in the same run.
+ * bench_canon.c - how fast canonical keys are made, proof and all, beside XXH3 and SHA-256 of the same
+ * bytes in the same run.
  *
  *     canon [--ms N] [FILE...]
  *
- * One line a file: kind, bytes, median MB/s of canon_key and of XXH3-128, time of one key, and the memory
- * that a process has had at most that mapped the file and made the key, in bytes for each of the file;
- * then one line for each kind with all its files together. A file that has no key is named and left out.
+ * One line a file: kind, bytes, median MB/s of canon_key and of XXH3-128 with SHA-256, time of one key,
+ * and the memory that a process has had at most that mapped the file and made the key, without what a
+ * process has that does nothing, in bytes for each of the file; then one line for each kind with all its files together. A file that has no key is named and left out.
  * Times are the thread's own, so that what else runs on the machine shows little.
  *
  * Without files: for each kind a program of many layers, of 1 MB and of 64 MB, with its memory; and XXH3
@@ -60,7 +61,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Median seconds of one call over `budget_ms`: of canon_key, or of XXH3 of the bytes. */
+/* Median seconds of one call over `budget_ms`: of canon_key, or of both digests of the bytes. */
 static double median_s(const struct canon_input *input, bool raw, unsigned budget_ms)
 {
     static double times[ROUNDS_MAX];
@@ -69,10 +70,12 @@ static double median_s(const struct canon_input *input, bool raw, unsigned budge
     while (n < ROUNDS_MAX && (n < 3 || bench_now_ns() - start < budget_ms * UINT64_C(1000000))) {
         struct canon_result result;
         uint64_t before = thread_ns();
-        if (raw)
+        if (raw) {
             result.key = key_of_bytes(input->data, input->len);
-        else if (canon_key(input, &result, NULL, NULL))
+            result.proof = proof_of_bytes(input->data, input->len);
+        } else if (canon_key(input, &result, NULL, NULL)) {
             bench_die("a key that there was is no more");
+        }
         times[n++] = (double)(thread_ns() - before) / 1e9;
     }
     return bench_quantile(times, n, 0.5);
@@ -81,7 +84,7 @@ static double median_s(const struct canon_input *input, bool raw, unsigned budge
 static void print_line(const char *kind, double bytes, double canon_s, double xxh_s, double peak,
                        const char *name)
 {
-    printf("%-7s %12.0f B %9.1f MB/s  xxh3 %9.1f MB/s  %10.3f ms  ", kind, bytes,
+    printf("%-7s %12.0f B %9.1f MB/s  plain %7.1f MB/s  %10.3f ms  ", kind, bytes,
            bytes / canon_s / 1e6, bytes / xxh_s / 1e6, canon_s * 1e3);
     if (peak > 0)
         printf("memory %5.2f x  ", peak / bytes);
@@ -89,8 +92,9 @@ static void print_line(const char *kind, double bytes, double canon_s, double xx
 }
 
 /* The resident memory at most of a process that makes one key of a file, which it maps, as `warm hash`
- * does; 0 if it has none. What this process holds is part of it, so that is given back before. */
-static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
+ * does; 0 if it has none. What this process holds is part of it, so that is given back before. With no
+ * `len` it does nothing. */
+static size_t peak_of_child(int fd, size_t len, enum canon_kind kind)
 {
     int status;
     struct rusage usage;
@@ -100,6 +104,8 @@ static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
     if (child == 0) {
         struct canon_input input = {.len = len, .kind = kind, .mapped = true};
         struct canon_result result;
+        if (!len)
+            _exit(0);
         mallopt(M_MMAP_THRESHOLD, 128 * 1024); /* as `warm hash`: what is freed is given back */
         input.data = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
         _exit(input.data == MAP_FAILED || canon_key(&input, &result, NULL, NULL) ? 1 : 0);
@@ -109,6 +115,12 @@ static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
     if (status)
         return 0;
     return (size_t)usage.ru_maxrss * 1024;
+}
+
+static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
+{
+    size_t idle = peak_of_child(fd, 0, kind), peak = peak_of_child(fd, len, kind);
+    return peak > idle ? peak - idle : 0;
 }
 
 static size_t peak_bytes_at(const char *path)
@@ -265,9 +277,11 @@ static void bench_made(unsigned budget_ms)
             double peak = (double)peak_bytes_of(&programs[i], bytes);
             void *data = program_make(&programs[i], bytes, &input.len);
             input.data = data;
-            double s = median_s(&input, false, budget_ms);
-            printf("%-7s %9zu B %8.1f MB/s  memory %5.2f x\n", canon_kind_name(input.kind),
-                   input.len, (double)input.len / s / 1e6, peak / (double)input.len);
+            double s = median_s(&input, false, budget_ms),
+                   plain = median_s(&input, true, budget_ms);
+            printf("%-7s %9zu B %8.1f MB/s  plain %7.1f MB/s  memory %5.2f x\n",
+                   canon_kind_name(input.kind), input.len, (double)input.len / s / 1e6,
+                   (double)input.len / plain / 1e6, peak / (double)input.len);
             free(data);
         }
 }
