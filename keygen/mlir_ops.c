@@ -11,7 +11,7 @@
 
 /* Those that depend on their operands alone and have no effect; without "stablehlo.". */
 static const char pure_names[] =
-    "abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert "
+    " abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert "
     "broadcast broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate "
     "constant convert convolution cosine count_leading_zeros divide dot dot_general "
     "dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad "
@@ -27,12 +27,12 @@ static const char pure_names[] =
     "chlo.bessel_i1e chlo.conj chlo.constant chlo.cosh chlo.digamma chlo.erf chlo.erf_inv "
     "chlo.erfc chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf chlo.lgamma chlo.next_after "
     "chlo.polygamma chlo.ragged_dot chlo.sinh chlo.square chlo.tan chlo.top_k chlo.zeta "
-    "func.return sdy.return";
+    "func.return sdy.return ";
 
 /* Others that are printed as most are: operands, clauses, a dictionary, types. */
 static const char known_names[] =
-    "all_reduce custom_call optimization_barrier reduce_scatter func.call "
-    "sdy.manual_computation sdy.sharding_constraint";
+    " all_reduce custom_call optimization_barrier reduce_scatter func.call "
+    "sdy.manual_computation sdy.sharding_constraint ";
 
 /* Defaults of the operation definitions: an absent attribute means this. NULL: any operation. */
 static const struct attr_default {
@@ -55,15 +55,14 @@ static const struct attr_default {
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };
 
-static bool is_one_of(const char *names, const char *name, size_t len)
+static bool is_one_of(const char *names, size_t names_len, const char *name, size_t len)
 {
-    for (const char *at = names; *at; at += strspn(at, " ")) {
-        size_t n = strcspn(at, " ");
-        if (n == len && memcmp(at, name, len) == 0)
-            return true;
-        at += n;
-    }
-    return false;
+    char word[64] = " "; /* between blanks */
+    if (len + 3 > sizeof word)
+        return false;
+    memcpy(word + 1, name, len);
+    word[len + 1] = ' ';
+    return memmem(names, names_len, word, len + 2) != NULL;
 }
 
 enum mlir_op mlir_op_of(const char *name, size_t len)
@@ -76,9 +75,9 @@ enum mlir_op mlir_op_of(const char *name, size_t len)
     } else if (!memchr(name, '.', len)) {
         return MLIR_OP_UNKNOWN;
     }
-    return is_one_of(pure_names, name, len)    ? MLIR_OP_PURE
-           : is_one_of(known_names, name, len) ? MLIR_OP_KNOWN
-                                               : MLIR_OP_UNKNOWN;
+    return is_one_of(pure_names, sizeof pure_names, name, len)     ? MLIR_OP_PURE
+           : is_one_of(known_names, sizeof known_names, name, len) ? MLIR_OP_KNOWN
+                                                                   : MLIR_OP_UNKNOWN;
 }
 
 static bool text_is(const char *want, const char *text, size_t len)
