@@ -248,8 +248,9 @@ static void on_prepared(struct call *call)
  * was done. */
 static bool attempt_ask_manifest(struct attempt *t, struct manifest *m)
 {
-    bool can = t->leader && !key_equal(&t->asked, &m->digest) && t->n_asked < CHECKS_MAX &&
-               manifest_set_bases(m, t->paths.bases);
+    bool can = t->leader && !key_equal(&t->asked, &m->digest) && t->n_asked < CHECKS_MAX;
+    m = manifest_for(m, t->paths.bases);
+    can &= m != NULL;
     if (can) {
         t->asked = m->digest;
         t->n_asked++;

@@ -160,8 +160,9 @@ static void answer_pending(struct call *call, struct artifact *a)
 static void call_check_known(struct call *call, struct manifest *m)
 {
     struct call_compile *c = call->compile;
-    if (key_equal(&c->checked, &m->digest) || c->n_checks == CHECKS_MAX ||
-        !manifest_set_bases(m, c->bases)) {
+    bool again = key_equal(&c->checked, &m->digest) || c->n_checks == CHECKS_MAX;
+    m = manifest_for(m, c->bases);
+    if (again || !m) {
         manifest_unref(m);
         compile_look(call);
         return;

@@ -253,13 +253,12 @@ static size_t manifest_choose(const struct manifest *fresh, const struct manifes
     return n;
 }
 
-void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out)
+/* `n_paths`: at most so many are in them. */
+static void write_kept(const struct kept *kept, size_t n, size_t n_paths, struct writer *out)
 {
-    struct kept kept[MANIFEST_ALTERNATIVES_MAX];
-    size_t n = manifest_choose(fresh, old, kept);
     struct path_table table;
     struct writer body;
-    path_table_init(&table, (size_t)fresh->n_paths + (old ? old->n_paths : 0));
+    path_table_init(&table, n_paths);
     writer_init(&body, 0);
     for (size_t i = 0; i < n && !table.failed; i++)
         alternative_write(kept[i].in, kept[i].alternative, &table, &body);
@@ -273,6 +272,13 @@ void manifest_write(const struct manifest *fresh, const struct manifest *old, st
     out->failed |= body.failed || table.failed || table.n_paths > MANIFEST_PATHS_MAX;
     writer_close(&body);
     path_table_close(&table);
+}
+
+void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out)
+{
+    struct kept kept[MANIFEST_ALTERNATIVES_MAX];
+    size_t n = manifest_choose(fresh, old, kept);
+    write_kept(kept, n, (size_t)fresh->n_paths + (old ? old->n_paths : 0), out);
 }
 
 /* Of paths that are all different. */
@@ -353,6 +359,50 @@ bool manifest_set_bases(struct manifest *m, struct bases *bases)
             return false;
     }
     return true;
+}
+
+/* ---- for an asker ---- */
+
+/* The asker has the -I folders that the result shows, if it shows any. */
+static bool has_places(const struct bases *b, const struct manifest_alternative *a)
+{
+    static const struct proof any;
+    return memcmp(&a->places, &any, sizeof any) == 0 ||
+           (b && memcmp(&a->places, &b->places_proof, sizeof any) == 0);
+}
+
+/* What of a manifest is for these bases. NULL: no memory. */
+static struct manifest *part_for(const struct manifest *m, const struct bases *bases)
+{
+    struct kept kept[MANIFEST_ALTERNATIVES_MAX];
+    struct manifest *part = NULL;
+    struct writer w;
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->n_alternatives; i++)
+        if (has_places(bases, &m->alternatives[i]))
+            kept[n++] = (struct kept){m, &m->alternatives[i]};
+    writer_init(&w, MANIFEST_MAX);
+    write_kept(kept, n, m->n_paths, &w);
+    if (w.failed || manifest_decode(w.data, w.len, &part, NULL) != 0)
+        part = NULL;
+    writer_close(&w);
+    if (part)
+        part->digest = m->digest;
+    return part;
+}
+
+struct manifest *manifest_for(struct manifest *m, struct bases *bases)
+{
+    struct manifest *out = NULL;
+    bool all = true;
+    for (uint32_t i = 0; i < m->n_alternatives; i++)
+        all &= has_places(bases, &m->alternatives[i]);
+    out = all ? manifest_ref(m) : part_for(m, bases);
+    manifest_unref(m);
+    if (out && out->n_alternatives && manifest_set_bases(out, bases))
+        return out;
+    manifest_unref(out);
+    return NULL;
 }
 
 /* ---- meaning ---- */
@@ -442,18 +492,10 @@ uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alt
     return at;
 }
 
-/* The asker has the -I folders that the result shows, if it shows any. */
-static bool has_places(const struct manifest *m, const struct manifest_alternative *a)
-{
-    static const struct proof any;
-    return memcmp(&a->places, &any, sizeof any) == 0 ||
-           (m->bases && memcmp(&a->places, &m->bases->places_proof, sizeof any) == 0);
-}
-
 static bool alternative_matches(const struct manifest *m, const struct manifest_alternative *a,
                                 const struct wire_path_seen *states)
 {
-    if (!has_places(m, a))
+    if (!has_places(m->bases, a))
         return false;
     for (uint32_t i = 0; i < a->n_states; i++)
         if (manifest_differs(&a->states[i], &states[a->states[i].path]))

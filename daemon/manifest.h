@@ -105,6 +105,11 @@ bool manifest_set_bases(struct manifest *m, struct bases *bases);
 struct manifest *manifest_ref(struct manifest *m);
 void manifest_unref(struct manifest *m); /* NULL is fine */
 
+/* What of a stored manifest, which is taken, is for who has these bases (NULL: none), under the same
+ * digest: alternatives that show other -I folders, and their paths, are left out. NULL: nothing is, or
+ * no memory, or manifest_set_bases says no. */
+struct manifest *manifest_for(struct manifest *m, struct bases *bases);
+
 /* Appends the bytes of the first alternative of `fresh`, then those of `old` (NULL: none) that lead
  * to other results, as many as there is room for: those of other makers first. Check out->failed. */
 void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out);

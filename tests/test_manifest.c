@@ -185,6 +185,31 @@ Test(manifest, a_result_that_shows_a_folder_is_for_those_who_have_it)
     bases_unref(there);
 }
 
+/* What shows the folders of others is not asked about. */
+Test(manifest, an_asker_is_asked_about_what_may_be_its_own)
+{
+    struct bases *here = bases_of("", "/a/", NULL), *there = bases_of("", "/b/", NULL);
+    const struct view paths[] = {text("/a/h.h"), text("k.h")};
+    const struct manifest_state states[] = {state(0, 5), state(1, 5)};
+    struct manifest_alternative of_here = {.result = {{1}}, .places = here->places_proof};
+    struct manifest_alternative of_all = {.result = {{2}}};
+    struct manifest *m = merge(manifest_new(paths, states, 2, &of_here),
+                               manifest_new(paths + 1, states, 1, &of_all));
+    struct key digest = m->digest;
+    cr_assert_eq(m->n_paths, 2);
+    struct manifest *own = manifest_for(manifest_ref(m), here);
+    cr_assert(own == m && own->bases == here);
+    manifest_unref(own);
+    own = manifest_for(manifest_ref(m), there);
+    cr_assert(own->n_alternatives == 1 && own->n_paths == 1 && key_equal(&own->digest, &digest));
+    cr_assert_eq(own->alternatives->result.bytes[0], 2);
+    manifest_unref(own);
+    cr_assert_null(manifest_for(manifest_new(paths, states, 2, &of_here), there));
+    manifest_unref(m);
+    bases_unref(here);
+    bases_unref(there);
+}
+
 static void expect_path(const struct bases *b, const char *path, const char *expected)
 {
     char out[64];

@@ -27,6 +27,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         manifest_unref(again);
         writer_close(&w);
     }
-    manifest_unref(m);
+    manifest_unref(manifest_for(m, NULL));
     return 0;
 }
