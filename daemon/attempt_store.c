@@ -74,9 +74,10 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct com
     for (size_t i = 0; f->states && first_form && i < done->n_paths; i++) {
         const struct compile_path *p = &done->paths[i];
         uint32_t same = p->same < i ? first_form[p->same] : f->n;
-        uint32_t form_of = first_form[i] = f->n;
-        for (unsigned k = paths_forms(of, p->path, how, &f->texts); k; k--)
-            f->states[f->n++] = (struct manifest_state){0, p->absent, p->sha256, same, form_of};
+        first_form[i] = f->n;
+        for (unsigned k = paths_forms(of, p->path, how, &f->texts); k; k--, f->n++)
+            f->states[f->n] =
+                (struct manifest_state){0, p->absent, p->sha256, done->has_once ? same : f->n};
     }
     free(first_form);
     struct reader texts = reader_over(f->texts.data, f->texts.len);
@@ -100,7 +101,7 @@ struct manifest *attempt_manifest(const struct attempt *t, const struct compile_
 {
     struct forms f = {0};
     struct manifest *m = NULL;
-    struct manifest_alternative a = {.maker = t->maker};
+    struct manifest_alternative a = {.maker = t->maker, .one_file = done->has_once};
     bool moved = shared && may_move(&t->paths, done);
     unsigned how = (shared ? PATHS_SHARED : 0u) | (moved ? PATHS_MOVED : 0u) |
                    (done->names_places ? PATHS_NAMED : 0u) | (done->names_inner ? PATHS_INNER : 0u);

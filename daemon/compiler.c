@@ -399,6 +399,7 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
     done.keep = message->keep && j->compiler->stats.seccomp;
     done.shareable = message->shareable;
     done.names_places = message->names_places;
+    done.has_once = message->has_once;
     done.movable = message->movable;
     done.names_inner = message->names_inner;
     done.nvrtc_status = message->nvrtc_status;

@@ -123,6 +123,7 @@ struct compile_done {
     bool shareable; /* it may also be kept under the job's shared key: job_shared_key */
     bool
         names_places; /* a path of the list may stem from a text that names it as an absolute one */
+    bool has_once;    /* a text may have `#pragma once`, or `#import` */
     bool movable;     /* no -I folder shows in it, wherever it is */
     bool names_inner; /* a text may lead from the working folder or the name's into a -I folder */
     int nvrtc_status; /* what the compiler returned */

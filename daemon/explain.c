@@ -309,7 +309,7 @@ static void explain_other_file(struct call_compile *c, const struct manifest *m,
     struct changed_header *change = &c->changed[c->n_changed++];
     const struct manifest_state *was = &a->states[i];
     name_change(m, m->paths[was->path], change);
-    strcpy(change->old, a->states[was->same].form_of == was->form_of ? own : other);
+    strcpy(change->old, was->same == i ? own : other);
     strcpy(change->now, states[was->path].same == was->path ? own : other);
 }
 

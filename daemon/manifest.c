@@ -45,20 +45,15 @@ static void manifest_read_state(struct manifest_state *s, struct reader *r)
     if (state == WIRE_PATH_FILE) {
         reader_copy(r, &s->sha256, sizeof s->sha256);
         s->same = reader_u32(r);
-        s->form_of = reader_u32(r);
     }
 }
 
-/* The numbers of a file are its own, or those of states before it that have their own. */
-static bool numbers_are_sound(const struct manifest_state *states, uint32_t i)
+/* A file is the same as one that comes first: itself, or a file before it. */
+static bool same_is_sound(const struct manifest_state *states, uint32_t i)
 {
     const struct manifest_state *s = &states[i];
-    if (s->absent)
-        return true;
-    if (s->same > i || s->form_of > i)
-        return false;
-    const struct manifest_state *same = &states[s->same], *form = &states[s->form_of];
-    return !same->absent && same->same == s->same && !form->absent && form->form_of == s->form_of;
+    return s->absent || s->same == i ||
+           (s->same < i && !states[s->same].absent && states[s->same].same == s->same);
 }
 
 static int manifest_read_alternative(struct manifest *m, struct manifest_alternative *a,
@@ -68,6 +63,9 @@ static int manifest_read_alternative(struct manifest *m, struct manifest_alterna
     reader_copy(r, &a->result, sizeof a->result);
     reader_copy(r, &a->proof, sizeof a->proof);
     reader_copy(r, &a->places, sizeof a->places);
+    uint8_t one_file = reader_u8(r);
+    a->one_file = one_file;
+    r->failed |= one_file > 1;
     uint32_t n = reader_u32(r);
     if (r->failed || n > m->n_paths || n > r->len / STATE_MIN)
         return err_set(e, WARM_EMALFORMED, "manifest: an alternative is cut short");
@@ -77,7 +75,7 @@ static int manifest_read_alternative(struct manifest *m, struct manifest_alterna
     a->n_states = n;
     for (uint32_t i = 0; i < n; i++) {
         manifest_read_state(&a->states[i], r);
-        if (r->failed || a->states[i].path >= m->n_paths || !numbers_are_sound(a->states, i))
+        if (r->failed || a->states[i].path >= m->n_paths || !same_is_sound(a->states, i))
             return err_set(e, WARM_EMALFORMED, "manifest: a state is damaged");
     }
     return 0;
@@ -195,13 +193,13 @@ static uint32_t path_table_add(struct path_table *t, struct view path)
 
 static size_t state_size(const struct manifest_state *s)
 {
-    return s->absent ? STATE_MIN : STATE_MIN + sizeof s->sha256 + 4 + 4;
+    return s->absent ? STATE_MIN : STATE_MIN + sizeof s->sha256 + sizeof s->same;
 }
 
 /* Bytes that an alternative takes, its paths included as if nobody else had them. */
 static size_t alternative_size(const struct manifest *m, const struct manifest_alternative *a)
 {
-    size_t size = 4 + sizeof a->result + sizeof a->proof + sizeof a->places + 4;
+    size_t size = 4 + sizeof a->result + sizeof a->proof + sizeof a->places + 1 + 4;
     for (uint32_t i = 0; i < a->n_states; i++)
         size += state_size(&a->states[i]) + 4 + m->paths[a->states[i].path].len;
     return size;
@@ -214,6 +212,7 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
     writer_bytes(out, &a->result, sizeof a->result);
     writer_bytes(out, &a->proof, sizeof a->proof);
     writer_bytes(out, &a->places, sizeof a->places);
+    writer_u8(out, a->one_file);
     writer_u32(out, a->n_states);
     for (uint32_t i = 0; i < a->n_states; i++) {
         const struct manifest_state *s = &a->states[i];
@@ -222,7 +221,6 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
         if (!s->absent) {
             writer_bytes(out, &s->sha256, sizeof s->sha256);
             writer_u32(out, s->same);
-            writer_u32(out, s->form_of);
         }
     }
 }
@@ -309,7 +307,6 @@ static void take_state(struct manifest_alternative *a, struct path_table *t, uin
     *s = states[i];
     s->path = kept[i];
     s->same = states[i].same < i ? a->states[kept[states[i].same]].same : s->path;
-    s->form_of = states[i].form_of < i ? a->states[kept[states[i].form_of]].form_of : s->path;
 }
 
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
@@ -412,7 +409,7 @@ void manifest_seal(const struct key *graph, const struct proof *proof, const str
                    struct key *out_graph, struct proof *out_proof)
 {
     struct key_builder b;
-    key_begin(&b, "client-files/3");
+    key_begin(&b, "client-files/4");
     key_add(&b, SEAL_GRAPH, graph, sizeof *graph);
     key_add(&b, SEAL_PROOF, proof, sizeof *proof);
     key_add(&b, SEAL_PLACES, places, sizeof *places);
@@ -435,61 +432,28 @@ bool manifest_differs(const struct manifest_state *was, const struct wire_path_s
     return memcmp(&was->sha256, &is->sha256, sizeof was->sha256) != 0;
 }
 
-/* What the asker's files are in an alternative; all numbers are NO_STATE to begin with. */
-struct file_table {
-    uint32_t *state_of; /* of each path of the manifest: the state that its file is `same` as */
-    uint32_t *file_of;  /* of each such state: the asker's file */
-    bool *has_paths;    /* of each such state: it has several paths, not only forms of one */
-};
-
-static bool file_table_init(struct file_table *t, uint32_t n_paths, uint32_t n_states)
-{
-    *t = (struct file_table){.state_of = malloc((n_paths + 1) * sizeof *t->state_of),
-                             .file_of = malloc((n_states + 1) * sizeof *t->file_of),
-                             .has_paths = calloc(n_states + 1, sizeof *t->has_paths)};
-    for (uint32_t i = 0; t->state_of && i < n_paths; i++)
-        t->state_of[i] = NO_STATE;
-    for (uint32_t i = 0; t->file_of && i < n_states; i++)
-        t->file_of[i] = NO_STATE;
-    return t->state_of && t->file_of && t->has_paths;
-}
-
-static void file_table_close(struct file_table *t)
-{
-    free(t->state_of);
-    free(t->file_of);
-    free(t->has_paths);
-}
-
-/* Adds a state that the asker has `file` at. False if that contradicts what was added before. */
-static bool file_table_add(struct file_table *t, const struct manifest_state *s, uint32_t file)
-{
-    if (t->state_of[file] == NO_STATE)
-        t->state_of[file] = s->same;
-    if (t->file_of[s->same] == NO_STATE)
-        t->file_of[s->same] = file;
-    return t->state_of[file] == s->same && (!t->has_paths[s->same] || t->file_of[s->same] == file);
-}
-
 uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alternative *a,
                              const struct wire_path_seen *states)
 {
-    struct file_table t;
-    bool ok = file_table_init(&t, m->n_paths, a->n_states);
-    uint32_t at = ok ? a->n_states : 0;
-    for (uint32_t i = 0; ok && i < a->n_states; i++) {
-        const struct manifest_state *s = &a->states[i];
-        if (!s->absent)
-            t.has_paths[s->same] |= s->form_of != a->states[s->same].form_of;
-    }
-    for (uint32_t i = 0; i < at; i++) {
+    if (!a->one_file)
+        return a->n_states;
+    uint32_t *first =
+        malloc((m->n_paths + 1) * sizeof *first); /* state of each file of the asker's */
+    uint32_t i = 0;
+    for (uint32_t k = 0; first && k < m->n_paths; k++)
+        first[k] = NO_STATE;
+    for (; first && i < a->n_states; i++) {
         const struct manifest_state *s = &a->states[i];
         const struct wire_path_seen *seen = &states[s->path];
-        if (!s->absent && seen->state == WIRE_PATH_FILE && !file_table_add(&t, s, seen->same))
-            at = i;
+        if (s->absent || seen->state != WIRE_PATH_FILE)
+            continue;
+        if (first[seen->same] == NO_STATE)
+            first[seen->same] = i;
+        if (first[seen->same] != s->same)
+            break;
     }
-    file_table_close(&t);
-    return at;
+    free(first);
+    return i;
 }
 
 static bool alternative_matches(const struct manifest *m, const struct manifest_alternative *a,

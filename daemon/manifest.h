@@ -12,19 +12,21 @@
  *
  *     offset  size  field (little-endian)
  *     0       4     "WMAN"
- *     4       2     version, 3
+ *     4       2     version, 4
  *     6       2     a, alternatives, the newest first
  *     8       4     p, paths
  *     12      -     p × blob path
  *     -       -     a × alternative: u32 maker (uid), key result, proof of the result, 32 bytes: the
- *                   -I folders that the asker must have (paths.h), or zero: any,
+ *                   -I folders that the asker must have (paths.h), or zero: any, u8 1 if it
+ *                   counts which paths are one file,
  *                   u32 n, n × state: u32 index of the path, u8 0 absent, 1 file,
- *                   then for a file its SHA-256 (32 bytes) and two numbers of states, u32: the first
- *                   that is of the same file, and the first that is a form (paths.h) of the same path
+ *                   then for a file its SHA-256 (32 bytes) and u32 the number of the first of these
+ *                   states that is of the same file: its own if none before it is
  *
- * Which paths lead to one file, by device and inode, counts: a compiler leaves out a header with
- * `#pragma once` if it read that very file before, and not if it read a copy. Of the forms of a path
- * the asker's compile uses one, so they need not be one file.
+ * A compiler leaves out what has `#pragma once` if it read that very file before, by device and inode,
+ * and not if it read a copy. So where a text that it read may have one, the asker's paths must be one
+ * file where they were, and only there. The forms of a path (paths.h) count as paths: for the asker
+ * one of them may be read for one #include, and another for the next.
  *
  * Where a result is kept under a shared key (keygen/job.h), the store has under the exact key of each
  * job that led there an alias:
@@ -55,7 +57,7 @@
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-#define MANIFEST_VERSION 3u
+#define MANIFEST_VERSION 4u
 #define MANIFEST_ALTERNATIVES_MAX 16u
 #define MANIFEST_PATHS_MAX WIRE_CHECK_PATHS_MAX /* paths of all alternatives together */
 #define MANIFEST_MAX (4u << 20)                 /* bytes; the oldest alternatives are left out */
@@ -65,7 +67,6 @@ struct manifest_state {
     bool absent;
     struct proof sha256; /* of the content, unless absent */
     uint32_t same;       /* the first state of the alternative that is of the same file */
-    uint32_t form_of;    /* the first state that is a form of the same path */
 };
 
 struct manifest_alternative {
@@ -73,6 +74,7 @@ struct manifest_alternative {
     struct key result;
     struct proof proof;  /* of the source's proof, the paths and their SHA-256: manifest_seal */
     struct proof places; /* of the asker's -I folders (struct bases); zero: any */
+    bool one_file;       /* it counts which states are of the same file */
     uint32_t n_states;
     struct manifest_state *states;
 };
@@ -91,8 +93,8 @@ struct manifest {
 /* Reads a manifest; gives *out with one reference. MALFORMED, TRUNCATED, VERSION, TOO_BIG, NOMEM.
  */
 int manifest_decode(const void *data, size_t len, struct manifest **out, struct err *e);
-/* A manifest of one alternative: `n` paths, states[i] is what is at paths[i], its `same` and `form_of`
- * numbers of these; a path that comes again is left out. The rest of *alternative is taken over as it is. All is copied. NULL: no memory. */
+/* A manifest of one alternative: `n` paths, states[i] is what is at paths[i], its `same` a number
+ * of these; a path that comes again is left out. The rest of *alternative is taken over as it is. All is copied. NULL: no memory. */
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
                               uint32_t n, const struct manifest_alternative *alternative);
 /* One of a manifest's alternatives as a manifest by itself, for who has these bases (may be NULL).

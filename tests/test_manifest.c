@@ -12,7 +12,7 @@ static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
 static struct manifest_state state(uint32_t path, int byte)
 {
     struct manifest_state s = {.path = path, .absent = byte < 0};
-    s.same = s.form_of = path;
+    s.same = path;
     if (byte >= 0)
         s.sha256 = proof_of_bytes(&byte, 1);
     return s;
@@ -58,10 +58,10 @@ Test(manifest, has_these_bytes)
     struct writer w;
     writer_init(&w, 0);
     manifest_write(m, NULL, &w);
-    static const uint8_t start[] = {'W', 'M', 'A', 'N', 3,   0,   1,    0, 2, 0, 0,   0,
+    static const uint8_t start[] = {'W', 'M', 'A', 'N', 4,   0,   1,    0, 2, 0, 0,   0,
                                     3,   0,   0,   0,   'a', '.', 'h',  7, 0, 0, 0,   's',
                                     'u', 'b', '/', 'b', '.', 'h', 0xe8, 3, 0, 0, 0xee};
-    cr_assert_eq(w.len, 30 + 4 + 16 + 32 + 32 + 4 + (5 + 40) + 5);
+    cr_assert_eq(w.len, 30 + 4 + 16 + 32 + 32 + 1 + 4 + (5 + 36) + 5);
     cr_assert_eq(memcmp(w.data, start, sizeof start), 0);
     writer_close(&w);
     manifest_unref(m);
@@ -92,7 +92,8 @@ static struct manifest *four_names(const uint32_t same[4])
         states[i] = state(i, 5);
         states[i].same = same[i];
     }
-    struct manifest *m = manifest_new(paths, states, 4, &(struct manifest_alternative){.maker = 1});
+    struct manifest *m =
+        manifest_new(paths, states, 4, &(struct manifest_alternative){.one_file = true});
     cr_assert_not_null(m);
     return m;
 }
@@ -120,32 +121,20 @@ Test(manifest, equal_files_must_be_one_file_where_they_were)
     }
 }
 
-/* A path may be meant from one folder or from another (daemon/paths.h): of the two only one is read. */
-Test(manifest, forms_of_a_path_need_not_be_one_file)
+/* A path may be meant from one folder or from another (daemon/paths.h): an asker may read both. */
+Test(manifest, forms_of_a_path_are_one_file_where_that_counts)
 {
-    const struct view paths[] = {text("one/a.h"), text("\1a.h"), text("one/b.h"), text("\1b.h")};
-    struct manifest_state states[4];
-    struct wire_path_seen copies[4], linked[4];
-    for (uint32_t i = 0; i < 4; i++) {
-        states[i] = state(i, 5);
-        states[i].same = states[i].form_of = i & ~1u;
-        copies[i] = linked[i] = seen(i, 5);
+    const struct view paths[] = {text("one/a.h"), text("\1a.h")};
+    struct manifest_state states[] = {state(0, 5), state(1, 5)};
+    struct wire_path_seen copies[] = {seen(0, 5), seen(1, 5)}, linked[] = {seen(0, 5), seen(1, 5)};
+    states[1].same = linked[1].same = 0;
+    for (int once = 0; once < 2; once++) {
+        struct manifest *m =
+            manifest_new(paths, states, 2, &(struct manifest_alternative){.one_file = once});
+        cr_assert_not_null(manifest_match(m, linked));
+        cr_assert_eq(manifest_match(m, copies) != NULL, !once);
+        manifest_unref(m);
     }
-    struct manifest_alternative of = {.maker = 1};
-    struct manifest *m = manifest_new(paths, states, 4, &of);
-    cr_assert_not_null(manifest_match(m, copies));
-    linked[1].same = 0;
-    cr_assert_not_null(manifest_match(m, linked), "as it was for its maker");
-    linked[3].same = 0;
-    cr_assert_null(manifest_match(m, linked), "one/b.h was no other name of one/a.h");
-    manifest_unref(m);
-    states[2].same = states[3].same = 0; /* the two paths are one file */
-    m = manifest_new(paths, states, 4, &of);
-    cr_assert_null(manifest_match(m, copies));
-    for (uint32_t i = 0; i < 4; i++)
-        linked[i].same = 0;
-    cr_assert_not_null(manifest_match(m, linked));
-    manifest_unref(m);
 }
 
 Test(manifest, a_name_that_comes_again_is_the_same_file)

@@ -739,6 +739,36 @@ Test(shared, a_header_found_from_the_working_folder_is_the_askers)
     rig_down(&r);
 }
 
+/* What its maker read once, under one path, the asker may read from two folders. */
+Test(shared, one_path_of_the_maker_may_be_two_files_of_the_asker)
+{
+    NEEDS_TOOLCHAIN(r);
+    rig_up(&r);
+    check_out(&r.kit, "one");
+    check_out(&r.kit, "two");
+    static const char counts[] = "#pragma once\n#ifdef A1\n#define A2\n#endif\n#define A1\n";
+    static const char source[] = "#include <c.h>\n#include \"inc/c.h\"\n#ifdef A2\n#define V 2\n"
+                                 "#else\n#define V 1\n#endif\n"
+                                 "__global__ void k(int *x) { *x = V; }\n";
+    for (int i = 0; i < 2; i++) {
+        char *path = path_join(r.kit.dir, i ? "one/inc/c.h" : "two/inc/c.h");
+        file_write(path, counts, sizeof counts - 1);
+        free(path);
+    }
+    for (size_t v = 0; v < 2; v++) {
+        struct checkout one, two;
+        checkout_job(&one, &r.kit, "one", both[v]);
+        checkout_job(&two, &r.kit, "two", both[v]);
+        one.job.source = two.job.source = source;
+        cr_expect_eq(expect_own(r.warm, &one.job), WARM_MISS);
+        cr_expect_eq(expect_own(r.warm, &two.job), WARM_HIT);
+        two.job.options[0] = one.include;
+        cr_expect_eq(expect_own(r.warm, &two.job), WARM_MISS, "%s", both[v]);
+        cr_expect_eq(expect_own(r.warm, &one.job), WARM_HIT);
+    }
+    rig_down(&r);
+}
+
 /* The compiler makes one '/' of several, in the working folder and the program's name too. */
 Test(shared, slashes_in_a_row_hide_no_folder)
 {

@@ -343,6 +343,14 @@ static bool some_word_has(const struct job *job, struct view what)
     return has;
 }
 
+/* Whether some text may have `#pragma once` or `#import`: the words stand in it, or may be put together
+ * in it for a _Pragma. */
+static bool has_once(const struct job *job, const struct cuda_scan *scan)
+{
+    return scan->opaque || some_text_has(job, "once", 4) || some_text_has(job, "import", 6) ||
+           (scan->pastes && some_text_has(job, "ragma", 5));
+}
+
 /* The first component of a path, without the '/' before and behind it. */
 static struct view first_component(const char *path)
 {
@@ -563,6 +571,7 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     out->shareable = out->keep && a->status == NVRTC_SUCCESS && !log.len && has_shared_key(job) &&
                      (out->movable || hides_place(job, &scan, &out->movable));
     out->names_places = files_count() && names_places(job, &scan);
+    out->has_once = files_count() && has_once(job, &scan);
     out->names_inner = files_count() && names_inner(job, &scan);
     if (a->status == NVRTC_SUCCESS)
         ok = ok && take_output(p, n->GetCUBINSize, n->GetCUBIN, BUNDLE_CUBIN, false, s, &count) &&

@@ -22,6 +22,7 @@ struct compile_result {
     bool shareable;    /* it is the same for every spelling of the job: job_shared_key */
     bool names_places; /* a text may name a file beneath the job's folders by its absolute path */
     bool names_inner;  /* a text may lead from these into an absolute -I folder */
+    bool has_once;     /* a file may be left out because it was read under another name */
     bool movable;      /* where the -I folders lie cannot show */
     uint32_t ms, n_paths;
     int bundle_fd, paths_fd; /* sealed memfds */

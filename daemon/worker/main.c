@@ -162,6 +162,7 @@ static void answer_job(const struct nvrtc *n, const struct worker_job *job, cons
     done.names_places = result.names_places;
     done.names_inner = result.names_inner;
     done.movable = result.movable;
+    done.has_once = result.has_once;
     done.ms = result.ms;
     done.n_paths = result.n_paths;
     done.len = result.bundle_len;

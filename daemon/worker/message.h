@@ -110,7 +110,7 @@ struct worker_done {
     bool keep;
     bool shareable; /* as in struct compile_done */
     bool names_places;
-    bool movable, names_inner; /* likewise */
+    bool has_once, movable, names_inner; /* likewise */
 };
 
 static inline struct worker_file worker_file_of(const struct stat *st)
