@@ -298,7 +298,8 @@ Test(why, each_part_of_a_compile_is_named)
     write_in(&k, "k.cu", "#include \"h.h\"\n__global__ void k(int *x) { *x = A + 1; }\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "source: ");
-    write_in(&k, "copy.h", "#define A 2\n");
+    write_in(&k, "h.h", "#pragma once\n#define A 2\n");
+    write_in(&k, "copy.h", "#pragma once\n#define A 2\n");
     write_in(&k, "k.cu", "#include \"h.h\"\n#include \"copy.h\"\n__global__ void k(int *x) {}\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     link_in(&k, "h.h", "copy.h");
