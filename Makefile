@@ -135,6 +135,17 @@ power-loss: setup-test
 	$(MAKE) B=$(B) $(B)/tests/test_power_loss
 	WARM_POWER_STATES=$(POWER_STATES) $(B)/tests/test_power_loss
 
+# Hostile users against a well-behaved one, for an hour; .ci/run has half a minute of it.
+.PHONY: siege
+SIEGE_SECONDS = 3600
+$(B)/siege/siege: $(call obj,tests/siege) $(B)/obj/tests/support.o $(DAEMON) $(CLIENT)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
+siege: setup-test toolchain
+	$(MAKE) B=$(B) all $(B)/siege/siege
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/siege/siege --seconds $(SIEGE_SECONDS) || \
+	    [ $$? = 77 ] # it has said that it needs root
+
 # Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/fuzz_NAME.c with clang's libFuzzer, over the code that
 # parses what others wrote. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
 FUZZ_SECONDS = 10

@@ -73,7 +73,7 @@ static struct {
     char dir[PATH_LEN];
     size_t dir_len;
     struct op *ops;
-    size_t n_ops;
+    size_t n_ops, n_base;    /* the first n_base are of what was there before */
     char (*names)[PATH_LEN]; /* of the files as they are now; "": gone */
     unsigned n_files;
     struct asked asked[OPERATIONS + 1]; /* from 1 */
@@ -381,6 +381,7 @@ static void record_begin(void)
     free(real);
     rec.dir_len = strlen(rec.dir);
     take_base(rec.dir, "");
+    rec.n_base = rec.n_ops;
     rec.pid = getpid();
     rec.on = true;
 }
@@ -462,7 +463,7 @@ static void replay_to(struct replay *r, size_t end)
                                     (m->cap_writes = m->cap_writes * 2 + 16) * sizeof *m->writes);
             m->writes[m->n_writes++] = r->at;
         }
-        if (op->type != OP_SYNC || (r->without_sync && r->at > rec.n_files * 3))
+        if (op->type != OP_SYNC || (r->without_sync && r->at >= rec.n_base))
             continue;
         for (size_t i = 0; i < m->n_writes; i++) {
             const struct op *w = &rec.ops[m->writes[i]];
@@ -648,7 +649,7 @@ static struct choice choose(size_t end, size_t last_sync, unsigned i, uint64_t *
     static const unsigned percents[] = {10, 50, 90};
     struct choice c = {.kept = i % 4, .percent = percents[random_next(state) % 3]};
     c.noise = random_next(state) % 2;
-    size_t from = random_next(state) % 2 ? last_sync : rec.n_files < end ? 0 : end;
+    size_t from = random_next(state) % 2 ? last_sync : rec.n_base;
     c.names_end = c.kept == ALL ? end : from + random_next(state) % (end - from + 1);
     if (random_next(state) % 3 == 0 && end > 300)
         c.old_end = end - 300;
@@ -698,7 +699,7 @@ static struct found try_states(unsigned n_states, bool evicts, bool without_sync
             end = quiet + 1;
         replay_to(r, end);
         promised(end, file_of("index/data.mdb"), &acked, &durable);
-        struct choice c = choose(end, without_sync ? 0 : r->last_sync, i, &state);
+        struct choice c = choose(end, without_sync ? rec.n_base : r->last_sync, i, &state);
         if (after_rest)
             c.kept = NONE;
         char *dir = temp_dir_new();
