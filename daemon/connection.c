@@ -812,7 +812,9 @@ void connection_check_deadlines(struct connection *c, uint64_t now_ms)
 {
     bool partial = (c->in_len && !c->held) ||
                    (c->protocol && c->protocol->is_partial && c->protocol->is_partial(c->state));
-    uint64_t patience_ms = connection_is_over_budget(c) ? HURRY_MS : PROGRESS_MS;
+    /* One that only waits for its user's others to take something is not the one to go. */
+    bool waits = c->stopped && !c->queue;
+    uint64_t patience_ms = connection_is_over_budget(c) && !waits ? HURRY_MS : PROGRESS_MS;
     bool late = (!c->greeted && now_ms - c->born_ms > GREETING_MS) ||
                 ((partial || c->queue) && now_ms - c->progress_ms > patience_ms);
     if (!late || c->closing)

@@ -289,6 +289,25 @@ Test(budgets, unread_descriptors_are_bounded_and_others_still_get_in)
     kit_down(&k);
 }
 
+/* One process of a user reads nothing; the user's others have to wait until it is closed, no longer. */
+Test(budgets, a_connection_that_reads_nothing_holds_up_its_users_others_for_seconds_at_most)
+{
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(BLOB);
+    int greedy = kit_native(&k), same = kit_native(&k);
+    put_memfd(same, 1, "b", value, BLOB);
+    send_mget(greedy, 2, "b", KEYS);
+    usleep(50000);
+    uint64_t began = kit_now_ms();
+    kit_get(same, 2, "b", false, 0);
+    kit_expect(same, 2, WIRE_HIT);
+    cr_assert_lt(kit_now_ms() - began, 10000);
+    free(value);
+    close(greedy);
+    close(same);
+    kit_down(&k);
+}
+
 /* What a client does with the descriptor that it was given is nobody else's: O_DIRECT, which makes
  * reads of odd lengths fail, the offset, locks. */
 Test(budgets, a_descriptor_shares_nothing_with_that_of_another_receiver)
