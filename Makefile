@@ -152,7 +152,7 @@ FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
 FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c \
-    $(addprefix daemon/,resp.c manifest.c history.c history_file.c history_json.c history_lines.c recipe.c json.c torch_value.c)
+    $(addprefix daemon/,resp.c manifest.c paths.c history.c history_file.c history_json.c history_lines.c recipe.c json.c torch_value.c)
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
