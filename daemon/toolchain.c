@@ -72,7 +72,12 @@ static char *builtins_of(const char *library)
         snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.");
     if (slash)
         *slash = '\0';
-    if (!slash || !newest_entry(real, prefix, name))
+    bool found = slash && newest_entry(real, prefix, name);
+    if (slash && !found && n == 2) { /* the libraries of 11.3 to 11.8 are all called 11.2 */
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.", major);
+        found = newest_entry(real, prefix, name);
+    }
+    if (!found)
         path = strdup("");
     else if (asprintf(&path, "%s/%s", real, name) < 0)
         path = NULL;

@@ -9,6 +9,7 @@
 #include <limits.h>
 
 #include "client/warm.h"
+#include "daemon/toolchain.h"
 #include "keygen/err.h"
 #include "tests/daemon_kit.h"
 
@@ -525,6 +526,27 @@ Test(toolchain_path, a_name_forges_no_line_of_the_log)
     cr_expect(n > 0 && n < 100, "%u lines of one user's", n);
     free(log);
     rig_down(&r);
+}
+
+/* As the wheels of 11.8 have them. */
+Test(toolchain_path, builtins_of_another_minor_version_do_if_there_are_no_others)
+{
+    static const char *const builtins[] = {"libnvrtc-builtins.so.11.8",
+                                           "libnvrtc-builtins.so.11.2"};
+    char *dir = temp_dir_new(), *library = path_join(dir, "libnvrtc.so.11.2");
+    struct err e;
+    file_write(library, "x", 1);
+    for (size_t i = 0; i < 2; i++) {
+        struct toolchain_files files;
+        char *path = path_join(dir, builtins[i]);
+        file_write(path, "x", 1);
+        cr_assert_eq(toolchain_locate(dir, &files, &e), 0, "%s", e.text);
+        cr_expect(strstr(files.builtins, builtins[i]), "%s", files.builtins);
+        toolchain_files_close(&files);
+        free(path);
+    }
+    free(library);
+    temp_dir_free(dir);
 }
 
 Test(toolchain_path, any_number_of_names_costs_no_more_than_some)
