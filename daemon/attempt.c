@@ -14,6 +14,7 @@
  * What may go wrong:
  *   - the leader leaves while its answer is needed: the next waiter leads (attempts_tick sees it);
  *   - it does not answer for ASK_MS: the attempt compiles;
+ *   - it waits for the pool: users' sources are verified in turn;
  *   - the compile ends without a verdict of the compiler, for whatever reason: the leader is told,
  *     and the next waiter leads, with its own files. The leader's files may have been the reason;
  *   - it hangs, or takes long: other users lead attempts of their own (flight.h). The first verdict
@@ -34,6 +35,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/budget.h"
 #include "daemon/closer.h"
 #include "daemon/log.h"
 #include "keygen/job.h"
@@ -69,6 +71,7 @@ static void attempt_free(struct attempt *t)
     if (t->next)
         t->next->prev = t->prev;
     *(t->prev ? &t->prev->next : &t->service->attempts) = t->next;
+    budget_give(t->maker, BUDGET_compiles, 1);
     fd_close_later(t->job_fd);
     if (t->channel_fd >= 0)
         close(t->channel_fd);
@@ -483,6 +486,14 @@ static void attempt_look(struct attempt *t)
     attempt_compile(t);
 }
 
+static bool is_in_pool(const struct attempt *t)
+{
+    for (unsigned i = 0; i < VERIFY_MAX; i++)
+        if (t->service->verifying[i] == t)
+            return true;
+    return false;
+}
+
 /* True if it has followed another user's attempt for long enough. */
 static bool follows_too_long(const struct attempt *t)
 {
@@ -495,7 +506,8 @@ void attempts_tick(struct service *s)
     uint64_t now = service_now_ms(s);
     for (struct attempt *t = s->attempts, *next; t; t = next) {
         next = t->next;
-        bool waits = t->state == ATTEMPT_LOOKING || t->state == ATTEMPT_FOLLOWING;
+        bool waits = t->state == ATTEMPT_LOOKING || t->state == ATTEMPT_FOLLOWING ||
+                     (t->state == ATTEMPT_VERIFYING && !is_in_pool(t));
         if (waits && (t->cancelled || (!t->leader && t->state == ATTEMPT_LOOKING))) {
             attempt_unfollow(t);
             err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
@@ -574,15 +586,47 @@ static void attempt_verify(uv_work_t *work)
     munmap(bytes, t->job_len);
 }
 
+static bool user_is_in_pool(const struct service *s, uint32_t uid)
+{
+    for (unsigned i = 0; i < VERIFY_MAX; i++)
+        if (s->verifying[i] && s->verifying[i]->maker == uid)
+            return true;
+    return false;
+}
+
+/* The oldest that waits, of a user who has none in the pool: large sources of one user, which take long
+ * to hash, hold nobody else up. */
+static struct attempt *next_to_verify(const struct service *s)
+{
+    struct attempt *oldest = NULL;
+    for (struct attempt *t = s->attempts; t; t = t->next)
+        if (t->state == ATTEMPT_VERIFYING && !t->cancelled && !user_is_in_pool(s, t->maker))
+            oldest = t;
+    return oldest;
+}
+
+static void on_verified(uv_work_t *work, int status);
+
+static void verify_next(struct service *s)
+{
+    for (unsigned i = 0; i < VERIFY_MAX; i++)
+        if (!s->verifying[i] && (s->verifying[i] = next_to_verify(s)))
+            uv_queue_work(s->config.loop, &s->verifying[i]->work, attempt_verify, on_verified);
+}
+
 static void on_verified(uv_work_t *work, int status)
 {
     struct attempt *t = work->data;
+    struct service *s = t->service;
     (void)status;
-    if (t->code || t->cancelled) {
+    for (unsigned i = 0; i < VERIFY_MAX; i++)
+        if (s->verifying[i] == t)
+            s->verifying[i] = NULL;
+    if (t->code || t->cancelled)
         attempt_refuse(t, &t->err);
-        return;
-    }
-    attempt_look(t);
+    else
+        attempt_look(t);
+    verify_next(s);
 }
 
 static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, int channel_fd)
@@ -649,17 +693,21 @@ void service_source(struct call *call, const void *data, uint64_t len, int job_f
     int fd = -1;
     int turn = check_turn(call, &e);
     int code = turn < 0 ? turn : turn ? source_fd(data, len, job_fd, &fd, &e) : 0;
+    if (turn > 0 && !code)
+        code = budget_ask(call->peer->uid, BUDGET_compiles, 1, &e);
     struct attempt *t = turn > 0 && !code ? attempt_new(call, fd, len, channel_fd) : NULL;
     if (t) {
-        uv_queue_work(s->config.loop, &t->work, attempt_verify, on_verified);
+        verify_next(s);
         return;
     }
     if (job_fd >= 0 || fd >= 0)
         fd_close_later(job_fd >= 0 ? job_fd : fd);
     if (channel_fd >= 0)
         close(channel_fd);
-    if (turn > 0 && !code)
+    if (turn > 0 && !code) {
+        budget_give(call->peer->uid, BUDGET_compiles, 1);
         code = err_set(&e, WARM_ENOMEM, "no memory for a compile");
+    }
     if (code) {
         service_drop(call, false); /* may ask another waiter: it leads now */
         service_answer_error(call, &e);

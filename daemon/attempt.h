@@ -23,8 +23,8 @@
 #include "daemon/service_internal.h"
 
 enum attempt_state {
-    ATTEMPT_VERIFYING,
-    ATTEMPT_LOOKING, /* a value is being verified, or the leader says what it has (`asked_ms`) */
+    ATTEMPT_VERIFYING, /* on a pool thread, or its user's turn there is to come */
+    ATTEMPT_LOOKING,   /* a value is being verified, or the leader says what it has (`asked_ms`) */
     ATTEMPT_FOLLOWING,
     ATTEMPT_COMPILING,
     ATTEMPT_DONE, /* its result is being handed out */

@@ -32,7 +32,7 @@
     X(descriptors, 256, 2048, "descriptors", "in those, and in values that wait to be written")    \
     X(calls, 8192, 65536, "requests", "lookups and compiles that wait for an answer")              \
     X(leases, 8192, 65536, "leases", "given out and not yet fulfilled")                            \
-    X(compiles, 256, 0, "compiles", "queued for a compiler process or running")                    \
+    X(compiles, 256, 0, "compiles", "from the source on until there is a result")                  \
     X(puts, 256u << 20, 1u << 30, "bytes", "values in the daemon's memory that are to be written") \
     X(rank_jobs, 16, 64, "jobs", "whose ranks get one answer to one question")                     \
     X(rank_bytes, 32u << 20, 256u << 20, "bytes", "answers that are kept for those ranks")         \

@@ -43,7 +43,6 @@
 #include <unistd.h>
 
 #include "client/bundle.h"
-#include "daemon/budget.h"
 #include "daemon/log.h"
 #include "daemon/spawner.h"
 #include "daemon/ticker.h"
@@ -121,7 +120,6 @@ static void compile_finish(struct compile *j, struct compile_done *done)
 {
     if (j->request.channel_fd >= 0)
         close(j->request.channel_fd);
-    budget_give(j->request.uid, BUDGET_compiles, 1);
     j->request.cb(j->request.arg, done);
     free(j);
 }
@@ -797,14 +795,9 @@ int compiler_start(struct compiler *c, const struct compile_request *request, st
 {
     if (c->closing)
         return err_set(e, WARM_ESHUTDOWN, "the daemon is stopping");
-    int code = budget_ask(request->uid, BUDGET_compiles, 1, e);
-    if (code)
-        return code;
     struct compile *j = calloc(1, sizeof *j);
-    if (!j) {
-        budget_give(request->uid, BUDGET_compiles, 1);
+    if (!j)
         return err_set(e, WARM_ENOMEM, "no memory for a compile");
-    }
     j->compiler = c;
     j->request = *request;
     queue_push(c, j, false);

@@ -147,8 +147,8 @@ struct compile_request {
     void *arg;
 };
 struct compile;
-/* Queues a compile; the callback runs once, never from within this call. Users get slots in turn. Errors:
- * TOO_BIG (the user has too many, budget.h), NOMEM, SHUTDOWN; then nothing was taken. */
+/* Queues a compile; the callback runs once, never from within this call. Users get slots in turn.
+ * Errors: NOMEM, SHUTDOWN; then nothing was taken. */
 int compiler_start(struct compiler *c, const struct compile_request *request, struct compile **out,
                    struct err *e);
 /* The callback runs with CANCELLED soon; a compile that nobody waits for gives its slot back. */

@@ -8,7 +8,8 @@
 #include "daemon/service.h"
 #include "daemon/ticker.h"
 
-#define NEGATIVES 64u                 /* compiler errors that are remembered */
+#define VERIFY_MAX 3u /* sources that are verified at once; the pool has four threads */
+#define NEGATIVES 64u /* compiler errors that are remembered */
 #define NEGATIVE_BYTES_MAX (1u << 20) /* bytes of one of them */
 
 struct negative {
@@ -54,10 +55,11 @@ struct service {
     struct stats stats;
     struct history *history;
     struct flights *flights;
-    struct attempt *attempts; /* compiles that run */
-    struct audit *audit;      /* the one that runs; NULL: none */
-    uint32_t n_before_audit;  /* hits until the next */
-    struct pending_put *puts; /* in the store's queue, the newest first */
+    struct attempt *attempts;              /* compiles that run */
+    struct audit *audit;                   /* the one that runs; NULL: none */
+    uint32_t n_before_audit;               /* hits until the next */
+    struct attempt *verifying[VERIFY_MAX]; /* of which pool threads verify the sources; or NULL */
+    struct pending_put *puts;              /* in the store\'s queue, the newest first */
     unsigned n_puts;
     unsigned n_preparing; /* with the store's other threads */
     unsigned n_awaiting;  /* compiles whose compiler is being identified */

@@ -20,11 +20,16 @@ static char *folder;
 static struct writer jobs[4];
 static size_t n_jobs;
 
+static inline void compile_teardown_jobs(void)
+{
+    while (n_jobs)
+        writer_close(&jobs[--n_jobs]);
+}
+
 static inline void compile_teardown(void)
 {
     free(folder);
-    while (n_jobs)
-        writer_close(&jobs[--n_jobs]);
+    compile_teardown_jobs();
 }
 
 /* The folder of the libnvrtc to use; NULL if there is none. */

@@ -34,7 +34,6 @@
 
 #include "client/bundle.h"
 #include "client/wire.h"
-#include "daemon/budget.h"
 #include "daemon/compiler.h"
 #include "daemon/log.h"
 #include "daemon/worker/message.h"
@@ -1387,35 +1386,6 @@ Test(compiler, gives_slots_to_users_in_turn_and_one_more_to_who_has_none)
     gated_finish(&r, &alice[1]);
     gated_finish(&r, &bob[1]); /* ALICE has the slot when nobody else has one */
     gated_finish(&r, &alice[2]);
-    rig_stop(&r);
-}
-
-Test(compiler, takes_only_so_many_compiles_of_a_user)
-{
-    enum { ALICE = 100, BOB = 200 };
-    NEEDS_TOOLCHAIN();
-    struct rig r;
-    struct err e;
-    static struct gated alice, bob;
-    struct outcome refused;
-    const struct toolchain *t;
-    uint64_t limit = budget_limit(BUDGET_compiles);
-    rig_start(&r);
-    free(in_dir(&r, "h.h", "#define H 1\n"));
-    budget_set(BUDGET_compiles, 1, 0);
-    gated_start(&r, &alice, ALICE);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, ALICE, &t, &e), 0);
-    struct compile_request request = {
-        .toolchain = t, .channel_fd = -1, .job_fd = -1, .uid = ALICE, .cb = on_compiled};
-    cr_assert_eq(compiler_start(r.compiler, &request, &refused.compile, &e), WARM_ETOO_BIG);
-    cr_assert_not_null(strstr(e.text, "compiles"), "%s", e.text);
-    gated_start(&r, &bob, BOB);
-    gated_finish(&r, &bob);
-    gated_finish(&r, &alice);
-    cr_assert_eq(budget_used(ALICE, BUDGET_compiles), 0u);
-    gated_start(&r, &alice, ALICE);
-    gated_finish(&r, &alice);
-    budget_set(BUDGET_compiles, limit, 0);
     rig_stop(&r);
 }
 

@@ -299,3 +299,111 @@ Test(leaders, another_spelling_of_a_job_does_not_wait_for_a_leader_either)
     close(bob);
     kit_down(&k);
 }
+
+/* ---- sources that take long, or are many ---- */
+
+/* COMPILE of a source that was never seen, as a key that nothing else has. */
+static void send_compile_of(int fd, uint64_t tag, struct ask a)
+{
+    memcpy(a.graph.bytes, &tag, sizeof tag);
+    send_compile(fd, tag, &a, 0);
+}
+
+static void send_large_source(int fd, uint64_t tag, int file, uint64_t len, int *out_channel)
+{
+    int ends[2];
+    struct writer w;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    writer_init(&w, 0);
+    wire_put_source(&w, tag, &(struct wire_source){.len = len});
+    kit_send_fds(fd, w.data, w.len, (int[]){file, ends[1]}, 2);
+    writer_close(&w);
+    close(ends[1]);
+    *out_channel = ends[0];
+}
+
+/* How many answers have come; they are read over. */
+static unsigned count_answers(int fd)
+{
+    static struct kit_frame f;
+    unsigned n = 0;
+    for (; !kit_is_silent(fd, 0); n++)
+        cr_assert(kit_frame_try(fd, &f));
+    return n;
+}
+
+Test(leaders, large_sources_of_one_user_are_verified_one_by_one)
+{
+    enum { N = 12, SIZE = 48 << 20 };
+    NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of("extern \"C\" __global__ void f(float *x) { *x *= 7; }\n");
+    char *source = malloc(SIZE);
+    int alice = kit_native_as(&k, ALICE), channels[N];
+    int file = memfd_create("job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    memset(source, ' ', SIZE);
+    source[SIZE - 1] = '\0';
+    struct ask large = ask_of(source);
+    for (size_t at = 0; at < large.job.len;) {
+        ssize_t n = write(file, (char *)large.job.data + at, large.job.len - at);
+        cr_assert_gt(n, 0);
+        at += (size_t)n;
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        send_compile_of(alice, i + 1, large);
+        kit_expect(alice, i + 1, WIRE_NEED);
+    }
+    for (uint64_t i = 0; i < N; i++)
+        send_large_source(alice, i + 1, file, large.job.len, &channels[i]);
+    int bob = kit_native_as(&k, BOB);
+    send_compile_of(bob, 1, a);
+    kit_expect(bob, 1, WIRE_NEED);
+    close(send_source(bob, 1, &a));
+    kit_expect(bob, 1, WIRE_ERROR); /* as each of ALICE's: the source is not the one announced */
+    unsigned n_done = count_answers(alice);
+    cr_assert_lt(n_done, N / 2, "%u of hers were verified before", n_done);
+    static struct kit_frame f;
+    for (; n_done < N; n_done++)
+        kit_frame(alice, &f, WIRE_ERROR, n_done + 1);
+    for (unsigned i = 0; i < N; i++)
+        close(channels[i]);
+    free(source);
+    close(file);
+    close(alice);
+    close(bob);
+    kit_down(&k);
+}
+
+Test(leaders, a_user_has_so_many_compiles_and_no_more)
+{
+    enum { N = 256 };
+    NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    int alice = kit_native_as(&k, ALICE), channels[N + 1];
+    static struct kit_frame f;
+    struct wire_error error;
+    for (uint64_t i = 0; i <= N; i++) {
+        char source[128];
+        snprintf(source, sizeof source, "#include \"h.h\"\n__global__ void f%u() {}\n",
+                 (unsigned)i);
+        struct ask a = ask_of(source);
+        send_compile(alice, i + 1, &a, 0);
+        kit_expect(alice, i + 1, WIRE_NEED);
+        channels[i] = send_source(alice, i + 1, &a); /* nobody answers on it */
+        compile_teardown_jobs();
+    }
+    kit_frame(alice, &f, WIRE_ERROR, N + 1);
+    cr_assert_eq(wire_get_error(&f.frame, &error, NULL), 0);
+    cr_assert_eq((int)error.code, -WARM_ETOO_BIG);
+    int bob = kit_native_as(&k, BOB);
+    struct ask a = ask_of("extern \"C\" __global__ void f(float *x) { *x *= 7; }\n");
+    send_compile(bob, 1, &a, 0);
+    kit_expect(bob, 1, WIRE_NEED);
+    serve_headers(send_source(bob, 1, &a), "");
+    cr_assert_eq(expect_cubin(bob, 1, NULL), WIRE_WAS_MISS);
+    for (int i = 0; i <= N; i++)
+        close(channels[i]);
+    close(alice);
+    close(bob);
+    kit_down(&k);
+}
