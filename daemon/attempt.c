@@ -137,9 +137,44 @@ static struct attempt *attempt_of(struct making *m)
 
 static void attempt_cancel(struct attempt *t);
 
-/* Hands a result to all who can use it. One that depends on files is compared by each waiter; leaders
- * of other attempts go on with theirs. Any other is everybody's: attempts that have no leader any more
- * end, unless they alone are to be stored. */
+/* A copy of a result for who knows its headers by other names. NULL: no memory. */
+static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
+{
+    struct artifact *copy = NULL;
+    int fd = a->data ? -1 : fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
+    if (a->data)
+        copy = artifact_from_bytes(a->data, a->len);
+    else if (fd < 0 || artifact_from_fd(fd, a->len, &a->check, &copy, NULL) != 0)
+        copy = NULL;
+    if (!copy)
+        return NULL;
+    copy->kind = a->kind;
+    copy->cost_ms = a->cost_ms;
+    copy->key = a->key;
+    copy->manifest = manifest_ref(m);
+    return copy;
+}
+
+/* Asks the leader of another attempt, which compiles, whether it has the files that the result was made
+ * from. The compile goes on meanwhile; the answer comes to attempt_checked. */
+static void attempt_offer(struct attempt *t, const struct artifact *a)
+{
+    struct call *leader = t->leader;
+    if (!leader || leader->checking || t->state != ATTEMPT_COMPILING || t->afresh ||
+        t->n_offers == CHECKS_MAX)
+        return;
+    struct manifest *m = manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.bases);
+    struct artifact *copy = m ? artifact_for(a, m) : NULL;
+    t->n_offers++;
+    if (copy)
+        call_check(leader, m, copy);
+    artifact_unref(copy);
+    manifest_unref(m);
+}
+
+/* Hands a result to all who can use it. One that depends on files is compared by each waiter, and by the
+ * leaders of other attempts, which go on meanwhile. Any other is everybody's: attempts that have no
+ * leader any more end, unless they alone are to be stored. */
 static void attempt_finish(struct attempt *t, struct artifact *a, bool storing)
 {
     bool to_all = !a->manifest;
@@ -149,9 +184,13 @@ static void attempt_finish(struct attempt *t, struct artifact *a, bool storing)
             attempt_of(m)->leader->outcome = WIRE_WAS_COALESCED;
     flight_finish(t->flight, a, &t->making, to_all ? FLIGHT_TO_ALL : FLIGHT_TO_WAITERS, storing,
                   service_now_ms(t->service));
-    for (m = flight_makings(t->flight); to_all && m; m = m->next)
-        if (m != &t->making && !attempt_of(m)->leader && (t->keep || !attempt_of(m)->keep))
-            attempt_cancel(attempt_of(m));
+    for (m = flight_makings(t->flight); m; m = m->next) {
+        struct attempt *other = attempt_of(m);
+        if (other != t && to_all && !other->leader && (t->keep || !other->keep))
+            attempt_cancel(other);
+        else if (other != t && !to_all && (t->keep || !other->keep))
+            attempt_offer(other, a);
+    }
 }
 
 /* Ends it with a result that it did not compile. */
@@ -193,24 +232,6 @@ static bool attempt_take_stored(struct attempt *t, const struct store_value *v, 
     attempt_take(t, a, WIRE_WAS_HIT);
     artifact_unref(a);
     return true;
-}
-
-/* A copy of a result for who knows its headers by other names. NULL: no memory. */
-static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
-{
-    struct artifact *copy = NULL;
-    int fd = a->data ? -1 : fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
-    if (a->data)
-        copy = artifact_from_bytes(a->data, a->len);
-    else if (fd < 0 || artifact_from_fd(fd, a->len, &a->check, &copy, NULL) != 0)
-        copy = NULL;
-    if (!copy)
-        return NULL;
-    copy->kind = a->kind;
-    copy->cost_ms = a->cost_ms;
-    copy->key = a->key;
-    copy->manifest = manifest_ref(m);
-    return copy;
 }
 
 /* Asks the leader for its files; the answer comes to attempt_checked. */
@@ -337,6 +358,14 @@ static bool take_alternative(struct attempt *t, const struct store_id *id,
     return false;
 }
 
+/* The leader has the files of a result that was offered: it needs its own compile no longer. */
+static void attempt_accept(struct attempt *t, struct artifact *a)
+{
+    t->leader->outcome = WIRE_WAS_COALESCED;
+    flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_now_ms(t->service));
+    attempt_cancel(t);
+}
+
 void attempt_checked(struct call *call, const struct manifest_alternative *a)
 {
     struct attempt *t = call->attempt;
@@ -350,7 +379,10 @@ void attempt_checked(struct call *call, const struct manifest_alternative *a)
     }
     call_uncheck(call);
     t->asked_ms = 0;
-    if (candidate && a) {
+    if (t->state == ATTEMPT_COMPILING) {
+        if (candidate && a)
+            attempt_accept(t, candidate);
+    } else if (candidate && a) {
         attempt_take(t, candidate, WIRE_WAS_COALESCED);
     } else if (candidate) {
         t->alone = true;

@@ -57,10 +57,11 @@ struct attempt {
     struct writer recipe; /* from the verification on */
     uint32_t session;
     /* of the shared key: */
-    bool shares;      /* it has one */
-    bool afresh;      /* it is not to look at what is there */
-    bool alone;       /* it is to compile whatever others do */
-    struct key asked; /* the digest of the stored manifest that the leader was last asked about */
+    bool shares;       /* it has one */
+    unsigned n_offers; /* results of others that its leader was asked about while it compiles */
+    bool afresh;       /* it is not to look at what is there */
+    bool alone;        /* it is to compile whatever others do */
+    struct key asked;  /* the digest of the stored manifest that the leader was last asked about */
     unsigned n_asked;
     struct key shared_graph;
     struct store_id shared_id;

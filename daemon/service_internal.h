@@ -59,7 +59,7 @@ struct service {
     struct audit *audit;                   /* the one that runs; NULL: none */
     uint32_t n_before_audit;               /* hits until the next */
     struct attempt *verifying[VERIFY_MAX]; /* of which pool threads verify the sources; or NULL */
-    struct pending_put *puts;              /* in the store\'s queue, the newest first */
+    struct pending_put *puts;              /* in the store's queue, the newest first */
     unsigned n_puts;
     unsigned n_preparing; /* with the store's other threads */
     unsigned n_awaiting;  /* compiles whose compiler is being identified */

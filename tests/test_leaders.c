@@ -75,6 +75,7 @@ Test(leaders, one_that_never_answers_about_a_header_holds_another_user_for_two_s
     int bob = bob_waits(&k, &a);
     bob_compiles(bob, &a);
     cr_assert_lt(kit_now_ms() - began_ms, HEDGED_MS);
+    kit_expect(alice.fd, 1, WIRE_CHECK); /* whether she has BOB's header */
     kit_expect(alice.fd, 1, WIRE_ERROR); /* she has not answered for ten seconds */
     close(alice.channel);
     close(alice.fd);
@@ -243,6 +244,8 @@ Test(leaders, the_first_verdict_is_not_for_a_leader_with_other_headers)
     kit_frame(third, &f, WIRE_CHECK, 3);
     answer_check(third, &f, honest);
     kit_expect(third, 3, WIRE_WAIT);
+    kit_frame(bob, &f, WIRE_CHECK, 2); /* BOB is asked too, and it is not his */
+    answer_check(bob, &f, honest);
     answer(&as_bob, honest);
     serve_headers(as_bob.channel, honest);
     cr_assert_eq(expect_cubin_with(bob, 2, honest, &of_bob), WIRE_WAS_MISS);
@@ -252,6 +255,32 @@ Test(leaders, the_first_verdict_is_not_for_a_leader_with_other_headers)
     close(alice.fd);
     close(bob);
     close(third);
+    kit_down(&k);
+}
+
+Test(leaders, the_first_verdict_is_for_a_leader_with_the_same_headers)
+{
+    NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of(with_header);
+    struct leader alice;
+    struct key of_alice, of_bob;
+    lead(&alice, &k, &a);
+    int bob = bob_waits(&k, &a);
+    kit_expect(bob, 2, WIRE_NEED);
+    struct leader as_bob = {.fd = bob, .channel = send_source(bob, 2, &a)};
+    hear_question(&as_bob);
+    answer(&alice, honest);
+    serve_headers(alice.channel, honest);
+    expect_cubin_with(alice.fd, 1, honest, &of_alice);
+    /* his worker still waits for its first answer */
+    cr_assert_eq(expect_cubin_with(bob, 2, honest, &of_bob), WIRE_WAS_COALESCED);
+    cr_assert(key_equal(&of_alice, &of_bob));
+    char packet[WIRE_OPEN_MAX];
+    cr_assert_leq(recv(as_bob.channel, packet, sizeof packet, 0), 0, "his compile has ended");
+    close(as_bob.channel);
+    close(alice.fd);
+    close(bob);
     kit_down(&k);
 }
 
