@@ -378,6 +378,7 @@ Test(leaders, large_sources_of_one_user_are_verified_one_by_one)
         cr_assert_gt(n, 0);
         at += (size_t)n;
     }
+    cr_assert_eq(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
     for (uint64_t i = 0; i < N; i++) {
         send_compile_of(alice, i + 1, large);
         kit_expect(alice, i + 1, WIRE_NEED);
