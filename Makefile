@@ -274,29 +274,34 @@ demo: setup toolchain
 	    { tail -n 15 $(B)/make.log; echo "demo: the build failed"; exit 1; } >&2
 	@kernels/demo.sh $(B)
 
-# Installation. DESTDIR goes before every path; the paths inside the files are without it.
+# Installation. DESTDIR goes before every path; the paths inside the files are without it. Below the
+# home folder (PREFIX=~/.local) nothing of the system's daemon is installed.
+override PREFIX := $(patsubst ~/%,$(HOME)/%,$(PREFIX))
+FOR_USER   = $(filter $(HOME)/%,$(PREFIX))
 BINDIR     = $(PREFIX)/bin
 LIBDIR     = $(PREFIX)/lib
 MANDIR     = $(PREFIX)/share/man
 SYSCONFDIR = /etc
 SYSTEMDDIR = $(LIBDIR)/systemd
+USERUNITS  = $(if $(FOR_USER),$(PREFIX)/share/systemd/user,$(SYSTEMDDIR)/user)
+for_system = $(if $(FOR_USER),,$(1))
 VERSION    = $(shell sed -n 's/.*WARM_VERSION "\(.*\)"/\1/p' client/version.h)
 FILLED     = sed -e 's|@bindir@|$(BINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' \
                  -e 's|@prefix@|$(PREFIX)|g' -e 's|@version@|$(VERSION)|g'
 # from the source tree: FILE=PLACE; as it is, or with the paths filled in
 INSTALLED_AS_IS  = client/warm.h=$(PREFIX)/include/warm.h \
-    systemd/warmd.socket=$(SYSTEMDDIR)/system/warmd.socket \
-    systemd/warmd-admin.socket=$(SYSTEMDDIR)/system/warmd-admin.socket \
-    systemd/user/warmd.socket=$(SYSTEMDDIR)/user/warmd.socket \
-    systemd/warm.sysusers=$(LIBDIR)/sysusers.d/warm.conf \
-    systemd/warm.tmpfiles=$(LIBDIR)/tmpfiles.d/warm.conf \
+    systemd/user/warmd.socket=$(USERUNITS)/warmd.socket \
+    $(call for_system,systemd/warmd.socket=$(SYSTEMDDIR)/system/warmd.socket \
+        systemd/warmd-admin.socket=$(SYSTEMDDIR)/system/warmd-admin.socket \
+        systemd/warm.sysusers=$(LIBDIR)/sysusers.d/warm.conf \
+        systemd/warm.tmpfiles=$(LIBDIR)/tmpfiles.d/warm.conf) \
     $(foreach page,$(wildcard client/man/*.1),$(page)=$(MANDIR)/man1/$(notdir $(page))) \
     systemd/man/warmd.conf.5=$(MANDIR)/man5/warmd.conf.5 \
     client/man/warm-reactant.7=$(MANDIR)/man7/warm-reactant.7 \
     systemd/man/warmd.8=$(MANDIR)/man8/warmd.8
 INSTALLED_FILLED = client/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
-    systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service \
-    systemd/user/warmd.service=$(SYSTEMDDIR)/user/warmd.service
+    $(call for_system,systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service) \
+    systemd/user/warmd.service=$(USERUNITS)/warmd.service
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
     $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc
 BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0 \
@@ -322,7 +327,8 @@ install: all
 	    $(FILLED) $(call from,$i) >$(call place,$i)$(newline)	)
 	$(foreach i,$(COMPLETIONS),install -D -m 644 /dev/null $(call place,$i) && \
 	    $(B)/bin/warm completion $(call from,$i) >$(call place,$i) || rm $(call place,$i)$(newline)	)
-	[ -e $(DESTDIR)$(CONF) ] || install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF)
+	$(call for_system,[ -e $(DESTDIR)$(CONF) ] || install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF))
+	$(if $(DESTDIR)$(FOR_USER),,-ldconfig 2>/dev/null)
 
 # A wheel for pip, for every x86-64 Linux with glibc 2.17 or newer.
 .PHONY: wheel

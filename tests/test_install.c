@@ -83,6 +83,23 @@ Test(install, puts_everything_in_its_place)
     expect_file("etc/warm/warmd.conf", R_OK);
 }
 
+Test(install, below_the_home_folder_needs_no_root)
+{
+    char *out;
+    int rc =
+        run_command(&out,
+                    "cd '%s' && mkdir home && cd - >/dev/null && env -u MAKEFLAGS -u MAKELEVEL "
+                    "HOME='%s/home' make -s -o all B='%s' PREFIX='~/.local' install 2>&1 && "
+                    "cd '%s/home' && find . -path '*systemd*' -type f | sort && ls -A",
+                    root, root, build_folder(), root);
+    cr_assert_eq(rc, 0, "%s", out);
+    cr_assert_str_eq(out,
+                     "./.local/share/systemd/user/warmd.service\n"
+                     "./.local/share/systemd/user/warmd.socket\n.local\n",
+                     "nothing of the system's, nothing beside it: %s", out);
+    free(out);
+}
+
 Test(install, leaves_no_placeholder)
 {
     char *out;
