@@ -32,8 +32,13 @@ LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(B)/libexec/warm/libwarm-tr
 PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
     $(LOADED) $(B)/share/warm/python
 
-.PHONY: all
+.PHONY: all help
 all: $(PROGRAMS)
+
+#: make               build into build/
+#: make help          this list
+help:
+	@sed -n 's/^#: //p' Makefile
 
 # Keys are made for each program that is compiled: theirs are the functions worth inlining.
 $(call obj,keygen): CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
@@ -59,6 +64,7 @@ $(B)/lib/libwarm.so: $(call obj,client) $(call obj,keygen)
 # libdl (client/preload/old_glibc.h). `make check-glibc` fails if they want a newer symbol.
 OLDEST_GLIBC = 2.17
 OLD_LIBDL    = -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
+#: make check-glibc   check which glibc the preloaded libraries need
 .PHONY: check-glibc
 check-glibc: $(LOADED)
 	@for library in $(LOADED); do \
@@ -105,6 +111,7 @@ $(B)/tests/test_%: $(B)/obj/tests/test_%.o $(B)/obj/tests/support.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
 
+#: make test          install what is missing, run every test
 .PHONY: test test-run
 test: setup-test toolchain
 	$(MAKE) B=$(B) test-run
@@ -112,6 +119,7 @@ test-run: all $(B)/tests/all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all $(TEST_FLAGS)
 
 # The same tests with AddressSanitizer and UBSan; the store's threads with ThreadSanitizer.
+#: make asan, tsan    the tests with sanitizers
 .PHONY: asan tsan
 asan: setup-test toolchain
 	$(MAKE) B=$(B)/asan TOOLCHAIN=$(TOOLCHAIN) OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
@@ -129,6 +137,7 @@ tsan: setup-test
 	$(B)/tsan/plain/test_store $(TSAN_TESTS)
 
 # What a power failure leaves of the store, at 10 000 moments; `make test` tries a sample.
+#: make power-loss    what a power failure takes, in 10 000 states
 .PHONY: power-loss
 POWER_STATES = 10000
 power-loss: setup-test
@@ -165,6 +174,7 @@ SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
 SEEDS_hlo           = $(wildcard tests/data/*.hlo)
 SEEDS_graph_short   = $(SEEDS_mlir) $(SEEDS_mlir_bytecode)
 SEEDS_cuda          = $(wildcard kernels/*.cu)
+#: make fuzz          fuzz every reader for FUZZ_SECONDS
 .PHONY: fuzz $(addprefix fuzz-,$(FUZZERS))
 fuzz: setup-fuzz
 	$(MAKE) B=$(B) $(addprefix $(B)/fuzz/,$(FUZZERS))
@@ -192,6 +202,7 @@ $(B)/proof/%:
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
 # programs in two spellings whose executables XLA is asked about; the tests of JAX as a client run a sample
 PROOF_PAIRS = 500
+#: make proof         prove the keys by mutation and by the compilers
 .PHONY: proof proof-compiler
 proof: setup-clients proof-compiler
 	$(MAKE) B=$(B) $(B)/proof/graphs $(B)/lib/libwarm.so
@@ -209,10 +220,12 @@ proof-compiler: setup-clients toolchain
 
 # Unmodified programs of others, in virtual environments that are kept in the user's cache folder.
 # `make test-clients CLIENTS="jax"` runs one group: tests/clients/run.sh.
+#: make test-clients  run programs of PyTorch, JAX, Triton, CuPy, … (CLIENTS=…)
 .PHONY: test-clients
 test-clients: setup-clients toolchain
 	$(MAKE) B=$(B) all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/clients/run.sh $(B) $(CLIENTS)
+#: make bench-clients, bench-torch, bench-jax   the same, measured
 .PHONY: bench-clients bench-torch bench-jax
 bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 	$(MAKE) B=$(B) all $(if $(filter clients,$*),$(B)/bench/preload)
@@ -224,6 +237,7 @@ $(B)/bench/%: $(B)/obj/tests/bench/bench_%.o $(B)/obj/tests/bench/bench.o $(BENC
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -llmdb -ldl $(CRYPTO)
 BENCHES = $(patsubst tests/bench/bench_%.c,$(B)/bench/%,$(wildcard tests/bench/bench_*.c))
+#: make bench         measure beside Redis, memcached and ccache
 .PHONY: bench
 bench: setup-test toolchain
 	$(MAKE) B=$(B) all $(BENCHES)
@@ -256,7 +270,8 @@ PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
 PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis redis-tools systemd procps groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev
 PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
-.PHONY: setup setup-test setup-clients setup-fuzz
+#: make setup         install the packages that a build needs
+.PHONY: setup setup-test setup-clients setup-fuzz setup-format
 setup:
 	@./setup.sh $(PACKAGES_DEMO)
 setup-test:
@@ -265,8 +280,11 @@ setup-clients:
 	@./setup.sh $(PACKAGES_CLIENTS)
 setup-fuzz:
 	@./setup.sh $(PACKAGES_FUZZ)
+setup-format:
+	@./setup.sh clang-format-14
 
 # The demo: what was compiled, cold, warm, and warm after a restart of the daemon.
+#: make demo          install what is missing, build, compile kernels cold and warm
 .PHONY: demo
 demo: setup toolchain
 	@echo "demo: building, see $(B)/make.log" >&2
@@ -318,6 +336,7 @@ define newline
 
 endef
 
+#: make install       into PREFIX (/usr/local), or below the home folder without root
 .PHONY: install uninstall
 install: all
 	$(foreach i,$(BUILT_PROGRAMS),install -D -m 755 $(call from,$i) $(call place,$i)$(newline)	)
@@ -331,6 +350,7 @@ install: all
 	$(if $(DESTDIR)$(FOR_USER),,-ldconfig 2>/dev/null)
 
 # A wheel for pip, for every x86-64 Linux with glibc 2.17 or newer.
+#: make wheel         build/wheel/*.whl for pip
 .PHONY: wheel
 wheel: setup
 	@./setup.sh python3-venv
@@ -338,6 +358,7 @@ wheel: setup
 
 # The wheel in bare Debian roots, each of which is downloaded once; as root.
 RELEASES = bullseye bookworm trixie
+#: make test-install  try the wheel in bare Debian roots
 .PHONY: test-install
 test-install: wheel
 	tests/install/wheel.sh $(B)/wheel/*.whl $(RELEASES)
@@ -346,5 +367,14 @@ test-install: wheel
 uninstall:
 	rm -f $(foreach i,$(BUILT_PROGRAMS) $(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_FILLED) \
 	    $(INSTALLED_PYTHON) $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
+
+#: make format        lay all sources out anew; check-format only looks
+FORMATTED = $(shell git ls-files '*.c' '*.h')
+CLANG_FORMAT = clang-format-14
+.PHONY: format check-format
+format: setup-format
+	$(CLANG_FORMAT) -i $(FORMATTED)
+check-format: setup-format
+	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
 
 -include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)

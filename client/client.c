@@ -8,6 +8,8 @@
  *       A value that does not match its checksum is reported to the daemon and asked for once more.
  * Put:  PUT (larger values as a sealed memfd) ─▶ OK once it is durable.
  */
+#include "client/warm.h" /* first: its own error codes are the ones that are checked below */
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,11 @@
 #include "client/session.h"
 
 #define SYSTEM_SOCKET "/run/warm/warmd.sock"
+
+#define X(name, number, text)                                                                      \
+    _Static_assert(WARM_E##name == -(number), "warm.h has the same codes");
+WARM_ERR_LIST(X)
+#undef X
 
 const char *warm_message(const struct warm *w) { return w->err.text; }
 const char *warm_error_name(int code) { return err_name(code); }

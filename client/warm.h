@@ -16,9 +16,9 @@
  *         warm_close(w);
  *     }
  *
- * Fail open: every call returns within its deadline with a negative code (keygen/err.h, the
- * WARM_E… list, repeated in warm_errors below) and the program goes on without the cache. After a
- * failure of the connection, calls fail at once for a short while, then one tries again.
+ * Fail open: every call returns within its deadline with a negative code (enum warm_error) and the
+ * program goes on without the cache. After a failure of the connection, calls fail at once for a
+ * short while, then one tries again.
  *
  * Thread: a struct warm belongs to one thread at a time. Not to be used across fork: open again in
  * the child (calls in the child return WARM_ECLOSED and touch nothing).
@@ -32,6 +32,35 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/* What calls return instead of 0. Numbers are never reused. warm_error_name gives the name. */
+#ifndef WARM_ERROR_CODES
+#define WARM_ERROR_CODES
+enum warm_error {
+    WARM_ENOMEM = -1,         /* out of memory */
+    WARM_EINVALID = -2,       /* invalid argument */
+    WARM_EMALFORMED = -3,     /* malformed input */
+    WARM_ETRUNCATED = -4,     /* input ends too early */
+    WARM_ETOO_BIG = -5,       /* larger than the limit */
+    WARM_EUNSUPPORTED = -6,   /* not supported */
+    WARM_EVERSION = -7,       /* version not supported */
+    WARM_ENOT_FOUND = -8,     /* not found */
+    WARM_EDENIED = -9,        /* not allowed */
+    WARM_ECORRUPT = -10,      /* stored bytes are damaged */
+    WARM_EFULL = -11,         /* no space left */
+    WARM_EIO = -12,           /* input/output error */
+    WARM_EBUSY = -13,         /* in use by another process */
+    WARM_ETIMEOUT = -14,      /* deadline passed */
+    WARM_ECANCELLED = -15,    /* cancelled */
+    WARM_ECLOSED = -16,       /* connection closed */
+    WARM_ENO_DAEMON = -17,    /* no daemon answers */
+    WARM_ECRASHED = -18,      /* the compiler process died */
+    WARM_EREFUSED = -19,      /* refused: the result could not be kept soundly */
+    WARM_ENO_TOOLCHAIN = -20, /* no such compiler */
+    WARM_ELEASE_LOST = -21,   /* the lease is no longer held */
+    WARM_ESHUTDOWN = -22,     /* the daemon is stopping */
+};
 #endif
 
 struct warm;

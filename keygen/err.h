@@ -38,11 +38,15 @@
     X(LEASE_LOST, 21, "the lease is no longer held")                                               \
     X(SHUTDOWN, 22, "the daemon is stopping")
 
-enum warm_err {
+/* client/warm.h has the same codes for programs outside; client.c checks that they agree. */
+#ifndef WARM_ERROR_CODES
+#define WARM_ERROR_CODES
+enum warm_error {
 #define X(name, number, text) WARM_E##name = -(number),
     WARM_ERR_LIST(X)
 #undef X
 };
+#endif
 
 /* What went wrong, with its context: one line for a person, no newline, never the contents of
  * somebody's file. `line` and `column` count from 1 and are 0 where they mean nothing. */

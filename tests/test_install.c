@@ -116,7 +116,7 @@ Test(install, gives_a_program_what_it_needs_to_build_and_run)
 #endif
     char *source = path_join(root, "program.c"), *out;
     const char *text = "#include <warm.h>\n"
-                       "int main(void) { return warm_error_name(0) == 0; }\n";
+                       "int main(void) { return !warm_error_name(WARM_ENO_DAEMON); }\n";
     file_write(source, text, strlen(text));
     int rc = run_command(&out,
                          "cd '%s' && cc -std=c11 -Wall -Werror -Iusr/include -o program program.c "
