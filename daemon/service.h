@@ -66,8 +66,8 @@ void service_poll(struct service *s);
 
 struct store *service_store(struct service *s);
 struct stats *service_stats(struct service *s);
-uint64_t service_now_ms(const struct service *s);  /* the loop's monotonic clock */
-uint64_t service_wait_ms(const struct service *s); /* how long a RESP GET waits on a lease */
+uint64_t service_now_ms(const struct service *s);    /* the loop's monotonic clock */
+uint64_t service_wait_ms(const struct service *s);   /* how long a RESP GET waits on a lease */
 uint64_t service_max_value(const struct service *s); /* bytes of what a client may put */
 
 /* ---- look-ups that are answered at once ---- */
@@ -165,7 +165,7 @@ struct call {
     struct artifact *candidate;  /* the result that the check is about, if it is not the store's */
     enum wire_outcome outcome;   /* of the candidate, if it is the right one */
     struct attempt *attempt;     /* that this call leads */
-    struct pending_put *putting;   /* what it brings under its lease is being copied */
+    struct pending_put *putting; /* what it brings under its lease is being copied */
     struct preparing *preparing; /* a stored value that is being verified for it */
     bool prepared;               /* that was done once: not again */
     struct call_compile *compile;
