@@ -210,7 +210,7 @@ static inline bool bytes_equal(const void *a, const void *b, size_t len)
 {
     const char *x = a, *y = b;
     if (len < 8 || len > 8 * FEW_WORDS)
-        return memcmp(a, b, len) == 0;
+        return !len || memcmp(a, b, len) == 0;
     for (size_t i = 0; i < len - 8; i += 8)
         if (bytes_word(x + i) != bytes_word(y + i))
             return false;

@@ -96,6 +96,7 @@ struct bytecode {
     uint32_t n_groups, n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
     struct writer out;  /* generic MLIR text */
     struct writer memo; /* texts of attributes and types that were printed */
+    int nested;         /* attributes and types that are being put, one inside the other */
     bool in_array;      /* the attribute at hand is an element: i64 and f64 are not printed */
     const char *why;    /* not NULL: what was met that is not known; reading stops */
     const char *wrong;  /* not NULL: what breaks the format; reading stops */

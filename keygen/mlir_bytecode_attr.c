@@ -536,7 +536,7 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
         return;
     struct reader r = bytecode_entry_reader(b, e);
     size_t start = b->out.len;
-    if (depth > BYTECODE_DEPTH_MAX)
+    if (depth > BYTECODE_DEPTH_MAX || ++b->nested > 2 * BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
         bytecode_put_text_entry(b, e);
@@ -554,4 +554,5 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
         bytecode_malformed(b, "an attribute that does not end where it should");
     if (!in_array)
         bytecode_memo_keep(b, e, start);
+    b->nested -= b->nested > 0;
 }

@@ -307,7 +307,7 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
         return;
     struct reader r = bytecode_entry_reader(b, e);
     size_t start = b->out.len;
-    if (depth > BYTECODE_DEPTH_MAX)
+    if (depth > BYTECODE_DEPTH_MAX || ++b->nested > 2 * BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
         bytecode_put_text_entry(b, e);
@@ -322,4 +322,5 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "a type that does not end where it should");
     bytecode_memo_keep(b, e, start);
+    b->nested -= b->nested > 0;
 }
