@@ -373,8 +373,8 @@ FORMATTED = $(shell git ls-files '*.c' '*.h')
 CLANG_FORMAT = clang-format-14
 .PHONY: format check-format
 format: setup-format
-	$(CLANG_FORMAT) -i $(FORMATTED)
+	@$(CLANG_FORMAT) -i $(FORMATTED)
 check-format: setup-format
-	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
+	@$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
 
 -include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)

@@ -172,7 +172,8 @@ static void write_workers(struct service *s, struct writer *out)
     if (known)
         snprintf(landlock, sizeof landlock, "%d", c.landlock);
     writer_format(out,
-                  ", \"audits\": {\"done\": %llu, \"differences\": %llu}, \"workers\": {\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
+                  ", \"audits\": {\"done\": %llu, \"differences\": %llu}, \"workers\": "
+                  "{\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
                   "%llu, \"crashes\": %llu, \"timeouts\": %llu, "
                   "\"landlock\": %s, \"seccomp\": %s}",
                   (unsigned long long)stats_lifetime(&s->stats, STATS_audits),

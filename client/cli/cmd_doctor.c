@@ -230,10 +230,11 @@ static void check_audits(struct doctor *d, struct view info)
 {
     double n = info_number(info, "audits.differences");
     if (n > 0)
-        finding(d, HEALTH_FAIL, "audits",
-                "%.0f of %.0f results were not what their sources compile to, and are in the store's "
-                "folder quarantine/; check memory and disk, report it, and run `warm clear`",
-                n, info_number(info, "audits.done"));
+        finding(
+            d, HEALTH_FAIL, "audits",
+            "%.0f of %.0f results were not what their sources compile to, and are in the store's "
+            "folder quarantine/; check memory and disk, report it, and run `warm clear`",
+            n, info_number(info, "audits.done"));
     else
         finding(d, HEALTH_OK, "audits", "%.0f hits were compiled once more: all the same",
                 info_number(info, "audits.done"));

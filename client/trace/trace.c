@@ -53,22 +53,16 @@ int __openat64_2(int dir, const char *path, int flags);
 ssize_t __readlink_chk(const char *path, char *out, size_t cap, size_t room);
 char *__realpath_chk(const char *path, char *out, size_t room);
 
-#define REAL_FUNCTIONS(X)                                                                          \
-    X(open)                                                                                        \
-    X(open64)                                                                                      \
-    X(openat)                                                                                      \
-    X(openat64)                                                                                    \
-    X(creat)                                                                                       \
-    X(creat64)                                                                                     \
-    X(fopen)                                                                                       \
-    X(fopen64)                                                                                     \
-    X(freopen) X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx) \
-        X(access) X(faccessat) X(euidaccess) X(readlink) X(readlinkat) X(realpath) X(opendir)      \
-            X(glob) X(mkstemp) X(mkstemp64) X(mkstemps) X(mkstemps64) X(mkostemp) X(mkostemp64)    \
-                X(rename) X(renameat) X(link) X(symlink) X(mkdir) X(chdir) X(fchdir) X(close)      \
-                    X(dlclose) X(_exit) X(system) X(popen) X(execve) X(posix_spawn) X(fexecve)     \
-                        X(getenv) X(secure_getenv) X(localtime) X(localtime_r) X(__readlink_chk)   \
-                            X(__realpath_chk)
+/* clang-format off: it makes stairs of this list */
+#define REAL_FUNCTIONS(X) \
+    X(open) X(open64) X(openat) X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(freopen) \
+    X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx) \
+    X(access) X(faccessat) X(euidaccess) X(readlink) X(readlinkat) X(realpath) X(opendir) \
+    X(glob) X(mkstemp) X(mkstemp64) X(mkstemps) X(mkstemps64) X(mkostemp) X(mkostemp64) \
+    X(rename) X(renameat) X(link) X(symlink) X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) \
+    X(_exit) X(system) X(popen) X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv) \
+    X(localtime) X(localtime_r) X(__readlink_chk) X(__realpath_chk)
+/* clang-format on */
 #define X(name) static __typeof__(&name) real_##name;
 REAL_FUNCTIONS(X)
 #undef X
