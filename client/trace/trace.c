@@ -53,7 +53,7 @@ int __openat64_2(int dir, const char *path, int flags);
 ssize_t __readlink_chk(const char *path, char *out, size_t cap, size_t room);
 char *__realpath_chk(const char *path, char *out, size_t room);
 
-/* clang-format off: it makes stairs of this list */
+/* clang-format off */
 #define REAL_FUNCTIONS(X) \
     X(open) X(open64) X(openat) X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(freopen) \
     X(freopen64) X(stat) X(stat64) X(lstat) X(lstat64) X(fstatat) X(fstatat64) X(statx) \
