@@ -6,7 +6,7 @@
  * hands it out hold a reference. Up to ARTIFACT_INLINE_MAX the bytes are in memory, above they are
  * in a memfd that nobody else can write.
  *
- * Thread: loop thread. Memory: artifact_ref and artifact_unref.
+ * Thread: loop thread, but for artifact_hash. Memory: artifact_ref and artifact_unref.
  */
 #ifndef WARM_DAEMON_ARTIFACT_H
 #define WARM_DAEMON_ARTIFACT_H
@@ -48,8 +48,8 @@ struct artifact *artifact_from_bytes(const void *data, size_t len);
  * IO, TRUNCATED. */
 int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artifact **out,
                      struct err *e);
-/* Hashes it, if it is not hashed. For what the daemon made, not for what a client sent: it takes time.
- * IO, TRUNCATED, NOMEM. */
+/* Hashes it, if it is not hashed. Any thread, as long as no other has it: it takes time. IO, TRUNCATED,
+ * NOMEM. */
 int artifact_hash(struct artifact *a, struct err *e);
 
 struct artifact *artifact_ref(struct artifact *a);

@@ -25,7 +25,7 @@
  *     compiles;
  *   - its files are others: it compiles.
  *
- * Thread: loop thread, but for attempt_verify.
+ * Thread: loop thread, but for attempt_verify and attempt_hash.
  */
 #include "daemon/attempt.h"
 
@@ -40,7 +40,8 @@
 #include "daemon/log.h"
 #include "keygen/job.h"
 
-#define ASK_MS 10000u /* what a leader may take to say what files it has */
+#define ASK_MS 10000u              /* what a leader may take to say what files it has */
+#define HASH_HERE_MAX (256u << 10) /* bytes of a result: some 0.1 ms; a pool thread hashes more */
 
 /* ---- ends ---- */
 
@@ -77,6 +78,7 @@ static void attempt_free(struct attempt *t)
         close(t->channel_fd);
     paths_close(&t->paths);
     writer_close(&t->recipe);
+    artifact_unref(t->made);
     free(t);
 }
 
@@ -410,15 +412,18 @@ static void followers_take(struct attempt *t, struct artifact *a)
     }
 }
 
-static void attempt_deliver(struct attempt *t, const struct compile_done *done, struct artifact *a)
+/* What the compiler made, but for its hash: which key it goes by, and who may have it. */
+static void attempt_describe(struct attempt *t, const struct compile_done *done, struct artifact *a)
 {
     struct service *s = t->service;
     bool shared = t->shares && t->keep && done->keep && done->shareable;
-    struct address address = t->ask.address;
-    struct proof proof = shared ? t->shared_proof : t->proof;
-    bool keep = done->keep;
+    t->made = a;
+    t->made_keep = done->keep;
+    t->made_shared = shared;
+    t->made_address = t->ask.address;
+    t->made_proof = shared ? t->shared_proof : t->proof;
     if (shared)
-        address.graph = t->shared_graph;
+        t->made_address.graph = t->shared_graph;
     a->kind = STORE_CUBIN;
     a->failed = done->nvrtc_status != 0;
     a->cost_ms = done->ms;
@@ -426,11 +431,18 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
     stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
     if (done->n_paths) {
         explain_lines(s, t->miss, done);
-        a->manifest = attempt_manifest(t, done, shared, &address, &proof);
-        keep &= a->manifest != NULL;
+        a->manifest = attempt_manifest(t, done, shared, &t->made_address, &t->made_proof);
+        t->made_keep &= a->manifest != NULL;
         if (a->manifest)
             a->key = a->manifest->alternatives->result;
     }
+}
+
+static void attempt_deliver(struct attempt *t)
+{
+    struct service *s = t->service;
+    struct artifact *a = t->made;
+    bool keep = t->made_keep, shared = t->made_shared;
     if (!a->failed)
         explain_made(s,
                      &(struct history_made){.id = t->id,
@@ -450,8 +462,40 @@ static void attempt_deliver(struct attempt *t, const struct compile_done *done, 
         negative_add(s, t, a);
     attempt_finish(t, a, storing);
     if (storing)
-        attempt_store_result(t, a, shared, &address, &proof);
+        attempt_store_result(t, a, shared, &t->made_address, &t->made_proof);
     followers_take(t, shared ? a : NULL);
+}
+
+/* The end of a compile, with a result or an error. */
+static void attempt_settle(struct attempt *t, int code, struct err *e)
+{
+    if (code && !*e->text)
+        err_set(e, code, "%s", err_text(code));
+    e->code = code;
+    if (code == WARM_ESHUTDOWN) {
+        attempt_fail(t, e);
+    } else if (code) {
+        attempt_pass(t, e);
+    } else {
+        attempt_deliver(t);
+        attempt_end(t);
+    }
+}
+
+/* Pool thread. The digest is the daemon's own: a compiler process may say anything of what it made. */
+static void attempt_hash(uv_work_t *work)
+{
+    struct attempt *t = work->data;
+    t->code = artifact_hash(t->made, &t->err);
+}
+
+static void on_hashed(uv_work_t *work, int status)
+{
+    struct attempt *t = work->data;
+    (void)status;
+    if (t->cancelled)
+        t->code = err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
+    attempt_settle(t, t->code, &t->err);
 }
 
 static void on_compiled(void *arg, struct compile_done *done)
@@ -463,20 +507,16 @@ static void on_compiled(void *arg, struct compile_done *done)
     t->running = NULL;
     if (code == 0)
         code = artifact_from_fd(done->fd, done->len, NULL, &a, &e);
-    if (code == 0 && (code = artifact_hash(a, &e)) != 0)
-        artifact_unref(a);
-    if (code && !*e.text)
-        err_set(&e, code, "%s", err_text(code));
-    e.code = code;
-    if (code == WARM_ESHUTDOWN) {
-        attempt_fail(t, &e);
-    } else if (code) {
-        attempt_pass(t, &e);
-    } else {
-        attempt_deliver(t, done, a);
-        artifact_unref(a);
-        attempt_end(t);
+    if (code == 0)
+        attempt_describe(t, done, a);
+    if (code == 0 && a->len > HASH_HERE_MAX && !a->hashed) {
+        t->err = (struct err){0};
+        uv_queue_work(t->service->config.loop, &t->work, attempt_hash, on_hashed);
+        return;
     }
+    if (code == 0)
+        code = artifact_hash(a, &e);
+    attempt_settle(t, code, &e);
 }
 
 static void attempt_compile(struct attempt *t)

@@ -13,7 +13,7 @@
  * source, without what cannot show in the result. LOOKING and FOLLOWING are for such jobs; what they
  * find is the job's result, and an alias leads there from the exact key from then on.
  *
- * Thread: loop thread, but for the verification. Memory: see each function.
+ * Thread: loop thread, but for the verification and the hash of a large result. Memory: see each function.
  */
 #ifndef WARM_DAEMON_ATTEMPT_H
 #define WARM_DAEMON_ATTEMPT_H
@@ -26,8 +26,8 @@ enum attempt_state {
     ATTEMPT_VERIFYING, /* on a pool thread, or its user's turn there is to come */
     ATTEMPT_LOOKING,   /* a value is being verified, or the leader says what it has (`asked_ms`) */
     ATTEMPT_FOLLOWING,
-    ATTEMPT_COMPILING,
-    ATTEMPT_DONE, /* its result is being handed out */
+    ATTEMPT_COMPILING, /* or a pool thread hashes what the compiler made */
+    ATTEMPT_DONE,      /* its result is being handed out */
 };
 
 struct attempt {
@@ -68,6 +68,11 @@ struct attempt {
     struct proof shared_proof;
     uint64_t asked_ms; /* when the leader was asked for its files; 0: it is not */
     struct attempt *follows, *followers, *next_follower;
+    /* of the result, from the end of the compile on: */
+    struct artifact *made;
+    bool made_keep, made_shared; /* it may be stored; under the shared key */
+    struct address made_address;
+    struct proof made_proof;
 };
 
 /* compile.c: */

@@ -30,6 +30,7 @@
 #include "daemon/native_internal.h"
 
 #define COPY_MAX 4096u /* bytes of a value that is copied rather than sent from where it is */
+#define STATE_BYTES_MAX (1u + sizeof(struct proof)) /* of CHECKED */
 
 /* ---- answers ---- */
 
@@ -505,6 +506,13 @@ static int take_source(struct request *r, struct err *e)
     return 0;
 }
 
+/* True if a list of so many states, in so many bytes, may be of the paths that were asked about. */
+static bool may_be_states(const struct native_call *call, const struct wire_checked *m)
+{
+    const struct manifest *asked = call->call.checking;
+    return asked && m->n == asked->n_paths && m->len <= m->n * (uint64_t)STATE_BYTES_MAX;
+}
+
 /* The states of CHECKED, as many as the manifest has paths. */
 static int read_states(struct native_call *call, const struct wire_checked *m, struct view list,
                        struct err *e)
@@ -517,7 +525,7 @@ static int read_states(struct native_call *call, const struct wire_checked *m, s
     while (n < m->n && wire_states_next(&r, states, n))
         n++;
     int code = 0;
-    if (n != m->n || !reader_done(&r) || !call->call.checking || n != call->call.checking->n_paths)
+    if (n != m->n || !reader_done(&r))
         code = err_set(e, WARM_EMALFORMED, "CHECKED: not one state for each path");
     else
         service_checked(&call->call, states);
@@ -548,8 +556,12 @@ static int take_checked(struct request *r, struct err *e)
     struct native_call *call = call_of_tag(r->native, r->frame->tag);
     if (!call || !call->call.checking)
         return err_set(e, WARM_EINVALID, "CHECKED for a tag that was not asked");
-    code =
-        r->frame->n_fds ? read_states_fd(call, &m, r->fds[0], e) : read_states(call, &m, m.list, e);
+    if (!may_be_states(call, &m))
+        code = err_set(e, WARM_EMALFORMED, "CHECKED: not one state for each path");
+    else if (r->frame->n_fds)
+        code = read_states_fd(call, &m, r->fds[0], e);
+    else
+        code = read_states(call, &m, m.list, e);
     if (code) {
         service_drop(&call->call, false);
         call_unlink(call);

@@ -6,6 +6,7 @@
  * compile_kit.h says what the gate is. Needs a toolchain, see test_compiler.c.
  */
 #include <grp.h>
+#include <sys/mman.h>
 
 #include "store/store.h"
 #include "tests/compile_kit.h"
@@ -320,6 +321,51 @@ Test(compile, what_another_made_while_the_asker_compared_its_files_is_found)
     close(first);
     close(slow);
     close(other);
+    kit_down(&k);
+}
+
+/* What the daemon's loop thread has had of a CPU. */
+static double loop_ms(const struct kit *k)
+{
+    char path[64];
+    unsigned long long ns = 0;
+    snprintf(path, sizeof path, "/proc/%ld/schedstat", (long)k->pid);
+    FILE *f = fopen(path, "re");
+    cr_assert_not_null(f);
+    cr_assert_eq(fscanf(f, "%llu", &ns), 1);
+    fclose(f);
+    return (double)ns / 1e6;
+}
+
+Test(compile, a_large_result_is_not_hashed_on_the_loop)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    enum { LEN = 64 << 20 };
+    static struct kit_frame f;
+    struct wire_hit hit;
+    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct ask a = ask_of("__device__ unsigned long long big[8 << 20] = {1};\n"
+                          "extern \"C\" __global__ void f(int i) { big[i] *= 2; }\n");
+    int fd = kit_native(&k);
+    send_compile(fd, 1, &a, WIRE_COMPILE_NO_STORE);
+    kit_expect(fd, 1, WIRE_NEED);
+    int channel = send_source(fd, 1, &a);
+    double before = loop_ms(&k);
+    await_end(fd, 1, "", &f);
+    double took = loop_ms(&k) - before;
+    cr_assert_eq(f.frame.type, WIRE_HIT, "got %s", wire_type_name(f.frame.type));
+    cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
+    cr_assert_gt(hit.len, LEN);
+    void *bytes = mmap(NULL, hit.len, PROT_READ, MAP_SHARED, f.fd, 0);
+    cr_assert_neq(bytes, MAP_FAILED);
+    struct key check = key_of_bytes(bytes, hit.len);
+    cr_expect(key_equal(&check, &hit.check));
+    cr_log_info("a result of %lu MiB: %.1f ms of the loop", (unsigned long)(hit.len >> 20), took);
+    cr_assert_lt(took, 14, "the loop hashed it"); /* which takes twice that */
+    munmap(bytes, hit.len);
+    close(f.fd);
+    close(channel);
+    close(fd);
     kit_down(&k);
 }
 
