@@ -700,6 +700,9 @@ static void native_on_close(void *state)
     ranks_leave(n->job);
     for (struct native_op *op = n->ops; op; op = op->next)
         op->native = NULL;
+    if (n->rest.op)
+        native_op_free(n->rest.op);
+    free(n->rest.ids);
     free(n);
 }
 

@@ -207,24 +207,41 @@ static int take_info(struct request *r, struct err *e)
     return 0;
 }
 
-/* The ids of those of the listed keys that this peer may change. Gives *out (free). */
-static int resolve_keys(const struct request *r, struct view list, uint32_t n_keys,
-                        struct store_id **out, size_t *out_n, struct err *e)
+/* Room for the ids of so many keys. */
+static int ids_begin(const struct request *r, uint32_t n_keys, struct native_rest *out,
+                     struct err *e)
 {
-    struct native *n = r->native;
+    *out = (struct native_rest){.there = true};
+    out->op = native_op_new(r, 1 + n_keys / IDS_OF_CALL, e);
+    if (!out->op)
+        return e->code;
+    out->ids = calloc(RESOLVE_MAX * (size_t)n_keys + 1, sizeof *out->ids);
+    if (out->ids)
+        return 0;
+    native_op_free(out->op);
+    return err_set(e, WARM_ENOMEM, "no memory for a list of keys");
+}
+
+/* Adds the ids of those of the listed keys that this peer may change. False if the rest of them is for
+ * another turn. */
+static bool resolve_keys(struct native *n, struct view list, uint32_t n_keys,
+                         struct native_rest *rest)
+{
     size_t cap = RESOLVE_MAX * (size_t)n_keys;
-    struct store_id *ids = calloc(cap + 1, sizeof *ids);
-    if (!ids)
-        return err_set(e, WARM_ENOMEM, "no memory for a list of keys");
     struct reader keys = reader_over(list.data, list.len);
     enum wire_space space;
     struct view key;
-    size_t count = 0;
-    while (wire_keys_next(&keys, &space, &key))
-        count += service_resolve(n->service, n->peer, space, key, ids + count, cap - count);
-    *out = ids;
-    *out_n = count;
-    return 0;
+    uint64_t done = rest->done;
+    for (uint64_t i = 0; wire_keys_next(&keys, &space, &key); i++) {
+        if (i < done)
+            continue;
+        if (i > done && connection_must_yield(n->connection))
+            return false;
+        rest->n_ids += service_resolve(n->service, n->peer, space, key, rest->ids + rest->n_ids,
+                                       cap - rest->n_ids);
+        rest->done++;
+    }
+    return true;
 }
 
 enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
@@ -232,24 +249,24 @@ enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
 static int change_keys(const struct request *r, struct view list, uint32_t n_keys,
                        enum keys_change change, struct err *e)
 {
-    struct store *store = service_store(r->native->service);
-    struct store_id *ids = NULL;
-    size_t n = 0;
-    int code = resolve_keys(r, list, n_keys, &ids, &n, e);
+    struct native *n = r->native;
+    struct store *store = service_store(n->service);
+    struct native_rest rest = n->rest;
+    int code = rest.there ? 0 : ids_begin(r, n_keys, &rest, e);
     if (code)
         return code;
-    struct native_op *op = n ? native_op_new(r, 1 + (unsigned)(n / IDS_OF_CALL), e) : NULL;
-    if (n == 0)
+    if (!resolve_keys(n, list, n_keys, &rest))
+        return native_yield(n, &rest);
+    n->rest = (struct native_rest){0};
+    if (rest.n_ids == 0)
         send_empty_report(r);
-    else if (!op)
-        code = e->code;
     else if (change == KEYS_REMOVE)
-        code = store_remove(store, ids, n, on_report, op, e);
+        code = store_remove(store, rest.ids, rest.n_ids, on_report, rest.op, e);
     else
-        code = store_pin(store, ids, n, change == KEYS_PIN, on_report, op, e);
-    if (code && op)
-        native_op_free(op);
-    free(ids);
+        code = store_pin(store, rest.ids, rest.n_ids, change == KEYS_PIN, on_report, rest.op, e);
+    if (code || rest.n_ids == 0)
+        native_op_free(rest.op);
+    free(rest.ids);
     return code;
 }
 

@@ -29,6 +29,10 @@ struct native_rest {
     bool there;
     uint64_t done;              /* keys, or rows */
     struct store_cursor cursor; /* of LIST */
+    /* of REMOVE and PIN, theirs to free: */
+    struct native_op *op;
+    struct store_id *ids; /* that were found */
+    size_t n_ids;
 };
 
 struct native {

@@ -294,7 +294,8 @@ static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
     if (took < 0)
         return redis_fail(r, &e);
     /* What sees the SETs before it, or takes long to receive, waits for them. */
-    if (r->n_ops && ((took > 0 && parsed->n_args && !is_plain_set(parsed)) || parsed->spill_len)) {
+    if (r->n_ops && !r->n_taken &&
+        ((took > 0 && parsed->n_args && !is_plain_set(parsed)) || parsed->spill_len)) {
         connection_hold(r->connection);
         return 0;
     }
@@ -341,6 +342,7 @@ static void redis_on_close(void *state)
         service_drop(&r->wait, false);
     redis_leases_free(r);
     redis_ops_forget(r);
+    free(r->found);
     if (r->walk.active)
         writer_close(&r->walk.names);
     redis_long_free(r);
@@ -350,7 +352,7 @@ static void redis_on_close(void *state)
 static bool redis_is_idle(const void *state)
 {
     const struct redis *r = state;
-    return !r->n_ops && !r->waiting && !r->leases && !r->walk.active && !r->spills && !r->n_sent;
+    return !r->n_ops && !r->waiting && !r->leases && !r->walk.active && !r->spills && !r->n_taken;
 }
 
 const struct protocol redis_protocol = {redis_open,       redis_on_bytes, redis_on_end,

@@ -111,30 +111,41 @@ void redis_send_named(struct redis *r, const struct resp_arg *name)
     }
 }
 
+bool redis_must_yield(struct redis *r)
+{
+    if (!connection_must_yield(r->connection))
+        return false;
+    connection_yield(r->connection);
+    r->again = true;
+    return true;
+}
+
+bool redis_cannot_yield(const struct redis_command *c)
+{
+    if (c->spill_fds)
+        redis_send_error(c->redis, "ERR a name is too long");
+    return c->spill_fds != NULL;
+}
+
 /* In slices: the command stays in the input until the last one. */
 void redis_do_mget(struct redis_command *c)
 {
     struct redis *r = c->redis;
-    if (c->spill_fds) { /* what came in files does not come again */
-        redis_send_error(r, "ERR a name is too long");
+    if (redis_cannot_yield(c))
         return;
-    }
-    if (r->n_sent == 0) {
+    if (r->n_taken == 0) {
         resp_put_array(redis_begin(r), c->n_args - 1);
         redis_commit(r);
-        r->n_sent = 1;
+        r->n_taken = 1;
     }
-    for (bool first = true; r->n_sent < c->n_args; first = false, r->n_sent++) {
-        if (!first && connection_must_yield(r->connection)) {
-            connection_yield(r->connection);
-            r->again = true;
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken++) {
+        if (!first && redis_must_yield(r))
             return;
-        }
-        if (!redis_values_ready(c, r->n_sent, r->n_sent + 1))
+        if (!redis_values_ready(c, r->n_taken, r->n_taken + 1))
             return;
-        redis_send_named(r, &c->args[r->n_sent]);
+        redis_send_named(r, &c->args[r->n_taken]);
     }
-    r->n_sent = 0;
+    r->n_taken = 0;
 }
 
 void redis_do_strlen(struct redis_command *c)
@@ -143,13 +154,24 @@ void redis_do_strlen(struct redis_command *c)
     redis_send_number(c->redis, redis_peek(c->redis, &c->args[1], &row) ? (int64_t)row.len : 0);
 }
 
+/* In slices, as MGET. */
 void redis_do_exists(struct redis_command *c)
 {
+    struct redis *r = c->redis;
     struct store_row row;
-    int64_t n = 0;
-    for (size_t i = 1; i < c->n_args; i++)
-        n += redis_peek(c->redis, &c->args[i], &row);
-    redis_send_number(c->redis, n);
+    if (redis_cannot_yield(c))
+        return;
+    if (r->n_taken == 0) {
+        r->n_found = 0;
+        r->n_taken = 1;
+    }
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken++) {
+        if (!first && redis_must_yield(r))
+            return;
+        r->n_found += redis_peek(r, &c->args[r->n_taken], &row);
+    }
+    r->n_taken = 0;
+    redis_send_number(r, (int64_t)r->n_found);
 }
 
 void redis_do_type(struct redis_command *c)

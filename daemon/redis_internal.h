@@ -35,9 +35,13 @@ struct redis {
     bool waiting;       /* `wait` is in flight */
     bool waiting_lease; /* one of `leases` waits */
     struct call wait;
-    bool again;            /* the command is run again when `wait` is answered */
-    size_t n_tries;        /* of that command */
-    size_t n_sent;         /* MGET: arguments that are answered, its name included; 0: not begun */
+    bool again;     /* the command is run again when `wait` is answered */
+    size_t n_tries; /* of that command */
+    /* of a command of many names: */
+    size_t n_taken;         /* arguments that are done, its name included; 0: not begun */
+    size_t n_found;         /* of those, */
+    struct store_id *found; /* DEL: which */
+    struct redis_op *mset;
     struct spills *spills; /* NULL: no command with a long argument is being put together */
     struct walk walk;
     struct redis_lease *leases;
@@ -79,6 +83,10 @@ int redis_find(struct redis *r, const struct resp_arg *name, struct store_value 
 bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *out);
 /* Answers with the value of a name, or null; does not wait. */
 void redis_send_named(struct redis *r, const struct resp_arg *name);
+/* True if a command of many names is to leave the rest of them for another turn: it is run again. */
+bool redis_must_yield(struct redis *r);
+/* True, and an error is sent, if it has a long argument: what came in files does not come again. */
+bool redis_cannot_yield(const struct redis_command *c);
 /* For commands other than GET that need the values of args[from…to): false if the command has to run
  * again, when a large one is verified. After as many tries as it has values it goes on without. */
 bool redis_values_ready(struct redis_command *c, size_t from, size_t to);

@@ -18,6 +18,7 @@
 #include "daemon/torch_store.h"
 
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
+#define MSET_ARGS_MAX 257u /* of an MSET with a long one, which is done in one turn */
 
 enum op_answer { OP_OK, OP_SET_NX, OP_SETNX, OP_COUNT, OP_NONE, OP_TRUE };
 
@@ -103,6 +104,8 @@ void redis_ops_forget(struct redis *r)
 {
     for (struct redis_op *op = r->ops; op; op = op->next)
         op->redis = NULL;
+    if (r->mset) /* of which no more comes */
+        op_part_done(r->mset);
 }
 
 /* ---- values that are put ---- */
@@ -342,6 +345,7 @@ void redis_do_getset(struct redis_command *c)
     put_with(c, 2, OP_NONE, &(struct set_options){0});
 }
 
+/* In slices, as MGET; the operation has a part for what is to come. */
 void redis_do_mset(struct redis_command *c)
 {
     struct redis *r = c->redis;
@@ -349,34 +353,59 @@ void redis_do_mset(struct redis_command *c)
         redis_send_error(r, "ERR wrong number of arguments for 'mset' command");
         return;
     }
-    unsigned n = (unsigned)(c->n_args / 2);
-    struct redis_op *op = op_or_drop(r, OP_OK, n);
-    if (!op)
+    if (c->spill_fds && c->n_args > MSET_ARGS_MAX) { /* what came in files does not come again */
+        redis_send_error(r, "ERR too many values beside a long one");
         return;
+    }
+    if (r->n_taken == 0) {
+        r->mset = op_or_drop(r, OP_OK, 1);
+        if (!r->mset)
+            return;
+        r->n_taken = 1;
+    }
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken += 2) {
+        if (!first && !c->spill_fds && redis_must_yield(r))
+            return;
+        r->mset->n_parts++;
+        put_value(c, r->n_taken, r->n_taken + 1, &(struct set_options){0}, r->mset);
+    }
+    struct redis_op *op = r->mset;
+    r->mset = NULL;
+    r->n_taken = 0;
     connection_hold(r->connection);
-    for (unsigned i = 0; i < n; i++)
-        put_value(c, 1 + 2 * i, 2 + 2 * i, &(struct set_options){0}, op);
+    op_part_done(op);
 }
 
+/* In slices, as MGET. */
 void redis_do_del(struct redis_command *c)
 {
     struct redis *r = c->redis;
     struct err e = {0};
     struct store_row row;
-    size_t n = 0;
-    struct store_id *ids = calloc(c->n_args, sizeof *ids);
-    for (size_t i = 1; ids && i < c->n_args; i++)
-        if (redis_peek(r, &c->args[i], &row))
-            ids[n++] = row.id;
-    struct redis_op *op = n ? op_new(r, OP_COUNT, 1) : NULL;
+    if (redis_cannot_yield(c))
+        return;
+    if (r->n_taken == 0) {
+        r->found = calloc(c->n_args, sizeof *r->found);
+        r->n_found = 0;
+        r->n_taken = 1;
+    }
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken++) {
+        if (!first && redis_must_yield(r))
+            return;
+        if (r->found && redis_peek(r, &c->args[r->n_taken], &row))
+            r->found[r->n_found++] = row.id;
+    }
+    r->n_taken = 0;
+    struct redis_op *op = r->n_found ? op_new(r, OP_COUNT, 1) : NULL;
     if (!op) {
         redis_send_number(r, 0);
     } else {
         connection_hold(r->connection);
-        if (store_remove(service_store(r->service), ids, n, on_report, op, &e) != 0)
+        if (store_remove(service_store(r->service), r->found, r->n_found, on_report, op, &e) != 0)
             op_part_done(op);
     }
-    free(ids);
+    free(r->found);
+    r->found = NULL;
 }
 
 void redis_do_flush(struct redis_command *c)

@@ -466,6 +466,142 @@ Test(budgets, a_value_that_is_not_what_its_client_says_is_not_kept)
     kit_down(&k);
 }
 
+/* ---- commands of many names ---- */
+
+enum { NAMES = 4095 };
+
+/* A command on the names from `first` on, each with a value behind it if there is one. */
+static void put_resp_command(struct writer *w, const char *command, unsigned first, unsigned n,
+                             const char *value)
+{
+    writer_format(w, "*%u\r\n$%zu\r\n%s\r\n", (value ? 2 : 1) * n + 1, strlen(command), command);
+    for (unsigned i = first; i < first + n; i++) {
+        writer_format(w, "$20\r\n%020u\r\n", i);
+        if (value)
+            writer_format(w, "$%zu\r\n%s\r\n", strlen(value), value);
+    }
+}
+
+/* A list of keys that are not there. */
+static void put_keys(struct writer *w)
+{
+    for (unsigned i = 0; i < NAMES; i++) {
+        struct key key = key_of_bytes(&i, sizeof i);
+        wire_keys_add(w, WIRE_SPACE_KEY, &key, sizeof key);
+    }
+}
+
+/* True if a request of another connection, which came later, is answered in the middle of this one. */
+static bool is_left_for_another(const struct kit *k, int fd, struct writer *request, int ping)
+{
+    char answer[4096];
+    struct pollfd p = {fd, POLLIN, 0};
+    kill(k->pid, SIGSTOP); /* so that it finds both at once */
+    kit_send(fd, request->data, request->len);
+    kit_send(ping, "PING\r\n", 6);
+    kill(k->pid, SIGCONT);
+    kit_redis(ping, "", "+PONG\r\n");
+    bool first = poll(&p, 1, 0) == 0;
+    cr_assert_eq(poll(&p, 1, KIT_WAIT_MS), 1, "no answer in time");
+    cr_assert_gt(recv(fd, answer, sizeof answer, 0), 0);
+    return first;
+}
+
+Test(budgets, a_command_of_many_names_leaves_some_for_another_turn)
+{
+    enum { TRIES = 20, REQUESTS = 5 };
+    struct kit k = kit_up(NULL);
+    int redis = kit_connect(&k), native = kit_native(&k), ping = kit_connect(&k);
+    struct writer keys, requests[REQUESTS];
+    writer_init(&keys, 0);
+    put_keys(&keys);
+    for (size_t i = 0; i < REQUESTS; i++)
+        writer_init(&requests[i], 0);
+    for (unsigned i = 0; i < 2; i++) {
+        put_resp_command(&requests[0], "MSET", i * NAMES / 2, NAMES / 2, "v");
+        kit_flush(redis, &requests[0]);
+        kit_redis(redis, "", "+OK\r\n");
+    }
+    put_resp_command(&requests[0], "DEL", NAMES, NAMES, NULL); /* which are not there */
+    put_resp_command(&requests[1], "EXISTS", 0, NAMES, NULL);
+    struct view list = {keys.data, keys.len};
+    wire_put_remove(&requests[2], 1, &(struct wire_remove){.n = NAMES, .keys = list});
+    wire_put_pin(&requests[3], 1, &(struct wire_pin){.pinned = true, .n = NAMES, .keys = list});
+    wire_put_pin(&requests[4], 1, &(struct wire_pin){.pinned = false, .n = NAMES, .keys = list});
+    kit_redis(ping, "PING\r\n", "+PONG\r\n");
+    kit_redis(redis, "PING\r\n", "+PONG\r\n");
+    for (size_t i = 0; i < REQUESTS; i++) {
+        unsigned n = 0;
+        for (unsigned try = 0; try < TRIES; try++)
+            n += is_left_for_another(&k, i < 2 ? redis : native, &requests[i], ping);
+        cr_log_info("request %zu: another is answered first %u times of %u", i, n, TRIES);
+        cr_expect_gt(n, 0, "request %zu was one piece of work", i);
+        writer_close(&requests[i]);
+    }
+    writer_close(&keys);
+    close(redis);
+    close(native);
+    close(ping);
+    kit_down(&k);
+}
+
+Test(budgets, a_command_of_many_names_is_answered_whole)
+{
+    enum { PAIRS = 2047 };
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k), left = kit_connect(&k), native = kit_native(&k);
+    static struct kit_frame f;
+    struct wire_report report;
+    struct writer mset, names, keys, w;
+    writer_init(&mset, 0);
+    writer_init(&names, 0);
+    writer_init(&keys, 0);
+    writer_init(&w, 0);
+    writer_format(&mset, "*%u\r\n$4\r\nMSET\r\n", 2 * PAIRS + 1);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "in%04u", i);
+        writer_format(&mset, "$6\r\n%s\r\n$6\r\nva%04u\r\n", name, i);
+        writer_format(&names, "$6\r\n%s\r\n", name);
+        wire_keys_add(&keys, WIRE_SPACE_NAME, name, 6);
+    }
+    kit_send(left, mset.data, mset.len); /* who leaves in the middle takes nothing along */
+    close(left);
+    kit_send(fd, mset.data, mset.len);
+    kit_redis(fd, "", "+OK\r\n");
+    kit_redis(fd, "GET in0000\r\nGET in2046\r\n", "$6\r\nva0000\r\n$6\r\nva2046\r\n");
+    for (uint64_t tag = 1; tag <= 2; tag++) {
+        wire_put_pin(&w, tag, &(struct wire_pin){tag == 1, PAIRS, {keys.data, keys.len}});
+        kit_flush(native, &w);
+        kit_frame(native, &f, WIRE_REPORT, tag);
+        cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
+        cr_expect_eq(report.n_entries, PAIRS);
+    }
+    writer_format(&w, "*%u\r\n$6\r\nEXISTS\r\n", PAIRS + 1);
+    writer_bytes(&w, names.data, names.len);
+    kit_flush(fd, &w);
+    kit_redis(fd, "", ":2047\r\n");
+    writer_format(&w, "*%u\r\n$3\r\nDEL\r\n", PAIRS + 1);
+    writer_bytes(&w, names.data, names.len);
+    kit_flush(fd, &w);
+    kit_redis(fd, "", ":2047\r\n");
+    kit_send(fd, mset.data, mset.len);
+    kit_redis(fd, "", "+OK\r\n");
+    wire_put_remove(&w, 3, &(struct wire_remove){PAIRS, {keys.data, keys.len}});
+    kit_flush(native, &w);
+    kit_frame(native, &f, WIRE_REPORT, 3);
+    cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
+    cr_expect_eq(report.n_entries, PAIRS);
+    kit_redis(fd, "EXISTS in0000 in2046\r\n", ":0\r\n");
+    writer_close(&mset);
+    writer_close(&names);
+    writer_close(&keys);
+    writer_close(&w);
+    close(fd);
+    close(native);
+    kit_down(&k);
+}
+
 /* ---- connections ---- */
 
 /* Connections that do nothing make room, those of the user who has the most first. */
