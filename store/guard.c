@@ -134,32 +134,35 @@ static enum finding check_table(struct probe *p, const char *name, unsigned flag
     return p->thorough ? check_all(p, *dbi, cursor) : check_ends(p, *dbi, cursor);
 }
 
-static enum finding check_numbers(struct probe *p, MDB_dbi meta, const char *name, size_t n)
+static enum finding check_numbers(struct probe *p, MDB_dbi meta, const char *name, size_t n,
+                                  uint64_t *out)
 {
-    uint64_t numbers[TOTALS_NUMBERS];
     char text[32];
     int len = snprintf(text, sizeof text, "%s", name);
     MDB_val key = {(size_t)len, text}, data;
     if (mdb_get(p->txn, meta, &key, &data) != 0)
         return BAD_META;
-    return numbers_decode(data.mv_data, data.mv_size, numbers, n) ? SOUND : BAD_META;
+    return numbers_decode(data.mv_data, data.mv_size, out, n) ? SOUND : BAD_META;
 }
 
 static enum finding check_tables(struct probe *p)
 {
     static const struct {
         const char *name;
-        unsigned flags;
-    } tables[] = {{"row", 0},   {"value", 0}, {"blob", 0}, {"group", MDB_DUPSORT | MDB_DUPFIXED},
-                  {"usage", 0}, {"share", 0}, {"meta", 0}};
+        unsigned flags, since; /* the first format that has it */
+    } tables[] = {{"row", 0, 1},   {"value", 0, 1},
+                  {"blob", 0, 1},  {"group", MDB_DUPSORT | MDB_DUPFIXED, 1},
+                  {"usage", 0, 1}, {"share", 0, 2}};
+    uint64_t format = 0, totals[TOTALS_NUMBERS];
     MDB_dbi dbi = 0;
-    enum finding f = SOUND;
+    enum finding f = check_table(p, "meta", 0, &dbi);
+    if (f == SOUND)
+        f = check_numbers(p, dbi, "format", 1, &format);
+    if (f == SOUND)
+        f = check_numbers(p, dbi, "totals", TOTALS_NUMBERS, totals);
     for (size_t i = 0; f == SOUND && i < sizeof tables / sizeof *tables; i++)
-        f = check_table(p, tables[i].name, tables[i].flags, &dbi);
-    if (f == SOUND)
-        f = check_numbers(p, dbi, "format", 1);
-    if (f == SOUND)
-        f = check_numbers(p, dbi, "totals", TOTALS_NUMBERS);
+        if (format >= tables[i].since)
+            f = check_table(p, tables[i].name, tables[i].flags, &dbi);
     return f;
 }
 

@@ -35,6 +35,8 @@
 
 #define PAGE 4096u
 #define BLOB_NUMBERS 4 /* references, length, bytes on disk, whose share they are in */
+#define FORMAT_1 1u    /* no table `share`; a blob's record does not say whose share it is in */
+#define FORMAT_1_BLOB_NUMBERS 3
 #define INDEX_MODE 0600
 #define PATH_BYTES 4096
 /* Smaller values lie in leaf pages, which random keys fill to about 0.7; larger ones in pages of
@@ -198,6 +200,7 @@ static int open_env(struct index *x, const char *path, size_t map_bytes)
     return rc ? rc : mdb_env_open(x->env, path, flags, INDEX_MODE);
 }
 
+/* All but `share`, which format 1 does not have. */
 static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
 {
     int rc = mdb_dbi_open(txn, "row", create, &x->row);
@@ -205,8 +208,12 @@ static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
     rc = rc ? rc : mdb_dbi_open(txn, "blob", create, &x->blob);
     rc = rc ? rc : mdb_dbi_open(txn, "group", create | MDB_DUPSORT | MDB_DUPFIXED, &x->group);
     rc = rc ? rc : mdb_dbi_open(txn, "usage", create, &x->usage);
-    rc = rc ? rc : mdb_dbi_open(txn, "share", create, &x->share);
     return rc ? rc : mdb_dbi_open(txn, "meta", create, &x->meta);
+}
+
+static int open_share(struct index *x, MDB_txn *txn, unsigned create)
+{
+    return mdb_dbi_open(txn, "share", create, &x->share);
 }
 
 static MDB_val name_val(const char *name) { return val(name, strlen(name)); }
@@ -244,6 +251,7 @@ static int make_tables(struct index *x)
     x->totals = (struct totals){0};
     x->adopting = true;
     rc = open_tables(x, txn, MDB_CREATE);
+    rc = rc ? rc : open_share(x, txn, MDB_CREATE);
     rc = rc ? rc : put_numbers(txn, x->meta, name_val("format"), &format, 1);
     rc = rc ? rc : put_numbers(txn, x->meta, name_val("adopting"), &yes, 1);
     rc = rc ? rc : put_totals(txn, x, &x->totals);
@@ -253,10 +261,10 @@ static int make_tables(struct index *x)
     return rc;
 }
 
-static int read_tables(struct index *x)
+static int read_tables(struct index *x, uint64_t *format)
 {
     MDB_txn *txn;
-    uint64_t format = 0, adopting = 0, numbers[TOTALS_NUMBERS];
+    uint64_t adopting = 0, numbers[TOTALS_NUMBERS];
     int rc = begin(x->env, MDB_RDONLY, &txn);
     if (rc != 0)
         return rc;
@@ -265,9 +273,9 @@ static int read_tables(struct index *x)
         mdb_txn_abort(txn);
         return rc;
     }
-    rc = get_numbers(txn, x->meta, name_val("format"), &format, 1);
-    if (rc == 0 && format != INDEX_FORMAT)
-        rc = MDB_VERSION_MISMATCH;
+    rc = get_numbers(txn, x->meta, name_val("format"), format, 1);
+    if (rc == 0 && *format != FORMAT_1)
+        rc = *format == INDEX_FORMAT ? open_share(x, txn, 0) : MDB_VERSION_MISMATCH;
     rc = rc ? rc : get_numbers(txn, x->meta, name_val("totals"), numbers, TOTALS_NUMBERS);
     if (rc == 0)
         memcpy(&x->totals, numbers, sizeof numbers);
@@ -280,9 +288,12 @@ static int read_tables(struct index *x)
     return rc;
 }
 
+static int take_over(struct index *x);
+
 int index_open(struct index *x, const char *dir, uint64_t map_bytes, struct err *e)
 {
     char path[PATH_BYTES];
+    uint64_t format = INDEX_FORMAT;
     *x = (struct index){0};
     snprintf(path, sizeof path, "%s/index", dir);
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
@@ -295,7 +306,9 @@ int index_open(struct index *x, const char *dir, uint64_t map_bytes, struct err 
     if (rc == 0)
         index_check_readers(x);
     if (rc == 0)
-        rc = info.me_last_txnid == 0 ? make_tables(x) : read_tables(x);
+        rc = info.me_last_txnid == 0 ? make_tables(x) : read_tables(x, &format);
+    if (rc == 0 && format == FORMAT_1)
+        rc = take_over(x);
     if (rc == 0)
         return 0;
     index_close(x);
@@ -940,4 +953,106 @@ int change_adopted(struct change *c)
 {
     uint64_t no = 0;
     return put_numbers(c->txn, c->index->meta, name_val("adopting"), &no, 1);
+}
+
+/* ---- an index of format 1 ---- */
+
+/* Counts a blob in a user's share, unless it is in one already. */
+static int take_over_blob(struct change *c, const struct blob_id *id, uint32_t user)
+{
+    uint8_t key[BLOB_KEY];
+    uint64_t numbers[BLOB_NUMBERS];
+    MDB_val data;
+    blob_key(id, key);
+    int rc = get(c->txn, c->index->blob, val(key, sizeof key), &data);
+    if (rc != 0 || data.mv_size == NUMBERS_SIZE(BLOB_NUMBERS))
+        return rc == WARM_ENOT_FOUND ? 0 : rc;
+    if (!numbers_decode(data.mv_data, data.mv_size, numbers, FORMAT_1_BLOB_NUMBERS))
+        return MDB_CORRUPTED;
+    numbers[FORMAT_1_BLOB_NUMBERS] = user;
+    rc = put_blob(c, id, numbers);
+    return rc ? rc : count_share(c, user, 0, (int64_t)numbers[2], 0);
+}
+
+static int take_over_row(struct change *c, const struct store_row *row)
+{
+    struct blob_id blob = {row->id.owner, row->content};
+    uint32_t user = entry_user(row);
+    int64_t pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0;
+    int rc = count_share(c, user, 1, (int64_t)entry_disk_bytes(row), pinned);
+    return rc == 0 && row->is_blob ? take_over_blob(c, &blob, user) : rc;
+}
+
+/* A damaged row is in no share; whoever reads it removes it. */
+static int take_over_rows(struct change *c)
+{
+    MDB_cursor *cursor;
+    MDB_stat stat;
+    struct index_place place = {.after = false};
+    uint64_t *n = &c->index->n_taken_over;
+    int rc = mdb_stat(c->txn, c->index->row, &stat);
+    rc = rc ? rc : mdb_cursor_open(c->txn, c->index->row, &cursor);
+    if (rc != 0)
+        return rc;
+    for (*n = 0; rc == 0; ++*n) {
+        struct store_row row;
+        rc = index_next(c->index, cursor, &place, &row);
+        if (rc == WARM_ENOT_FOUND)
+            break;
+        if (*n == stat.ms_entries)
+            rc = MDB_CORRUPTED; /* a damaged tree may lead around in it */
+        if (rc == 0)
+            rc = take_over_row(c, &row);
+        else if (rc == WARM_ECORRUPT)
+            rc = 0;
+    }
+    mdb_cursor_close(cursor);
+    return rc == WARM_ENOT_FOUND ? 0 : rc;
+}
+
+/* Blobs of damaged rows: they are in the share of their owner. */
+static int take_over_blobs(struct change *c)
+{
+    MDB_cursor *cursor;
+    MDB_val key, data;
+    int rc = mdb_cursor_open(c->txn, c->index->blob, &cursor);
+    if (rc != 0)
+        return rc;
+    while ((rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0) {
+        struct blob_id id;
+        uint8_t bytes[BLOB_KEY];
+        if (key.mv_size != BLOB_KEY) {
+            rc = MDB_CORRUPTED;
+            break;
+        }
+        if (data.mv_size == NUMBERS_SIZE(BLOB_NUMBERS))
+            continue;
+        memcpy(bytes, key.mv_data, sizeof bytes);
+        id.owner = get_owner(bytes);
+        memcpy(id.content.bytes, bytes + 4, sizeof id.content.bytes);
+        rc = take_over_blob(c, &id, id.owner);
+        key = val(bytes, sizeof bytes);
+        rc = rc ? rc : mdb_cursor_get(cursor, &key, &data, MDB_SET);
+        if (rc != 0)
+            break;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+/* Computes the shares and makes the index one of this format: all of it, or nothing. Reads each row
+ * once; memory: the pages of `blob`, which are written anew. */
+static int take_over(struct index *x)
+{
+    struct change c;
+    uint64_t format = INDEX_FORMAT;
+    int rc = change_begin(&c, x);
+    rc = rc ? rc : open_share(x, c.txn, MDB_CREATE);
+    rc = rc ? rc : take_over_rows(&c);
+    rc = rc ? rc : take_over_blobs(&c);
+    rc = rc ? rc : put_numbers(c.txn, x->meta, name_val("format"), &format, 1);
+    rc = rc ? rc : change_commit(&c);
+    change_close(&c);
+    x->taken_over = rc == 0;
+    return rc;
 }

@@ -57,10 +57,13 @@ struct index {
     MDB_dbi row, value, blob, group, usage, share, meta;
     struct totals totals; /* as last committed; the writer's */
     uint64_t map_bytes;
+    bool taken_over; /* it was of format 1 when index_open found it */
+    uint64_t n_taken_over;
     bool adopting; /* blobs/ may hold entries that the index does not know yet */
 };
 
-/* Opens DIR/index, or makes it. A new index is `adopting` until index_adopted.
+/* Opens DIR/index, or makes it. A new index is `adopting` until index_adopted. One of format 1 is taken
+ * over: this reads every row, once, in one transaction.
  * Errors: IO, NOMEM, FULL; CORRUPT if it must be set aside. */
 int index_open(struct index *x, const char *dir, uint64_t map_bytes, struct err *e);
 /* No transaction may be open. Fine on one that is not open. */

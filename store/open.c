@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +102,14 @@ static int open_index(struct store *s, struct err *e)
         set_aside(s, why);
     if (suspect)
         unlinkat(s->files.dir, "suspect", 0);
+    atomic_store(&suspect_dir, s->files.dir); /* taking an index over reads all of it */
+    uint64_t start_ms = clock_mono_ms();
     int rc = index_open(&s->index, s->dir, s->config.index_bytes, e);
+    if (rc == 0 && s->index.taken_over)
+        store_event(s,
+                    "store: took over an index of format 1: counted the shares of %" PRIu64
+                    " entries in %" PRIu64 " ms",
+                    s->index.n_taken_over, clock_mono_ms() - start_ms);
     if (rc == WARM_ECORRUPT) {
         set_aside(s, e ? e->text : "");
         rc = index_open(&s->index, s->dir, s->config.index_bytes, e);
@@ -266,7 +274,6 @@ int store_open(struct store **out, const struct store_config *config, struct err
     rc = rc ? rc : take_lock(s, e);
     rc = rc ? rc : open_index(s, e);
     if (rc == 0) {
-        atomic_store(&suspect_dir, s->files.dir);
         s->stats.n_entries = s->index.totals.n_entries;
         s->stats.n_bytes = s->index.totals.n_bytes;
         s->stats.disk_bytes = s->index.totals.blob_disk_bytes + index_file_bytes(&s->index);
