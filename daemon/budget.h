@@ -34,6 +34,7 @@
     X(leases, 8192, 65536, "leases", "given out and not yet fulfilled")                            \
     X(compiles, 256, 0, "compiles", "from the source on until there is a result")                  \
     X(puts, 256u << 20, 1u << 30, "bytes", "values in the daemon's memory that are to be written") \
+    X(checks, 64, 256, "values", "large ones that are verified before they are first sent")        \
     X(rank_jobs, 16, 64, "jobs", "whose ranks get one answer to one question")                     \
     X(rank_bytes, 32u << 20, 256u << 20, "bytes", "answers that are kept for those ranks")         \
     X(space, 0, 0, "bytes", "of the store, by who put or first asked for an entry")                \

@@ -394,6 +394,7 @@ static void on_prepared(void *arg, int status)
     void (*again)(struct call * call) = p->again;
     (void)status; /* whatever it found, the store says so when it is asked again */
     p->service->n_preparing--;
+    budget_give(p->uid, BUDGET_checks, 1);
     free(p);
     if (call) {
         call->preparing = NULL;
@@ -404,11 +405,14 @@ static void on_prepared(void *arg, int status)
 bool service_prepare(struct call *call, const struct store_id *id, void (*again)(struct call *call))
 {
     struct service *s = call->service;
+    uint32_t uid = call->peer->uid;
     struct preparing *p = call->prepared ? NULL : malloc(sizeof *p);
     if (!p)
         return false;
-    *p = (struct preparing){s, call, again};
-    if (store_prepare(s->config.store, id, on_prepared, p, NULL) != 0) {
+    *p = (struct preparing){s, uid, call, again};
+    bool counted = budget_take(uid, BUDGET_checks, 1);
+    if (!counted || store_prepare(s->config.store, id, on_prepared, p, NULL) != 0) {
+        budget_give(uid, BUDGET_checks, counted);
         free(p);
         return false;
     }

@@ -46,6 +46,7 @@ struct verified {
 
 struct preparing {
     struct service *service;
+    uint32_t uid;      /* of whose BUDGET_checks it is */
     struct call *call; /* NULL when it was dropped */
     void (*again)(struct call *call);
 };

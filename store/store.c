@@ -23,7 +23,7 @@
 #include "store/internal.h"
 
 #define QUEUED_MAX (2ull << 30) /* bytes of values that wait in memory: a last resort */
-#define CHECKS_MAX 64u          /* blobs being hashed for store_prepare and store_suspect */
+#define CHECKS_MAX 320u         /* blobs being hashed for store_prepare and store_suspect */
 #define TOUCH_FLUSH_MS 60000u   /* hits are written after this, */
 #define TOUCH_WITH_PUT_MS 5000u /* or with a put after this, */
 #define TOUCH_FULL_MS 1000u     /* or, if the table is full, after this */

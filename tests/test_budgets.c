@@ -466,6 +466,36 @@ Test(budgets, a_value_that_is_not_what_its_client_says_is_not_kept)
     kit_down(&k);
 }
 
+/* A daemon that has just started verifies a large value before it gives it out. */
+Test(budgets, a_user_whose_large_values_are_verified_denies_nobody_theirs)
+{
+    NEEDS_TWO_USERS();
+    enum { LARGE = 96 << 20, MINE = 2 << 20, N = 400 };
+    static struct kit_frame f;
+    struct kit k = kit_up(NULL);
+    char *value = some_bytes(LARGE);
+    int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER);
+    put_memfd(greedy, 1, "large", value, LARGE);
+    put_memfd(other, 1, "mine", value, MINE);
+    close(greedy);
+    close(other);
+    kill(k.pid, SIGTERM);
+    kit_reap(k.pid);
+    kit_start(&k, NULL);
+    greedy = native_as(&k, GREEDY);
+    other = native_as(&k, OTHER);
+    send_mget(greedy, 1, "large", N);
+    kit_frame(greedy, &f, WIRE_WAIT, 1);
+    kit_get(other, 1, "mine", false, 0);
+    kit_frame(other, &f, WIRE_WAIT, 1);
+    kit_frame(other, &f, WIRE_HIT, 1);
+    close(f.fd);
+    close(greedy);
+    close(other);
+    free(value);
+    kit_down(&k);
+}
+
 /* ---- commands of many names ---- */
 
 enum { NAMES = 4095 };
