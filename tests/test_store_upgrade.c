@@ -295,6 +295,80 @@ Test(store_upgrade, damaged_rows_cost_themselves_alone)
     cr_assert(!kit_stats(&k).rebuilt);
 }
 
+Test(store_upgrade, full_check_knows_format_1)
+{
+    struct shares want = fill();
+    store_mark_suspect();
+    to_format_1();
+    kit_open(&k);
+    check(&want);
+}
+
+static void on_crash(int sig)
+{
+    (void)sig;
+    store_mark_suspect();
+    _exit(1);
+}
+
+/* As the daemon does at its start. False if it crashed. */
+static bool opens_in_a_child(void)
+{
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT};
+    int status;
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        for (size_t i = 0; i < 3; i++)
+            signal(fatal[i], on_crash);
+        _exit(kit_try_open(&k) != 0);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The 16 bytes at the begin of a page say what it is; those after them say where its entries are. */
+static void write_damaged(const char *data, const uint8_t *sound, size_t size, size_t page)
+{
+    uint8_t noise[200];
+    memset(noise, 0xee, sizeof noise);
+    int fd = open(data, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(pwrite(fd, sound, size, 0), (ssize_t)size);
+    cr_assert_eq(pwrite(fd, noise, sizeof noise, (off_t)(page * 4096 + 16)), sizeof noise);
+    close(fd);
+}
+
+/* Each start looks at a few pages, the upgrade reads all: what crashes it must not do so forever. */
+Test(store_upgrade, crash_over_a_damaged_page_is_not_met_again)
+{
+    enum { N = 300 };
+    unsigned n_crashed = 0;
+    struct stat st;
+    for (uint64_t n = 0; n < N; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 100), 0);
+    char *data = path_join(k.dir, "index/data.mdb");
+    to_format_1();
+    cr_assert_eq(stat(data, &st), 0);
+    size_t size = (size_t)st.st_size;
+    uint8_t *sound = malloc(size);
+    int fd = open(data, O_RDONLY | O_CLOEXEC);
+    cr_assert_eq(pread(fd, sound, size, 0), (ssize_t)size);
+    close(fd);
+    for (size_t page = 2; page < size / 4096; page++) {
+        write_damaged(data, sound, size, page);
+        if (!opens_in_a_child()) {
+            n_crashed++;
+            cr_assert(opens_in_a_child(), "page %zu: it crashes again", page);
+        }
+    }
+    cr_log_info("%u pages crash the upgrade", n_crashed);
+    cr_assert_gt(n_crashed, 0);
+    free(sound);
+    free(data);
+    kit_open(&k);
+}
+
 /* ---- faults and crashes in the midst ---- */
 
 static void fail_at_each_call(int errnum, bool lasting)
