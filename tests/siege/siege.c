@@ -9,7 +9,8 @@
  *
  *   - no request of the user's failed, and no byte was wrong: sources that were compiled under siege are
  *     compiled once more in peace, and compared;
- *   - the 99th percentile of its 1 KiB hits is at most three times that among the honest;
+ *   - in a run of five minutes or more, the 99th percentile of its 1 KiB hits is at most three times
+ *     that among the honest;
  *   - the daemon's memory stayed below the sum of its budgets, and it ends with status 0.
  *
  * Needs root, to be many users. Exit status 77 without.
@@ -36,6 +37,7 @@
 #include "tests/support.h"
 
 #define SLACK_RATIO 3.0
+#define JUDGED_FROM_S 300 /* a shorter run says more of the machine than of the daemon */
 #define FIXED_BYTES                                                                                \
     (192ull << 20) /* the daemon with nothing in its budgets, and its allocator's gaps */
 #define TURNS 5u
@@ -260,7 +262,10 @@ static int siege(double seconds, char *nvrtc)
     good &= check(hostile->n_hits && hostile->n_puts && hostile->n_compiles, "the user got on");
     snprintf(text, sizeof text, "p99 of hits is %.2f times that among the honest, at most %.0f",
              p99_us(hostile) / p99_us(honest), SLACK_RATIO);
-    good &= check(p99_us(hostile) <= SLACK_RATIO * p99_us(honest), text);
+    if (seconds >= JUDGED_FROM_S)
+        good &= check(p99_us(hostile) <= SLACK_RATIO * p99_us(honest), text);
+    else
+        printf("         %s, if it runs for %d s\n", text, JUDGED_FROM_S);
     snprintf(text, sizeof text, "the daemon's memory stayed below its budgets, %llu MiB",
              (unsigned long long)(budgets() >> 20));
     good &= check(memory[1] <= budgets(), text);
