@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/wire.h"
+#include "keygen/domains.h"
 #include "keygen/options.h"
 
 #define PATH_SIZE (2 * WIRE_PATH_MAX + 2)
@@ -27,7 +28,7 @@ struct bases *bases_new(struct view folder, const struct view *places, size_t n_
     struct key unused;
     *b = (struct bases){.refs = 1, .n_places = (uint32_t)n_places, .places = (void *)(b + 1)};
     char *text = (char *)(b->places + n_places);
-    key_begin(&key, "include-folders/1");
+    key_begin(&key, DOMAIN_INCLUDE_FOLDERS);
     key_add_u64(&key, PLACES_COUNT, n_places);
     for (size_t i = 0; i < n_places; i++) {
         memcpy(text, places[i].data, places[i].len);

@@ -3,6 +3,7 @@
 #define OPENSSL_API_COMPAT 0x10100000L /* the SHA256_* calls: nothing to allocate, nothing fails */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "daemon/toolchain.h"
+#include "keygen/domains.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -436,7 +437,7 @@ static int identify_content(const struct toolchain_files *files, struct key *out
     if (!buffer)
         return err_set(e, WARM_ENOMEM, "out of memory");
     struct key_builder b;
-    key_begin(&b, "nvrtc/2");
+    key_begin(&b, DOMAIN_NVRTC);
     int code = add_file(&b, 1, files->library, &files->library_file, buffer, e);
     if (!code && *files->builtins)
         code = add_file(&b, 2, files->builtins, &files->builtins_file, buffer, e);

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "keygen/domains.h"
 #include "keygen/forms.h"
 #include "keygen/mapped.h"
 
@@ -31,7 +32,7 @@ static void put_bytes(const struct canon_input *input, struct form *out)
 static int form_raw(const struct canon_input *input, struct form *out, struct err *e)
 {
     (void)e;
-    form_begin(out, "raw/1");
+    form_begin(out, DOMAIN_RAW);
     put_bytes(input, out);
     return 0;
 }
@@ -110,7 +111,7 @@ static const struct kind *kind_find(const struct canon_input *input)
 /* The exact bytes, under a domain of their own: never the key of a canonical text. */
 static int form_exact(const struct kind *kind, const struct canon_input *input, struct form *out)
 {
-    char domain[32] = "exact/1 ";
+    char domain[32] = DOMAIN_EXACT;
     strcat(domain, canon_kind_name(kind->kind));
     form_begin(out, domain);
     put_bytes(input, out);

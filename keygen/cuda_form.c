@@ -10,6 +10,7 @@
  *   LINES   __LINE__ may show: as SQUEEZE, and every line break keeps its place
  */
 #include "keygen/cuda_internal.h"
+#include "keygen/domains.h"
 #include "keygen/forms.h"
 
 enum mode { LOOSE, SQUEEZE, LINES };
@@ -166,7 +167,7 @@ static void put_source(const struct canon_input *input, enum mode mode, struct f
     struct printer p = {.out = out, .mode = mode};
     struct token t;
 
-    form_begin(out, "cuda/1");
+    form_begin(out, DOMAIN_CUDA);
     cuda_next(&x, &t);
     while (t.kind != END) {
         if (cuda_begins_directive(&t)) {

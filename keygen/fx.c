@@ -24,6 +24,7 @@
  */
 #include <string.h>
 
+#include "keygen/domains.h"
 #include "keygen/forms.h"
 #include "keygen/names.h"
 
@@ -895,7 +896,7 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "FX: 4 GiB and more are not read");
     struct fx f = {.text = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
-    form_begin(out, "fx/7");
+    form_begin(out, DOMAIN_FX);
     put_text(&f);
     names_close(&f.locals);
     names_close(&f.members);

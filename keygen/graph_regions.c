@@ -17,6 +17,7 @@
  *
  * An operation that is not known to be pure is like no other, so it is in no piece.
  */
+#include "keygen/domains.h"
 #include "keygen/graph_internal.h"
 
 #include <stdio.h>
@@ -26,7 +27,6 @@
 #define APART_MIN 4    /* operations in equal pieces that stand apart */
 #define CLOSED_MAX 256 /* bytes of a dictionary that is content, not a parameter */
 #define EXTEND_FREE 32 /* tokens by which any match may be made longer */
-#define DOMAIN_REGION "region/2 "
 
 struct piece { /* tokens at .. at + n × times - 1; the match: those `n` tokens before are equal */
     uint32_t at, n, times;

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/domains.h"
 #include "keygen/forms.h"
 #include "keygen/names.h"
 
@@ -688,7 +689,7 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "HLO: 4 GiB and more are not read");
     struct hlo h = {.text = input->data, .len = (uint32_t)input->len, .out = out, .e = e};
-    form_begin(out, "hlo/12");
+    form_begin(out, DOMAIN_HLO);
     put_module(&h);
     names_close(&h.instructions);
     names_close(&h.computations);

@@ -13,6 +13,7 @@
 
 #include "keygen/canon.h"
 #include "keygen/cuda.h"
+#include "keygen/domains.h"
 #include "keygen/options.h"
 
 static const char magic[4] = {'W', 'J', 'O', 'B'};
@@ -232,7 +233,7 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
         code = check_clock(job, &options, e);
     if (!code) {
         struct key_builder b;
-        key_begin(&b, cuda ? "cuda-exact/1" : "ptx-exact/1");
+        key_begin(&b, cuda ? DOMAIN_CUDA_EXACT : DOMAIN_PTX_EXACT);
         add_job(&b, job, &options);
         key_end(&b, out_graph, out_proof);
         memcpy(out_hardware, options.hardware, WARM_HARDWARE_MAX);
@@ -275,7 +276,7 @@ static int shared_key(const struct job *job, const struct options *options, stru
     if (code)
         return code;
     struct key_builder b;
-    key_begin(&b, "cuda-shared/2");
+    key_begin(&b, DOMAIN_CUDA_SHARED);
     add_view(&b, TAG_NAME, name_base(job->name));
     key_add(&b, TAG_SOURCE, &source.proof, sizeof source.proof);
     options_add_shared(options, &b, TAG_OPTIONS);

@@ -15,6 +15,7 @@
  *
  * Source: MLIR Language Reference, https://mlir.llvm.org/docs/LangRef/.
  */
+#include "keygen/domains.h"
 #include "keygen/mlir_internal.h"
 
 #include <locale.h>
@@ -251,7 +252,7 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
     m->s = (struct slice){m->begin, m->end};
     m->n_families = 1; /* of the empty word */
     m->number_max = about / 64 < VECTOR_MAX ? (uint32_t)(about / 64) + 4096 : VECTOR_MAX;
-    m->g = graph_new("mlir/13", out);
+    m->g = graph_new(DOMAIN_MLIR, out);
     if (!m->g)
         return err_set(e, WARM_ENOMEM, "no memory to read MLIR");
     writer_init(&m->scratch, 0);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "keygen/cuda.h"
+#include "keygen/domains.h"
 #include "keygen/options_internal.h"
 
 struct option {
@@ -170,7 +171,7 @@ static void add_target(struct parse *p, struct view value)
         struct key_builder b;
         struct key key;
         struct proof proof;
-        key_begin(&b, "targets/1");
+        key_begin(&b, DOMAIN_TARGETS);
         key_add(&b, 1, out->hardware, used);
         key_add(&b, 2, value.data, value.len);
         key_end(&b, &key, &proof);

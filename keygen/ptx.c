@@ -18,6 +18,7 @@
  * Blocks { } have scopes. A symbol lives in the scope that declares it, a label reference first in
  * the scope where it stands; when that closes without the label, the reference moves outwards.
  */
+#include "keygen/domains.h"
 #include "keygen/ptx_internal.h"
 
 #include <stdlib.h>
@@ -522,7 +523,7 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
         return WARM_EUNSUPPORTED;
     }
     struct ptx p = {.text = text, .len = (uint32_t)len, .out = out, .e = e, .free_syms = NONE};
-    form_begin(out, "ptx/2");
+    form_begin(out, DOMAIN_PTX);
     if (ptx_grow(&p, &p.scopes, &p.cap_scopes, 0, sizeof *p.scopes)) {
         p.scopes[0].first = NONE;
         put_module(&p);

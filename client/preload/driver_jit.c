@@ -28,6 +28,7 @@
 #include "client/preload/images.h"
 #include "client/preload/preload.h"
 #include "keygen/canon.h"
+#include "keygen/domains.h"
 
 #define PTX_MAX ((size_t)256 * 1024 * 1024)
 
@@ -366,7 +367,7 @@ static bool make_key(struct request *r, struct warm *w, struct proof *out)
 {
     struct key_builder b;
     struct key unused;
-    key_begin(&b, "cuda-driver-jit/1");
+    key_begin(&b, DOMAIN_DRIVER_JIT);
     key_add_u64(&b, TAG_LIBRARY_LOAD, r->load->any_device);
     jit_options_add(&b, &r->options);
     if (!driver_add_target(r->driver, w, r->load->any_device, &b, r->hardware,

@@ -25,6 +25,7 @@
 #include "client/preload/entry.h"
 #include "client/preload/handles.h"
 #include "client/preload/preload.h"
+#include "keygen/domains.h"
 
 enum { MOST_INPUTS = 256 };
 #define KEPT_MAX ((size_t)256 * 1024 * 1024) /* bytes of all inputs that are held for later */
@@ -124,7 +125,7 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
         return false;
     l->key = aligned_alloc(64, (sizeof *l->key + 63) / 64 * 64);
     if (l->key) {
-        key_begin(l->key, "cuda-driver-link/1");
+        key_begin(l->key, DOMAIN_DRIVER_LINK);
         jit_options_add(l->key, &l->options);
         l->info_cap = l->options.info.size ? (unsigned)(uintptr_t)*l->options.info.size : 0;
         l->error_cap = l->options.error.size ? (unsigned)(uintptr_t)*l->options.error.size : 0;

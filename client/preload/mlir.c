@@ -29,6 +29,7 @@
 #include "client/preload/entry.h"
 #include "client/preload/mlir_api.h"
 #include "client/preload/preload.h"
+#include "keygen/domains.h"
 
 enum { TAG_LIBRARY = 1, TAG_PIPELINE, TAG_HEAD, TAG_BODY };
 
@@ -92,7 +93,7 @@ static bool key_of_run(struct warm *w, const struct writer *pipeline, const stru
         return false;
     struct view name = module_name((struct view){source->data, source->len});
     size_t head = (size_t)((const char *)name.data - (const char *)source->data);
-    key_begin(&b, "mlir-passes/1");
+    key_begin(&b, DOMAIN_MLIR_PASSES);
     key_add_text(&b, TAG_LIBRARY, identity);
     key_add(&b, TAG_PIPELINE, pipeline->data, pipeline->len);
     key_add(&b, TAG_HEAD, source->data, head);

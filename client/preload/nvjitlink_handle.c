@@ -22,6 +22,7 @@
 #include "client/conn.h"
 #include "client/preload/handles.h"
 #include "client/preload/images.h"
+#include "keygen/domains.h"
 #include "keygen/key.h"
 
 enum { CUBIN, PTX, LTOIR, ERROR_LOG, INFO_LOG, OUTPUTS };
@@ -155,7 +156,7 @@ static bool key_open(struct link *l, struct warm *w)
     if (!preload_file_is(l->library->path, &l->library->file) ||
         warm_file_identity(w, l->library->path, identity))
         return false;
-    key_begin(&b, "nvjitlink/1");
+    key_begin(&b, DOMAIN_NVJITLINK);
     key_add_text(&b, 1, identity);
     key_add_text(&b, 2, l->library->at.suffix);
     for (size_t i = 0; i < l->n_options; i++)
@@ -169,7 +170,7 @@ static void key_next(struct link *l, int type, const char *name, const void *dat
 {
     struct key_builder b;
     struct proof content = proof_of_bytes(data, len), proof;
-    key_begin(&b, "nvjitlink-input/1");
+    key_begin(&b, DOMAIN_NVJITLINK_INPUT);
     key_add(&b, 1, l->so_far.bytes, sizeof l->so_far.bytes);
     key_add_u64(&b, 2, (uint64_t)type);
     if (name)

@@ -23,6 +23,7 @@
 #include "client/preload/entry.h"
 #include "client/preload/pjrt_key.h"
 #include "client/preload/preload.h"
+#include "keygen/domains.h"
 
 /* The plugins that one process may load: X(n). */
 #define PLUGIN_LIST(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -180,7 +181,7 @@ static void note_target(struct plugin *p, int extension, const struct pjrt_regis
         return;
     memcpy(t->name, args->target, args->target_len);
     t->len = args->target_len;
-    key_begin(&b, "pjrt-target/1");
+    key_begin(&b, DOMAIN_PJRT_TARGET);
     key_add_u64(&b, 1, (uint64_t)extension);
     key_add_u64(&b, 2, (uint64_t)args->api_version);
     key_end(&b, &t->how, &unused);

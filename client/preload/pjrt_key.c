@@ -9,6 +9,7 @@
 
 #include "client/preload/pjrt_options.h"
 #include "keygen/canon.h"
+#include "keygen/domains.h"
 
 /* Fields of the key. Numbers are never reused under one domain. */
 enum tag {
@@ -287,7 +288,7 @@ int pjrt_key_make(const struct pjrt_api *api, const struct pjrt_identity *identi
 {
     struct key_builder b;
     struct key unused;
-    key_begin(&b, "pjrt/1");
+    key_begin(&b, DOMAIN_PJRT);
     int code = add_platform(api, args->client, identity, &b, &out->platform);
     if (!code)
         code = add_environment(&b);

@@ -13,6 +13,7 @@
 
 #include "client/preload/pjrt_key.h"
 #include "keygen/bytes.h"
+#include "keygen/domains.h"
 
 enum { CPU_TEXT = 16384 };
 
@@ -77,7 +78,7 @@ static bool host_key(struct key *out)
     struct proof unused;
     char *text = malloc(CPU_TEXT);
     size_t len = text ? read_start("/proc/cpuinfo", text, CPU_TEXT) : 0;
-    key_begin(&b, "pjrt-host/1");
+    key_begin(&b, DOMAIN_PJRT_HOST);
     key_add_u64(&b, 1, usable_processors());
     if (len)
         add_processor(&b, text);
@@ -163,7 +164,7 @@ static bool device_key(struct warm *w, const char *plugin, struct key *out)
     struct gpu g = {.w = w};
     struct proof unused;
     char driver[128];
-    key_begin(&g.builder, "pjrt-gpu/1");
+    key_begin(&g.builder, DOMAIN_PJRT_GPU);
     read_start("/sys/module/nvidia/version", driver, sizeof driver);
     key_add_text(&g.builder, 1, driver);
     add_libraries(&g);

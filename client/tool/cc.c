@@ -34,6 +34,7 @@
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
 #include "keygen/cuda.h"
+#include "keygen/domains.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
 #define NOT_KNOWN "not in the table of options"
@@ -415,13 +416,13 @@ static int make_key(struct command *c, struct err *e)
     struct proof sources_proof;
     bool names_show = false;
     c->job->expands_macros = c->has_language;
-    key_begin(&sources, "cc-sources/2");
+    key_begin(&sources, DOMAIN_CC_SOURCES);
     int code = add_sources(c, &sources, &names_show, e);
     key_end(&sources, &sources_key, &sources_proof);
     size_t folder = takes_roots(c) && !names_show ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
         return code ? code : refuse(e, c->files[0], "so many folders");
-    key_begin(&key, "cc/2");
+    key_begin(&key, DOMAIN_CC);
     add_program(c, &key);
     add_place(c, &key);
     add_arguments(c, &key);

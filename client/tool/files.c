@@ -2,6 +2,7 @@
 /* files.c - what is at a path. files.h has the contract. One thread. */
 #define XXH_INLINE_ALL
 #include "client/tool/files.h"
+#include "keygen/domains.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -133,7 +134,7 @@ int folder_digest(const char *path, struct proof *out)
     closedir(d);
     struct key_builder key;
     struct key unused;
-    key_begin(&key, "folder/1");
+    key_begin(&key, DOMAIN_FOLDER);
     if (n)
         qsort(names, n, sizeof *names, by_text);
     for (size_t i = 0; i < n; i++) {

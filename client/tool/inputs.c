@@ -13,6 +13,7 @@
 
 #include "client/tool/files.h"
 #include "client/tool/pch.h"
+#include "keygen/domains.h"
 
 static const char magic[4] = "WINP";
 
@@ -343,7 +344,7 @@ static bool add_equals(struct key_builder *key, const struct input *list, size_t
 
 static void begin_name(const struct tool_job *job, struct key_builder *key)
 {
-    key_begin(key, "tool-result/2");
+    key_begin(key, DOMAIN_TOOL_RESULT);
     key_add_text(key, 1, job->names[0]);
 }
 

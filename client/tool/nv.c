@@ -25,6 +25,7 @@
 #include "client/tool/cc_options.h"
 #include "client/tool/nv_options.h"
 #include "client/tool/tool.h"
+#include "keygen/domains.h"
 #include "keygen/options.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
@@ -164,7 +165,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
         !tool_add_root(job, input, (size_t)(slash - input)))
         code = refuse(e, "so many folders");
     if (!code)
-        code = begin(job, &key, "nvcc/2", e);
+        code = begin(job, &key, DOMAIN_NVCC, e);
     if (!code) {
         key_add_text(&key, HARDWARE, o->hardware);
         options_add(o, &key, OPTION);
@@ -439,7 +440,7 @@ static int plain_plan(struct tool_job *job, struct err *e)
     int code = add_files(job, e);
     job->any_source = true;
     if (!code)
-        code = begin(job, &key, "nv/2", e);
+        code = begin(job, &key, DOMAIN_NV, e);
     if (code)
         return code;
     add_arguments(job, &key);

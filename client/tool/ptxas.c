@@ -22,6 +22,7 @@
 
 #include "client/tool/tool.h"
 #include "keygen/canon.h"
+#include "keygen/domains.h"
 #include "keygen/options.h"
 
 #define PTX_MAX_BYTES (256u << 20)
@@ -57,7 +58,7 @@ static void begin(struct tool_job *job, struct key_builder *key, const char *dom
 static int plan_print(struct tool_job *job, const char *tool)
 {
     struct key_builder key;
-    begin(job, &key, "ptxas-print/2", tool);
+    begin(job, &key, DOMAIN_PTXAS_PRINT, tool);
     key_add_text(&key, OPTION, job->argv[0]);
     key_add_text(&key, OPTION, job->argv[1]);
     tool_key_end(job, &key);
@@ -100,7 +101,7 @@ static int add_names(struct tool_job *job, const char *tool, const struct option
     struct canon_result canon;
     struct key_builder key;
     bool has_canonical = !job->exact && canon_key(&input, &canon, NULL, NULL) == 0 && !canon.exact;
-    begin(job, &key, "ptxas/2", tool);
+    begin(job, &key, DOMAIN_PTXAS, tool);
     add_options(&key, o);
     key_add(&key, INPUT, ptx, len);
     add_files(&key, ptx, len);
@@ -108,7 +109,7 @@ static int add_names(struct tool_job *job, const char *tool, const struct option
     if (!has_canonical)
         return 0;
     job->by_form = true;
-    begin(job, &key, "ptxas-canonical/2", tool);
+    begin(job, &key, DOMAIN_PTXAS_CANONICAL, tool);
     add_options(&key, o);
     key_add(&key, INPUT, canon.proof.bytes, sizeof canon.proof.bytes);
     if (o->debug)

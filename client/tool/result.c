@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "client/tool/pch.h"
+#include "keygen/domains.h"
 
 static const char magic[4] = "WRES";
 #define ROOT_MARK 1     /* the byte in texts, before a digit */
@@ -114,7 +115,7 @@ static struct proof outputs_names(const struct tool_job *job)
     struct key_builder key;
     struct key unused;
     struct proof names;
-    key_begin(&key, "outputs/2");
+    key_begin(&key, DOMAIN_OUTPUTS);
     for (size_t i = 0; i < job->n_outputs; i++)
         tool_key_path(job, &key, 1, job->outputs[i]);
     key_end(&key, &unused, &names);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * domains.h - the domain of every key: what the key is of, and the version of its form.
+ *
+ * Raise a version if equal input may get another key than before. The daemon sees that DOMAINS_ALL
+ * differs from what its store was last used with (daemon/old_keys.h): the entries from before then
+ * go first. KEYS.md 1 says what the forms are.
+ */
+#ifndef WARM_KEYGEN_DOMAINS_H
+#define WARM_KEYGEN_DOMAINS_H
+
+/* forms and jobs */
+#define DOMAIN_MLIR "mlir/13"
+#define DOMAIN_REGION "region/2 "
+#define DOMAIN_PTX "ptx/2"
+#define DOMAIN_CUDA "cuda/1"
+#define DOMAIN_HLO "hlo/12"
+#define DOMAIN_FX "fx/7"
+#define DOMAIN_RAW "raw/1"
+#define DOMAIN_EXACT "exact/1 "
+#define DOMAIN_CUDA_EXACT "cuda-exact/1"
+#define DOMAIN_PTX_EXACT "ptx-exact/1"
+#define DOMAIN_CUDA_SHARED "cuda-shared/2"
+#define DOMAIN_TARGETS "targets/1"
+
+/* what the daemon finds out about files and compilers */
+#define DOMAIN_INCLUDE_FOLDERS "include-folders/1"
+#define DOMAIN_CLIENT_FILES "client-files/4"
+#define DOMAIN_NVRTC "nvrtc/2"
+
+/* warm tool */
+#define DOMAIN_TOOL_RESULT "tool-result/2"
+#define DOMAIN_PTXAS_PRINT "ptxas-print/2"
+#define DOMAIN_PTXAS "ptxas/2"
+#define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/2"
+#define DOMAIN_CC_SOURCES "cc-sources/2"
+#define DOMAIN_CC "cc/2"
+#define DOMAIN_FOLDER "folder/1"
+#define DOMAIN_OUTPUTS "outputs/2"
+#define DOMAIN_NVCC "nvcc/2"
+#define DOMAIN_NV "nv/2"
+
+/* what is loaded into programs */
+#define DOMAIN_DRIVER_JIT "cuda-driver-jit/1"
+#define DOMAIN_DRIVER_LINK "cuda-driver-link/1"
+#define DOMAIN_PJRT "pjrt/1"
+#define DOMAIN_PJRT_HOST "pjrt-host/1"
+#define DOMAIN_PJRT_GPU "pjrt-gpu/1"
+#define DOMAIN_PJRT_TARGET "pjrt-target/1"
+#define DOMAIN_NVJITLINK "nvjitlink/1"
+#define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
+#define DOMAIN_MLIR_PASSES "mlir-passes/1"
+
+#define DOMAINS_ALL                                                                                \
+    DOMAIN_MLIR " " DOMAIN_REGION " " DOMAIN_PTX " " DOMAIN_CUDA " " DOMAIN_RAW " " DOMAIN_EXACT   \
+                " " DOMAIN_CUDA_EXACT " " DOMAIN_PTX_EXACT " " DOMAIN_CUDA_SHARED                  \
+                " " DOMAIN_TARGETS " " DOMAIN_INCLUDE_FOLDERS " " DOMAIN_CLIENT_FILES              \
+                " " DOMAIN_NVRTC " " DOMAIN_TOOL_RESULT " " DOMAIN_PTXAS_PRINT " " DOMAIN_PTXAS    \
+                " " DOMAIN_PTXAS_CANONICAL " " DOMAIN_CC_SOURCES " " DOMAIN_CC " " DOMAIN_FOLDER   \
+                " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV " " DOMAIN_DRIVER_JIT             \
+                " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST " " DOMAIN_PJRT_GPU    \
+                " " DOMAIN_PJRT_TARGET " " DOMAIN_NVJITLINK " " DOMAIN_NVJITLINK_INPUT             \
+                " " DOMAIN_MLIR_PASSES " "
+
+#endif
