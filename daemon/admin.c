@@ -156,11 +156,12 @@ static void write_store(struct service *s, struct writer *out)
     store_stats(s->config.store, &store);
     writer_format(out,
                   ", \"store\": {\"read_only\": %s, \"rebuilt\": %s, \"entries\": %llu, "
-                  "\"bytes\": %llu, \"max_bytes\": %llu, \"disk_bytes\": %llu, \"corrupt\": %llu}",
+                  "\"bytes\": %llu, \"max_bytes\": %llu, \"disk_bytes\": %llu, \"corrupt\": %llu, "
+                  "\"old\": %llu}",
                   store.read_only ? "true" : "false", store.rebuilt ? "true" : "false",
                   (unsigned long long)store.n_entries, (unsigned long long)store.n_bytes,
                   (unsigned long long)store.max_bytes, (unsigned long long)store.disk_bytes,
-                  (unsigned long long)store.n_corrupt);
+                  (unsigned long long)store.n_corrupt, (unsigned long long)store.n_old);
 }
 
 static void write_workers(struct service *s, struct writer *out)

@@ -31,6 +31,7 @@
 #include "daemon/listen.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
+#include "daemon/old_keys.h"
 #include "daemon/peer.h"
 #include "daemon/places.h"
 #include "daemon/server.h"
@@ -400,7 +401,10 @@ static int start_store(struct daemon *d, struct err *e)
                                   .on_wake_arg = d,
                                   .on_event = on_store_event,
                                   .on_event_arg = d};
-    return store_open(&d->store, &config, e);
+    int code = store_open(&d->store, &config, e);
+    if (code == 0)
+        old_keys_begin(d->store);
+    return code;
 }
 
 static int start_compiler(struct daemon *d, struct err *e)

@@ -5,15 +5,15 @@
  * Thread: any, no state of its own. Memory: see manifest.h.
  */
 #include "daemon/manifest.h"
+#include "keygen/domains.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MANIFEST_MAGIC 0x4e414d57u /* "WMAN" */
 #define ALIAS_MAGIC 0x534c4157u    /* "WALS" */
-#define ALIAS_VERSION 2u
-#define STATE_MIN 5u        /* bytes of the shortest state: an absent path */
-#define NO_STATE UINT32_MAX /* manifest_other_file */
+#define STATE_MIN 5u               /* bytes of the shortest state: an absent path */
+#define NO_STATE UINT32_MAX        /* manifest_other_file */
 
 enum seal { SEAL_GRAPH = 1, SEAL_PROOF, SEAL_PATH, SEAL_FILE, SEAL_ABSENT, SEAL_SAME, SEAL_PLACES };
 
@@ -409,7 +409,7 @@ void manifest_seal(const struct key *graph, const struct proof *proof, const str
                    struct key *out_graph, struct proof *out_proof)
 {
     struct key_builder b;
-    key_begin(&b, "client-files/4");
+    key_begin(&b, DOMAIN_CLIENT_FILES);
     key_add(&b, SEAL_GRAPH, graph, sizeof *graph);
     key_add(&b, SEAL_PROOF, proof, sizeof *proof);
     key_add(&b, SEAL_PLACES, places, sizeof *places);

@@ -58,6 +58,7 @@
 #include "keygen/key.h"
 
 #define MANIFEST_VERSION 4u
+#define ALIAS_VERSION 2u
 #define MANIFEST_ALTERNATIVES_MAX 16u
 #define MANIFEST_PATHS_MAX WIRE_CHECK_PATHS_MAX /* paths of all alternatives together */
 #define MANIFEST_MAX (4u << 20)                 /* bytes; the oldest alternatives are left out */

@@ -14,7 +14,8 @@
  * in GreedyDual-Size-Frequency (Cherkasova 1998).
  *
  *   pinned       never taken
- *   expired      taken first
+ *   old          last used before keys changed (old.c): taken first, the least worth of them
+ *   expired      taken next
  *   young        the newest tenth of the cap by bytes, if younger than a minute: taken only if all
  *                in the sample are, so that what is new is not the victim of its own put
  *   in a group   weighed and taken with all of its group; not at all if one of them is pinned
@@ -115,6 +116,7 @@ struct worth {
     double gain; /* cost × heat */
     double bytes;
     bool pinned, young, expired;
+    bool current; /* one of them is not old */
 };
 
 static void worth_add(struct worth *w, const struct store *s, const struct store_row *row,
@@ -126,13 +128,21 @@ static void worth_add(struct worth *w, const struct store *s, const struct store
     w->pinned |= row->pinned;
     w->young |= row->created_ms > young_since(s, now_ms);
     w->expired |= row_expired(row, now_ms);
+    w->current |= !old_row(s, row);
+}
+
+/* For each byte. Below 0: expired; below -1: old. */
+static double worth_rank(const struct worth *w)
+{
+    double worth = w->gain / w->bytes;
+    return !w->current ? -1 - 1 / (1 + worth) : w->expired ? -1 : worth;
 }
 
 double evict_worth(const struct store *s, const struct store_row *row, uint64_t now_ms)
 {
     struct worth w = {0};
     worth_add(&w, s, row, now_ms);
-    return w.expired ? -1 : w.gain / w.bytes;
+    return worth_rank(&w);
 }
 
 struct group_worth {
@@ -175,7 +185,7 @@ static int worth_of(struct store *s, struct change *c, const struct store_row *r
 
 struct candidate {
     struct store_id id;
-    double worth; /* for each byte; negative: expired */
+    double worth; /* worth_rank */
     bool young, broken;
 };
 struct sample {
@@ -203,8 +213,8 @@ static int sample_row(struct store *s, struct change *c, struct sample *sample,
         int rc = worth_of(s, c, row, clock_wall_ms(), &w);
         if (rc != 0 || w.pinned)
             return rc;
-        to->worth = w.expired ? -1 : w.gain / w.bytes;
-        to->young = w.young && !w.expired;
+        to->worth = worth_rank(&w);
+        to->young = w.young && to->worth >= 0;
     }
     sample->n++;
     return 0;
@@ -292,6 +302,7 @@ int evict_entry(struct store *s, struct change *c, const struct store_id *id)
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     c->n_evicted++;
+    c->n_old += old_row(s, &row);
     change_tell(c, id, c->cause);
     return change_remove(c, &row);
 }

@@ -135,6 +135,7 @@ struct change {
     size_t n_doomed, cap_doomed;
     struct writer scratch;
     bool broke;                    /* a row was removed that could not be read */
+    uint64_t n_old;                /* of the evicted */
     uint64_t n_evicted, n_corrupt; /* to be added to the statistics once this is committed */
     enum store_cause cause;        /* of evictions */
     struct store_departure left[CHANGE_LEFT_MAX];

@@ -3,7 +3,7 @@
  * internal.h - the inside of a store, for the files of this folder alone.
  *
  *     loop thread            copier thread               writer thread
- *     store.c, open.c        copier.c                    writer.c, evict.c, plan.c, sweep.c
+ *     store.c, open.c        copier.c                    writer.c, evict.c, plan.c, sweep.c, old.c
  *
  *     put, small ──────────────────────────────────────▶ ┐
  *     put, large ──────────▶ copy to tmp/, hash ───────▶ ├ queue ─▶ change ─▶ commit ─┐
@@ -132,6 +132,11 @@ struct evictor {
     unsigned young_at;
 };
 
+struct old_count {
+    struct index_place place;
+    uint64_t n;
+};
+
 struct sweeper {
     bool walking;
     bool deep;   /* the walk looks for blobs whose rows are gone too */
@@ -142,12 +147,15 @@ struct sweeper {
         next_wake_ms;  /* monotonic */
     uint64_t retry_ms; /* until the next walk, after one that could not read all */
     uint64_t n_adopted;
+    uint64_t next_old_ms;
+    struct old_count old;
     unsigned n_begun; /* how often the sweep began: a walk is over when the index was replaced */
 };
 
 struct store {
     struct store_config config; /* its caps are those at open: */
     _Atomic uint64_t max_bytes, quota_bytes;
+    _Atomic uint64_t old_before_ms;
     char *dir;
     int lock_fd;
     struct files files;
@@ -175,6 +183,7 @@ struct store {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t writer_wake, copier_wake;
     bool copier_stop, writer_stop;
+    bool tell_old;     /* store_expect_old */
     bool caps_changed; /* the writer is to look whether it has to evict */
     struct lanes copying;
     struct task_list queue;
@@ -257,7 +266,7 @@ int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64
                     uint64_t user_bytes, struct err *e);
 /* Removes a sample of expired entries; how many. */
 size_t evict_expired(struct store *s);
-/* What a byte of an entry is worth; negative if it has expired. Its group does not count. */
+/* What a byte of an entry is worth; negative if it has expired or is old. Its group does not count. */
 double evict_worth(const struct store *s, const struct store_row *row, uint64_t now_ms);
 /* Removes an entry, counted as evicted; fine if it is not there. */
 int evict_entry(struct store *s, struct change *c, const struct store_id *id);
@@ -266,6 +275,14 @@ int evict_entry(struct store *s, struct change *c, const struct store_id *id);
 /* One step of store_evict. True while there is more. */
 bool plan_step(struct store *s);
 void plan_close(struct store *s);
+
+/* ---- old.c ---- */
+/* True if nobody has used the entry since keys changed: see store_expect_old. */
+bool old_row(const struct store *s, const struct store_row *row);
+/* So many of them were evicted; with `lock` held. */
+void old_gone(struct store *s, uint64_t n);
+/* Counts some more of them. Returns when to call again, monotonic. */
+uint64_t old_step(struct store *s, uint64_t now_ms);
 
 /* ---- sweep.c ---- */
 void sweep_begin(struct store *s);

@@ -132,6 +132,11 @@ void store_mark_suspect(void);
  * user's share at that user's next put. The address space of the index stays as it was at open. */
 void store_set_caps(struct store *s, uint64_t max_bytes, uint64_t quota_bytes);
 
+/* Entries whose keys are digests of content have keys of older versions if they were last used before
+ * this time (Unix, ms; 0: none): eviction takes them first. Counts them in the background; `tell`: and
+ * says in one event how many there are. Names that other programs chose are no such keys. */
+void store_expect_old(struct store *s, uint64_t before_ms, bool tell);
+
 /* Commits what is queued, writes the batched access times, runs no more callbacks, frees. */
 void store_close(struct store *s);
 
@@ -284,6 +289,8 @@ struct store_stats {
     uint64_t n_entries, n_bytes, max_bytes; /* values */
     uint64_t disk_bytes;                    /* index and blob files, as the file system counts */
     uint64_t n_puts, n_evictions, n_corrupt, n_commits;
+    uint64_t
+        n_old; /* store_expect_old: left when they were last counted, less those evicted since */
     uint64_t kind_entries[16], kind_bytes[16];
     bool read_only; /* the disk is full or failed: serving, not storing */
     bool rebuilt;   /* the index was rebuilt when this process opened it */

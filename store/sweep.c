@@ -12,6 +12,7 @@
  *   readers    slots of dead processes in LMDB's table, each minute
  *   sync       meta pages made durable a second after the last commit: a power failure of an idle
  *              machine loses nothing
+ *   old        entries with keys of older versions are counted (old.c)
  *   wake       the loop, each minute, so that it hands over its table of hits
  */
 #include <string.h>
@@ -254,6 +255,7 @@ void sweep_begin(struct store *s)
         .n_begun = s->sweeper.n_begun + 1,
         .retry_ms = RETRY_MS,
         .next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_DELAY_MS),
+        .next_old_ms = now_ms,
         .next_expiry_ms = now_ms + EXPIRY_MS,
         .next_check_ms = now_ms + MINUTE_MS,
         .next_sync_ms = now_ms + EXPIRY_MS,
@@ -290,6 +292,8 @@ uint64_t sweep_step(struct store *s)
         walk_step(s, now_ms);
     if (now_ms >= sw->next_expiry_ms)
         sw->next_expiry_ms = now_ms + (evict_expired(s) >= EXPIRY_MANY ? 0 : EXPIRY_MS);
+    if (s->old_before_ms && now_ms >= sw->next_old_ms)
+        sw->next_old_ms = old_step(s, now_ms);
     if (now_ms >= sw->next_check_ms) {
         index_check_readers(&s->index);
         sw->next_check_ms = now_ms + MINUTE_MS;
@@ -305,6 +309,8 @@ uint64_t sweep_step(struct store *s)
     }
     uint64_t next = soonest(sw->next_walk_ms, sw->next_expiry_ms);
     next = soonest(soonest(next, sw->next_check_ms), soonest(sw->next_sync_ms, sw->next_wake_ms));
+    if (s->old_before_ms)
+        next = soonest(next, sw->next_old_ms);
     now_ms = clock_mono_ms();
     return next > now_ms ? next - now_ms : 0;
 }

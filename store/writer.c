@@ -109,6 +109,7 @@ static void publish(struct store *s, const struct change *c)
     memcpy(st->kind_entries, t->kind_entries, sizeof st->kind_entries);
     memcpy(st->kind_bytes, t->kind_bytes, sizeof st->kind_bytes);
     st->n_evictions += c->n_evicted;
+    old_gone(s, c->n_old);
     st->n_corrupt += c->n_corrupt;
     st->n_commits++;
     uint64_t now_ms = c->n_left ? clock_wall_ms() : 0;

@@ -389,3 +389,124 @@ Test(store_evict, full_map_is_met_by_eviction)
     }
     cr_assert_gt(kit_stats(&k).n_entries, 50);
 }
+
+/* ---- entries whose keys are of older versions ---- */
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* From now on, what was there before is old. */
+static void change_keys(bool tell)
+{
+    usleep(2000);
+    store_expect_old(k.store, now_ms(), tell);
+    usleep(2000);
+}
+
+static int put_named(uint32_t owner, uint64_t n, const char *name)
+{
+    static const uint8_t value[20000];
+    struct store_put put = kit_put_of(&k, owner, n, sizeof value);
+    put.data = value;
+    put.row.name = (struct view){name, strlen(name)};
+    return kit_put_with(&k, &put);
+}
+
+static uint64_t n_expected;
+static bool counts_as_expected(const struct store_stats *st) { return st->n_old == n_expected; }
+
+Test(store_evict, entries_of_older_keys_go_first)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < 400; n++)
+        cr_assert_eq(put_worth(HERE, n, 20000, 60000), 0);
+    change_keys(true);
+    n_expected = 400;
+    kit_until(&k, counts_as_expected);
+    cr_assert_str_eq(k.last_event, "400 entries of older key versions, to be evicted first");
+    uint64_t n = 1000;
+    while (kit_stats(&k).n_evictions < 100 && n < 5000) /* of less worth by far */
+        cr_assert_eq(put_worth(HERE, n++, 20000, 1), 0);
+    uint64_t n_gone = kit_stats(&k).n_evictions;
+    size_t left = count_there(HERE, 0, 400);
+    cr_assert_geq(n_gone, 100);
+    cr_assert_leq(left, 400 - n_gone + 5, "%zu are left after %" PRIu64, left, n_gone);
+    for (int i = 0; i < 5000 && kit_stats(&k).n_old != count_there(HERE, 0, 400); i++)
+        usleep(1000); /* the writer may still be at it */
+    cr_assert_eq(kit_stats(&k).n_old, count_there(HERE, 0, 400), "those that went are counted off");
+}
+
+Test(store_evict, pinned_entry_of_an_older_key_stays)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < 40; n++) {
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+        cr_assert_eq(kit_pin(&k, HERE, n, true), 0);
+    }
+    change_keys(false);
+    for (uint64_t n = 1000; n < 3000; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+    cr_assert_gt(kit_stats(&k).n_evictions, 1000);
+    cr_assert_eq(count_there(HERE, 0, 40), 40);
+}
+
+Test(store_evict, hit_saves_an_entry_from_before_keys_changed)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (uint64_t n = 0; n < 600; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+    usleep(2000);
+    uint64_t changed_ms = now_ms();
+    usleep(2000);
+    for (uint64_t n = 0; n < 100; n++)
+        cr_assert_eq(kit_get(&k, HERE, n), 0);
+    kit_reopen(&k); /* writes the hits */
+    store_expect_old(k.store, changed_ms, true);
+    n_expected = 500;
+    kit_until(&k, counts_as_expected);
+    for (uint64_t n = 1000; kit_stats(&k).n_evictions < 400 && n < 5000; n++)
+        cr_assert_eq(kit_put(&k, HERE, n, 20000), 0);
+    cr_assert_geq(kit_stats(&k).n_evictions, 400);
+    cr_assert_eq(count_there(HERE, 0, 100), 100);
+}
+
+Test(store_evict, names_that_clients_chose_are_of_no_key_version)
+{
+    static const char hex[] = "0123456789abcdef0123456789abcdef";
+    static const struct {
+        const char *prefix, *digest;
+        bool old;
+    } names[] = {
+        {"pjrt:1:", hex, true},
+        {"cc:2:", hex, true},
+        {"jax:12:", hex, true},
+        {"pt2:fx-graph-v1::f", hex, false},
+        {"", hex, false},
+        {":1:", hex, false},
+        {"key:", hex, false},
+        {"a:1b:", hex, false},
+        {"cc:2:", "0123456789abcdef", false},
+        {"cc::", hex, false},
+        {"1:", hex, false},
+        {"alpha", "", false},
+    };
+    kit_begin(&k, 16 * KIT_MIB);
+    n_expected = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s%s", names[i].prefix, names[i].digest);
+        cr_assert_eq(put_named(1000, i, name), 0);
+        n_expected += names[i].old;
+    }
+    change_keys(true);
+    kit_until(&k, counts_as_expected);
+    struct store_filter all = store_filter_all();
+    cr_assert_eq(kit_evict(&k, &all, (sizeof names / sizeof *names - n_expected) * 20000, false),
+                 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        cr_assert_neq(there(1000, i), names[i].old, "%s", names[i].prefix);
+}

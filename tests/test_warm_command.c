@@ -5,6 +5,8 @@
  *
  * What compiles needs a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
  */
+#include "daemon/old_keys.h"
+#include "store/store.h"
 #include "tests/daemon_kit.h"
 
 #include <dlfcn.h>
@@ -210,6 +212,68 @@ Test(command, stats_verify_and_doctor_speak_json)
         free(out);
         free(admin);
     }
+    kit_down(&k);
+}
+
+/* A daemon whose keys were others has left this folder. */
+static void change_kept_keys(const struct kit *k)
+{
+    struct store_config config = {.dir = k->store, .max_bytes = 1ull << 30};
+    struct store *store;
+    struct err e;
+    cr_assert_eq(store_open(&store, &config, &e), 0, "%s", e.text);
+    cr_assert_eq(store_meta_put(store, OLD_KEYS_META, "12345678mlir/1 ", 15), 0);
+    store_close(store);
+}
+
+static void restart(struct kit *k)
+{
+    kill(k->pid, SIGTERM);
+    kit_reap(k->pid);
+    usleep(2000);
+}
+
+static void until_doctor_says(const struct kit *k, const char *text)
+{
+    char *out = NULL;
+    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; kit_now_ms() < end; usleep(20000)) {
+        free(out);
+        warm(k, &out, "doctor");
+        if (strstr(out, text)) {
+            free(out);
+            return;
+        }
+    }
+    cr_assert_fail("%s", out);
+}
+
+Test(command, doctor_and_log_tell_of_entries_of_older_key_versions)
+{
+    static const char old[] = "1 entry of older key versions";
+    struct kit k = kit_up(NULL);
+    char *out;
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put cc:2:0123456789abcdef0123456789abcdef0123456789abcdef v", "");
+    expect(&k, 0, "put alpha v", "");
+    restart(&k);
+    kit_start(&k, NULL); /* with the same keys */
+    warm(&k, &out, "doctor");
+    cr_assert(!strstr(out, "older key"), "%s", out);
+    free(out);
+    restart(&k);
+    change_kept_keys(&k);
+    kit_start(&k, NULL);
+    until_doctor_says(&k, old);
+    cr_assert(kit_log_has(&k, old));
+    restart(&k);
+    cr_assert_eq(truncate(k.log, 0), 0);
+    kit_start(&k, NULL);
+    until_doctor_says(&k, old);
+    cr_assert(!kit_log_has(&k, old), "the log says it once");
+    expect(&k, 0, "clear --yes", "evicted 2 entries");
+    warm(&k, &out, "doctor");
+    cr_assert(!strstr(out, "older key"), "%s", out);
+    free(out);
     kit_down(&k);
 }
 

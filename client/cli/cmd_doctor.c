@@ -178,6 +178,10 @@ static void check_store(struct doctor *d, struct view info)
     if (info_number(info, "store.corrupt") > 0)
         finding(d, HEALTH_WARN, "store", "%.0f damaged values found; check the disk and memory",
                 info_number(info, "store.corrupt"));
+    if (info_number(info, "store.old") > 0)
+        finding(d, HEALTH_OK, "store", "%.0f %s of older key versions, to be evicted first",
+                info_number(info, "store.old"),
+                info_number(info, "store.old") == 1 ? "entry" : "entries");
     finding(d, HEALTH_OK, "store", "%.0f entries, %.1f MiB of at most %.1f MiB",
             info_number(info, "store.entries"), info_number(info, "store.bytes") / 1048576,
             info_number(info, "store.max_bytes") / 1048576);
