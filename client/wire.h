@@ -45,7 +45,7 @@
 #define WIRE_FDS_MAX 2u             /* descriptors with one frame */
 #define WIRE_PATH_MAX 4096u         /* bytes of a path */
 #define WIRE_KEYS_MAX 4096u         /* keys in one MGET, REMOVE or PIN */
-#define WIRE_CHECK_PATHS_MAX 65536u /* paths in one CHECK */
+#define WIRE_CHECK_PATHS_MAX 16384u /* paths in one CHECK */
 #define WIRE_CHECK_MAX (16u << 20)  /* bytes of the list of a CHECK or CHECKED */
 #define WIRE_ROWS_MAX 65536u        /* ROW frames that one LIST may ask for */
 #define WIRE_SESSION_MAX 64u        /* bytes of a session's id */
