@@ -111,7 +111,7 @@ $(B)/tests/test_%: $(B)/obj/tests/test_%.o $(B)/obj/tests/support.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
 
-#: make test          install what is missing, run every test
+#: make test          install missing packages and run all tests
 .PHONY: test test-run
 test: setup-test toolchain
 	$(MAKE) B=$(B) test-run
@@ -288,7 +288,7 @@ setup-format:
 	@./setup.sh clang-format-14
 
 # The demo: what was compiled, cold, warm, and warm after a restart of the daemon.
-#: make demo          install what is missing, build, compile kernels cold and warm
+#: make demo          install missing packages, build, compile kernels cold and warm
 .PHONY: demo
 demo: setup toolchain
 	@echo "demo: building, see $(B)/make.log" >&2
@@ -360,7 +360,8 @@ wheel: setup
 	@./setup.sh python3-venv
 	@packaging/wheel.sh $(B)
 
-# The wheel in bare Debian roots, each of which is downloaded once; as root.
+# Installs the wheel in bare Debian roots and builds a program there. Needs root. The first run
+# downloads the roots.
 RELEASES = bullseye bookworm trixie
 #: make test-install  try the wheel in bare Debian roots
 .PHONY: test-install
