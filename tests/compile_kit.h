@@ -221,7 +221,7 @@ static inline bool stats_say(const struct kit *k, const char *text, bool quiet)
     char *json = strndup(m.text.data, m.text.len);
     bool has = strstr(json, text) != NULL;
     if (!has && !quiet)
-        cr_log_warn("%s not in %s", text, json);
+        fprintf(stderr, "%s not in %s\n", text, json);
     free(json);
     writer_close(&w);
     close(fd);

@@ -227,7 +227,7 @@ static bool have(const char *probe, const char *what)
     int code = run_command(&out, "%s 2>&1", probe);
     free(out);
     if (code != 0)
-        cr_log_warn("%s is not installed: not tested with it\n", what);
+        fprintf(stderr, "skipped: %s is not installed: not tested with it\n", what);
     return code == 0;
 }
 
