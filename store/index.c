@@ -454,24 +454,32 @@ int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
+/* Reads the next row of a table of three numbers for each owner or user. MDB_NOTFOUND at its end. */
+static int next_numbers(MDB_cursor *cursor, uint32_t *out_owner, uint64_t out[3])
+{
+    MDB_val key, data;
+    int rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
+    if (rc != 0)
+        return rc;
+    if (key.mv_size != 4 || !numbers_decode(data.mv_data, data.mv_size, out, 3))
+        return MDB_CORRUPTED;
+    *out_owner = get_owner(key.mv_data);
+    return 0;
+}
+
 int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out)
 {
     MDB_cursor *cursor;
-    MDB_val key, data;
+    uint32_t user;
     uint64_t most = 0, numbers[3];
     int rc = mdb_cursor_open(txn, x->share, &cursor);
     if (rc != 0)
         return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0) {
-        if (key.mv_size != 4 || !numbers_decode(data.mv_data, data.mv_size, numbers, 3)) {
-            rc = MDB_CORRUPTED;
-            break;
-        }
+    while ((rc = next_numbers(cursor, &user, numbers)) == 0)
         if (numbers[1] > most) {
             most = numbers[1];
-            *out = get_owner(key.mv_data);
+            *out = user;
         }
-    }
     mdb_cursor_close(cursor);
     if (rc != MDB_NOTFOUND)
         return rc;
@@ -510,21 +518,17 @@ int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random
                      void *arg, uint32_t *out)
 {
     MDB_cursor *cursor;
-    MDB_val key, data;
+    uint32_t owner;
     uint64_t total = 0, numbers[3];
     int rc = mdb_cursor_open(txn, x->usage, &cursor);
     if (rc != 0)
         return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0) {
-        if (key.mv_size != 4 || !numbers_decode(data.mv_data, data.mv_size, numbers, 3)) {
-            rc = MDB_CORRUPTED;
-            break;
-        }
+    while ((rc = next_numbers(cursor, &owner, numbers)) == 0) {
         /* Each owner in turn replaces the choice so far with its share of the total so far. */
         uint64_t weight = numbers[2] ? numbers[2] : 1;
         total += weight;
         if (next_random(arg) % total < weight)
-            *out = get_owner(key.mv_data);
+            *out = owner;
     }
     mdb_cursor_close(cursor);
     if (rc != MDB_NOTFOUND)
