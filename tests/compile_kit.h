@@ -209,22 +209,11 @@ static inline enum wire_outcome expect_cubin(int fd, uint64_t tag, struct key *o
 
 static inline bool stats_say(const struct kit *k, const char *text, bool quiet)
 {
-    static struct kit_frame f;
-    struct wire_text m;
-    struct writer w;
-    int fd = kit_native(k);
-    writer_init(&w, 0);
-    wire_put_empty(&w, WIRE_STATS, 1);
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_TEXT, 1);
-    wire_get_text(&f.frame, &m, NULL);
-    char *json = strndup(m.text.data, m.text.len);
+    char *json = kit_stats(k);
     bool has = strstr(json, text) != NULL;
     if (!has && !quiet)
         fprintf(stderr, "%s not in %s\n", text, json);
     free(json);
-    writer_close(&w);
-    close(fd);
     return has;
 }
 

@@ -224,19 +224,7 @@ struct kit_frame {
 
 static inline void kit_send_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
 {
-    char control[CMSG_SPACE(2 * sizeof(int))] = {0};
-    struct iovec iov = {(void *)(uintptr_t)data, len};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (n_fds) {
-        m.msg_control = control;
-        m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-        memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
-    }
-    cr_assert_eq(sendmsg(fd, &m, MSG_NOSIGNAL), (ssize_t)len);
+    cr_assert(send_with_fds(fd, data, len, fds, n_fds));
 }
 
 /* The next frame; false at the end of the connection. */
@@ -333,6 +321,23 @@ static inline int kit_admin(const struct kit *k)
     cr_assert_geq(fd, 0, "nobody listens at %s", path);
     kit_hello(fd);
     return fd;
+}
+
+/* The JSON of STATS. free() it. */
+static inline char *kit_stats(const struct kit *k)
+{
+    static struct kit_frame f;
+    struct wire_text m;
+    struct writer w;
+    int fd = kit_native(k);
+    writer_init(&w, 0);
+    wire_put_empty(&w, WIRE_STATS, 1);
+    kit_flush(fd, &w);
+    kit_frame(fd, &f, WIRE_TEXT, 1);
+    cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
+    writer_close(&w);
+    close(fd);
+    return strndup(m.text.data, m.text.len);
 }
 
 static inline void kit_get(int fd, uint64_t tag, const char *name, bool lease, uint32_t wait_ms)

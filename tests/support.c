@@ -6,9 +6,11 @@
 #include <ftw.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +76,24 @@ char *bin_path(const char *name)
     char *bin = path_join(self, "bin"), *path = path_join(bin, name);
     free(bin);
     return path;
+}
+
+bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
+{
+    char control[CMSG_SPACE(2 * sizeof(int))] = {0};
+    struct iovec part = {(void *)(uintptr_t)data, len};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    cr_assert_leq(n_fds, 2u);
+    if (n_fds) {
+        m.msg_control = control;
+        m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+    }
+    return sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
 int run_command(char **out, const char *format, ...)

@@ -31,6 +31,9 @@ bool two_users_can_be(void);
     if (!two_users_can_be())                                                                       \
     cr_skip_test("needs root, and folders that another user reaches")
 
+/* Sends bytes in one message, with at most two descriptors. False unless all of them went. */
+bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds);
+
 /* Runs a shell command made with printf and gives its standard output (free it). Returns its exit
  * status, or -1 if it ended by a signal. */
 int run_command(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1131,10 +1131,10 @@ static bool has_one_server(void *pids) { return server_pids(pids) == 1; }
 static bool was_asked(void *arg) { return ((struct server *)arg)->n_asked >= 1; }
 static bool was_asked_again(void *arg) { return ((struct server *)arg)->n_asked >= 2; }
 
-static void kill_workers(void)
+static void kill_all(size_t (*find)(pid_t out[16]))
 {
     pid_t pids[16];
-    size_t n = worker_pids(pids);
+    size_t n = find(pids);
     cr_assert_gt(n, 0u);
     for (size_t i = 0; i < n; i++)
         kill(pids[i], SIGKILL);
@@ -1154,7 +1154,7 @@ Test(compiler, tries_again_when_a_worker_is_killed_in_mid_compile)
     struct outcome o;
     ask_start(&r, &a, &o);
     run_until_condition(&r, was_asked, &server);
-    kill_workers();
+    kill_all(worker_pids);
     for (int i = 0; i < 100; i++)
         sem_post(&gate);
     ask_finish(&r, &a, &o);
@@ -1184,9 +1184,9 @@ Test(compiler, gives_up_when_a_second_worker_dies_too)
     struct outcome o;
     ask_start(&r, &a, &o);
     run_until_condition(&r, was_asked, &server);
-    kill_workers();
+    kill_all(worker_pids);
     run_until_condition(&r, was_asked_again, &server);
-    kill_workers();
+    kill_all(worker_pids);
     ask_finish(&r, &a, &o);
     cr_assert_eq(o.status, WARM_ECRASHED);
     cr_assert(strstr(o.text, "signal 9"), "%s", o.text);
@@ -1195,22 +1195,13 @@ Test(compiler, gives_up_when_a_second_worker_dies_too)
     rig_stop(&r);
 }
 
-static void kill_servers(void)
-{
-    pid_t pids[16];
-    size_t n = server_pids(pids);
-    cr_assert_gt(n, 0u);
-    for (size_t i = 0; i < n; i++)
-        kill(pids[i], SIGKILL);
-}
-
 Test(compiler, an_idle_fork_server_that_dies_costs_nothing)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
     expect_saxpy(&r);
-    kill_servers();
+    kill_all(server_pids);
     expect_saxpy(&r);
     expect_saxpy(&r);
     rig_stop(&r);
@@ -1232,7 +1223,7 @@ Test(compiler, tries_again_when_a_fork_server_dies_with_its_workers)
     ask_start(&r, &a, &o);
     run_until_condition(&r, was_asked, &server);
     run_until_condition(&r, has_one_worker, worker);
-    kill_servers();
+    kill_all(server_pids);
     for (int tries = 0; kill(worker[0], 0) == 0; tries++) {
         cr_assert_lt(tries, 2000, "a worker outlived its fork server");
         poll(NULL, 0, 5);

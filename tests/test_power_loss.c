@@ -182,21 +182,6 @@ static off_t position(int fd)
                                                                 : lseek(fd, 0, SEEK_CUR);
 }
 
-ssize_t write(int fd, const void *data, size_t len)
-{
-    if (!recording())
-        return syscall(SYS_write, fd, data, len);
-    pthread_mutex_lock(&rec.lock);
-    off_t at = position(fd);
-    ssize_t n = syscall(SYS_write, fd, data, len);
-    int error = errno;
-    struct iovec part = {(void *)(uintptr_t)data, len};
-    note_write(fd, &part, 1, n, at);
-    pthread_mutex_unlock(&rec.lock);
-    errno = error;
-    return n;
-}
-
 ssize_t writev(int fd, const struct iovec *parts, int n_parts)
 {
     if (!recording())
@@ -209,6 +194,12 @@ ssize_t writev(int fd, const struct iovec *parts, int n_parts)
     pthread_mutex_unlock(&rec.lock);
     errno = error;
     return n;
+}
+
+ssize_t write(int fd, const void *data, size_t len)
+{
+    struct iovec part = {(void *)(uintptr_t)data, len};
+    return writev(fd, &part, 1);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t at)

@@ -101,21 +101,11 @@ static struct key compiled_by_itself(struct warm *w, const struct spelling *s)
 
 static unsigned long long n_compiles(const struct kit *k)
 {
-    static struct kit_frame f;
-    struct wire_text m;
-    struct writer w;
-    int fd = kit_native(k);
-    writer_init(&w, 0);
-    wire_put_empty(&w, WIRE_STATS, 1);
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_TEXT, 1);
-    cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
-    char *json = strndup(m.text.data, m.text.len);
+    char *json = kit_stats(k);
     const char *at = strstr(json, "\"compiles\": ");
     cr_assert_not_null(at);
     unsigned long long n = strtoull(at + 12, NULL, 10);
     free(json);
-    close(fd);
     return n;
 }
 

@@ -19,6 +19,7 @@
 #include "client/wire.h"
 #include "keygen/job.h"
 #include "tests/siege/siege.h"
+#include "tests/support.h"
 
 #define PATIENCE_MS 3000 /* for an answer */
 
@@ -43,19 +44,7 @@ static int dial(void)
 /* Sends what the writer holds, and empties it. */
 static bool flush(int fd, struct writer *w, const int *fds, size_t n_fds)
 {
-    char control[CMSG_SPACE(2 * sizeof(int))] = {0};
-    struct iovec part = {w->data, w->len};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
-    if (n_fds) {
-        m.msg_control = control;
-        m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-        memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
-    }
-    bool sent = !w->failed && sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)w->len;
+    bool sent = !w->failed && send_with_fds(fd, w->data, w->len, fds, n_fds);
     writer_close(w);
     writer_init(w, 0);
     return sent;
