@@ -18,9 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/defaults.h"
 #include "daemon/json.h"
 #include "daemon/log.h"
-#include "daemon/places.h"
 
 #define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
 #define CONFIG_LIST_MAX 64   /* values of one list */
@@ -351,7 +351,7 @@ static int config_resolve_socket(struct config *c, struct err *e)
 static int config_resolve_store(struct config *c, struct err *e)
 {
     char path[PATH_MAX];
-    int code = places_store(path, sizeof path, e);
+    int code = defaults_store(path, sizeof path, e);
     return code ? code : config_found(c, CONFIG_KEY_store, path, e);
 }
 

@@ -28,12 +28,12 @@
 #include "daemon/budget.h"
 #include "daemon/compiler.h"
 #include "daemon/config.h"
+#include "daemon/defaults.h"
 #include "daemon/listen.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/old_keys.h"
 #include "daemon/peer.h"
-#include "daemon/places.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "daemon/ticker.h"
@@ -133,7 +133,7 @@ static int read_settings(struct config *out, int argc, char **argv, struct err *
     if (code)
         return code;
     code = read_options(NULL, argc, argv, &file, e);
-    if (code == 0 && !file && places_settings(usual, sizeof usual))
+    if (code == 0 && !file && defaults_settings(usual, sizeof usual))
         file = usual;
     if (code == 0 && file && *file)
         code = config_read_file(out, file, e);

@@ -41,13 +41,13 @@ exec "$venv/bin/python" -m ziglang cc -target $target "\$@"
 END
 chmod +x "$build/cc"
 mkdir -p "$build/obj"
-"$build/cc" -I. -D_GNU_SOURCE -O2 -fPIC -c -o "$build/obj/old_glibc.o" packaging/old_glibc.c
+"$build/cc" -I. -D_GNU_SOURCE -O2 -fPIC -c -o "$build/obj/libc_gaps.o" packaging/libc_gaps.c
 
 # -Wno-…: clang's warnings beyond those that the sources are kept free of
 rm -rf "$build/root"
 make -j"$(nproc)" B="$build/obj" CC="$build/cc" WERROR= STATIC= PREFIX=/warm DESTDIR="$build/root" \
-    OPT="-O2 -isystem $include -include packaging/old_glibc.h -Wno-cast-qual -Wno-unused-command-line-argument" \
-    LDFLAGS="-pthread -s $build/obj/old_glibc.o -L$libraries" LOADED= install >"$build/make.log" 2>&1 || {
+    OPT="-O2 -isystem $include -include packaging/libc_gaps.h -Wno-cast-qual -Wno-unused-command-line-argument" \
+    LDFLAGS="-pthread -s $build/obj/libc_gaps.o -L$libraries" LOADED= install >"$build/make.log" 2>&1 || {
     tail -n 20 "$build/make.log" >&2
     echo "wheel: the build failed: $build/make.log" >&2
     exit 1

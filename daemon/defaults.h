@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * places.h - where the store and the settings are if nobody says where.
+ * defaults.h - where the store and the settings are if nobody says where.
  *
  *     the store      root   /var/cache/warm
  *                    users  $XDG_CACHE_HOME/warm, else ~/.cache/warm
@@ -15,8 +15,8 @@
  *
  * Thread: any. Memory: texts go into the caller's buffers.
  */
-#ifndef WARM_DAEMON_PLACES_H
-#define WARM_DAEMON_PLACES_H
+#ifndef WARM_DAEMON_DEFAULTS_H
+#define WARM_DAEMON_DEFAULTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,11 +25,11 @@
 
 /* Writes the store's folder, which exists then. Logs each place that does not serve, with the
  * reason. Errors: IO if none does. */
-int places_store(char *out, size_t cap, struct err *e);
+int defaults_store(char *out, size_t cap, struct err *e);
 /* Writes the settings' file. False if there is none. */
-bool places_settings(char *out, size_t cap);
+bool defaults_settings(char *out, size_t cap);
 
 /* Returns the name of a network file system by statfs(2)'s f_type; NULL if it is not known as one. */
-const char *places_network_name(unsigned long type);
+const char *defaults_network_name(unsigned long type);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * old_glibc.c - functions that glibc 2.17 lacks, for the wheel's programs and for the libraries that
+ * libc_gaps.c - functions that glibc 2.17 lacks, for the wheel's programs and for the libraries that
  * are linked into them. Weak: an object that has its own keeps it.
  *
  * Thread: any; no state but errno.
  */
-#include "packaging/old_glibc.h"
+#include "packaging/libc_gaps.h"
 
 #include <dlfcn.h>
 #include <errno.h>

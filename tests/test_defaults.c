@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_places.c - where the store, the settings and the socket are if nobody says where. Each case
+ * test_defaults.c - where the store, the settings and the socket are if nobody says where. Each case
  * runs in a child as a user who has nothing on this machine; as root only, else it says so.
  */
 #include <criterion/criterion.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "client/warm.h"
-#include "daemon/places.h"
+#include "daemon/defaults.h"
 #include "tests/support.h"
 
 #define STRANGER 54321 /* in no user database */
@@ -39,7 +39,7 @@ static void teardown(void)
     temp_dir_free(dir);
 }
 
-TestSuite(places, .init = setup, .fini = teardown);
+TestSuite(defaults, .init = setup, .fini = teardown);
 
 static bool is_root(void)
 {
@@ -53,7 +53,7 @@ static bool become_stranger(void)
     return setgroups(0, NULL) == 0 && setgid(STRANGER) == 0 && setuid(STRANGER) == 0;
 }
 
-/* places_store of the stranger with this HOME (NULL: none). */
+/* defaults_store of the stranger with this HOME (NULL: none). */
 static void expect_store(const char *home, const char *want)
 {
     fflush(NULL);
@@ -65,7 +65,7 @@ static void expect_store(const char *home, const char *want)
         unsetenv("HOME");
         if (home)
             setenv("HOME", home, 1);
-        int code = become_stranger() ? places_store(got, sizeof got, &e) : -1;
+        int code = become_stranger() ? defaults_store(got, sizeof got, &e) : -1;
         if (code || strcmp(got, want))
             fprintf(stderr, "store in %s, not %s: %s\n", got, want, e.text);
         _exit(code || strcmp(got, want) || access(got, W_OK));
@@ -75,7 +75,7 @@ static void expect_store(const char *home, const char *want)
     cr_assert_eq(status, 0);
 }
 
-Test(places, cache_folder_of_a_new_account_is_made)
+Test(defaults, cache_folder_of_a_new_account_is_made)
 {
     if (!is_root())
         return;
@@ -90,19 +90,19 @@ Test(places, cache_folder_of_a_new_account_is_made)
     free(store);
 }
 
-Test(places, home_that_cannot_be_written_is_passed_over)
+Test(defaults, home_that_cannot_be_written_is_passed_over)
 {
     if (is_root())
         expect_store(dir, "/var/tmp/warm-54321");
 }
 
-Test(places, user_without_a_home_has_a_store)
+Test(defaults, user_without_a_home_has_a_store)
 {
     if (is_root())
         expect_store(NULL, "/var/tmp/warm-54321");
 }
 
-Test(places, folder_that_another_user_made_is_not_used)
+Test(defaults, folder_that_another_user_made_is_not_used)
 {
     if (!is_root())
         return;
@@ -110,15 +110,15 @@ Test(places, folder_that_another_user_made_is_not_used)
     expect_store(NULL, "/tmp/warm-54321/store");
 }
 
-Test(places, network_file_systems_are_known)
+Test(defaults, network_file_systems_are_known)
 {
-    cr_assert_str_eq(places_network_name(0x6969), "NFS");
-    cr_assert_str_eq(places_network_name(0x0bd00bd0), "Lustre");
-    cr_assert_null(places_network_name(0xef53), "ext4");
-    cr_assert_null(places_network_name(0x01021994), "tmpfs");
+    cr_assert_str_eq(defaults_network_name(0x6969), "NFS");
+    cr_assert_str_eq(defaults_network_name(0x0bd00bd0), "Lustre");
+    cr_assert_null(defaults_network_name(0xef53), "ext4");
+    cr_assert_null(defaults_network_name(0x01021994), "tmpfs");
 }
 
-Test(places, settings_of_a_user_are_in_the_home_folder)
+Test(defaults, settings_of_a_user_are_in_the_home_folder)
 {
     char got[4096], *file = path_join(dir, "warm/warmd.conf"), *folder = path_join(dir, "warm");
     setenv("XDG_CONFIG_HOME", dir, 1);
@@ -127,7 +127,7 @@ Test(places, settings_of_a_user_are_in_the_home_folder)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        bool none = become_stranger() && !places_settings(got, sizeof got);
+        bool none = become_stranger() && !defaults_settings(got, sizeof got);
         _exit(!none);
     }
     int status;
@@ -137,7 +137,7 @@ Test(places, settings_of_a_user_are_in_the_home_folder)
     file_write(file, "jobs = 3\n", 9);
     pid = fork();
     if (pid == 0)
-        _exit(!(become_stranger() && places_settings(got, sizeof got) && strcmp(got, file) == 0));
+        _exit(!(become_stranger() && defaults_settings(got, sizeof got) && strcmp(got, file) == 0));
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_assert_eq(status, 0);
     free(file);
@@ -189,7 +189,7 @@ static int look_for_sockets(const char *runtime)
     return default_is(own) ? 0 : 4;
 }
 
-Test(places, own_daemon_comes_before_the_systems)
+Test(defaults, own_daemon_comes_before_the_systems)
 {
     if (!is_root())
         return;

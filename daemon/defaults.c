@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * places.c - tries the places of places.h in order. config.c calls it once, while the settings are
+ * defaults.c - tries the places of defaults.h in order. config.c calls it once, while the settings are
  * read at the daemon's start.
  */
-#include "daemon/places.h"
+#include "daemon/defaults.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,7 +29,7 @@ static const struct {
     {0x20030528, "OrangeFS"}, {0x73757245, "Coda"}, {0xaad7aaea, "PanFS"},
 };
 
-const char *places_network_name(unsigned long type)
+const char *defaults_network_name(unsigned long type)
 {
     for (size_t i = 0; i < sizeof network_types / sizeof *network_types; i++)
         if (network_types[i].type == type)
@@ -83,7 +83,7 @@ static const char *why_not(const char *path)
         return "not a folder of this user alone";
     if (access(path, R_OK | W_OK | X_OK) != 0)
         return strerror(errno);
-    return places_network_name((unsigned long)fs.f_type);
+    return defaults_network_name((unsigned long)fs.f_type);
 }
 
 static bool store_place(unsigned i, char *out, size_t cap)
@@ -99,7 +99,7 @@ static bool store_place(unsigned i, char *out, size_t cap)
     }
 }
 
-int places_store(char *out, size_t cap, struct err *e)
+int defaults_store(char *out, size_t cap, struct err *e)
 {
     const char *reason = "no home folder is known";
     for (unsigned i = 0; i < 3; i++) {
@@ -114,7 +114,7 @@ int places_store(char *out, size_t cap, struct err *e)
                    reason);
 }
 
-bool places_settings(char *out, size_t cap)
+bool defaults_settings(char *out, size_t cap)
 {
     bool known = geteuid() == 0
                      ? snprintf(out, cap, "/etc/warm/warmd.conf") > 0

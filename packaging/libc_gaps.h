@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * old_glibc.h - declares functions that glibc 2.17 lacks. Included before every source of the wheel's
- * programs, which run with every glibc since 2.17; old_glibc.c makes the system calls.
+ * libc_gaps.h - declares functions that glibc 2.17 lacks. Included before every source of the wheel's
+ * programs, which run with every glibc since 2.17; libc_gaps.c makes the system calls.
  */
-#ifndef WARM_PACKAGING_OLD_GLIBC_H
-#define WARM_PACKAGING_OLD_GLIBC_H
+#ifndef WARM_PACKAGING_LIBC_GAPS_H
+#define WARM_PACKAGING_LIBC_GAPS_H
 
 #include <pthread.h>
 #include <stddef.h>
