@@ -18,8 +18,24 @@ PACKED   = -l:libz.a -l:libzstd.a
 # `warm` starts in less time than a dynamic program can be loaded; sanitizers need it dynamic.
 STATIC   = $(if $(SAN),,-static)
 
-src = $(wildcard $(1)/*.c)
+# The sources and the objects of some folders.
+src = $(foreach folder,$(1),$(wildcard $(folder)/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(call src,$(1)))
+
+# Folders from the lowest layer up: a file includes headers of its own folder and of those before it.
+# `make check-layers` holds every file to it.
+KEYGEN_DIRS  = keygen $(addprefix keygen/,canon graph mlir bytecode ptx cuda)
+STORE_DIRS   = store
+LIBWARM_DIRS = $(addprefix client/,wire lib exec)
+TOOL_DIRS    = client/trace client/tool
+CLI_DIRS     = client/cli $(addprefix client/cli/,import run commands)
+PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink driver pjrt mlir)
+WORKER_DIRS  = daemon/worker
+DAEMON_DIRS  = $(addprefix daemon/,process users history compiler service net native redis)
+KERNEL_DIRS  = kernels
+TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon install kernels)
+LAYERS       = $(KEYGEN_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
+    $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
 
 KEYGEN  = $(B)/obj/keygen.a
 STORE   = $(B)/obj/store.a
@@ -41,24 +57,24 @@ help:
 	@sed -n 's/^#: //p' Makefile
 
 # Keys are made for each program that is compiled: theirs are the functions worth inlining.
-$(call obj,keygen): CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
+$(call obj,$(KEYGEN_DIRS)): CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(KEYGEN): $(call obj,keygen)
-$(STORE): $(call obj,store)
-$(DAEMON): $(filter-out $(B)/obj/daemon/main.o,$(call obj,daemon))
-$(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,kernels))
-$(CLIENT): $(call obj,client) $(call obj,keygen)
+$(KEYGEN): $(call obj,$(KEYGEN_DIRS))
+$(STORE): $(call obj,$(STORE_DIRS))
+$(DAEMON): $(call obj,$(DAEMON_DIRS))
+$(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
+$(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
 $(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT):
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/lib/libwarm.so: $(call obj,client) $(call obj,keygen)
+$(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/libwarm.map -o $@ $^ $(CRYPTO)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/lib/libwarm.map -o $@ $^ $(CRYPTO)
 
 # Libraries that are loaded into other programs run with every glibc since 2.17, where dlopen is in
 # libdl (client/preload/old_glibc.h). `make check-glibc` fails if they want a newer symbol.
@@ -75,7 +91,7 @@ check-glibc: $(LOADED)
 	done
 
 # In every program that `warm run` starts: exports what it stands in for, and nothing else.
-$(B)/lib/libwarm-preload.so: $(call obj,client/preload) $(CLIENT) client/preload/preload.map
+$(B)/lib/libwarm-preload.so: $(call obj,$(PRELOAD_DIRS)) $(CLIENT) client/preload/preload.map
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-preload.so -Wl,-Bsymbolic -Wl,--exclude-libs,ALL \
 	    -Wl,--version-script,client/preload/preload.map -o $@ $(filter %.o %.a,$^) $(OLD_LIBDL) $(CRYPTO)
@@ -89,7 +105,7 @@ $(B)/share/warm/python:
 	@mkdir -p $(@D)
 	ln -sfn $(abspath client/python) $@
 
-$(B)/bin/warm: $(call obj,client/cli) $(call obj,client/tool) $(CLIENT)
+$(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(PACKED)
 
@@ -98,16 +114,19 @@ $(B)/bin/warmd: $(B)/obj/daemon/main.o $(DAEMON) $(STORE) $(CLIENT)
 	$(CC) $(LDFLAGS) -o $@ $^ -luv -llmdb $(CRYPTO)
 
 # -rdynamic: NVRTC's open, fopen and stat must bind to the worker's own.
-$(B)/libexec/warm/warm-nvrtc: $(call obj,daemon/worker) $(CLIENT)
+$(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -ldl $(CRYPTO)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
-TEST_LIBS = $(DAEMON) $(STORE) $(CLIENT)
-$(B)/tests/all: $(call obj,tests) $(TEST_LIBS)
+TEST_LIBS = $(B)/obj/client/cli/import/archive.o $(DAEMON) $(STORE) $(CLIENT)
+TEST_SUPPORT = $(call obj,tests/support)
+obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
+$(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
-$(B)/tests/test_%: $(B)/obj/tests/test_%.o $(B)/obj/tests/support.o $(TEST_LIBS)
+.SECONDEXPANSION:
+$(B)/tests/test_%: $$(call obj_of_suite,$$*) $(TEST_SUPPORT) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
 
@@ -127,9 +146,9 @@ asan: setup-test toolchain
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) WARM_CRASH_CYCLES=20 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
 	    $(B)/asan/tests/all $(TEST_FLAGS)
 # Criterion cannot start under ThreadSanitizer: tests/plain stands in for it.
-PLAIN = $(B)/obj/tests/plain/plain.o $(B)/obj/tests/support.o
+PLAIN = $(B)/obj/tests/plain/plain.o $(TEST_SUPPORT)
 $(B)/plain/test_%: CPPFLAGS += -Itests/plain
-$(B)/plain/test_%: $(B)/obj/tests/test_%.o $(PLAIN) $(TEST_LIBS)
+$(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -luv -llmdb -ldl -lm $(CRYPTO)
 tsan: setup-test
@@ -147,7 +166,7 @@ power-loss: setup-test
 # Hostile users against a well-behaved one, for an hour; .ci/run has half a minute of it.
 .PHONY: siege
 SIEGE_SECONDS = 3600
-$(B)/siege/siege: $(call obj,tests/siege) $(B)/obj/tests/support.o $(DAEMON) $(CLIENT)
+$(B)/siege/siege: $(call obj,tests/siege) $(TEST_SUPPORT) $(DAEMON) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
 siege: setup-test toolchain
@@ -160,8 +179,9 @@ siege: setup-test toolchain
 FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
-FUZZED    = $(wildcard keygen/*.c client/*.c) store/row.c store/pages.c \
-    $(addprefix daemon/,resp.c manifest.c paths.c history.c history_file.c history_json.c history_lines.c recipe.c json.c torch_value.c)
+FUZZED    = $(call src,$(KEYGEN_DIRS) $(LIBWARM_DIRS)) client/cli/import/archive.c store/row.c store/pages.c \
+    $(addprefix daemon/,net/resp.c service/manifest.c service/paths.c process/json.c service/torch_value.c) \
+    $(call src,daemon/history)
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -194,7 +214,7 @@ PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
 PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
 # ptxas is given the PTX of the first NVRTC, which it must be able to read.
 PTXAS = lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas
-PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(B)/obj/tests/support.o $(CLIENT)
+PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(TEST_SUPPORT) $(CLIENT)
 $(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
 $(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants short_text variants)
 $(B)/proof/%:
@@ -250,19 +270,19 @@ TOOLCHAIN = $(B)/toolchain
 .PHONY: toolchain
 toolchain:
 	@kernels/toolchain.sh $(TOOLCHAIN)
-$(call obj,kernels): | toolchain
-$(call obj,kernels): CPPFLAGS += -isystem $(TOOLCHAIN)/13.5.37/include
+$(call obj,$(KERNEL_DIRS)): | toolchain
+$(call obj,$(KERNEL_DIRS)): CPPFLAGS += -isystem $(TOOLCHAIN)/13.5.37/include
 $(B)/bin/warm-kernels: $(B)/obj/kernels/main.o $(KERNELS) $(KEYGEN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
 
 # The kernels for the tests, by the host's C++ compiler and without its library.
 C_ONLY = -std=c11 -Wstrict-prototypes -Wmissing-prototypes
-$(B)/obj/tests/cuda_on_cpu.o: tests/cuda_on_cpu.cpp
+$(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
-$(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/cuda_on_cpu.o $(KERNELS) $(KEYGEN)
+$(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o $(KERNELS) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev
@@ -303,11 +323,11 @@ SYSCONFDIR = /etc
 SYSTEMDDIR = $(LIBDIR)/systemd
 USERUNITS  = $(if $(FOR_USER),$(PREFIX)/share/systemd/user,$(SYSTEMDDIR)/user)
 for_system = $(if $(FOR_USER),,$(1))
-VERSION    = $(shell sed -n 's/.*WARM_VERSION "\(.*\)"/\1/p' client/version.h)
+VERSION    = $(shell sed -n 's/.*WARM_VERSION "\(.*\)"/\1/p' client/wire/version.h)
 FILLED     = sed -e 's|@bindir@|$(BINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' \
                  -e 's|@prefix@|$(PREFIX)|g' -e 's|@version@|$(VERSION)|g'
 # from the source tree: FILE=PLACE; as it is, or with the paths filled in
-INSTALLED_AS_IS  = client/warm.h=$(PREFIX)/include/warm.h \
+INSTALLED_AS_IS  = client/lib/warm.h=$(PREFIX)/include/warm.h \
     systemd/user/warmd.socket=$(USERUNITS)/warmd.socket \
     $(call for_system,systemd/warmd.socket=$(SYSTEMDDIR)/system/warmd.socket \
         systemd/warmd-admin.socket=$(SYSTEMDDIR)/system/warmd-admin.socket \
@@ -317,7 +337,7 @@ INSTALLED_AS_IS  = client/warm.h=$(PREFIX)/include/warm.h \
     systemd/man/warmd.conf.5=$(MANDIR)/man5/warmd.conf.5 \
     client/man/warm-reactant.7=$(MANDIR)/man7/warm-reactant.7 \
     systemd/man/warmd.8=$(MANDIR)/man8/warmd.8
-INSTALLED_FILLED = client/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
+INSTALLED_FILLED = client/lib/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
     $(call for_system,systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service) \
     systemd/user/warmd.service=$(USERUNITS)/warmd.service
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
@@ -368,6 +388,20 @@ test-install: wheel
 uninstall:
 	rm -f $(foreach i,$(BUILT_PROGRAMS) $(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_FILLED) \
 	    $(INSTALLED_PYTHON) $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
+
+#: make check-layers  check that includes follow the order of the folders
+.PHONY: check-layers
+check-layers:
+	@n=0; for folder in $(LAYERS); do n=$$((n + 1)); echo "$$folder $$n"; done >$(B)/layers
+	@git ls-files 'keygen/*.[ch]' 'store/*.[ch]' 'client/*.[ch]' 'daemon/*.[ch]' 'kernels/*.[ch]' | \
+	    xargs grep -no '^#include "[a-z].*"' | awk -F: -v layers=$(B)/layers ' \
+	        function folder(path) { sub("/[^/]*$$", "", path); return path } \
+	        BEGIN { while ((getline line <layers) > 0) { split(line, f, " "); layer[f[1]] = f[2] } } \
+	        { split($$3, q, "\""); to = folder(q[2]); from = folder($$1) } \
+	        !(from in layer) { print $$1 ": its folder is not in LAYERS of the Makefile"; bad = 1; next } \
+	        !(to in layer) || layer[to] > layer[from] { \
+	            print $$1 ":" $$2 ": includes " q[2] ", which is in a higher layer"; bad = 1 } \
+	        END { exit bad }'
 
 #: make format        lay all sources out anew; check-format only looks
 FORMATTED = $(shell git ls-files '*.c' '*.h')

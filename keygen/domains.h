@@ -3,7 +3,7 @@
  * domains.h - the domain of every key: what the key is of, and the version of its form.
  *
  * Raise a version if equal input may get another key than before. The daemon sees that DOMAINS_ALL
- * differs from what its store was last used with (daemon/old_keys.h): the entries from before then
+ * differs from what its store was last used with (daemon/service/old_keys.h): the entries from before then
  * go first. KEYS.md 1 says what the forms are.
  */
 #ifndef WARM_KEYGEN_DOMAINS_H

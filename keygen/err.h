@@ -38,7 +38,7 @@
     X(LEASE_LOST, 21, "the lease is no longer held")                                               \
     X(SHUTDOWN, 22, "the daemon is stopping")
 
-/* client/warm.h has the same codes for programs outside; client.c checks that they agree. */
+/* client/lib/warm.h has the same codes for programs outside; client.c checks that they agree. */
 #ifndef WARM_ERROR_CODES
 #define WARM_ERROR_CODES
 enum warm_error {

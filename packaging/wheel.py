@@ -52,7 +52,7 @@ def information(prefix, version):
 
 def main():
     prefix, out = map(pathlib.Path, sys.argv[1:])
-    version = re.search(r'WARM_VERSION "(.*)"', pathlib.Path("client/version.h").read_text())[1]
+    version = re.search(r'WARM_VERSION "(.*)"', pathlib.Path("client/wire/version.h").read_text())[1]
     name = f"warm_cache-{version}"
     record = []
     wheel = out / f"{name}-{TAG}.whl"

@@ -2,7 +2,7 @@
 /*
  * cli.h - what the commands of `warm` share: the table's entry, exit statuses, options, inputs.
  *
- * One command is one file, client/cli/cmd_NAME.c, which defines one `struct command`; main.c lists
+ * One command is one file, client/cli/commands/NAME.c, which defines one `struct command`; main.c lists
  * them, finds the one that was asked for and returns what it returns. To add a command: write the
  * file, declare its struct at the end of this header, add it to the table in main.c.
  *

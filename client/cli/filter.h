@@ -8,7 +8,7 @@
 #define WARM_CLI_FILTER_H
 
 #include "client/cli/cli.h"
-#include "client/wire.h"
+#include "client/wire/wire.h"
 
 /* Numbers of the long options; they do not clash with letters. */
 enum filter_option {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
-#include "client/version.h"
+#include "client/wire/version.h"
 
 /* In the order in which `warm --help` lists them. */
 static const struct command *const commands[] = {

@@ -11,8 +11,8 @@
 #define WARM_CLI_REMOTE_H
 
 #include "client/cli/cli.h"
-#include "client/deadlines.h"
-#include "client/session.h"
+#include "client/lib/deadlines.h"
+#include "client/lib/session.h"
 
 /* Long options of every such command, as cli_option gives them. */
 #define REMOTE_OPTIONS                                                                             \

@@ -8,7 +8,7 @@
 #define WARM_CLI_ROWS_H
 
 #include "client/cli/json.h"
-#include "client/wire.h"
+#include "client/wire/wire.h"
 
 #define ROWS_MADE_HERE 0xfffffffeu /* owner of what the daemon itself compiled */
 

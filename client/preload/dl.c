@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client/digests.h"
+#include "client/lib/digests.h"
 
 static const struct preload_family families[] = {
     {"nvrtc", nvrtc_stand_in},

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "client/deadlines.h"
+#include "client/lib/deadlines.h"
+#include "client/lib/session.h"
 #include "client/preload/preload.h"
-#include "client/session.h"
 
 #define MAGIC "warmkept"
 

@@ -17,7 +17,7 @@
 #ifndef WARM_PRELOAD_ENTRY_H
 #define WARM_PRELOAD_ENTRY_H
 
-#include "client/warm.h"
+#include "client/lib/warm.h"
 #include "keygen/bytes.h"
 #include "keygen/key.h"
 

@@ -25,8 +25,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/compilers.h"
-#include "client/exec_list.h"
+#include "client/exec/compilers.h"
+#include "client/exec/exec_list.h"
 #include "client/preload/preload.h"
 
 #define EXEC_ARGS_MAX 16384 /* arguments; a longer command line is passed on */

@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/lib/session.h"
 #include "client/preload/entry.h"
 #include "client/preload/preload.h"
-#include "client/session.h"
 
 #define HEAD 64u /* bytes that tell most images apart: of a cubin the header of the file */
 

@@ -16,7 +16,7 @@
 #ifndef WARM_PRELOAD_IMAGES_H
 #define WARM_PRELOAD_IMAGES_H
 
-#include "client/warm.h"
+#include "client/lib/warm.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include "client/lib/warm.h"
 #include "client/preload/old_glibc.h"
-#include "client/warm.h"
 
 OLD_GLIBC_BIND(dlopen);
 OLD_GLIBC_BIND(dlclose);

@@ -22,8 +22,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/lib/session.h"
 #include "client/preload/preload.h"
-#include "client/session.h"
 
 enum { SLOTS = 32 };
 #define PAUSE_MIN_MS 250u

@@ -33,7 +33,7 @@
 #include "client/tool/files.h"
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
-#include "keygen/cuda.h"
+#include "keygen/cuda/cuda.h"
 #include "keygen/domains.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)

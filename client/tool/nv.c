@@ -2,7 +2,7 @@
 /*
  * nv.c - front ends for NVIDIA's other tools, all traced.
  *
- *     nvcc -cubin, -ptx, -fatbin, -c, -dc   options as keygen/options.h knows them, and those of
+ *     nvcc -cubin, -ptx, -fatbin, -c, -dc   options as keygen/cuda/options.h knows them, and those of
  *                                           cc_options.h for the host's compiler; what neither
  *                                           has is run for real
  *     cicc, nvlink, fatbinary               options as nv_options.h knows them, as they are written,
@@ -25,8 +25,8 @@
 #include "client/tool/cc_options.h"
 #include "client/tool/nv_options.h"
 #include "client/tool/tool.h"
+#include "keygen/cuda/options.h"
 #include "keygen/domains.h"
-#include "keygen/options.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
 

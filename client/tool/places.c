@@ -18,8 +18,8 @@
 
 #include "client/tool/files.h"
 #include "client/tool/trace_log.h"
-#include "keygen/cuda.h"
-#include "keygen/cuda_reach.h"
+#include "keygen/cuda/cuda.h"
+#include "keygen/cuda/reach.h"
 
 #define TEXT_MAX_BYTES (64u << 20)
 #define PIECE_MIN 4 /* letters of a piece of a name; shorter words stand everywhere */

@@ -9,7 +9,7 @@
  *
  * The exact result is looked for first, as "ptxas:exact:…", where a miss is not the last word. The canonical one differs from it at most in what -lineinfo
  * puts beside the code: it may name another place of the same kernel's source. WARM_TOOL_EXACT=1
- * leaves it out. Options follow keygen/options.h; the file names do not count.
+ * leaves it out. Options follow keygen/cuda/options.h; the file names do not count.
  *
  * One thread; no state.
  */
@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "client/tool/tool.h"
-#include "keygen/canon.h"
+#include "keygen/canon/canon.h"
+#include "keygen/cuda/options.h"
 #include "keygen/domains.h"
-#include "keygen/options.h"
 
 #define PTX_MAX_BYTES (256u << 20)
 #define DEFAULT_OUTPUT "elf.o"

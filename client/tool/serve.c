@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/deadlines.h"
+#include "client/lib/deadlines.h"
 #include "client/tool/inputs.h"
 #include "client/tool/pch.h"
 #include "client/tool/result.h"

@@ -14,7 +14,7 @@
  *              ──▶ NAME of the result. The compiler tells (client/trace) what it reads, looks for,
  *              asks the environment, and whether it shows the clock
  *
- * Tables of options: cc_options.c (gcc, g++, clang), keygen/options_tables.c (nvcc, ptxas),
+ * Tables of options: cc_options.c (gcc, g++, clang), keygen/cuda/options_tables.c (nvcc, ptxas),
  * nv_options.c (cicc, nvlink, fatbinary). An option that is in none is not understood. The first key
  * says as little as most results need; serve.c says what a run is kept by that needs more.
  *
@@ -32,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/warm.h"
+#include "client/lib/warm.h"
 #include "keygen/bytes.h"
 #include "keygen/err.h"
 #include "keygen/key.h"

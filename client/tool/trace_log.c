@@ -23,7 +23,7 @@
 #include "client/tool/pch.h"
 #include "client/tool/trace_log.h"
 #include "client/trace/trace.h"
-#include "keygen/cuda.h"
+#include "keygen/cuda/cuda.h"
 
 enum seen {
     SEEN_READ = 1,

@@ -15,14 +15,14 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "client/bundle.h"
-#include "client/inodes.h"
+#include "client/lib/inodes.h"
+#include "client/wire/bundle.h"
 #include "daemon/worker/files.h"
-#include "keygen/cuda.h"
-#include "keygen/cuda_reach.h"
-#include "keygen/job.h"
+#include "keygen/cuda/cuda.h"
+#include "keygen/cuda/job.h"
+#include "keygen/cuda/options.h"
+#include "keygen/cuda/reach.h"
 #include "keygen/lines.h"
-#include "keygen/options.h"
 
 #define OWN_OPTIONS 1u /* that we add */
 

@@ -23,9 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/wire.h"
+#include "client/wire/wire.h"
 #include "daemon/worker/message.h"
-#include "keygen/job.h"
+#include "keygen/cuda/job.h"
 
 #define ANSWER_TIMEOUT_MS 10000 /* a client that takes longer for one path is stopped or dead */
 #define ANSWERS_SKIPPED_MAX 16  /* packets that answer something else */

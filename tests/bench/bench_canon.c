@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "keygen/canon.h"
+#include "keygen/canon/canon.h"
 #include "tests/bench/bench.h"
 
 #define ROUNDS_MAX 1000

@@ -9,7 +9,7 @@
  * some milliseconds, so that what else the machine does meets all of them alike; a figure is the
  * median over the rounds of the ratio within a round. A peer whose program is not there is left out.
  */
-#include "client/warm.h"
+#include "client/lib/warm.h"
 #include "keygen/key.h"
 #include "tests/bench/bench.h"
 

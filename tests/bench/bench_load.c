@@ -12,7 +12,7 @@
  * loaded phases take turns. Nothing is pinned: daemon, worker and clients share what CPUs there are, so
  * with fewer than five the figure is mostly the scheduler's.
  */
-#include "client/warm.h"
+#include "client/lib/warm.h"
 #include "tests/bench/bench.h"
 
 #include <signal.h>

@@ -25,10 +25,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/wire.h"
+#include "client/wire/wire.h"
 #include "daemon/worker/message.h"
 #include "daemon/worker/nvrtc.h"
-#include "keygen/job.h"
+#include "keygen/cuda/job.h"
 
 enum { N_ROUNDS = 7, N_OPTIONS = 4 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pjrt_layout.c - compiles where client/preload/pjrt_api.h agrees with the header of a plugin, which
+ * pjrt_layout.c - compiles where client/preload/pjrt/api.h agrees with the header of a plugin, which
  * is in the include path: positions of functions, and offsets and sizes of arguments.
  */
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include "pjrt_c_api.h"
 
 /* Its types have the same names but for their case; ours come second. */
-#include "client/preload/pjrt_api.h"
+#include "client/preload/pjrt/api.h"
 
 #define X(name, position, c_name)                                                                  \
     _Static_assert(offsetof(PJRT_Api, c_name) ==                                                   \
@@ -102,6 +102,6 @@ SAME(pjrt_serialize_args, free_serialized, PJRT_Executable_Serialize_Args,
 
 int main(void)
 {
-    printf("pjrt_api.h agrees with version %d.%d\n", PJRT_API_MAJOR, PJRT_API_MINOR);
+    printf("pjrt/api.h agrees with version %d.%d\n", PJRT_API_MAJOR, PJRT_API_MINOR);
     return 0;
 }

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/preload/driver_api.h"
+#include "client/preload/driver/api.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the declarations are in cuda.h */
 

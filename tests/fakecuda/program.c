@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/preload/driver_api.h"
+#include "client/preload/driver/api.h"
 
 enum { N = 4, FILE_MAX_BYTES = 65536 };
 

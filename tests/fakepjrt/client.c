@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/preload/pjrt_api.h"
+#include "client/preload/pjrt/api.h"
 
 static const char *(*text_of)(const struct pjrt_loaded_executable *e);
 

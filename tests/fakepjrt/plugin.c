@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/preload/pjrt_api.h"
+#include "client/preload/pjrt/api.h"
 
 enum { N_SLOTS = 80, MOST_DEVICES = 8 };
 

@@ -4,7 +4,7 @@
  * what else must hold of a key that was given. */
 #include <stdlib.h>
 
-#include "keygen/canon.h"
+#include "keygen/canon/canon.h"
 
 static int form(const void *data, size_t size, struct canon_result *out, struct writer *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_archive.c - archives of entries. */
-#include "client/archive.h"
+#include "client/cli/import/archive.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -4,7 +4,7 @@
 #define FORM_HAS_CHECK
 #include "tests/fuzz/form.h"
 
-#include "keygen/cuda.h"
+#include "keygen/cuda/cuda.h"
 
 /* Unless what came together is a trigraph; marks of lines are white space. */
 static void check(const void *data, size_t size, const struct canon_result *result,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/cuda_reach.h"
+#include "keygen/cuda/reach.h"
 
 static int shows(const uint8_t *header, size_t header_len, const uint8_t *source, size_t len)
 {

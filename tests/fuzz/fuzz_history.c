@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/history.h"
+#include "daemon/history/history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/job.h"
+#include "keygen/cuda/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/canon.h"
+#include "keygen/canon/canon.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

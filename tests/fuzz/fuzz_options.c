@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/options.h"
+#include "keygen/cuda/options.h"
 
 #define MAX_ARGS 64
 

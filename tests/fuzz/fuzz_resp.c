@@ -2,7 +2,7 @@
 /* fuzz_resp.c - the RESP decoder over any bytes, with any number of arguments spilled before. */
 #include <assert.h>
 
-#include "daemon/resp.h"
+#include "daemon/net/resp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/wire_any.h"
+#include "tests/support/wire_any.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

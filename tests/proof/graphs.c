@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/canon.h"
+#include "keygen/canon/canon.h"
 #include "tests/proof/graph_variants.h"
 #include "tests/proof/short_text.h"
 

@@ -23,11 +23,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "keygen/canon.h"
-#include "keygen/cuda.h"
-#include "keygen/options.h"
+#include "keygen/canon/canon.h"
+#include "keygen/cuda/cuda.h"
+#include "keygen/cuda/options.h"
 #include "tests/proof/variants.h"
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #define MAX_BASES 512
 #define MAX_TOOLS 8

@@ -10,7 +10,7 @@
 #ifndef WARM_TESTS_PROOF_SHORT_TEXT_H
 #define WARM_TESTS_PROOF_SHORT_TEXT_H
 
-#include "keygen/canon.h"
+#include "keygen/canon/canon.h"
 
 /* Appends the text that `hashed` stands for; false if it stands for none. */
 bool short_text_expand(struct view hashed, struct writer *out);

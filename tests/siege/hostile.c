@@ -16,10 +16,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client/wire.h"
-#include "keygen/job.h"
+#include "client/wire/wire.h"
+#include "keygen/cuda/job.h"
 #include "tests/siege/siege.h"
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #define PATIENCE_MS 3000 /* for an answer */
 

@@ -31,10 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/warm.h"
-#include "daemon/budget.h"
+#include "client/lib/warm.h"
+#include "daemon/users/budget.h"
 #include "tests/siege/siege.h"
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #define SLACK_RATIO 3.0
 #define JUDGED_FROM_S 300 /* a shorter run says more of the machine than of the daemon */

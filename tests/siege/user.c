@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/warm.h"
+#include "client/lib/warm.h"
 #include "tests/siege/siege.h"
 
 #define HIT_NAMES 64u

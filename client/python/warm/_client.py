@@ -31,7 +31,7 @@ from typing import Any, Callable, Container, Iterable, Optional, Sequence, TypeV
 from warm import _wire
 from warm._version import VERSION
 
-# As in client/deadlines.h, in seconds. A daemon that says nothing for so long hangs; WAIT is no sign
+# As in client/lib/deadlines.h, in seconds. A daemon that says nothing for so long hangs; WAIT is no sign
 # of life. The time is that of connecting and the hand-shake too; $WARM_TIMEOUT_MS
 CONNECT_TIMEOUT = 1.0
 PAUSE_FACTOR, PAUSE_HUNG_MAX = 100.0, 600.0  # so much of that time a hung daemon is left alone

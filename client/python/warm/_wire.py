@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native protocol of the daemon, as bytes: what a client needs of client/PROTOCOL.md.
+"""The native protocol of the daemon, as bytes: what a client needs of client/wire/PROTOCOL.md.
 
 Frames are 16 bytes of header and a payload; integers are little-endian; a blob is a u32 length and
 its bytes. No I/O here.

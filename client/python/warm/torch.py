@@ -17,7 +17,7 @@ Nothing here raises: torch lets an error of a put end the training.
 
 A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as eight bytes that
 say so and the pickle, with the time as the entry's cost, so that equal ones are stored once; the
-daemon does the same for who speaks Redis to it (daemon/torch_value.h).
+daemon does the same for who speaks Redis to it (daemon/service/torch_value.h).
 """
 
 from __future__ import annotations

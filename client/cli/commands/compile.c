@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compile.c - `warm compile`: CUDA C++ through the daemon, like a compiler on the command line.
+ *
+ * The command line is split in two: what is ours, and everything else, which goes to NVRTC as it
+ * stands. For each file: read → warm_compile → log to stderr, output beside its place and renamed.
+ * A hit is a handful of system calls, so nothing here touches what it does not need. Main thread
+ * only.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/cli/gpu.h"
+#include "client/cli/json.h"
+#include "client/cli/output.h"
+#include "client/cli/progress.h"
+#include "client/cli/remote.h"
+#include "client/cli/units.h"
+#include "keygen/cuda/options.h"
+
+#define PART_LIST(X)                                                                               \
+    X(cubin, "cubin")                                                                              \
+    X(ltoir, "ltoir")                                                                              \
+    X(optixir, "optixir")                                                                          \
+    X(ptx, "ptx")
+
+struct compile_run {
+    const struct command *self;
+    struct remote remote;
+    const char **files;
+    int n_files;
+    const char **options; /* what NVRTC is given */
+    size_t n_options;
+    const char **expressions;
+    size_t n_expressions;
+    char arch_option[sizeof "--gpu-architecture=" + WARM_HARDWARE_MAX];
+    const char *arch; /* "sm_90": the value of the last option that names a target */
+    const char *output, *name, *compiler;
+    bool want_ptx, quiet;
+    unsigned flags, timeout_ms;
+};
+
+/* ---- the command line ---- */
+
+struct own_option {
+    const char *name;
+    bool has_value;
+    int what;
+};
+
+enum {
+    OPT_HELP,
+    OPT_OUTPUT,
+    OPT_ARCH,
+    OPT_NVRTC,
+    OPT_NAME,
+    OPT_NAME_EXPRESSION,
+    OPT_PTX,
+    OPT_TIMEOUT,
+    OPT_RECACHE,
+    OPT_NO_STORE,
+    OPT_ONLY_IF_CACHED,
+    OPT_SOCKET,
+    OPT_JSON,
+};
+
+static const struct own_option own_options[] = {
+    {"-h", false, OPT_HELP},
+    {"--help", false, OPT_HELP},
+    {"-o", true, OPT_OUTPUT},
+    {"--output", true, OPT_OUTPUT},
+    {"--arch", true, OPT_ARCH},
+    {"--nvrtc", true, OPT_NVRTC},
+    {"--name", true, OPT_NAME},
+    {"--name-expression", true, OPT_NAME_EXPRESSION},
+    {"--ptx", false, OPT_PTX},
+    {"--timeout", true, OPT_TIMEOUT},
+    {"--recache", false, OPT_RECACHE},
+    {"--no-store", false, OPT_NO_STORE},
+    {"--only-if-cached", false, OPT_ONLY_IF_CACHED},
+    {"--socket", true, OPT_SOCKET},
+    {"--json", false, OPT_JSON},
+};
+
+/* One of ours: `--name VALUE` or `--name=VALUE`. *out_value is NULL where the value is the next
+ * argument. */
+static const struct own_option *find_own(const char *arg, const char **out_value)
+{
+    for (size_t i = 0; i < sizeof own_options / sizeof *own_options; i++) {
+        const struct own_option *own = &own_options[i];
+        size_t len = strlen(own->name);
+        *out_value = NULL;
+        if (strcmp(arg, own->name) == 0)
+            return own;
+        if (own->has_value && own->name[1] == '-' && strncmp(arg, own->name, len) == 0 &&
+            arg[len] == '=') {
+            *out_value = arg + len + 1;
+            return own;
+        }
+    }
+    return NULL;
+}
+
+/* `--arch sm_90` as NVRTC spells it; of several the last counts. */
+static int set_arch(struct compile_run *run, const char *arch)
+{
+    bool first = run->arch_option[0] == '\0';
+    int n = snprintf(run->arch_option, sizeof run->arch_option, "--gpu-architecture=%s", arch);
+    if (n < 0 || (size_t)n >= sizeof run->arch_option)
+        return cli_usage(run->self, "--arch: no target has so long a name");
+    if (first)
+        run->options[run->n_options++] = run->arch_option;
+    run->arch = run->arch_option + strlen("--gpu-architecture=");
+    return 0;
+}
+
+static int set_timeout(struct compile_run *run, const char *value)
+{
+    uint64_t ms;
+    if (!units_parse_span(value, &ms) || ms == 0 || ms > 24u * 3600 * 1000)
+        return cli_usage(run->self, "--timeout %s is not a span of time like 90s or 5m", value);
+    run->timeout_ms = (unsigned)ms;
+    return 0;
+}
+
+static int set_own(struct compile_run *run, const struct own_option *own, const char *value)
+{
+    switch (own->what) {
+    case OPT_OUTPUT: run->output = value; return 0;
+    case OPT_ARCH: return set_arch(run, value);
+    case OPT_NVRTC: run->compiler = value; return 0;
+    case OPT_NAME: run->name = value; return 0;
+    case OPT_NAME_EXPRESSION: run->expressions[run->n_expressions++] = value; return 0;
+    case OPT_PTX: run->want_ptx = true; return 0;
+    case OPT_TIMEOUT: return set_timeout(run, value);
+    case OPT_RECACHE: run->flags |= WARM_RECACHE; return 0;
+    case OPT_NO_STORE: run->flags |= WARM_NO_STORE; return 0;
+    case OPT_ONLY_IF_CACHED: run->flags |= WARM_ONLY_IF_CACHED; return 0;
+    case OPT_SOCKET: run->remote.socket = value; return 0;
+    case OPT_JSON: run->remote.as_json = true; return 0;
+    }
+    return 0;
+}
+
+/* An option for NVRTC, with the argument after it where that is its value. */
+static void add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
+{
+    static const char *const arch_names[] = {"-arch", "--gpu-architecture"};
+    const char *arg = argv[*i], *equals = strchr(arg, '=');
+    bool takes_next = options_takes_next(OPTIONS_NVRTC, (struct view){arg, strlen(arg)});
+    run->options[run->n_options++] = arg;
+    if (takes_next && *i + 1 < argc)
+        run->options[run->n_options++] = argv[++*i];
+    for (size_t k = 0; k < 2; k++) {
+        size_t len = strlen(arch_names[k]);
+        if (equals && (size_t)(equals - arg) == len && memcmp(arg, arch_names[k], len) == 0)
+            run->arch = equals + 1;
+        else if (takes_next && strcmp(arg, arch_names[k]) == 0)
+            run->arch = argv[*i];
+    }
+}
+
+/* 0 to go on; else -1 with *status what to return. */
+static int parse_arguments(struct compile_run *run, int argc, char **argv, int *status)
+{
+    bool only_files = false;
+    for (int i = 1; i < argc; i++) {
+        const char *value;
+        const struct own_option *own;
+        if (only_files || argv[i][0] != '-' || argv[i][1] == '\0') {
+            run->files[run->n_files++] = argv[i];
+        } else if (strcmp(argv[i], "--") == 0) {
+            only_files = true;
+        } else if (!(own = find_own(argv[i], &value))) {
+            add_nvrtc(run, argc, argv, &i);
+        } else if (own->what == OPT_HELP) {
+            *status = cli_help(run->self);
+            return -1;
+        } else if (own->has_value && !value && i + 1 == argc) {
+            *status = cli_usage(run->self, "option %s needs a value", own->name);
+            return -1;
+        } else {
+            *status = set_own(run, own, own->has_value && !value ? argv[++i] : value);
+            if (*status)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* Without a target: that of the GPU. Never NVRTC's own default, which is PTX for an old one. */
+static int default_arch(struct compile_run *run)
+{
+    char target[GPU_TARGET_MAX];
+    if (gpu_target(target))
+        return set_arch(run, target);
+    return cli_usage(run->self,
+                     "no target given, and no GPU to take it from: add --arch sm_90 for a "
+                     "cubin of that GPU, or --arch compute_80 for PTX");
+}
+
+static int check_arguments(struct compile_run *run)
+{
+    if (run->n_files == 0)
+        return cli_usage(run->self, "no file given");
+    if (run->n_files > 1 && (run->output || run->name))
+        return cli_usage(run->self, "-o and --name go with one file only");
+    if (run->n_files == 1 && strcmp(run->files[0], "-") == 0 && !run->output)
+        return cli_usage(run->self, "a source from stdin needs -o");
+    return run->arch ? 0 : default_arch(run);
+}
+
+/* ---- one file ---- */
+
+/* What was asked for among what the compiler made, and the ending of its file's name. */
+static struct warm_part choose_part(const struct compile_run *run, const struct warm_result *r,
+                                    const char **out_ending)
+{
+    *out_ending = "ptx";
+    if (run->want_ptx)
+        return r->ptx;
+#define X(member, ending)                                                                          \
+    if (r->member.len) {                                                                           \
+        *out_ending = ending;                                                                      \
+        return r->member;                                                                          \
+    }
+    PART_LIST(X)
+#undef X
+    return (struct warm_part){NULL, 0};
+}
+
+/* "dir/k.cu" gives "k.cubin", in the working folder, as compilers do it. */
+static bool default_output(const char *file, const char *ending, char out[PATH_MAX])
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    const char *dot = strrchr(base, '.');
+    int len = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
+    int n = snprintf(out, PATH_MAX, "%.*s.%s", len, base, ending);
+    return n > 0 && n < PATH_MAX;
+}
+
+/* The compiler's own words, as it would have printed them. */
+static void print_log(const struct compile_run *run, const struct warm_result *r)
+{
+    const char *log = r->log.data;
+    size_t len = r->log.len;
+    const char *note = warm_message(run->remote.w);
+    while (len && log[len - 1] == '\0')
+        len--;
+    if (len) {
+        fwrite(log, 1, len, stderr);
+        if (log[len - 1] != '\n')
+            fputc('\n', stderr);
+    }
+    if (r->status && *note)
+        cli_say("%s", note);
+}
+
+struct report {
+    const char *file, *output;
+    size_t bytes;
+    double ms;
+};
+
+static void print_json(const struct compile_run *run, const struct warm_result *r,
+                       const struct report *report)
+{
+    static const char *const outcomes[] = {"hit", "miss", "coalesced"};
+    struct json j;
+    json_init(&j, stdout);
+    json_open(&j, '{');
+    json_key(&j, "key"), json_text(&j, r->value.key);
+    json_key(&j, "outcome"), json_text(&j, outcomes[r->value.outcome]);
+    json_key(&j, "ms"), json_f64(&j, (double)(uint64_t)(report->ms * 1000 + 0.5) / 1000);
+    json_key(&j, "bytes"), json_u64(&j, report->bytes);
+    json_key(&j, "file"), json_text(&j, report->file);
+    json_key(&j, "output");
+    if (report->output)
+        json_text(&j, report->output);
+    else
+        json_null(&j);
+    json_key(&j, "arch"), json_text(&j, run->arch);
+    json_key(&j, "compiler");
+    if (r->compiler.len)
+        json_bytes(&j, r->compiler.data, r->compiler.len);
+    else
+        json_text(&j, run->compiler ? run->compiler : "default");
+    json_key(&j, "status"), json_u64(&j, (uint64_t)r->status);
+    json_key(&j, "cost_ms"), json_u64(&j, r->value.cost_ms);
+    json_key(&j, "log"), json_bytes(&j, r->log.data ? r->log.data : "", r->log.len);
+    json_close(&j, '}');
+}
+
+static int write_result(const struct compile_run *run, const struct warm_result *r,
+                        struct report *report)
+{
+    char path[PATH_MAX];
+    const char *ending;
+    struct warm_part part = choose_part(run, r, &ending);
+    if (!part.len) {
+        cli_say("%s: the compiler made no %s", report->file, run->want_ptx ? "PTX" : "output");
+        return CLI_FINDING;
+    }
+    if (!run->output && !default_output(report->file, ending, path)) {
+        cli_say("%s: the output's name would be too long; give -o", report->file);
+        return CLI_USAGE;
+    }
+    report->output = run->output ? run->output : path;
+    report->bytes = part.len;
+    int status = output_write(report->output, part.data, part.len);
+    if (!status && run->remote.as_json)
+        print_json(run, r, report);
+    return status;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static int compile_source(struct compile_run *run, const char *file, const struct cli_input *in)
+{
+    bool is_stdin = strcmp(file, "-") == 0;
+    struct warm_job job = {.name = run->name  ? run->name
+                                   : is_stdin ? "stdin"
+                                              : file,
+                           .source = in->data,
+                           .source_len = in->len,
+                           .options = run->options,
+                           .n_options = run->n_options,
+                           .expressions = run->expressions,
+                           .n_expressions = run->n_expressions,
+                           .compiler = run->compiler,
+                           .timeout_ms = run->timeout_ms,
+                           .flags = run->flags};
+    struct warm_result result;
+    struct report report = {.file = file};
+    double began_ms = now_ms();
+    int code = warm_compile(run->remote.w, &job, &result);
+    if (code) {
+        cli_say("%s: %s", file, warm_message(run->remote.w));
+        return remote_exit_status(code);
+    }
+    report.ms = now_ms() - began_ms;
+    progress_end();
+    print_log(run, &result);
+    int status = CLI_FINDING;
+    if (result.status == 0)
+        status = write_result(run, &result, &report);
+    else if (run->remote.as_json)
+        print_json(run, &result, &report);
+    warm_result_free(&result);
+    return status;
+}
+
+static int compile_file(struct compile_run *run, const char *file)
+{
+    struct cli_input in;
+    int error = cli_input_open(&in, file);
+    if (error) {
+        cli_say("%s: %s", file, strerror(error));
+        return CLI_USAGE;
+    }
+    int status = compile_source(run, file, &in);
+    cli_input_close(&in);
+    return status;
+}
+
+static int compile_files(struct compile_run *run)
+{
+    int status = remote_open(&run->remote);
+    if (status)
+        return status;
+    for (int i = 0; i < run->n_files; i++) {
+        if (run->n_files > 1)
+            progress_show("compiling", (uint64_t)i, (uint64_t)run->n_files);
+        int one = compile_file(run, run->files[i]);
+        status = one > status ? one : status;
+    }
+    progress_end();
+    remote_close(&run->remote);
+    return status;
+}
+
+static int compile_run(const struct command *self, int argc, char **argv)
+{
+    /* An argument ends up in at most one of the three lists. */
+    const char **lists = calloc((size_t)argc * 3, sizeof *lists);
+    if (!lists) {
+        cli_say("out of memory");
+        return CLI_USAGE;
+    }
+    struct compile_run run = {
+        .self = self, .files = lists, .options = lists + argc, .expressions = lists + 2 * argc};
+    int status = 0;
+    if (!parse_arguments(&run, argc, argv, &status)) {
+        status = check_arguments(&run);
+        if (!status)
+            status = compile_files(&run);
+    }
+    free(lists);
+    return status;
+}
+
+const struct command cmd_compile = {
+    .name = "compile",
+    .run = compile_run,
+    .summary = "Compile CUDA C++, or take the result from the cache",
+    .synopsis = "FILE... [--arch ARCH] [-o OUT] [--json] [NVRTC option]...",
+    .help =
+        "Compiles each FILE (`-` is stdin) with NVRTC in the daemon, or takes what an earlier\n"
+        "compile of the same bytes gave. The compiler's messages go to stderr. Options that are\n"
+        "not listed here go to NVRTC as they are; so do -I, -D and -arch=ARCH.\n\n"
+        "      --arch ARCH       target: sm_90 gives a cubin, compute_80 gives PTX\n"
+        "                        (default: this machine's GPU)\n"
+        "  -o, --output OUT      the output's file, `-` for stdout (default: FILE with .cubin,\n"
+        "                        .ptx or .ltoir in the working folder)\n"
+        "      --ptx             write the PTX, which NVRTC makes beside the cubin\n"
+        "      --nvrtc VERSION   which compiler of the daemon: 12.9, 13, its id in hex,\n"
+        "                        or the absolute path of a libnvrtc.so\n"
+        "      --name NAME       the program's name (default: FILE); -I of its folder is implied\n"
+        "      --name-expression EXPR   a kernel instance to keep, e.g. 'k<float>'; may be "
+        "repeated\n"
+        "      --timeout SPAN    give up after 90s, 5m, …\n"
+        "      --recache         compile even if the result is known\n"
+        "      --no-store        do not keep the result\n"
+        "      --only-if-cached  do not compile: a miss is exit status 1\n"
+        "      --json            one object for each file: key, outcome (hit, miss, coalesced), "
+        "ms,\n"
+        "                        bytes, file, output, arch, compiler, status, cost_ms, log\n"
+        "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"
+        "  -h, --help            print this\n\n"
+        "Headers are read with your rights, and only beneath the working folder, FILE's folder "
+        "and\n"
+        "the -I folders. Exit status: 1 the compiler refused the source (or a miss), 2 usage or\n"
+        "unusable input, 3 no daemon.\n\n"
+        "Example:\n"
+        "  $ warm compile saxpy.cu --arch sm_90 -o saxpy.cubin -Iinclude --std=c++17\n",
+};

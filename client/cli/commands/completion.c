@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * completion.c - `warm completion`: scripts that complete commands and their options in bash, zsh
+ * and fish. Main thread only.
+ *
+ * All of it is made from the table of commands: what options a command has, its help says, on lines
+ * that begin with one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+
+#define OPTION_MAX 40
+
+/* ---- the options of a command ---- */
+
+/* Walks over a help text: first on a line of options, then on its words. */
+struct options {
+    const char *at;
+    bool in_line;
+};
+
+/* To the next line whose first word is an option, past its blanks. */
+static bool next_line(struct options *o)
+{
+    while (*o->at) {
+        const char *word = o->at + strspn(o->at, " ");
+        if (word > o->at && *word == '-') {
+            o->at = word;
+            return true;
+        }
+        o->at += strcspn(o->at, "\n");
+        o->at += *o->at == '\n';
+    }
+    return false;
+}
+
+/* The next "--name". What an option does follows after two blanks, and names none. */
+static bool next_option(struct options *o, char out[OPTION_MAX])
+{
+    for (;;) {
+        if (!o->in_line && !next_line(o))
+            return false;
+        size_t len = strcspn(o->at, " ,\n");
+        const char *word = o->at;
+        o->at += len;
+        o->in_line = *o->at == ',' || (*o->at == ' ' && o->at[1] != ' ');
+        o->at += strspn(o->at, ", ");
+        if (len > 2 && len < OPTION_MAX && memcmp(word, "--", 2) == 0) {
+            snprintf(out, OPTION_MAX, "%.*s", (int)len, word);
+            return true;
+        }
+    }
+}
+
+/* All of them with blanks between. */
+static void print_options(const struct command *c)
+{
+    struct options o = {.at = c->help};
+    char option[OPTION_MAX];
+    for (bool first = true; next_option(&o, option); first = false)
+        printf("%s%s", first ? "" : " ", option);
+}
+
+/* Where a program and its own arguments follow. */
+static bool runs_a_program(const struct command *c)
+{
+    return strcmp(c->name, "run") == 0 || strcmp(c->name, "tool") == 0;
+}
+
+/* A text between single quotes; `escaped` is what such a quote itself is written as. */
+static void print_quoted(const char *text, const char *escaped)
+{
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs(escaped, stdout);
+        else
+            putchar(*text);
+}
+
+/* ---- the shells ---- */
+
+static void print_bash(void)
+{
+    size_t n;
+    const struct command *const *all = cli_commands(&n);
+    fputs("_warm() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} options= programs=\n"
+          "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
+          "        COMPREPLY=($(compgen -W '",
+          stdout);
+    for (size_t i = 0; i < n; i++)
+        printf("%s%s", i ? " " : "", all[i]->name);
+    fputs("' -- \"$word\"))\n"
+          "        return\n"
+          "    fi\n"
+          "    case ${COMP_WORDS[1]} in\n",
+          stdout);
+    for (size_t i = 0; i < n; i++) {
+        printf("    %s) options='", all[i]->name);
+        print_options(all[i]);
+        printf("'%s ;;\n", runs_a_program(all[i]) ? " programs=-c" : "");
+    }
+    fputs("    esac\n"
+          "    if [[ $word == -* ]]; then\n"
+          "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+          "    else\n"
+          "        COMPREPLY=($(compgen -f $programs -- \"$word\"))\n"
+          "    fi\n"
+          "}\n"
+          "complete -o filenames -F _warm warm\n",
+          stdout);
+}
+
+static void print_zsh(void)
+{
+    size_t n;
+    const struct command *const *all = cli_commands(&n);
+    fputs("#compdef warm\n"
+          "_warm() {\n"
+          "    local -a commands options\n"
+          "    local others=_files\n"
+          "    commands=(\n",
+          stdout);
+    for (size_t i = 0; i < n; i++) {
+        printf("        '%s:", all[i]->name);
+        print_quoted(all[i]->summary, "'\\''");
+        puts("'");
+    }
+    fputs("    )\n"
+          "    if (( CURRENT == 2 )); then\n"
+          "        _describe command commands\n"
+          "        return\n"
+          "    fi\n"
+          "    case $words[2] in\n",
+          stdout);
+    for (size_t i = 0; i < n; i++) {
+        printf("    %s) options=(", all[i]->name);
+        print_options(all[i]);
+        printf(")%s ;;\n", runs_a_program(all[i]) ? " others=_command_names" : "");
+    }
+    fputs("    esac\n"
+          "    if [[ $words[CURRENT] == -* ]]; then\n"
+          "        compadd -- $options\n"
+          "    else\n"
+          "        $others\n"
+          "    fi\n"
+          "}\n"
+          "_warm \"$@\"\n",
+          stdout);
+}
+
+static void print_fish(void)
+{
+    size_t n;
+    const struct command *const *all = cli_commands(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct options o = {.at = all[i]->help};
+        char option[OPTION_MAX];
+        printf("complete -c warm -n __fish_use_subcommand -f -a %s -d '", all[i]->name);
+        print_quoted(all[i]->summary, "\\'");
+        puts("'");
+        while (next_option(&o, option))
+            printf("complete -c warm -n '__fish_seen_subcommand_from %s' -l %s\n", all[i]->name,
+                   option + 2);
+    }
+}
+
+static int completion_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;)
+        if (cli_option_ends(c, &status))
+            return status;
+    const char *shell = argc - optind == 1 ? argv[optind] : "";
+    if (strcmp(shell, "bash") == 0)
+        print_bash();
+    else if (strcmp(shell, "zsh") == 0)
+        print_zsh();
+    else if (strcmp(shell, "fish") == 0)
+        print_fish();
+    else
+        return cli_usage(self, "name one of bash, zsh and fish");
+    return CLI_OK;
+}
+
+const struct command cmd_completion = {
+    .name = "completion",
+    .run = completion_run,
+    .summary = "Print a completion script for a shell",
+    .synopsis = "bash|zsh|fish",
+    .help = "Prints a script that completes the commands of `warm` and their options.\n\n"
+            "  -h, --help        print this\n\n"
+            "Example:\n"
+            "  $ source <(warm completion bash)\n",
+};

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * doctor.c - `warm doctor`: is everything as it should be, and if not, what to do. Main thread
+ * only.
+ *
+ * Checks run from the outside in: environment, socket, daemon, its administrator's socket, store,
+ * toolchains, sandbox, GPU. Each gives one line: ok, warn or FAIL. After the socket or the daemon failed
+ * the rest cannot be asked.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/json.h"
+#include "client/cli/json_scan.h"
+#include "client/cli/progress.h"
+#include "client/cli/remote.h"
+#include "client/wire/version.h"
+
+enum health { HEALTH_OK, HEALTH_WARN, HEALTH_FAIL };
+
+struct doctor {
+    struct remote remote;
+    struct json json;
+    bool colour;
+    enum health worst;
+};
+
+static void finding(struct doctor *d, enum health health, const char *check, const char *format,
+                    ...) __attribute__((format(printf, 4, 5)));
+
+static void finding(struct doctor *d, enum health health, const char *check, const char *format,
+                    ...)
+{
+    static const char *const words[] = {"ok", "warn", "FAIL"};
+    static const char *const colours[] = {"\033[32m", "\033[33m", "\033[31m"};
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (d->remote.as_json) {
+        json_open(&d->json, '{');
+        json_key(&d->json, "check"), json_text(&d->json, check);
+        json_key(&d->json, "health"),
+            json_text(&d->json, health == HEALTH_FAIL ? "fail" : words[health]);
+        json_key(&d->json, "text"), json_text(&d->json, text);
+        json_close(&d->json, '}');
+    } else {
+        printf("%s%-4s%s  %-11s %s\n", d->colour ? colours[health] : "", words[health],
+               d->colour ? "\033[0m" : "", check, text);
+    }
+    if (health > d->worst)
+        d->worst = health;
+}
+
+/* ---- environment ---- */
+
+static void check_environment(struct doctor *d)
+{
+    static const char *const switches[][2] = {
+        {"WARM_DISABLE", "the cache is off"},
+        {"WARM_READONLY", "nothing is stored"},
+        {"WARM_RECACHE", "everything is compiled anew"},
+    };
+    bool any = false;
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        const char *value = getenv(switches[i][0]);
+        if (!value || !*value || strcmp(value, "0") == 0)
+            continue;
+        any = true;
+        finding(d, HEALTH_WARN, "environment", "%s is set: %s; unset it to use the cache",
+                switches[i][0], switches[i][1]);
+    }
+    if (!any)
+        finding(d, HEALTH_OK, "environment", "nothing switches the cache off");
+}
+
+/* ---- socket ---- */
+
+static bool check_socket(struct doctor *d, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        finding(d, HEALTH_FAIL, "socket", "%s: %s; start warmd, or set WARM_SOCKET", path,
+                strerror(errno));
+        return false;
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        finding(d, HEALTH_FAIL, "socket", "%s is no socket; remove it and start warmd", path);
+        return false;
+    }
+    if (access(path, W_OK) < 0) {
+        finding(d, HEALTH_FAIL, "socket",
+                "%s belongs to uid %u, mode %03o: not for you; ask its owner, or run your own "
+                "warmd",
+                path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 0777));
+        return false;
+    }
+    finding(d, HEALTH_OK, "socket", "%s, uid %u, mode %03o", path, (unsigned)st.st_uid,
+            (unsigned)(st.st_mode & 0777));
+    return true;
+}
+
+/* Beside a socket that others may use, the administrator has one alone. */
+static void check_admin(struct doctor *d, const char *path)
+{
+    char admin[sizeof d->remote.w->socket];
+    struct stat st, shared;
+    if (stat(path, &shared) < 0 || !(shared.st_mode & (S_IWGRP | S_IWOTH)))
+        return;
+    if (!conn_admin_path(path, admin, sizeof admin) || stat(admin, &st) < 0 ||
+        !S_ISSOCK(st.st_mode))
+        finding(d, HEALTH_WARN, "admin",
+                "%s: there is none, so nobody lists or evicts what other users have; "
+                "see admin in warmd.conf(5)",
+                admin);
+    else if (st.st_mode & (S_IRWXG | S_IRWXO))
+        finding(d, HEALTH_FAIL, "admin", "%s may be used by others, mode %03o: chmod 600 it", admin,
+                (unsigned)(st.st_mode & 0777));
+    else
+        finding(d, HEALTH_OK, "admin", "%s, uid %u, mode %03o%s", admin, (unsigned)st.st_uid,
+                (unsigned)(st.st_mode & 0777), access(admin, W_OK) == 0 ? "" : ": not for you");
+}
+
+static bool check_daemon(struct doctor *d, const char *path)
+{
+    struct warm_options options = {.socket = path,
+                                   .connect_timeout_ms = DEADLINE_PERSON_CONNECT_MS};
+    int code = warm_open(&d->remote.w, &options);
+    if (code) {
+        d->remote.w = NULL;
+        finding(d, HEALTH_FAIL, "daemon", "%s; is warmd running?", err_text(code));
+        return false;
+    }
+    code = session_connect(d->remote.w);
+    if (code) {
+        finding(d, HEALTH_FAIL, "daemon", "%s", warm_message(d->remote.w));
+        return false;
+    }
+    const struct conn *conn = &d->remote.w->conn;
+    if (strcmp(conn->daemon, "warmd " WARM_VERSION) == 0)
+        finding(d, HEALTH_OK, "daemon", "%s, uid %u", conn->daemon, (unsigned)conn->daemon_uid);
+    else
+        finding(d, HEALTH_WARN, "daemon",
+                "%s, but this is warm " WARM_VERSION "; restart the daemon", conn->daemon);
+    return true;
+}
+
+/* ---- what the daemon says of itself ---- */
+
+static bool info_is(struct view info, const char *path, const char *value)
+{
+    struct view v;
+    return json_scan_find(info, path, &v) && json_scan_is(v, value);
+}
+
+static double info_number(struct view info, const char *path)
+{
+    struct view v;
+    double n;
+    return json_scan_find(info, path, &v) && json_scan_number(v, &n) ? n : 0;
+}
+
+static void check_store(struct doctor *d, struct view info)
+{
+    if (info_is(info, "store.read_only", "true"))
+        finding(d, HEALTH_FAIL, "store",
+                "the disk is full or failing: serving, but not storing; make room, then restart "
+                "warmd");
+    if (info_is(info, "store.rebuilt", "true"))
+        finding(d, HEALTH_WARN, "store",
+                "the index was damaged and has been rebuilt; check the disk, run `warm verify`");
+    if (info_number(info, "store.corrupt") > 0)
+        finding(d, HEALTH_WARN, "store", "%.0f damaged values found; check the disk and memory",
+                info_number(info, "store.corrupt"));
+    if (info_number(info, "store.old") > 0)
+        finding(d, HEALTH_OK, "store", "%.0f %s of older key versions, to be evicted first",
+                info_number(info, "store.old"),
+                info_number(info, "store.old") == 1 ? "entry" : "entries");
+    finding(d, HEALTH_OK, "store", "%.0f entries, %.1f MiB of at most %.1f MiB",
+            info_number(info, "store.entries"), info_number(info, "store.bytes") / 1048576,
+            info_number(info, "store.max_bytes") / 1048576);
+}
+
+static void check_toolchains(struct doctor *d, struct view info)
+{
+    struct view list, item, field;
+    char text[256] = "", archs[256] = "";
+    size_t n = 0;
+    if (json_scan_find(info, "toolchains", &list))
+        for (; json_scan_item(list, n, &item); n++) {
+            if (json_scan_find(item, "text", &field))
+                json_scan_text(field, text, sizeof text);
+            if (json_scan_find(item, "archs", &field))
+                json_scan_text(field, archs, sizeof archs);
+            finding(d, HEALTH_OK, "compiler", "%s: %s", text, archs);
+        }
+    if (n == 0)
+        finding(d, HEALTH_FAIL, "compiler",
+                "no NVRTC found: install one, name it with warmd --nvrtc PATH");
+    if (info_number(info, "workers.crashes") > 0)
+        finding(d, HEALTH_WARN, "compiler", "%.0f compiler processes died; see the daemon's log",
+                info_number(info, "workers.crashes"));
+}
+
+/* What confines the compiler processes; nothing is known of it before the first has run. */
+static void check_sandbox(struct doctor *d, struct view info)
+{
+    struct view landlock;
+    bool seccomp = info_is(info, "workers.seccomp", "true");
+    if (!json_scan_find(info, "workers.landlock", &landlock))
+        return;
+    double version = info_number(info, "workers.landlock");
+    if (json_scan_is(landlock, "null"))
+        finding(d, HEALTH_OK, "sandbox", "not known before a compiler has run");
+    else if (version > 0 && seccomp)
+        finding(d, HEALTH_OK, "sandbox", "Landlock %.0f and a system-call filter", version);
+    else if (seccomp)
+        finding(d, HEALTH_WARN, "sandbox",
+                "this kernel has no Landlock: compilers are confined by their system-call filter "
+                "alone");
+    else
+        finding(d, HEALTH_WARN, "sandbox", "compilers are confined by %s alone",
+                version > 0 ? "Landlock" : "their user and their limits");
+}
+
+/* What was made once more, and was not the same. */
+static void check_audits(struct doctor *d, struct view info)
+{
+    double n = info_number(info, "audits.differences");
+    if (n > 0)
+        finding(
+            d, HEALTH_FAIL, "audits",
+            "%.0f of %.0f results were not what their sources compile to, and are in the store's "
+            "folder quarantine/; check memory and disk, report it, and run `warm clear`",
+            n, info_number(info, "audits.done"));
+    else
+        finding(d, HEALTH_OK, "audits", "%.0f hits were compiled once more: all the same",
+                info_number(info, "audits.done"));
+}
+
+static void check_info(struct doctor *d)
+{
+    struct answer answer;
+    struct wire_text text;
+    if (remote_text(&d->remote, WIRE_INFO, &answer, &text)) {
+        finding(d, HEALTH_FAIL, "daemon", "it connects but does not answer; see its log");
+        return;
+    }
+    check_store(d, text.text);
+    check_toolchains(d, text.text);
+    check_sandbox(d, text.text);
+    check_audits(d, text.text);
+}
+
+/* ---- GPU ---- */
+
+static void check_gpu(struct doctor *d)
+{
+    char line[256] = "";
+    FILE *file = fopen("/proc/driver/nvidia/version", "re");
+    if (!file || !fgets(line, sizeof line, file)) {
+        finding(d, HEALTH_OK, "gpu", "no NVIDIA driver here: compiling works, running does not");
+    } else if (access("/dev/nvidiactl", R_OK | W_OK) < 0) {
+        finding(d, HEALTH_WARN, "gpu", "/dev/nvidiactl: %s; programs cannot use the GPU",
+                strerror(errno));
+    } else {
+        line[strcspn(line, "\n")] = '\0';
+        finding(d, HEALTH_OK, "gpu", "%s", line);
+    }
+    if (file)
+        fclose(file);
+}
+
+static int doctor_checks(struct doctor *d)
+{
+    char path[sizeof d->remote.w->socket];
+    check_environment(d);
+    bool named = d->remote.socket != NULL;
+    if (named ? strlen(d->remote.socket) >= sizeof path : warm_default_socket(path, sizeof path)) {
+        finding(d, HEALTH_FAIL, "socket", "its path is too long for a socket");
+        return CLI_NO_DAEMON;
+    }
+    if (named)
+        strcpy(path, d->remote.socket);
+    unsetenv("WARM_DISABLE"); /* it was reported; the daemon is looked at all the same */
+    bool reached = check_socket(d, path) && check_daemon(d, path);
+    if (reached)
+        check_admin(d, path);
+    if (reached)
+        check_info(d);
+    check_gpu(d);
+    if (d->remote.w)
+        remote_close(&d->remote);
+    return !reached ? CLI_NO_DAEMON : d->worst == HEALTH_FAIL ? CLI_FINDING : CLI_OK;
+}
+
+static int doctor_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
+    struct doctor d = {0};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        remote_option(&d.remote, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no arguments");
+    d.colour = colour_wanted(stdout);
+    json_init(&d.json, stdout);
+    if (d.remote.as_json)
+        json_open(&d.json, '[');
+    status = doctor_checks(&d);
+    if (d.remote.as_json)
+        json_close(&d.json, ']');
+    return status;
+}
+
+const struct command cmd_doctor = {
+    .name = "doctor",
+    .run = doctor_run,
+    .summary = "Check socket, daemon, store, compilers and GPU",
+    .synopsis = "[--json]",
+    .help = "One line for each thing that was looked at, with what to do where it is not well.\n\n"
+            "Exit status 1 if something failed, 3 if no daemon answers.\n\n" REMOTE_HELP
+            "\n--json is an array of objects: check, health (ok, warn, fail), text.\n\n"
+            "Example:\n"
+            "  $ warm doctor\n"
+            "  ok    environment nothing switches the cache off\n"
+            "  ok    socket      /run/warm/warmd.sock, uid 0, mode 660\n",
+};

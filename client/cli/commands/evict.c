@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * evict.c - `warm evict`, `warm clear` and `warm verify`: work on many entries, with a report.
+ * Main thread only.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/filter.h"
+#include "client/cli/json.h"
+#include "client/cli/remote.h"
+#include "client/cli/units.h"
+
+static int evict(struct remote *r, const struct wire_evict *message)
+{
+    struct wire_report report;
+    int status = remote_open(r);
+    if (status)
+        return status;
+    uint64_t tag = session_begin(r->w);
+    wire_put_evict(&r->w->request, tag, message);
+    status = remote_report(r, tag, "evicting", &report);
+    if (!status)
+        remote_print_report(r, "evicted", &report, message->dry_run);
+    remote_close(r);
+    return status;
+}
+
+/* ---- evict ---- */
+
+static int evict_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"to-size", required_argument, NULL, 's'},
+                                          {"dry-run", no_argument, NULL, 'n'},
+                                          FILTER_OPTIONS,
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct remote r = {0};
+    struct wire_evict message = {.filter = filter_all()};
+    int status, taken;
+    for (int c; (c = cli_option(self, argc, argv, ":nh", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        taken = filter_option(self, &message.filter, c);
+        if (taken < 0)
+            return CLI_USAGE;
+        if (c == 'n')
+            message.dry_run = true;
+        else if (c == 's' && !units_parse_size(optarg, &message.to_bytes))
+            return cli_usage(self, "--to-size %s is not a size like 10G", optarg);
+        else if (!taken)
+            remote_option(&r, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "%s is no option; `warm rm` takes keys", argv[optind]);
+    if (filter_is_all(&message.filter) && message.to_bytes == 0)
+        return cli_usage(self, "say which entries, or --to-size; `warm clear` takes all");
+    return evict(&r, &message);
+}
+
+const struct command cmd_evict = {
+    .name = "evict",
+    .run = evict_run,
+    .summary = "Evict the entries that match, or down to a size",
+    .synopsis = "[filters] [--to-size SIZE] [--dry-run] [--json]",
+    .help =
+        "Evicts entries that match all filters and are not pinned, the least valuable first.\n\n"
+        "      --to-size SIZE    stop when the whole store is down to this, e.g. 10G\n"
+        "  -n, --dry-run         only say what would go\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
+        "  $ warm evict --idle 30d --arch sm_80 --dry-run\n"
+        "  would have evicted 214 entries, 31M bytes\n",
+};
+
+/* ---- clear ---- */
+
+static bool confirmed(void)
+{
+    char answer[16];
+    fputs("Evict every entry that is not pinned? [y/N] ", stderr);
+    return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int clear_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"yes", no_argument, NULL, 'y'}, {"dry-run", no_argument, NULL, 'n'}, REMOTE_OPTIONS, {0}};
+    struct remote r = {0};
+    struct wire_evict message = {.filter = filter_all()};
+    bool yes = false;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":ynh", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        yes |= c == 'y';
+        message.dry_run |= c == 'n';
+        remote_option(&r, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no keys; `warm rm` does");
+    if (!yes && !message.dry_run && isatty(STDIN_FILENO) && !confirmed())
+        return CLI_FINDING;
+    return evict(&r, &message);
+}
+
+const struct command cmd_clear = {
+    .name = "clear",
+    .run = clear_run,
+    .summary = "Evict everything that is not pinned",
+    .synopsis = "[--yes] [--dry-run] [--json]",
+    .help = "Evicts every entry of yours that is not pinned; for the administrator (root, or the\n"
+            "user whom the daemon runs as) every entry. Asks first where stdin is a terminal.\n\n"
+            "  -y, --yes             do not ask\n"
+            "  -n, --dry-run         only say what would go\n" REMOTE_HELP "\nExample:\n"
+            "  $ warm clear --yes\n"
+            "  evicted 1204 entries, 96M bytes\n",
+};
+
+/* ---- verify ---- */
+
+static int print_verify(const struct remote *r, const struct wire_report *report)
+{
+    char size[UNITS_TEXT];
+    if (r->as_json) {
+        struct json j;
+        json_init(&j, stdout);
+        json_open(&j, '{');
+        json_key(&j, "entries"), json_u64(&j, report->n_entries);
+        json_key(&j, "bytes"), json_u64(&j, report->n_bytes);
+        json_key(&j, "corrupt"), json_u64(&j, report->n_corrupt);
+        json_close(&j, '}');
+    } else {
+        units_size_text(report->n_bytes, size);
+        printf("checked %" PRIu64 " %s, %s bytes: %" PRIu64 " damaged\n", report->n_entries,
+               report->n_entries == 1 ? "entry" : "entries", size, report->n_corrupt);
+    }
+    return report->n_corrupt ? CLI_FINDING : CLI_OK;
+}
+
+static int verify_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"sample", required_argument, NULL, 'n'}, REMOTE_OPTIONS, {0}};
+    struct remote r = {0};
+    struct wire_verify message = {0};
+    struct wire_report report;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (c == 'n' &&
+            (!units_parse_number(optarg, UINT64_MAX, &message.sample) || message.sample == 0))
+            return cli_usage(self, "--sample %s is not a number of entries", optarg);
+        remote_option(&r, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no keys");
+    status = remote_open(&r);
+    if (status)
+        return status;
+    uint64_t tag = session_begin(r.w);
+    wire_put_verify(&r.w->request, tag, &message);
+    status = remote_report(&r, tag, "verifying", &report);
+    if (!status)
+        status = print_verify(&r, &report);
+    remote_close(&r);
+    return status;
+}
+
+const struct command cmd_verify = {
+    .name = "verify",
+    .run = verify_run,
+    .summary = "Check every stored value against its checksum",
+    .synopsis = "[--sample N] [--json]",
+    .help =
+        "Reads entries from disk again and compares them with their checksums. What is damaged\n"
+        "goes to quarantine and will be made anew. Exit status 1 if anything was.\n\n"
+        "      --sample N        only N entries, taken at random\n" REMOTE_HELP "\nExample:\n"
+        "  $ warm verify\n"
+        "  checked 1204 entries, 96M bytes: 0 damaged\n",
+};

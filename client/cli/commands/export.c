@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * export.c - `warm export`: entries into an archive, or into a cache folder as another program
+ * has it. Main thread only.
+ *
+ * The rows are listed first and kept; then each value is fetched, verified, and written. An archive is
+ * there whole or not at all: it is written beside its place and renamed. What was exported is on the
+ * disk when the command says so: the cache that it came from may be cleared next.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/filter.h"
+#include "client/cli/import/folder.h"
+#include "client/cli/json.h"
+#include "client/cli/listing.h"
+#include "client/cli/rows.h"
+#include "client/cli/units.h"
+
+struct export_run {
+    struct remote remote;
+    struct wire_list message;
+    const char *archive;     /* FILE; NULL: a folder */
+    const char *to, *format; /* --to; --as, NULL: all formats, each in a folder of its name */
+    FILE *file;              /* of the archive */
+    struct listing rows;
+    uint64_t n_entries, n_bytes, n_bad;
+    struct err err;
+};
+
+static int on_row(void *arg, const struct wire_row *row, struct view frame)
+{
+    struct export_run *run = arg;
+    (void)row;
+    return listing_keep(&run->rows, frame, 0);
+}
+
+/* ---- one entry ---- */
+
+static bool write_all(FILE *file, const void *data, size_t len)
+{
+    return len == 0 || fwrite(data, 1, len, file) == len;
+}
+
+static int write_entry(struct export_run *run, const struct archive_entry *entry)
+{
+    if (!run->archive)
+        return folder_write(run->format, run->to, entry, &run->err);
+    struct writer head;
+    writer_init(&head, 0);
+    archive_put_head(&head, entry);
+    bool done = !head.failed && write_all(run->file, head.data, head.len) &&
+                write_all(run->file, entry->value.data, entry->value.len);
+    writer_close(&head);
+    return done ? 1 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
+}
+
+/* Entries that have no name are of the daemon's own making, for whoever asks: they come back as such.
+ * No folder of another program has a place for them. */
+static int get_row(struct export_run *run, const struct wire_row *row, struct archive_entry *entry,
+                   struct warm_value *out)
+{
+    char key[WARM_KEY_TEXT];
+    if (row->name.len)
+        return warm_get(run->remote.w, row->name.data, row->name.len, 0, out);
+    if (!run->archive || row->owner != ROWS_MADE_HERE)
+        return WARM_ENOT_FOUND;
+    entry->is_made = true;
+    entry->made = (struct archive_made){row->compiler, row->graph, row->group, row->proof};
+    key_to_text(&row->key, key);
+    return warm_get(run->remote.w, key, strlen(key), WARM_BY_KEY, out);
+}
+
+static int export_row(struct export_run *run, const struct wire_row *row)
+{
+    struct warm_value value;
+    struct archive_entry entry = {.kind = row->kind,
+                                  .cost_ms = row->cost_ms,
+                                  .name = row->name,
+                                  .hardware = row->hardware,
+                                  .compiler = row->compiler_text,
+                                  .label = row->label};
+    int code = get_row(run, row, &entry, &value);
+    if (code == WARM_ENOT_FOUND || code == WARM_ECORRUPT)
+        return 0; /* evicted since it was listed, or of somebody else */
+    if (code)
+        return code;
+    entry.value = (struct view){value.data, value.len};
+    int written = write_entry(run, &entry);
+    if (written == 1) {
+        run->n_entries++;
+        run->n_bytes += value.len;
+    } else if (written < 0 && !run->archive) {
+        cli_say("%.*s: %s", (int)row->name.len, (const char *)row->name.data, run->err.text);
+        run->n_bad++;
+    }
+    warm_value_free(&value);
+    return !run->archive || written >= 0 ? 0 : written;
+}
+
+static int export_rows(struct export_run *run)
+{
+    struct wire_row row;
+    int code = 0;
+    for (size_t i = 0; !code && i < run->rows.n; i++)
+        if (listing_row(&run->rows, i, &row))
+            code = export_row(run, &row);
+    return code;
+}
+
+/* ---- the whole ---- */
+
+static int write_edges(struct export_run *run, bool begin)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    if (begin)
+        archive_begin(&w);
+    else
+        archive_end(&w, run->n_entries);
+    bool done = !w.failed && write_all(run->file, w.data, w.len);
+    writer_close(&w);
+    return done ? 0 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
+}
+
+/* Makes what was written durable: the names in a folder, or all of its file system. */
+static int sync_folder(struct export_run *run, const char *folder, bool whole)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = fd < 0 || (whole ? syncfs(fd) : fsync(fd));
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return failed ? err_sys(&run->err, WARM_EIO, error, "%s", folder) : 0;
+}
+
+static int sync_folder_of(struct export_run *run, const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        strcpy(folder, ".");
+    else
+        slash[slash == folder] = '\0';
+    return sync_folder(run, folder, false);
+}
+
+/* Writes through `run->file`; with an error nothing is left behind. */
+static int export_archive(struct export_run *run)
+{
+    char beside[PATH_MAX];
+    bool to_stdout = strcmp(run->archive, "-") == 0;
+    if (snprintf(beside, sizeof beside, "%s.%d", run->archive, (int)getpid()) >= PATH_MAX)
+        return err_set(&run->err, WARM_EINVALID, "%s: a path that is too long", run->archive);
+    run->file = to_stdout ? stdout : fopen(beside, "wx");
+    if (!run->file)
+        return err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+    int code = write_edges(run, true);
+    if (!code)
+        code = export_rows(run);
+    if (!code)
+        code = write_edges(run, false);
+    if (to_stdout)
+        return code;
+    if (!code && (fflush(run->file) || fsync(fileno(run->file))))
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+    if (fclose(run->file) && !code)
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+    if (!code && rename(beside, run->archive))
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
+    if (code)
+        unlink(beside);
+    return code ? code : sync_folder_of(run, run->archive);
+}
+
+static void print_result(const struct export_run *run)
+{
+    char size[UNITS_TEXT];
+    struct json j;
+    FILE *out = run->archive && strcmp(run->archive, "-") == 0 ? stderr : stdout;
+    units_size_text(run->n_bytes, size);
+    if (!run->remote.as_json) {
+        fprintf(out, "exported %llu entries, %s bytes\n", (unsigned long long)run->n_entries, size);
+        return;
+    }
+    json_init(&j, out);
+    json_open(&j, '{');
+    json_key(&j, "entries"), json_u64(&j, run->n_entries);
+    json_key(&j, "bytes"), json_u64(&j, run->n_bytes);
+    json_key(&j, "bad"), json_u64(&j, run->n_bad);
+    json_close(&j, '}');
+}
+
+static int export_all(struct export_run *run)
+{
+    int code, status = remote_open(&run->remote);
+    if (status)
+        return status;
+    do
+        code = listing_ask(&run->remote, &run->message, on_row, run);
+    while (code == 1);
+    if (!code && !run->archive && mkdir(run->to, 0777) && errno != EEXIST)
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
+    if (!code)
+        code = run->archive ? export_archive(run) : export_rows(run);
+    if (!code && !run->archive)
+        code = sync_folder(run, run->to, true);
+    if (code && run->err.code == code)
+        cli_say("%s", run->err.text), status = CLI_USAGE;
+    else if (code)
+        status = remote_fail(&run->remote, code);
+    else
+        print_result(run), status = run->n_bad ? CLI_FINDING : CLI_OK;
+    listing_close(&run->rows);
+    remote_close(&run->remote);
+    return status;
+}
+
+static int export_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"to", required_argument, NULL, 'o'},
+                                          {"as", required_argument, NULL, 'a'},
+                                          FILTER_OPTIONS,
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct export_run run = {.message.filter = filter_all()};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        int taken = filter_option(self, &run.message.filter, c);
+        if (taken < 0)
+            return CLI_USAGE;
+        if (c == 'o')
+            run.to = optarg;
+        else if (c == 'a' && !folder_is_format(run.format = optarg))
+            return cli_usage(self, "--as %s: it is one of %s", optarg, folder_formats());
+        else if (!taken)
+            remote_option(&run.remote, c);
+    }
+    if (argc - optind > 1)
+        return cli_usage(self, "it takes one file; choose entries with filters");
+    run.archive = argv[optind];
+    if (!run.archive == !run.to || (run.archive && run.format))
+        return cli_usage(self, "say where to: FILE, or --to DIR [--as FORMAT]");
+    return export_all(&run);
+}
+
+const struct command cmd_export = {
+    .name = "export",
+    .run = export_run,
+    .summary = "Write entries into an archive or a cache folder",
+    .synopsis = "FILE | --to DIR [--as FORMAT] [filters] [--json]",
+    .help =
+        "Writes entries into one file, for images, CI and other machines; `warm import` takes it\n"
+        "in. What the daemon compiled itself comes along where the daemon's own user or root "
+        "asks.\n"
+        "With --to writes the folders that other programs keep their entries in: those programs\n"
+        "then start warm where there is no `warm`.\n\n"
+        "  FILE                  an archive, `-` for stdout\n"
+        "      --to DIR          cache folders beneath DIR, each named for its format\n"
+        "      --as FORMAT       one only, DIR itself: jax, triton, inductor, cupy or "
+        "nv\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
+        "  $ warm export cache.warm --kind triton\n"
+        "  exported 41 entries, 12M bytes\n",
+};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get.c - `warm get` and `warm put`: values by key or name, as they are. Main thread only.
+ *
+ * A KEY of 32 hex digits is first taken as a key of the store, as `warm ls` prints it; if there is
+ * no such entry, and for anything else, it is a name.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/json.h"
+#include "client/cli/output.h"
+#include "client/cli/remote.h"
+#include "client/cli/units.h"
+#include "client/wire/bundle.h"
+
+/* ---- get ---- */
+
+struct part_name {
+    const char *name;
+    uint32_t type;
+};
+static const struct part_name part_names[] = {
+    {"log", BUNDLE_LOG},
+    {"cubin", BUNDLE_CUBIN},
+    {"ptx", BUNDLE_PTX},
+    {"ltoir", BUNDLE_LTOIR},
+    {"optixir", BUNDLE_OPTIXIR},
+    {"compiler", BUNDLE_COMPILER},
+    {NULL, 0},
+};
+
+static int get_value(struct warm *w, const char *key, struct warm_value *out)
+{
+    struct key unused;
+    size_t len = strlen(key);
+    int code = WARM_ENOT_FOUND;
+    if (key_from_text(key, len, &unused))
+        code = warm_get(w, key, len, WARM_BY_KEY, out);
+    return code == WARM_ENOT_FOUND ? warm_get(w, key, len, 0, out) : code;
+}
+
+/* The part of a compile's result that was asked for, or the value as it is. 0 or an exit status. */
+static int find_part(const struct warm_value *value, const struct part_name *part, struct view *out)
+{
+    struct bundle_section sections[BUNDLE_SECTIONS_MAX];
+    struct err e;
+    size_t n;
+    *out = (struct view){value->data, value->len};
+    if (!part)
+        return 0;
+    if (bundle_read(value->data, value->len, sections, &n, &e)) {
+        cli_say("--part: the entry is no compile's result");
+        return CLI_USAGE;
+    }
+    *out = bundle_find(sections, n, part->type);
+    if (!out->data)
+        cli_say("the result has no %s", part->name);
+    return out->data ? 0 : CLI_FINDING;
+}
+
+static void print_value_json(const struct warm_value *value, const char *output, size_t bytes)
+{
+    struct json j;
+    json_init(&j, stdout);
+    json_open(&j, '{');
+    json_key(&j, "key"), json_text(&j, value->key);
+    json_key(&j, "bytes"), json_u64(&j, bytes);
+    json_key(&j, "cost_ms"), json_u64(&j, value->cost_ms);
+    json_key(&j, "output"), json_text(&j, output);
+    json_close(&j, '}');
+}
+
+static int get_to_file(struct remote *r, const char *key, const char *output,
+                       const struct part_name *part)
+{
+    struct warm_value value;
+    struct view bytes;
+    int status = remote_open(r);
+    if (status)
+        return status;
+    int code = get_value(r->w, key, &value);
+    if (code) {
+        status = remote_fail(r, code);
+    } else {
+        status = find_part(&value, part, &bytes);
+        if (!status)
+            status = output_write(output, bytes.data, bytes.len);
+        if (!status && r->as_json)
+            print_value_json(&value, output, bytes.len);
+        warm_value_free(&value);
+    }
+    remote_close(r);
+    return status;
+}
+
+static const struct part_name *find_part_name(const char *name)
+{
+    const struct part_name *p = part_names;
+    while (p->name && strcmp(p->name, name) != 0)
+        p++;
+    return p->name ? p : NULL;
+}
+
+static int get_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"output", required_argument, NULL, 'o'},
+                                          {"part", required_argument, NULL, 'p'},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct remote r = {0};
+    const char *output = NULL;
+    const struct part_name *part = NULL;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":o:h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (c == 'o')
+            output = optarg;
+        else if (c == 'p' && !(part = find_part_name(optarg)))
+            return cli_usage(self, "no part is called %s", optarg);
+        else
+            remote_option(&r, c);
+    }
+    if (argc - optind != 1)
+        return cli_usage(self, "one KEY is needed");
+    if (!output && (isatty(STDOUT_FILENO) || r.as_json))
+        return cli_usage(self, "say where to with -o FILE, `-` for the terminal");
+    if (output && strcmp(output, "-") == 0 && r.as_json)
+        return cli_usage(self, "--json and the value cannot both go to stdout");
+    return get_to_file(&r, argv[optind], output ? output : "-", part);
+}
+
+const struct command cmd_get = {
+    .name = "get",
+    .run = get_run,
+    .summary = "Write an entry's value to a file",
+    .synopsis = "KEY -o FILE [--part PART] [--json]",
+    .help =
+        "Writes the value of KEY, verified, to FILE. KEY is 32 hex digits, as `warm ls` prints\n"
+        "them, or a name of up to 512 bytes. What a compile gave is one value with several parts\n"
+        "(client/wire/PROTOCOL.md); --part takes one of them out.\n\n"
+        "  -o, --output FILE     `-` for stdout, which is the default in a pipe\n"
+        "      --part PART       log, cubin, ptx, ltoir, optixir or compiler\n" REMOTE_HELP
+        "\nExit status 1 if there is no such entry.\n\n"
+        "Example:\n"
+        "  $ warm get 3f0c2a5b9d6e41f7a8b1c2d3e4f50617 --part ptx -o k.ptx\n",
+};
+
+/* ---- put ---- */
+
+static void print_put_json(const char *name, size_t bytes)
+{
+    struct json j;
+    json_init(&j, stdout);
+    json_open(&j, '{');
+    json_key(&j, "name"), json_text(&j, name);
+    json_key(&j, "bytes"), json_u64(&j, bytes);
+    json_close(&j, '}');
+}
+
+static int put_file(struct remote *r, const char *name, const char *file,
+                    const struct warm_put_options *options)
+{
+    struct cli_input in;
+    int error = cli_input_open(&in, file);
+    if (error) {
+        cli_say("%s: %s", file, strerror(error));
+        return CLI_USAGE;
+    }
+    int status = remote_open(r);
+    if (!status) {
+        int code = warm_put(r->w, name, strlen(name), in.data, in.len, options);
+        if (code)
+            status = remote_fail(r, code);
+        else if (r->as_json)
+            print_put_json(name, in.len);
+        remote_close(r);
+    }
+    cli_input_close(&in);
+    return status;
+}
+
+/* 0, or an exit status. */
+static int put_option(const struct command *self, struct warm_put_options *o, int c)
+{
+    uint64_t n;
+    switch (c) {
+    case 'k': o->kind = optarg; return 0;
+    case 'l': o->label = optarg; return 0;
+    case 'a': o->hardware = optarg; return 0;
+    case 'c': o->compiler = optarg; return 0;
+    case 'g': o->group = optarg; return 0;
+    case 'n': o->flags |= WARM_KEEP_EXISTING; return 0;
+    case 't':
+        return units_parse_span(optarg, &o->ttl_ms)
+                   ? 0
+                   : cli_usage(self, "--ttl %s is not a span of time like 12h or 7d", optarg);
+    case 'm':
+        if (!units_parse_number(optarg, UINT32_MAX, &n))
+            return cli_usage(self, "--cost-ms %s is not a number", optarg);
+        o->cost_ms = (uint32_t)n;
+        return 0;
+    }
+    return 0;
+}
+
+static int put_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"kind", required_argument, NULL, 'k'},
+                                          {"label", required_argument, NULL, 'l'},
+                                          {"arch", required_argument, NULL, 'a'},
+                                          {"compiler", required_argument, NULL, 'c'},
+                                          {"group", required_argument, NULL, 'g'},
+                                          {"ttl", required_argument, NULL, 't'},
+                                          {"cost-ms", required_argument, NULL, 'm'},
+                                          {"keep-existing", no_argument, NULL, 'n'},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct remote r = {0};
+    struct warm_put_options options = {0};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (!remote_option(&r, c) && (status = put_option(self, &options, c)))
+            return status;
+    }
+    if (argc - optind != 2)
+        return cli_usage(self, "a NAME and a FILE are needed");
+    return put_file(&r, argv[optind], argv[optind + 1], &options);
+}
+
+const struct command cmd_put = {
+    .name = "put",
+    .run = put_run,
+    .summary = "Store a file under a name",
+    .synopsis = "[options] NAME FILE",
+    .help =
+        "Stores FILE (`-` is stdin) under NAME, 1 to 512 bytes, and returns when it is on disk.\n"
+        "The entry is yours: other users neither see nor replace it.\n\n"
+        "      --kind KIND       backward, executable, fx-graph, triton, …: for `ls` and `evict`\n"
+        "      --label TEXT, --arch TEXT, --compiler TEXT   likewise\n"
+        "      --group NAME      entries of one group leave the cache together\n"
+        "      --ttl SPAN        expires after 90s, 30m, 12h or 7d\n"
+        "      --cost-ms N       what it took to make: what was dear is evicted last\n"
+        "      --keep-existing   leave an entry of that name as it is\n" REMOTE_HELP "\nExample:\n"
+        "  $ warm put my-model/step-1 step.bin --kind backward --ttl 7d\n",
+};

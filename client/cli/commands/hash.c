@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hash.c - `warm hash`: the canonical key of each file, its canonical form, its regions.
+ *
+ * Each file goes the same way: open → canon_key (or canon_regions) → one report on stdout. A file
+ * that cannot be opened or parsed is one line on stderr and exit status 2; the others are still
+ * done. Needs no daemon. Main thread only.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/json.h"
+#include "keygen/canon/canon.h"
+
+#define OWN_PAGES_FROM (128 * 1024) /* bytes of a block that is given back as soon as it is freed */
+
+struct hash_run {
+    enum canon_kind kind;
+    bool explain, regions, as_json, debug_info;
+    int n_files;
+    struct json json;
+};
+
+static void proof_to_text(const struct proof *proof, char out[65])
+{
+    for (size_t i = 0; i < sizeof proof->bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", proof->bytes[i]);
+}
+
+/* A mapped file that another process cuts short faults on access: say so and end, there is no
+ * parsing on. */
+static void on_bus_error(int signal_number)
+{
+    static const char text[] = "warm: an input was truncated while it was read\n";
+    (void)signal_number;
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    _exit(CLI_USAGE);
+}
+
+static void report_key_json(struct hash_run *run, const char *file, const struct canon_result *r,
+                            const struct writer *text)
+{
+    char key[WARM_KEY_TEXT], sha256[65];
+    key_to_text(&r->key, key);
+    proof_to_text(&r->proof, sha256);
+    struct json *j = &run->json;
+    json_open(j, '{');
+    json_key(j, "key"), json_text(j, key);
+    json_key(j, "file"), json_text(j, file);
+    json_key(j, "kind"), json_text(j, canon_kind_name(r->kind));
+    json_key(j, "exact"), json_bool(j, r->exact);
+    json_key(j, "sha256"), json_text(j, sha256);
+    if (r->exact && r->why_exact)
+        json_key(j, "why_exact"), json_text(j, r->why_exact);
+    if (run->explain)
+        json_key(j, "canonical"), json_bytes(j, text->data, text->len);
+    json_close(j, '}');
+}
+
+/* The form alone, so that the output for two files can be compared with diff; several in one run
+ * are told apart by a title, as head(1) does it. */
+static void report_form(const struct hash_run *run, const char *file, const struct canon_result *r,
+                        const struct writer *text)
+{
+    if (r->exact)
+        cli_say("%s: the key is of the exact bytes: %s", file,
+                r->why_exact ? r->why_exact : "nothing to canonicalize");
+    if (run->n_files > 1)
+        printf("==> %s <==\n", file);
+    fwrite(text->data, 1, text->len, stdout);
+    if (text->len && text->data[text->len - 1] != '\n')
+        putchar('\n');
+}
+
+static int hash_key(struct hash_run *run, const char *file, const struct canon_input *input,
+                    struct err *e)
+{
+    struct canon_result r;
+    struct writer text;
+    writer_init(&text, 0);
+    int code = canon_key(input, &r, run->explain ? &text : NULL, e);
+    if (!code && text.failed)
+        code = err_set(e, WARM_ENOMEM, "no memory for the canonical form");
+    if (!code && run->as_json) {
+        report_key_json(run, file, &r, &text);
+    } else if (!code && run->explain) {
+        report_form(run, file, &r, &text);
+    } else if (!code) {
+        char key[WARM_KEY_TEXT];
+        key_to_text(&r.key, key);
+        printf("%s  %s\n", key, file);
+    }
+    writer_close(&text);
+    return code;
+}
+
+static void report_region(struct hash_run *run, const char *file, const struct canon_region *region)
+{
+    char key[WARM_KEY_TEXT];
+    key_to_text(&region->key, key);
+    if (!run->as_json) {
+        printf("%s  %8" PRIu64 " x %8" PRIu64 " ops  %s\n", key, region->count, region->n_ops,
+               region->label);
+        return;
+    }
+    struct json *j = &run->json;
+    json_open(j, '{');
+    json_key(j, "key"), json_text(j, key);
+    json_key(j, "count"), json_u64(j, region->count);
+    json_key(j, "ops"), json_u64(j, region->n_ops);
+    if (run->n_files > 1)
+        json_key(j, "file"), json_text(j, file);
+    json_close(j, '}');
+}
+
+static int hash_regions(struct hash_run *run, const char *file, const struct canon_input *input,
+                        struct err *e)
+{
+    struct canon_region *regions = NULL;
+    size_t n_regions = 0;
+    int code = canon_regions(input, &regions, &n_regions, e);
+    if (code)
+        return code;
+    if (run->n_files > 1 && !run->as_json)
+        printf("==> %s <==\n", file);
+    for (size_t i = 0; i < n_regions; i++)
+        report_region(run, file, &regions[i]);
+    free(regions);
+    return 0;
+}
+
+static int hash_file(struct hash_run *run, const char *file)
+{
+    struct cli_input in;
+    int error = cli_input_open(&in, file);
+    if (error) {
+        cli_say("%s:0:0: cannot read: %s", file, strerror(error));
+        return CLI_USAGE;
+    }
+    struct canon_input input = {.data = in.data,
+                                .len = in.len,
+                                .file_name = strcmp(file, "-") == 0 ? NULL : file,
+                                .kind = run->kind,
+                                .debug_info = run->debug_info,
+                                .mapped = in.mapped};
+    struct err e = {0};
+    int code = run->regions ? hash_regions(run, file, &input, &e) : hash_key(run, file, &input, &e);
+    if (code)
+        cli_say("%s:%u:%u: %s", file, e.line, e.column, e.text[0] ? e.text : err_text(code));
+    cli_input_close(&in);
+    return code ? CLI_USAGE : CLI_OK;
+}
+
+/* 0 to go on, or -1 with *status what to return. */
+static int hash_options(const struct command *self, int argc, char **argv, struct hash_run *run,
+                        int *status)
+{
+    static const struct option longs[] = {{"kind", required_argument, NULL, 'k'},
+                                          {"explain", no_argument, NULL, 'e'},
+                                          {"regions", no_argument, NULL, 'r'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"debug-info", no_argument, NULL, 'g'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+    for (int c; (c = cli_option(self, argc, argv, ":k:h", longs)) != -1;) {
+        if (cli_option_ends(c, status))
+            return -1;
+        switch (c) {
+        case 'k':
+            if (!canon_kind_from_name(optarg, &run->kind)) {
+                *status = cli_usage(self, "unknown kind %s", optarg);
+                return -1;
+            }
+            break;
+        case 'e': run->explain = true; break;
+        case 'r': run->regions = true; break;
+        case 'j': run->as_json = true; break;
+        case 'g': run->debug_info = true; break;
+        }
+    }
+    run->n_files = argc - optind;
+    if (run->n_files == 0 || (run->explain && run->regions)) {
+        *status = cli_usage(self, run->n_files ? "--explain and --regions exclude each other"
+                                               : "no file given");
+        return -1;
+    }
+    return 0;
+}
+
+static int hash_run(const struct command *self, int argc, char **argv)
+{
+    struct hash_run run = {.kind = CANON_AUTO};
+    int status = CLI_OK;
+    if (hash_options(self, argc, argv, &run, &status))
+        return status;
+    signal(SIGBUS, on_bus_error);
+    mallopt(M_MMAP_THRESHOLD, OWN_PAGES_FROM); /* set, it stays what it is */
+    json_init(&run.json, stdout);
+    if (run.as_json)
+        json_open(&run.json, '[');
+    for (int i = optind; i < argc; i++) {
+        int one = hash_file(&run, argv[i]);
+        status = one ? one : status;
+    }
+    if (run.as_json)
+        json_close(&run.json, ']');
+    return status;
+}
+
+const struct command cmd_hash = {
+    .name = "hash",
+    .run = hash_run,
+    .summary = "Print the canonical key of graphs and sources",
+    .synopsis = "[--kind KIND] [--explain | --regions] [--json] [--debug-info] FILE...",
+    .help =
+        "Prints one line for each FILE: its key (32 hex digits), two spaces, its name. `-` is\n"
+        "stdin. Two files with one key compile to the same result. Needs no daemon.\n\n"
+        "  -k, --kind KIND   auto (default), mlir, mlirbc, hlo, ptx, cuda, fx or raw\n"
+        "      --explain     print the canonical form instead of its key\n"
+        "      --regions     print each distinct region: its key, how often, how many operations\n"
+        "      --json        an array of objects: key, file, kind, exact, sha256;\n"
+        "                    with --regions: key, count, ops\n"
+        "      --debug-info  debug output is wanted: locations and line numbers count\n"
+        "  -h, --help        print this\n\n"
+        "A file that cannot be used is one line `warm: FILE:LINE:COLUMN: reason` on stderr and\n"
+        "exit status 2; the others are still done.\n\n"
+        "Example:\n"
+        "  $ warm hash step.mlir\n"
+        "  3f0c2a5b9d6e41f7a8b1c2d3e4f50617  step.mlir\n"
+        "  $ diff <(warm hash --explain a.mlir) <(warm hash --explain b.mlir)\n",
+};

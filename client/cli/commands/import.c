@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * import.c - `warm import`: an archive, or a cache folder of another program, becomes entries.
+ * Main thread only.
+ *
+ * What is good comes in; the rest is named, one line each, and the exit status is 1.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/import/folder.h"
+#include "client/cli/json.h"
+#include "client/cli/remote.h"
+#include "client/cli/units.h"
+
+struct import_run {
+    struct remote remote;
+    const char *format; /* --from; NULL: archives */
+    bool keep;          /* --keep-existing */
+    uint64_t n_entries, n_bytes, n_bad;
+    struct json json;
+    struct err err;
+};
+
+static void on_bad(void *arg, const char *path, const char *why)
+{
+    struct import_run *run = arg;
+    run->n_bad++;
+    if (!run->remote.as_json) {
+        cli_say("%s: %s", path, why);
+        return;
+    }
+    json_open(&run->json, '{');
+    json_key(&run->json, "path"), json_text(&run->json, path);
+    json_key(&run->json, "why"), json_text(&run->json, why);
+    json_close(&run->json, '}');
+}
+
+/* A text with its NUL. */
+static const char *text_of(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
+{
+    memcpy(out, v.len ? v.data : "", v.len);
+    out[v.len] = '\0';
+    return out;
+}
+
+/* What is wrong with this entry alone; the others may still come in. */
+static bool is_about_the_entry(int code)
+{
+    return code == WARM_EINVALID || code == WARM_ETOO_BIG || code == WARM_EDENIED;
+}
+
+static int put_entry(struct import_run *run, const struct archive_entry *entry,
+                     const struct warm_put_options *options)
+{
+    struct view v = entry->value;
+    uint8_t place[WIRE_MADE_LEN];
+    if (!entry->is_made)
+        return warm_put(run->remote.w, entry->name.data, entry->name.len, v.data, v.len, options);
+    memcpy(place, entry->made.compiler.bytes, 16);
+    memcpy(place + 16, entry->made.graph.bytes, 16);
+    memcpy(place + 32, entry->made.proof.bytes, 32);
+    return client_put_made(run->remote.w, place, &entry->made.group, v.data, v.len, options);
+}
+
+static int on_entry(void *arg, const struct archive_entry *entry)
+{
+    struct import_run *run = arg;
+    char name[ARCHIVE_TEXT_MAX + 1], hardware[ARCHIVE_TEXT_MAX + 1], compiler[ARCHIVE_TEXT_MAX + 1],
+        label[ARCHIVE_TEXT_MAX + 1];
+    struct warm_put_options options = {
+        .flags = run->keep ? WARM_KEEP_EXISTING : 0,
+        .kind = wire_kind_name(entry->kind),
+        .cost_ms = entry->cost_ms,
+        .hardware = text_of(entry->hardware, hardware),
+        .compiler = text_of(entry->compiler, compiler),
+        .label = text_of(entry->label, label),
+    };
+    int code = put_entry(run, entry, &options);
+    if (code && is_about_the_entry(code)) {
+        on_bad(run, text_of(entry->is_made ? entry->label : entry->name, name),
+               warm_message(run->remote.w));
+        return 0;
+    }
+    if (!code) {
+        run->n_entries++;
+        run->n_bytes += entry->value.len;
+    }
+    return code;
+}
+
+static int read_archive(struct import_run *run, const char *path)
+{
+    struct cli_input in;
+    struct reader r;
+    struct archive_entry entry;
+    char name[ARCHIVE_TEXT_MAX + 1];
+    uint64_t n = 0;
+    int error = cli_input_open(&in, path);
+    if (error) {
+        on_bad(run, path, strerror(error));
+        return 0;
+    }
+    struct err e = {0};
+    int code = archive_open(in.data, in.len, &r, &e), put = 0;
+    for (; !code && !put; n++) {
+        code = archive_next(&r, n, &entry, &e);
+        if (!code)
+            put = on_entry(run, &entry);
+        if (code == WARM_ECORRUPT) {
+            on_bad(run, text_of(entry.name, name), "damaged");
+            code = 0;
+        }
+    }
+    if (!put && code != WARM_ENOT_FOUND)
+        on_bad(run, path, e.text);
+    cli_input_close(&in);
+    return put;
+}
+
+static int import_all(struct import_run *run, int n, char **paths)
+{
+    const struct folder_sink sink = {on_entry, on_bad, run};
+    int status = remote_open(&run->remote), code = 0;
+    if (status)
+        return status;
+    if (run->remote.as_json) {
+        json_init(&run->json, stdout);
+        json_open(&run->json, '{');
+        json_key(&run->json, "bad");
+        json_open(&run->json, '[');
+    }
+    for (int i = 0; i < n && !code; i++) {
+        code = run->format ? folder_read(run->format, paths[i], &sink, &run->err)
+                           : read_archive(run, paths[i]);
+        if (run->err.code) { /* the folder, not the daemon */
+            on_bad(run, paths[i], run->err.text);
+            run->err.code = code = 0;
+        }
+    }
+    if (run->remote.as_json) {
+        json_close(&run->json, ']');
+        json_key(&run->json, "entries"), json_u64(&run->json, run->n_entries);
+        json_key(&run->json, "bytes"), json_u64(&run->json, run->n_bytes);
+        json_close(&run->json, '}');
+    } else if (!code) {
+        char size[UNITS_TEXT];
+        units_size_text(run->n_bytes, size);
+        printf("imported %llu entries, %s bytes\n", (unsigned long long)run->n_entries, size);
+    }
+    status = code ? remote_fail(&run->remote, code) : run->n_bad ? CLI_FINDING : CLI_OK;
+    remote_close(&run->remote);
+    return status;
+}
+
+static int import_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"from", required_argument, NULL, 'f'},
+                                          {"keep-existing", no_argument, NULL, 'k'},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct import_run run = {0};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (c == 'k')
+            run.keep = true;
+        else if (c == 'f' && !folder_is_format(run.format = optarg))
+            return cli_usage(self, "--from %s: it is one of %s", optarg, folder_formats());
+        else
+            remote_option(&run.remote, c);
+    }
+    if (optind == argc)
+        return cli_usage(self, "what is to be imported?");
+    return import_all(&run, argc - optind, argv + optind);
+}
+
+const struct command cmd_import = {
+    .name = "import",
+    .run = import_run,
+    .summary = "Take in an archive, or another program's cache folder",
+    .synopsis = "[--from FORMAT] PATH... [--json]",
+    .help =
+        "Takes in what `warm export` wrote, `-` for stdin, or with --from the cache folders of\n"
+        "other programs. What is good comes in; what is damaged is named, and the exit status is "
+        "1.\n"
+        "Whoever may write such a file or folder may run code in the programs that use the "
+        "cache.\n\n"
+        "      --from FORMAT     jax (JAX_COMPILATION_CACHE_DIR), triton (~/.triton/cache), "
+        "inductor\n"
+        "                        (TORCHINDUCTOR_CACHE_DIR), cupy (~/.cupy/kernel_cache) or nv\n"
+        "                        (~/.nv/ComputeCache); the last two are kept for `warm export`\n"
+        "      --keep-existing   leave entries that are there\n" REMOTE_HELP "\nExample:\n"
+        "  $ warm import --from triton ~/.triton/cache\n"
+        "  imported 41 entries, 12M bytes\n",
+};

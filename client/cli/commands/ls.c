@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ls.c - `warm ls` and `warm show`: the entries of the store. Main thread only.
+ *
+ * Without --sort rows are printed as they come, so a list of any length costs no memory; with it
+ * they are kept, sorted and printed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/filter.h"
+#include "client/cli/listing.h"
+#include "client/cli/progress.h"
+#include "client/cli/remote.h"
+#include "client/cli/rows.h"
+#include "client/cli/units.h"
+
+/* name, what a row is sorted by: the highest first */
+#define SORT_LIST(X)                                                                               \
+    X("size", row->len)                                                                            \
+    X("used", row->accessed_ms)                                                                    \
+    X("created", row->created_ms)                                                                  \
+    X("hits", row->hits)                                                                           \
+    X("cost", row->cost_ms)
+
+struct ls_run {
+    struct remote remote;
+    struct wire_list message;
+    const char *sort; /* NULL: as they come */
+    uint64_t limit, n_printed, now_ms;
+    struct json json;
+    struct listing kept;
+};
+
+static bool sort_value(const char *sort, const struct wire_row *row, uint64_t *out)
+{
+#define X(name, value)                                                                             \
+    if (strcmp(sort, name) == 0) {                                                                 \
+        *out = value;                                                                              \
+        return true;                                                                               \
+    }
+    SORT_LIST(X)
+#undef X
+    return false;
+}
+
+static void print_row(struct ls_run *run, const struct wire_row *row)
+{
+    if (run->n_printed == run->limit)
+        return;
+    if (run->remote.as_json)
+        row_json(&run->json, row);
+    else if (run->n_printed == 0)
+        rows_title(colour_wanted(stdout));
+    if (!run->remote.as_json)
+        row_line(row, run->now_ms);
+    run->n_printed++;
+}
+
+static void print_kept(struct ls_run *run)
+{
+    struct wire_row row;
+    listing_sort(&run->kept);
+    for (size_t i = 0; i < run->kept.n; i++)
+        if (listing_row(&run->kept, i, &row))
+            print_row(run, &row);
+    listing_close(&run->kept);
+}
+
+static int on_row(void *arg, const struct wire_row *row, struct view frame)
+{
+    struct ls_run *run = arg;
+    uint64_t value;
+    if (run->sort && sort_value(run->sort, row, &value))
+        return listing_keep(&run->kept, frame, value);
+    print_row(run, row);
+    return 0;
+}
+
+static int list_all(struct ls_run *run)
+{
+    int status = remote_open(&run->remote);
+    if (status)
+        return status;
+    json_init(&run->json, stdout);
+    if (run->remote.as_json)
+        json_open(&run->json, '[');
+    run->now_ms = rows_now_ms();
+    int code;
+    do
+        code = listing_ask(&run->remote, &run->message, on_row, run);
+    while (code == 1 && (run->sort || run->n_printed < run->limit));
+    print_kept(run);
+    if (run->remote.as_json)
+        json_close(&run->json, ']');
+    if (code < 0)
+        status = remote_fail(&run->remote, code);
+    remote_close(&run->remote);
+    return status;
+}
+
+static int ls_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"sort", required_argument, NULL, 's'},
+                                          {"limit", required_argument, NULL, 'n'},
+                                          FILTER_OPTIONS,
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    static const struct wire_row no_row;
+    struct ls_run run = {.message.filter = filter_all(), .limit = UINT64_MAX};
+    uint64_t unused;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":s:n:h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        int taken = filter_option(self, &run.message.filter, c);
+        if (taken < 0)
+            return CLI_USAGE;
+        if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
+            return cli_usage(self, "entries are not sorted by %s", optarg);
+        else if (c == 'n' && !units_parse_number(optarg, UINT64_MAX, &run.limit))
+            return cli_usage(self, "--limit %s is not a number", optarg);
+        else if (!taken)
+            remote_option(&run.remote, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no keys; `warm show` does");
+    return list_all(&run);
+}
+
+const struct command cmd_ls = {
+    .name = "ls",
+    .run = ls_run,
+    .summary = "List the entries of the cache",
+    .synopsis = "[filters] [--sort FIELD] [--limit N] [--json]",
+    .help =
+        "Lists the entries that match all filters: yours, or for the administrator everybody's.\n"
+        "Nothing is listed if nothing matches; that is no failure.\n\n"
+        "  -s, --sort FIELD      size, used, created, hits or cost, the highest first\n"
+        "  -n, --limit N         at most N entries\n" FILTER_HELP REMOTE_HELP
+        "\n--json is an array of objects: key, kind, bytes, hits, cost_ms, arch, compiler, name,\n"
+        "label, made_here, owner, maker, pinned, file, created_ms, accessed_ms, expires_ms, xxh3,\n"
+        "sha256, compiler_key, graph_key, proof, group.\n\n"
+        "Example:\n"
+        "  $ warm ls --arch sm_90 --older-than 7d --sort size --limit 10\n",
+};
+
+/* ---- show ---- */
+
+static int show_one(struct remote *r, const struct wire_show *message, struct answer *answer)
+{
+    uint64_t tag = session_begin(r->w);
+    wire_put_show(&r->w->request, tag, message);
+    return remote_ask(r, tag, WIRE_ROW, answer);
+}
+
+/* 0 and *out, or an exit status. *out borrows the connection's buffer. */
+static int find_row(struct remote *r, const char *text, struct wire_row *out)
+{
+    struct key key;
+    struct answer answer;
+    int status = CLI_FINDING;
+    if (key_from_text(text, strlen(text), &key))
+        status = show_one(r, &(struct wire_show){WIRE_SPACE_KEY, {key.bytes, sizeof key.bytes}},
+                          &answer);
+    if (status == CLI_FINDING)
+        status = show_one(r, &(struct wire_show){WIRE_SPACE_NAME, {text, strlen(text)}}, &answer);
+    if (status == CLI_FINDING)
+        cli_say("%s: no such entry", text);
+    if (!status && wire_get_row(&answer.frame, out, &r->w->err))
+        status = remote_fail(r, session_unexpected(r->w, &answer));
+    return status;
+}
+
+static int show_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
+    struct remote r = {0};
+    struct wire_row row;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        remote_option(&r, c);
+    }
+    if (argc - optind != 1 || !*argv[optind] || strlen(argv[optind]) > WIRE_NAME_MAX)
+        return cli_usage(self, "one KEY of 1 to %u bytes is needed", WIRE_NAME_MAX);
+    status = remote_open(&r);
+    if (status)
+        return status;
+    status = find_row(&r, argv[optind], &row);
+    if (!status && r.as_json) {
+        struct json j;
+        json_init(&j, stdout);
+        row_json(&j, &row);
+    } else if (!status) {
+        row_fields(&row, rows_now_ms());
+    }
+    remote_close(&r);
+    return status;
+}
+
+const struct command cmd_show = {
+    .name = "show",
+    .run = show_run,
+    .summary = "Show all that is known of one entry",
+    .synopsis = "KEY [--json]",
+    .help =
+        "KEY is 32 hex digits, as `warm ls` prints them, or a name. Looking is no use: it counts\n"
+        "no hit. Exit status 1 if there is no such entry.\n\n" REMOTE_HELP "\nExample:\n"
+        "  $ warm show 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n",
+};

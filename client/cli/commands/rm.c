@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rm.c - `warm rm`, `warm pin` and `warm unpin`: entries that are named one by one. Main thread
+ * only.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/remote.h"
+
+enum keys_action { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
+
+/* What became of them; an exit status. */
+static int print_report(const struct remote *r, enum keys_action action, int n_asked,
+                        const struct wire_report *report)
+{
+    static const char *const done[] = {"removed", "pinned", "unpinned"};
+    remote_print_report(r, done[action], report, false);
+    if (report->n_entries >= (uint64_t)n_asked)
+        return CLI_OK;
+    cli_say("of %d keys, some are not in the cache, or not yours", n_asked);
+    return CLI_FINDING;
+}
+
+static int act_on_keys(struct remote *r, enum keys_action action, char **keys, int n_keys)
+{
+    struct writer list;
+    struct wire_report report;
+    uint32_t n = 0;
+    int status = remote_open(r);
+    if (status)
+        return status;
+    writer_init(&list, 0);
+    for (int i = 0; i < n_keys; i++)
+        n += remote_add_key(&list, keys[i]);
+    struct view view = {list.data, list.len};
+    uint64_t tag = session_begin(r->w);
+    if (action == KEYS_REMOVE)
+        wire_put_remove(&r->w->request, tag, &(struct wire_remove){n, view});
+    else
+        wire_put_pin(&r->w->request, tag, &(struct wire_pin){action == KEYS_PIN, n, view});
+    if (list.failed || n > WIRE_KEYS_MAX)
+        cli_say("too many keys at once, or a key above %u bytes", WIRE_NAME_MAX),
+            status = CLI_USAGE;
+    else
+        status = remote_report(r, tag, "entries", &report);
+    writer_close(&list);
+    if (!status)
+        status = print_report(r, action, n_keys, &report);
+    remote_close(r);
+    return status;
+}
+
+static int keys_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
+    struct remote r = {0};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        remote_option(&r, c);
+    }
+    if (optind == argc)
+        return cli_usage(self, "no key given");
+    enum keys_action action = strcmp(self->name, "rm") == 0    ? KEYS_REMOVE
+                              : strcmp(self->name, "pin") == 0 ? KEYS_PIN
+                                                               : KEYS_UNPIN;
+    return act_on_keys(&r, action, argv + optind, argc - optind);
+}
+
+#define KEYS_HELP                                                                                  \
+    "KEY is 32 hex digits, as `warm ls`\nprints them, or a name. Exit status 1 if one of them is " \
+    "not there.\n\n" REMOTE_HELP
+
+const struct command cmd_rm = {
+    .name = "rm",
+    .run = keys_run,
+    .summary = "Remove entries",
+    .synopsis = "KEY... [--json]",
+    .help = "Removes entries, pinned ones too, and says what that freed. " KEYS_HELP "\nExample:\n"
+            "  $ warm rm 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+            "  removed 1 entry, 14K bytes\n",
+};
+
+const struct command cmd_pin = {
+    .name = "pin",
+    .run = keys_run,
+    .summary = "Keep entries from being evicted",
+    .synopsis = "KEY... [--json]",
+    .help =
+        "Pinned entries stay until they are unpinned or removed by name. " KEYS_HELP "\nExample:\n"
+        "  $ warm pin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+        "  pinned 1 entry, 14K bytes\n",
+};
+
+const struct command cmd_unpin = {
+    .name = "unpin",
+    .run = keys_run,
+    .summary = "Let pinned entries be evicted again",
+    .synopsis = "KEY... [--json]",
+    .help = "Takes back what `warm pin` did, so that they may go again. " KEYS_HELP "\nExample:\n"
+            "  $ warm unpin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+            "  unpinned 1 entry, 14K bytes\n",
+};

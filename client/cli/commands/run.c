@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c - `warm run CMD…`: runs a program so that what it compiles comes from the cache. Main
+ * thread only.
+ *
+ *     a daemon answers, or is started ─▶ the environment is set ─▶ exec
+ *
+ * Whatever goes wrong on the way, the program runs, as it would without us. As env(1): nothing is
+ * left between the caller and the program, unless --report has to wait for its end.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/run/run.h"
+#include "client/exec/compilers.h"
+#include "client/lib/warm.h"
+#include "client/tool/files.h"
+
+enum { OPTION_NO_START = 0x200, OPTION_REPORT, OPTION_REGIONAL };
+
+struct options {
+    bool no_start, report, regional;
+    const char *socket;
+};
+
+static bool env_is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value && strcmp(value, "0") != 0;
+}
+
+/* ---- where things are ---- */
+
+/* 16 hex digits, or what the caller of an outer `warm run` has. */
+static bool fill_session(struct run_places *p)
+{
+    const char *outer = getenv("WARM_SESSION");
+    unsigned char bytes[8];
+    if (outer && *outer)
+        return snprintf(p->session, sizeof p->session, "%s", outer) < (int)sizeof p->session;
+    if (getrandom(bytes, sizeof bytes, GRND_NONBLOCK) != sizeof bytes)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(p->session + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+/* BUILD/bin/warm and PREFIX/bin/warm have the same things beside them. */
+static bool fill_places(struct run_places *p, const char *socket)
+{
+    ssize_t len = readlink("/proc/self/exe", p->exe, sizeof p->exe - 1);
+    if (len <= 0 || !fill_session(p))
+        return false;
+    p->exe[len] = '\0';
+    strcpy(p->prefix, p->exe);
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(p->prefix, '/');
+        if (!slash)
+            return false;
+        *slash = '\0';
+    }
+    if (socket)
+        return snprintf(p->socket, sizeof p->socket, "%s", socket) < (int)sizeof p->socket;
+    return warm_default_socket(p->socket, sizeof p->socket) == 0;
+}
+
+/* ---- running ---- */
+
+/* A compiler goes through `warm tool`, as those do that a program starts (client/preload/exec.c).
+ * Returns if it is none, or cannot be run so. */
+static void exec_compiler(char **argv)
+{
+    char found[PATH_MAX];
+    char tool[] = "tool", option[] = "--argv0", end[] = "--", *exe = getenv("WARM_EXE");
+    const char *path = strchr(argv[0], '/') ? argv[0] : program_find(argv[0], found) ? found : NULL;
+    struct stat st;
+    size_t n = 0;
+    if (!compiler_name(argv[0]) || !exe || !path || env_is_set("WARM_DISABLE") ||
+        env_is_set("WARM_TOOL_ACTIVE") || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+        st.st_mode & (S_ISUID | S_ISGID) || access(path, X_OK) < 0)
+        return;
+    while (argv[n])
+        n++;
+    char *head[] = {exe, tool, option, argv[0], end, strdup(path)};
+    enum { N_HEAD = sizeof head / sizeof *head };
+    char **stand_in = malloc((N_HEAD + n) * sizeof *stand_in);
+    if (stand_in && head[N_HEAD - 1]) {
+        memcpy(stand_in, head, sizeof head);
+        memcpy(stand_in + N_HEAD, argv + 1, n * sizeof *argv); /* with the NULL at the end */
+        execv(exe, stand_in);
+    }
+    free(head[N_HEAD - 1]);
+    free(stand_in);
+}
+
+int run_exec(char **argv)
+{
+    exec_compiler(argv);
+    execvp(argv[0], argv);
+    int error = errno;
+    cli_say("%s: %s", argv[0], strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
+/* True if a daemon is there and the environment is set. */
+static bool prepare(struct run_places *p, const struct options *o)
+{
+    if (!fill_places(p, o->socket)) {
+        cli_say("cannot tell where the daemon's socket is");
+        return false;
+    }
+    enum run_daemon daemon = run_daemon_look(p);
+    if (daemon == RUN_DAEMON_NONE && o->no_start)
+        cli_say("no daemon answers at %s", p->socket);
+    else if (daemon == RUN_DAEMON_NONE)
+        daemon = run_daemon_start(p);
+    return daemon == RUN_DAEMON_ANSWERS && run_env_set(p);
+}
+
+/* Where a daemon answers, it is told, so that `warm why` knows; the program is not. */
+static void note_disabled(const struct options *o, const char *program)
+{
+    char *value = strdup(getenv("WARM_DISABLE"));
+    struct warm_options options = {.socket = o->socket};
+    struct warm *w;
+    if (!value)
+        return;
+    unsetenv("WARM_DISABLE");
+    if (warm_open(&w, &options) == 0) {
+        warm_note(w, "disabled", program, "WARM_DISABLE was set: the program ran without");
+        warm_close(w);
+    }
+    setenv("WARM_DISABLE", value, 1);
+    free(value);
+}
+
+static int run_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"no-start", no_argument, NULL, OPTION_NO_START},
+                                          {"report", no_argument, NULL, OPTION_REPORT},
+                                          {"regional", no_argument, NULL, OPTION_REGIONAL},
+                                          {"socket", required_argument, NULL, 'S'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+    static struct run_places places;
+    struct options o = {0};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, "+:h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        o.no_start |= c == OPTION_NO_START;
+        o.report |= c == OPTION_REPORT;
+        o.regional |= c == OPTION_REGIONAL;
+        if (c == 'S')
+            o.socket = optarg;
+    }
+    if (optind == argc)
+        return cli_usage(self, "name a program to run");
+    argv += optind;
+    if (env_is_set("WARM_DISABLE")) {
+        note_disabled(&o, argv[0]);
+        return run_exec(argv);
+    }
+    if (o.regional) /* warm/_autoload.py reads it */
+        setenv("WARM_REGIONAL", "1", 1);
+    if (!prepare(&places, &o) || !o.report)
+        return run_exec(argv);
+    status = run_wait(argv);
+    run_report(&places);
+    run_end_as(status);
+}
+
+const struct command cmd_run = {
+    .name = "run",
+    .run = run_run,
+    .summary = "Run a program whose compiles come from the cache",
+    .synopsis = "[--no-start] [--regional] [--report] [--] PROGRAM [ARGUMENT...]",
+    .help =
+        "Runs PROGRAM with what it needs to start warm, and so do the processes that it\n"
+        "starts. Its exit status, signals, input and output are its own; nothing of `warm` is\n"
+        "left in between, unless --report is given. Where no daemon answers, one is started\n"
+        "for this user; where that fails, PROGRAM runs without.\n\n"
+        "      --no-start        do not start a daemon\n"
+        "      --regional        PyTorch compiles equal parts of a model once (its graph\n"
+        "                        deduplication, which it leaves off by default)\n"
+        "      --report          at the end, say on stderr what was asked, found and saved\n"
+        "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"
+        "  -h, --help            print this\n\n"
+        "WARM_DISABLE=1 runs PROGRAM as if without `warm run`; WARM_RECACHE=1 compiles\n"
+        "everything anew; WARM_READONLY=1 stores nothing.\n"
+        "Exit status: that of PROGRAM; 127 if it is not found, 126 if it cannot be executed.\n\n"
+        "Example:\n"
+        "  $ warm run --report python train.py\n",
+};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * why.c - `warm why`: why was that a miss? The daemon has written it down already; this asks for
+ * it, and prints it for people. --json is what the daemon said. Main thread only.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/cli/json_scan.h"
+#include "client/cli/progress.h"
+#include "client/cli/remote.h"
+
+#define FIELD_MAX 520
+
+enum { OPTION_LAST = 0x200, OPTION_SESSION };
+
+/* ---- one miss ---- */
+
+static void field(struct view miss, const char *name, char out[FIELD_MAX])
+{
+    struct view value;
+    *out = '\0';
+    if (json_scan_find(miss, name, &value))
+        json_scan_text(value, out, FIELD_MAX);
+}
+
+static void print_time(struct view miss)
+{
+    struct view value;
+    double ms = 0;
+    char text[32];
+    if (json_scan_find(miss, "time_ms", &value))
+        json_scan_number(value, &ms);
+    time_t s = (time_t)(ms / 1000);
+    struct tm tm;
+    localtime_r(&s, &tm);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+    fputs(text, stdout);
+}
+
+/* What it was: its label, else its name, else its key. */
+static void print_title(struct view miss)
+{
+    static const char *const names[] = {"label", "name", "key"};
+    char text[FIELD_MAX] = "";
+    print_time(miss);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !*text; i++)
+        field(miss, names[i], text);
+    if (*text)
+        printf("  %s", text);
+    field(miss, "hardware", text);
+    if (*text)
+        printf("  %s", text);
+    field(miss, "kind", text);
+    if (strcmp(text, "other") != 0)
+        printf("  (%s)", text);
+    putchar('\n');
+}
+
+/* "option --std: c++17 → c++20"; an option that came or went has no second side. */
+static void print_change(struct view change)
+{
+    char part[FIELD_MAX], old[FIELD_MAX], now[FIELD_MAX];
+    field(change, "part", part);
+    field(change, "old", old);
+    field(change, "new", now);
+    printf("%s: %s \xe2\x86\x92 %s", part, *old ? old : "(none)", *now ? now : "(none)");
+}
+
+static void print_miss(struct view miss, bool colour)
+{
+    char reason[FIELD_MAX], text[FIELD_MAX];
+    struct view changes, change;
+    print_title(miss);
+    field(miss, "reason", reason);
+    field(miss, "text", text);
+    printf("    %s%s%s", colour ? "\033[1m" : "", reason, colour ? "\033[0m" : "");
+    if (*text)
+        printf(": %s", text);
+    else if (strcmp(reason, "cold") == 0)
+        fputs(": nothing like it was made here before", stdout);
+    if (json_scan_find(miss, "changes", &changes))
+        for (size_t i = 0; json_scan_item(changes, i, &change); i++) {
+            fputs(i ? "\n             " : " from the nearest entry in ", stdout);
+            print_change(change);
+        }
+    putchar('\n');
+}
+
+/* ---- all of them ---- */
+
+static unsigned long long number(struct view object, const char *name)
+{
+    struct view value;
+    double n;
+    if (!json_scan_find(object, name, &value) || !json_scan_number(value, &n) || n < 0)
+        return 0;
+    return (unsigned long long)n;
+}
+
+static void print_history(struct view doc)
+{
+    struct view session, misses, miss;
+    bool colour = colour_wanted(stdout);
+    char id[FIELD_MAX];
+    if (json_scan_find(doc, "session", &session)) {
+        field(session, "id", id);
+        printf("session %s: asked %llu: %llu hits, %llu coalesced, %llu misses, %llu failed\n", id,
+               number(session, "asked"), number(session, "hits"), number(session, "coalesced"),
+               number(session, "misses"), number(session, "errors"));
+    }
+    if (json_scan_find(doc, "misses", &misses))
+        for (size_t i = 0; json_scan_item(misses, i, &miss); i++)
+            print_miss(miss, colour);
+}
+
+static int nothing(const struct wire_history *ask)
+{
+    if (ask->of == WIRE_HISTORY_KEY)
+        cli_say("%.*s: no miss of that is known", (int)ask->id.len, (const char *)ask->id.data);
+    else
+        cli_say("no miss is known%s", ask->of == WIRE_HISTORY_SESSION ? " of that session" : "");
+    return CLI_FINDING;
+}
+
+static int why(struct remote *r, const struct wire_history *ask)
+{
+    struct answer answer;
+    struct wire_text text;
+    int status = remote_open(r);
+    if (status)
+        return status;
+    uint64_t tag = session_begin(r->w);
+    wire_put_history(&r->w->request, tag, ask);
+    status = remote_ask(r, tag, WIRE_TEXT, &answer);
+    if (status == CLI_FINDING && answer.frame.type == WIRE_MISS) {
+        status = nothing(ask);
+    } else if (!status && wire_get_text(&answer.frame, &text, &r->w->err)) {
+        status = remote_fail(r, session_unexpected(r->w, &answer));
+    } else if (!status && r->as_json) {
+        fwrite(text.text.data, 1, text.text.len, stdout);
+        putchar('\n');
+    } else if (!status) {
+        print_history(text.text);
+    }
+    remote_close(r);
+    return status;
+}
+
+static int why_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"last", no_argument, NULL, OPTION_LAST},
+                                          {"session", required_argument, NULL, OPTION_SESSION},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct remote r = {0};
+    struct wire_history ask = {.of = WIRE_HISTORY_LAST, .id = {"", 0}};
+    bool last = false;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        last |= c == OPTION_LAST;
+        if (c == OPTION_SESSION) {
+            ask.of = WIRE_HISTORY_SESSION;
+            ask.id = (struct view){optarg, strlen(optarg)};
+        } else {
+            remote_option(&r, c);
+        }
+    }
+    if ((optind < argc) + (ask.of == WIRE_HISTORY_SESSION) + last > 1 || argc - optind > 1)
+        return cli_usage(self, "name one key, or --last, or one --session");
+    if (optind < argc) {
+        ask.of = WIRE_HISTORY_KEY;
+        ask.id = (struct view){argv[optind], strlen(argv[optind])};
+    }
+    if (ask.id.len > WIRE_NAME_MAX)
+        return cli_usage(self, "a key or session has at most %u bytes", WIRE_NAME_MAX);
+    return why(&r, &ask);
+}
+
+const struct command cmd_why = {
+    .name = "why",
+    .run = why_run,
+    .summary = "Say why something was not in the cache",
+    .synopsis = "[KEY | --last | --session ID]",
+    .help = "For each miss one reason: cold (nothing like it was made here), evicted (when, and\n"
+            "why), differs (which part of its key is not that of the nearest entry: old → new),\n"
+            "uncacheable, corrupt, disabled, timeout.\n\n"
+            "KEY is a key in hex, a name, or a label, for instance a file's name.\n\n"
+            "      --last            the misses of the session that asked last: of the last\n"
+            "                        `warm run`, or the last miss of all; this is the default\n"
+            "      --session ID      those of one session; `warm run --report` prints the "
+            "ID\n" REMOTE_HELP "\n--json has session (id, asked, hits, coalesced, misses, errors, "
+            "saved_ms, …) and misses,\n"
+            "the oldest first (time_ms, key, name, label, kind, hardware, compiler, reason, text,\n"
+            "changes: part, old, new).\n"
+            "Exit status: 1 if no miss is known.\n\n"
+            "Example:\n"
+            "  $ warm why train.cu\n",
+};

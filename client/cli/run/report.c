@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c - what `warm run --report` says at the end. Main thread only. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/json_scan.h"
+#include "client/cli/remote.h"
+#include "client/cli/run/run.h"
+
+static unsigned long long number_of(struct view session, const char *field)
+{
+    struct view value;
+    double n;
+    if (!json_scan_find(session, field, &value) || !json_scan_number(value, &n) || n < 0)
+        return 0;
+    return (unsigned long long)n;
+}
+
+static void print_line(struct view session, const char *id)
+{
+    unsigned long long saved_ms = number_of(session, "saved_ms");
+    unsigned long long errors = number_of(session, "errors");
+    if (number_of(session, "asked") == 0) {
+        cli_say("nothing was asked (session %s)", id);
+        return;
+    }
+    char failed[48] = "";
+    if (errors)
+        snprintf(failed, sizeof failed, ", %llu failed", errors);
+    fprintf(stderr,
+            "warm: asked %llu: %llu hits, %llu coalesced, %llu misses%s; saved %llu.%02llu s "
+            "(session %s)\n",
+            number_of(session, "asked"), number_of(session, "hits"),
+            number_of(session, "coalesced"), number_of(session, "misses"), failed, saved_ms / 1000,
+            saved_ms % 1000 / 10, id);
+}
+
+void run_report(const struct run_places *places)
+{
+    struct remote r = {.socket = places->socket};
+    struct answer answer;
+    struct wire_text text;
+    struct view session;
+    if (remote_open(&r) != 0)
+        return; /* it was said why */
+    uint64_t tag = session_begin(r.w);
+    wire_put_history(&r.w->request, tag,
+                     &(struct wire_history){.of = WIRE_HISTORY_SESSION,
+                                            .max_misses = 1,
+                                            .id = {places->session, strlen(places->session)}});
+    int status = remote_ask(&r, tag, WIRE_TEXT, &answer);
+    if (status == CLI_FINDING)
+        cli_say("nothing was asked (session %s)", places->session);
+    else if (!status && !wire_get_text(&answer.frame, &text, &r.w->err) &&
+             json_scan_find(text.text, "session", &session))
+        print_line(session, places->session);
+    remote_close(&r);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compilers.c - compilers by name. Any thread; no state. */
+#include "client/exec/compilers.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+static const char *const names[] = {"g++",     "gcc",       "c++",   "cc",
+                                    "clang++", "clang",     "ptxas", "cicc",
+                                    "nvlink",  "fatbinary", "nvcc",  "ptxas-blackwell"};
+
+/* "-12", "-12.2" or nothing. */
+static bool is_version_suffix(const char *s)
+{
+    if (*s == '\0')
+        return true;
+    return *s == '-' && s[1] >= '0' && s[1] <= '9' && s[1 + strspn(s + 1, "0123456789.")] == '\0';
+}
+
+/* Alone, or after the name of a target and before a version. */
+static bool is_named(const char *base, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = strstr(base, name); at; at = strstr(at + 1, name))
+        if ((at == base || at[-1] == '-') && is_version_suffix(at + len))
+            return true;
+    return false;
+}
+
+const char *compiler_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is_named(base, names[i]))
+            return names[i];
+    return NULL;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compile.c - libwarm: a compile job through the daemon. One thread at a time.
+ *
+ *   Happy path:                               And else:
+ *     1. COMPILE (key and proof of the job)     - CHECK: what is at these paths now? ─▶ CHECKED
+ *     2. ◀─ HIT: verify, unpack                 - WAIT: another's compile of the same job runs
+ *   On a miss:                                  - ERROR: a code and one line
+ *     2. ◀─ NEED                                - a value that does not match its checksum: the
+ *     3. SOURCE (the job, one end of a            daemon is told, and asked once more
+ *        channel); the compiler's questions     - no answer by the deadline, rubbish, the end of
+ *        on the channel are answered              the connection: the connection is given up
+ *     4. ◀─ HIT or FAILED
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/lib/deadlines.h"
+#include "client/lib/headers.h"
+#include "client/lib/session.h"
+#include "client/wire/bundle.h"
+
+#define AUDIT_SEND_MS 5u /* the daemon reads at once, or does without */
+
+struct compile {
+    struct warm *w;
+    struct job job;
+    struct view *texts; /* options, then expressions: memory of job.options and job.expressions */
+    char cwd[WIRE_PATH_MAX];
+    char hardware[WARM_HARDWARE_MAX];
+    struct wire_compile message;
+    uint64_t tag, deadline_ms;
+    struct headers *headers; /* NULL until the daemon asks for paths */
+    int channel;             /* our end; -1: none */
+};
+
+/* ---- the job ---- */
+
+static struct view text_view(const char *text)
+{
+    return (struct view){text ? text : "", text ? strlen(text) : 0};
+}
+
+static int job_fill_cwd(struct compile *c, const char *cwd)
+{
+    if (!cwd && !getcwd(c->cwd, sizeof c->cwd))
+        return err_sys(&c->w->err, WARM_EIO, errno, "cannot tell the working folder");
+    c->job.cwd = text_view(cwd ? cwd : c->cwd);
+    return 0;
+}
+
+static int job_fill(struct compile *c, const struct warm_job *from)
+{
+    size_t n = from->n_options + from->n_expressions;
+    struct view *texts = calloc(n ? n : 1, sizeof *texts);
+    struct job_header *headers = calloc(from->n_headers ? from->n_headers : 1, sizeof *headers);
+    c->texts = texts;
+    c->job = (struct job){.language = JOB_CUDA,
+                          .name = text_view(from->name),
+                          .source = {from->source, from->source_len},
+                          .options = texts,
+                          .n_options = from->n_options,
+                          .headers = headers,
+                          .n_headers = from->n_headers,
+                          .expressions = texts ? texts + from->n_options : NULL,
+                          .n_expressions = from->n_expressions};
+    if (!texts || !headers)
+        return err_set(&c->w->err, WARM_ENOMEM, "no memory for a compile job");
+    for (size_t i = 0; i < from->n_options; i++)
+        texts[i] = text_view(from->options[i]);
+    for (size_t i = 0; i < from->n_expressions; i++)
+        texts[from->n_options + i] = text_view(from->expressions[i]);
+    for (size_t i = 0; i < from->n_headers; i++)
+        headers[i] = (struct job_header){text_view(from->headers[i].name),
+                                         {from->headers[i].bytes, from->headers[i].len}};
+    return job_fill_cwd(c, from->cwd);
+}
+
+static int compile_open(struct compile *c, struct warm *w, const struct warm_job *from)
+{
+    *c = (struct compile){.w = w, .channel = -1};
+    unsigned timeout_ms = from->timeout_ms ? from->timeout_ms : DEADLINE_COMPILE_MS;
+    c->deadline_ms = conn_now_ms() + timeout_ms;
+    int code = job_fill(c, from);
+    if (!code)
+        code = job_key(&c->job, c->hardware, &c->message.graph, &c->message.proof, &w->err);
+    if (code)
+        return code;
+    c->message.flags = from->flags | (w->recache ? WIRE_COMPILE_RECACHE : 0) |
+                       (w->read_only ? WIRE_COMPILE_NO_STORE : 0);
+    /* The daemon gives up a little earlier, so that its word arrives. */
+    c->message.deadline_ms = from->timeout_ms - from->timeout_ms / 10;
+    c->message.language = (uint16_t)c->job.language;
+    c->message.hardware = text_view(c->hardware);
+    c->message.compiler = text_view(from->compiler);
+    c->message.label = text_view(from->name);
+    if (c->message.label.len > WIRE_NAME_MAX) { /* its end tells more than its beginning */
+        const char *end = from->name + c->message.label.len;
+        c->message.label = (struct view){end - WIRE_NAME_MAX, WIRE_NAME_MAX};
+    }
+    return 0;
+}
+
+static void close_channel(struct compile *c)
+{
+    if (c->channel >= 0)
+        close(c->channel);
+    c->channel = -1;
+}
+
+static void compile_close(struct compile *c)
+{
+    close_channel(c);
+    headers_close(c->headers);
+    free(c->job.headers);
+    free(c->texts);
+}
+
+/* ---- paths ---- */
+
+static int ensure_headers(struct compile *c)
+{
+    if (c->headers)
+        return 0;
+    int code = headers_open(&c->headers, &c->job, &c->w->err);
+    if (!c->w->digests)
+        c->w->digests = digests_new();
+    if (!code)
+        headers_remember_in(c->headers, c->w->digests);
+    return code;
+}
+
+static int send_states(struct compile *c, const struct wire_check *check, struct writer *states)
+{
+    struct wire_checked checked = {.n = check->n, .len = states->len};
+    int fd = -1;
+    if (states->len <= WIRE_INLINE_MAX) {
+        checked.list = (struct view){states->data, states->len};
+    } else {
+        fd = session_memfd(states->data, states->len, &c->w->err);
+        if (fd < 0)
+            return fd;
+    }
+    session_renew(c->w);
+    wire_put_checked(&c->w->request, c->tag, &checked);
+    int code = session_tell(c->w, &fd, fd >= 0, c->deadline_ms);
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+/* The list of a CHECK that came as a descriptor. */
+static int map_list(int fd, uint64_t len, struct view *out, struct err *e)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size < len)
+        return err_set(e, WARM_EMALFORMED, "CHECK: the list is shorter than it should be");
+    void *map = mmap(NULL, (size_t)len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return err_sys(e, WARM_EIO, errno, "cannot map a list of paths");
+    *out = (struct view){map, (size_t)len};
+    return 0;
+}
+
+static int answer_check(struct compile *c, struct answer *answer)
+{
+    struct wire_check check;
+    int code = wire_get_check(&answer->frame, &check, &c->w->err);
+    if (code)
+        return session_unexpected(c->w, answer);
+    struct view paths = check.list, map = {NULL, 0};
+    if (check.list.len == 0 && check.len)
+        code = map_list(answer->fds[0], check.len, &map, &c->w->err);
+    if (map.data)
+        paths = map;
+    conn_fds_close(answer->fds);
+    struct writer states;
+    writer_init(&states, WIRE_CHECK_MAX);
+    if (!code)
+        code = ensure_headers(c);
+    if (!code)
+        code = headers_check(c->headers, &check, paths, &states, &c->w->err);
+    if (!code)
+        code = send_states(c, &check, &states);
+    writer_close(&states);
+    if (map.data)
+        munmap((void *)(uintptr_t)map.data, map.len);
+    return code;
+}
+
+/* ---- the source ---- */
+
+/* SOURCE with its descriptors: the job where it is large, and the channel's other end. */
+static int send_source(struct compile *c, const struct writer *job, int other_end)
+{
+    struct wire_source source = {.len = job->len};
+    int fds[WIRE_FDS_MAX];
+    size_t n_fds = 0;
+    int job_fd = -1;
+    if (job->len <= WIRE_INLINE_MAX) {
+        source.job = (struct view){job->data, job->len};
+    } else {
+        job_fd = session_memfd(job->data, job->len, &c->w->err);
+        if (job_fd < 0)
+            return job_fd;
+        fds[n_fds++] = job_fd;
+    }
+    fds[n_fds++] = other_end;
+    session_renew(c->w);
+    wire_put_source(&c->w->request, c->tag, &source);
+    int code = session_tell(c->w, fds, n_fds, c->deadline_ms);
+    if (job_fd >= 0)
+        close(job_fd);
+    return code;
+}
+
+static int encode_job(struct compile *c, uint64_t max_bytes, struct writer *out)
+{
+    job_encode(&c->job, out);
+    if (out->failed)
+        return err_set(&c->w->err, WARM_ENOMEM, "no memory for a compile job");
+    if (out->len > max_bytes)
+        return err_set(&c->w->err, WARM_ETOO_BIG,
+                       "the job has %zu bytes, the daemon takes up to %llu", out->len,
+                       (unsigned long long)max_bytes);
+    return 0;
+}
+
+static int answer_need(struct compile *c, struct answer *answer)
+{
+    struct wire_need need;
+    if (wire_get_need(&answer->frame, &need, &c->w->err))
+        return session_unexpected(c->w, answer);
+    close_channel(c); /* of a first try */
+    int ends[2];
+    struct writer job;
+    writer_init(&job, 0);
+    int code = encode_job(c, need.max_bytes, &job);
+    if (!code)
+        code = ensure_headers(c);
+    if (!code && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        code = err_sys(&c->w->err, WARM_EIO, errno, "cannot make a channel");
+    if (!code) {
+        c->channel = ends[0];
+        code = send_source(c, &job, ends[1]);
+        close(ends[1]);
+    }
+    writer_close(&job);
+    return code;
+}
+
+/* ---- the result ---- */
+
+static struct warm_part part_of(const struct bundle_section *sections, size_t n, uint32_t type)
+{
+    struct view v = bundle_find(sections, n, type);
+    return (struct warm_part){v.data, v.len};
+}
+
+static int fill_lowered(struct warm_result *r, struct view section, struct err *e)
+{
+    struct reader list = reader_over(section.data, section.len);
+    struct view expression, lowered;
+    size_t n = 0;
+    while (bundle_lowered_next(&list, &expression, &lowered))
+        n++;
+    if (list.failed)
+        return err_set(e, WARM_ECORRUPT, "the lowered names of a result are damaged");
+    r->lowered = calloc(n ? n : 1, sizeof *r->lowered);
+    if (!r->lowered)
+        return err_set(e, WARM_ENOMEM, "no memory for a result");
+    list = reader_over(section.data, section.len);
+    while (bundle_lowered_next(&list, &expression, &lowered)) {
+        r->lowered[r->n_lowered][0] = (struct warm_part){expression.data, expression.len};
+        r->lowered[r->n_lowered][1] = (struct warm_part){lowered.data, lowered.len};
+        r->n_lowered++;
+    }
+    return 0;
+}
+
+/* Takes the value, which is a bundle. */
+static int unpack(struct warm *w, struct warm_value *value, struct warm_result *out)
+{
+    struct bundle_section sections[BUNDLE_SECTIONS_MAX];
+    size_t n;
+    struct warm_result r = {.value = *value};
+    int code = bundle_read(value->data, value->len, sections, &n, &w->err);
+    if (!code) {
+        r.status = (int)bundle_status(sections, n);
+        r.log = part_of(sections, n, BUNDLE_LOG);
+        r.cubin = part_of(sections, n, BUNDLE_CUBIN);
+        r.ptx = part_of(sections, n, BUNDLE_PTX);
+        r.ltoir = part_of(sections, n, BUNDLE_LTOIR);
+        r.optixir = part_of(sections, n, BUNDLE_OPTIXIR);
+        r.compiler = part_of(sections, n, BUNDLE_COMPILER);
+        code = fill_lowered(&r, bundle_find(sections, n, BUNDLE_LOWERED), &w->err);
+    }
+    if (code)
+        warm_result_free(&r);
+    else
+        *out = r;
+    return code;
+}
+
+/* The daemon would like to make the result of a hit once more. Nothing depends on it: what cannot be sent
+ * at once is not. */
+static void send_audit(struct compile *c, const struct key *key)
+{
+    struct err before = c->w->err;
+    struct writer job;
+    writer_init(&job, WIRE_INLINE_MAX);
+    job_encode(&c->job, &job);
+    if (!job.failed) {
+        struct wire_audit m = {*key, c->message.compiler, {job.data, job.len}};
+        session_renew(c->w);
+        wire_put_audit(&c->w->request, c->tag, &m);
+        session_tell(c->w, NULL, 0, conn_now_ms() + AUDIT_SEND_MS);
+    }
+    writer_close(&job);
+    c->w->err = before;
+}
+
+static int take_result(struct compile *c, struct answer *answer, struct warm_result *out)
+{
+    struct wire_hit hit;
+    struct warm_value value;
+    int code = answer->frame.type == WIRE_HIT ? wire_get_hit(&answer->frame, &hit, &c->w->err)
+                                              : wire_get_failed(&answer->frame, &hit, &c->w->err);
+    if (code)
+        return session_unexpected(c->w, answer);
+    code = session_value(c->w, answer, &hit, &value);
+    if (!code)
+        code = unpack(c->w, &value, out);
+    if (!code && hit.outcome == WIRE_WAS_HIT_AUDIT)
+        send_audit(c, &hit.key);
+    return code;
+}
+
+void warm_result_free(struct warm_result *r)
+{
+    warm_value_free(&r->value);
+    free(r->lowered);
+    *r = (struct warm_result){0};
+}
+
+/* ---- the conversation ---- */
+
+/* The next answer; meanwhile the compiler's questions are answered. */
+static int await(struct compile *c, struct answer *answer)
+{
+    for (;;) {
+        struct err ignored;
+        int code = session_next(c->w, c->tag, c->channel, c->deadline_ms, answer);
+        if (code != CONN_OTHER)
+            return code;
+        /* The end of the channel is the end of the questions, not of the compile. */
+        if (headers_serve(c->headers, c->channel, &ignored))
+            close_channel(c);
+    }
+}
+
+/* One frame of the daemon: 1 if the conversation goes on, 0 with *out, or an error. */
+static int on_answer(struct compile *c, struct answer *answer, struct warm_result *out)
+{
+    int code;
+    switch (answer->frame.type) {
+    case WIRE_HIT:
+    case WIRE_FAILED: return take_result(c, answer, out);
+    case WIRE_WAIT: return 1;
+    case WIRE_CHECK: code = answer_check(c, answer); return code ? code : 1;
+    case WIRE_NEED: code = answer_need(c, answer); return code ? code : 1;
+    case WIRE_MISS: return err_set(&c->w->err, WARM_ENOT_FOUND, "not in the cache");
+    default: return session_unexpected(c->w, answer);
+    }
+}
+
+static int converse(struct compile *c, struct warm_result *out)
+{
+    struct answer answer;
+    uint64_t first_ms = conn_now_ms() + c->w->request_timeout_ms;
+    c->tag = session_begin(c->w);
+    wire_put_compile(&c->w->request, c->tag, &c->message);
+    int code = session_ask(c->w, c->tag, NULL, 0,
+                           first_ms < c->deadline_ms ? first_ms : c->deadline_ms, &answer);
+    while (!code) {
+        code = on_answer(c, &answer, out);
+        if (code <= 0)
+            break;
+        code = await(c, &answer);
+    }
+    return code;
+}
+
+/* Something of ours failed in the middle of it: the daemon need not wait for us. */
+static void cancel(struct compile *c)
+{
+    if (!c->w->connected)
+        return;
+    session_renew(c->w);
+    wire_put_empty(&c->w->request, WIRE_CANCEL, c->tag);
+    struct err first = c->w->err;
+    session_tell(c->w, NULL, 0, conn_now_ms() + c->w->connect_timeout_ms);
+    c->w->err = first;
+}
+
+/* It was refused here, so that the daemon does not see it: `warm why` is to know which option, or
+ * which token, it was. */
+static void tell_refused(struct compile *c)
+{
+    const char *name = c->job.name.data;
+    size_t len = c->job.name.len < WIRE_NAME_MAX ? c->job.name.len : WIRE_NAME_MAX;
+    session_note(c->w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
+                                           {name + c->job.name.len - len, len},
+                                           text_view(c->w->err.text)});
+}
+
+int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
+{
+    struct compile c;
+    int code = compile_open(&c, w, job);
+    if (code == WARM_EREFUSED)
+        tell_refused(&c);
+    if (!code) {
+        code = converse(&c, out);
+        for (unsigned i = 0; code == WARM_ECORRUPT && i < 2; i++) {
+            close_channel(&c);
+            if (i) /* what is known cannot be had: have it made */
+                c.message.flags |= WIRE_COMPILE_RECACHE;
+            code = converse(&c, out);
+        }
+        if (code && code != WARM_ENOT_FOUND)
+            cancel(&c);
+    }
+    if (!code)
+        out->refused = c.headers && headers_refused(c.headers);
+    if (!code && out->status && out->refused)
+        err_set(&w->err, 0, "outside the include folders, so not shown to the compiler: %s",
+                headers_refused(c.headers));
+    else if (!code)
+        w->err = (struct err){0};
+    compile_close(&c);
+    return code;
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * conn.c - one connection to the daemon, as the client has it. One thread at a time.
+ *
+ * A hit is three system calls: send, poll, recvmsg. Nothing but poll blocks. A poll with a timeout
+ * has the kernel set and cancel a timer, which is a twentieth of a hit: connections that wait again
+ * and again poll a timerfd beside the socket instead, which is set once in CONN_SLICE_MS.
+ *
+ * Descriptors arrive with the first byte of their frame, and the kernel ends a read at such a
+ * boundary, so they queue up in the order of the frames that announce them.
+ */
+#include "client/lib/conn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/wire/version.h"
+
+/* Room for an inline value and its frame, so that most connections never grow the buffer. */
+#define IN_START_BYTES (WIRE_INLINE_MAX + 1024u)
+/* The first frame begins here, so that the value of a HIT is aligned. */
+#define IN_BEGIN (16u - WIRE_HIT_VALUE_AT % 16)
+/* Who waits longer looks at the deadline this often. */
+#define CONN_SLICE_MS 250u
+/* A connection that waits this often gets a timer. */
+#define CONN_SLICE_AFTER 3u
+
+uint64_t conn_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t); /* a hit asks for it three times */
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static uint64_t time_left(uint64_t deadline_ms)
+{
+    uint64_t now = conn_now_ms();
+    return deadline_ms > now ? deadline_ms - now : 0;
+}
+
+/* ---- connecting ---- */
+
+/* Where the daemon's queue is full, waits for a place in it, which only a blocking connect can. */
+static int connect_blocking(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
+{
+    if (fcntl(fd, F_SETFL, 0) < 0)
+        return errno;
+    for (;;) {
+        uint64_t left = time_left(deadline_ms);
+        struct timeval t = {.tv_sec = (time_t)(left / 1000),
+                            .tv_usec = (suseconds_t)(left % 1000 * 1000)};
+        if (left == 0)
+            return ETIMEDOUT;
+        if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) < 0)
+            return errno;
+        if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+            return 0;
+        if (errno != EINTR && errno != EAGAIN)
+            return errno;
+    }
+}
+
+/* 0 or an errno. */
+static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
+{
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+        return 0;
+    return errno == EAGAIN ? connect_blocking(fd, address, deadline_ms) : errno;
+}
+
+static int connect_error(int error, const char *path, struct err *e)
+{
+    switch (error) {
+    case ENOENT:
+    case ECONNREFUSED:
+    case ENOTDIR: return err_sys(e, WARM_ENO_DAEMON, error, "no daemon answers at %s", path);
+    case EACCES:
+    case EPERM: return err_sys(e, WARM_EDENIED, error, "cannot connect to %s", path);
+    case ETIMEDOUT:
+        return err_set(e, WARM_ETIMEOUT, "the daemon at %s does not accept connections", path);
+    default: return err_sys(e, WARM_EIO, error, "cannot connect to %s", path);
+    }
+}
+
+bool conn_admin_path(const char *path, char *out, size_t cap)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int n = strcmp(name, "warmd.sock") == 0
+                ? snprintf(out, cap, "%.*sadmin.sock", (int)(name - path), path)
+                : snprintf(out, cap, "%s.admin", path);
+    return n > 0 && (size_t)n < cap;
+}
+
+/* The system's daemon may run as a user of its own, and only root can have put its socket there.
+ * Anywhere else it is root, or whoever we are: what comes from a daemon is run. */
+static int check_owner(int fd, const char *path, struct err *e)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t len = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot tell whose the daemon is");
+    if (peer.uid == 0 || peer.uid == geteuid() || strncmp(path, "/run/warm/", 10) == 0)
+        return 0;
+    return err_set(e, WARM_EDENIED,
+                   "the daemon at %s runs as uid %u, which is neither you nor root: not used", path,
+                   (unsigned)peer.uid);
+}
+
+/* Who we are, and the `warm run` that this process belongs to. */
+static void queue_hello(struct conn *c)
+{
+    char name[sizeof "libwarm " WARM_VERSION " session=" + WIRE_SESSION_MAX] =
+        "libwarm " WARM_VERSION;
+    const char *session = getenv("WARM_SESSION");
+    if (session && wire_session_ok(session, strlen(session)))
+        strcat(strcat(name, " session="), session);
+    struct wire_hello hello = {
+        .version_min = WIRE_VERSION, .version_max = WIRE_VERSION, .client = {name, strlen(name)}};
+    wire_put_hello(&c->out, 0, &hello);
+}
+
+int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    *c = (struct conn){.fd = -1, .slice_fd = -1};
+    if (len == 0 || len >= sizeof address.sun_path)
+        return err_set(e, WARM_EINVALID, "a socket's path has 1 to %zu bytes, not %zu",
+                       sizeof address.sun_path - 1, len);
+    memcpy(address.sun_path, path, len + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket");
+    int error = connect_until(fd, &address, deadline_ms);
+    int code = error ? connect_error(error, path, e) : check_owner(fd, path, e);
+    if (code) {
+        close(fd);
+        return code;
+    }
+    c->fd = fd;
+    queue_hello(c);
+    if (c->out.failed) {
+        conn_close(c);
+        return err_set(e, WARM_ENOMEM, "no memory for a connection");
+    }
+    return 0;
+}
+
+void conn_close(struct conn *c)
+{
+    for (size_t i = 0; i < c->n_fds; i++)
+        close(c->fds[i]);
+    if (c->fd >= 0 && c->slice_fd >= 0)
+        close(c->slice_fd);
+    if (c->fd >= 0)
+        close(c->fd);
+    free(c->in);
+    writer_close(&c->out);
+    *c = (struct conn){.fd = -1, .slice_fd = -1};
+}
+
+/* ---- waiting ---- */
+
+/* Whether the timer of this connection will end a wait before the deadline; sets it where it has
+ * run out. Setting it anew makes it unreadable. */
+static bool slice_is_set(struct conn *c, uint64_t now_ms, uint64_t deadline_ms)
+{
+    if (c->slice_ends_ms > now_ms)
+        return c->slice_ends_ms <= deadline_ms;
+    if (c->n_waits < CONN_SLICE_AFTER || deadline_ms < now_ms + CONN_SLICE_MS)
+        return false;
+    if (c->slice_fd < 0)
+        c->slice_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct itimerspec slice = {.it_value.tv_nsec = CONN_SLICE_MS * 1000000L};
+    if (c->slice_fd < 0 || timerfd_settime(c->slice_fd, 0, &slice, NULL) < 0)
+        return false;
+    c->slice_ends_ms = now_ms + CONN_SLICE_MS;
+    return true;
+}
+
+/* Waits for `events` on the socket, or for something to read on other_fd; -1: none. */
+static int wait_for(struct conn *c, short events, int other_fd, uint64_t deadline_ms, struct err *e)
+{
+    c->n_waits++;
+    for (;;) {
+        uint64_t now = conn_now_ms(), left = deadline_ms > now ? deadline_ms - now : 0;
+        bool sliced = other_fd < 0 && slice_is_set(c, now, deadline_ms);
+        struct pollfd fds[2] = {{.fd = c->fd, .events = events},
+                                {.fd = sliced ? c->slice_fd : other_fd, .events = POLLIN}};
+        int timeout_ms = sliced ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
+        int n = poll(fds, fds[1].fd < 0 ? 1 : 2, timeout_ms);
+        if (n > 0 && fds[0].revents)
+            return 0;
+        if (n > 0 && !sliced)
+            return CONN_OTHER;
+        if (n > 0)
+            c->slice_ends_ms = 0; /* it has run out, though the clock may lag behind */
+        if (n < 0 && errno != EINTR)
+            return err_sys(e, WARM_EIO, errno, "cannot wait for the daemon");
+        if (n == 0 && left == 0)
+            return err_set(e, WARM_ETIMEOUT, "the daemon did not answer in time");
+    }
+}
+
+/* ---- sending ---- */
+
+/* The control data of one frame's descriptors. */
+union fds_message {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
+};
+
+static void attach_fds(struct msghdr *m, union fds_message *control, const int *fds, size_t n_fds)
+{
+    memset(control, 0, sizeof *control);
+    m->msg_control = control->bytes;
+    m->msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+    struct cmsghdr *header = CMSG_FIRSTHDR(m);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
+}
+
+/* Sends all of `data`, the descriptors with its first byte. */
+static int send_all(struct conn *c, const uint8_t *data, size_t len, const int *fds, size_t n_fds,
+                    uint64_t deadline_ms, struct err *e)
+{
+    union fds_message control;
+    while (len) {
+        struct iovec part = {(void *)(uintptr_t)data, len};
+        struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+        if (n_fds)
+            attach_fds(&m, &control, fds, n_fds);
+        ssize_t n = n_fds ? sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT)
+                          : send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+            n_fds = 0;
+        } else if (errno == EAGAIN) {
+            int code = wait_for(c, POLLOUT, -1, deadline_ms, e);
+            if (code)
+                return code;
+        } else if (errno == EPIPE || errno == ECONNRESET) {
+            return err_set(e, WARM_ECLOSED, "the daemon closed the connection");
+        } else if (errno != EINTR) {
+            return err_sys(e, WARM_EIO, errno, "cannot send to the daemon");
+        }
+    }
+    return 0;
+}
+
+int conn_send(struct conn *c, size_t frame_at, const int *fds, size_t n_fds, uint64_t deadline_ms,
+              struct err *e)
+{
+    if (c->out.failed)
+        return err_set(e, WARM_ENOMEM, "no memory for a request");
+    int code = 0;
+    if (n_fds && frame_at)
+        code = send_all(c, c->out.data, frame_at, NULL, 0, deadline_ms, e);
+    size_t from = n_fds ? frame_at : 0;
+    if (!code)
+        code = send_all(c, c->out.data + from, c->out.len - from, fds, n_fds, deadline_ms, e);
+    c->out.len = 0;
+    return code;
+}
+
+/* ---- receiving ---- */
+
+void conn_fds_close(int fds[WIRE_FDS_MAX])
+{
+    for (size_t i = 0; i < WIRE_FDS_MAX; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+/* Queues what came with a read. False if there were more than any frame can have announced. */
+static bool keep_fds(struct conn *c, struct msghdr *m)
+{
+    bool fits = !(m->msg_flags & MSG_CTRUNC);
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+            if (c->n_fds < CONN_FDS_WAITING) {
+                c->fds[c->n_fds++] = fd;
+            } else {
+                close(fd);
+                fits = false;
+            }
+        }
+    }
+    return fits;
+}
+
+/* Buffers that came back with values: the allocator would give and take that memory from the kernel
+ * each time. */
+static _Atomic(void *) spare_buffers[2];
+
+static void *buffer_new(void)
+{
+    void *buffer = NULL;
+    for (size_t i = 0; !buffer && i < sizeof spare_buffers / sizeof *spare_buffers; i++)
+        buffer = atomic_exchange(&spare_buffers[i], NULL);
+    return buffer ? buffer : malloc(IN_START_BYTES);
+}
+
+void conn_buffer_free(void *buffer)
+{
+    for (size_t i = 0; i < sizeof spare_buffers / sizeof *spare_buffers; i++) {
+        void *none = NULL;
+        if (atomic_compare_exchange_strong(&spare_buffers[i], &none, buffer))
+            return;
+    }
+    free(buffer);
+}
+
+void *conn_give_buffer(struct conn *c)
+{
+    if (c->in_start != c->in_end || c->in_cap != IN_START_BYTES)
+        return NULL;
+    void *buffer = c->in;
+    c->in = NULL;
+    c->in_cap = c->in_start = c->in_end = 0;
+    return buffer;
+}
+
+/* Makes room for at least one more byte, and for the whole frame if its length is known. */
+static int make_room(struct conn *c, struct err *e)
+{
+    if (!c->in) {
+        c->in = buffer_new();
+        c->in_cap = c->in ? IN_START_BYTES : 0;
+        if (!c->in)
+            return err_set(e, WARM_ENOMEM, "no memory for an answer");
+    }
+    if (c->in_start == c->in_end)
+        c->in_start = c->in_end = IN_BEGIN;
+    if (c->in_end < c->in_cap)
+        return 0;
+    if (c->in_start <= IN_BEGIN) {
+        size_t cap = IN_BEGIN + WIRE_HEADER + WIRE_PAYLOAD_MAX;
+        uint8_t *in = realloc(c->in, cap);
+        if (!in)
+            return err_set(e, WARM_ENOMEM, "no memory for an answer");
+        c->in = in;
+        c->in_cap = cap;
+        return 0;
+    }
+    memmove(c->in + IN_BEGIN, c->in + c->in_start, c->in_end - c->in_start);
+    c->in_end -= c->in_start - IN_BEGIN;
+    c->in_start = IN_BEGIN;
+    return 0;
+}
+
+/* One read. 0: something came; EAGAIN: not yet; or an error code. */
+static int read_some(struct conn *c, struct err *e)
+{
+    union fds_message control;
+    struct iovec part = {c->in + c->in_end, c->in_cap - c->in_end};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+    ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return EAGAIN;
+    if (n < 0 && errno != ECONNRESET)
+        return err_sys(e, WARM_EIO, errno, "cannot read from the daemon");
+    if (n <= 0)
+        return err_set(e, WARM_ECLOSED, "the daemon closed the connection");
+    c->in_end += (size_t)n;
+    if (!keep_fds(c, &m))
+        return err_set(e, WARM_EMALFORMED, "the daemon sent more descriptors than it may");
+    return 0;
+}
+
+/* Reads until something came, or other_fd can be read. */
+static int fill(struct conn *c, int other_fd, uint64_t deadline_ms, struct err *e)
+{
+    int code = make_room(c, e);
+    if (code)
+        return code;
+    do {
+        code = wait_for(c, POLLIN, other_fd, deadline_ms, e);
+        if (!code)
+            code = read_some(c, e);
+    } while (code == EAGAIN);
+    return code;
+}
+
+/* Hands the descriptors of `frame` out. */
+static int claim_fds(struct conn *c, const struct wire_frame *frame, int out_fds[WIRE_FDS_MAX],
+                     struct err *e)
+{
+    if (frame->n_fds > c->n_fds)
+        return err_set(e, WARM_EMALFORMED, "%s announces %u descriptors, %zu came",
+                       wire_type_name(frame->type), frame->n_fds, c->n_fds);
+    for (size_t i = 0; i < WIRE_FDS_MAX; i++)
+        out_fds[i] = i < frame->n_fds ? c->fds[i] : -1;
+    c->n_fds -= frame->n_fds;
+    memmove(c->fds, c->fds + frame->n_fds, c->n_fds * sizeof *c->fds);
+    return 0;
+}
+
+int conn_error(const struct wire_frame *frame, struct err *e)
+{
+    struct wire_error error;
+    int code = wire_get_error(frame, &error, e);
+    if (code)
+        return code;
+    code = error.code && error.code < 256 ? -(int)error.code : WARM_EIO;
+    return err_set(e, code, "%.*s", (int)error.text.len, (const char *)error.text.data);
+}
+
+/* The first frame is WELCOME, or an ERROR that says why not. */
+static int take_welcome(struct conn *c, const struct wire_frame *frame, struct err *e)
+{
+    struct wire_welcome welcome;
+    if (frame->type == WIRE_ERROR)
+        return conn_error(frame, e);
+    if (frame->type != WIRE_WELCOME)
+        return err_set(e, WARM_EMALFORMED, "the daemon begins with %s, not with WELCOME",
+                       wire_type_name(frame->type));
+    int code = wire_get_welcome(frame, &welcome, e);
+    if (code)
+        return code;
+    if (welcome.version != WIRE_VERSION)
+        return err_set(e, WARM_EVERSION, "the daemon speaks version %u, this program version %u",
+                       welcome.version, WIRE_VERSION);
+    size_t len = welcome.daemon.len < sizeof c->daemon ? welcome.daemon.len : sizeof c->daemon - 1;
+    memcpy(c->daemon, welcome.daemon.data, len);
+    c->daemon[len] = '\0';
+    c->daemon_uid = welcome.daemon_uid;
+    c->welcomed = true;
+    return 0;
+}
+
+/* A whole frame from the buffer: 1 and *out, 0 if there is none yet, or an error code. */
+static int parse_one(struct conn *c, struct wire_frame *out, struct err *e)
+{
+    long n = wire_parse(c->in + c->in_start, c->in_end - c->in_start, out, e);
+    if (n <= 0)
+        return (int)n;
+    c->in_start += (size_t)n;
+    return 1;
+}
+
+int conn_recv(struct conn *c, int other_fd, struct wire_frame *out, int out_fds[WIRE_FDS_MAX],
+              uint64_t deadline_ms, struct err *e)
+{
+    for (size_t i = 0; i < WIRE_FDS_MAX; i++)
+        out_fds[i] = -1;
+    for (;;) {
+        int code = parse_one(c, out, e);
+        if (code < 0)
+            return code;
+        if (code == 1 && c->welcomed)
+            return claim_fds(c, out, out_fds, e);
+        code = code == 1 ? take_welcome(c, out, e) : fill(c, other_fd, deadline_ms, e);
+        if (code)
+            return code;
+    }
+}
+
+int conn_shake_hands(struct conn *c, uint64_t deadline_ms, struct err *e)
+{
+    struct wire_frame frame;
+    int code = c->out.len ? conn_send(c, 0, NULL, 0, deadline_ms, e) : 0;
+    while (!code && !c->welcomed) {
+        int n = parse_one(c, &frame, e);
+        if (n < 0)
+            return n;
+        code = n == 1 ? take_welcome(c, &frame, e) : fill(c, -1, deadline_ms, e);
+    }
+    return code;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* digests.c - the memory of digests.h: a table by path. One thread at a time. */
+#define XXH_INLINE_ALL
+#include "client/lib/digests.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+enum { SLOTS = 2 * DIGESTS_MAX }; /* a power of two */
+#define SETTLED_NS 2000000000ll   /* the coarsest clock of a file system that we know: FAT's */
+
+enum what { NOTHING_YET, FILE_READ, ABSENT, FOLDER };
+
+struct known {
+    char *path;
+    enum what what;
+    struct stat st; /* FILE_READ: when it was read; ABSENT: its folder's of then; FOLDER: now */
+    struct proof sha256;
+    struct known *folder; /* ABSENT: the nearest that is there */
+    uint64_t pass;        /* FOLDER: in which `st` was asked */
+};
+
+struct digests {
+    size_t n;
+    uint64_t pass;
+    struct known *slots[SLOTS];
+};
+
+/* ---- times ---- */
+
+static long long ns_of(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
+
+bool stat_is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           ns_of(a->st_mtim) == ns_of(b->st_mtim) && ns_of(a->st_ctim) == ns_of(b->st_ctim);
+}
+
+bool stat_is_settled(const struct stat *st)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ns_of(now) - ns_of(st->st_ctim) > SETTLED_NS &&
+           ns_of(now) - ns_of(st->st_mtim) > SETTLED_NS;
+}
+
+/* ---- the table ---- */
+
+struct digests *digests_new(void) { return calloc(1, sizeof(struct digests)); }
+
+static void forget_all(struct digests *d)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (d->slots[i])
+            free(d->slots[i]->path);
+        free(d->slots[i]);
+        d->slots[i] = NULL;
+    }
+    d->n = 0;
+}
+
+void digests_free(struct digests *d)
+{
+    if (d)
+        forget_all(d);
+    free(d);
+}
+
+/* Where `path` is, or would be. */
+static size_t slot_of(const struct digests *d, const char *path)
+{
+    size_t at = (size_t)XXH3_64bits(path, strlen(path)) % SLOTS;
+    while (d->slots[at] && strcmp(d->slots[at]->path, path) != 0)
+        at = (at + 1) % SLOTS;
+    return at;
+}
+
+/* What is known of a path, or room for it; NULL if memory ran out. */
+static struct known *known_at(struct digests *d, const char *path)
+{
+    size_t at = slot_of(d, path);
+    if (d->slots[at])
+        return d->slots[at];
+    struct known *k = calloc(1, sizeof *k);
+    if (k)
+        k->path = strdup(path);
+    if (!k || !k->path) {
+        free(k);
+        return NULL;
+    }
+    d->n++;
+    return d->slots[at] = k;
+}
+
+/* For a path and its folder; nothing that was found before may be used after it. */
+static void make_room(struct digests *d)
+{
+    if (d->n + 2 > DIGESTS_MAX)
+        forget_all(d);
+}
+
+void digests_begin(struct digests *d)
+{
+    if (d)
+        d->pass++;
+}
+
+/* ---- files ---- */
+
+bool digests_recall(const struct digests *d, const char *path, const struct stat *st,
+                    struct proof *out)
+{
+    const struct known *k = d ? d->slots[slot_of(d, path)] : NULL;
+    if (!k || k->what != FILE_READ || !stat_is_same(&k->st, st))
+        return false;
+    *out = k->sha256;
+    return true;
+}
+
+void digests_keep(struct digests *d, const char *path, const struct stat *st,
+                  const struct proof *sha256)
+{
+    if (!d || !stat_is_settled(st))
+        return;
+    make_room(d);
+    struct known *k = known_at(d, path);
+    if (!k)
+        return;
+    k->what = FILE_READ;
+    k->st = *st;
+    k->sha256 = *sha256;
+}
+
+/* ---- what is absent ---- */
+
+bool digests_is_absent(struct digests *d, const char *path)
+{
+    const struct known *k = d ? d->slots[slot_of(d, path)] : NULL;
+    if (!k || k->what != ABSENT || k->folder->what != FOLDER)
+        return false;
+    struct known *folder = k->folder;
+    if (folder->pass != d->pass && stat(folder->path, &folder->st) < 0)
+        return false;
+    folder->pass = d->pass;
+    return stat_is_same(&k->st, &folder->st);
+}
+
+/* Cuts `path`, where nothing is, to the nearest folder above it that is there. False if there is none,
+ * or a link that leads nowhere: what it leads to may come without a word in this folder's times. */
+static bool cut_to_folder(char *path, struct stat *out_st)
+{
+    do {
+        char *slash = strrchr(path, '/');
+        if (lstat(path, out_st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+            return false;
+        if (!slash || slash == path)
+            return false;
+        *slash = '\0';
+    } while (stat(path, out_st) < 0);
+    return S_ISDIR(out_st->st_mode);
+}
+
+/* The folder first, then the path once more: what comes later shows in the folder's times. */
+void digests_keep_absent(struct digests *d, const char *path)
+{
+    struct stat st, unused;
+    char *above = d ? strdup(path) : NULL;
+    if (above && cut_to_folder(above, &st) && stat_is_settled(&st) && stat(path, &unused) < 0 &&
+        (errno == ENOENT || errno == ENOTDIR)) {
+        make_room(d);
+        struct known *folder = known_at(d, above), *k = known_at(d, path);
+        if (folder && k) {
+            folder->what = FOLDER;
+            folder->st = st;
+            folder->pass = d->pass;
+            k->what = ABSENT;
+            k->st = st;
+            k->folder = folder;
+        }
+    }
+    free(above);
+}

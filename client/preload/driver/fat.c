@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fat.c - fat binaries that hold nothing but one PTX text, as it is. They are what `fatbinary
+ * --compress=false` makes; all others (cubins in them, compressed, options for the compiler) are
+ * the driver's business. Any thread; no state.
+ *
+ *     OFFSET SIZE FIELD
+ *          0    4 0xba55ed50
+ *          4    2 1
+ *          6    2 16: bytes of this header
+ *          8    8 bytes of all entries
+ *     an entry:
+ *          0    2 1: PTX
+ *          2    2 0x0101
+ *          4    4 80: bytes of this header
+ *          8    8 bytes of the text, padded to a multiple of 8 with NUL
+ *         16    4 0: bytes, if it is compressed
+ *         20    4 64: where options for the compiler are
+ *         24    4 version of PTX: minor, major
+ *         28    4 compute capability, e.g. 75: the least that the device must have
+ *         32    8 no name
+ *         40    8 0x11: 64 bits, Linux; further bits are for debuggers and compression
+ *         48   16 0
+ *         64   16 no options: 72, then 0
+ *         80      the text
+ * A wrapper, which compilers put into programs: 0x466243b1, 1 (4 bytes each), pointer to the header.
+ *
+ * Found by looking at what fatbinary 13.0 makes; whatever differs from it is not understood.
+ */
+#include <string.h>
+
+#include "client/preload/driver/driver.h"
+
+#define WRAPPER_MAGIC 0x466243b1u
+#define FAT_MAGIC 0xba55ed50u
+enum { HEADER = 16, ENTRY_HEADER = 80 };
+#define TEXT_MAX_BYTES (256u * 1024 * 1024)
+
+struct wrapper {
+    uint32_t magic, version;
+    const void *data;
+};
+
+static bool read_entry(struct reader *r, uint64_t all, uint64_t *out_len, uint32_t *out_cc)
+{
+    bool plain = reader_u16(r) == 1 && reader_u16(r) == 0x0101;
+    plain &= reader_u32(r) == ENTRY_HEADER;
+    *out_len = reader_u64(r);
+    plain &= reader_u32(r) == 0 && reader_u32(r) == 64;
+    reader_u32(r);
+    *out_cc = reader_u32(r);
+    plain &= reader_u64(r) == 0 && reader_u64(r) == 0x11;
+    plain &= reader_u64(r) == 0 && reader_u64(r) == 0;
+    plain &= reader_u64(r) == 72 && reader_u64(r) == 0;
+    return plain && *out_len <= TEXT_MAX_BYTES && all == ENTRY_HEADER + *out_len;
+}
+
+bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc)
+{
+    struct wrapper w;
+    memcpy(&w.magic, image, sizeof w.magic);
+    if (w.magic == WRAPPER_MAGIC) {
+        memcpy(&w, image, sizeof w);
+        if (w.version != 1 || !w.data)
+            return false;
+        image = w.data;
+    }
+    struct reader r = reader_over(image, HEADER);
+    if (reader_u32(&r) != FAT_MAGIC || reader_u16(&r) != 1 || reader_u16(&r) != HEADER)
+        return false;
+    uint64_t all = reader_u64(&r), len;
+    uint32_t cc;
+    if (all < ENTRY_HEADER)
+        return false;
+    r = reader_over((const uint8_t *)image + HEADER, ENTRY_HEADER);
+    if (!read_entry(&r, all, &len, &cc))
+        return false;
+    const char *text = (const char *)image + HEADER + ENTRY_HEADER;
+    *out = (struct view){text, strnlen(text, len)};
+    *out_cc = cc;
+    return true;
+}

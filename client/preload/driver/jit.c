@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * jit.c - loading PTX as the cubin that the same driver made of it before.
+ *
+ * A load:
+ *     is it PTX that may be kept? options? device? ─▶ key ─▶ get, with a lease
+ *     there ──────────▶ load the cubin
+ *     ours to make ───▶ cuLinkCreate, AddData, Complete ─▶ load the cubin ─▶ put
+ * What may fail, and then:
+ *     any question above: the program's PTX is loaded, as without us;
+ *     the cubin that was there does not load: it is made again and replaces the entry;
+ *     the link, or loading what it made: the program's PTX is loaded, whose errors and log the
+ *     program then gets; nothing is kept.
+ * Each attempt gets a copy of the program's option values, into which the driver writes the lengths
+ * of logs; the copy of the attempt that counts goes back.
+ *
+ * Any thread; no state.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/conn.h"
+#include "client/preload/driver/driver.h"
+#include "client/preload/entry.h"
+#include "client/preload/images.h"
+#include "client/preload/preload.h"
+#include "keygen/canon/canon.h"
+#include "keygen/domains.h"
+
+#define PTX_MAX ((size_t)256 * 1024 * 1024)
+
+enum tag {
+    TAG_LIBRARY = 1,
+    TAG_COMPILER,
+    TAG_VERSION,
+    TAG_DEVICE,
+    TAG_PTX,
+    TAG_OPTION,
+    TAG_LOG,
+    TAG_LIBRARY_LOAD
+};
+
+/* ---- options ---- */
+
+static void read_option(int option, void **value, struct jit_options *out)
+{
+    enum { MOST = sizeof out->code / sizeof *out->code };
+    switch (option) {
+    case CU_JIT_INFO_LOG: out->info.buffer = *value; break;
+    case CU_JIT_INFO_LOG_SIZE: out->info.size = value; break;
+    case CU_JIT_ERROR_LOG: out->error.buffer = *value; break;
+    case CU_JIT_ERROR_LOG_SIZE: out->error.size = value; break;
+    case CU_JIT_LOG_VERBOSE: out->verbose = (int)(uintptr_t)*value != 0; break;
+    case CU_JIT_TARGET: out->has_target = true; /* fall through */
+    case CU_JIT_MAX_REGISTERS:
+    case CU_JIT_OPTIMIZATION_LEVEL:
+    case CU_JIT_TARGET_FROM_CONTEXT:
+    case CU_JIT_GENERATE_DEBUG_INFO:
+    case CU_JIT_GENERATE_LINE_INFO:
+        if (out->n_code < MOST) {
+            out->code[out->n_code] = option;
+            out->code_values[out->n_code++] = *value;
+            break;
+        }
+        out->plain = false;
+        break;
+    default: out->plain = false; /* a fallback, times, caches, what is yet to come */
+    }
+}
+
+void jit_options_read(unsigned n, const int *options, void **values, struct jit_options *out)
+{
+    *out = (struct jit_options){.plain = n == 0 || (options && values)};
+    for (unsigned i = 0; out->plain && i < n; i++)
+        read_option(options[i], &values[i], out);
+    if (!out->info.buffer != !out->info.size || !out->error.buffer != !out->error.size)
+        out->plain = false;
+}
+
+/* A value is an unsigned int in the place of a pointer. */
+void jit_options_add(struct key_builder *b, const struct jit_options *o)
+{
+    for (unsigned i = 0; i < o->n_code; i++) {
+        key_add_u64(b, TAG_OPTION, (uint64_t)o->code[i]);
+        key_add_u64(b, TAG_OPTION, (uint32_t)(uintptr_t)o->code_values[i]);
+    }
+    key_add_u64(b, TAG_LOG, o->verbose);
+    key_add_u64(b, TAG_LOG, o->info.size ? (uint32_t)(uintptr_t)*o->info.size : 0);
+    key_add_u64(b, TAG_LOG, o->error.size ? (uint32_t)(uintptr_t)*o->error.size : 0);
+}
+
+/* ---- driver and device ---- */
+
+struct identity {
+    char library[WARM_IDENTITY_TEXT];
+    char compiler[WARM_IDENTITY_TEXT]; /* "" where it is no library of its own, beside the other */
+    int version;
+};
+
+static bool identity_find(const struct driver *d, struct warm *w, struct identity *out)
+{
+    char path[sizeof d->path + 64];
+    int folder = (int)(strrchr(d->path, '/') - d->path);
+    snprintf(path, sizeof path, "%.*s/libnvidia-ptxjitcompiler.so.1", folder, d->path);
+    out->compiler[0] = 0;
+    return d->driver_version(&out->version) == CU_SUCCESS &&
+           warm_file_identity(w, d->path, out->library) == 0 &&
+           (access(path, F_OK) != 0 || warm_file_identity(w, path, out->compiler) == 0);
+}
+
+/* What is loaded does not change. */
+static const struct identity *identity_of(const struct driver *d, struct warm *w)
+{
+    static _Atomic(struct identity *) found;
+    struct identity *known = atomic_load(&found), *it;
+    if (known || !(it = malloc(sizeof *it)))
+        return known;
+    if (identity_find(d, w, it) && atomic_compare_exchange_strong(&found, &known, it))
+        return it;
+    free(it);
+    return known;
+}
+
+static bool add_driver(const struct driver *d, struct warm *w, struct key_builder *b)
+{
+    const struct identity *it = identity_of(d, w);
+    if (!it)
+        return false;
+    key_add_text(b, TAG_LIBRARY, it->library);
+    key_add_text(b, TAG_COMPILER, it->compiler);
+    key_add_u64(b, TAG_VERSION, (uint64_t)it->version);
+    return true;
+}
+
+/* "sm_90 NVIDIA H200" */
+static bool describe(const struct driver *d, int device, char *out, size_t cap)
+{
+    char name[256];
+    int major, minor;
+    if (d->device_attribute(&major, CU_CC_MAJOR, device) != CU_SUCCESS ||
+        d->device_attribute(&minor, CU_CC_MINOR, device) != CU_SUCCESS ||
+        d->device_name(name, sizeof name, device) != CU_SUCCESS)
+        return false;
+    snprintf(out, cap, "sm_%d%d %s", major, minor, name);
+    return true;
+}
+
+static bool describe_all(const struct driver *d, char *out, size_t cap)
+{
+    int n, device;
+    if (d->device_count(&n) != CU_SUCCESS || n < 1)
+        return false;
+    for (int i = 0; i < n; i++) {
+        char other[320];
+        if (d->device_get(&device, i) != CU_SUCCESS ||
+            !describe(d, device, i ? other : out, i ? sizeof other : cap) ||
+            (i && strcmp(other, out) != 0))
+            return false;
+    }
+    return true;
+}
+
+bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
+                       struct key_builder *b, char *out_hardware, size_t cap)
+{
+    char target[320];
+    int device;
+    if (getenv("CUDA_FORCE_PTX_JIT") || getenv("CUDA_DISABLE_PTX_JIT") ||
+        getenv("CUDA_FORCE_JIT") || getenv("CUDA_DISABLE_JIT"))
+        return false;
+    if (any_device ? !describe_all(d, target, sizeof target)
+                   : d->context_device(&device) != CU_SUCCESS ||
+                         !describe(d, device, target, sizeof target))
+        return false;
+    key_add_text(b, TAG_DEVICE, target);
+    snprintf(out_hardware, cap, "%.*s", (int)strcspn(target, " "), target);
+    return add_driver(d, w, b);
+}
+
+/* ---- PTX ---- */
+
+/* Text, not a cubin or a fat binary. */
+static bool is_text(const void *image)
+{
+    const unsigned char *text = image;
+    for (size_t i = 0; i < 64; i++)
+        if (text[i] == 0 || text[i] >= 0x80 || (text[i] < ' ' && !strchr("\t\n\r", text[i])))
+            return false;
+    return true;
+}
+
+/* What PTX begins with, after comments and white space. */
+static bool begins_with_version(struct view text)
+{
+    static const char directive[] = ".version";
+    const char *at = text.data, *end = at + text.len;
+    for (;;) {
+        while (at < end && strchr(" \t\r\n", *at))
+            at++;
+        if (end - at < (ptrdiff_t)sizeof directive || memcmp(at, "//", 2) != 0)
+            break;
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        at = line ? line : end;
+    }
+    return end - at >= (ptrdiff_t)sizeof directive &&
+           memcmp(at, directive, sizeof directive - 1) == 0;
+}
+
+/* The PTX that an image is; *out_cc is what a fat binary says that the device must have. */
+static bool find_ptx(const void *image, struct view *out, unsigned *out_cc)
+{
+    *out_cc = 0;
+    if (is_text(image))
+        *out = (struct view){image, strnlen(image, PTX_MAX)};
+    else if (!driver_fat_ptx(image, out, out_cc))
+        return false;
+    return out->len < PTX_MAX && begins_with_version(*out);
+}
+
+/* Every `word` in the text is followed by white space and `then`. */
+static bool only_before(struct view text, const char *word, const char *then)
+{
+    struct reader r = reader_over(text.data, text.len);
+    const uint8_t *at;
+    while ((at = memmem(r.data, r.len, word, strlen(word))) != NULL) {
+        reader_bytes(&r, (size_t)(at - r.data) + strlen(word));
+        while (r.len && (*r.data == ' ' || *r.data == '\t' || *r.data == '\n' || *r.data == '\r'))
+            reader_u8(&r);
+        if (r.len < strlen(then) || memcmp(r.data, then, strlen(then)) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Nothing in it is left to a linker (common symbols are, but there is nothing to merge them with)
+ * or to a debugger. */
+static bool stands_alone(struct view ptx)
+{
+    return only_before(ptx, ".extern", ".shared") && !memmem(ptx.data, ptx.len, ".section", 8);
+}
+
+bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact)
+{
+    struct canon_input in = {.data = ptx.data,
+                             .len = ptx.len,
+                             .kind = exact ? CANON_RAW : CANON_PTX,
+                             .debug_info = exact};
+    struct canon_result result;
+    if (canon_key(&in, &result, NULL, NULL))
+        return false;
+    key_add(b, TAG_PTX, &result.proof, sizeof result.proof);
+    return true;
+}
+
+static bool wants_debug(const struct jit_options *o)
+{
+    for (unsigned i = 0; i < o->n_code; i++)
+        if (o->code[i] == CU_JIT_GENERATE_DEBUG_INFO || o->code[i] == CU_JIT_GENERATE_LINE_INFO)
+            return true;
+    return false;
+}
+
+/* ---- one load ---- */
+
+struct request {
+    const struct driver *driver;
+    const struct load *load;
+    const void *image; /* the program's */
+    struct view ptx;   /* in it */
+    unsigned least_cc;
+    struct jit_options options;
+    char hardware[64];
+    struct entry entry;
+};
+
+static int try_load(const struct load *l, const void *image)
+{
+    enum { MOST = 64 };
+    void *values[MOST];
+    struct load attempt = *l;
+    if (l->n > MOST)
+        return CU_INVALID_VALUE;
+    if (l->n)
+        memcpy(values, l->values, l->n * sizeof *values);
+    attempt.values = l->n ? values : l->values;
+    int code = l->load(&attempt, image);
+    if (l->n && code == CU_SUCCESS)
+        memcpy(l->values, values, l->n * sizeof *values);
+    return code;
+}
+
+/* The cubin that the driver's linker makes of the PTX, in memory to free(); NULL if it does not, or
+ * has something to say. */
+static void *link_ptx(struct request *r, size_t *out_len)
+{
+    const struct driver *d = r->driver;
+    static const char nothing[] = "";
+    char info[1024] = "", errors[1024] = "";
+    int options[16] = {CU_JIT_INFO_LOG, CU_JIT_INFO_LOG_SIZE, CU_JIT_ERROR_LOG,
+                       CU_JIT_ERROR_LOG_SIZE};
+    void *values[16] = {info, (void *)sizeof info, errors, (void *)sizeof errors};
+    struct cu_link *link;
+    void *cubin, *copy = NULL;
+    char *text = strndup(r->ptx.data, r->ptx.len);
+    size_t len;
+    memcpy(options + 4, r->options.code, r->options.n_code * sizeof *options);
+    memcpy(values + 4, r->options.code_values, r->options.n_code * sizeof *values);
+    if (!text || d->link_create(4 + r->options.n_code, options, values, &link) != CU_SUCCESS) {
+        free(text);
+        return NULL;
+    }
+    if (d->link_add_data(link, CU_JIT_INPUT_PTX, text, r->ptx.len + 1, nothing, 0, NULL, NULL) ==
+            CU_SUCCESS &&
+        d->link_complete(link, &cubin, &len) == CU_SUCCESS && len && !info[0] && !errors[0])
+        copy = malloc(len);
+    if (copy) {
+        memcpy(copy, cubin, len);
+        *out_len = len;
+    }
+    d->link_destroy(link);
+    free(text);
+    return copy;
+}
+
+static bool is_images_fault(int code)
+{
+    return code == CU_INVALID_IMAGE || code == CU_NO_BINARY_FOR_GPU || code == CU_INVALID_SOURCE ||
+           code == CU_INVALID_PTX || code == CU_UNSUPPORTED_PTX || code == CU_INVALID_VALUE;
+}
+
+static int load_and_keep(struct request *r)
+{
+    size_t len;
+    uint64_t start_ms = conn_now_ms();
+    void *cubin = link_ptx(r, &len);
+    uint32_t cost_ms = (uint32_t)(conn_now_ms() - start_ms);
+    int code = cubin ? try_load(r->load, cubin) : CU_INVALID_IMAGE;
+    if (code == CU_SUCCESS)
+        entry_put(&r->entry, cubin, len,
+                  (struct warm_put_options){.kind = "cubin",
+                                            .cost_ms = cost_ms,
+                                            .hardware = r->hardware,
+                                            .compiler = "CUDA driver"});
+    free(cubin);
+    return code == CU_SUCCESS ? code : r->load->load(r->load, r->image);
+}
+
+static int load_known(struct request *r)
+{
+    struct view cubin;
+    int code = entry_get(&r->entry, &cubin);
+    if (code == 0) {
+        int loaded = try_load(r->load, cubin.data);
+        if (loaded == CU_SUCCESS)
+            return loaded;
+        if (!is_images_fault(loaded))
+            return r->load->load(r->load, r->image);
+    }
+    bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
+    return ours_to_put && entry_may_put() ? load_and_keep(r) : r->load->load(r->load, r->image);
+}
+
+static bool make_key(struct request *r, struct warm *w, struct proof *out)
+{
+    struct key_builder b;
+    struct key unused;
+    key_begin(&b, DOMAIN_DRIVER_JIT);
+    key_add_u64(&b, TAG_LIBRARY_LOAD, r->load->any_device);
+    jit_options_add(&b, &r->options);
+    if (!driver_add_target(r->driver, w, r->load->any_device, &b, r->hardware,
+                           sizeof r->hardware) ||
+        strtoul(r->hardware + strlen("sm_"), NULL, 10) < r->least_cc ||
+        !driver_add_ptx(&b, r->ptx, wants_debug(&r->options)))
+        return false;
+    key_end(&b, &unused, out);
+    return true;
+}
+
+static int load(const struct driver *d, const struct load *l, const void *image)
+{
+    struct request r = {.driver = d, .load = l, .image = image};
+    struct proof proof;
+    struct warm *w;
+    int code;
+    jit_options_read(l->n, l->options, l->values, &r.options);
+    if (!image || !r.options.plain || r.options.verbose || r.options.has_target ||
+        !d->link_create || !d->link_add_data || !d->link_complete || !d->link_destroy ||
+        !find_ptx(image, &r.ptx, &r.least_cc) || !(w = preload_borrow()))
+        return l->load(l, image);
+    if (stands_alone(r.ptx) && make_key(&r, w, &proof)) {
+        entry_begin(&r.entry, w, "cuda-jit:1:", &proof);
+        code = load_known(&r);
+        entry_end(&r.entry);
+    } else {
+        code = l->load(l, image);
+    }
+    preload_return(w);
+    return code;
+}
+
+/* What it refused may have come from the cache: then that is to know. PTX for a newer driver is as
+ * good as ever. */
+int driver_load(const struct driver *d, const struct load *l, const void *image)
+{
+    int code = load(d, l, image), device, major, minor;
+    if (!image || !is_images_fault(code) || code == CU_INVALID_VALUE || code == CU_UNSUPPORTED_PTX)
+        return code;
+    unsigned cc = 0;
+    if ((d->context_device(&device) == CU_SUCCESS || d->device_get(&device, 0) == CU_SUCCESS) &&
+        d->device_attribute(&major, CU_CC_MAJOR, device) == CU_SUCCESS &&
+        d->device_attribute(&minor, CU_CC_MINOR, device) == CU_SUCCESS)
+        cc = (unsigned)(10 * major + minor);
+    images_refused(image, cc);
+    return code;
+}

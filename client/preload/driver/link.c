@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * link.c - links that the program makes with cuLinkCreate, …AddData, …AddFile, …Complete.
+ *
+ *     create ─▶ the driver's, too; the key begins with options and device
+ *     add ────▶ key so far; have these inputs been added before, without an error?
+ *                 yes: noted, the driver gets them later or never     no: the driver gets them now
+ *     complete ▶ the whole key: there ─▶ cubin and logs are ours
+ *                 not there ─▶ the driver gets what it has not, completes; cubin and logs are kept,
+ *                 and of each input so far that it can be added
+ *     destroy ─▶ the driver's, too
+ *
+ * So an input that the driver refuses is refused when it is added, as without us. Inputs count byte
+ * for byte, with their names; files by content. What is not plain (options of one input, options
+ * that are not understood, a second completion) turns a link into the driver's alone: it gets all
+ * that was noted, and every later call.
+ *
+ * A link belongs to one thread at a time, as the driver has it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/conn.h"
+#include "client/preload/driver/driver.h"
+#include "client/preload/entry.h"
+#include "client/preload/handles.h"
+#include "client/preload/preload.h"
+#include "keygen/domains.h"
+
+enum { MOST_INPUTS = 256 };
+#define KEPT_MAX ((size_t)256 * 1024 * 1024) /* bytes of all inputs that are held for later */
+
+enum tag { TAG_INPUT = 100, TAG_NAME, TAG_DATA, TAG_FILE, TAG_COMPLETE };
+
+struct input {
+    bool is_file, known; /* known: it was added without an error before */
+    int type;
+    char *name; /* or the path of a file; NULL if there is none */
+    void *data;
+    size_t len;
+    char identity[WARM_IDENTITY_TEXT]; /* of a file */
+    struct proof so_far;
+};
+
+struct link {
+    struct cu_link *real;
+    struct jit_options options;
+    unsigned info_cap, error_cap;
+    struct key_builder *key; /* aligned to 64 bytes */
+    struct input inputs[MOST_INPUTS];
+    size_t n, n_given, held; /* inputs; of them the driver's; bytes held */
+    uint32_t cost_ms;
+    bool ours; /* until something is not plain */
+    void *cubin;
+    char hardware[64];
+};
+
+static struct handles table;
+
+static struct link *link_find(const struct cu_link *real) { return handles_find(&table, real); }
+
+static void input_free(struct input *in)
+{
+    free(in->name);
+    free(in->data);
+}
+
+static void link_free(struct link *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        input_free(&l->inputs[i]);
+    free(l->key);
+    free(l->cubin);
+    free(l);
+}
+
+/* ---- the driver's side ---- */
+
+static int give(struct link *l, const struct input *in)
+{
+    const struct driver *d = driver_get();
+    uint64_t start_ms = conn_now_ms();
+    int code = in->is_file ? d->link_add_file(l->real, in->type, in->name, 0, NULL, NULL)
+                           : d->link_add_data(l->real, in->type, in->data, in->len, in->name, 0,
+                                              NULL, NULL);
+    l->cost_ms += (uint32_t)(conn_now_ms() - start_ms);
+    return code;
+}
+
+/* A file that is given now must still be the one that the key tells of. */
+static bool is_same_file(const struct input *in)
+{
+    char now[WARM_IDENTITY_TEXT];
+    return !in->is_file ||
+           (warm_file_identity(NULL, in->name, now) == 0 && strcmp(now, in->identity) == 0);
+}
+
+/* The driver gets all that was noted. */
+static int give_all(struct link *l)
+{
+    int code = CU_SUCCESS;
+    while (l->n_given < l->n && code == CU_SUCCESS) {
+        const struct input *in = &l->inputs[l->n_given++];
+        code = give(l, in);
+        if (code != CU_SUCCESS || !is_same_file(in))
+            l->ours = false;
+    }
+    return code;
+}
+
+/* From now on the driver's alone. */
+static int leave_to_driver(struct link *l)
+{
+    l->ours = false;
+    return give_all(l);
+}
+
+/* ---- creating ---- */
+
+static bool link_begin(struct link *l, unsigned n, int *options, void **values)
+{
+    struct warm *w;
+    jit_options_read(n, options, values, &l->options);
+    if (!l->options.plain || !(w = preload_borrow()))
+        return false;
+    l->key = aligned_alloc(64, (sizeof *l->key + 63) / 64 * 64);
+    if (l->key) {
+        key_begin(l->key, DOMAIN_DRIVER_LINK);
+        jit_options_add(l->key, &l->options);
+        l->info_cap = l->options.info.size ? (unsigned)(uintptr_t)*l->options.info.size : 0;
+        l->error_cap = l->options.error.size ? (unsigned)(uintptr_t)*l->options.error.size : 0;
+        l->ours =
+            driver_add_target(driver_get(), w, false, l->key, l->hardware, sizeof l->hardware);
+    }
+    preload_return(w);
+    return l->ours;
+}
+
+int driver_link_create(unsigned n, int *options, void **values, struct cu_link **link)
+{
+    const struct driver *d = driver_get();
+    int code = d->link_create(n, options, values, link);
+    struct link *l = code == CU_SUCCESS ? calloc(1, sizeof *l) : NULL;
+    if (!l)
+        return code;
+    l->real = *link;
+    if (!link_begin(l, n, options, values) || !handles_add(&table, *link, l))
+        link_free(l);
+    return code;
+}
+
+/* ---- adding ---- */
+
+static void name_entry(struct entry *e, struct warm *w, const struct proof *proof)
+{
+    entry_begin(e, w, "cuda-link-input:1:", proof);
+}
+
+static bool was_added_before(struct warm *w, const struct proof *so_far)
+{
+    struct warm_value v;
+    struct entry e;
+    name_entry(&e, w, so_far);
+    if (preload_env_is_set("WARM_RECACHE") || warm_get(w, e.name, strlen(e.name), 0, &v))
+        return false;
+    bool same = v.len == sizeof *so_far && memcmp(v.data, so_far, v.len) == 0;
+    warm_value_free(&v);
+    return same;
+}
+
+/* Key and place of an input; takes what `in` holds. False: the link is full. */
+static bool note(struct link *l, struct warm *w, struct input in)
+{
+    struct key_builder so_far;
+    struct key unused;
+    if (l->n == MOST_INPUTS || in.len > KEPT_MAX - l->held) {
+        input_free(&in);
+        return false;
+    }
+    key_add_u64(l->key, TAG_INPUT, (uint64_t)in.type);
+    key_add_text(l->key, TAG_NAME, in.name ? in.name : "");
+    if (in.is_file)
+        key_add_text(l->key, TAG_FILE, in.identity);
+    else
+        key_add(l->key, TAG_DATA, in.data, in.len);
+    so_far = *l->key;
+    key_end(&so_far, &unused, &in.so_far);
+    in.known = was_added_before(w, &in.so_far);
+    l->held += in.len;
+    l->inputs[l->n++] = in;
+    return true;
+}
+
+/* Whether the input that was just noted can wait; with *out_code if it could not. */
+static int add(struct link *l, struct warm *w, struct input in, bool *out_taken)
+{
+    *out_taken = note(l, w, in);
+    if (!*out_taken)
+        return leave_to_driver(l);
+    return l->inputs[l->n - 1].known ? CU_SUCCESS : give_all(l);
+}
+
+static struct link *link_for_adding(struct cu_link *link, unsigned n_options, int *out_code)
+{
+    struct link *l = link_find(link);
+    *out_code = CU_SUCCESS;
+    if (l && (n_options || l->cubin))
+        *out_code = leave_to_driver(l);
+    return l && l->ours ? l : NULL;
+}
+
+int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len, const char *name,
+                         unsigned n, int *options, void **values)
+{
+    int code;
+    bool taken = false;
+    struct link *l = link_for_adding(link, n, &code);
+    struct warm *w = l && data ? preload_borrow() : NULL;
+    struct input in = {.type = type, .len = len};
+    if (code != CU_SUCCESS)
+        return code;
+    if (w && (in.data = malloc(len ? len : 1)) != NULL && (!name || (in.name = strdup(name)))) {
+        memcpy(in.data, data, len);
+        code = add(l, w, in, &taken);
+    } else {
+        input_free(&in);
+        code = l ? leave_to_driver(l) : CU_SUCCESS;
+    }
+    preload_return(w);
+    if (taken || code != CU_SUCCESS)
+        return code;
+    return driver_get()->link_add_data(link, type, data, len, name, n, options, values);
+}
+
+int driver_link_add_file(struct cu_link *link, int type, const char *path, unsigned n, int *options,
+                         void **values)
+{
+    int code;
+    bool taken = false;
+    struct link *l = link_for_adding(link, n, &code);
+    struct warm *w = l && path ? preload_borrow() : NULL;
+    struct input in = {.type = type, .is_file = true};
+    if (code != CU_SUCCESS)
+        return code;
+    if (w && warm_file_identity(w, path, in.identity) == 0 && (in.name = strdup(path)) != NULL)
+        code = add(l, w, in, &taken);
+    else
+        code = l ? leave_to_driver(l) : CU_SUCCESS;
+    preload_return(w);
+    if (taken || code != CU_SUCCESS)
+        return code;
+    return driver_get()->link_add_file(link, type, path, n, options, values);
+}
+
+/* ---- completing ---- */
+
+/* Logs as the driver left them: how many bytes is where their capacity was. */
+static struct view log_view(const char *buffer, void *const *size, unsigned cap)
+{
+    size_t len = size ? (uint32_t)(uintptr_t)*size : 0;
+    return (struct view){buffer, len < cap ? len : cap};
+}
+
+static void log_give(struct view log, char *buffer, void **size, unsigned cap)
+{
+    if (!buffer)
+        return;
+    size_t len = log.len < cap ? log.len : cap;
+    memcpy(buffer, log.data, len);
+    if (len < cap)
+        buffer[len] = 0;
+    *size = (void *)(uintptr_t)len;
+}
+
+static bool take_kept(struct link *l, struct view kept, void **cubin, size_t *len)
+{
+    struct reader r = reader_over(kept.data, kept.len);
+    struct view info = reader_blob(&r, l->info_cap), error = reader_blob(&r, l->error_cap);
+    if (r.failed || r.len == 0 || !(l->cubin = malloc(r.len)))
+        return false;
+    memcpy(l->cubin, r.data, r.len);
+    log_give(info, l->options.info.buffer, l->options.info.size, l->info_cap);
+    log_give(error, l->options.error.buffer, l->options.error.size, l->error_cap);
+    *cubin = l->cubin;
+    if (len)
+        *len = r.len;
+    return true;
+}
+
+static void keep_inputs(struct link *l, struct warm *w)
+{
+    struct warm_put_options options = {.flags = WARM_KEEP_EXISTING,
+                                       .kind = "other",
+                                       .hardware = l->hardware,
+                                       .label = "an input of a link"};
+    for (size_t i = 0; i < l->n; i++) {
+        struct entry e;
+        const struct proof *so_far = &l->inputs[i].so_far;
+        name_entry(&e, w, so_far);
+        if (!l->inputs[i].known)
+            warm_put(w, e.name, strlen(e.name), so_far, sizeof *so_far, &options);
+    }
+}
+
+static void keep(struct link *l, struct entry *e, const void *cubin, size_t len)
+{
+    struct writer out;
+    struct view info = log_view(l->options.info.buffer, l->options.info.size, l->info_cap);
+    struct view error = log_view(l->options.error.buffer, l->options.error.size, l->error_cap);
+    writer_init(&out, 0);
+    writer_blob(&out, info.data, info.len);
+    writer_blob(&out, error.data, error.len);
+    writer_bytes(&out, cubin, len);
+    if (!out.failed) {
+        entry_put(e, out.data, out.len,
+                  (struct warm_put_options){.kind = "cubin",
+                                            .cost_ms = l->cost_ms,
+                                            .hardware = l->hardware,
+                                            .compiler = "CUDA driver"});
+        keep_inputs(l, e->w);
+    }
+    writer_close(&out);
+}
+
+static int complete_real(struct link *l, struct entry *e, void **cubin, size_t *len)
+{
+    size_t n = 0;
+    int code = give_all(l);
+    uint64_t start_ms = conn_now_ms();
+    if (code == CU_SUCCESS)
+        code = driver_get()->link_complete(l->real, cubin, &n);
+    l->cost_ms += (uint32_t)(conn_now_ms() - start_ms);
+    if (code == CU_SUCCESS && l->ours && n && entry_may_put())
+        keep(l, e, *cubin, n);
+    if (code == CU_SUCCESS && len)
+        *len = n;
+    return code;
+}
+
+int driver_link_complete(struct cu_link *link, void **cubin, size_t *len)
+{
+    struct link *l = link_find(link);
+    struct warm *w = NULL;
+    struct entry e;
+    struct proof proof;
+    struct key unused;
+    struct view kept;
+    int code = l && (!l->ours || l->cubin || !cubin) ? leave_to_driver(l) : CU_SUCCESS;
+    if (code != CU_SUCCESS)
+        return code;
+    if (!l || !l->ours || !l->n || !(w = preload_borrow())) {
+        code = l ? leave_to_driver(l) : CU_SUCCESS;
+        return code == CU_SUCCESS ? driver_get()->link_complete(link, cubin, len) : code;
+    }
+    key_add_u64(l->key, TAG_COMPLETE, l->n);
+    key_end(l->key, &unused, &proof);
+    entry_begin(&e, w, "cuda-link:1:", &proof);
+    code = entry_get(&e, &kept);
+    if (code == 0 && take_kept(l, kept, cubin, len))
+        code = CU_SUCCESS;
+    else
+        code = complete_real(l, &e, cubin, len);
+    l->ours = l->cubin != NULL;
+    entry_end(&e);
+    preload_return(w);
+    return code;
+}
+
+int driver_link_destroy(struct cu_link *link)
+{
+    struct link *l = handles_take(&table, link);
+    if (l)
+        link_free(l);
+    return driver_get()->link_destroy(link);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handle.c - what stands beside a handle, and each function on it; nvjitlink.h draws the
+ * states. Any thread for different handles, no lock.
+ *
+ *   Complete, happy path:                         And else:
+ *     1. the key of everything that was added       - options whose logs tell of time, files: real
+ *     2. GET with a lease: a hit is shown            - no daemon, no answer in time: real
+ *     3. a lease: the real link, and what it shows   - a link that fails is not stored: the lease is
+ *        is PUT; with it, that its inputs were          given back
+ *        accepted
+ *
+ * The value is a bundle: for each of the five outputs one section, u32 return code, then the bytes.
+ */
+#include "client/preload/nvjitlink/nvjitlink.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/conn.h"
+#include "client/preload/handles.h"
+#include "client/preload/images.h"
+#include "client/wire/bundle.h"
+#include "keygen/domains.h"
+#include "keygen/key.h"
+
+enum { CUBIN, PTX, LTOIR, ERROR_LOG, INFO_LOG, OUTPUTS };
+enum { TYPE_PTX = 2, SECTION_FIRST = 64 /* + output: no type of a compile's result */ };
+enum { INPUTS_MAX = 256, NAME_BYTES = 64 };
+
+enum state { FRESH, SERVED, REAL };
+
+struct input {
+    int type;
+    bool kept_back; /* not yet added to the real handle */
+    char *name;     /* NULL where the program gave none */
+    void *data;     /* of what is kept back */
+    size_t len;
+    char accepted[NAME_BYTES]; /* of the entry that says so; "": it is there */
+};
+
+struct link {
+    struct jitlink_library *library;
+    enum state state;
+    char **options;
+    size_t n_options;
+    struct key so_far; /* of library, options and inputs; zero until it is needed */
+    bool has_key;
+    struct input inputs[INPUTS_MAX];
+    size_t n_inputs;
+    struct warm_value value; /* SERVED: the outputs lie in it */
+    struct {
+        int rc;
+        struct view bytes;
+    } outputs[OUTPUTS];
+};
+
+static struct handles table;
+
+static struct link *link_of(const void *handle) { return handles_find(&table, handle); }
+
+static struct link *served(const void *handle)
+{
+    struct link *l = link_of(handle);
+    return l && l->state == SERVED ? l : NULL;
+}
+
+/* ---- life ---- */
+
+static void drop_inputs(struct link *l)
+{
+    for (size_t i = 0; i < l->n_inputs; i++) {
+        free(l->inputs[i].name);
+        free(l->inputs[i].data);
+    }
+    l->n_inputs = 0;
+}
+
+static void link_free(struct link *l)
+{
+    if (!l)
+        return;
+    drop_inputs(l);
+    for (size_t i = 0; l->options && i < l->n_options; i++)
+        free(l->options[i]);
+    free(l->options);
+    warm_value_free(&l->value);
+    free(l);
+}
+
+/* Options that make a log tell of time, read files, or whose output we do not know. */
+static bool is_refused(const char *option)
+{
+    static const char *const parts[] = {"time", "verbose", "options-file", "cache", "dump", "file"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(option, parts[i]))
+            return true;
+    return false;
+}
+
+static struct link *link_new(struct jitlink_library *library, uint32_t n, const char **options)
+{
+    struct link *l = calloc(1, sizeof *l);
+    if (l)
+        l->options = calloc((size_t)n + 1, sizeof *l->options);
+    bool ok = l && l->options;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        ok = options[i] && !is_refused(options[i]);
+        l->options[i] = ok ? strdup(options[i]) : NULL;
+        ok = ok && l->options[i];
+        l->n_options += ok;
+    }
+    if (ok) {
+        l->library = library;
+        return l;
+    }
+    link_free(l);
+    return NULL;
+}
+
+/* Adds what was kept back. The real library has accepted the same before; where it does not now, it
+ * says so when the link is completed. */
+static void catch_up(struct link *l, jitlink_handle handle)
+{
+    for (size_t i = 0; i < l->n_inputs; i++) {
+        struct input *in = &l->inputs[i];
+        if (in->kept_back)
+            l->library->AddData(handle, in->type, in->data, in->len, in->name);
+        in->kept_back = false;
+        free(in->data);
+        in->data = NULL;
+    }
+}
+
+/* From here on everything is the real library's. */
+static void pass_on(struct link *l, jitlink_handle handle)
+{
+    if (l->state == FRESH)
+        catch_up(l, handle);
+    if (l->state == FRESH)
+        l->state = REAL;
+    drop_inputs(l);
+}
+
+/* ---- keys ---- */
+
+/* Begins the key with the library's content. False: no daemon, or it is another library by now. */
+static bool key_open(struct link *l, struct warm *w)
+{
+    char identity[WARM_IDENTITY_TEXT];
+    struct key_builder b;
+    struct proof proof;
+    if (l->has_key)
+        return true;
+    if (!preload_file_is(l->library->path, &l->library->file) ||
+        warm_file_identity(w, l->library->path, identity))
+        return false;
+    key_begin(&b, DOMAIN_NVJITLINK);
+    key_add_text(&b, 1, identity);
+    key_add_text(&b, 2, l->library->at.suffix);
+    for (size_t i = 0; i < l->n_options; i++)
+        key_add_text(&b, 3, l->options[i]);
+    key_end(&b, &l->so_far, &proof);
+    l->has_key = true;
+    return true;
+}
+
+static void key_next(struct link *l, int type, const char *name, const void *data, size_t len)
+{
+    struct key_builder b;
+    struct proof content = proof_of_bytes(data, len), proof;
+    key_begin(&b, DOMAIN_NVJITLINK_INPUT);
+    key_add(&b, 1, l->so_far.bytes, sizeof l->so_far.bytes);
+    key_add_u64(&b, 2, (uint64_t)type);
+    if (name)
+        key_add_text(&b, 3, name);
+    key_add(&b, 4, content.bytes, sizeof content.bytes);
+    key_end(&b, &l->so_far, &proof);
+}
+
+static void name_entry(const struct link *l, const char *what, char out[NAME_BYTES])
+{
+    char hex[WARM_KEY_TEXT];
+    key_to_text(&l->so_far, hex);
+    snprintf(out, NAME_BYTES, "nvjitlink%s:1:%s", what, hex);
+}
+
+/* ---- inputs ---- */
+
+static bool is_known(struct warm *w, const char *name)
+{
+    struct warm_value v;
+    if (warm_get(w, name, strlen(name), 0, &v))
+        return false;
+    warm_value_free(&v);
+    return true;
+}
+
+static bool keep_back(struct input *in, const void *data, size_t len)
+{
+    in->data = malloc(len ? len : 1);
+    if (!in->data)
+        return false;
+    if (len)
+        memcpy(in->data, data, len);
+    in->len = len;
+    in->kept_back = true;
+    return true;
+}
+
+/* Notes an input. True if it is kept back; else the caller adds it. False with l->state REAL: it
+ * cannot be followed any more. */
+static bool note_input(struct link *l, int type, const void *data, size_t len, const char *name)
+{
+    bool behind = l->n_inputs && l->inputs[l->n_inputs - 1].kept_back;
+    struct input *in = &l->inputs[l->n_inputs];
+    struct warm *w = l->n_inputs < INPUTS_MAX ? preload_borrow() : NULL;
+    if (!w || !key_open(l, w)) {
+        preload_return(w);
+        return false;
+    }
+    key_next(l, type, name, data, len);
+    *in = (struct input){.type = type, .name = name ? strdup(name) : NULL};
+    l->n_inputs++;
+    bool is_dear = type == TYPE_PTX || behind;
+    if (is_dear)
+        name_entry(l, "-input", in->accepted);
+    bool kept =
+        is_dear && (!name || in->name) && is_known(w, in->accepted) && keep_back(in, data, len);
+    if (kept)
+        in->accepted[0] = '\0';
+    preload_return(w);
+    return kept;
+}
+
+int jitlink_on_Create(struct jitlink_library *library, jitlink_handle *out, uint32_t n_options,
+                      const char **options)
+{
+    int rc = library->Create(out, n_options, options);
+    struct link *l = rc ? NULL : link_new(library, n_options, options);
+    if (l && !handles_add(&table, *out, l))
+        link_free(l);
+    return rc;
+}
+
+int jitlink_on_Destroy(struct jitlink_library *library, jitlink_handle *handle)
+{
+    struct link *l = handle ? handles_take(&table, *handle) : NULL;
+    int rc = library->Destroy(handle);
+    link_free(l);
+    return rc;
+}
+
+int jitlink_on_AddData(struct jitlink_library *library, jitlink_handle handle, int type,
+                       const void *data, size_t size, const char *name)
+{
+    struct link *l = link_of(handle);
+    if (!l || l->state != FRESH)
+        return library->AddData(handle, type, data, size, name);
+    size_t n = l->n_inputs;
+    if (data && note_input(l, type, data, size, name))
+        return 0;
+    bool is_noted = l->n_inputs > n;
+    catch_up(l, handle);
+    int rc = library->AddData(handle, type, data, size, name);
+    if (rc || !is_noted)
+        pass_on(l, handle);
+    return rc;
+}
+
+/* Which file it is, and what else it names, is the real library's to find out. */
+int jitlink_on_AddFile(struct jitlink_library *library, jitlink_handle handle, int type,
+                       const char *path)
+{
+    struct link *l = link_of(handle);
+    if (l)
+        pass_on(l, handle);
+    return library->AddFile(handle, type, path);
+}
+
+/* ---- completing ---- */
+
+typedef int (*size_fn)(jitlink_handle handle, size_t *out);
+
+/* For an output that the library has no function for: nobody will ask. */
+#define NOT_THERE (-1)
+
+/* What the real handle shows, as one section. False if memory ran out. */
+static bool take_output(const struct jitlink_library *library, jitlink_handle handle, int output,
+                        struct writer *w)
+{
+    size_fn sizes[OUTPUTS] = {library->GetLinkedCubinSize, library->GetLinkedPtxSize,
+                              library->GetLinkedLTOIRSize, library->GetErrorLogSize,
+                              library->GetInfoLogSize};
+    size_t len = 0;
+    int rc = sizes[output] ? sizes[output](handle, &len) : NOT_THERE;
+    char *data = rc ? NULL : calloc(1, len + 1);
+    if (!rc && !data)
+        return false;
+    if (!rc && len)
+        switch (output) {
+        case CUBIN: rc = library->GetLinkedCubin(handle, data); break;
+        case PTX: rc = library->GetLinkedPtx(handle, data); break;
+        case LTOIR: rc = library->GetLinkedLTOIR(handle, data); break;
+        case ERROR_LOG: rc = library->GetErrorLog(handle, data); break;
+        default: rc = library->GetInfoLog(handle, data); break;
+        }
+    writer_u32(w, (uint32_t)rc);
+    if (!rc)
+        writer_bytes(w, data, len);
+    free(data);
+    return !w->failed;
+}
+
+static bool pack(struct link *l, jitlink_handle handle, struct writer *out)
+{
+    struct writer parts[OUTPUTS];
+    struct bundle_section sections[OUTPUTS];
+    bool ok = true;
+    for (int i = 0; i < OUTPUTS; i++) {
+        writer_init(&parts[i], 0);
+        ok = ok && take_output(l->library, handle, i, &parts[i]);
+        sections[i] =
+            (struct bundle_section){(uint32_t)(SECTION_FIRST + i), {parts[i].data, parts[i].len}};
+    }
+    if (ok)
+        bundle_write(out, sections, OUTPUTS);
+    for (int i = 0; i < OUTPUTS; i++)
+        writer_close(&parts[i]);
+    return ok && !out->failed;
+}
+
+/* Takes the value. */
+static bool unpack(struct link *l, struct warm_value *value)
+{
+    struct bundle_section sections[BUNDLE_SECTIONS_MAX];
+    size_t n;
+    bool ok = bundle_read(value->data, value->len, sections, &n, NULL) == 0;
+    for (int i = 0; ok && i < OUTPUTS; i++) {
+        struct view v = bundle_find(sections, n, (uint32_t)(SECTION_FIRST + i));
+        struct reader r = reader_over(v.data, v.len);
+        l->outputs[i].rc = (int)reader_u32(&r);
+        ok = v.data && !r.failed;
+        if (ok)
+            l->outputs[i].bytes = (struct view){(const char *)v.data + 4, v.len - 4};
+    }
+    if (!ok) {
+        warm_value_free(value);
+        return false;
+    }
+    l->value = *value;
+    l->state = SERVED;
+    drop_inputs(l);
+    return true;
+}
+
+/* The lease is ours: stores what the link shows, and that its inputs were accepted. */
+static void store(struct link *l, struct warm *w, const char *name, uint64_t token,
+                  jitlink_handle handle, uint64_t took_ms)
+{
+    struct writer bundle;
+    struct warm_put_options options = {.token = token,
+                                       .kind = "cubin",
+                                       .cost_ms = (uint32_t)took_ms,
+                                       .compiler = "nvJitLink",
+                                       .label = "nvJitLink"};
+    writer_init(&bundle, 0);
+    bool stored = pack(l, handle, &bundle) &&
+                  warm_put(w, name, strlen(name), bundle.data, bundle.len, &options) == 0;
+    writer_close(&bundle);
+    if (!stored)
+        warm_release(w, token);
+    options = (struct warm_put_options){.cost_ms = (uint32_t)took_ms, .label = "nvJitLink input"};
+    for (size_t i = 0; stored && i < l->n_inputs; i++)
+        if (l->inputs[i].accepted[0])
+            warm_put(w, l->inputs[i].accepted, strlen(l->inputs[i].accepted), "ok", 2, &options);
+}
+
+int jitlink_on_Complete(struct jitlink_library *library, jitlink_handle handle)
+{
+    struct link *l = link_of(handle);
+    char name[NAME_BYTES];
+    struct warm_value value;
+    if (!l || l->state != FRESH || !l->n_inputs) {
+        if (l)
+            pass_on(l, handle);
+        return library->Complete(handle);
+    }
+    struct warm *w = preload_borrow();
+    name_entry(l, "", name);
+    int got = w ? warm_get(w, name, strlen(name), WARM_WANT_LEASE, &value) : WARM_ENO_DAEMON;
+    if (got == 0 && unpack(l, &value)) {
+        preload_return(w);
+        return 0;
+    }
+    uint64_t start_ms = conn_now_ms();
+    catch_up(l, handle);
+    int rc = library->Complete(handle);
+    if (got == WARM_LEASE && rc == 0)
+        store(l, w, name, value.token, handle, conn_now_ms() - start_ms);
+    else if (got == WARM_LEASE)
+        warm_release(w, value.token);
+    preload_return(w);
+    pass_on(l, handle);
+    return rc;
+}
+
+/* ---- what a handle shows ---- */
+
+static int show_size(const struct link *l, int output, size_t *out)
+{
+    if (l->outputs[output].rc == 0)
+        *out = l->outputs[output].bytes.len;
+    return l->outputs[output].rc;
+}
+
+static int show_bytes(const struct link *l, int output, void *out)
+{
+    if (l->outputs[output].rc == 0 && l->outputs[output].bytes.len)
+        memcpy(out, l->outputs[output].bytes.data, l->outputs[output].bytes.len);
+    return l->outputs[output].rc;
+}
+
+/* A driver will get to see it. */
+static int show_cubin(const struct link *l, int output, void *out)
+{
+    struct view cubin = l->outputs[output].bytes;
+    images_note(cubin.data, cubin.len, images_sm((const char *const *)l->options, l->n_options),
+                &l->value);
+    return show_bytes(l, output, out);
+}
+
+/* An empty log has no bytes, and yet the real library ends it with a NUL. */
+static int show_log(const struct link *l, int output, void *out)
+{
+    if (l->outputs[output].rc == 0 && l->outputs[output].bytes.len == 0)
+        *(char *)out = '\0';
+    return show_bytes(l, output, out);
+}
+
+/* Before the link is complete, the logs tell of inputs, so these have to be there. Arguments that are
+ * missing are the real library's to refuse. */
+#define SHOW(name, out_type, show, output)                                                         \
+    int jitlink_on_##name(struct jitlink_library *library, jitlink_handle handle, out_type *out)   \
+    {                                                                                              \
+        struct link *l = link_of(handle);                                                          \
+        if (served(handle) && out)                                                                 \
+            return show(l, output, out);                                                           \
+        if (l && l->state == FRESH)                                                                \
+            catch_up(l, handle);                                                                   \
+        return library->name(handle, out);                                                         \
+    }
+SHOW(GetLinkedCubinSize, size_t, show_size, CUBIN)
+SHOW(GetLinkedCubin, void, show_cubin, CUBIN)
+SHOW(GetLinkedPtxSize, size_t, show_size, PTX)
+SHOW(GetLinkedPtx, char, show_bytes, PTX)
+SHOW(GetLinkedLTOIRSize, size_t, show_size, LTOIR)
+SHOW(GetLinkedLTOIR, void, show_bytes, LTOIR)
+SHOW(GetErrorLogSize, size_t, show_size, ERROR_LOG)
+SHOW(GetErrorLog, char, show_log, ERROR_LOG)
+SHOW(GetInfoLogSize, size_t, show_size, INFO_LOG)
+SHOW(GetInfoLog, char, show_log, INFO_LOG)

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nvjitlink.c - which libnvJitLink a call is for, and the functions that programs call instead: as
+ * nvrtc.c does it. Any thread, no lock.
+ */
+#include "client/preload/nvjitlink/nvjitlink.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct libraries libraries;
+
+/* ---- libraries ---- */
+
+static bool find(void *handle, const char *name, const char *suffix, void *out_function)
+{
+    char symbol[96];
+    snprintf(symbol, sizeof symbol, "%snvJitLink%s%s", *suffix ? "__" : "", name, suffix);
+    void *found = preload_real_dlsym(handle, symbol);
+    memcpy(out_function, &found, sizeof found);
+    return found != NULL;
+}
+
+/* What 12.x has not yet. */
+static bool is_late(const char *name)
+{
+    return strcmp(name, "GetLinkedLTOIR") == 0 || strcmp(name, "GetLinkedLTOIRSize") == 0;
+}
+
+/* It stays loaded. */
+static struct library *jitlink_new(const char *path, const char *suffix)
+{
+    struct jitlink_library *l = calloc(1, sizeof *l);
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    bool has_all = l && handle && stat(path, &l->file) == 0;
+#define FN(name, parameters, arguments)                                                            \
+    has_all = has_all && (find(handle, #name, suffix, &l->name) || is_late(#name));
+#include "client/preload/nvjitlink/nvjitlink.fn"
+    if (has_all) {
+        strcpy(l->path, path);
+        return &l->at;
+    }
+    if (handle)
+        dlclose(handle);
+    free(l);
+    return NULL;
+}
+
+/* ---- stand-ins ---- */
+
+#define STAND_IN(set, name, parameters, arguments)                                                 \
+    static int s##set##_##name parameters                                                          \
+    {                                                                                              \
+        struct jitlink_library *library =                                                          \
+            (struct jitlink_library *)atomic_load(&libraries.items[set]);                          \
+        return jitlink_on_##name JITLINK_WITH arguments;                                           \
+    }
+#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
+#include "client/preload/nvjitlink/nvjitlink.fn"
+#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
+#include "client/preload/nvjitlink/nvjitlink.fn"
+#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
+#include "client/preload/nvjitlink/nvjitlink.fn"
+#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
+#include "client/preload/nvjitlink/nvjitlink.fn"
+
+static const struct {
+    const char *name;
+    void *function[LIBRARIES_MAX]; /* by set */
+} stand_ins[] = {
+#define FN(name, parameters, arguments)                                                            \
+    {#name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
+#include "client/preload/nvjitlink/nvjitlink.fn"
+};
+
+void *nvjitlink_stand_in(const char *name, void *real)
+{
+    bool has_version = name[0] == '_';
+    const char *rest = name + strlen(has_version ? "__nvJitLink" : "nvJitLink");
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
+        size_t len = strlen(stand_ins[i].name);
+        const char *suffix = rest + len;
+        bool is_it = strncmp(rest, stand_ins[i].name, len) == 0 &&
+                     (has_version ? *suffix == '_' && strlen(suffix) < LIBRARIES_SUFFIX : !*suffix);
+        if (!is_it)
+            continue;
+        int set = libraries_index(&libraries, real, suffix, jitlink_new);
+        return set < 0 ? real : stand_ins[i].function[set];
+    }
+    return real;
+}

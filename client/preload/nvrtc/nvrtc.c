@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nvrtc.c - which libnvrtc a call is for, and the functions that programs call instead.
+ *
+ *     found by dlsym ──▶ s0_CompileProgram, s1_… one set for each library of the process ─┐
+ *     linked ──▶ nvrtcCompileProgram@libnvrtc.so.13, @libnvrtc.so.12 ─────────────────────┴▶
+ *                                                              nvrtc_on_CompileProgram(library, …)
+ *
+ * Any thread, no lock.
+ */
+#include "client/preload/nvrtc/nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct libraries libraries;
+
+static struct nvrtc_library *library_at(int i)
+{
+    return (struct nvrtc_library *)atomic_load(&libraries.items[i]);
+}
+
+/* ---- libraries ---- */
+
+/* dlsym gives an object pointer; ISO C wants it copied, not cast, into a function pointer. */
+static void find(void *handle, const char *symbol, void *out_function)
+{
+    void *found = preload_real_dlsym(handle, symbol);
+    memcpy(out_function, &found, sizeof found);
+}
+
+/* It stays loaded. */
+static struct library *nvrtc_new(const char *path, const char *suffix)
+{
+    struct nvrtc_library *l = calloc(1, sizeof *l);
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    (void)suffix;
+    if (!l || !handle || stat(path, &l->file) < 0)
+        goto fail;
+    if (!realpath(path, l->path)) /* the loader's may have "..": a daemon takes none */
+        strcpy(l->path, path);
+#define FN(name, parameters, arguments) find(handle, "nvrtc" #name, &l->name);
+#include "client/preload/nvrtc/nvrtc.fn"
+    if (l->CreateProgram && l->DestroyProgram && l->AddNameExpression && l->CompileProgram)
+        return &l->at;
+fail:
+    if (handle)
+        dlclose(handle);
+    free(l);
+    return NULL;
+}
+
+static int library_index(const void *real)
+{
+    return libraries_index(&libraries, real, "", nvrtc_new);
+}
+
+/* ---- for programs that look functions up ---- */
+
+#define STAND_IN(set, name, parameters, arguments)                                                 \
+    static int s##set##_##name parameters                                                          \
+    {                                                                                              \
+        struct nvrtc_library *library = library_at(set);                                           \
+        return nvrtc_on_##name NVRTC_WITH arguments;                                               \
+    }
+#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
+#include "client/preload/nvrtc/nvrtc.fn"
+#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
+#include "client/preload/nvrtc/nvrtc.fn"
+#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
+#include "client/preload/nvrtc/nvrtc.fn"
+#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
+#include "client/preload/nvrtc/nvrtc.fn"
+
+static const struct {
+    const char *name;
+    void *function[LIBRARIES_MAX]; /* by set */
+} stand_ins[] = {
+#define FN(name, parameters, arguments)                                                            \
+    {"nvrtc" #name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
+#include "client/preload/nvrtc/nvrtc.fn"
+};
+
+void *nvrtc_stand_in(const char *name, void *real)
+{
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
+        if (strcmp(name, stand_ins[i].name) != 0)
+            continue;
+        int set = library_index(real);
+        return set < 0 ? real : stand_ins[i].function[set];
+    }
+    return real;
+}
+
+/* ---- for programs that are linked with NVRTC ---- */
+
+/*
+ * Such a program's own libnvrtc is loaded, but may be out of sight of RTLD_NEXT, where a plugin
+ * brought it; its soname finds it. NULL where a program calls though it has no NVRTC: one that asked
+ * for a weak symbol and believes what it got.
+ */
+static struct nvrtc_library *library_linked(const char *soname)
+{
+    void *handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return NULL;
+    int set = library_index(preload_real_dlsym(handle, "nvrtcCreateProgram"));
+    dlclose(handle);
+    return set < 0 ? NULL : library_at(set);
+}
+
+static struct nvrtc_library *library_12(void)
+{
+    static _Atomic(struct nvrtc_library *) known;
+    if (!atomic_load_explicit(&known, memory_order_acquire))
+        atomic_store_explicit(&known, library_linked("libnvrtc.so.12"), memory_order_release);
+    return atomic_load_explicit(&known, memory_order_acquire);
+}
+
+static struct nvrtc_library *library_13(void)
+{
+    static _Atomic(struct nvrtc_library *) known;
+    if (!atomic_load_explicit(&known, memory_order_acquire))
+        atomic_store_explicit(&known, library_linked("libnvrtc.so.13"), memory_order_release);
+    return atomic_load_explicit(&known, memory_order_acquire);
+}
+
+/* nvrtcNAME@libnvrtc.so.MAJOR, and no other name. A program that was linked without versions gets
+ * the default one. */
+#define EXPORTED(major, at, name, parameters, arguments)                                           \
+    PRELOAD_EXPORT int nvrtc##major##_##name parameters;                                           \
+    int nvrtc##major##_##name parameters                                                           \
+    {                                                                                              \
+        struct nvrtc_library *library = library_##major();                                         \
+        return library ? nvrtc_on_##name NVRTC_WITH arguments : NVRTC_INTERNAL_ERROR;              \
+    }                                                                                              \
+    __asm__(".symver nvrtc" #major "_" #name ",nvrtc" #name at "libnvrtc.so." #major ",remove");
+#define FN(name, parameters, arguments) EXPORTED(12, "@", name, parameters, arguments)
+#define FN_12 FN
+#define FN_13(name, parameters, arguments)
+#include "client/preload/nvrtc/nvrtc.fn"
+#define FN(name, parameters, arguments) EXPORTED(13, "@@", name, parameters, arguments)
+#define FN_12(name, parameters, arguments)
+#define FN_13 FN
+#include "client/preload/nvrtc/nvrtc.fn"

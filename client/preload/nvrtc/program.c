@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * program.c - what stands beside a program's handles, and each function on a handle; nvrtc.h
+ * draws the states. Any thread for different programs, no lock.
+ *
+ *   Compile, happy path:                       And else:
+ *     1. a FRESH handle that we know             - not ours, or compiled before: the real compile
+ *     2. the flow callback does not cancel       - it does: the real compile, which says so
+ *     3. warm_compile with this very libnvrtc    - no daemon, an error, a result that may not stand
+ *     4. SERVED, the result's status               for a compile (below): the real compile
+ *
+ * A result may stand for a compile if the compiler succeeded or refused the source, and was shown
+ * every file that it asked for. All other states (wrong options, out of memory) are as cheap to
+ * reach for real.
+ */
+#include "client/preload/nvrtc/nvrtc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/conn.h"
+#include "client/preload/handles.h"
+#include "client/preload/images.h"
+
+enum program_state { FRESH, SERVED, REAL };
+
+struct program {
+    struct nvrtc_library *library;
+    enum program_state state;
+    nvrtc_callback callback;
+    void *payload;
+    /* What it is made from; kept while FRESH. */
+    char *source, *name;
+    struct warm_header *headers;
+    size_t n_headers;
+    /* Kept while SERVED: for the compile that was spared. */
+    char **options;
+    size_t n_options;
+    /* Kept until the end: the program may hold what they point to. */
+    char **expressions;
+    size_t n_expressions;
+    char **lowered; /* by expression; NULL before a result, or where there is none */
+    struct warm_result result;
+};
+
+static struct handles table;
+
+static struct program *program_of(const void *handle) { return handles_find(&table, handle); }
+
+/* The program of a handle that shows a result of ours; NULL: ask the real one. */
+static struct program *served(const void *handle)
+{
+    struct program *p = program_of(handle);
+    return p && p->state == SERVED ? p : NULL;
+}
+
+/* ---- programs ---- */
+
+static void free_list(char **list, size_t n)
+{
+    for (size_t i = 0; list && i < n; i++)
+        free(list[i]);
+    free(list);
+}
+
+/* What it was made from: of no use once it is compiled. */
+static void drop_input(struct program *p)
+{
+    for (size_t i = 0; i < p->n_headers; i++) {
+        free((void *)(uintptr_t)p->headers[i].name);
+        free((void *)(uintptr_t)p->headers[i].bytes);
+    }
+    free(p->headers);
+    free(p->source);
+    free(p->name);
+    p->headers = NULL;
+    p->n_headers = 0;
+    p->source = p->name = NULL;
+}
+
+static void drop_options(struct program *p)
+{
+    free_list(p->options, p->n_options);
+    p->options = NULL;
+    p->n_options = 0;
+}
+
+static void program_free(struct program *p)
+{
+    if (!p)
+        return;
+    drop_input(p);
+    drop_options(p);
+    free_list(p->lowered, p->n_expressions);
+    free_list(p->expressions, p->n_expressions);
+    warm_result_free(&p->result);
+    free(p);
+}
+
+/* A copy of `list`; NULL if memory ran out or a text is missing. */
+static char **copy_list(const char *const *list, size_t n)
+{
+    char **copy = calloc(n + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++) {
+        copy[i] = list[i] ? strdup(list[i]) : NULL;
+        if (!copy[i]) {
+            free_list(copy, n);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+static bool copy_headers(struct program *p, size_t n, const char *const *texts,
+                         const char *const *names)
+{
+    p->headers = calloc(n + 1, sizeof *p->headers);
+    if (!p->headers)
+        return false;
+    p->n_headers = n;
+    for (size_t i = 0; i < n; i++) {
+        struct warm_header *h = &p->headers[i];
+        h->name = names[i] ? strdup(names[i]) : NULL;
+        h->bytes = texts[i] ? strdup(texts[i]) : NULL;
+        if (!h->name || !h->bytes)
+            return false;
+        h->len = strlen(h->bytes);
+    }
+    return true;
+}
+
+/* The arguments have been accepted by the real library. */
+static struct program *program_new(struct nvrtc_library *library, const char *source,
+                                   const char *name, size_t n_headers, const char *const *headers,
+                                   const char *const *include_names)
+{
+    struct program *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->library = library;
+    p->source = strdup(source);
+    p->name = strdup(name ? name : "default_program");
+    if (p->source && p->name && copy_headers(p, n_headers, headers, include_names))
+        return p;
+    program_free(p);
+    return NULL;
+}
+
+/* From here on everything is the real library's. */
+static void program_pass_on(struct program *p)
+{
+    p->state = REAL;
+    drop_input(p);
+    drop_options(p);
+}
+
+/* ---- asking the daemon ---- */
+
+#define SKIP_MS 60000u /* a daemon that does not take a compiler is not asked for it so long */
+
+static int ask(struct program *p, struct warm_result *out)
+{
+    struct nvrtc_library *library = p->library;
+    uint64_t skip = atomic_load_explicit(&library->skip_until_ms, memory_order_relaxed);
+    if ((skip && conn_now_ms() < skip) || !preload_file_is(library->path, &library->file))
+        return WARM_ENO_TOOLCHAIN;
+    struct warm *w = preload_borrow();
+    if (!w)
+        return WARM_ENO_DAEMON;
+    struct warm_job job = {.name = p->name,
+                           .source = p->source,
+                           .source_len = strlen(p->source),
+                           .options = (const char *const *)p->options,
+                           .n_options = p->n_options,
+                           .headers = p->headers,
+                           .n_headers = p->n_headers,
+                           .expressions = (const char *const *)p->expressions,
+                           .n_expressions = p->n_expressions,
+                           .compiler = library->path};
+    int code = warm_compile(w, &job, out);
+    preload_return(w);
+    if (code == WARM_ENO_TOOLCHAIN)
+        atomic_store_explicit(&library->skip_until_ms, conn_now_ms() + SKIP_MS,
+                              memory_order_relaxed);
+    return code;
+}
+
+static bool part_is(const struct warm_part *part, const char *text)
+{
+    return part->len == strlen(text) && memcmp(part->data, text, part->len) == 0;
+}
+
+static const struct warm_part *find_lowered(const struct warm_result *r, const char *expression)
+{
+    for (size_t i = 0; i < r->n_lowered; i++)
+        if (part_is(&r->lowered[i][0], expression))
+            return &r->lowered[i][1];
+    return NULL;
+}
+
+/* The lowered names as C strings. A success has one for each expression. */
+static bool take_lowered(struct program *p, const struct warm_result *r)
+{
+    p->lowered = calloc(p->n_expressions + 1, sizeof *p->lowered);
+    if (!p->lowered)
+        return false;
+    for (size_t i = 0; i < p->n_expressions && r->status == NVRTC_SUCCESS; i++) {
+        const struct warm_part *name = find_lowered(r, p->expressions[i]);
+        p->lowered[i] = name ? strndup(name->data, name->len) : NULL;
+        if (!p->lowered[i])
+            return false;
+    }
+    return true;
+}
+
+static bool is_cancelled(const struct program *p)
+{
+    return p->callback && p->callback(p->payload, NULL) != 0;
+}
+
+/* Options whose output results do not have. */
+static bool is_about_tiles(size_t n_options, const char *const *options)
+{
+    for (size_t i = 0; i < n_options; i++)
+        if (options[i] && strstr(options[i], "tile"))
+            return true;
+    return false;
+}
+
+/* Whether a FRESH program is now SERVED. Else nothing has changed, but for its options. */
+static bool serve(struct program *p, size_t n_options, const char *const *options)
+{
+    struct warm_result r;
+    p->options = copy_list(options, n_options);
+    p->n_options = p->options ? n_options : 0;
+    if (!p->options || is_about_tiles(n_options, options) || is_cancelled(p) || ask(p, &r))
+        return false;
+    bool stands = (r.status == NVRTC_SUCCESS || r.status == NVRTC_COMPILATION) && !r.refused;
+    if (!stands || is_cancelled(p) || !take_lowered(p, &r)) {
+        warm_result_free(&r);
+        return false;
+    }
+    p->result = r;
+    p->state = SERVED;
+    drop_input(p);
+    return true;
+}
+
+/* Makes up for the compile that was spared: the real handle is then what the program takes it for.
+ * The result stays, for the names that the program may hold. */
+static void make_up(struct program *p, nvrtc_program handle)
+{
+    if (p->state == SERVED)
+        p->library->CompileProgram(handle, (int)p->n_options, (const char *const *)p->options);
+    program_pass_on(p);
+}
+
+/* ---- life ---- */
+
+int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, const char *source,
+                           const char *name, int n_headers, const char *const *headers,
+                           const char *const *include_names)
+{
+    int rc = library->CreateProgram(out, source, name, n_headers, headers, include_names);
+    if (rc)
+        return rc;
+    struct program *p =
+        program_new(library, source, name, (size_t)n_headers, headers, include_names);
+    if (p && !handles_add(&table, *out, p))
+        program_free(p);
+    return 0;
+}
+
+/* The handle leaves the table first: NVRTC may give its address to the next program. */
+int nvrtc_on_DestroyProgram(struct nvrtc_library *library, nvrtc_program *program)
+{
+    struct program *p = program ? handles_take(&table, *program) : NULL;
+    int rc = p ? p->library->DestroyProgram(program) : library->DestroyProgram(program);
+    program_free(p);
+    return rc;
+}
+
+/* The real handle has the name too. Where ours cannot be kept, nothing is served. */
+int nvrtc_on_AddNameExpression(struct nvrtc_library *library, nvrtc_program program,
+                               const char *expression)
+{
+    struct program *p = program_of(program);
+    if (p && p->state == SERVED && expression)
+        return NVRTC_NAMES_AFTER_COMPILATION;
+    int rc = library->AddNameExpression(program, expression);
+    if (rc || !p || p->state != FRESH)
+        return rc;
+    char **grown = realloc(p->expressions, (p->n_expressions + 1) * sizeof *grown);
+    if (grown)
+        p->expressions = grown;
+    char *copy = grown ? strdup(expression) : NULL;
+    if (copy)
+        p->expressions[p->n_expressions++] = copy;
+    else
+        program_pass_on(p);
+    return 0;
+}
+
+int nvrtc_on_SetFlowCallback(struct nvrtc_library *library, nvrtc_program program,
+                             nvrtc_callback callback, void *payload)
+{
+    if (!library->SetFlowCallback)
+        return NVRTC_INTERNAL_ERROR;
+    int rc = library->SetFlowCallback(program, callback, payload);
+    struct program *p = rc ? NULL : program_of(program);
+    if (p) {
+        p->callback = callback;
+        p->payload = payload;
+    }
+    return rc;
+}
+
+int nvrtc_on_CompileProgram(struct nvrtc_library *library, nvrtc_program program, int n_options,
+                            const char *const *options)
+{
+    struct program *p = program_of(program);
+    bool is_valid = n_options == 0 || (n_options > 0 && options);
+    if (p && p->state == FRESH && is_valid && serve(p, (size_t)n_options, options))
+        return p->result.status;
+    if (p && is_valid)
+        make_up(p, program);
+    return library->CompileProgram(program, n_options, options);
+}
+
+/* ---- what a handle shows ---- */
+
+/* NVRTC ends its texts with a NUL, which counts; there is always a text, if an empty one. */
+static int show_text_size(const struct program *p, const struct warm_part *part, size_t *out)
+{
+    (void)p;
+    *out = part->len + 1;
+    return NVRTC_SUCCESS;
+}
+
+static int show_bytes_size(const struct program *p, const struct warm_part *part, size_t *out)
+{
+    (void)p;
+    *out = part->len;
+    return NVRTC_SUCCESS;
+}
+
+static int show_bytes(const struct program *p, const struct warm_part *part, char *out)
+{
+    (void)p;
+    if (part->len)
+        memcpy(out, part->data, part->len);
+    return NVRTC_SUCCESS;
+}
+
+static int show_text(const struct program *p, const struct warm_part *part, char *out)
+{
+    out[part->len] = '\0';
+    return show_bytes(p, part, out);
+}
+
+/* A driver may get to see it. */
+static void note_image(const struct program *p, const struct warm_part *part)
+{
+    unsigned sm = images_sm((const char *const *)p->options, p->n_options);
+    images_note(part->data, part->len, sm, &p->result.value);
+}
+
+static int show_ptx(const struct program *p, const struct warm_part *part, char *out)
+{
+    note_image(p, part);
+    return show_text(p, part, out);
+}
+
+static int show_cubin(const struct program *p, const struct warm_part *part, char *out)
+{
+    note_image(p, part);
+    return show_bytes(p, part, out);
+}
+
+static bool wants_pch(const struct program *p)
+{
+    for (size_t i = 0; i < p->n_options; i++)
+        if (strcmp(p->options[i], "--pch") == 0 || strcmp(p->options[i], "-pch") == 0)
+            return true;
+    return false;
+}
+
+/* What became of a precompiled header, and a log that tells of it, are the real compile's to say
+ * where the program asked for one: it depends on what the process compiled before. */
+static struct program *served_but_pch(nvrtc_program handle)
+{
+    struct program *p = served(handle);
+    if (!p || !wants_pch(p))
+        return p;
+    make_up(p, handle);
+    return NULL;
+}
+
+/* Arguments that are missing are the real library's to refuse. */
+#define SHOW(name, out_type, find, show, part)                                                     \
+    int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
+    {                                                                                              \
+        struct program *p = find(program);                                                         \
+        if (p && out)                                                                              \
+            return show(p, &p->result.part, out);                                                  \
+        return library->name ? library->name(program, out) : NVRTC_INTERNAL_ERROR;                 \
+    }
+SHOW(GetPTXSize, size_t, served, show_text_size, ptx)
+SHOW(GetPTX, char, served, show_ptx, ptx)
+SHOW(GetCUBINSize, size_t, served, show_bytes_size, cubin)
+SHOW(GetCUBIN, char, served, show_cubin, cubin)
+SHOW(GetLTOIRSize, size_t, served, show_bytes_size, ltoir)
+SHOW(GetLTOIR, char, served, show_bytes, ltoir)
+SHOW(GetOptiXIRSize, size_t, served, show_bytes_size, optixir)
+SHOW(GetOptiXIR, char, served, show_bytes, optixir)
+SHOW(GetProgramLogSize, size_t, served_but_pch, show_text_size, log)
+SHOW(GetProgramLog, char, served_but_pch, show_text, log)
+
+/* The older name of LTO-IR, which results do not have: the real library compiles after all. */
+#define MAKE_UP(name, out_type)                                                                    \
+    int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
+    {                                                                                              \
+        struct program *p = served(program);                                                       \
+        if (p && out)                                                                              \
+            make_up(p, program);                                                                   \
+        return library->name ? library->name(program, out) : NVRTC_INTERNAL_ERROR;                 \
+    }
+MAKE_UP(GetNVVMSize, size_t)
+MAKE_UP(GetNVVM, char)
+
+/* Programs that have tile functions are not served; the real handles of others have no such thing,
+ * whether or not they were compiled. */
+#define PASS_ON(name, out_type)                                                                    \
+    int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
+    {                                                                                              \
+        return library->name ? library->name(program, out) : NVRTC_INTERNAL_ERROR;                 \
+    }
+PASS_ON(GetTileIRSize, size_t)
+PASS_ON(GetTileIR, char)
+
+/* Where none was asked for, what has not been compiled says the same. */
+int nvrtc_on_GetPCHHeapSizeRequired(struct nvrtc_library *library, nvrtc_program program,
+                                    size_t *out)
+{
+    if (out)
+        served_but_pch(program);
+    return library->GetPCHHeapSizeRequired ? library->GetPCHHeapSizeRequired(program, out)
+                                           : NVRTC_INTERNAL_ERROR;
+}
+
+int nvrtc_on_GetLoweredName(struct nvrtc_library *library, nvrtc_program program,
+                            const char *expression, const char **out)
+{
+    struct program *p = served(program);
+    if (!p || !expression || !out)
+        return library->GetLoweredName ? library->GetLoweredName(program, expression, out)
+                                       : NVRTC_INTERNAL_ERROR;
+    *out = NULL;
+    if (p->result.status != NVRTC_SUCCESS)
+        return NVRTC_NO_NAMES_BEFORE_COMPILATION;
+    for (size_t i = 0; i < p->n_expressions; i++)
+        if (strcmp(p->expressions[i], expression) == 0) {
+            *out = p->lowered[i];
+            return NVRTC_SUCCESS;
+        }
+    return NVRTC_NAME_NOT_VALID;
+}
+
+int nvrtc_on_GetPCHCreateStatus(struct nvrtc_library *library, nvrtc_program program)
+{
+    if (served_but_pch(program))
+        return NVRTC_NO_PCH_ATTEMPTED;
+    return library->GetPCHCreateStatus ? library->GetPCHCreateStatus(program)
+                                       : NVRTC_INTERNAL_ERROR;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * machine.c - what a plugin compiles for, beside what its client says: the processor, and of
+ * GPUs the driver, the libraries and the assembler. Any thread; no state.
+ */
+#include <fcntl.h>
+#include <link.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/preload/pjrt/key.h"
+#include "keygen/bytes.h"
+#include "keygen/domains.h"
+
+enum { CPU_TEXT = 16384 };
+
+/* ---- the processor ---- */
+
+/* The first bytes of a file; shorter where the file is. */
+static size_t read_start(const char *path, char *out, size_t cap)
+{
+    size_t len = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (ssize_t n = 1; fd >= 0 && n > 0 && len<cap - 1; len += n> 0 ? (size_t)n : 0)
+        n = read(fd, out + len, cap - 1 - len);
+    if (fd >= 0)
+        close(fd);
+    out[len] = 0;
+    return len;
+}
+
+/* Lines of /proc/cpuinfo that say what code a processor can run and is tuned for. */
+static bool line_counts(const char *line)
+{
+    static const char *const names[] = {
+        "vendor_id", "cpu family",      "model",
+        "flags", /* x86 */
+        "Features",  "CPU implementer", "CPU architecture",
+        "CPU part",  "CPU variant" /* Arm */
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t len = strlen(names[i]);
+        if (strncmp(line, names[i], len) == 0 && strspn(line + len, " \t") &&
+            line[len + strspn(line + len, " \t")] == ':')
+            return true;
+        if (strncmp(line, names[i], len) == 0 && line[len] == ':')
+            return true;
+    }
+    return false;
+}
+
+/* XLA cuts loops into as many pieces as there are processors to run them. */
+static uint64_t usable_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (uint64_t)CPU_COUNT(&set);
+    return (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* `cpuinfo` is taken apart. */
+static void add_processor(struct key_builder *b, char *cpuinfo)
+{
+    char *rest, *end = strstr(cpuinfo, "\n\n"); /* the first processor's */
+    if (end)
+        *end = 0;
+    for (char *l = strtok_r(cpuinfo, "\n", &rest); l; l = strtok_r(NULL, "\n", &rest))
+        if (line_counts(l))
+            key_add_text(b, 2, l);
+}
+
+static bool host_key(struct key *out)
+{
+    struct key_builder b;
+    struct proof unused;
+    char *text = malloc(CPU_TEXT);
+    size_t len = text ? read_start("/proc/cpuinfo", text, CPU_TEXT) : 0;
+    key_begin(&b, DOMAIN_PJRT_HOST);
+    key_add_u64(&b, 1, usable_processors());
+    if (len)
+        add_processor(&b, text);
+    key_end(&b, out, &unused);
+    free(text);
+    return len > 0;
+}
+
+/* ---- GPUs ---- */
+
+struct gpu {
+    struct warm *w;
+    struct key_builder builder;
+    bool failed;
+};
+
+static void add_file(struct gpu *g, const char *path)
+{
+    char identity[WARM_IDENTITY_TEXT];
+    if (warm_file_identity(g->w, path, identity))
+        g->failed = true;
+    else
+        key_add_text(&g->builder, 2, identity);
+}
+
+/* Paths, each with its NUL. Called with the dynamic linker's lock held: only notes them. */
+static int note_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+    /* Those that choose or contain code; the plugin's own package loads them beforehand. */
+    static const char *const names[] = {"libcuda.so",     "libcudnn.so",     "libcublas.so",
+                                        "libcublasLt.so", "libcusolver.so",  "libcusparse.so",
+                                        "libcufft.so",    "libnvJitLink.so", "libnccl.so"};
+    const char *slash = strrchr(info->dlpi_name, '/');
+    (void)size;
+    for (size_t i = 0; slash && i < sizeof names / sizeof *names; i++)
+        if (strncmp(slash + 1, names[i], strlen(names[i])) == 0)
+            writer_bytes(data, info->dlpi_name, strlen(info->dlpi_name) + 1);
+    return 0;
+}
+
+static void add_libraries(struct gpu *g)
+{
+    struct writer paths;
+    writer_init(&paths, 0);
+    dl_iterate_phdr(note_library, &paths);
+    g->failed |= paths.failed;
+    for (size_t at = 0; !g->failed && at < paths.len; at += strlen((char *)paths.data + at) + 1)
+        add_file(g, (char *)paths.data + at);
+    writer_close(&paths);
+}
+
+static void add_if_there(struct gpu *g, const char *path)
+{
+    if (access(path, R_OK) == 0)
+        add_file(g, path);
+}
+
+/* Where XLA looks for ptxas: beside the plugin's package, in the toolkit's folder, on PATH. */
+static void add_assemblers(struct gpu *g, const char *plugin)
+{
+    static const char *const beside[] = {"nvidia/cuda_nvcc/bin/ptxas", "nvidia/cu13/bin/ptxas",
+                                         "nvidia/cu12/bin/ptxas"};
+    char path[4096], *rest, *copy, *slash;
+    snprintf(path, sizeof path, "%s", plugin);
+    for (int up = 0; up < 3 && (slash = strrchr(path, '/')) != NULL; up++) {
+        for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+            snprintf(slash, sizeof path - (size_t)(slash - path), "/%s", beside[i]);
+            add_if_there(g, path);
+        }
+        *slash = 0;
+    }
+    add_if_there(g, "/usr/local/cuda/bin/ptxas");
+    copy = getenv("PATH") ? strdup(getenv("PATH")) : NULL;
+    for (char *p = copy ? strtok_r(copy, ":", &rest) : NULL; p; p = strtok_r(NULL, ":", &rest)) {
+        snprintf(path, sizeof path, "%s/ptxas", p);
+        add_if_there(g, path);
+    }
+    free(copy);
+}
+
+static bool device_key(struct warm *w, const char *plugin, struct key *out)
+{
+    struct gpu g = {.w = w};
+    struct proof unused;
+    char driver[128];
+    key_begin(&g.builder, DOMAIN_PJRT_GPU);
+    read_start("/sys/module/nvidia/version", driver, sizeof driver);
+    key_add_text(&g.builder, 1, driver);
+    add_libraries(&g);
+    add_assemblers(&g, plugin);
+    key_end(&g.builder, out, &unused);
+    return !g.failed;
+}
+
+bool pjrt_identity_find(struct warm *w, const char *path, bool has_device,
+                        struct pjrt_identity *out)
+{
+    out->device = (struct key){{0}};
+    return warm_file_identity(w, path, out->plugin) == 0 && host_key(&out->host) &&
+           (!has_device || device_key(w, path, &out->device));
+}

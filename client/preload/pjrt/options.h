@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options.h - the canonical form of a serialized CompileOptionsProto, for keys.
+ *
+ *     CompileOptionsProto ──3──▶ ExecutableBuildOptionsProto ──3──▶ DebugOptions
+ *
+ * The three messages are taken apart field by field: fields in the order of their numbers, entries
+ * of a map in the order of their keys (their serialized order is random). Dropped are the fields of
+ * DebugOptions that say where and how dumps, logs and caches are written. Refused are those that name
+ * files to be read, and fast math, as fields and as overrides by name. Everything else stays byte for
+ * byte, fields that are not known as well.
+ *
+ * Thread: any; no state. Memory: the input is borrowed until the call returns.
+ */
+#ifndef WARM_PRELOAD_PJRT_OPTIONS_H
+#define WARM_PRELOAD_PJRT_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "keygen/key.h"
+
+#pragma GCC visibility push(hidden)
+/* Adds the fields to a key. Errors: REFUSED, MALFORMED, TOO_BIG, NOMEM; then the key is of no use. */
+int pjrt_options_add(struct key_builder *b, const void *data, size_t len);
+
+/* One of $XLA_FLAGS, "--name=value", that stands for a field that is refused. */
+bool pjrt_flag_is_refused(const char *flag);
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spawner.h - the small process that starts, kills and reaps the fork servers.
+ *
+ *     warmd                                     spawner                        fork server
+ *     spawner_run(id, argv, fd) ── packet ─────▶ fork, limits, exec ─────────▶ fd is WORKER_FD
+ *     spawner_kill(id)          ── packet ─────▶ SIGKILL, if not yet reaped
+ *     spawner_read(event)       ◀─ packet ────── {id, pid, exit status}
+ *
+ * The daemon never forks once it has grown: a fork then copies its page tables. Only the spawner
+ * reaps, and only it kills, so a signal never reaches a process that got a dead one's pid. It
+ * ends, with all that it started, when the daemon's end of the socket closes, however that came.
+ *
+ * compiler.h has spawner_start and spawner_stop.
+ *
+ * Thread: spawner_run, spawner_kill and spawner_next_id: any (one packet each). spawner_read: one.
+ */
+#ifndef WARM_DAEMON_COMPILER_SPAWNER_H
+#define WARM_DAEMON_COMPILER_SPAWNER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/compiler/compiler.h"
+#include "keygen/err.h"
+
+#define SPAWN_ARGS_MAX 16u
+
+struct spawn {
+    uint64_t id;       /* names the process from now on: of spawner_next_id */
+    char *const *argv; /* argv[0] is the program's path; ends with NULL */
+    int fd;            /* borrowed: becomes WORKER_FD in the process */
+};
+
+struct spawner_event {
+    uint64_t id;
+    pid_t pid;
+    int status; /* as waitpid gives it; -1: it could not be started, `error` says why */
+    int error;  /* errno */
+};
+
+uint64_t spawner_next_id(struct spawner *s);
+/* Asks for a process. That it was started is not reported, only its end. Errors: IO, TOO_BIG. */
+int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e);
+/* SIGKILL; nothing if the process has ended. */
+void spawner_kill(struct spawner *s, uint64_t id);
+
+/* Becomes readable when there are events, or the spawner is gone. */
+int spawner_fd(const struct spawner *s);
+/* 1 and an event; 0 if there is none now; CLOSED if the spawner is gone, and all it had started. */
+int spawner_read(struct spawner *s, struct spawner_event *out);
+
+#endif

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* toolchain.c - NVRTC libraries by content; see toolchain.h. Any thread; blocks where it says. */
+#define OPENSSL_API_COMPAT 0x10100000L /* the SHA256_* calls: nothing to allocate, nothing fails */
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include "daemon/compiler/toolchain.h"
+#include "keygen/domains.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+#define RECORD_VERSION 2u
+#define READ_SIZE ((size_t)1 << 20) /* bytes of one read */
+
+/* ---- finding the files ---- */
+
+/* The entry of a folder that begins with `prefix` and has the highest version behind it. */
+static bool newest_entry(const char *folder, const char *prefix, char out[NAME_MAX + 1])
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (strncmp(d->d_name, prefix, strlen(prefix)) == 0 && !strstr(d->d_name, ".alt.") &&
+            (!found || strverscmp(d->d_name, out) > 0)) {
+            strcpy(out, d->d_name);
+            found = true;
+        }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* A library in the folder, or in what a toolkit's or a wheel's folder calls its own. */
+static char *library_in(const char *folder)
+{
+    static const char *const below[] = {"", "/lib", "/lib64"};
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        char *place = NULL, *path = NULL, name[NAME_MAX + 1];
+        if (asprintf(&place, "%s%s", folder, below[i]) < 0)
+            return NULL;
+        if (newest_entry(place, "libnvrtc.so", name) && asprintf(&path, "%s/%s", place, name) < 0)
+            path = NULL;
+        free(place);
+        if (path)
+            return path;
+    }
+    return NULL;
+}
+
+/* The builtins beside a library: of its own version if its (resolved) name tells one, else the
+ * newest of its major version. */
+static char *builtins_of(const char *library)
+{
+    char *real = realpath(library, NULL);
+    char *slash = real ? strrchr(real, '/') : NULL;
+    const char *version = slash ? strstr(slash, ".so.") : NULL;
+    char *path = NULL, prefix[64], name[NAME_MAX + 1];
+    unsigned major = 0, minor = 0;
+    int n = version ? sscanf(version, ".so.%u.%u", &major, &minor) : 0;
+    if (n == 2)
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.%u", major, minor);
+    else if (n == 1)
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.", major);
+    else
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.");
+    if (slash)
+        *slash = '\0';
+    bool found = slash && newest_entry(real, prefix, name);
+    if (slash && !found && n == 2) { /* the libraries of 11.3 to 11.8 are all called 11.2 */
+        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.", major);
+        found = newest_entry(real, prefix, name);
+    }
+    if (!found)
+        path = strdup("");
+    else if (asprintf(&path, "%s/%s", real, name) < 0)
+        path = NULL;
+    free(real);
+    return path;
+}
+
+static int file_at(const char *path, struct worker_file *out)
+{
+    struct stat st;
+    *out = (struct worker_file){0};
+    if (*path && stat(path, &st))
+        return -1;
+    if (*path)
+        *out = worker_file_of(&st);
+    return 0;
+}
+
+int toolchain_locate(const char *given, struct toolchain_files *out, struct err *e)
+{
+    struct stat st;
+    *out = (struct toolchain_files){0};
+    if (stat(given, &st))
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", given);
+    out->library = S_ISDIR(st.st_mode) ? library_in(given) : strdup(given);
+    if (!out->library)
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s has no libnvrtc.so", given);
+    out->builtins = builtins_of(out->library);
+    if (out->builtins && !file_at(out->library, &out->library_file) &&
+        !file_at(out->builtins, &out->builtins_file))
+        return 0;
+    int code = err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", out->library);
+    toolchain_files_close(out);
+    return code;
+}
+
+/* ---- whether to load what a client names ---- */
+
+#define NAME_PREFIX "libnvrtc.so"
+
+static int check_owner(const char *path, const struct stat *st, struct err *e)
+{
+    if (st->st_uid != 0 && st->st_uid != geteuid())
+        return err_set(e, WARM_ENO_TOOLCHAIN,
+                       "%s belongs to user %u: the daemon loads what is root's or its own", path,
+                       (unsigned)st->st_uid);
+    if (st->st_mode & (S_IWGRP | S_IWOTH))
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s may be written by others: it is not loaded",
+                       path);
+    return 0;
+}
+
+/* From the folder of a file up to the root. `path` has no links in it. */
+static int check_folders(const char *path, struct err *e)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    snprintf(folder, sizeof folder, "%s", path);
+    for (bool above = false; folder[1]; above = true) {
+        char *slash = strrchr(folder, '/');
+        slash[slash == folder] = '\0';
+        if (stat(folder, &st))
+            return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", folder);
+        if (above && (st.st_mode & S_ISVTX)) /* only who owns an entry can replace it */
+            st.st_mode &= ~(mode_t)(S_IWGRP | S_IWOTH);
+        int code = check_owner(folder, &st, e);
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+/* Whoever may mount a file system chooses the owners in it. The kernel marks what it lets a user
+ * mount nosuid; a service manager may mark everything so, and then that tells nothing. */
+static int check_mount(const char *path, int fd, struct err *e)
+{
+    struct statvfs here, root;
+    struct statfs kind;
+    if (fstatvfs(fd, &here) || fstatfs(fd, &kind) || statvfs("/", &root))
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+    if (kind.f_type == FUSE_SUPER_MAGIC)
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s lies on a FUSE file system: it is not loaded",
+                       path);
+    if (here.f_flag & (ST_NOEXEC | (~root.f_flag & ST_NOSUID)))
+        return err_set(e, WARM_ENO_TOOLCHAIN,
+                       "%s lies on a file system that is mounted nosuid or noexec: it is not "
+                       "loaded",
+                       path);
+    return 0;
+}
+
+/* Checks the very file that was located. O_PATH: opening a device or a FIFO could have effects. */
+static int check_file(const char *path, const struct worker_file *located,
+                      const struct toolchain_folders *folders, struct err *e)
+{
+    struct stat st;
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        int code = err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+        if (fd >= 0)
+            close(fd);
+        return code;
+    }
+    struct worker_file file = worker_file_of(&st);
+    int code = 0;
+    if (!S_ISREG(st.st_mode))
+        code = err_set(e, WARM_ENO_TOOLCHAIN, "%s is not a file", path);
+    else if (!worker_file_equal(&file, located))
+        code = err_set(e, WARM_ENO_TOOLCHAIN, "%s is being replaced: ask again", path);
+    else if (folders && !toolchain_folders_have(folders, (struct view){path, strlen(path)}))
+        code = err_set(e, WARM_ENO_TOOLCHAIN, "%s lies in none of the folders of nvrtc_from", path);
+    if (!code)
+        code = check_owner(path, &st, e);
+    if (!code && folders)
+        code = check_mount(path, fd, e);
+    close(fd);
+    return code ? code : check_folders(path, e);
+}
+
+bool toolchain_folders_have(const struct toolchain_folders *folders, struct view path)
+{
+    const char *text = path.data;
+    for (size_t i = 0; i < path.len; i++) {
+        size_t part = 0;
+        if (text[i] != '/')
+            continue;
+        while (i + 1 + part < path.len && text[i + 1 + part] != '/')
+            part++;
+        if (part == 0 || (text[i + 1] == '.' && (part == 1 || (part == 2 && text[i + 2] == '.'))))
+            return false;
+    }
+    for (size_t i = 0; i < folders->n; i++) {
+        size_t len = strlen(folders->list[i]);
+        if (path.len > len && memcmp(text, folders->list[i], len) == 0 && text[len] == '/')
+            return true;
+    }
+    return false;
+}
+
+static bool is_library_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && strncmp(slash + 1, NAME_PREFIX, sizeof NAME_PREFIX - 1) == 0;
+}
+
+/* Makes `*path` the name without links. */
+static int resolve_links(char **path, struct err *e)
+{
+    char *real = realpath(*path, NULL);
+    if (!real)
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", *path);
+    free(*path);
+    *path = real;
+    return 0;
+}
+
+int toolchain_locate_trusted(const char *path, const struct toolchain_folders *folders,
+                             struct toolchain_files *out, struct err *e)
+{
+    char *real = is_library_name(path) ? realpath(path, NULL) : NULL;
+    if (!real || !is_library_name(real)) {
+        free(real);
+        return err_set(e, WARM_ENO_TOOLCHAIN, "no " NAME_PREFIX " at %s", path);
+    }
+    int code = toolchain_locate(real, out, e);
+    free(real);
+    if (code)
+        return code;
+    code = check_file(out->library, &out->library_file, folders, e);
+    if (!code && *out->builtins)
+        code = resolve_links(&out->builtins, e);
+    if (!code && *out->builtins)
+        code = check_file(out->builtins, &out->builtins_file, folders, e);
+    if (code)
+        toolchain_files_close(out);
+    return code;
+}
+
+bool toolchain_files_hold(const struct toolchain_files *files)
+{
+    struct worker_file library, builtins;
+    return !file_at(files->library, &library) && !file_at(files->builtins, &builtins) &&
+           worker_file_equal(&library, &files->library_file) &&
+           worker_file_equal(&builtins, &files->builtins_file);
+}
+
+void toolchain_files_close(struct toolchain_files *files)
+{
+    free(files->library);
+    free(files->builtins);
+    *files = (struct toolchain_files){0};
+}
+
+/* ---- remembering ---- */
+
+static struct key key_of_proof(struct proof proof)
+{
+    struct key key;
+    memcpy(key.bytes, proof.bytes, sizeof key.bytes);
+    return key;
+}
+
+void toolchain_record_name(const struct toolchain_files *files, char out[TOOLCHAIN_NAME_MAX])
+{
+    struct worker_file both[] = {files->library_file, files->builtins_file};
+    struct key key = key_of_proof(proof_of_bytes(both, sizeof both));
+    char text[WARM_KEY_TEXT];
+    key_to_text(&key, text);
+    snprintf(out, TOOLCHAIN_NAME_MAX, "nvrtc-%s", text);
+}
+
+void toolchain_encode(const struct toolchain *t, struct writer *w)
+{
+    writer_u16(w, RECORD_VERSION);
+    writer_bytes(w, &t->id, sizeof t->id);
+    writer_u32(w, (uint32_t)t->major);
+    writer_u32(w, (uint32_t)t->minor);
+    writer_text(w, t->archs);
+}
+
+/* Fills in the path, and the text for people. NOMEM. */
+static int toolchain_name(struct toolchain *t, const struct toolchain_files *files, struct err *e)
+{
+    char id[WARM_KEY_TEXT];
+    key_to_text(&t->id, id);
+    const char *slash = strrchr(files->library, '/');
+    snprintf(t->text, sizeof t->text, "NVRTC %d.%d (%.80s, %.8s)", t->major, t->minor,
+             slash ? slash + 1 : files->library, id);
+    t->path = strdup(files->library);
+    return t->path && t->archs ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
+}
+
+int toolchain_decode(const struct toolchain_files *files, const void *data, size_t len,
+                     struct toolchain *out, struct err *e)
+{
+    struct reader r = reader_over(data, len);
+    *out = (struct toolchain){0};
+    uint16_t version = reader_u16(&r);
+    reader_copy(&r, &out->id, sizeof out->id);
+    out->major = (int)reader_u32(&r);
+    out->minor = (int)reader_u32(&r);
+    struct view archs = reader_blob(&r, TOOLCHAIN_RECORD_MAX);
+    if (version != RECORD_VERSION || !reader_done(&r))
+        return err_set(e, WARM_EMALFORMED, "what is remembered of %s", files->library);
+    out->archs = strndup(archs.data, archs.len);
+    int code = toolchain_name(out, files, e);
+    if (code)
+        toolchain_close(out);
+    return code;
+}
+
+void toolchain_close(struct toolchain *t)
+{
+    free(t->path);
+    free(t->archs);
+    *t = (struct toolchain){0};
+}
+
+/* ---- starting a fork server ---- */
+
+/* Opens a file that was located, if it is still that file. *out is -1 for an empty path. */
+static int open_located(const char *path, const struct worker_file *located, int *out,
+                        struct err *e)
+{
+    struct stat st;
+    *out = *path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (!*path)
+        return 0;
+    if (*out < 0)
+        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", path);
+    struct worker_file file = {0};
+    int error = fstat(*out, &st) ? errno : 0;
+    if (!error)
+        file = worker_file_of(&st);
+    if (!error && worker_file_equal(&file, located))
+        return 0;
+    close(*out);
+    *out = -1;
+    return error ? err_sys(e, WARM_ENO_TOOLCHAIN, error, "%s", path)
+                 : err_set(e, WARM_ENO_TOOLCHAIN, "%s is being replaced: ask again", path);
+}
+
+/* Sends a new worker what it is to load. */
+static int send_files(int socket, const struct toolchain_files *files, struct err *e)
+{
+    struct worker_files message = {.type = WORKER_FILES, .has_builtins = *files->builtins};
+    int fds[2] = {-1, -1};
+    int code = open_located(files->library, &files->library_file, &fds[0], e);
+    if (!code)
+        code = open_located(files->builtins, &files->builtins_file, &fds[1], e);
+    if (!code && worker_send(socket, &message, sizeof message, fds, message.has_builtins ? 2 : 1))
+        code = err_sys(e, WARM_EIO, errno, "cannot give a worker its compiler");
+    for (size_t i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return code;
+}
+
+int worker_start(const struct worker_program *program, const struct toolchain_files *files,
+                 int *out_fd, uint64_t *out_id, struct err *e)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket to a fork server");
+    char uid[16], gid[16];
+    snprintf(uid, sizeof uid, "%u", (unsigned)program->uid);
+    snprintf(gid, sizeof gid, "%u", (unsigned)program->gid);
+    char *path = strdup(program->path);
+    char *argv[] = {path, files->library, files->builtins, uid, gid, NULL};
+    struct spawn spawn = {.id = spawner_next_id(program->spawner), .argv = argv, .fd = pair[1]};
+    int code = path ? send_files(pair[0], files, e) : err_set(e, WARM_ENOMEM, "out of memory");
+    if (!code)
+        code = spawner_run(program->spawner, &spawn, e);
+    free(path);
+    close(pair[1]);
+    if (code) {
+        close(pair[0]);
+        return code;
+    }
+    *out_fd = pair[0];
+    *out_id = spawn.id;
+    return 0;
+}
+
+/* ---- identifying; blocks ---- */
+
+/* Adds a whole file's length and bytes as one field. */
+static int add_file(struct key_builder *b, uint32_t tag, const char *path,
+                    const struct worker_file *located, char *buffer, struct err *e)
+{
+    int fd, code = open_located(path, located, &fd, e);
+    if (code)
+        return code;
+    SHA256_CTX state;
+    SHA256_Init(&state);
+    ssize_t n;
+    uint64_t len = 0;
+    while ((n = read(fd, buffer, READ_SIZE)) > 0) {
+        SHA256_Update(&state, buffer, (size_t)n);
+        len += (uint64_t)n;
+    }
+    int error = errno;
+    close(fd);
+    if (n < 0)
+        return err_sys(e, WARM_EIO, error, "%s", path);
+    struct proof digest;
+    SHA256_Final(digest.bytes, &state);
+    key_add_u64(b, tag, len);
+    key_add(b, tag, &digest, sizeof digest);
+    return 0;
+}
+
+static int identify_content(const struct toolchain_files *files, struct key *out, struct err *e)
+{
+    char *buffer = malloc(READ_SIZE);
+    if (!buffer)
+        return err_set(e, WARM_ENOMEM, "out of memory");
+    struct key_builder b;
+    key_begin(&b, DOMAIN_NVRTC);
+    int code = add_file(&b, 1, files->library, &files->library_file, buffer, e);
+    if (!code && *files->builtins)
+        code = add_file(&b, 2, files->builtins, &files->builtins_file, buffer, e);
+    free(buffer);
+    struct key unused;
+    struct proof proof;
+    key_end(&b, &unused, &proof);
+    *out = key_of_proof(proof);
+    return code;
+}
+
+/* Waits for a new fork server's READY. */
+static int await_ready(const struct worker_program *program, const struct toolchain_files *files,
+                       struct worker_started *server, struct err *e)
+{
+    struct worker_ready *out = &server->ready;
+    struct pollfd ready = {.fd = server->fd, .events = POLLIN};
+    int rc;
+    do
+        rc = poll(&ready, 1, TOOLCHAIN_PROBE_MS);
+    while (rc < 0 && errno == EINTR);
+    if (rc == 0) {
+        spawner_kill(program->spawner, server->id);
+        return err_set(e, WARM_ETIMEOUT, "%s: it did not start in %d s", files->library,
+                       TOOLCHAIN_PROBE_MS / 1000);
+    }
+    ssize_t n = rc > 0 ? worker_receive(server->fd, out, sizeof *out, NULL, 0) : -1;
+    if (n != (ssize_t)sizeof *out || out->type != WORKER_READY || out->n_archs > WORKER_ARCHS_MAX)
+        return err_set(e, WARM_ENO_TOOLCHAIN, "%s: %s does not start", files->library,
+                       program->path);
+    out->text[sizeof out->text - 1] = '\0';
+    if (out->status)
+        return err_set(e, out->status, "%s", out->text);
+    if (!worker_file_equal(&out->library, &files->library_file) ||
+        !worker_file_equal(&out->builtins, &files->builtins_file) || !toolchain_files_hold(files))
+        return err_set(e, WARM_EBUSY, "%s is being replaced", files->library);
+    return 0;
+}
+
+static char *archs_text(const struct worker_ready *ready)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    for (uint32_t i = 0; i < ready->n_archs; i++)
+        writer_format(&w, "%s%d", i ? " " : "", ready->archs[i]);
+    writer_u8(&w, 0);
+    size_t len;
+    return writer_take(&w, &len);
+}
+
+int toolchain_identify(const struct worker_program *program, const struct toolchain_files *files,
+                       struct toolchain *out, struct worker_started *out_server, struct err *e)
+{
+    *out = (struct toolchain){0};
+    int code = worker_start(program, files, &out_server->fd, &out_server->id, e);
+    if (code)
+        return code;
+    code = identify_content(files, &out->id, e);
+    if (!code)
+        code = await_ready(program, files, out_server, e);
+    if (!code) {
+        out->major = out_server->ready.major;
+        out->minor = out_server->ready.minor;
+        out->archs = archs_text(&out_server->ready);
+        code = toolchain_name(out, files, e);
+    }
+    if (code) {
+        toolchain_close(out);
+        close(out_server->fd);
+    }
+    return code;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * toolchain.h - finding an NVRTC, telling by content which one it is, and starting its fork server.
+ *
+ *     what the configuration names ──locate──▶ libnvrtc + builtins ──identify──▶ struct toolchain
+ *     (library, or a folder)                   (paths, struct worker_file)       (id, version, …)
+ *
+ * Identifying reads both files (140 MB: some 30 ms) and starts a fork server that tells version and
+ * targets (some 100 ms, killed after TOOLCHAIN_PROBE_MS), so it belongs on a pool thread or before
+ * the loop runs; what it found is good for as long as the files keep their identity. The library
+ * never runs inside the daemon.
+ *
+ * Thread: any; no state. Memory: toolchain_close frees what identify and decode made.
+ */
+#ifndef WARM_DAEMON_COMPILER_TOOLCHAIN_H
+#define WARM_DAEMON_COMPILER_TOOLCHAIN_H
+
+#include "daemon/compiler/compiler.h"
+#include "daemon/compiler/spawner.h"
+#include "daemon/worker/message.h"
+
+#define TOOLCHAIN_PROBE_MS 20000   /* from a cold disk, on a busy machine */
+#define TOOLCHAIN_RECORD_MAX 1024u /* bytes of toolchain_encode */
+#define TOOLCHAIN_NAME_MAX 64      /* bytes of toolchain_record_name */
+
+/* How fork servers are started. */
+struct worker_program {
+    struct spawner *spawner;
+    const char *path; /* of warm-nvrtc */
+    uid_t uid;        /* what a fork server of a root daemon becomes, and so its workers */
+    gid_t gid;
+};
+
+/* The two files of a compiler. */
+struct toolchain_files {
+    char *library, *builtins; /* paths; "" for builtins if there are none */
+    struct worker_file library_file, builtins_file;
+};
+
+/* Folders that libraries may come from, each without links and without a '/' at its end. */
+struct toolchain_folders {
+    char **list;
+    size_t n;
+};
+
+/* Finds the files behind a path that is a libnvrtc or a folder with one. NO_TOOLCHAIN, NOMEM. */
+int toolchain_locate(const char *given, struct toolchain_files *out, struct err *e);
+/*
+ * The same behind an absolute path that a client named: a file whose name begins with "libnvrtc.so".
+ * Nobody but root and the daemon's own user may be able to change it: library and builtins are
+ * regular files of one of the two that no group or other user may write, and so are their folder and
+ * every folder above it (one with the sticky bit, such as /tmp, may stand above). *out has the paths
+ * without links. With `folders`, both files must also lie beneath one of them, on a file system whose
+ * owners can be believed: not FUSE, and not mounted nosuid or noexec, as what a user may mount is.
+ * NO_TOOLCHAIN says what is wrong; NOMEM.
+ */
+int toolchain_locate_trusted(const char *path, const struct toolchain_folders *folders,
+                             struct toolchain_files *out, struct err *e);
+/* True if the path's text lies beneath one of the folders: absolute, no empty, "." or ".." part. */
+bool toolchain_folders_have(const struct toolchain_folders *folders, struct view path);
+/* True if the paths still lead to the same files. Two calls of stat. */
+bool toolchain_files_hold(const struct toolchain_files *files);
+void toolchain_files_close(struct toolchain_files *files);
+
+/* A fork server that has said READY. Whoever holds it closes `fd`, which ends it. */
+struct worker_started {
+    int fd;
+    uint64_t id; /* with the spawner */
+    struct worker_ready ready;
+};
+
+/* Reads the files while a fork server loads them; blocks. *out_server is that one, given. NO_TOOLCHAIN,
+ * IO, TIMEOUT, NOMEM. */
+int toolchain_identify(const struct worker_program *program, const struct toolchain_files *files,
+                       struct toolchain *out, struct worker_started *out_server, struct err *e);
+void toolchain_close(struct toolchain *t);
+
+/* What identify found, as bytes to be remembered under a name that stands for the files. */
+void toolchain_record_name(const struct toolchain_files *files, char out[TOOLCHAIN_NAME_MAX]);
+void toolchain_encode(const struct toolchain *t, struct writer *w);
+int toolchain_decode(const struct toolchain_files *files, const void *data, size_t len,
+                     struct toolchain *out, struct err *e);
+
+/* Starts a fork server and gives it the two files, opened here: NO_TOOLCHAIN if they are no longer
+ * those of `files`. *out_fd is our end of its socket, *out_id its name with the spawner. IO. */
+int worker_start(const struct worker_program *program, const struct toolchain_files *files,
+                 int *out_fd, uint64_t *out_id, struct err *e);
+
+#endif

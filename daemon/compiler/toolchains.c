@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * toolchains.c - which compiler each path leads to; see toolchains.h.
+ *
+ * Identifying a place:
+ *   1. a pool thread finds the files (and for a client's path, whether they are to be trusted);
+ *   2. the loop looks whether they are known, or were remembered at an earlier start; else
+ *   3. a pool thread reads them and starts a fork server, which tells version and targets;
+ *   4. the loop sets the place and tells those who wait to ask again.
+ * What may go wrong ends at 4 with the place empty and the reason kept: a configured place is looked
+ * at again when another file lies there, a client's after NAMED_RETRY_MS.
+ *
+ * Thread: loop thread, but for locate_work and read_work.
+ */
+#include "daemon/compiler/toolchains.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "daemon/process/log.h"
+
+#define ID_DIGITS_MIN 8u /* of a selector that is an identity */
+#define NAMED_RETRY_MS                                                                             \
+    1000u /* a client's path that led nowhere is not looked at again for so long */
+
+struct known { /* one identified library; `toolchain` first, callers hold pointers to it */
+    struct toolchain toolchain;
+    struct toolchain_files files;
+    struct known *next; /* all there ever were: they live until toolchains_free */
+};
+
+struct place {             /* one path */
+    char *given;           /* NULL: a slot for clients' paths that is free */
+    bool named;            /* by a client, not by the configuration, */
+    bool is_own;           /* and by one that runs as the daemon's own user; */
+    uint32_t uid;          /* of the client that named it last */
+    struct known *current; /* NULL: nothing usable there */
+    bool identifying;
+    struct worker_file failed; /* what was there when it was found that it is not usable, */
+    struct err why;            /* the reason */
+    uint64_t failed_ms;        /* and when that was, on the loop's clock */
+    uint64_t used;             /* clock at its last use */
+};
+
+struct toolchains {
+    struct toolchains_config config;
+    struct place *places;
+    size_t n_places;
+    struct place named[TOOLCHAINS_NAMED_MAX];
+    struct toolchain_folders folders; /* for clients of other users; read by pool threads too */
+    uint64_t clock;
+    struct known *known;
+    size_t n_identifying;
+    struct toolchain_wait *waits, *waking;
+    bool stopped;
+};
+
+/* ---- libraries that are known ---- */
+
+/* One whose files are these very ones. */
+static struct known *known_of_files(struct toolchains *t, const struct toolchain_files *files)
+{
+    struct known *k = t->known;
+    while (k && !(worker_file_equal(&k->files.library_file, &files->library_file) &&
+                  worker_file_equal(&k->files.builtins_file, &files->builtins_file) &&
+                  toolchain_files_hold(&k->files)))
+        k = k->next;
+    return k;
+}
+
+/* One that was at the same paths with the same content: its files were touched or put there again. */
+static struct known *known_of_content(struct toolchains *t, const struct toolchain *toolchain,
+                                      const struct toolchain_files *files)
+{
+    struct known *k = t->known;
+    while (k && !(key_equal(&k->toolchain.id, &toolchain->id) &&
+                  strcmp(k->files.library, files->library) == 0 &&
+                  strcmp(k->files.builtins, files->builtins) == 0))
+        k = k->next;
+    return k;
+}
+
+/* Takes both, even if it fails: NULL, no memory. */
+static struct known *known_add(struct toolchains *t, struct toolchain *toolchain,
+                               struct toolchain_files *files)
+{
+    struct known *k = known_of_content(t, toolchain, files);
+    if (k) {
+        k->files.library_file = files->library_file;
+        k->files.builtins_file = files->builtins_file;
+    } else if ((k = calloc(1, sizeof *k))) {
+        *k = (struct known){*toolchain, *files, t->known};
+        t->known = k;
+        return k;
+    }
+    toolchain_close(toolchain);
+    toolchain_files_close(files);
+    return k;
+}
+
+static void remember(struct toolchains *t, const struct toolchain *found,
+                     const struct toolchain_files *files)
+{
+    char name[TOOLCHAIN_NAME_MAX];
+    struct writer w;
+    if (!t->config.remember)
+        return;
+    toolchain_record_name(files, name);
+    writer_init(&w, TOOLCHAIN_RECORD_MAX);
+    toolchain_encode(found, &w);
+    if (!w.failed && t->config.remember(t->config.memory_arg, name, w.data, w.len))
+        log_debug("%s could not be remembered: it is identified anew at the next start",
+                  found->text);
+    writer_close(&w);
+}
+
+static bool recall(struct toolchains *t, const struct toolchain_files *files, struct toolchain *out)
+{
+    char name[TOOLCHAIN_NAME_MAX], record[TOOLCHAIN_RECORD_MAX];
+    size_t len;
+    if (!t->config.recall)
+        return false;
+    toolchain_record_name(files, name);
+    return t->config.recall(t->config.memory_arg, name, record, sizeof record, &len) == 0 &&
+           toolchain_decode(files, record, len, out, NULL) == 0;
+}
+
+/* What a place's own path leads to right now; all zero if to nothing. */
+static struct worker_file place_look(const struct place *p)
+{
+    struct stat st;
+    return stat(p->given, &st) ? (struct worker_file){0} : worker_file_of(&st);
+}
+
+/* Identifies what a place leads to, at once; before the loop runs. */
+static int place_open(struct toolchains *t, struct place *p, struct err *e)
+{
+    struct toolchain_files files;
+    struct toolchain toolchain;
+    struct worker_started server;
+    int code = toolchain_locate(p->given, &files, e);
+    if (code)
+        return code;
+    if (!recall(t, &files, &toolchain)) {
+        code = toolchain_identify(t->config.program, &files, &toolchain, &server, e);
+        if (code) {
+            toolchain_files_close(&files);
+            return code;
+        }
+        close(server.fd); /* the loop that would watch it does not run yet */
+        remember(t, &toolchain, &files);
+    }
+    p->current = known_add(t, &toolchain, &files);
+    return p->current ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
+}
+
+/* ---- identifying while the loop runs ---- */
+
+struct identify { /* a place on its way to what it leads to now */
+    uv_work_t work;
+    struct toolchains *toolchains;
+    struct place *place; /* stays its own meanwhile */
+    struct toolchain_files files;
+    struct toolchain toolchain;
+    struct worker_started server;
+    struct err err;
+    int code;
+};
+
+/* Tells all who wait now; who waits again while they are told is not among them. */
+static void wake_all(struct toolchains *t)
+{
+    if (t->waking)
+        return; /* called by one who is being told */
+    t->waking = t->waits;
+    t->waits = NULL;
+    if (t->waking)
+        t->waking->at = &t->waking;
+    while (t->waking) {
+        struct toolchain_wait *wait = t->waking;
+        compiler_await_cancel(wait);
+        wait->on_change(wait);
+    }
+}
+
+void toolchains_await(struct toolchains *t, struct toolchain_wait *wait)
+{
+    wait->next = t->waits;
+    wait->at = &t->waits;
+    if (t->waits)
+        t->waits->at = &wait->next;
+    t->waits = wait;
+}
+
+static void place_failed(struct toolchains *t, struct place *p, const struct err *e)
+{
+    p->current = NULL;
+    p->failed = place_look(p);
+    p->failed_ms = uv_now(t->config.loop);
+    p->why = *e;
+    if (p->why.code == WARM_EBUSY) /* it changed while it was read: not something to wait for */
+        p->why.code = WARM_ENO_TOOLCHAIN;
+    if (p->named)
+        log_user(p->uid, LOG_LEVEL_INFO, "%s", e->text);
+    else
+        log_error("%s", e->text);
+}
+
+/* Sets the place to what was found, NULL for the failure in i->err. */
+static void identify_end(struct identify *i, struct known *found)
+{
+    struct toolchains *t = i->toolchains;
+    struct place *p = i->place;
+    p->identifying = false;
+    t->n_identifying--;
+    if (found) {
+        p->current = found;
+        if (p->named)
+            log_user(p->uid, LOG_LEVEL_INFO, "%s is %s", p->given, found->toolchain.text);
+        else
+            log_info("%s is %s", p->given, found->toolchain.text);
+    } else {
+        place_failed(t, p, &i->err);
+    }
+    free(i);
+    wake_all(t);
+    if (!t->n_identifying)
+        t->config.on_idle(t->config.arg);
+}
+
+static struct known *identify_keep(struct identify *i)
+{
+    struct known *k = known_add(i->toolchains, &i->toolchain, &i->files);
+    if (!k)
+        err_set(&i->err, WARM_ENOMEM, "out of memory");
+    return k;
+}
+
+static void read_work(uv_work_t *work)
+{
+    struct identify *i = work->data;
+    i->code = toolchain_identify(i->toolchains->config.program, &i->files, &i->toolchain,
+                                 &i->server, &i->err);
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    struct identify *i = work->data;
+    (void)status;
+    if (i->code) {
+        toolchain_files_close(&i->files);
+        identify_end(i, NULL);
+        return;
+    }
+    struct toolchains *t = i->toolchains;
+    remember(t, &i->toolchain, &i->files);
+    struct known *k = identify_keep(i);
+    if (k && !t->stopped)
+        t->config.on_started(t->config.arg, &k->toolchain, &i->server);
+    else
+        close(i->server.fd);
+    identify_end(i, k);
+}
+
+static void locate_work(uv_work_t *work)
+{
+    struct identify *i = work->data;
+    const struct place *p = i->place;
+    const struct toolchain_folders *folders = p->is_own ? NULL : &i->toolchains->folders;
+    i->code = p->named ? toolchain_locate_trusted(p->given, folders, &i->files, &i->err)
+                       : toolchain_locate(p->given, &i->files, &i->err);
+}
+
+static void on_located(uv_work_t *work, int status)
+{
+    struct identify *i = work->data;
+    struct toolchains *t = i->toolchains;
+    (void)status;
+    if (i->code) {
+        identify_end(i, NULL);
+        return;
+    }
+    struct known *k = known_of_files(t, &i->files);
+    if (k) {
+        toolchain_files_close(&i->files);
+        identify_end(i, k);
+    } else if (recall(t, &i->files, &i->toolchain)) {
+        identify_end(i, identify_keep(i));
+    } else if (uv_queue_work(t->config.loop, &i->work, read_work, on_read)) {
+        toolchain_files_close(&i->files);
+        err_set(&i->err, WARM_ENOMEM, "out of memory");
+        identify_end(i, NULL);
+    }
+}
+
+/* BUSY: it is under way. SHUTDOWN, NOMEM: it will not be. */
+static int place_identify(struct toolchains *t, struct place *p, struct err *e)
+{
+    if (t->stopped)
+        return err_set(e, WARM_ESHUTDOWN, "the daemon is stopping");
+    struct identify *i = p->identifying ? NULL : calloc(1, sizeof *i);
+    if (i) {
+        *i = (struct identify){.work.data = i, .toolchains = t, .place = p};
+        if (uv_queue_work(t->config.loop, &i->work, locate_work, on_located) == 0) {
+            p->identifying = true;
+            t->n_identifying++;
+        } else {
+            free(i);
+        }
+    }
+    return p->identifying ? err_set(e, WARM_EBUSY, "%s is being identified", p->given)
+                          : err_set(e, WARM_ENOMEM, "out of memory");
+}
+
+/* ---- finding ---- */
+
+/* A place that had nothing usable and where something else lies now. */
+static bool place_may_be_back(const struct place *p)
+{
+    struct worker_file now = place_look(p);
+    return !p->current && !worker_file_equal(&now, &p->failed);
+}
+
+/* How well a toolchain answers a selector: 0 not at all, else the higher the newer. */
+static int selector_matches(struct view selector, const struct toolchain *t)
+{
+    char id[WARM_KEY_TEXT], version[32], major[16];
+    key_to_text(&t->id, id);
+    snprintf(version, sizeof version, "%d.%d", t->major, t->minor);
+    snprintf(major, sizeof major, "%d", t->major);
+    bool is_version =
+        (selector.len == strlen(version) && memcmp(selector.data, version, selector.len) == 0) ||
+        (selector.len == strlen(major) && memcmp(selector.data, major, selector.len) == 0);
+    bool is_id = selector.len >= ID_DIGITS_MIN && selector.len < sizeof id &&
+                 strncasecmp(selector.data, id, selector.len) == 0;
+    return is_version || is_id ? t->major * 1000 + t->minor + 1 : 0;
+}
+
+static struct place *place_find(struct toolchains *t, struct view selector)
+{
+    struct place *best = NULL;
+    int best_match = 0;
+    for (struct place *p = t->places; p < t->places + t->n_places; p++) {
+        if (!p->current)
+            continue;
+        if (!selector.len)
+            return p;
+        int match = selector_matches(selector, &p->current->toolchain);
+        if (match > best_match) {
+            best = p;
+            best_match = match;
+        }
+    }
+    return best;
+}
+
+/* One line: what was asked for and what there is. */
+static int no_toolchain(struct toolchains *t, struct view selector, struct err *e)
+{
+    char list[160] = "";
+    for (struct place *p = t->places; p < t->places + t->n_places; p++)
+        if (p->current) {
+            size_t at = strlen(list);
+            snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "",
+                     p->current->toolchain.text);
+        }
+    if (!*list)
+        return err_set(e, WARM_ENO_TOOLCHAIN,
+                       "this daemon has no NVRTC: name a libnvrtc.so with --nvrtc");
+    return err_set(e, WARM_ENO_TOOLCHAIN, "no NVRTC '%.*s'; there is: %s",
+                   (int)(selector.len < 40 ? selector.len : 40), (const char *)selector.data, list);
+}
+
+static int find_configured(struct toolchains *t, struct view selector, const struct toolchain **out,
+                           struct err *e)
+{
+    for (struct place *p = t->places; p < t->places + t->n_places; p++)
+        if (place_may_be_back(p))
+            place_identify(t, p, NULL);
+    struct place *p = place_find(t, selector);
+    if (!p && t->n_identifying && !t->stopped)
+        return err_set(e, WARM_EBUSY, "a compiler is being identified");
+    if (!p)
+        return no_toolchain(t, selector, e);
+    if (!toolchain_files_hold(&p->current->files))
+        return place_identify(t, p, e);
+    *out = &p->current->toolchain;
+    return 0;
+}
+
+/* The slot of a client's path; NULL if all are being identified, or there is no memory. */
+static struct place *named_place(struct toolchains *t, struct view path, bool is_own)
+{
+    struct place *oldest = NULL;
+    for (struct place *p = t->named; p < t->named + TOOLCHAINS_NAMED_MAX; p++) {
+        if (p->given && p->is_own == is_own && strlen(p->given) == path.len &&
+            memcmp(p->given, path.data, path.len) == 0)
+            return p;
+        if (!p->identifying && (!oldest || p->used < oldest->used))
+            oldest = p;
+    }
+    char *given = oldest ? strndup(path.data, path.len) : NULL;
+    if (!given)
+        return NULL;
+    free(oldest->given);
+    *oldest = (struct place){.given = given, .named = true, .is_own = is_own};
+    return oldest;
+}
+
+/* Does the path still lead to the files that are known of it? Two or three calls of stat. */
+static bool named_holds(const struct place *p)
+{
+    if (!p->current || !toolchain_files_hold(&p->current->files))
+        return false;
+    if (strcmp(p->given, p->current->files.library) == 0)
+        return true;
+    struct worker_file now = place_look(p);
+    return worker_file_equal(&now, &p->current->files.library_file);
+}
+
+/* The one answer for other users. */
+static int not_for_others(struct view path, struct err *e)
+{
+    return err_set(e, WARM_ENO_TOOLCHAIN, "no libnvrtc.so that this daemon loads for you at %.*s",
+                   (int)path.len, (const char *)path.data);
+}
+
+static int find_named(struct toolchains *t, struct view path, uint32_t uid,
+                      const struct toolchain **out, struct err *e)
+{
+    bool is_own = uid == geteuid();
+    if (memchr(path.data, '\0', path.len))
+        return err_set(e, WARM_ENO_TOOLCHAIN, "a path with a NUL byte");
+    if (!is_own && !toolchain_folders_have(&t->folders, path))
+        return not_for_others(path, e);
+    struct place *p = named_place(t, path, is_own);
+    if (!p)
+        return t->n_identifying && !t->stopped
+                   ? err_set(e, WARM_EBUSY, "too many compilers are being identified")
+                   : err_set(e, WARM_ENOMEM, "out of memory");
+    p->used = ++t->clock;
+    p->uid = uid;
+    if (named_holds(p)) {
+        *out = &p->current->toolchain;
+        return 0;
+    }
+    if (p->why.code && !p->identifying && uv_now(t->config.loop) - p->failed_ms < NAMED_RETRY_MS) {
+        if (!is_own && p->why.code == WARM_ENO_TOOLCHAIN)
+            return not_for_others(path, e);
+        *e = p->why;
+        return e->code;
+    }
+    p->why.code = 0;
+    return place_identify(t, p, e);
+}
+
+int toolchains_find(struct toolchains *t, struct view selector, uint32_t uid,
+                    const struct toolchain **out, struct err *e)
+{
+    if (selector.len && *(const char *)selector.data == '/')
+        return find_named(t, selector, uid, out, e);
+    return find_configured(t, selector, out, e);
+}
+
+/* Adds a place's toolchain, unless another place led to it before. */
+static size_t list_add(const struct place *p, const struct toolchain **out, size_t n)
+{
+    if (!p->current)
+        return n;
+    for (size_t i = 0; i < n; i++)
+        if (out[i] == &p->current->toolchain)
+            return n;
+    out[n] = &p->current->toolchain;
+    return n + 1;
+}
+
+size_t toolchains_list(const struct toolchains *t, const struct toolchain **out, size_t cap)
+{
+    size_t n = 0;
+    for (const struct place *p = t->places; p < t->places + t->n_places && n < cap; p++)
+        n = list_add(p, out, n);
+    for (const struct place *p = t->named; p < t->named + TOOLCHAINS_NAMED_MAX && n < cap; p++)
+        n = list_add(p, out, n);
+    return n;
+}
+
+const struct toolchain_files *toolchains_files(const struct toolchain *toolchain)
+{
+    return &((const struct known *)(const void *)toolchain)->files;
+}
+
+/* ---- opening and closing ---- */
+
+static int open_places(struct toolchains *t, struct err *e)
+{
+    t->places = calloc(t->config.n_given ? t->config.n_given : 1, sizeof *t->places);
+    if (!t->places)
+        return err_set(e, WARM_ENOMEM, "out of memory");
+    for (; t->n_places < t->config.n_given; t->n_places++) {
+        struct place *p = &t->places[t->n_places];
+        struct err why;
+        p->given = strdup(t->config.given[t->n_places]);
+        if (!p->given)
+            return err_set(e, WARM_ENOMEM, "out of memory");
+        if (place_open(t, p, &why)) {
+            p->failed = place_look(p);
+            log_warning("left out: %s", why.text);
+        }
+    }
+    return 0;
+}
+
+/* Adds a folder as it is written and, if it has links, as it is without them. */
+static int folders_add(struct toolchain_folders *f, const char *folder, struct err *e)
+{
+    char *names[] = {strdup(folder), realpath(folder, NULL)};
+    char **grown = realloc(f->list, (f->n + 2) * sizeof *grown);
+    if (grown)
+        f->list = grown;
+    for (size_t i = 0; grown && i < 2; i++)
+        if (names[i] && (i == 0 || !names[0] || strcmp(names[0], names[1]) != 0)) {
+            size_t len = strlen(names[i]);
+            while (len && names[i][len - 1] == '/')
+                names[i][--len] = '\0';
+            f->list[f->n++] = names[i];
+            names[i] = NULL;
+        }
+    free(names[0]);
+    free(names[1]);
+    return grown ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
+}
+
+/* What the configuration lists, and the folders of the libraries that it names. */
+static int open_folders(struct toolchains *t, struct err *e)
+{
+    int code = 0;
+    for (size_t i = 0; !code && i < t->config.n_from; i++)
+        code = folders_add(&t->folders, t->config.from[i], e);
+    for (struct place *p = t->places; !code && p < t->places + t->n_places; p++) {
+        char folder[PATH_MAX];
+        if (!p->current)
+            continue;
+        snprintf(folder, sizeof folder, "%s", p->current->files.library);
+        *(strrchr(folder, '/') + (folder[0] == '/' && strrchr(folder, '/') == folder)) = '\0';
+        code = folders_add(&t->folders, folder, e);
+    }
+    return code;
+}
+
+int toolchains_open(struct toolchains **out, const struct toolchains_config *config, struct err *e)
+{
+    struct toolchains *t = calloc(1, sizeof *t);
+    if (!t)
+        return err_set(e, WARM_ENOMEM, "out of memory");
+    t->config = *config;
+    int code = open_places(t, e);
+    if (!code)
+        code = open_folders(t, e);
+    if (code) {
+        toolchains_free(t);
+        return code;
+    }
+    *out = t;
+    return 0;
+}
+
+void toolchains_stop(struct toolchains *t)
+{
+    t->stopped = true;
+    wake_all(t);
+}
+
+bool toolchains_busy(const struct toolchains *t) { return t->n_identifying > 0; }
+
+void toolchains_free(struct toolchains *t)
+{
+    if (!t)
+        return;
+    for (struct known *k = t->known, *next; k; k = next) {
+        next = k->next;
+        toolchain_close(&k->toolchain);
+        toolchain_files_close(&k->files);
+        free(k);
+    }
+    for (size_t i = 0; i < t->n_places; i++)
+        free(t->places[i].given);
+    for (size_t i = 0; i < TOOLCHAINS_NAMED_MAX; i++)
+        free(t->named[i].given);
+    for (size_t i = 0; i < t->folders.n; i++)
+        free(t->folders.list[i]);
+    free(t->folders.list);
+    free(t->places);
+    free(t);
+}

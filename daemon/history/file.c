@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.c - the history's file: history.h has its format. Loop thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/history/internal.h"
+
+#define MAGIC "WHIS"
+#define VERSION 3u
+#define LINES_BYTES_MAX (6u + 2u * LINES_MARKS) /* keygen/lines.h */
+
+static void write_id(struct writer *w, const struct store_id *id)
+{
+    writer_u32(w, id->owner);
+    writer_bytes(w, id->key.bytes, sizeof id->key.bytes);
+}
+
+static void write_view(struct writer *w, struct view v) { writer_blob(w, v.data, v.len); }
+
+static void write_lines(const struct history *h, struct writer *w)
+{
+    for (size_t i = 0; i < HISTORY_LINES; i++) {
+        const struct known_lines *known = &h->lines[i];
+        struct writer lines;
+        if (!known->lines.step)
+            continue;
+        writer_init(&lines, 0);
+        lines_write(&known->lines, &lines);
+        writer_u64(w, known->digest);
+        writer_blob(w, lines.data, lines.len);
+        if (lines.failed)
+            w->failed = true;
+        writer_close(&lines);
+    }
+}
+
+static void encode(const struct history *h, struct writer *w)
+{
+    uint32_t n[4] = {0};
+    writer_bytes(w, MAGIC, 4);
+    writer_u32(w, VERSION);
+    for (size_t i = 0; i < HISTORY_LEFT; i++)
+        n[0] += h->left[i].cause != 0;
+    for (size_t i = 0; i < HISTORY_KNOWN; i++)
+        n[1] += h->known[i].at_ms != 0;
+    for (size_t i = 0; i < HISTORY_MISSES; i++)
+        n[2] += h->miss[i].number != 0;
+    for (size_t i = 0; i < HISTORY_LINES; i++)
+        n[3] += h->lines[i].lines.step != 0;
+    for (size_t i = 0; i < 4; i++)
+        writer_u32(w, n[i]);
+    for (size_t i = 0; i < HISTORY_LEFT; i++) {
+        const struct store_departure *gone = &h->left[i];
+        if (!gone->cause)
+            continue;
+        write_id(w, &gone->id);
+        writer_u32(w, gone->cause);
+        writer_u64(w, gone->at_ms);
+    }
+    for (size_t i = 0; i < HISTORY_KNOWN; i++) {
+        const struct known *k = &h->known[(h->next_known + i) % HISTORY_KNOWN];
+        if (!k->at_ms)
+            continue;
+        writer_u32(w, k->uid);
+        write_id(w, &k->id);
+        writer_u64(w, k->at_ms);
+        writer_u8(w, k->kept);
+        writer_blob(w, k->recipe, k->len);
+    }
+    for (uint64_t i = 1; i <= HISTORY_MISSES; i++) {
+        const struct miss *m = &h->miss[(h->last_miss + i) % HISTORY_MISSES];
+        if (!m->number)
+            continue;
+        writer_u64(w, m->at_ms);
+        writer_u32(w, m->uid);
+        write_id(w, &m->id);
+        writer_u8(w, m->kind);
+        writer_u8(w, m->reason);
+        for (size_t t = 0; t < TEXTS; t++)
+            write_view(w, history_view(m->text[t]));
+        writer_blob(w, m->changes.data, m->changes.len);
+    }
+    write_lines(h, w);
+}
+
+static struct store_id read_id(struct reader *r)
+{
+    struct store_id id = {.owner = reader_u32(r)};
+    reader_copy(r, id.key.bytes, sizeof id.key.bytes);
+    return id;
+}
+
+static void read_left(struct history *h, struct reader *r)
+{
+    struct store_departure gone = {.id = read_id(r)};
+    gone.cause = reader_u32(r);
+    gone.at_ms = reader_u64(r);
+    if (!r->failed && gone.cause)
+        history_left_add(h, &gone);
+}
+
+static void read_known(struct history *h, struct reader *r)
+{
+    struct known k = {.uid = reader_u32(r)};
+    k.id = read_id(r);
+    k.at_ms = reader_u64(r);
+    k.kept = reader_u8(r);
+    struct view recipe = reader_blob(r, RECIPE_MAX);
+    if (!r->failed && k.at_ms)
+        history_known_add(h, &k, recipe);
+}
+
+static void read_miss(struct history *h, struct reader *r)
+{
+    struct miss head = {.at_ms = reader_u64(r)};
+    struct view text[TEXTS];
+    head.uid = reader_u32(r);
+    head.id = read_id(r);
+    head.kind = reader_u8(r);
+    head.reason = reader_u8(r);
+    for (size_t t = 0; t < TEXTS; t++)
+        text[t] = reader_blob(r, HISTORY_TEXT_MAX);
+    struct view changes = reader_blob(r, HISTORY_CHANGES_MAX * 3 * (RECIPE_TEXT_MAX + 4));
+    if (r->failed)
+        return;
+    struct miss *m = history_miss_new(h);
+    m->at_ms = head.at_ms;
+    m->uid = head.uid;
+    m->id = head.id;
+    h->miss_hash[m->number % HISTORY_MISSES] = history_hash(&m->id);
+    m->kind = head.kind;
+    m->reason = head.reason;
+    m->settled = true;
+    for (size_t t = 0; t < TEXTS; t++)
+        history_set_text(m, t, text[t]);
+    writer_bytes(&m->changes, changes.data, changes.len);
+}
+
+static void read_lines(struct history *h, struct reader *r)
+{
+    struct known_lines known = {.digest = reader_u64(r)};
+    struct view lines = reader_blob(r, LINES_BYTES_MAX);
+    if (!r->failed && lines_read(lines, &known.lines))
+        h->lines[known.digest % HISTORY_LINES] = known;
+}
+
+void history_read(struct history *h, const void *data, size_t len)
+{
+    struct reader r = reader_over(data, len);
+    struct view magic = reader_bytes(&r, 4);
+    if (r.failed || memcmp(magic.data, MAGIC, 4) != 0 || reader_u32(&r) != VERSION)
+        return;
+    uint32_t n_left = reader_u32(&r), n_known = reader_u32(&r), n_misses = reader_u32(&r),
+             n_lines = reader_u32(&r);
+    for (uint32_t i = 0; i < n_left && !r.failed; i++)
+        read_left(h, &r);
+    for (uint32_t i = 0; i < n_known && !r.failed; i++)
+        read_known(h, &r);
+    for (uint32_t i = 0; i < n_misses && !r.failed; i++)
+        read_miss(h, &r);
+    for (uint32_t i = 0; i < n_lines && !r.failed; i++)
+        read_lines(h, &r);
+}
+
+static void read_sealed(struct history *h, const uint8_t *data, size_t len)
+{
+    struct key seal;
+    if (len < sizeof seal)
+        return;
+    len -= sizeof seal;
+    struct key seen = key_of_bytes(data, len);
+    memcpy(&seal, data + len, sizeof seal);
+    if (key_equal(&seal, &seen))
+        history_read(h, data, len);
+}
+
+static bool read_file(int fd, size_t len, uint8_t *out)
+{
+    for (size_t at = 0; at < len;) {
+        ssize_t n = read(fd, out + at, len - at);
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            return false;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+void history_load(struct history *h)
+{
+    struct stat st;
+    if (h->loaded)
+        return;
+    h->loaded = true;
+    int fd = h->path ? open(h->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= HISTORY_FILE_MAX) {
+        uint8_t *data = malloc((size_t)st.st_size);
+        if (data && read_file(fd, (size_t)st.st_size, data))
+            read_sealed(h, data, (size_t)st.st_size);
+        free(data);
+    }
+    close(fd);
+    h->dirty = false;
+}
+
+static bool write_file(const char *path, const struct writer *w)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return false;
+    size_t at = 0;
+    while (at < w->len) {
+        ssize_t n = write(fd, w->data + at, w->len - at);
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            break;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return close(fd) == 0 && at == w->len;
+}
+
+void history_save(struct history *h)
+{
+    char *fresh = NULL;
+    struct writer w;
+    if (!h->path || !h->dirty || asprintf(&fresh, "%s.new", h->path) < 0)
+        return;
+    writer_init(&w, HISTORY_FILE_MAX);
+    encode(h, &w);
+    if (!w.failed) {
+        struct key seal = key_of_bytes(w.data, w.len);
+        writer_bytes(&w, seal.bytes, sizeof seal.bytes);
+    }
+    if (!w.failed && write_file(fresh, &w) && rename(fresh, h->path) == 0)
+        h->dirty = false;
+    else
+        unlink(fresh);
+    writer_close(&w);
+    free(fresh);
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * history.c - sessions, misses and their reasons; history.h says what there is.
+ *
+ *   left    8192 places in sets of four, found by the key's own bytes: what is new takes the place of
+ *           the oldest of its set
+ *   known   a ring of recipes; an index by key finds one, a walk finds the nearest: it compares 64-bit
+ *           digests of label and source, so 2048 cost some microseconds, and misses cost milliseconds
+ *   misses  a ring
+ *
+ * Which known recipe is the nearest: of those with the same source or the same label, and the same
+ * user, the one with the fewest changes, the newest of equals. One that was used in this very session
+ * and has another source is a sibling, no older version.
+ *
+ * Thread: loop thread.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/history/internal.h"
+
+#define COMPARED_MAX 64u /* recipes that one miss is compared with */
+
+/* ---- small things ---- */
+
+static bool same_id(const struct store_id *a, const struct store_id *b)
+{
+    return a->owner == b->owner && key_equal(&a->key, &b->key);
+}
+
+static uint64_t digest_of(struct view v)
+{
+    uint64_t bits;
+    if (v.len == 0)
+        return 0;
+    struct key key = key_of_bytes(v.data, v.len);
+    memcpy(&bits, key.bytes, sizeof bits);
+    return bits ? bits : 1;
+}
+
+/* NULL for an empty text, and without memory. */
+static char *copy_of(struct view v)
+{
+    return v.len ? strndup(v.data, v.len < HISTORY_TEXT_MAX ? v.len : HISTORY_TEXT_MAX) : NULL;
+}
+
+/* ---- sessions ---- */
+
+static struct session *session_at(struct history *h, uint32_t session)
+{
+    return session == HISTORY_NO_SESSION ? NULL : &h->session[session - 1];
+}
+
+/* A place for a new session: a free one, or that of the session that is silent for longest. */
+static struct session *session_place(struct history *h)
+{
+    struct session *best = NULL;
+    for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
+        struct session *s = &h->session[i];
+        if (s->refs == 0 && (!best || s->last_ms < best->last_ms))
+            best = s;
+    }
+    return best;
+}
+
+uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t now_ms)
+{
+    struct session *s = NULL;
+    if (!wire_session_ok(id.data, id.len))
+        return HISTORY_NO_SESSION;
+    for (size_t i = 0; i < HISTORY_SESSIONS && !s; i++)
+        if (h->session[i].uid == uid && history_view_equal(history_view(h->session[i].id), id))
+            s = &h->session[i];
+    if (!s) {
+        s = session_place(h);
+        if (!s)
+            return HISTORY_NO_SESSION;
+        *s = (struct session){.uid = uid, .number = ++h->last_session, .started_ms = now_ms};
+        memcpy(s->id, id.data, id.len);
+    }
+    s->refs++;
+    return (uint32_t)(s - h->session) + 1;
+}
+
+void history_leave(struct history *h, uint32_t session)
+{
+    struct session *s = session_at(h, session);
+    if (s)
+        s->refs--;
+}
+
+void history_count(struct history *h, uint32_t session, enum history_counter what, uint64_t n,
+                   uint64_t now_ms)
+{
+    struct session *s = session_at(h, session);
+    if (!s)
+        return;
+    s->counters[what] += n;
+    s->last_ms = now_ms;
+}
+
+/* ---- what is gone ---- */
+
+static struct store_departure *left_set(struct history *h, const struct store_id *id)
+{
+    return &h->left[history_hash(id) % (HISTORY_LEFT / SET) * SET];
+}
+
+static struct store_departure *left_find(struct history *h, const struct store_id *id)
+{
+    struct store_departure *set = left_set(h, id);
+    for (size_t i = 0; i < SET; i++)
+        if (set[i].cause && same_id(&set[i].id, id))
+            return &set[i];
+    return NULL;
+}
+
+void history_left_add(struct history *h, const struct store_departure *gone)
+{
+    struct store_departure *to = left_find(h, &gone->id), *set = left_set(h, &gone->id);
+    for (size_t i = 0; i < SET && !to; i++)
+        if (!set[i].cause)
+            to = &set[i];
+    if (!to) {
+        to = set;
+        for (size_t i = 1; i < SET; i++)
+            if (set[i].at_ms < to->at_ms)
+                to = &set[i];
+    }
+    *to = *gone;
+}
+
+void history_left(struct history *h, const struct store_departure *gone)
+{
+    history_load(h);
+    history_left_add(h, gone);
+    h->dirty = true;
+}
+
+void history_put(struct history *h, const struct store_id *id)
+{
+    history_load(h);
+    struct store_departure *gone = left_find(h, id);
+    if (gone) {
+        *gone = (struct store_departure){.cause = 0};
+        h->dirty = true;
+    }
+}
+
+static const char *cause_text(uint32_t cause)
+{
+    switch (cause) {
+    case STORE_LEFT_FOR_ROOM: return "evicted, to stay below max_size";
+    case STORE_LEFT_FOR_QUOTA: return "evicted, to stay below its user's quota";
+    case STORE_LEFT_EVICTED: return "evicted by `warm evict` or `warm clear`";
+    case STORE_LEFT_REMOVED: return "removed by `warm rm`";
+    case STORE_LEFT_EXPIRED: return "its time to live was over";
+    case STORE_LEFT_REFUSED: return "refused by the driver that was to load it, and quarantined";
+    default: return "damaged on disk, and quarantined";
+    }
+}
+
+/* ---- what is known ---- */
+
+static struct known *known_find(struct history *h, const struct store_id *id)
+{
+    uint16_t i = h->bucket[history_hash(id) % BUCKETS];
+    while (i != NOBODY && !same_id(&h->known[i].id, id))
+        i = h->known[i].next;
+    return i == NOBODY ? NULL : &h->known[i];
+}
+
+static void known_drop(struct history *h, struct known *k)
+{
+    uint16_t *link = &h->bucket[history_hash(&k->id) % BUCKETS];
+    if (k->at_ms == 0)
+        return;
+    while (&h->known[*link] != k)
+        link = &h->known[*link].next;
+    *link = k->next;
+    h->known_bytes -= k->len;
+    free(k->recipe);
+    *k = (struct known){.at_ms = 0};
+}
+
+/* The next place of the ring, emptied; older recipes go until there is room for `len` bytes. */
+static struct known *known_place(struct history *h, size_t len)
+{
+    struct known *place = &h->known[h->next_known];
+    known_drop(h, place);
+    for (size_t n = 1; h->known_bytes + len > HISTORY_KNOWN_BYTES && n < HISTORY_KNOWN; n++)
+        known_drop(h, &h->known[(h->next_known + n) % HISTORY_KNOWN]);
+    h->next_known = (h->next_known + 1) % HISTORY_KNOWN;
+    return place;
+}
+
+/* What tells whether two recipes are of one thing. */
+static void kinship(struct view recipe, uint64_t *source, uint64_t *label)
+{
+    struct view text = {"", 0};
+    recipe_find(recipe, "source", &text);
+    *source = digest_of(text);
+    text.len = 0;
+    if (!recipe_find(recipe, "label", &text))
+        recipe_find(recipe, "name", &text);
+    *label = digest_of(text);
+}
+
+void history_known_add(struct history *h, const struct known *from, struct view recipe)
+{
+    uint8_t *bytes = malloc(recipe.len ? recipe.len : 1);
+    if (!bytes)
+        return;
+    struct known *k = known_find(h, &from->id);
+    if (k)
+        known_drop(h, k);
+    k = known_place(h, recipe.len);
+    *k = *from;
+    kinship(recipe, &k->source, &k->label_digest);
+    if (recipe.len)
+        memcpy(bytes, recipe.data, recipe.len);
+    k->recipe = bytes;
+    k->len = recipe.len;
+    h->known_bytes += recipe.len;
+    h->n_added++;
+    uint16_t *bucket = &h->bucket[history_hash(&k->id) % BUCKETS];
+    k->next = *bucket;
+    *bucket = (uint16_t)(k - h->known);
+}
+
+void history_hit(struct history *h, uint32_t session, const struct store_id *id)
+{
+    struct session *s = session_at(h, session);
+    struct known *k = s && h->loaded ? known_find(h, id) : NULL;
+    if (k)
+        k->session = s->number;
+}
+
+/* ---- misses ---- */
+
+struct miss *history_miss_at(struct history *h, uint64_t number)
+{
+    struct miss *m = &h->miss[number % HISTORY_MISSES];
+    return number && m->number == number ? m : NULL;
+}
+
+static void miss_clear(struct miss *m)
+{
+    for (size_t i = 0; i < TEXTS; i++)
+        free(m->text[i]);
+    writer_close(&m->changes);
+    *m = (struct miss){.number = 0};
+}
+
+struct miss *history_miss_new(struct history *h)
+{
+    struct miss *m = &h->miss[++h->last_miss % HISTORY_MISSES];
+    miss_clear(m);
+    m->number = h->last_miss;
+    writer_init(&m->changes, HISTORY_CHANGES_MAX * (3 * (RECIPE_TEXT_MAX + 4)));
+    h->miss_hash[h->last_miss % HISTORY_MISSES] = 0;
+    h->dirty = true;
+    return m;
+}
+
+void history_set_text(struct miss *m, enum history_text which, struct view text)
+{
+    free(m->text[which]);
+    m->text[which] = copy_of(text);
+}
+
+static void settle(struct miss *m, enum wire_reason reason, struct view text)
+{
+    m->reason = (uint8_t)reason;
+    m->settled = true;
+    history_set_text(m, TEXT_TEXT, text);
+}
+
+static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session, uint64_t now_ms)
+{
+    struct session *s = session_at(h, session);
+    struct miss *m = history_miss_new(h);
+    m->at_ms = now_ms;
+    m->uid = uid;
+    if (s) {
+        m->session = s->number;
+        history_set_text(m, TEXT_SESSION, history_view(s->id));
+        s->last_ms = now_ms;
+    }
+    return m;
+}
+
+/* What the end of an entry tells of its miss. */
+static void settle_by_end(struct history *h, struct miss *m, const struct store_id *id)
+{
+    const struct store_departure *gone = left_find(h, id);
+    char text[HISTORY_TEXT_MAX], when[40];
+    if (!gone || m->settled)
+        return;
+    time_t s = (time_t)(gone->at_ms / 1000);
+    struct tm tm;
+    gmtime_r(&s, &tm);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    snprintf(text, sizeof text, "%s: %s", when, cause_text(gone->cause));
+    bool was_bad = gone->cause == STORE_LEFT_DAMAGED || gone->cause == STORE_LEFT_REFUSED;
+    settle(m, was_bad ? WIRE_REASON_CORRUPT : WIRE_REASON_EVICTED, history_view(text));
+}
+
+uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms)
+{
+    static const struct store_id none;
+    history_load(h);
+    struct miss *m = miss_begin(h, ask->uid, ask->session, now_ms);
+    m->id = ask->id;
+    h->miss_hash[m->number % HISTORY_MISSES] = history_hash(&m->id);
+    m->kind = (uint8_t)ask->kind;
+    m->reason = WIRE_REASON_COLD;
+    history_set_text(m, TEXT_NAME, ask->name);
+    history_set_text(m, TEXT_LABEL, ask->label);
+    history_set_text(m, TEXT_HARDWARE, ask->hardware);
+    history_set_text(m, TEXT_COMPILER, ask->compiler);
+    if (ask->was_corrupt)
+        settle(m, WIRE_REASON_CORRUPT, history_view("damaged on disk, and quarantined"));
+    settle_by_end(h, m, &ask->id);
+    if (!same_id(&ask->also, &none))
+        settle_by_end(h, m, &ask->also);
+    return m->number;
+}
+
+uint64_t history_find(const struct history *h, const struct store_id *id)
+{
+    uint32_t hash = history_hash(id);
+    for (uint64_t n = h->last_miss; n && n + HISTORY_MISSES > h->last_miss; n--)
+        if (h->miss_hash[n % HISTORY_MISSES] == hash &&
+            same_id(&h->miss[n % HISTORY_MISSES].id, id))
+            return n;
+    return 0;
+}
+
+void history_forget(struct history *h, uint32_t session, uint64_t miss)
+{
+    struct miss *m = history_miss_at(h, miss);
+    struct session *s = session_at(h, session);
+    if (!m)
+        return;
+    h->miss_hash[miss % HISTORY_MISSES] = 0;
+    miss_clear(m);
+    if (s && s->counters[HISTORY_asked] && s->counters[HISTORY_misses]) {
+        s->counters[HISTORY_asked]--;
+        s->counters[HISTORY_misses]--;
+    }
+}
+
+void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct view label,
+                  struct view hardware, struct view compiler)
+{
+    struct miss *m = history_miss_at(h, miss);
+    if (!m)
+        return;
+    m->kind = (uint8_t)kind;
+    history_set_text(m, TEXT_LABEL, label);
+    history_set_text(m, TEXT_HARDWARE, hardware);
+    history_set_text(m, TEXT_COMPILER, compiler);
+}
+
+void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, struct view text)
+{
+    struct miss *m = history_miss_at(h, miss);
+    if (m)
+        settle(m, reason, text);
+}
+
+static struct view cut(struct view v)
+{
+    return (struct view){v.data, v.len < RECIPE_TEXT_MAX ? v.len : RECIPE_TEXT_MAX};
+}
+
+static void add_change(struct miss *m, const struct recipe_change *change)
+{
+    struct view part = cut(change->part), old = cut(change->old), now = cut(change->now);
+    if (m->n_changes == HISTORY_CHANGES_MAX)
+        return;
+    m->n_changes++;
+    writer_blob(&m->changes, part.data, part.len);
+    writer_blob(&m->changes, old.data, old.len);
+    writer_blob(&m->changes, now.data, now.len);
+}
+
+void history_change(struct history *h, uint64_t miss, const struct recipe_change *change)
+{
+    struct miss *m = history_miss_at(h, miss);
+    if (!m || (m->settled && m->reason != WIRE_REASON_DIFFERS))
+        return;
+    m->reason = WIRE_REASON_DIFFERS;
+    m->settled = true;
+    add_change(m, change);
+}
+
+struct nearest {
+    const struct known *known;
+    size_t n_changes;
+    struct recipe_change change[HISTORY_CHANGES_MAX];
+};
+
+/* True if one of them may be an older version of the other. */
+static bool is_kin(const struct known *k, const struct miss *m, uint64_t source, uint64_t label)
+{
+    bool same_source = source && k->source == source;
+    if (k->at_ms == 0 || k->uid != m->uid || !(same_source || (label && k->label_digest == label)))
+        return false;
+    return same_source || !m->session || k->session != m->session;
+}
+
+static void find_nearest(struct history *h, const struct miss *m, struct view recipe,
+                         struct nearest *best)
+{
+    uint64_t source, label;
+    kinship(recipe, &source, &label);
+    size_t n_compared = 0;
+    for (size_t i = 1; i <= HISTORY_KNOWN && i <= h->n_added && n_compared < COMPARED_MAX; i++) {
+        const struct known *k = &h->known[(h->next_known + HISTORY_KNOWN - i) % HISTORY_KNOWN];
+        struct recipe_change change[HISTORY_CHANGES_MAX];
+        if (!is_kin(k, m, source, label) || same_id(&k->id, &m->id))
+            continue;
+        size_t n =
+            recipe_compare((struct view){k->recipe, k->len}, recipe, change, HISTORY_CHANGES_MAX);
+        n_compared++;
+        if (!best->known || n < best->n_changes) {
+            best->known = k;
+            best->n_changes = n;
+            memcpy(best->change, change, sizeof change);
+        }
+    }
+}
+
+/* It was made before, and nobody saw it go. */
+static void explain_known(struct miss *m, const struct known *k)
+{
+    if (k->kept == HISTORY_KEPT)
+        settle(m, WIRE_REASON_EVICTED, history_view("made here before; when it went is not known"));
+    else if (k->kept == HISTORY_NOT_SOUND)
+        settle(m, WIRE_REASON_UNCACHEABLE,
+               history_view("made here before, and not kept: it depends on more than its key"));
+    else
+        settle(m, WIRE_REASON_DISABLED,
+               history_view("made here before, and not stored: WARM_READONLY, or --no-store"));
+}
+
+static void key_part(const struct store_id *id, char out[WARM_KEY_TEXT])
+{
+    key_to_text(&id->key, out);
+    out[16] = '\0';
+}
+
+void history_explain(struct history *h, uint64_t miss, struct view recipe)
+{
+    struct nearest best = {.known = NULL};
+    struct miss *m = history_miss_at(h, miss);
+    if (!m || m->settled)
+        return;
+    const struct known *same = known_find(h, &m->id);
+    if (same) {
+        explain_known(m, same);
+        return;
+    }
+    find_nearest(h, m, recipe, &best);
+    if (!best.known)
+        return;
+    m->reason = WIRE_REASON_DIFFERS;
+    m->settled = true;
+    for (size_t i = 0; i < best.n_changes && i < HISTORY_CHANGES_MAX; i++)
+        add_change(m, &best.change[i]);
+    if (best.n_changes == 0) { /* all that was told of them is the same */
+        char old[WARM_KEY_TEXT], now[WARM_KEY_TEXT];
+        key_part(&best.known->id, old);
+        key_part(&m->id, now);
+        add_change(m, &(struct recipe_change){{"input", 5}, history_view(old), history_view(now)});
+    }
+}
+
+void history_remember(struct history *h, const struct history_made *made, struct view recipe,
+                      uint64_t now_ms)
+{
+    struct session *s = session_at(h, made->session);
+    history_load(h);
+    history_known_add(h,
+                      &(struct known){.id = made->id,
+                                      .uid = made->uid,
+                                      .kept = (uint8_t)made->kept,
+                                      .at_ms = now_ms,
+                                      .session = s ? s->number : 0},
+                      recipe);
+    h->dirty = true;
+}
+
+void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_reason reason,
+                  struct view label, struct view text, uint64_t now_ms)
+{
+    history_load(h);
+    struct miss *m = miss_begin(h, uid, session, now_ms);
+    history_set_text(m, TEXT_LABEL, label);
+    settle(m, reason, text);
+}
+
+/* ---- the whole ---- */
+
+struct history *history_new(const char *path)
+{
+    struct history *h = calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->path = path ? strdup(path) : NULL;
+    for (size_t i = 0; i < BUCKETS; i++)
+        h->bucket[i] = NOBODY;
+    return h;
+}
+
+void history_free(struct history *h)
+{
+    if (!h)
+        return;
+    for (size_t i = 0; i < HISTORY_MISSES && i <= h->last_miss; i++)
+        miss_clear(&h->miss[i]);
+    for (size_t i = 0; i < HISTORY_KNOWN && i < h->n_added; i++)
+        known_drop(h, &h->known[i]);
+    free(h->path);
+    free(h);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - what the four parts of the history share.
+ *
+ *     history.c        sessions, what is gone, what is known, misses and their reasons
+ *     history/json.c   what of it is asked for, as JSON
+ *     history/file.c   all but the sessions, kept in a file
+ *     history/lines.c  in which line a header has changed
+ *
+ * Thread: loop thread. Memory: all of it is in struct history.
+ */
+#ifndef WARM_DAEMON_HISTORY_INTERNAL_H
+#define WARM_DAEMON_HISTORY_INTERNAL_H
+
+#include <string.h>
+
+#include "daemon/history/history.h"
+#include "keygen/lines.h"
+
+#define SET 4u            /* places in which one entry that is gone may be */
+#define BUCKETS 1024u     /* of the index of what is known */
+#define NOBODY UINT16_MAX /* end of a chain */
+#define HISTORY_TEXT_MAX WIRE_NAME_MAX
+
+struct session {
+    char id[WIRE_SESSION_MAX + 1]; /* "": the place is free */
+    uint32_t uid;
+    unsigned refs;
+    uint64_t number; /* never the same twice */
+    uint64_t started_ms, last_ms;
+    uint64_t counters[HISTORY_N_COUNTERS];
+};
+
+struct known {
+    struct store_id id;
+    uint32_t uid;
+    uint8_t kept;                  /* enum history_kept */
+    uint16_t next;                 /* in its bucket */
+    uint64_t at_ms;                /* 0: the place is free */
+    uint64_t session;              /* number of the last one that used it; 0: none */
+    uint64_t source, label_digest; /* 0: there is none */
+    uint8_t *recipe;
+    size_t len;
+};
+
+enum history_text {
+    TEXT_SESSION,
+    TEXT_NAME,
+    TEXT_LABEL,
+    TEXT_HARDWARE,
+    TEXT_COMPILER,
+    TEXT_TEXT,
+    TEXTS
+};
+
+struct miss {
+    uint64_t number; /* 0: the place is free */
+    uint64_t at_ms;
+    struct store_id id;
+    uint32_t uid;
+    uint64_t session; /* number */
+    uint8_t kind, reason;
+    bool settled;
+    char *text[TEXTS];     /* NULL: empty */
+    struct writer changes; /* n × blobs part, old, new */
+    unsigned n_changes;
+};
+
+/* Of a header's content. */
+struct known_lines {
+    uint64_t digest; /* the first 8 bytes of its SHA-256 */
+    struct lines lines;
+};
+
+struct history {
+    char *path;
+    bool loaded, dirty;
+    uint64_t last_session, last_miss;
+    struct session session[HISTORY_SESSIONS];
+    struct store_departure left[HISTORY_LEFT];
+    struct known known[HISTORY_KNOWN];
+    uint16_t bucket[BUCKETS];
+    size_t next_known, known_bytes;
+    uint64_t n_added;                   /* recipes, ever */
+    uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, to find one fast */
+    struct miss miss[HISTORY_MISSES];
+    struct known_lines lines[HISTORY_LINES];
+};
+
+static inline struct view history_view(const char *text)
+{
+    return (struct view){text ? text : "", text ? strlen(text) : 0};
+}
+
+static inline bool history_view_equal(struct view a, struct view b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* Where an entry's miss is found. */
+static inline uint32_t history_hash(const struct store_id *id)
+{
+    uint32_t bits; /* keys are digests */
+    memcpy(&bits, id->key.bytes + 4, sizeof bits);
+    return bits ^ id->owner * 0x9e3779b1u;
+}
+
+/* ---- history.c ---- */
+
+void history_left_add(struct history *h, const struct store_departure *gone);
+/* Takes up what `from` says, its links aside, and copies the recipe. */
+void history_known_add(struct history *h, const struct known *from, struct view recipe);
+/* NULL if it is no more. */
+struct miss *history_miss_at(struct history *h, uint64_t number);
+/* The next miss, empty, in place of the oldest. */
+struct miss *history_miss_new(struct history *h);
+void history_set_text(struct miss *m, enum history_text which, struct view text);
+
+/* ---- history/file.c ---- */
+
+/* Reads the file, when it is first needed. */
+void history_load(struct history *h);
+
+#endif

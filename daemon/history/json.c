@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.c - what of the history is asked for, as JSON. Loop thread. */
+#include "daemon/process/json.h"
+#include "daemon/history/internal.h"
+
+static void write_text(struct writer *out, const char *name, struct view text)
+{
+    writer_format(out, ", \"%s\": ", name);
+    json_write_text(out, text.data, text.len);
+}
+
+static void write_number(struct writer *out, const char *name, uint64_t n)
+{
+    writer_format(out, ", \"%s\": %llu", name, (unsigned long long)n);
+}
+
+static void write_session(struct writer *out, const struct session *s)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        HISTORY_COUNTERS(X)
+#undef X
+    };
+    writer_format(out, "\"session\": {\"id\": \"%s\"", s->id);
+    write_number(out, "uid", s->uid);
+    write_number(out, "started_ms", s->started_ms);
+    write_number(out, "last_ms", s->last_ms);
+    for (size_t i = 0; i < HISTORY_N_COUNTERS; i++)
+        write_number(out, names[i], s->counters[i]);
+    writer_format(out, "}, ");
+}
+
+static void write_changes(struct writer *out, const struct miss *m)
+{
+    struct reader r = reader_over(m->changes.data, m->changes.len);
+    writer_format(out, ", \"changes\": [");
+    for (unsigned i = 0; r.len; i++) {
+        struct view part = reader_blob(&r, RECIPE_TEXT_MAX), old = reader_blob(&r, RECIPE_TEXT_MAX),
+                    now = reader_blob(&r, RECIPE_TEXT_MAX);
+        if (r.failed)
+            break;
+        writer_format(out, "%s{\"part\": ", i ? ", " : "");
+        json_write_text(out, part.data, part.len);
+        write_text(out, "old", old);
+        write_text(out, "new", now);
+        writer_u8(out, '}');
+    }
+    writer_u8(out, ']');
+}
+
+static void write_miss(struct writer *out, const struct miss *m)
+{
+    static const struct key no_key;
+    char key[WARM_KEY_TEXT] = "";
+    if (!key_equal(&m->id.key, &no_key))
+        key_to_text(&m->id.key, key);
+    writer_format(out, "{\"time_ms\": %llu", (unsigned long long)m->at_ms);
+    write_text(out, "session", history_view(m->text[TEXT_SESSION]));
+    write_text(out, "key", history_view(key));
+    write_text(out, "name", history_view(m->text[TEXT_NAME]));
+    write_text(out, "label", history_view(m->text[TEXT_LABEL]));
+    write_text(out, "kind", history_view(store_kind_name(m->kind)));
+    write_text(out, "hardware", history_view(m->text[TEXT_HARDWARE]));
+    write_text(out, "compiler", history_view(m->text[TEXT_COMPILER]));
+    write_text(out, "reason", history_view(wire_reason_name(m->reason)));
+    write_text(out, "text", history_view(m->text[TEXT_TEXT]));
+    write_changes(out, m);
+    writer_u8(out, '}');
+}
+
+/* Which misses are asked for. */
+struct choice {
+    const struct session *session;
+    uint64_t only; /* one miss; 0: those of the session, or of the key */
+};
+
+static bool is_chosen(const struct history_query *q, const struct choice *c, const struct miss *m)
+{
+    struct key key;
+    if (q->uid >= 0 && m->uid != q->uid)
+        return false;
+    if (c->only)
+        return m->number == c->only;
+    if (c->session)
+        return m->session == c->session->number;
+    if (q->of == WIRE_HISTORY_SESSION) /* of an earlier daemon */
+        return history_view_equal(history_view(m->text[TEXT_SESSION]), q->id);
+    return history_view_equal(history_view(m->text[TEXT_NAME]), q->id) ||
+           history_view_equal(history_view(m->text[TEXT_LABEL]), q->id) ||
+           (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key));
+}
+
+/* The session that asked last; or the last miss, if it is of none. */
+static void choose_last(struct history *h, const struct history_query *q, struct choice *out)
+{
+    for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
+        const struct session *s = &h->session[i];
+        if (*s->id && s->uid == q->asker && (!out->session || s->last_ms > out->session->last_ms))
+            out->session = s;
+    }
+    for (uint64_t n = h->last_miss; n && n + HISTORY_MISSES > h->last_miss; n--) {
+        const struct miss *m = &h->miss[n % HISTORY_MISSES];
+        if (m->number != n || m->uid != q->asker)
+            continue;
+        if (!m->session && (!out->session || m->at_ms > out->session->last_ms)) {
+            out->session = NULL;
+            out->only = n;
+        }
+        return;
+    }
+}
+
+static void choose(struct history *h, const struct history_query *q, struct choice *out)
+{
+    *out = (struct choice){NULL, 0};
+    if (q->of == WIRE_HISTORY_LAST)
+        choose_last(h, q, out);
+    for (size_t i = 0; q->of == WIRE_HISTORY_SESSION && i < HISTORY_SESSIONS; i++)
+        if (history_view_equal(history_view(h->session[i].id), q->id) &&
+            (q->uid < 0 || h->session[i].uid == q->uid) &&
+            (!out->session || h->session[i].uid == q->asker)) /* their own, of several */
+            out->session = &h->session[i];
+}
+
+/* The first of the newest misses that were chosen and fit. */
+static uint64_t first_that_fits(const struct history *h, const struct history_query *q,
+                                const struct choice *c, size_t *out_n)
+{
+    uint64_t first = h->last_miss + 1;
+    size_t bytes = 1024, n = 0;
+    for (uint64_t i = h->last_miss; i && i + HISTORY_MISSES > h->last_miss; i--) {
+        const struct miss *m = &h->miss[i % HISTORY_MISSES];
+        if (m->number != i || !is_chosen(q, c, m))
+            continue;
+        struct writer w;
+        writer_init(&w, 0);
+        write_miss(&w, m);
+        bytes += w.len + 2;
+        writer_close(&w);
+        if (bytes > q->max_bytes || (q->max_misses && n == q->max_misses))
+            break;
+        first = i;
+        n++;
+    }
+    *out_n = n;
+    return first;
+}
+
+bool history_write_json(struct history *h, const struct history_query *query, struct writer *out)
+{
+    struct choice choice;
+    size_t n;
+    history_load(h);
+    choose(h, query, &choice);
+    uint64_t first = first_that_fits(h, query, &choice, &n);
+    if (n == 0 && !choice.session)
+        return false;
+    writer_u8(out, '{');
+    if (choice.session)
+        write_session(out, choice.session);
+    writer_format(out, "\"misses\": [");
+    bool comma = false;
+    for (uint64_t i = first; i <= h->last_miss; i++) {
+        const struct miss *m = &h->miss[i % HISTORY_MISSES];
+        if (m->number != i || !is_chosen(query, &choice, m))
+            continue;
+        writer_bytes(out, ", ", comma ? 2 : 0);
+        write_miss(out, m);
+        comma = true;
+    }
+    writer_format(out, "]}");
+    return true;
+}

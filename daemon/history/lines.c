@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lines.c - in which line a header has changed. Loop thread.
+ *
+ * When a miss is found to be for a header, what the header was is gone, and what it is has not been
+ * seen. So of each header that a compile read, digests of its lines are kept (keygen/lines.h); and when
+ * the compile of such a miss is done, those of both are there. Direct-mapped: what is new takes the place
+ * of what was there.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/history/internal.h"
+
+static struct known_lines *place_of(struct history *h, uint64_t digest)
+{
+    return &h->lines[digest % HISTORY_LINES];
+}
+
+/* As the first 16 digits of its text. */
+static uint64_t start_of(const struct proof *sha256)
+{
+    uint64_t digest = 0;
+    for (unsigned i = 0; i < sizeof digest; i++)
+        digest = digest << 8 | sha256->bytes[i];
+    return digest;
+}
+
+void history_lines(struct history *h, const struct proof *content, struct view lines)
+{
+    struct known_lines known = {.digest = start_of(content)};
+    if (!lines_read(lines, &known.lines))
+        return;
+    *place_of(h, known.digest) = known;
+    h->dirty = true;
+}
+
+/* Of a content whose digest is given in 16 hexadecimal digits; NULL if none are known. */
+static const struct lines *lines_find(struct history *h, struct view text)
+{
+    char digits[17] = "", *end;
+    if (text.len != sizeof digits - 1)
+        return NULL;
+    memcpy(digits, text.data, text.len);
+    uint64_t digest = strtoull(digits, &end, 16);
+    const struct known_lines *known = place_of(h, digest);
+    return !*end && known->digest == digest && known->lines.step ? &known->lines : NULL;
+}
+
+/* "header h.h" becomes "header h.h line 7", or "lines 7-8". False where nothing is known. */
+static bool add_line(struct history *h, const struct recipe_change *change,
+                     char out[RECIPE_TEXT_MAX + 1])
+{
+    const struct lines *old = lines_find(h, change->old), *now = lines_find(h, change->now);
+    uint32_t first, last;
+    if (!old || !now || !lines_differ(old, now, &first, &last))
+        return false;
+    int len = snprintf(out, RECIPE_TEXT_MAX + 1, "%.*s line%s %u", (int)change->part.len,
+                       (const char *)change->part.data, first == last ? "" : "s", first);
+    if (first != last && len <= (int)RECIPE_TEXT_MAX)
+        len += snprintf(out + len, RECIPE_TEXT_MAX + 1 - (size_t)len, "-%u", last);
+    return len <= (int)RECIPE_TEXT_MAX;
+}
+
+void history_locate(struct history *h, uint64_t miss)
+{
+    struct miss *m = history_miss_at(h, miss);
+    struct writer changes;
+    if (!m || !m->n_changes)
+        return;
+    writer_init(&changes, m->changes.max_len);
+    struct reader r = reader_over(m->changes.data, m->changes.len);
+    while (r.len && !r.failed) {
+        char part[RECIPE_TEXT_MAX + 1];
+        struct recipe_change c = {.part = reader_blob(&r, RECIPE_TEXT_MAX)};
+        c.old = reader_blob(&r, RECIPE_TEXT_MAX);
+        c.now = reader_blob(&r, RECIPE_TEXT_MAX);
+        if (add_line(h, &c, part))
+            c.part = history_view(part);
+        writer_blob(&changes, c.part.data, c.part.len);
+        writer_blob(&changes, c.old.data, c.old.len);
+        writer_blob(&changes, c.now.data, c.now.len);
+    }
+    if (r.failed || changes.failed) {
+        writer_close(&changes);
+        return;
+    }
+    writer_close(&m->changes);
+    m->changes = changes;
+    h->dirty = true;
+}

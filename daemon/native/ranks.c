@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranks.c - see ranks.h. Loop thread. */
+#include "daemon/native/ranks.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/users/budget.h"
+
+#define FDS_LEFT 128u /* of a user's budget, for everything but kept answers */
+
+struct rank_answer {
+    struct proof name; /* SHA-256 of the name that was asked for */
+    uint64_t noted_ms;
+    bool used;
+    struct artifact *value; /* NULL: a miss */
+    uint64_t n_bytes;       /* of BUDGET_rank_bytes, */
+    unsigned n_fds;         /* and of BUDGET_descriptors */
+    pid_t members[RANKS_MEMBERS];
+    unsigned n_members;
+};
+
+struct rank_job {
+    struct rank_job *prev, *next;
+    uint32_t uid;
+    unsigned n_connections;
+    char name[RANKS_NAME_MAX + 1];
+    unsigned next_answer; /* where the next goes: the oldest, once all are used */
+    struct rank_answer answers[RANKS_ANSWERS];
+};
+
+static struct rank_job *jobs;
+
+/* ---- jobs ---- */
+
+static struct view name_of(struct view client)
+{
+    static const char mark[] = " job=";
+    const char *at = memmem(client.data, client.len, mark, sizeof mark - 1);
+    if (!at)
+        return (struct view){"", 0};
+    at += sizeof mark - 1;
+    size_t left = client.len - (size_t)(at - (const char *)client.data);
+    const char *end = memchr(at, ' ', left);
+    return (struct view){at, end ? (size_t)(end - at) : left};
+}
+
+struct rank_job *ranks_join(uint32_t uid, struct view client)
+{
+    struct view name = name_of(client);
+    if (name.len == 0 || name.len > RANKS_NAME_MAX)
+        return NULL;
+    struct rank_job *job = jobs;
+    while (job && (job->uid != uid || strlen(job->name) != name.len ||
+                   memcmp(job->name, name.data, name.len) != 0))
+        job = job->next;
+    if (!job) {
+        if (!budget_take(uid, BUDGET_rank_jobs, 1))
+            return NULL;
+        job = calloc(1, sizeof *job);
+        if (!job) {
+            budget_give(uid, BUDGET_rank_jobs, 1);
+            return NULL;
+        }
+        job->uid = uid;
+        memcpy(job->name, name.data, name.len);
+        job->next = jobs;
+        if (jobs)
+            jobs->prev = job;
+        jobs = job;
+    }
+    job->n_connections++;
+    return job;
+}
+
+static void answer_clear(struct rank_job *job, struct rank_answer *a)
+{
+    budget_give(job->uid, BUDGET_rank_bytes, a->n_bytes);
+    budget_give(job->uid, BUDGET_descriptors, a->n_fds);
+    artifact_unref(a->value);
+    memset(a, 0, sizeof *a);
+}
+
+void ranks_leave(struct rank_job *job)
+{
+    if (!job || --job->n_connections)
+        return;
+    for (unsigned i = 0; i < RANKS_ANSWERS; i++)
+        answer_clear(job, &job->answers[i]);
+    if (job->next)
+        job->next->prev = job->prev;
+    *(job->prev ? &job->prev->next : &jobs) = job->next;
+    budget_give(job->uid, BUDGET_rank_jobs, 1);
+    free(job);
+}
+
+/* ---- answers ---- */
+
+static bool had_it(const struct rank_answer *a, pid_t pid)
+{
+    if (a->n_members == RANKS_MEMBERS)
+        return true; /* nobody new can be told from who had it */
+    for (unsigned i = 0; i < a->n_members; i++)
+        if (a->members[i] == pid)
+            return true;
+    return false;
+}
+
+static void add_member(struct rank_answer *a, pid_t pid)
+{
+    if (a->n_members < RANKS_MEMBERS)
+        a->members[a->n_members++] = pid;
+}
+
+/* The oldest answer to a question that this process has not had yet: its third question for a name
+ * gets what the others got for their third. */
+static struct rank_answer *answer_find(struct rank_job *job, const struct proof *name, pid_t pid,
+                                       uint64_t now_ms)
+{
+    for (unsigned i = 0; i < RANKS_ANSWERS; i++) {
+        struct rank_answer *a = &job->answers[(job->next_answer + i) % RANKS_ANSWERS];
+        if (a->used && memcmp(&a->name, name, sizeof *name) == 0 &&
+            now_ms - a->noted_ms <= RANKS_KEEP_MS && !had_it(a, pid))
+            return a;
+    }
+    return NULL;
+}
+
+enum ranks_said ranks_recall(struct rank_job *job, const struct proof *name, pid_t pid,
+                             uint64_t now_ms, struct artifact **out)
+{
+    struct rank_answer *a = answer_find(job, name, pid, now_ms);
+    if (!a)
+        return RANKS_NEW;
+    add_member(a, pid);
+    *out = a->value;
+    return a->value ? RANKS_HIT : RANKS_MISS;
+}
+
+/* A value of the store, kept though its entry may go. */
+static struct artifact *keep(const struct store_value *v)
+{
+    struct artifact *a = NULL;
+    int fd = v->data ? -1 : fcntl(v->fd, F_DUPFD_CLOEXEC, 3);
+    if (v->data)
+        a = artifact_from_bytes(v->data, v->row.len);
+    else if (fd < 0 || artifact_from_fd(fd, v->row.len, &v->row.check, &a, NULL) != 0)
+        return NULL;
+    if (!a)
+        return NULL;
+    a->kind = v->row.kind;
+    a->cost_ms = v->row.cost_ms;
+    a->key = v->row.id.key;
+    return a;
+}
+
+static bool has_room(const struct rank_job *job, uint64_t n_bytes, unsigned n_fds)
+{
+    return budget_has(job->uid, BUDGET_rank_bytes, n_bytes) &&
+           (!n_fds || budget_has(job->uid, BUDGET_descriptors, n_fds + FDS_LEFT));
+}
+
+/* Forgets the job's oldest answers until there is room for one more. False if that is not enough. */
+static bool make_room(struct rank_job *job, uint64_t n_bytes, unsigned n_fds)
+{
+    for (unsigned i = 0; i < RANKS_ANSWERS && !has_room(job, n_bytes, n_fds); i++)
+        answer_clear(job, &job->answers[(job->next_answer + i) % RANKS_ANSWERS]);
+    return has_room(job, n_bytes, n_fds);
+}
+
+void ranks_note(struct rank_job *job, const struct proof *name, pid_t pid, uint64_t now_ms,
+                const struct store_value *value)
+{
+    uint64_t n_bytes = value && value->data ? value->row.len : 0;
+    unsigned n_fds = value && !value->data;
+    struct artifact *kept = NULL;
+    if (!make_room(job, n_bytes, n_fds) || (value && !(kept = keep(value))))
+        return;
+    struct rank_answer *a = &job->answers[job->next_answer];
+    job->next_answer = (job->next_answer + 1) % RANKS_ANSWERS;
+    answer_clear(job, a);
+    *a = (struct rank_answer){.name = *name, .noted_ms = now_ms, .used = true, .value = kept};
+    if (budget_charge(job->uid, BUDGET_rank_bytes, n_bytes))
+        a->n_bytes = n_bytes;
+    if (budget_charge(job->uid, BUDGET_descriptors, n_fds))
+        a->n_fds = n_fds;
+    add_member(a, pid);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - what connection.c and server.c share. Thread: loop thread. */
+#ifndef WARM_DAEMON_NET_INTERNAL_H
+#define WARM_DAEMON_NET_INTERNAL_H
+
+#include "client/wire/wire.h"
+#include "daemon/net/connection.h"
+#include "daemon/net/listen.h"
+#include "daemon/net/resp.h"
+#include "daemon/net/server.h"
+#include "daemon/process/ticker.h"
+
+#define INPUT_SHARED (256u << 10) /* bytes read in one turn */
+#define OUTPUT_ITEMS 256u         /* pieces of one turn's output */
+#define FDS_MAX 8u                /* descriptors that wait for their frame */
+
+/* A piece of this turn's output: bytes of the shared buffer, or borrowed ones. */
+struct output_item {
+    const void *data; /* NULL: in server->out, at */
+    size_t at, len;
+    int fds[WIRE_FDS_MAX]; /* owned; sent with the first byte */
+    unsigned n_fds;
+    struct artifact *artifact; /* a reference: its bytes are `data`, or */
+    bool with_artifact_fd;     /* its descriptor goes with the first byte */
+};
+
+/* What a connection could not send yet. */
+struct output_piece {
+    struct output_piece *next;
+    int file_fd;           /* -1: the bytes are here */
+    int fds[WIRE_FDS_MAX]; /* owned until sent */
+    unsigned n_fds;
+    struct artifact *artifact; /* as in struct output_item */
+    bool with_artifact_fd;
+    size_t size;        /* of this block of memory; 0: there was none to map, it is malloc'ed */
+    uint64_t at, len;   /* len: bytes in all; at: of which sent */
+    uint64_t n_buffer;  /* of BUDGET_buffers */
+    unsigned n_counted; /* descriptors, of BUDGET_descriptors */
+    const uint8_t *bytes;
+    uint8_t data[];
+};
+
+struct connection {
+    uv_poll_t poll;
+    struct server *server;
+    struct connection *prev, *next; /* of all */
+    struct connection *next_ready;  /* in server->ready or server->later */
+    struct peer peer;
+    int fd;
+    int events;                      /* that are watched */
+    const struct protocol *protocol; /* NULL before the first byte */
+    void *state;
+    uint8_t *in; /* input that is left over; NULL if none is */
+    size_t in_len, in_cap;
+    int in_fds[FDS_MAX];
+    unsigned n_in_fds;
+    struct output_piece *queue, **queue_end;
+    uint64_t queued; /* bytes */
+    uint64_t born_ms, progress_ms;
+    bool greeted; /* a whole message came */
+    bool held;    /* by the protocol */
+    bool hung_up; /* the client has closed its end, though not all of its input was read */
+    bool ended;   /* nothing more is read */
+    bool ending;  /* closed when the queue is empty */
+    bool closing;
+    bool is_ready; /* in server->ready */
+    bool is_later; /* in server->later; not both */
+    bool resumes;  /* `held` ends when it is taken from there */
+    bool stopped;  /* there is input that was left alone though it may be whole */
+    bool starved;  /* in server->starved: its user is over a budget */
+    struct connection *next_starved;
+};
+
+/* Accepted, and not let in yet. */
+#define PARKED_MAX 64u
+#define PARKED_OF_USER 8u
+struct parked {
+    int fd;
+    struct peer peer;
+};
+
+struct server {
+    struct server_config config;
+    struct listener listener, admin; /* the second if there is an admin_fd */
+    uv_prepare_t prepare;
+    uv_idle_t idle;      /* active while `later` has any: the loop does not sleep */
+    struct ticker *tick; /* runs while there are connections, and a little longer */
+    struct connection *all;
+    unsigned count, n_open_handles;   /* count: connections that are not closed yet */
+    struct parked parked[PARKED_MAX]; /* the longest waiting first */
+    unsigned n_parked;
+    struct connection *ready;   /* to be looked at before the loop sleeps */
+    struct connection *later;   /* those that go on in the next turn */
+    struct connection *starved; /* those that go on when their users may take more */
+    bool closing;
+    void (*on_closed)(void *arg);
+    void *on_closed_arg;
+
+    struct connection *current; /* whose turn it is: its output is batched */
+    uint64_t turn_began_ns;
+    struct writer out;
+    size_t begun_at; /* of connection_begin */
+    struct output_item items[OUTPUT_ITEMS];
+    unsigned n_items;
+    size_t n_batched; /* bytes of them */
+    struct resp_command command;
+    uint8_t input[INPUT_SHARED];
+};
+
+/* Goes on with a connection outside its own event: input that waits, output that is queued. */
+void connection_continue(struct connection *c);
+/* True while its user is over a budget that it would take more of. */
+bool connection_is_over_budget(const struct connection *c);
+/* True if it may be closed for another's sake. */
+bool connection_is_idle(const struct connection *c);
+/* Closes it if it is past one of its deadlines. */
+void connection_check_deadlines(struct connection *c, uint64_t now_ms);
+void server_make_ready(struct connection *c);
+void server_make_ready_later(struct connection *c);
+void server_make_starved(struct connection *c);
+void server_forget(struct connection *c); /* when it is closed */
+void server_forget_handle(struct server *s);
+
+extern const struct protocol native_protocol;
+extern const struct protocol redis_protocol;
+
+#endif

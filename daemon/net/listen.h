@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * listen.h - the life of the listening socket.
+ *
+ *   own:     lock PATH.lock ─▶ stale? unlink ─▶ bind (umask) ─▶ listen ─▶ … ─▶ unlink
+ *   passed:  $LISTEN_FDS from the service manager ─────────────────────▶ … ─▶ left as it is
+ *
+ * A daemon whose socket others may use has a second one for its administrator, with mode 0600. The
+ * service manager passes it under the name "admin" ($LISTEN_FDNAMES).
+ *
+ * A socket file that nobody answers on is removed and made anew; where a daemon answers, starting
+ * fails. A connection that cannot be taken for want of descriptors waits in the listen queue:
+ * accepting pauses until a connection ends or 100 ms have passed.
+ *
+ * Thread: loop thread. Memory: embedded by its user; holds libuv handles: listen_close, then wait
+ * for its callback.
+ */
+#ifndef WARM_DAEMON_NET_LISTEN_H
+#define WARM_DAEMON_NET_LISTEN_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "keygen/err.h"
+
+/* A socket that listens: what listen_open found or made. */
+struct listen_socket {
+    int fd;
+    int lock_fd;    /* keeps a second daemon from replacing the socket file; -1 if passed */
+    bool passed;    /* by the service manager: never unlinked */
+    char path[108]; /* of sockaddr_un */
+};
+
+/*
+ * Takes the socket that the service manager passed, if it passed one, else makes one at `path`: its
+ * folder is made (0700) if it is missing, the socket is 0666 for root (whoever may reach the folder
+ * is known by uid) and 0600 for a user.
+ * Errors: BUSY (a daemon is at that path), INVALID (the path is too long, or is no socket), DENIED
+ * (another user could replace the socket: the folder is theirs, or open to them), IO.
+ */
+int listen_open(struct listen_socket *out, const char *path, struct err *e);
+/* The same for the administrator's socket, which is 0600 for root too. After listen_open. */
+int listen_open_admin(struct listen_socket *out, const char *path, struct err *e);
+/* True if users other than root and the daemon's own can connect. */
+bool listen_is_shared(const struct listen_socket *s);
+/* Closes; removes the socket file if it is ours. */
+void listen_shut(struct listen_socket *s);
+
+struct listener {
+    uv_poll_t poll;
+    uv_timer_t retry;
+    int fd;
+    bool paused;
+    unsigned n_closing;
+    /* Takes `fd`, and returns false where no further connection is to be accepted for now. */
+    bool (*on_connection)(void *arg, int fd);
+    void *arg;
+    void (*on_closed)(void *arg);
+};
+
+/* Begins to accept. `fd` is borrowed until listener_close's callback. IO. */
+int listener_start(struct listener *l, uv_loop_t *loop, int fd,
+                   bool (*on_connection)(void *arg, int fd), void *arg, struct err *e);
+/* Accepts again after on_connection returned false, or accept failed. */
+void listener_resume(struct listener *l);
+/* Accepts no more; `on_closed` runs when the handles are closed. */
+void listener_close(struct listener *l, void (*on_closed)(void *arg));
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.h - all connections: who may connect, what they share, and the turns of the loop.
+ *
+ * What connections share so that an idle one costs little: one input buffer, one output buffer, one
+ * parsed RESP command. Only what is left over at the end of a turn moves into a connection's own
+ * memory.
+ *
+ * Thread: loop thread. Memory: the server outlives its connections.
+ */
+#ifndef WARM_DAEMON_NET_SERVER_H
+#define WARM_DAEMON_NET_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "daemon/process/config.h"
+#include "daemon/service/service.h"
+
+struct server;
+struct connection;
+
+struct server_config {
+    uv_loop_t *loop;
+    const struct config *config; /* max_connections and the like are read when they are needed */
+    struct service *service;
+    int listen_fd;  /* borrowed */
+    int admin_fd;   /* borrowed; -1: none, and then the first admits administrators if it is not */
+    bool is_shared; /* with others */
+    gid_t trust_group;
+};
+
+/* Begins to accept. Gives *out. Errors: NOMEM, IO. */
+int server_start(struct server **out, const struct server_config *config, struct err *e);
+/* Accepts no further connection. */
+void server_stop_accepting(struct server *s);
+/* True when no connection has anything left to send. */
+bool server_is_quiet(const struct server *s);
+/* Closes all connections; `on_closed` runs when the last handle is closed: then server_free. */
+void server_close(struct server *s, void (*on_closed)(void *arg), void *arg);
+void server_free(struct server *s);
+unsigned server_count(const struct server *s);
+
+#endif

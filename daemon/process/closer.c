@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* closer.c - a pipe of descriptors to be closed, and the thread that reads it. */
+#include "daemon/process/closer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int to_thread = -1, from_loop = -1;
+
+static void *closer_main(void *arg)
+{
+    int fd;
+    (void)arg;
+    for (;;) {
+        ssize_t n = read(from_loop, &fd, sizeof fd); /* a pipe keeps what is this short together */
+        if (n == (ssize_t)sizeof fd)
+            close(fd);
+        else if (n >= 0 || errno != EINTR)
+            return NULL;
+    }
+}
+
+/* Signals are the loop's. */
+static void closer_start(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return;
+    from_loop = ends[0];
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool good = pthread_create(&thread, NULL, closer_main, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (good) {
+        pthread_detach(thread);
+        fcntl(ends[1], F_SETFL, O_NONBLOCK);
+        to_thread = ends[1];
+    } else {
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
+void fd_close_later(int fd)
+{
+    pthread_once(&once, closer_start);
+    if (to_thread < 0 || write(to_thread, &fd, sizeof fd) != (ssize_t)sizeof fd)
+        close(fd);
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.c - the settings: one table made from CONFIG_LIST, read by the file, the command line,
+ * --help and INFO alike.
+ *
+ * Thread: loop thread, or main before there is a loop.
+ */
+#include "daemon/process/config.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/process/defaults.h"
+#include "daemon/process/json.h"
+#include "daemon/process/log.h"
+
+#define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
+#define CONFIG_LIST_MAX 64   /* values of one list */
+#define JOBS_SHARE 4         /* compiles take a quarter of the CPUs, */
+#define JOBS_MAX 8           /* and no more than these */
+
+enum config_type {
+    CONFIG_TEXT,
+    CONFIG_SIZE,
+    CONFIG_COUNT,
+    CONFIG_TIME,
+    CONFIG_LIST_OF_TEXT,
+    CONFIG_SHARE
+};
+
+/* Where struct config holds a value of each type; a list's count and a share's percentage stand beside
+ * it. */
+#define CONFIG_AT_SHARE(name)                                                                      \
+    CONFIG_SHARE, offsetof(struct config, name), offsetof(struct config, name##_percent)
+#define CONFIG_AT_TEXT(name) CONFIG_TEXT, offsetof(struct config, name), 0
+#define CONFIG_AT_SIZE(name) CONFIG_SIZE, offsetof(struct config, name), 0
+#define CONFIG_AT_COUNT(name) CONFIG_COUNT, offsetof(struct config, name), 0
+#define CONFIG_AT_TIME(name) CONFIG_TIME, offsetof(struct config, name##_ms), 0
+#define CONFIG_AT_LIST(name)                                                                       \
+    CONFIG_LIST_OF_TEXT, offsetof(struct config, name), offsetof(struct config, n_##name)
+
+static const struct config_entry {
+    const char *name;
+    enum config_type type;
+    size_t at, count_at; /* offsets in struct config */
+    const char *standard, *help;
+} config_entries[CONFIG_KEYS] = {
+#define X(type, name, standard, help) {#name, CONFIG_AT_##type(name), standard, help},
+    CONFIG_LIST(X)
+#undef X
+};
+
+static void *config_at(struct config *c, size_t offset) { return (char *)c + offset; }
+static char **config_text_at(const struct config *c, size_t offset)
+{
+    return (char **)(uintptr_t)((const char *)c + offset);
+}
+static uint64_t config_number_at(const struct config *c, size_t offset)
+{
+    return *(const uint64_t *)(const void *)((const char *)c + offset);
+}
+static size_t config_count_at(const struct config *c, size_t offset)
+{
+    return *(const size_t *)(const void *)((const char *)c + offset);
+}
+
+/* ---- values ---- */
+
+/* Digits, then one of `units`: each a name and what it multiplies by. */
+struct config_unit {
+    const char *name;
+    uint64_t factor;
+};
+static const struct config_unit config_size_units[] = {
+    {"", 1}, {"K", 1ull << 10}, {"M", 1ull << 20}, {"G", 1ull << 30}, {"T", 1ull << 40}, {NULL, 0}};
+static const struct config_unit config_time_units[] = {
+    {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {"", 1000}, {NULL, 0}};
+static const struct config_unit config_count_units[] = {{"", 1}, {NULL, 0}};
+
+static bool config_number(const char *text, const struct config_unit *units, uint64_t *out)
+{
+    if (!isdigit((unsigned char)*text))
+        return false;
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (errno)
+        return false;
+    for (; units->name; units++)
+        if (strcasecmp(end, units->name) == 0 && n <= UINT64_MAX / units->factor) {
+            *out = n * units->factor;
+            return true;
+        }
+    return false;
+}
+
+static int config_set_number(uint64_t *out, const struct config_entry *entry, const char *value,
+                             struct err *e)
+{
+    bool is_size = entry->type == CONFIG_SIZE || entry->type == CONFIG_SHARE;
+    const struct config_unit *units = is_size                      ? config_size_units
+                                      : entry->type == CONFIG_TIME ? config_time_units
+                                                                   : config_count_units;
+    if (config_number(value, units, out))
+        return 0;
+    return err_set(e, WARM_EINVALID, "%s: \"%s\" is not %s", entry->name, value,
+                   is_size                      ? "a size (such as 512M or 10G)"
+                   : entry->type == CONFIG_TIME ? "a time (such as 500ms, 30s or 10m)"
+                                                : "a number");
+}
+
+/* A size; or a percentage, which config_resolve makes one of. */
+static int config_set_share(uint64_t *out, uint64_t *out_percent, const struct config_entry *entry,
+                            const char *value, struct err *e)
+{
+    static const struct config_unit percent[] = {{"%", 1}, {NULL, 0}};
+    if (!strchr(value, '%')) {
+        *out_percent = 0;
+        return config_set_number(out, entry, value, e);
+    }
+    if (config_number(value, percent, out_percent) && *out_percent <= 100)
+        return 0;
+    return err_set(e, WARM_EINVALID, "%s: \"%s\" is no percentage", entry->name, value);
+}
+
+static int config_set_text(char **out, const char *value, struct err *e)
+{
+    char *copy = strdup(value);
+    if (!copy)
+        return err_set(e, WARM_ENOMEM, "no memory for a setting");
+    free(*out);
+    *out = copy;
+    return 0;
+}
+
+static void config_clear_list(char **list, size_t *count)
+{
+    while (*count)
+        free(list[--*count]);
+    free(list);
+}
+
+static int config_add_text(char ***list, size_t *count, const char *value, struct err *e)
+{
+    if (*count == CONFIG_LIST_MAX)
+        return err_set(e, WARM_EINVALID, "more than %d values of one kind", CONFIG_LIST_MAX);
+    char **grown = realloc(*list, (*count + 1) * sizeof *grown);
+    char *copy = strdup(value);
+    if (grown)
+        *list = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return err_set(e, WARM_ENOMEM, "no memory for a setting");
+    }
+    (*list)[(*count)++] = copy;
+    return 0;
+}
+
+static int config_set_entry(struct config *c, enum config_key key, const char *value, struct err *e)
+{
+    const struct config_entry *entry = &config_entries[key];
+    int code = 0;
+    if (entry->type == CONFIG_TEXT) {
+        code = config_set_text(config_at(c, entry->at), value, e);
+    } else if (entry->type == CONFIG_SHARE) {
+        code = config_set_share(config_at(c, entry->at), config_at(c, entry->count_at), entry,
+                                value, e);
+    } else if (entry->type == CONFIG_LIST_OF_TEXT) {
+        char ***list = config_at(c, entry->at);
+        size_t *count = config_at(c, entry->count_at);
+        if (c->origin[key] != c->reading) {
+            config_clear_list(*list, count);
+            *list = NULL;
+        }
+        if (*value)
+            code = config_add_text(list, count, value, e);
+    } else {
+        code = config_set_number(config_at(c, entry->at), entry, value, e);
+    }
+    if (code == 0)
+        c->origin[key] = c->reading;
+    return code;
+}
+
+static bool config_name_equal(const char *name, const char *entry)
+{
+    for (; *name && *entry; name++, entry++)
+        if (*name != *entry && !(*name == '-' && *entry == '_'))
+            return false;
+    return *name == *entry;
+}
+
+int config_set(struct config *c, const char *name, const char *value, struct err *e)
+{
+    enum log_level level;
+    for (unsigned i = 0; i < CONFIG_KEYS; i++) {
+        if (!config_name_equal(name, config_entries[i].name))
+            continue;
+        if (i == CONFIG_KEY_log_level && !log_level_from_name(value, &level))
+            return err_set(e, WARM_EINVALID,
+                           "log_level: \"%s\" is none of error, warning, info, debug", value);
+        return config_set_entry(c, i, value, e);
+    }
+    return err_set(e, WARM_EINVALID, "there is no setting \"%s\"", name);
+}
+
+int config_init(struct config *out, struct err *e)
+{
+    *out = (struct config){.reading = CONFIG_DEFAULT};
+    for (unsigned i = 0; i < CONFIG_KEYS; i++) {
+        int code = config_set_entry(out, i, config_entries[i].standard, e);
+        if (code) {
+            config_close(out);
+            return code;
+        }
+    }
+    out->reading = CONFIG_OPTION;
+    return 0;
+}
+
+void config_close(struct config *c)
+{
+    for (unsigned i = 0; i < CONFIG_KEYS; i++) {
+        const struct config_entry *entry = &config_entries[i];
+        if (entry->type == CONFIG_TEXT)
+            free(*config_text_at(c, entry->at));
+        if (entry->type == CONFIG_LIST_OF_TEXT)
+            config_clear_list(*(char ***)config_at(c, entry->at), config_at(c, entry->count_at));
+    }
+    *c = (struct config){0};
+}
+
+/* ---- the file ---- */
+
+/* Cuts white space at both ends, in place. */
+static char *config_trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t len = strlen(text);
+    while (len && isspace((unsigned char)text[len - 1]))
+        text[--len] = '\0';
+    return text;
+}
+
+static int config_read_line(struct config *c, char *line, struct err *e)
+{
+    char *text = config_trim(line);
+    if (!*text || *text == '#')
+        return 0;
+    char *equals = strchr(text, '=');
+    if (!equals)
+        return err_set(e, WARM_EINVALID, "\"%s\" is not of the form key = value", text);
+    *equals = '\0';
+    return config_set(c, config_trim(text), config_trim(equals + 1), e);
+}
+
+int config_read_file(struct config *c, const char *path, struct err *e)
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return err_sys(e, WARM_EIO, errno, "cannot read %s", path);
+    char line[CONFIG_LINE_MAX];
+    int code = 0;
+    c->reading = CONFIG_FILE;
+    for (unsigned n = 1; code == 0 && fgets(line, sizeof line, f); n++) {
+        struct err cause = {0};
+        if (!strchr(line, '\n') && !feof(f))
+            code = err_set(&cause, WARM_EINVALID, "longer than %d bytes", CONFIG_LINE_MAX - 2);
+        else
+            code = config_read_line(c, line, &cause);
+        if (code) {
+            err_set(e, code, "%s:%u: %s", path, n, cause.text);
+            if (e)
+                e->line = n;
+        }
+    }
+    if (code == 0 && ferror(f))
+        code = err_sys(e, WARM_EIO, errno, "cannot read %s", path);
+    c->reading = CONFIG_OPTION;
+    fclose(f);
+    return code;
+}
+
+/* ---- the environment ---- */
+
+int config_read_environment(struct config *c, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum config_key key;
+    } variables[] = {{"WARM_STORE", CONFIG_KEY_store},
+                     {"WARM_MAX_SIZE", CONFIG_KEY_max_size},
+                     {"WARM_NVRTC", CONFIG_KEY_nvrtc},
+                     {"WARM_JOBS", CONFIG_KEY_jobs}};
+    int code = 0;
+    c->reading = CONFIG_ENVIRONMENT;
+    for (size_t i = 0; code == 0 && i < sizeof variables / sizeof *variables; i++) {
+        struct err cause = {0};
+        const char *value = getenv(variables[i].name);
+        if (value && *value)
+            code = config_set_entry(c, variables[i].key, value, &cause);
+        if (code)
+            err_set(e, code, "%s: %s", variables[i].name, cause.text);
+    }
+    c->reading = CONFIG_OPTION;
+    return code;
+}
+
+/* ---- what depends on the machine and the user ---- */
+
+static int config_found(struct config *c, enum config_key key, const char *value, struct err *e)
+{
+    c->reading = CONFIG_FOUND;
+    int code = config_set_entry(c, key, value, e);
+    c->reading = CONFIG_OPTION;
+    return code;
+}
+
+/* As clients find it (warm_default_socket). */
+static void config_default_socket(char *path, size_t cap)
+{
+    snprintf(path, cap, "/run/user/%u", (unsigned)geteuid());
+    if (access(path, X_OK) == 0)
+        snprintf(path, cap, "/run/user/%u/warm/warmd.sock", (unsigned)geteuid());
+    else
+        snprintf(path, cap, "/tmp/warm-%u/warmd.sock", (unsigned)geteuid());
+}
+
+static int config_resolve_socket(struct config *c, struct err *e)
+{
+    char path[PATH_MAX];
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (geteuid() == 0)
+        snprintf(path, sizeof path, "/run/warm/warmd.sock");
+    else if (runtime && *runtime == '/')
+        snprintf(path, sizeof path, "%s/warm/warmd.sock", runtime);
+    else
+        config_default_socket(path, sizeof path);
+    return config_found(c, CONFIG_KEY_socket, path, e);
+}
+
+static int config_resolve_store(struct config *c, struct err *e)
+{
+    char path[PATH_MAX];
+    int code = defaults_store(path, sizeof path, e);
+    return code ? code : config_found(c, CONFIG_KEY_store, path, e);
+}
+
+static int config_resolve_jobs(struct config *c, struct err *e)
+{
+    cpu_set_t cpus;
+    char text[16];
+    int n = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) / JOBS_SHARE : 1;
+    snprintf(text, sizeof text, "%d", n < 1 ? 1 : n > JOBS_MAX ? JOBS_MAX : n);
+    return config_found(c, CONFIG_KEY_jobs, text, e);
+}
+
+/* warm-nvrtc stands beside warmd, or in ../libexec/warm of its folder. */
+static int config_resolve_worker(struct config *c, struct err *e)
+{
+    static const char *const places[] = {"warm-nvrtc", "../libexec/warm/warm-nvrtc"};
+    char self[PATH_MAX], path[PATH_MAX + 32];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot tell where warmd is: use --worker PATH");
+    self[len] = '\0';
+    *(strrchr(self, '/') + 1) = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s%s", self, places[i]);
+        if (access(path, X_OK) == 0)
+            break;
+    }
+    return config_found(c, CONFIG_KEY_worker, path, e);
+}
+
+static int config_order_libraries(const void *a, const void *b)
+{
+    return -strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds the newest libnvrtc of a folder, unless the same file is there already. */
+static int config_find_nvrtc(struct config *c, const char *folder, struct err *e)
+{
+    char pattern[PATH_MAX], real[PATH_MAX], known[PATH_MAX];
+    snprintf(pattern, sizeof pattern, "%s/libnvrtc.so.[0-9]*", folder);
+    glob_t found;
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return 0;
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, config_order_libraries);
+    bool fresh = realpath(found.gl_pathv[0], real) != NULL;
+    for (size_t i = 0; fresh && i < c->n_nvrtc; i++)
+        fresh = !realpath(c->nvrtc[i], known) || strcmp(known, real) != 0;
+    int code =
+        fresh && c->n_nvrtc < CONFIG_LIST_MAX ? config_found(c, CONFIG_KEY_nvrtc, real, e) : 0;
+    globfree(&found);
+    return code;
+}
+
+static int config_find_nvrtc_in(struct config *c, const char *folders, struct err *e)
+{
+    glob_t found;
+    if (glob(folders, GLOB_ONLYDIR, NULL, &found) != 0)
+        return 0;
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, config_order_libraries);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < found.gl_pathc; i++)
+        code = config_find_nvrtc(c, found.gl_pathv[i], e);
+    globfree(&found);
+    return code;
+}
+
+/* The toolkit that the environment names, the loader's path, then where toolkits are installed. */
+static int config_resolve_nvrtc(struct config *c, struct err *e)
+{
+    static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH"};
+    static const char *const folders[] = {
+        "/usr/local/cuda/lib64",     "/usr/local/cuda-*/lib64",    "/opt/cuda/lib64",
+        "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
+    char path[PATH_MAX];
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < sizeof homes / sizeof *homes; i++) {
+        const char *home = getenv(homes[i]);
+        if (home && *home == '/' && snprintf(path, sizeof path, "%s/lib64", home) < PATH_MAX)
+            code = config_find_nvrtc(c, path, e);
+    }
+    const char *at = getenv("LD_LIBRARY_PATH");
+    while (code == 0 && at && *at) {
+        size_t len = strcspn(at, ":");
+        if (len && len < sizeof path && *at == '/') {
+            snprintf(path, sizeof path, "%.*s", (int)len, at);
+            code = config_find_nvrtc(c, path, e);
+        }
+        at += len + (at[len] == ':');
+    }
+    for (size_t i = 0; code == 0 && i < sizeof folders / sizeof *folders; i++)
+        code = config_find_nvrtc_in(c, folders[i], e);
+    return code;
+}
+
+static int config_resolve_nvrtc_from(struct config *c, struct err *e)
+{
+    int code = config_found(c, CONFIG_KEY_nvrtc_from, "/usr", e);
+    return code ? code : config_found(c, CONFIG_KEY_nvrtc_from, "/opt", e);
+}
+
+/* A user's own daemon has nobody to protect from that user. */
+static void config_resolve_quota(struct config *c)
+{
+    if (c->origin[CONFIG_KEY_quota] == CONFIG_DEFAULT && geteuid() != 0)
+        c->quota_percent = c->quota = 0;
+    if (c->quota_percent)
+        c->quota = c->max_size / 100 * c->quota_percent;
+}
+
+int config_resolve(struct config *c, struct err *e)
+{
+    int code = 0;
+    config_resolve_quota(c);
+    if (!*c->socket)
+        code = config_resolve_socket(c, e);
+    if (code == 0 && !*c->store)
+        code = config_resolve_store(c, e);
+    if (code == 0 && c->jobs == 0)
+        code = config_resolve_jobs(c, e);
+    if (code == 0 && !*c->worker)
+        code = config_resolve_worker(c, e);
+    if (code == 0 && c->n_nvrtc == 0)
+        code = config_resolve_nvrtc(c, e);
+    if (code == 0 && c->n_nvrtc_from == 0)
+        code = config_resolve_nvrtc_from(c, e);
+    return code;
+}
+
+/* ---- for people ---- */
+
+void config_help(struct writer *out)
+{
+    static const char *const placeholders[] = {"TEXT", "SIZE", "N", "TIME", "PATH", "SIZE|N%"};
+    for (size_t i = 0; i < CONFIG_KEYS; i++) {
+        const struct config_entry *entry = &config_entries[i];
+        char option[64];
+        int n = snprintf(option, sizeof option, "--%s %s", entry->name, placeholders[entry->type]);
+        for (int k = 2; k < n; k++)
+            option[k] = option[k] == '_' ? '-' : option[k];
+        writer_format(out, "  %s\n        %s", option, entry->help);
+        if (*entry->standard)
+            writer_format(out, " [%s]", entry->standard);
+        writer_format(out, "\n");
+    }
+}
+
+static void config_write_value(const struct config *c, const struct config_entry *entry,
+                               struct writer *out)
+{
+    if (entry->type == CONFIG_TEXT) {
+        const char *text = *config_text_at(c, entry->at);
+        json_write_text(out, text, strlen(text));
+    } else if (entry->type == CONFIG_LIST_OF_TEXT) {
+        char *const *list = (char **)*config_text_at(c, entry->at);
+        writer_u8(out, '[');
+        for (size_t i = 0; i < config_count_at(c, entry->count_at); i++) {
+            writer_bytes(out, ", ", i ? 2 : 0);
+            json_write_text(out, list[i], strlen(list[i]));
+        }
+        writer_u8(out, ']');
+    } else {
+        writer_format(out, "%llu", (unsigned long long)config_number_at(c, entry->at));
+    }
+}
+
+void config_write_json(const struct config *c, struct writer *out)
+{
+    static const char *const origins[] = {"default", "found", "file", "environment", "option"};
+    static const char *const units[] = {"", "_bytes", "", "_ms", "", "_bytes"};
+    writer_u8(out, '{');
+    for (size_t i = 0; i < CONFIG_KEYS; i++) {
+        const struct config_entry *entry = &config_entries[i];
+        writer_format(out, "%s\"%s%s\": {\"value\": ", i ? ", " : "", entry->name,
+                      units[entry->type]);
+        config_write_value(c, entry, out);
+        writer_format(out, ", \"origin\": \"%s\"}", origins[c->origin[i]]);
+    }
+    writer_u8(out, '}');
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h - what warmd is told: defaults, then the configuration file, then the environment, then
+ * the command line.
+ *
+ * The file has `key = value` lines and `#` comments; an unknown key is an error that names the
+ * line. Each key is also an option (`max_size` is `--max-size`). Sizes take K, M, G, T (powers of
+ * 1024), times ms, s, m, h, d; a share is a size or a percentage.
+ *
+ * Thread: loop thread. Memory: texts belong to the config until config_close.
+ */
+#ifndef WARM_DAEMON_PROCESS_CONFIG_H
+#define WARM_DAEMON_PROCESS_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+
+/* type, name, default, what it means (shown by --help and in warmd.conf(5)) */
+#define CONFIG_LIST(X)                                                                             \
+    X(TEXT, socket, "",                                                                            \
+      "path of the socket; empty: $XDG_RUNTIME_DIR/warm/warmd.sock, root: "                        \
+      "/run/warm/warmd.sock")                                                                      \
+    X(TEXT, admin, "",                                                                             \
+      "path of the administrator's socket; empty: admin.sock beside a socket that others may "     \
+      "use; none: nobody is one there")                                                            \
+    X(TEXT, store, "",                                                                             \
+      "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")    \
+    X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
+    X(SHARE, quota, "50%",                                                                         \
+      "cap for what one user has in the store, a size or a part of max_size; 0: none, as for a "   \
+      "daemon that serves one user alone")                                                         \
+    X(SIZE, max_value, "1G", "a client's values are no larger than this")                          \
+    X(COUNT, jobs, "0",                                                                            \
+      "compiler processes at once, and one more for a user who has none; 0: a quarter of the "     \
+      "CPUs, 1 to 8")                                                                              \
+    X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
+    X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
+    X(TIME, worker_idle, "10m", "a loaded compiler that has nothing to do is ended after this")    \
+    X(COUNT, verify_hits, "1000",                                                                  \
+      "one of so many hits is compiled once more when idle, and compared; 0: none")                \
+    X(TIME, lease_timeout, "2m", "after this another may make what a client has under lease")      \
+    X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
+    X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \
+    X(COUNT, max_connections, "4096", "further ones wait, or take the place of idle ones")         \
+    X(COUNT, max_connections_per_user, "1024", "further ones of one user are closed")              \
+    X(LIST, nvrtc, "",                                                                             \
+      "a libnvrtc.so or the folder that has one; may be given more than once; "                    \
+      "the first is the default")                                                                  \
+    X(LIST, nvrtc_from, "",                                                                        \
+      "a folder below which other users' clients may name a libnvrtc.so; may be given more than "  \
+      "once; none: /usr and /opt; the folders of nvrtc always count")                              \
+    X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
+    X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
+    X(TEXT, worker, "", "path of warm-nvrtc; empty: beside warmd")
+
+enum config_key {
+#define X(type, name, standard, help) CONFIG_KEY_##name,
+    CONFIG_LIST(X)
+#undef X
+        CONFIG_KEYS
+};
+
+/* Where a value comes from, for people who ask why it is what it is. */
+enum config_origin {
+    CONFIG_DEFAULT,
+    CONFIG_FOUND, /* by config_resolve: from the machine or the user */
+    CONFIG_FILE,
+    CONFIG_ENVIRONMENT,
+    CONFIG_OPTION,
+};
+
+struct config {
+    enum config_origin reading; /* what config_set is working for: CONFIG_OPTION unless a
+                                   file is being read */
+    enum config_origin origin[CONFIG_KEYS]; /* of each value */
+    char *socket, *admin;
+    char *store;
+    uint64_t max_size, quota, max_value; /* bytes */
+    uint64_t quota_percent;              /* of max_size, if quota was given so; else 0 */
+    uint64_t jobs;
+    uint64_t compile_timeout_ms;
+    uint64_t verify_hits;   /* one of so many; 0: none */
+    uint64_t worker_memory; /* bytes */
+    uint64_t worker_idle_ms, lease_timeout_ms, wait_timeout_ms, negative_ttl_ms;
+    uint64_t max_connections, max_connections_per_user;
+    char **nvrtc;
+    size_t n_nvrtc;
+    char **nvrtc_from;
+    size_t n_nvrtc_from;
+    char *trust_group;
+    char *log_level;
+    char *worker;
+};
+
+/* Fills *out from the defaults. NOMEM. */
+int config_init(struct config *out, struct err *e);
+/* Reads a file over what *c holds. INVALID with the file's line; IO. */
+int config_read_file(struct config *c, const char *path, struct err *e);
+/* Reads WARM_STORE, WARM_MAX_SIZE, WARM_NVRTC and WARM_JOBS, for daemons that `warm run` starts and
+ * for containers. INVALID names the variable. */
+int config_read_environment(struct config *c, struct err *e);
+/* Sets one key from text; `name` may have - for _. A list's first value from a new origin replaces
+ * what it held. INVALID says what is wrong with it. */
+int config_set(struct config *c, const char *name, const char *value, struct err *e);
+/* Fills in what depends on the machine and the user: socket, store, jobs, worker, and the libnvrtc
+ * that are found where none is named (the folders of a CUDA toolkit, the loader's own path). */
+int config_resolve(struct config *c, struct err *e);
+void config_close(struct config *c);
+
+/* The options, their defaults and what they mean, one to three lines each, for --help. */
+void config_help(struct writer *out);
+/* {"socket": {"value": "…", "origin": "default"}, …} */
+void config_write_json(const struct config *c, struct writer *out);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log.h - one line to stderr for what an operator should know.
+ *
+ * Lines carry the syslog level prefix ("<4>") where stderr is the journal ($JOURNAL_STREAM), else a
+ * time. What a client chose may be part of a line: every byte that is no printable ASCII character is
+ * written as \xNN, so that nobody can add a line or move the terminal's cursor. A user who causes
+ * many lines loses them, so that others' can be found.
+ *
+ * Thread: any, but log_user: loop thread. A line is one write.
+ */
+#ifndef WARM_DAEMON_PROCESS_LOG_H
+#define WARM_DAEMON_PROCESS_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level {
+    LOG_LEVEL_ERROR = 3,
+    LOG_LEVEL_WARNING = 4,
+    LOG_LEVEL_INFO = 6,
+    LOG_LEVEL_DEBUG = 7
+};
+
+/* "error", "warning", "info", "debug". False for any other name. */
+bool log_level_from_name(const char *name, enum log_level *out);
+void log_set_level(enum log_level level);
+
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line that a client of this user caused: at most LOG_USER_LINES in LOG_USER_MS of one user are
+ * written. */
+#define LOG_USER_LINES 20u
+#define LOG_USER_MS 10000u
+void log_user(uint32_t uid, enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+#define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...) log_line(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answer.c - answers on the wire: texts, numbers, values wherever they are. Thread: loop
+ * thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/process/log.h"
+#include "daemon/redis/internal.h"
+#include "daemon/service/torch_store.h"
+
+#define COPY_MAX 4096u /* bytes of a value that is copied rather than sent from where it is */
+
+struct writer *redis_begin(struct redis *r) { return connection_begin(r->connection); }
+void redis_commit(struct redis *r) { connection_commit(r->connection, NULL, 0); }
+
+void redis_send_status(struct redis *r, const char *text)
+{
+    resp_put_status(redis_begin(r), text);
+    redis_commit(r);
+}
+
+void redis_send_error(struct redis *r, const char *text)
+{
+    resp_put_error(redis_begin(r), text);
+    redis_commit(r);
+}
+
+void redis_send_number(struct redis *r, int64_t n)
+{
+    resp_put_number(redis_begin(r), n);
+    redis_commit(r);
+}
+
+void redis_send_null(struct redis *r)
+{
+    resp_put_null(redis_begin(r), r->version);
+    redis_commit(r);
+}
+
+void redis_send_bytes(struct redis *r, const void *data, size_t len)
+{
+    struct writer *w = redis_begin(r);
+    if (len <= COPY_MAX) {
+        resp_put_bulk(w, data, len);
+        redis_commit(r);
+        return;
+    }
+    resp_put_bulk_head(w, len);
+    redis_commit(r);
+    connection_borrow(r->connection, data, len);
+    resp_put_crlf(redis_begin(r));
+    redis_commit(r);
+}
+
+/* A value that is a file; `fd` is borrowed. */
+static void send_file(struct redis *r, int fd, uint64_t len)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0) {
+        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not sent: %s", strerror(errno));
+        redis_send_null(r);
+        return;
+    }
+    resp_put_bulk_head(redis_begin(r), len);
+    redis_commit(r);
+    connection_send_file(r->connection, copy, len);
+    resp_put_crlf(redis_begin(r));
+    redis_commit(r);
+}
+
+/* What PyTorch put, as it put it. False if it is not that. */
+static bool send_together(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
+{
+    struct torch_json json;
+    if (!torch_store_put_together(data, fd, len, cost_ms, &json))
+        return false;
+    if (json.bytes) {
+        resp_put_bulk(redis_begin(r), json.bytes, json.len);
+        redis_commit(r);
+        free(json.bytes);
+    } else if (json.fd >= 0) {
+        send_file(r, json.fd, json.len);
+        close(json.fd);
+    } else {
+        redis_send_null(r);
+    }
+    return true;
+}
+
+void redis_send_stored(struct redis *r, const struct store_value *v)
+{
+    if (send_together(r, v->data, v->fd, v->row.len, v->row.cost_ms))
+        return;
+    if (v->data)
+        redis_send_bytes(r, v->data, v->row.len);
+    else
+        send_file(r, v->fd, v->row.len);
+}
+
+static void send_artifact(struct redis *r, struct artifact *a)
+{
+    if (send_together(r, a->data, a->fd, a->len, a->cost_ms))
+        return;
+    if (!a->data) {
+        send_file(r, a->fd, a->len);
+        return;
+    }
+    resp_put_bulk_head(redis_begin(r), a->len);
+    redis_commit(r);
+    connection_share(r->connection, a);
+    resp_put_crlf(redis_begin(r));
+    redis_commit(r);
+}
+
+void redis_send_answer(struct redis *r, const struct answer *a)
+{
+    if (a->kind == ANSWER_VALUE && a->value)
+        redis_send_stored(r, a->value);
+    else if (a->kind == ANSWER_VALUE)
+        send_artifact(r, a->artifact);
+    else
+        redis_send_null(r);
+}

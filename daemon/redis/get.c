@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* get.c - GET and its kin: names, values, and the wait for them. Thread: loop thread. */
+#include <stddef.h>
+
+#include "daemon/redis/internal.h"
+
+struct view redis_view(const struct resp_arg *a)
+{
+    return (struct view){a->data, a->data ? (size_t)a->len : 0};
+}
+
+bool redis_is_name(const struct resp_arg *a)
+{
+    return a->data && a->len >= 1 && a->len <= STORE_NAME_MAX;
+}
+
+int redis_find(struct redis *r, const struct resp_arg *name, struct store_value *out)
+{
+    if (!redis_is_name(name))
+        return WARM_ENOT_FOUND;
+    return service_get(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), NULL, out, NULL);
+}
+
+bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *out)
+{
+    return redis_is_name(name) &&
+           service_peek(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), out, NULL) == 0;
+}
+
+static void on_get_answer(struct call *call, const struct answer *a)
+{
+    struct redis *r = (struct redis *)(void *)((char *)call - offsetof(struct redis, wait));
+    if (a->kind == ANSWER_WAIT) {
+        r->waiting = true;
+        connection_hold(r->connection);
+        return;
+    }
+    redis_send_answer(r, a);
+    if (r->waiting)
+        connection_resume(r->connection);
+    r->waiting = false;
+}
+
+static struct call *wait_begin(struct redis *r,
+                               void (*answer)(struct call *call, const struct answer *a))
+{
+    r->wait = (struct call){.service = r->service, .peer = r->peer, .on_answer = answer};
+    return &r->wait;
+}
+
+void redis_do_get(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    struct store_value v;
+    const struct resp_arg *name = &c->args[1];
+    uint64_t wait_ms = service_wait_ms(r->service);
+    int code = redis_find(r, name, &v);
+    if (code == 0)
+        redis_send_stored(r, &v);
+    else if (!redis_is_name(name))
+        redis_send_null(r);
+    else if (code == WARM_EBUSY)
+        service_get_later(wait_begin(r, on_get_answer), WIRE_SPACE_NAME, redis_view(name), NULL);
+    else if (wait_ms && redis_name_is_leased(redis_view(name)))
+        redis_lease_ask(r, redis_view(name));
+    else
+        service_ask(wait_begin(r, on_get_answer), wait_ms ? ASK_WAIT : ASK_KNOWN, WIRE_SPACE_NAME,
+                    redis_view(name), NULL, wait_ms);
+}
+
+/* A large value is ready, or is not to be had: the command that needs it is run again. */
+static void on_ready(struct call *call, const struct answer *a)
+{
+    struct redis *r = (struct redis *)(void *)((char *)call - offsetof(struct redis, wait));
+    if (a->kind == ANSWER_WAIT) {
+        r->waiting = r->again = true;
+        connection_hold(r->connection);
+    } else if (r->waiting) {
+        r->waiting = false;
+        connection_resume(r->connection);
+    }
+}
+
+bool redis_values_ready(struct redis_command *c, size_t from, size_t to)
+{
+    struct redis *r = c->redis;
+    struct store_row row;
+    struct store_value v;
+    r->again = false;
+    for (size_t i = from; i < to && r->n_tries <= c->n_args; i++) {
+        if (!redis_peek(r, &c->args[i], &row) || row.len <= SERVICE_CHECK_MAX ||
+            store_get(service_store(r->service), &row.id, &v, NULL) != WARM_EBUSY)
+            continue;
+        r->n_tries++;
+        service_get_later(wait_begin(r, on_ready), WIRE_SPACE_NAME, redis_view(&c->args[i]), NULL);
+        if (r->again)
+            return false;
+    }
+    r->n_tries = 0;
+    return true;
+}
+
+void redis_send_named(struct redis *r, const struct resp_arg *name)
+{
+    struct store_value v;
+    if (redis_find(r, name, &v) == 0) {
+        redis_send_stored(r, &v);
+    } else {
+        service_count_miss(r->service, r->peer, redis_view(name));
+        redis_send_null(r);
+    }
+}
+
+bool redis_must_yield(struct redis *r)
+{
+    if (!connection_must_yield(r->connection))
+        return false;
+    connection_yield(r->connection);
+    r->again = true;
+    return true;
+}
+
+bool redis_cannot_yield(const struct redis_command *c)
+{
+    if (c->spill_fds)
+        redis_send_error(c->redis, "ERR a name is too long");
+    return c->spill_fds != NULL;
+}
+
+/* In slices: the command stays in the input until the last one. */
+void redis_do_mget(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    if (redis_cannot_yield(c))
+        return;
+    if (r->n_taken == 0) {
+        resp_put_array(redis_begin(r), c->n_args - 1);
+        redis_commit(r);
+        r->n_taken = 1;
+    }
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken++) {
+        if (!first && redis_must_yield(r))
+            return;
+        if (!redis_values_ready(c, r->n_taken, r->n_taken + 1))
+            return;
+        redis_send_named(r, &c->args[r->n_taken]);
+    }
+    r->n_taken = 0;
+}
+
+void redis_do_strlen(struct redis_command *c)
+{
+    struct store_row row;
+    redis_send_number(c->redis, redis_peek(c->redis, &c->args[1], &row) ? (int64_t)row.len : 0);
+}
+
+/* In slices, as MGET. */
+void redis_do_exists(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    struct store_row row;
+    if (redis_cannot_yield(c))
+        return;
+    if (r->n_taken == 0) {
+        r->n_found = 0;
+        r->n_taken = 1;
+    }
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken++) {
+        if (!first && redis_must_yield(r))
+            return;
+        r->n_found += redis_peek(r, &c->args[r->n_taken], &row);
+    }
+    r->n_taken = 0;
+    redis_send_number(r, (int64_t)r->n_found);
+}
+
+void redis_do_type(struct redis_command *c)
+{
+    struct store_row row;
+    redis_send_status(c->redis, redis_peek(c->redis, &c->args[1], &row) ? "string" : "none");
+}

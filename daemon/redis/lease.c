@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lease.c - the turn to make what was not there, for clients that know no leases.
+ *
+ *     GET ──▶ not there, and nobody is at it ──▶ null: this connection has the turn
+ *         ──▶ somebody is ────────────────────▶ held; the value, or null: now it has the turn
+ *     SET of that name, or the connection's end ──▶ the turn is over
+ *
+ * Thread: loop thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/redis/internal.h"
+#include "daemon/users/budget.h"
+
+#define LEASES_MAX 64u /* of a connection */
+/* How long a GET of an FX graph waits for who makes it. The URL that `warm run` sets allows 30 s; a
+ * client that nobody told waits for its answers for 5. */
+#define TORCH_WAIT_MS 25000u
+#define TORCH_WAIT_STRANGER_MS 4000u
+
+/* A turn to make something, or the wait for it. */
+struct redis_lease {
+    struct call call; /* first: on_lease_answer casts back */
+    struct redis *redis;
+    struct redis_lease *prev, *next;
+    bool waits;
+};
+
+bool redis_name_is_leased(struct view name)
+{
+    static const char fx_graphs[] = "pt2:fx-graph";
+    size_t len = sizeof fx_graphs - 1;
+    return name.len > len && memcmp(name.data, fx_graphs, len) == 0;
+}
+
+static struct redis_lease *lease_find(const struct redis *r, const struct store_id *id)
+{
+    struct redis_lease *l = r->leases;
+    while (l && (l->call.id.owner != id->owner || !key_equal(&l->call.id.key, &id->key)))
+        l = l->next;
+    return l;
+}
+
+static void lease_free(struct redis_lease *l)
+{
+    if (l->next)
+        l->next->prev = l->prev;
+    *(l->prev ? &l->prev->next : &l->redis->leases) = l->next;
+    l->redis->n_leases--;
+    budget_give(l->redis->peer->uid, BUDGET_leases, 1);
+    free(l);
+}
+
+void redis_lease_give_back(struct redis *r, struct view name)
+{
+    struct store_id id = service_name_id(r->peer, name);
+    struct redis_lease *l = lease_find(r, &id);
+    if (!l)
+        return;
+    service_drop(&l->call, false);
+    lease_free(l);
+}
+
+static void on_lease_answer(struct call *call, const struct answer *a)
+{
+    struct redis_lease *l = (struct redis_lease *)call;
+    struct redis *r = l->redis;
+    if (a->kind == ANSWER_WAIT) {
+        l->waits = r->waiting_lease = true;
+        connection_hold(r->connection);
+        return;
+    }
+    if (a->kind != ANSWER_OVER)
+        redis_send_answer(r, a); /* null where it is our turn */
+    if (l->waits) {
+        l->waits = r->waiting_lease = false;
+        connection_resume(r->connection);
+    }
+    if (a->kind != ANSWER_LEASE)
+        lease_free(l);
+}
+
+void redis_lease_ask(struct redis *r, struct view name)
+{
+    struct store_id id = service_name_id(r->peer, name);
+    struct redis_lease *l = NULL;
+    if (!lease_find(r, &id) && r->n_leases < LEASES_MAX &&
+        budget_take(r->peer->uid, BUDGET_leases, 1) && !(l = calloc(1, sizeof *l)))
+        budget_give(r->peer->uid, BUDGET_leases, 1);
+    if (!l) { /* it has the turn already */
+        service_count_miss(r->service, r->peer, name);
+        redis_send_null(r);
+        return;
+    }
+    l->call = (struct call){.service = r->service, .peer = r->peer, .on_answer = on_lease_answer};
+    l->redis = r;
+    l->next = r->leases;
+    if (r->leases)
+        r->leases->prev = l;
+    r->leases = l;
+    r->n_leases++;
+    service_ask(&l->call, ASK_LEASE, WIRE_SPACE_NAME, name, NULL,
+                r->peer->session ? TORCH_WAIT_MS : TORCH_WAIT_STRANGER_MS);
+}
+
+void redis_leases_free(struct redis *r)
+{
+    while (r->leases) {
+        service_drop(&r->leases->call, false);
+        lease_free(r->leases);
+    }
+}

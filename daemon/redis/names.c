@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * names.c - KEYS, SCAN and DBSIZE: walks over the names of the asker's space, in slices, so that
+ * others are answered in between. Thread: loop thread.
+ */
+#include <stdio.h>
+
+#include "daemon/redis/internal.h"
+
+#define ROWS_LOOKED_AT 1000u /* in one turn */
+#define KEYS_MAX 10000u      /* names that KEYS returns */
+#define KEYS_BYTES_MAX (4u << 20)
+#define SCANS 256u /* cursors of SCAN that are remembered */
+
+struct name_filter {
+    const struct redis *redis;
+    struct view pattern; /* empty: all */
+    struct writer *out;  /* NULL: only counts */
+    uint64_t n, max;
+};
+
+static void on_row(void *arg, const struct store_row *row)
+{
+    struct name_filter *f = arg;
+    if (row->id.owner != f->redis->peer->space || row->name.len == 0 || f->n >= f->max)
+        return;
+    if (f->pattern.len && !resp_glob(f->pattern, row->name))
+        return;
+    f->n++;
+    if (f->out)
+        resp_put_bulk(f->out, row->name.data, row->name.len);
+}
+
+/* One slice of KEYS or DBSIZE; the command stays in the input until the last one. True if done. */
+static bool walk_slice(struct redis *r, struct view pattern, bool names)
+{
+    struct walk *walk = &r->walk;
+    if (!walk->active) {
+        *walk = (struct walk){.active = true};
+        writer_init(&walk->names, KEYS_BYTES_MAX);
+    }
+    struct name_filter f = {.redis = r,
+                            .pattern = pattern,
+                            .out = names ? &walk->names : NULL,
+                            .n = walk->n_names,
+                            .max = names ? KEYS_MAX : UINT64_MAX};
+    int more =
+        store_scan(service_store(r->service), &walk->cursor, ROWS_LOOKED_AT, on_row, &f, NULL);
+    walk->n_names = f.n;
+    if (more > 0 && f.n < f.max && !walk->names.failed) {
+        connection_hold(r->connection);
+        connection_resume_later(r->connection);
+        return false;
+    }
+    walk->active = false;
+    return true;
+}
+
+void redis_do_keys(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    struct walk *walk = &r->walk;
+    if (c->spill_fds) { /* what came in files does not come again */
+        redis_send_error(r, "ERR the pattern is too long");
+        return;
+    }
+    if (!walk_slice(r, redis_view(&c->args[1]), true))
+        return;
+    if (walk->names.failed) {
+        redis_send_error(r, "ERR too many keys: use SCAN");
+    } else {
+        struct writer *w = redis_begin(r);
+        resp_put_array(w, walk->n_names);
+        writer_bytes(w, walk->names.data, walk->names.len);
+        redis_commit(r);
+    }
+    writer_close(&walk->names);
+}
+
+void redis_do_dbsize(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    if (!walk_slice(r, (struct view){NULL, 0}, false))
+        return;
+    writer_close(&r->walk.names);
+    redis_send_number(r, (int64_t)r->walk.n_names);
+}
+
+/* Redis cursors are numbers, the store's are not: the last ones that were given out, of all
+ * connections, since clients may go on with another. Loop thread. */
+static struct scan {
+    uint64_t number; /* 0: none */
+    uint32_t uid;
+    struct store_cursor cursor;
+} scans[SCANS];
+static uint64_t scan_count;
+
+static const struct scan *scan_find(const struct redis *r, uint64_t number)
+{
+    const struct scan *s = &scans[number % SCANS];
+    return s->number == number && s->uid == r->peer->uid ? s : NULL;
+}
+
+static uint64_t scan_add(const struct redis *r, const struct store_cursor *cursor)
+{
+    uint64_t number = ++scan_count;
+    scans[number % SCANS] = (struct scan){number, r->peer->uid, *cursor};
+    return number;
+}
+
+static void send_scan(struct redis *r, uint64_t number, const struct name_filter *f)
+{
+    char text[24];
+    struct writer *w = redis_begin(r);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    resp_put_array(w, 2);
+    resp_put_text(w, text);
+    resp_put_array(w, f->n);
+    writer_bytes(w, f->out->data, f->out->len);
+    redis_commit(r);
+}
+
+void redis_do_scan(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    struct store_cursor cursor = {{0}};
+    struct writer names;
+    struct name_filter f = {.redis = r, .out = &names, .max = UINT64_MAX};
+    int64_t number;
+    if (!resp_arg_number(&c->args[1], &number) || number < 0) {
+        redis_send_error(r, "ERR invalid cursor");
+        return;
+    }
+    const struct scan *known = number ? scan_find(r, (uint64_t)number) : NULL;
+    if (number && !known) {
+        redis_send_error(r, "ERR invalid cursor");
+        return;
+    }
+    if (known)
+        cursor = known->cursor;
+    for (size_t i = 2; i + 1 < c->n_args; i += 2) /* COUNT and TYPE change nothing here */
+        if (resp_arg_is(&c->args[i], "MATCH"))
+            f.pattern = redis_view(&c->args[i + 1]);
+    writer_init(&names, 0);
+    int more = store_scan(service_store(r->service), &cursor, ROWS_LOOKED_AT, on_row, &f, NULL);
+    if (names.failed)
+        redis_send_error(r, "ERR out of memory");
+    else
+        send_scan(r, more > 0 ? scan_add(r, &cursor) : 0, &f);
+    writer_close(&names);
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * set.c - SET and its kin, DEL, times to live: whatever the store has to write.
+ *
+ * What a command has the store do is a struct redis_op: its answer comes when all its parts are done.
+ * Rows are never changed in place; another time to live is another row.
+ *
+ * Thread: loop thread.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/process/log.h"
+#include "daemon/redis/internal.h"
+#include "daemon/service/torch_store.h"
+
+#define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
+#define MSET_ARGS_MAX 257u /* of an MSET with a long one, which is done in one turn */
+
+enum op_answer { OP_OK, OP_SET_NX, OP_SETNX, OP_COUNT, OP_NONE, OP_TRUE };
+
+/* Something that the store does: the answer comes when all its parts are done. */
+struct redis_op {
+    struct redis *redis; /* NULL when the connection is gone */
+    struct redis_op *prev, *next;
+    enum op_answer answer;
+    unsigned n_parts;
+    bool existed;
+    uint64_t count;
+};
+
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- what the store does for us ---- */
+
+static struct redis_op *op_new(struct redis *r, enum op_answer answer, unsigned n_parts)
+{
+    struct redis_op *op = malloc(sizeof *op);
+    if (!op)
+        return NULL;
+    *op = (struct redis_op){.redis = r, .next = r->ops, .answer = answer, .n_parts = n_parts};
+    if (r->ops)
+        r->ops->prev = op;
+    r->ops = op;
+    r->n_ops++;
+    return op;
+}
+
+static void op_answer(const struct redis_op *op)
+{
+    struct redis *r = op->redis;
+    if (op->answer == OP_OK || (op->answer == OP_SET_NX && !op->existed))
+        redis_send_status(r, "OK");
+    else if (op->answer == OP_SET_NX)
+        redis_send_null(r);
+    else if (op->answer == OP_SETNX || op->answer == OP_TRUE)
+        redis_send_number(r, !op->existed);
+    else if (op->answer == OP_COUNT)
+        redis_send_number(r, (int64_t)op->count);
+}
+
+static void op_part_done(struct redis_op *op)
+{
+    struct redis *r = op->redis;
+    if (--op->n_parts)
+        return;
+    if (r) {
+        op_answer(op);
+        if (op->next)
+            op->next->prev = op->prev;
+        *(op->prev ? &op->prev->next : &r->ops) = op->next;
+        if (--r->n_ops == 0)
+            connection_resume(r->connection);
+    }
+    free(op);
+}
+
+static void on_put(void *arg, int status, bool existed, const struct key *key, const struct err *e)
+{
+    struct redis_op *op = arg;
+    (void)status, (void)key, (void)e; /* the service has logged and counted what failed */
+    op->existed |= existed;
+    op_part_done(op);
+}
+
+static void on_report(void *arg, int status, const struct store_report *report, const struct err *e)
+{
+    struct redis_op *op = arg;
+    (void)e;
+    if (status == 0)
+        op->count = report->n_entries;
+    op_part_done(op);
+}
+
+void redis_ops_forget(struct redis *r)
+{
+    for (struct redis_op *op = r->ops; op; op = op->next)
+        op->redis = NULL;
+    if (r->mset) /* of which no more comes */
+        op_part_done(r->mset);
+}
+
+/* ---- values that are put ---- */
+
+/* "pt2:", 64 digits, "::": what PyTorch found best for one kernel, under the digest of the choice. */
+static bool is_tuned_kernel(struct view name)
+{
+    static const char start[] = "pt2:", end[] = "::";
+    const char *at = name.data;
+    return name.len > 70 && memcmp(at, start, 4) == 0 && memcmp(at + 68, end, 2) == 0 &&
+           strspn(at + 4, "0123456789abcdef") >= 64;
+}
+
+/* The kinds that PyTorch's names tell. */
+static enum store_kind kind_of_name(struct view name)
+{
+    static const struct {
+        const char *part;
+        enum store_kind kind;
+    } parts[] = {{"pt2:autograd", STORE_BACKWARD},
+                 {"pt2:fx-graph", STORE_FX_GRAPH},
+                 {"pt2:bundled-autotune", STORE_AUTOTUNE}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (name.len >= strlen(parts[i].part) &&
+            memcmp(name.data, parts[i].part, strlen(parts[i].part)) == 0)
+            return parts[i].kind;
+    return is_tuned_kernel(name) ? STORE_AUTOTUNE : STORE_OTHER;
+}
+
+/* What PyTorch says at the end of its values: {"data": …, "time_taken_ms": 123}. 0 if nothing. */
+static uint32_t cost_of_value(const struct resp_arg *value, int fd)
+{
+    static const char mark[] = "\"time_taken_ms\": ";
+    char tail[65];
+    size_t len = value->len < sizeof tail - 1 ? (size_t)value->len : sizeof tail - 1;
+    if (value->data)
+        memcpy(tail, value->data + value->len - len, len);
+    else if (fd < 0 || pread(fd, tail, len, (off_t)(value->len - len)) != (ssize_t)len)
+        return 0;
+    tail[len] = '\0';
+    const char *at = memmem(tail, len, mark, sizeof mark - 1);
+    unsigned long ms = at ? strtoul(at + sizeof mark - 1, NULL, 10) : 0;
+    return ms < UINT32_MAX ? (uint32_t)ms : 0;
+}
+
+/* The descriptor of a spilled argument: they are numbered in the order in which they came. */
+static int spill_fd(const struct redis_command *c, size_t arg)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < arg; i++)
+        n += !c->args[i].data;
+    return c->spill_fds[n];
+}
+
+struct set_options {
+    uint64_t ttl_ms;
+    bool keep_existing; /* NX */
+    bool only_existing; /* XX */
+    bool keep_ttl, want_old;
+};
+
+static int put_taken_apart(struct redis *r, struct service_put *put, struct err *e)
+{
+    void *bytes;
+    int code = torch_store_take_apart(put, &bytes, e);
+    if (code == 0)
+        code = service_put(r->service, r->peer, put, e);
+    else if (put->fd >= 0)
+        close(put->fd);
+    free(bytes);
+    return code;
+}
+
+/* Stores args[name] = args[value] as a part of `op`. What cannot be stored is dropped. */
+static void put_value(const struct redis_command *c, size_t name, size_t value,
+                      const struct set_options *options, struct redis_op *op)
+{
+    struct redis *r = c->redis;
+    const struct resp_arg *v = &c->args[value];
+    struct err e = {0};
+    int fd = v->data ? -1 : spill_fd(c, value);
+    int code = 0;
+    if (!redis_is_name(&c->args[name]))
+        code = err_set(&e, WARM_EINVALID, "its name has not 1 to %u bytes", STORE_NAME_MAX);
+    else if (!v->data && fd < 0)
+        code = err_set(&e, WARM_ENOMEM, "there was no room to receive it");
+    if (code == 0) {
+        struct service_put put = {.name = redis_view(&c->args[name]),
+                                  .kind = kind_of_name(redis_view(&c->args[name])),
+                                  .keep_existing = options->keep_existing,
+                                  .cost_ms = cost_of_value(v, fd),
+                                  .ttl_ms = options->ttl_ms,
+                                  .data = v->data,
+                                  .fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3),
+                                  .is_ours = true,
+                                  .len = v->len,
+                                  .on_done = on_put,
+                                  .arg = op};
+        code = fd >= 0 && put.fd < 0 ? err_set(&e, WARM_EIO, "no descriptor is left")
+                                     : put_taken_apart(r, &put, &e);
+    }
+    if (code) {
+        redis_lease_give_back(r, redis_view(&c->args[name]));
+        stats_add(service_stats(r->service), STATS_dropped, STORE_OTHER, 1);
+        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value of uid %u is not stored: %s",
+                 (unsigned)r->peer->uid, e.text);
+        op_part_done(op);
+    }
+}
+
+/* ---- SET and its kin ---- */
+
+/* A time to live from an argument in `unit_ms`, or a moment of Unix time. */
+static bool parse_ttl(const struct resp_arg *a, uint64_t unit_ms, bool absolute, uint64_t *out)
+{
+    int64_t n;
+    if (!resp_arg_number(a, &n) || n <= 0 || (uint64_t)n > TTL_MAX_MS / unit_ms)
+        return false;
+    uint64_t ms = (uint64_t)n * unit_ms, now = unix_ms();
+    *out = !absolute ? ms : ms > now ? ms - now : 1;
+    return true;
+}
+
+/* NULL, or what is wrong. */
+static const char *parse_set(const struct redis_command *c, struct set_options *out)
+{
+    static const struct {
+        const char *name;
+        uint64_t unit_ms;
+        bool absolute;
+    } ttls[] = {{"EX", 1000, false}, {"PX", 1, false}, {"EXAT", 1000, true}, {"PXAT", 1, true}};
+    *out = (struct set_options){0};
+    for (size_t i = 3; i < c->n_args; i++) {
+        const struct resp_arg *a = &c->args[i];
+        size_t t = 0;
+        while (t < 4 && !resp_arg_is(a, ttls[t].name))
+            t++;
+        if (t < 4 && i + 1 < c->n_args) {
+            if (!parse_ttl(&c->args[++i], ttls[t].unit_ms, ttls[t].absolute, &out->ttl_ms))
+                return "ERR value is not an integer or out of range";
+        } else if (resp_arg_is(a, "NX")) {
+            out->keep_existing = true;
+        } else if (resp_arg_is(a, "XX")) {
+            out->only_existing = true;
+        } else if (resp_arg_is(a, "KEEPTTL")) {
+            out->keep_ttl = true;
+        } else if (resp_arg_is(a, "GET")) {
+            out->want_old = true;
+        } else {
+            return "ERR syntax error";
+        }
+    }
+    if ((out->keep_existing && out->only_existing) || (out->keep_ttl && out->ttl_ms))
+        return "ERR syntax error";
+    return NULL;
+}
+
+/* No memory for so much as the answer's place: the value is dropped. */
+static struct redis_op *op_or_drop(struct redis *r, enum op_answer answer, unsigned n_parts)
+{
+    struct redis_op *op = op_new(r, answer, n_parts);
+    if (op)
+        return op;
+    stats_add(service_stats(r->service), STATS_dropped, STORE_OTHER, 1);
+    op_answer(&(struct redis_op){.redis = r, .answer = answer});
+    return NULL;
+}
+
+void redis_do_set(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    struct set_options options;
+    struct store_row row;
+    enum op_answer answer = OP_OK;
+    const char *wrong = parse_set(c, &options);
+    if (wrong) {
+        redis_send_error(r, wrong);
+        return;
+    }
+    bool exists = (options.only_existing || options.keep_ttl || options.want_old) &&
+                  redis_peek(r, &c->args[1], &row);
+    if (options.keep_ttl && exists && row.expires_ms)
+        options.ttl_ms = row.expires_ms > unix_ms() ? row.expires_ms - unix_ms() : 1;
+    if (options.want_old && !c->spill_fds && !redis_values_ready(c, 1, 2))
+        return;
+    if (options.want_old)
+        redis_send_named(r, &c->args[1]);
+    if (options.only_existing && !exists) {
+        if (!options.want_old)
+            redis_send_null(r);
+        return;
+    }
+    if (options.want_old)
+        answer = OP_NONE;
+    else if (options.keep_existing)
+        answer = OP_SET_NX;
+    struct redis_op *op = op_or_drop(r, answer, 1);
+    if (!op)
+        return;
+    if (answer != OP_OK)
+        connection_hold(r->connection);
+    put_value(c, 1, 2, &options, op);
+}
+
+static void put_with(struct redis_command *c, size_t value, enum op_answer answer,
+                     const struct set_options *options)
+{
+    struct redis_op *op = op_or_drop(c->redis, answer, 1);
+    if (!op)
+        return;
+    if (answer != OP_OK)
+        connection_hold(c->redis->connection);
+    put_value(c, 1, value, options, op);
+}
+
+void redis_do_setnx(struct redis_command *c)
+{
+    put_with(c, 2, OP_SETNX, &(struct set_options){.keep_existing = true});
+}
+
+static void do_setex_in(struct redis_command *c, uint64_t unit_ms)
+{
+    struct set_options options = {0};
+    if (parse_ttl(&c->args[2], unit_ms, false, &options.ttl_ms))
+        put_with(c, 3, OP_OK, &options);
+    else
+        redis_send_error(c->redis, "ERR value is not an integer or out of range");
+}
+void redis_do_setex(struct redis_command *c) { do_setex_in(c, 1000); }
+void redis_do_psetex(struct redis_command *c) { do_setex_in(c, 1); }
+
+void redis_do_getset(struct redis_command *c)
+{
+    if (!c->spill_fds && !redis_values_ready(c, 1, 2))
+        return;
+    redis_send_named(c->redis, &c->args[1]);
+    put_with(c, 2, OP_NONE, &(struct set_options){0});
+}
+
+/* In slices, as MGET; the operation has a part for what is to come. */
+void redis_do_mset(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    if (c->n_args % 2 == 0) {
+        redis_send_error(r, "ERR wrong number of arguments for 'mset' command");
+        return;
+    }
+    if (c->spill_fds && c->n_args > MSET_ARGS_MAX) { /* what came in files does not come again */
+        redis_send_error(r, "ERR too many values beside a long one");
+        return;
+    }
+    if (r->n_taken == 0) {
+        r->mset = op_or_drop(r, OP_OK, 1);
+        if (!r->mset)
+            return;
+        r->n_taken = 1;
+    }
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken += 2) {
+        if (!first && !c->spill_fds && redis_must_yield(r))
+            return;
+        r->mset->n_parts++;
+        put_value(c, r->n_taken, r->n_taken + 1, &(struct set_options){0}, r->mset);
+    }
+    struct redis_op *op = r->mset;
+    r->mset = NULL;
+    r->n_taken = 0;
+    connection_hold(r->connection);
+    op_part_done(op);
+}
+
+/* In slices, as MGET. */
+void redis_do_del(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    struct err e = {0};
+    struct store_row row;
+    if (redis_cannot_yield(c))
+        return;
+    if (r->n_taken == 0) {
+        r->found = calloc(c->n_args, sizeof *r->found);
+        r->n_found = 0;
+        r->n_taken = 1;
+    }
+    for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken++) {
+        if (!first && redis_must_yield(r))
+            return;
+        if (r->found && redis_peek(r, &c->args[r->n_taken], &row))
+            r->found[r->n_found++] = row.id;
+    }
+    r->n_taken = 0;
+    struct redis_op *op = r->n_found ? op_new(r, OP_COUNT, 1) : NULL;
+    if (!op) {
+        redis_send_number(r, 0);
+    } else {
+        connection_hold(r->connection);
+        if (store_remove(service_store(r->service), r->found, r->n_found, on_report, op, &e) != 0)
+            op_part_done(op);
+    }
+    free(r->found);
+    r->found = NULL;
+}
+
+void redis_do_flush(struct redis_command *c)
+{
+    struct redis *r = c->redis;
+    struct err e = {0};
+    struct store_filter own = store_filter_all();
+    own.owner = r->peer->space;
+    struct redis_op *op = op_or_drop(r, OP_OK, 1);
+    if (!op)
+        return;
+    connection_hold(r->connection);
+    if (store_evict(service_store(r->service), &own, 0, false, on_report, op, &e) != 0)
+        op_part_done(op);
+}
+
+/* ---- times to live ---- */
+
+static void do_ttl_in(struct redis_command *c, uint64_t unit_ms)
+{
+    struct store_row row;
+    uint64_t now = unix_ms();
+    if (!redis_peek(c->redis, &c->args[1], &row))
+        redis_send_number(c->redis, -2);
+    else if (row.expires_ms == 0)
+        redis_send_number(c->redis, -1);
+    else
+        redis_send_number(c->redis, row.expires_ms > now
+                                        ? (int64_t)((row.expires_ms - now + unit_ms / 2) / unit_ms)
+                                        : 0);
+}
+void redis_do_ttl(struct redis_command *c) { do_ttl_in(c, 1000); }
+void redis_do_pttl(struct redis_command *c) { do_ttl_in(c, 1); }
+
+static void on_rewritten(void *arg, int status, bool existed, const struct err *e)
+{
+    struct redis_op *op = arg;
+    (void)existed, (void)e;
+    op->existed |= status != 0; /* answered with 0: not done */
+    op_part_done(op);
+}
+
+/* Writes an entry anew with another end: rows are never changed in place. */
+static void set_expiry(struct redis *r, const struct resp_arg *name, uint64_t expires_ms)
+{
+    struct store_value v;
+    struct err e = {0};
+    struct redis_op *op = NULL;
+    if (redis_find(r, name, &v) != 0 || !(op = op_new(r, OP_TRUE, 1))) {
+        redis_send_number(r, 0);
+        return;
+    }
+    struct store_put put = {.row = v.row,
+                            .data = v.data,
+                            .fd = v.data ? -1 : fcntl(v.fd, F_DUPFD_CLOEXEC, 3),
+                            .on_done = on_rewritten,
+                            .arg = op};
+    put.row.expires_ms = expires_ms;
+    connection_hold(r->connection);
+    if ((!v.data && put.fd < 0) || store_put(service_store(r->service), &put, &e) != 0) {
+        if (put.fd >= 0)
+            close(put.fd);
+        op->existed = true;
+        op_part_done(op);
+    }
+}
+
+static void do_expire_in(struct redis_command *c, uint64_t unit_ms)
+{
+    uint64_t ttl_ms;
+    if (!redis_values_ready(c, 1, 2))
+        return;
+    if (parse_ttl(&c->args[2], unit_ms, false, &ttl_ms))
+        set_expiry(c->redis, &c->args[1], unix_ms() + ttl_ms);
+    else
+        redis_send_error(c->redis, "ERR value is not an integer or out of range");
+}
+void redis_do_expire(struct redis_command *c) { do_expire_in(c, 1000); }
+void redis_do_pexpire(struct redis_command *c) { do_expire_in(c, 1); }
+void redis_do_persist(struct redis_command *c)
+{
+    struct store_row row;
+    if (!redis_values_ready(c, 1, 2))
+        return;
+    if (redis_peek(c->redis, &c->args[1], &row) && row.expires_ms)
+        set_expiry(c->redis, &c->args[1], 0);
+    else
+        redis_send_number(c->redis, 0);
+}

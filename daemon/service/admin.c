@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin.c - what people look at and clear away: whose entries a filter may reach, and the JSON of
+ * STATS and INFO.
+ *
+ * Thread: loop thread.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "client/wire/version.h"
+#include "daemon/process/json.h"
+#include "daemon/service/internal.h"
+#include "daemon/users/budget.h"
+
+#define TOOLCHAINS_SHOWN 64u
+#define USERS_SHOWN                                                                                \
+    64u /* of those who hold something now, and of those who have something stored */
+#define OWNERS_MAX 1024u /* users whose entries an administrator reaches by key */
+
+bool service_filter(const struct peer *peer, const struct wire_filter *in, struct store_filter *out)
+{
+    struct store_filter f = store_filter_all();
+    if (in->uid >= 0)
+        f.owner = f.maker = in->uid;
+    if (!peer->is_admin) {
+        if (in->uid >= 0 && in->uid != peer->uid)
+            return false;
+        f.owner = peer->space;
+        f.maker = peer->uid;
+    }
+    f.kind = in->kind;
+    f.pinned = in->pinned;
+    f.hardware = in->hardware;
+    f.compiler = in->compiler;
+    f.text = in->text;
+    f.min_bytes = in->min_bytes;
+    f.max_bytes = in->max_bytes;
+    f.min_age_ms = in->min_age_ms;
+    f.min_idle_ms = in->min_idle_ms;
+    f.min_hits = in->min_hits;
+    f.max_hits = in->max_hits;
+    *out = f;
+    return true;
+}
+
+size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
+                       struct view key, struct store_id *out, size_t cap)
+{
+    struct store_row row;
+    uint32_t owners[OWNERS_MAX] = {STORE_MADE_HERE, peer->space};
+    size_t n = 0, n_owners = 2;
+    if (space == WIRE_SPACE_NAME) {
+        if (cap && service_peek(s, peer, space, key, &row, NULL) == 0)
+            out[n++] = row.id;
+        return n;
+    }
+    if (peer->is_admin)
+        n_owners = store_owners(s->config.store, owners, OWNERS_MAX);
+    for (size_t i = 0; i < n_owners && n < cap; i++) {
+        struct store_id id = {.owner = owners[i]};
+        memcpy(&id.key, key.data, sizeof id.key);
+        if (store_peek(s->config.store, &id, &row, NULL) == 0 && peer_may_see(peer, &row))
+            out[n++] = id;
+    }
+    return n;
+}
+
+/* What a user holds of each budget. */
+static void write_user(struct service *s, uint32_t uid, struct writer *out)
+{
+    struct store_share share = {0};
+    store_share(s->config.store, uid, &share);
+    writer_format(out, "\"%u\": {", (unsigned)uid);
+    for (unsigned i = 0; i < BUDGETS; i++) {
+        uint64_t used = budget_used(uid, i), limit = budget_limit(i);
+        if (i == BUDGET_space) {
+            used = share.disk_bytes;
+            limit = s->config.config->quota;
+        } else if (i == BUDGET_pins) {
+            used = share.pinned_bytes;
+            limit = store_pins_max(s->config.store);
+        }
+        writer_format(out, "%s\"%s\": {\"used\": %llu, \"limit\": %llu, \"unit\": \"%s\"}",
+                      i ? ", " : "", budget_name(i), (unsigned long long)used,
+                      (unsigned long long)limit, budget_unit(i));
+    }
+    writer_u8(out, '}');
+}
+
+static void write_users(struct service *s, const struct peer *peer, struct writer *out)
+{
+    uint32_t uids[2 * USERS_SHOWN] = {peer->uid};
+    size_t n = 1;
+    if (peer->is_admin) {
+        n = budget_users(uids, USERS_SHOWN);
+        n += store_users(s->config.store, uids + n, USERS_SHOWN);
+    }
+    writer_format(out, ", \"users\": {");
+    for (size_t i = 0, shown = 0; i < n; i++) {
+        size_t first = 0;
+        while (uids[first] != uids[i])
+            first++;
+        if (first < i)
+            continue;
+        writer_bytes(out, ", ", shown++ ? 2 : 0);
+        write_user(s, uids[i], out);
+    }
+    writer_u8(out, '}');
+}
+
+void service_write_stats(struct service *s, const struct peer *peer, struct writer *out)
+{
+    struct store_stats store;
+    store_stats(s->config.store, &store);
+    writer_u8(out, '{');
+    stats_write_members(&s->stats, &store, service_now_ms(s), out);
+    write_users(s, peer, out);
+    writer_u8(out, '}');
+}
+
+static void write_field(struct writer *out, const char *name, const char *text)
+{
+    writer_format(out, "\"%s\": ", name);
+    json_write_text(out, text, strlen(text));
+}
+
+static void write_toolchain(struct writer *out, const struct toolchain *t)
+{
+    char id[WARM_KEY_TEXT];
+    key_to_text(&t->id, id);
+    writer_format(out, "{\"id\": \"%s\", \"version\": \"%d.%d\", ", id, t->major, t->minor);
+    write_field(out, "text", t->text);
+    writer_bytes(out, ", ", 2);
+    write_field(out, "path", t->path);
+    writer_bytes(out, ", ", 2);
+    write_field(out, "archs", t->archs);
+    writer_u8(out, '}');
+}
+
+static void write_toolchains(struct service *s, struct writer *out)
+{
+    const struct toolchain *list[TOOLCHAINS_SHOWN];
+    size_t n = compiler_toolchains(s->config.compiler, list, TOOLCHAINS_SHOWN);
+    writer_format(out, ", \"toolchains\": [");
+    for (size_t i = 0; i < n && i < TOOLCHAINS_SHOWN; i++) {
+        writer_bytes(out, ", ", i ? 2 : 0);
+        write_toolchain(out, list[i]);
+    }
+    writer_u8(out, ']');
+}
+
+static void write_store(struct service *s, struct writer *out)
+{
+    struct store_stats store;
+    store_stats(s->config.store, &store);
+    writer_format(out,
+                  ", \"store\": {\"read_only\": %s, \"rebuilt\": %s, \"entries\": %llu, "
+                  "\"bytes\": %llu, \"max_bytes\": %llu, \"disk_bytes\": %llu, \"corrupt\": %llu, "
+                  "\"old\": %llu}",
+                  store.read_only ? "true" : "false", store.rebuilt ? "true" : "false",
+                  (unsigned long long)store.n_entries, (unsigned long long)store.n_bytes,
+                  (unsigned long long)store.max_bytes, (unsigned long long)store.disk_bytes,
+                  (unsigned long long)store.n_corrupt, (unsigned long long)store.n_old);
+}
+
+static void write_workers(struct service *s, struct writer *out)
+{
+    struct compiler_stats c;
+    compiler_stats(s->config.compiler, &c);
+    bool known = c.landlock >= 0; /* since a compiler process first ran */
+    char landlock[16] = "null";
+    if (known)
+        snprintf(landlock, sizeof landlock, "%d", c.landlock);
+    writer_format(out,
+                  ", \"audits\": {\"done\": %llu, \"differences\": %llu}, \"workers\": "
+                  "{\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
+                  "%llu, \"crashes\": %llu, \"timeouts\": %llu, "
+                  "\"landlock\": %s, \"seccomp\": %s}",
+                  (unsigned long long)stats_lifetime(&s->stats, STATS_audits),
+                  (unsigned long long)stats_lifetime(&s->stats, STATS_audit_differences),
+                  c.n_workers, c.n_busy, c.n_queued, (unsigned long long)c.n_compiles,
+                  (unsigned long long)c.n_crashes, (unsigned long long)c.n_timeouts, landlock,
+                  !known      ? "null"
+                  : c.seccomp ? "true"
+                              : "false");
+}
+
+void service_write_info(struct service *s, const struct peer *peer, struct writer *out)
+{
+    (void)peer;
+    writer_u8(out, '{');
+    write_field(out, "version", WARM_VERSION);
+    writer_format(out,
+                  ", \"protocol\": %u, \"key_format\": %u, \"pid\": %ld, \"uid\": %u, "
+                  "\"in_flight\": %u, \"settings\": ",
+                  WIRE_VERSION, WARM_KEY_FORMAT, (long)getpid(), (unsigned)geteuid(),
+                  flights_count(s->flights));
+    config_write_json(s->config.config, out);
+    write_toolchains(s, out);
+    write_store(s, out);
+    write_workers(s, out);
+    writer_u8(out, '}');
+}

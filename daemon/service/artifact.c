@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* artifact.c - counted values, and the memfds that carry them. Thread: loop thread; the memfd_ and
+ * file_ functions any. */
+#define XXH_INLINE_ALL
+#include "daemon/service/artifact.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "daemon/process/closer.h"
+#include "daemon/service/manifest.h"
+
+#define HOLES_MAX (1u << 20) /* bytes: a memfd up to this may be all holes */
+#define HASH_PIECE (64u << 10)
+#define MEMFD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+int memfd_check(int fd, uint64_t len, struct err *e)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0)
+        return err_set(e, WARM_EINVALID, "the descriptor that came along is no memfd");
+    if ((seals & MEMFD_SEALS) != MEMFD_SEALS)
+        return err_set(e, WARM_EINVALID, "the memfd that came along is not sealed");
+    if (fstat(fd, &st) != 0)
+        return err_sys(e, WARM_EIO, errno, "cannot look at a memfd");
+    uint64_t written = (uint64_t)st.st_blocks * 512;
+    if (len > HOLES_MAX && written < len - len / 2)
+        return err_set(e, WARM_EINVALID, "the memfd has %llu bytes, of which %llu were written",
+                       (unsigned long long)st.st_size, (unsigned long long)written);
+    if ((uint64_t)st.st_size < len)
+        return err_set(e, WARM_ETRUNCATED, "the memfd has %llu bytes, %llu were announced",
+                       (unsigned long long)st.st_size, (unsigned long long)len);
+    return 0;
+}
+
+int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e)
+{
+    int fd = memfd_create("warm", MFD_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, errno == ENOMEM ? WARM_ENOMEM : WARM_EIO, errno, "cannot make a memfd");
+    for (size_t at = 0; at < len;) {
+        ssize_t n = pwrite(fd, (const char *)data + at, len - at, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            int why = errno;
+            close(fd);
+            return err_sys(e, WARM_ENOMEM, why, "cannot fill a memfd");
+        }
+        at += (size_t)n;
+    }
+    *out = fd;
+    return 0;
+}
+
+/* A name below a descriptor of the folder costs less than the whole path. */
+int fd_reopen(int fd)
+{
+    static _Atomic int folder = -1;
+    char name[16], *at = name + sizeof name;
+    int own = folder;
+    if (own < 0) {
+        own = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (own < 0)
+            return -1;
+        folder = own;
+    }
+    *--at = '\0';
+    for (unsigned n = (unsigned)fd; n || !*at; n /= 10)
+        *--at = (char)('0' + n % 10);
+    return openat(own, at, O_RDONLY | O_CLOEXEC);
+}
+
+static int file_read_at(int fd, void *out, size_t len, uint64_t from, struct err *e)
+{
+    for (size_t at = 0; at < len;) {
+        ssize_t n = pread(fd, (char *)out + at, len - at, (off_t)(from + at));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(e, WARM_EIO, errno, "cannot read a value");
+        if (n == 0)
+            return err_set(e, WARM_ETRUNCATED, "a value ends after %zu of %zu bytes", at, len);
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+int file_read_start(int fd, void *out, size_t len, struct err *e)
+{
+    return file_read_at(fd, out, len, 0, e);
+}
+
+struct artifact *artifact_from_bytes(const void *data, size_t len)
+{
+    struct artifact *a = malloc(sizeof *a);
+    uint8_t *copy = malloc(len ? len : 1);
+    if (!a || !copy) {
+        free(a);
+        free(copy);
+        return NULL;
+    }
+    memcpy(copy, data, len);
+    *a = (struct artifact){.refs = 1,
+                           .check = key_of_bytes(data, len),
+                           .hashed = true,
+                           .len = len,
+                           .data = copy,
+                           .fd = -1};
+    return a;
+}
+
+/* Read, not mapped: a mapping of somebody else's file may fault. */
+int artifact_hash(struct artifact *a, struct err *e)
+{
+    uint8_t piece[HASH_PIECE];
+    XXH3_state_t *xxh = a->hashed ? NULL : XXH3_createState();
+    XXH128_canonical_t canonical;
+    if (a->hashed)
+        return 0;
+    if (!xxh)
+        return err_set(e, WARM_ENOMEM, "no memory for a value");
+    int code = 0;
+    XXH3_128bits_reset(xxh);
+    for (uint64_t at = 0; code == 0 && at < a->len; at += sizeof piece) {
+        size_t n = a->len - at < sizeof piece ? (size_t)(a->len - at) : sizeof piece;
+        code = file_read_at(a->fd, piece, n, at, e);
+        XXH3_128bits_update(xxh, piece, code ? 0 : n);
+    }
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(xxh));
+    memcpy(a->check.bytes, canonical.digest, sizeof a->check.bytes);
+    a->hashed = code == 0;
+    XXH3_freeState(xxh);
+    return code;
+}
+
+static int artifact_read_fd(int fd, uint64_t len, struct artifact **out, struct err *e)
+{
+    uint8_t bytes[ARTIFACT_INLINE_MAX];
+    int code = file_read_start(fd, bytes, len, e);
+    if (code == 0 && !(*out = artifact_from_bytes(bytes, len)))
+        code = err_set(e, WARM_ENOMEM, "no memory for a value");
+    return code;
+}
+
+int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artifact **out,
+                     struct err *e)
+{
+    if (len <= ARTIFACT_INLINE_MAX) {
+        int code = artifact_read_fd(fd, len, out, e);
+        fd_close_later(fd);
+        return code;
+    }
+    struct artifact *a = malloc(sizeof *a);
+    if (!a) {
+        fd_close_later(fd);
+        return err_set(e, WARM_ENOMEM, "no memory for a value");
+    }
+    *a = (struct artifact){.refs = 1, .hashed = check != NULL, .len = len, .fd = fd};
+    if (check)
+        a->check = *check;
+    *out = a;
+    return 0;
+}
+
+struct artifact *artifact_ref(struct artifact *a)
+{
+    a->refs++;
+    return a;
+}
+
+void artifact_unref(struct artifact *a)
+{
+    if (!a || --a->refs)
+        return;
+    if (a->fd >= 0)
+        fd_close_later(a->fd);
+    manifest_unref(a->manifest);
+    free(a->data);
+    free(a);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attempt.h - one source on its way through the compiler; what compile.c and attempt.c share.
+ *
+ *     SOURCE ──▶ VERIFYING ──▶ LOOKING ──▶ FOLLOWING ──▶ COMPILING ──▶ DONE
+ *                (a pool       (is the      (another
+ *                 thread)       result      compiles for
+ *                               there under the same
+ *                               the shared  shared key)
+ *                               key?)
+ *
+ * A job has its exact key, and where keygen/cuda/job.h gives it one, a shared key: of the canonical
+ * source, without what cannot show in the result. LOOKING and FOLLOWING are for such jobs; what they
+ * find is the job's result, and an alias leads there from the exact key from then on.
+ *
+ * Thread: loop thread, but for the verification and the hash of a large result. Memory: see each function.
+ */
+#ifndef WARM_DAEMON_SERVICE_ATTEMPT_H
+#define WARM_DAEMON_SERVICE_ATTEMPT_H
+
+#include "daemon/service/internal.h"
+#include "daemon/service/manifest.h"
+#include "daemon/service/paths.h"
+
+enum attempt_state {
+    ATTEMPT_VERIFYING, /* on a pool thread, or its user's turn there is to come */
+    ATTEMPT_LOOKING,   /* a value is being verified, or the leader says what it has (`asked_ms`) */
+    ATTEMPT_FOLLOWING,
+    ATTEMPT_COMPILING, /* or a pool thread hashes what the compiler made */
+    ATTEMPT_DONE,      /* its result is being handed out */
+};
+
+struct attempt {
+    struct attempt *prev, *next;
+    struct service *service;
+    struct flight *flight; /* in phase (4) as long as this exists: `making` */
+    struct making making;
+    uint64_t hedge_at_ms; /* from then on it follows only its own user's attempts */
+    struct call *leader;  /* NULL when it has left */
+    uv_work_t work;
+    enum attempt_state state;
+    struct compile *running;
+    int job_fd;
+    uint64_t job_len;
+    int channel_fd; /* -1 once it is the compiler's */
+    uint32_t maker;
+    bool keep;        /* somebody wants it stored */
+    bool may_replace; /* also results that were made for others */
+    bool cancelled;   /* and it does not compile, where the compiler says so */
+    struct call_compile ask;
+    struct store_id id;
+    struct proof proof;
+    struct paths paths; /* from the job */
+    int code;           /* of the verification */
+    struct err err;
+    uint64_t miss;        /* of the history */
+    struct writer recipe; /* from the verification on */
+    uint32_t session;
+    /* of the shared key: */
+    bool shares;       /* it has one */
+    unsigned n_offers; /* results of others that its leader was asked about while it compiles */
+    bool afresh;       /* it is not to look at what is there */
+    bool alone;        /* it is to compile whatever others do */
+    struct key asked;  /* the digest of the stored manifest that the leader was last asked about */
+    unsigned n_asked;
+    struct key shared_graph;
+    struct store_id shared_id;
+    struct proof shared_proof;
+    uint64_t asked_ms; /* when the leader was asked for its files; 0: it is not */
+    struct attempt *follows, *followers, *next_follower;
+    /* of the result, from the end of the compile on: */
+    struct artifact *made;
+    bool made_keep, made_shared; /* it may be stored; under the shared key */
+    struct address made_address;
+    struct proof made_proof;
+};
+
+/* compile.c: */
+void negative_add(struct service *s, const struct attempt *attempt, struct artifact *a);
+int manifest_from_store(const struct store_value *v, struct manifest **out);
+int manifest_from_artifact(const struct artifact *a, struct manifest **out);
+/* How often one job may be asked about manifests that change while it answers. */
+#define CHECKS_MAX 8u
+/* Asks the client what it has at the manifest's paths; both arguments are referenced, `candidate`
+ * may be NULL. */
+void call_check(struct call *call, struct manifest *m, struct artifact *candidate);
+/* Lets go of what call_check took. */
+void call_uncheck(struct call *call);
+
+/* attempt.c: what the leader of one said to its check; `a`, of call->checking, NULL: it does not have
+ * these files. */
+void attempt_checked(struct call *call, const struct manifest_alternative *a);
+
+/* attempt_store.c: */
+/* The manifest of this one compile (given), and the address and proof of its result. `shared`: as it
+ * is kept under the shared key. NULL: it cannot be written down. */
+struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
+                                  bool shared, struct address *address, struct proof *proof);
+/* From the exact key to the shared one; the flight is told when it is committed. */
+void attempt_store_alias(const struct attempt *t);
+/* Queues the result, with its manifest if it has one; `shared`: under the shared key, with an alias
+ * from the exact one. The flight is told when all is committed. */
+void attempt_store_result(const struct attempt *t, struct artifact *result, bool shared,
+                          const struct address *address, const struct proof *proof);
+
+#endif

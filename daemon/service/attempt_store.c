@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attempt_store.c - what an attempt leaves in the store:
+ *
+ *     exact key ──▶ result                                   a job without a shared key, no headers
+ *     exact key ──▶ manifest ──▶ result                      with headers of the client
+ *     exact key ──▶ alias ──▶ shared key ──▶ result          with a shared key
+ *     exact key ──▶ alias ──▶ shared key ──▶ manifest ──▶ result
+ *
+ * What leads to a result is in one group with it, so that they leave the store together.
+ *
+ * An entry stays that of its first maker, who may remove it, and a result stays as it is: nobody replaces
+ * what others rely on by compiling it once more (WIRE_COMPILE_RECACHE). Administrators do.
+ *
+ * Thread: loop thread.
+ */
+#include "daemon/service/attempt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct store_row attempt_row(const struct attempt *t, const struct store_id *id)
+{
+    const struct toolchain *toolchain = t->ask.toolchain;
+    bool shared = id == &t->shared_id;
+    return (struct store_row){
+        .id = *id,
+        .maker = t->maker,
+        .proof = shared ? t->shared_proof : t->proof,
+        .compiler = t->ask.address.compiler,
+        .graph = shared ? t->shared_graph : t->ask.address.graph,
+        .hardware = {t->ask.address.hardware, strlen(t->ask.address.hardware)},
+        .compiler_text = {toolchain->text, strlen(toolchain->text)},
+        .label = {t->ask.label, strlen(t->ask.label)},
+    };
+}
+
+/* True if there is an entry of the row's id and proof that another user made: then the row names that
+ * maker, and the value is not to be replaced. */
+static bool leave_to_maker(const struct attempt *t, struct store_row *row)
+{
+    struct key check;
+    uint32_t maker;
+    if (t->may_replace || !service_find_maker(t->service, &row->id, &row->proof, &maker, &check) ||
+        maker == t->maker)
+        return false;
+    row->maker = maker;
+    return true;
+}
+
+/* The paths in the forms in which a manifest has them; freed with forms_close. */
+struct forms {
+    struct view *paths;
+    struct manifest_state *states;
+    uint32_t n;
+    struct writer texts;
+};
+
+static void forms_close(struct forms *f)
+{
+    free(f->paths);
+    free(f->states);
+    writer_close(&f->texts);
+}
+
+static bool forms_open(struct forms *f, const struct paths *of, const struct compile_done *done,
+                       unsigned how)
+{
+    size_t most = done->n_paths * PATHS_FORMS_MAX;
+    *f = (struct forms){.paths = calloc(most, sizeof *f->paths),
+                        .states = calloc(most, sizeof *f->states)};
+    uint32_t *first_form = calloc(done->n_paths + 1, sizeof *first_form); /* of each path */
+    writer_init(&f->texts, 0);
+    for (size_t i = 0; f->states && first_form && i < done->n_paths; i++) {
+        const struct compile_path *p = &done->paths[i];
+        uint32_t same = p->same < i ? first_form[p->same] : f->n;
+        first_form[i] = f->n;
+        for (unsigned k = paths_forms(of, p->path, how, &f->texts); k; k--, f->n++)
+            f->states[f->n] =
+                (struct manifest_state){0, p->absent, p->sha256, done->has_once ? same : f->n};
+    }
+    free(first_form);
+    struct reader texts = reader_over(f->texts.data, f->texts.len);
+    for (uint32_t i = 0; f->paths && i < f->n; i++)
+        f->paths[i] = reader_blob(&texts, 2 * WIRE_PATH_MAX + 16);
+    return f->n && f->paths && f->states && !f->texts.failed && !texts.failed;
+}
+
+/* Whether who asks may have other -I folders: the result shows none, and it is known which paths are
+ * in them. */
+static bool may_move(const struct paths *of, const struct compile_done *done)
+{
+    bool may = done->movable && of->can_move;
+    for (size_t i = 0; may && i < done->n_paths; i++)
+        may = paths_know(of, done->paths[i].path);
+    return may;
+}
+
+struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
+                                  bool shared, struct address *address, struct proof *proof)
+{
+    struct forms f = {0};
+    struct manifest *m = NULL;
+    struct manifest_alternative a = {.maker = t->maker, .one_file = done->has_once};
+    bool moved = shared && may_move(&t->paths, done);
+    unsigned how = (shared ? PATHS_SHARED : 0u) | (moved ? PATHS_MOVED : 0u) |
+                   (done->names_places ? PATHS_NAMED : 0u) | (done->names_inner ? PATHS_INNER : 0u);
+    if (shared && !moved)
+        a.places = t->paths.bases->places_proof;
+    if (done->n_paths <= MANIFEST_PATHS_MAX / PATHS_FORMS_MAX &&
+        forms_open(&f, &t->paths, done, how)) {
+        struct key graph = address->graph;
+        struct proof of_source = *proof;
+        manifest_seal(&graph, &of_source, &a.places, f.paths, f.states, f.n, &address->graph,
+                      proof);
+        a.result = address_key(address);
+        a.proof = *proof;
+        m = manifest_new(f.paths, f.states, f.n, &a);
+    }
+    forms_close(&f);
+    if (m && !manifest_set_bases(m, shared ? t->paths.bases : NULL)) {
+        manifest_unref(m);
+        return NULL;
+    }
+    return m;
+}
+
+/* The manifest that was last written under a key; NULL if none. */
+static struct manifest *known_manifest(struct service *s, const struct store_row *row)
+{
+    struct store_value v;
+    struct manifest *m = NULL;
+    const struct artifact *pending = service_find_pending(s, &row->id, &row->proof);
+    if (pending)
+        return pending->kind == STORE_MANIFEST && manifest_from_artifact(pending, &m) == 0 ? m
+                                                                                           : NULL;
+    if (store_get(s->config.store, &row->id, &v, NULL) == 0 && v.row.kind == STORE_MANIFEST &&
+        memcmp(&v.row.proof, &row->proof, sizeof row->proof) == 0 &&
+        manifest_from_store(&v, &m) == 0)
+        return m;
+    return NULL;
+}
+
+/* Queues bytes that are no result: a manifest, an alias. */
+static struct artifact *store_bytes(struct service *s, struct flight *flight,
+                                    const struct writer *w, struct store_row *row)
+{
+    struct artifact *a = w->failed ? NULL : artifact_from_bytes(w->data, w->len);
+    if (!a) { /* no memory: the result stays unfound, and is made again */
+        if (flight)
+            flight_stored(flight, service_now_ms(s));
+        return NULL;
+    }
+    a->kind = STORE_MANIFEST;
+    a->key = row->id.key;
+    service_store_artifact(s, flight, a, row, false);
+    return a;
+}
+
+/* Writes the result's alternative, and what was known before, under the source's key. */
+static void store_manifest(const struct attempt *t, const struct artifact *result,
+                           const struct store_id *id)
+{
+    struct service *s = t->service;
+    struct store_row row = attempt_row(t, id);
+    struct manifest *old = known_manifest(s, &row);
+    struct writer w;
+    writer_init(&w, 2 * MANIFEST_MAX);
+    manifest_write(result->manifest, old, &w);
+    manifest_unref(old);
+    row.group = id->key;
+    leave_to_maker(t, &row); /* but this alternative is added */
+    artifact_unref(store_bytes(s, NULL, &w, &row));
+    writer_close(&w);
+}
+
+void attempt_store_alias(const struct attempt *t)
+{
+    struct store_row row = attempt_row(t, &t->id);
+    struct alias alias = {t->shared_id.key, t->shared_proof, t->paths.bases};
+    struct writer w;
+    writer_init(&w, 0);
+    alias_write(&alias, &w);
+    row.group = t->shared_id.key;
+    leave_to_maker(t, &row); /* it would lead to the same place */
+    artifact_unref(store_bytes(t->service, t->flight, &w, &row));
+    writer_close(&w);
+}
+
+void attempt_store_result(const struct attempt *t, struct artifact *result, bool shared,
+                          const struct address *address, const struct proof *proof)
+{
+    const struct store_id *id = shared ? &t->shared_id : &t->id;
+    struct store_row row = attempt_row(t, id);
+    if (shared || result->manifest)
+        row.group = id->key;
+    if (result->manifest) {
+        store_manifest(t, result, id);
+        row.id.key = result->key;
+        row.graph = address->graph;
+        row.proof = *proof;
+    }
+    bool keep_existing = leave_to_maker(t, &row);
+    service_store_artifact(t->service, shared ? NULL : t->flight, result, &row, keep_existing);
+    if (shared)
+        attempt_store_alias(t);
+}

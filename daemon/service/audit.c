@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * audit.c - the watchman: for a few hits, what the daemon made once is made once more and compared.
+ *
+ * The happy path:
+ *   1. one of `verify_hits` hits on a result that read no files says that an AUDIT is welcome;
+ *   2. the client, which has its value, sends the job again; it waits for nothing;
+ *   3. a pool thread computes the job's keys: one of them must be that of the entry;
+ *   4. when no compile waits or runs, a worker compiles it;
+ *   5. the bytes are those of the entry.
+ * If they are not, something that decides the result is not in its key, or one of the two compiles went
+ * wrong: that is an alarm in the log and in STATS, and the entry is set aside (quarantined). It is made
+ * anew for the next asker.
+ *
+ * Any other end says nothing: the entry has gone, the compile failed or asked for a file, there is
+ * another audit. Results with debug information are left out: not every compiler repeats their bytes.
+ *
+ * Thread: loop thread, but for audit_read. Memory: one audit at a time.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/process/closer.h"
+#include "daemon/process/log.h"
+#include "daemon/service/internal.h"
+#include "keygen/cuda/job.h"
+#include "keygen/cuda/options.h"
+
+#define LOOK_MS 500u              /* between two looks whether the compilers are idle */
+#define AUDIT_RARE (1u << 30)     /* hits: as good as never */
+#define GIVE_UP_MS (600u * 1000u) /* they were not for so long */
+
+struct audit {
+    struct service *service;
+    uv_work_t work;
+    struct ticker *tick;
+    uint64_t begun_ms;
+    const struct toolchain *toolchain;
+    struct store_id id; /* of the entry */
+    uint32_t uid;
+    int job_fd;
+    uint64_t job_len;
+    struct compile *running;
+    bool cancelled;
+    /* of the pool thread: */
+    int code;
+    struct key graphs[2]; /* exact, shared */
+    struct proof proofs[2];
+    size_t n_keys;
+    char hardware[WARM_HARDWARE_MAX];
+};
+
+/* Hits until the next audit: one_of on average, and nobody can tell which. */
+static uint32_t hits_until_next(uint64_t one_of)
+{
+    return arc4random_uniform(one_of < AUDIT_RARE ? 2 * (uint32_t)one_of - 1 : AUDIT_RARE);
+}
+
+void audit_init(struct service *s)
+{
+    uint64_t one_of = s->config.config->verify_hits;
+    s->n_before_audit = one_of ? hits_until_next(one_of) : 0;
+}
+
+bool audit_wanted(struct service *s, const struct call *call, const struct store_row *row)
+{
+    static const struct key none;
+    uint64_t one_of = s->config.config->verify_hits;
+    if (!one_of || s->audit || row->kind != STORE_CUBIN ||
+        !key_equal(&call->compile->checked, &none) || s->n_before_audit--)
+        return false;
+    s->n_before_audit = hits_until_next(one_of);
+    return true;
+}
+
+static void audit_free(struct audit *a)
+{
+    a->service->audit = NULL;
+    ticker_free(a->tick);
+    fd_close_later(a->job_fd);
+    free(a);
+}
+
+/* ---- the comparison ---- */
+
+/* Bytes of a descriptor, or NULL; munmap them. */
+static void *map_bytes(int fd, uint64_t len)
+{
+    void *data = len ? mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    return data == MAP_FAILED ? NULL : data;
+}
+
+static bool is_value(const struct store_value *v, const void *made, uint64_t len)
+{
+    if (v->row.len != len)
+        return false;
+    if (v->data)
+        return memcmp(v->data, made, len) == 0;
+    void *stored = map_bytes(v->fd, len);
+    bool equal = !stored || memcmp(stored, made, len) == 0; /* no memory says nothing */
+    if (stored)
+        munmap(stored, len);
+    return equal;
+}
+
+static void audit_alarm(struct service *s, const struct store_row *row)
+{
+    char key[WARM_KEY_TEXT];
+    key_to_text(&row->id.key, key);
+    stats_add(&s->stats, STATS_audit_differences, row->kind, 1);
+    log_error("ALARM: %s (%.*s, for uid %u) is not what its source compiles to: set aside. Run "
+              "`warm doctor`, and check memory and disk",
+              key, (int)row->label.len, (const char *)row->label.data, (unsigned)row->maker);
+    store_refuse(s->config.store, &row->id, &row->check);
+}
+
+static void audit_compare(struct audit *a, const struct compile_done *done)
+{
+    struct service *s = a->service;
+    struct store_value v;
+    if (done->status || !done->keep || done->nvrtc_status || done->n_paths ||
+        store_get(s->config.store, &a->id, &v, NULL) != 0 || v.row.kind != STORE_CUBIN)
+        return;
+    void *made = map_bytes(done->fd, done->len);
+    if (!made)
+        return;
+    stats_add(&s->stats, STATS_audits, v.row.kind, 1);
+    if (!is_value(&v, made, done->len))
+        audit_alarm(s, &v.row);
+    munmap(made, done->len);
+}
+
+static void on_compiled(void *arg, struct compile_done *done)
+{
+    struct audit *a = arg;
+    audit_compare(a, done);
+    if (done->status == 0)
+        close(done->fd);
+    audit_free(a);
+}
+
+/* ---- the compile ---- */
+
+static void audit_look(void *arg)
+{
+    struct audit *a = arg;
+    struct service *s = a->service;
+    struct compiler_stats c;
+    compiler_stats(s->config.compiler, &c);
+    if (a->cancelled || s->stopping || service_now_ms(s) - a->begun_ms > GIVE_UP_MS) {
+        audit_free(a);
+        return;
+    }
+    if (c.n_workers || c.n_queued) {
+        ticker_start(a->tick, LOOK_MS, 0);
+        return;
+    }
+    struct compile_request request = {.toolchain = a->toolchain,
+                                      .job_fd = a->job_fd,
+                                      .job_len = a->job_len,
+                                      .channel_fd = -1,
+                                      .uid = a->uid,
+                                      .cb = on_compiled,
+                                      .arg = a};
+    if (compiler_start(s->config.compiler, &request, &a->running, NULL))
+        audit_free(a);
+}
+
+/* True if the job is the entry's: by its exact key, or by its shared one. */
+static bool is_of_entry(const struct audit *a)
+{
+    struct store_row row;
+    if (store_peek(a->service->config.store, &a->id, &row, NULL) != 0)
+        return false;
+    for (size_t i = 0; i < a->n_keys; i++) {
+        struct address address = {.compiler = a->toolchain->id, .graph = a->graphs[i]};
+        memcpy(address.hardware, a->hardware, sizeof address.hardware);
+        struct key key = address_key(&address);
+        if (key_equal(&key, &a->id.key) && memcmp(&row.proof, &a->proofs[i], sizeof row.proof) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the job ---- */
+
+static int read_keys(struct audit *a, const struct job *job)
+{
+    struct options options;
+    unsigned version = (unsigned)(a->toolchain->major * 100 + a->toolchain->minor);
+    if (job->language != JOB_CUDA ||
+        options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, NULL))
+        return WARM_EUNSUPPORTED;
+    int code = options.debug ? WARM_EUNSUPPORTED : 0;
+    options_close(&options);
+    if (!code)
+        code = job_key(job, a->hardware, &a->graphs[0], &a->proofs[0], NULL);
+    if (!code)
+        a->n_keys = job_shared_key(job, version, &a->graphs[1], &a->proofs[1], NULL) == 0 ? 2 : 1;
+    return code;
+}
+
+/* Pool thread: whose job is it? */
+static void audit_read(uv_work_t *work)
+{
+    struct audit *a = work->data;
+    struct job job;
+    void *bytes = map_bytes(a->job_fd, a->job_len);
+    a->code = bytes ? job_decode(bytes, a->job_len, &job, NULL) : WARM_ENOMEM;
+    if (!a->code) {
+        a->code = read_keys(a, &job);
+        job_close(&job);
+    }
+    if (bytes)
+        munmap(bytes, a->job_len);
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    struct audit *a = work->data;
+    (void)status;
+    if (a->code || !is_of_entry(a))
+        audit_free(a);
+    else
+        audit_look(a);
+}
+
+void service_audit(struct service *s, const struct peer *peer, const struct wire_audit *ask)
+{
+    struct audit *a = s->audit || s->stopping ? NULL : calloc(1, sizeof *a);
+    if (!a)
+        return;
+    *a = (struct audit){.service = s,
+                        .begun_ms = service_now_ms(s),
+                        .id = {STORE_MADE_HERE, ask->key},
+                        .uid = peer->uid,
+                        .job_fd = -1,
+                        .job_len = ask->job.len};
+    a->work.data = a;
+    a->tick = ticker_new(s->config.loop, audit_look, a);
+    if (!a->tick || memfd_from_bytes(ask->job.data, ask->job.len, &a->job_fd, NULL) ||
+        compiler_find(s->config.compiler, ask->compiler, peer->uid, &a->toolchain, NULL) ||
+        uv_queue_work(s->config.loop, &a->work, audit_read, on_read)) {
+        ticker_free(a->tick);
+        if (a->job_fd >= 0)
+            close(a->job_fd);
+        free(a);
+        return;
+    }
+    s->audit = a;
+}
+
+void audit_shutdown(struct service *s)
+{
+    struct audit *a = s->audit;
+    if (!a)
+        return;
+    a->cancelled = true;
+    if (a->running)
+        compiler_cancel(s->config.compiler, a->running);
+    else if (ticker_runs(a->tick))
+        audit_free(a);
+}

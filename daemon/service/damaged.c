@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * damaged.c - what becomes of DAMAGED: a client read bytes that are not those of the entry, or has no use
+ * for them as they are.
+ *
+ * Bytes that differ: the entry is verified from disk, and quarantined if it is damaged there. That is
+ * all, whoever says so.
+ *
+ * A value that is refused as it is:
+ *   - in the asker's own space, or made here for this user, or the asker is an administrator: quarantined;
+ *   - made here for another user: others rely on it. It is quarantined if a second user refuses the same
+ *     value. Until then the one who refused it is not given it any more: a COMPILE makes it anew for
+ *     that user alone, and what is stored stays.
+ *
+ * Thread: loop thread. Memory: a table of fixed size in the service; what does not fit is forgotten, a
+ * user's own oldest refusal first.
+ */
+#include <string.h>
+
+#include "daemon/process/log.h"
+#include "daemon/service/internal.h"
+
+#define VERIFY_AGAIN_MS 10000u /* who is no administrator has an entry verified this often */
+
+static bool refusal_is(const struct refusal *r, const struct key *key, const struct key *check)
+{
+    return r->at_ms && key_equal(&r->key, key) && key_equal(&r->check, check);
+}
+
+bool damaged_is_refused(const struct service *s, uint32_t uid, const struct key *key,
+                        const struct key *check)
+{
+    for (size_t i = 0; s->has_refusals && i < REFUSALS; i++)
+        if (s->refusals[i].uid == uid && refusal_is(&s->refusals[i], key, check))
+            return true;
+    return false;
+}
+
+static bool another_refused(const struct service *s, uint32_t uid, const struct key *key,
+                            const struct key *check)
+{
+    for (size_t i = 0; i < REFUSALS; i++)
+        if (s->refusals[i].uid != uid && refusal_is(&s->refusals[i], key, check))
+            return true;
+    return false;
+}
+
+/* A free place, or that of the user's oldest refusal if it has its share, or of the oldest of all. */
+static struct refusal *refusal_place(struct service *s, uint32_t uid)
+{
+    struct refusal *own = NULL, *any = s->refusals;
+    unsigned n_own = 0;
+    for (size_t i = 0; i < REFUSALS; i++) {
+        struct refusal *r = &s->refusals[i];
+        if (r->at_ms < any->at_ms)
+            any = r;
+        if (!r->at_ms || r->uid != uid)
+            continue;
+        n_own++;
+        if (!own || r->at_ms < own->at_ms)
+            own = r;
+    }
+    return n_own >= REFUSALS_OF_USER ? own : any;
+}
+
+static void refusal_note(struct service *s, uint32_t uid, const struct key *key,
+                         const struct key *check)
+{
+    if (damaged_is_refused(s, uid, key, check))
+        return;
+    *refusal_place(s, uid) = (struct refusal){uid, *key, *check, service_now_ms(s) + 1};
+    s->has_refusals = true;
+}
+
+static void refusals_forget(struct service *s, const struct key *key, const struct key *check)
+{
+    for (size_t i = 0; i < REFUSALS; i++)
+        if (refusal_is(&s->refusals[i], key, check))
+            s->refusals[i] = (struct refusal){0};
+}
+
+/* What was made here for `maker`. */
+static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
+                   const struct key *key, const struct key *check)
+{
+    char text[WARM_KEY_TEXT];
+    bool may = peer->is_admin || maker == peer->uid;
+    key_to_text(key, text);
+    if (!may && !another_refused(s, peer->uid, key, check)) {
+        refusal_note(s, peer->uid, key, check);
+        log_user(peer->uid, LOG_LEVEL_WARNING,
+                 "uid %u (pid %ld) has no use for %s, made for uid %u: kept for the others",
+                 (unsigned)peer->uid, (long)peer->pid, text, (unsigned)maker);
+        return;
+    }
+    log_user(peer->uid, LOG_LEVEL_WARNING, "uid %u (pid %ld) has no use for %s%s: put aside",
+             (unsigned)peer->uid, (long)peer->pid, text, may ? "" : ", and is the second");
+    refusals_forget(s, key, check);
+    store_refuse(s->config.store, &(struct store_id){STORE_MADE_HERE, *key}, check);
+}
+
+static bool was_verified_just_now(struct service *s, const struct store_id *id)
+{
+    uint64_t now = service_now_ms(s);
+    for (size_t i = 0; i < VERIFIED; i++)
+        if (s->verified[i].at_ms && now - s->verified[i].at_ms < VERIFY_AGAIN_MS &&
+            s->verified[i].id.owner == id->owner && key_equal(&s->verified[i].id.key, &id->key))
+            return true;
+    s->verified[s->next_verified++ % VERIFIED] = (struct verified){*id, now + 1};
+    return false;
+}
+
+static void verify(struct service *s, const struct peer *peer, const struct store_id *id)
+{
+    if (peer->is_admin || !was_verified_just_now(s, id))
+        store_suspect(s->config.store, id);
+}
+
+/* What was made a moment ago may not be in the index yet: it is refused by its checksum, and its maker
+ * is known to the puts that wait. Who names the checksum has had the bytes. */
+void service_damaged(struct service *s, const struct peer *peer, const struct key *key,
+                     const struct key *seen)
+{
+    struct store_id own = {peer->space, *key}, here = {STORE_MADE_HERE, *key};
+    struct key check;
+    uint32_t maker;
+    verify(s, peer, &own);
+    store_refuse(s->config.store, &own, seen); /* if that is its checksum */
+    if (!service_find_maker(s, &here, NULL, &maker, &check))
+        return;
+    if (key_equal(&check, seen))
+        refuse(s, peer, maker, key, seen);
+    else
+        verify(s, peer, &here);
+}

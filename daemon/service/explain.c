@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * explain.c - what the service tells its history: who asked, what was missed, what became of it.
+ *
+ *     service.c, compile.c ──▶ counters of the asker's session
+ *                          ──▶ a miss, as soon as it is one ──▶ its recipe, as soon as it is known
+ *     the store            ──▶ what was evicted, removed, quarantined
+ *
+ * Names that begin with "file:" (client/lib/identity.c) or "jax:ahead:" (client/python/warm/jax/_ahead.py)
+ * are bookkeeping of clients, no compiles: they are in the daemon's counters, but in nobody's session.
+ *
+ * Thread: loop thread, but for explain_job.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/service/internal.h"
+
+#define DEPARTURES 64u /* taken from the store at a time */
+
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* it is asked for with every hit */
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static struct view text_view(const char *text) { return (struct view){text, strlen(text)}; }
+
+static bool begins(struct view key, const char *prefix)
+{
+    size_t len = strlen(prefix);
+    return key.len > len && memcmp(key.data, prefix, len) == 0;
+}
+
+bool explain_is_bookkeeping(enum wire_space space, struct view key)
+{
+    return space == WIRE_SPACE_NAME && (begins(key, "file:") || begins(key, "jax:ahead:"));
+}
+
+bool explain_is_second_try(enum wire_space space, struct view key)
+{
+    return space == WIRE_SPACE_NAME && (begins(key, "jax:stock:") || begins(key, "ptxas:exact:"));
+}
+
+/* ---- sessions ---- */
+
+uint32_t service_join_session(struct service *s, uint32_t uid, struct view id)
+{
+    return history_join(s->history, uid, id, unix_ms());
+}
+
+void service_leave_session(struct service *s, uint32_t session)
+{
+    history_leave(s->history, session);
+}
+
+void explain_asked(struct service *s, const struct peer *peer)
+{
+    if (peer->session)
+        history_count(s->history, peer->session, HISTORY_asked, 1, unix_ms());
+}
+
+void explain_count(struct service *s, const struct peer *peer, enum stats_counter what,
+                   enum store_kind kind, uint64_t n)
+{
+    stats_add(&s->stats, what, kind, n);
+    if (!peer->session)
+        return;
+    enum history_counter counter;
+    switch (what) {
+    case STATS_hits: counter = HISTORY_hits; break;
+    case STATS_misses: counter = HISTORY_misses; break;
+    case STATS_coalesced: counter = HISTORY_coalesced; break;
+    case STATS_errors: counter = HISTORY_errors; break;
+    case STATS_saved_ms: counter = HISTORY_saved_ms; break;
+    default: return;
+    }
+    history_count(s->history, peer->session, counter, n, unix_ms());
+}
+
+void explain_hit(struct service *s, const struct peer *peer, const struct store_id *id)
+{
+    if (peer->session)
+        history_hit(s->history, peer->session, id);
+}
+
+/* ---- what is gone ---- */
+
+void explain_departures(struct service *s)
+{
+    struct store_departure gone[DEPARTURES];
+    size_t n;
+    do {
+        n = store_departures(s->config.store, gone, DEPARTURES);
+        for (size_t i = 0; i < n; i++)
+            history_left(s->history, &gone[i]);
+    } while (n == DEPARTURES);
+}
+
+void explain_stored(struct service *s, const struct store_id *id)
+{
+    explain_departures(s);
+    history_put(s->history, id);
+}
+
+/* ---- gets and puts ---- */
+
+void explain_get_miss(struct call *call, struct view name)
+{
+    struct service *s = call->service;
+    if (call->is_bookkeeping)
+        return;
+    explain_departures(s);
+    history_miss(s->history,
+                 &(struct history_ask){.id = call->id,
+                                       .uid = call->peer->uid,
+                                       .session = call->peer->session,
+                                       .kind = STORE_OTHER,
+                                       .name = name,
+                                       .was_corrupt = call->was_corrupt},
+                 unix_ms());
+}
+
+#define LOOK_MS 10000u /* who comes back later is another asker */
+
+void explain_looked(const struct call *call)
+{
+    struct service *s = call->service;
+    if (!call->is_bookkeeping)
+        s->looks[s->next_look++ % LOOKS] =
+            (struct look){.id = call->id,
+                          .miss = history_find(s->history, &call->id),
+                          .at_ms = unix_ms(),
+                          .session = call->peer->session,
+                          .pid = call->peer->pid};
+}
+
+/* A look is not undone in the daemon's own counters, which count what was asked. */
+void explain_look_is_over(const struct call *call)
+{
+    struct service *s = call->service;
+    uint64_t now_ms = unix_ms();
+    for (size_t i = 0; i < LOOKS; i++) {
+        struct look *l = &s->looks[i];
+        if (!l->miss || l->pid != call->peer->pid || l->session != call->peer->session ||
+            l->id.owner != call->id.owner || !key_equal(&l->id.key, &call->id.key))
+            continue;
+        if (now_ms - l->at_ms < LOOK_MS)
+            history_forget(s->history, l->session, l->miss);
+        *l = (struct look){.miss = 0};
+    }
+}
+
+void explain_put(struct service *s, const struct peer *peer, const struct service_put *put,
+                 const struct store_id *id)
+{
+    static struct recipe recipe; /* the loop's; large for a stack */
+    struct writer w;
+    if (explain_is_bookkeeping(WIRE_SPACE_NAME, put->name) ||
+        put->hardware.len + put->compiler.len + put->label.len == 0)
+        return;
+    uint64_t miss = history_find(s->history, id);
+    recipe_begin(&recipe);
+    recipe_add(&recipe, "kind", text_view(store_kind_name(put->kind)));
+    recipe_add_text(&recipe, "hardware", put->hardware);
+    recipe_add_text(&recipe, "compiler", put->compiler);
+    recipe_add_text(&recipe, "label", put->label);
+    writer_init(&w, RECIPE_MAX);
+    recipe_end(&recipe, &w);
+    struct view bytes = {w.data, w.failed ? 0 : w.len};
+    history_tell(s->history, miss, put->kind, put->label, put->hardware, put->compiler);
+    history_explain(s->history, miss, bytes);
+    history_remember(s->history,
+                     &(struct history_made){.id = *id, .uid = peer->uid, .session = peer->session},
+                     bytes, unix_ms());
+    writer_close(&w);
+}
+
+/* ---- compiles ---- */
+
+void explain_job(const struct job *job, const struct call_compile *ask, struct writer *out)
+{
+    struct recipe *recipe = malloc(sizeof *recipe);
+    if (!recipe)
+        return;
+    recipe_begin(recipe);
+    recipe_add(recipe, "arch", text_view(ask->address.hardware));
+    recipe_add(recipe, "compiler", text_view(ask->toolchain->text));
+    recipe_add_job(recipe, job);
+    recipe_end(recipe, out);
+    free(recipe);
+}
+
+uint64_t explain_compile_miss(struct call *call)
+{
+    struct service *s = call->service;
+    const struct call_compile *c = call->compile;
+    explain_departures(s);
+    uint64_t miss = history_miss(s->history,
+                                 &(struct history_ask){.id = call->id,
+                                                       .also = call->chosen.id,
+                                                       .uid = call->peer->uid,
+                                                       .session = call->peer->session,
+                                                       .kind = STORE_CUBIN,
+                                                       .label = text_view(c->label),
+                                                       .hardware = text_view(c->address.hardware),
+                                                       .compiler = text_view(c->toolchain->text),
+                                                       .was_corrupt = call->was_corrupt},
+                                 unix_ms());
+    if (c->flags & WIRE_COMPILE_RECACHE)
+        history_settle(s->history, miss, WIRE_REASON_DISABLED,
+                       text_view("compiled anew: WARM_RECACHE, or --recache"));
+    for (unsigned i = 0; i < c->n_changed; i++)
+        history_change(s->history, miss,
+                       &(struct recipe_change){text_view(c->changed[i].part),
+                                               text_view(c->changed[i].old),
+                                               text_view(c->changed[i].now)});
+    return miss;
+}
+
+void explain_source(struct service *s, uint64_t miss, const struct writer *recipe)
+{
+    history_explain(s->history, miss,
+                    (struct view){recipe->data, recipe->failed ? 0 : recipe->len});
+}
+
+void explain_made(struct service *s, const struct history_made *made, const struct writer *recipe)
+{
+    if (!recipe->failed && recipe->len)
+        history_remember(s->history, made, (struct view){recipe->data, recipe->len}, unix_ms());
+}
+
+void explain_lines(struct service *s, uint64_t miss, const struct compile_done *done)
+{
+    for (size_t i = 0; i < done->n_paths; i++)
+        if (done->paths[i].lines.len)
+            history_lines(s->history, &done->paths[i].sha256, done->paths[i].lines);
+    history_locate(s->history, miss);
+}
+
+void explain_failed(struct service *s, uint64_t miss, const struct err *e)
+{
+    if (e->code == WARM_ETIMEOUT)
+        history_settle(s->history, miss, WIRE_REASON_TIMEOUT, text_view(e->text));
+    else if (e->code == WARM_EREFUSED)
+        history_settle(s->history, miss, WIRE_REASON_UNCACHEABLE, text_view(e->text));
+}
+
+/* ---- headers ---- */
+
+#define ABSENT "absent"
+
+static void digest_text(const struct proof *sha256, char out[WARM_KEY_TEXT])
+{
+    struct key key;
+    memcpy(key.bytes, sha256->bytes, sizeof key.bytes);
+    key_to_text(&key, out);
+    out[16] = '\0';
+}
+
+/* The digests are the contents; one that is not there has a word for it. */
+static void describe_change(const struct manifest_state *was, const struct wire_path_seen *is,
+                            struct changed_header *out)
+{
+    strcpy(out->old, ABSENT);
+    strcpy(out->now, is->state == WIRE_PATH_REFUSED ? "not shown" : ABSENT);
+    if (!was->absent)
+        digest_text(&was->sha256, out->old);
+    if (is->state == WIRE_PATH_FILE)
+        digest_text(&is->sha256, out->now);
+}
+
+/* "header PATH"; of a long path the end, which tells more. */
+static void name_change(const struct manifest *m, struct view path, struct changed_header *out)
+{
+    char whole[4096];
+    bases_path(m->bases, path, whole, sizeof whole);
+    size_t room = sizeof out->part - sizeof "header ", len = strlen(whole);
+    const char *from = len > room ? whole + len - room : whole;
+    snprintf(out->part, sizeof out->part, "header %.*s", (int)room, from);
+}
+
+/* The same file by another of its paths: one of them will do, best where it begins at the root. */
+static struct changed_header *same_change(struct call_compile *c, const struct changed_header *like)
+{
+    for (unsigned i = 0; i < c->n_changed && strcmp(like->old, ABSENT) != 0; i++)
+        if (strcmp(c->changed[i].old, like->old) == 0 && strcmp(c->changed[i].now, like->now) == 0)
+            return &c->changed[i];
+    return NULL;
+}
+
+static bool is_rooted(const struct changed_header *h)
+{
+    return h->part[sizeof "header " - 1] == '/';
+}
+
+/* The contents agree, but what was one file is two now, or the reverse. */
+static void explain_other_file(struct call_compile *c, const struct manifest *m,
+                               const struct manifest_alternative *a,
+                               const struct wire_path_seen *states)
+{
+    static const char own[] = "a file of its own", other[] = "one file with another header";
+    uint32_t i = manifest_other_file(m, a, states);
+    if (i == a->n_states)
+        return;
+    struct changed_header *change = &c->changed[c->n_changed++];
+    const struct manifest_state *was = &a->states[i];
+    name_change(m, m->paths[was->path], change);
+    strcpy(change->old, was->same == i ? own : other);
+    strcpy(change->now, states[was->path].same == was->path ? own : other);
+}
+
+void explain_headers(struct call *call, const struct manifest *m,
+                     const struct wire_path_seen *states)
+{
+    struct call_compile *c = call->compile;
+    if (m->n_alternatives == 0)
+        return;
+    const struct manifest_alternative *newest = &m->alternatives[0];
+    c->n_changed = 0;
+    for (uint32_t i = 0; i < newest->n_states; i++) {
+        const struct manifest_state *was = &newest->states[i];
+        struct changed_header change, *same;
+        if (!manifest_differs(was, &states[was->path]))
+            continue;
+        describe_change(was, &states[was->path], &change);
+        name_change(m, m->paths[was->path], &change);
+        same = same_change(c, &change);
+        if (same && is_rooted(&change) && !is_rooted(same))
+            *same = change;
+        else if (!same && c->n_changed < EXPLAIN_HEADERS)
+            c->changed[c->n_changed++] = change;
+    }
+    if (!c->n_changed)
+        explain_other_file(c, m, newest, states);
+}
+
+/* ---- notes and questions ---- */
+
+void service_note(struct service *s, const struct peer *peer, const struct wire_note *note)
+{
+    history_note(s->history, peer->uid, peer->session, note->reason, note->label, note->text,
+                 unix_ms());
+}
+
+void explain_waited(struct service *s, const struct peer *peer, const struct err *e)
+{
+    if (e->code == WARM_ETIMEOUT)
+        history_note(s->history, peer->uid, peer->session, WIRE_REASON_TIMEOUT,
+                     (struct view){"", 0}, text_view(e->text), unix_ms());
+}
+
+bool service_write_history(struct service *s, const struct peer *peer,
+                           const struct wire_history *ask, struct writer *out)
+{
+    explain_departures(s);
+    return history_write_json(
+        s->history,
+        &(struct history_query){.of = ask->of,
+                                .id = ask->id,
+                                .max_misses = ask->max_misses,
+                                .uid = peer->is_admin ? -1 : (int64_t)peer->uid,
+                                .asker = peer->uid,
+                                .max_bytes = WIRE_PAYLOAD_MAX / 2},
+        out);
+}

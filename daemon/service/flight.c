@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * flight.c - the table of flights, and who has the turn. The phases are in flight.h.
+ *
+ * Invariants:
+ *   (a) an ask is in one list of its flight, or ASK_OUT: `waiting`, or `busy` with the turn or an
+ *       attempt;
+ *   (b) if asks wait and one of them can make it, somebody has the turn or the daemon makes it
+ *       (flight_promote restores this after each departure);
+ *   (c) a flight is freed only by flight_settle, and only in phase (6);
+ *   (d) callbacks may join, leave or finish any flight: whoever calls them holds a pin, and takes
+ *       the next ask from the list's head afresh;
+ *   (e) a user has at most one attempt in a flight, and while it runs none of its asks has the turn;
+ *   (f) an ask waits for other users until `hedge_at_ms`, however often it joins, and a tick more.
+ *
+ * Thread: loop thread. Memory: flights are freed when they are gone, asks are never.
+ */
+#include "daemon/service/flight.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define FLIGHT_BUCKETS 1024u /* chains get longer with more flights, and nothing else happens */
+
+struct flight {
+    struct flights *all;
+    struct flight *next; /* in its bucket */
+    struct store_id id;
+    struct proof proof;
+    struct ask_list busy, waiting; /* the second in order of arrival */
+    unsigned n_asks, n_holders;
+    struct making *makings; /* (4) */
+    unsigned n_storing;     /* (5) */
+    uint32_t last_uid;      /* whose turn was the last */
+    unsigned pins;          /* someone up the stack uses it */
+    unsigned telling; /* results or errors are being handed out: nobody gets a turn meanwhile */
+    struct artifact *result;
+    uint64_t began_ms;
+};
+
+struct flights {
+    struct flight *buckets[FLIGHT_BUCKETS];
+    unsigned count;
+    uint64_t token_base, token_count;
+    void (*on_hedge)(void *arg);
+    void *on_hedge_arg;
+};
+
+/* ---- the table ---- */
+
+static struct flight **flight_bucket(struct flights *all, const struct store_id *id)
+{
+    uint32_t hash;
+    memcpy(&hash, id->key.bytes, sizeof hash); /* a key is a digest: it needs no further hashing */
+    return &all->buckets[(hash ^ id->owner) % FLIGHT_BUCKETS];
+}
+
+struct flights *flights_new(void (*on_hedge)(void *arg), void *arg)
+{
+    struct flights *all = calloc(1, sizeof *all);
+    if (!all)
+        return NULL;
+    if (getrandom(&all->token_base, sizeof all->token_base, 0) != (ssize_t)sizeof all->token_base)
+        all->token_base = (uint64_t)(uintptr_t)all * 0x9e3779b97f4a7c15u;
+    all->on_hedge = on_hedge;
+    all->on_hedge_arg = arg;
+    return all;
+}
+
+void flights_free(struct flights *all)
+{
+    assert(!all || all->count == 0);
+    free(all);
+}
+
+struct flight *flight_find(struct flights *all, const struct store_id *id,
+                           const struct proof *proof)
+{
+    struct flight *f = *flight_bucket(all, id);
+    while (f && !(f->id.owner == id->owner && key_equal(&f->id.key, &id->key) &&
+                  (!proof || memcmp(&f->proof, proof, sizeof *proof) == 0)))
+        f = f->next;
+    return f;
+}
+
+static struct flight *flight_new(struct flights *all, const struct store_id *id,
+                                 const struct proof *proof, uint64_t now_ms)
+{
+    struct flight *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    struct flight **bucket = flight_bucket(all, id);
+    *f = (struct flight){.all = all, .next = *bucket, .id = *id, .began_ms = now_ms};
+    if (proof)
+        f->proof = *proof;
+    *bucket = f;
+    all->count++;
+    return f;
+}
+
+/* Frees the flight if it is gone (6). */
+static void flight_settle(struct flight *f)
+{
+    if (f->n_asks || f->makings || f->n_storing || f->pins)
+        return;
+    struct flight **at = flight_bucket(f->all, &f->id);
+    while (*at != f)
+        at = &(*at)->next;
+    *at = f->next;
+    f->all->count--;
+    artifact_unref(f->result);
+    free(f);
+}
+
+struct artifact *flight_result(const struct flight *f) { return f->result; }
+const struct store_id *flight_id(const struct flight *f) { return &f->id; }
+unsigned flight_waiters(const struct flight *f) { return f->n_asks - f->n_holders; }
+struct making *flight_makings(const struct flight *f) { return f->makings; }
+
+uint64_t flight_age_ms(const struct flight *f, uint64_t now_ms)
+{
+    return now_ms > f->began_ms ? now_ms - f->began_ms : 0;
+}
+
+/* ---- places in a flight ---- */
+
+static void list_add(struct ask_list *list, struct ask *ask)
+{
+    ask->in = list;
+    ask->next = NULL;
+    ask->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = ask;
+    list->last = ask;
+}
+
+static void list_remove(struct ask *ask)
+{
+    *(ask->prev ? &ask->prev->next : &ask->in->first) = ask->next;
+    *(ask->next ? &ask->next->prev : &ask->in->last) = ask->prev;
+    ask->in = NULL;
+    ask->prev = ask->next = NULL;
+}
+
+/* Takes an ask out of its state; it is still in its list. */
+static void ask_rest(struct ask *ask)
+{
+    if (ask->state == ASK_HOLDING)
+        ask->flight->n_holders--;
+    if (ask->making)
+        ask->making->ask = NULL;
+    ask->making = NULL;
+    ask->state = ASK_WAITING;
+}
+
+static void ask_link(struct flight *f, struct ask *ask)
+{
+    ask->flight = f;
+    ask->state = ASK_WAITING;
+    ask->making = NULL;
+    list_add(&f->waiting, ask);
+    f->n_asks++;
+}
+
+static void ask_unlink(struct ask *ask)
+{
+    struct flight *f = ask->flight;
+    ask_rest(ask);
+    list_remove(ask);
+    f->n_asks--;
+    ask->state = ASK_OUT;
+    ask->flight = NULL;
+}
+
+/* It gives up its turn, or its attempt, and waits. */
+static void ask_wait(struct ask *ask)
+{
+    struct flight *f = ask->flight;
+    ask_rest(ask);
+    list_remove(ask);
+    list_add(&f->waiting, ask);
+}
+
+/* Tokens are a random start and a count through a mixer (SplitMix64, Steele et al. 2014), which is
+ * a bijection: none comes twice. */
+static uint64_t token_next(struct flights *all)
+{
+    uint64_t z;
+    do {
+        z = all->token_base + ++all->token_count * 0x9e3779b97f4a7c15u;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        z ^= z >> 31;
+    } while (z == 0);
+    return z;
+}
+
+static void ask_hold(struct ask *ask, uint64_t now_ms)
+{
+    struct flight *f = ask->flight;
+    list_remove(ask);
+    list_add(&f->busy, ask);
+    ask->state = ASK_HOLDING;
+    ask->turn_ends_ms = now_ms + ask->turn_ms;
+    ask->token = token_next(f->all);
+    f->n_holders++;
+    f->last_uid = ask->uid;
+}
+
+static bool flight_is_idle(const struct flight *f) { return !f->n_holders && !f->makings; }
+
+static struct ask *list_find_maker(const struct ask_list *list, bool but, uint32_t uid)
+{
+    struct ask *ask = list->first;
+    while (ask && !(ask->can_make && !(but && ask->uid == uid)))
+        ask = ask->next;
+    return ask;
+}
+
+/* Who has the turn when nobody is at it: another user than the last time, if there is one. */
+static struct ask *flight_next_maker(const struct flight *f)
+{
+    struct ask *other = list_find_maker(&f->waiting, true, f->last_uid);
+    return other ? other : list_find_maker(&f->waiting, false, 0);
+}
+
+/* True if the user has an attempt, or a turn that is not over. */
+static bool flight_has_user(const struct flight *f, uint32_t uid, uint64_t now_ms)
+{
+    for (const struct making *m = f->makings; m; m = m->next)
+        if (m->uid == uid)
+            return true;
+    for (const struct ask *ask = f->busy.first; ask; ask = ask->next)
+        if (ask->uid == uid && ask->state == ASK_HOLDING && ask->turn_ends_ms > now_ms)
+            return true;
+    return false;
+}
+
+static bool flight_all_overdue(const struct flight *f, uint64_t now_ms)
+{
+    for (const struct ask *ask = f->busy.first; ask; ask = ask->next)
+        if (ask->state == ASK_HOLDING && ask->turn_ends_ms > now_ms)
+            return false;
+    return !f->makings;
+}
+
+static void flight_tell_error(struct flight *f, struct ask *ask, const struct err *e)
+{
+    assert(ask->flight == f);
+    ask_unlink(ask);
+    ask->ops->on_error(ask, e);
+}
+
+/* Restores (b). If nobody in the flight can make it, those who wait are told. */
+static void flight_promote(struct flight *f, uint64_t now_ms)
+{
+    f->pins++;
+    while (f->waiting.first && flight_is_idle(f) && !f->telling) {
+        struct ask *ask = flight_next_maker(f);
+        if (ask) {
+            ask_hold(ask, now_ms);
+            ask->ops->on_turn(ask);
+            break;
+        }
+        struct err e;
+        err_set(&e, WARM_ENOT_FOUND, "nobody makes it any more");
+        flight_tell_error(f, f->waiting.first, &e);
+    }
+    f->pins--;
+    flight_settle(f);
+}
+
+static void flight_note_hedge(struct flight *f)
+{
+    if (f->all->on_hedge)
+        f->all->on_hedge(f->all->on_hedge_arg);
+}
+
+/* True if a waiter may have the turn beside those who are at it (3). */
+static bool flight_may_hedge(const struct flight *f, const struct ask *ask, uint64_t now_ms)
+{
+    if (!ask->can_make)
+        return false;
+    if (flight_all_overdue(f, now_ms))
+        return true;
+    return ask->hedge_at_ms && ask->hedge_at_ms <= now_ms && !flight_has_user(f, ask->uid, now_ms);
+}
+
+int flight_join(struct flights *all, const struct store_id *id, const struct proof *proof,
+                struct ask *ask, uint64_t now_ms, struct err *e)
+{
+    assert(ask->state == ASK_OUT);
+    struct flight *f = flight_find(all, id, proof);
+    bool idle = !f || flight_is_idle(f);
+    if (idle && !ask->can_make)
+        return FLIGHT_NONE;
+    if (!f && !(f = flight_new(all, id, proof, now_ms)))
+        return err_set(e, WARM_ENOMEM, "no memory for a flight");
+    if (idle)
+        f->began_ms = now_ms;
+    ask_link(f, ask);
+    if (!idle && !flight_may_hedge(f, ask, now_ms))
+        return FLIGHT_WAIT;
+    if (!idle)
+        flight_note_hedge(f);
+    ask_hold(ask, now_ms);
+    return FLIGHT_TURN;
+}
+
+void flight_leave(struct ask *ask, uint64_t now_ms)
+{
+    struct flight *f = ask->flight;
+    if (ask->state == ASK_OUT)
+        return;
+    ask_unlink(ask);
+    flight_promote(f, now_ms);
+}
+
+bool flight_is_last(const struct ask *ask)
+{
+    return ask->state != ASK_OUT && ask->flight->n_asks == 1;
+}
+
+/* ---- making ---- */
+
+void flight_make(struct ask *ask, struct making *m)
+{
+    struct flight *f = ask->flight;
+    assert(ask->state == ASK_HOLDING);
+    for (struct ask *held = f->busy.first, *next; held; held = next) {
+        next = held->next;
+        if (held != ask && held->state == ASK_HOLDING && held->uid == ask->uid)
+            ask_wait(held);
+    }
+    f->n_holders--;
+    ask->state = ASK_MAKING;
+    ask->making = m;
+    *m = (struct making){.flight = f, .ask = ask, .uid = ask->uid, .next = f->makings};
+    f->makings = m;
+}
+
+void flight_unmake(struct making *m, uint64_t now_ms)
+{
+    struct flight *f = m->flight;
+    struct making **at = &f->makings;
+    if (m->ask)
+        ask_wait(m->ask);
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    m->flight = NULL;
+    flight_promote(f, now_ms);
+}
+
+/* ---- results ---- */
+
+/* Moves the asks that are to be told something to a list of the caller's: callbacks may join anew, or
+ * take each other out. */
+static void list_take(struct ask_list *from, const struct making *by, enum flight_reach reach,
+                      struct ask_list *to)
+{
+    for (struct ask *ask = from->first, *next; ask; ask = next) {
+        next = ask->next;
+        bool is_its = by && ask == by->ask;
+        if (is_its || reach == FLIGHT_TO_ALL ||
+            (reach == FLIGHT_TO_WAITERS && ask->state != ASK_MAKING)) {
+            list_remove(ask);
+            list_add(to, ask);
+        }
+    }
+}
+
+void flight_finish(struct flight *f, struct artifact *result, const struct making *by,
+                   enum flight_reach reach, bool storing, uint64_t now_ms)
+{
+    struct ask_list told = {0};
+    f->pins++;
+    f->telling++;
+    artifact_ref(result);
+    if (storing) {
+        artifact_unref(f->result);
+        f->result = artifact_ref(result);
+        f->n_storing++;
+    }
+    list_take(&f->busy, by, reach, &told);
+    list_take(&f->waiting, by, reach, &told);
+    while (told.first) {
+        struct ask *ask = told.first;
+        ask_unlink(ask);
+        ask->ops->on_result(ask, result);
+    }
+    artifact_unref(result);
+    f->telling--;
+    f->pins--;
+    flight_promote(f, now_ms);
+}
+
+void flight_stored(struct flight *f, uint64_t now_ms)
+{
+    assert(f->n_storing);
+    if (--f->n_storing == 0) {
+        artifact_unref(f->result);
+        f->result = NULL;
+    }
+    flight_promote(f, now_ms);
+}
+
+void flight_pass(struct making *m, const struct err *e)
+{
+    struct flight *f = m->flight;
+    struct ask_list told = {0};
+    for (struct ask *ask = f->waiting.first, *next; ask; ask = next) {
+        next = ask->next;
+        if (ask->uid == m->uid && ++ask->n_failed >= FLIGHT_FAILURES_MAX) {
+            list_remove(ask);
+            list_add(&told, ask);
+        }
+    }
+    f->pins++;
+    while (told.first)
+        flight_tell_error(f, told.first, e);
+    f->pins--;
+}
+
+void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms)
+{
+    struct ask_list told = {0};
+    f->pins++;
+    f->telling++;
+    list_take(&f->busy, NULL, FLIGHT_TO_ALL, &told);
+    list_take(&f->waiting, NULL, FLIGHT_TO_ALL, &told);
+    while (told.first)
+        flight_tell_error(f, told.first, e);
+    f->telling--;
+    f->pins--;
+    flight_promote(f, now_ms);
+}
+
+/* ---- time ---- */
+
+/* The first ask of a list whose wait has passed. */
+static struct ask *list_expired(const struct ask_list *list, uint64_t now_ms)
+{
+    struct ask *ask = list->first;
+    while (ask && !(ask->state != ASK_HOLDING && ask->expires_ms && ask->expires_ms <= now_ms))
+        ask = ask->next;
+    return ask;
+}
+
+/* The first waiter that may have the turn beside those who are at it. What is true of one ask of a
+ * user whose time has come is true of the next: in a long list only users are looked at. */
+static struct ask *flight_next_hedge(const struct flight *f, uint64_t now_ms)
+{
+    const struct ask *no = NULL;
+    for (struct ask *ask = f->waiting.first; ask; ask = ask->next) {
+        bool due = ask->can_make && ask->hedge_at_ms && ask->hedge_at_ms <= now_ms;
+        if (no && due && no->uid == ask->uid)
+            continue;
+        if (flight_may_hedge(f, ask, now_ms))
+            return ask;
+        no = due ? ask : no;
+    }
+    return NULL;
+}
+
+static void flight_tick(struct flight *f, uint64_t now_ms)
+{
+    struct ask *ask;
+    while ((ask = list_expired(&f->waiting, now_ms)) || (ask = list_expired(&f->busy, now_ms))) {
+        struct err e;
+        err_set(&e, WARM_ETIMEOUT, "it was not made in time");
+        flight_tell_error(f, ask, &e);
+    }
+    while (!flight_is_idle(f) && (ask = flight_next_hedge(f, now_ms))) {
+        flight_note_hedge(f);
+        ask_hold(ask, now_ms);
+        ask->ops->on_turn(ask);
+    }
+}
+
+bool flights_tick(struct flights *all, uint64_t now_ms)
+{
+    for (unsigned i = 0; i < FLIGHT_BUCKETS && all->count; i++) {
+        struct flight *f = all->buckets[i], *next;
+        if (f)
+            f->pins++;
+        for (; f; f = next) {
+            flight_tick(f, now_ms);
+            /* Pinned before this one may go: callbacks cannot free what is pinned. */
+            next = f->next;
+            if (next)
+                next->pins++;
+            f->pins--;
+            flight_promote(f, now_ms);
+        }
+    }
+    return all->count > 0;
+}
+
+void flights_fail_all(struct flights *all, const struct err *e, uint64_t now_ms)
+{
+    for (unsigned i = 0; i < FLIGHT_BUCKETS; i++) {
+        struct flight *f = all->buckets[i], *next;
+        if (f)
+            f->pins++;
+        for (; f; f = next) {
+            flight_fail(f, e, now_ms);
+            next = f->next;
+            if (next)
+                next->pins++;
+            f->pins--;
+            flight_settle(f);
+        }
+    }
+}
+
+unsigned flights_count(const struct flights *all) { return all->count; }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* old_keys.c - see old_keys.h. */
+#include "daemon/service/old_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/process/log.h"
+#include "daemon/service/manifest.h"
+#include "keygen/bytes.h"
+#include "keygen/domains.h"
+#include "keygen/key.h"
+
+#define TEXT_MAX 2048 /* bytes */
+
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void keep(struct store *s, uint64_t since_ms, const char *text)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    writer_u64(&w, since_ms);
+    writer_bytes(&w, text, strlen(text));
+    if (w.failed || store_meta_put(s, OLD_KEYS_META, w.data, w.len) != 0)
+        log_warning("the versions of the keys are not stored: out of memory");
+    writer_close(&w);
+}
+
+void old_keys_begin(struct store *s)
+{
+    char text[TEXT_MAX];
+    uint8_t kept[8 + TEXT_MAX];
+    struct store_stats stats;
+    size_t len = 0;
+    snprintf(text, sizeof text, "%skeys/%u manifests/%u aliases/%u ", DOMAINS_ALL, WARM_KEY_FORMAT,
+             MANIFEST_VERSION, ALIAS_VERSION);
+    int code = store_meta_get(s, OLD_KEYS_META, kept, sizeof kept, &len);
+    store_turn_end(s);
+    struct reader r = reader_over(kept, code == 0 ? len : 0);
+    uint64_t since_ms = reader_u64(&r);
+    bool same = r.len == strlen(text) && memcmp(r.data, text, r.len) == 0;
+    store_stats(s, &stats);
+    if (!same) {
+        /* Of a new store, or one that was rebuilt and lost its text, no older keys are known. */
+        bool none = code == WARM_ENOT_FOUND && (stats.n_entries == 0 || stats.rebuilt);
+        since_ms = none ? 0 : unix_ms();
+        keep(s, since_ms, text);
+    }
+    if (since_ms)
+        store_expect_old(s, since_ms, !same);
+}

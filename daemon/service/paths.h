@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * paths.h - how a manifest names a file, so that it is found for whoever asks with the same key.
+ *
+ * A compiler's path stems from the client's working folder, from the folder of the program's name, or
+ * from an absolute -I folder: it is the text of that folder and what was included from there. An
+ * exact key has the name and the -I folders, but no working folder. A shared key has none of the
+ * three (of an absolute -I only that there is one). So a path is written down as
+ *
+ *     beneath the working folder                  "h.h"
+ *     beneath the name's folder, shared key       "\1h.h"
+ *     beneath the n-th absolute -I, shared key    "\2n/h.h", n counts from 0
+ *     beneath an absolute folder of the key       as it is: "/inc/h.h"
+ *
+ * and in each form that applies, where its text does not tell which it stems from: whoever asks must
+ * then have the same in all of them. Where a text of the program may itself name files by absolute
+ * paths a path is written down as it is too.
+ *
+ * A result that shows where a header lies, as __FILE__ does, is for those with the same -I folders
+ * alone: then their paths are written down as they are, and the manifest says which folders these are.
+ *
+ * Several '/' in a row count as one in all texts, as the compiler makes one of them.
+ *
+ * Thread: any; references are counted without a lock. Memory: owns copies of the job's texts.
+ */
+#ifndef WARM_DAEMON_SERVICE_PATHS_H
+#define WARM_DAEMON_SERVICE_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+#include "keygen/cuda/job.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+
+#define PATHS_IN_FOLDER '\1' /* begins a path beneath the folder of the program's name */
+#define PATHS_IN_PLACE '\2'  /* begins a path beneath an absolute -I */
+#define PATHS_FORMS_MAX 6u
+#define PATHS_NESTED_MAX 3u   /* absolute -I folders inside of one another; else they cannot move */
+#define PATHS_PLACES_MAX 256u /* absolute -I folders of a job with a shared key */
+
+/* What these marks stand for, for one job. Texts end with '/'. */
+struct bases {
+    unsigned refs;
+    struct view folder; /* of the program's name as it is given; empty: the working folder */
+    uint32_t n_places;
+    struct view *places;       /* the absolute folders of -I, in order */
+    struct proof places_proof; /* SHA-256 of their texts */
+};
+/* Copies the texts. NULL: no memory. */
+struct bases *bases_new(struct view folder, const struct view *places, size_t n_places);
+struct bases *bases_ref(struct bases *b);
+void bases_unref(struct bases *b); /* NULL is fine */
+
+/* A manifest's path as the asker with these bases (NULL: none) knows it: a folder, and what follows.
+ * False if its mark means a folder that there is not. */
+bool bases_find(const struct bases *b, struct view path, struct view *out_folder,
+                struct view *out_rest);
+/* Writes that with NUL, cut to `cap` bytes. Its length. */
+size_t bases_path(const struct bases *b, struct view path, char *out, size_t cap);
+
+struct paths {
+    char *cwd;
+    struct bases *bases;
+    char **others; /* absolute folders of -include files */
+    size_t n_others;
+    bool can_move; /* each path beneath a -I folder can be told by its text */
+};
+
+/* The folders of a job. NOMEM; INVALID, REFUSED for options that cannot be read. */
+int paths_open(struct paths *out, const struct job *job, struct err *e);
+void paths_close(struct paths *p); /* all zero is fine */
+
+enum paths_how {
+    PATHS_SHARED = 1, /* for the manifest of a shared key */
+    PATHS_MOVED = 2,  /* the -I folders may be others for who asks */
+    PATHS_NAMED = 4,  /* an absolute path may stand in a text as it is */
+    PATHS_INNER = 8,  /* a text may lead from the working folder, or the name's, into a -I folder */
+};
+/* Appends the forms of a path, each as a blob; gives how many, at most PATHS_FORMS_MAX. `how` is a set
+ * of enum paths_how. Check out->failed. */
+unsigned paths_forms(const struct paths *p, struct view path, unsigned how, struct writer *out);
+/* True if it is known which folders a path may stem from. */
+bool paths_know(const struct paths *p, struct view path);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stats.h - what the daemon counts, since it started and in its store's lifetime.
+ *
+ * Each counter is kept by kind of artifact. The lifetime is what the store remembers of earlier
+ * daemons plus what this one counted; it is written to the store now and then, so SIGKILL loses the
+ * last minute of it.
+ *
+ * Hit times go into a histogram of 16 steps for each power of two, so a percentile is right to 6 %.
+ *
+ * Thread: loop thread. Memory: embedded by its user.
+ */
+#ifndef WARM_DAEMON_SERVICE_STATS_H
+#define WARM_DAEMON_SERVICE_STATS_H
+
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+#include "store/store.h"
+
+/* name, as it is called in JSON. In the lifetime record these are in this order: append only. */
+#define STATS_LIST(X)                                                                              \
+    X(hits)                                                                                        \
+    X(misses)                                                                                      \
+    X(compiles)          /* results of a compiler, good or bad, that this daemon made */           \
+    X(coalesced)         /* requests that waited for another's work and got its result */          \
+    X(errors)            /* requests that ended in an error of ours, or of the compiler */         \
+    X(hedges)            /* a second one was asked to make what the first did not bring in time */ \
+    X(puts)              /* values that clients stored */                                          \
+    X(dropped)           /* values that could not be stored, for want of space or by a fault */    \
+    X(saved_ms)          /* what the hits would have cost to make */                               \
+    X(audits)            /* hits that were made once more and compared (audit.c) */                \
+    X(audit_differences) /* of these, those that yielded other bytes */
+
+enum stats_counter {
+#define X(name) STATS_##name,
+    STATS_LIST(X)
+#undef X
+        STATS_COUNTERS
+};
+
+#define STATS_KINDS 10u
+#define STATS_TIME_STEPS 640u /* 16 for each of 40 powers of two nanoseconds */
+
+struct stats {
+    uint64_t now[STATS_COUNTERS][STATS_KINDS];    /* since start */
+    uint64_t before[STATS_COUNTERS][STATS_KINDS]; /* of earlier daemons on this store */
+    uint64_t evictions_before, corrupt_before;
+    uint64_t hit_times[STATS_TIME_STEPS]; /* by duration */
+    uint64_t started_ms;                  /* monotonic clock */
+    uint64_t saved_sum;                   /* of all counters when they were last written */
+};
+
+void stats_init(struct stats *s, uint64_t now_ms);
+/* Takes up what the store remembers. */
+void stats_load(struct stats *s, struct store *store);
+/* Writes the lifetime to the store, if it changed. */
+void stats_save(struct stats *s, struct store *store);
+
+static inline void stats_add(struct stats *s, enum stats_counter what, enum store_kind kind,
+                             uint64_t n)
+{
+    s->now[what][(unsigned)kind < STATS_KINDS ? kind : STORE_OTHER] += n;
+}
+
+/* `n` hits took `ns` nanoseconds each, from the arrival of their bytes to the leaving of the reply.
+ */
+void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n);
+/* In microseconds: the time that `percent` of the hits did not exceed; 0 if there were none. */
+double stats_hit_us(const struct stats *s, double percent);
+/* Sum over all kinds in the store's lifetime. */
+uint64_t stats_lifetime(const struct stats *s, enum stats_counter what);
+/* Sum over all kinds, since start. */
+uint64_t stats_total(const struct stats *s, enum stats_counter what);
+
+/* The members of STATS's JSON object, `lifetime` and `kinds` among them, without its braces. */
+void stats_write_members(const struct stats *s, const struct store_stats *store, uint64_t now_ms,
+                         struct writer *out);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch_store.c - see torch_store.h. Loop thread. */
+#include "daemon/service/torch_store.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/service/torch_value.h"
+
+#define SCAN_MAX (2u << 20) /* bytes of an entry that are looked through for references */
+#define REFERENCES_MAX 8u   /* FX graphs of one entry: a forward and a backward, seldom more */
+#define FX_NAME "pt2:fx-graph-v1::%.*s:c1"
+#define FX_NAME_MAX 80u
+#define ENTRY "pt2:autograd-experimental::"
+
+/* ---- in ---- */
+
+/* A memfd of `len` bytes, mapped for writing. NULL without memory. */
+static void *memfd_map(size_t len, int *out_fd)
+{
+    int fd = memfd_create("warm-value", MFD_CLOEXEC);
+    void *map = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, (off_t)len) == 0)
+        map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map != MAP_FAILED) {
+        *out_fd = fd;
+        return map;
+    }
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
+static void take_bytes_apart(struct service_put *put, void **out_bytes)
+{
+    uint8_t *stored = malloc(put->len + TORCH_VALUE_MAGIC);
+    struct view json = {put->data, put->len};
+    uint32_t cost_ms;
+    size_t len = stored ? torch_value_take_apart(json, stored, &cost_ms) : 0;
+    if (len == 0) {
+        free(stored);
+        return;
+    }
+    *out_bytes = stored;
+    put->data = stored;
+    put->len = len;
+    put->cost_ms = cost_ms;
+}
+
+static void take_file_apart(struct service_put *put)
+{
+    size_t room = put->len + TORCH_VALUE_MAGIC;
+    const void *json = mmap(NULL, put->len, PROT_READ, MAP_SHARED, put->fd, 0);
+    int fd;
+    if (json == MAP_FAILED)
+        return;
+    uint8_t *stored = memfd_map(room, &fd);
+    if (stored) {
+        struct view view = {json, put->len};
+        uint32_t cost_ms;
+        size_t len = torch_value_take_apart(view, stored, &cost_ms);
+        munmap(stored, room);
+        if (len && ftruncate(fd, (off_t)len) == 0) {
+            close(put->fd);
+            put->fd = fd;
+            put->len = len;
+            put->cost_ms = cost_ms;
+        } else {
+            close(fd);
+        }
+    }
+    munmap((void *)(uintptr_t)json, put->len);
+}
+
+/* True if bytes, or a file, begin as the stored form does. */
+static bool is_stored(const void *data, int fd, uint64_t len)
+{
+    uint8_t start[TORCH_VALUE_MAGIC + 1];
+    if (len < sizeof start)
+        return false;
+    if (!data && pread(fd, start, sizeof start, 0) != (ssize_t)sizeof start)
+        return false;
+    return torch_value_is_stored(data ? data : start, sizeof start);
+}
+
+int torch_store_take_apart(struct service_put *put, void **out_bytes, struct err *e)
+{
+    *out_bytes = NULL;
+    if (is_stored(put->data, put->fd, put->len))
+        return err_set(e, WARM_EINVALID, "its first bytes are those of another form");
+    if (!torch_value_is_name(put->name) || put->len == 0 || put->len > TORCH_VALUE_MAX)
+        return 0;
+    if (put->data)
+        take_bytes_apart(put, out_bytes);
+    else
+        take_file_apart(put);
+    return 0;
+}
+
+/* ---- out ---- */
+
+static void bytes_together(const void *data, uint64_t len, uint32_t cost_ms, struct torch_json *out)
+{
+    out->bytes = malloc(out->len);
+    if (out->bytes)
+        torch_value_put_together(data, len, cost_ms, out->bytes);
+    else
+        out->len = 0;
+}
+
+static void file_together(int fd, uint64_t len, uint32_t cost_ms, struct torch_json *out)
+{
+    const void *stored = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+    void *json = stored == MAP_FAILED ? NULL : memfd_map(out->len, &out->fd);
+    if (json) {
+        torch_value_put_together(stored, len, cost_ms, json);
+        munmap(json, out->len);
+    } else {
+        out->len = 0;
+    }
+    if (stored != MAP_FAILED)
+        munmap((void *)(uintptr_t)stored, len);
+}
+
+bool torch_store_put_together(const void *data, int fd, uint64_t len, uint32_t cost_ms,
+                              struct torch_json *out)
+{
+    if (!is_stored(data, fd, len))
+        return false;
+    *out = (struct torch_json){.fd = -1, .len = torch_value_json_len(len, cost_ms)};
+    if (data)
+        bytes_together(data, len, cost_ms, out);
+    else
+        file_together(fd, len, cost_ms, out);
+    return true;
+}
+
+/* ---- groups ---- */
+
+struct references {
+    struct view keys[REFERENCES_MAX];
+    size_t n;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct view *one = a, *other = b;
+    return memcmp(one->data, other->data, TORCH_VALUE_FX_KEY);
+}
+
+/* The FX graphs that an entry refers to, each once, sorted. */
+static void find_references(struct view entry, struct references *out)
+{
+    size_t at = 0;
+    out->n = 0;
+    while (out->n < REFERENCES_MAX) {
+        struct view key = torch_value_next_fx_key(entry, &at);
+        bool known = false;
+        if (key.len == 0)
+            break;
+        for (size_t i = 0; i < out->n; i++)
+            known |= compare_keys(&out->keys[i], &key) == 0;
+        if (!known)
+            out->keys[out->n++] = key;
+    }
+    qsort(out->keys, out->n, sizeof *out->keys, compare_keys);
+}
+
+static void on_regrouped(void *arg, int status, bool existed, const struct err *e)
+{
+    (void)arg, (void)status, (void)existed, (void)e; /* it then goes by itself, or not at all */
+}
+
+/* Writes a row anew with another group: rows are never changed in place. */
+static void regroup(struct service *s, const struct store_id *id, const struct key *group)
+{
+    struct store_value v;
+    if (store_get(service_store(s), id, &v, NULL) != 0 || key_equal(&v.row.group, group))
+        return;
+    struct store_put put = {.row = v.row,
+                            .data = v.data,
+                            .fd = v.data ? -1 : fcntl(v.fd, F_DUPFD_CLOEXEC, 3),
+                            .on_done = on_regrouped};
+    put.row.group = *group;
+    if ((!v.data && put.fd < 0) || store_put(service_store(s), &put, NULL) != 0)
+        if (put.fd >= 0)
+            close(put.fd);
+}
+
+static struct key group_of(struct service *s, const struct peer *peer, struct view entry)
+{
+    struct references found;
+    struct key group = {{0}};
+    uint8_t all[REFERENCES_MAX * TORCH_VALUE_FX_KEY];
+    char name[FX_NAME_MAX];
+    find_references(entry, &found);
+    for (size_t i = 0; i < found.n; i++)
+        memcpy(all + i * TORCH_VALUE_FX_KEY, found.keys[i].data, TORCH_VALUE_FX_KEY);
+    if (found.n)
+        group = key_of_bytes(all, found.n * TORCH_VALUE_FX_KEY);
+    for (size_t i = 0; i < found.n; i++) {
+        int len = snprintf(name, sizeof name, FX_NAME, (int)TORCH_VALUE_FX_KEY,
+                           (const char *)found.keys[i].data);
+        struct store_id id = service_name_id(peer, (struct view){name, (size_t)len});
+        regroup(s, &id, &group);
+    }
+    return group;
+}
+
+struct key torch_store_group(struct service *s, const struct peer *peer, struct view name,
+                             const struct artifact *entry)
+{
+    struct key none = {{0}};
+    if (name.len < sizeof ENTRY || memcmp(name.data, ENTRY, sizeof ENTRY - 1) != 0 ||
+        entry->len == 0 || entry->len > TORCH_VALUE_MAX)
+        return none;
+    if (entry->data)
+        return group_of(s, peer, (struct view){entry->data, entry->len});
+    void *copy = entry->len <= SCAN_MAX ? malloc(entry->len) : NULL;
+    struct key group = none;
+    if (copy && file_read_start(entry->fd, copy, entry->len, NULL) == 0)
+        group = group_of(s, peer, (struct view){copy, entry->len});
+    free(copy);
+    return group;
+}

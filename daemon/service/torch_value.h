@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torch_value.h - the values of PyTorch's remote caches, taken apart for the store and put together
+ * again for the client.
+ *
+ *     over RESP   {"data": "gASV…base64 of a pickle…", "time_taken_ms": 30499}
+ *                            │ decoded once                         │
+ *     stored      00 "torch1" 0A, the pickle          the row's cost_ms
+ *
+ * So equal pickles are stored once whatever their time was, three quarters as large, and eviction
+ * knows what they cost. What would not come back byte for byte is not taken apart. Who speaks the
+ * native protocol sends and gets the stored form (client/python/warm/torch.py).
+ *
+ * Thread: none of this has state. Memory: all of it is the caller's.
+ */
+#ifndef WARM_DAEMON_SERVICE_TORCH_VALUE_H
+#define WARM_DAEMON_SERVICE_TORCH_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+
+#define TORCH_VALUE_MAGIC 8u       /* bytes before the pickle */
+#define TORCH_VALUE_MAX (4u << 20) /* bytes of JSON, some ms: what is longer is stored as it came */
+#define TORCH_VALUE_WRAPPING_MAX 64u /* bytes of JSON around the base64 */
+
+/* True for the names of PyTorch's caches. */
+bool torch_value_is_name(struct view name);
+/* True if these bytes are the stored form. */
+bool torch_value_is_stored(const void *data, size_t len);
+
+/* Writes the stored form of `json` into `out`, which has room for TORCH_VALUE_MAGIC + json.len
+ * bytes. Returns its length, with the time in *out_cost_ms; 0 if it is not to be taken apart. */
+size_t torch_value_take_apart(struct view json, uint8_t *out, uint32_t *out_cost_ms);
+
+/* The length of the JSON that a stored form of `len` bytes becomes. */
+size_t torch_value_json_len(size_t len, uint32_t cost_ms);
+/* Writes exactly that many bytes. */
+void torch_value_put_together(const uint8_t *stored, size_t len, uint32_t cost_ms, uint8_t *out);
+
+/* Finds the next key of an FX graph ("f" and 51 letters of base32) in an AOTAutograd entry, from
+ * *at on. Empty: there is none. */
+#define TORCH_VALUE_FX_KEY 52u
+struct view torch_value_next_fx_key(struct view entry, size_t *at);
+
+#endif

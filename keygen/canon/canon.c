@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * canon.c - which form function reads which kind, and what becomes of its canonical text.
+ *
+ * The order of the table below is the order in which kinds are asked whether the content is
+ * theirs: those with a magic number or a fixed first word before those that guess.
+ *
+ * Thread: any; no state.
+ */
+#include "keygen/canon/canon.h"
+
+#include <stdlib.h>
+
+#include "keygen/canon/forms.h"
+#include "keygen/canon/mapped.h"
+#include "keygen/domains.h"
+
+#define DETECT_BYTES 65536 /* looked at to find the kind */
+
+#define PIECE ((size_t)256 * 1024) /* bytes: both digests read a piece while it is at hand */
+
+static void put_bytes(const struct canon_input *input, struct form *out)
+{
+    struct mapped mapped = mapped_begin(input, input->data);
+    for (struct reader r = reader_over(input->data, input->len); r.len;) {
+        struct view piece = reader_bytes(&r, r.len < PIECE ? r.len : PIECE);
+        form_put(out, piece.data, piece.len);
+        mapped_pass(&mapped, r.data);
+    }
+}
+
+static int form_raw(const struct canon_input *input, struct form *out, struct err *e)
+{
+    (void)e;
+    form_begin(out, DOMAIN_RAW);
+    put_bytes(input, out);
+    return 0;
+}
+
+static const struct kind {
+    enum canon_kind kind;
+    const char *suffix; /* breaks ties */
+    bool (*claims)(const char *data, size_t len);
+    int (*form)(const struct canon_input *input, struct form *out, struct err *e);
+    bool is_graph;
+} kinds[] = {
+    {CANON_MLIR_BYTECODE, ".mlirbc", form_mlir_bytecode_claims, form_mlir_bytecode, true},
+    {CANON_HLO, ".hlo", form_hlo_claims, form_hlo, false},
+    {CANON_MLIR, ".mlir", form_mlir_claims, form_mlir, true},
+    {CANON_PTX, ".ptx", form_ptx_claims, form_ptx, false},
+    {CANON_FX, ".fx", form_fx_claims, form_fx, false},
+    {CANON_CUDA, ".cu", form_cuda_claims, form_cuda, false},
+    {CANON_RAW, "", NULL, form_raw, false},
+};
+#define N_KINDS (sizeof kinds / sizeof *kinds)
+
+static const char *const kind_names[] = {
+#define X(name, text, what) text,
+    CANON_KIND_LIST(X)
+#undef X
+};
+
+const char *canon_kind_name(enum canon_kind kind)
+{
+    size_t i = (size_t)kind;
+    return i < sizeof kind_names / sizeof *kind_names ? kind_names[i] : "unknown";
+}
+
+bool canon_kind_from_name(const char *name, enum canon_kind *out)
+{
+    for (size_t i = 0; i < sizeof kind_names / sizeof *kind_names; i++)
+        if (strcmp(kind_names[i], name) == 0) {
+            *out = (enum canon_kind)i;
+            return true;
+        }
+    return false;
+}
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+    size_t n = name ? strlen(name) : 0, s = strlen(suffix);
+    return s && n > s && memcmp(name + n - s, suffix, s) == 0;
+}
+
+enum canon_kind canon_detect(const char *file_name, const void *data, size_t len)
+{
+    size_t seen = len < DETECT_BYTES ? len : DETECT_BYTES;
+    enum canon_kind first = CANON_RAW;
+    for (size_t i = 0; i < N_KINDS; i++) {
+        bool named = has_suffix(file_name, kinds[i].suffix);
+        if ((!named && first != CANON_RAW) || !kinds[i].claims || !kinds[i].claims(data, seen))
+            continue; /* to ask may take a look at all of it */
+        if (named)
+            return kinds[i].kind;
+        first = kinds[i].kind;
+    }
+    return first;
+}
+
+static const struct kind *kind_find(const struct canon_input *input)
+{
+    enum canon_kind kind = input->kind;
+    if (kind == CANON_AUTO)
+        kind = canon_detect(input->file_name, input->data, input->len);
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (kinds[i].kind == kind)
+            return &kinds[i];
+    return &kinds[N_KINDS - 1];
+}
+
+/* The exact bytes, under a domain of their own: never the key of a canonical text. */
+static int form_exact(const struct kind *kind, const struct canon_input *input, struct form *out)
+{
+    char domain[32] = DOMAIN_EXACT;
+    strcat(domain, canon_kind_name(kind->kind));
+    form_begin(out, domain);
+    put_bytes(input, out);
+    return 0;
+}
+
+int canon_key(const struct canon_input *input, struct canon_result *out, struct writer *text,
+              struct err *e)
+{
+    const struct kind *kind = kind_find(input);
+    struct form form;
+    memset(&form, 0, offsetof(struct form, buffer));
+    form.text = text;
+    form.text_start = text ? text->len : 0;
+    struct err local = {0};
+    int rc = kind->form(input, &form, &local);
+    const char *why = rc == WARM_EUNSUPPORTED ? form.why_exact : NULL;
+    if (why)
+        rc = form_exact(kind, input, &form);
+    if (rc) {
+        if (e)
+            *e = local;
+        if (text && !text->failed)
+            text->len = form.text_start;
+        return rc;
+    }
+    *out = (struct canon_result){.kind = kind->kind, .exact = why, .why_exact = why};
+    form_end(&form, &out->key, &out->proof);
+    if (text && text->failed)
+        return err_set(e, WARM_ENOMEM, "no memory for the canonical text");
+    return 0;
+}
+
+int canon_regions(const struct canon_input *input, struct canon_region **out_regions,
+                  size_t *out_n_regions, struct err *e)
+{
+    const struct kind *kind = kind_find(input);
+    if (!kind->is_graph)
+        return err_set(e, WARM_EUNSUPPORTED, "regions are of StableHLO: %s has none",
+                       canon_kind_name(kind->kind));
+    struct form form;
+    memset(&form, 0, offsetof(struct form, buffer));
+    form.want_regions = true;
+    int rc = kind->form(input, &form, e);
+    if (rc) {
+        free(form.regions);
+        return rc;
+    }
+    *out_regions = form.regions;
+    *out_n_regions = form.n_regions;
+    return 0;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * canon.h - from the bytes of a graph or a source to its canonical form, its key and its regions.
+ *
+ *     bytes ──detect──▶ kind ──parse──▶ canonical text ──▶ XXH3-128 (key) and SHA-256 (proof)
+ *                                            (of MLIR: as records, one to one)
+ *
+ * Two inputs have the same canonical text only if they are one program in two spellings. What is not
+ * understood is kept byte for byte. KEYS.md says for each kind what is dropped, and which sentence of
+ * the format allows it; CUDA.md of PTX and CUDA C++.
+ *
+ * Thread: any; no state. Memory: input is borrowed until the call returns.
+ */
+#ifndef WARM_KEYGEN_CANON_CANON_H
+#define WARM_KEYGEN_CANON_CANON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
+
+/* name, what `warm hash --kind` calls it, what it is */
+#define CANON_KIND_LIST(X)                                                                         \
+    X(AUTO, "auto", "found from the content")                                                      \
+    X(MLIR, "mlir", "MLIR text: StableHLO and its neighbours")                                     \
+    X(MLIR_BYTECODE, "mlirbc", "MLIR bytecode, VHLO artifacts too")                                \
+    X(HLO, "hlo", "HLO text")                                                                      \
+    X(PTX, "ptx", "PTX assembly")                                                                  \
+    X(CUDA, "cuda", "CUDA C++")                                                                    \
+    X(FX, "fx", "FX graph code with types, as print_readable gives it")                            \
+    X(RAW, "raw", "any other bytes, as they are")
+
+enum canon_kind {
+#define X(name, text, what) CANON_##name,
+    CANON_KIND_LIST(X)
+#undef X
+};
+
+/* "mlir" for CANON_MLIR. Static memory. */
+const char *canon_kind_name(enum canon_kind kind);
+/* True and *out set if `name` is one of the names above. */
+bool canon_kind_from_name(const char *name, enum canon_kind *out);
+
+/* The kind of these bytes by their content (`file_name`, which may be NULL, only breaks ties).
+ * Never CANON_AUTO; CANON_RAW for what no parser claims. Looks at no more than the first 64 KiB. */
+enum canon_kind canon_detect(const char *file_name, const void *data, size_t len);
+
+struct canon_input {
+    const void *data;
+    size_t len;
+    const char *file_name; /* for detection only, never hashed; may be NULL */
+    enum canon_kind kind;  /* CANON_AUTO to detect */
+    bool debug_info;       /* debug output was asked for: locations and line numbers count */
+    bool many_processes;   /* each compiles the program for itself: numbers of channels count */
+    bool mapped;           /* `data` is a file's mapping that nobody writes to: pages of it may be
+                            * given back, and are read again when somebody looks (mapped.h) */
+};
+
+struct canon_result {
+    enum canon_kind kind;
+    bool exact;            /* the canonical form is the exact bytes; `why_exact` says why */
+    const char *why_exact; /* static memory; NULL unless exact */
+    struct key key;
+    struct proof proof;
+};
+
+/*
+ * Computes the key of an input. With `text` (an initialised writer; may be NULL) also appends the
+ * canonical form, readable, one operation or statement a line, so that two forms can be compared
+ * with diff. The key is over exactly the bytes that go into `text`, of MLIR over records of the same text
+ * (KEYS.md, section 2.3), under a domain that names the kind and the form's version.
+ *
+ * Time and memory are linear in `len` (memory at most 3 × len plus a constant, neither the input nor
+ * `text` counted); nothing recurses on the depth of the input.
+ *
+ * Errors (err->line and err->column say where): MALFORMED, TRUNCATED; REFUSED for elided text such
+ * as dense<...>, which cannot tell graphs apart (err->text says what to set); NOMEM.
+ */
+int canon_key(const struct canon_input *input, struct canon_result *out, struct writer *text,
+              struct err *e);
+
+/* A part of a module that is compiled alike wherever it stands. */
+struct canon_region {
+    struct key key;
+    struct proof proof;
+    uint64_t count; /* times that it occurs in this module */
+    uint64_t n_ops; /* operations in it, nested ones too */
+    char label[64]; /* for people: a function's name or the place where it first stands; not hashed
+                     */
+};
+
+/*
+ * The distinct regions of an MLIR module: each function and each repeated
+ * straight-line subgraph, parameters by position. The key does not depend on what surrounds it.
+ * Gives *out_regions (free() it), ordered by first occurrence. UNSUPPORTED for the other kinds.
+ */
+int canon_regions(const struct canon_input *input, struct canon_region **out_regions,
+                  size_t *out_n_regions, struct err *e);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options_internal.h - the tables of options, for options*.c only.
+ *
+ *   options_tables.c   for each tool, the options that it has and what is done with each
+ *   options.c          one parser over them
+ *
+ * Thread: any; constant. Memory: static.
+ */
+#ifndef WARM_KEYGEN_CUDA_OPTIONS_INTERNAL_H
+#define WARM_KEYGEN_CUDA_OPTIONS_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How an option takes its value. */
+enum value {
+    NONE,     /* never: "-w" */
+    SEPARATE, /* "-arch=X" or "-arch" "X" */
+    EQUALS,   /* "-std=X" only */
+    JOINED,   /* as SEPARATE, and "-DX" */
+    OPTIONAL, /* "--time" or "--time=X" */
+};
+
+enum rule {
+    KEEP,
+    DROP,    /* cannot change the result */
+    REFUSE,  /* `note` says why */
+    ARCH,    /* names the hardware */
+    DEFINE,  /* "X" means "X=1" */
+    INCLUDE, /* a folder to search */
+    PREINCLUDE,
+    TO_PTXAS, /* its value is an option of ptxas */
+    OUTPUT,   /* the output file's name: not hashed */
+};
+
+/* What an option says beside its value. */
+enum effect {
+    DEBUG = 1,
+    LINE_INFO = 2,
+    RELOCATABLE = 4,
+    LTO = 8,
+    VERBOSE = 16,
+    NO_SOURCE_INCLUDE = 32,
+    OVERRIDES = 64, /* with it in the group, explicit defaults of the others are not dropped */
+    IF_TRUE = 128,  /* the effects hold unless the value is "false" */
+};
+
+struct spec {
+    const char *long_name;
+    const char *short_name; /* NULL if there is none */
+    enum value value;
+    enum rule rule;
+    int group; /* 0: a group of its own */
+    unsigned effects;
+    const char *note; /* KEEP: the default value, or NULL; REFUSE: the reason */
+};
+
+enum group {
+    MACROS = 1,
+    FOLDERS,
+    FILES,
+    DIAGNOSTICS,
+    MATH,
+    LINKING,
+    DEBUGGING,
+    PTXAS_OPTIONS,
+    TARGET
+};
+
+struct options_table {
+    const char *tool;
+    const struct spec *specs;
+    size_t n_specs;
+    bool takes_input; /* an argument that is no option is the input file */
+    bool sorted;      /* groups commute; else everything stays as it was written */
+    unsigned first_version, last_version; /* whose defaults we have measured; 0: of none */
+};
+
+extern const struct options_table options_tables[]; /* by enum options_tool */
+
+#endif

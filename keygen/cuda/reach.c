@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reach.c - the macros that lead to __FILE__ or __LINE__; cuda/reach.h says what for. One
+ * thread at a time.
+ *
+ * Words are their hashes: two that collide are taken for one, which at worst finds one macro too
+ * many. Definitions are kept as their name and the words of their body; those that lead somewhere
+ * are found by going over all of them until nothing changes.
+ */
+#define XXH_INLINE_ALL
+#include "keygen/cuda/reach.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "keygen/bytes.h"
+#include "keygen/cuda/cuda.h"
+
+/* A set of words. Zero stands for an empty slot, and is in no set. */
+struct words {
+    uint64_t *slots;
+    size_t n, cap; /* a power of two, or 0 */
+};
+
+struct macro {
+    struct view name;
+    uint64_t hash;   /* of the name */
+    size_t first, n; /* of its body, in `bodies` */
+};
+
+struct cuda_reach {
+    struct words places;  /* what shows a place, and the macros that lead to it */
+    struct words callers; /* the same of the place of a caller */
+    struct words files;   /* the same of __FILE__ alone */
+    struct words spelled; /* all words of all texts */
+    struct words in_text; /* those that stand in no directive */
+    struct macro *macros;
+    size_t n_macros, cap_macros;
+    uint64_t *bodies;
+    size_t n_bodies, cap_bodies;
+    bool is_followed; /* `places` and `callers` are whole */
+    bool is_unclear;  /* some text may ask for its caller's place, or memory ran out */
+    bool is_met;      /* by the text that is looked at */
+};
+
+static const char *const caller_names[] = {
+    "source_location", "__builtin_source_location", "__builtin_FILE", "__builtin_FILE_NAME",
+    "__builtin_LINE",  "__builtin_COLUMN",          "__BASE_FILE__"};
+enum { N_CALLER_NAMES = sizeof caller_names / sizeof *caller_names };
+
+/* ---- words ---- */
+
+static uint64_t hash_of(struct view word)
+{
+    uint64_t h = XXH3_64bits(word.data, word.len);
+    return h ? h : 1;
+}
+
+static size_t slot_of(const struct words *s, uint64_t word)
+{
+    size_t at = (size_t)word & (s->cap - 1);
+    while (s->slots[at] && s->slots[at] != word)
+        at = (at + 1) & (s->cap - 1);
+    return at;
+}
+
+static bool words_have(const struct words *s, uint64_t word)
+{
+    return s->cap && s->slots[slot_of(s, word)] == word;
+}
+
+static bool words_grow(struct words *s)
+{
+    struct words bigger = {.cap = s->cap ? 2 * s->cap : 64, .n = s->n};
+    bigger.slots = calloc(bigger.cap, sizeof *bigger.slots);
+    if (!bigger.slots)
+        return false;
+    for (size_t i = 0; i < s->cap; i++)
+        if (s->slots[i])
+            bigger.slots[slot_of(&bigger, s->slots[i])] = s->slots[i];
+    free(s->slots);
+    *s = bigger;
+    return true;
+}
+
+static bool words_add(struct words *s, uint64_t word)
+{
+    if (2 * s->n >= s->cap && !words_grow(s))
+        return false;
+    uint64_t *slot = &s->slots[slot_of(s, word)];
+    s->n += !*slot;
+    *slot = word;
+    return true;
+}
+
+/* ---- definitions ---- */
+
+/* Room for one more. `*items` has `n` of `cap`. */
+static bool make_room(void **items, size_t size, size_t n, size_t *cap)
+{
+    if (n < *cap)
+        return true;
+    size_t more = *cap ? 2 * *cap : 256;
+    void *grown = reallocarray(*items, more, size);
+    if (!grown)
+        return false;
+    *items = grown;
+    *cap = more;
+    return true;
+}
+
+static bool add_macro(struct cuda_reach *r, struct view name)
+{
+    void *items = r->macros;
+    bool ok = make_room(&items, sizeof *r->macros, r->n_macros, &r->cap_macros);
+    r->macros = items;
+    if (ok)
+        r->macros[r->n_macros++] = (struct macro){name, hash_of(name), r->n_bodies, 0};
+    return ok;
+}
+
+static bool add_body(struct cuda_reach *r, uint64_t word)
+{
+    void *items = r->bodies;
+    bool ok = make_room(&items, sizeof *r->bodies, r->n_bodies, &r->cap_bodies);
+    r->bodies = items;
+    if (ok) {
+        r->bodies[r->n_bodies++] = word;
+        r->macros[r->n_macros - 1].n++;
+    }
+    return ok;
+}
+
+static void on_definition(void *self, enum cuda_place place, struct view word)
+{
+    struct cuda_reach *r = self;
+    uint64_t hash = hash_of(word);
+    bool ok = words_add(&r->spelled, hash);
+    if (place == CUDA_TEXT)
+        ok = ok && words_add(&r->in_text, hash) &&
+             *(const char *)word.data != '#'; /* a digraph: a directive, perhaps */
+    else if (place == CUDA_MACRO)
+        ok = ok && add_macro(r, word);
+    else if (place == CUDA_BODY && r->n_macros)
+        ok = ok && add_body(r, hash);
+    r->is_unclear |= !ok;
+}
+
+/* ---- where they lead ---- */
+
+static bool leads_to(const struct cuda_reach *r, const struct macro *m, const struct words *set)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (words_have(set, r->bodies[m->first + i]))
+            return true;
+    return false;
+}
+
+/* Adds the macros that lead to what is in the set. Each turn but the last finds one more at least. */
+static void follow(struct cuda_reach *r, struct words *set)
+{
+    size_t before;
+    do {
+        before = set->n;
+        for (size_t i = 0; i < r->n_macros; i++)
+            if (!words_have(set, r->macros[i].hash) && leads_to(r, &r->macros[i], set))
+                r->is_unclear |= !words_add(set, r->macros[i].hash);
+    } while (set->n > before && !r->is_unclear);
+}
+
+/* Can ## make this word of two or more that are spelt? Numbers are not among those: any will do. */
+static bool can_be_pasted(const struct cuda_reach *r, struct view word)
+{
+    enum { LONGEST = 256 };
+    bool reached[LONGEST + 1] = {true};
+    const char *text = word.data;
+    if (word.len > LONGEST)
+        return true;
+    for (size_t i = 0; i < word.len; i++)
+        for (size_t k = i + 1; reached[i] && k <= word.len; k++)
+            if (k - i < word.len &&
+                ((text[i] >= '0' && text[i] <= '9') ||
+                 words_have(&r->spelled, hash_of((struct view){text + i, k - i}))))
+                reached[k] = true;
+    return reached[word.len];
+}
+
+/* Can a text have this word, which leads to its caller? */
+static bool can_stand(const struct cuda_reach *r, struct view word)
+{
+    bool pastes = words_have(&r->spelled, hash_of((struct view){"##", 2}));
+    return words_have(&r->in_text, hash_of(word)) || (pastes && can_be_pasted(r, word));
+}
+
+static void follow_all(struct cuda_reach *r)
+{
+    follow(r, &r->places);
+    follow(r, &r->callers);
+    for (size_t i = 0; i < N_CALLER_NAMES; i++)
+        r->is_unclear |= can_stand(r, (struct view){caller_names[i], strlen(caller_names[i])});
+    for (size_t i = 0; i < r->n_macros && !r->is_unclear; i++)
+        if (words_have(&r->callers, r->macros[i].hash))
+            r->is_unclear |= can_stand(r, r->macros[i].name);
+    r->is_followed = true;
+}
+
+/* ---- the unit ---- */
+
+static bool add_names(struct words *set, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!words_add(set, hash_of((struct view){names[i], strlen(names[i])})))
+            return false;
+    return true;
+}
+
+struct cuda_reach *cuda_reach_new(void)
+{
+    /* `assert` is the compiler's own, in no text that we see. */
+    static const char *const places[] = {"__FILE__", "__FILE_NAME__", "__LINE__", "assert", "##"};
+    static const char *const files[] = {"__FILE__", "__FILE_NAME__"};
+    struct cuda_reach *r = calloc(1, sizeof *r);
+    if (r && add_names(&r->files, files, sizeof files / sizeof *files) &&
+        add_names(&r->places, places, sizeof places / sizeof *places) &&
+        add_names(&r->callers, caller_names, N_CALLER_NAMES))
+        return r;
+    cuda_reach_free(r);
+    return NULL;
+}
+
+void cuda_reach_free(struct cuda_reach *r)
+{
+    if (!r)
+        return;
+    free(r->places.slots);
+    free(r->callers.slots);
+    free(r->files.slots);
+    free(r->spelled.slots);
+    free(r->in_text.slots);
+    free(r->macros);
+    free(r->bodies);
+    free(r);
+}
+
+void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len)
+{
+    cuda_read_words(text, len, on_definition, r);
+}
+
+static void on_text(void *self, enum cuda_place place, struct view word)
+{
+    struct cuda_reach *r = self;
+    (void)place;
+    r->is_met |= words_have(&r->places, hash_of(word));
+}
+
+bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
+{
+    if (!r->is_followed)
+        follow_all(r);
+    r->is_met = r->is_unclear;
+    if (!r->is_met)
+        cuda_read_words(text, len, on_text, r);
+    return r->is_met;
+}
+
+static void on_file_text(void *self, enum cuda_place place, struct view word)
+{
+    struct cuda_reach *r = self;
+    (void)place;
+    r->is_met |= words_have(&r->files, hash_of(word));
+}
+
+bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len)
+{
+    follow(r, &r->files);
+    r->is_met = r->is_unclear;
+    if (!r->is_met)
+        cuda_read_words(text, len, on_file_text, r);
+    return r->is_met;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - the inside of a graph, for graph*.c only.
+ *
+ *   graph/texts.c    texts and dictionaries, each once
+ *   graph.c          the builder: from what the readers say to lines
+ *   graph/write.c    lines as canonical text, and as what is hashed
+ *   graph/regions.c  regions of a graph whose lines were kept
+ *
+ * A program is a sequence of lines. An operation without regions is one line, one with regions is
+ * several, and values get their numbers in the order of the lines:
+ *
+ *     %2 = stablehlo.add %0, %1 : type            LINE_OP
+ *     stablehlo.while %2 (                        LINE_OPEN
+ *       ^0 (%3 : type)                            LINE_BLOCK
+ *       stablehlo.return %3                       LINE_OP
+ *     | ^0 (%4 : type)                            LINE_NEXT: a block of another region
+ *       ...
+ *     ) {dictionary} : type = %7                  LINE_CLOSE
+ *
+ * What a line says but for its operands is its shape.
+ *
+ * Thread: one at a time for a graph. Memory: arrays that double.
+ */
+#ifndef WARM_KEYGEN_GRAPH_INTERNAL_H
+#define WARM_KEYGEN_GRAPH_INTERNAL_H
+
+#include <string.h>
+
+#include "keygen/graph/graph.h"
+#include "keygen/vector.h"
+
+#define NONE GRAPH_NONE
+
+struct text {
+    const char *data;
+    uint64_t hash; /* of the content alone */
+    uint32_t len;
+    uint32_t flags; /* of a symbol: SYMBOL_*; of an operation's name: 1 if it is pure */
+};
+
+#define SYMBOL_PRIVATE 1u /* only the module can name it */
+#define SYMBOL_KEPT 2u    /* its name counts all the same */
+
+struct intern {
+    VECTOR(struct text) items;
+    uint32_t *slots; /* item + 1, or 0; open addressing */
+    uint32_t mask;
+};
+
+enum hole_kind { HOLE_SYMBOL, HOLE_CHANNEL, HOLE_BORROW };
+
+/* Something that is written at a place of a dictionary's text but is not in it. */
+struct hole {
+    uint32_t at; /* offset in the text */
+    enum hole_kind kind;
+    union {
+        uint32_t symbol;
+        uint64_t channel;
+        struct view borrow;
+    } is;
+};
+
+struct dict {
+    const char *text; /* "{a = 1, b}", the holes left out */
+    uint64_t hash;    /* of the content, symbols left out */
+    uint64_t slot;    /* of all of it: finds equal ones */
+    uint32_t len;
+    uint32_t holes, n_holes;
+};
+
+enum line_kind {
+    LINE_OP,
+    LINE_OPEN,       /* an operation, up to its regions */
+    LINE_BLOCK,      /* the head of a block; */
+    LINE_NEXT,       /* of the first block of another region */
+    LINE_EMPTY,      /* a region without blocks; */
+    LINE_NEXT_EMPTY, /* another one */
+    LINE_CLOSE,      /* the end of an operation with regions */
+};
+
+struct shape {
+    enum line_kind kind;
+    uint32_t name; /* of an operation; the label of a block */
+    uint32_t dict;
+    uint32_t n_operands;
+    uint32_t n_types; /* of results or of a block's arguments */
+    uint32_t types;   /* slice of graph.shape_types */
+    uint32_t slot;    /* a hash */
+    uint32_t in_text; /* the last text that has such a line, */
+    uint32_t number;  /* and what number it has there */
+};
+
+struct entry { /* of the open dictionary, offsets in `draft` */
+    uint32_t key, key_len, value, end, holes, n_holes;
+    bool unit;
+};
+
+struct frame { /* an operation that is begun */
+    uint32_t name, dict;
+    uint32_t operands, results; /* first in the scratch stacks */
+    uint32_t open;              /* for regions: its line */
+    bool opened;                /* LINE_OPEN was put */
+    bool again;                 /* a region of it has ended */
+};
+
+struct func {
+    uint32_t symbol, dict;
+    bool is_public, defined;
+    uint32_t values, n_args;     /* the first of its values, which are its arguments */
+    uint32_t arg_dicts;          /* slice of graph.arg_dicts */
+    uint32_t results, n_results; /* slice of graph.results: type, dictionary */
+    uint32_t lines, n_lines;     /* for regions */
+};
+
+/* A line that is kept. Its operation's first result, or its block's first argument, is `value`. The
+ * operation ends before line `next`. */
+struct line {
+    uint32_t shape, operands, value, next;
+};
+
+/* Where lines go. */
+struct printer {
+    struct graph *g;
+    struct form *out;
+    const char *domain;
+    uint32_t *nums; /* for regions: by value its number in the text; else values are the numbers */
+    uint32_t text;  /* the number of the text that is being written, from 1 */
+    uint32_t n_kinds;            /* shapes that have a line in it */
+    uint32_t next;               /* the number of the next value */
+    uint32_t depth;              /* of functions and regions that are open */
+    VECTOR(uint32_t) symbols;    /* that have a number, in their order */
+    VECTOR(uint32_t) symbol_num; /* by symbol; NONE */
+    VECTOR(uint64_t) channels;   /* that have a number, from 1 */
+    struct writer scratch;
+    /* For regions: writes what stands for a symbol, if it is a function's key; else gives 0. */
+    size_t (*symbol_is_keyed)(void *context, uint32_t symbol, char out[64]);
+    void *context;
+};
+
+struct graph {
+    bool failed;
+    const char *domain;
+    struct intern types, names, symbols;
+    VECTOR(struct dict) dicts;
+    uint32_t *dict_slots, dict_mask;
+    VECTOR(struct hole) holes;
+
+    struct arena_page *pages;
+    char *page_at, *page_end;
+
+    VECTOR(struct shape) shapes;
+    VECTOR(uint32_t) shape_types;
+    uint32_t *shape_slots, shape_mask;
+
+    VECTOR(uint32_t) values;   /* the type of each */
+    VECTOR(struct func) funcs; /* for a key, of which lines are not kept: the open one */
+    VECTOR(uint32_t) arg_dicts, results;
+    bool in_func, head_put;
+    uint32_t module_dict;
+
+    VECTOR(struct frame) frames;
+    VECTOR(uint32_t) stack_operands, stack_results;
+    bool region_empty; /* the region at hand has no block yet */
+    bool block_open;   /* a block has begun whose head is not put yet */
+    enum line_kind block_kind;
+    uint32_t block_label, block_args;
+
+    VECTOR(char) draft;
+    VECTOR(struct entry) entries;
+    VECTOR(struct hole) draft_holes;
+
+    bool keeps_lines; /* for regions */
+    VECTOR(struct line) lines;
+    VECTOR(uint32_t) operands;
+
+    struct printer printer;
+};
+
+/* ---- graph/texts.c ---- */
+
+void graph_texts_begin(struct graph *g);
+void graph_texts_free(struct graph *g);
+/* Doubles a table of `item + 1`, whose items' hashes `hash_of` gives. */
+bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
+                       uint64_t (*hash_of)(const struct graph *, const void *, uint32_t),
+                       const void *items);
+
+/* ---- graph/write.c ---- */
+
+void printer_init(struct printer *p, struct graph *g, const char *domain, struct form *out);
+void printer_close(struct printer *p);
+/* Begins another text: no value, symbol or kind of line has a number yet. */
+void printer_begin(struct printer *p);
+/* A line: operands by their values. Its results, or its block's arguments, get the next numbers. */
+void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands);
+/* "func public @#0 (%0 : type {dict}) -> (type {dict}) {", and "} {dict}". */
+void printer_func_begin(struct printer *p, const struct func *f);
+void printer_func_end(struct printer *p, const struct func *f);
+/* What the module says of itself, and the names of symbols that count. */
+void printer_module(struct printer *p, uint32_t dict);
+/* A piece of text as it is, after which `next` is the number of the next value. */
+void printer_text(struct printer *p, struct view text, uint32_t next);
+
+/* The same of what was put together in `scratch`. */
+void printer_scratch(struct printer *p, uint32_t next);
+
+/* ---- graph/regions.c ---- */
+
+/* The regions of a graph that keeps its lines, into out->regions. */
+int graph_regions(struct graph *g, struct form *out, struct err *e);
+
+static inline uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+static inline uint32_t shape_results(const struct shape *s)
+{
+    return s->kind == LINE_OP || s->kind == LINE_CLOSE ? s->n_types : 0;
+}
+
+#endif

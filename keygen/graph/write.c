@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write.c - lines as canonical text for people, and as the records that are hashed.
+ *
+ * Most lines of a long program say what an earlier line says, of other values. So what a line says but
+ * for its operands is hashed once, and a line is its number and its operands: KEYS.md, section 2.3.
+ * The text for people is written only if somebody wants it. Any thread; no state of its own.
+ */
+#include "keygen/graph/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum record { RECORD_TEXT, RECORD_SHAPE, RECORD_LINE };
+
+#define INDENT_MAX 32  /* deeper nesting is not indented further */
+#define SYMBOL_TEXT 64 /* bytes of "@#12" or of what stands in its place */
+#define NUMBER_MAX 10  /* bytes of a number of 64 bits */
+#define FEW_OPERANDS 8 /* are put at once */
+
+/* ---- numbers ---- */
+
+/* Seven bits a byte, the lowest first; the highest bit is set in all bytes but the last. */
+static inline uint8_t *number_at(uint8_t *at, uint64_t number)
+{
+    for (; number > 0x7F; number >>= 7)
+        *at++ = (uint8_t)(number | 0x80);
+    *at++ = (uint8_t)number;
+    return at;
+}
+
+static void put_number(struct printer *p, uint64_t number)
+{
+    uint8_t bytes[NUMBER_MAX];
+    form_put(p->out, bytes, (size_t)(number_at(bytes, number) - bytes));
+}
+
+static inline uint32_t value_num(const struct printer *p, uint32_t value)
+{
+    return p->nums ? p->nums[value] : value;
+}
+
+/* ---- symbols and dictionaries ---- */
+
+/* The text of a symbol, which gets the next number if it has none; its length. */
+static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TEXT])
+{
+    size_t len = p->symbol_is_keyed ? p->symbol_is_keyed(p->context, symbol, out) : 0;
+    if (len)
+        return len;
+    while (p->symbol_num.n <= symbol && !p->g->failed)
+        PUSH(p->g, p->symbol_num, NONE);
+    if (p->g->failed)
+        return 0;
+    if (p->symbol_num.at[symbol] == NONE) {
+        p->symbol_num.at[symbol] = p->symbols.n;
+        PUSH(p->g, p->symbols, symbol);
+    }
+    char *end = out + SYMBOL_TEXT, *at = decimal_before(end, p->symbol_num.at[symbol]);
+    memcpy(out, "@#", 2);
+    memmove(out + 2, at, (size_t)(end - at));
+    return 2 + (size_t)(end - at);
+}
+
+/* The text of a channel's number. Programs have few of them. */
+static size_t channel_text(struct printer *p, uint64_t channel, char out[SYMBOL_TEXT])
+{
+    uint32_t i = 0;
+    while (i < p->channels.n && p->channels.at[i] != channel)
+        i++;
+    if (i == p->channels.n)
+        PUSH(p->g, p->channels, channel);
+    return (size_t)snprintf(out, SYMBOL_TEXT, "ch%u", i + 1);
+}
+
+/* What stands in a hole; a number's text is in `text`. */
+static struct view hole_view(struct printer *p, const struct hole *h, char text[SYMBOL_TEXT])
+{
+    if (h->kind == HOLE_BORROW)
+        return h->is.borrow;
+    return (struct view){text, h->kind == HOLE_SYMBOL ? symbol_text(p, h->is.symbol, text)
+                                                      : channel_text(p, h->is.channel, text)};
+}
+
+static size_t dict_len(struct printer *p, uint32_t dict)
+{
+    const struct dict *d = &p->g->dicts.at[dict];
+    char text[SYMBOL_TEXT];
+    size_t len = dict ? d->len : 0;
+    for (uint32_t i = 0; i < d->n_holes; i++)
+        len += hole_view(p, &p->g->holes.at[d->holes + i], text).len;
+    return len;
+}
+
+/* The text of a dictionary, nothing of the empty one: into the writer, or if there is none, hashed. */
+static void dict_put(struct printer *p, uint32_t dict, struct writer *to)
+{
+    const struct dict *d = &p->g->dicts.at[dict];
+    uint32_t at = 0;
+    char text[SYMBOL_TEXT];
+    for (uint32_t i = 0; dict && i <= d->n_holes; i++) {
+        const struct hole *h = i < d->n_holes ? &p->g->holes.at[d->holes + i] : NULL;
+        struct view fixed = {d->text + at, (h ? h->at : d->len) - at};
+        struct view hole = h ? hole_view(p, h, text) : (struct view){"", 0};
+        at += (uint32_t)fixed.len;
+        if (to) {
+            writer_bytes(to, fixed.data, fixed.len);
+            writer_bytes(to, hole.data, hole.len);
+        } else {
+            form_put(p->out, fixed.data, fixed.len);
+            form_put(p->out, hole.data, hole.len);
+        }
+    }
+}
+
+/* ---- lines for people ---- */
+
+static void put_indent(struct printer *p, struct writer *w)
+{
+    static const char spaces[INDENT_MAX + 1] = "                                ";
+    size_t n = 2 * (size_t)p->depth;
+    writer_bytes(w, spaces, n < INDENT_MAX ? n : INDENT_MAX);
+}
+
+static void put_view(struct writer *w, const struct text *t) { writer_bytes(w, t->data, t->len); }
+
+/* "%4" behind a text. */
+static void put_value(struct writer *w, const char *before, uint32_t number)
+{
+    char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, number);
+    writer_bytes(w, before, strlen(before));
+    writer_bytes(w, at, (size_t)(end - at));
+}
+
+static void put_values(struct writer *w, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        put_value(w, i ? ", %" : "%", first + i);
+}
+
+static void put_types(struct printer *p, struct writer *w, const struct shape *s)
+{
+    for (uint32_t i = 0; i < s->n_types; i++) {
+        writer_bytes(w, i ? ", " : " : ", i ? 2 : 3);
+        put_view(w, &p->g->types.items.at[p->g->shape_types.at[s->types + i]]);
+    }
+}
+
+static void put_dict(struct printer *p, struct writer *w, uint32_t dict)
+{
+    writer_bytes(w, " ", dict != 0);
+    dict_put(p, dict, w);
+}
+
+static void put_op(struct printer *p, struct writer *w, const struct shape *s,
+                   const uint32_t *operands)
+{
+    put_values(w, p->next, shape_results(s));
+    writer_bytes(w, " = ", shape_results(s) ? 3 : 0);
+    put_view(w, &p->g->names.items.at[s->name]);
+    for (uint32_t i = 0; i < s->n_operands; i++)
+        put_value(w, i ? ", %" : " %", value_num(p, operands[i]));
+    put_dict(p, w, s->dict);
+    if (s->kind == LINE_OPEN)
+        writer_bytes(w, " (", 2);
+    else
+        put_types(p, w, s);
+}
+
+static void put_block(struct printer *p, struct writer *w, const struct shape *s)
+{
+    writer_format(w, "%s^%u (", s->kind == LINE_NEXT ? "| " : "", s->name);
+    for (uint32_t i = 0; i < s->n_types; i++) {
+        put_value(w, i ? ", %" : "%", p->next + i);
+        writer_bytes(w, " : ", 3);
+        put_view(w, &p->g->types.items.at[p->g->shape_types.at[s->types + i]]);
+    }
+    writer_bytes(w, ")", 1);
+}
+
+static void put_close(struct printer *p, struct writer *w, const struct shape *s)
+{
+    writer_bytes(w, ")", 1);
+    put_dict(p, w, s->dict);
+    put_types(p, w, s);
+    writer_bytes(w, " = ", s->n_types ? 3 : 0);
+    put_values(w, p->next, s->n_types);
+}
+
+static void line_for_people(struct printer *p, const struct shape *s, const uint32_t *operands)
+{
+    struct writer *w = p->out->text;
+    put_indent(p, w);
+    switch (s->kind) {
+    case LINE_OP:
+    case LINE_OPEN: put_op(p, w, s, operands); break;
+    case LINE_BLOCK:
+    case LINE_NEXT: put_block(p, w, s); break;
+    case LINE_EMPTY: writer_bytes(w, "()", 2); break;
+    case LINE_NEXT_EMPTY: writer_bytes(w, "| ()", 4); break;
+    case LINE_CLOSE: put_close(p, w, s); break;
+    }
+    writer_bytes(w, "\n", 1);
+}
+
+/* ---- what is hashed ---- */
+
+/* The shape gets the next number. */
+static __attribute__((noinline)) void shape_define(struct printer *p, struct shape *s)
+{
+    const struct graph *g = p->g;
+    bool named = s->kind == LINE_OP || s->kind == LINE_OPEN;
+    size_t len = dict_len(p, s->dict);
+    put_number(p, RECORD_SHAPE);
+    put_number(p, s->kind);
+    put_number(p, named ? g->names.items.at[s->name].len : s->name);
+    if (named)
+        form_put(p->out, g->names.items.at[s->name].data, g->names.items.at[s->name].len);
+    put_number(p, len);
+    dict_put(p, s->dict, NULL);
+    put_number(p, s->n_operands);
+    put_number(p, s->n_types);
+    for (uint32_t i = 0; i < s->n_types; i++) {
+        const struct text *t = &g->types.items.at[g->shape_types.at[s->types + i]];
+        put_number(p, t->len);
+        form_put(p->out, t->data, t->len);
+    }
+    s->in_text = p->text;
+    s->number = p->n_kinds++;
+}
+
+void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands)
+{
+    struct shape *s = &p->g->shapes.at[shape];
+    uint8_t bytes[(FEW_OPERANDS + 1) * NUMBER_MAX], *at;
+    if (s->in_text != p->text)
+        shape_define(p, s);
+    p->depth -= s->kind == LINE_CLOSE;
+    if (p->out->text)
+        line_for_people(p, s, operands);
+    at = number_at(bytes, (uint64_t)RECORD_LINE + s->number);
+    for (uint32_t i = 0; i < s->n_operands; i++) {
+        at = number_at(at, p->next - value_num(p, operands[i]));
+        if (i % FEW_OPERANDS == FEW_OPERANDS - 1) {
+            form_put(p->out, bytes, (size_t)(at - bytes));
+            at = bytes;
+        }
+    }
+    form_put(p->out, bytes, (size_t)(at - bytes));
+    p->depth += s->kind == LINE_OPEN;
+    p->next += s->kind == LINE_OPEN ? 0 : s->n_types;
+}
+
+void printer_text(struct printer *p, struct view text, uint32_t next)
+{
+    put_number(p, RECORD_TEXT);
+    put_number(p, text.len);
+    form_put(p->out, text.data, text.len);
+    put_number(p, next);
+    if (p->out->text)
+        writer_bytes(p->out->text, text.data, text.len);
+    p->next = next;
+}
+
+/* ---- functions and the module ---- */
+
+void printer_scratch(struct printer *p, uint32_t next)
+{
+    p->g->failed |= p->scratch.failed;
+    if (!p->g->failed)
+        printer_text(p, (struct view){p->scratch.data, p->scratch.len}, next);
+    p->scratch.len = 0;
+}
+
+static void put_symbol(struct printer *p, uint32_t symbol)
+{
+    char text[SYMBOL_TEXT];
+    size_t len = symbol_text(p, symbol, text);
+    writer_bytes(&p->scratch, text, len);
+}
+
+void printer_func_begin(struct printer *p, const struct func *f)
+{
+    struct writer *w = &p->scratch;
+    const struct graph *g = p->g;
+    uint32_t next = p->nums ? 0 : f->values;
+    writer_format(w, f->is_public && !p->nums ? "func public " : "func ");
+    if (!p->nums)
+        put_symbol(p, f->symbol);
+    writer_format(w, "(");
+    for (uint32_t i = 0; i < f->n_args; i++, next++) {
+        if (p->nums)
+            p->nums[f->values + i] = next;
+        put_value(w, i ? ", %" : "%", next);
+        writer_bytes(w, " : ", 3);
+        put_view(w, &g->types.items.at[g->values.at[f->values + i]]);
+        put_dict(p, w, g->arg_dicts.at[f->arg_dicts + i]);
+    }
+    writer_format(w, ") -> (");
+    for (uint32_t i = 0; i < f->n_results; i++) {
+        writer_bytes(w, ", ", i ? 2 : 0);
+        put_view(w, &g->types.items.at[g->results.at[f->results + 2 * i]]);
+        put_dict(p, w, g->results.at[f->results + 2 * i + 1]);
+    }
+    writer_format(w, f->defined ? ") {\n" : ")");
+    p->depth = 1;
+    printer_scratch(p, next);
+}
+
+void printer_func_end(struct printer *p, const struct func *f)
+{
+    writer_format(&p->scratch, f->defined ? "}" : "");
+    put_dict(p, &p->scratch, f->dict);
+    writer_format(&p->scratch, "\n");
+    p->depth = 0;
+    printer_scratch(p, p->nums ? 0 : f->values);
+}
+
+static bool name_counts(const struct text *symbol)
+{
+    return !(symbol->flags & SYMBOL_PRIVATE) || symbol->flags & SYMBOL_KEPT ||
+           (symbol->len >= 4 && memcmp(symbol->data, "xla.", 4) == 0);
+}
+
+void printer_module(struct printer *p, uint32_t dict)
+{
+    struct writer *w = &p->scratch;
+    writer_format(w, "module");
+    put_dict(p, w, dict);
+    writer_format(w, "\n");
+    for (uint32_t i = 0; i < p->symbols.n; i++) {
+        const struct text *symbol = &p->g->symbols.items.at[p->symbols.at[i]];
+        if (!name_counts(symbol))
+            continue;
+        writer_format(w, "name @#%u ", i);
+        put_view(w, symbol);
+        writer_format(w, "\n");
+    }
+    printer_scratch(p, 0);
+}
+
+/* ---- life ---- */
+
+void printer_begin(struct printer *p)
+{
+    for (uint32_t i = 0; i < p->symbols.n; i++)
+        p->symbol_num.at[p->symbols.at[i]] = NONE;
+    p->symbols.n = p->channels.n = p->n_kinds = p->next = p->depth = 0;
+    p->text++;
+    form_begin(p->out, p->domain);
+    form_text_apart(p->out);
+}
+
+void printer_init(struct printer *p, struct graph *g, const char *domain, struct form *out)
+{
+    *p = (struct printer){.g = g, .out = out, .domain = domain};
+    writer_init(&p->scratch, 0);
+}
+
+void printer_close(struct printer *p)
+{
+    free(p->symbols.at);
+    free(p->symbol_num.at);
+    free(p->channels.at);
+    writer_close(&p->scratch);
+}

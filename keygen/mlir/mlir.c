@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlir.c - reads MLIR text into a graph (KEYS.md, "MLIR"). Any thread; no state.
+ *
+ * One pass. Each operation goes through
+ *
+ *     names on the left ── name ── operands, clauses, dictionary ── types ── bound names
+ *
+ * and one with regions is left on the stack of scopes at its '{' and taken up again at its '}'. So
+ * nesting costs heap, never the call stack.
+ *
+ * The generic form and the forms that StableHLO, func and Shardy print are read; any other operation
+ * is kept as its tokens up to the end of the line, with the values and labels in it numbered, and is
+ * taken to have effects. What is not MLIR is an error with its line and column.
+ *
+ * Source: MLIR Language Reference, https://mlir.llvm.org/docs/LangRef/.
+ */
+#include "keygen/domains.h"
+#include "keygen/mlir/internal.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* '}' */
+static bool scope_close(struct mlir *m)
+{
+    if (!m->scopes.n)
+        return mlir_malformed(m, "a '}' that closes nothing");
+    m->s.at++;
+    struct scope *s = &m->scopes.at[m->scopes.n - 1];
+    if (s->kind == SCOPE_FUNC || s->kind == SCOPE_FUNC_GENERIC)
+        mlir_function_end(m, s->undo);
+    else
+        mlir_unbind_to(m, s->undo);
+    switch (s->kind) {
+    case SCOPE_MODULE:
+        m->scopes.n--;
+        mlir_skip_loc(m);
+        return true;
+    case SCOPE_FUNC:
+        graph_func_end(m->g);
+        m->scopes.n--;
+        mlir_skip_loc(m);
+        return true;
+    case SCOPE_MODULE_GENERIC:
+    case SCOPE_FUNC_GENERIC: return mlir_named_tail(m);
+    case SCOPE_GENERIC:
+        graph_region_end(m->g);
+        if (slice_take(&m->s, ','))
+            return mlir_generic_region(m);
+        return mlir_expect(m, ')', "expected ')' after regions") && mlir_generic_tail(m, true);
+    case SCOPE_COND:
+        graph_region_end(m->g);
+        s->kind = SCOPE_BODY;
+        if (!slice_take_word(&m->s, "do"))
+            return mlir_malformed(m, "expected 'do'");
+        return mlir_while_region(m);
+    case SCOPE_BODY:
+    case SCOPE_REDUCER: graph_region_end(m->g); return mlir_scope_finish(m);
+    case SCOPE_MANUAL:
+        graph_region_end(m->g);
+        if (!mlir_expect(m, ':', "expected ':' and types") ||
+            !mlir_function_type_read(m, s->operands))
+            return false;
+        return mlir_scope_finish(m);
+    }
+    return false;
+}
+
+/* "^bb1(%a: t):" */
+static bool block_read(struct mlir *m)
+{
+    if (mlir_in_module(m))
+        return mlir_malformed(m, "a block outside of any region");
+    m->s.at++;
+    struct slice name = slice_id(&m->s);
+    uint32_t label = mlir_label(m, name);
+    m->scopes.at[m->scopes.n - 1].in_block = true;
+    graph_block_begin(m->g, label);
+    if (slice_take(&m->s, '(') && !mlir_block_args_read(m))
+        return false;
+    return mlir_expect(m, ':', "expected ':' after a label");
+}
+
+/* "#alias = ..." and "!alias = ..." */
+static bool alias_read(struct mlir *m)
+{
+    char sigil = *m->s.at++;
+    struct slice name = slice_id(&m->s);
+    uint64_t hash;
+    if (name.at == name.end || !mlir_expect(m, '=', "expected '='"))
+        return mlir_malformed(m, "expected an alias");
+    slice_skip(&m->s);
+    if (m->s.end - m->s.at > 4 && memcmp(m->s.at, "loc(", 4) == 0) {
+        m->s.at += 3;
+        const char *close = slice_close(m->s);
+        if (close >= m->s.end)
+            return mlir_fail(m, m->s.end, WARM_EMALFORMED, "a location that does not end");
+        m->s.at = close + 1;
+        return true;
+    }
+    struct slice value = {m->s.at, slice_find(m->s, '\n')};
+    m->s.at = value.end;
+    slice_trim(&value);
+    if (cache_find(&m->aliases, (uint32_t)sigil, name, &hash) != GRAPH_NONE)
+        return mlir_malformed(m, "an alias is defined twice");
+    PUSH(m, m->alias_values, value);
+    cache_add(m, &m->aliases, (uint32_t)sigil, name, hash, m->alias_values.n - 1);
+    return !m->failed;
+}
+
+/* False in a region of the generic form whose first block, if it has a label, may still come. */
+static bool in_block(const struct mlir *m)
+{
+    const struct scope *s = m->scopes.n ? &m->scopes.at[m->scopes.n - 1] : NULL;
+    return !s || s->in_block || s->kind != SCOPE_GENERIC;
+}
+
+static bool op_read(struct mlir *m)
+{
+    uint32_t lhs = m->lhs.n;
+    if (*m->s.at == '%' && !mlir_lhs_read(m))
+        return false;
+    slice_skip(&m->s);
+    if (!in_block(m))
+        mlir_block_open(m, &m->scopes.at[m->scopes.n - 1]);
+    if (mlir_line_repeats(m, lhs))
+        return !m->failed;
+    if (m->s.at < m->s.end && *m->s.at == '"')
+        return mlir_op_generic(m, lhs);
+    const char *at = m->s.at;
+    struct slice name = slice_word(&m->s);
+    if (name.at == name.end)
+        return mlir_fail(m, at, WARM_EMALFORMED, "expected an operation");
+    uint32_t i = mlir_info_at_once(m, name);
+    if (i == GRAPH_NONE)
+        i = mlir_info_of(m, name);
+    if (m->failed)
+        return false;
+    const struct opinfo *info = &m->op_infos.at[i];
+    switch (info->syntax) {
+    case SYNTAX_SIMPLE:
+    case SYNTAX_COMPARE: return mlir_op_simple(m, info, lhs);
+    case SYNTAX_CONSTANT: return mlir_op_constant(m, info, lhs);
+    case SYNTAX_CALL:
+    case SYNTAX_CUSTOM_CALL:
+    case SYNTAX_COMPOSITE: return mlir_op_call(m, info, lhs);
+    case SYNTAX_WHILE: return mlir_op_while(m, info, lhs) && mlir_while_region(m);
+    case SYNTAX_REDUCE: return mlir_op_reduce(m, info, lhs);
+    case SYNTAX_MANUAL: return mlir_op_manual(m, info, lhs);
+    case SYNTAX_MESH: return mlir_op_mesh(m, info, lhs);
+    case SYNTAX_FUNC:
+        if (mlir_in_module(m))
+            return mlir_op_func(m, info);
+        break;
+    case SYNTAX_MODULE:
+        if (m->scopes.n == 0)
+            return mlir_op_module(m, info);
+        break;
+    case SYNTAX_UNKNOWN: break;
+    }
+    return mlir_op_as_text(m, info, lhs);
+}
+
+/* "{-# ... #-}": the data of resources, which are read where they are named. */
+static bool resources_skip(struct mlir *m)
+{
+    const char *end = memmem(m->s.at, (size_t)(m->s.end - m->s.at), "#-}", 3);
+    if (!end)
+        return mlir_fail(m, m->s.end, WARM_EMALFORMED, "resources that do not end");
+    m->s.at = end + 3;
+    return true;
+}
+
+static bool item_read(struct mlir *m)
+{
+    char c = *m->s.at;
+    if (c == '}')
+        return scope_close(m);
+    if (c == '^')
+        return block_read(m);
+    if (c == '#' || c == '!')
+        return mlir_in_module(m) ? alias_read(m)
+                                 : mlir_malformed(m, "an alias inside of a function");
+    if (c == '{' && m->s.end - m->s.at > 2 && memcmp(m->s.at, "{-#", 3) == 0)
+        return resources_skip(m);
+    return op_read(m);
+}
+
+/* Moves to the next item, in the next piece if there is none left in this; false at the end. */
+static bool item_follows(struct mlir *m)
+{
+    slice_skip(&m->s);
+    while (m->s.at >= m->s.end) {
+        struct view piece;
+        if (!m->pieces)
+            return false;
+        bool more = m->pieces->next(m->pieces, &piece); /* the last piece is gone now */
+        m->begin = more ? piece.data : "";
+        m->end = m->begin + (more ? piece.len : 0);
+        m->s = (struct slice){m->begin, m->end};
+        m->line.open = m->line.split = false;
+        if (!more)
+            return false;
+        slice_skip(&m->s);
+    }
+    return true;
+}
+
+static bool mlir_read(struct mlir *m)
+{
+    bool empty = true;
+    while (item_follows(m)) {
+        mapped_pass(&m->mapped, m->s.at);
+        if (!item_read(m) || m->failed || graph_failed(m->g))
+            return false;
+        empty = false;
+        if (in_block(m) && !mlir_lines_read(m))
+            return false;
+    }
+    if (m->scopes.n || (m->pieces && m->pieces->broken))
+        return mlir_fail(m, m->end, WARM_EMALFORMED, "a region is not closed");
+    return !empty || mlir_fail(m, m->begin, WARM_EMALFORMED, "no operation");
+}
+
+static void mlir_close(struct mlir *m)
+{
+    struct cache *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels, &m->lines,
+                              &m->resources, &m->axes,  &m->aliases, &m->infos,  &m->reduced};
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
+        cache_close(caches[i]);
+    void *arrays[] = {
+        m->alias_values.at, m->resource_values.at, m->named_bindings.at, m->undo.at,
+        m->lhs.at,          m->scopes.at,          m->operands.at,       m->types_stack.at,
+        m->arg_slots.at,    m->op_infos.at,        m->pending.at,        m->line_shapes.at,
+        m->line_types.at,   m->reductions.at};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        free(arrays[i]);
+    for (uint32_t i = 0; i < m->n_families; i++)
+        free(m->families[i].bindings.at);
+    writer_close(&m->scratch);
+    writer_close(&m->bytes);
+    if (m->c_locale)
+        freelocale((locale_t)m->c_locale);
+}
+
+/* The key of the text at hand and of what m->pieces still has, of `about` bytes together. */
+static int form_read(struct mlir *m, size_t about, struct form *out, struct err *e)
+{
+    m->e = e;
+    m->s = (struct slice){m->begin, m->end};
+    m->n_families = 1; /* of the empty word */
+    m->number_max = about / 64 < VECTOR_MAX ? (uint32_t)(about / 64) + 4096 : VECTOR_MAX;
+    m->g = graph_new(DOMAIN_MLIR, out);
+    if (!m->g)
+        return err_set(e, WARM_ENOMEM, "no memory to read MLIR");
+    writer_init(&m->scratch, 0);
+    writer_init(&m->bytes, 0);
+    m->unknown_type = graph_type(m->g, "?", 1);
+    mlir_read(m);
+    int rc = m->code;
+    if (!rc && (m->failed || graph_failed(m->g)))
+        rc = err_set(e, WARM_ENOMEM, "no memory to read MLIR");
+    out->why_exact = m->why_exact;
+    mlir_close(m);
+    if (!rc)
+        rc = graph_end(m->g, e);
+    graph_free(m->g);
+    return rc;
+}
+
+int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
+{
+    const char *text = input->data;
+    struct mlir m = {.begin = text,
+                     .end = text + input->len,
+                     .mapped = mapped_begin(input, text),
+                     .many_processes = input->many_processes};
+    return form_read(&m, input->len, out, e);
+}
+
+int form_mlir_pieces(struct mlir_pieces *pieces, struct form *out, struct err *e)
+{
+    struct mlir m = {.begin = "", .pieces = pieces, .many_processes = pieces->many_processes};
+    m.end = m.begin;
+    pieces->reader = &m;
+    int rc = form_read(&m, pieces->about, out, e);
+    pieces->reader = NULL;
+    return rc;
+}
+
+bool form_mlir_claims(const char *data, size_t len)
+{
+    static const char *const words[] = {"module", "builtin.module", "func.func", "sdy.mesh"};
+    struct slice s = {data, data + len};
+    slice_skip(&s);
+    if (s.at >= s.end)
+        return false;
+    if (*s.at == '"') {
+        struct slice name = slice_string(&s);
+        return slice_is(name, "\"builtin.module\"") || slice_is(name, "\"func.func\"");
+    }
+    if (*s.at == '#' || *s.at == '!') { /* an alias */
+        s.at++;
+        struct slice name = slice_id(&s);
+        return name.at < name.end && slice_take(&s, '=');
+    }
+    struct slice word = slice_word(&s);
+    slice_skip(&s);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (slice_is(word, words[i]))
+            return s.at < s.end && strchr("@{apn", *s.at); /* a name, a body, attributes, private */
+    return false;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops.c - the tables of mlir/ops.h. No state, any thread.
+ *
+ * Source: the StableHLO specification ("Ops", traits and side effects), the CHLO and Shardy
+ * operation definitions. An operation that is not listed may have any effect.
+ */
+#include "keygen/mlir/ops.h"
+
+#include <string.h>
+
+/* Those that depend on their operands alone and have no effect; without "stablehlo.". */
+static const char pure_names[] =
+    " abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert "
+    "broadcast broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate "
+    "constant convert convolution cosine count_leading_zeros divide dot dot_general "
+    "dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad "
+    "dynamic_reshape dynamic_slice dynamic_update_slice einsum exponential "
+    "exponential_minus_one fft floor gather get_dimension_size get_tuple_element if imag iota "
+    "is_finite log log_plus_one logistic map maximum minimum multiply negate not or pad "
+    "partition_id popcnt power real real_dynamic_slice reduce reduce_precision reduce_window "
+    "remainder replica_id reshape return reverse rng_bit_generator round_nearest_afz "
+    "round_nearest_even rsqrt scatter select select_and_scatter set_dimension_size shift_left "
+    "shift_right_arithmetic shift_right_logical sign sine slice sort sqrt subtract tan tanh "
+    "torch_index_select transpose triangular_solve tuple unary_einsum uniform_dequantize "
+    "uniform_quantize while xor chlo.acos chlo.acosh chlo.asin chlo.asinh chlo.atan chlo.atanh "
+    "chlo.bessel_i1e chlo.conj chlo.constant chlo.cosh chlo.digamma chlo.erf chlo.erf_inv "
+    "chlo.erfc chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf chlo.lgamma chlo.next_after "
+    "chlo.polygamma chlo.ragged_dot chlo.sinh chlo.square chlo.tan chlo.top_k chlo.zeta "
+    "func.return sdy.return ";
+
+/* Others that are printed as most are: operands, clauses, a dictionary, types. */
+static const char known_names[] =
+    " all_reduce custom_call optimization_barrier reduce_scatter func.call "
+    "sdy.manual_computation sdy.sharding_constraint ";
+
+/* Defaults of the operation definitions: an absent attribute means this. NULL: any operation. */
+static const struct attr_default {
+    const char *op, *key, *value;
+} default_table[] = {
+    {"stablehlo.custom_call", "has_side_effect", "false"},
+    {"stablehlo.custom_call", "backend_config", "\"\""},
+    {"stablehlo.custom_call", "api_version", "1 : i32"},
+    {"stablehlo.custom_call", "called_computations", "[]"},
+    {"stablehlo.custom_call", "output_operand_aliases", "[]"},
+    {"stablehlo.sort", "is_stable", "false"},
+    {"stablehlo.sort", "dimension", "-1 : i64"},
+    {"stablehlo.gather", "indices_are_sorted", "false"},
+    {"stablehlo.dynamic_gather", "indices_are_sorted", "false"},
+    {"stablehlo.scatter", "indices_are_sorted", "false"},
+    {"stablehlo.scatter", "unique_indices", "false"},
+    {"stablehlo.cholesky", "lower", "false"},
+    {NULL, "mhlo.layout_mode", "\"default\""},
+    {NULL, "result_accuracy",
+     "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
+};
+
+static bool is_one_of(const char *names, size_t names_len, const char *name, size_t len)
+{
+    char word[64] = " "; /* between blanks */
+    if (len + 3 > sizeof word)
+        return false;
+    memcpy(word + 1, name, len);
+    word[len + 1] = ' ';
+    return memmem(names, names_len, word, len + 2) != NULL;
+}
+
+enum mlir_op mlir_op_of(const char *name, size_t len)
+{
+    static const char dialect[] = "stablehlo.";
+    const size_t skip = sizeof dialect - 1;
+    if (len > skip && memcmp(name, dialect, skip) == 0) {
+        name += skip;
+        len -= skip;
+    } else if (!memchr(name, '.', len)) {
+        return MLIR_OP_UNKNOWN;
+    }
+    return is_one_of(pure_names, sizeof pure_names, name, len)     ? MLIR_OP_PURE
+           : is_one_of(known_names, sizeof known_names, name, len) ? MLIR_OP_KNOWN
+                                                                   : MLIR_OP_UNKNOWN;
+}
+
+static bool text_is(const char *want, const char *text, size_t len)
+{
+    return len && *want == *text && strlen(want) == len && memcmp(want, text, len) == 0;
+}
+
+bool mlir_attr_is_default(const char *op, size_t op_len, const char *key, size_t key_len,
+                          const char *value, size_t value_len)
+{
+    if (text_is("jax.result_info", key, key_len))
+        return true;
+    for (size_t i = 0; i < sizeof default_table / sizeof *default_table; i++) {
+        const struct attr_default *d = &default_table[i];
+        if (text_is(d->key, key, key_len) && (!d->op || text_is(d->op, op, op_len)) &&
+            text_is(d->value, value, value_len))
+            return true;
+    }
+    return false;
+}

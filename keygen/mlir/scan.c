@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scan.c - words, brackets, white space, errors and caches of the MLIR text reader. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "keygen/mlir/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    C_SPACE = 1,
+    C_WORD = 2,
+    C_ID = 4,
+    C_MARK = 8, /* what slice_find must look at, whatever it looks for */
+    C_PLAIN = 16,
+    C_COMMA = 32,
+    C_COLON = 64,
+    C_LINE = 128,
+};
+
+const uint8_t slice_classes[256] = {
+    [' '] = C_SPACE,
+    ['\t'] = C_SPACE,
+    ['\n'] = C_SPACE | C_LINE,
+    ['\r'] = C_SPACE,
+    ['0' ... '9'] = C_WORD | C_PLAIN,
+    ['A' ... 'Z'] = C_WORD | C_PLAIN,
+    ['a' ... 'z'] = C_WORD | C_PLAIN,
+    ['_'] = C_WORD,
+    ['.'] = C_WORD,
+    ['$'] = C_WORD,
+    ['-'] = C_ID,
+    ['('] = C_MARK,
+    [')'] = C_MARK,
+    ['['] = C_MARK,
+    [']'] = C_MARK,
+    ['{'] = C_MARK,
+    ['}'] = C_MARK,
+    ['<'] = C_MARK,
+    ['>'] = C_MARK,
+    ['"'] = C_MARK,
+    [':'] = C_COLON,
+    [','] = C_COMMA,
+    ['/'] = C_MARK,
+};
+
+static bool is(char c, uint8_t classes) { return slice_classes[(uint8_t)c] & classes; }
+
+bool mlir_fail(struct mlir *m, const char *at, int code, const char *what)
+{
+    if (m->code)
+        return false;
+    m->code = code;
+    if (at >= m->end && code == WARM_EMALFORMED)
+        m->code = WARM_ETRUNCATED;
+    err_set(m->e, m->code, "%s", m->code == code ? what : "the text ends in the middle");
+    if (!m->e)
+        return false;
+    const char *line = m->begin;
+    m->e->line = 1;
+    for (const char *p = m->begin; p < at && p < m->end; p++)
+        if (*p == '\n') {
+            m->e->line++;
+            line = p + 1;
+        }
+    m->e->column = (unsigned)(at - line) + 1;
+    return false;
+}
+
+void slice_skip_slow(struct slice *s)
+{
+    const char *p = s->at, *end = s->end;
+    for (;;) {
+        while (p < end && is(*p, C_SPACE))
+            p++;
+        if (end - p < 2 || p[0] != '/' || p[1] != '/')
+            break;
+        const char *line = memchr(p, '\n', (size_t)(end - p));
+        p = line ? line + 1 : end;
+    }
+    s->at = p;
+}
+
+static struct slice run(struct slice *s, uint8_t classes)
+{
+    struct slice word = {s->at, s->at};
+    while (word.end < s->end && is(*word.end, classes))
+        word.end++;
+    s->at = word.end;
+    return word;
+}
+
+struct slice slice_word(struct slice *s)
+{
+    slice_skip(s);
+    return run(s, C_WORD);
+}
+
+struct slice slice_id(struct slice *s) { return run(s, C_WORD | C_ID); }
+
+bool slice_take_word(struct slice *s, const char *word)
+{
+    struct slice ahead = *s;
+    slice_skip(&ahead);
+    while (ahead.at < ahead.end && *ahead.at == *word && *word) {
+        ahead.at++;
+        word++;
+    }
+    if (*word || (ahead.at < ahead.end && is(*ahead.at, C_WORD)))
+        return false;
+    s->at = ahead.at;
+    return true;
+}
+
+struct slice slice_string(struct slice *s)
+{
+    const char *from = s->at + 1;
+    while (from < s->end) {
+        const char *quote = memchr(from, '"', (size_t)(s->end - from));
+        if (!quote)
+            break;
+        size_t escapes = 0;
+        while (quote - escapes > s->at + 1 && quote[-1 - (ptrdiff_t)escapes] == '\\')
+            escapes++;
+        if (escapes % 2 == 0) {
+            struct slice string = {s->at, quote + 1};
+            s->at = quote + 1;
+            return string;
+        }
+        from = quote + 1;
+    }
+    s->at = s->end;
+    return (struct slice){s->end, s->end};
+}
+
+/* One walk for slice_close and slice_find: to the bracket that closes the first (`stop` is 0), or to
+ * the first `stop` outside of brackets. "->", ">=" and "<=" are no brackets. */
+static const char *walk(struct slice s, char stop)
+{
+    const unsigned marks = C_MARK | (slice_classes[(uint8_t)stop] & (C_COMMA | C_COLON | C_LINE));
+    size_t depth = 0;
+    const char *p = s.at;
+    for (;;) {
+        while (s.end - p > 1 &&
+               !((slice_classes[(uint8_t)p[0]] | slice_classes[(uint8_t)p[1]]) & marks))
+            p += 2;
+        if (p < s.end && !(slice_classes[(uint8_t)*p] & marks))
+            p++;
+        if (p == s.end)
+            return p;
+        char c = *p;
+        if (c == stop && depth == 0)
+            return p;
+        switch (c) {
+        case '(':
+        case '[':
+        case '{': depth++; break;
+        case '<':
+            if (p + 1 == s.end || p[1] != '=')
+                depth++;
+            break;
+        case '>':
+            if ((p + 1 < s.end && p[1] == '=') || (p > s.at && p[-1] == '-'))
+                break;
+            /* fall through */
+        case ')':
+        case ']':
+        case '}':
+            if (depth == 0)
+                return p; /* closes what was open before: an end too */
+            if (--depth == 0 && !stop)
+                return p;
+            break;
+        case '"': {
+            struct slice string = {p, s.end};
+            slice_string(&string);
+            p = string.at;
+            continue;
+        }
+        case '/': {
+            struct slice comment = {p, s.end};
+            slice_skip(&comment);
+            if (comment.at > p) {
+                if (depth == 0 && stop == '\n')
+                    return comment.at < s.end ? comment.at - 1 : s.end;
+                p = comment.at;
+                continue;
+            }
+            break;
+        }
+        default: break;
+        }
+        p++;
+    }
+}
+
+const char *slice_close(struct slice s) { return walk(s, 0); }
+
+const char *slice_find(struct slice s, char stop) { return walk(s, stop); }
+
+struct slice slice_type(struct slice *s)
+{
+    slice_skip(s);
+    struct slice type = {s->at, s->at};
+    if (s->at < s->end && *s->at == '(') { /* a function's */
+        const char *close = slice_close(*s);
+        s->at = close < s->end ? close + 1 : s->end;
+        struct slice ahead = *s;
+        slice_skip(&ahead);
+        if (ahead.end - ahead.at > 1 && ahead.at[0] == '-' && ahead.at[1] == '>') {
+            ahead.at += 2;
+            slice_skip(&ahead);
+            close = ahead.at < ahead.end && *ahead.at == '(' ? slice_close(ahead) + 1 : NULL;
+            if (!close) {
+                run(&ahead, C_WORD);
+                if (ahead.at < ahead.end && *ahead.at == '<')
+                    close = slice_close(ahead) + 1;
+            }
+            s->at = close && close <= s->end ? close : ahead.at;
+        }
+        type.end = s->at;
+        return type;
+    }
+    if (s->at < s->end && *s->at == '!')
+        s->at++;
+    run(s, C_WORD);
+    if (s->at < s->end && *s->at == '<') {
+        const char *close = slice_close(*s);
+        s->at = close < s->end ? close + 1 : s->end;
+    }
+    type.end = s->at;
+    return type;
+}
+
+void slice_trim(struct slice *s)
+{
+    slice_skip(s);
+    while (s->end > s->at && is(s->end[-1], C_SPACE))
+        s->end--;
+}
+
+struct slice mlir_keep_copy(struct mlir *m, struct slice text)
+{
+    const char *kept = graph_keep(m->g, text.at, slice_len(text));
+    return kept ? (struct slice){kept, kept + slice_len(text)} : text;
+}
+
+/* ---- caches ---- */
+
+uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash)
+{
+    size_t len = slice_len(text);
+    uint64_t hash = XXH3_64bits(text.at, len) + tag * 0x9E3779B97F4A7C15u;
+    *out_hash = hash;
+    if (!c->slots)
+        return GRAPH_NONE;
+    for (uint32_t s = (uint32_t)hash & c->mask; c->slots[s]; s = (s + 1) & c->mask) {
+        const struct cache_entry *have = &c->entries.at[c->slots[s] - 1];
+        if (have->hash == hash && have->len == len && have->tag == tag &&
+            bytes_equal(have->at, text.at, len))
+            return have->value;
+    }
+    return GRAPH_NONE;
+}
+
+static bool cache_widen(struct mlir *m, struct cache *c)
+{
+    uint32_t mask = c->slots ? 4 * c->mask + 3 : 127;
+    uint32_t *fresh = vector_zeroes((size_t)mask + 1, sizeof *fresh);
+    if (!fresh) {
+        m->failed = true;
+        return false;
+    }
+    for (uint32_t i = 0; i < c->entries.n; i++) {
+        uint32_t s = (uint32_t)c->entries.at[i].hash & mask;
+        while (fresh[s])
+            s = (s + 1) & mask;
+        fresh[s] = i + 1;
+    }
+    free(c->slots);
+    c->slots = fresh;
+    c->mask = mask;
+    return true;
+}
+
+void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,
+               uint32_t value)
+{
+    size_t len = slice_len(text);
+    if (len > UINT32_MAX)
+        return; /* read again whenever it comes */
+    if ((!c->slots || c->entries.n * 2 >= c->mask) && !cache_widen(m, c))
+        return;
+    const char *at = m->pieces ? mlir_keep_copy(m, text).at : text.at;
+    PUSH(m, c->entries, (struct cache_entry){hash, at, (uint32_t)len, tag, value});
+    if (m->failed)
+        return;
+    uint32_t s = (uint32_t)hash & c->mask;
+    while (c->slots[s])
+        s = (s + 1) & c->mask;
+    c->slots[s] = c->entries.n;
+}
+
+void cache_close(struct cache *c)
+{
+    free(c->entries.at);
+    free(c->slots);
+}

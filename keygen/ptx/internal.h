@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - the inside of the reader of PTX, for ptx*.c only.
+ *
+ *   ptx/text.c    bytes into tokens
+ *   ptx/names.c   what names stand for: registers, families, labels; scopes
+ *   ptx.c         statements, functions and the module into the form
+ *
+ * What fails sets ptx.rc, the first time for good; every loop ends then. Symbols, entities and places
+ * are 32-bit indices: inputs are below 4 GiB.
+ *
+ * Thread: one at a time. Memory: tokens and symbols point into the input; the arrays are the reader's,
+ * and grow with the names of the largest function only.
+ */
+#ifndef WARM_KEYGEN_PTX_INTERNAL_H
+#define WARM_KEYGEN_PTX_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "keygen/canon/forms.h"
+
+#define NONE UINT32_MAX
+
+enum token_kind { END, NAME, DOT_WORD, NUMBER, STRING, MARK };
+
+struct token {
+    enum token_kind kind;
+    uint32_t at, len;
+    bool glued; /* no white space before it */
+};
+
+/* What a name stands for. */
+enum sym_kind {
+    REGISTER, /* printed as a number */
+    FAMILY,   /* %r<10>: the prefix of registers */
+    KEPT,     /* declared here, printed as it is */
+    LABEL,    /* defined or referred to */
+};
+
+struct sym {
+    uint32_t at, len, hash;
+    uint32_t next_in_bucket, next_in_scope;
+    uint32_t depth;
+    uint32_t id;   /* REGISTER: its number, or NONE before it appears. LABEL: its entity, or NONE */
+    uint32_t more; /* REGISTER, FAMILY: where its type stands. LABEL: the statement, or NONE */
+    uint32_t count; /* FAMILY: how many */
+    enum sym_kind kind;
+};
+
+/* A label, if it is not one of debug information alone. */
+struct entity {
+    uint32_t alias;     /* the entity that it turned out to be, or NONE */
+    uint32_t statement; /* where the label stands, or NONE */
+    uint32_t at, len;   /* its name */
+    bool numbered;      /* a branch refers to it */
+    bool named;         /* something else does, by name */
+    bool stands;        /* counts even if nothing refers to it */
+};
+
+struct scope {
+    uint32_t first; /* symbol */
+};
+
+struct ptx {
+    const char *text;
+    uint32_t len, at;
+    struct form *out;
+    struct err *e;
+    int rc;
+
+    struct sym *syms;
+    uint32_t n_syms, cap_syms, free_syms, used_syms;
+    uint32_t *buckets;
+    uint32_t n_buckets; /* a power of two */
+    struct scope *scopes;
+    uint32_t depth, cap_scopes; /* depth 0: the module; 1: a function and its parameters */
+    uint32_t family_depth;      /* no family is declared deeper than this */
+    struct entity *entities;
+    uint32_t n_entities, cap_entities;
+    uint32_t n_registers;  /* numbered so far in this function */
+    uint32_t n_statements; /* put so far in this function */
+
+    char last; /* what was put last: 'w' a word, a mark, '\n', or 0 */
+    uint32_t statement_at;
+};
+
+/* --- ptx/text.c --- */
+
+/* Ends the reading with an error at a place of the text. */
+void ptx_fail(struct ptx *p, int code, uint32_t at, const char *what);
+/* Ends it because not all is understood: the exact text is the form. `why` is static. */
+void ptx_give_up(struct ptx *p, const char *why);
+/* Room for one more in an array of `size`-byte elements, to which `array_at` points; false if there is
+ * none. */
+bool ptx_grow(struct ptx *p, void *array_at, uint32_t *cap, uint32_t n, size_t size);
+
+/* The next token, behind blanks and comments; END at the end and after a failure. */
+struct token ptx_next(struct ptx *p);
+struct token ptx_peek(struct ptx *p);
+
+/* Is it this word, of two characters or more? Most words begin alike, with a dot. */
+static inline bool ptx_is(const struct ptx *p, struct token t, const char *text)
+{
+    return t.len > 1 && p->text[t.at + 1] == text[1] && t.len == strlen(text) &&
+           memcmp(p->text + t.at, text, t.len) == 0;
+}
+
+static inline bool ptx_is_mark(const struct ptx *p, struct token t, char c)
+{
+    return t.kind == MARK && p->text[t.at] == c;
+}
+
+/* --- ptx/names.c --- */
+
+uint32_t ptx_hash_name(const char *s, uint32_t len);
+
+/* The innermost symbol of this name that is, or is not, of a kind, or NONE; at `depth` only, unless
+ * ANY. */
+#define ANY_DEPTH UINT32_MAX
+enum want { DECLARED, FAMILIES, LABELS };
+uint32_t ptx_find(const struct ptx *p, enum want want, uint32_t at, uint32_t len, uint32_t hash,
+                  uint32_t depth);
+/* A new symbol of this block, or NONE: it is there already, which gives up. */
+uint32_t ptx_declare(struct ptx *p, enum sym_kind kind, struct token t);
+/* The register `t` of a family such as %r<10>, declared at depth `above` or deeper; made when it first
+ * appears. NONE if it is of none. */
+uint32_t ptx_find_in_family(struct ptx *p, struct token t, uint32_t hash, uint32_t above);
+
+/* The entity of what may be a label, now or further down, that is referred to from here. */
+uint32_t ptx_refer(struct ptx *p, struct token t, uint32_t hash);
+void ptx_define_label(struct ptx *p, struct token t);
+/* What it turned out to be. */
+uint32_t ptx_entity_of(struct ptx *p, uint32_t entity);
+
+void ptx_open_scope(struct ptx *p);
+/* Forgets the names of the block; references that it did not resolve move outwards. */
+void ptx_close_scope(struct ptx *p);
+
+#endif

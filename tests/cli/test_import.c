@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_import.c - `warm import` and `warm export`: archives, other programs' cache folders, and what
+ * is damaged in them.
+ */
+#include "client/cli/import/archive.h"
+#include "tests/support/daemon_kit.h"
+
+/* Runs `warm` against the kit's daemon and gives its output and status. */
+#define warm(k, out, format, ...)                                                                  \
+    run_command(out, "WARM_SOCKET=%s WARM_TIMEOUT_MS=%d '%s' " format " 2>&1", (k)->socket,        \
+                KIT_WAIT_MS, command_path(), ##__VA_ARGS__)
+
+static const char *command_path(void)
+{
+    static char *path;
+    if (!path)
+        path = bin_path("warm");
+    return path;
+}
+
+static void expect_output(int status, int wanted, char *out, const char *text)
+{
+    cr_expect_eq(status, wanted, "exit status %d: %s", status, out);
+    cr_expect(strstr(out, text), "no \"%s\" in: %s", text, out);
+    free(out);
+}
+
+/* Runs a command that sets `out`, and looks at what came of it. */
+#define expect(command, wanted, out, text)                                                         \
+    do {                                                                                           \
+        int status_ = command;                                                                     \
+        expect_output(status_, wanted, out, text);                                                 \
+    } while (0)
+
+/* ---- archives ---- */
+
+Test(archive, bytes_are_golden)
+{
+    static const uint8_t golden[] = {0x77, 0x61, 0x72, 0x6d, 0x20, 0x61, 0x72, 0x63, 0x68, 0x69,
+                                     0x76, 0x65, 0x20, 0x32, 0x0d, 0x0a, 0x45, 0x00, 0x00, 0x00,
+                                     0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
+    static const uint8_t rest[] = {3, 0, 0, 0, 'a', 'b', 'c', 0,    0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                   0, 0, 0, 0, 0,   0,   'v', 0x5a, 1, 0, 0, 0, 0, 0, 0, 0};
+    struct archive_entry entry = {.name = {"abc", 3}, .value = {"v", 1}};
+    struct writer w;
+    writer_init(&w, 0);
+    archive_begin(&w);
+    archive_put_head(&w, &entry);
+    writer_bytes(&w, "v", 1);
+    archive_end(&w, 1);
+    cr_assert_eq(w.len, sizeof golden + 16 + sizeof rest);
+    cr_assert_arr_eq(w.data, golden, sizeof golden);
+    cr_assert_arr_eq(w.data + sizeof golden + 16, rest, sizeof rest);
+    writer_close(&w);
+}
+
+/* An archive of two entries. */
+static struct writer two_entries(void)
+{
+    struct archive_entry a = {.kind = 4, .cost_ms = 7, .name = {"one", 3}, .value = {"first", 5}},
+                         b = {
+                             .kind = 3, .name = {"two", 3}, .label = {"l", 1}, .value = {"2nd", 3}};
+    struct writer w;
+    writer_init(&w, 0);
+    archive_begin(&w);
+    archive_put_head(&w, &a);
+    writer_bytes(&w, "first", 5);
+    archive_put_head(&w, &b);
+    writer_bytes(&w, "2nd", 3);
+    archive_end(&w, 2);
+    return w;
+}
+
+/* How many entries are whole, and how it ended. */
+static int read_all(const uint8_t *data, size_t len, unsigned *out_whole, unsigned *out_damaged)
+{
+    struct archive_entry entry;
+    struct reader r;
+    struct err e = {0};
+    int code = archive_open(data, len, &r, &e);
+    *out_whole = *out_damaged = 0;
+    for (uint64_t n = 0; !code || code == WARM_ECORRUPT; n++) {
+        code = archive_next(&r, n, &entry, &e);
+        *out_whole += code == 0;
+        *out_damaged += code == WARM_ECORRUPT;
+    }
+    return code;
+}
+
+Test(archive, every_flipped_byte_and_every_cut_is_seen)
+{
+    struct writer w = two_entries();
+    unsigned whole, damaged;
+    cr_assert_eq(read_all(w.data, w.len, &whole, &damaged), WARM_ENOT_FOUND);
+    cr_assert_eq(whole, 2);
+    for (size_t i = 0; i < w.len; i++) {
+        cr_expect_neq(read_all(w.data, i, &whole, &damaged), WARM_ENOT_FOUND, "cut at %zu", i);
+        w.data[i] ^= 0x41;
+        int code = read_all(w.data, w.len, &whole, &damaged);
+        cr_expect(code != WARM_ENOT_FOUND || damaged, "flipped at %zu", i);
+        w.data[i] ^= 0x41;
+    }
+    writer_close(&w);
+}
+
+Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
+{
+    struct kit k = kit_up(NULL), other = kit_up(NULL);
+    char *out, *file = path_join(k.dir, "archive"), *cut = path_join(k.dir, "cut");
+    size_t len;
+    expect(warm(&k, &out, "import %s/nothing", k.dir), 1, out, "No such file");
+    struct writer w = two_entries();
+    file_write(file, w.data, w.len);
+    writer_close(&w);
+    expect(warm(&k, &out, "import %s", file), 0, out, "imported 2 entries");
+    expect(warm(&k, &out, "get two -o -"), 0, out, "2nd");
+    expect(warm(&k, &out, "export %s/again", k.dir), 0, out, "exported 2 entries");
+    expect(warm(&other, &out, "import --json %s/again", k.dir), 0, out, "\"entries\":");
+    expect(warm(&other, &out, "ls --kind executable --text one"), 0, out, "executable");
+    expect(warm(&other, &out, "export - --text two | wc -c"), 0, out, "");
+    char *data = file_read(file, &len);
+    data[len - 10] ^= 1; /* of the second value */
+    file_write(cut, data, len);
+    expect(warm(&k, &out, "import %s", cut), 1, out, "two: damaged");
+    file_write(cut, data, len / 2 - 2);
+    expect(warm(&k, &out, "import %s", cut), 1, out, "ends too early");
+    memcpy(data + 13, "9", 1);
+    file_write(cut, data, len);
+    expect(warm(&k, &out, "import %s", cut), 1, out, "another version");
+    expect(warm(&k, &out, "import --from nobody %s", cut), 2, out, "jax, triton, inductor");
+    free(data), free(file), free(cut);
+    kit_down(&k), kit_down(&other);
+}
+
+static void wait_for_entries(struct kit *k, unsigned n)
+{
+    char *out, wanted[32];
+    bool there = false;
+    snprintf(wanted, sizeof wanted, "\"entries\": %u,", n);
+    for (unsigned left = KIT_WAIT_MS / 20; left && !there; left--) {
+        cr_assert_eq(warm(k, &out, "stats --json"), 0);
+        there = strstr(out, wanted);
+        free(out);
+        usleep(20000);
+    }
+    cr_assert(there, "%u entries never came", n);
+}
+
+/* What the daemon compiled itself, with a header, so that there is a manifest, and without. */
+Test(import, what_a_daemon_compiled_is_known_to_another_one_that_imports_it)
+{
+    char *beside = bin_path("../toolchain"), *root = getenv("WARM_TOOLCHAIN"), *out;
+    char *nvrtc = path_join(root ? root : beside, "13.5.37/lib");
+    if (access(nvrtc, R_OK) != 0)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *options[] = {"--nvrtc", nvrtc, "--jobs", "1", NULL};
+    struct kit k = kit_up(options), other = kit_up(options);
+    char *plain = path_join(k.dir, "plain.cu"), *with = path_join(k.dir, "with.cu"),
+         *header = path_join(k.dir, "mine.h");
+    static const char text[] = "extern \"C\" __global__ void f(float *x) { *x += ADDED; }\n";
+    static const char top[] = "#include \"mine.h\"\n";
+    char source[256];
+    file_write(header, "#define ADDED 2\n", 16);
+    file_write(with, source, (size_t)snprintf(source, sizeof source, "%s%s", top, text));
+    file_write(plain, source, (size_t)snprintf(source, sizeof source, "#define ADDED 3\n%s", text));
+    expect(warm(&k, &out, "compile --arch sm_90 %s -o %s.1", plain, plain), 0, out, "");
+    expect(warm(&k, &out, "compile --arch sm_90 %s -o %s.1", with, with), 0, out, "");
+    wait_for_entries(
+        &k, 5); /* two results, and what leads to them: an answer does not wait for the disk */
+    expect(warm(&k, &out, "export %s/all", k.dir), 0, out, "exported 5 entries");
+    expect(warm(&k, &out, "export --to %s/folders", k.dir), 0, out, "exported 0 entries");
+    expect(warm(&other, &out, "import %s/all", k.dir), 0, out, "imported 5 entries");
+    expect(warm(&other, &out, "compile --arch sm_90 %s -o %s.2", plain, plain), 0, out, "");
+    expect(warm(&other, &out, "compile --arch sm_90 %s -o %s.2", with, with), 0, out, "");
+    expect(warm(&other, &out, "stats --json"), 0, out, "\"compiles\": 0, \"coalesced");
+    expect(warm(&other, &out, "verify; cmp %s.1 %s.2 && cmp %s.1 %s.2", plain, plain, with, with),
+           0, out, "");
+    file_write(header, "#define ADDED 4\n", 16); /* and what it was made of still counts */
+    expect(warm(&other, &out, "compile --arch sm_90 %s -o %s.3", with, with), 0, out, "");
+    expect(warm(&other, &out, "stats --json"), 0, out, "\"compiles\": 1, \"coalesced");
+    free(beside), free(nvrtc), free(plain), free(with), free(header);
+    kit_down(&k), kit_down(&other);
+}
+
+/* ---- what others compress ---- */
+
+/* The zstd frame of "zstd" 100 times, with its checksum. */
+static const uint8_t zstd_frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x5d, 0x00,
+                                     0x00, 0x20, 0x7a, 0x73, 0x74, 0x64, 0x01, 0x00,
+                                     0x89, 0xab, 0x8e, 0x08, 0x6f, 0xd5, 0xe0, 0x3b};
+
+/* A folder of JAX: streams of zlib at each level, small and over many chunks, each whole, cut and
+ * with a byte behind it; and the same of zstd. */
+static void make_streams(const char *dir)
+{
+    char *out, *frame = path_join(dir, "frame");
+    file_write(frame, zstd_frame, sizeof zstd_frame);
+    int status = run_command(
+        &out,
+        "mkdir %s/jax && cd %s && python3 -c 'import os, zlib\n"
+        "text = open(\"/proc/self/exe\", \"rb\").read(1000000)\n"
+        "streams = {\"empty\": zlib.compress(b\"\")}\n"
+        "for level in range(10):\n"
+        "  streams[\"small%%d\" %% level] = zlib.compress(text[:500], level)\n"
+        "  streams[\"large%%d\" %% level] = zlib.compress(text, level)\n"
+        "streams[\"zeros\"] = zlib.compress(bytes(9000000))\n"
+        "streams[\"zstd\"] = open(\"frame\", \"rb\").read()\n"
+        "for name, s in streams.items():\n"
+        "  changed = bytearray(s); changed[-2] ^= 1\n"
+        "  for kind, data in dict(whole=s, cut=s[:-1], half=s[:len(s) // 2], more=s + b\"x\",\n"
+        "                         twice=s + s, changed=changed).items():\n"
+        "    open(\"jax/\" + kind + \"-\" + name + \"-cache\", \"wb\").write(data)\n'",
+        dir, dir);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out), free(frame);
+}
+
+Test(import, streams_of_zlib_and_zstd_come_in_whole_or_are_named)
+{
+    struct kit k = kit_up(NULL);
+    char *out;
+    make_streams(k.dir);
+    unsigned n_bad = 0;
+    cr_assert_eq(warm(&k, &out, "import --from jax %s/jax", k.dir), 1);
+    for (const char *at = out; (at = strstr(at, "-cache: cut short or damaged")); at++)
+        n_bad++;
+    cr_expect_eq(n_bad, 116, "%u: %s", n_bad, out);
+    cr_expect(strstr(out, "imported 22 entries"), "%s", out);
+    free(out);
+    expect(warm(&k, &out, "ls --text jax:stock:whole --json | grep -o jax:stock:whole | wc -l"), 0,
+           out, "44\n"); /* as the name and as the label */
+    kit_down(&k);
+}
+
+/* ---- folders ---- */
+
+/* Makes folders of the five formats, each with something good and something bad. */
+static void make_folders(const char *dir)
+{
+    char *out;
+    int status = run_command(
+        &out,
+        "python3 -c 'import base64, hashlib, json, os, pickle, zlib\n"
+        "os.chdir(\"%s\")\n"
+        "def put(path, data):\n"
+        "  os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+        "  open(path, \"wb\").write(data)\n"
+        "whole = zlib.compress(b\"\\0\\0\\0\\2executable\" * 99)\n"
+        "put(\"jax/jit_step-ab12-cache\", whole)\n"
+        "put(\"jax/jit_step-ab12-atime\", b\"12345678\")\n"
+        "put(\"jax/jit_cut-ab13-cache\", whole[:-3])\n"
+        "put(\"jax/notes.txt\", b\"x\")\n"
+        "files = {\"k.json\": b\"{}\", \"k.cubin\": b\"\\x7fELF\" * 20000, \"k.ptx\": "
+        "b\".version\"}\n"
+        "for n, d in files.items(): put(\"triton/KEY/\" + n, d)\n"
+        "group = {n: \"/elsewhere/KEY/\" + n for n in files}\n"
+        "put(\"triton/KEY/__grp__k.json\", json.dumps({\"child_paths\": group}).encode())\n"
+        "put(\"triton/OTHER/launcher.so\", b\"\\x7fELF alone\")\n"
+        "put(\"triton/LOST/__grp__m.json\", json.dumps({\"child_paths\": group}).encode())\n"
+        "p = pickle.dumps({\"graph\": list(range(99))})\n"
+        "name = base64.b32encode(hashlib.sha256(p).digest()).decode().lower()[:51]\n"
+        "put(\"inductor/fxgraph/ab/fabcdef/\" + name, p)\n"
+        "put(\"inductor/aotautograd/aabcdef/\" + name, p)\n"
+        "put(\"inductor/fxgraph/cd/fcdefgh/\" + name, p[:-2])\n"
+        "put(\"inductor/de/cdefgh.main.so\", b\"\\x7fELF kernels\")\n"
+        "put(\"inductor/de/cdefgh.main.cpp\", b\"source\")\n"
+        "put(\"inductor/triton/0/KEY2/launcher.so\", b\"\\x7fELF alone\")\n"
+        "cubin = b\"\\x7fELF\" * 999\n"
+        "put(\"cupy/0123.cubin\", hashlib.sha1(cubin).hexdigest().encode() + cubin)\n"
+        "put(\"cupy/0122.cubin\", hashlib.md5(cubin).hexdigest().encode() + cubin)\n"
+        "put(\"cupy/0123.cubin.cu\", b\"source\")\n"
+        "put(\"cupy/0124.cubin\", hashlib.sha1(cubin).hexdigest().encode() + cubin[1:])\n"
+        "put(\"nv/a/b/c3\", b\"sass\")\n"
+        "put(\"nv/index\", b\"index\")\n"
+        "put(\"nv/a/empty\", b\"\")\n'",
+        dir);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+}
+
+Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
+{
+    static const struct {
+        const char *format, *bad, *n, *name;
+    } cases[] = {
+        {"jax", "jit_cut-ab13-cache: cut short", "imported 1 entries", "jax:stock:jit_step-ab12"},
+        {"triton", "LOST/__grp__m.json: files of this group are missing", "imported 2 entries",
+         "triton:KEY:k.json"},
+        {"inductor", "cut short or damaged", "imported 4 entries", "pt2:fx-graph-v1::fabcdef:c1"},
+        {"cupy", "0124.cubin: cut short", "imported 2 entries", "cupy:0123.cubin"},
+        {"nv", "empty: it is empty", "imported 2 entries", "nv:a/b/c3"},
+    };
+    char *dir = temp_dir_new(), *out;
+    struct kit k = kit_up(NULL);
+    make_folders(dir);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *format = cases[i].format;
+        cr_expect_eq(warm(&k, &out, "import --from %s %s/%s", format, dir, format), 1, "%s", out);
+        cr_expect(strstr(out, cases[i].bad), "%s: %s", format, out);
+        cr_expect(strstr(out, cases[i].n), "%s: %s", format, out);
+        free(out);
+        expect(warm(&k, &out, "get %s -o %s/value", cases[i].name, dir), 0, out, "");
+        expect(warm(&k, &out, "export --as %s --to %s/back-%s", format, dir, format), 0, out,
+               "exported");
+    }
+    expect(run_command(&out,
+                       "cd %s && for f in jax/jit_step-ab12-cache triton/KEY/k.cubin "
+                       "triton/KEY/k.json triton/OTHER/launcher.so nv/a/b/c3 nv/index "
+                       "cupy/0123.cubin cupy/0122.cubin inductor/fxgraph/ab/fabcdef/* "
+                       "inductor/de/cdefgh.main.so "
+                       "inductor/aotautograd/aabcdef/*; do cmp $f back-$f || exit 1; done; "
+                       "grep -c back-triton/KEY/k.ptx back-triton/KEY/__grp__k.json",
+                       dir),
+           0, out, "1");
+    expect(warm(&k, &out, "export --to %s/all", dir), 0, out, "exported 11 entries");
+    expect(run_command(&out,
+                       "cd %s && for f in jax inductor cupy nv; do diff -r back-$f all/$f || "
+                       "exit 1; done; ls all/triton",
+                       dir),
+           0, out, "KEY\nKEY2\nOTHER\n");
+    expect(warm(&k, &out, "export --to %s/all --as jax file", dir), 2, out, "say where to");
+    expect(warm(&k, &out, "export"), 2, out, "say where to");
+    expect(warm(&k, &out, "import --from jax %s/none", dir), 1, out, "No such file");
+    kit_down(&k);
+    temp_dir_free(dir);
+}
+
+Test(export, names_that_leave_their_folder_are_refused)
+{
+    struct kit k = kit_up(NULL);
+    char *out, *value = path_join(k.dir, "value");
+    file_write(value, "x", 1);
+    static const char *const names[] = {
+        "jax:stock:../../evil", "triton:..:x",      "triton:k:a/b", "cupy:..",  "inductor:a/x.so",
+        "inductor:ab/../x.so",  "inductor:../x.so", "nv:a/../../b", "nv:/etc/x"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char format[16];
+        snprintf(format, sizeof format, "%.*s", (int)strcspn(names[i], ":"), names[i]);
+        expect(warm(&k, &out, "put '%s' %s", names[i], value), 0, out, "");
+        expect(warm(&k, &out, "export --as %s --to %s/out --text '%s'", format, k.dir, names[i]), 1,
+               out, "no file's");
+    }
+    free(value);
+    kit_down(&k);
+}

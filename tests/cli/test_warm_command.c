@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_warm_command.c - the `warm` command against a real daemon and a real compiler, as a shell
+ * sees it: output, files, exit statuses.
+ *
+ * What compiles needs a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
+ */
+#include "daemon/service/old_keys.h"
+#include "store/store.h"
+#include "tests/support/daemon_kit.h"
+
+#include <dlfcn.h>
+
+#define NEEDS_TOOLCHAIN(lib)                                                                       \
+    if (!lib)                                                                                      \
+    cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
+
+static struct kit kit_with_compiler(char *lib)
+{
+    char *options[] = {"--nvrtc", lib, NULL};
+    struct kit k = kit_up(options);
+    return k;
+}
+
+/* Runs `warm ARGUMENTS` in the kit's folder; *out gets stdout and stderr. Returns the status. */
+static int warm(const struct kit *k, char **out, const char *arguments)
+{
+    char *program = bin_path("warm");
+    int status = run_command(out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k->dir, k->socket, program,
+                             arguments);
+    free(program);
+    return status;
+}
+
+/* The same where the output must contain `text`. */
+static void expect(const struct kit *k, int status, const char *arguments, const char *text)
+{
+    char *out;
+    int got = warm(k, &out, arguments);
+    cr_assert_eq(got, status, "warm %s: exit status %d, not %d: %s", arguments, got, status, out);
+    cr_assert_not_null(strstr(out, text), "warm %s: no `%s` in: %s", arguments, text, out);
+    free(out);
+}
+
+static void write_in(const struct kit *k, const char *name, const char *text)
+{
+    char *path = path_join(k->dir, name);
+    file_write(path, text, strlen(text));
+    free(path);
+}
+
+static char *read_in(const struct kit *k, const char *name, size_t *out_len)
+{
+    char *path = path_join(k->dir, name), *data = file_read(path, out_len);
+    free(path);
+    return data;
+}
+
+static const char saxpy[] = "__global__ void saxpy(int n, float a, const float *x, float *y) {\n"
+                            "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                            "    if (i < n) y[i] = a * x[i] + y[i];\n"
+                            "}\n";
+
+/* ---- usage: no daemon needed ---- */
+
+Test(command, every_command_explains_itself)
+{
+    static const char *const names[] = {"run",    "compile",    "hash",   "get",    "put",
+                                        "ls",     "show",       "stats",  "why",    "rm",
+                                        "evict",  "pin",        "unpin",  "verify", "clear",
+                                        "doctor", "completion", "export", "import"};
+    struct kit k = kit_new();
+    char arguments[64], usage[64];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(arguments, sizeof arguments, "%s --help", names[i]);
+        snprintf(usage, sizeof usage, "Usage: warm %s ", names[i]);
+        expect(&k, 0, arguments, usage);
+        expect(&k, 0, arguments, "Example:");
+        if (strcmp(names[i], "compile") != 0) {
+            snprintf(arguments, sizeof arguments, "%s --no-such-option", names[i]);
+            expect(&k, 2, arguments, "unknown option --no-such-option");
+        }
+    }
+    kit_free(&k);
+}
+
+/* The scripts are made from the help, so this finds what the help says and the command has not. */
+Test(command, every_option_that_is_completed_is_one)
+{
+    struct kit k = kit_new();
+    char *warm_path = bin_path("warm"), *out;
+    static const char script[] =
+        "export WARM_SOCKET=/nowhere/warmd.sock\n"
+        "source <(\"$1\" completion bash) && bash -n <(\"$1\" completion zsh) || echo no script\n"
+        "COMP_WORDS=(warm '') COMP_CWORD=1; _warm\n"
+        "for c in \"${COMPREPLY[@]}\"; do\n"
+        "    COMP_WORDS=(warm $c -) COMP_CWORD=2; _warm\n"
+        "    [ ${#COMPREPLY[@]} -gt 0 ] || echo none for $c\n"
+        "    for o in \"${COMPREPLY[@]}\"; do\n"
+        "        \"$1\" $c $o </dev/null 2>&1 | grep -H --label=\"$c\" 'unknown option'\n"
+        "    done\n"
+        "done\n";
+    write_in(&k, "script", script);
+    run_command(&out, "cd %s && bash script %s 2>&1", k.dir, warm_path);
+    cr_assert_str_eq(out, "");
+    free(out);
+    free(warm_path);
+    kit_free(&k);
+}
+
+Test(command, without_a_daemon_the_status_is_3)
+{
+    struct kit k = kit_new();
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 3, "compile k.cu --arch sm_90", "no daemon answers at");
+    expect(&k, 3, "ls", "no daemon answers at");
+    expect(&k, 3, "stats --json", "no daemon answers at");
+    expect(&k, 3, "doctor", "FAIL");
+    cr_assert_neq(access(k.socket, F_OK), 0, "looking starts no daemon");
+    kit_free(&k);
+}
+
+Test(command, wrong_usage_is_2)
+{
+    struct kit k = kit_new();
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 2, "compile", "no file given");
+    expect(&k, 2, "compile k.cu", "no target given");
+    expect(&k, 2, "compile k.cu --arch", "needs a value");
+    expect(&k, 2, "compile a.cu b.cu --arch sm_90 -o x", "one file only");
+    expect(&k, 2, "ls --older-than soon", "soon is not a span of time");
+    expect(&k, 2, "ls --min-size big", "big is not a size");
+    expect(&k, 2, "ls --kind nonsense", "not a kind");
+    expect(&k, 2, "evict", "say which entries");
+    expect(&k, 2, "evict --to-size 10X", "not a size");
+    expect(&k, 2, "completion tcsh", "bash, zsh and fish");
+    expect(&k, 2, "nonsense", "no command `nonsense`");
+    kit_free(&k);
+}
+
+/* ---- values ---- */
+
+Test(command, what_was_put_is_what_is_got)
+{
+    struct kit k = kit_up(NULL);
+    char *big = malloc(300000);
+    for (size_t i = 0; i < 300000; i++)
+        big[i] = (char)(i * 2654435761u >> 13);
+    char *path = path_join(k.dir, "big");
+    file_write(path, big, 300000);
+    write_in(&k, "empty", "");
+    expect(&k, 0, "put one big --kind backward --label step", "");
+    expect(&k, 0, "put nothing empty", "");
+    expect(&k, 0, "get one -o out", "");
+    expect(&k, 0, "get nothing -o none", "");
+    size_t len;
+    char *out = read_in(&k, "out", &len);
+    cr_assert(len == 300000 && memcmp(out, big, len) == 0);
+    free(out);
+    free(read_in(&k, "none", &len));
+    cr_assert_eq(len, 0);
+    expect(&k, 1, "get two -o out2", "no such entry");
+    free(big);
+    free(path);
+    kit_down(&k);
+}
+
+Test(command, entries_are_listed_shown_pinned_evicted_and_removed)
+{
+    struct kit k = kit_up(NULL);
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put alpha v --kind backward --arch sm_90", "");
+    expect(&k, 0, "put beta v --kind triton --arch sm_80", "");
+    expect(&k, 0, "ls", "alpha");
+    expect(&k, 0, "ls --kind triton --json", "\"name\":\"beta\"");
+    expect(&k, 0, "ls --arch sm_90 --sort size", "alpha");
+    expect(&k, 0, "ls --older-than 7d --json", "[]");
+    expect(&k, 0, "show alpha --json", "\"kind\":\"backward\"");
+    expect(&k, 1, "show gamma", "no such entry");
+    expect(&k, 0, "pin alpha", "pinned 1 entry");
+    expect(&k, 0, "ls --pinned", "(pinned)");
+    expect(&k, 0, "evict --min-size 1 --dry-run", "would have evicted 1 entry");
+    expect(&k, 0, "evict --min-size 1 --json", "\"entries\":1");
+    expect(&k, 0, "get alpha -o out", "");
+    expect(&k, 1, "get beta -o out", "no such entry");
+    expect(&k, 0, "unpin alpha", "unpinned 1 entry");
+    expect(&k, 1, "rm alpha gamma", "removed 1 entry");
+    expect(&k, 0, "clear --yes", "evicted 0 entries");
+    kit_down(&k);
+}
+
+Test(command, stats_verify_and_doctor_speak_json)
+{
+    struct kit k = kit_up(NULL);
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put alpha v", "");
+    expect(&k, 0, "get alpha -o out", "");
+    expect(&k, 0, "stats --json", "\"hits\": 1");
+    expect(&k, 0, "stats", "hits");
+    expect(&k, 0, "verify --json", "\"corrupt\":0");
+    char *out;
+    warm(&k, &out, "doctor --json");
+    cr_assert(strstr(out, "{\"check\":\"daemon\",\"health\":\"ok\"") && out[0] == '[', "%s", out);
+    if (geteuid() == 0) /* others may use the socket: there is a second one */
+        cr_assert(strstr(out, "{\"check\":\"admin\",\"health\":\"ok\""), "%s", out);
+    free(out);
+    if (geteuid() == 0) {
+        char *admin = path_join(k.dir, "admin.sock");
+        cr_assert_eq(chmod(admin, 0660), 0);
+        warm(&k, &out, "doctor --json");
+        cr_assert(strstr(out, "{\"check\":\"admin\",\"health\":\"fail\""), "%s", out);
+        free(out);
+        free(admin);
+    }
+    kit_down(&k);
+}
+
+/* A daemon whose keys were others has left this folder. */
+static void change_kept_keys(const struct kit *k)
+{
+    struct store_config config = {.dir = k->store, .max_bytes = 1ull << 30};
+    struct store *store;
+    struct err e;
+    cr_assert_eq(store_open(&store, &config, &e), 0, "%s", e.text);
+    cr_assert_eq(store_meta_put(store, OLD_KEYS_META, "12345678mlir/1 ", 15), 0);
+    store_close(store);
+}
+
+static void restart(struct kit *k)
+{
+    kill(k->pid, SIGTERM);
+    kit_reap(k->pid);
+    usleep(2000);
+}
+
+static void until_doctor_says(const struct kit *k, const char *text)
+{
+    char *out = NULL;
+    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; kit_now_ms() < end; usleep(20000)) {
+        free(out);
+        warm(k, &out, "doctor");
+        if (strstr(out, text)) {
+            free(out);
+            return;
+        }
+    }
+    cr_assert_fail("%s", out);
+}
+
+Test(command, doctor_and_log_tell_of_entries_of_older_key_versions)
+{
+    static const char old[] = "1 entry of older key versions";
+    struct kit k = kit_up(NULL);
+    char *out;
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put cc:2:0123456789abcdef0123456789abcdef0123456789abcdef v", "");
+    expect(&k, 0, "put alpha v", "");
+    restart(&k);
+    kit_start(&k, NULL); /* with the same keys */
+    warm(&k, &out, "doctor");
+    cr_assert(!strstr(out, "older key"), "%s", out);
+    free(out);
+    restart(&k);
+    change_kept_keys(&k);
+    kit_start(&k, NULL);
+    until_doctor_says(&k, old);
+    cr_assert(kit_log_has(&k, old));
+    restart(&k);
+    cr_assert_eq(truncate(k.log, 0), 0);
+    kit_start(&k, NULL);
+    until_doctor_says(&k, old);
+    cr_assert(!kit_log_has(&k, old), "the log says it once");
+    expect(&k, 0, "clear --yes", "evicted 2 entries");
+    warm(&k, &out, "doctor");
+    cr_assert(!strstr(out, "older key"), "%s", out);
+    free(out);
+    kit_down(&k);
+}
+
+/* ---- compiles ---- */
+
+typedef void *nvrtc_program;
+
+/* What the same NVRTC gives without us, in a process that does nothing else. The builtins are
+ * opened first by their path: under a sanitizer the library does not find them itself. */
+static int compile_plainly(const char *lib, const char *name, const char *source, const char *out)
+{
+    char builtins[4096], library[4096];
+    snprintf(builtins, sizeof builtins, "%s/libnvrtc-builtins.so.13.5", lib);
+    snprintf(library, sizeof library, "%s/libnvrtc.so.13", lib);
+    dlopen(builtins, RTLD_NOW | RTLD_LOCAL);
+    void *nvrtc = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (!nvrtc)
+        return 1;
+    int (*create)(nvrtc_program *, const char *, const char *, int, void *, void *);
+    int (*compile)(nvrtc_program, int, const char *const *);
+    int (*size)(nvrtc_program, size_t *);
+    int (*cubin)(nvrtc_program, char *);
+    *(void **)&create = dlsym(nvrtc, "nvrtcCreateProgram");
+    *(void **)&compile = dlsym(nvrtc, "nvrtcCompileProgram");
+    *(void **)&size = dlsym(nvrtc, "nvrtcGetCUBINSize");
+    *(void **)&cubin = dlsym(nvrtc, "nvrtcGetCUBIN");
+    nvrtc_program p;
+    size_t len;
+    const char *options[] = {"--gpu-architecture=sm_90"};
+    if (create(&p, source, name, 0, NULL, NULL) || compile(p, 1, options) || size(p, &len))
+        return 2;
+    char *data = malloc(len);
+    if (!data || cubin(p, data))
+        return 3;
+    file_write(out, data, len);
+    return 0;
+}
+
+static char *compile_here(const struct kit *k, const char *lib, const char *name,
+                          const char *source, size_t *out_len)
+{
+    char *path = path_join(k->dir, "plain.cubin");
+    int status;
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0)
+        _exit(compile_plainly(lib, name, source, path));
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0, "NVRTC failed by itself: %x", status);
+    free(path);
+    return read_in(k, "plain.cubin", out_len);
+}
+
+Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
+{
+    char *lib = toolchain_lib("13.5.37");
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    size_t len, here_len;
+    write_in(&k, "k.cu", saxpy);
+    char *here = compile_here(&k, lib, "k.cu", saxpy, &here_len);
+    static const char *const outcomes[] = {"\"outcome\":\"miss\"", "\"outcome\":\""};
+    for (size_t i = 0; i < 2; i++) {
+        expect(&k, 0, "compile k.cu --arch sm_90 --json", outcomes[i]);
+        char *cubin = read_in(&k, "k.cubin", &len);
+        cr_assert(len == here_len && memcmp(cubin, here, len) == 0);
+        free(cubin);
+    }
+    kill(k.pid, SIGTERM);
+    kit_reap(k.pid);
+    char *options[] = {"--nvrtc", lib, NULL};
+    kit_start(&k, options);
+    expect(&k, 0, "compile k.cu --arch sm_90 --json -o again.cubin", "\"outcome\":\"hit\"");
+    char *cubin = read_in(&k, "again.cubin", &len);
+    cr_assert(len == here_len && memcmp(cubin, here, len) == 0, "after a restart too");
+    free(cubin);
+    free(here);
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
+{
+    char *lib = toolchain_lib("13.5.37");
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", saxpy);
+    write_in(&k, "nvidia-smi", "#!/bin/sh\necho 8.6\n"); /* what the driver's tool prints */
+    char *tool = path_join(k.dir, "nvidia-smi"), *path = NULL;
+    cr_assert_eq(chmod(tool, 0700), 0);
+    cr_assert(asprintf(&path, "%s:%s", k.dir, getenv("PATH")) > 0);
+    setenv("PATH", path, 1);
+    expect(&k, 0, "compile k.cu --json", "\"arch\":\"sm_86\"");
+    free(path);
+    free(tool);
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, compile_writes_where_it_is_told)
+{
+    char *lib = toolchain_lib("13.5.37");
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 0, "compile k.cu --arch sm_90 --ptx -o -", ".target sm_90");
+    expect(&k, 0, "compile k.cu --arch compute_80 && ls", "k.ptx");
+    expect(&k, 0, "compile k.cu -arch=sm_90 -o /dev/null", "");
+    expect(&k, 0, "compile - --arch sm_90 -o in.cubin <k.cu", "");
+    expect(&k, 2, "compile k.cu --arch sm_90 -o nowhere/k.cubin", "cannot write nowhere/k.cubin");
+    char *out;
+    run_command(&out, "ls %s", k.dir);
+    cr_assert_null(strstr(out, ".tmp"), "nothing is left beside: %s", out);
+    free(out);
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, a_changed_header_is_compiled_anew_and_the_old_one_hits_again)
+{
+    char *lib = toolchain_lib("13.5.37");
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", "#include \"n.h\"\n__global__ void f(int *p) { *p = N; }\n");
+    write_in(&k, "n.h", "#define N 1\n");
+    expect(&k, 0, "compile k.cu --arch sm_90 --json", "\"outcome\":\"miss\"");
+    write_in(&k, "n.h", "#define N 2\n");
+    expect(&k, 0, "compile k.cu --arch sm_90 --json", "\"outcome\":\"miss\"");
+    write_in(&k, "n.h", "#define N 1\n");
+    expect(&k, 0, "compile k.cu --arch sm_90 --json --only-if-cached", "\"outcome\":\"");
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
+{
+    char *lib = toolchain_lib("13.5.37");
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "bad.cu", "__global__ void f() { undeclared = 1; }\n");
+    expect(&k, 1, "compile bad.cu --arch sm_90", "identifier \"undeclared\" is undefined");
+    expect(&k, 1, "compile bad.cu --arch sm_90 --json", "\"status\":6");
+    char *path = path_join(k.dir, "bad.cubin");
+    cr_assert_neq(access(path, F_OK), 0);
+    free(path);
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 1, "compile k.cu --arch sm_999", "invalid value for --gpu-architecture");
+    expect(&k, 2, "compile k.cu --arch sm_90 --no-such-option", "not an option that we know");
+    expect(&k, 2, "compile k.cu --arch sm_90 --time=/tmp/t", "--time");
+    expect(&k, 2, "compile k.cu --arch sm_90 --nvrtc 1.0", "no NVRTC '1.0'");
+    expect(&k, 1, "compile k.cu --arch sm_90 --only-if-cached", "not in the cache");
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, files_outside_the_include_folders_do_not_show)
+{
+    char *lib = toolchain_lib("13.5.37");
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    char *dir = temp_dir_new(), *secret = path_join(dir, "secret.h"), *source = NULL;
+    file_write(secret, "top secret words\n", 17);
+    cr_assert_geq(asprintf(&source, "#include \"%s\"\n#include \"/etc/passwd\"\n", secret), 0);
+    write_in(&k, "k.cu", source);
+    char *out;
+    cr_assert_eq(warm(&k, &out, "compile k.cu --arch sm_90"), 1);
+    cr_assert_not_null(strstr(out, "cannot open source file"), "%s", out);
+    cr_assert_null(strstr(out, "top secret"), "%s", out);
+    cr_assert_null(strstr(out, "root:"), "%s", out);
+    cr_assert_not_null(strstr(out, "not shown to the compiler"), "the reason is told: %s", out);
+    free(out);
+    free(source);
+    free(secret);
+    temp_dir_free(dir);
+    free(lib);
+    kit_down(&k);
+}
+
+Test(command, many_at_once_are_one_compile, .timeout = 120)
+{
+    char *lib = toolchain_lib("13.5.37"), *program = bin_path("warm"), *out;
+    NEEDS_TOOLCHAIN(lib);
+    struct kit k = kit_with_compiler(lib);
+    write_in(&k, "k.cu", saxpy);
+    int status = run_command(&out,
+                             "cd %s && export WARM_SOCKET=%s && for i in $(seq 64); do %s compile "
+                             "k.cu --arch sm_90 -o $i.cubin & done; wait; cat *.cubin | wc -c; "
+                             "cksum *.cubin | cut -d' ' -f1,2 | sort -u | wc -l",
+                             k.dir, k.socket, program);
+    cr_assert_eq(status, 0);
+    cr_assert_not_null(strstr(out, "\n1\n"), "one content: %s", out);
+    free(out);
+    expect(&k, 0, "stats --json", "\"compiles\": 1,");
+    free(lib);
+    free(program);
+    kit_down(&k);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_audit.c - hits that are compiled once more: equal bytes are counted, other bytes are an alarm.
+ * With a real daemon and NVRTC; a wrong value is put into the store while no daemon has it.
+ */
+#include "keygen/cuda/job.h"
+#include "store/store.h"
+#include "tests/support/daemon_kit.h"
+
+static char *folder;
+
+#define NEEDS_TOOLCHAIN(nvrtc)                                                                     \
+    char *nvrtc = toolchain_lib("13.5.37");                                                        \
+    if (!nvrtc)                                                                                    \
+    cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
+
+static struct kit audit_kit(char *nvrtc, char *one_of)
+{
+    char *options[] = {"--nvrtc", nvrtc, "--verify-hits", one_of, NULL};
+    struct kit k = kit_up(options);
+    folder = k.dir;
+    return k;
+}
+
+static void restart(struct kit *k, char *nvrtc, char *one_of)
+{
+    char *options[] = {"--nvrtc", nvrtc, "--verify-hits", one_of, NULL};
+    kit_start(k, options);
+}
+
+static void stop(const struct kit *k)
+{
+    kill(k->pid, SIGTERM);
+    kit_reap(k->pid);
+}
+
+/* What `warm ARGUMENTS` prints, and in *out_status how it ends. */
+static char *warm(const struct kit *k, const char *arguments, int *out_status)
+{
+    char *program = bin_path("warm"), *out;
+    int status = run_command(&out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k->dir, k->socket, program,
+                             arguments);
+    if (out_status)
+        *out_status = status;
+    free(program);
+    return out;
+}
+
+/* Compiles NAME.cu, which multiplies by `factor`, into NAME.out; the outcome must be this one. */
+static void compiles(const struct kit *k, const char *name, int factor, const char *outcome)
+{
+    char path[4096], source[256], arguments[256];
+    int status;
+    snprintf(path, sizeof path, "%s/%s.cu", folder, name);
+    snprintf(source, sizeof source,
+             "// %d\nextern \"C\" __global__ void k(float *x) { x[threadIdx.x] *= %d; }\n", factor,
+             factor);
+    file_write(path, source, strlen(source));
+    snprintf(arguments, sizeof arguments, "compile %s.cu --arch sm_90 -o %s.out --json", name,
+             name);
+    char *out = warm(k, arguments, &status);
+    cr_assert_eq(status, 0, "%s", out);
+    cr_assert_not_null(strstr(out, outcome), "%s, not %s", out, outcome);
+    free(out);
+}
+
+static char *compiled(const char *name, size_t *out_len)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.out", folder, name);
+    return file_read(path, out_len);
+}
+
+/* Waits until STATS has this text. */
+static void await_stats(const struct kit *k, const char *text)
+{
+    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;; usleep(20000)) {
+        char *out = warm(k, "stats --json", NULL);
+        bool there = strstr(out, text) != NULL;
+        cr_assert(there || kit_now_ms() < end, "no %s: %s", text, out);
+        free(out);
+        if (there)
+            return;
+    }
+}
+
+/* ---- a wrong value ---- */
+
+struct swap {
+    struct store_row from, to; /* rows of b.cu and a.cu; texts point into `texts` */
+    char texts[3][512];
+    bool done;
+    int status;
+};
+
+static void on_row(void *arg, const struct store_row *row)
+{
+    struct swap *s = arg;
+    if (row->kind != STORE_CUBIN || row->label.len != 4)
+        return;
+    if (memcmp(row->label.data, "b.cu", 4) == 0)
+        s->from = *row;
+    if (memcmp(row->label.data, "a.cu", 4) != 0)
+        return;
+    s->to = *row;
+    struct view *texts[] = {&s->to.hardware, &s->to.compiler_text, &s->to.label};
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(s->texts[i], texts[i]->data, texts[i]->len);
+        texts[i]->data = s->texts[i];
+    }
+    s->to.name = (struct view){NULL, 0};
+}
+
+static void on_put(void *arg, int status, bool existed, const struct err *e)
+{
+    struct swap *s = arg;
+    (void)existed, (void)e;
+    s->done = true;
+    s->status = status;
+}
+
+/* As a compiler that went wrong would have: a.cu's entry gets the result of b.cu. */
+static void give_a_the_result_of_b(const struct kit *k)
+{
+    struct store_config config = {.dir = k->store, .max_bytes = 1ull << 30};
+    struct store_cursor cursor = {{0}};
+    struct store *store;
+    struct store_value v;
+    struct swap s = {.done = false};
+    struct err e;
+    cr_assert_eq(store_open(&store, &config, &e), 0, "%s", e.text);
+    while (store_scan(store, &cursor, 100, on_row, &s, &e) == 1)
+        ;
+    cr_assert(s.from.len && s.to.len, "the entries of both");
+    cr_assert_eq(store_get(store, &s.from.id, &v, &e), 0, "%s", e.text);
+    cr_assert_not_null(v.data);
+    s.to.len = v.row.len;
+    struct store_put put = {.row = s.to, .data = v.data, .fd = -1, .on_done = on_put, .arg = &s};
+    cr_assert_eq(store_put(store, &put, &e), 0, "%s", e.text);
+    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; !s.done && kit_now_ms() < end; usleep(2000))
+        store_poll(store);
+    cr_assert(s.done && s.status == 0);
+    store_close(store);
+}
+
+TestSuite(audit, .timeout = 180);
+
+Test(audit, a_hit_that_compiles_to_the_same_is_counted)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = audit_kit(nvrtc, "1");
+    compiles(&k, "a", 3, "\"miss\"");
+    await_stats(&k,
+                "\"entries\": 2"); /* the result, and what leads to it: hits are the store's now */
+    compiles(&k, "a", 3, "\"hit\"");
+    await_stats(&k, "\"audits\": 1, \"audit_differences\": 0");
+    compiles(&k, "a", 3, "\"hit\"");
+    await_stats(&k, "\"audits\": 2, \"audit_differences\": 0");
+    kit_down(&k);
+    free(nvrtc);
+}
+
+Test(audit, a_hit_that_compiles_to_something_else_is_an_alarm_and_set_aside)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = audit_kit(nvrtc, "0");
+    size_t right_len, wrong_len, len;
+    int status;
+    compiles(&k, "a", 3, "\"miss\"");
+    compiles(&k, "b", 5, "\"miss\"");
+    char *right = compiled("a", &right_len), *wrong = compiled("b", &wrong_len);
+    stop(&k);
+    give_a_the_result_of_b(&k);
+    restart(&k, nvrtc, "1");
+    compiles(&k, "a", 3, "\"hit\"");
+    char *got = compiled("a", &len);
+    cr_assert(len == wrong_len && memcmp(got, wrong, len) == 0, "the entry is not the wrong one");
+    free(got);
+    await_stats(&k, "\"audit_differences\": 1");
+    cr_expect(kit_log_has(&k, "ALARM"));
+    char *out = warm(&k, "doctor", &status);
+    cr_expect_neq(status, 0);
+    cr_expect_not_null(strstr(out, "not what their sources compile to"), "%s", out);
+    free(out);
+    compiles(&k, "a", 3, "\"miss\"");
+    got = compiled("a", &len);
+    cr_expect(len == right_len && memcmp(got, right, len) == 0, "made anew");
+    free(got);
+    free(right);
+    free(wrong);
+    kit_down(&k);
+    free(nvrtc);
+}
+
+Test(audit, none_where_it_is_switched_off)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = audit_kit(nvrtc, "0");
+    compiles(&k, "a", 3, "\"miss\"");
+    for (int i = 0; i < 5; i++)
+        compiles(&k, "a", 3, "\"hit\"");
+    compiles(&k, "b", 5, "\"miss\""); /* an audit would have come first */
+    await_stats(&k, "\"audits\": 0, \"audit_differences\": 0");
+    kit_down(&k);
+    free(nvrtc);
+}
+
+Test(audit, one_that_nobody_asked_for_is_ignored)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct kit k = audit_kit(nvrtc, "1");
+    struct key key = {{1}};
+    struct writer w;
+    int fd = kit_native(&k);
+    writer_init(&w, 0);
+    wire_put_audit(&w, 1, &(struct wire_audit){key, {"", 0}, {"nonsense", 8}});
+    wire_put_empty(&w, WIRE_STATS, 2);
+    kit_flush(fd, &w);
+    writer_close(&w);
+    kit_expect(fd, 2, WIRE_TEXT);
+    close(fd);
+    kit_down(&k);
+    free(nvrtc);
+}

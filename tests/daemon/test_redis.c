@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_redis.c - the commands, and Redis' own clients: redis-cli, redis-benchmark, Python's redis. */
+#include "tests/support/daemon_kit.h"
+
+Test(redis, commands_answer_as_redis_does)
+{
+    static const char *const talk[][2] = {
+        {"SET a 1\r\n", "+OK\r\n"},
+        {"SET a 2 NX\r\n", "$-1\r\n"},
+        {"SET b 2 NX\r\n", "+OK\r\n"},
+        {"SET c 3 XX\r\n", "$-1\r\n"},
+        {"SET b 3 XX\r\n", "+OK\r\n"},
+        {"SET b 4 GET\r\n", "$1\r\n3\r\n"},
+        {"GET b\r\n", "$1\r\n4\r\n"},
+        {"SETNX a 9\r\n", ":0\r\n"},
+        {"SETNX d 9\r\n", ":1\r\n"},
+        {"GETSET d 8\r\n", "$1\r\n9\r\n"},
+        {"GET d\r\n", "$1\r\n8\r\n"},
+        {"GETSET new 1\r\n", "$-1\r\n"},
+        {"MSET e 5 f 6\r\n", "+OK\r\n"},
+        {"MSET e 5 f\r\n", "-ERR wrong number of arguments for 'mset' command\r\n"},
+        {"MGET e nope f\r\n", "*3\r\n$1\r\n5\r\n$-1\r\n$1\r\n6\r\n"},
+        {"EXISTS a b nope a\r\n", ":3\r\n"},
+        {"TYPE a\r\n", "+string\r\n"},
+        {"TYPE nope\r\n", "+none\r\n"},
+        {"STRLEN a\r\n", ":1\r\n"},
+        {"TTL nope\r\n", ":-2\r\n"},
+        {"TTL a\r\n", ":-1\r\n"},
+        {"SET t v EX 100\r\n", "+OK\r\n"},
+        {"TTL t\r\n", ":100\r\n"},
+        {"SET t w KEEPTTL\r\n", "+OK\r\n"},
+        {"TTL t\r\n", ":100\r\n"},
+        {"EXPIRE t 50\r\n", ":1\r\n"},
+        {"TTL t\r\n", ":50\r\n"},
+        {"PERSIST t\r\n", ":1\r\n"},
+        {"TTL t\r\n", ":-1\r\n"},
+        {"GET t\r\n", "$1\r\nw\r\n"},
+        {"EXPIRE nope 5\r\n", ":0\r\n"},
+        {"SETEX t 7 x\r\n", "+OK\r\n"},
+        {"TTL t\r\n", ":7\r\n"},
+        {"PSETEX t 1 x\r\n", "+OK\r\n"},
+        {"DEL a b nope\r\n", ":2\r\n"},
+        {"UNLINK d\r\n", ":1\r\n"},
+        {"GET a\r\n", "$-1\r\n"},
+        {"ECHO hi\r\n", "$2\r\nhi\r\n"},
+        {"PING hi\r\n", "$2\r\nhi\r\n"},
+        {"SELECT 1\r\n", "+OK\r\n"},
+        {"AUTH user pw\r\n", "+OK\r\n"},
+        {"CLIENT SETINFO LIB-NAME x\r\n", "+OK\r\n"},
+        {"CONFIG GET appendonly\r\n", "*2\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n"},
+        {"COMMAND DOCS\r\n", "*0\r\n"},
+        {"HELLO 3\r\n", "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n"
+                        "$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n"
+                        "$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"},
+        {"GET nope\r\n", "_\r\n"},
+        {"RESET\r\n", "+RESET\r\n"},
+        {"GET nope\r\n", "$-1\r\n"},
+        {"FLUSHALL\r\n", "+OK\r\n"},
+        {"DBSIZE\r\n", ":0\r\n"},
+        {"QUIT\r\n", "+OK\r\n"},
+    };
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    for (size_t i = 0; i < sizeof talk / sizeof *talk; i++)
+        kit_redis(fd, talk[i][0], talk[i][1]);
+    cr_assert(kit_is_closed(fd));
+    close(fd);
+    kit_down(&k);
+}
+
+Test(redis, a_pipeline_is_answered_in_order_and_sees_what_it_set)
+{
+    enum { N = 500 };
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    struct writer ask, want;
+    writer_init(&ask, 0);
+    writer_init(&want, 0);
+    for (int i = 0; i < N; i++) {
+        writer_format(&ask, "SET k%d %d\r\nSET j%d %d\r\nGET k%d\r\nDEL j%d\r\n", i, i % 7, i, i, i,
+                      i);
+        writer_format(&want, "+OK\r\n+OK\r\n$1\r\n%d\r\n:1\r\n", i % 7);
+    }
+    char *got = malloc(want.len + 1);
+    kit_send(fd, ask.data, ask.len);
+    cr_assert(kit_recv(fd, got, want.len));
+    cr_assert_eq(memcmp(got, want.data, want.len), 0);
+    free(got);
+    writer_close(&ask);
+    writer_close(&want);
+    close(fd);
+    kit_down(&k);
+}
+
+Test(redis, an_expired_value_is_gone)
+{
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    kit_redis(fd, "SET t v PX 1\r\n", "+OK\r\n");
+    for (int i = 0; i < 10000; i++) {
+        char got[6] = "";
+        kit_send(fd, "GET t\r\n", 7);
+        cr_assert(kit_recv(fd, got, 5));
+        if (memcmp(got, "$-1\r\n", 5) == 0)
+            break;
+        cr_assert(kit_recv(fd, got, 2));
+        cr_assert_lt(i, 9999);
+    }
+    close(fd);
+    kit_down(&k);
+}
+
+/* Sends SET name with a value of `len` bytes; cut in two at `cut`. */
+static void set_large(int fd, const char *name, const char *value, size_t len)
+{
+    char head[128];
+    snprintf(head, sizeof head, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n", strlen(name), name,
+             len);
+    kit_send(fd, head, strlen(head));
+    kit_send(fd, value, len);
+    kit_send(fd, "\r\n", 2);
+    kit_redis(fd, "", "+OK\r\n");
+}
+
+Test(redis, values_of_all_sizes_come_back_as_they_were)
+{
+    static const size_t sizes[] = {0,     1,     4095,   4096,   4097,    65535,   65536,
+                                   65537, 65538, 262144, 262145, 5000000, 40000000};
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    size_t max = sizes[sizeof sizes / sizeof *sizes - 1];
+    char *value = malloc(max), *got = malloc(max);
+    for (size_t i = 0; i < max; i++)
+        value[i] = (char)(i * 31 ^ i >> 11);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char head[32];
+        set_large(fd, "large", value, sizes[i]);
+        snprintf(head, sizeof head, "$%zu\r\n", sizes[i]);
+        kit_redis(fd, "GET large\r\n", head);
+        cr_assert(kit_recv(fd, got, sizes[i]));
+        cr_assert_eq(memcmp(got, value, sizes[i]), 0, "%zu bytes", sizes[i]);
+        kit_redis(fd, "", "\r\n");
+    }
+    free(value);
+    free(got);
+    close(fd);
+    kit_down(&k);
+}
+
+Test(redis, several_long_values_in_one_command)
+{
+    enum { LEN = 100000 };
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    char *x = malloc(LEN + 1), *got = malloc(LEN);
+    memset(x, 'x', LEN);
+    x[LEN] = '\0';
+    struct writer w;
+    writer_init(&w, 0);
+    writer_format(&w, "*7\r\n$4\r\nMSET\r\n$1\r\na\r\n$%d\r\n", LEN);
+    writer_bytes(&w, x, LEN);
+    writer_format(&w, "\r\n$1\r\ns\r\n$5\r\nshort\r\n$1\r\nb\r\n$%d\r\n", LEN);
+    writer_bytes(&w, x, LEN);
+    writer_format(&w, "\r\nGET s\r\nGET b\r\n");
+    for (size_t at = 0; at < w.len; at += 9973) /* in pieces that hit every place */
+        kit_send(fd, w.data + at, w.len - at < 9973 ? w.len - at : 9973);
+    kit_redis(fd, "", "+OK\r\n$5\r\nshort\r\n$100000\r\n");
+    cr_assert(kit_recv(fd, got, LEN));
+    cr_assert_eq(memcmp(got, x, LEN), 0);
+    free(x);
+    free(got);
+    writer_close(&w);
+    close(fd);
+    kit_down(&k);
+}
+
+Test(redis, large_values_are_there_after_a_restart_for_every_command)
+{
+    enum { LEN = 3000000 };
+    static const char *const commands[] = {"GET large\r\n", "MGET large other\r\n",
+                                           "GETSET large x\r\n", "SET large x GET\r\n"};
+    static const char *const heads[] = {"$3000000\r\n", "*2\r\n$3000000\r\n", "$3000000\r\n",
+                                        "$3000000\r\n"};
+    struct kit k = kit_up(NULL);
+    char *value = malloc(LEN), *got = malloc(LEN);
+    memset(value, 'v', LEN);
+    for (size_t i = 0; i < 4; i++) { /* each in a daemon that has not seen the value yet */
+        int fd = kit_connect(&k);
+        set_large(fd, "large", value, LEN);
+        set_large(fd, "other", value, LEN);
+        close(fd);
+        kill(k.pid, SIGTERM);
+        kit_reap(k.pid);
+        kit_start(&k, NULL);
+        fd = kit_connect(&k);
+        kit_redis(fd, commands[i], heads[i]);
+        cr_assert(kit_recv(fd, got, LEN));
+        cr_assert_eq(memcmp(got, value, LEN), 0);
+        kit_redis(fd, "", i == 1 ? "\r\n$3000000\r\n" : "\r\n");
+        if (i == 1)
+            cr_assert(kit_recv(fd, got, LEN));
+        kit_redis(fd, "PING\r\n", i == 1 ? "\r\n+PONG\r\n" : "+PONG\r\n");
+        close(fd);
+    }
+    free(value);
+    free(got);
+    kit_down(&k);
+}
+
+Test(redis, set_never_fails_for_a_reason_of_ours)
+{
+    char *options[] = {"--max-size", "1M", NULL};
+    struct kit k = kit_up(options);
+    int fd = kit_connect(&k);
+    char *value = calloc(1, 5000000);
+    set_large(fd, "more than the store may hold", value, 5000000);
+    kit_redis(fd, "PING\r\n", "+PONG\r\n");
+    free(value);
+    close(fd);
+    kit_down(&k);
+}
+
+/* False, with a line, if a program is not there. */
+static bool have(const char *probe, const char *what)
+{
+    char *out;
+    int code = run_command(&out, "%s 2>&1", probe);
+    free(out);
+    if (code != 0)
+        fprintf(stderr, "skipped: %s is not installed: not tested with it\n", what);
+    return code == 0;
+}
+
+Test(redis, redis_cli_works)
+{
+    if (!have("redis-cli --version", "redis-cli"))
+        return;
+    struct kit k = kit_up(NULL);
+    char *out;
+    cr_assert_eq(run_command(&out,
+                             "redis-cli -s %s set a b; redis-cli -3 -s %s get a; "
+                             "redis-cli -s %s --scan; redis-cli -s %s info server | head -2 | tail "
+                             "-1; redis-cli -s %s config get save",
+                             k.socket, k.socket, k.socket, k.socket, k.socket),
+                 0);
+    cr_assert_str_eq(out, "OK\nb\na\nredis_version:7.0.0\r\nsave\n\n");
+    free(out);
+    kit_down(&k);
+}
+
+Test(redis, redis_benchmark_works)
+{
+    if (!have("redis-benchmark --version", "redis-benchmark"))
+        return;
+    struct kit k = kit_up(NULL);
+    char *out;
+    cr_assert_eq(run_command(&out,
+                             "redis-benchmark -s %s -t ping,set,get,mset -n 2000 -c 20 -P 8 -d "
+                             "1000 --csv 2>&1",
+                             k.socket),
+                 0, "%s", out);
+    cr_assert_not_null(strstr(out, "\"GET\""), "%s", out);
+    cr_assert_null(strstr(out, "rror"), "%s", out);
+    free(out);
+    kit_down(&k);
+}
+
+Test(redis, pythons_client_works_over_unix)
+{
+    if (!have("/usr/bin/python3 -c 'import redis'", "Python's redis"))
+        return;
+    struct kit k = kit_up(NULL);
+    char *script = path_join(k.dir, "client.py");
+    static const char text[] =
+        "import redis, sys\n"
+        "knows_3 = int(redis.__version__.split('.')[0]) >= 5\n"
+        "for query in ('?protocol=2', '?protocol=3') if knows_3 else ('',):\n"
+        "    r = redis.Redis.from_url('unix://' + sys.argv[1] + query)\n"
+        "    assert r.get('missing') is None\n"
+        "    big = bytes(range(256)) * 2000\n"
+        "    assert r.set('pt2:fx-graph-v1::fabc:c1', big)\n"
+        "    assert r.get('pt2:fx-graph-v1::fabc:c1') == big\n"
+        "    assert r.mget(['missing', 'pt2:fx-graph-v1::fabc:c1']) == [None, big]\n"
+        "    p = r.pipeline(transaction=False)\n"
+        "    for i in range(100): p.set('k%d' % i, i)\n"
+        "    for i in range(100): p.get('k%d' % i)\n"
+        "    assert p.execute()[100:] == [b'%d' % i for i in range(100)]\n"
+        "    assert len(list(r.scan_iter())) == 101\n"
+        "    assert r.delete('k1') == 1 and r.set('k1', 1, nx=True) and not r.set('k1', 1, "
+        "nx=True)\n";
+    file_write(script, text, sizeof text - 1);
+    char *out;
+    cr_assert_eq(run_command(&out, "/usr/bin/python3 %s %s 2>&1", script, k.socket), 0, "%s", out);
+    free(out);
+    free(script);
+    kit_down(&k);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_mlir_bytecode.c - MLIR bytecode: the key of the text, and no trust in what the bytes say.
+ *
+ * tests/data/step.mlir and the files beside it are one module: printed, and written as bytecode of
+ * versions 6 and 1 with locations; portable.mlir and .vhlo likewise, the second as a portable
+ * artifact (VHLO 1.9.0). layers.mlir and .mlirbc are the training step of three layers.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keygen/canon/canon.h"
+#include "tests/support/support.h"
+
+static int try_key(const void *data, size_t len, struct canon_result *out, struct err *e)
+{
+    struct canon_input input = {.data = data, .len = len, .kind = CANON_AUTO};
+    return canon_key(&input, out, NULL, e);
+}
+
+static struct canon_result result_of(const char *path)
+{
+    size_t len;
+    char *data = file_read(path, &len);
+    struct canon_result result = {0};
+    struct err e = {0};
+    int code = try_key(data, len, &result, &e);
+    cr_assert_eq(code, 0, "%s: %s", path, e.text);
+    cr_expect(!result.exact, "%s: exact bytes: %s", path, result.why_exact);
+    free(data);
+    return result;
+}
+
+Test(mlir_bytecode, has_the_key_of_its_text)
+{
+    struct canon_result text = result_of("tests/data/step.mlir"),
+                        bytes = result_of("tests/data/step.mlirbc");
+    cr_assert_eq(bytes.kind, CANON_MLIR_BYTECODE);
+    cr_assert(key_equal(&text.key, &bytes.key));
+    cr_assert_arr_eq(text.proof.bytes, bytes.proof.bytes, sizeof text.proof.bytes);
+}
+
+Test(mlir_bytecode, of_an_old_version_has_the_same_key)
+{
+    struct canon_result new = result_of("tests/data/step.mlirbc"),
+                        old = result_of("tests/data/step.v1.mlirbc");
+    cr_assert(key_equal(&new.key, &old.key));
+}
+
+Test(mlir_bytecode, of_a_portable_artifact_has_the_key_of_its_stablehlo)
+{
+    struct canon_result text = result_of("tests/data/portable.mlir"),
+                        bytes = result_of("tests/data/portable.vhlo");
+    cr_assert(key_equal(&text.key, &bytes.key));
+}
+
+/* Reductions of two kinds, three times each: their regions are read once. */
+Test(mlir_bytecode, of_layers_has_the_key_of_its_text)
+{
+    struct canon_result text = result_of("tests/data/layers.mlir"),
+                        bytes = result_of("tests/data/layers.mlirbc");
+    cr_assert(key_equal(&text.key, &bytes.key));
+}
+
+Test(mlir_bytecode, of_small_floats_and_composites_has_the_key_of_its_text)
+{
+    struct canon_result text = result_of("tests/data/small_floats.mlir"),
+                        bytes = result_of("tests/data/small_floats.mlirbc");
+    cr_expect(key_equal(&text.key, &bytes.key), "f8E4M3FN and chlo.top_k");
+    text = result_of("tests/data/small_constants.txt"); /* all numbers of 4, 6 and 8 bits */
+    bytes = result_of("tests/data/small_constants.mlirbc");
+    cr_expect(key_equal(&text.key, &bytes.key), "constants of small floats");
+    text = result_of("tests/data/composite.mlir");
+    bytes = result_of("tests/data/composite.vhlo");
+    cr_expect(key_equal(&text.key, &bytes.key), "a composite in VHLO");
+}
+
+Test(mlir_bytecode, key_is_golden)
+{
+    char key[WARM_KEY_TEXT];
+    struct canon_result result = result_of("tests/data/step.mlirbc");
+    key_to_text(&result.key, key);
+    cr_assert_str_eq(key, "e5c7c6dca477b15b2a41f35fd21be81f");
+    result = result_of("tests/data/portable.vhlo");
+    key_to_text(&result.key, key);
+    cr_assert_str_eq(key, "7cc098ae01d49d467a6e9ca9556d7dcc");
+}
+
+/* The file with the bytes `from` replaced by `to`, and whether its key is another. */
+static bool changes(const char *path, const void *from, const void *to, size_t len)
+{
+    size_t size;
+    char *data = file_read(path, &size), *at = memmem(data, size, from, len);
+    cr_assert_not_null(at);
+    memcpy(at, to, len);
+    struct canon_result before = result_of(path), after = {0};
+    struct err e = {0};
+    int code = try_key(data, size, &after, &e);
+    cr_assert_eq(code, 0, "%s", e.text);
+    cr_expect(!after.exact, "%s", after.why_exact);
+    free(data);
+    return !key_equal(&before.key, &after.key);
+}
+
+Test(mlir_bytecode, places_and_module_names_do_not_count)
+{
+    cr_expect(!changes("tests/data/step.mlirbc", "a.py", "b.py", 4), "the file of a location");
+    cr_expect(!changes("tests/data/step.mlirbc", "jit_step", "module_7", 8));
+    cr_expect(!changes("tests/data/step.mlirbc", "relu", "gelu", 4), "a private function");
+    cr_expect(!changes("tests/data/step.mlirbc", "MLIR", "RLIM", 4), "the producer");
+    cr_expect(!changes("tests/data/portable.vhlo", "jit_step", "module_7", 8));
+}
+
+Test(mlir_bytecode, constants_and_operations_count)
+{
+    static const float from[] = {1.5f, -2.0f}, to[] = {1.5f, -2.0000002f};
+    cr_expect(changes("tests/data/step.mlirbc", from, to, sizeof from));
+    cr_expect(changes("tests/data/portable.vhlo", from, to, sizeof from));
+    cr_expect(changes("tests/data/step.mlirbc", "tanh", "sine", 4));
+    cr_expect(changes("tests/data/portable.vhlo", "tanh_v1", "sine_v1", 7));
+    cr_expect(changes("tests/data/step.mlirbc", "maximum", "minimum", 7));
+    cr_expect(changes("tests/data/step.mlirbc", "tf.aliasing_output", "tf.aliasing_outpux", 18));
+}
+
+Test(mlir_bytecode, what_is_not_known_is_keyed_by_its_bytes)
+{
+    size_t len;
+    char *data = file_read("tests/data/step.mlirbc", &len), *at = memmem(data, len, "pad", 4);
+    cr_assert_not_null(at);
+    memcpy(at, "pud", 3); /* an operation that has properties, but none that are known */
+    struct canon_result result = {0};
+    struct err e = {0};
+    cr_assert_eq(try_key(data, len, &result, &e), 0, "%s", e.text);
+    cr_assert(result.exact);
+    cr_assert_not_null(result.why_exact);
+    free(data);
+}
+
+Test(mlir_bytecode, of_a_later_version_is_keyed_by_its_bytes)
+{
+    size_t len;
+    char *data = file_read("tests/data/step.mlirbc", &len);
+    data[4] = (char)(99 << 1 | 1);
+    struct canon_result result = {0};
+    struct err e = {0};
+    cr_assert_eq(try_key(data, len, &result, &e), 0, "%s", e.text);
+    cr_assert(result.exact);
+    free(data);
+}
+
+static void each_truncation(const char *path)
+{
+    size_t len;
+    char *data = file_read(path, &len);
+    struct canon_result whole = result_of(path);
+    for (size_t n = 4; n < len; n++) {
+        char *cut = malloc(n); /* no byte after it, so that a read past its end is seen */
+        memcpy(cut, data, n);
+        struct canon_result result = {0};
+        struct err e = {0};
+        int code = try_key(cut, n, &result, &e);
+        cr_expect(code || !key_equal(&result.key, &whole.key), "%zu bytes: the whole's key", n);
+        cr_expect(!code || e.text[0], "%zu bytes: an error without a text", n);
+        free(cut);
+    }
+    free(data);
+}
+
+Test(mlir_bytecode, every_truncation_is_an_error_or_another_key)
+{
+    each_truncation("tests/data/step.mlirbc");
+    each_truncation("tests/data/step.v1.mlirbc");
+    each_truncation("tests/data/portable.vhlo");
+}
+
+static void each_changed_bit(const char *path)
+{
+    size_t len;
+    char *data = file_read(path, &len);
+    for (size_t i = 4 * 8; i < len * 8; i++) {
+        struct canon_result result = {0};
+        struct err e = {0};
+        data[i / 8] = (char)(data[i / 8] ^ (1 << i % 8));
+        int code = try_key(data, len, &result, &e);
+        cr_expect(!code || e.text[0], "bit %zu: an error without a text", i);
+        data[i / 8] = (char)(data[i / 8] ^ (1 << i % 8));
+    }
+    free(data);
+}
+
+Test(mlir_bytecode, every_changed_bit_is_a_key_or_an_error)
+{
+    each_changed_bit("tests/data/step.mlirbc");
+    each_changed_bit("tests/data/portable.vhlo");
+}

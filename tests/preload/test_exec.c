@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compilers that a program starts, by whatever call of libc, go through `warm tool`: with the real
+ * libwarm-preload.so, and a stand-in for `warm` that prints its command line.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/support.h"
+
+struct lab {
+    char *dir, *preload, *warm;
+};
+
+static bool lab_up(struct lab *lab)
+{
+    char *bin = bin_path("warm");
+    cr_assert(asprintf(&lab->preload, "%.*s/lib/libwarm-preload.so",
+                       (int)(strlen(bin) - strlen("/bin/warm")), bin) > 0);
+    free(bin);
+    if (access(lab->preload, R_OK) < 0) {
+        free(lab->preload);
+        fprintf(stderr, "skipped: no libwarm-preload.so in this build\n");
+        return false;
+    }
+    static const char script[] = "#!/bin/sh\necho \"warm $*\"\necho \"MARK=$MARK\"\n";
+    static const char compiler[] = "#!/bin/sh\necho \"real $*\"\n";
+    lab->dir = temp_dir_new();
+    lab->warm = path_join(lab->dir, "warm");
+    file_write(lab->warm, script, strlen(script));
+    chmod(lab->warm, 0755);
+    static const char *const names[] = {"g++",     "my-g++-12", "ptxas", "ptxas-blackwell",
+                                        "notg++x", "lib.gcc.d"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char *path = path_join(lab->dir, names[i]);
+        file_write(path, compiler, strlen(compiler));
+        chmod(path, 0755);
+        free(path);
+    }
+    return true;
+}
+
+static void lab_down(struct lab *lab)
+{
+    temp_dir_free(lab->dir);
+    free(lab->preload);
+    free(lab->warm);
+}
+
+/* What a shell command prints, $D being the lab's folder and first on PATH; trimmed to its lines.
+ * What a make around the tests tells the makes below it is not for ours. */
+static char *sh(const struct lab *lab, const char *command)
+{
+    char *out;
+    int status = run_command(&out,
+                             "cd %s && unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES && "
+                             "D=$PWD PATH=$PWD:/usr/bin:/bin WARM_EXE=%s MARK=kept "
+                             "WARM_DISABLE= WARM_TOOL_ACTIVE= LD_PRELOAD=%s sh -c '%s' 2>&1",
+                             lab->dir, lab->warm, lab->preload, command);
+    cr_assert_geq(status, 0);
+    return out;
+}
+
+static void expect(const struct lab *lab, const char *command, const char *format)
+{
+    char *out = sh(lab, command), *want;
+    cr_assert(asprintf(&want, format, lab->dir, lab->dir, lab->dir) >= 0);
+    cr_assert_str_eq(out, want, "`%s` prints\n%s", command, out);
+    free(want);
+    free(out);
+}
+
+Test(exec, a_shell_starts_compilers_through_warm)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    expect(&lab, "g++ -c \"a b.c\"", "warm tool --argv0 g++ -- %s/g++ -c a b.c\nMARK=kept\n");
+    expect(&lab, "$D/my-g++-12 x", "warm tool --argv0 %s/my-g++-12 -- %s/my-g++-12 x\nMARK=kept\n");
+    expect(&lab, "exec ptxas-blackwell",
+           "warm tool --argv0 ptxas-blackwell -- %s/ptxas-blackwell\nMARK=kept\n");
+    expect(&lab, "notg++x 1; lib.gcc.d 2", "real 1\nreal 2\n");
+    lab_down(&lab);
+}
+
+Test(exec, nothing_changes_where_it_is_not_wanted)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    expect(&lab, "WARM_DISABLE=1 g++ x", "real x\n");
+    expect(&lab, "WARM_TOOL_ACTIVE=1 g++ x", "real x\n");
+    expect(&lab, "WARM_EXE= g++ x", "real x\n");
+    expect(&lab, "WARM_EXE=/nowhere/warm g++ x", "real x\n");
+    expect(&lab, "unset WARM_EXE; g++ x", "real x\n");
+    expect(&lab, "env -i PATH=$PATH g++ x", "real x\n");
+    lab_down(&lab);
+}
+
+Test(exec, errors_are_the_kernels_own)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    expect(&lab, "$D/none/g++; echo $?", "sh: 1: %s/none/g++: not found\n127\n");
+    expect(&lab, "chmod -x $D/g++; $D/g++; echo $?", "sh: 1: %s/g++: Permission denied\n126\n");
+    lab_down(&lab);
+}
+
+Test(exec, make_and_env_find_it_too)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    expect(&lab, "printf \"all:\\n\\t@g++ -o x\\n\" | make -s -f -",
+           "warm tool --argv0 g++ -- %s/g++ -o x\nMARK=kept\n");
+    expect(&lab, "env MARK=other g++", "warm tool --argv0 g++ -- %s/g++\nMARK=other\n");
+    lab_down(&lab);
+}
+
+/* Each call of libc, from a program of ours that is started with the library. Between vfork and exec
+ * nothing may be allocated: the memory is the parent's. */
+static const char calls[] =
+    "#define _GNU_SOURCE\n"
+    "#include <spawn.h>\n#include <stdlib.h>\n#include <string.h>\n#include <sys/wait.h>\n"
+    "#include <unistd.h>\nextern char **environ;\n"
+    "static volatile int vforked;\n"
+    "void *__libc_malloc(size_t);\n"
+    "void *malloc(size_t n) { if (vforked) _exit(77); return __libc_malloc(n); }\n"
+    "int main(int argc, char **argv) {\n"
+    "  char *a[] = {\"g++\", \"x\", 0}, *p = argv[2]; const char *how = argv[1]; pid_t pid = 0;\n"
+    "  if (argc < 3) return 1;\n"
+    "  if (!strcmp(how, \"spawn\")) posix_spawn(&pid, p, 0, 0, a, environ);\n"
+    "  else if (!strcmp(how, \"spawnp\")) posix_spawnp(&pid, \"g++\", 0, 0, a, environ);\n"
+    "  else if (!strcmp(how, \"system\")) return system(\"g++ x\");\n"
+    "  else if ((pid = !strncmp(how, \"v\", 1) ? vfork() : fork()) == 0) {\n"
+    "    vforked = how[0] == 'v';\n"
+    "    if (strstr(how, \"execve\")) execve(p, a, environ);\n"
+    "    if (strstr(how, \"execvpe\")) execvpe(\"g++\", a, environ);\n"
+    "    if (strstr(how, \"execvp\")) execvp(\"g++\", a);\n"
+    "    if (strstr(how, \"execv\")) execv(p, a);\n"
+    "    if (strstr(how, \"execlp\")) execlp(\"g++\", \"g++\", \"x\", (char *)0);\n"
+    "    if (strstr(how, \"execle\")) execle(p, \"g++\", \"x\", (char *)0, environ);\n"
+    "    if (strstr(how, \"execl\")) execl(p, \"g++\", \"x\", (char *)0);\n"
+    "    _exit(9);\n"
+    "  }\n"
+    "  vforked = 0;\n"
+    "  int status; waitpid(pid, &status, 0); return status;\n"
+    "}\n";
+
+Test(exec, every_call_of_libc)
+{
+    static const char *const names[] = {"spawn",    "spawnp",   "system",    "execve",  "execvpe",
+                                        "execvp",   "execv",    "execlp",    "execle",  "execl",
+                                        "v-execve", "v-execvp", "v-execvpe", "v-execv", "v-execl",
+                                        "v-execlp", "v-execle"};
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    char *source = path_join(lab.dir, "calls.c");
+    file_write(source, calls, strlen(calls));
+    cr_assert_eq(run_command(&out, "/usr/bin/gcc -w %s -o %s/calls 2>&1", source, lab.dir), 0, "%s",
+                 out);
+    free(out);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "$D/calls %s $D/g++", names[i]);
+        expect(&lab, command, "warm tool --argv0 g++ -- %s/g++ x\nMARK=kept\n");
+    }
+    free(source);
+    lab_down(&lab);
+}

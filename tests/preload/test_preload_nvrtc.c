@@ -1,0 +1,777 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_preload_nvrtc.c - programs that use NVRTC, with libwarm-preload.so and without: whatever the
+ * daemon does, they see the same.
+ *
+ * The program is tests/programs/nvrtc_client.c, which prints all that its handles show; it is
+ * compiled here. Needs a toolchain, see test_compiler.c, and a C compiler.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mount.h>
+
+#include "tests/support/daemon_kit.h"
+
+/* What a test has made, freed at its end. */
+static char *folder, *preload, *client, *library;
+
+/* What a test expects of the daemon it gets also where the machine is busy. */
+static const char *timeout_ms = "5000";
+/* …and for how long one waits that hangs. */
+static const char hang_ms[] = "500";
+
+static char *own_path(const char *name)
+{
+    char *found = bin_path(name), *real = realpath(found, NULL);
+    free(found);
+    return real;
+}
+
+static char *toolchain_path(const char *rest)
+{
+    const char *root = getenv("WARM_TOOLCHAIN");
+    char *base = root ? strdup(root) : bin_path("../toolchain");
+    char *found = path_join(base, rest), *real = realpath(found, NULL);
+    free(base);
+    free(found);
+    return real;
+}
+
+/* Compiles a program or a library beside the tests' files. */
+static char *build(const char *name, const char *how)
+{
+    char *out, *path = path_join(folder, name), *here = strdup(__FILE__);
+    *strrchr(here, '/') = '\0';
+    int status = run_command(&out, "cc -D_GNU_SOURCE -std=c11 -O1 -pthread -o %s -I%s %s 2>&1",
+                             path, here, how);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+    free(here);
+    return path;
+}
+
+static char *client_source(void)
+{
+    char *here = strdup(__FILE__), *path;
+    *strrchr(here, '/') = '\0';
+    path = path_join(here, "programs/nvrtc_client.c");
+    free(here);
+    return path;
+}
+
+static void build_client(void)
+{
+    char *source = client_source(), how[4200];
+    snprintf(how, sizeof how, "%s -ldl", source);
+    client = build("client", how);
+    free(source);
+}
+
+static void make_ready(const char *version)
+{
+    preload = own_path("../lib/libwarm-preload.so");
+    if (!preload)
+        cr_skip_test("libwarm-preload.so is not built with sanitizers");
+    library = toolchain_path(version);
+    if (!library)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    folder = temp_dir_new();
+    char *header = path_join(folder, "part.h");
+    file_write(header, "#define PART 4\n", 15);
+    free(header);
+    build_client();
+}
+#define NVRTC_13 "13.5.37/lib/libnvrtc.so.13"
+#define NVRTC_12 "12.9.86/lib/libnvrtc.so.12"
+
+static void teardown(void)
+{
+    if (folder)
+        temp_dir_free(folder);
+    free(preload);
+    free(client);
+    free(library);
+}
+TestSuite(preload_nvrtc, .fini = teardown, .timeout = 300);
+
+/* ---- running programs ---- */
+
+/* The output of a program; `socket` NULL: without the preload. */
+static char *output_of(const char *socket, const char *settings, const char *program,
+                       const char *arguments)
+{
+    char *out;
+    int status;
+    if (socket)
+        status = run_command(
+            &out, "cd %s && WARM_TIMEOUT_MS=%s WARM_SOCKET=%s LD_PRELOAD=%s env %s %s %s", folder,
+            timeout_ms, socket, preload, settings, program, arguments);
+    else
+        status = run_command(&out, "cd %s && env -u LD_PRELOAD %s %s %s", folder, settings, program,
+                             arguments);
+    cr_assert_eq(status, 0, "%s %s ended with %d: %s", program, arguments, status, out);
+    cr_assert_gt(strlen(out), 0);
+    return out;
+}
+
+static void expect_same(const char *expected, const char *got, const char *what)
+{
+    size_t line = 1;
+    for (size_t i = 0; expected[i] || got[i]; i++) {
+        cr_assert_eq(expected[i], got[i], "%s: line %zu differs: …%.120s… is now …%.120s…", what,
+                     line, expected + (i < 40 ? 0 : i - 40), got + (i < 40 ? 0 : i - 40));
+        line += expected[i] == '\n';
+    }
+}
+
+static long counter(const struct kit *k, const char *name)
+{
+    char *out, *warm = own_path("warm"), label[64];
+    int status = run_command(&out, "WARM_SOCKET=%s %s stats --json", k->socket, warm);
+    cr_assert_eq(status, 0);
+    snprintf(label, sizeof label, "\"%s\":", name);
+    const char *at = strstr(out, label);
+    cr_assert_not_null(at, "no %s in %s", name, out);
+    long value = strtol(at + strlen(label), NULL, 10);
+    free(out);
+    free(warm);
+    return value;
+}
+
+static char *options_2[] = {(char *)"--jobs", (char *)"2", NULL};
+
+/* Without warm, twice with it: the same, and the second time from the cache alone. */
+static void expect_hits(const char *program, const char *settings, const char *arguments)
+{
+    struct kit k = kit_up(options_2);
+    char *direct = output_of(NULL, settings, program, arguments);
+    char *missed = output_of(k.socket, settings, program, arguments);
+    expect_same(direct, missed, "a miss");
+    long misses = counter(&k, "misses"), hits = counter(&k, "hits");
+    cr_assert_gt(misses, 0);
+    char *hit = output_of(k.socket, settings, program, arguments);
+    expect_same(direct, hit, "a hit");
+    cr_assert_gt(counter(&k, "hits"), hits);
+    free(direct);
+    free(missed);
+    free(hit);
+    kit_down(&k);
+}
+
+static char *arguments_of(const char *prefix, const char *path, const char *command)
+{
+    static char text[8192];
+    snprintf(text, sizeof text, "%s%s %s %s", prefix, path, command, folder);
+    return text;
+}
+
+/* ---- the same as without ---- */
+
+static void expect_hits_of(const char *version, const char *command)
+{
+    make_ready(version);
+    expect_hits(client, "", arguments_of("", library, command));
+}
+
+Test(preload_nvrtc, a_hit_shows_what_a_compile_shows_on_13) { expect_hits_of(NVRTC_13, "cases"); }
+Test(preload_nvrtc, a_hit_shows_what_a_compile_shows_on_12) { expect_hits_of(NVRTC_12, "cases"); }
+Test(preload_nvrtc, calls_out_of_order_get_the_same_answers_on_13)
+{
+    expect_hits_of(NVRTC_13, "edges");
+}
+Test(preload_nvrtc, calls_out_of_order_get_the_same_answers_on_12)
+{
+    expect_hits_of(NVRTC_12, "edges");
+}
+Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_13)
+{
+    expect_hits_of(NVRTC_13, "pch");
+}
+Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_12)
+{
+    expect_hits_of(NVRTC_12, "pch");
+}
+
+static void expect_linked_hits(const char *version, const char *soname, const char *arguments)
+{
+    make_ready(version);
+    char *source = client_source(), how[8192], *lib_folder = strdup(library);
+    *strrchr(lib_folder, '/') = '\0';
+    snprintf(how, sizeof how, "-DLINKED %s -L%s -l:%s -Wl,-rpath,%s -ldl", source, lib_folder,
+             soname, lib_folder);
+    char *linked = build("linked", how);
+    expect_hits(linked, "", arguments);
+    free(linked);
+    free(source);
+    free(lib_folder);
+}
+
+Test(preload_nvrtc, a_program_that_is_linked_with_13_hits)
+{
+    expect_linked_hits(NVRTC_13, "libnvrtc.so.13", "LINKED: edges");
+}
+
+Test(preload_nvrtc, a_program_that_is_linked_with_12_hits)
+{
+    expect_linked_hits(NVRTC_12, "libnvrtc.so.12", "LINKED: simple");
+}
+
+Test(preload_nvrtc, a_program_that_opens_it_by_soname_hits)
+{
+    make_ready(NVRTC_13);
+    char settings[4200], *lib_folder = strdup(library);
+    *strrchr(lib_folder, '/') = '\0';
+    snprintf(settings, sizeof settings, "LD_LIBRARY_PATH=%s", lib_folder);
+    expect_hits(client, settings, "libnvrtc.so.13 simple");
+    free(lib_folder);
+}
+
+Test(preload_nvrtc, flags_of_dlopen_keep_their_meaning)
+{
+    make_ready(NVRTC_13);
+    expect_hits(client, "", arguments_of("NOLOAD:", library, "simple"));
+    expect_hits(client, "", arguments_of("DEEPBIND:", library, "simple"));
+}
+
+Test(preload_nvrtc, the_global_scope_has_no_nvrtc_that_nobody_brought)
+{
+    make_ready(NVRTC_13);
+    char *direct = output_of(NULL, "", client, "- default");
+    char *with = output_of("/nowhere", "", client, "- default");
+    expect_same(direct, with, "dlsym(RTLD_DEFAULT)");
+    free(direct);
+    free(with);
+}
+
+Test(preload_nvrtc, threads_compile_in_parallel)
+{
+    make_ready(NVRTC_13);
+    expect_hits(client, "", arguments_of("", library, "threads 4 #"));
+}
+
+Test(preload_nvrtc, a_child_that_is_forked_in_the_middle_goes_on)
+{
+    make_ready(NVRTC_13);
+    struct kit k = kit_up(options_2);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "fork 0 #"));
+    for (int i = 0; i < 2; i++) {
+        char *with = output_of(k.socket, "", client, arguments_of("", library, "fork 4 #"));
+        expect_same(direct, with, i ? "a child, on hits" : "a child, on misses");
+        free(with);
+    }
+    free(direct);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, what_the_compiler_could_not_be_shown_is_compiled_by_the_program)
+{
+    make_ready(NVRTC_13);
+    struct kit k = kit_up(options_2);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "hidden"));
+    char *with = output_of(k.socket, "", client, arguments_of("", library, "hidden"));
+    expect_same(direct, with, "a file that the daemon does not read");
+    cr_assert_eq(counter(&k, "entries"), 0);
+    free(direct);
+    free(with);
+    kit_down(&k);
+}
+
+/* ---- settings ---- */
+
+static void expect_counters(const char *settings, long compiles, long entries)
+{
+    make_ready(NVRTC_13);
+    struct kit k = kit_up(options_2);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
+    for (int i = 0; i < 2; i++) {
+        char *with = output_of(k.socket, settings, client, arguments_of("", library, "one"));
+        expect_same(direct, with, settings);
+        free(with);
+    }
+    cr_assert_eq(counter(&k, "hits"), 0);
+    cr_assert_eq(counter(&k, "compiles"), compiles);
+    cr_assert_eq(counter(&k, "entries") > 0, entries > 0);
+    free(direct);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, warm_disable_asks_nobody) { expect_counters("WARM_DISABLE=1", 0, 0); }
+Test(preload_nvrtc, warm_readonly_stores_nothing) { expect_counters("WARM_READONLY=1", 2, 0); }
+Test(preload_nvrtc, warm_recache_takes_nothing) { expect_counters("WARM_RECACHE=1", 2, 1); }
+
+Test(preload_nvrtc, other_preloads_keep_working)
+{
+    make_ready(NVRTC_13);
+    static const char source[] =
+        "#include <dlfcn.h>\n#include <string.h>\n#include <unistd.h>\n"
+        "void *dlsym(void *h, const char *name)\n"
+        "{ static void *(*real)(void *, const char *);\n"
+        "  if (!real) { void *f = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.34\");\n"
+        "    if (!f) f = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.2.5\");\n"
+        "    memcpy(&real, &f, sizeof real); }\n"
+        "  if (!strcmp(name, \"nvrtcGetCUBIN\")) write(1, \"seen\\n\", 5);\n"
+        "  return real(h, name); }\n";
+    char *path = path_join(folder, "other.c"), how[4200];
+    file_write(path, source, sizeof source - 1);
+    snprintf(how, sizeof how, "-shared -fPIC -Wno-unused-result %s -ldl", path);
+    char *other = build("other.so", how), settings[9000];
+    for (int order = 0; order < 2; order++) {
+        snprintf(settings, sizeof settings, "LD_PRELOAD=%s:%s", order ? preload : other,
+                 order ? other : preload);
+        char *out = output_of("/nowhere", settings, client, arguments_of("", library, "one"));
+        cr_assert_eq(strncmp(out, "seen\n", 5), 0, "%s: %s", settings, out);
+        free(out);
+    }
+    free(other);
+    free(path);
+}
+
+Test(preload_nvrtc, a_broken_nvrtc_stays_as_broken_as_it_is)
+{
+    make_ready(NVRTC_13);
+    char *path = path_join(folder, "broken.c"), how[4200];
+    char text[4096];
+    int len = snprintf(text, sizeof text,
+                       "int nvrtcVersion(int *a, int *b) { *a = 13; *b = 5; return 0; }\n"
+                       "int nvrtcCreateProgram(void **p) { *p = p; return 0; }\n"
+                       "int nvrtcGetPTXSize(void *p, unsigned long *n) { *n = 0; return 0; }\n"
+                       "int nvrtcGetPTX(void *p, char *n) { return 0; }\n");
+    static const char *const names[] = {"GetCUBIN",          "GetLTOIR",       "GetOptiXIR",
+                                        "GetProgramLog",     "DestroyProgram", "AddNameExpression",
+                                        "CompileProgram",    "GetLoweredName", "SetFlowCallback",
+                                        "GetPCHCreateStatus"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        len += snprintf(text + len, sizeof text - (size_t)len, "int nvrtc%s(void) { return 7; }\n",
+                        names[i]);
+    len += snprintf(
+        text + len, sizeof text - (size_t)len,
+        "#define S(n) int nvrtc##n##Size(void *p, unsigned long *o) { *o = 1; return 7; }\n"
+        "S(GetCUBIN) S(GetLTOIR) S(GetOptiXIR) S(GetProgramLog)\n"
+        "int nvrtcGetPCHHeapSizeRequired(void *p, unsigned long *o) { return 7; }\n");
+    file_write(path, text, (size_t)len);
+    snprintf(how, sizeof how, "-shared -fPIC %s", path);
+    char *broken = build("libnvrtc.so.13", how);
+    struct kit k = kit_up(options_2);
+    char *direct = output_of(NULL, "", client, arguments_of("", broken, "one"));
+    char *with = output_of(k.socket, "", client, arguments_of("", broken, "one"));
+    expect_same(direct, with, "a broken compiler");
+    free(direct);
+    free(with);
+    free(broken);
+    free(path);
+    kit_down(&k);
+}
+
+/* ---- a client in steps ---- */
+
+struct steps {
+    pid_t pid;
+    FILE *in, *out;
+};
+
+static struct steps steps_of(const char *socket, const char *command)
+{
+    int to[2], from[2];
+    cr_assert(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(to[0], 0);
+        dup2(from[1], 1);
+        if (socket) {
+            setenv("WARM_SOCKET", socket, 1);
+            setenv("WARM_TIMEOUT_MS", timeout_ms, 1);
+            setenv("LD_PRELOAD", preload, 1);
+        }
+        execl(client, client, library, command, (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    struct steps s = {pid, fdopen(to[1], "w"), fdopen(from[0], "r")};
+    setvbuf(s.out, NULL, _IONBF, 0); /* so that poll tells of every line */
+    return s;
+}
+
+static struct steps steps_start(const char *socket) { return steps_of(socket, "steps"); }
+
+static void steps_expect(struct steps *s, char *out, size_t cap)
+{
+    struct pollfd ready = {fileno(s->out), POLLIN, 0};
+    cr_assert_eq(poll(&ready, 1, 120000), 1, "the program does not go on");
+    cr_assert_not_null(fgets(out, (int)cap, s->out), "the program has ended");
+}
+
+static void steps_await_created(struct steps *s)
+{
+    char line[1024];
+    steps_expect(s, line, sizeof line);
+    cr_assert_str_eq(line, "created\n");
+}
+
+/* Lets it compile; the next program is created then. */
+static void steps_compile(struct steps *s, char *out, size_t cap)
+{
+    fputs("\n", s->in);
+    fflush(s->in);
+    steps_expect(s, out, cap);
+    steps_await_created(s);
+}
+
+static void steps_end(struct steps *s)
+{
+    fclose(s->in);
+    fclose(s->out);
+    int status = kit_reap(s->pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the program ended with %x", status);
+}
+
+enum { STEPS = 6 };
+
+/* What the steps give without warm. */
+static void steps_direct(char out[STEPS][1024])
+{
+    struct steps s = steps_start(NULL);
+    steps_await_created(&s);
+    for (int i = 0; i < STEPS; i++)
+        steps_compile(&s, out[i], 1024);
+    steps_end(&s);
+}
+
+Test(preload_nvrtc, a_daemon_restarted_between_create_and_compile_serves)
+{
+    make_ready(NVRTC_13);
+    char direct[STEPS][1024], line[1024];
+    steps_direct(direct);
+    struct kit k = kit_up(options_2);
+    struct steps s = steps_start(k.socket);
+    steps_await_created(&s);
+    for (int i = 0; i < STEPS; i++) {
+        if (i) {
+            kill(k.pid, i % 2 ? SIGKILL : SIGTERM);
+            kit_reap(k.pid);
+            kit_start(&k, options_2);
+        }
+        steps_compile(&s, line, sizeof line);
+        expect_same(direct[i], line, "after a restart");
+        cr_assert_eq(counter(&k, "compiles"), 1, "step %d did not reach the daemon", i);
+    }
+    steps_end(&s);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, a_client_that_is_killed_in_mid_request_costs_nobody_anything)
+{
+    static const unsigned moments_ms[] = {0, 30, 100, 300, 1000};
+    make_ready(NVRTC_13);
+    struct kit k = kit_up(options_2);
+    for (size_t i = 0; i < sizeof moments_ms / sizeof *moments_ms; i++) {
+        struct steps s = steps_of(k.socket, "large");
+        steps_await_created(&s);
+        usleep(moments_ms[i] * 1000);
+        kill(s.pid, SIGKILL);
+        cr_assert(WIFSIGNALED(kit_reap(s.pid)));
+        fclose(s.in);
+        fclose(s.out);
+    }
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
+    char *with = output_of(k.socket, "", client, arguments_of("", library, "one"));
+    expect_same(direct, with, "after another client's death");
+    cr_assert_geq(counter(&k, "compiles"), 1);
+    free(direct);
+    free(with);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
+{
+    make_ready(NVRTC_13);
+    char line[1024];
+    struct kit k = kit_up(options_2);
+    timeout_ms = "50"; /* the pause is a hundred times as long */
+    struct steps s = steps_start(k.socket);
+    steps_await_created(&s);
+    steps_compile(&s, line, sizeof line);
+    long compiles = counter(&k, "compiles");
+    kill(k.pid, SIGSTOP);
+    usleep(1100 * 1000); /* so that the connection is asked for a sign of life */
+    steps_compile(&s, line, sizeof line);
+    kill(k.pid, SIGCONT);
+    for (uint64_t end = kit_now_ms() + 100000; counter(&k, "compiles") == compiles;) {
+        cr_assert_lt(kit_now_ms(), end, "the daemon is not found again");
+        usleep(500 * 1000);
+        steps_compile(&s, line, sizeof line);
+    }
+    steps_end(&s);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, children_inherit_no_descriptor)
+{
+    make_ready(NVRTC_13);
+    struct kit k = kit_up(options_2);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "child"));
+    for (int i = 0; i < 2; i++) {
+        char *with = output_of(k.socket, "", client, arguments_of("", library, "child"));
+        expect_same(direct, with, i ? "after a hit" : "after a miss");
+        free(with);
+    }
+    cr_assert_gt(counter(&k, "hits"), 0);
+    free(direct);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
+{
+    make_ready(NVRTC_13);
+    struct kit k = kit_new();
+    cr_assert_eq(mkdir(k.store, 0700), 0);
+    if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=160k") != 0) {
+        kit_free(&k);
+        cr_skip_test("needs the right to mount a tmpfs");
+    }
+    kit_start(&k, options_2);
+    char *filler = path_join(k.store, "filler"), block[4096] = {0};
+    int fd = open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    while (write(fd, block, sizeof block) == sizeof block)
+        ;
+    close(fd);
+    free(filler);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "threads 2 #"));
+    for (int i = 0; i < 2; i++) {
+        char *with = output_of(k.socket, "", client, arguments_of("", library, "threads 2 #"));
+        expect_same(direct, with, "a full store");
+        free(with);
+    }
+    cr_assert_geq(counter(&k, "compiles"), 16);
+    free(direct);
+    kill(k.pid, SIGTERM);
+    kit_reap(k.pid);
+    umount2(k.store, MNT_DETACH);
+    kit_free(&k);
+}
+
+Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
+{
+    make_ready(NVRTC_13);
+    char direct[STEPS][1024], line[1024];
+    steps_direct(direct);
+    struct kit k = kit_up(options_2);
+    struct steps s = steps_start(k.socket);
+    steps_await_created(&s);
+    for (int i = 0; i < STEPS; i++) {
+        if (i == 1) {
+            kill(k.pid, SIGKILL);
+            kit_reap(k.pid);
+        }
+        if (i == 3)
+            kit_start(&k, options_2);
+        if (i == 5)
+            usleep(1100 * 1000); /* a quarter of a second, and twice as long after each failure */
+        steps_compile(&s, line, sizeof line);
+        expect_same(direct[i], line, "without a daemon");
+    }
+    cr_assert_geq(counter(&k, "compiles"), 1, "the daemon was not found again");
+    steps_end(&s);
+    kit_down(&k);
+}
+
+Test(preload_nvrtc, a_daemon_that_hangs_is_done_without)
+{
+    make_ready(NVRTC_13);
+    char direct[STEPS][1024], line[1024];
+    steps_direct(direct);
+    struct kit k = kit_up(options_2);
+    timeout_ms = hang_ms;
+    struct steps s = steps_start(k.socket);
+    steps_await_created(&s);
+    for (int i = 0; i < STEPS; i++) {
+        if (i == 1)
+            kill(k.pid, SIGSTOP);
+        steps_compile(&s, line, sizeof line);
+        expect_same(direct[i], line, "while the daemon hangs");
+    }
+    kill(k.pid, SIGCONT);
+    steps_end(&s);
+    kit_down(&k);
+}
+
+/* ---- daemons that are none ---- */
+
+struct fake {
+    char *path;
+    int listener;
+    void (*script)(int fd);
+    _Atomic int n_accepted;
+    pthread_t thread;
+};
+
+static void put_frame(int fd, void (*put)(struct writer *w, uint64_t tag, const void *message),
+                      uint64_t tag, const void *message)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    put(&w, tag, message);
+    send(fd, w.data, w.len, MSG_NOSIGNAL);
+    writer_close(&w);
+}
+
+static void put_welcome(struct writer *w, uint64_t tag, const void *message)
+{
+    wire_put_welcome(w, tag, message);
+}
+
+static void put_need(struct writer *w, uint64_t tag, const void *message)
+{
+    wire_put_need(w, tag, message);
+}
+
+/* Answers HELLO, and gives the tag of the request behind it. */
+static bool greet(int fd, uint16_t version, uint64_t *out_tag)
+{
+    static const struct wire_welcome right = {
+        .version = WIRE_VERSION, .capabilities = 0, .daemon_uid = 0, .daemon = {"fake", 4}};
+    struct kit_frame *f = calloc(1, sizeof *f);
+    struct wire_welcome welcome = right;
+    welcome.version = version;
+    bool ok = f && kit_frame_try(fd, f);
+    if (ok) {
+        put_frame(fd, put_welcome, f->frame.tag, &welcome);
+        ok = kit_frame_try(fd, f);
+        *out_tag = ok ? f->frame.tag : 0;
+    }
+    free(f);
+    return ok;
+}
+
+static void await_end(int fd)
+{
+    char bytes[512];
+    while (recv(fd, bytes, sizeof bytes, 0) > 0)
+        ;
+}
+
+static void script_silent(int fd) { await_end(fd); }
+
+static void script_other_version(int fd)
+{
+    uint64_t tag;
+    greet(fd, WIRE_VERSION + 1, &tag);
+}
+
+static void script_garbage(int fd)
+{
+    uint64_t tag;
+    if (greet(fd, WIRE_VERSION, &tag))
+        send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL);
+    await_end(fd);
+}
+
+/* As a daemon that is killed while it compiles. */
+static void script_dies(int fd)
+{
+    uint64_t tag;
+    struct wire_need need = {1 << 20};
+    struct kit_frame *f = calloc(1, sizeof *f);
+    if (f && greet(fd, WIRE_VERSION, &tag)) {
+        put_frame(fd, put_need, tag, &need);
+        kit_frame_try(fd, f);
+    }
+    free(f);
+}
+
+static void *fake_main(void *arg)
+{
+    struct fake *f = arg;
+    int fd;
+    while ((fd = accept(f->listener, NULL, NULL)) >= 0) {
+        atomic_fetch_add(&f->n_accepted, 1);
+        f->script(fd);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void fake_start(struct fake *f, void (*script)(int fd))
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    f->path = path_join(folder, "fake.sock");
+    f->script = script;
+    strcpy(a.sun_path, f->path);
+    f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(f->listener, (struct sockaddr *)&a, sizeof a), 0);
+    cr_assert_eq(listen(f->listener, 64), 0);
+    cr_assert_eq(pthread_create(&f->thread, NULL, fake_main, f), 0);
+}
+
+static void fake_end(struct fake *f)
+{
+    shutdown(f->listener, SHUT_RDWR);
+    pthread_join(f->thread, NULL);
+    close(f->listener);
+    free(f->path);
+}
+
+/* The same as without, and not asked for every compile anew. */
+static void expect_done_without(void (*script)(int fd), int accepted_max)
+{
+    make_ready(NVRTC_13);
+    char direct[STEPS][1024], line[1024];
+    struct fake f = {0};
+    steps_direct(direct);
+    fake_start(&f, script);
+    struct steps s = steps_start(f.path);
+    steps_await_created(&s);
+    for (int i = 0; i < STEPS; i++) {
+        steps_compile(&s, line, sizeof line);
+        expect_same(direct[i], line, "with a daemon that is none");
+    }
+    steps_end(&s);
+    fake_end(&f);
+    int n = atomic_load(&f.n_accepted);
+    cr_assert(n >= 1 && n <= accepted_max, "%d connections", n);
+}
+
+Test(preload_nvrtc, a_daemon_that_never_answers_costs_one_wait)
+{
+    timeout_ms = hang_ms;
+    expect_done_without(script_silent, 2);
+}
+
+Test(preload_nvrtc, a_daemon_of_another_version_is_done_without)
+{
+    expect_done_without(script_other_version, STEPS);
+}
+
+Test(preload_nvrtc, a_daemon_that_talks_rubbish_is_done_without)
+{
+    expect_done_without(script_garbage, 2 * STEPS);
+}
+
+Test(preload_nvrtc, a_daemon_that_dies_in_the_middle_is_done_without)
+{
+    expect_done_without(script_dies, 2 * STEPS);
+}
+
+Test(preload_nvrtc, a_socket_that_another_user_listens_at_is_refused)
+{
+    NEEDS_TWO_USERS();
+    make_ready(NVRTC_13);
+    struct fake f = {0};
+    cr_assert_eq(chmod(folder, 0777), 0);
+    cr_assert_eq(seteuid(65534), 0);
+    fake_start(&f, script_silent); /* whoever calls listen is who the kernel names */
+    cr_assert_eq(seteuid(0), 0);
+    char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
+    char *with = output_of(f.path, "", client, arguments_of("2>told ", library, "one"));
+    expect_same(direct, with, "another user's daemon");
+    size_t len;
+    char *path = path_join(folder, "told"), *told = file_read(path, &len);
+    cr_assert_not_null(strstr(told, "another user's"), "%s", told);
+    free(told);
+    free(path);
+    free(direct);
+    free(with);
+    fake_end(&f);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* support.h - what several test suites need: folders of their own, and files in them. */
+#ifndef WARM_TESTS_SUPPORT_SUPPORT_H
+#define WARM_TESTS_SUPPORT_SUPPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Makes a new folder under $TMPDIR or /tmp and gives its path (free() it). Aborts the test if it
+ * cannot. */
+char *temp_dir_new(void);
+/* Removes a folder and everything in it, frees `path`. */
+void temp_dir_free(char *path);
+
+/* "DIR/NAME" in memory that the caller frees. */
+char *path_join(const char *dir, const char *name);
+/* Writes a whole file, or aborts the test. */
+void file_write(const char *path, const void *data, size_t len);
+/* Reads a whole file into memory that the caller frees, or aborts the test. NUL follows the bytes.
+ */
+char *file_read(const char *path, size_t *out_len);
+
+/* The path of a program of this build, e.g. "warmd": beside this test program's own folder. Free
+ * it. */
+char *bin_path(const char *name);
+
+/* Whether a test can be two users: it is root, and another user reaches the folder of temporary
+ * files, which not every container lets them. */
+bool two_users_can_be(void);
+#define NEEDS_TWO_USERS()                                                                          \
+    if (!two_users_can_be())                                                                       \
+    cr_skip_test("needs root, and folders that another user reaches")
+
+/* Sends bytes in one message, with at most two descriptors. False unless all of them went. */
+bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds);
+
+/* Runs a shell command made with printf and gives its standard output (free it). Returns its exit
+ * status, or -1 if it ended by a signal. */
+int run_command(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "…/toolchain/VERSION/lib" of the CUDA toolchain that the tests compile with; NULL if it is not there.
+ * free() it. */
+char *toolchain_lib(const char *version);
+
+#endif

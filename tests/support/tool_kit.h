@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tool_kit.h - for suites that run `warm tool`: a daemon, a folder, and shell commands in it. What
+ * the tool did is counted in its debug file.
+ */
+#ifndef WARM_TESTS_SUPPORT_TOOL_KIT_H
+#define WARM_TESTS_SUPPORT_TOOL_KIT_H
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "tests/support/daemon_kit.h"
+
+struct lab {
+    struct kit k;
+    char *warm, *debug, *trace;
+};
+
+/* False, and said so, where the library that traces compilers was not built. */
+static inline bool lab_up(struct lab *lab)
+{
+    char *bin = bin_path("warm");
+    lab->warm = bin;
+    cr_assert(asprintf(&lab->trace, "%.*s/libexec/warm/libwarm-trace.so",
+                       (int)(strlen(bin) - strlen("/bin/warm")), bin) > 0);
+    if (access(lab->trace, R_OK) < 0) {
+        free(lab->trace);
+        free(bin);
+        fprintf(stderr, "skipped: no libwarm-trace.so in this build\n");
+        return false;
+    }
+    lab->k = kit_up(NULL);
+    lab->debug = path_join(lab->k.dir, "debug");
+    return true;
+}
+
+static inline void lab_down(struct lab *lab)
+{
+    free(lab->warm);
+    free(lab->debug);
+    free(lab->trace);
+    kit_down(&lab->k);
+}
+
+static inline void write_text(struct lab *lab, const char *name, const char *text)
+{
+    char *path = path_join(lab->k.dir, name);
+    file_write(path, text, strlen(text));
+    free(path);
+}
+
+/* A shell command in the lab's folder, where $T is `warm tool --argv0`; what it prints on both
+ * outputs is in *out (NULL: not wanted). */
+static inline int sh(struct lab *lab, char **out, const char *format, ...)
+{
+    char *command, *text;
+    va_list args;
+    va_start(args, format);
+    cr_assert(vasprintf(&command, format, args) >= 0);
+    va_end(args);
+    int status = run_command(
+        &text,
+        "cd %s && export LC_ALL=C WARM_SOCKET=%s WARM_TIMEOUT_MS=5000 WARM_TOOL_DEBUG=%s "
+        "T='%s tool --argv0' && "
+        "unset WARM_DISABLE WARM_READONLY WARM_RECACHE && { %s; } 2>&1",
+        lab->k.dir, lab->k.socket, lab->debug, lab->warm, command);
+    if (out)
+        *out = text;
+    else
+        free(text);
+    free(command);
+    return status;
+}
+
+/* How many lines of the debug file begin so; the file then begins anew. */
+static inline int told(struct lab *lab, const char *what)
+{
+    char *text, *line;
+    int n = 0;
+    if (access(lab->debug, R_OK) < 0)
+        return 0;
+    size_t len;
+    text = file_read(lab->debug, &len);
+    for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        n += strncmp(line, what, strlen(what)) == 0;
+    free(text);
+    return n;
+}
+
+static inline void forget(struct lab *lab) { unlink(lab->debug); }
+
+static inline void expect_told(struct lab *lab, const char *what, int n)
+{
+    int seen = told(lab, what);
+    if (seen != n) {
+        char *text;
+        sh(lab, &text, "cat %s", lab->debug);
+        cr_assert_fail("%d times `%s`, not %d: %s", seen, what, n, text);
+    }
+    forget(lab);
+}
+
+#define GCC "$T gcc -- /usr/bin/gcc "
+#define GXX "$T g++ -- /usr/bin/g++ "
+
+/* Runs twice: made, then taken. */
+static inline void expect_cached(struct lab *lab, const char *command)
+{
+    forget(lab);
+    cr_assert_eq(sh(lab, NULL, "%s", command), 0, "%s", command);
+    cr_assert_eq(sh(lab, NULL, "%s", command), 0, "%s", command);
+    cr_assert_eq(told(lab, "hit"), 1, "%s", command);
+    expect_told(lab, "miss", 1);
+}
+
+#endif

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `warm tool` with the real gcc and g++: what a run leaves is what the compiler would have left,
+ * from the cache only where everything it read is as it was.
+ */
+#include "tests/support/tool_kit.h"
+
+Test(tool, second_run_gives_the_same_bytes_as_the_compiler)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.cpp",
+               "#include <cstddef>\nint main() { return (int)sizeof(std::size_t); }\n");
+    cr_assert_eq(sh(&lab, NULL, "/usr/bin/g++ -O1 a.cpp -o real"), 0);
+    cr_assert_eq(sh(&lab, NULL, GXX "-O1 a.cpp -o a && rm a && " GXX "-O1 a.cpp -o a"), 0);
+    cr_assert_eq(told(&lab, "miss"), 1);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "cmp a real && ./a"), 8, "it runs, with its mode bits");
+    cr_assert_eq(sh(&lab, NULL, GXX "-O1 a.cpp -o other"), 0);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+Test(tool, changed_header_is_a_miss_and_what_was_before_a_hit)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "#include \"h.h\"\nint main(void) { return H; }\n");
+    write_text(&lab, "h.h", "#define H 1\n");
+    expect_cached(&lab, GCC "a.c -o a");
+    write_text(&lab, "h.h", "#define H 2\n");
+    cr_assert_eq(sh(&lab, &out, GCC "a.c -o a && ./a"), 2, "%s", out);
+    expect_told(&lab, "miss", 1);
+    free(out);
+    write_text(&lab, "h.h", "#define H 1\n");
+    cr_assert_eq(sh(&lab, NULL, GCC "a.c -o a; ./a"), 1);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "touch -d '3 days ago' h.h a.c; " GCC "a.c -o a; ./a"), 1);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+Test(tool, new_header_earlier_on_the_path_is_a_miss)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL, "mkdir one two"), 0);
+    write_text(&lab, "a.c", "#include <sub/h.h>\nint main(void) { return H; }\n");
+    cr_assert_eq(sh(&lab, NULL, "mkdir two/sub && echo '#define H 2' >two/sub/h.h"), 0);
+    expect_cached(&lab, GCC "-Ione -Itwo a.c -o a");
+    cr_assert_eq(sh(&lab, NULL, "mkdir one/sub && " GCC "-Ione -Itwo a.c -o a; ./a"), 2);
+    forget(&lab);
+    cr_assert_eq(
+        sh(&lab, NULL, "echo '#define H 1' >one/sub/h.h; " GCC "-Ione -Itwo a.c -o a; ./a"), 1);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, "rm -r one/sub; " GCC "-Ione -Itwo a.c -o a; ./a"), 2);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+/* In a mount namespace of its own, where another cache of the loader stands in the place of the
+ * machine's: the compiler's libraries are then found in another folder. */
+Test(tool, a_library_that_newly_wins_is_a_miss)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int main(void) { return 7; }\n");
+    if (sh(&lab, &out,
+           "unshare -m true && mkdir new && cp \"$(ldd \"$(gcc -print-prog-name=cc1)\" | "
+           "sed -n 's/.*=> \\(.*libgmp[^ ]*\\) .*/\\1/p')\" new && (echo $PWD/new; cat "
+           "/etc/ld.so.conf) "
+           ">conf && /sbin/ldconfig -C $PWD/cache -f $PWD/conf && cp /etc/ld.so.cache same") != 0) {
+        fprintf(stderr, "skipped: %s\n", out);
+        free(out);
+        lab_down(&lab);
+        return;
+    }
+    free(out);
+    expect_cached(&lab, GCC "a.c -o a");
+    static const char command[] =
+        "unshare -m sh -c 'mount --bind %s /etc/ld.so.cache && exec \"$@\"' sh " GCC "a.c -o a";
+    cr_assert_eq(sh(&lab, NULL, command, "same"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, command, "cache"), 0);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, command, "cache"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, GCC "a.c -o a; ./a"), 7);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+Test(tool, errors_and_warnings_are_the_compilers_each_time)
+{
+    struct lab lab;
+    char *real, *first, *second;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "bad.c", "int main(void) { return x; }\n");
+    write_text(&lab, "warn.c", "int main(void) { int unused; return 0; }\n");
+    cr_assert_eq(sh(&lab, &real, "/usr/bin/gcc bad.c"), 1);
+    cr_assert_eq(sh(&lab, &first, GCC "bad.c"), 1);
+    cr_assert_eq(sh(&lab, &second, GCC "bad.c"), 1);
+    expect_told(&lab, "hit", 1);
+    cr_assert_str_eq(first, real);
+    cr_assert_str_eq(second, real);
+    free(real), free(first), free(second);
+    cr_assert_eq(sh(&lab, &first, GCC "-Wall -c warn.c"), 0);
+    cr_assert_eq(sh(&lab, &second, "rm warn.o; " GCC "-Wall -c warn.c && test -f warn.o"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert(strstr(first, "unused") != NULL);
+    cr_assert_str_eq(first, second);
+    free(first), free(second);
+    lab_down(&lab);
+}
+
+Test(tool, a_failure_leaves_no_file_of_before)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "bad.c", "int main(void) { return x; }\n");
+    cr_assert_eq(sh(&lab, NULL, GCC "bad.c -o a"), 1);
+    cr_assert_eq(sh(&lab, NULL, "echo old >a; " GCC "bad.c -o a; test -e a"), 1,
+                 "as gcc, which removes it");
+    lab_down(&lab);
+}
+
+Test(tool, where_it_is_compiled_counts_only_where_that_can_show)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL, "mkdir p q; echo 'int f(void) { return 1; }' | tee p/f.c >q/f.c"),
+                 0);
+    forget(&lab);
+    cr_assert_eq(sh(&lab, NULL, "(cd p; " GCC "-c f.c); (cd q; " GCC "-c f.c)"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "(cd p; " GCC "-g -c f.c); (cd q; " GCC "-g -c f.c)"), 0);
+    expect_told(&lab, "hit", 0);
+    lab_down(&lab);
+}
+
+/* The lab's folder is a temporary one with a random name, as programs use for generated sources. */
+Test(tool, names_of_temporary_folders_do_not_count_unless_the_text_shows_them)
+{
+    struct lab lab;
+    char *one, *two;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL,
+                    "mkdir t1 t2; echo '#include \"h.h\"\nint f(void) { return H; }' | "
+                    "tee t1/f.c >t2/f.c; echo '#define H 1' | tee t1/h.h >t2/h.h"),
+                 0);
+    cr_assert_eq(sh(&lab, NULL, GCC "-g -c $PWD/t1/f.c -o $PWD/t1/f.o"), 0);
+    cr_assert_eq(sh(&lab, NULL, GCC "-g -c $PWD/t2/f.c -o $PWD/t2/f.o"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "WARM_TOOL_EXACT=1 " GCC "-g -c $PWD/t2/f.c -o $PWD/t2/f.o"), 0);
+    expect_told(&lab, "hit", 0);
+    cr_assert_eq(sh(&lab, NULL, "echo 'const char *f = __FILE__;' | tee t1/g.c >t2/g.c"), 0);
+    cr_assert_eq(
+        sh(&lab, NULL, GCC "-c $PWD/t1/g.c -o $PWD/t1/g.o; " GCC "-c $PWD/t2/g.c -o $PWD/t2/g.o"),
+        0);
+    expect_told(&lab, "hit", 0);
+    cr_assert_eq(sh(&lab, NULL, "echo 'int f(void) { return y; }' | tee t1/e.c >t2/e.c"), 0);
+    cr_assert_eq(sh(&lab, &one, GCC "-c $PWD/t1/e.c"), 1);
+    cr_assert_eq(sh(&lab, &two, GCC "-c $PWD/t2/e.c"), 1);
+    expect_told(&lab, "hit", 1);
+    cr_assert(strstr(one, "/t1/e.c:1:") && strstr(two, "/t2/e.c:1:") && !strstr(two, "/t1/"),
+              "messages name the caller's file: %s", two);
+    free(one), free(two);
+    lab_down(&lab);
+}
+
+/* __FILE__ in a header is seen in the result only: as in what AOTInductor makes of a model. */
+Test(tool, a_result_that_shows_its_temporary_folder_is_kept_for_that_folder)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "h.h", "#define HERE __FILE__\n");
+    cr_assert_eq(sh(&lab, NULL,
+                    "mkdir t1 t2; echo '#include \"h.h\"\nconst char *f = HERE;' | "
+                    "tee t1/f.c >t2/f.c"),
+                 0);
+    static const char compile[] =
+        GCC "-I. -c $PWD/t%d/f.c -o $PWD/t%d/f.o && grep -q /t%d/f.c t%d/f.o";
+    for (int folder = 1; folder <= 2; folder++) {
+        cr_assert_eq(sh(&lab, NULL, compile, folder, folder, folder, folder), 0);
+        expect_told(&lab, "hit", 0);
+        cr_assert_eq(sh(&lab, NULL, compile, folder, folder, folder, folder), 0);
+        expect_told(&lab, "hit", 1);
+    }
+    write_text(&lab, "h.h", "#define HERE \"/t1/f.c\"\n");
+    cr_assert_eq(sh(&lab, NULL, compile, 1, 1, 1, 1), 0);
+    expect_told(&lab, "miss", 1);
+    lab_down(&lab);
+}
+
+Test(tool, what_shows_the_clock_is_not_kept)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "t.c", "const char *t = __TIME__;\n");
+    write_text(&lab, "h.h", "static const char *d = __DATE__;\n");
+    write_text(&lab, "d.c", "#include \"h.h\"\nconst char *f(void) { return d; }\n");
+    cr_assert_eq(sh(&lab, NULL, GCC "-c t.c; " GCC "-c t.c; " GCC "-c d.c"), 0);
+    cr_assert_eq(told(&lab, "hit"), 0);
+    expect_told(&lab, "not kept", 2); /* the second t.c knows that already */
+    lab_down(&lab);
+}
+
+Test(tool, what_only_prints_comes_from_the_cache_too)
+{
+    static const char *const commands[] = {"--version",    "-v",
+                                           "-dumpversion", "-print-file-name=bin",
+                                           "-E a.c",       "-march=native -E -dM a.c",
+                                           "-M a.c"};
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "#include <stddef.h>\nsize_t n;\n");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char *real, *first, *second;
+        cr_assert_eq(sh(&lab, &real, "/usr/bin/gcc %s", commands[i]), 0);
+        cr_assert_eq(sh(&lab, &first, "$T /usr/bin/gcc -- /usr/bin/gcc %s", commands[i]), 0);
+        cr_assert_eq(sh(&lab, &second, "$T /usr/bin/gcc -- /usr/bin/gcc %s", commands[i]), 0);
+        expect_told(&lab, "hit", 1);
+        cr_assert_str_eq(first, real);
+        cr_assert_str_eq(second, real);
+        free(real), free(first), free(second);
+    }
+    lab_down(&lab);
+}
+
+Test(tool, both_outputs_stay_apart)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "#warning W\nint n;\n");
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sh(&lab, &out,
+                        GCC "-E a.c 2>err >out; grep -c 'int n' out; grep -c W: err; "
+                            "grep -c 'int n' err"),
+                     1);
+        cr_assert(strstr(out, "1\n0\n0\n") || strstr(out, "1\n1\n0\n"), "%s", out);
+        free(out);
+    }
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+Test(tool, dependency_files_come_back)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "#include \"h.h\"\nint n;\n");
+    write_text(&lab, "h.h", "\n");
+    cr_assert_eq(sh(&lab, NULL, GCC "-MMD -MF a.dep -c a.c -o a.o && mv a.dep first"), 0);
+    cr_assert_eq(sh(&lab, NULL,
+                    "rm a.o; " GCC "-MMD -MF a.dep -c a.c -o a.o && cmp a.dep first && "
+                    "test -s a.o"),
+                 0);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+Test(tool, what_a_trace_cannot_show_is_run_for_real)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int main(void) { return 0; }\n");
+    cr_assert_eq(
+        sh(&lab, NULL, "for i in 1 2; do " GCC "-save-temps a.c -o a && test -f a.s; done"), 0);
+    cr_assert_eq(sh(&lab, NULL, "for i in 1 2; do echo 'int x;' | " GCC "-x c -c - -o x.o; done"),
+                 0);
+    cr_assert_eq(sh(&lab, NULL, "for i in 1 2; do " GCC "-c a.c -o /dev/null; done"), 0);
+    cr_assert_eq(sh(&lab, NULL,
+                    "ln -s target link; for i in 1 2; do " GCC "-c a.c -o link; done; "
+                    "test -s target"),
+                 0);
+    cr_assert_eq(told(&lab, "hit"), 0);
+    expect_told(&lab, "passed on", 8);
+    cr_assert_eq(sh(&lab, NULL, GCC "--no-such-option"), 1);
+    cr_assert_eq(sh(&lab, NULL, "$T x -- /nowhere/gcc a.c"), 127);
+    lab_down(&lab);
+}
+
+/* gcc -fstack-usage is known and refused; -Wl,-Map by another name is found by what it leaves. */
+Test(tool, files_that_were_not_announced_keep_a_result_out)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int main(void) { return 0; }\n");
+    cr_assert_eq(sh(&lab, NULL, GCC "a.c -o a -Wl,--trace,--print-gc-sections,-M=map >/dev/null"),
+                 0);
+    cr_assert_eq(sh(&lab, NULL,
+                    GCC "-fdiagnostics-generate-patch -fdbg-cnt-list -c a.c "
+                        "-o a.o >/dev/null"),
+                 0);
+    cr_assert_eq(told(&lab, "hit"), 0);
+    lab_down(&lab);
+}
+
+Test(tool, a_compiler_that_is_run_directly_comes_from_the_cache)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int f(void) { return 1; }\n");
+    cr_assert_eq(sh(&lab, NULL, "%s run -- gcc -c a.c && mv a.o real", lab.warm), 0);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(
+        sh(&lab, NULL, "%s run --report -- $(command -v gcc) -c a.c && cmp a.o real", lab.warm), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "rm a.o; %s run gcc -c a.c && cmp a.o real", lab.warm), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "WARM_DISABLE=1 %s run gcc -c a.c && %s run gcc-ar --version",
+                    lab.warm, lab.warm),
+                 0);
+    cr_assert_eq(access(lab.debug, F_OK), -1, "neither went through us");
+    lab_down(&lab);
+}
+
+Test(tool, why_says_what_kept_a_run_out)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "const char *t = __TIME__;\n");
+    cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=odd; " GCC "-specs=x.specs -c a.c; :"), 0);
+    cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=clock; " GCC "-c a.c"), 0);
+    cr_assert_eq(sh(&lab, &out, "%s why --session odd", lab.warm), 0);
+    cr_assert(strstr(out, "uncacheable: -specs=x.specs: it reads options"), "%s", out);
+    free(out);
+    cr_assert_eq(sh(&lab, &out, "%s why --session clock", lab.warm), 0);
+    cr_assert(strstr(out, "uncacheable: the time shows in it"), "%s", out);
+    free(out);
+    lab_down(&lab);
+}
+
+Test(tool, a_name_without_a_slash_is_found_on_path)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int x;\n");
+    cr_assert_eq(sh(&lab, &out, "%s tool -- gcc -c a.c", lab.warm), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, GCC "-c a.c"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, &out, "%s tool -- no-such-gcc -c a.c", lab.warm), 127);
+    cr_assert(strstr(out, "no-such-gcc: No such file") != NULL, "it says why: %s", out);
+    free(out);
+    lab_down(&lab);
+}
+
+Test(tool, eight_at_once_compile_once)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.cpp",
+               "#include <vector>\nint main() { return (int)std::vector<int>(3).size(); }\n");
+    cr_assert_eq(sh(&lab, NULL,
+                    "for i in 1 2 3 4 5 6 7 8; do mkdir d$i; cp a.cpp d$i; done; "
+                    "for i in 1 2 3 4 5 6 7 8; do "
+                    "(cd d$i; TMPDIR=$PWD " GXX "$PWD/a.cpp -o a) & done; wait; "
+                    "for i in 2 3 4 5 6 7 8; do cmp d1/a d$i/a || exit 9; done; d8/a"),
+                 3);
+    cr_assert_eq(told(&lab, "miss"), 1);
+    expect_told(&lab, "hit", 7);
+    lab_down(&lab);
+}
+
+Test(tool, without_a_daemon_the_compiler_runs)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int main(void) { return 5; }\n");
+    cr_assert_eq(sh(&lab, NULL, "WARM_DISABLE=1 " GCC "a.c -o a; ./a"), 5);
+    cr_assert_eq(sh(&lab, NULL, "rm a; WARM_SOCKET=/nowhere/s " GCC "a.c -o a; ./a"), 5);
+    expect_told(&lab, "passed on", 2);
+    cr_assert_eq(sh(&lab, NULL, "rm a; WARM_READONLY=1 " GCC "a.c -o a; ./a"), 5);
+    kill(lab.k.pid, SIGSTOP);
+    cr_assert_eq(sh(&lab, NULL, "rm a; WARM_TIMEOUT_MS=300 " GCC "a.c -o a; ./a"), 5,
+                 "a daemon that hangs");
+    kill(lab.k.pid, SIGCONT);
+    cr_assert_eq(sh(&lab, NULL, "rm a; kill -9 %d; " GCC "a.c -o a; ./a", (int)lab.k.pid), 5);
+    waitpid(lab.k.pid, NULL, 0);
+    kit_start(&lab.k, NULL);
+    expect_cached(&lab, GCC "a.c -o a");
+    lab_down(&lab);
+}
+
+Test(tool, an_output_that_cannot_be_replaced_is_left_to_the_compiler)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int n;\n");
+    expect_cached(&lab, GCC "-c a.c -o a.o");
+    cr_assert_eq(sh(&lab, &out, GCC "-c a.c -o missing/a.o"), 1);
+    cr_assert(strstr(out, "missing/a.o") != NULL, "%s", out);
+    free(out);
+    lab_down(&lab);
+}
+
+/* First for real; then a stub that the compiler ignores, until a compile needs the real one. */
+Test(tool, precompiled_headers_are_made_when_something_needs_them)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "h.h", "#include \"deep.h\"\nstatic inline int two(void) { return 2; }\n");
+    write_text(&lab, "deep.h", "#define DEEP 40\n");
+    write_text(&lab, "a.cpp", "int main() { return two() + DEEP; }\n");
+    write_text(&lab, "b.cpp", "int main() { return two() + DEEP + 1; }\n");
+    const char *header = GXX "-x c++-header $PWD/h.h -o $PWD/h.h.gch";
+    cr_assert_eq(sh(&lab, NULL, "%s", header), 0);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 42);
+    cr_assert_eq(sh(&lab, &out, "head -c 4 h.h.gch"), 0);
+    cr_assert(strcmp(out, "warm") != 0, "the first one is real");
+    free(out);
+    expect_told(&lab, "miss", 2);
+
+    cr_assert_eq(sh(&lab, &out, "rm h.h.gch*; %s; head -c 13 h.h.gch", header), 0);
+    cr_assert_str_eq(out, "warm-pch-stub");
+    free(out);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 42);
+    expect_told(&lab, "hit", 2);
+    cr_assert_eq(sh(&lab, NULL, "/usr/bin/g++ -include h.h a.cpp -o a; ./a"), 42, "without us");
+    cr_assert_eq(sh(&lab, &out, "head -c 13 h.h.gch"), 0);
+    cr_assert_str_eq(out, "warm-pch-stub");
+    free(out);
+
+    forget(&lab);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/b.cpp -o b; ./b"), 43);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, &out, "head -c 3 h.h.gch"), 0);
+    cr_assert_str_eq(out, "gpc", "now it is real");
+    free(out);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/b.cpp -o b; ./b"), 43);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+/* What is in the header is an input of what was compiled with it, stub or not. */
+Test(tool, a_change_below_a_precompiled_header_is_a_miss)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "h.h", "#include \"deep.h\"\n");
+    write_text(&lab, "deep.h", "#define DEEP 40\n");
+    write_text(&lab, "a.cpp", "int main() { return DEEP; }\n");
+    const char *header = GXX "-x c++-header $PWD/h.h -o $PWD/h.h.gch";
+    cr_assert_eq(sh(&lab, NULL, "%s", header), 0);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 40);
+    write_text(&lab, "deep.h", "#define DEEP 41\n");
+    forget(&lab);
+    cr_assert_eq(sh(&lab, NULL, "rm h.h.gch*; %s", header), 0);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 41);
+    expect_told(&lab, "miss", 2);
+    cr_assert_eq(sh(&lab, NULL,
+                    "rm h.h.gch*; cp a.cpp h2.cpp; " GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"),
+                 41, "no header at all");
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+Test(tool, a_header_of_others_keeps_results_out)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "h.h", "#define DEEP 40\n");
+    write_text(&lab, "a.cpp", "int main() { return DEEP; }\n");
+    cr_assert_eq(sh(&lab, NULL, "/usr/bin/g++ -x c++-header h.h -o h.h.gch"), 0);
+    cr_assert_eq(
+        sh(&lab, NULL, "for i in 1 2; do " GXX "-include $PWD/h.h $PWD/a.cpp -o a; done; ./a"), 40);
+    cr_assert_eq(told(&lab, "hit"), 0);
+    lab_down(&lab);
+}
+
+Test(tool, killed_in_mid_compile_it_leaves_the_lease_to_the_next)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.cpp",
+               "#include <map>\n#include <string>\nint main() { std::map<std::string, "
+               "int> m; m[\"a\"] = 6; return m[\"a\"]; }\n");
+    cr_assert_eq(sh(&lab, NULL, GXX "a.cpp -o a & sleep 0.1; kill -9 $!; " GXX "a.cpp -o a; ./a"),
+                 6);
+    cr_assert_eq(sh(&lab, NULL, "rm a; " GXX "a.cpp -o a; ./a"), 6);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hard cases of compiler caches, each compared with gcc, g++ and clang at that moment: the clock,
+ * files that are one or not, folders, dependency files, profiles, specs, precompiled headers.
+ */
+#include "tests/support/tool_compare.h"
+
+#define COMPARE(...)                                                                               \
+    do {                                                                                           \
+        static const struct compared list_[] = {__VA_ARGS__};                                      \
+        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
+    } while (0)
+
+#define PASTE "#define C(a, b) a##b\\n#define X(a, b) C(a, b)\\n"
+#define TWICE "#ifdef SEEN\\n#define TWICE 1\\n#endif\\n#define SEEN 1\\n"
+#define TWO_COPIES(once)                                                                           \
+    "mkdir a b; printf '" once TWICE "' | tee a/h.h >b/h.h; touch -d 2020-01-01 a/h.h b/h.h; "
+
+/* ---- the clock ---- */
+
+Test(tool_compare, the_clock_is_never_kept)
+{
+    COMPARE(
+        {"a macro of the command line",
+         "echo 'const char *t = STAMP;' >a.cc",
+         {{NULL, "$CXX -c a.cc '-DSTAMP=__DATE__ \" \" __TIME__'", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"assembler with a macro of the command line",
+         "echo '.string NOW' >a.S",
+         {{NULL, "$CC -c a.S -DNOW=__TIME__", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"pasted",
+         "printf '" PASTE "const char *t = X(__TI, ME__);\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"pasted with digraphs, of pieces in another file",
+         "printf '#define C(a, b) a%%:%%:b\\n#define X(a, b) C(a, b)\\n' >h.h; "
+         "printf '#include \"h.h\"\\nconst char *t = X(__DA, TE__);\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"in two lines",
+         "printf 'const char *t = __TI\\\\\\nME__;\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"in a source of more than 4 MiB",
+         "{ echo 'const char *t = __TIME__;'; yes 'int pad(); /* all of the rest of the line */' "
+         "| head -n 120000; } >a.cc",
+         {{NULL, "$CXX -c a.cc", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"from a file of macros",
+         "echo '#define STAMP __TIME__' >m.h; echo 'const char *t = STAMP;' >a.cc",
+         {{NULL, "$CXX -imacros m.h -c a.cc", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"in what is preprocessed",
+         "echo 'const char *t = __TIME__;' >a.cc",
+         {{NULL, "$CXX -E a.cc", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"the time of a file",
+         "echo 'const char *t = STAMP;' >a.cc",
+         {{NULL, "$CXX -c a.cc -DSTAMP=__TIMESTAMP__", REAL},
+          {"touch -d 2001-01-01 a.cc", NULL, REAL}}});
+}
+
+Test(tool_compare, names_of_the_clock_that_show_nothing_are_no_obstacle)
+{
+    COMPARE(
+        {"a comment, a string, a macro that is not used",
+         "printf '#define STAMP __TIME__\\n/* __DATE__ */ const char *t = \"__TIME__\";\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", MADE}, {NULL, NULL, TAKEN}}},
+        {"an #if that is not taken",
+         "printf '#if 0\\nconst char *t = __TIME__;\\n#endif\\nint x;\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", MADE}, {NULL, NULL, TAKEN}}},
+        {"a clock that the environment sets",
+         "echo 'const char *t = __DATE__ __TIME__;' >a.cc",
+         {{NULL, "SOURCE_DATE_EPOCH=1 $CXX -c a.cc", MADE},
+          {NULL, NULL, TAKEN},
+          {NULL, "SOURCE_DATE_EPOCH=86401 $CXX -c a.cc", MADE}}});
+}
+
+/* ---- files of equal content ---- */
+
+Test(tool_compare, which_files_are_one_counts)
+{
+    COMPARE(
+        {"#pragma once, by time",
+         TWO_COPIES("#pragma once\\n") "printf '#include \"a/h.h\"\\n#include \"b/h.h\"\\n"
+                                       "#ifdef TWICE\\nint x = 2;\\n#endif\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", MADE},
+          {NULL, NULL, TAKEN},
+          {"touch -d 2020-01-02 b/h.h", NULL, MADE},
+          {"touch -d 2020-01-02 a/h.h", NULL, TAKEN},
+          {"touch -d 2020-01-03 a/h.h", NULL, TAKEN}}},
+        {"a redefinition, by time",
+         "mkdir -p src build/include; printf '#pragma once\\ninline int f(int x) { return x; }\\n' "
+         "| tee src/h.h >build/include/h.h; touch -d 2020-01-01 src/h.h build/include/h.h; "
+         "printf '#include \"src/h.h\"\\n#include \"build/include/h.h\"\\nint g = f(1);\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", MADE},
+          {"touch -d 2021-01-01 src/h.h; rm a.o", NULL, MADE},
+          {NULL, NULL, TAKEN},
+          {"touch -d 2020-01-01 src/h.h", NULL, TAKEN}}},
+        {"#import, by time",
+         TWO_COPIES("") "printf '#import \"a/h.h\"\\n#import \"b/h.h\"\\n"
+                        "#ifdef TWICE\\nint x = 2;\\n#endif\\n' >a.cc",
+         {{NULL, "$CXX -w -c a.cc", MADE}, {"touch -d 2020-01-02 b/h.h", NULL, MADE}}},
+        {"_Pragma of another's macro, by time",
+         TWO_COPIES("ONLY\\n") "printf '#define ONLY _Pragma(\"once\")\\n#include \"a/h.h\"\\n"
+                               "#include \"b/h.h\"\\n#ifdef TWICE\\nint x = 2;\\n#endif\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", MADE}, {"touch -d 2020-01-02 b/h.h", NULL, MADE}}},
+        {"files of other content may be touched",
+         "echo '#pragma once' >h.h; printf '#include \"h.h\"\\nint x;\\n' >a.cc",
+         {{NULL, "$CXX -c a.cc", MADE}, {"touch -d 2020-01-02 h.h", NULL, TAKEN}}});
+}
+
+/* ---- folders ---- */
+
+/* The same in two folders, p and q. */
+#define IN_TWO(file) "mkdir p q; " file " | tee p/m.cc >q/m.cc"
+#define STEPS_IN_TWO(command, expected)                                                            \
+    {                                                                                              \
+        {NULL, "cd p && " command, MADE}, {NULL, "cd q && " command, expected},                    \
+            {NULL, NULL, TAKEN}, {NULL, "cd p && " command, TAKEN},                                \
+    }
+
+Test(tool_compare, the_working_folder_counts_where_it_shows)
+{
+    COMPARE({"nowhere", IN_TWO("echo 'int f;'"), STEPS_IN_TWO("$CXX -c m.cc", TAKEN)},
+            {"debug information", IN_TWO("echo 'int g;'"), STEPS_IN_TWO("$CXX -g -c m.cc", MADE)},
+            {"none of it", IN_TWO("echo 'int h;'"), STEPS_IN_TWO("$CXX -g -g0 -c m.cc", TAKEN)},
+            {"lines in assembler",
+             "mkdir p q; printf '.file 1 \"a.c\"\\n.text\\nf:\\n.loc 1 1 0\\nret\\n' | tee p/m.s "
+             ">q/m.s",
+             STEPS_IN_TWO("$CC -c m.s", MADE)},
+            {"a path of the environment in a macro",
+             IN_TWO("printf '#define S(x) #x\\n#define T(x) S(x)\\nconst char *t = T(P);\\n'"),
+             STEPS_IN_TWO("$CXX -c m.cc -DP=$PWD", MADE)});
+}
+
+Test(tool_compare, options_of_which_nobody_knows_all_are_real)
+{
+    COMPARE(
+        {"the long name of -g",
+         IN_TWO("echo 'int f;'"),
+         {{NULL, "cd p && $CXX --debug -c m.cc", REAL},
+          {NULL, "cd q && $CXX --debug -c m.cc", REAL}}},
+        {"specs that ask for -g",
+         IN_TWO("echo 'int f;'") "; printf '*cc1plus:\\n+ -g\\n\\n' >s",
+         {{NULL, "cd p && $CXX -specs=../s -c m.cc", REAL},
+          {NULL, "cd q && $CXX -specs=../s -c m.cc", REAL}}},
+        {"a profile",
+         "mkdir p q; printf 'int f(int n) { int s = 0; while (n--) s += n %% 3 ? n : 1; return s; }"
+         "int main(void) { return f(99) & 1; }' | tee p/m.c >q/m.c; (cd q; gcc -O2 "
+         "-fprofile-arcs -c m.c && gcc --coverage m.o -o m && ./m; rm -f m.o m)",
+         {{NULL, "cd p && $CC -O2 -fbranch-probabilities -c m.c", REAL},
+          {NULL, "cd q && $CC -O2 -fbranch-probabilities -c m.c", REAL}}},
+        {"an option of tomorrow", "echo 'int f;' >m.cc", {{NULL, "$CXX --no-such -c m.cc", REAL}}},
+        {"options from a file",
+         "echo 'int f = V;' >m.cc; echo -DV=1 >o",
+         {{NULL, "$CXX @o -c m.cc", REAL}, {"echo -DV=2 >o", NULL, REAL}}},
+        {"a build's own identity",
+         "echo 'int main() {}' >m.cc",
+         {{NULL, "$CXX -Wl,--build-id=sha1 m.cc -o m", MADE}, {NULL, NULL, TAKEN}}},
+        {"a random identity",
+         "echo 'int main() {}' >m.cc",
+         {{NULL, "$CXX -Wl,--build-id=uuid m.cc -o m", CLOCK}}},
+        {"what the linker measures",
+         "echo 'int main() {}' >m.cc",
+         {{NULL, "$CXX -Wl,--stats m.cc -o m", CLOCK}}},
+        {"what the driver does",
+         "echo 'int main() {}' >m.cc",
+         {{NULL, "$CXX -v -c m.cc", CLOCK}, {NULL, "$CXX '-###' -c m.cc", CLOCK}}});
+}
+
+/* The folder of all of it is temporary: the names of p and q are no part of the first key. */
+#define PLACED                                                                                     \
+    "$PWD/p/m.cc -o $PWD/p/m.o", MADE                                                              \
+    }                                                                                              \
+    ,                                                                                              \
+    {                                                                                              \
+        NULL, "$CXX -std=c++20 -c $PWD/q/m.cc -o $PWD/q/m.o"
+#define STEPS_PLACED(expected)                                                                     \
+    {                                                                                              \
+        {NULL, "$CXX -std=c++20 -c " PLACED, expected}, {NULL, NULL, TAKEN},                       \
+    }
+#define HASH                                                                                       \
+    "constexpr unsigned hash(const char *s) { unsigned h = 5381; while (*s) h = h * 33 + "         \
+    "(unsigned char)*s++; return h; }\\n"
+#define PLACE(header, source)                                                                      \
+    "mkdir p q; printf '" header "' | tee p/h.h >q/h.h; "                                          \
+    "printf '#include \"h.h\"\\n" source "' | tee p/m.cc >q/m.cc"
+
+Test(tool_compare, temporary_folders_count_where_their_names_decide)
+{
+    COMPARE(
+        {"nowhere", PLACE("#define H 1\\n", "int x = H;\\n"), STEPS_PLACED(TAKEN)},
+        {"the system's headers",
+         PLACE("#include <string>\\n#include <cassert>\\n", "int x = 1;\\n"), STEPS_PLACED(TAKEN)},
+        {"__FILE__ of a header, hashed",
+         PLACE(HASH "static const unsigned id = hash(__FILE__);\\n", "int x = id;\\n"),
+         STEPS_PLACED(MADE)},
+        {"a macro of a header that leads to __FILE__",
+         PLACE(HASH "#define HERE __FILE__\\n#define ID hash(HERE)\\n", "int x = ID;\\n"),
+         STEPS_PLACED(MADE)},
+        {"__builtin_FILE of a caller",
+         PLACE(HASH
+               "constexpr unsigned id(const char *f = __builtin_FILE()) { return hash(f); }\\n",
+               "unsigned x() { constexpr unsigned v = id(); return v; }\\n"),
+         STEPS_PLACED(MADE)},
+        {"source_location",
+         PLACE(HASH "#include <source_location>\\nconstexpr unsigned id(std::source_location l = "
+                    "std::source_location::current()) { return hash(l.file_name()); }\\n",
+               "unsigned x() { constexpr unsigned v = id(); return v; }\\n"),
+         STEPS_PLACED(MADE)},
+        {"wide characters",
+         PLACE("#define W2(x) L##x\\n#define W1(x) W2(x)\\nvoid log(const wchar_t *);\\n"
+               "#define CHECK(c) ((c) ? void() : log(W1(__FILE__)))\\n",
+               "void f(int x) { CHECK(x); }\\n"),
+         STEPS_PLACED(MADE)},
+        {"the length, in a type",
+         PLACE("template <int N> struct S {};\\n", "void f(S<sizeof(__FILE__)>) {}\\n"),
+         STEPS_PLACED(MADE)},
+        {"the source, from a header",
+         PLACE("static const char *base = __BASE_FILE__;\\n",
+               "const char *f() { return base; }\\n"),
+         STEPS_PLACED(MADE)});
+}
+
+/* ---- outputs and messages ---- */
+
+Test(tool_compare, dependency_files_are_the_compilers)
+{
+    COMPARE({"of each kind",
+             "printf '#include \"h.h\"\\nint x;\\n' >m.cc; touch h.h; mkdir sub",
+             {{NULL, "$CXX -c m.cc -o m.o -MD", MADE},
+              {NULL, "$CXX -c m.cc -o n.o -MD", MADE},
+              {NULL, "$CXX -c m.cc -o m.o -MD -MF x.d -MT foo -MP", MADE},
+              {NULL, "$CXX -c m.cc -o m.o -MMD -MF sub/x.d -MQ '$foo'", MADE},
+              {"rm m.o sub/x.d", NULL, TAKEN},
+              {NULL, "$CXX -MM m.cc -MT k", MADE}}},
+            {"a header that moves",
+             "mkdir a b; echo '#pragma once' >b/h.h; printf '#include <h.h>\\nint x;\\n' >m.cc",
+             {{NULL, "$CXX -Ia -Ib -MD -MF x.d -c m.cc -o m.o", MADE},
+              {"mv b/h.h a", NULL, MADE},
+              {"mv a/h.h b", NULL, TAKEN}}});
+}
+
+Test(tool_compare, messages_and_locales)
+{
+    COMPARE({"warnings",
+             "echo 'int f() { int unused; char c = 1000; }' >m.cc",
+             {{NULL, "LC_ALL=C $CXX -Wall -c m.cc", MADE},
+              {NULL, NULL, TAKEN},
+              {NULL, "LC_ALL=C.UTF-8 $CXX -Wall -c m.cc", MADE},
+              {NULL, NULL, TAKEN},
+              {NULL, "LC_ALL=C $CXX -Wall -c m.cc", TAKEN},
+              {"rm m.o", "LC_ALL=C $CXX -Wall -Werror -c m.cc", MADE}}},
+            {"errors",
+             "echo 'int f() { return nope; }' >m.cc",
+             {{NULL, "$CXX -c m.cc", MADE}, {NULL, NULL, TAKEN}}},
+            {"errors that leave a file of before",
+             "echo 'int f() { return none; }' >m.cc; echo old >m.o",
+             {{NULL, "$CXX -c m.cc", REAL}, {NULL, NULL, REAL}}},
+            {"nothing printed",
+             "echo 'int f() { return 0; }' >m.cc",
+             {{NULL, "LC_ALL=C $CXX -c m.cc", MADE},
+              {NULL, "LC_ALL=C.UTF-8 $CXX -c m.cc", TAKEN},
+              {NULL, "LANG=de_DE.UTF-8 TERM=dumb COLUMNS=70 $CXX -c m.cc 2>&1", TAKEN}}},
+            {"a message that names the output",
+             "echo 'int main() {}' >m.cc; echo 'PHDRS { t PT_LOAD FLAGS(7); } SECTIONS { .text : { "
+             "*(.text) } :t }' >s.ld",
+             {{NULL, "$CXX -nostdlib -T s.ld m.cc -o first", MADE},
+              {NULL, "$CXX -nostdlib -T s.ld m.cc -o other", MADE},
+              {NULL, NULL, TAKEN}}});
+}
+
+/* ---- what else is read ---- */
+
+Test(tool_compare, inputs_of_other_kinds)
+{
+    COMPARE({".incbin",
+             "echo AAAA >d.bin; printf '__asm__(\".data\\\\n.incbin \\\\\"d.bin\\\\\"\\\\n\");\\n' "
+             ">m.c",
+             {{NULL, "$CC -c m.c", MADE}, {"echo BBBB >d.bin", NULL, MADE}, {NULL, NULL, TAKEN}}},
+            {"__has_include",
+             "printf '#if __has_include(\"n.h\")\\nint x = 1;\\n#endif\\nint y;\\n' >m.cc",
+             {{NULL, "$CXX -c m.cc", MADE}, {"touch n.h", NULL, MADE}, {"rm n.h", NULL, TAKEN}}},
+            {"#include_next",
+             "mkdir a b; echo '#include_next <h.h>' >a/h.h; echo '#define H 2' >b/h.h; "
+             "printf '#include <h.h>\\nint x = H;\\n' >m.cc",
+             {{NULL, "$CXX -Ia -Ib -c m.cc", MADE}, {"echo '#define H 3' >b/h.h", NULL, MADE}}},
+            {"a folder by link, and what is above it",
+             "mkdir -p a/x b/x; echo '#define H 1' >a/h.h; echo '#define H 2' >b/h.h; ln -s a/x l; "
+             "printf '#include \"l/../h.h\"\\nint x = H;\\n' >m.cc",
+             {{NULL, "$CXX -c m.cc", MADE}, {"rm l; ln -s b/x l", NULL, MADE}}},
+            {"an edit that keeps size and time",
+             "echo '#define H 1' >h.h; printf '#include \"h.h\"\\nint x = H;\\n' >m.cc",
+             {{NULL, "$CXX -c m.cc", MADE},
+              {"touch -r h.h t; echo '#define H 2' >h.h; touch -r t h.h", NULL, MADE}}},
+            {"an archive that wins",
+             "mkdir a b; echo 'int f() { return 1; }' >f.cc; g++ -c f.cc; ar rcs b/libf.a f.o; "
+             "echo 'int f(); int main() { return f(); }' >m.cc",
+             {{NULL, "$CXX m.cc -La -Lb -lf -o m", MADE},
+              {"echo 'int f() { return 2; }' >f.cc; g++ -c f.cc; ar rcs a/libf.a f.o", NULL, MADE},
+              {"rm a/libf.a", NULL, TAKEN}}});
+}
+
+Test(tool_compare, what_the_command_line_says)
+{
+    COMPARE({"macros and their blanks",
+             "printf '#define S(x) #x\\n#define T(x) S(x)\\nconst char *t = T(V);\\n' >m.cc",
+             {{NULL, "$CXX -c '-DV=a b' m.cc", MADE},
+              {NULL, "$CXX -c '-DV=a  b' m.cc", MADE},
+              {NULL, "$CXX -c -D 'V=a b' m.cc", TAKEN},
+              {NULL, "$CXX -w -c -DV=1 -UV -DV=2 m.cc", MADE},
+              {NULL, "$CXX -w -c -DV=2 -UV m.cc", MADE}}},
+            {"folders that are not there, and a warning of them",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -Wmissing-include-dirs -Inone -c m.cc", MADE},
+              {NULL, "$CXX -Wmissing-include-dirs -Iother -c m.cc", MADE},
+              {NULL, "$CXX -Inone -c m.cc", MADE},
+              {NULL, "$CXX -Iother -c m.cc", TAKEN}}},
+            {"several sources",
+             "echo 'int x;' >m.cc; echo 'int y;' >n.cc",
+             {{NULL, "$CXX -c m.cc n.cc", MADE},
+              {NULL, "$CXX -c n.cc m.cc", MADE},
+              {"rm m.o", NULL, TAKEN}}},
+            {"a folder for outputs that is not there",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -c m.cc -o none/m.o", MADE}, {NULL, NULL, TAKEN}}},
+            {"the name of the source, where it shows",
+             "echo 'const char *f = __FILE__;' | tee m.cc >n.cc",
+             {{NULL, "$CXX -c m.cc -o x.o", MADE}, {NULL, "$CXX -c n.cc -o x.o", MADE}}},
+            {"a recorded command",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -frecord-gcc-switches -c m.cc -o first.o", MADE},
+              {NULL, "$CXX -frecord-gcc-switches -c m.cc -o other.o", TAKEN},
+              {NULL, "$CXX -frecord-gcc-switches -DX -c m.cc -o other.o", MADE}}},
+            {"a name for the loader, as of the output",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -shared -fPIC -Wl,-soname,first.so m.cc -o first.so", MADE},
+              {NULL, "$CXX -shared -fPIC -Wl,-soname,first.so m.cc -o other.so", MADE},
+              {NULL, NULL, TAKEN}}},
+            {"permissions",
+             "echo 'int main() {}' >m.cc",
+             {{NULL, "umask 022; $CXX m.cc -o m", MADE},
+              {"rm m", "umask 077; $CXX m.cc -o m", TAKEN},
+              {"rm m; umask 022; touch m", "umask 077; $CXX m.cc -o m", REAL}}});
+}
+
+Test(tool_compare, the_compilers_own_parts)
+{
+    COMPARE({"an assembler on PATH",
+             "mkdir bin; echo 'int x;' >m.c",
+             {{NULL, "PATH=$PWD/bin:$PATH $CC -c m.c", MADE},
+              {"cp /usr/bin/as bin; echo >>bin/as", NULL, MADE},
+              {NULL, NULL, TAKEN},
+              {"rm bin/as", NULL, TAKEN}}},
+            {"one by -B",
+             "mkdir bin; echo 'int x;' >m.c",
+             {{NULL, "$CC -Bbin/ -c m.c", MADE},
+              {"cp /usr/bin/as bin; echo >>bin/as", NULL, MADE},
+              {"rm bin/as", NULL, TAKEN}}},
+            {"libraries by the environment",
+             "mkdir a b; echo 'int f() { return 1; }' >f.cc; g++ -c f.cc; ar rcs a/libf.a f.o; "
+             "echo 'int f() { return 2; }' >f.cc; g++ -c f.cc; ar rcs b/libf.a f.o; "
+             "echo 'int f(); int main() { return f(); }' >m.cc",
+             {{NULL, "LIBRARY_PATH=a $CXX m.cc -lf -o m", MADE},
+              {NULL, "LIBRARY_PATH=b $CXX m.cc -lf -o m", MADE},
+              {NULL, "LIBRARY_PATH=a $CXX m.cc -lf -o m", TAKEN}}},
+            {"this processor",
+             "echo 'int f(int x) { return x * 3; }' >m.c",
+             {{NULL, "$CC -O3 -march=native -c m.c", MADE}, {NULL, NULL, TAKEN}}});
+}
+
+/* With -Winvalid-pch the compiler warns of a stub; -Werror makes that an error. */
+Test(tool_compare, a_stub_for_a_precompiled_header_breaks_no_build)
+{
+    static const char header[] = GXX "-x c++-header p.h -o p.h.gch";
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "p.h", "#include <vector>\n");
+    write_text(&lab, "a.cc", "#include \"p.h\"\nstd::vector<int> v;\n");
+    cr_assert_eq(sh(&lab, NULL, "%s && rm p.h.gch* && %s && head -c 13 p.h.gch | grep -q stub",
+                    header, header),
+                 0);
+    cr_assert_eq(sh(&lab, &out, GXX "-Winvalid-pch -Werror -c a.cc"), 0, "%s", out);
+    free(out);
+    cr_assert_eq(sh(&lab, &out,
+                    "rm p.h.gch*; mkdir b; %s && mv p.h.gch b/ && " GXX
+                    "-Winvalid-pch -Werror -Ib -I. -c a.cc",
+                    header),
+                 0, "%s", out);
+    free(out);
+    cr_assert_eq(sh(&lab, &out,
+                    "rm -r b; for i in 1 2; do rm -f p.h.gch*; " GXX
+                    "-Winvalid-pch -x c++-header p.h -o p.h.gch; done; "
+                    "g++ -Winvalid-pch -Werror -c a.cc"),
+                 0, "%s", out);
+    free(out);
+    lab_down(&lab);
+}
+
+/* ---- clang ---- */
+
+Test(tool_compare, clang_is_as_by_itself)
+{
+    if (!has_compiler("clang"))
+        return;
+    COMPARE(
+        {"a macro of the command line",
+         "echo 'const char *t = STAMP;' >a.c",
+         {{NULL, "$CLANG -c a.c -DSTAMP=__TIME__", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"pasted",
+         "printf '" PASTE "const char *t = X(__TI, ME__);\\n' >a.c",
+         {{NULL, "$CLANG -c a.c", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"the time of a file",
+         "echo 'const char *t = STAMP;' >a.c",
+         {{NULL, "$CLANG -c a.c -DSTAMP=__TIMESTAMP__", REAL},
+          {"touch -d 2001-01-01 a.c", NULL, REAL}}},
+        {"#pragma once, by link",
+         TWO_COPIES("#pragma once\\n") "printf '#include \"a/h.h\"\\n#include \"b/h.h\"\\n"
+                                       "#ifdef TWICE\\nint x = 2;\\n#endif\\n' >a.c",
+         {{NULL, "$CLANG -c a.c", MADE},
+          {"rm b/h.h; ln -s ../a/h.h b/h.h", NULL, MADE},
+          {"rm b/h.h; ln a/h.h b/h.h", NULL, TAKEN},
+          {"cp --remove-destination a/h.h b/h.h; touch -d 2020-01-01 b/h.h", NULL, TAKEN}}},
+        {"debug information by the compiler's own options",
+         "echo 'int f;' >a.c",
+         {{NULL, "$CLANG -Xclang -debug-info-kind=limited -c a.c", REAL},
+          {NULL, "$CLANG -emit-ast -c a.c", REAL},
+          {NULL, "$CLANG -frecord-command-line -c a.c -o A.o", REAL},
+          {NULL, "$CLANG -g -grecord-command-line -c a.c -o A.o", REAL}}},
+        {"options from a file",
+         "echo 'int f = V;' >a.c; echo -DV=1 >c.cfg",
+         {{NULL, "$CLANG --config $PWD/c.cfg -c a.c", REAL}, {"echo -DV=2 >c.cfg", NULL, REAL}}},
+        {"a precompiled header whose source was touched",
+         "echo '#define V 1' >p.h; echo 'int x = V;' >a.c; clang -x c-header p.h -o p.h.pch",
+         {{NULL, "$CLANG -include p.h -c a.c", REAL}, {"touch -d 2001-01-01 p.h", NULL, REAL}}},
+        {"lines in assembler",
+         "mkdir p q; printf '.file 1 \"a.c\"\n.text\nf:\n.loc 1 1 0\nret\n' | tee p/m.s >q/m.s",
+         STEPS_IN_TWO("$CLANG -c m.s", MADE)});
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `warm tool` with a compiler of our own making, behind a gate: what many processes at once do, and
+ * what a process that dies or interferes in the middle of a compile does to the others. As ptxas it
+ * shows what counts in PTX.
+ */
+#include "tests/support/tool_kit.h"
+
+/*
+ * gcc|ptxas … INPUT -o OUTPUT: copies, with the time of the file that the input's .file names. Before
+ * that (LATE=1: after that) it adds a line to the file "count", and waits for the file "gate"; by
+ * system calls that no trace sees, since they would be inputs. Both are in its own folder.
+ */
+static const char fake[] =
+    "#define _GNU_SOURCE\n"
+    "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+    "#include <sys/stat.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
+    "static void rendezvous(void) {\n"
+    "  char exe[4096] = \"\", path[4200], line[64];\n"
+    "  syscall(SYS_readlink, \"/proc/self/exe\", exe, sizeof exe - 1);\n"
+    "  int n = (int)(strrchr(exe, '/') - exe);\n"
+    "  snprintf(path, sizeof path, \"%.*s/count\", n, exe);\n"
+    "  long fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT, 0600);\n"
+    "  int len = snprintf(line, sizeof line, \"%d\\n\", (int)getppid());\n"
+    "  syscall(SYS_write, fd, line, len);\n"
+    "  snprintf(path, sizeof path, \"%.*s/gate\", n, exe);\n"
+    "  for (int i = 0; i < 20000 && syscall(SYS_faccessat, AT_FDCWD, path, F_OK); i++)\n"
+    "    usleep(2000);\n"
+    "}\n"
+    "int main(int argc, char **argv) {\n"
+    "  char text[65536] = \"\", name[4096]; const char *in = 0, *out = 0; struct stat st = {0};\n"
+    "  for (int i = 1; i < argc; i++)\n"
+    "    if (!strcmp(argv[i], \"-o\")) out = argv[++i];\n"
+    "    else if (argv[i][0] != '-') in = argv[i];\n"
+    "    else if (!strcmp(argv[i], \"--version\")) { puts(\"fake 1.0\"); return 0; }\n"
+    "    else if (!strcmp(argv[i], \"--no-such\")) { puts(\"what?\"); return 3; }\n"
+    "  int late = getenv(\"LATE\") != 0;\n"
+    "  if (!late) rendezvous();\n"
+    "  FILE *f = fopen(in, \"r\");\n"
+    "  if (!f) return 1;\n"
+    "  text[fread(text, 1, sizeof text - 1, f)] = 0;\n"
+    "  fclose(f);\n"
+    "  char *file = strstr(text, \".file 1 \\\"\");\n"
+    "  if (file && sscanf(file, \".file 1 \\\"%4000[^\\\"]\", name) == 1) stat(name, &st);\n"
+    "  f = fopen(out, \"w\");\n"
+    "  if (!f) return 1;\n"
+    "  fprintf(f, \"%s%ld\\n\", text, (long)st.st_mtime);\n"
+    "  fclose(f);\n"
+    "  if (late) rendezvous();\n"
+    "  return 0;\n"
+    "}\n";
+
+static bool fake_up(struct lab *lab)
+{
+    char *out;
+    if (!lab_up(lab))
+        return false;
+    write_text(lab, "fake.c", fake);
+    cr_assert_eq(
+        sh(lab, &out, "mkdir bin && /usr/bin/gcc -w fake.c -o bin/gcc && cp bin/gcc bin/ptxas"), 0,
+        "%s", out);
+    free(out);
+    return true;
+}
+
+#define FAKE "$T $PWD/bin/gcc -- $PWD/bin/gcc "
+#define AWAIT(condition)                                                                           \
+    "i=0; until " condition "; do sleep 0.02; i=$((i+1)); [ $i -lt 1000 ] || exit 99; done; "
+#define LINES(n) "[ -e bin/count ] && [ $(wc -l <bin/count) -ge " #n " ]"
+
+/* Eight ranks, each with the same source in a folder of its own. */
+#define RANKS                                                                                      \
+    "for i in 1 2 3 4 5 6 7 8; do mkdir d$i; echo 'int x;' >d$i/a.c; "                             \
+    "(exec " FAKE "-c $PWD/d$i/a.c -o $PWD/d$i/a.o) & done; "
+
+Test(tool_fake, a_holder_that_is_killed_is_followed_by_one_of_those_who_wait)
+{
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    cr_assert_eq(
+        sh(&lab, NULL,
+           RANKS AWAIT(LINES(1)) "sleep 0.3; [ $(wc -l <bin/count) = 1 ] || exit 98; "
+                                 "kill -9 $(cat bin/count); " AWAIT(
+                                     LINES(2)) "touch bin/gate; wait; ls d*/a.o | wc -l >made; "
+                                               "cat d*/a.o | sort -u | wc -l >kinds; "
+                                               "[ $(wc -l <bin/count) = 2 ] && grep -qx 7 made && "
+                                               "grep -qx 2 kinds"),
+        0, "two compiles, seven results, all alike");
+    lab_down(&lab);
+}
+
+Test(tool_fake, all_wait_for_one_compile)
+{
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL,
+                    RANKS AWAIT(LINES(1)) "touch bin/gate; wait; [ $(wc -l <bin/count) = 1 ] && "
+                                          "[ $(ls d*/a.o | wc -l) = 8 ]"),
+                 0);
+    cr_assert_eq(told(&lab, "miss"), 1);
+    expect_told(&lab, "hit", 7);
+    lab_down(&lab);
+}
+
+/* While the compiler runs on after it has written, another process puts its own file there. */
+Test(tool_fake, a_file_that_another_put_in_the_outputs_place_is_not_kept)
+{
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int x;\n");
+    cr_assert_eq(sh(&lab, NULL,
+                    "export LATE=1; (exec " FAKE "-c $PWD/a.c -o $PWD/a.o) & " AWAIT(LINES(
+                        1)) "rm a.o; echo poison >a.o; touch bin/gate; wait; grep -q poison a.o"),
+                 0);
+    expect_told(&lab, "not kept", 1);
+    cr_assert_eq(sh(&lab, NULL, "LATE=1 " FAKE "-c $PWD/a.c -o $PWD/b.o && grep -q 'int x' b.o"), 0,
+                 "the next one has its own");
+    lab_down(&lab);
+}
+
+Test(tool_fake, a_header_that_changes_during_the_compile_keeps_its_result_out)
+{
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "a.c", "int x;\n");
+    cr_assert_eq(sh(&lab, NULL,
+                    "export LATE=1; (exec " FAKE "-c $PWD/a.c -o $PWD/a.o) & " AWAIT(
+                        LINES(1)) "echo 'int y;' >a.c; touch bin/gate; wait; grep -q 'int x' a.o"),
+                 0);
+    cr_assert_eq(told(&lab, "hit"), 0);
+    expect_told(&lab, "not kept", 1);
+    lab_down(&lab);
+}
+
+/* ---- ptxas ---- */
+
+#define PTXAS "$T $PWD/bin/ptxas -- $PWD/bin/ptxas "
+
+static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+                          ".visible .entry k(.param .u64 p)\n{\n"
+                          ".reg .b64 %%rd<3>;\n.reg .b32 %%r<3>;\n"
+                          ".loc 1 %d 1\nld.param.u64 %%rd1, [p];\nmov.u32 %%r1, %s;\n"
+                          "st.global.u32 [%%rd1], %%r1;\nret;\n}\n.file 1 \"%s/k.py\"\n";
+
+static void write_ptx(struct lab *lab, const char *name, int line, const char *value,
+                      const char *folder)
+{
+    char text[2048];
+    snprintf(text, sizeof text, ptx, line, value, folder);
+    write_text(lab, name, text);
+}
+
+/* Hits of the second command after the first. */
+static int hits_after(struct lab *lab, const char *first, const char *second)
+{
+    cr_assert_eq(sh(lab, NULL, "%s", first), 0, "%s", first);
+    forget(lab);
+    cr_assert_eq(sh(lab, NULL, "%s", second), 0, "%s", second);
+    int hits = told(lab, "hit");
+    forget(lab);
+    return hits;
+}
+
+Test(tool_fake, ptx_counts_by_its_code)
+{
+    static const char one[] = PTXAS "-lineinfo -v --gpu-name=sm_90 one.ptx -o one.cubin";
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_text(&lab, "k.py", "\n");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    write_ptx(&lab, "moved.ptx", 7, "%tid.x", "/elsewhere");
+    write_ptx(&lab, "other.ptx", 3, "%tid.y", lab.k.dir);
+    cr_assert_eq(hits_after(&lab, one, one), 1);
+    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v --gpu-name=sm_90 moved.ptx -o b"), 1,
+                 "another file, another line: the same code");
+    cr_assert_eq(hits_after(&lab, one,
+                            "WARM_TOOL_EXACT=1 " PTXAS
+                            "-lineinfo -v --gpu-name=sm_90 moved.ptx -o c"),
+                 0, "but not where that is to count");
+    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v --gpu-name=sm_90 other.ptx -o d"), 0);
+    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v --gpu-name=sm_90a one.ptx -o e"), 0);
+    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v -O1 --gpu-name=sm_90 one.ptx -o f"), 0);
+    cr_assert_eq(hits_after(&lab, one,
+                            "CAN_FINALIZE_DEBUG=1 " PTXAS
+                            "-lineinfo -v --gpu-name=sm_90 one.ptx -o g"),
+                 0);
+    lab_down(&lab);
+}
+
+/* A compiler that has its libraries beside it, in two folders: of which the first is empty. */
+Test(tool_fake, a_library_that_newly_wins_by_the_compilers_own_list_is_a_miss)
+{
+    static const char run[] = "$T gcc -- $PWD/bin/gcc one.ptx -o one.o";
+    struct lab lab;
+    char *out;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_text(&lab, "tiny.c", "int tiny(void) { return 1; }\n");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    cr_assert_eq(
+        sh(&lab, &out,
+           "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libtiny.so && "
+           "/usr/bin/gcc -w fake.c -o bin/gcc -Wl,--no-as-needed -Lsecond -ltiny "
+           "-Wl,-rpath,'$ORIGIN/../first:'$PWD/second"),
+        0, "%s", out);
+    free(out);
+    expect_cached(&lab, run);
+    cr_assert_eq(sh(&lab, NULL, "cp second/libtiny.so first && %s", run), 0);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, "%s", run), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, NULL, "rm first/libtiny.so && %s", run), 0);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+/* A name is another file's after a change of the folder. */
+Test(tool_fake, a_name_in_another_folder_is_another_input)
+{
+    static const char source[] =
+        "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n"
+        "static void copy(const char *from, FILE *to) {\n"
+        "  FILE *f = fopen(from, \"r\"); for (int c; f && (c = getc(f)) >= 0;) putc(c, to);\n"
+        "  if (f) fclose(f); }\n"
+        "int main(int argc, char **argv) {\n"
+        "  (void)argc; FILE *out = fopen(argv[3], \"w\"); copy(argv[1], out); copy(\"h.h\", out);\n"
+        "  if (chdir(\"sub\")) return 1;\n"
+        "  copy(\"h.h\", out); return fclose(out); }\n";
+    static const char run[] = "$T gcc -- $PWD/bin/gcc a.c -o a.o && cat a.o";
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "mover.c", source);
+    cr_assert_eq(sh(&lab, &out,
+                    "mkdir bin sub && /usr/bin/gcc mover.c -o bin/gcc && echo a >a.c && "
+                    "echo b >h.h && echo c >sub/h.h"),
+                 0, "%s", out);
+    free(out);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sh(&lab, &out, "%s", run), 0);
+        cr_assert_str_eq(out, "a\nb\nc\n");
+        free(out);
+    }
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, &out, "echo d >sub/h.h; %s", run), 0);
+    cr_assert_str_eq(out, "a\nb\nd\n");
+    free(out);
+    expect_told(&lab, "miss", 1);
+    lab_down(&lab);
+}
+
+/* Messages name the file and its lines: those of another text of the same form are not taken. */
+Test(tool_fake, ptx_that_fails_or_warns_goes_by_its_own_text)
+{
+    static const char compiler[] =
+        "#include <stdio.h>\n#include <string.h>\n"
+        "int main(int argc, char **argv) {\n"
+        "  char line[512]; const char *in = argv[argc - 3], *out = argv[argc - 1]; int n = 0;\n"
+        "  FILE *f = fopen(in, \"r\"); int bad = 0;\n"
+        "  while (fgets(line, sizeof line, f)) {\n"
+        "    n++;\n"
+        "    if (strstr(line, \"rett\")) printf(\"ptxas %s, line %d; error : no\\n\", in, n), "
+        "bad = 1;\n"
+        "    if (strstr(line, \"bogus\")) printf(\"ptxas %s, line %d; warning : odd\\n\", in, n);\n"
+        "  }\n"
+        "  printf(\"ptxas info : Used 8 registers\\n\");\n"
+        "  fclose(f); if (bad) return 255;\n"
+        "  f = fopen(out, \"w\"); fputs(\"cubin\", f); return fclose(f); }\n";
+    static const char *const bodies[] = {"rett;", ".pragma \"bogus\";\nret;", "ret;"};
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "p.c", compiler);
+    cr_assert_eq(sh(&lab, &out, "mkdir bin && /usr/bin/gcc -w p.c -o bin/ptxas"), 0, "%s", out);
+    free(out);
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        for (int comments = 0; comments < 4; comments++) {
+            char text[1024], *plain;
+            snprintf(text, sizeof text,
+                     "%.*s.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
+                     "%s\n}\n",
+                     4 * (comments & 1), "//c\n", bodies[i]);
+            write_text(&lab, "k.ptx", text);
+            int status = sh(&lab, &plain, "bin/ptxas -arch=sm_90 k.ptx -o plain");
+            cr_assert_eq(sh(&lab, &out, PTXAS "-arch=sm_90 k.ptx -o ours"), status);
+            cr_assert_str_eq(out, plain);
+            bool form = i == 2; /* nothing that it prints shows its text */
+            expect_told(&lab, "hit", comments >= (form ? 1 : 2));
+            free(plain), free(out);
+        }
+    lab_down(&lab);
+}
+
+/* Several names are looked up, and then a lease is asked for: one miss for people. */
+Test(tool_fake, a_compile_that_misses_is_one_miss_of_its_session)
+{
+    static const char *const commands[] = {
+        PTXAS "-lineinfo --gpu-name=sm_90 one.ptx -o one.cubin",
+        "$T gcc -- $PWD/bin/gcc one.ptx -o one.o",
+    };
+    struct lab lab;
+    char *out;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=first%zu; %s", i, commands[i]), 0);
+        sh(&lab, &out, "%s why --session first%zu", lab.warm, i);
+        cr_assert(strstr(out, "asked 1: 0 hits, 0 coalesced, 1 misses"), "%s", out);
+        free(out);
+        cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=then%zu; %s", i, commands[i]), 0);
+        sh(&lab, &out, "%s why --session then%zu", lab.warm, i);
+        cr_assert(strstr(out, "asked 1: 1 hits, 0 coalesced, 0 misses"), "%s", out);
+        free(out);
+    }
+    lab_down(&lab);
+}
+
+/* ptxas writes time and size of the source beside the lines: the exact result is that of today's. */
+Test(tool_fake, ptx_of_a_touched_source_is_another_where_lines_count)
+{
+    static const char exact[] =
+        "export WARM_TOOL_EXACT=1; " PTXAS "-lineinfo --gpu-name=sm_90 one.ptx -o a; cp a first";
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_text(&lab, "k.py", "\n");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    cr_assert_eq(hits_after(&lab, exact, exact), 1);
+    cr_assert_eq(hits_after(&lab, "touch -d '2 days ago' k.py", exact), 0);
+    cr_assert_eq(sh(&lab, NULL, "tail -n 1 a | grep -qx $(stat -c %%Y k.py)"), 0);
+    lab_down(&lab);
+}
+
+Test(tool_fake, what_ptxas_only_prints_is_known_and_what_nobody_knows_passes_through)
+{
+    struct lab lab;
+    char *out;
+    if (!fake_up(&lab))
+        return;
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sh(&lab, &out, PTXAS "--version"), 0);
+        cr_assert_str_eq(out, "fake 1.0\n");
+        free(out);
+    }
+    expect_told(&lab, "hit", 1);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sh(&lab, &out, PTXAS "--no-such x.ptx"), 3);
+        cr_assert_str_eq(out, "what?\n");
+        free(out);
+    }
+    expect_told(&lab, "passed on", 2);
+    cr_assert_eq(sh(&lab, &out, PTXAS "--version; echo >>bin/ptxas; " PTXAS "--version"), 0);
+    cr_assert_str_eq(out, "fake 1.0\nfake 1.0\n");
+    free(out);
+    cr_assert_eq(told(&lab, "hit"), 1, "another ptxas is another key");
+    lab_down(&lab);
+}
