@@ -32,16 +32,18 @@
 #include "daemon/process/closer.h"
 #include "daemon/process/log.h"
 #include "daemon/service/artifact.h"
+#include "daemon/service/torch_value.h"
 #include "daemon/users/budget.h"
 
-#define QUEUE_MAX (1u << 20)   /* bytes queued before reading stops */
-#define BATCH_MAX (256u << 10) /* bytes batched before they are sent within a turn */
-#define TURN_MAX (256u << 10)  /* bytes of queue sent in one turn: others wait meanwhile */
-#define IOVECS 64              /* pieces in one sendmsg */
-#define GREETING_MS 10000u     /* for the first message to be complete */
-#define PROGRESS_MS 30000u     /* for half a message, or a full queue, to get on */
-#define HURRY_MS 2000u         /* the same while the user is over a budget */
-#define TURN_NS 1000000u       /* a turn that has taken so long leaves the rest for the next one */
+#define QUEUE_MAX (1u << 20)    /* bytes queued before reading stops */
+#define BATCH_MAX (256u << 10)  /* bytes batched before they are sent within a turn */
+#define TURN_MAX (256u << 10)   /* bytes of queue sent in one turn: others wait meanwhile */
+#define ENCODED_MAX (32u << 10) /* letters of base64 that are made at once */
+#define IOVECS 64               /* pieces in one sendmsg */
+#define GREETING_MS 10000u      /* for the first message to be complete */
+#define PROGRESS_MS 30000u      /* for half a message, or a full queue, to get on */
+#define HURRY_MS 2000u          /* the same while the user is over a budget */
+#define TURN_NS 1000000u        /* a turn that has taken so long leaves the rest for the next one */
 #define MAP_MIN                                                                                    \
     (32u << 10) /* bytes: pieces of the queue from here on go back to the system at once */
 #define INPUT_MAX (WIRE_PAYLOAD_MAX + (256u << 10)) /* bytes of input that is left over */
@@ -211,6 +213,22 @@ static ssize_t queue_send_file(struct connection *c, size_t max)
     return sent < 0 ? -errno : sent;
 }
 
+/* Encodes a part of the file, and sends what the socket takes of it. The next part begins there. */
+static ssize_t queue_send_base64(struct connection *c, size_t max)
+{
+    uint8_t raw[ENCODED_MAX / 4 * 3], text[ENCODED_MAX];
+    const struct output_piece *p = c->queue;
+    uint64_t done = p->at / 4 * 3;
+    size_t skip = p->at % 4; /* letters of the first four */
+    size_t n = p->raw_len - done < sizeof raw ? (size_t)(p->raw_len - done) : sizeof raw;
+    if (file_read_at(p->file_fd, raw, n, p->raw_at + done, NULL) != 0)
+        return -EIO;
+    torch_value_encode(raw, n, text);
+    size_t len = (size_t)torch_value_encoded_len(n) - skip;
+    struct iovec iov = {text + skip, len < max ? len : max};
+    return send_pieces(c->fd, &iov, 1, NULL, 0);
+}
+
 /* The bytes at the head of the queue, up to the next piece with descriptors, or of a file. */
 static ssize_t queue_send_bytes(struct connection *c, size_t max)
 {
@@ -235,8 +253,9 @@ static bool queue_send(struct connection *c)
 {
     size_t share = TURN_MAX;
     while (c->queue) {
-        ssize_t sent =
-            c->queue->file_fd >= 0 ? queue_send_file(c, share) : queue_send_bytes(c, share);
+        ssize_t sent = c->queue->encodes        ? queue_send_base64(c, share)
+                       : c->queue->file_fd >= 0 ? queue_send_file(c, share)
+                                                : queue_send_bytes(c, share);
         if (sent == -EAGAIN)
             return true;
         if (sent < 0)
@@ -418,20 +437,46 @@ void connection_share(struct connection *c, struct artifact *a)
                           .data = a->data, .len = (size_t)a->len, .artifact = artifact_ref(a)});
 }
 
-void connection_send_file(struct connection *c, int fd, uint64_t len)
+/* Makes a piece of `len` bytes that come from a file (taken). NULL without memory. */
+static struct output_piece *piece_of_file(int fd, uint64_t len)
 {
     struct output_piece *p = piece_new(0);
-    if (c->server->current == c && !batch_flush(c))
-        connection_break(c);
     if (!p) {
         close(fd);
-        connection_break(c);
-        return;
+        return NULL;
     }
     p->file_fd = fd;
     p->len = len;
+    return p;
+}
+
+/* `p` NULL: there was no memory. */
+static void output_add_piece(struct connection *c, struct output_piece *p)
+{
+    if (c->server->current == c && !batch_flush(c))
+        connection_break(c);
+    if (!p) {
+        connection_break(c);
+        return;
+    }
     queue_append(c, p);
     server_make_ready(c);
+}
+
+void connection_send_file(struct connection *c, int fd, uint64_t len)
+{
+    output_add_piece(c, piece_of_file(fd, len));
+}
+
+void connection_send_base64(struct connection *c, int fd, uint64_t from, uint64_t len)
+{
+    struct output_piece *p = piece_of_file(fd, torch_value_encoded_len(len));
+    if (p) {
+        p->encodes = true;
+        p->raw_at = from;
+        p->raw_len = len;
+    }
+    output_add_piece(c, p);
 }
 
 /* ---- reading ---- */

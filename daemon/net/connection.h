@@ -74,6 +74,10 @@ void connection_share(struct connection *c, struct artifact *a);
 /* The first `len` bytes of a file (taken); after a commit. */
 void connection_send_file(struct connection *c, int fd, uint64_t len);
 
+/* The base64 of `len` bytes of a file (taken) from `from` on; after a commit. It is encoded as the
+ * socket takes it. */
+void connection_send_base64(struct connection *c, int fd, uint64_t from, uint64_t len);
+
 /* Takes `n` descriptors that came along, in order. False, and none taken, if there are fewer. */
 bool connection_take_fds(struct connection *c, unsigned n, int *out);
 

@@ -27,7 +27,9 @@ struct output_item {
 /* What a connection could not send yet. */
 struct output_piece {
     struct output_piece *next;
-    int file_fd;           /* -1: the bytes are here */
+    int file_fd;  /* -1: the bytes are here */
+    bool encodes; /* the base64 of `raw_len` bytes of the file from `raw_at` on */
+    uint64_t raw_at, raw_len;
     int fds[WIRE_FDS_MAX]; /* owned until sent */
     unsigned n_fds;
     struct artifact *artifact; /* as in struct output_item */

@@ -5,11 +5,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/process/log.h"
 #include "daemon/redis/internal.h"
 #include "daemon/service/torch_store.h"
+#include "daemon/service/torch_value.h"
 
 #define COPY_MAX 4096u /* bytes of a value that is copied rather than sent from where it is */
 
@@ -55,15 +55,23 @@ void redis_send_bytes(struct redis *r, const void *data, size_t len)
     redis_commit(r);
 }
 
+/* A descriptor of our own for a value that is a file; if there is none, null is sent. */
+static int own_fd(struct redis *r, int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (copy >= 0)
+        return copy;
+    log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not sent: %s", strerror(errno));
+    redis_send_null(r);
+    return -1;
+}
+
 /* A value that is a file; `fd` is borrowed. */
 static void send_file(struct redis *r, int fd, uint64_t len)
 {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (copy < 0) {
-        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not sent: %s", strerror(errno));
-        redis_send_null(r);
+    int copy = own_fd(r, fd);
+    if (copy < 0)
         return;
-    }
     resp_put_bulk_head(redis_begin(r), len);
     redis_commit(r);
     connection_send_file(r->connection, copy, len);
@@ -71,22 +79,49 @@ static void send_file(struct redis *r, int fd, uint64_t len)
     redis_commit(r);
 }
 
-/* What PyTorch put, as it put it. False if it is not that. */
+/* The JSON of a stored form that is in memory, and so is small. */
+static void send_json(struct redis *r, const void *stored, size_t len, uint32_t cost_ms)
+{
+    size_t json_len = torch_value_json_len(len, cost_ms);
+    uint8_t *json = malloc(json_len);
+    if (!json) {
+        redis_send_null(r);
+        return;
+    }
+    torch_value_put_together(stored, len, cost_ms, json);
+    resp_put_bulk(redis_begin(r), json, json_len);
+    redis_commit(r);
+    free(json);
+}
+
+/* The JSON of a stored form that is a file: it is encoded as the socket takes it. */
+static void send_json_file(struct redis *r, int fd, uint64_t len, uint32_t cost_ms)
+{
+    char end[TORCH_VALUE_WRAPPING_MAX];
+    int copy = own_fd(r, fd);
+    if (copy < 0)
+        return;
+    struct writer *w = redis_begin(r);
+    resp_put_bulk_head(w, torch_value_json_len(len, cost_ms));
+    writer_bytes(w, TORCH_VALUE_HEAD, sizeof TORCH_VALUE_HEAD - 1);
+    redis_commit(r);
+    connection_send_base64(r->connection, copy, TORCH_VALUE_MAGIC, len - TORCH_VALUE_MAGIC);
+    size_t end_len = torch_value_end(cost_ms, end);
+    w = redis_begin(r);
+    writer_bytes(w, end, end_len);
+    resp_put_crlf(w);
+    redis_commit(r);
+}
+
+/* Sends what PyTorch put, as it put it. False if it is not that. */
 static bool send_together(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
 {
-    struct torch_json json;
-    if (!torch_store_put_together(data, fd, len, cost_ms, &json))
+    if (!torch_store_is_stored(data, fd, len))
         return false;
-    if (json.bytes) {
-        resp_put_bulk(redis_begin(r), json.bytes, json.len);
-        redis_commit(r);
-        free(json.bytes);
-    } else if (json.fd >= 0) {
-        send_file(r, json.fd, json.len);
-        close(json.fd);
-    } else {
-        redis_send_null(r);
-    }
+    if (data)
+        send_json(r, data, len, cost_ms);
+    else
+        send_json_file(r, fd, len, cost_ms);
     return true;
 }
 

@@ -5,6 +5,9 @@
  * What a command has the store do is a struct redis_op: its answer comes when all its parts are done.
  * Rows are never changed in place; another time to live is another row.
  *
+ * A long value of PyTorch's is taken apart on a pool thread, and put after that. Meanwhile the
+ * connection is held. If it ends, the value is put all the same: it came whole.
+ *
  * Thread: loop thread.
  */
 #include <fcntl.h>
@@ -16,6 +19,7 @@
 #include "daemon/process/log.h"
 #include "daemon/redis/internal.h"
 #include "daemon/service/torch_store.h"
+#include "daemon/users/budget.h"
 
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
 #define MSET_ARGS_MAX 257u /* of an MSET with a long one, which is done in one turn */
@@ -167,19 +171,84 @@ struct set_options {
     bool keep_ttl, want_old;
 };
 
-static int put_taken_apart(struct redis *r, struct service_put *put, struct err *e)
+/* What cannot be stored is dropped. `r` NULL: the connection is gone. */
+static void put_dropped(struct redis *r, struct service *s, uint32_t uid,
+                        const struct service_put *put, struct redis_op *op, const struct err *e)
+{
+    if (r)
+        redis_lease_give_back(r, put->name);
+    stats_add(service_stats(s), STATS_dropped, STORE_OTHER, 1);
+    log_user(uid, LOG_LEVEL_WARNING, "a value of uid %u is not stored: %s", (unsigned)uid, e->text);
+    op_part_done(op);
+}
+
+/* A long value on its way through a pool thread. */
+struct long_put {
+    struct service_work work; /* first */
+    struct peer peer;
+    struct redis_op *op;
+    struct service_put put;
+    char name[STORE_NAME_MAX];
+    uint64_t n_bytes; /* of BUDGET_puts */
+};
+
+/* Pool thread. */
+static void long_put_run(struct service_work *w)
+{
+    torch_store_take_file_apart(&((struct long_put *)w)->put);
+}
+
+static void long_put_done(struct service_work *w)
+{
+    struct long_put *l = (struct long_put *)w;
+    struct redis *r = l->op->redis;
+    struct err e = {0};
+    budget_give(l->peer.uid, BUDGET_puts, l->n_bytes);
+    if (!r)
+        l->peer.session = 0; /* it ended with the connection */
+    if (service_put(w->service, &l->peer, &l->put, &e) != 0)
+        put_dropped(r, w->service, l->peer.uid, &l->put, l->op, &e);
+    free(l);
+}
+
+/* Has a pool thread take the value apart before it is put. False if that cannot be. */
+static bool put_later(struct redis *r, const struct service_put *put, struct redis_op *op)
+{
+    struct long_put *l = malloc(sizeof *l);
+    if (!l)
+        return false;
+    *l = (struct long_put){.peer = *r->peer, .op = op, .put = *put};
+    memcpy(l->name, put->name.data, put->name.len);
+    l->put.name.data = l->name;
+    if (!service_work_start(r->service, &l->work, long_put_run, long_put_done)) {
+        free(l);
+        return false;
+    }
+    l->n_bytes = budget_charge(r->peer->uid, BUDGET_puts, put->len) ? put->len : 0;
+    connection_hold(r->connection);
+    return true;
+}
+
+/* Takes apart what can be, and puts it. Values of one command keep their order: of several, long ones
+ * are put as they came. */
+static int put_or_later(struct redis *r, struct service_put *put, struct redis_op *op,
+                        struct err *e)
 {
     void *bytes;
     int code = torch_store_take_apart(put, &bytes, e);
-    if (code == 0)
-        code = service_put(r->service, r->peer, put, e);
-    else if (put->fd >= 0)
-        close(put->fd);
+    if (code) {
+        if (put->fd >= 0)
+            close(put->fd);
+        return code;
+    }
+    if (op->n_parts == 1 && torch_store_is_long(put) && put_later(r, put, op))
+        return 0;
+    code = service_put(r->service, r->peer, put, e);
     free(bytes);
     return code;
 }
 
-/* Stores args[name] = args[value] as a part of `op`. What cannot be stored is dropped. */
+/* Stores args[name] = args[value] as a part of `op`. */
 static void put_value(const struct redis_command *c, size_t name, size_t value,
                       const struct set_options *options, struct redis_op *op)
 {
@@ -188,32 +257,27 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
     struct err e = {0};
     int fd = v->data ? -1 : spill_fd(c, value);
     int code = 0;
+    struct service_put put = {.name = redis_view(&c->args[name]),
+                              .kind = kind_of_name(redis_view(&c->args[name])),
+                              .keep_existing = options->keep_existing,
+                              .cost_ms = cost_of_value(v, fd),
+                              .ttl_ms = options->ttl_ms,
+                              .data = v->data,
+                              .fd = -1,
+                              .is_ours = true,
+                              .len = v->len,
+                              .on_done = on_put,
+                              .arg = op};
     if (!redis_is_name(&c->args[name]))
         code = err_set(&e, WARM_EINVALID, "its name has not 1 to %u bytes", STORE_NAME_MAX);
     else if (!v->data && fd < 0)
         code = err_set(&e, WARM_ENOMEM, "there was no room to receive it");
-    if (code == 0) {
-        struct service_put put = {.name = redis_view(&c->args[name]),
-                                  .kind = kind_of_name(redis_view(&c->args[name])),
-                                  .keep_existing = options->keep_existing,
-                                  .cost_ms = cost_of_value(v, fd),
-                                  .ttl_ms = options->ttl_ms,
-                                  .data = v->data,
-                                  .fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3),
-                                  .is_ours = true,
-                                  .len = v->len,
-                                  .on_done = on_put,
-                                  .arg = op};
-        code = fd >= 0 && put.fd < 0 ? err_set(&e, WARM_EIO, "no descriptor is left")
-                                     : put_taken_apart(r, &put, &e);
-    }
-    if (code) {
-        redis_lease_give_back(r, redis_view(&c->args[name]));
-        stats_add(service_stats(r->service), STATS_dropped, STORE_OTHER, 1);
-        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value of uid %u is not stored: %s",
-                 (unsigned)r->peer->uid, e.text);
-        op_part_done(op);
-    }
+    else if (fd >= 0 && (put.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3)) < 0)
+        code = err_set(&e, WARM_EIO, "no descriptor is left");
+    else
+        code = put_or_later(r, &put, op, &e);
+    if (code)
+        put_dropped(r, r->service, r->peer->uid, &put, op, &e);
 }
 
 /* ---- SET and its kin ---- */

@@ -78,7 +78,7 @@ int fd_reopen(int fd)
     return openat(own, at, O_RDONLY | O_CLOEXEC);
 }
 
-static int file_read_at(int fd, void *out, size_t len, uint64_t from, struct err *e)
+int file_read_at(int fd, void *out, size_t len, uint64_t from, struct err *e)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = pread(fd, (char *)out + at, len - at, (off_t)(from + at));

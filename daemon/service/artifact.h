@@ -70,7 +70,8 @@ int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e);
  * offset, flags or locks with anybody. -1, and errno, if there is none to be had. Any thread. */
 int fd_reopen(int fd);
 
-/* Reads `len` bytes from the start of a file. IO, TRUNCATED. */
+/* Reads `len` bytes of a file, from `from` on or from the start. IO, TRUNCATED. */
+int file_read_at(int fd, void *out, size_t len, uint64_t from, struct err *e);
 int file_read_start(int fd, void *out, size_t len, struct err *e);
 
 #endif

@@ -62,7 +62,7 @@ struct service {
     struct attempt *verifying[VERIFY_MAX]; /* of which pool threads verify the sources; or NULL */
     struct pending_put *puts;              /* in the store's queue, the newest first */
     unsigned n_puts;
-    unsigned n_preparing; /* with the store's other threads */
+    unsigned n_preparing; /* with the store's other threads, or in struct service_work */
     unsigned n_awaiting;  /* compiles whose compiler is being identified */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;

@@ -731,6 +731,32 @@ int service_put(struct service *s, const struct peer *peer, const struct service
     return code;
 }
 
+/* ---- work for a pool thread ---- */
+
+static void on_work(uv_work_t *work)
+{
+    struct service_work *w = work->data;
+    w->run(w);
+}
+
+static void on_worked(uv_work_t *work, int status)
+{
+    struct service_work *w = work->data;
+    (void)status; /* it is never cancelled */
+    w->service->n_preparing--;
+    w->done(w);
+}
+
+bool service_work_start(struct service *s, struct service_work *w,
+                        void (*run)(struct service_work *w), void (*done)(struct service_work *w))
+{
+    *w = (struct service_work){.work = {.data = w}, .service = s, .run = run, .done = done};
+    if (uv_queue_work(s->config.loop, &w->work, on_work, on_worked) != 0)
+        return false;
+    s->n_preparing++;
+    return true;
+}
+
 /* ---- the service itself ---- */
 
 static void on_save(void *arg)

@@ -237,6 +237,19 @@ struct service_put {
 int service_put(struct service *s, const struct peer *peer, const struct service_put *put,
                 struct err *e);
 
+/* ---- work for a pool thread that ends in a put ---- */
+
+/* The service is not idle before `done` was called. */
+struct service_work {
+    uv_work_t work;
+    struct service *service;
+    void (*run)(struct service_work *w);  /* pool thread */
+    void (*done)(struct service_work *w); /* loop thread */
+};
+/* False, and nothing runs, without memory. `w` is borrowed until `done`, which may free it. */
+bool service_work_start(struct service *s, struct service_work *w,
+                        void (*run)(struct service_work *w), void (*done)(struct service_work *w));
+
 /* ---- lists and removals: of what is the peer's; of everything for an administrator ---- */
 
 /* What the filter means for this peer. False if nothing can match. */

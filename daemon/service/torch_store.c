@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_store.c - see torch_store.h. Loop thread. */
+/* torch_store.c - see torch_store.h. Loop thread, but for torch_store_take_file_apart: any. */
 #include "daemon/service/torch_store.h"
 
 #include <fcntl.h>
@@ -35,6 +35,12 @@ static void *memfd_map(size_t len, int *out_fd)
     return NULL;
 }
 
+/* True if it may be PyTorch's. */
+static bool is_json(const struct service_put *put)
+{
+    return torch_value_is_name(put->name) && put->len > 0 && put->len <= TORCH_VALUE_MAX;
+}
+
 static void take_bytes_apart(struct service_put *put, void **out_bytes)
 {
     uint8_t *stored = malloc(put->len + TORCH_VALUE_MAGIC);
@@ -51,7 +57,7 @@ static void take_bytes_apart(struct service_put *put, void **out_bytes)
     put->cost_ms = cost_ms;
 }
 
-static void take_file_apart(struct service_put *put)
+void torch_store_take_file_apart(struct service_put *put)
 {
     size_t room = put->len + TORCH_VALUE_MAGIC;
     const void *json = mmap(NULL, put->len, PROT_READ, MAP_SHARED, put->fd, 0);
@@ -76,8 +82,7 @@ static void take_file_apart(struct service_put *put)
     munmap((void *)(uintptr_t)json, put->len);
 }
 
-/* True if bytes, or a file, begin as the stored form does. */
-static bool is_stored(const void *data, int fd, uint64_t len)
+bool torch_store_is_stored(const void *data, int fd, uint64_t len)
 {
     uint8_t start[TORCH_VALUE_MAGIC + 1];
     if (len < sizeof start)
@@ -90,54 +95,14 @@ static bool is_stored(const void *data, int fd, uint64_t len)
 int torch_store_take_apart(struct service_put *put, void **out_bytes, struct err *e)
 {
     *out_bytes = NULL;
-    if (is_stored(put->data, put->fd, put->len))
+    if (torch_store_is_stored(put->data, put->fd, put->len))
         return err_set(e, WARM_EINVALID, "its first bytes are those of another form");
-    if (!torch_value_is_name(put->name) || put->len == 0 || put->len > TORCH_VALUE_MAX)
-        return 0;
-    if (put->data)
+    if (put->data && is_json(put))
         take_bytes_apart(put, out_bytes);
-    else
-        take_file_apart(put);
     return 0;
 }
 
-/* ---- out ---- */
-
-static void bytes_together(const void *data, uint64_t len, uint32_t cost_ms, struct torch_json *out)
-{
-    out->bytes = malloc(out->len);
-    if (out->bytes)
-        torch_value_put_together(data, len, cost_ms, out->bytes);
-    else
-        out->len = 0;
-}
-
-static void file_together(int fd, uint64_t len, uint32_t cost_ms, struct torch_json *out)
-{
-    const void *stored = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
-    void *json = stored == MAP_FAILED ? NULL : memfd_map(out->len, &out->fd);
-    if (json) {
-        torch_value_put_together(stored, len, cost_ms, json);
-        munmap(json, out->len);
-    } else {
-        out->len = 0;
-    }
-    if (stored != MAP_FAILED)
-        munmap((void *)(uintptr_t)stored, len);
-}
-
-bool torch_store_put_together(const void *data, int fd, uint64_t len, uint32_t cost_ms,
-                              struct torch_json *out)
-{
-    if (!is_stored(data, fd, len))
-        return false;
-    *out = (struct torch_json){.fd = -1, .len = torch_value_json_len(len, cost_ms)};
-    if (data)
-        bytes_together(data, len, cost_ms, out);
-    else
-        file_together(fd, len, cost_ms, out);
-    return true;
-}
+bool torch_store_is_long(const struct service_put *put) { return !put->data && is_json(put); }
 
 /* ---- groups ---- */
 

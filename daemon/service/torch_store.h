@@ -11,7 +11,7 @@
  * are written anew with its group, which is made of the names it refers to: entries that refer to the
  * same graphs are in the same group.
  *
- * Thread: loop thread.
+ * Thread: loop thread, unless a function says other.
  */
 #ifndef WARM_DAEMON_SERVICE_TORCH_STORE_H
 #define WARM_DAEMON_SERVICE_TORCH_STORE_H
@@ -19,22 +19,19 @@
 #include "daemon/service/service.h"
 
 /*
- * A put of JSON becomes one of its stored form, if it can be taken apart: data, fd (the old one is
- * closed), len and cost_ms change. Gives *out_bytes, to be freed after the put; NULL if there is
- * nothing to free. Errors: INVALID, for bytes that only the store's own form begins with.
+ * A put of JSON in memory becomes one of its stored form, if it can be taken apart: data, len and
+ * cost_ms change. Gives *out_bytes, to be freed after the put; NULL if there is nothing to free.
+ * Errors: INVALID, for bytes (or a file's) that only the store's own form begins with.
  */
 int torch_store_take_apart(struct service_put *put, void **out_bytes, struct err *e);
 
-/* What a RESP client gets. Exactly one of bytes (free) and fd (close) is set. */
-struct torch_json {
-    void *bytes;
-    int fd; /* -1 if there are bytes */
-    size_t len;
-};
-/* True if `data` (or, where that is NULL, the file) is the stored form: then the client gets *out,
- * if that could be made; else there is no value to be had, and len is 0. */
-bool torch_store_put_together(const void *data, int fd, uint64_t len, uint32_t cost_ms,
-                              struct torch_json *out);
+/* True if a put may be JSON in a file. To take that apart is work of some ms for a pool thread. */
+bool torch_store_is_long(const struct service_put *put);
+/* The same for that: fd (the old one is closed), len and cost_ms may change. Any thread. */
+void torch_store_take_file_apart(struct service_put *put);
+
+/* True if bytes, or the file where `data` is NULL, are the stored form. */
+bool torch_store_is_stored(const void *data, int fd, uint64_t len);
 
 /* The group that an AOTAutograd entry is to be in, and its FX graphs with it; zero: none. */
 struct key torch_store_group(struct service *s, const struct peer *peer, struct view name,

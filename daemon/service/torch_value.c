@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const uint8_t magic[TORCH_VALUE_MAGIC] = {0, 't', 'o', 'r', 'c', 'h', '1', '\n'};
-static const char head[] = "{\"data\": \"";
+static const char head[] = TORCH_VALUE_HEAD;
 static const char tail[] = "\", \"time_taken_ms\": ";
 #define HEAD (sizeof head - 1)
 #define TAIL (sizeof tail - 1)
@@ -28,9 +28,9 @@ bool torch_value_is_stored(const void *data, size_t len)
 
 /* ---- base64 ---- */
 
-static size_t encoded_len(size_t len) { return (len + 2) / 3 * 4; }
+uint64_t torch_value_encoded_len(uint64_t len) { return (len + 2) / 3 * 4; }
 
-static void encode(const uint8_t *in, size_t len, uint8_t *out)
+void torch_value_encode(const uint8_t *in, size_t len, uint8_t *out)
 {
     for (; len >= 3; len -= 3, in += 3, out += 4) {
         uint32_t bits = (uint32_t)in[0] << 16 | (uint32_t)in[1] << 8 | in[2];
@@ -151,17 +151,23 @@ size_t torch_value_take_apart(struct view json, uint8_t *out, uint32_t *out_cost
 
 size_t torch_value_json_len(size_t len, uint32_t cost_ms)
 {
-    return HEAD + encoded_len(len - TORCH_VALUE_MAGIC) + TAIL + count_digits(cost_ms) + 1;
+    return HEAD + torch_value_encoded_len(len - TORCH_VALUE_MAGIC) + TAIL + count_digits(cost_ms) +
+           1;
+}
+
+size_t torch_value_end(uint32_t cost_ms, char out[static TORCH_VALUE_WRAPPING_MAX])
+{
+    return (size_t)snprintf(out, TORCH_VALUE_WRAPPING_MAX, "%s%u}", tail, (unsigned)cost_ms);
 }
 
 void torch_value_put_together(const uint8_t *stored, size_t len, uint32_t cost_ms, uint8_t *out)
 {
-    char end[TAIL + 16];
-    size_t n = encoded_len(len - TORCH_VALUE_MAGIC);
+    char end[TORCH_VALUE_WRAPPING_MAX];
+    size_t n = torch_value_encoded_len(len - TORCH_VALUE_MAGIC);
     memcpy(out, head, HEAD);
-    encode(stored + TORCH_VALUE_MAGIC, len - TORCH_VALUE_MAGIC, out + HEAD);
-    int end_len = snprintf(end, sizeof end, "%s%u}", tail, (unsigned)cost_ms);
-    memcpy(out + HEAD + n, end, (size_t)end_len);
+    torch_value_encode(stored + TORCH_VALUE_MAGIC, len - TORCH_VALUE_MAGIC, out + HEAD);
+    size_t end_len = torch_value_end(cost_ms, end);
+    memcpy(out + HEAD + n, end, end_len);
 }
 
 /* ---- what an AOTAutograd entry refers to ---- */
@@ -170,17 +176,24 @@ static bool is_base32(uint8_t c) { return (c >= 'a' && c <= 'z') || (c >= '2' &&
 
 struct view torch_value_next_fx_key(struct view entry, size_t *at)
 {
-    /* A short string of a pickle: its opcode, its length, then itself. */
+    /* A short string of a pickle: its opcode, its length, then itself. A plain loop: memmem is ten times
+     * as slow on bytes that are made of nothing but marks. */
     static const uint8_t mark[] = {0x8c, TORCH_VALUE_FX_KEY, 'f'};
     const uint8_t *bytes = entry.data;
-    while (*at + 2 + TORCH_VALUE_FX_KEY <= entry.len) {
-        const uint8_t *found = memmem(bytes + *at, entry.len - *at, mark, sizeof mark);
-        size_t start = found ? (size_t)(found - bytes) + 2 : entry.len, n = 0;
-        while (n < TORCH_VALUE_FX_KEY && start + n < entry.len && is_base32(bytes[start + n]))
+    size_t i = *at;
+    while (i + 2 + TORCH_VALUE_FX_KEY <= entry.len) {
+        if (bytes[i] != mark[0] || bytes[i + 1] != mark[1] || bytes[i + 2] != mark[2]) {
+            i++;
+            continue;
+        }
+        size_t start = i + 2, n = 0;
+        while (n < TORCH_VALUE_FX_KEY && is_base32(bytes[start + n]))
             n++;
-        *at = start + n;
-        if (n == TORCH_VALUE_FX_KEY)
+        i = start + n;
+        if (n == TORCH_VALUE_FX_KEY) {
+            *at = i;
             return (struct view){bytes + start, n};
+        }
     }
     *at = entry.len;
     return (struct view){NULL, 0};

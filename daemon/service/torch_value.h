@@ -23,7 +23,7 @@
 #include "keygen/bytes.h"
 
 #define TORCH_VALUE_MAGIC 8u       /* bytes before the pickle */
-#define TORCH_VALUE_MAX (4u << 20) /* bytes of JSON, some ms: what is longer is stored as it came */
+#define TORCH_VALUE_MAX (4u << 20) /* bytes of JSON: what is longer is stored as it came */
 #define TORCH_VALUE_WRAPPING_MAX 64u /* bytes of JSON around the base64 */
 
 /* True for the names of PyTorch's caches. */
@@ -39,6 +39,13 @@ size_t torch_value_take_apart(struct view json, uint8_t *out, uint32_t *out_cost
 size_t torch_value_json_len(size_t len, uint32_t cost_ms);
 /* Writes exactly that many bytes. */
 void torch_value_put_together(const uint8_t *stored, size_t len, uint32_t cost_ms, uint8_t *out);
+
+/* The same in pieces: the JSON begins with TORCH_VALUE_HEAD, then comes the pickle's base64, in which
+ * 3 bytes become 4 letters, then this end. Returns the end's length. */
+#define TORCH_VALUE_HEAD "{\"data\": \""
+size_t torch_value_end(uint32_t cost_ms, char out[static TORCH_VALUE_WRAPPING_MAX]);
+uint64_t torch_value_encoded_len(uint64_t len);
+void torch_value_encode(const uint8_t *in, size_t len, uint8_t *out);
 
 /* Finds the next key of an FX graph ("f" and 51 letters of base32) in an AOTAutograd entry, from
  * *at on. Empty: there is none. */

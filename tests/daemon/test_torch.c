@@ -59,6 +59,145 @@ Test(torch, the_stored_form_cannot_be_forged_over_resp)
     kit_down(&k);
 }
 
+/* ---- long values: a pool thread takes them apart, and they are encoded as the socket takes them ---- */
+
+/* SET of a graph with a pickle of `len` bytes; *out_json is what GET has to answer. Free both. */
+static char *long_set(const char *name, size_t len, char **out_json, size_t *out_json_len,
+                      size_t *out_len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t groups = (len + 2) / 3, n;
+    char *json = malloc(4 * groups + 64), *set = malloc(4 * groups + 256);
+    n = (size_t)sprintf(json, "{\"data\": \"g");
+    uint32_t seed = (uint32_t)len;
+    for (size_t i = 1; i < 4 * groups; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        json[n++] = digits[i == 1 ? 0 : seed >> 26];
+    }
+    if (len % 3) { /* canonical: the bits that no byte gets are zero */
+        json[n - 1] = '=';
+        json[n - 2] = len % 3 == 1 ? '=' : 'A';
+        json[n - 3] = len % 3 == 1 ? 'A' : json[n - 3];
+    }
+    n += (size_t)sprintf(json + n, "\", \"time_taken_ms\": 77}");
+    size_t at =
+        (size_t)sprintf(set, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n", strlen(name), name, n);
+    memcpy(set + at, json, n);
+    memcpy(set + at + n, "\r\n", 2);
+    *out_json = json;
+    *out_json_len = n;
+    *out_len = at + n + 2;
+    return set;
+}
+
+/* Reads a bulk string in pieces of `step` bytes, and compares. */
+static void expect_bulk(int fd, const char *value, size_t len, size_t step)
+{
+    char head[32];
+    snprintf(head, sizeof head, "$%zu\r\n", len);
+    kit_redis(fd, "", head);
+    char *got = malloc(step);
+    for (size_t at = 0; at < len; at += step) {
+        size_t want = len - at < step ? len - at : step;
+        cr_assert(kit_recv(fd, got, want));
+        cr_assert_eq(memcmp(got, value + at, want), 0, "another byte after %zu of %zu", at, len);
+    }
+    free(got);
+    kit_redis(fd, "", "\r\n");
+}
+
+Test(torch, a_long_value_comes_back_as_it_was)
+{
+    static const size_t lens[] = {65 * 1024, 1000000, 1000001, 1000002, 3145600};
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
+        char stored[32], *json;
+        size_t json_len, len;
+        char *set = long_set(GRAPH, lens[i], &json, &json_len, &len);
+        kit_send(fd, set, len);
+        kit_redis(fd, "", "+OK\r\n");
+        snprintf(stored, sizeof stored, ":%zu\r\n", lens[i] + 8);
+        kit_redis(fd, "STRLEN " GRAPH "\r\n", stored);
+        kit_send(fd, "GET " GRAPH "\r\nPING\r\n", strlen("GET " GRAPH "\r\nPING\r\n"));
+        expect_bulk(fd, json, json_len, 4093 + 10007 * i);
+        kit_redis(fd, "", "+PONG\r\n");
+        free(json);
+        free(set);
+    }
+    close(fd);
+    kit_down(&k);
+}
+
+Test(torch, answers_keep_their_order_around_a_long_value)
+{
+    static const char after[] = "*3\r\n$3\r\nSET\r\n$24\r\n" GRAPH "\r\n$5\r\nshort\r\n"
+                                "GET " GRAPH "\r\n";
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    char *json, *set;
+    size_t json_len, len;
+    set = long_set(GRAPH, 2 << 20, &json, &json_len, &len);
+    kit_send(fd, "GETSET " GRAPH " first\r\n", strlen("GETSET " GRAPH " first\r\n"));
+    kit_redis(fd, "", "$-1\r\n");
+    kit_send(fd, set, len);
+    kit_send(fd, after, sizeof after - 1);
+    kit_redis(fd, "", "+OK\r\n+OK\r\n$5\r\nshort\r\n");
+    free(json);
+    free(set);
+    close(fd);
+    kit_down(&k);
+}
+
+Test(torch, a_long_value_is_kept_though_its_client_leaves_at_once)
+{
+    struct kit k = kit_up(NULL);
+    int other = kit_connect(&k);
+    char *json, *set;
+    size_t json_len, len;
+    set = long_set(GRAPH, 2 << 20, &json, &json_len, &len);
+    for (int i = 0; i < 8; i++) {
+        int fd = kit_connect(&k);
+        kit_send(fd, set, len);
+        close(fd);
+    }
+    bool there = false;
+    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; !there && kit_now_ms() < end; usleep(5000)) {
+        char got[4];
+        kit_send(other, "EXISTS " GRAPH "\r\n", strlen("EXISTS " GRAPH "\r\n"));
+        cr_assert(kit_recv(other, got, 4));
+        there = memcmp(got, ":1\r\n", 4) == 0;
+    }
+    cr_assert(there);
+    kit_send(other, "GET " GRAPH "\r\n", strlen("GET " GRAPH "\r\n"));
+    expect_bulk(other, json, json_len, 1 << 20);
+    free(json);
+    free(set);
+    close(other);
+    kit_down(&k);
+}
+
+Test(torch, values_of_one_command_keep_their_order)
+{
+    struct kit k = kit_up(NULL);
+    int fd = kit_connect(&k);
+    char *json, *set, head[128];
+    size_t json_len, len;
+    set = long_set(GRAPH, 1 << 20, &json, &json_len, &len);
+    int n =
+        snprintf(head, sizeof head, "*5\r\n$4\r\nMSET\r\n$24\r\n" GRAPH "\r\n$%zu\r\n", json_len);
+    kit_send(fd, head, (size_t)n);
+    kit_send(fd, json, json_len);
+    kit_redis(fd, "\r\n$24\r\n" GRAPH "\r\n$4\r\nlast\r\n", "+OK\r\n");
+    kit_redis(fd, "GET " GRAPH "\r\n", "$4\r\nlast\r\n");
+    free(json);
+    free(set);
+    close(fd);
+    kit_down(&k);
+}
+
+/* ---- turns ---- */
+
 Test(torch, of_clients_that_miss_a_graph_one_has_the_turn)
 {
     struct kit k = kit_up(NULL);
