@@ -7,7 +7,7 @@
  *   2. the client, which has its value, sends the job again; it waits for nothing;
  *   3. a pool thread computes the job's keys: one of them must be that of the entry;
  *   4. when no compile waits or runs, a worker compiles it;
- *   5. the bytes are those of the entry.
+ *   5. the bytes are those of the entry: a pool thread compares large ones.
  * If they are not, something that decides the result is not in its key, or one of the two compiles went
  * wrong: that is an alarm in the log and in STATS, and the entry is set aside (quarantined). It is made
  * anew for the next asker.
@@ -15,8 +15,9 @@
  * Any other end says nothing: the entry has gone, the compile failed or asked for a file, there is
  * another audit. Results with debug information are left out: not every compiler repeats their bytes.
  *
- * Thread: loop thread, but for audit_read. Memory: one audit at a time.
+ * Thread: loop thread, but for audit_read and audit_compare. Memory: one audit at a time.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +29,8 @@
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
 
-#define LOOK_MS 500u              /* between two looks whether the compilers are idle */
+#define LOOK_MS 500u /* between two looks whether the compilers are idle */
+#define COMPARE_PIECE (64u << 10)
 #define AUDIT_RARE (1u << 30)     /* hits: as good as never */
 #define GIVE_UP_MS (600u * 1000u) /* they were not for so long */
 
@@ -44,6 +46,11 @@ struct audit {
     uint64_t job_len;
     struct compile *running;
     bool cancelled;
+    /* of the comparison: */
+    int stored_fd, made_fd; /* -1: there is none */
+    uint64_t len;
+    struct key check; /* of the entry that is compared */
+    bool differs;
     /* of the pool thread: */
     int code;
     struct key graphs[2]; /* exact, shared */
@@ -80,10 +87,12 @@ static void audit_free(struct audit *a)
     a->service->audit = NULL;
     ticker_free(a->tick);
     fd_close_later(a->job_fd);
+    if (a->stored_fd >= 0)
+        fd_close_later(a->stored_fd);
+    if (a->made_fd >= 0)
+        fd_close_later(a->made_fd);
     free(a);
 }
-
-/* ---- the comparison ---- */
 
 /* Bytes of a descriptor, or NULL; munmap them. */
 static void *map_bytes(int fd, uint64_t len)
@@ -92,18 +101,7 @@ static void *map_bytes(int fd, uint64_t len)
     return data == MAP_FAILED ? NULL : data;
 }
 
-static bool is_value(const struct store_value *v, const void *made, uint64_t len)
-{
-    if (v->row.len != len)
-        return false;
-    if (v->data)
-        return memcmp(v->data, made, len) == 0;
-    void *stored = map_bytes(v->fd, len);
-    bool equal = !stored || memcmp(stored, made, len) == 0; /* no memory says nothing */
-    if (stored)
-        munmap(stored, len);
-    return equal;
-}
+/* ---- the comparison ---- */
 
 static void audit_alarm(struct service *s, const struct store_row *row)
 {
@@ -116,29 +114,70 @@ static void audit_alarm(struct service *s, const struct store_row *row)
     store_refuse(s->config.store, &row->id, &row->check);
 }
 
-static void audit_compare(struct audit *a, const struct compile_done *done)
+/* Pool thread: the two files, which have equal lengths. */
+static void audit_compare(uv_work_t *work)
+{
+    struct audit *a = work->data;
+    uint8_t stored[COMPARE_PIECE], made[COMPARE_PIECE];
+    a->code = 0;
+    for (uint64_t at = 0; at < a->len && !a->code && !a->differs; at += sizeof made) {
+        size_t n = a->len - at < sizeof made ? (size_t)(a->len - at) : sizeof made;
+        a->code = file_read_at(a->stored_fd, stored, n, at, NULL);
+        if (!a->code)
+            a->code = file_read_at(a->made_fd, made, n, at, NULL);
+        a->differs = !a->code && memcmp(stored, made, n) != 0;
+    }
+}
+
+static void on_compared(uv_work_t *work, int status)
+{
+    struct audit *a = work->data;
+    struct store_row row;
+    (void)status;
+    if (!a->code)
+        stats_add(&a->service->stats, STATS_audits, STORE_CUBIN, 1);
+    if (a->differs && store_peek(a->service->config.store, &a->id, &row, NULL) == 0 &&
+        key_equal(&row.check, &a->check)) /* it may be another one by now */
+        audit_alarm(a->service, &row);
+    audit_free(a);
+}
+
+/* Compares what was compiled with the entry. True if a pool thread does, and ends the audit. */
+static bool audit_compare_begin(struct audit *a, const struct compile_done *done)
 {
     struct service *s = a->service;
     struct store_value v;
+    uint8_t made[ARTIFACT_INLINE_MAX];
     if (done->status || !done->keep || done->nvrtc_status || done->n_paths ||
         store_get(s->config.store, &a->id, &v, NULL) != 0 || v.row.kind != STORE_CUBIN)
-        return;
-    void *made = map_bytes(done->fd, done->len);
-    if (!made)
-        return;
+        return false;
+    bool equal_len = v.row.len == done->len;
+    if (equal_len && !v.data) {
+        a->len = done->len;
+        a->check = v.row.check;
+        a->stored_fd = fcntl(v.fd, F_DUPFD_CLOEXEC, 3);
+        a->made_fd = fcntl(done->fd, F_DUPFD_CLOEXEC, 3);
+        return a->stored_fd >= 0 && a->made_fd >= 0 &&
+               uv_queue_work(s->config.loop, &a->work, audit_compare, on_compared) == 0;
+    }
+    if (equal_len &&
+        (v.row.len > sizeof made || file_read_start(done->fd, made, (size_t)done->len, NULL) != 0))
+        return false;
     stats_add(&s->stats, STATS_audits, v.row.kind, 1);
-    if (!is_value(&v, made, done->len))
+    if (!equal_len || memcmp(v.data, made, (size_t)done->len) != 0)
         audit_alarm(s, &v.row);
-    munmap(made, done->len);
+    return false;
 }
 
 static void on_compiled(void *arg, struct compile_done *done)
 {
     struct audit *a = arg;
-    audit_compare(a, done);
+    a->running = NULL;
+    bool goes_on = audit_compare_begin(a, done);
     if (done->status == 0)
         close(done->fd);
-    audit_free(a);
+    if (!goes_on)
+        audit_free(a);
 }
 
 /* ---- the compile ---- */
@@ -237,6 +276,8 @@ void service_audit(struct service *s, const struct peer *peer, const struct wire
                         .id = {STORE_MADE_HERE, ask->key},
                         .uid = peer->uid,
                         .job_fd = -1,
+                        .stored_fd = -1,
+                        .made_fd = -1,
                         .job_len = ask->job.len};
     a->work.data = a;
     a->tick = ticker_new(s->config.loop, audit_look, a);

@@ -46,15 +46,18 @@ static char *warm(const struct kit *k, const char *arguments, int *out_status)
     return out;
 }
 
-/* Compiles NAME.cu, which multiplies by `factor`, into NAME.out; the outcome must be this one. */
-static void compiles(const struct kit *k, const char *name, int factor, const char *outcome)
+/* Compiles NAME.cu, which multiplies by `factor`, into NAME.out; the outcome must be this one. Beside
+ * it is a table of `n_table` numbers. */
+static void compiles_table(const struct kit *k, const char *name, int factor, unsigned n_table,
+                           const char *outcome)
 {
     char path[4096], source[256], arguments[256];
     int status;
     snprintf(path, sizeof path, "%s/%s.cu", folder, name);
     snprintf(source, sizeof source,
-             "// %d\nextern \"C\" __global__ void k(float *x) { x[threadIdx.x] *= %d; }\n", factor,
-             factor);
+             "// %d\nextern \"C\" { __device__ int table[%u] = {%d};\n"
+             "__global__ void k(float *x) { x[threadIdx.x] *= %d; } }\n",
+             factor, n_table, factor, factor);
     file_write(path, source, strlen(source));
     snprintf(arguments, sizeof arguments, "compile %s.cu --arch sm_90 -o %s.out --json", name,
              name);
@@ -62,6 +65,11 @@ static void compiles(const struct kit *k, const char *name, int factor, const ch
     cr_assert_eq(status, 0, "%s", out);
     cr_assert_not_null(strstr(out, outcome), "%s, not %s", out, outcome);
     free(out);
+}
+
+static void compiles(const struct kit *k, const char *name, int factor, const char *outcome)
+{
+    compiles_table(k, name, factor, 1, outcome);
 }
 
 static char *compiled(const char *name, size_t *out_len)
@@ -133,9 +141,12 @@ static void give_a_the_result_of_b(const struct kit *k)
         ;
     cr_assert(s.from.len && s.to.len, "the entries of both");
     cr_assert_eq(store_get(store, &s.from.id, &v, &e), 0, "%s", e.text);
-    cr_assert_not_null(v.data);
     s.to.len = v.row.len;
-    struct store_put put = {.row = s.to, .data = v.data, .fd = -1, .on_done = on_put, .arg = &s};
+    struct store_put put = {.row = s.to,
+                            .data = v.data,
+                            .fd = v.data ? -1 : fcntl(v.fd, F_DUPFD_CLOEXEC, 3),
+                            .on_done = on_put,
+                            .arg = &s};
     cr_assert_eq(store_put(store, &put, &e), 0, "%s", e.text);
     for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; !s.done && kit_now_ms() < end; usleep(2000))
         store_poll(store);
@@ -145,34 +156,43 @@ static void give_a_the_result_of_b(const struct kit *k)
 
 TestSuite(audit, .timeout = 180);
 
+/* Hits with a table of `n_table` numbers are compiled anew and found good. */
+static void finds_right_value(char *nvrtc, unsigned n_table)
+{
+    struct kit k = audit_kit(nvrtc, "1");
+    compiles_table(&k, "a", 3, n_table, "\"miss\"");
+    await_stats(&k,
+                "\"entries\": 2"); /* the result, and what leads to it: hits are the store's now */
+    compiles_table(&k, "a", 3, n_table, "\"hit\"");
+    await_stats(&k, "\"audits\": 1, \"audit_differences\": 0");
+    compiles_table(&k, "a", 3, n_table, "\"hit\"");
+    await_stats(&k, "\"audits\": 2, \"audit_differences\": 0");
+    kit_down(&k);
+}
+
 Test(audit, a_hit_that_compiles_to_the_same_is_counted)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = audit_kit(nvrtc, "1");
-    compiles(&k, "a", 3, "\"miss\"");
-    await_stats(&k,
-                "\"entries\": 2"); /* the result, and what leads to it: hits are the store's now */
-    compiles(&k, "a", 3, "\"hit\"");
-    await_stats(&k, "\"audits\": 1, \"audit_differences\": 0");
-    compiles(&k, "a", 3, "\"hit\"");
-    await_stats(&k, "\"audits\": 2, \"audit_differences\": 0");
-    kit_down(&k);
+    finds_right_value(nvrtc, 1);
+    finds_right_value(nvrtc, 50000);
     free(nvrtc);
 }
 
-Test(audit, a_hit_that_compiles_to_something_else_is_an_alarm_and_set_aside)
+/* A wrong value with a table of `n_table` numbers is found and set aside. */
+static void finds_wrong_value(char *nvrtc, unsigned n_table)
 {
-    NEEDS_TOOLCHAIN(nvrtc);
     struct kit k = audit_kit(nvrtc, "0");
     size_t right_len, wrong_len, len;
     int status;
-    compiles(&k, "a", 3, "\"miss\"");
-    compiles(&k, "b", 5, "\"miss\"");
+    compiles_table(&k, "a", 3, n_table, "\"miss\"");
+    compiles_table(&k, "b", 5, n_table, "\"miss\"");
     char *right = compiled("a", &right_len), *wrong = compiled("b", &wrong_len);
+    cr_assert_eq(right_len, wrong_len);
+    cr_assert(n_table == 1 || right_len > 100000);
     stop(&k);
     give_a_the_result_of_b(&k);
     restart(&k, nvrtc, "1");
-    compiles(&k, "a", 3, "\"hit\"");
+    compiles_table(&k, "a", 3, n_table, "\"hit\"");
     char *got = compiled("a", &len);
     cr_assert(len == wrong_len && memcmp(got, wrong, len) == 0, "the entry is not the wrong one");
     free(got);
@@ -182,13 +202,26 @@ Test(audit, a_hit_that_compiles_to_something_else_is_an_alarm_and_set_aside)
     cr_expect_neq(status, 0);
     cr_expect_not_null(strstr(out, "not what their sources compile to"), "%s", out);
     free(out);
-    compiles(&k, "a", 3, "\"miss\"");
+    compiles_table(&k, "a", 3, n_table, "\"miss\"");
     got = compiled("a", &len);
     cr_expect(len == right_len && memcmp(got, right, len) == 0, "made anew");
     free(got);
     free(right);
     free(wrong);
     kit_down(&k);
+}
+
+Test(audit, a_hit_that_compiles_to_something_else_is_an_alarm_and_set_aside)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    finds_wrong_value(nvrtc, 1);
+    free(nvrtc);
+}
+
+Test(audit, so_is_a_large_one_that_differs_in_a_few_bytes)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    finds_wrong_value(nvrtc, 50000);
     free(nvrtc);
 }
 
