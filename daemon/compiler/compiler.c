@@ -372,29 +372,40 @@ static struct compile_path *read_paths(const void *data, uint64_t len, uint32_t 
     return NULL;
 }
 
+void compile_paths_free(struct compile_done *done)
+{
+    free((void *)(uintptr_t)done->paths);
+    if (done->list)
+        munmap(done->list, done->list_len);
+    done->paths = NULL;
+    done->list = NULL;
+}
+
 /* Calls the compile's callback with a worker's answer. False if the answer is not valid: then the
  * compile is still there. Takes the descriptors. */
 static bool compile_answer(struct compile *j, const struct worker_done *message, const int fds[2])
 {
     struct compile_done done = {.status = message->status, .fd = -1};
-    struct compile_path *paths = NULL;
-    void *list = NULL;
+    bool listed = message->n_paths <= COMPILE_PATHS_MAX;
     bool valid = true;
     if (message->status == 0) {
         valid = message->n_paths <= WORKER_PATHS_MAX + 1u &&
                 message->paths_len / PATH_FIXED >= message->n_paths &&
                 is_sealed(fds[0], message->len) && is_sealed(fds[1], message->paths_len) &&
                 is_bundle(fds[0], message->len);
-        if (valid && message->n_paths)
-            list = map_whole(fds[1], message->paths_len);
-        paths = valid ? read_paths(list, list ? message->paths_len : 0, message->n_paths) : NULL;
-        valid = paths != NULL;
+        if (valid && listed && message->n_paths)
+            done.list = map_whole(fds[1], message->paths_len);
+        done.list_len = done.list ? message->paths_len : 0;
+        done.n_paths = listed ? message->n_paths : 0;
+        if (valid)
+            done.paths = read_paths(done.list, done.list_len, (uint32_t)done.n_paths);
+        valid = done.paths != NULL;
         done.fd = valid ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1;
         valid = done.fd >= 0;
     } else {
         err_set(&done.err, message->status, "%.*s", (int)sizeof message->text - 1, message->text);
     }
-    done.keep = message->keep && j->compiler->stats.seccomp;
+    done.keep = message->keep && listed && j->compiler->stats.seccomp;
     done.shareable = message->shareable;
     done.names_places = message->names_places;
     done.has_once = message->has_once;
@@ -403,13 +414,9 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
     done.nvrtc_status = message->nvrtc_status;
     done.len = message->len;
     done.ms = message->ms;
-    done.paths = paths;
-    done.n_paths = message->n_paths;
     if (valid)
         compile_finish(j, &done);
-    free(paths);
-    if (list)
-        munmap(list, message->paths_len);
+    compile_paths_free(&done);
     return valid;
 }
 

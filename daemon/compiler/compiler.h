@@ -130,9 +130,15 @@ struct compile_done {
     int fd; /* sealed memfd with the bundle (client/wire/bundle.h); the callback takes it */
     uint64_t len;
     uint32_t ms;                      /* what the compile itself took */
-    const struct compile_path *paths; /* borrowed until the callback returns */
+    const struct compile_path *paths; /* and */
     size_t n_paths;
+    void *list; /* what they point into: borrowed, or taken by a callback that sets both to NULL */
+    uint64_t list_len;
 };
+/* Frees the paths of one that took them, on any thread. */
+void compile_paths_free(struct compile_done *done);
+/* A compile that asked for more is not kept. Its list is not read. */
+#define COMPILE_PATHS_MAX 4096u
 typedef void (*compile_cb)(void *arg, struct compile_done *done);
 
 struct compile_request {

@@ -25,7 +25,7 @@
  *     compiles;
  *   - its files are others: it compiles.
  *
- * Thread: loop thread, but for attempt_verify and attempt_hash.
+ * Thread: loop thread, but for attempt_verify and attempt_digest.
  */
 #include "daemon/service/attempt.h"
 
@@ -41,6 +41,7 @@
 #include "keygen/cuda/job.h"
 
 #define ASK_MS 10000u              /* what a leader may take to say what files it has */
+#define PATHS_HERE_MAX 64u         /* headers whose manifest takes some 0.1 ms to make; likewise */
 #define HASH_HERE_MAX (256u << 10) /* bytes of a result: some 0.1 ms; a pool thread hashes more */
 
 /* ---- ends ---- */
@@ -412,8 +413,9 @@ static void followers_take(struct attempt *t, struct artifact *a)
     }
 }
 
-/* What the compiler made, but for its hash: which key it goes by, and who may have it. */
-static void attempt_describe(struct attempt *t, const struct compile_done *done, struct artifact *a)
+/* What the compiler made, but for its hash and its manifest: which key it goes by, and who may have it.
+ * Takes the paths. */
+static void attempt_describe(struct attempt *t, struct compile_done *done, struct artifact *a)
 {
     struct service *s = t->service;
     bool shared = t->shares && t->keep && done->keep && done->shareable;
@@ -429,13 +431,39 @@ static void attempt_describe(struct attempt *t, const struct compile_done *done,
     a->cost_ms = done->ms;
     a->key = shared ? t->shared_id.key : t->id.key;
     stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
-    if (done->n_paths) {
+    if (done->n_paths)
         explain_lines(s, t->miss, done);
-        a->manifest = attempt_manifest(t, done, shared, &t->made_address, &t->made_proof);
-        t->made_keep &= a->manifest != NULL;
-        if (a->manifest)
-            a->key = a->manifest->alternatives->result;
+    t->done = *done;
+    done->paths = NULL;
+    done->list = NULL;
+}
+
+/* Any thread: what takes long for many paths, or a large result. The digest is the daemon's own: a
+ * compiler process may say anything of what it made. */
+static void attempt_digest(struct attempt *t)
+{
+    t->err = (struct err){0};
+    if (t->done.n_paths)
+        t->made_manifest =
+            attempt_manifest(t, &t->done, t->made_shared, &t->made_address, &t->made_proof);
+    t->code = artifact_hash(t->made, &t->err);
+}
+
+/* The rest of it, on the loop thread: bases are counted. */
+static void attempt_digested(struct attempt *t)
+{
+    struct manifest *m = t->made_manifest;
+    t->made_manifest = NULL;
+    if (m && !manifest_set_bases(m, t->made_shared ? t->paths.bases : NULL)) {
+        manifest_unref(m);
+        m = NULL;
     }
+    if (t->done.n_paths)
+        t->made_keep &= m != NULL;
+    if (m)
+        t->made->key = m->alternatives->result;
+    t->made->manifest = m;
+    compile_paths_free(&t->done);
 }
 
 static void attempt_deliver(struct attempt *t)
@@ -482,17 +510,14 @@ static void attempt_settle(struct attempt *t, int code, struct err *e)
     }
 }
 
-/* Pool thread. The digest is the daemon's own: a compiler process may say anything of what it made. */
-static void attempt_hash(uv_work_t *work)
-{
-    struct attempt *t = work->data;
-    t->code = artifact_hash(t->made, &t->err);
-}
+/* Pool thread. */
+static void attempt_digest_work(uv_work_t *work) { attempt_digest(work->data); }
 
-static void on_hashed(uv_work_t *work, int status)
+static void on_digested(uv_work_t *work, int status)
 {
     struct attempt *t = work->data;
     (void)status;
+    attempt_digested(t);
     if (t->cancelled)
         t->code = err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
     attempt_settle(t, t->code, &t->err);
@@ -507,16 +532,19 @@ static void on_compiled(void *arg, struct compile_done *done)
     t->running = NULL;
     if (code == 0)
         code = artifact_from_fd(done->fd, done->len, NULL, &a, &e);
-    if (code == 0)
-        attempt_describe(t, done, a);
-    if (code == 0 && a->len > HASH_HERE_MAX && !a->hashed) {
-        t->err = (struct err){0};
-        uv_queue_work(t->service->config.loop, &t->work, attempt_hash, on_hashed);
+    if (code) {
+        attempt_settle(t, code, &e);
         return;
     }
-    if (code == 0)
-        code = artifact_hash(a, &e);
-    attempt_settle(t, code, &e);
+    bool is_long = (a->len > HASH_HERE_MAX && !a->hashed) || done->n_paths > PATHS_HERE_MAX;
+    attempt_describe(t, done, a);
+    if (is_long) {
+        uv_queue_work(t->service->config.loop, &t->work, attempt_digest_work, on_digested);
+        return;
+    }
+    attempt_digest(t);
+    attempt_digested(t);
+    attempt_settle(t, t->code, &t->err);
 }
 
 static void attempt_compile(struct attempt *t)

@@ -69,6 +69,8 @@ struct attempt {
     uint64_t asked_ms; /* when the leader was asked for its files; 0: it is not */
     struct attempt *follows, *followers, *next_follower;
     /* of the result, from the end of the compile on: */
+    struct compile_done done; /* its paths are owned */
+    struct manifest *made_manifest;
     struct artifact *made;
     bool made_keep, made_shared; /* it may be stored; under the shared key */
     struct address made_address;
@@ -93,7 +95,8 @@ void attempt_checked(struct call *call, const struct manifest_alternative *a);
 
 /* attempt_store.c: */
 /* The manifest of this one compile (given), and the address and proof of its result. `shared`: as it
- * is kept under the shared key. NULL: it cannot be written down. */
+ * is kept under the shared key. NULL: it cannot be written down. Any thread, while nothing of the
+ * attempt's job changes. It has no bases yet. */
 struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
                                   bool shared, struct address *address, struct proof *proof);
 /* From the exact key to the shared one; the flight is told when it is committed. */

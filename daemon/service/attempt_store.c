@@ -12,7 +12,7 @@
  * An entry stays that of its first maker, who may remove it, and a result stays as it is: nobody replaces
  * what others rely on by compiling it once more (WIRE_COMPILE_RECACHE). Administrators do.
  *
- * Thread: loop thread.
+ * Thread: loop thread, but for attempt_manifest.
  */
 #include "daemon/service/attempt.h"
 
@@ -70,8 +70,8 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct com
     *f = (struct forms){.paths = calloc(most, sizeof *f->paths),
                         .states = calloc(most, sizeof *f->states)};
     uint32_t *first_form = calloc(done->n_paths + 1, sizeof *first_form); /* of each path */
-    writer_init(&f->texts, 0);
-    for (size_t i = 0; f->states && first_form && i < done->n_paths; i++) {
+    writer_init(&f->texts, MANIFEST_MAX);
+    for (size_t i = 0; f->states && first_form && !f->texts.failed && i < done->n_paths; i++) {
         const struct compile_path *p = &done->paths[i];
         uint32_t same = p->same < i ? first_form[p->same] : f->n;
         first_form[i] = f->n;
@@ -118,10 +118,6 @@ struct manifest *attempt_manifest(const struct attempt *t, const struct compile_
         m = manifest_new(f.paths, f.states, f.n, &a);
     }
     forms_close(&f);
-    if (m && !manifest_set_bases(m, shared ? t->paths.bases : NULL)) {
-        manifest_unref(m);
-        return NULL;
-    }
     return m;
 }
 

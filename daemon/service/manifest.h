@@ -61,7 +61,8 @@
 #define ALIAS_VERSION 2u
 #define MANIFEST_ALTERNATIVES_MAX 16u
 #define MANIFEST_PATHS_MAX WIRE_CHECK_PATHS_MAX /* paths of all alternatives together */
-#define MANIFEST_MAX (4u << 20)                 /* bytes; the oldest alternatives are left out */
+#define MANIFEST_MAX                                                                               \
+    (2u << 20) /* bytes, which the loop reads and writes; the oldest alternatives are left out */
 
 struct manifest_state {
     uint32_t path; /* index */
