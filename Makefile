@@ -67,7 +67,7 @@ $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS))
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
-$(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT):
+$(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT) $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -120,7 +120,8 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 TEST_LIBS = $(B)/obj/client/cli/import/archive.o $(DAEMON) $(STORE) $(CLIENT)
-TEST_SUPPORT = $(call obj,tests/support)
+TEST_SUPPORT = $(B)/obj/tests/support.a
+$(TEST_SUPPORT): $(call obj,tests/support)
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
 $(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 	@mkdir -p $(@D)

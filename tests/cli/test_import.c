@@ -4,12 +4,12 @@
  * is damaged in them.
  */
 #include "client/cli/import/archive.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 /* Runs `warm` against the kit's daemon and gives its output and status. */
 #define warm(k, out, format, ...)                                                                  \
     run_command(out, "WARM_SOCKET=%s WARM_TIMEOUT_MS=%d '%s' " format " 2>&1", (k)->socket,        \
-                KIT_WAIT_MS, command_path(), ##__VA_ARGS__)
+                WARMD_WAIT_MS, command_path(), ##__VA_ARGS__)
 
 static const char *command_path(void)
 {
@@ -106,7 +106,7 @@ Test(archive, every_flipped_byte_and_every_cut_is_seen)
 
 Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
 {
-    struct kit k = kit_up(NULL), other = kit_up(NULL);
+    struct warmd k = warmd_up(NULL), other = warmd_up(NULL);
     char *out, *file = path_join(k.dir, "archive"), *cut = path_join(k.dir, "cut");
     size_t len;
     expect(warm(&k, &out, "import %s/nothing", k.dir), 1, out, "No such file");
@@ -130,15 +130,15 @@ Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
     expect(warm(&k, &out, "import %s", cut), 1, out, "another version");
     expect(warm(&k, &out, "import --from nobody %s", cut), 2, out, "jax, triton, inductor");
     free(data), free(file), free(cut);
-    kit_down(&k), kit_down(&other);
+    warmd_down(&k), warmd_down(&other);
 }
 
-static void wait_for_entries(struct kit *k, unsigned n)
+static void wait_for_entries(struct warmd *k, unsigned n)
 {
     char *out, wanted[32];
     bool there = false;
     snprintf(wanted, sizeof wanted, "\"entries\": %u,", n);
-    for (unsigned left = KIT_WAIT_MS / 20; left && !there; left--) {
+    for (unsigned left = WARMD_WAIT_MS / 20; left && !there; left--) {
         cr_assert_eq(warm(k, &out, "stats --json"), 0);
         there = strstr(out, wanted);
         free(out);
@@ -155,7 +155,7 @@ Test(import, what_a_daemon_compiled_is_known_to_another_one_that_imports_it)
     if (access(nvrtc, R_OK) != 0)
         cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
     char *options[] = {"--nvrtc", nvrtc, "--jobs", "1", NULL};
-    struct kit k = kit_up(options), other = kit_up(options);
+    struct warmd k = warmd_up(options), other = warmd_up(options);
     char *plain = path_join(k.dir, "plain.cu"), *with = path_join(k.dir, "with.cu"),
          *header = path_join(k.dir, "mine.h");
     static const char text[] = "extern \"C\" __global__ void f(float *x) { *x += ADDED; }\n";
@@ -180,7 +180,7 @@ Test(import, what_a_daemon_compiled_is_known_to_another_one_that_imports_it)
     expect(warm(&other, &out, "compile --arch sm_90 %s -o %s.3", with, with), 0, out, "");
     expect(warm(&other, &out, "stats --json"), 0, out, "\"compiles\": 1, \"coalesced");
     free(beside), free(nvrtc), free(plain), free(with), free(header);
-    kit_down(&k), kit_down(&other);
+    warmd_down(&k), warmd_down(&other);
 }
 
 /* ---- what others compress ---- */
@@ -218,7 +218,7 @@ static void make_streams(const char *dir)
 
 Test(import, streams_of_zlib_and_zstd_come_in_whole_or_are_named)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *out;
     make_streams(k.dir);
     unsigned n_bad = 0;
@@ -230,7 +230,7 @@ Test(import, streams_of_zlib_and_zstd_come_in_whole_or_are_named)
     free(out);
     expect(warm(&k, &out, "ls --text jax:stock:whole --json | grep -o jax:stock:whole | wc -l"), 0,
            out, "44\n"); /* as the name and as the label */
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- folders ---- */
@@ -292,7 +292,7 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
         {"nv", "empty: it is empty", "imported 2 entries", "nv:a/b/c3"},
     };
     char *dir = temp_dir_new(), *out;
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     make_folders(dir);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *format = cases[i].format;
@@ -322,13 +322,13 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
     expect(warm(&k, &out, "export --to %s/all --as jax file", dir), 2, out, "say where to");
     expect(warm(&k, &out, "export"), 2, out, "say where to");
     expect(warm(&k, &out, "import --from jax %s/none", dir), 1, out, "No such file");
-    kit_down(&k);
+    warmd_down(&k);
     temp_dir_free(dir);
 }
 
 Test(export, names_that_leave_their_folder_are_refused)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *out, *value = path_join(k.dir, "value");
     file_write(value, "x", 1);
     static const char *const names[] = {
@@ -342,5 +342,5 @@ Test(export, names_that_leave_their_folder_are_refused)
                out, "no file's");
     }
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }

@@ -4,7 +4,7 @@
  * the daemon that it starts. Each test has a socket and a store of its own, and stops what listens
  * there.
  */
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 #include <pty.h>
 #include <sys/syscall.h>
@@ -14,13 +14,13 @@
 /* ---- a place of its own ---- */
 
 struct place {
-    struct kit k;
+    struct warmd k;
     char *warm, *preload;
 };
 
 static struct place place_new(void)
 {
-    struct place p = {.k = kit_new(), .warm = bin_path("warm")};
+    struct place p = {.k = warmd_new(), .warm = bin_path("warm")};
     cr_assert_geq(asprintf(&p.preload, "%.*slib/libwarm-preload.so",
                            (int)(strlen(p.warm) - strlen("bin/warm")), p.warm),
                   0);
@@ -37,7 +37,7 @@ static pid_t daemon_pid(const struct place *p)
 {
     struct ucred who = {0};
     socklen_t len = sizeof who;
-    int fd = kit_try_connect(p->k.socket);
+    int fd = warmd_try_connect(p->k.socket);
     if (fd < 0)
         return 0;
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len);
@@ -50,7 +50,7 @@ static void end_daemon(pid_t pid, int signum)
     struct pollfd ended = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
     cr_assert_geq(ended.fd, 0);
     kill(pid, signum);
-    int n = poll(&ended, 1, KIT_WAIT_MS);
+    int n = poll(&ended, 1, WARMD_WAIT_MS);
     kill(pid, SIGKILL);
     close(ended.fd);
     cr_assert_eq(n, 1, "the daemon does not end");
@@ -64,9 +64,9 @@ static void place_free(struct place *p)
     free(p->warm);
     free(p->preload);
     if (p->k.pid)
-        kit_down(&p->k);
+        warmd_down(&p->k);
     else
-        kit_free(&p->k);
+        warmd_free(&p->k);
 }
 
 static bool has_preload(const struct place *p)
@@ -83,7 +83,7 @@ static void sweep(void)
     struct ucred who;
     socklen_t len = sizeof who;
     const char *socket = getenv("WARM_SOCKET");
-    int fd = socket ? kit_try_connect(socket) : -1;
+    int fd = socket ? warmd_try_connect(socket) : -1;
     if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0)
         kill(who.pid, SIGKILL);
 }
@@ -136,7 +136,7 @@ static bool read_line(int fd, char out[256])
     char c = 0;
     while (n < 255 && c != '\n') {
         struct pollfd p = {fd, POLLIN, 0};
-        cr_assert_eq(poll(&p, 1, KIT_WAIT_MS), 1, "nothing comes");
+        cr_assert_eq(poll(&p, 1, WARMD_WAIT_MS), 1, "nothing comes");
         if (read(fd, &c, 1) != 1)
             break;
         if (c != '\n' && c != '\r')
@@ -198,7 +198,7 @@ Test(run, death_by_a_signal_is_the_programs)
     MODES
     {
         struct child c = spawn(program_of(&p, report, "/bin/sh", "kill -USR2 $$"));
-        int status = kit_reap(c.pid);
+        int status = warmd_reap(c.pid);
         cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR2, "%x", status);
         close(c.out);
     }
@@ -213,7 +213,7 @@ Test(run, leaves_no_process_in_between)
     read_line(c.out, pid);
     snprintf(want, sizeof want, "%d", (int)c.pid);
     cr_assert_str_eq(pid, want);
-    cr_assert_eq(kit_reap(c.pid), 0);
+    cr_assert_eq(warmd_reap(c.pid), 0);
     close(c.out);
     place_free(&p);
 }
@@ -255,7 +255,7 @@ Test(run, signal_to_the_process_reaches_the_program_once)
         expect_line(c.out, "ready");
         kill(c.pid, SIGRTMIN + 1);
         expect_line(c.out, "1");
-        cr_assert_eq(kit_reap(c.pid), 0);
+        cr_assert_eq(warmd_reap(c.pid), 0);
         close(c.out);
     }
     place_free(&p);
@@ -270,7 +270,7 @@ Test(run, signal_to_the_group_reaches_the_program_once)
         expect_line(c.out, "ready");
         kill(-c.pid, SIGRTMIN + 1);
         expect_line(c.out, "1");
-        cr_assert_eq(kit_reap(c.pid), 0);
+        cr_assert_eq(warmd_reap(c.pid), 0);
         close(c.out);
     }
     place_free(&p);
@@ -334,7 +334,7 @@ static struct terminal terminal_new(char *const *argv)
 static int terminal_status(const struct terminal *t)
 {
     int status;
-    cr_assert(kit_recv(t->control, &status, sizeof status), "the shell is gone");
+    cr_assert(warmd_recv(t->control, &status, sizeof status), "the shell is gone");
     return status;
 }
 
@@ -342,7 +342,7 @@ static void terminal_free(struct terminal *t)
 {
     close(t->control);
     close(t->tty);
-    kit_reap(t->shell);
+    warmd_reap(t->shell);
 }
 
 static void type(const struct terminal *t, char key) { cr_assert_eq(write(t->tty, &key, 1), 1); }
@@ -604,14 +604,14 @@ Test(run, starts_at_once_give_one_daemon)
     for (size_t i = 0; i < N; i++)
         c[i] = spawn(argv);
     for (size_t i = 0; i < N; i++) {
-        cr_assert_eq(kit_reap(c[i].pid), 0);
+        cr_assert_eq(warmd_reap(c[i].pid), 0);
         close(c[i].out);
     }
     char *log = path_join(p.k.dir, "warmd.sock.log");
     size_t len, n_ready = 0;
     char *text = file_read(log, &len);
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; !strstr(text, "ready on");) {
-        cr_assert_lt(kit_now_ms(), end, "%s", text); /* it listens, and then says so */
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; !strstr(text, "ready on");) {
+        cr_assert_lt(clock_now_ms(), end, "%s", text); /* it listens, and then says so */
         poll(NULL, 0, 1);
         free(text);
         text = file_read(log, &len);
@@ -640,7 +640,7 @@ Test(run, daemon_that_cannot_start_leaves_the_program_alone)
 Test(run, daemon_that_hangs_holds_nobody_up)
 {
     struct place p = place_new();
-    kit_start(&p.k, NULL);
+    warmd_start(&p.k, NULL);
     kill(p.k.pid, SIGSTOP);
     char *out;
     expect(&p, "sh -c 'exit 3'", 3, "");
@@ -706,7 +706,7 @@ Test(run, socket_of_another_user_is_refused)
     cr_assert_not_null(strstr(out, "[]"), "nothing is set: %s", out);
     free(out);
     kill(stranger, SIGKILL);
-    kit_reap(stranger);
+    warmd_reap(stranger);
     unlink(p.k.socket);
     place_free(&p);
 }

@@ -7,7 +7,7 @@
  */
 #include "daemon/service/old_keys.h"
 #include "store/store.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 #include <dlfcn.h>
 
@@ -15,15 +15,15 @@
     if (!lib)                                                                                      \
     cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
 
-static struct kit kit_with_compiler(char *lib)
+static struct warmd warmd_with_compiler(char *lib)
 {
     char *options[] = {"--nvrtc", lib, NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     return k;
 }
 
 /* Runs `warm ARGUMENTS` in the kit's folder; *out gets stdout and stderr. Returns the status. */
-static int warm(const struct kit *k, char **out, const char *arguments)
+static int warm(const struct warmd *k, char **out, const char *arguments)
 {
     char *program = bin_path("warm");
     int status = run_command(out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k->dir, k->socket, program,
@@ -33,7 +33,7 @@ static int warm(const struct kit *k, char **out, const char *arguments)
 }
 
 /* The same where the output must contain `text`. */
-static void expect(const struct kit *k, int status, const char *arguments, const char *text)
+static void expect(const struct warmd *k, int status, const char *arguments, const char *text)
 {
     char *out;
     int got = warm(k, &out, arguments);
@@ -42,14 +42,14 @@ static void expect(const struct kit *k, int status, const char *arguments, const
     free(out);
 }
 
-static void write_in(const struct kit *k, const char *name, const char *text)
+static void write_in(const struct warmd *k, const char *name, const char *text)
 {
     char *path = path_join(k->dir, name);
     file_write(path, text, strlen(text));
     free(path);
 }
 
-static char *read_in(const struct kit *k, const char *name, size_t *out_len)
+static char *read_in(const struct warmd *k, const char *name, size_t *out_len)
 {
     char *path = path_join(k->dir, name), *data = file_read(path, out_len);
     free(path);
@@ -69,7 +69,7 @@ Test(command, every_command_explains_itself)
                                         "ls",     "show",       "stats",  "why",    "rm",
                                         "evict",  "pin",        "unpin",  "verify", "clear",
                                         "doctor", "completion", "export", "import"};
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     char arguments[64], usage[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(arguments, sizeof arguments, "%s --help", names[i]);
@@ -81,13 +81,13 @@ Test(command, every_command_explains_itself)
             expect(&k, 2, arguments, "unknown option --no-such-option");
         }
     }
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 /* The scripts are made from the help, so this finds what the help says and the command has not. */
 Test(command, every_option_that_is_completed_is_one)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     char *warm_path = bin_path("warm"), *out;
     static const char script[] =
         "export WARM_SOCKET=/nowhere/warmd.sock\n"
@@ -105,24 +105,24 @@ Test(command, every_option_that_is_completed_is_one)
     cr_assert_str_eq(out, "");
     free(out);
     free(warm_path);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(command, without_a_daemon_the_status_is_3)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     write_in(&k, "k.cu", saxpy);
     expect(&k, 3, "compile k.cu --arch sm_90", "no daemon answers at");
     expect(&k, 3, "ls", "no daemon answers at");
     expect(&k, 3, "stats --json", "no daemon answers at");
     expect(&k, 3, "doctor", "FAIL");
     cr_assert_neq(access(k.socket, F_OK), 0, "looking starts no daemon");
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(command, wrong_usage_is_2)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     write_in(&k, "k.cu", saxpy);
     expect(&k, 2, "compile", "no file given");
     expect(&k, 2, "compile k.cu", "no target given");
@@ -135,14 +135,14 @@ Test(command, wrong_usage_is_2)
     expect(&k, 2, "evict --to-size 10X", "not a size");
     expect(&k, 2, "completion tcsh", "bash, zsh and fish");
     expect(&k, 2, "nonsense", "no command `nonsense`");
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 /* ---- values ---- */
 
 Test(command, what_was_put_is_what_is_got)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *big = malloc(300000);
     for (size_t i = 0; i < 300000; i++)
         big[i] = (char)(i * 2654435761u >> 13);
@@ -162,12 +162,12 @@ Test(command, what_was_put_is_what_is_got)
     expect(&k, 1, "get two -o out2", "no such entry");
     free(big);
     free(path);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, entries_are_listed_shown_pinned_evicted_and_removed)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     write_in(&k, "v", "some value");
     expect(&k, 0, "put alpha v --kind backward --arch sm_90", "");
     expect(&k, 0, "put beta v --kind triton --arch sm_80", "");
@@ -186,12 +186,12 @@ Test(command, entries_are_listed_shown_pinned_evicted_and_removed)
     expect(&k, 0, "unpin alpha", "unpinned 1 entry");
     expect(&k, 1, "rm alpha gamma", "removed 1 entry");
     expect(&k, 0, "clear --yes", "evicted 0 entries");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, stats_verify_and_doctor_speak_json)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     write_in(&k, "v", "some value");
     expect(&k, 0, "put alpha v", "");
     expect(&k, 0, "get alpha -o out", "");
@@ -212,11 +212,11 @@ Test(command, stats_verify_and_doctor_speak_json)
         free(out);
         free(admin);
     }
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* A daemon whose keys were others has left this folder. */
-static void change_kept_keys(const struct kit *k)
+static void change_kept_keys(const struct warmd *k)
 {
     struct store_config config = {.dir = k->store, .max_bytes = 1ull << 30};
     struct store *store;
@@ -226,17 +226,17 @@ static void change_kept_keys(const struct kit *k)
     store_close(store);
 }
 
-static void restart(struct kit *k)
+static void restart(struct warmd *k)
 {
     kill(k->pid, SIGTERM);
-    kit_reap(k->pid);
+    warmd_reap(k->pid);
     usleep(2000);
 }
 
-static void until_doctor_says(const struct kit *k, const char *text)
+static void until_doctor_says(const struct warmd *k, const char *text)
 {
     char *out = NULL;
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; kit_now_ms() < end; usleep(20000)) {
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(20000)) {
         free(out);
         warm(k, &out, "doctor");
         if (strstr(out, text)) {
@@ -250,31 +250,31 @@ static void until_doctor_says(const struct kit *k, const char *text)
 Test(command, doctor_and_log_tell_of_entries_of_older_key_versions)
 {
     static const char old[] = "1 entry of older key versions";
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *out;
     write_in(&k, "v", "some value");
     expect(&k, 0, "put cc:2:0123456789abcdef0123456789abcdef0123456789abcdef v", "");
     expect(&k, 0, "put alpha v", "");
     restart(&k);
-    kit_start(&k, NULL); /* with the same keys */
+    warmd_start(&k, NULL); /* with the same keys */
     warm(&k, &out, "doctor");
     cr_assert(!strstr(out, "older key"), "%s", out);
     free(out);
     restart(&k);
     change_kept_keys(&k);
-    kit_start(&k, NULL);
+    warmd_start(&k, NULL);
     until_doctor_says(&k, old);
-    cr_assert(kit_log_has(&k, old));
+    cr_assert(warmd_log_has(&k, old));
     restart(&k);
     cr_assert_eq(truncate(k.log, 0), 0);
-    kit_start(&k, NULL);
+    warmd_start(&k, NULL);
     until_doctor_says(&k, old);
-    cr_assert(!kit_log_has(&k, old), "the log says it once");
+    cr_assert(!warmd_log_has(&k, old), "the log says it once");
     expect(&k, 0, "clear --yes", "evicted 2 entries");
     warm(&k, &out, "doctor");
     cr_assert(!strstr(out, "older key"), "%s", out);
     free(out);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- compiles ---- */
@@ -312,7 +312,7 @@ static int compile_plainly(const char *lib, const char *name, const char *source
     return 0;
 }
 
-static char *compile_here(const struct kit *k, const char *lib, const char *name,
+static char *compile_here(const struct warmd *k, const char *lib, const char *name,
                           const char *source, size_t *out_len)
 {
     char *path = path_join(k->dir, "plain.cubin");
@@ -331,7 +331,7 @@ Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
 {
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
-    struct kit k = kit_with_compiler(lib);
+    struct warmd k = warmd_with_compiler(lib);
     size_t len, here_len;
     write_in(&k, "k.cu", saxpy);
     char *here = compile_here(&k, lib, "k.cu", saxpy, &here_len);
@@ -343,23 +343,23 @@ Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
         free(cubin);
     }
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     char *options[] = {"--nvrtc", lib, NULL};
-    kit_start(&k, options);
+    warmd_start(&k, options);
     expect(&k, 0, "compile k.cu --arch sm_90 --json -o again.cubin", "\"outcome\":\"hit\"");
     char *cubin = read_in(&k, "again.cubin", &len);
     cr_assert(len == here_len && memcmp(cubin, here, len) == 0, "after a restart too");
     free(cubin);
     free(here);
     free(lib);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
 {
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
-    struct kit k = kit_with_compiler(lib);
+    struct warmd k = warmd_with_compiler(lib);
     write_in(&k, "k.cu", saxpy);
     write_in(&k, "nvidia-smi", "#!/bin/sh\necho 8.6\n"); /* what the driver's tool prints */
     char *tool = path_join(k.dir, "nvidia-smi"), *path = NULL;
@@ -370,14 +370,14 @@ Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
     free(path);
     free(tool);
     free(lib);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, compile_writes_where_it_is_told)
 {
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
-    struct kit k = kit_with_compiler(lib);
+    struct warmd k = warmd_with_compiler(lib);
     write_in(&k, "k.cu", saxpy);
     expect(&k, 0, "compile k.cu --arch sm_90 --ptx -o -", ".target sm_90");
     expect(&k, 0, "compile k.cu --arch compute_80 && ls", "k.ptx");
@@ -389,14 +389,14 @@ Test(command, compile_writes_where_it_is_told)
     cr_assert_null(strstr(out, ".tmp"), "nothing is left beside: %s", out);
     free(out);
     free(lib);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, a_changed_header_is_compiled_anew_and_the_old_one_hits_again)
 {
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
-    struct kit k = kit_with_compiler(lib);
+    struct warmd k = warmd_with_compiler(lib);
     write_in(&k, "k.cu", "#include \"n.h\"\n__global__ void f(int *p) { *p = N; }\n");
     write_in(&k, "n.h", "#define N 1\n");
     expect(&k, 0, "compile k.cu --arch sm_90 --json", "\"outcome\":\"miss\"");
@@ -405,14 +405,14 @@ Test(command, a_changed_header_is_compiled_anew_and_the_old_one_hits_again)
     write_in(&k, "n.h", "#define N 1\n");
     expect(&k, 0, "compile k.cu --arch sm_90 --json --only-if-cached", "\"outcome\":\"");
     free(lib);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
 {
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
-    struct kit k = kit_with_compiler(lib);
+    struct warmd k = warmd_with_compiler(lib);
     write_in(&k, "bad.cu", "__global__ void f() { undeclared = 1; }\n");
     expect(&k, 1, "compile bad.cu --arch sm_90", "identifier \"undeclared\" is undefined");
     expect(&k, 1, "compile bad.cu --arch sm_90 --json", "\"status\":6");
@@ -426,14 +426,14 @@ Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
     expect(&k, 2, "compile k.cu --arch sm_90 --nvrtc 1.0", "no NVRTC '1.0'");
     expect(&k, 1, "compile k.cu --arch sm_90 --only-if-cached", "not in the cache");
     free(lib);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, files_outside_the_include_folders_do_not_show)
 {
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
-    struct kit k = kit_with_compiler(lib);
+    struct warmd k = warmd_with_compiler(lib);
     char *dir = temp_dir_new(), *secret = path_join(dir, "secret.h"), *source = NULL;
     file_write(secret, "top secret words\n", 17);
     cr_assert_geq(asprintf(&source, "#include \"%s\"\n#include \"/etc/passwd\"\n", secret), 0);
@@ -449,14 +449,14 @@ Test(command, files_outside_the_include_folders_do_not_show)
     free(secret);
     temp_dir_free(dir);
     free(lib);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(command, many_at_once_are_one_compile, .timeout = 120)
 {
     char *lib = toolchain_lib("13.5.37"), *program = bin_path("warm"), *out;
     NEEDS_TOOLCHAIN(lib);
-    struct kit k = kit_with_compiler(lib);
+    struct warmd k = warmd_with_compiler(lib);
     write_in(&k, "k.cu", saxpy);
     int status = run_command(&out,
                              "cd %s && export WARM_SOCKET=%s && for i in $(seq 64); do %s compile "
@@ -469,5 +469,5 @@ Test(command, many_at_once_are_one_compile, .timeout = 120)
     expect(&k, 0, "stats --json", "\"compiles\": 1,");
     free(lib);
     free(program);
-    kit_down(&k);
+    warmd_down(&k);
 }

@@ -5,7 +5,7 @@
  *
  * What compiles needs a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
  */
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 #include <ftw.h>
 
@@ -13,7 +13,7 @@
 #include "daemon/history/history.h"
 
 /* Runs `warm ARGUMENTS` in the kit's folder, with variables in front; its status. */
-static int warm(const struct kit *k, char **out, const char *variables, const char *arguments)
+static int warm(const struct warmd *k, char **out, const char *variables, const char *arguments)
 {
     char *program = bin_path("warm");
     int status = run_command(out, "cd %s && %s WARM_SOCKET=%s %s %s 2>&1", k->dir, variables,
@@ -22,7 +22,7 @@ static int warm(const struct kit *k, char **out, const char *variables, const ch
     return status;
 }
 
-static void must(const struct kit *k, int status, const char *arguments)
+static void must(const struct warmd *k, int status, const char *arguments)
 {
     char *out;
     int got = warm(k, &out, "", arguments);
@@ -31,7 +31,7 @@ static void must(const struct kit *k, int status, const char *arguments)
 }
 
 /* `warm why ARGUMENTS` says `text`. */
-static void expect_why(const struct kit *k, const char *arguments, const char *text)
+static void expect_why(const struct warmd *k, const char *arguments, const char *text)
 {
     char *out, *command;
     cr_assert_geq(asprintf(&command, "why %s", arguments), 0);
@@ -42,7 +42,7 @@ static void expect_why(const struct kit *k, const char *arguments, const char *t
     free(out);
 }
 
-static void write_in(const struct kit *k, const char *name, const char *text)
+static void write_in(const struct warmd *k, const char *name, const char *text)
 {
     char *path = path_join(k->dir, name);
     file_write(path, text, strlen(text));
@@ -50,7 +50,7 @@ static void write_in(const struct kit *k, const char *name, const char *text)
 }
 
 /* `to` becomes another name of `from`. */
-static void link_in(const struct kit *k, const char *from, const char *to)
+static void link_in(const struct warmd *k, const char *from, const char *to)
 {
     char *old = path_join(k->dir, from), *new = path_join(k->dir, to);
     cr_assert_eq(unlink(new) | link(old, new), 0);
@@ -58,28 +58,28 @@ static void link_in(const struct kit *k, const char *from, const char *to)
     free(new);
 }
 
-static void restart(struct kit *k)
+static void restart(struct warmd *k)
 {
     kill(k->pid, SIGTERM);
-    kit_reap(k->pid);
-    kit_start(k, NULL);
+    warmd_reap(k->pid);
+    warmd_start(k, NULL);
 }
 
 /* ---- causes that need no compiler ---- */
 
 Test(why, nothing_like_it_is_cold)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     must(&k, 1, "get never -o out");
     expect_why(&k, "never", "cold: nothing like it was made here before");
     expect_why(&k, "", "cold");
     must(&k, 1, "why another");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(why, evicted_expired_and_removed_entries_say_when_and_by_what)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     write_in(&k, "v", "some value");
     must(&k, 0, "put a v");
     must(&k, 0, "evict --min-size 1");
@@ -90,12 +90,12 @@ Test(why, evicted_expired_and_removed_entries_say_when_and_by_what)
     must(&k, 0, "rm b");
     must(&k, 1, "get b -o out");
     expect_why(&k, "b", "removed by `warm rm`");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(why, eviction_is_remembered_over_a_restart)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     write_in(&k, "v", "some value");
     must(&k, 0, "put a v");
     must(&k, 0, "evict --min-size 1");
@@ -104,7 +104,7 @@ Test(why, eviction_is_remembered_over_a_restart)
     expect_why(&k, "a", "evicted by `warm evict`");
     restart(&k);
     expect_why(&k, "a", "evicted by `warm evict`");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 static char damaged_file[4096];
@@ -119,40 +119,40 @@ static int on_blob(const char *path, const struct stat *st, int type, struct FTW
 
 Test(why, damaged_values_are_corrupt)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *big = calloc(1, 200000), *path = path_join(k.dir, "big"),
          *blobs = path_join(k.store, "blobs");
     file_write(path, big, 200000);
     must(&k, 0, "put a big");
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     nftw(blobs, on_blob, 16, FTW_PHYS);
     chmod(damaged_file, 0600);
     int fd = open(damaged_file, O_WRONLY);
     cr_assert(fd >= 0 && pwrite(fd, "x", 1, 1000) == 1, "%s", damaged_file);
     close(fd);
-    kit_start(&k, NULL);
+    warmd_start(&k, NULL);
     must(&k, 1, "get a -o out");
     expect_why(&k, "a", "corrupt: ");
     free(blobs);
     free(path);
     free(big);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(why, what_cannot_be_kept_names_its_token)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     write_in(&k, "k.cu", "__global__ void k(const char **s) { *s = __TIME__; }\n");
     must(&k, 2, "compile k.cu --arch sm_90");
     expect_why(&k, "k.cu", "uncacheable: ");
     expect_why(&k, "k.cu", "__TIME__");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(why, what_was_switched_off_is_disabled)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *out;
     warm(&k, &out, "WARM_RECACHE=1", "get a -o out");
     free(out);
@@ -162,12 +162,12 @@ Test(why, what_was_switched_off_is_disabled)
     free(out);
     expect_why(&k, "--last", "disabled: WARM_DISABLE was set");
     expect_why(&k, "true", "disabled");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(why, requests_that_a_hung_daemon_did_not_answer_are_timeouts)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm_options options = {
         .socket = k.socket, .connect_timeout_ms = 10, .request_timeout_ms = 10};
     struct warm *w;
@@ -178,30 +178,30 @@ Test(why, requests_that_a_hung_daemon_did_not_answer_are_timeouts)
     cr_assert_eq(warm_get(w, "a", 1, 0, &v), WARM_ETIMEOUT);
     kill(k.pid, SIGCONT);
     warm_close(w);
-    options.connect_timeout_ms = options.request_timeout_ms = KIT_WAIT_MS;
+    options.connect_timeout_ms = options.request_timeout_ms = WARMD_WAIT_MS;
     int code;
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; /* it is left alone for a second */
-         (code = warm_open(&w, &options)) == WARM_ENO_DAEMON && kit_now_ms() < end;)
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; /* it is left alone for a second */
+         (code = warm_open(&w, &options)) == WARM_ENO_DAEMON && clock_now_ms() < end;)
         usleep(10000);
     cr_assert_eq(code, 0);
     cr_assert_eq(warm_get(w, "b", 1, 0, &v), WARM_ENOT_FOUND);
     cr_assert_eq(warm_get(w, "c", 1, 0, &v), WARM_ENOT_FOUND);
     warm_close(w);
     expect_why(&k, "--session hung", "timeout: 1 request was not answered in time");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(why, name_of_a_redis_client_tells_its_session)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
-    kit_redis(fd, "CLIENT SETNAME warm-session-r.1\r\n", "+OK\r\n");
-    kit_redis(fd, "GET a\r\n", "$-1\r\n");
-    kit_redis(fd, "SET a 1\r\n", "+OK\r\n");
-    kit_redis(fd, "GET a\r\n", "$1\r\n1\r\n");
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    warmd_redis(fd, "CLIENT SETNAME warm-session-r.1\r\n", "+OK\r\n");
+    warmd_redis(fd, "GET a\r\n", "$-1\r\n");
+    warmd_redis(fd, "SET a 1\r\n", "+OK\r\n");
+    warmd_redis(fd, "GET a\r\n", "$1\r\n1\r\n");
     close(fd);
     expect_why(&k, "--session r.1", "session r.1: asked 2: 1 hits, 0 coalesced, 1 misses");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- what clients make themselves ---- */
@@ -221,8 +221,8 @@ static void make(struct warm *w, const char *name, const char *hardware, const c
 
 Test(why, what_clients_say_of_their_artifacts_is_compared)
 {
-    struct kit k = kit_up(NULL);
-    struct warm_options options = {.socket = k.socket, .connect_timeout_ms = KIT_WAIT_MS};
+    struct warmd k = warmd_up(NULL);
+    struct warm_options options = {.socket = k.socket, .connect_timeout_ms = WARMD_WAIT_MS};
     struct warm *w;
     cr_assert_eq(warm_open(&w, &options), 0);
     make(w, "ptxas:1", "sm_90", "ptxas 12.9; driver=550.54", "step.ptx; -O3");
@@ -240,13 +240,13 @@ Test(why, what_clients_say_of_their_artifacts_is_compared)
     expect_why(&k, "ptxas:5", "hardware: sm_90 \xe2\x86\x92 sm_90a");
     expect_why(&k, "ptxas:6", "in input: ");
     expect_why(&k, "ptxas:7", "cold");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* JAX's own key is asked for when the canonical one has missed: one compile, one miss. */
 Test(why, second_name_that_misses_is_no_second_miss)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *out;
     static const char *const names[] = {"jax:1:0123", "jax:stock:jit_f-0123"};
     write_in(&k, "v", "value");
@@ -261,7 +261,7 @@ Test(why, second_name_that_misses_is_no_second_miss)
     cr_assert_eq(warm(&k, &out, "WARM_SESSION=s", "get jax:stock:jit_f-0123 -o o"), 0, "%s", out);
     free(out);
     expect_why(&k, "--session s", "asked 2: 1 hits, 0 coalesced, 1 misses");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- compiles ---- */
@@ -272,7 +272,7 @@ Test(why, each_part_of_a_compile_is_named)
     if (!lib)
         cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
     char *options[] = {(char *)(uintptr_t) "--nvrtc", lib, NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     write_in(&k, "h.h", "#define A 1\n");
     write_in(&k, "k.cu", "#include \"h.h\"\n__global__ void k(int *x) { *x = A; }\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
@@ -285,8 +285,8 @@ Test(why, each_part_of_a_compile_is_named)
     expect_why(&k, "--last", "name: k.cu \xe2\x86\x92 renamed");
     write_in(&k, "h.h", "#define A 2\n");
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
-    kit_start(&k, options); /* what it knew of the header outlives it */
+    warmd_reap(k.pid);
+    warmd_start(&k, options); /* what it knew of the header outlives it */
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "header ");
     expect_why(&k, "--last", "h.h line 1: ");
@@ -310,7 +310,7 @@ Test(why, each_part_of_a_compile_is_named)
     must(&k, 0, "clear --yes");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "evicted by `warm evict` or `warm clear`");
-    kit_down(&k);
+    warmd_down(&k);
     free(lib);
 }
 

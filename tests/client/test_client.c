@@ -2,15 +2,16 @@
 /* test_client.c - libwarm against a real daemon: values of every size, leases, restarts, compiles
  * with more headers than fit into a frame. */
 #include "client/lib/warm.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-static struct warm *connect_to(const struct kit *k)
+static struct warm *connect_to(const struct warmd *k)
 {
-    struct warm_options options = {
-        .socket = k->socket, .connect_timeout_ms = KIT_WAIT_MS, .request_timeout_ms = KIT_WAIT_MS};
+    struct warm_options options = {.socket = k->socket,
+                                   .connect_timeout_ms = WARMD_WAIT_MS,
+                                   .request_timeout_ms = WARMD_WAIT_MS};
     struct warm *w;
     cr_assert_eq(warm_open(&w, &options), 0);
     return w;
@@ -33,7 +34,7 @@ static void expect_text(struct warm *w, const char *name, const char *text)
 Test(client, many_are_asked_for_in_one_round_trip)
 {
     enum { N = 300 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     static char texts[N][16], keys[N][33];
     static struct warm_name names[N], by_key[N];
@@ -68,13 +69,13 @@ Test(client, many_are_asked_for_in_one_round_trip)
     cr_assert_eq(warm_get(w, "many-1", 6, 0, &values[0]), 0, "the connection goes on");
     warm_value_free(&values[0]);
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(client, values_of_every_size_come_back)
 {
     static const size_t sizes[] = {0, 1, 4096, 65535, 65536, 65537, 524288, 524289, 5000000};
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     uint8_t *data = malloc(5000000);
     for (size_t i = 0; i < 5000000; i++)
@@ -96,14 +97,14 @@ Test(client, values_of_every_size_come_back)
     }
     free(data);
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Large values keep the buffer in which they came. */
 Test(client, values_stay_as_they_are_while_others_come)
 {
     enum { N = 12, LEN = 65536 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     struct warm_value values[N];
     static uint8_t data[LEN];
@@ -124,13 +125,13 @@ Test(client, values_stay_as_they_are_while_others_come)
         }
     }
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Whichever way it was forked; the process was asked for its id often enough to remember it. */
 Test(client, in_a_forked_child_calls_are_closed_also_after_many)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     struct warm_value v;
     put_text(w, "name", "text");
@@ -146,12 +147,12 @@ Test(client, in_a_forked_child_calls_are_closed_also_after_many)
         expect_text(w, "name", "text");
     }
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(client, names_have_1_to_512_bytes_and_may_be_any)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     struct warm_value v;
     char name[513];
@@ -165,12 +166,12 @@ Test(client, names_have_1_to_512_bytes_and_may_be_any)
     cr_assert_eq(warm_get(w, "xyz", 3, WARM_BY_KEY, &v), WARM_EINVALID);
     cr_assert_eq(warm_put(w, "a\0b", 3, "v", 1, NULL), 0, "a name may hold NUL");
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(client, a_lease_is_fulfilled_by_a_put)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     struct warm_value v;
     cr_assert_eq(warm_get(w, "key", 3, WARM_WANT_LEASE, &v), WARM_LEASE);
@@ -181,24 +182,24 @@ Test(client, a_lease_is_fulfilled_by_a_put)
     cr_assert_eq(v.cost_ms, 77);
     warm_value_free(&v);
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(client, a_released_lease_is_given_again)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     struct warm_value v;
     cr_assert_eq(warm_get(w, "key", 3, WARM_WANT_LEASE, &v), WARM_LEASE);
     cr_assert_eq(warm_release(w, v.token), 0, "%s", warm_message(w));
     cr_assert_eq(warm_get(w, "key", 3, WARM_WANT_LEASE, &v), WARM_LEASE);
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(client, keep_existing_keeps)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     struct warm_put_options options = {.flags = WARM_KEEP_EXISTING};
     put_text(w, "key", "first");
@@ -207,12 +208,12 @@ Test(client, keep_existing_keeps)
     put_text(w, "key", "third");
     expect_text(w, "key", "third");
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(client, wrong_options_of_a_put_are_invalid)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     struct warm_put_options options = {.kind = "nonsense"};
     cr_assert_eq(warm_put(w, "key", 3, "v", 1, &options), WARM_EINVALID);
@@ -223,26 +224,26 @@ Test(client, wrong_options_of_a_put_are_invalid)
     cr_assert_eq(warm_put(w, "key", 3, "v", 1, &options), WARM_ETOO_BIG);
     put_text(w, "key", "the connection is as it was");
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* The daemon is stopped and started between two calls: the second finds the new one by itself. */
 Test(client, a_restarted_daemon_is_found_again)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = connect_to(&k);
     put_text(w, "key", "value");
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
-    kit_start(&k, NULL);
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
     expect_text(w, "key", "value");
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(client, recache_takes_nothing_and_readonly_stores_nothing)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm_value v;
     struct warm *w = connect_to(&k);
     put_text(w, "key", "value");
@@ -254,7 +255,7 @@ Test(client, recache_takes_nothing_and_readonly_stores_nothing)
     expect_text(w, "key", "value");
     warm_close(odd);
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- compiles ---- */
@@ -310,7 +311,7 @@ Test(client, a_long_list_of_headers_is_checked, .timeout = 200)
     if (access(lib, R_OK) != 0)
         cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
     char *options[] = {"--nvrtc", lib, NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     char *source = write_headers(k.dir);
     struct warm *w = connect_to(&k);
     cr_assert_eq(compile_outcome(w, k.dir, source), WARM_MISS);
@@ -332,5 +333,5 @@ Test(client, a_long_list_of_headers_is_checked, .timeout = 200)
     free(beside);
     free(lib);
     warm_close(w);
-    kit_down(&k);
+    warmd_down(&k);
 }

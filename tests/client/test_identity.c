@@ -7,33 +7,33 @@
 
 #include "client/lib/warm.h"
 #include "keygen/err.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 /* As a file that was not touched for a while. */
-static char *old_file(const struct kit *k, const char *name, const char *text)
+static char *old_file(const struct warmd *k, const char *name, const char *text)
 {
     char *path = path_join(k->dir, name);
     file_write(path, text, strlen(text));
     return path;
 }
 
-static struct warm *open_warm(const struct kit *k)
+static struct warm *open_warm(const struct warmd *k)
 {
     struct warm *w;
-    struct warm_options options = {.socket = k->socket, .connect_timeout_ms = KIT_WAIT_MS};
+    struct warm_options options = {.socket = k->socket, .connect_timeout_ms = WARMD_WAIT_MS};
     cr_assert_eq(warm_open(&w, &options), 0);
     return w;
 }
 
 Test(identity, known_digests_without_a_daemon)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     char *path = old_file(&k, "abc", "abc"), id[WARM_IDENTITY_TEXT];
     cr_assert_eq(warm_file_identity(NULL, path, id), 0);
     cr_assert_str_eq(id, "06b05ab6733a618578af5f94892f3950"
                          "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     free(path);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(identity, what_cannot_be_identified_is_an_error_and_nothing_is_written)
@@ -48,7 +48,7 @@ Test(identity, what_cannot_be_identified_is_an_error_and_nothing_is_written)
 /* The daemon's word is taken: seen by putting a wrong one under the file's name. */
 Test(identity, a_settled_file_is_remembered_and_a_fresh_one_is_not)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct warm *w = open_warm(&k);
     char *path = old_file(&k, "f", "abc"), id[WARM_IDENTITY_TEXT], name[256];
     char wrong[WARM_IDENTITY_TEXT];
@@ -66,7 +66,7 @@ Test(identity, a_settled_file_is_remembered_and_a_fresh_one_is_not)
     cr_assert_eq(warm_file_identity(w, path, id), 0);
     if (now.tv_sec - st.st_ctim.tv_sec < 1) /* a slow machine may be past the second already */
         cr_assert_str_neq(id, wrong, "a file of this moment was taken from memory");
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; kit_now_ms() < end; usleep(50000)) {
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(50000)) {
         cr_assert_eq(warm_file_identity(w, path, id), 0);
         if (strcmp(id, wrong) == 0)
             break;
@@ -78,5 +78,5 @@ Test(identity, a_settled_file_is_remembered_and_a_fresh_one_is_not)
     cr_assert_str_neq(id, wrong);
     warm_close(w);
     free(path);
-    kit_down(&k);
+    warmd_down(&k);
 }

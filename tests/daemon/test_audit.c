@@ -5,7 +5,7 @@
  */
 #include "keygen/cuda/job.h"
 #include "store/store.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 static char *folder;
 
@@ -14,28 +14,28 @@ static char *folder;
     if (!nvrtc)                                                                                    \
     cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
 
-static struct kit audit_kit(char *nvrtc, char *one_of)
+static struct warmd audit_kit(char *nvrtc, char *one_of)
 {
     char *options[] = {"--nvrtc", nvrtc, "--verify-hits", one_of, NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     folder = k.dir;
     return k;
 }
 
-static void restart(struct kit *k, char *nvrtc, char *one_of)
+static void restart(struct warmd *k, char *nvrtc, char *one_of)
 {
     char *options[] = {"--nvrtc", nvrtc, "--verify-hits", one_of, NULL};
-    kit_start(k, options);
+    warmd_start(k, options);
 }
 
-static void stop(const struct kit *k)
+static void stop(const struct warmd *k)
 {
     kill(k->pid, SIGTERM);
-    kit_reap(k->pid);
+    warmd_reap(k->pid);
 }
 
 /* What `warm ARGUMENTS` prints, and in *out_status how it ends. */
-static char *warm(const struct kit *k, const char *arguments, int *out_status)
+static char *warm(const struct warmd *k, const char *arguments, int *out_status)
 {
     char *program = bin_path("warm"), *out;
     int status = run_command(&out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k->dir, k->socket, program,
@@ -48,7 +48,7 @@ static char *warm(const struct kit *k, const char *arguments, int *out_status)
 
 /* Compiles NAME.cu, which multiplies by `factor`, into NAME.out; the outcome must be this one. Beside
  * it is a table of `n_table` numbers. */
-static void compiles_table(const struct kit *k, const char *name, int factor, unsigned n_table,
+static void compiles_table(const struct warmd *k, const char *name, int factor, unsigned n_table,
                            const char *outcome)
 {
     char path[4096], source[256], arguments[256];
@@ -67,7 +67,7 @@ static void compiles_table(const struct kit *k, const char *name, int factor, un
     free(out);
 }
 
-static void compiles(const struct kit *k, const char *name, int factor, const char *outcome)
+static void compiles(const struct warmd *k, const char *name, int factor, const char *outcome)
 {
     compiles_table(k, name, factor, 1, outcome);
 }
@@ -80,12 +80,12 @@ static char *compiled(const char *name, size_t *out_len)
 }
 
 /* Waits until STATS has this text. */
-static void await_stats(const struct kit *k, const char *text)
+static void await_stats(const struct warmd *k, const char *text)
 {
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;; usleep(20000)) {
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS;; usleep(20000)) {
         char *out = warm(k, "stats --json", NULL);
         bool there = strstr(out, text) != NULL;
-        cr_assert(there || kit_now_ms() < end, "no %s: %s", text, out);
+        cr_assert(there || clock_now_ms() < end, "no %s: %s", text, out);
         free(out);
         if (there)
             return;
@@ -128,7 +128,7 @@ static void on_put(void *arg, int status, bool existed, const struct err *e)
 }
 
 /* As a compiler that went wrong would have: a.cu's entry gets the result of b.cu. */
-static void give_a_the_result_of_b(const struct kit *k)
+static void give_a_the_result_of_b(const struct warmd *k)
 {
     struct store_config config = {.dir = k->store, .max_bytes = 1ull << 30};
     struct store_cursor cursor = {{0}};
@@ -148,7 +148,8 @@ static void give_a_the_result_of_b(const struct kit *k)
                             .on_done = on_put,
                             .arg = &s};
     cr_assert_eq(store_put(store, &put, &e), 0, "%s", e.text);
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; !s.done && kit_now_ms() < end; usleep(2000))
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; !s.done && clock_now_ms() < end;
+         usleep(2000))
         store_poll(store);
     cr_assert(s.done && s.status == 0);
     store_close(store);
@@ -159,7 +160,7 @@ TestSuite(audit, .timeout = 180);
 /* Hits with a table of `n_table` numbers are compiled anew and found good. */
 static void finds_right_value(char *nvrtc, unsigned n_table)
 {
-    struct kit k = audit_kit(nvrtc, "1");
+    struct warmd k = audit_kit(nvrtc, "1");
     compiles_table(&k, "a", 3, n_table, "\"miss\"");
     await_stats(&k,
                 "\"entries\": 2"); /* the result, and what leads to it: hits are the store's now */
@@ -167,7 +168,7 @@ static void finds_right_value(char *nvrtc, unsigned n_table)
     await_stats(&k, "\"audits\": 1, \"audit_differences\": 0");
     compiles_table(&k, "a", 3, n_table, "\"hit\"");
     await_stats(&k, "\"audits\": 2, \"audit_differences\": 0");
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(audit, a_hit_that_compiles_to_the_same_is_counted)
@@ -181,7 +182,7 @@ Test(audit, a_hit_that_compiles_to_the_same_is_counted)
 /* A wrong value with a table of `n_table` numbers is found and set aside. */
 static void finds_wrong_value(char *nvrtc, unsigned n_table)
 {
-    struct kit k = audit_kit(nvrtc, "0");
+    struct warmd k = audit_kit(nvrtc, "0");
     size_t right_len, wrong_len, len;
     int status;
     compiles_table(&k, "a", 3, n_table, "\"miss\"");
@@ -197,7 +198,7 @@ static void finds_wrong_value(char *nvrtc, unsigned n_table)
     cr_assert(len == wrong_len && memcmp(got, wrong, len) == 0, "the entry is not the wrong one");
     free(got);
     await_stats(&k, "\"audit_differences\": 1");
-    cr_expect(kit_log_has(&k, "ALARM"));
+    cr_expect(warmd_log_has(&k, "ALARM"));
     char *out = warm(&k, "doctor", &status);
     cr_expect_neq(status, 0);
     cr_expect_not_null(strstr(out, "not what their sources compile to"), "%s", out);
@@ -208,7 +209,7 @@ static void finds_wrong_value(char *nvrtc, unsigned n_table)
     free(got);
     free(right);
     free(wrong);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(audit, a_hit_that_compiles_to_something_else_is_an_alarm_and_set_aside)
@@ -228,30 +229,30 @@ Test(audit, so_is_a_large_one_that_differs_in_a_few_bytes)
 Test(audit, none_where_it_is_switched_off)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = audit_kit(nvrtc, "0");
+    struct warmd k = audit_kit(nvrtc, "0");
     compiles(&k, "a", 3, "\"miss\"");
     for (int i = 0; i < 5; i++)
         compiles(&k, "a", 3, "\"hit\"");
     compiles(&k, "b", 5, "\"miss\""); /* an audit would have come first */
     await_stats(&k, "\"audits\": 0, \"audit_differences\": 0");
-    kit_down(&k);
+    warmd_down(&k);
     free(nvrtc);
 }
 
 Test(audit, one_that_nobody_asked_for_is_ignored)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = audit_kit(nvrtc, "1");
+    struct warmd k = audit_kit(nvrtc, "1");
     struct key key = {{1}};
     struct writer w;
-    int fd = kit_native(&k);
+    int fd = warmd_native(&k);
     writer_init(&w, 0);
     wire_put_audit(&w, 1, &(struct wire_audit){key, {"", 0}, {"nonsense", 8}});
     wire_put_empty(&w, WIRE_STATS, 2);
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
-    kit_expect(fd, 2, WIRE_TEXT);
+    warmd_expect(fd, 2, WIRE_TEXT);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
     free(nvrtc);
 }

@@ -10,15 +10,16 @@
 #include <sys/statvfs.h>
 
 #include "client/lib/warm.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 #define GOOD "extern \"C\" __global__ void k(float *x) { x[threadIdx.x] *= 2; }\n"
 
-static struct warm *connect_to(const struct kit *k)
+static struct warm *connect_to(const struct warmd *k)
 {
     struct warm *w;
-    struct warm_options to = {
-        .socket = k->socket, .connect_timeout_ms = KIT_WAIT_MS, .request_timeout_ms = KIT_WAIT_MS};
+    struct warm_options to = {.socket = k->socket,
+                              .connect_timeout_ms = WARMD_WAIT_MS,
+                              .request_timeout_ms = WARMD_WAIT_MS};
     cr_assert_eq(warm_open(&w, &to), 0);
     return w;
 }
@@ -92,7 +93,7 @@ Test(bad_input, each_costs_its_own_request_and_says_what_is_wrong, .timeout = 30
     if (!lib)
         cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
     char *options[] = {"--nvrtc", lib, "--jobs", "2", NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     struct warm *w = connect_to(&k);
     static const char nul[] = "// fine\n// not \0 fine\n" GOOD,
                       passwd[] = "#include \"/etc/passwd\"\n";
@@ -112,7 +113,7 @@ Test(bad_input, each_costs_its_own_request_and_says_what_is_wrong, .timeout = 30
     free(out);
     warm_close(w);
     free(lib);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- a full disk ---- */
@@ -121,15 +122,15 @@ Test(bad_input, a_full_disk_is_served_from_and_compiled_on_and_told)
 {
     static uint8_t value[1 << 20];
     char *lib = toolchain_lib("13.5.37");
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     cr_assert_eq(mkdir(k.store, 0700), 0);
     if (!lib || mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=24m") != 0) {
-        kit_free(&k);
+        warmd_free(&k);
         cr_skip_test("needs a CUDA toolchain and the right to mount a tmpfs");
     }
     char *options[] = {"--nvrtc", lib, "--jobs", "1", NULL},
          *ballast = path_join(k.store, "ballast");
-    kit_start(&k, options);
+    warmd_start(&k, options);
     struct warm *w = connect_to(&k);
     struct warm_value v;
     struct statvfs vfs;
@@ -143,14 +144,14 @@ Test(bad_input, a_full_disk_is_served_from_and_compiled_on_and_told)
     expect_good(w, WARM_MISS);
     cr_assert_eq(warm_get(w, "before", 6, 0, &v), 0, "%s", warm_message(w));
     warm_value_free(&v);
-    cr_assert(kit_log_has(&k, "no space"), "it says so");
+    cr_assert(warmd_log_has(&k, "no space"), "it says so");
     cr_assert_eq(unlink(ballast), 0);
     cr_assert_eq(warm_put(w, "large", 5, value, sizeof value, NULL), 0, "%s", warm_message(w));
     warm_close(w);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     umount2(k.store, MNT_DETACH);
     free(ballast);
     free(lib);
-    kit_free(&k);
+    warmd_free(&k);
 }

@@ -7,26 +7,26 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 enum { GREEDY = 12345, OTHER = 23456, VALUE = 64 << 10, BLOB = 70000, KEYS = 4096 };
 
 #define MIB (1l << 20)
 
 /* A connection of another user: the kernel takes the effective user at connect. */
-static int connect_as(const struct kit *k, uid_t uid)
+static int connect_as(const struct warmd *k, uid_t uid)
 {
     cr_assert_eq(seteuid(uid), 0);
-    int fd = kit_try_connect(k->socket);
+    int fd = warmd_try_connect(k->socket);
     cr_assert_eq(seteuid(0), 0);
     cr_assert_geq(fd, 0);
     return fd;
 }
 
-static int native_as(const struct kit *k, uid_t uid)
+static int native_as(const struct warmd *k, uid_t uid)
 {
     int fd = connect_as(k, uid);
-    kit_hello(fd);
+    warmd_hello(fd);
     return fd;
 }
 
@@ -79,7 +79,7 @@ static void send_put(int fd, uint64_t tag, const char *name, int memfd, const vo
         put.check = *check;
     writer_init(&w, 0);
     wire_put_put(&w, tag, &put);
-    kit_send_fds(fd, w.data, w.len, &memfd, memfd >= 0);
+    warmd_send_fds(fd, w.data, w.len, &memfd, memfd >= 0);
     writer_close(&w);
 }
 
@@ -88,7 +88,7 @@ static void put_memfd(int fd, uint64_t tag, const char *name, const void *value,
     int memfd = memfd_with(value, len);
     send_put(fd, tag, name, memfd, NULL, len, NULL);
     close(memfd);
-    kit_expect(fd, tag, WIRE_OK);
+    warmd_expect(fd, tag, WIRE_OK);
 }
 
 static void send_mget(int fd, uint64_t tag, const char *name, uint32_t n)
@@ -99,7 +99,7 @@ static void send_mget(int fd, uint64_t tag, const char *name, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         wire_keys_add(&keys, WIRE_SPACE_NAME, name, strlen(name));
     wire_put_mget(&w, tag, &(struct wire_mget){.n = n, .keys = {keys.data, keys.len}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&keys);
     writer_close(&w);
 }
@@ -114,7 +114,7 @@ static void send_redis_mget(int fd, char name, unsigned n)
     size_t len = (size_t)snprintf(one, sizeof one, "$1\r\n%c\r\n", name);
     for (unsigned i = 0; i < n; i++)
         writer_bytes(&w, one, len);
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
 }
 
@@ -129,16 +129,16 @@ static char *some_bytes(size_t len)
 /* How long a request takes that needs nothing but a turn of the loop. */
 static uint64_t ping_ms(int redis)
 {
-    uint64_t began = kit_now_ms();
-    kit_redis(redis, "PING\r\n", "+PONG\r\n");
-    return kit_now_ms() - began;
+    uint64_t began = clock_now_ms();
+    warmd_redis(redis, "PING\r\n", "+PONG\r\n");
+    return clock_now_ms() - began;
 }
 
 /* The longest of many pings within so long. */
 static uint64_t worst_ping_ms(int redis, uint64_t for_ms)
 {
     uint64_t worst = 0;
-    for (uint64_t end = kit_now_ms() + for_ms; kit_now_ms() < end; usleep(500)) {
+    for (uint64_t end = clock_now_ms() + for_ms; clock_now_ms() < end; usleep(500)) {
         uint64_t ms = ping_ms(redis);
         worst = ms > worst ? ms : worst;
     }
@@ -151,11 +151,11 @@ Test(budgets, unread_answers_take_a_bounded_memory_and_give_it_back)
 {
     NEEDS_TWO_USERS();
     enum { N = 12 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(VALUE);
     int fds[N], seed = native_as(&k, GREEDY), other = connect_as(&k, OTHER);
     send_put(seed, 1, "v", -1, value, VALUE, NULL);
-    kit_expect(seed, 1, WIRE_OK);
+    warmd_expect(seed, 1, WIRE_OK);
     long before = resident(k.pid);
     for (int i = 0; i < N; i++) {
         fds[i] = i % 2 ? connect_as(&k, GREEDY) : native_as(&k, GREEDY);
@@ -176,7 +176,7 @@ Test(budgets, unread_answers_take_a_bounded_memory_and_give_it_back)
     free(value);
     close(seed);
     close(other);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* One user's many connections are held to one budget; another's are not. */
@@ -184,33 +184,33 @@ Test(budgets, the_memory_of_unread_answers_is_one_users_not_one_connections)
 {
     NEEDS_TWO_USERS();
     enum { N = 300 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(VALUE);
     static int fds[N];
     int seed = native_as(&k, GREEDY), other = native_as(&k, OTHER);
     send_put(seed, 1, "v", -1, value, VALUE, NULL);
-    kit_expect(seed, 1, WIRE_OK);
+    warmd_expect(seed, 1, WIRE_OK);
     long before = resident(k.pid);
     for (int i = 0; i < N; i++) {
         fds[i] = connect_as(&k, GREEDY);
         send_redis_mget(fds[i], 'v', 40);
     }
-    kit_put(other, 1, "mine", "value", 0);
-    kit_expect(other, 1, WIRE_OK);
+    warmd_put(other, 1, "mine", "value", 0);
+    warmd_expect(other, 1, WIRE_OK);
     usleep(300000);
     long during = resident(k.pid);
     cr_log_info("%ld MiB more", (during - before) / MIB);
     cr_assert_lt(during - before, 160 * MIB, "%ld MiB", (during - before) / MIB);
-    kit_get(other, 2, "mine", false, 0);
-    kit_expect_hit(other, 2, "value");
+    warmd_get(other, 2, "mine", false, 0);
+    warmd_expect_hit(other, 2, "value");
     for (int i = 0; i < N; i++)
         close(fds[i]);
     for (uint64_t tag = 3;; tag++) { /* when they are gone the user is served again */
-        static struct kit_frame f;
+        static struct warmd_frame f;
         int again = native_as(&k, GREEDY);
         cr_assert_lt(tag, 100);
-        kit_get(again, tag, "v", false, 0);
-        bool good = kit_frame_try(again, &f) && f.frame.type == WIRE_HIT;
+        warmd_get(again, tag, "v", false, 0);
+        bool good = warmd_frame_try(again, &f) && f.frame.type == WIRE_HIT;
         close(again);
         if (good)
             break;
@@ -218,40 +218,40 @@ Test(budgets, the_memory_of_unread_answers_is_one_users_not_one_connections)
     free(value);
     close(seed);
     close(other);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(budgets, an_answer_of_many_values_comes_whole_however_slowly_it_is_read)
 {
     enum { N = 400 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(VALUE), *got = malloc(VALUE + 2);
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_hit hit;
-    int fd = kit_native(&k), redis = kit_connect(&k);
+    int fd = warmd_native(&k), redis = warmd_connect(&k);
     send_put(fd, 1, "v", -1, value, VALUE, NULL);
-    kit_expect(fd, 1, WIRE_OK);
+    warmd_expect(fd, 1, WIRE_OK);
     send_mget(fd, 100, "v", N);
     send_redis_mget(redis, 'v', N);
-    kit_send(redis, "PING\r\n", 6);
+    warmd_send(redis, "PING\r\n", 6);
     for (unsigned i = 0; i < N; i++) {
-        kit_frame(fd, &f, WIRE_HIT, 100 + i);
+        warmd_frame(fd, &f, WIRE_HIT, 100 + i);
         cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
         cr_assert_eq(hit.value.len, VALUE);
         cr_assert_eq(memcmp(hit.value.data, value, VALUE), 0);
     }
-    kit_redis(redis, "", "*400\r\n");
+    warmd_redis(redis, "", "*400\r\n");
     for (unsigned i = 0; i < N; i++) {
-        kit_redis(redis, "", "$65536\r\n");
-        cr_assert(kit_recv(redis, got, VALUE + 2));
+        warmd_redis(redis, "", "$65536\r\n");
+        cr_assert(warmd_recv(redis, got, VALUE + 2));
         cr_assert_eq(memcmp(got, value, VALUE), 0);
     }
-    kit_redis(redis, "", "+PONG\r\n");
+    warmd_redis(redis, "", "+PONG\r\n");
     free(value);
     free(got);
     close(fd);
     close(redis);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- descriptors ---- */
@@ -260,7 +260,7 @@ Test(budgets, unread_descriptors_are_bounded_and_others_still_get_in)
 {
     NEEDS_TWO_USERS();
     enum { N = 6 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(BLOB);
     int fds[N], seed = native_as(&k, GREEDY);
     put_memfd(seed, 1, "b", value, BLOB);
@@ -281,49 +281,49 @@ Test(budgets, unread_descriptors_are_bounded_and_others_still_get_in)
     for (int i = 1; i < N; i++)
         close(fds[i]);
     for (unsigned i = 0; i < KEYS; i++) /* and they are all there for who reads */
-        kit_expect(fds[0], 2 + i, WIRE_HIT);
+        warmd_expect(fds[0], 2 + i, WIRE_HIT);
     close(fds[0]);
     free(value);
     close(seed);
     close(other);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* One process of a user reads nothing; the user's others have to wait until it is closed, no longer. */
 Test(budgets, a_connection_that_reads_nothing_holds_up_its_users_others_for_seconds_at_most)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(BLOB);
-    int greedy = kit_native(&k), same = kit_native(&k);
+    int greedy = warmd_native(&k), same = warmd_native(&k);
     put_memfd(same, 1, "b", value, BLOB);
     send_mget(greedy, 2, "b", KEYS);
     usleep(50000);
-    uint64_t began = kit_now_ms();
-    kit_get(same, 2, "b", false, 0);
-    kit_expect(same, 2, WIRE_HIT);
-    cr_assert_lt(kit_now_ms() - began, 10000);
+    uint64_t began = clock_now_ms();
+    warmd_get(same, 2, "b", false, 0);
+    warmd_expect(same, 2, WIRE_HIT);
+    cr_assert_lt(clock_now_ms() - began, 10000);
     free(value);
     close(greedy);
     close(same);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* What a client does with the descriptor that it was given is nobody else's: O_DIRECT, which makes
  * reads of odd lengths fail, the offset, locks. */
 Test(budgets, a_descriptor_shares_nothing_with_that_of_another_receiver)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(BLOB), *got = malloc(BLOB);
-    static struct kit_frame a, b;
-    int one = kit_native(&k), two = kit_native(&k);
+    static struct warmd_frame a, b;
+    int one = warmd_native(&k), two = warmd_native(&k);
     put_memfd(one, 1, "b", value, BLOB);
-    kit_get(one, 2, "b", false, 0);
-    kit_frame(one, &a, WIRE_HIT, 2);
+    warmd_get(one, 2, "b", false, 0);
+    warmd_frame(one, &a, WIRE_HIT, 2);
     cr_assert_geq(a.fd, 0);
     fcntl(a.fd, F_SETFL, fcntl(a.fd, F_GETFL) | O_DIRECT);
     cr_assert_eq(lseek(a.fd, 777, SEEK_SET), 777);
-    kit_get(two, 2, "b", false, 0);
-    kit_frame(two, &b, WIRE_HIT, 2);
+    warmd_get(two, 2, "b", false, 0);
+    warmd_frame(two, &b, WIRE_HIT, 2);
     cr_assert_geq(b.fd, 0);
     cr_assert_not(fcntl(b.fd, F_GETFL) & O_DIRECT);
     cr_assert_eq(fcntl(b.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
@@ -336,7 +336,7 @@ Test(budgets, a_descriptor_shares_nothing_with_that_of_another_receiver)
     close(two);
     free(value);
     free(got);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- values that are put ---- */
@@ -346,7 +346,7 @@ Test(budgets, a_memfd_of_holes_is_refused_and_never_read_on_the_loop)
 {
     NEEDS_TWO_USERS();
     enum { N = 3 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     int greedy = native_as(&k, GREEDY), other = connect_as(&k, OTHER);
     long before = resident(k.pid);
     for (uint64_t i = 0; i < N; i++) {
@@ -356,28 +356,28 @@ Test(budgets, a_memfd_of_holes_is_refused_and_never_read_on_the_loop)
     }
     cr_expect_lt(worst_ping_ms(other, 500), 100, "the loop read a client's holes");
     for (uint64_t i = 0; i < N; i++)
-        kit_expect(greedy, i + 1, WIRE_ERROR);
+        warmd_expect(greedy, i + 1, WIRE_ERROR);
     cr_assert_lt(resident(k.pid) - before, 16 * MIB);
     close(greedy);
     close(other);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(budgets, a_value_above_max_value_is_refused)
 {
     char *options[] = {"--max-value", "1M", NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     size_t len = (1u << 20) + 1;
     char *value = some_bytes(len);
-    int fd = kit_native(&k), memfd = memfd_with(value, len);
+    int fd = warmd_native(&k), memfd = memfd_with(value, len);
     send_put(fd, 1, "large", memfd, NULL, len, NULL);
-    kit_expect(fd, 1, WIRE_ERROR);
+    warmd_expect(fd, 1, WIRE_ERROR);
     send_put(fd, 2, "less", memfd, NULL, len - 1, NULL);
-    kit_expect(fd, 2, WIRE_OK);
+    warmd_expect(fd, 2, WIRE_OK);
     close(memfd);
     close(fd);
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* A large value that its client gives no digest of is hashed while it is copied: nobody waits for
@@ -386,7 +386,7 @@ Test(budgets, a_large_put_holds_up_neither_the_loop_nor_the_put_of_another_user)
 {
     NEEDS_TWO_USERS();
     enum { N = 4, LEN = 128 << 20 };
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = malloc(LEN);
     int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER), ping = connect_as(&k, OTHER);
     memset(value, 'g', LEN);
@@ -398,13 +398,13 @@ Test(budgets, a_large_put_holds_up_neither_the_loop_nor_the_put_of_another_user)
         send_put(greedy, i + 1, name, memfd, NULL, LEN, NULL);
         close(memfd);
     }
-    uint64_t began = kit_now_ms();
+    uint64_t began = clock_now_ms();
     put_memfd(other, 1, "mine", value, BLOB);
-    uint64_t took = kit_now_ms() - began;
+    uint64_t took = clock_now_ms() - began;
     cr_expect_lt(worst_ping_ms(ping, 300), 100);
     for (uint64_t i = 0; i < N; i++)
-        kit_expect(greedy, i + 1, WIRE_OK);
-    uint64_t all = kit_now_ms() - began;
+        warmd_expect(greedy, i + 1, WIRE_OK);
+    uint64_t all = clock_now_ms() - began;
     cr_log_info("70 KB put behind 512 MiB of another user: %lu ms; that took %lu ms",
                 (unsigned long)took, (unsigned long)all);
     cr_assert_lt(took, all / 3, "it waited for what another user puts: %lu of %lu ms",
@@ -413,30 +413,30 @@ Test(budgets, a_large_put_holds_up_neither_the_loop_nor_the_put_of_another_user)
     close(other);
     close(ping);
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Whoever waits for a value that was brought without a digest gets one that is right. */
 Test(budgets, a_value_of_unknown_digest_reaches_those_who_wait_with_its_digest)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(BLOB);
     struct key check = key_of_bytes(value, BLOB);
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_hit hit;
     struct writer w;
-    int maker = kit_native(&k), waiter = kit_native(&k), memfd = memfd_with(value, BLOB);
-    kit_get(maker, 1, "n", true, 0);
-    uint64_t token = kit_expect_lease(maker, 1);
-    kit_get(waiter, 1, "n", true, 10000);
-    kit_expect(waiter, 1, WIRE_WAIT);
+    int maker = warmd_native(&k), waiter = warmd_native(&k), memfd = memfd_with(value, BLOB);
+    warmd_get(maker, 1, "n", true, 0);
+    uint64_t token = warmd_expect_lease(maker, 1);
+    warmd_get(waiter, 1, "n", true, 10000);
+    warmd_expect(waiter, 1, WIRE_WAIT);
     writer_init(&w, 0);
     wire_put_put(
         &w, 2,
         &(struct wire_put){.space = WIRE_SPACE_NAME, .token = token, .len = BLOB, .key = {"n", 1}});
-    kit_send_fds(maker, w.data, w.len, &memfd, 1);
-    kit_expect(maker, 2, WIRE_OK);
-    kit_frame(waiter, &f, WIRE_HIT, 1);
+    warmd_send_fds(maker, w.data, w.len, &memfd, 1);
+    warmd_expect(maker, 2, WIRE_OK);
+    warmd_frame(waiter, &f, WIRE_HIT, 1);
     cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
     cr_assert(key_equal(&hit.check, &check));
     close(f.fd);
@@ -445,25 +445,25 @@ Test(budgets, a_value_of_unknown_digest_reaches_those_who_wait_with_its_digest)
     close(maker);
     close(waiter);
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* What its client says of a value is compared where it is copied; nothing is kept of what is not so,
  * and the next one has the turn. */
 Test(budgets, a_value_that_is_not_what_its_client_says_is_not_kept)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(BLOB);
     struct key wrong = key_of_bytes("other", 5);
-    int fd = kit_native(&k), memfd = memfd_with(value, BLOB);
+    int fd = warmd_native(&k), memfd = memfd_with(value, BLOB);
     send_put(fd, 1, "n", memfd, NULL, BLOB, &wrong);
-    kit_expect(fd, 1, WIRE_ERROR);
-    kit_get(fd, 2, "n", false, 0);
-    kit_expect(fd, 2, WIRE_MISS);
+    warmd_expect(fd, 1, WIRE_ERROR);
+    warmd_get(fd, 2, "n", false, 0);
+    warmd_expect(fd, 2, WIRE_MISS);
     close(memfd);
     close(fd);
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* A daemon that has just started verifies a large value before it gives it out. */
@@ -471,8 +471,8 @@ Test(budgets, a_user_whose_large_values_are_verified_denies_nobody_theirs)
 {
     NEEDS_TWO_USERS();
     enum { LARGE = 96 << 20, MINE = 2 << 20, N = 400 };
-    static struct kit_frame f;
-    struct kit k = kit_up(NULL);
+    static struct warmd_frame f;
+    struct warmd k = warmd_up(NULL);
     char *value = some_bytes(LARGE);
     int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER);
     put_memfd(greedy, 1, "large", value, LARGE);
@@ -480,20 +480,20 @@ Test(budgets, a_user_whose_large_values_are_verified_denies_nobody_theirs)
     close(greedy);
     close(other);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
-    kit_start(&k, NULL);
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
     greedy = native_as(&k, GREEDY);
     other = native_as(&k, OTHER);
     send_mget(greedy, 1, "large", N);
-    kit_frame(greedy, &f, WIRE_WAIT, 1);
-    kit_get(other, 1, "mine", false, 0);
-    kit_frame(other, &f, WIRE_WAIT, 1);
-    kit_frame(other, &f, WIRE_HIT, 1);
+    warmd_frame(greedy, &f, WIRE_WAIT, 1);
+    warmd_get(other, 1, "mine", false, 0);
+    warmd_frame(other, &f, WIRE_WAIT, 1);
+    warmd_frame(other, &f, WIRE_HIT, 1);
     close(f.fd);
     close(greedy);
     close(other);
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- commands of many names ---- */
@@ -522,17 +522,17 @@ static void put_keys(struct writer *w)
 }
 
 /* True if a request of another connection, which came later, is answered in the middle of this one. */
-static bool is_left_for_another(const struct kit *k, int fd, struct writer *request, int ping)
+static bool is_left_for_another(const struct warmd *k, int fd, struct writer *request, int ping)
 {
     char answer[4096];
     struct pollfd p = {fd, POLLIN, 0};
     kill(k->pid, SIGSTOP); /* so that it finds both at once */
-    kit_send(fd, request->data, request->len);
-    kit_send(ping, "PING\r\n", 6);
+    warmd_send(fd, request->data, request->len);
+    warmd_send(ping, "PING\r\n", 6);
     kill(k->pid, SIGCONT);
-    kit_redis(ping, "", "+PONG\r\n");
+    warmd_redis(ping, "", "+PONG\r\n");
     bool first = poll(&p, 1, 0) == 0;
-    cr_assert_eq(poll(&p, 1, KIT_WAIT_MS), 1, "no answer in time");
+    cr_assert_eq(poll(&p, 1, WARMD_WAIT_MS), 1, "no answer in time");
     cr_assert_gt(recv(fd, answer, sizeof answer, 0), 0);
     return first;
 }
@@ -540,8 +540,8 @@ static bool is_left_for_another(const struct kit *k, int fd, struct writer *requ
 Test(budgets, a_command_of_many_names_leaves_some_for_another_turn)
 {
     enum { TRIES = 20, REQUESTS = 5 };
-    struct kit k = kit_up(NULL);
-    int redis = kit_connect(&k), native = kit_native(&k), ping = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int redis = warmd_connect(&k), native = warmd_native(&k), ping = warmd_connect(&k);
     struct writer keys, requests[REQUESTS];
     writer_init(&keys, 0);
     put_keys(&keys);
@@ -549,8 +549,8 @@ Test(budgets, a_command_of_many_names_leaves_some_for_another_turn)
         writer_init(&requests[i], 0);
     for (unsigned i = 0; i < 2; i++) {
         put_resp_command(&requests[0], "MSET", i * NAMES / 2, NAMES / 2, "v");
-        kit_flush(redis, &requests[0]);
-        kit_redis(redis, "", "+OK\r\n");
+        warmd_flush(redis, &requests[0]);
+        warmd_redis(redis, "", "+OK\r\n");
     }
     put_resp_command(&requests[0], "DEL", NAMES, NAMES, NULL); /* which are not there */
     put_resp_command(&requests[1], "EXISTS", 0, NAMES, NULL);
@@ -558,8 +558,8 @@ Test(budgets, a_command_of_many_names_leaves_some_for_another_turn)
     wire_put_remove(&requests[2], 1, &(struct wire_remove){.n = NAMES, .keys = list});
     wire_put_pin(&requests[3], 1, &(struct wire_pin){.pinned = true, .n = NAMES, .keys = list});
     wire_put_pin(&requests[4], 1, &(struct wire_pin){.pinned = false, .n = NAMES, .keys = list});
-    kit_redis(ping, "PING\r\n", "+PONG\r\n");
-    kit_redis(redis, "PING\r\n", "+PONG\r\n");
+    warmd_redis(ping, "PING\r\n", "+PONG\r\n");
+    warmd_redis(redis, "PING\r\n", "+PONG\r\n");
     for (size_t i = 0; i < REQUESTS; i++) {
         unsigned n = 0;
         for (unsigned try = 0; try < TRIES; try++)
@@ -572,15 +572,15 @@ Test(budgets, a_command_of_many_names_leaves_some_for_another_turn)
     close(redis);
     close(native);
     close(ping);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(budgets, a_command_of_many_names_is_answered_whole)
 {
     enum { PAIRS = 2047 };
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k), left = kit_connect(&k), native = kit_native(&k);
-    static struct kit_frame f;
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k), left = warmd_connect(&k), native = warmd_native(&k);
+    static struct warmd_frame f;
     struct wire_report report;
     struct writer mset, names, keys, w;
     writer_init(&mset, 0);
@@ -595,41 +595,41 @@ Test(budgets, a_command_of_many_names_is_answered_whole)
         writer_format(&names, "$6\r\n%s\r\n", name);
         wire_keys_add(&keys, WIRE_SPACE_NAME, name, 6);
     }
-    kit_send(left, mset.data, mset.len); /* who leaves in the middle takes nothing along */
+    warmd_send(left, mset.data, mset.len); /* who leaves in the middle takes nothing along */
     close(left);
-    kit_send(fd, mset.data, mset.len);
-    kit_redis(fd, "", "+OK\r\n");
-    kit_redis(fd, "GET in0000\r\nGET in2046\r\n", "$6\r\nva0000\r\n$6\r\nva2046\r\n");
+    warmd_send(fd, mset.data, mset.len);
+    warmd_redis(fd, "", "+OK\r\n");
+    warmd_redis(fd, "GET in0000\r\nGET in2046\r\n", "$6\r\nva0000\r\n$6\r\nva2046\r\n");
     for (uint64_t tag = 1; tag <= 2; tag++) {
         wire_put_pin(&w, tag, &(struct wire_pin){tag == 1, PAIRS, {keys.data, keys.len}});
-        kit_flush(native, &w);
-        kit_frame(native, &f, WIRE_REPORT, tag);
+        warmd_flush(native, &w);
+        warmd_frame(native, &f, WIRE_REPORT, tag);
         cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
         cr_expect_eq(report.n_entries, PAIRS);
     }
     writer_format(&w, "*%u\r\n$6\r\nEXISTS\r\n", PAIRS + 1);
     writer_bytes(&w, names.data, names.len);
-    kit_flush(fd, &w);
-    kit_redis(fd, "", ":2047\r\n");
+    warmd_flush(fd, &w);
+    warmd_redis(fd, "", ":2047\r\n");
     writer_format(&w, "*%u\r\n$3\r\nDEL\r\n", PAIRS + 1);
     writer_bytes(&w, names.data, names.len);
-    kit_flush(fd, &w);
-    kit_redis(fd, "", ":2047\r\n");
-    kit_send(fd, mset.data, mset.len);
-    kit_redis(fd, "", "+OK\r\n");
+    warmd_flush(fd, &w);
+    warmd_redis(fd, "", ":2047\r\n");
+    warmd_send(fd, mset.data, mset.len);
+    warmd_redis(fd, "", "+OK\r\n");
     wire_put_remove(&w, 3, &(struct wire_remove){PAIRS, {keys.data, keys.len}});
-    kit_flush(native, &w);
-    kit_frame(native, &f, WIRE_REPORT, 3);
+    warmd_flush(native, &w);
+    warmd_frame(native, &f, WIRE_REPORT, 3);
     cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
     cr_expect_eq(report.n_entries, PAIRS);
-    kit_redis(fd, "EXISTS in0000 in2046\r\n", ":0\r\n");
+    warmd_redis(fd, "EXISTS in0000 in2046\r\n", ":0\r\n");
     writer_close(&mset);
     writer_close(&names);
     writer_close(&keys);
     writer_close(&w);
     close(fd);
     close(native);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- connections ---- */
@@ -640,25 +640,25 @@ Test(budgets, idle_connections_of_the_largest_user_go_first)
     NEEDS_TWO_USERS();
     enum { MAX = 64 };
     char *options[] = {"--max-connections", "64", NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     int greedy[MAX], other[MAX];
-    kit_put(native_as(&k, GREEDY), 1, "x", "y", 0);
+    warmd_put(native_as(&k, GREEDY), 1, "x", "y", 0);
     for (int i = 0; i < MAX; i++)
         greedy[i] = i % 2 ? native_as(&k, GREEDY) : connect_as(&k, GREEDY);
     for (int i = 0; i < MAX / 2 - 8; i++)
         other[i] = native_as(&k, OTHER); /* each is answered, at once */
     int busy = native_as(&k, OTHER);
-    kit_get(busy, 1, "n", true, 0);
-    kit_expect_lease(busy, 1);
+    warmd_get(busy, 1, "n", true, 0);
+    warmd_expect_lease(busy, 1);
     for (int i = 0; i < MAX / 2 - 8; i++) {
-        kit_put(other[i], 2, "k", "v", 0);
-        kit_expect(other[i], 2, WIRE_OK);
+        warmd_put(other[i], 2, "k", "v", 0);
+        warmd_expect(other[i], 2, WIRE_OK);
         close(other[i]);
     }
     for (int i = 0; i < MAX; i++)
         close(greedy[i]);
     close(busy);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Where nothing is idle the last places are for users who have none. */
@@ -667,44 +667,44 @@ Test(budgets, a_user_without_connections_gets_in_beside_a_busy_crowd)
     NEEDS_TWO_USERS();
     enum { MAX = 64 };
     char *options[] = {"--max-connections", "64", NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     int greedy[MAX];
     unsigned in = 0;
     for (; in < MAX - MAX / 8; in++) {
         char name[16];
         greedy[in] = native_as(&k, GREEDY);
         snprintf(name, sizeof name, "lease%u", in);
-        kit_get(greedy[in], 1, name, true, 0);
-        kit_expect_lease(greedy[in], 1);
+        warmd_get(greedy[in], 1, name, true, 0);
+        warmd_expect_lease(greedy[in], 1);
     }
     int waits = connect_as(&k, GREEDY);
-    kit_send(waits, "PING\r\n", 6);
+    warmd_send(waits, "PING\r\n", 6);
     int other = native_as(&k, OTHER);
-    kit_put(other, 1, "k", "v", 0);
-    kit_expect(other, 1, WIRE_OK);
-    cr_assert(kit_is_silent(waits, 50), "the last places are for others");
+    warmd_put(other, 1, "k", "v", 0);
+    warmd_expect(other, 1, WIRE_OK);
+    cr_assert(warmd_is_silent(waits, 50), "the last places are for others");
     close(greedy[0]);
     close(greedy[1]);
-    kit_redis(waits, "", "+PONG\r\n");
+    warmd_redis(waits, "", "+PONG\r\n");
     for (unsigned i = 2; i < in; i++)
         close(greedy[i]);
     close(waits);
     close(other);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- what is told of it ---- */
 
 static void stats_of(int fd, char *out, size_t cap)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_text text;
     struct writer w;
     writer_init(&w, 0);
     wire_put_empty(&w, WIRE_STATS, 7);
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
-    kit_frame(fd, &f, WIRE_TEXT, 7);
+    warmd_frame(fd, &f, WIRE_TEXT, 7);
     cr_assert_eq(wire_get_text(&f.frame, &text, NULL), 0);
     snprintf(out, cap, "%.*s", (int)text.text.len, (const char *)text.text.data);
 }
@@ -713,10 +713,10 @@ Test(budgets, an_administrator_sees_each_users_use_and_a_user_his_own)
 {
     NEEDS_TWO_USERS();
     static char text[64 << 10];
-    struct kit k = kit_up(NULL);
-    int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER), root = kit_admin(&k);
-    kit_put(greedy, 1, "x", "y", 0);
-    kit_expect(greedy, 1, WIRE_OK);
+    struct warmd k = warmd_up(NULL);
+    int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER), root = warmd_admin(&k);
+    warmd_put(greedy, 1, "x", "y", 0);
+    warmd_expect(greedy, 1, WIRE_OK);
     stats_of(root, text, sizeof text);
     cr_assert_not_null(strstr(text, "\"12345\": {\"connections\": {\"used\": 1, \"limit\": 1024, "
                                     "\"unit\": \"connections\"}"),
@@ -730,24 +730,24 @@ Test(budgets, an_administrator_sees_each_users_use_and_a_user_his_own)
     close(greedy);
     close(other);
     close(root);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- room in the store ---- */
 
 static uint64_t pin(int fd, uint64_t tag, const char *name, bool *out_refused)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_report report = {0};
     struct writer w, keys;
     writer_init(&w, 0);
     writer_init(&keys, 0);
     wire_keys_add(&keys, WIRE_SPACE_NAME, name, strlen(name));
     wire_put_pin(&w, tag, &(struct wire_pin){.pinned = 1, .n = 1, .keys = {keys.data, keys.len}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&keys);
     writer_close(&w);
-    cr_assert(kit_frame_try(fd, &f));
+    cr_assert(warmd_frame_try(fd, &f));
     *out_refused = f.frame.type == WIRE_ERROR;
     if (!*out_refused)
         cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
@@ -761,7 +761,7 @@ Test(budgets, a_user_who_fills_and_pins_the_store_leaves_room_for_another)
     enum { FEW = 20, LEN = 30000 };
     char *options[] = {"--max-size", "16M", NULL}, name[16];
     char *value = some_bytes(VALUE);
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     int greedy = native_as(&k, GREEDY), other = native_as(&k, OTHER);
     unsigned pinned = 0, refused = 0;
     for (uint64_t i = 0; i < 400; i++) {
@@ -769,23 +769,23 @@ Test(budgets, a_user_who_fills_and_pins_the_store_leaves_room_for_another)
         memcpy(value, &i, sizeof i);
         snprintf(name, sizeof name, "a%u", (unsigned)i);
         send_put(greedy, 2 * i + 1, name, -1, value, VALUE, NULL);
-        kit_expect(greedy, 2 * i + 1, WIRE_OK);
+        warmd_expect(greedy, 2 * i + 1, WIRE_OK);
         pinned += pin(greedy, 2 * i + 2, name, &is_refused) > 0;
         refused += is_refused;
         if (i < FEW) {
             send_put(other, i + 1, name, -1, value, LEN, NULL);
-            kit_expect(other, i + 1, WIRE_OK);
+            warmd_expect(other, i + 1, WIRE_OK);
         }
     }
     cr_assert_leq(pinned * VALUE, 4 * MIB, "half of the quota, which is half of the store");
     cr_assert_gt(refused, 300);
     for (uint64_t i = 0; i < FEW; i++) {
         snprintf(name, sizeof name, "a%u", (unsigned)i);
-        kit_get(other, 100 + i, name, false, 0);
-        kit_expect(other, 100 + i, WIRE_HIT);
+        warmd_get(other, 100 + i, name, false, 0);
+        warmd_expect(other, 100 + i, WIRE_HIT);
     }
     close(greedy);
     close(other);
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }

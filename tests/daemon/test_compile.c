@@ -3,13 +3,14 @@
  * test_compile.c - one compile for each key, with real NVRTC behind a real daemon: who waits, who
  * leads next, who may have the result.
  *
- * compile_kit.h says what the gate is. Needs a toolchain, see test_compiler.c.
+ * tests/support/compile.h says what the gate is. Needs a toolchain, see test_compiler.c.
  */
 #include <grp.h>
 #include <sys/mman.h>
 
+#include "client/wire/bundle.h"
 #include "store/store.h"
-#include "tests/support/compile_kit.h"
+#include "tests/support/compile.h"
 
 static const char good[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n";
 static const char bad[] = "this is no CUDA\n";
@@ -21,33 +22,33 @@ TestSuite(compile, .fini = compile_teardown);
 Test(compile, a_hit_without_includes_is_one_round_trip)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
-    int fd = kit_native(&k);
+    int fd = warmd_native(&k);
     send_compile(fd, 1, &a, 0);
-    kit_expect(fd, 1, WIRE_NEED);
+    warmd_expect(fd, 1, WIRE_NEED);
     serve_headers(send_source(fd, 1, &a), "");
-    kit_expect(fd, 1, WIRE_HIT);
+    warmd_expect(fd, 1, WIRE_HIT);
     send_compile(fd, 2, &a, 0);
-    kit_expect(fd, 2, WIRE_HIT);
+    warmd_expect(fd, 2, WIRE_HIT);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, a_hit_tells_which_compiler_made_it)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
-    int fd = kit_native(&k);
+    int fd = warmd_native(&k);
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];
     for (uint64_t tag = 1; tag <= 2; tag++) {
-        static struct kit_frame f;
+        static struct warmd_frame f;
         struct wire_hit hit;
         size_t n;
         send_compile(fd, tag, &a, 0);
         if (tag == 1) {
-            kit_expect(fd, tag, WIRE_NEED);
+            warmd_expect(fd, tag, WIRE_NEED);
             serve_headers(send_source(fd, tag, &a), "");
         }
         await_end(fd, tag, "", &f);
@@ -59,21 +60,21 @@ Test(compile, a_hit_tells_which_compiler_made_it)
         cr_assert_eq(memcmp(compiler.data, "NVRTC 13.5 ", strlen("NVRTC 13.5 ")), 0);
     }
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, sixty_four_equal_misses_are_one_compile)
 {
     enum { N = 64 };
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
     int fds[N];
     struct key check, first;
     for (int i = 0; i < N; i++) {
-        fds[i] = kit_native(&k);
+        fds[i] = warmd_native(&k);
         send_compile(fds[i], 5, &a, 0);
-        kit_expect(fds[i], 5, i ? WIRE_WAIT : WIRE_NEED);
+        warmd_expect(fds[i], 5, i ? WIRE_WAIT : WIRE_NEED);
     }
     serve_headers(send_source(fds[0], 5, &a), "");
     cr_assert_eq(expect_cubin(fds[0], 5, &first), WIRE_WAS_MISS);
@@ -84,178 +85,178 @@ Test(compile, sixty_four_equal_misses_are_one_compile)
     send_compile(fds[1], 6, &a, 0);
     cr_assert_eq(expect_cubin(fds[1], 6, &check), WIRE_WAS_HIT);
     cr_assert(key_equal(&check, &first));
-    cr_assert(stats_have(&k, "\"compiles\": 1, \"coalesced\": 63,"));
+    cr_assert(warmd_stats_have(&k, "\"compiles\": 1, \"coalesced\": 63,"));
     for (int i = 0; i < N; i++)
         close(fds[i]);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, the_next_waiter_leads_when_the_leader_ends_before_it_sent_its_source)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
-    int leader = kit_native(&k), next = kit_native(&k), third = kit_native(&k);
+    int leader = warmd_native(&k), next = warmd_native(&k), third = warmd_native(&k);
     send_compile(leader, 1, &a, 0);
-    kit_expect(leader, 1, WIRE_NEED);
+    warmd_expect(leader, 1, WIRE_NEED);
     send_compile(next, 2, &a, 0);
-    kit_expect(next, 2, WIRE_WAIT);
+    warmd_expect(next, 2, WIRE_WAIT);
     send_compile(third, 3, &a, 0);
-    kit_expect(third, 3, WIRE_WAIT);
+    warmd_expect(third, 3, WIRE_WAIT);
     close(leader);
-    kit_expect(next, 2, WIRE_NEED);
+    warmd_expect(next, 2, WIRE_NEED);
     serve_headers(send_source(next, 2, &a), "");
     cr_assert_eq(expect_cubin(next, 2, NULL), WIRE_WAS_MISS);
     cr_assert_eq(expect_cubin(third, 3, NULL), WIRE_WAS_COALESCED);
     close(next);
     close(third);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, the_next_waiter_leads_when_the_leader_and_its_headers_go_in_mid_compile)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x = 1; }\n");
-    int leader = kit_native(&k), next = kit_native(&k);
+    int leader = warmd_native(&k), next = warmd_native(&k);
     char packet[WIRE_OPEN_MAX];
     send_compile(leader, 1, &a, 0);
-    kit_expect(leader, 1, WIRE_NEED);
+    warmd_expect(leader, 1, WIRE_NEED);
     send_compile(next, 2, &a, 0);
-    kit_expect(next, 2, WIRE_WAIT);
+    warmd_expect(next, 2, WIRE_WAIT);
     int channel = send_source(leader, 1, &a);
     cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0, "the worker asks for the header");
     close(leader);
     close(channel);
-    kit_expect(next, 2, WIRE_NEED);
+    warmd_expect(next, 2, WIRE_NEED);
     channel = send_source(next, 2, &a);
     serve_headers(channel, "typedef float T;\n");
     cr_assert_eq(expect_cubin(next, 2, NULL), WIRE_WAS_MISS);
     close(next);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, a_leader_that_sends_no_source_is_hedged)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
-    int stopped = kit_native(&k), next = kit_native(&k);
+    int stopped = warmd_native(&k), next = warmd_native(&k);
     send_compile(stopped, 1, &a, 0);
-    kit_expect(stopped, 1, WIRE_NEED);
+    warmd_expect(stopped, 1, WIRE_NEED);
     send_compile(next, 2, &a, 0);
-    kit_expect(next, 2, WIRE_WAIT);
-    kit_expect(next, 2, WIRE_NEED); /* after ten seconds */
+    warmd_expect(next, 2, WIRE_WAIT);
+    warmd_expect(next, 2, WIRE_NEED); /* after ten seconds */
     serve_headers(send_source(next, 2, &a), "");
     cr_assert_eq(expect_cubin(next, 2, NULL), WIRE_WAS_MISS);
     cr_assert_eq(expect_cubin(stopped, 1, NULL), WIRE_WAS_COALESCED);
     close(stopped);
     close(next);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, a_leader_that_leaves_does_not_stop_its_compile)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
-    int leader = kit_native(&k), later = kit_native(&k);
+    int leader = warmd_native(&k), later = warmd_native(&k);
     send_compile(leader, 1, &a, 0);
-    kit_expect(leader, 1, WIRE_NEED);
+    warmd_expect(leader, 1, WIRE_NEED);
     int channel = send_source(leader, 1, &a);
     close(leader);
     send_compile(later, 2, &a, 0);
     serve_headers(channel, "");
     expect_end(later, 2, "", WIRE_HIT);
-    cr_assert(stats_have(&k, "\"compiles\": 1,"));
+    cr_assert(warmd_stats_have(&k, "\"compiles\": 1,"));
     close(later);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, a_cancelled_one_that_nobody_waits_for_leaves_nothing_behind)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("#include \"h.h\"\n");
-    int fd = kit_native(&k);
+    int fd = warmd_native(&k);
     char packet[WIRE_OPEN_MAX];
     struct writer w;
     send_compile(fd, 1, &a, 0);
-    kit_expect(fd, 1, WIRE_NEED);
+    warmd_expect(fd, 1, WIRE_NEED);
     int channel = send_source(fd, 1, &a);
     cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0);
     writer_init(&w, 0);
     wire_put_empty(&w, WIRE_CANCEL, 1);
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
     cr_assert_leq(recv(channel, packet, sizeof packet, 0), 0, "the worker lets go of the channel");
     send_compile(fd, 2, &a, 4); /* only if cached */
-    kit_expect(fd, 2, WIRE_MISS);
+    warmd_expect(fd, 2, WIRE_MISS);
     close(channel);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, the_compilers_error_goes_to_all_and_is_remembered_briefly)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, "--negative-ttl", "1h");
+    struct warmd k = warmd_with_nvrtc(nvrtc, "--negative-ttl", "1h");
     struct ask a = ask_of(bad);
-    int leader = kit_native(&k), waiter = kit_native(&k);
-    static struct kit_frame f;
+    int leader = warmd_native(&k), waiter = warmd_native(&k);
+    static struct warmd_frame f;
     struct wire_hit failed;
     send_compile(leader, 1, &a, 0);
-    kit_expect(leader, 1, WIRE_NEED);
+    warmd_expect(leader, 1, WIRE_NEED);
     send_compile(waiter, 2, &a, 0);
-    kit_expect(waiter, 2, WIRE_WAIT);
+    warmd_expect(waiter, 2, WIRE_WAIT);
     serve_headers(send_source(leader, 1, &a), "");
-    kit_frame(leader, &f, WIRE_FAILED, 1);
+    warmd_frame(leader, &f, WIRE_FAILED, 1);
     cr_assert_eq(wire_get_failed(&f.frame, &failed, NULL), 0);
     cr_assert_not_null(memmem(failed.value.data, failed.value.len, "error", 5), "the log is there");
     expect_end(waiter, 2, "", WIRE_FAILED);
     send_compile(waiter, 3, &a, 0);
     expect_end(waiter, 3, "", WIRE_FAILED);
-    cr_assert(stats_have(&k, "\"compiles\": 1,"));
-    cr_assert(stats_have(&k, "\"entries\": 0,"));
+    cr_assert(warmd_stats_have(&k, "\"compiles\": 1,"));
+    cr_assert(warmd_stats_have(&k, "\"entries\": 0,"));
     close(leader);
     close(waiter);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, a_source_that_is_not_the_announced_one_poisons_nothing)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good), other = ask_of(bad);
-    int liar = kit_native(&k), honest = kit_native(&k);
+    int liar = warmd_native(&k), honest = warmd_native(&k);
     send_compile(liar, 1, &a, 0);
-    kit_expect(liar, 1, WIRE_NEED);
+    warmd_expect(liar, 1, WIRE_NEED);
     send_compile(honest, 2, &a, 0);
-    kit_expect(honest, 2, WIRE_WAIT);
+    warmd_expect(honest, 2, WIRE_WAIT);
     serve_headers(send_source(liar, 1, &other), "");
-    kit_expect(liar, 1, WIRE_ERROR);
-    kit_expect(honest, 2, WIRE_NEED);
+    warmd_expect(liar, 1, WIRE_ERROR);
+    warmd_expect(honest, 2, WIRE_NEED);
     serve_headers(send_source(honest, 2, &a), "");
     cr_assert_eq(expect_cubin(honest, 2, NULL), WIRE_WAS_MISS);
     close(liar);
     close(honest);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, a_result_that_read_headers_is_for_those_who_have_the_same)
 {
     NEEDS_TOOLCHAIN(nvrtc);
     static const char one[] = "typedef float T;\n", two[] = "typedef double T;\n";
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x += 1; }\n");
-    int leader = kit_native(&k), same = kit_native(&k), different = kit_native(&k);
+    int leader = warmd_native(&k), same = warmd_native(&k), different = warmd_native(&k);
     struct key first, check;
     send_compile(leader, 1, &a, 0);
-    kit_expect(leader, 1, WIRE_NEED);
+    warmd_expect(leader, 1, WIRE_NEED);
     send_compile(same, 2, &a, 0);
-    kit_expect(same, 2, WIRE_WAIT);
+    warmd_expect(same, 2, WIRE_WAIT);
     send_compile(different, 3, &a, 0);
-    kit_expect(different, 3, WIRE_WAIT);
+    warmd_expect(different, 3, WIRE_WAIT);
     serve_headers(send_source(leader, 1, &a), one);
     cr_assert_eq(expect_cubin(leader, 1, &first), WIRE_WAS_MISS);
     cr_assert_eq(expect_cubin_with(same, 2, one, &check), WIRE_WAS_COALESCED);
@@ -266,7 +267,7 @@ Test(compile, a_result_that_read_headers_is_for_those_who_have_the_same)
     cr_assert_not(key_equal(&first, &check));
     for (int round = 0; round < 2;
          round++) { /* both alternatives are found, also after a restart */
-        int late = kit_native(&k);
+        int late = warmd_native(&k);
         send_compile(late, 4, &a, 0);
         struct key again;
         cr_assert_eq(expect_cubin_with(late, 4, round ? two : one, &again), WIRE_WAS_HIT);
@@ -274,22 +275,27 @@ Test(compile, a_result_that_read_headers_is_for_those_who_have_the_same)
         close(late);
         char *options[] = {"--nvrtc", nvrtc, NULL};
         kill(k.pid, SIGTERM);
-        kit_reap(k.pid);
-        kit_start(&k, options);
+        warmd_reap(k.pid);
+        warmd_start(&k, options);
     }
     close(leader);
     close(same);
     close(different);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Waits until that many entries are durable. */
-static void await_entries(const struct kit *k, unsigned n)
+static void await_entries(const struct warmd *k, unsigned n)
 {
     char text[40];
     snprintf(text, sizeof text, "\"entries\": %u,", n);
-    for (unsigned i = 0; !stats_say(k, text, true); i++) {
-        cr_assert_lt(i, KIT_WAIT_MS / 10);
+    for (unsigned i = 0;; i++) {
+        char *json = warmd_stats(k);
+        bool has = strstr(json, text) != NULL;
+        free(json);
+        if (has)
+            return;
+        cr_assert_lt(i, WARMD_WAIT_MS / 10);
         usleep(10000);
     }
 }
@@ -298,18 +304,18 @@ Test(compile, what_another_made_while_the_asker_compared_its_files_is_found)
 {
     NEEDS_TOOLCHAIN(nvrtc);
     static const char one[] = "typedef float T;\n", two[] = "typedef double T;\n";
-    static struct kit_frame held;
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    static struct warmd_frame held;
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x += 1; }\n");
-    int first = kit_native(&k), slow = kit_native(&k), other = kit_native(&k);
+    int first = warmd_native(&k), slow = warmd_native(&k), other = warmd_native(&k);
     struct key made, found;
     send_compile(first, 1, &a, 0);
-    kit_expect(first, 1, WIRE_NEED);
+    warmd_expect(first, 1, WIRE_NEED);
     serve_headers(send_source(first, 1, &a), one);
     expect_cubin(first, 1, NULL);
     await_entries(&k, 3); /* an alias, a manifest and a result */
     send_compile(slow, 2, &a, 0);
-    kit_frame(slow, &held, WIRE_CHECK, 2);
+    warmd_frame(slow, &held, WIRE_CHECK, 2);
     send_compile(other, 3, &a, 0);
     expect_end(other, 3, two, WIRE_NEED);
     serve_headers(send_source(other, 3, &a), two);
@@ -321,11 +327,11 @@ Test(compile, what_another_made_while_the_asker_compared_its_files_is_found)
     close(first);
     close(slow);
     close(other);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* What the daemon's loop thread has had of a CPU. */
-static double loop_ms(const struct kit *k)
+static double loop_ms(const struct warmd *k)
 {
     char path[64];
     unsigned long long ns = 0;
@@ -341,14 +347,14 @@ Test(compile, a_large_result_is_not_hashed_on_the_loop)
 {
     NEEDS_TOOLCHAIN(nvrtc);
     enum { LEN = 64 << 20 };
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_hit hit;
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("__device__ unsigned long long big[8 << 20] = {1};\n"
                           "extern \"C\" __global__ void f(int i) { big[i] *= 2; }\n");
-    int fd = kit_native(&k);
+    int fd = warmd_native(&k);
     send_compile(fd, 1, &a, WIRE_COMPILE_NO_STORE);
-    kit_expect(fd, 1, WIRE_NEED);
+    warmd_expect(fd, 1, WIRE_NEED);
     int channel = send_source(fd, 1, &a);
     double before = loop_ms(&k);
     await_end(fd, 1, "", &f);
@@ -366,57 +372,57 @@ Test(compile, a_large_result_is_not_hashed_on_the_loop)
     close(f.fd);
     close(channel);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(compile, nobody_hangs_when_the_daemon_stops_in_mid_compile)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("#include \"h.h\"\n");
-    int leader = kit_native(&k), waiter = kit_native(&k);
+    int leader = warmd_native(&k), waiter = warmd_native(&k);
     char packet[WIRE_OPEN_MAX];
     send_compile(leader, 1, &a, 0);
-    kit_expect(leader, 1, WIRE_NEED);
+    warmd_expect(leader, 1, WIRE_NEED);
     send_compile(waiter, 2, &a, 0);
-    kit_expect(waiter, 2, WIRE_WAIT);
+    warmd_expect(waiter, 2, WIRE_WAIT);
     int channel = send_source(leader, 1, &a);
     cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0);
     kill(k.pid, SIGTERM);
-    kit_expect(leader, 1, WIRE_ERROR);
-    kit_expect(waiter, 2, WIRE_ERROR);
-    cr_assert(kit_is_closed(waiter));
+    warmd_expect(leader, 1, WIRE_ERROR);
+    warmd_expect(waiter, 2, WIRE_ERROR);
+    cr_assert(warmd_is_closed(waiter));
     close(channel);
     close(leader);
     close(waiter);
-    int status = kit_reap(k.pid);
+    int status = warmd_reap(k.pid);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
 {
     NEEDS_TOOLCHAIN(nvrtc);
     NEEDS_TWO_USERS();
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_hit hit;
     struct wire_row row;
     struct writer show;
-    int fd = kit_native(&k);
+    int fd = warmd_native(&k);
     send_compile(fd, 1, &a, 0);
-    kit_expect(fd, 1, WIRE_NEED);
+    warmd_expect(fd, 1, WIRE_NEED);
     serve_headers(send_source(fd, 1, &a), "");
-    kit_frame(fd, &f, WIRE_HIT, 1);
+    warmd_frame(fd, &f, WIRE_HIT, 1);
     cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
     struct key key = hit.key;
     do { /* until it is stored */
         writer_init(&show, 0);
         wire_put_show(&show, 2, &(struct wire_show){WIRE_SPACE_KEY, {&key, sizeof key}});
-        kit_flush(fd, &show);
+        warmd_flush(fd, &show);
         writer_close(&show);
-        cr_assert(kit_frame_try(fd, &f));
+        cr_assert(warmd_frame_try(fd, &f));
     } while (f.frame.type == WIRE_MISS);
     cr_assert_eq(wire_get_row(&f.frame, &row, NULL), 0);
     cr_assert_eq(row.owner, STORE_MADE_HERE);
@@ -429,16 +435,16 @@ Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
     wire_put_get(&gets, 4, &own);
     own.has_proof = false;
     wire_put_get(&gets, 5, &own);
-    kit_flush(fd, &gets);
+    warmd_flush(fd, &gets);
     writer_close(&gets);
-    kit_expect(fd, 3, WIRE_MISS);
+    warmd_expect(fd, 3, WIRE_MISS);
     expect_cubin(fd, 4, NULL);
     expect_cubin(fd, 5, NULL);
     pid_t pid = fork();
     if (pid == 0) {
         if (setgroups(0, NULL) || setgid(23456) || setuid(23456))
             _exit(2);
-        int other = kit_native(&k);
+        int other = warmd_native(&k);
         struct writer w;
         struct wire_get get = {.space = WIRE_SPACE_KEY, .key = {&key, sizeof key}};
         writer_init(&w, 0);
@@ -447,20 +453,20 @@ Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
         wire_put_get(&w, 2, &get);
         get.proof = proof;
         wire_put_get(&w, 3, &get);
-        kit_flush(other, &w);
-        kit_expect(other, 1, WIRE_MISS);
-        kit_expect(other, 2, WIRE_MISS);
+        warmd_flush(other, &w);
+        warmd_expect(other, 1, WIRE_MISS);
+        warmd_expect(other, 2, WIRE_MISS);
         expect_cubin(other, 3, NULL);
         send_compile(other, 4, &a, 0);
         if (expect_cubin(other, 4, NULL) != WIRE_WAS_HIT)
             _exit(3);
         a.proof.bytes[0] ^= 1; /* the same key by design, other bytes: its own compile */
         send_compile(other, 5, &a, 0);
-        kit_expect(other, 5, WIRE_NEED);
+        warmd_expect(other, 5, WIRE_NEED);
         _exit(0);
     }
-    int status = kit_reap(pid);
+    int status = warmd_reap(pid);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }

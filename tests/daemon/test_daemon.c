@@ -6,15 +6,15 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 /* The daemon still serves others: a native and a RESP round trip. */
-static void expect_alive(const struct kit *k)
+static void expect_alive(const struct warmd *k)
 {
-    int native = kit_native(k), redis = kit_connect(k);
-    kit_get(native, 9, "no such name", false, 0);
-    kit_expect(native, 9, WIRE_MISS);
-    kit_redis(redis, "PING\r\n", "+PONG\r\n");
+    int native = warmd_native(k), redis = warmd_connect(k);
+    warmd_get(native, 9, "no such name", false, 0);
+    warmd_expect(native, 9, WIRE_MISS);
+    warmd_redis(redis, "PING\r\n", "+PONG\r\n");
     close(native);
     close(redis);
 }
@@ -23,43 +23,43 @@ static void expect_alive(const struct kit *k)
 
 Test(daemon, answers_pipelined_requests_behind_hello_in_one_write)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
     struct writer w;
-    static struct kit_frame f;
+    static struct warmd_frame f;
     writer_init(&w, 0);
     wire_put_hello(&w, 1, &(struct wire_hello){.version_min = 1, .version_max = 9});
     for (uint64_t tag = 2; tag < 200; tag++)
         wire_put_get(&w, tag, &(struct wire_get){.key = {"x", 1}});
     wire_put_empty(&w, WIRE_STATS, 200);
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
-    kit_frame(fd, &f, WIRE_WELCOME, 1);
+    warmd_frame(fd, &f, WIRE_WELCOME, 1);
     for (uint64_t tag = 2; tag < 200; tag++)
-        kit_expect(fd, tag, WIRE_MISS);
-    kit_expect(fd, 200, WIRE_TEXT);
+        warmd_expect(fd, tag, WIRE_MISS);
+    warmd_expect(fd, 200, WIRE_TEXT);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, a_put_is_there_for_get_show_list_and_mget_until_it_is_removed)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_native(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native(&k);
     struct writer w, keys;
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_row row;
     struct wire_report report;
-    kit_put(fd, 1, "name", "value", 0);
-    kit_expect(fd, 1, WIRE_OK);
-    kit_get(fd, 2, "name", false, 0);
-    kit_expect_hit(fd, 2, "value");
+    warmd_put(fd, 1, "name", "value", 0);
+    warmd_expect(fd, 1, WIRE_OK);
+    warmd_get(fd, 2, "name", false, 0);
+    warmd_expect_hit(fd, 2, "value");
 
     writer_init(&w, 0);
     writer_init(&keys, 0);
     wire_put_show(&w, 3, &(struct wire_show){WIRE_SPACE_NAME, {"name", 4}});
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_ROW, 3);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_ROW, 3);
     cr_assert_eq(wire_get_row(&f.frame, &row, NULL), 0);
     cr_assert_eq(row.len, 5);
     cr_assert_eq(row.owner, getuid());
@@ -68,39 +68,39 @@ Test(daemon, a_put_is_there_for_get_show_list_and_mget_until_it_is_removed)
     wire_put_list(&w, 4,
                   &(struct wire_list){
                       .filter = {.uid = -1, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX}});
-    kit_flush(fd, &w);
-    kit_expect(fd, 4, WIRE_ROW);
-    kit_expect(fd, 4, WIRE_END);
+    warmd_flush(fd, &w);
+    warmd_expect(fd, 4, WIRE_ROW);
+    warmd_expect(fd, 4, WIRE_END);
 
     wire_keys_add(&keys, WIRE_SPACE_NAME, "name", 4);
     wire_keys_add(&keys, WIRE_SPACE_NAME, "other", 5);
     wire_keys_add(&keys, WIRE_SPACE_KEY, &key, sizeof key);
     wire_put_mget(&w, 10, &(struct wire_mget){.n = 3, .keys = {keys.data, keys.len}});
-    kit_flush(fd, &w);
-    kit_expect_hit(fd, 10, "value");
-    kit_expect(fd, 11, WIRE_MISS);
-    kit_expect_hit(fd, 12, "value");
+    warmd_flush(fd, &w);
+    warmd_expect_hit(fd, 10, "value");
+    warmd_expect(fd, 11, WIRE_MISS);
+    warmd_expect_hit(fd, 12, "value");
 
     wire_put_remove(&w, 20, &(struct wire_remove){3, {keys.data, keys.len}});
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_REPORT, 20);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_REPORT, 20);
     cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
     cr_assert_geq(report.n_entries, 1);
-    kit_get(fd, 21, "name", false, 0);
-    kit_expect(fd, 21, WIRE_MISS);
+    warmd_get(fd, 21, "name", false, 0);
+    warmd_expect(fd, 21, WIRE_MISS);
     writer_close(&keys);
     writer_close(&w);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, a_large_value_comes_as_a_read_only_descriptor)
 {
     enum { LEN = 3 << 20 };
-    struct kit k = kit_up(NULL);
-    int fd = kit_native(&k), redis = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native(&k), redis = warmd_connect(&k);
     static char value[LEN], got[LEN];
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_hit hit;
     struct writer w;
     for (size_t i = 0; i < LEN; i++)
@@ -111,10 +111,10 @@ Test(daemon, a_large_value_comes_as_a_read_only_descriptor)
     writer_init(&w, 0);
     struct wire_put put = {.len = LEN, .check = key_of_bytes(value, LEN), .key = {"large", 5}};
     wire_put_put(&w, 1, &put);
-    kit_send_fds(fd, w.data, w.len, &memfd, 1);
-    kit_expect(fd, 1, WIRE_OK);
-    kit_get(fd, 2, "large", false, 0);
-    kit_frame(fd, &f, WIRE_HIT, 2);
+    warmd_send_fds(fd, w.data, w.len, &memfd, 1);
+    warmd_expect(fd, 1, WIRE_OK);
+    warmd_get(fd, 2, "large", false, 0);
+    warmd_frame(fd, &f, WIRE_HIT, 2);
     cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
     cr_assert_eq(hit.len, LEN);
     cr_assert_geq(f.fd, 0);
@@ -123,26 +123,26 @@ Test(daemon, a_large_value_comes_as_a_read_only_descriptor)
     cr_assert_lt(pwrite(f.fd, "x", 1, 0), 0, "a client can write to the store");
     close(f.fd);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
-    kit_start(&k, NULL); /* this daemon has to verify it first */
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL); /* this daemon has to verify it first */
     close(fd);
     close(redis);
-    fd = kit_native(&k);
-    redis = kit_connect(&k);
-    kit_get(fd, 3, "large", false, 0);
-    kit_expect(fd, 3, WIRE_WAIT);
-    kit_expect(fd, 3, WIRE_HIT);
-    kit_get(fd, 4, "large", false, 0);
-    kit_expect(fd, 4, WIRE_HIT);
-    kit_redis(redis, "GET large\r\n", "$3145728\r\n");
-    cr_assert(kit_recv(redis, got, LEN));
+    fd = warmd_native(&k);
+    redis = warmd_connect(&k);
+    warmd_get(fd, 3, "large", false, 0);
+    warmd_expect(fd, 3, WIRE_WAIT);
+    warmd_expect(fd, 3, WIRE_HIT);
+    warmd_get(fd, 4, "large", false, 0);
+    warmd_expect(fd, 4, WIRE_HIT);
+    warmd_redis(redis, "GET large\r\n", "$3145728\r\n");
+    cr_assert(warmd_recv(redis, got, LEN));
     cr_assert_eq(memcmp(got, value, LEN), 0);
-    kit_redis(redis, "PING\r\n", "\r\n+PONG\r\n");
+    warmd_redis(redis, "PING\r\n", "\r\n+PONG\r\n");
     writer_close(&w);
     close(memfd);
     close(fd);
     close(redis);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Sends a PUT that announces a value in a descriptor; the daemon must refuse it and go on. */
@@ -152,15 +152,15 @@ static void expect_refused_put(int fd, uint64_t tag, int value_fd, uint64_t len)
     writer_init(&w, 0);
     struct wire_put put = {.len = len, .key = {"bad", 3}};
     wire_put_put(&w, tag, &put);
-    kit_send_fds(fd, w.data, w.len, &value_fd, 1);
-    kit_expect(fd, tag, WIRE_ERROR);
+    warmd_send_fds(fd, w.data, w.len, &value_fd, 1);
+    warmd_expect(fd, tag, WIRE_ERROR);
     writer_close(&w);
 }
 
 Test(daemon, refuses_descriptors_that_a_client_could_change_or_block)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_native(&k), ends[2];
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native(&k), ends[2];
     char *path = path_join(k.dir, "file");
     file_write(path, "0123456789", 10);
     int file = open(path, O_RDWR), short_fd = memfd_create("s", MFD_ALLOW_SEALING);
@@ -172,28 +172,28 @@ Test(daemon, refuses_descriptors_that_a_client_could_change_or_block)
     expect_refused_put(fd, 2, ends[0], 10);
     expect_refused_put(fd, 3, short_fd, 100000);
     expect_refused_put(fd, 4, unsealed, 100000);
-    kit_put(fd, 5, "good", "v", 0);
-    kit_expect(fd, 5, WIRE_OK);
+    warmd_put(fd, 5, "good", "v", 0);
+    warmd_expect(fd, 5, WIRE_OK);
     free(path);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, refuses_a_value_that_is_not_what_its_checksum_says)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_native(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native(&k);
     struct writer w;
     writer_init(&w, 0);
     wire_put_put(
         &w, 1, &(struct wire_put){.len = 3, .check = {{1}}, .key = {"k", 1}, .value = {"abc", 3}});
-    kit_flush(fd, &w);
-    kit_expect(fd, 1, WIRE_ERROR);
-    kit_get(fd, 2, "k", false, 0);
-    kit_expect(fd, 2, WIRE_MISS);
+    warmd_flush(fd, &w);
+    warmd_expect(fd, 1, WIRE_ERROR);
+    warmd_get(fd, 2, "k", false, 0);
+    warmd_expect(fd, 2, WIRE_MISS);
     writer_close(&w);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, garbage_gets_one_error_and_the_end)
@@ -205,48 +205,48 @@ Test(daemon, garbage_gets_one_error_and_the_end)
         {0xa7, 0x01, 1, 0, 0, 0, 0, 0},             /* a descriptor that did not come */
         {0xa7, 0x01, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0}, /* HELLO cut short */
     };
-    struct kit k = kit_up(NULL);
-    static struct kit_frame f;
+    struct warmd k = warmd_up(NULL);
+    static struct warmd_frame f;
     for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
-        int fd = kit_connect(&k);
-        kit_send(fd, garbage[i], i == 4 ? 18 : 16);
-        cr_assert(kit_frame_try(fd, &f), "case %zu: no answer", i);
+        int fd = warmd_connect(&k);
+        warmd_send(fd, garbage[i], i == 4 ? 18 : 16);
+        cr_assert(warmd_frame_try(fd, &f), "case %zu: no answer", i);
         cr_assert_eq(f.frame.type, WIRE_ERROR, "case %zu", i);
-        cr_assert(kit_is_closed(fd), "case %zu", i);
+        cr_assert(warmd_is_closed(fd), "case %zu", i);
         close(fd);
     }
-    int fd = kit_native(&k);
-    kit_send(fd, "rubbish in the middle", 21); /* wrong magic after HELLO */
-    kit_expect(fd, 0, WIRE_ERROR);
-    cr_assert(kit_is_closed(fd));
+    int fd = warmd_native(&k);
+    warmd_send(fd, "rubbish in the middle", 21); /* wrong magic after HELLO */
+    warmd_expect(fd, 0, WIRE_ERROR);
+    cr_assert(warmd_is_closed(fd));
     close(fd);
     expect_alive(&k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, an_unknown_version_is_told_the_one_that_is_spoken)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
     struct writer w;
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_error error;
     writer_init(&w, 0);
     wire_put_hello(&w, 5, &(struct wire_hello){.version_min = 7, .version_max = 9});
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_ERROR, 5);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_ERROR, 5);
     cr_assert_eq(wire_get_error(&f.frame, &error, NULL), 0);
     cr_assert_eq(error.code, (uint32_t)-WARM_EVERSION);
-    cr_assert(kit_is_closed(fd));
+    cr_assert(warmd_is_closed(fd));
     writer_close(&w);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, an_unknown_message_or_a_wrong_field_costs_that_request_only)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_native(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native(&k);
     struct writer w;
     writer_init(&w, 0);
     wire_end(&w, wire_begin(&w, 0x7f, 0, 1));
@@ -255,43 +255,43 @@ Test(daemon, an_unknown_message_or_a_wrong_field_costs_that_request_only)
     writer_u8(&w, 99);
     wire_end(&w, at);
     wire_put_source(&w, 0, &(struct wire_source){.len = 1, .job = {"x", 1}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     for (uint64_t tag = 1; tag <= 3; tag++)
-        kit_expect(fd, tag, WIRE_ERROR);
-    kit_expect(fd, 0, WIRE_ERROR); /* its descriptor did not come: this one ends it */
-    cr_assert(kit_is_closed(fd));
+        warmd_expect(fd, tag, WIRE_ERROR);
+    warmd_expect(fd, 0, WIRE_ERROR); /* its descriptor did not come: this one ends it */
+    cr_assert(warmd_is_closed(fd));
     writer_close(&w);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, messages_may_be_cut_at_every_byte)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     struct writer w;
-    static struct kit_frame f;
+    static struct warmd_frame f;
     writer_init(&w, 0);
     wire_put_hello(&w, 1,
                    &(struct wire_hello){.version_min = WIRE_VERSION, .version_max = WIRE_VERSION});
     wire_put_get(&w, 2, &(struct wire_get){.key = {"cut", 3}});
     for (size_t cut = 1; cut < w.len; cut++) {
-        int fd = kit_connect(&k);
-        kit_send(fd, w.data, cut);
+        int fd = warmd_connect(&k);
+        warmd_send(fd, w.data, cut);
         if (cut % 2) /* half of them with a turn of the daemon in between */
             expect_alive(&k);
-        kit_send(fd, w.data + cut, w.len - cut);
-        kit_frame(fd, &f, WIRE_WELCOME, 1);
-        kit_expect(fd, 2, WIRE_MISS);
+        warmd_send(fd, w.data + cut, w.len - cut);
+        warmd_frame(fd, &f, WIRE_WELCOME, 1);
+        warmd_expect(fd, 2, WIRE_MISS);
         close(fd);
     }
-    int fd = kit_connect(&k);
+    int fd = warmd_connect(&k);
     for (size_t i = 0; i < w.len; i++)
-        kit_send(fd, w.data + i, 1);
-    kit_frame(fd, &f, WIRE_WELCOME, 1);
-    kit_expect(fd, 2, WIRE_MISS);
+        warmd_send(fd, w.data + i, 1);
+    warmd_frame(fd, &f, WIRE_WELCOME, 1);
+    warmd_expect(fd, 2, WIRE_MISS);
     close(fd);
     writer_close(&w);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- the other wire ---- */
@@ -300,46 +300,46 @@ Test(daemon, redis_commands_may_be_cut_at_every_byte)
 {
     static const char text[] = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n"
                                "*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n";
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     for (size_t cut = 1; cut < sizeof text - 1; cut++) {
-        int fd = kit_connect(&k);
-        kit_send(fd, text, cut);
+        int fd = warmd_connect(&k);
+        warmd_send(fd, text, cut);
         if (cut % 2)
             expect_alive(&k);
-        kit_send(fd, text + cut, sizeof text - 1 - cut);
-        kit_redis(fd, "", "+OK\r\n$5\r\nvalue\r\n+PONG\r\n");
+        warmd_send(fd, text + cut, sizeof text - 1 - cut);
+        warmd_redis(fd, "", "+OK\r\n$5\r\nvalue\r\n+PONG\r\n");
         close(fd);
     }
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, redis_garbage_gets_one_error_and_the_end)
 {
     static const char *const garbage[] = {"*x\r\n", "*1\r\n+GET\r\n", "*1\r\n$99999999999\r\n",
                                           "*99999\r\n", "*1\r\n$3\r\nGETxx"};
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
-        int fd = kit_connect(&k);
-        kit_redis(fd, garbage[i], "-ERR Protocol error: ");
-        cr_assert(kit_is_closed(fd));
+        int fd = warmd_connect(&k);
+        warmd_redis(fd, garbage[i], "-ERR Protocol error: ");
+        cr_assert(warmd_is_closed(fd));
         close(fd);
     }
     expect_alive(&k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, a_command_that_is_wrong_costs_itself_only)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
-    kit_redis(fd, "NOSUCH x\r\n", "-ERR unknown command 'NOSUCH'\r\n");
-    kit_redis(fd, "GET\r\n", "-ERR wrong number of arguments for 'get' command\r\n");
-    kit_redis(fd, "SET k v EX 0\r\n", "-ERR value is not an integer or out of range\r\n");
-    kit_redis(fd, "SET k v NX XX\r\n", "-ERR syntax error\r\n");
-    kit_redis(fd, "SCAN 77\r\n", "-ERR invalid cursor\r\n");
-    kit_redis(fd, "PING\r\n", "+PONG\r\n");
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    warmd_redis(fd, "NOSUCH x\r\n", "-ERR unknown command 'NOSUCH'\r\n");
+    warmd_redis(fd, "GET\r\n", "-ERR wrong number of arguments for 'get' command\r\n");
+    warmd_redis(fd, "SET k v EX 0\r\n", "-ERR value is not an integer or out of range\r\n");
+    warmd_redis(fd, "SET k v NX XX\r\n", "-ERR syntax error\r\n");
+    warmd_redis(fd, "SCAN 77\r\n", "-ERR invalid cursor\r\n");
+    warmd_redis(fd, "PING\r\n", "+PONG\r\n");
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* The resident memory of a process, in KiB. */
@@ -358,49 +358,49 @@ static long resident_kib(pid_t pid)
 
 Test(daemon, memory_does_not_grow_with_an_announced_length)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     long before = resident_kib(k.pid);
     int fds[50];
     for (int i = 0; i < 50; i++) {
-        fds[i] = kit_connect(&k);
+        fds[i] = warmd_connect(&k);
         const char *head = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4000000000\r\nfirst bytes";
-        kit_send(fds[i], head, strlen(head));
+        warmd_send(fds[i], head, strlen(head));
     }
     expect_alive(&k);
     cr_assert_lt(resident_kib(k.pid) - before, 16 * 1024);
     for (int i = 0; i < 50; i++)
         close(fds[i]);
     expect_alive(&k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, a_reader_that_does_not_read_is_not_read_from_either)
 {
     enum { LEN = 60000, N = 2000 };
-    struct kit k = kit_up(NULL);
-    int writer = kit_connect(&k), reader = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int writer = warmd_connect(&k), reader = warmd_connect(&k);
     static char value[LEN + 1];
     memset(value, 'v', LEN);
     struct writer w;
     writer_init(&w, 0);
     writer_format(&w, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n", LEN, value);
-    kit_flush(writer, &w);
-    kit_redis(writer, "", "+OK\r\n");
+    warmd_flush(writer, &w);
+    warmd_redis(writer, "", "+OK\r\n");
     long before = resident_kib(k.pid);
     for (int i = 0; i < N; i++)
         writer_bytes(&w, "GET k\r\n", 7);
-    kit_flush(reader, &w); /* 120 MB of answers */
+    warmd_flush(reader, &w); /* 120 MB of answers */
     expect_alive(&k);
     cr_assert_lt(resident_kib(k.pid) - before, 16 * 1024);
     static char answer[LEN + 10 + 2];
     for (int i = 0; i < N; i++)
-        cr_assert(kit_recv(reader, answer, 8 + LEN + 2), "answer %d", i);
+        cr_assert(warmd_recv(reader, answer, 8 + LEN + 2), "answer %d", i);
     cr_assert_eq(memcmp(answer, "$60000\r\n", 8), 0);
-    kit_redis(reader, "PING\r\n", "+PONG\r\n");
+    warmd_redis(reader, "PING\r\n", "+PONG\r\n");
     writer_close(&w);
     close(writer);
     close(reader);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- crowds ---- */
@@ -414,13 +414,13 @@ Test(daemon, thousands_of_silent_and_half_spoken_connections_cost_the_others_not
     setrlimit(RLIMIT_NOFILE, &limit);
     size_t n = limit.rlim_cur < N + 100 ? limit.rlim_cur - 100 : N;
     char *options[] = {"--max-connections", "20000", "--max-connections-per-user", "20000", NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     long before = resident_kib(k.pid);
     static int fds[N];
     for (size_t i = 0; i < n; i++) {
-        fds[i] = kit_connect(&k);
+        fds[i] = warmd_connect(&k);
         if (i % 2)
-            kit_send(fds[i], i % 4 == 1 ? "\xa7\x01" : "*2\r\n$3", i % 4 == 1 ? 2 : 6);
+            warmd_send(fds[i], i % 4 == 1 ? "\xa7\x01" : "*2\r\n$3", i % 4 == 1 ? 2 : 6);
     }
     expect_alive(&k);
     long kib = resident_kib(k.pid) - before;
@@ -429,96 +429,96 @@ Test(daemon, thousands_of_silent_and_half_spoken_connections_cost_the_others_not
     for (size_t i = 0; i < n; i++)
         close(fds[i]);
     expect_alive(&k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, half_a_message_is_given_up_after_ten_seconds)
 {
-    struct kit k = kit_up(NULL);
-    int silent = kit_connect(&k), half = kit_connect(&k);
-    kit_send(half, "\xa7\x01", 2);
-    uint64_t began = kit_now_ms();
-    cr_assert(kit_is_closed(silent));
-    cr_assert(kit_is_closed(half));
-    cr_assert_geq(kit_now_ms() - began, 9000);
+    struct warmd k = warmd_up(NULL);
+    int silent = warmd_connect(&k), half = warmd_connect(&k);
+    warmd_send(half, "\xa7\x01", 2);
+    uint64_t began = clock_now_ms();
+    cr_assert(warmd_is_closed(silent));
+    cr_assert(warmd_is_closed(half));
+    cr_assert_geq(clock_now_ms() - began, 9000);
     close(silent);
     close(half);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, further_connections_of_one_user_are_closed)
 {
     char *options[] = {"--max-connections-per-user", "3", NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     int fds[3];
     for (int i = 0; i < 3; i++) {
-        fds[i] = kit_connect(&k);
-        kit_redis(fds[i], "PING\r\n", "+PONG\r\n");
+        fds[i] = warmd_connect(&k);
+        warmd_redis(fds[i], "PING\r\n", "+PONG\r\n");
     }
-    int fourth = kit_connect(&k);
-    cr_assert(kit_is_closed(fourth));
+    int fourth = warmd_connect(&k);
+    cr_assert(warmd_is_closed(fourth));
     close(fourth);
     close(fds[0]);
     for (bool in = false; !in;
          usleep(1000)) { /* the daemon sees the end of the first in its turn */
         char answer[8] = "";
-        int fd = kit_connect(&k);
+        int fd = warmd_connect(&k);
         send(fd, "PING\r\n", 6, MSG_NOSIGNAL);
-        in = kit_recv(fd, answer, 7);
+        in = warmd_recv(fd, answer, 7);
         close(fd);
     }
     close(fds[1]);
     close(fds[2]);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, connections_beyond_the_limit_wait_until_there_is_room)
 {
     char *options[] = {"--max-connections", "2", NULL};
-    struct kit k = kit_up(options);
-    int a = kit_connect(&k), b = kit_connect(&k);
-    kit_redis(a, "PING\r\n", "+PONG\r\n");
-    kit_redis(b, "PING\r\n", "+PONG\r\n");
-    int c = kit_connect(&k);
-    kit_send(c, "PING\r\n", 6);
-    cr_assert(kit_is_silent(c, 100));
+    struct warmd k = warmd_up(options);
+    int a = warmd_connect(&k), b = warmd_connect(&k);
+    warmd_redis(a, "PING\r\n", "+PONG\r\n");
+    warmd_redis(b, "PING\r\n", "+PONG\r\n");
+    int c = warmd_connect(&k);
+    warmd_send(c, "PING\r\n", 6);
+    cr_assert(warmd_is_silent(c, 100));
     close(a);
-    kit_redis(c, "", "+PONG\r\n");
+    warmd_redis(c, "", "+PONG\r\n");
     close(b);
     close(c);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, without_descriptors_left_clients_wait_and_nobody_is_lost)
 {
-    struct kit k = kit_new();
-    k.pid = kit_spawn(&k, NULL);
+    struct warmd k = warmd_new();
+    k.pid = warmd_spawn(&k, NULL);
     struct rlimit daemon_limit = {64, 64};
-    kit_await(&k);
+    warmd_await(&k);
     cr_assert_eq(prlimit(k.pid, RLIMIT_NOFILE, &daemon_limit, NULL), 0);
     int fds[100];
     for (int i = 0; i < 100; i++) {
-        fds[i] = kit_connect(&k);
-        kit_send(fds[i], "PING\r\n", 6);
+        fds[i] = warmd_connect(&k);
+        warmd_send(fds[i], "PING\r\n", 6);
     }
     for (int i = 0; i < 100; i++) {
-        kit_redis(fds[i], "", "+PONG\r\n");
+        warmd_redis(fds[i], "", "+PONG\r\n");
         close(fds[i]);
     }
-    cr_assert(kit_log_has(&k, "cannot accept"), "the limit was not reached");
+    cr_assert(warmd_log_has(&k, "cannot accept"), "the limit was not reached");
     expect_alive(&k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- starting ---- */
 
 /* Starts a daemon that must fail with one line that has `text`. */
-static void expect_start_fails(struct kit *k, char *const *options, int code, const char *text)
+static void expect_start_fails(struct warmd *k, char *const *options, int code, const char *text)
 {
     char *log = k->log;
     k->log = path_join(k->dir, "failed-log");
     unlink(k->log);
-    int status = kit_reap(kit_spawn(k, options));
+    int status = warmd_reap(warmd_spawn(k, options));
     size_t len;
     char *said = file_read(k->log, &len);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == code, "status %x: %s", status, said);
@@ -531,7 +531,7 @@ static void expect_start_fails(struct kit *k, char *const *options, int code, co
 
 Test(daemon, a_second_one_on_the_same_socket_or_store_is_told_so)
 {
-    struct kit k = kit_up(NULL), other = kit_new();
+    struct warmd k = warmd_up(NULL), other = warmd_new();
     char *socket = k.socket, *store = k.store;
     k.store = other.store;
     expect_start_fails(&k, NULL, 1, k.socket);
@@ -540,51 +540,51 @@ Test(daemon, a_second_one_on_the_same_socket_or_store_is_told_so)
     expect_start_fails(&k, NULL, 1, "warmd: ");
     k.socket = socket;
     expect_alive(&k);
-    kit_free(&other);
-    kit_down(&k);
+    warmd_free(&other);
+    warmd_down(&k);
 }
 
 Test(daemon, a_stale_socket_is_replaced_and_anything_else_is_left_alone)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     kill(k.pid, SIGKILL);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     cr_assert_eq(access(k.socket, F_OK), 0, "the socket file is still there");
-    kit_start(&k, NULL);
+    warmd_start(&k, NULL);
     expect_alive(&k);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     cr_assert_neq(access(k.socket, F_OK), 0, "a daemon that ends takes its socket along");
     file_write(k.socket, "a file", 6);
     expect_start_fails(&k, NULL, 1, "is no socket");
     cr_assert_eq(access(k.socket, F_OK), 0);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(daemon, a_missing_folder_of_the_socket_is_made_and_a_missing_parent_is_an_error)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     char *folder = path_join(k.dir, "run");
     struct stat st;
     free(k.socket);
     k.socket = path_join(folder, "warmd.sock");
-    kit_start(&k, NULL);
+    warmd_start(&k, NULL);
     cr_assert_eq(stat(folder, &st), 0);
     cr_assert_eq(st.st_mode & 0777, geteuid() == 0 ? 0755 : 0700);
     cr_assert_eq(stat(k.socket, &st), 0);
     cr_assert_eq(st.st_mode & 0777, geteuid() == 0 ? 0666 : 0600);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     free(k.socket);
     k.socket = path_join(folder, "no/such/warmd.sock");
     expect_start_fails(&k, NULL, 1, "the folder of the socket");
     free(folder);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(daemon, a_folder_in_which_others_could_replace_the_socket_is_refused)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     char *folder = path_join(k.dir, "run"), *link = path_join(k.dir, "link");
     cr_assert(mkdir(folder, 0700) == 0 && chmod(folder, 0777) == 0);
     free(k.socket);
@@ -594,9 +594,9 @@ Test(daemon, a_folder_in_which_others_could_replace_the_socket_is_refused)
     expect_start_fails(&k, NULL, 1, "can be written by other users");
     cr_assert_neq(access(k.socket, F_OK), 0);
     cr_assert_eq(chmod(folder, 01777), 0); /* as /tmp */
-    kit_start(&k, NULL);
+    warmd_start(&k, NULL);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     if (two_users_can_be()) {
         cr_assert(chmod(folder, 0755) == 0 && chown(folder, 65534, 65534) == 0);
         expect_start_fails(&k, NULL, 1, "belongs to another user (uid 65534)");
@@ -608,37 +608,37 @@ Test(daemon, a_folder_in_which_others_could_replace_the_socket_is_refused)
     }
     free(folder);
     free(link);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(daemon, wrong_options_are_named)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     static char *const wrong[][3] = {{"--no-such", "1"}, {"--max-size", "much"}, {"--jobs"}, {"x"}};
     static const char *const named[] = {"no-such", "max_size", "--jobs", "\"x\""};
     for (size_t i = 0; i < 4; i++)
         expect_start_fails(&k, wrong[i], 2, named[i]);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(daemon, a_store_that_cannot_be_written_is_an_error_of_one_line)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     file_write(k.store, "a file", 6);
     expect_start_fails(&k, NULL, 1, k.store);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(daemon, a_socket_that_was_passed_is_used_and_survives_the_daemon)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path, sizeof a.sun_path, "%s", k.socket);
     int listening = socket(AF_UNIX, SOCK_STREAM, 0);
     cr_assert_eq(bind(listening, (struct sockaddr *)&a, sizeof a), 0);
     cr_assert_eq(listen(listening, 16), 0);
     for (int round = 0; round < 2; round++) {
-        int early = kit_connect(&k); /* before there is a daemon */
+        int early = warmd_connect(&k); /* before there is a daemon */
         char *program = bin_path("warmd");
         k.pid = fork();
         if (k.pid == 0) {
@@ -653,14 +653,14 @@ Test(daemon, a_socket_that_was_passed_is_used_and_survives_the_daemon)
             _exit(127);
         }
         free(program);
-        kit_redis(early, "PING\r\n", "+PONG\r\n");
+        warmd_redis(early, "PING\r\n", "+PONG\r\n");
         close(early);
         kill(k.pid, SIGTERM);
-        kit_reap(k.pid);
+        warmd_reap(k.pid);
         cr_assert_eq(access(k.socket, F_OK), 0);
     }
     close(listening);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 /* As systemd passes warmd.socket and warmd-admin.socket, in either order. */
@@ -668,7 +668,7 @@ Test(daemon, the_socket_that_is_called_admin_is_the_administrators)
 {
     static const char *const orders[] = {"warmd.socket:admin", "admin:warmd"};
     for (int admin_first = 0; admin_first < 2; admin_first++) {
-        struct kit k = kit_new();
+        struct warmd k = warmd_new();
         int fds[2];
         char *admin = path_join(k.dir, "admin.sock");
         for (int i = 0; i < 2; i++) {
@@ -698,29 +698,29 @@ Test(daemon, the_socket_that_is_called_admin_is_the_administrators)
             _exit(127);
         }
         free(program);
-        kit_await(&k);
-        cr_expect(kit_may_verify(kit_admin(&k)));
-        cr_expect_not(kit_may_verify(kit_native(&k)));
+        warmd_await(&k);
+        cr_expect(warmd_may_verify(warmd_admin(&k)));
+        cr_expect_not(warmd_may_verify(warmd_native(&k)));
         close(fds[0]);
         close(fds[1]);
         kill(k.pid, SIGTERM);
-        kit_reap(k.pid);
+        warmd_reap(k.pid);
         cr_assert(access(k.socket, F_OK) == 0 && access(admin, F_OK) == 0, "they are systemd's");
         free(admin);
-        kit_free(&k);
+        warmd_free(&k);
     }
 }
 
 Test(daemon, the_service_manager_is_told)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path, sizeof a.sun_path, "%s/notify", k.dir);
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
     setenv("NOTIFY_SOCKET", a.sun_path, 1);
     setenv("WATCHDOG_USEC", "200000", 1);
-    kit_start(&k, NULL);
+    warmd_start(&k, NULL);
     static const char *const said[] = {"READY=1", "WATCHDOG=1", "RELOADING=1", "STOPPING=1"};
     for (size_t i = 0; i < 4; i++) {
         char text[512] = "";
@@ -730,58 +730,58 @@ Test(daemon, the_service_manager_is_told)
             kill(k.pid, SIGTERM);
         while (!strstr(text, said[i])) {
             struct pollfd p = {fd, POLLIN, 0};
-            cr_assert_eq(poll(&p, 1, KIT_WAIT_MS), 1, "%s did not come", said[i]);
+            cr_assert_eq(poll(&p, 1, WARMD_WAIT_MS), 1, "%s did not come", said[i]);
             ssize_t n = recv(fd, text, sizeof text - 1, 0);
             text[n > 0 ? n : 0] = '\0';
         }
     }
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     close(fd);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 /* ---- signals ---- */
 
 Test(daemon, sighup_reads_the_limits_again)
 {
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     char *config = path_join(k.dir, "conf");
     file_write(config, "max_connections_per_user = 1\n", 29);
     char *options[] = {"--config", config, NULL};
-    kit_start(&k, options);
+    warmd_start(&k, options);
     file_write(config, "max_connections_per_user = 9\n", 29);
     kill(k.pid, SIGHUP);
-    for (int i = 0; i < 1000 && !kit_log_has(&k, "read again"); i++)
+    for (int i = 0; i < 1000 && !warmd_log_has(&k, "read again"); i++)
         usleep(10000);
-    int a = kit_connect(&k), b = kit_connect(&k);
-    kit_redis(a, "PING\r\n", "+PONG\r\n");
-    kit_redis(b, "PING\r\n", "+PONG\r\n");
+    int a = warmd_connect(&k), b = warmd_connect(&k);
+    warmd_redis(a, "PING\r\n", "+PONG\r\n");
+    warmd_redis(b, "PING\r\n", "+PONG\r\n");
     file_write(config, "nonsense\n", 9);
     kill(k.pid, SIGHUP);
-    for (int i = 0; i < 1000 && !kit_log_has(&k, "not read again"); i++)
+    for (int i = 0; i < 1000 && !warmd_log_has(&k, "not read again"); i++)
         usleep(10000);
-    kit_redis(a, "PING\r\n", "+PONG\r\n");
+    warmd_redis(a, "PING\r\n", "+PONG\r\n");
     close(a);
     close(b);
     free(config);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Waits until the daemon's INFO or STATS has a text. */
-static void await_text(const struct kit *k, uint8_t type, const char *text)
+static void await_text(const struct warmd *k, uint8_t type, const char *text)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_text m;
     bool has = false;
-    int fd = kit_native(k);
+    int fd = warmd_native(k);
     for (uint64_t tag = 1; !has; tag++) {
         struct writer w;
-        cr_assert_lt(tag, KIT_WAIT_MS / 10, "%s", text);
+        cr_assert_lt(tag, WARMD_WAIT_MS / 10, "%s", text);
         writer_init(&w, 0);
         wire_put_empty(&w, type, tag);
-        kit_flush(fd, &w);
+        warmd_flush(fd, &w);
         writer_close(&w);
-        kit_frame(fd, &f, WIRE_TEXT, tag);
+        warmd_frame(fd, &f, WIRE_TEXT, tag);
         cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
         has = memmem(m.text.data, m.text.len, text, strlen(text)) != NULL;
         if (!has)
@@ -794,19 +794,19 @@ Test(daemon, sighup_changes_the_cap_and_evicts_down_to_it)
 {
     static const char before[] = "max_size = 64M\njobs = 3\n";
     static const char after[] = "max_size = 1M\nquota = 512K\njobs = 1\n";
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     char *config = path_join(k.dir, "conf"), *value = malloc(40000);
     file_write(config, before, sizeof before - 1);
     char *options[] = {"--config", config, NULL};
-    kit_start(&k, options);
-    int fd = kit_connect(&k);
+    warmd_start(&k, options);
+    int fd = warmd_connect(&k);
     memset(value, 'x', 40000);
     for (int i = 0; i < 60; i++) {
         char head[64];
         int n = snprintf(head, sizeof head, "*3\r\n$3\r\nSET\r\n$2\r\n%02d\r\n$40000\r\n", i);
-        kit_send(fd, head, (size_t)n);
-        kit_send(fd, value, 40000);
-        kit_redis(fd, "\r\n", "+OK\r\n");
+        warmd_send(fd, head, (size_t)n);
+        warmd_send(fd, value, 40000);
+        warmd_redis(fd, "\r\n", "+OK\r\n");
     }
     await_text(&k, WIRE_STATS, "\"entries\": 60,");
     await_text(&k, WIRE_INFO, "\"max_bytes\": 67108864,");
@@ -816,16 +816,16 @@ Test(daemon, sighup_changes_the_cap_and_evicts_down_to_it)
     await_text(&k, WIRE_INFO, "\"jobs\": {\"value\": 1, \"origin\": \"file\"}");
     await_text(&k, WIRE_INFO, "\"quota_bytes\": {\"value\": 524288, \"origin\": \"file\"}");
     for (int i = 0;; i++) { /* evicted in the background */
-        static struct kit_frame f;
+        static struct warmd_frame f;
         struct wire_text m;
         struct writer w;
-        int native = kit_native(&k);
-        cr_assert_lt(i, KIT_WAIT_MS / 10);
+        int native = warmd_native(&k);
+        cr_assert_lt(i, WARMD_WAIT_MS / 10);
         writer_init(&w, 0);
         wire_put_empty(&w, WIRE_STATS, 1);
-        kit_flush(native, &w);
+        warmd_flush(native, &w);
         writer_close(&w);
-        kit_frame(native, &f, WIRE_TEXT, 1);
+        warmd_frame(native, &f, WIRE_TEXT, 1);
         cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
         char *json = strndup(m.text.data, m.text.len);
         uint64_t bytes = strtoull(strstr(json, "\"bytes\": ") + 9, NULL, 10);
@@ -838,67 +838,67 @@ Test(daemon, sighup_changes_the_cap_and_evicts_down_to_it)
     close(fd);
     free(config);
     free(value);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, sigterm_answers_what_was_put_before)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
-    kit_send(fd, "SET a 1\r\nSET b 2\r\n", 18);
-    kit_redis(fd, "", "+OK\r\n");
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    warmd_send(fd, "SET a 1\r\nSET b 2\r\n", 18);
+    warmd_redis(fd, "", "+OK\r\n");
     kill(k.pid, SIGTERM);
-    kit_redis(fd, "", "+OK\r\n");
-    cr_assert(kit_is_closed(fd));
+    warmd_redis(fd, "", "+OK\r\n");
+    cr_assert(warmd_is_closed(fd));
     close(fd);
-    kit_reap(k.pid);
-    kit_start(&k, NULL);
-    fd = kit_connect(&k);
-    kit_redis(fd, "MGET a b\r\n", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
+    fd = warmd_connect(&k);
+    warmd_redis(fd, "MGET a b\r\n", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, what_was_acknowledged_survives_sigkill)
 {
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     for (int round = 0; round < 5; round++) {
         char command[64], answer[64];
-        int fd = kit_connect(&k);
+        int fd = warmd_connect(&k);
         snprintf(command, sizeof command, "SET round %d\r\n", round);
-        kit_redis(fd, command, "+OK\r\n");
-        kit_send(fd, "SET round x", 11); /* and one that never was whole */
+        warmd_redis(fd, command, "+OK\r\n");
+        warmd_send(fd, "SET round x", 11); /* and one that never was whole */
         kill(k.pid, SIGKILL);
-        kit_reap(k.pid);
+        warmd_reap(k.pid);
         close(fd);
-        kit_start(&k, NULL);
-        fd = kit_connect(&k);
+        warmd_start(&k, NULL);
+        fd = warmd_connect(&k);
         snprintf(answer, sizeof answer, "$1\r\n%d\r\n", round);
-        kit_redis(fd, "GET round\r\n", answer);
+        warmd_redis(fd, "GET round\r\n", answer);
         close(fd);
     }
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(daemon, statistics_survive_a_restart)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
-    kit_redis(fd, "SET a 1\r\n", "+OK\r\n");
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    warmd_redis(fd, "SET a 1\r\n", "+OK\r\n");
     for (int i = 0; i < 3; i++)
-        kit_redis(fd, "GET a\r\n", "$1\r\n1\r\n");
+        warmd_redis(fd, "GET a\r\n", "$1\r\n1\r\n");
     close(fd);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
-    kit_start(&k, NULL);
-    static struct kit_frame f;
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
+    static struct warmd_frame f;
     struct wire_text text;
     struct writer w;
     writer_init(&w, 0);
-    fd = kit_native(&k);
+    fd = warmd_native(&k);
     wire_put_empty(&w, WIRE_STATS, 2);
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_TEXT, 2);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_TEXT, 2);
     cr_assert_eq(wire_get_text(&f.frame, &text, NULL), 0);
     char *json = strndup(text.text.data, text.text.len);
     cr_assert_not_null(strstr(json, "{\"hits\": 0,"), "%s", json);
@@ -906,5 +906,5 @@ Test(daemon, statistics_survive_a_restart)
     free(json);
     writer_close(&w);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }

@@ -6,7 +6,7 @@
  * ALICE's compile makes it; BOB and CAROL have the same source, so they know its key and checksum.
  * Needs root, to be three users, and a toolchain, see test_compiler.c.
  */
-#include "tests/support/compile_kit.h"
+#include "tests/support/compile.h"
 
 enum { ALICE = 12345, BOB = 23456, CAROL = 34567 };
 
@@ -15,7 +15,7 @@ static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threa
 TestSuite(damaged, .fini = compile_teardown);
 
 struct scene {
-    struct kit kit;
+    struct warmd kit;
     struct ask ask;
     int alice, bob, carol;
     struct key key, check; /* of the result */
@@ -23,7 +23,7 @@ struct scene {
 
 static void take_hit(int fd, uint64_t tag, struct wire_hit *out)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     await_end(fd, tag, "", &f);
     cr_assert_eq(f.frame.type, WIRE_HIT, "got %s", wire_type_name(f.frame.type));
     cr_assert_eq(wire_get_hit(&f.frame, out, NULL), 0);
@@ -32,13 +32,13 @@ static void take_hit(int fd, uint64_t tag, struct wire_hit *out)
 /* The row of the entry, as an administrator sees it; false if there is none. */
 static bool find_row(const struct scene *s, struct wire_row *out)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct writer w;
-    int fd = kit_admin(&s->kit);
+    int fd = warmd_admin(&s->kit);
     writer_init(&w, 0);
     wire_put_show(&w, 1, &(struct wire_show){WIRE_SPACE_KEY, {&s->key, sizeof s->key}});
-    kit_flush(fd, &w);
-    cr_assert(kit_frame_try(fd, &f));
+    warmd_flush(fd, &w);
+    cr_assert(warmd_frame_try(fd, &f));
     writer_close(&w);
     close(fd);
     return f.frame.type == WIRE_ROW && wire_get_row(&f.frame, out, NULL) == 0;
@@ -48,7 +48,7 @@ static void await_row(const struct scene *s, bool there)
 {
     struct wire_row row;
     for (unsigned i = 0; find_row(s, &row) != there; i++) {
-        cr_assert_lt(i, KIT_WAIT_MS / 10);
+        cr_assert_lt(i, WARMD_WAIT_MS / 10);
         usleep(10000);
     }
 }
@@ -56,13 +56,13 @@ static void await_row(const struct scene *s, bool there)
 static void scene_up(struct scene *s, char *nvrtc)
 {
     struct wire_hit hit;
-    s->kit = compile_kit(nvrtc, NULL, NULL);
+    s->kit = warmd_with_nvrtc(nvrtc, NULL, NULL);
     s->ask = ask_of(source);
-    s->alice = kit_native_as(&s->kit, ALICE);
-    s->bob = kit_native_as(&s->kit, BOB);
-    s->carol = kit_native_as(&s->kit, CAROL);
+    s->alice = warmd_native_as(&s->kit, ALICE);
+    s->bob = warmd_native_as(&s->kit, BOB);
+    s->carol = warmd_native_as(&s->kit, CAROL);
     send_compile(s->alice, 1, &s->ask, 0);
-    kit_expect(s->alice, 1, WIRE_NEED);
+    warmd_expect(s->alice, 1, WIRE_NEED);
     serve_headers(send_source(s->alice, 1, &s->ask), "");
     take_hit(s->alice, 1, &hit);
     s->key = hit.key;
@@ -75,7 +75,7 @@ static void scene_down(struct scene *s)
     close(s->alice);
     close(s->bob);
     close(s->carol);
-    kit_down(&s->kit);
+    warmd_down(&s->kit);
 }
 
 static void say_damaged(const struct scene *s, int fd, const struct key *seen)
@@ -84,9 +84,9 @@ static void say_damaged(const struct scene *s, int fd, const struct key *seen)
     writer_init(&w, 0);
     wire_put_damaged(&w, 90, &(struct wire_damaged){s->key, *seen});
     wire_put_release(&w, 91, &(struct wire_release){0}); /* a round trip */
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
-    kit_expect(fd, 91, WIRE_OK);
+    warmd_expect(fd, 91, WIRE_OK);
 }
 
 static void expect_known(const struct scene *s, int fd)
@@ -102,7 +102,7 @@ static void compile_anew(const struct scene *s, int fd, uint32_t flags)
 {
     struct wire_hit hit;
     send_compile(fd, 6, &s->ask, flags);
-    kit_expect(fd, 6, WIRE_NEED);
+    warmd_expect(fd, 6, WIRE_NEED);
     serve_headers(send_source(fd, 6, &s->ask), "");
     take_hit(fd, 6, &hit);
     cr_assert_eq(hit.outcome, WIRE_WAS_MISS);
@@ -132,8 +132,8 @@ Test(damaged, one_user_who_refuses_what_another_made_has_it_made_for_itself)
     expect_known(&s, s.alice);
     expect_known(&s, s.carol);
     expect_alices(&s);
-    cr_assert(stats_have(&s.kit, "\"compiles\": 3,"));
-    cr_assert(kit_log_has(&s.kit, "uid 23456 "));
+    cr_assert(warmd_stats_have(&s.kit, "\"compiles\": 3,"));
+    cr_assert(warmd_log_has(&s.kit, "uid 23456 "));
     scene_down(&s);
 }
 
@@ -159,7 +159,7 @@ Test(damaged, what_its_maker_refuses_is_put_aside)
 Test(damaged, what_an_administrator_refuses_is_put_aside)
 {
     SCENE(s);
-    int root = kit_native(&s.kit), admin = kit_admin(&s.kit);
+    int root = warmd_native(&s.kit), admin = warmd_admin(&s.kit);
     say_damaged(&s, root, &s.check); /* on everybody's socket it is a user like any other */
     expect_alices(&s);
     say_damaged(&s, admin, &s.check);
@@ -183,15 +183,15 @@ Test(damaged, other_bytes_than_the_entrys_only_have_it_verified)
 
 static uint64_t removed_by(const struct scene *s, int fd)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_report report;
     struct writer w, list;
     writer_init(&w, 0);
     writer_init(&list, 0);
     wire_keys_add(&list, WIRE_SPACE_KEY, &s->key, sizeof s->key);
     wire_put_remove(&w, 7, &(struct wire_remove){.n = 1, .keys = {list.data, list.len}});
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_REPORT, 7);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_REPORT, 7);
     cr_assert_eq(wire_get_report(&f.frame, &report, NULL), 0);
     writer_close(&w);
     writer_close(&list);

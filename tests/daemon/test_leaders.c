@@ -4,10 +4,12 @@
  * without an error, and waits for the leader no longer than two seconds.
  *
  * ALICE leads, and does what a test says; BOB has the same source and honest headers. The gates are
- * those of compile_kit.h: ALICE's worker has asked for a header before BOB comes. Needs root, to be two
+ * those of support/compile.h: ALICE's worker has asked for a header before BOB comes. Needs root, to be two
  * users, and a toolchain, see test_compiler.c.
  */
-#include "tests/support/compile_kit.h"
+#include <sys/mman.h>
+
+#include "tests/support/compile.h"
 
 enum { ALICE = 12345, BOB = 23456 };
 
@@ -33,20 +35,20 @@ static void hear_question(struct leader *l)
     cr_assert_eq(wire_get_open(l->packet, (size_t)n, &l->question, NULL), 0);
 }
 
-static void lead(struct leader *l, const struct kit *k, const struct ask *a)
+static void lead(struct leader *l, const struct warmd *k, const struct ask *a)
 {
-    l->fd = kit_native_as(k, ALICE);
+    l->fd = warmd_native_as(k, ALICE);
     send_compile(l->fd, 1, a, 0);
-    kit_expect(l->fd, 1, WIRE_NEED);
+    warmd_expect(l->fd, 1, WIRE_NEED);
     l->channel = send_source(l->fd, 1, a);
     hear_question(l);
 }
 
-static int bob_waits(const struct kit *k, const struct ask *a)
+static int bob_waits(const struct warmd *k, const struct ask *a)
 {
-    int bob = kit_native_as(k, BOB);
+    int bob = warmd_native_as(k, BOB);
     send_compile(bob, 2, a, 0);
-    kit_expect(bob, 2, WIRE_WAIT);
+    warmd_expect(bob, 2, WIRE_WAIT);
     return bob;
 }
 
@@ -54,7 +56,7 @@ static int bob_waits(const struct kit *k, const struct ask *a)
 static struct key bob_compiles(int bob, const struct ask *a)
 {
     struct key check;
-    kit_expect(bob, 2, WIRE_NEED);
+    warmd_expect(bob, 2, WIRE_NEED);
     serve_headers(send_source(bob, 2, a), honest);
     cr_assert_eq(expect_cubin_with(bob, 2, honest, &check), WIRE_WAS_MISS);
     return check;
@@ -67,42 +69,42 @@ static struct key bob_compiles(int bob, const struct ask *a)
 Test(leaders, one_that_never_answers_about_a_header_holds_another_user_for_two_seconds)
 {
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     struct leader alice;
     lead(&alice, &k, &a);
-    uint64_t began_ms = kit_now_ms();
+    uint64_t began_ms = clock_now_ms();
     int bob = bob_waits(&k, &a);
     bob_compiles(bob, &a);
-    cr_assert_lt(kit_now_ms() - began_ms, HEDGED_MS);
-    kit_expect(alice.fd, 1, WIRE_CHECK); /* whether she has BOB's header */
-    kit_expect(alice.fd, 1, WIRE_ERROR); /* she has not answered for ten seconds */
+    cr_assert_lt(clock_now_ms() - began_ms, HEDGED_MS);
+    warmd_expect(alice.fd, 1, WIRE_CHECK); /* whether she has BOB's header */
+    warmd_expect(alice.fd, 1, WIRE_ERROR); /* she has not answered for ten seconds */
     close(alice.channel);
     close(alice.fd);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(leaders, one_that_sends_nonsense_fails_alone)
 {
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     struct leader alice;
     lead(&alice, &k, &a);
-    int bob = bob_waits(&k, &a), own = kit_native_as(&k, ALICE);
+    int bob = bob_waits(&k, &a), own = warmd_native_as(&k, ALICE);
     send_compile(own, 3, &a, 0);
-    kit_expect(own, 3, WIRE_WAIT);
+    warmd_expect(own, 3, WIRE_WAIT);
     for (int i = 0; i < 20; i++)
         send(alice.channel, "nonsense, and not an answer to a question", 40, MSG_NOSIGNAL);
-    kit_expect(alice.fd, 1, WIRE_ERROR);
+    warmd_expect(alice.fd, 1, WIRE_ERROR);
     bob_compiles(bob, &a);
     expect_cubin_with(own, 3, honest, NULL); /* her other process has honest headers */
     close(alice.channel);
     close(alice.fd);
     close(own);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Deep enough for NVRTC's parser to run out of stack. */
@@ -138,7 +140,7 @@ static void answer(struct leader *l, const char *content)
     writer_init(&w, 0);
     wire_put_opened(
         &w, &(struct wire_opened){l->question.id, there ? WIRE_PATH_FILE : WIRE_PATH_ABSENT});
-    kit_send_fds(l->channel, w.data, w.len, &file, there);
+    warmd_send_fds(l->channel, w.data, w.len, &file, there);
     writer_close(&w);
     close(file);
 }
@@ -146,19 +148,19 @@ static void answer(struct leader *l, const char *content)
 Test(leaders, one_whose_header_kills_the_compiler_fails_alone)
 {
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     struct leader alice;
     char *deadly = deadly_header();
     lead(&alice, &k, &a);
     int bob = bob_waits(&k, &a);
     serve_headers(alice.channel, deadly); /* closes it when the last worker is dead */
-    kit_expect(alice.fd, 1, WIRE_ERROR);
+    warmd_expect(alice.fd, 1, WIRE_ERROR);
     bob_compiles(bob, &a);
     free(deadly);
     close(alice.fd);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Minutes of work for the front end, which listens to nobody meanwhile. */
@@ -178,17 +180,17 @@ static char *slow_header(void)
 Test(leaders, one_whose_header_takes_minutes_holds_another_user_for_two_seconds)
 {
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     struct leader alice;
     char *slow = slow_header();
     lead(&alice, &k, &a);
     answer(&alice, slow);
-    uint64_t began_ms = kit_now_ms();
+    uint64_t began_ms = clock_now_ms();
     int bob = bob_waits(&k, &a);
     bob_compiles(bob, &a);
-    cr_assert_lt(kit_now_ms() - began_ms, HEDGED_MS);
-    int third = kit_native_as(&k, BOB + 1);
+    cr_assert_lt(clock_now_ms() - began_ms, HEDGED_MS);
+    int third = warmd_native_as(&k, BOB + 1);
     send_compile(third, 3, &a, 0);
     cr_assert_eq(expect_cubin_with(third, 3, honest, NULL), WIRE_WAS_HIT);
     free(slow);
@@ -196,29 +198,29 @@ Test(leaders, one_whose_header_takes_minutes_holds_another_user_for_two_seconds)
     close(alice.fd);
     close(third);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(leaders, twenty_turns_that_nobody_uses_are_waited_for_together)
 {
     enum { N = 20 };
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     int alice[N];
     for (int i = 0; i < N; i++) {
-        alice[i] = kit_native_as(&k, ALICE);
+        alice[i] = warmd_native_as(&k, ALICE);
         send_compile(alice[i], 1, &a, 0);
-        kit_expect(alice[i], 1, i ? WIRE_WAIT : WIRE_NEED);
+        warmd_expect(alice[i], 1, i ? WIRE_WAIT : WIRE_NEED);
     }
-    uint64_t began_ms = kit_now_ms();
+    uint64_t began_ms = clock_now_ms();
     int bob = bob_waits(&k, &a);
     bob_compiles(bob, &a);
-    cr_assert_lt(kit_now_ms() - began_ms, HEDGED_MS);
+    cr_assert_lt(clock_now_ms() - began_ms, HEDGED_MS);
     for (int i = 0; i < N; i++)
         close(alice[i]);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ALICE's verdict is the first, and comes from another header: BOB's own goes on. */
@@ -226,25 +228,25 @@ Test(leaders, the_first_verdict_is_not_for_a_leader_with_other_headers)
 {
     static const char other[] = "typedef double T;\n";
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     struct leader alice;
     struct key of_alice, of_bob, again;
-    static struct kit_frame f;
+    static struct warmd_frame f;
     lead(&alice, &k, &a);
-    int bob = bob_waits(&k, &a), third = kit_native_as(&k, BOB + 1);
-    kit_expect(bob, 2, WIRE_NEED);
+    int bob = bob_waits(&k, &a), third = warmd_native_as(&k, BOB + 1);
+    warmd_expect(bob, 2, WIRE_NEED);
     struct leader as_bob = {.fd = bob, .channel = send_source(bob, 2, &a)};
     hear_question(&as_bob);
     send_compile(third, 3, &a, 0);
-    kit_expect(third, 3, WIRE_WAIT);
+    warmd_expect(third, 3, WIRE_WAIT);
     answer(&alice, other);
     serve_headers(alice.channel, other);
     expect_cubin_with(alice.fd, 1, other, &of_alice);
-    kit_frame(third, &f, WIRE_CHECK, 3);
+    warmd_frame(third, &f, WIRE_CHECK, 3);
     answer_check(third, &f, honest);
-    kit_expect(third, 3, WIRE_WAIT);
-    kit_frame(bob, &f, WIRE_CHECK, 2); /* BOB is asked too, and it is not his */
+    warmd_expect(third, 3, WIRE_WAIT);
+    warmd_frame(bob, &f, WIRE_CHECK, 2); /* BOB is asked too, and it is not his */
     answer_check(bob, &f, honest);
     answer(&as_bob, honest);
     serve_headers(as_bob.channel, honest);
@@ -255,19 +257,19 @@ Test(leaders, the_first_verdict_is_not_for_a_leader_with_other_headers)
     close(alice.fd);
     close(bob);
     close(third);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(leaders, the_first_verdict_is_for_a_leader_with_the_same_headers)
 {
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     struct leader alice;
     struct key of_alice, of_bob;
     lead(&alice, &k, &a);
     int bob = bob_waits(&k, &a);
-    kit_expect(bob, 2, WIRE_NEED);
+    warmd_expect(bob, 2, WIRE_NEED);
     struct leader as_bob = {.fd = bob, .channel = send_source(bob, 2, &a)};
     hear_question(&as_bob);
     answer(&alice, honest);
@@ -281,52 +283,52 @@ Test(leaders, the_first_verdict_is_for_a_leader_with_the_same_headers)
     close(as_bob.channel);
     close(alice.fd);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* The silent turn of ALICE is hers; BOB's result, of a source without headers, is everybody's. */
 Test(leaders, the_first_verdict_is_for_all_if_no_file_was_read)
 {
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("extern \"C\" __global__ void f(float *x) { *x *= 3; }\n");
-    int alice = kit_native_as(&k, ALICE);
+    int alice = warmd_native_as(&k, ALICE);
     send_compile(alice, 1, &a, 0);
-    kit_expect(alice, 1, WIRE_NEED);
+    warmd_expect(alice, 1, WIRE_NEED);
     int bob = bob_waits(&k, &a);
-    kit_expect(bob, 2, WIRE_NEED);
+    warmd_expect(bob, 2, WIRE_NEED);
     serve_headers(send_source(bob, 2, &a), "");
     cr_assert_eq(expect_cubin(bob, 2, NULL), WIRE_WAS_MISS);
     cr_assert_eq(expect_cubin(alice, 1, NULL), WIRE_WAS_COALESCED);
     close(send_source(alice, 1, &a)); /* she had not heard yet */
     send_compile(alice, 4, &a, 0);
-    kit_expect(alice, 1, WIRE_ERROR);
+    warmd_expect(alice, 1, WIRE_ERROR);
     cr_assert_eq(expect_cubin(alice, 4, NULL), WIRE_WAS_HIT);
-    cr_assert(stats_have(&k, "\"compiles\": 1,"));
+    cr_assert(warmd_stats_have(&k, "\"compiles\": 1,"));
     close(alice);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* BOB's spelling has a flight of its own, but one key with ALICE's beneath. */
 Test(leaders, another_spelling_of_a_job_does_not_wait_for_a_leader_either)
 {
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(with_header);
     struct ask b = ask_of(
         "#include \"h.h\" // a comment\nextern \"C\" __global__ void f(T *x) { *x += 1; }\n");
     struct leader alice;
     lead(&alice, &k, &a);
-    int bob = kit_native_as(&k, BOB);
-    uint64_t began_ms = kit_now_ms();
+    int bob = warmd_native_as(&k, BOB);
+    uint64_t began_ms = clock_now_ms();
     send_compile(bob, 2, &b, 0);
     bob_compiles(bob, &b);
-    cr_assert_lt(kit_now_ms() - began_ms, HEDGED_MS);
+    cr_assert_lt(clock_now_ms() - began_ms, HEDGED_MS);
     close(alice.channel);
     close(alice.fd);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- sources that take long, or are many ---- */
@@ -345,7 +347,7 @@ static void send_large_source(int fd, uint64_t tag, int file, uint64_t len, int 
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     writer_init(&w, 0);
     wire_put_source(&w, tag, &(struct wire_source){.len = len});
-    kit_send_fds(fd, w.data, w.len, (int[]){file, ends[1]}, 2);
+    warmd_send_fds(fd, w.data, w.len, (int[]){file, ends[1]}, 2);
     writer_close(&w);
     close(ends[1]);
     *out_channel = ends[0];
@@ -354,10 +356,10 @@ static void send_large_source(int fd, uint64_t tag, int file, uint64_t len, int 
 /* How many answers have come; they are read over. */
 static unsigned count_answers(int fd)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     unsigned n = 0;
-    for (; !kit_is_silent(fd, 0); n++)
-        cr_assert(kit_frame_try(fd, &f));
+    for (; !warmd_is_silent(fd, 0); n++)
+        cr_assert(warmd_frame_try(fd, &f));
     return n;
 }
 
@@ -365,10 +367,10 @@ Test(leaders, large_sources_of_one_user_are_verified_one_by_one)
 {
     enum { N = 12, SIZE = 48 << 20 };
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("extern \"C\" __global__ void f(float *x) { *x *= 7; }\n");
     char *source = malloc(SIZE);
-    int alice = kit_native_as(&k, ALICE), channels[N];
+    int alice = warmd_native_as(&k, ALICE), channels[N];
     int file = memfd_create("job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     memset(source, ' ', SIZE);
     source[SIZE - 1] = '\0';
@@ -381,36 +383,36 @@ Test(leaders, large_sources_of_one_user_are_verified_one_by_one)
     cr_assert_eq(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
     for (uint64_t i = 0; i < N; i++) {
         send_compile_of(alice, i + 1, large);
-        kit_expect(alice, i + 1, WIRE_NEED);
+        warmd_expect(alice, i + 1, WIRE_NEED);
     }
     for (uint64_t i = 0; i < N; i++)
         send_large_source(alice, i + 1, file, large.job.len, &channels[i]);
-    int bob = kit_native_as(&k, BOB);
+    int bob = warmd_native_as(&k, BOB);
     send_compile_of(bob, 1, a);
-    kit_expect(bob, 1, WIRE_NEED);
+    warmd_expect(bob, 1, WIRE_NEED);
     close(send_source(bob, 1, &a));
-    kit_expect(bob, 1, WIRE_ERROR); /* as each of ALICE's: the source is not the one announced */
+    warmd_expect(bob, 1, WIRE_ERROR); /* as each of ALICE's: the source is not the one announced */
     unsigned n_done = count_answers(alice);
     cr_assert_lt(n_done, N / 2, "%u of hers were verified before", n_done);
-    static struct kit_frame f;
+    static struct warmd_frame f;
     for (; n_done < N; n_done++)
-        kit_frame(alice, &f, WIRE_ERROR, n_done + 1);
+        warmd_frame(alice, &f, WIRE_ERROR, n_done + 1);
     for (unsigned i = 0; i < N; i++)
         close(channels[i]);
     free(source);
     close(file);
     close(alice);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(leaders, a_user_has_so_many_compiles_and_no_more)
 {
     enum { N = 256 };
     NEEDS_USERS_AND_TOOLCHAIN(nvrtc);
-    struct kit k = compile_kit(nvrtc, NULL, NULL);
-    int alice = kit_native_as(&k, ALICE), channels[N + 1];
-    static struct kit_frame f;
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
+    int alice = warmd_native_as(&k, ALICE), channels[N + 1];
+    static struct warmd_frame f;
     struct wire_error error;
     for (uint64_t i = 0; i <= N; i++) {
         char source[128];
@@ -418,22 +420,22 @@ Test(leaders, a_user_has_so_many_compiles_and_no_more)
                  (unsigned)i);
         struct ask a = ask_of(source);
         send_compile(alice, i + 1, &a, 0);
-        kit_expect(alice, i + 1, WIRE_NEED);
+        warmd_expect(alice, i + 1, WIRE_NEED);
         channels[i] = send_source(alice, i + 1, &a); /* nobody answers on it */
         compile_teardown_jobs();
     }
-    kit_frame(alice, &f, WIRE_ERROR, N + 1);
+    warmd_frame(alice, &f, WIRE_ERROR, N + 1);
     cr_assert_eq(wire_get_error(&f.frame, &error, NULL), 0);
     cr_assert_eq((int)error.code, -WARM_ETOO_BIG);
-    int bob = kit_native_as(&k, BOB);
+    int bob = warmd_native_as(&k, BOB);
     struct ask a = ask_of("extern \"C\" __global__ void f(float *x) { *x *= 7; }\n");
     send_compile(bob, 1, &a, 0);
-    kit_expect(bob, 1, WIRE_NEED);
+    warmd_expect(bob, 1, WIRE_NEED);
     serve_headers(send_source(bob, 1, &a), "");
     cr_assert_eq(expect_cubin(bob, 1, NULL), WIRE_WAS_MISS);
     for (int i = 0; i <= N; i++)
         close(channels[i]);
     close(alice);
     close(bob);
-    kit_down(&k);
+    warmd_down(&k);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_redis.c - the commands, and Redis' own clients: redis-cli, redis-benchmark, Python's redis. */
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 Test(redis, commands_answer_as_redis_does)
 {
@@ -59,20 +59,20 @@ Test(redis, commands_answer_as_redis_does)
         {"DBSIZE\r\n", ":0\r\n"},
         {"QUIT\r\n", "+OK\r\n"},
     };
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
     for (size_t i = 0; i < sizeof talk / sizeof *talk; i++)
-        kit_redis(fd, talk[i][0], talk[i][1]);
-    cr_assert(kit_is_closed(fd));
+        warmd_redis(fd, talk[i][0], talk[i][1]);
+    cr_assert(warmd_is_closed(fd));
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(redis, a_pipeline_is_answered_in_order_and_sees_what_it_set)
 {
     enum { N = 500 };
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
     struct writer ask, want;
     writer_init(&ask, 0);
     writer_init(&want, 0);
@@ -82,32 +82,32 @@ Test(redis, a_pipeline_is_answered_in_order_and_sees_what_it_set)
         writer_format(&want, "+OK\r\n+OK\r\n$1\r\n%d\r\n:1\r\n", i % 7);
     }
     char *got = malloc(want.len + 1);
-    kit_send(fd, ask.data, ask.len);
-    cr_assert(kit_recv(fd, got, want.len));
+    warmd_send(fd, ask.data, ask.len);
+    cr_assert(warmd_recv(fd, got, want.len));
     cr_assert_eq(memcmp(got, want.data, want.len), 0);
     free(got);
     writer_close(&ask);
     writer_close(&want);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(redis, an_expired_value_is_gone)
 {
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
-    kit_redis(fd, "SET t v PX 1\r\n", "+OK\r\n");
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    warmd_redis(fd, "SET t v PX 1\r\n", "+OK\r\n");
     for (int i = 0; i < 10000; i++) {
         char got[6] = "";
-        kit_send(fd, "GET t\r\n", 7);
-        cr_assert(kit_recv(fd, got, 5));
+        warmd_send(fd, "GET t\r\n", 7);
+        cr_assert(warmd_recv(fd, got, 5));
         if (memcmp(got, "$-1\r\n", 5) == 0)
             break;
-        cr_assert(kit_recv(fd, got, 2));
+        cr_assert(warmd_recv(fd, got, 2));
         cr_assert_lt(i, 9999);
     }
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* Sends SET name with a value of `len` bytes; cut in two at `cut`. */
@@ -116,18 +116,18 @@ static void set_large(int fd, const char *name, const char *value, size_t len)
     char head[128];
     snprintf(head, sizeof head, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n", strlen(name), name,
              len);
-    kit_send(fd, head, strlen(head));
-    kit_send(fd, value, len);
-    kit_send(fd, "\r\n", 2);
-    kit_redis(fd, "", "+OK\r\n");
+    warmd_send(fd, head, strlen(head));
+    warmd_send(fd, value, len);
+    warmd_send(fd, "\r\n", 2);
+    warmd_redis(fd, "", "+OK\r\n");
 }
 
 Test(redis, values_of_all_sizes_come_back_as_they_were)
 {
     static const size_t sizes[] = {0,     1,     4095,   4096,   4097,    65535,   65536,
                                    65537, 65538, 262144, 262145, 5000000, 40000000};
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
     size_t max = sizes[sizeof sizes / sizeof *sizes - 1];
     char *value = malloc(max), *got = malloc(max);
     for (size_t i = 0; i < max; i++)
@@ -136,22 +136,22 @@ Test(redis, values_of_all_sizes_come_back_as_they_were)
         char head[32];
         set_large(fd, "large", value, sizes[i]);
         snprintf(head, sizeof head, "$%zu\r\n", sizes[i]);
-        kit_redis(fd, "GET large\r\n", head);
-        cr_assert(kit_recv(fd, got, sizes[i]));
+        warmd_redis(fd, "GET large\r\n", head);
+        cr_assert(warmd_recv(fd, got, sizes[i]));
         cr_assert_eq(memcmp(got, value, sizes[i]), 0, "%zu bytes", sizes[i]);
-        kit_redis(fd, "", "\r\n");
+        warmd_redis(fd, "", "\r\n");
     }
     free(value);
     free(got);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(redis, several_long_values_in_one_command)
 {
     enum { LEN = 100000 };
-    struct kit k = kit_up(NULL);
-    int fd = kit_connect(&k);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
     char *x = malloc(LEN + 1), *got = malloc(LEN);
     memset(x, 'x', LEN);
     x[LEN] = '\0';
@@ -163,15 +163,15 @@ Test(redis, several_long_values_in_one_command)
     writer_bytes(&w, x, LEN);
     writer_format(&w, "\r\nGET s\r\nGET b\r\n");
     for (size_t at = 0; at < w.len; at += 9973) /* in pieces that hit every place */
-        kit_send(fd, w.data + at, w.len - at < 9973 ? w.len - at : 9973);
-    kit_redis(fd, "", "+OK\r\n$5\r\nshort\r\n$100000\r\n");
-    cr_assert(kit_recv(fd, got, LEN));
+        warmd_send(fd, w.data + at, w.len - at < 9973 ? w.len - at : 9973);
+    warmd_redis(fd, "", "+OK\r\n$5\r\nshort\r\n$100000\r\n");
+    cr_assert(warmd_recv(fd, got, LEN));
     cr_assert_eq(memcmp(got, x, LEN), 0);
     free(x);
     free(got);
     writer_close(&w);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(redis, large_values_are_there_after_a_restart_for_every_command)
@@ -181,43 +181,43 @@ Test(redis, large_values_are_there_after_a_restart_for_every_command)
                                            "GETSET large x\r\n", "SET large x GET\r\n"};
     static const char *const heads[] = {"$3000000\r\n", "*2\r\n$3000000\r\n", "$3000000\r\n",
                                         "$3000000\r\n"};
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *value = malloc(LEN), *got = malloc(LEN);
     memset(value, 'v', LEN);
     for (size_t i = 0; i < 4; i++) { /* each in a daemon that has not seen the value yet */
-        int fd = kit_connect(&k);
+        int fd = warmd_connect(&k);
         set_large(fd, "large", value, LEN);
         set_large(fd, "other", value, LEN);
         close(fd);
         kill(k.pid, SIGTERM);
-        kit_reap(k.pid);
-        kit_start(&k, NULL);
-        fd = kit_connect(&k);
-        kit_redis(fd, commands[i], heads[i]);
-        cr_assert(kit_recv(fd, got, LEN));
+        warmd_reap(k.pid);
+        warmd_start(&k, NULL);
+        fd = warmd_connect(&k);
+        warmd_redis(fd, commands[i], heads[i]);
+        cr_assert(warmd_recv(fd, got, LEN));
         cr_assert_eq(memcmp(got, value, LEN), 0);
-        kit_redis(fd, "", i == 1 ? "\r\n$3000000\r\n" : "\r\n");
+        warmd_redis(fd, "", i == 1 ? "\r\n$3000000\r\n" : "\r\n");
         if (i == 1)
-            cr_assert(kit_recv(fd, got, LEN));
-        kit_redis(fd, "PING\r\n", i == 1 ? "\r\n+PONG\r\n" : "+PONG\r\n");
+            cr_assert(warmd_recv(fd, got, LEN));
+        warmd_redis(fd, "PING\r\n", i == 1 ? "\r\n+PONG\r\n" : "+PONG\r\n");
         close(fd);
     }
     free(value);
     free(got);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(redis, set_never_fails_for_a_reason_of_ours)
 {
     char *options[] = {"--max-size", "1M", NULL};
-    struct kit k = kit_up(options);
-    int fd = kit_connect(&k);
+    struct warmd k = warmd_up(options);
+    int fd = warmd_connect(&k);
     char *value = calloc(1, 5000000);
     set_large(fd, "more than the store may hold", value, 5000000);
-    kit_redis(fd, "PING\r\n", "+PONG\r\n");
+    warmd_redis(fd, "PING\r\n", "+PONG\r\n");
     free(value);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* False, with a line, if a program is not there. */
@@ -235,7 +235,7 @@ Test(redis, redis_cli_works)
 {
     if (!have("redis-cli --version", "redis-cli"))
         return;
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *out;
     cr_assert_eq(run_command(&out,
                              "redis-cli -s %s set a b; redis-cli -3 -s %s get a; "
@@ -245,14 +245,14 @@ Test(redis, redis_cli_works)
                  0);
     cr_assert_str_eq(out, "OK\nb\na\nredis_version:7.0.0\r\nsave\n\n");
     free(out);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(redis, redis_benchmark_works)
 {
     if (!have("redis-benchmark --version", "redis-benchmark"))
         return;
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *out;
     cr_assert_eq(run_command(&out,
                              "redis-benchmark -s %s -t ping,set,get,mset -n 2000 -c 20 -P 8 -d "
@@ -262,14 +262,14 @@ Test(redis, redis_benchmark_works)
     cr_assert_not_null(strstr(out, "\"GET\""), "%s", out);
     cr_assert_null(strstr(out, "rror"), "%s", out);
     free(out);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(redis, pythons_client_works_over_unix)
 {
     if (!have("/usr/bin/python3 -c 'import redis'", "Python's redis"))
         return;
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *script = path_join(k.dir, "client.py");
     static const char text[] =
         "import redis, sys\n"
@@ -293,5 +293,5 @@ Test(redis, pythons_client_works_over_unix)
     cr_assert_eq(run_command(&out, "/usr/bin/python3 %s %s 2>&1", script, k.socket), 0, "%s", out);
     free(out);
     free(script);
-    kit_down(&k);
+    warmd_down(&k);
 }

@@ -10,28 +10,28 @@
 #include "client/lib/warm.h"
 #include "keygen/key.h"
 #include "tests/support/collision.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 enum { N_PROCESSES = 8, N_KERNELS = 20 };
 
 struct rig {
-    struct kit kit;
+    struct warmd kit;
     char *lib13, *lib12;
     struct warm *warm;
 };
 
-static void connect_to(const struct kit *kit, struct warm **out)
+static void connect_to(const struct warmd *kit, struct warm **out)
 {
     struct warm_options to = {.socket = kit->socket,
-                              .connect_timeout_ms = KIT_WAIT_MS,
-                              .request_timeout_ms = KIT_WAIT_MS};
+                              .connect_timeout_ms = WARMD_WAIT_MS,
+                              .request_timeout_ms = WARMD_WAIT_MS};
     cr_assert_eq(warm_open(out, &to), 0);
 }
 
 static void rig_up(struct rig *r)
 {
     char *options[] = {"--nvrtc", r->lib13, "--nvrtc", r->lib12, "--jobs", "2", NULL};
-    r->kit = kit_up(options);
+    r->kit = warmd_up(options);
     connect_to(&r->kit, &r->warm);
 }
 
@@ -40,7 +40,7 @@ static void rig_down(struct rig *r)
     warm_close(r->warm);
     free(r->lib13);
     free(r->lib12);
-    kit_down(&r->kit);
+    warmd_down(&r->kit);
 }
 
 #define NEEDS_TOOLCHAIN(r)                                                                         \
@@ -99,9 +99,9 @@ static struct key compiled_by_itself(struct warm *w, const struct spelling *s)
     return digest;
 }
 
-static unsigned long long n_compiles(const struct kit *k)
+static unsigned long long n_compiles(const struct warmd *k)
 {
-    char *json = kit_stats(k);
+    char *json = warmd_stats(k);
     const char *at = strstr(json, "\"compiles\": ");
     cr_assert_not_null(at);
     unsigned long long n = strtoull(at + 12, NULL, 10);
@@ -116,7 +116,7 @@ struct report {
 };
 
 /* One rank: its own folder, names, order and comments. */
-static void run_rank(const struct kit *kit, int rank, struct report *out)
+static void run_rank(const struct warmd *kit, int rank, struct report *out)
 {
     struct warm *w;
     connect_to(kit, &w);
@@ -574,7 +574,7 @@ Test(shared, copies_of_a_header_are_not_the_header_itself)
 }
 
 /* Two checkouts of one project in the kit's folder: inc/h.h, inc/deep.h, and what a test adds. */
-static void check_out(const struct kit *kit, const char *name)
+static void check_out(const struct warmd *kit, const char *name)
 {
     char *folder = path_join(kit->dir, name), *inc = path_join(folder, "inc");
     char *src = path_join(folder, "src");
@@ -594,7 +594,7 @@ struct checkout {
 
 static const char uses_h[] = "#include \"h.h\"\n__global__ void k(int *x) { *x = H; }\n";
 
-static void checkout_job(struct checkout *c, const struct kit *kit, const char *name,
+static void checkout_job(struct checkout *c, const struct warmd *kit, const char *name,
                          const char *version)
 {
     snprintf(c->cwd, sizeof c->cwd, "%s/%s", kit->dir, name);
@@ -825,9 +825,9 @@ Test(shared, what_was_made_lasts_through_a_restart)
     cr_assert_eq(compile(r.warm, &b, NULL), WARM_HIT);
     warm_close(r.warm);
     kill(r.kit.pid, SIGTERM);
-    cr_assert_eq(kit_reap(r.kit.pid), 0);
+    cr_assert_eq(warmd_reap(r.kit.pid), 0);
     char *options[] = {"--nvrtc", r.lib13, "--nvrtc", r.lib12, NULL};
-    kit_start(&r.kit, options);
+    warmd_start(&r.kit, options);
     connect_to(&r.kit, &r.warm);
     cr_assert_eq(compile(r.warm, &a, NULL), WARM_HIT);
     cr_assert_eq(compile(r.warm, &b, NULL), WARM_HIT);

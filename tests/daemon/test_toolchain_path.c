@@ -11,7 +11,7 @@
 #include "client/lib/warm.h"
 #include "daemon/compiler/toolchain.h"
 #include "keygen/err.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 #define NOBODY 65534u
 
@@ -19,7 +19,7 @@ static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threa
 
 /* What one test works with: a daemon with NVRTC 13.5, and both versions' folders. */
 struct rig {
-    struct kit kit;
+    struct warmd kit;
     char *lib13, *lib12, *own;
     struct warm *warm;
 };
@@ -29,12 +29,12 @@ static void rig_up_from(struct rig *r, char *from)
 {
     char *options[] = {"--nvrtc", r->lib13, "--jobs", "2", from ? "--nvrtc-from" : NULL,
                        from,      NULL};
-    r->kit = kit_up(options);
+    r->kit = warmd_up(options);
     r->own = path_join(r->kit.dir, "own");
     cr_assert_eq(mkdir(r->own, 0755), 0);
     struct warm_options to = {.socket = r->kit.socket,
-                              .connect_timeout_ms = KIT_WAIT_MS,
-                              .request_timeout_ms = KIT_WAIT_MS};
+                              .connect_timeout_ms = WARMD_WAIT_MS,
+                              .request_timeout_ms = WARMD_WAIT_MS};
     cr_assert_eq(warm_open(&r->warm, &to), 0);
 }
 
@@ -46,7 +46,7 @@ static void rig_down(struct rig *r)
     free(r->own);
     free(r->lib13);
     free(r->lib12);
-    kit_down(&r->kit);
+    warmd_down(&r->kit);
 }
 
 #define NEEDS_TOOLCHAIN(r)                                                                         \
@@ -187,7 +187,7 @@ Test(toolchain_path, says_wait_and_then_goes_on)
     NEEDS_TOOLCHAIN(r);
     rig_up(&r);
     char *path = copy_library(&r, r.lib12, "12");
-    int fd = kit_native(&r.kit);
+    int fd = warmd_native(&r.kit);
     struct writer w;
     writer_init(&w, 0);
     wire_put_compile(&w, 7,
@@ -196,9 +196,9 @@ Test(toolchain_path, says_wait_and_then_goes_on)
                                             .proof = proof_of_bytes("g", 1),
                                             .hardware = {"sm_90", 5},
                                             .compiler = {path, strlen(path)}});
-    kit_flush(fd, &w);
-    kit_expect(fd, 7, WIRE_WAIT);
-    kit_expect(fd, 7, WIRE_NEED);
+    warmd_flush(fd, &w);
+    warmd_expect(fd, 7, WIRE_WAIT);
+    warmd_expect(fd, 7, WIRE_NEED);
     close(fd);
     free(path);
     rig_down(&r);
@@ -212,7 +212,7 @@ Test(toolchain_path, who_leaves_while_it_waits_holds_up_nobody)
     struct writer w;
     writer_init(&w, 0);
     for (uint64_t i = 0; i < 8; i++) {
-        int fd = kit_native(&r.kit);
+        int fd = warmd_native(&r.kit);
         wire_put_compile(&w, i,
                          &(struct wire_compile){.language = 1,
                                                 .graph = key_of_bytes("g", 1),
@@ -221,8 +221,8 @@ Test(toolchain_path, who_leaves_while_it_waits_holds_up_nobody)
                                                 .compiler = {path, strlen(path)}});
         if (i % 2)
             wire_put_empty(&w, WIRE_CANCEL, i);
-        kit_flush(fd, &w);
-        kit_expect(fd, i, WIRE_WAIT);
+        warmd_flush(fd, &w);
+        warmd_expect(fd, i, WIRE_WAIT);
         close(fd);
     }
     char key[33];
@@ -299,8 +299,8 @@ static char *told_to_nobody(const struct rig *r, const char *path)
     if (pid == 0) {
         struct rig mine = {0};
         struct warm_options to = {.socket = r->kit.socket,
-                                  .connect_timeout_ms = KIT_WAIT_MS,
-                                  .request_timeout_ms = KIT_WAIT_MS};
+                                  .connect_timeout_ms = WARMD_WAIT_MS,
+                                  .request_timeout_ms = WARMD_WAIT_MS};
         struct warm_result result;
         if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY) || warm_open(&mine.warm, &to))
             _exit(2);
@@ -314,7 +314,7 @@ static char *told_to_nobody(const struct rig *r, const char *path)
     for (ssize_t n; len < 1023 && (n = read(ends[0], text + len, 1023 - len)) > 0;)
         len += (size_t)n;
     close(ends[0]);
-    cr_assert_eq(kit_reap(pid), 0);
+    cr_assert_eq(warmd_reap(pid), 0);
     return text;
 }
 
@@ -455,7 +455,7 @@ static const char telling_library[] =
 
 Test(toolchain_path, a_librarys_constructors_run_with_no_privilege)
 {
-    struct rig r = {.kit = kit_new()};
+    struct rig r = {.kit = warmd_new()};
     char *lib = path_join(r.kit.dir, "libnvrtc.so.13"), *text = path_join(r.kit.dir, "lib.c"), *out;
     char *scratch = path_join(r.kit.dir, "open-to-all");
     cr_assert(mkdir(scratch, 0700) == 0 && chmod(scratch, 0777) == 0);
@@ -465,14 +465,14 @@ Test(toolchain_path, a_librarys_constructors_run_with_no_privilege)
                  0, "%s", out);
     free(out);
     char *options[] = {"--nvrtc", lib, NULL}, *warm = bin_path("warm");
-    kit_start(&r.kit, options);
+    warmd_start(&r.kit, options);
     /* The daemon knows of Landlock when the first worker has said that it is ready. */
-    for (uint64_t end_ms = kit_now_ms() + KIT_WAIT_MS;; free(out)) {
+    for (uint64_t end_ms = clock_now_ms() + WARMD_WAIT_MS;; free(out)) {
         cr_assert_eq(run_command(&out, "'%s' doctor --json --socket '%s'", warm, r.kit.socket), 0,
                      "%s", out);
         if (strstr(out, "Landlock"))
             break;
-        cr_assert_lt(kit_now_ms(), end_ms, "no worker is ready: %s", out);
+        cr_assert_lt(clock_now_ms(), end_ms, "no worker is ready: %s", out);
     }
     const char *at = strstr(out, "NVRTC ");
     unsigned who = 0, opened = 0;
@@ -487,7 +487,7 @@ Test(toolchain_path, a_librarys_constructors_run_with_no_privilege)
     free(text);
     free(scratch);
     free(lib);
-    kit_down(&r.kit);
+    warmd_down(&r.kit);
 }
 
 Test(toolchain_path, what_is_no_library_is_refused_in_one_line)

@@ -7,13 +7,13 @@
 
 #include "keygen/key.h"
 #include "tests/support/collision.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 enum { ALICE = 12345, BOB = 23456, FRIENDS = 34567 };
 
 /* Runs `body` as a user in a process of its own; a failed assertion in it fails the test. */
-static void as_user(uid_t uid, const gid_t *group, void (*body)(const struct kit *k),
-                    const struct kit *k)
+static void as_user(uid_t uid, const gid_t *group, void (*body)(const struct warmd *k),
+                    const struct warmd *k)
 {
     pid_t pid = fork();
     cr_assert_geq(pid, 0);
@@ -23,17 +23,17 @@ static void as_user(uid_t uid, const gid_t *group, void (*body)(const struct kit
         body(k);
         _exit(0);
     }
-    int status = kit_reap(pid);
+    int status = warmd_reap(pid);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "uid %u: %x", (unsigned)uid, status);
 }
 
 /* In a child, an assertion would run the test's own clean-up: it says what is wrong and leaves. */
-static void expect_redis(const struct kit *k, const char *command, const char *answer)
+static void expect_redis(const struct warmd *k, const char *command, const char *answer)
 {
     char got[512] = "";
-    int fd = kit_try_connect(k->socket);
+    int fd = warmd_try_connect(k->socket);
     if (fd < 0 || send(fd, command, strlen(command), MSG_NOSIGNAL) < 0 ||
-        !kit_recv(fd, got, strlen(answer)) || strcmp(got, answer) != 0) {
+        !warmd_recv(fd, got, strlen(answer)) || strcmp(got, answer) != 0) {
         fprintf(stderr, "uid %u: %s -> %s, expected %s\n", (unsigned)getuid(), command, got,
                 answer);
         _exit(3);
@@ -41,13 +41,16 @@ static void expect_redis(const struct kit *k, const char *command, const char *a
     close(fd);
 }
 
-static void alice_puts(const struct kit *k) { expect_redis(k, "SET shared alice\r\n", "+OK\r\n"); }
-static void alice_looks(const struct kit *k)
+static void alice_puts(const struct warmd *k)
+{
+    expect_redis(k, "SET shared alice\r\n", "+OK\r\n");
+}
+static void alice_looks(const struct warmd *k)
 {
     expect_redis(k, "GET shared\r\n", "$5\r\nalice\r\n");
     expect_redis(k, "KEYS *\r\n", "*1\r\n$6\r\nshared\r\n");
 }
-static void bob_looks(const struct kit *k)
+static void bob_looks(const struct warmd *k)
 {
     expect_redis(k, "GET shared\r\n", "$-1\r\n");
     expect_redis(k, "EXISTS shared\r\n", ":0\r\n");
@@ -64,25 +67,25 @@ static void bob_looks(const struct kit *k)
 Test(trust, another_user_neither_sees_nor_replaces_nor_removes)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     as_user(ALICE, NULL, alice_puts, &k);
     as_user(BOB, NULL, bob_looks, &k);
     as_user(ALICE, NULL, alice_looks, &k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 static struct key alices_key(void) { return key_of_bytes("shared", 6); }
 
 /* The native wire, by key, with filters, and as an administrator would. */
-static void bob_tries(const struct kit *k)
+static void bob_tries(const struct warmd *k)
 {
-    int fd = kit_try_connect(k->socket);
-    static struct kit_frame f;
+    int fd = warmd_try_connect(k->socket);
+    static struct warmd_frame f;
     struct key key = alices_key();
     struct writer w;
     struct wire_report report;
     struct wire_filter all = {.uid = -1, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX};
-    kit_hello(fd);
+    warmd_hello(fd);
     writer_init(&w, 0);
     wire_put_get(&w, 1, &(struct wire_get){.space = WIRE_SPACE_KEY, .key = {&key, sizeof key}});
     wire_put_show(&w, 2, &(struct wire_show){WIRE_SPACE_KEY, {&key, sizeof key}});
@@ -91,40 +94,40 @@ static void bob_tries(const struct kit *k)
     all.uid = ALICE;
     wire_put_list(&w, 5, &(struct wire_list){.filter = all});
     wire_put_verify(&w, 6, &(struct wire_verify){0});
-    kit_flush(fd, &w);
-    kit_expect(fd, 1, WIRE_MISS);
-    kit_expect(fd, 2, WIRE_MISS);
-    kit_expect(fd, 3, WIRE_END);
-    kit_expect(fd, 5, WIRE_END);
-    kit_expect(fd, 6, WIRE_ERROR);
-    kit_frame(fd, &f, WIRE_REPORT, 4);
+    warmd_flush(fd, &w);
+    warmd_expect(fd, 1, WIRE_MISS);
+    warmd_expect(fd, 2, WIRE_MISS);
+    warmd_expect(fd, 3, WIRE_END);
+    warmd_expect(fd, 5, WIRE_END);
+    warmd_expect(fd, 6, WIRE_ERROR);
+    warmd_frame(fd, &f, WIRE_REPORT, 4);
     wire_get_report(&f.frame, &report, NULL);
     if (report.n_entries)
         _exit(3);
     close(fd);
 }
 
-static void root_lists(const struct kit *k)
+static void root_lists(const struct warmd *k)
 {
-    int fd = kit_admin(k);
+    int fd = warmd_admin(k);
     struct writer w;
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_row row;
     writer_init(&w, 0);
     struct wire_filter filter = {.uid = ALICE, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX};
     wire_put_list(&w, 1, &(struct wire_list){.filter = filter});
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_ROW, 1);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_ROW, 1);
     cr_assert_eq(wire_get_row(&f.frame, &row, NULL), 0);
     cr_assert_eq(row.owner, ALICE);
-    kit_expect(fd, 1, WIRE_END);
+    warmd_expect(fd, 1, WIRE_END);
     writer_close(&w);
     close(fd);
 }
 
 static uint64_t removed_by_key(int fd)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_report report;
     struct key key = key_of_bytes("shared", 6);
     struct writer w, list;
@@ -132,8 +135,8 @@ static uint64_t removed_by_key(int fd)
     writer_init(&list, 0);
     wire_keys_add(&list, WIRE_SPACE_KEY, &key, sizeof key);
     wire_put_remove(&w, 1, &(struct wire_remove){.n = 1, .keys = {list.data, list.len}});
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_REPORT, 1);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_REPORT, 1);
     if (wire_get_report(&f.frame, &report, NULL))
         _exit(3);
     writer_close(&w);
@@ -142,42 +145,42 @@ static uint64_t removed_by_key(int fd)
     return report.n_entries;
 }
 
-static void removes_nothing(const struct kit *k)
+static void removes_nothing(const struct warmd *k)
 {
-    if (removed_by_key(kit_native(k)))
+    if (removed_by_key(warmd_native(k)))
         _exit(3);
 }
-static void finds_nothing(const struct kit *k) { expect_redis(k, "GET shared\r\n", "$-1\r\n"); }
+static void finds_nothing(const struct warmd *k) { expect_redis(k, "GET shared\r\n", "$-1\r\n"); }
 
 Test(trust, root_removes_by_key_what_another_user_put)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     as_user(ALICE, NULL, alice_puts, &k);
     as_user(BOB, NULL, removes_nothing, &k);
     as_user(ALICE, NULL, alice_looks, &k);
-    cr_assert_eq(removed_by_key(kit_native(&k)), 0,
+    cr_assert_eq(removed_by_key(warmd_native(&k)), 0,
                  "on the shared socket nobody is the administrator");
-    cr_assert_eq(removed_by_key(kit_admin(&k)), 1);
+    cr_assert_eq(removed_by_key(warmd_admin(&k)), 1);
     as_user(ALICE, NULL, finds_nothing, &k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(trust, keys_filters_and_evictions_do_not_reach_another_users_entries)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     as_user(ALICE, NULL, alice_puts, &k);
     as_user(BOB, NULL, bob_tries, &k);
     as_user(ALICE, NULL, alice_looks, &k);
     root_lists(&k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* What the answer to a PUT of what a daemon made is: OK or ERROR. */
 static uint8_t bring_made(int fd, uint32_t *out_code)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     static const uint8_t place[WIRE_MADE_LEN] = {7};
     struct wire_error error = {0};
     struct writer w;
@@ -190,8 +193,8 @@ static uint8_t bring_made(int fd, uint32_t *out_code)
                                     .key = {place, sizeof place},
                                     .hardware = {"sm_90", 5},
                                     .value = {"v", 1}});
-    kit_flush(fd, &w);
-    if (!kit_frame_try(fd, &f))
+    warmd_flush(fd, &w);
+    if (!warmd_frame_try(fd, &f))
         _exit(3);
     if (f.frame.type == WIRE_ERROR && wire_get_error(&f.frame, &error, NULL))
         _exit(3);
@@ -201,52 +204,52 @@ static uint8_t bring_made(int fd, uint32_t *out_code)
     return f.frame.type;
 }
 
-static void brings_made_in_vain(const struct kit *k)
+static void brings_made_in_vain(const struct warmd *k)
 {
     uint32_t code;
-    if (bring_made(kit_native(k), &code) != WIRE_ERROR || code != (uint32_t)-WARM_EDENIED)
+    if (bring_made(warmd_native(k), &code) != WIRE_ERROR || code != (uint32_t)-WARM_EDENIED)
         _exit(3);
 }
 
 Test(trust, only_an_administrator_brings_what_counts_as_made_here)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     uint32_t code;
     as_user(BOB, NULL, brings_made_in_vain, &k);
     brings_made_in_vain(&k); /* root, as in a container */
-    cr_expect_eq(bring_made(kit_admin(&k), &code), WIRE_OK);
-    kit_down(&k);
+    cr_expect_eq(bring_made(warmd_admin(&k), &code), WIRE_OK);
+    warmd_down(&k);
 }
 
-static char *admin_path(const struct kit *k)
+static char *admin_path(const struct warmd *k)
 {
     char *path = calloc(1, 200);
     cr_assert(conn_admin_path(k->socket, path, 200));
     return path;
 }
 
-static void cannot_reach_the_administrators_socket(const struct kit *k)
+static void cannot_reach_the_administrators_socket(const struct warmd *k)
 {
-    if (kit_try_connect(admin_path(k)) >= 0 || errno != EACCES)
+    if (warmd_try_connect(admin_path(k)) >= 0 || errno != EACCES)
         _exit(3);
 }
 
 Test(trust, the_administrators_socket_is_for_root_and_the_daemons_user)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     char *path = admin_path(&k);
     struct stat st;
     cr_assert_eq(stat(path, &st), 0);
     cr_expect_eq(st.st_mode & 07777, 0600);
     as_user(BOB, NULL, cannot_reach_the_administrators_socket, &k);
-    cr_expect(kit_may_verify(kit_admin(&k)));
-    cr_expect_not(kit_may_verify(kit_native(&k)));
+    cr_expect(warmd_may_verify(warmd_admin(&k)));
+    cr_expect_not(warmd_may_verify(warmd_native(&k)));
     /* were the file opened to all, its users would still be asked who they are */
     cr_assert_eq(chmod(path, 0666), 0);
     as_user(BOB, NULL, bob_tries, &k);
-    kit_down(&k);
+    warmd_down(&k);
     cr_expect_neq(access(path, F_OK), 0);
     free(path);
 }
@@ -255,92 +258,92 @@ Test(trust, there_is_no_administrator_if_the_setting_says_so)
 {
     NEEDS_TWO_USERS();
     char *options[] = {"--admin", "none", NULL};
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     char *path = admin_path(&k);
     cr_expect_neq(access(path, F_OK), 0);
-    cr_expect_not(kit_may_verify(kit_native(&k)));
+    cr_expect_not(warmd_may_verify(warmd_native(&k)));
     free(path);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
-static void has_a_daemon_of_her_own(const struct kit *k)
+static void has_a_daemon_of_her_own(const struct warmd *k)
 {
-    struct kit mine = *k;
-    kit_start(&mine, NULL);
-    if (!kit_may_verify(kit_native(&mine)) || access(admin_path(&mine), F_OK) == 0)
+    struct warmd mine = *k;
+    warmd_start(&mine, NULL);
+    if (!warmd_may_verify(warmd_native(&mine)) || access(admin_path(&mine), F_OK) == 0)
         _exit(3);
     kill(mine.pid, SIGTERM);
-    kit_reap(mine.pid);
+    warmd_reap(mine.pid);
 }
 
 Test(trust, a_users_own_daemon_is_administered_through_its_only_socket)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     cr_assert_eq(chown(k.dir, ALICE, ALICE), 0);
     as_user(ALICE, NULL, has_a_daemon_of_her_own, &k);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
-static void gets_alices(const struct kit *k)
+static void gets_alices(const struct warmd *k)
 {
     expect_redis(k, "GET shared\r\n", "$5\r\nalice\r\n");
 }
-static void gets_nothing(const struct kit *k) { expect_redis(k, "GET shared\r\n", "$-1\r\n"); }
+static void gets_nothing(const struct warmd *k) { expect_redis(k, "GET shared\r\n", "$-1\r\n"); }
 
 Test(trust, members_of_the_trusted_group_share_and_nobody_else_does)
 {
     NEEDS_TWO_USERS();
     char *options[] = {"--trust-group", "34567", NULL};
     const gid_t friends = FRIENDS;
-    struct kit k = kit_up(options);
+    struct warmd k = warmd_up(options);
     as_user(ALICE, &friends, alice_puts, &k);
     as_user(BOB, &friends, gets_alices, &k);
     as_user(BOB, NULL, gets_nothing, &k);
     as_user(ALICE, NULL, gets_nothing, &k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* A lease of one user does not hold up another who asks for the same name. */
-static void takes_the_lease(const struct kit *k)
+static void takes_the_lease(const struct warmd *k)
 {
-    int fd = kit_try_connect(k->socket);
-    kit_hello(fd);
-    kit_get(fd, 1, "leased", true, 0);
-    kit_expect_lease(fd, 1);
+    int fd = warmd_try_connect(k->socket);
+    warmd_hello(fd);
+    warmd_get(fd, 1, "leased", true, 0);
+    warmd_expect_lease(fd, 1);
 }
 
 Test(trust, a_lease_is_among_the_users_of_one_space)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_up(NULL);
-    int fd = kit_native(&k);
-    kit_get(fd, 1, "leased", true, 0);
-    kit_expect_lease(fd, 1);
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native(&k);
+    warmd_get(fd, 1, "leased", true, 0);
+    warmd_expect_lease(fd, 1);
     as_user(BOB, NULL, takes_the_lease, &k);
     close(fd);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
-static void is_refused(const struct kit *k)
+static void is_refused(const struct warmd *k)
 {
-    int fd = kit_try_connect(k->socket);
-    if (fd < 0 || !kit_is_closed(fd))
+    int fd = warmd_try_connect(k->socket);
+    if (fd < 0 || !warmd_is_closed(fd))
         _exit(3);
 }
 
 Test(trust, a_reserved_uid_is_refused)
 {
     NEEDS_TWO_USERS();
-    struct kit k = kit_up(NULL);
+    struct warmd k = warmd_up(NULL);
     as_user((uid_t)0xfffffffe, NULL, is_refused, &k);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- one source, two headers ---- */
 
 /* Compiles FOLDER/NAME.cu into FOLDER/NAME.UID as this user. */
-static void compiles(const struct kit *k, uid_t uid, const char *folder, const char *name)
+static void compiles(const struct warmd *k, uid_t uid, const char *folder, const char *name)
 {
     char command[4096], *program = bin_path("warm"), *out;
     snprintf(
@@ -371,7 +374,7 @@ Test(trust, a_header_that_collides_gives_another_user_no_wrong_bytes)
     if (!nvrtc)
         cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
     char *options[] = {"--nvrtc", nvrtc, NULL};
-    struct kit k = kit_up(options), fresh = kit_up(options);
+    struct warmd k = warmd_up(options), fresh = warmd_up(options);
     char *folder = path_join(k.dir, "sources"), *header = path_join(folder, "h.h");
     char *other = path_join(folder, "other.cu"), *source = path_join(folder, "k.cu");
     static const char text[] = "#include \"h.h\"\n__global__ void k(int *x) { *x = VALUE; }\n",
@@ -406,6 +409,6 @@ Test(trust, a_header_that_collides_gives_another_user_no_wrong_bytes)
     free(header);
     free(folder);
     free(nvrtc);
-    kit_down(&fresh);
-    kit_down(&k);
+    warmd_down(&fresh);
+    warmd_down(&k);
 }

@@ -6,10 +6,10 @@
  * On a machine with a GPU, WARM_TEST_LIBCUDA=/path/of/libcuda.so.1 runs the program on the real
  * driver instead: results are checked as ever, what only the stand-in can tell is not.
  */
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 struct rig {
-    struct kit kit;
+    struct warmd kit;
     char *preload, *notes; /* the file of the stand-in's notes */
     const char *real;      /* path of a real driver, or NULL */
 };
@@ -97,7 +97,7 @@ static bool rig_up(struct rig *r)
         cr_skip_test("libwarm-preload.so is not part of this build");
         return false;
     }
-    r->kit = kit_up(NULL);
+    r->kit = warmd_up(NULL);
     r->notes = path_join(r->kit.dir, "notes");
     build(r, "libcuda.so.1 tests/fakecuda/libcuda.c",
           "-shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1");
@@ -108,7 +108,7 @@ static bool rig_up(struct rig *r)
 
 static void rig_down(struct rig *r)
 {
-    kit_down(&r->kit);
+    warmd_down(&r->kit);
     free(r->preload);
     free(r->notes);
 }

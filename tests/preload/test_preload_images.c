@@ -4,10 +4,10 @@
  * tests/programs/nvrtc_launch.c on the stand-in for libcuda.so.1 (tests/fakecuda), both built here,
  * a real NVRTC and a real daemon. Needs a toolchain, see test_compiler.c, and a C compiler.
  */
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 struct rig {
-    struct kit kit;
+    struct warmd kit;
     char *preload, *nvrtc;
 };
 
@@ -42,7 +42,7 @@ static bool rig_up(struct rig *r)
         cr_skip_test("no libwarm-preload.so in this build, or no CUDA toolchain");
         return false;
     }
-    r->kit = kit_up(options);
+    r->kit = warmd_up(options);
     build(r, "libcuda.so.1 -shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 "
              "tests/fakecuda/libcuda.c");
     build(r, "program tests/programs/nvrtc_launch.c");
@@ -51,7 +51,7 @@ static bool rig_up(struct rig *r)
 
 static void rig_down(struct rig *r)
 {
-    kit_down(&r->kit);
+    warmd_down(&r->kit);
     free(r->preload);
     free(r->nvrtc);
 }

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <sys/mount.h>
 
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 /* What a test has made, freed at its end. */
 static char *folder, *preload, *client, *library;
@@ -124,7 +124,7 @@ static void expect_same(const char *expected, const char *got, const char *what)
     }
 }
 
-static long counter(const struct kit *k, const char *name)
+static long counter(const struct warmd *k, const char *name)
 {
     char *out, *warm = own_path("warm"), label[64];
     int status = run_command(&out, "WARM_SOCKET=%s %s stats --json", k->socket, warm);
@@ -143,7 +143,7 @@ static char *options_2[] = {(char *)"--jobs", (char *)"2", NULL};
 /* Without warm, twice with it: the same, and the second time from the cache alone. */
 static void expect_hits(const char *program, const char *settings, const char *arguments)
 {
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     char *direct = output_of(NULL, settings, program, arguments);
     char *missed = output_of(k.socket, settings, program, arguments);
     expect_same(direct, missed, "a miss");
@@ -155,7 +155,7 @@ static void expect_hits(const char *program, const char *settings, const char *a
     free(direct);
     free(missed);
     free(hit);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 static char *arguments_of(const char *prefix, const char *path, const char *command)
@@ -252,7 +252,7 @@ Test(preload_nvrtc, threads_compile_in_parallel)
 Test(preload_nvrtc, a_child_that_is_forked_in_the_middle_goes_on)
 {
     make_ready(NVRTC_13);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     char *direct = output_of(NULL, "", client, arguments_of("", library, "fork 0 #"));
     for (int i = 0; i < 2; i++) {
         char *with = output_of(k.socket, "", client, arguments_of("", library, "fork 4 #"));
@@ -260,20 +260,20 @@ Test(preload_nvrtc, a_child_that_is_forked_in_the_middle_goes_on)
         free(with);
     }
     free(direct);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(preload_nvrtc, what_the_compiler_could_not_be_shown_is_compiled_by_the_program)
 {
     make_ready(NVRTC_13);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     char *direct = output_of(NULL, "", client, arguments_of("", library, "hidden"));
     char *with = output_of(k.socket, "", client, arguments_of("", library, "hidden"));
     expect_same(direct, with, "a file that the daemon does not read");
     cr_assert_eq(counter(&k, "entries"), 0);
     free(direct);
     free(with);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- settings ---- */
@@ -281,7 +281,7 @@ Test(preload_nvrtc, what_the_compiler_could_not_be_shown_is_compiled_by_the_prog
 static void expect_counters(const char *settings, long compiles, long entries)
 {
     make_ready(NVRTC_13);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
     for (int i = 0; i < 2; i++) {
         char *with = output_of(k.socket, settings, client, arguments_of("", library, "one"));
@@ -292,7 +292,7 @@ static void expect_counters(const char *settings, long compiles, long entries)
     cr_assert_eq(counter(&k, "compiles"), compiles);
     cr_assert_eq(counter(&k, "entries") > 0, entries > 0);
     free(direct);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(preload_nvrtc, warm_disable_asks_nobody) { expect_counters("WARM_DISABLE=1", 0, 0); }
@@ -351,7 +351,7 @@ Test(preload_nvrtc, a_broken_nvrtc_stays_as_broken_as_it_is)
     file_write(path, text, (size_t)len);
     snprintf(how, sizeof how, "-shared -fPIC %s", path);
     char *broken = build("libnvrtc.so.13", how);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     char *direct = output_of(NULL, "", client, arguments_of("", broken, "one"));
     char *with = output_of(k.socket, "", client, arguments_of("", broken, "one"));
     expect_same(direct, with, "a broken compiler");
@@ -359,7 +359,7 @@ Test(preload_nvrtc, a_broken_nvrtc_stays_as_broken_as_it_is)
     free(with);
     free(broken);
     free(path);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- a client in steps ---- */
@@ -423,7 +423,7 @@ static void steps_end(struct steps *s)
 {
     fclose(s->in);
     fclose(s->out);
-    int status = kit_reap(s->pid);
+    int status = warmd_reap(s->pid);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the program ended with %x", status);
 }
 
@@ -444,34 +444,34 @@ Test(preload_nvrtc, a_daemon_restarted_between_create_and_compile_serves)
     make_ready(NVRTC_13);
     char direct[STEPS][1024], line[1024];
     steps_direct(direct);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     struct steps s = steps_start(k.socket);
     steps_await_created(&s);
     for (int i = 0; i < STEPS; i++) {
         if (i) {
             kill(k.pid, i % 2 ? SIGKILL : SIGTERM);
-            kit_reap(k.pid);
-            kit_start(&k, options_2);
+            warmd_reap(k.pid);
+            warmd_start(&k, options_2);
         }
         steps_compile(&s, line, sizeof line);
         expect_same(direct[i], line, "after a restart");
         cr_assert_eq(counter(&k, "compiles"), 1, "step %d did not reach the daemon", i);
     }
     steps_end(&s);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(preload_nvrtc, a_client_that_is_killed_in_mid_request_costs_nobody_anything)
 {
     static const unsigned moments_ms[] = {0, 30, 100, 300, 1000};
     make_ready(NVRTC_13);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     for (size_t i = 0; i < sizeof moments_ms / sizeof *moments_ms; i++) {
         struct steps s = steps_of(k.socket, "large");
         steps_await_created(&s);
         usleep(moments_ms[i] * 1000);
         kill(s.pid, SIGKILL);
-        cr_assert(WIFSIGNALED(kit_reap(s.pid)));
+        cr_assert(WIFSIGNALED(warmd_reap(s.pid)));
         fclose(s.in);
         fclose(s.out);
     }
@@ -481,14 +481,14 @@ Test(preload_nvrtc, a_client_that_is_killed_in_mid_request_costs_nobody_anything
     cr_assert_geq(counter(&k, "compiles"), 1);
     free(direct);
     free(with);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
 {
     make_ready(NVRTC_13);
     char line[1024];
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     timeout_ms = "50"; /* the pause is a hundred times as long */
     struct steps s = steps_start(k.socket);
     steps_await_created(&s);
@@ -498,19 +498,19 @@ Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
     usleep(1100 * 1000); /* so that the connection is asked for a sign of life */
     steps_compile(&s, line, sizeof line);
     kill(k.pid, SIGCONT);
-    for (uint64_t end = kit_now_ms() + 100000; counter(&k, "compiles") == compiles;) {
-        cr_assert_lt(kit_now_ms(), end, "the daemon is not found again");
+    for (uint64_t end = clock_now_ms() + 100000; counter(&k, "compiles") == compiles;) {
+        cr_assert_lt(clock_now_ms(), end, "the daemon is not found again");
         usleep(500 * 1000);
         steps_compile(&s, line, sizeof line);
     }
     steps_end(&s);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(preload_nvrtc, children_inherit_no_descriptor)
 {
     make_ready(NVRTC_13);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     char *direct = output_of(NULL, "", client, arguments_of("", library, "child"));
     for (int i = 0; i < 2; i++) {
         char *with = output_of(k.socket, "", client, arguments_of("", library, "child"));
@@ -519,19 +519,19 @@ Test(preload_nvrtc, children_inherit_no_descriptor)
     }
     cr_assert_gt(counter(&k, "hits"), 0);
     free(direct);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
 {
     make_ready(NVRTC_13);
-    struct kit k = kit_new();
+    struct warmd k = warmd_new();
     cr_assert_eq(mkdir(k.store, 0700), 0);
     if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=160k") != 0) {
-        kit_free(&k);
+        warmd_free(&k);
         cr_skip_test("needs the right to mount a tmpfs");
     }
-    kit_start(&k, options_2);
+    warmd_start(&k, options_2);
     char *filler = path_join(k.store, "filler"), block[4096] = {0};
     int fd = open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     while (write(fd, block, sizeof block) == sizeof block)
@@ -547,9 +547,9 @@ Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
     cr_assert_geq(counter(&k, "compiles"), 16);
     free(direct);
     kill(k.pid, SIGTERM);
-    kit_reap(k.pid);
+    warmd_reap(k.pid);
     umount2(k.store, MNT_DETACH);
-    kit_free(&k);
+    warmd_free(&k);
 }
 
 Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
@@ -557,16 +557,16 @@ Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
     make_ready(NVRTC_13);
     char direct[STEPS][1024], line[1024];
     steps_direct(direct);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     struct steps s = steps_start(k.socket);
     steps_await_created(&s);
     for (int i = 0; i < STEPS; i++) {
         if (i == 1) {
             kill(k.pid, SIGKILL);
-            kit_reap(k.pid);
+            warmd_reap(k.pid);
         }
         if (i == 3)
-            kit_start(&k, options_2);
+            warmd_start(&k, options_2);
         if (i == 5)
             usleep(1100 * 1000); /* a quarter of a second, and twice as long after each failure */
         steps_compile(&s, line, sizeof line);
@@ -574,7 +574,7 @@ Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
     }
     cr_assert_geq(counter(&k, "compiles"), 1, "the daemon was not found again");
     steps_end(&s);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 Test(preload_nvrtc, a_daemon_that_hangs_is_done_without)
@@ -582,7 +582,7 @@ Test(preload_nvrtc, a_daemon_that_hangs_is_done_without)
     make_ready(NVRTC_13);
     char direct[STEPS][1024], line[1024];
     steps_direct(direct);
-    struct kit k = kit_up(options_2);
+    struct warmd k = warmd_up(options_2);
     timeout_ms = hang_ms;
     struct steps s = steps_start(k.socket);
     steps_await_created(&s);
@@ -594,7 +594,7 @@ Test(preload_nvrtc, a_daemon_that_hangs_is_done_without)
     }
     kill(k.pid, SIGCONT);
     steps_end(&s);
-    kit_down(&k);
+    warmd_down(&k);
 }
 
 /* ---- daemons that are none ---- */
@@ -632,13 +632,13 @@ static bool greet(int fd, uint16_t version, uint64_t *out_tag)
 {
     static const struct wire_welcome right = {
         .version = WIRE_VERSION, .capabilities = 0, .daemon_uid = 0, .daemon = {"fake", 4}};
-    struct kit_frame *f = calloc(1, sizeof *f);
+    struct warmd_frame *f = calloc(1, sizeof *f);
     struct wire_welcome welcome = right;
     welcome.version = version;
-    bool ok = f && kit_frame_try(fd, f);
+    bool ok = f && warmd_frame_try(fd, f);
     if (ok) {
         put_frame(fd, put_welcome, f->frame.tag, &welcome);
-        ok = kit_frame_try(fd, f);
+        ok = warmd_frame_try(fd, f);
         *out_tag = ok ? f->frame.tag : 0;
     }
     free(f);
@@ -673,10 +673,10 @@ static void script_dies(int fd)
 {
     uint64_t tag;
     struct wire_need need = {1 << 20};
-    struct kit_frame *f = calloc(1, sizeof *f);
+    struct warmd_frame *f = calloc(1, sizeof *f);
     if (f && greet(fd, WIRE_VERSION, &tag)) {
         put_frame(fd, put_need, tag, &need);
-        kit_frame_try(fd, f);
+        warmd_frame_try(fd, f);
     }
     free(f);
 }

@@ -4,13 +4,13 @@
  * program on it (tests/fakepjrt), both built here; a real daemon. What the plugin notes in a file
  * says what it was asked to do.
  */
-#include "tests/support/daemon_kit.h"
+#include "tests/support/warmd.h"
 
 #include "client/preload/pjrt/machine.c" /* tested by themselves, too: they are in no library */
 #include "client/preload/pjrt/options.c"
 
 struct rig {
-    struct kit kit;
+    struct warmd kit;
     char *preload, *calls; /* the file of the plugin's notes */
 };
 
@@ -61,7 +61,7 @@ static bool rig_up(struct rig *r)
         cr_skip_test("libwarm-preload.so is not part of this build");
         return false;
     }
-    r->kit = kit_up(NULL);
+    r->kit = warmd_up(NULL);
     r->calls = path_join(r->kit.dir, "calls");
     build(r, "plugin", "-shared -fPIC");
     build(r, "client", "");
@@ -71,7 +71,7 @@ static bool rig_up(struct rig *r)
 
 static void rig_down(struct rig *r)
 {
-    kit_down(&r->kit);
+    warmd_down(&r->kit);
     free(r->preload);
     free(r->calls);
 }
@@ -277,9 +277,9 @@ Test(preload_pjrt, daemon_that_is_killed_in_the_middle_is_done_without)
     }
     cr_assert_str_eq(run_client(&r, "", "compile a '' compile pipe '' compile a ''", NULL),
                      MADE REAL REAL);
-    cr_assert_eq(kit_reap(killer), 0);
-    kit_reap(r.kit.pid);
-    kit_start(&r.kit, NULL);
+    cr_assert_eq(warmd_reap(killer), 0);
+    warmd_reap(r.kit.pid);
+    warmd_start(&r.kit, NULL);
     cr_assert_str_eq(run_client(&r, "", "compile a ''", NULL), LOADED, "what was stored is there");
     free(text), free(path), free(program);
     rig_down(&r);

@@ -334,7 +334,7 @@ static size_t len_of(uint64_t n, uint64_t version)
 
 static bool is_removed(uint64_t version) { return version == 0 || version % 2 == 1; }
 
-static struct kit k;
+static struct store_kit k;
 
 /* What there is before the recording begins is durable. */
 static void take_base(const char *at, const char *name)
@@ -579,8 +579,8 @@ static uint64_t version_after(uint64_t n, unsigned ordinal)
     return 0;
 }
 
-static void judge_entry(struct kit *c, uint64_t n, unsigned acked, unsigned durable, bool evicts,
-                        struct found *f)
+static void judge_entry(struct store_kit *c, uint64_t n, unsigned acked, unsigned durable,
+                        bool evicts, struct found *f)
 {
     uint64_t may_be[OPERATIONS + 2];
     size_t n_may_be = 0;
@@ -620,7 +620,7 @@ static void judge_entry(struct kit *c, uint64_t n, unsigned acked, unsigned dura
 static void judge_state(const char *dir, unsigned acked, unsigned durable, bool evicts,
                         struct found *f)
 {
-    struct kit c;
+    struct store_kit c;
     char copy[PATH_LEN];
     snprintf(copy, sizeof copy, "%s", dir);
     kit_begin_in(&c, evicts ? KIT_MIB : 256 * KIT_MIB, copy);

@@ -6,7 +6,7 @@
 #define SMALL 1000
 #define LARGE (200u << 10)
 
-static struct kit k;
+static struct store_kit k;
 
 static void begin(void) { kit_begin(&k, 64 * KIT_MIB); }
 static void end(void) { kit_end(&k); }

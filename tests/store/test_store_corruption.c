@@ -18,7 +18,7 @@
 #define SMALL 3000
 #define LABEL "a label that is found nowhere else"
 
-static struct kit k;
+static struct store_kit k;
 
 static void begin(void) { kit_begin(&k, 64 * KIT_MIB); }
 static void end(void) { kit_end(&k); }
@@ -341,7 +341,7 @@ static void on_fatal(int sig)
 
 enum { RIGHT = 0, SANITIZER = 1, WRONG_BYTES = 3, NOT_SERVING = 4 };
 
-static int get_all(struct kit *child, uint64_t from, uint64_t to, bool must)
+static int get_all(struct store_kit *child, uint64_t from, uint64_t to, bool must)
 {
     for (uint64_t n = from; n < to; n++) {
         struct store_value v;
@@ -357,7 +357,7 @@ static int get_all(struct kit *child, uint64_t from, uint64_t to, bool must)
 }
 
 /* Entries 100 to 129, of which only the last is waited for. */
-static int put_new(struct kit *child)
+static int put_new(struct store_kit *child)
 {
     child->done = false;
     for (uint64_t n = 100; n < 130; n++) {
@@ -378,7 +378,7 @@ static int put_new(struct kit *child)
 static int use_store(bool must_serve_new)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-    struct kit child;
+    struct store_kit child;
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
         signal(fatal[i], on_fatal);
     alarm(60);

@@ -25,7 +25,7 @@ struct ledger {
     _Atomic bool may_evict; /* entries may be missing */
 };
 
-static struct kit k;
+static struct store_kit k;
 static struct ledger *ledger;
 
 static void end(void) { kit_end(&k); }
@@ -75,7 +75,7 @@ static struct pending *ask(uint64_t n, bool removal)
     return p;
 }
 
-static void churn(struct kit *c, uint64_t seed)
+static void churn(struct store_kit *c, uint64_t seed)
 {
     for (uint64_t state = seed;;) {
         for (unsigned i = 0; i < 8; i++) {
@@ -104,7 +104,7 @@ static void churn(struct kit *c, uint64_t seed)
 
 static void child(uint64_t seed, uint64_t max_bytes)
 {
-    struct kit c;
+    struct store_kit c;
     kit_begin_in(&c, max_bytes, k.dir);
     if (kit_try_open(&c) != 0)
         _exit(1);

@@ -4,7 +4,7 @@
 
 #define HERE STORE_MADE_HERE
 
-static struct kit k;
+static struct store_kit k;
 
 static void end(void) { kit_end(&k); }
 

@@ -21,7 +21,7 @@
 #define LARGE 70000
 #define FAULTS_MAX 2000 /* no operation makes so many calls */
 
-static struct kit k;
+static struct store_kit k;
 
 static void end(void) { kit_end(&k); }
 

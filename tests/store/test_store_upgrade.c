@@ -18,7 +18,7 @@
 #define ANN 1000u
 #define BOB 1001u
 
-static struct kit k;
+static struct store_kit k;
 
 static void begin(void) { kit_begin(&k, 64 * KIT_MIB); }
 static void end(void) { kit_end(&k); }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_kit.h - a store in a folder of its own, used as if it had no threads: each call here waits
- * for what it asked for. Entries are numbered; an entry's value follows from its number, a version
- * and a length, so that a test can tell right bytes from wrong ones without keeping them.
+ * store_kit.h - a store in a folder of its own, used as if it had no threads: each call waits until the
+ * store has done it. Entries are numbered. An entry's value follows from its number, a version and a
+ * length, so that a test can tell right bytes from wrong ones without keeping them.
+ *
+ * Thread: the test's own. Memory: kit_end frees what kit_begin made.
  */
 #ifndef WARM_TESTS_SUPPORT_STORE_KIT_H
 #define WARM_TESTS_SUPPORT_STORE_KIT_H
@@ -28,13 +30,13 @@
 #define KIT_MIB (1ull << 20)
 #define KIT_WAIT_S 60 /* for anything; reaching it fails the test */
 
-struct kit {
+struct store_kit {
     struct store *store;
     struct store_config config;
     char *dir;
     sem_t woken;
     atomic_int n_events;
-    char last_event[512];
+    char last_event[512]; /* or the text of the last error */
     /* of the last operation */
     bool done;
     int status;
@@ -42,342 +44,82 @@ struct kit {
     struct store_report report;
 };
 
-static inline void kit_on_wake(void *arg) { sem_post(&((struct kit *)arg)->woken); }
+/* ---- its life ---- */
 
-static inline void kit_on_event(void *arg, const char *line)
-{
-    struct kit *k = arg;
-    snprintf(k->last_event, sizeof k->last_event, "%s", line);
-    k->n_events++;
-    if (getenv("WARM_TEST_EVENTS"))
-        fprintf(stderr, "event: %s\n", line);
-}
+/* Fills the kit with a configuration for `dir`, which it takes; opens nothing. */
+void kit_begin_in(struct store_kit *k, uint64_t max_bytes, char *dir);
+/* Makes a folder and opens a new store in it. */
+void kit_begin(struct store_kit *k, uint64_t max_bytes);
+/* Opens the store. Returns what store_open returns; an error's text is in last_event. */
+int kit_try_open(struct store_kit *k);
+/* Opens the store, which must work. */
+void kit_open(struct store_kit *k);
+/* Closes the store if it is open. */
+void kit_close(struct store_kit *k);
+/* Closes and opens it. */
+void kit_reopen(struct store_kit *k);
+/* Closes the store and removes its folder. */
+void kit_end(struct store_kit *k);
+/* Polls the store until *flag is true. */
+void kit_wait(struct store_kit *k, const bool *flag);
 
-static inline int kit_try_open(struct kit *k)
-{
-    struct err e = {0};
-    int rc = store_open(&k->store, &k->config, &e);
-    if (rc != 0)
-        snprintf(k->last_event, sizeof k->last_event, "%s", e.text);
-    return rc;
-}
+/* ---- entries ---- */
 
-static inline void kit_open(struct kit *k)
-{
-    cr_assert_eq(kit_try_open(k), 0, "store_open: %s", k->last_event);
-}
+/* Returns the id of entry n. */
+struct store_id kit_id(uint32_t owner, uint64_t n);
+/* Fills `out` with the first `len` bytes of entry n in a version. */
+void kit_fill(uint8_t *out, uint64_t n, uint64_t version, size_t len);
+/* Returns these bytes in memory; free() it. */
+uint8_t *kit_value(uint64_t n, uint64_t version, size_t len);
+/* True if the value is entry n in that version. */
+bool kit_is_value(const struct store_value *v, uint64_t n, uint64_t version);
 
-static inline void kit_begin_in(struct kit *k, uint64_t max_bytes, char *dir)
-{
-    memset(k, 0, sizeof *k);
-    k->dir = dir;
-    sem_init(&k->woken, 0, 0);
-    k->config = (struct store_config){.dir = k->dir,
-                                      .max_bytes = max_bytes,
-                                      .on_wake = kit_on_wake,
-                                      .on_wake_arg = k,
-                                      .on_event = kit_on_event,
-                                      .on_event_arg = k};
-}
+/* Returns a put of a cubin without bytes, which the caller may change before kit_put_with. */
+struct store_put kit_put_of(struct store_kit *k, uint32_t owner, uint64_t n, size_t len);
+/* Puts and waits. Returns 0 or the error. */
+int kit_put_with(struct store_kit *k, const struct store_put *put);
+/* Puts entry n in a version. */
+int kit_put_version(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t version, size_t len);
+/* Puts entry n in version 0. */
+int kit_put(struct store_kit *k, uint32_t owner, uint64_t n, size_t len);
+/* Returns 0 if entry n is in the store with the right bytes, or store_get's error. Wrong bytes fail the
+ * test. */
+int kit_get_version(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t version);
+/* The same of version 0. */
+int kit_get(struct store_kit *k, uint32_t owner, uint64_t n);
+/* Removes entry n. Returns 0 or the error. */
+int kit_remove(struct store_kit *k, uint32_t owner, uint64_t n);
+/* Pins or unpins entry n. Returns 0 or the error. */
+int kit_pin(struct store_kit *k, uint32_t owner, uint64_t n, bool pinned);
 
-/* Opens a new store. */
-static inline void kit_begin(struct kit *k, uint64_t max_bytes)
-{
-    kit_begin_in(k, max_bytes, temp_dir_new());
-    kit_open(k);
-}
+/* ---- the whole store ---- */
 
-static inline void kit_close(struct kit *k)
-{
-    if (k->store)
-        store_close(k->store);
-    k->store = NULL;
-}
-
-static inline void kit_reopen(struct kit *k)
-{
-    kit_close(k);
-    kit_open(k);
-}
-
-static inline void kit_end(struct kit *k)
-{
-    kit_close(k);
-    temp_dir_free(k->dir);
-    sem_destroy(&k->woken);
-}
-
-/* Waits until *flag. */
-static inline void kit_wait(struct kit *k, const bool *flag)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += KIT_WAIT_S;
-    for (store_poll(k->store); !*flag; store_poll(k->store))
-        while (sem_timedwait(&k->woken, &until) != 0)
-            cr_assert_eq(errno, EINTR, "the store does not answer");
-}
-
-static inline struct store_id kit_id(uint32_t owner, uint64_t n)
-{
-    return (struct store_id){owner, key_of_bytes(&n, sizeof n)};
-}
-
-/* The value of entry n in a version: `len` bytes. */
-static inline void kit_fill(uint8_t *out, uint64_t n, uint64_t version, size_t len)
-{
-    uint64_t x = (n * 0x9e3779b97f4a7c15u) ^ (version + 1) * 0xd1342543de82ef95u;
-    for (size_t i = 0; i < len; i++) {
-        if (i % 8 == 0)
-            x = x * 6364136223846793005u + 1442695040888963407u;
-        out[i] = (uint8_t)(x >> (8 * (i % 8)));
-    }
-}
-
-static inline uint8_t *kit_value(uint64_t n, uint64_t version, size_t len)
-{
-    uint8_t *value = malloc(len ? len : 1);
-    cr_assert_not_null(value);
-    kit_fill(value, n, version, len);
-    return value;
-}
-
-static inline void kit_on_done(void *arg, int status, bool existed, const struct err *e)
-{
-    struct kit *k = arg;
-    k->done = true;
-    k->status = status;
-    k->existed = existed;
-    if (e)
-        snprintf(k->last_event, sizeof k->last_event, "%s", e->text);
-}
-
-static inline void kit_on_report(void *arg, int status, const struct store_report *r,
-                                 const struct err *e)
-{
-    struct kit *k = arg;
-    (void)e;
-    k->done = true;
-    k->status = status;
-    k->report = *r;
-}
-
-/* A put that the caller may change before kit_put_with. */
-static inline struct store_put kit_put_of(struct kit *k, uint32_t owner, uint64_t n, size_t len)
-{
-    struct store_put put = {.fd = -1, .on_done = kit_on_done, .arg = k};
-    put.row.id = kit_id(owner, n);
-    put.row.kind = STORE_CUBIN;
-    put.row.maker = owner == STORE_MADE_HERE ? 0 : owner;
-    put.row.len = len;
-    put.row.cost_ms = 100;
-    return put;
-}
-
-/* 0 or what the put came to. */
-static inline int kit_put_with(struct kit *k, const struct store_put *put)
-{
-    struct err e;
-    k->done = false;
-    int rc = store_put(k->store, put, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
-}
-
-static inline int kit_put_version(struct kit *k, uint32_t owner, uint64_t n, uint64_t version,
-                                  size_t len)
-{
-    struct store_put put = kit_put_of(k, owner, n, len);
-    uint8_t *value = kit_value(n, version, len);
-    put.data = value;
-    int rc = kit_put_with(k, &put);
-    free(value);
-    return rc;
-}
-
-static inline int kit_put(struct kit *k, uint32_t owner, uint64_t n, size_t len)
-{
-    return kit_put_version(k, owner, n, 0, len);
-}
-
-/* True if what store_get gave is entry n in that version. */
-static inline bool kit_is_value(const struct store_value *v, uint64_t n, uint64_t version)
-{
-    size_t len = (size_t)v->row.len;
-    uint8_t *want = kit_value(n, version, len);
-    uint8_t *have = malloc(len ? len : 1);
-    cr_assert_not_null(have);
-    if (v->data)
-        memcpy(have, v->data, len);
-    else
-        cr_assert_eq(pread(v->fd, have, len, 0), (ssize_t)len);
-    bool same = memcmp(want, have, len) == 0;
-    free(want);
-    free(have);
-    return same;
-}
-
-/* 0 if entry n is there and its bytes are right; aborts the test if they are wrong. */
-static inline int kit_get_version(struct kit *k, uint32_t owner, uint64_t n, uint64_t version)
-{
-    struct store_value v;
-    struct err e;
-    struct store_id id = kit_id(owner, n);
-    int rc = store_get(k->store, &id, &v, &e);
-    if (rc == 0)
-        cr_assert(kit_is_value(&v, n, version), "wrong bytes for entry %" PRIu64, n);
-    store_turn_end(k->store);
-    return rc;
-}
-
-static inline int kit_get(struct kit *k, uint32_t owner, uint64_t n)
-{
-    return kit_get_version(k, owner, n, 0);
-}
-
-static inline int kit_remove(struct kit *k, uint32_t owner, uint64_t n)
-{
-    struct store_id id = kit_id(owner, n);
-    struct err e;
-    k->done = false;
-    int rc = store_remove(k->store, &id, 1, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
-}
-
-static inline int kit_pin(struct kit *k, uint32_t owner, uint64_t n, bool pinned)
-{
-    struct store_id id = kit_id(owner, n);
-    struct err e;
-    k->done = false;
-    int rc = store_pin(k->store, &id, 1, pinned, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
-}
-
-static inline int kit_evict(struct kit *k, const struct store_filter *f, uint64_t to_bytes,
-                            bool dry)
-{
-    struct err e;
-    k->done = false;
-    int rc = store_evict(k->store, f, to_bytes, dry, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
-}
-
-static inline int kit_verify(struct kit *k, uint64_t sample)
-{
-    struct err e;
-    k->done = false;
-    int rc = store_verify(k->store, sample, NULL, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
-}
-
-static inline struct store_stats kit_stats(struct kit *k)
-{
-    struct store_stats st;
-    store_stats(k->store, &st);
-    return st;
-}
-
-/* Waits until `cond` of the statistics holds; the writer thread changes them by itself. */
+/* Evicts; the report is in the kit. Returns 0 or the error. */
+int kit_evict(struct store_kit *k, const struct store_filter *f, uint64_t to_bytes, bool dry);
+/* Verifies one of `sample` entries; the report is in the kit. Returns 0 or the error. */
+int kit_verify(struct store_kit *k, uint64_t sample);
+/* Returns the statistics. */
+struct store_stats kit_stats(struct store_kit *k);
+/* Waits until the statistics satisfy the condition; the writer thread changes them by itself. */
 typedef bool (*kit_cond)(const struct store_stats *st);
-static inline void kit_until(struct kit *k, kit_cond cond)
-{
-    for (unsigned i = 0; i < KIT_WAIT_S * 1000; i++) {
-        struct store_stats st = kit_stats(k);
-        if (cond(&st))
-            return;
-        struct timespec wait = {0, 1000000};
-        nanosleep(&wait, NULL);
-        store_poll(k->store);
-    }
-    cr_assert(false, "the store does not get there");
-}
+void kit_until(struct store_kit *k, kit_cond cond);
 
-/* Files below DIR/NAME, and their bytes as the file system counts them. */
-static inline size_t kit_count_files(const char *dir, uint64_t *out_bytes)
-{
-    size_t n = 0;
-    DIR *listing = opendir(dir);
-    struct dirent *entry;
-    while (listing && (entry = readdir(listing))) {
-        struct stat st;
-        if (entry->d_name[0] == '.')
-            continue;
-        char *path = path_join(dir, entry->d_name);
-        if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-            n += kit_count_files(path, out_bytes);
-        } else {
-            n++;
-            *out_bytes += (uint64_t)st.st_blocks * 512;
-        }
-        free(path);
-    }
-    if (listing)
-        closedir(listing);
-    return n;
-}
+/* ---- its folder ---- */
 
-static inline size_t kit_files(struct kit *k, const char *name)
-{
-    uint64_t bytes = 0;
-    char *path = path_join(k->dir, name);
-    size_t n = kit_count_files(path, &bytes);
-    free(path);
-    return n;
-}
+/* Returns the number of files below `dir`, and adds their bytes on disk to *out_bytes. */
+size_t kit_count_files(const char *dir, uint64_t *out_bytes);
+/* Returns the number of files below NAME in the store's folder. */
+size_t kit_files(struct store_kit *k, const char *name);
+/* Waits until there are `n` files below NAME: the store unlinks them later. */
+void kit_until_files(struct store_kit *k, const char *name, size_t n);
+/* Returns the path of some file below `dir`, NULL if there is none; free() it. */
+char *kit_only_file(const char *dir);
+/* Returns the path of the only blob; free() it. */
+char *kit_blob_path(struct store_kit *k);
 
-/* Waits until there are `n` files below DIR/NAME: unlinking is done behind the caller's back. */
-static inline void kit_until_files(struct kit *k, const char *name, size_t n)
-{
-    for (unsigned i = 0; kit_files(k, name) != n; i++) {
-        cr_assert(i < KIT_WAIT_S * 1000, "%s still has %d files", name, (int)kit_files(k, name));
-        usleep(1000);
-    }
-}
-
-/* The path of the only file below DIR/NAME; free() it. */
-static inline char *kit_only_file(const char *dir)
-{
-    char *found = NULL;
-    DIR *listing = opendir(dir);
-    struct dirent *entry;
-    while (!found && listing && (entry = readdir(listing))) {
-        struct stat st;
-        if (entry->d_name[0] == '.')
-            continue;
-        char *path = path_join(dir, entry->d_name);
-        if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-            found = kit_only_file(path);
-            free(path);
-        } else {
-            found = path;
-        }
-    }
-    if (listing)
-        closedir(listing);
-    return found;
-}
-
-static inline char *kit_blob_path(struct kit *k)
-{
-    char *blobs = path_join(k->dir, "blobs");
-    char *path = kit_only_file(blobs);
-    free(blobs);
-    cr_assert_not_null(path);
-    return path;
-}
+/* A callback for store_put, with the kit as its argument: notes status and `existed`. */
+void kit_on_done(void *arg, int status, bool existed, const struct err *e);
+/* A callback for operations that report, with the kit as its argument. */
+void kit_on_report(void *arg, int status, const struct store_report *r, const struct err *e);
 
 #endif

@@ -3,7 +3,7 @@
  * `warm tool` with the real gcc and g++: what a run leaves is what the compiler would have left,
  * from the cache only where everything it read is as it was.
  */
-#include "tests/support/tool_kit.h"
+#include "tests/support/tool.h"
 
 Test(tool, second_run_gives_the_same_bytes_as_the_compiler)
 {
@@ -398,13 +398,13 @@ Test(tool, without_a_daemon_the_compiler_runs)
     cr_assert_eq(sh(&lab, NULL, "rm a; WARM_SOCKET=/nowhere/s " GCC "a.c -o a; ./a"), 5);
     expect_told(&lab, "passed on", 2);
     cr_assert_eq(sh(&lab, NULL, "rm a; WARM_READONLY=1 " GCC "a.c -o a; ./a"), 5);
-    kill(lab.k.pid, SIGSTOP);
+    kill(lab.d.pid, SIGSTOP);
     cr_assert_eq(sh(&lab, NULL, "rm a; WARM_TIMEOUT_MS=300 " GCC "a.c -o a; ./a"), 5,
                  "a daemon that hangs");
-    kill(lab.k.pid, SIGCONT);
-    cr_assert_eq(sh(&lab, NULL, "rm a; kill -9 %d; " GCC "a.c -o a; ./a", (int)lab.k.pid), 5);
-    waitpid(lab.k.pid, NULL, 0);
-    kit_start(&lab.k, NULL);
+    kill(lab.d.pid, SIGCONT);
+    cr_assert_eq(sh(&lab, NULL, "rm a; kill -9 %d; " GCC "a.c -o a; ./a", (int)lab.d.pid), 5);
+    waitpid(lab.d.pid, NULL, 0);
+    warmd_start(&lab.d, NULL);
     expect_cached(&lab, GCC "a.c -o a");
     lab_down(&lab);
 }

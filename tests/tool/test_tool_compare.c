@@ -5,6 +5,10 @@
  */
 #include "tests/support/tool_compare.h"
 
+#include <criterion/criterion.h>
+
+#include "tests/support/tool.h"
+
 #define COMPARE(...)                                                                               \
     do {                                                                                           \
         static const struct compared list_[] = {__VA_ARGS__};                                      \

@@ -4,7 +4,7 @@
  * what a process that dies or interferes in the middle of a compile does to the others. As ptxas it
  * shows what counts in PTX.
  */
-#include "tests/support/tool_kit.h"
+#include "tests/support/tool.h"
 
 /*
  * gcc|ptxas … INPUT -o OUTPUT: copies, with the time of the file that the input's .file names. Before
@@ -173,9 +173,9 @@ Test(tool_fake, ptx_counts_by_its_code)
         return;
     write_text(&lab, "bin/gate", "");
     write_text(&lab, "k.py", "\n");
-    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
     write_ptx(&lab, "moved.ptx", 7, "%tid.x", "/elsewhere");
-    write_ptx(&lab, "other.ptx", 3, "%tid.y", lab.k.dir);
+    write_ptx(&lab, "other.ptx", 3, "%tid.y", lab.d.dir);
     cr_assert_eq(hits_after(&lab, one, one), 1);
     cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v --gpu-name=sm_90 moved.ptx -o b"), 1,
                  "another file, another line: the same code");
@@ -203,7 +203,7 @@ Test(tool_fake, a_library_that_newly_wins_by_the_compilers_own_list_is_a_miss)
         return;
     write_text(&lab, "bin/gate", "");
     write_text(&lab, "tiny.c", "int tiny(void) { return 1; }\n");
-    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
     cr_assert_eq(
         sh(&lab, &out,
            "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libtiny.so && "
@@ -312,7 +312,7 @@ Test(tool_fake, a_compile_that_misses_is_one_miss_of_its_session)
     if (!fake_up(&lab))
         return;
     write_text(&lab, "bin/gate", "");
-    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=first%zu; %s", i, commands[i]), 0);
         sh(&lab, &out, "%s why --session first%zu", lab.warm, i);
@@ -336,7 +336,7 @@ Test(tool_fake, ptx_of_a_touched_source_is_another_where_lines_count)
         return;
     write_text(&lab, "bin/gate", "");
     write_text(&lab, "k.py", "\n");
-    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.k.dir);
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
     cr_assert_eq(hits_after(&lab, exact, exact), 1);
     cr_assert_eq(hits_after(&lab, "touch -d '2 days ago' k.py", exact), 0);
     cr_assert_eq(sh(&lab, NULL, "tail -n 1 a | grep -qx $(stat -c %%Y k.py)"), 0);

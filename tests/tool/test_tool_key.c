@@ -4,7 +4,7 @@
  * gcc: all that can change what it leaves makes a miss, what cannot makes a hit, and what nobody can
  * tell is never kept.
  */
-#include "tests/support/tool_kit.h"
+#include "tests/support/tool.h"
 
 enum outcome { MISS, HIT, NEVER };
 

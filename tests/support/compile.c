@@ -1,72 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile_kit.h - for suites that send compiles to a real warmd frame by frame: the jobs, and both
- * ends of what a client says about its source and its headers.
+ * compile.c - plays the client of a compile frame by frame: sends the job, answers the questions of
+ * warmd and of the worker about headers, and reads the result. Suites of compiles call it.
  *
- * The gate is the protocol's own: a client that was told NEED holds others up until it sends its
- * source, ends, or is hedged; and a worker waits for the answer about each header.
+ * Thread: the test's own.
  */
-#ifndef WARM_TESTS_SUPPORT_COMPILE_KIT_H
-#define WARM_TESTS_SUPPORT_COMPILE_KIT_H
+#include "tests/support/compile.h"
 
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "client/wire/bundle.h"
-#include "keygen/cuda/job.h"
-#include "tests/support/daemon_kit.h"
+#include "tests/support/support.h"
 
-/* What a test has made, freed at its end. */
+/* Freed at the test's end. */
 static char *folder;
 static struct writer jobs[4];
 static size_t n_jobs;
 
-static inline void compile_teardown_jobs(void)
+void compile_teardown_jobs(void)
 {
     while (n_jobs)
         writer_close(&jobs[--n_jobs]);
 }
 
-static inline void compile_teardown(void)
+void compile_teardown(void)
 {
     free(folder);
     compile_teardown_jobs();
 }
 
-/* The folder of the libnvrtc to use; NULL if there is none. */
-static inline char *nvrtc_folder(void)
-{
-    static char exe[4096];
-    const char *root = getenv("WARM_TOOLCHAIN");
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 16);
-    cr_assert_gt(n, 0);
-    exe[n] = '\0';
-    *strrchr(exe, '/') = '\0';
-    strcpy(strrchr(exe, '/'), "/toolchain");
-    folder = path_join(root ? root : exe, "13.5.37/lib");
-    return access(folder, R_OK) == 0 ? folder : NULL;
-}
+char *nvrtc_folder(void) { return folder = toolchain_lib("13.5.37"); }
 
-static inline struct kit compile_kit(char *nvrtc, char *option, char *value)
+struct warmd warmd_with_nvrtc(char *nvrtc, char *option, char *value)
 {
     char *options[] = {"--nvrtc", nvrtc, "--jobs", "2", option, value, NULL};
-    return kit_up(options);
+    return warmd_up(options);
 }
 
-#define NEEDS_TOOLCHAIN(nvrtc)                                                                     \
-    char *nvrtc = nvrtc_folder();                                                                  \
-    if (!nvrtc)                                                                                    \
-    cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
-
-/* ---- a compile, step by step ---- */
-
-struct ask {
-    struct writer job;
-    struct key graph;
-    struct proof proof;
-    char hardware[WARM_HARDWARE_MAX];
-};
-
-static inline struct ask ask_of(const char *source)
+struct ask ask_of(const char *source)
 {
     static const char arch[] = "--gpu-architecture=sm_90";
     struct view option = {arch, sizeof arch - 1};
@@ -81,11 +57,12 @@ static inline struct ask ask_of(const char *source)
     writer_init(&a.job, 0);
     job_encode(&job, &a.job);
     cr_assert_eq(job_key(&job, a.hardware, &a.graph, &a.proof, &e), 0, "%s", e.text);
+    cr_assert_lt(n_jobs, sizeof jobs / sizeof *jobs);
     jobs[n_jobs++] = a.job;
     return a;
 }
 
-static inline void send_compile(int fd, uint64_t tag, const struct ask *a, uint32_t flags)
+void send_compile(int fd, uint64_t tag, const struct ask *a, uint32_t flags)
 {
     struct writer w;
     writer_init(&w, 0);
@@ -95,12 +72,11 @@ static inline void send_compile(int fd, uint64_t tag, const struct ask *a, uint3
                                             .graph = a->graph,
                                             .proof = a->proof,
                                             .hardware = {a->hardware, strlen(a->hardware)}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
 }
 
-/* Sends the source; returns our end of the channel, on which the worker asks for headers. */
-static inline int send_source(int fd, uint64_t tag, const struct ask *a)
+int send_source(int fd, uint64_t tag, const struct ask *a)
 {
     int ends[2];
     struct writer w;
@@ -108,14 +84,13 @@ static inline int send_source(int fd, uint64_t tag, const struct ask *a)
     writer_init(&w, 0);
     wire_put_source(&w, tag,
                     &(struct wire_source){.len = a->job.len, .job = {a->job.data, a->job.len}});
-    kit_send_fds(fd, w.data, w.len, &ends[1], 1);
+    warmd_send_fds(fd, w.data, w.len, &ends[1], 1);
     writer_close(&w);
     close(ends[1]);
     return ends[0];
 }
 
-/* Answers what the worker asks on the channel with this content, until it ends. */
-static inline void serve_headers(int channel, const char *content)
+void serve_headers(int channel, const char *content)
 {
     char packet[WIRE_OPEN_MAX];
     ssize_t n;
@@ -131,15 +106,14 @@ static inline void serve_headers(int channel, const char *content)
         writer_init(&w, 0);
         wire_put_opened(&w,
                         &(struct wire_opened){open.id, there ? WIRE_PATH_FILE : WIRE_PATH_ABSENT});
-        kit_send_fds(channel, w.data, w.len, &file, there);
+        warmd_send_fds(channel, w.data, w.len, &file, there);
         writer_close(&w);
         close(file);
     }
     close(channel);
 }
 
-/* Answers CHECK with what a client has whose h.h holds `content`. */
-static inline void answer_check(int fd, const struct kit_frame *f, const char *content)
+void answer_check(int fd, const struct warmd_frame *f, const char *content)
 {
     struct wire_check check;
     struct writer w, states;
@@ -160,35 +134,33 @@ static inline void answer_check(int fd, const struct kit_frame *f, const char *c
     }
     wire_put_checked(&w, f->frame.tag,
                      &(struct wire_checked){check.n, states.len, {states.data, states.len}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
     writer_close(&states);
 }
 
-/* The next frame that says how it went; on the way a client whose h.h holds `content` answers what it
- * is asked about its files. */
-static inline void await_end(int fd, uint64_t tag, const char *content, struct kit_frame *f)
+void await_end(int fd, uint64_t tag, const char *content, struct warmd_frame *f)
 {
     do {
-        cr_assert(kit_frame_try(fd, f));
+        cr_assert(warmd_frame_try(fd, f));
         cr_assert_eq(f->frame.tag, tag);
         if (f->frame.type == WIRE_CHECK)
             answer_check(fd, f, content);
     } while (f->frame.type == WIRE_CHECK || f->frame.type == WIRE_WAIT);
 }
 
-static inline void expect_end(int fd, uint64_t tag, const char *content, uint8_t type)
+void expect_end(int fd, uint64_t tag, const char *content, uint8_t type)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     await_end(fd, tag, content, &f);
     cr_assert_eq(f.frame.type, type, "expected %s, got %s", wire_type_name(type),
                  wire_type_name(f.frame.type));
 }
 
-static inline enum wire_outcome expect_cubin_with(int fd, uint64_t tag, const char *content,
-                                                  struct key *out_check)
+enum wire_outcome expect_cubin_with(int fd, uint64_t tag, const char *content,
+                                    struct key *out_check)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_hit hit;
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];
     size_t n;
@@ -202,24 +174,7 @@ static inline enum wire_outcome expect_cubin_with(int fd, uint64_t tag, const ch
     return hit.outcome;
 }
 
-static inline enum wire_outcome expect_cubin(int fd, uint64_t tag, struct key *out_check)
+enum wire_outcome expect_cubin(int fd, uint64_t tag, struct key *out_check)
 {
     return expect_cubin_with(fd, tag, "", out_check);
 }
-
-static inline bool stats_say(const struct kit *k, const char *text, bool quiet)
-{
-    char *json = kit_stats(k);
-    bool has = strstr(json, text) != NULL;
-    if (!has && !quiet)
-        fprintf(stderr, "%s not in %s\n", text, json);
-    free(json);
-    return has;
-}
-
-static inline bool stats_have(const struct kit *k, const char *text)
-{
-    return stats_say(k, text, false);
-}
-
-#endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * daemon_kit.h - for suites that talk to a real warmd: it is started on a store and a socket of its
- * own, spoken to byte by byte, and ended; every wait has a deadline.
+ * warmd.c - starts a real warmd on a store and a socket of its own, speaks to it byte by byte, and
+ * ends it. Suites call it; every wait has a deadline, and a wait that reaches it fails the test.
+ *
+ * Thread: the test's own.
  */
-#ifndef WARM_TESTS_SUPPORT_DAEMON_KIT_H
-#define WARM_TESTS_SUPPORT_DAEMON_KIT_H
+#include "tests/support/warmd.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,25 +24,16 @@
 #include <unistd.h>
 
 #include "client/lib/conn.h"
-#include "client/wire/wire.h"
 #include "tests/support/support.h"
 
-#define KIT_WAIT_MS 60000 /* for anything that should come; sanitizers are slow */
-
-struct kit {
-    char *dir, *socket, *store, *log;
-    pid_t pid;
-};
-
-static inline uint64_t kit_now_ms(void)
+uint64_t clock_now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* -1 if nobody listens there. */
-static inline int kit_try_connect(const char *path)
+int warmd_try_connect(const char *path)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -54,15 +45,14 @@ static inline int kit_try_connect(const char *path)
     return -1;
 }
 
-static inline int kit_connect(const struct kit *k)
+int warmd_connect(const struct warmd *k)
 {
-    int fd = kit_try_connect(k->socket);
+    int fd = warmd_try_connect(k->socket);
     cr_assert_geq(fd, 0, "nobody listens at %s", k->socket);
     return fd;
 }
 
-/* Starts warmd with further options (ends with NULL); its stderr goes to k->log. */
-static inline pid_t kit_spawn(const struct kit *k, char *const *options)
+pid_t warmd_spawn(const struct warmd *k, char *const *options)
 {
     char *program = bin_path("warmd");
     char *argv[40] = {program, "--socket", k->socket, "--store", k->store};
@@ -82,10 +72,10 @@ static inline pid_t kit_spawn(const struct kit *k, char *const *options)
     return pid;
 }
 
-static inline void kit_await(const struct kit *k)
+void warmd_await(const struct warmd *k)
 {
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; kit_now_ms() < end; usleep(2000)) {
-        int fd = kit_try_connect(k->socket);
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(2000)) {
+        int fd = warmd_try_connect(k->socket);
         if (fd >= 0) {
             close(fd);
             return;
@@ -96,15 +86,15 @@ static inline void kit_await(const struct kit *k)
     cr_assert_fail("the daemon does not answer: %s", log);
 }
 
-static inline void kit_start(struct kit *k, char *const *options)
+void warmd_start(struct warmd *k, char *const *options)
 {
-    k->pid = kit_spawn(k, options);
-    kit_await(k);
+    k->pid = warmd_spawn(k, options);
+    warmd_await(k);
 }
 
-static inline struct kit kit_new(void)
+struct warmd warmd_new(void)
 {
-    struct kit k = {.dir = temp_dir_new()};
+    struct warmd k = {.dir = temp_dir_new()};
     k.socket = path_join(k.dir, "warmd.sock");
     k.store = path_join(k.dir, "store");
     k.log = path_join(k.dir, "log");
@@ -112,18 +102,17 @@ static inline struct kit kit_new(void)
     return k;
 }
 
-static inline struct kit kit_up(char *const *options)
+struct warmd warmd_up(char *const *options)
 {
-    struct kit k = kit_new();
-    kit_start(&k, options);
+    struct warmd k = warmd_new();
+    warmd_start(&k, options);
     return k;
 }
 
-/* The exit status of a process that is to end by itself. */
-static inline int kit_reap(pid_t pid)
+int warmd_reap(pid_t pid)
 {
     int status;
-    for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; kit_now_ms() < end; usleep(2000))
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(2000))
         if (waitpid(pid, &status, WNOHANG) == pid)
             return status;
     kill(pid, SIGKILL);
@@ -132,7 +121,7 @@ static inline int kit_reap(pid_t pid)
     return -1;
 }
 
-static inline void kit_free(struct kit *k)
+void warmd_free(struct warmd *k)
 {
     temp_dir_free(k->dir);
     free(k->socket);
@@ -140,20 +129,19 @@ static inline void kit_free(struct kit *k)
     free(k->log);
 }
 
-/* SIGTERM: drains, exits 0. */
-static inline void kit_down(struct kit *k)
+void warmd_down(struct warmd *k)
 {
     kill(k->pid, SIGTERM);
-    int status = kit_reap(k->pid);
+    int status = warmd_reap(k->pid);
     size_t len;
     char *log = file_read(k->log, &len);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "warmd ended with %x: %s", status,
               log);
     free(log);
-    kit_free(k);
+    warmd_free(k);
 }
 
-static inline bool kit_log_has(const struct kit *k, const char *text)
+bool warmd_log_has(const struct warmd *k, const char *text)
 {
     size_t len;
     char *log = file_read(k->log, &len);
@@ -164,7 +152,7 @@ static inline bool kit_log_has(const struct kit *k, const char *text)
 
 /* ---- bytes ---- */
 
-static inline void kit_send(int fd, const void *data, size_t len)
+void warmd_send(int fd, const void *data, size_t len)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = send(fd, (const char *)data + at, len - at, MSG_NOSIGNAL);
@@ -173,12 +161,11 @@ static inline void kit_send(int fd, const void *data, size_t len)
     }
 }
 
-/* Reads exactly `len` bytes. False at the end of the connection. */
-static inline bool kit_recv(int fd, void *out, size_t len)
+bool warmd_recv(int fd, void *out, size_t len)
 {
     for (size_t at = 0; at < len;) {
         struct pollfd p = {fd, POLLIN, 0};
-        cr_assert_eq(poll(&p, 1, KIT_WAIT_MS), 1, "no answer in time");
+        cr_assert_eq(poll(&p, 1, WARMD_WAIT_MS), 1, "no answer in time");
         ssize_t n = recv(fd, (char *)out + at, len - at, 0);
         if (n <= 0)
             return false;
@@ -187,48 +174,38 @@ static inline bool kit_recv(int fd, void *out, size_t len)
     return true;
 }
 
-/* True if the daemon ends the connection; what it still sends is read over. */
-static inline bool kit_is_closed(int fd)
+bool warmd_is_closed(int fd)
 {
     char bytes[4096];
     struct pollfd p = {fd, POLLIN, 0};
-    while (poll(&p, 1, KIT_WAIT_MS) == 1)
+    while (poll(&p, 1, WARMD_WAIT_MS) == 1)
         if (recv(fd, bytes, sizeof bytes, 0) <= 0)
             return true;
     return false;
 }
 
-/* True if nothing comes within `ms`. */
-static inline bool kit_is_silent(int fd, int ms)
+bool warmd_is_silent(int fd, int ms)
 {
     struct pollfd p = {fd, POLLIN, 0};
     return poll(&p, 1, ms) == 0;
 }
 
-/* Sends a command by hand and compares the answer. */
-static inline void kit_redis(int fd, const char *command, const char *answer)
+void warmd_redis(int fd, const char *command, const char *answer)
 {
     char got[512] = "";
-    kit_send(fd, command, strlen(command));
-    cr_assert(kit_recv(fd, got, strlen(answer)), "the connection ended after %s", command);
+    warmd_send(fd, command, strlen(command));
+    cr_assert(warmd_recv(fd, got, strlen(answer)), "the connection ended after %s", command);
     cr_assert_str_eq(got, answer, "to %s", command);
 }
 
 /* ---- frames ---- */
 
-struct kit_frame {
-    struct wire_frame frame;
-    uint8_t bytes[WIRE_HEADER + (128u << 10)];
-    int fd; /* that came along; -1 */
-};
-
-static inline void kit_send_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
+void warmd_send_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
 {
     cr_assert(send_with_fds(fd, data, len, fds, n_fds));
 }
 
-/* The next frame; false at the end of the connection. */
-static inline bool kit_frame_try(int fd, struct kit_frame *out)
+bool warmd_frame_try(int fd, struct warmd_frame *out)
 {
     char control[CMSG_SPACE(2 * sizeof(int))];
     size_t at = 0, want = WIRE_HEADER;
@@ -240,7 +217,7 @@ static inline bool kit_frame_try(int fd, struct kit_frame *out)
                            .msg_control = control,
                            .msg_controllen = sizeof control};
         struct pollfd p = {fd, POLLIN, 0};
-        cr_assert_eq(poll(&p, 1, KIT_WAIT_MS), 1, "no frame in time");
+        cr_assert_eq(poll(&p, 1, WARMD_WAIT_MS), 1, "no frame in time");
         ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
         if (n <= 0)
             return false;
@@ -258,10 +235,10 @@ static inline bool kit_frame_try(int fd, struct kit_frame *out)
     return true;
 }
 
-static inline void kit_frame(int fd, struct kit_frame *out, uint8_t type, uint64_t tag)
+void warmd_frame(int fd, struct warmd_frame *out, uint8_t type, uint64_t tag)
 {
     struct wire_error error;
-    cr_assert(kit_frame_try(fd, out), "the connection ended; expected %s", wire_type_name(type));
+    cr_assert(warmd_frame_try(fd, out), "the connection ended; expected %s", wire_type_name(type));
     if (out->frame.type == WIRE_ERROR && type != WIRE_ERROR &&
         wire_get_error(&out->frame, &error, NULL) == 0)
         cr_assert_fail("expected %s, got ERROR: %.*s", wire_type_name(type), (int)error.text.len,
@@ -271,76 +248,82 @@ static inline void kit_frame(int fd, struct kit_frame *out, uint8_t type, uint64
     cr_assert_eq(out->frame.tag, tag);
 }
 
-/* Sends what the writer holds, and empties it. */
-static inline void kit_flush(int fd, struct writer *w)
+void warmd_flush(int fd, struct writer *w)
 {
     cr_assert(!w->failed);
-    kit_send(fd, w->data, w->len);
+    warmd_send(fd, w->data, w->len);
     writer_close(w);
     writer_init(w, 0);
 }
 
-static inline void kit_hello(int fd)
+void warmd_hello(int fd)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct writer w;
     writer_init(&w, 0);
     wire_put_hello(&w, 1,
                    &(struct wire_hello){.version_min = WIRE_VERSION,
                                         .version_max = WIRE_VERSION,
                                         .client = {"test", 4}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
-    kit_frame(fd, &f, WIRE_WELCOME, 1);
+    warmd_frame(fd, &f, WIRE_WELCOME, 1);
 }
 
-static inline int kit_native(const struct kit *k)
+int warmd_native(const struct warmd *k)
 {
-    int fd = kit_connect(k);
-    kit_hello(fd);
+    int fd = warmd_connect(k);
+    warmd_hello(fd);
     return fd;
 }
 
-/* A connection of another user, of a test that is root: the kernel notes who connects. */
-static inline int kit_native_as(const struct kit *k, uid_t uid)
+int warmd_native_as(const struct warmd *k, uid_t uid)
 {
     cr_assert_eq(seteuid(uid), 0);
-    int fd = kit_try_connect(k->socket);
+    int fd = warmd_try_connect(k->socket);
     cr_assert_eq(seteuid(0), 0);
     cr_assert_geq(fd, 0, "uid %u cannot connect to %s", (unsigned)uid, k->socket);
-    kit_hello(fd);
+    warmd_hello(fd);
     return fd;
 }
 
-/* As an administrator: root's daemon, which others may use, has a socket of its own for that. */
-static inline int kit_admin(const struct kit *k)
+int warmd_admin(const struct warmd *k)
 {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     cr_assert(conn_admin_path(k->socket, path, sizeof path));
-    int fd = kit_try_connect(access(path, F_OK) == 0 ? path : k->socket);
+    int fd = warmd_try_connect(access(path, F_OK) == 0 ? path : k->socket);
     cr_assert_geq(fd, 0, "nobody listens at %s", path);
-    kit_hello(fd);
+    warmd_hello(fd);
     return fd;
 }
 
-/* The JSON of STATS. free() it. */
-static inline char *kit_stats(const struct kit *k)
+char *warmd_stats(const struct warmd *k)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_text m;
     struct writer w;
-    int fd = kit_native(k);
+    int fd = warmd_native(k);
     writer_init(&w, 0);
     wire_put_empty(&w, WIRE_STATS, 1);
-    kit_flush(fd, &w);
-    kit_frame(fd, &f, WIRE_TEXT, 1);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_TEXT, 1);
     cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
     writer_close(&w);
     close(fd);
     return strndup(m.text.data, m.text.len);
 }
 
-static inline void kit_get(int fd, uint64_t tag, const char *name, bool lease, uint32_t wait_ms)
+bool warmd_stats_have(const struct warmd *k, const char *text)
+{
+    char *json = warmd_stats(k);
+    bool has = strstr(json, text) != NULL;
+    if (!has)
+        fprintf(stderr, "%s not in %s\n", text, json);
+    free(json);
+    return has;
+}
+
+void warmd_get(int fd, uint64_t tag, const char *name, bool lease, uint32_t wait_ms)
 {
     struct writer w;
     writer_init(&w, 0);
@@ -349,12 +332,11 @@ static inline void kit_get(int fd, uint64_t tag, const char *name, bool lease, u
                                     .want_lease = lease,
                                     .deadline_ms = wait_ms,
                                     .key = {name, strlen(name)}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
 }
 
-static inline void kit_put(int fd, uint64_t tag, const char *name, const char *value,
-                           uint64_t token)
+void warmd_put(int fd, uint64_t tag, const char *name, const char *value, uint64_t token)
 {
     struct writer w;
     writer_init(&w, 0);
@@ -365,52 +347,48 @@ static inline void kit_put(int fd, uint64_t tag, const char *name, const char *v
                                     .check = key_of_bytes(value, strlen(value)),
                                     .key = {name, strlen(name)},
                                     .value = {value, strlen(value)}});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
 }
 
-/* The next frame is a HIT with this inline value. */
-static inline void kit_expect_hit(int fd, uint64_t tag, const char *value)
+void warmd_expect_hit(int fd, uint64_t tag, const char *value)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_hit hit;
-    kit_frame(fd, &f, WIRE_HIT, tag);
+    warmd_frame(fd, &f, WIRE_HIT, tag);
     cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
     cr_assert_eq(hit.len, strlen(value));
     cr_assert_eq(memcmp(hit.value.data, value, strlen(value)), 0);
 }
 
-static inline uint64_t kit_expect_lease(int fd, uint64_t tag)
+uint64_t warmd_expect_lease(int fd, uint64_t tag)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct wire_lease lease;
-    kit_frame(fd, &f, WIRE_LEASE, tag);
+    warmd_frame(fd, &f, WIRE_LEASE, tag);
     cr_assert_eq(wire_get_lease(&f.frame, &lease, NULL), 0);
     return lease.token;
 }
 
-static inline void kit_expect(int fd, uint64_t tag, uint8_t type)
+void warmd_expect(int fd, uint64_t tag, uint8_t type)
 {
-    static struct kit_frame f;
-    kit_frame(fd, &f, type, tag);
+    static struct warmd_frame f;
+    warmd_frame(fd, &f, type, tag);
     if (f.fd >= 0)
         close(f.fd);
 }
 
-/* Whether VERIFY, which is for administrators, is answered. Closes the connection. */
-static inline bool kit_may_verify(int fd)
+bool warmd_may_verify(int fd)
 {
-    static struct kit_frame f;
+    static struct warmd_frame f;
     struct writer w;
     writer_init(&w, 0);
     wire_put_verify(&w, 1, &(struct wire_verify){0});
-    kit_flush(fd, &w);
+    warmd_flush(fd, &w);
     writer_close(&w);
     do
-        cr_assert(kit_frame_try(fd, &f), "the connection ended");
+        cr_assert(warmd_frame_try(fd, &f), "the connection ended");
     while (f.frame.type == WIRE_PROGRESS);
     close(fd);
     return f.frame.type == WIRE_REPORT;
 }
-
-#endif

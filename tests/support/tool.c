@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tool_kit.h - for suites that run `warm tool`: a daemon, a folder, and shell commands in it. What
- * the tool did is counted in its debug file.
+ * tool.c - runs shell commands with `warm tool` beside a daemon of its own, and counts in the tool's
+ * debug file what the tool did. The suites of `warm tool` call it.
+ *
+ * Thread: the test's own.
  */
-#ifndef WARM_TESTS_SUPPORT_TOOL_KIT_H
-#define WARM_TESTS_SUPPORT_TOOL_KIT_H
+#include "tests/support/tool.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "tests/support/daemon_kit.h"
+#include "tests/support/support.h"
 
-struct lab {
-    struct kit k;
-    char *warm, *debug, *trace;
-};
-
-/* False, and said so, where the library that traces compilers was not built. */
-static inline bool lab_up(struct lab *lab)
+bool lab_up(struct lab *lab)
 {
     char *bin = bin_path("warm");
     lab->warm = bin;
@@ -30,29 +28,27 @@ static inline bool lab_up(struct lab *lab)
         fprintf(stderr, "skipped: no libwarm-trace.so in this build\n");
         return false;
     }
-    lab->k = kit_up(NULL);
-    lab->debug = path_join(lab->k.dir, "debug");
+    lab->d = warmd_up(NULL);
+    lab->debug = path_join(lab->d.dir, "debug");
     return true;
 }
 
-static inline void lab_down(struct lab *lab)
+void lab_down(struct lab *lab)
 {
     free(lab->warm);
     free(lab->debug);
     free(lab->trace);
-    kit_down(&lab->k);
+    warmd_down(&lab->d);
 }
 
-static inline void write_text(struct lab *lab, const char *name, const char *text)
+void write_text(struct lab *lab, const char *name, const char *text)
 {
-    char *path = path_join(lab->k.dir, name);
+    char *path = path_join(lab->d.dir, name);
     file_write(path, text, strlen(text));
     free(path);
 }
 
-/* A shell command in the lab's folder, where $T is `warm tool --argv0`; what it prints on both
- * outputs is in *out (NULL: not wanted). */
-static inline int sh(struct lab *lab, char **out, const char *format, ...)
+int sh(struct lab *lab, char **out, const char *format, ...)
 {
     char *command, *text;
     va_list args;
@@ -64,7 +60,7 @@ static inline int sh(struct lab *lab, char **out, const char *format, ...)
         "cd %s && export LC_ALL=C WARM_SOCKET=%s WARM_TIMEOUT_MS=5000 WARM_TOOL_DEBUG=%s "
         "T='%s tool --argv0' && "
         "unset WARM_DISABLE WARM_READONLY WARM_RECACHE && { %s; } 2>&1",
-        lab->k.dir, lab->k.socket, lab->debug, lab->warm, command);
+        lab->d.dir, lab->d.socket, lab->debug, lab->warm, command);
     if (out)
         *out = text;
     else
@@ -73,8 +69,7 @@ static inline int sh(struct lab *lab, char **out, const char *format, ...)
     return status;
 }
 
-/* How many lines of the debug file begin so; the file then begins anew. */
-static inline int told(struct lab *lab, const char *what)
+int told(struct lab *lab, const char *what)
 {
     char *text, *line;
     int n = 0;
@@ -88,9 +83,9 @@ static inline int told(struct lab *lab, const char *what)
     return n;
 }
 
-static inline void forget(struct lab *lab) { unlink(lab->debug); }
+void forget(struct lab *lab) { unlink(lab->debug); }
 
-static inline void expect_told(struct lab *lab, const char *what, int n)
+void expect_told(struct lab *lab, const char *what, int n)
 {
     int seen = told(lab, what);
     if (seen != n) {
@@ -101,11 +96,7 @@ static inline void expect_told(struct lab *lab, const char *what, int n)
     forget(lab);
 }
 
-#define GCC "$T gcc -- /usr/bin/gcc "
-#define GXX "$T g++ -- /usr/bin/g++ "
-
-/* Runs twice: made, then taken. */
-static inline void expect_cached(struct lab *lab, const char *command)
+void expect_cached(struct lab *lab, const char *command)
 {
     forget(lab);
     cr_assert_eq(sh(lab, NULL, "%s", command), 0, "%s", command);
@@ -113,5 +104,3 @@ static inline void expect_cached(struct lab *lab, const char *command)
     cr_assert_eq(told(lab, "hit"), 1, "%s", command);
     expect_told(lab, "miss", 1);
 }
-
-#endif
