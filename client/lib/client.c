@@ -150,6 +150,7 @@ void warm_close(struct warm *w)
     conn_close(&w->conn);
     writer_close(&w->request);
     digests_free(w->digests);
+    free(w->nvrtc.path);
     free(w);
 }
 

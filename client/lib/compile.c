@@ -13,6 +13,7 @@
  *     4. ◀─ HIT or FAILED
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,7 +22,9 @@
 #include <unistd.h>
 
 #include "client/lib/deadlines.h"
+#include "client/lib/digests.h"
 #include "client/lib/headers.h"
+#include "client/lib/nvrtc_id.h"
 #include "client/lib/session.h"
 #include "client/wire/bundle.h"
 
@@ -81,7 +84,8 @@ static int job_fill(struct compile *c, const struct warm_job *from)
     return job_fill_cwd(c, from->cwd);
 }
 
-static int compile_open(struct compile *c, struct warm *w, const struct warm_job *from)
+static int compile_open(struct compile *c, struct warm *w, const struct warm_job *from,
+                        const char *compiler)
 {
     *c = (struct compile){.w = w, .channel = -1};
     unsigned timeout_ms = from->timeout_ms ? from->timeout_ms : DEADLINE_COMPILE_MS;
@@ -97,7 +101,7 @@ static int compile_open(struct compile *c, struct warm *w, const struct warm_job
     c->message.deadline_ms = from->timeout_ms - from->timeout_ms / 10;
     c->message.language = (uint16_t)c->job.language;
     c->message.hardware = text_view(c->hardware);
-    c->message.compiler = text_view(from->compiler);
+    c->message.compiler = text_view(compiler);
     c->message.label = text_view(from->name);
     if (c->message.label.len > WIRE_NAME_MAX) { /* its end tells more than its beginning */
         const char *end = from->name + c->message.label.len;
@@ -419,10 +423,11 @@ static void tell_refused(struct compile *c)
                                            text_view(c->w->err.text)});
 }
 
-int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
+static int compile_with(struct warm *w, const struct warm_job *job, const char *compiler,
+                        struct warm_result *out)
 {
     struct compile c;
-    int code = compile_open(&c, w, job);
+    int code = compile_open(&c, w, job, compiler);
     if (code == WARM_EREFUSED)
         tell_refused(&c);
     if (!code) {
@@ -445,4 +450,84 @@ int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result 
         w->err = (struct err){0};
     compile_close(&c);
     return code;
+}
+
+/* ---- a compiler that the daemon does not load ---- */
+
+static bool read_hex(const char *text, uint8_t *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (sscanf(text + 2 * i, "%2hhx", &out[i]) != 1)
+            return false;
+    return true;
+}
+
+static bool identify_file(struct warm *w, const char *path, struct nvrtc_file *out)
+{
+    struct stat st;
+    char text[WARM_IDENTITY_TEXT]; /* XXH3-128, then SHA-256 */
+    if (stat(path, &st) || warm_file_identity(w, path, text))
+        return false;
+    out->len = (uint64_t)st.st_size;
+    return read_hex(text + 32, out->sha256.bytes, sizeof out->sha256.bytes);
+}
+
+/* Fills in w->nvrtc. False if the files cannot be read. */
+static bool identify_nvrtc(struct warm *w, const char *path)
+{
+    struct nvrtc_file library, builtins;
+    struct stat st;
+    char *beside = nvrtc_builtins_of(path);
+    bool known = beside && !stat(path, &st) && identify_file(w, path, &library) &&
+                 (!*beside || identify_file(w, beside, &builtins));
+    if (known) {
+        struct key id = nvrtc_id(&library, *beside ? &builtins : NULL);
+        free(w->nvrtc.path);
+        w->nvrtc = (struct own_nvrtc){.path = strdup(path), .file = st};
+        key_to_text(&id, w->nvrtc.id);
+    }
+    free(beside);
+    return known && w->nvrtc.path;
+}
+
+static bool nvrtc_is_identified(const struct warm *w, const char *path)
+{
+    struct stat st;
+    return w->nvrtc.path && strcmp(w->nvrtc.path, path) == 0 && stat(path, &st) == 0 &&
+           stat_is_same(&w->nvrtc.file, &st);
+}
+
+/* Forgets an identity that the daemon did not know, and says why nothing was asked of it. */
+static int without_compiler(struct warm *w, const struct warm_job *job, const struct err *why)
+{
+    free(w->nvrtc.path);
+    w->nvrtc.path = NULL;
+    w->err = *why;
+    size_t len = strlen(job->name), most = len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX;
+    session_note(w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
+                                        {job->name + len - most, most},
+                                        text_view(w->err.text)});
+    return why->code;
+}
+
+/*
+ * A daemon loads no library that another user could change, such as one in a virtual environment. It
+ * often has a copy of it: equal content is the same compiler.
+ */
+int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
+{
+    const char *path = job->compiler;
+    if (!path || *path != '/')
+        return compile_with(w, job, path, out);
+    int code = WARM_ENO_TOOLCHAIN;
+    struct err first = {0};
+    if (!nvrtc_is_identified(w, path)) {
+        code = compile_with(w, job, path, out);
+        first = w->err;
+        if (code != WARM_ENO_TOOLCHAIN || !identify_nvrtc(w, path))
+            return code == WARM_ENO_TOOLCHAIN ? without_compiler(w, job, &first) : code;
+    }
+    code = compile_with(w, job, w->nvrtc.id, out);
+    return code == WARM_ENO_TOOLCHAIN ? without_compiler(w, job, first.code ? &first : &w->err)
+                                      : code;
 }

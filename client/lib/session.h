@@ -17,12 +17,20 @@
 #ifndef WARM_LIB_SESSION_H
 #define WARM_LIB_SESSION_H
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "client/lib/conn.h"
 #include "client/lib/warm.h"
 
 struct digests; /* digests.h */
+
+/* A libnvrtc that the daemon does not load, but has a copy of. */
+struct own_nvrtc {
+    char *path;       /* NULL: none */
+    struct stat file; /* at `path`, when it was identified */
+    char id[WARM_KEY_TEXT];
+};
 
 struct warm {
     struct conn conn;
@@ -41,7 +49,8 @@ struct warm {
     uint64_t retry_at_ms;  /* without a connection: not before */
     unsigned pause_ms;
     struct digests *digests; /* of headers; NULL until a compile asks for them */
-    struct err err;          /* of the last failure */
+    struct own_nvrtc nvrtc;
+    struct err err; /* of the last failure */
 };
 
 /* One frame that answers a request. */

@@ -181,8 +181,9 @@ struct warm_job {
     size_t n_expressions;
     const char *cwd;      /* NULL: the process's own */
     const char *compiler; /* "" or NULL: the daemon's default; "12.9"; digits of a compiler's key;
-                             or the absolute path of a libnvrtc.so that the daemon can see and that
-                             only root or the daemon's user can change (else NO_TOOLCHAIN) */
+                             or the absolute path of a libnvrtc.so. The daemon loads it if only root
+                             or the daemon's user can change it; else it uses its own copy of the
+                             same content, or answers NO_TOOLCHAIN */
     unsigned timeout_ms;  /* 0: the daemon's default */
     unsigned flags;       /* WARM_RECACHE, WARM_NO_STORE, WARM_ONLY_IF_CACHED */
 };

@@ -3,10 +3,8 @@
 #define OPENSSL_API_COMPAT 0x10100000L /* the SHA256_* calls: nothing to allocate, nothing fails */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "daemon/compiler/toolchain.h"
-#include "keygen/domains.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -17,26 +15,12 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
+#include "client/lib/nvrtc_id.h"
+
 #define RECORD_VERSION 2u
 #define READ_SIZE ((size_t)1 << 20) /* bytes of one read */
 
 /* ---- finding the files ---- */
-
-/* The entry of a folder that begins with `prefix` and has the highest version behind it. */
-static bool newest_entry(const char *folder, const char *prefix, char out[NAME_MAX + 1])
-{
-    DIR *dir = opendir(folder);
-    bool found = false;
-    for (struct dirent *d; dir && (d = readdir(dir));)
-        if (strncmp(d->d_name, prefix, strlen(prefix)) == 0 && !strstr(d->d_name, ".alt.") &&
-            (!found || strverscmp(d->d_name, out) > 0)) {
-            strcpy(out, d->d_name);
-            found = true;
-        }
-    if (dir)
-        closedir(dir);
-    return found;
-}
 
 /* A library in the folder, or in what a toolkit's or a wheel's folder calls its own. */
 static char *library_in(const char *folder)
@@ -46,44 +30,14 @@ static char *library_in(const char *folder)
         char *place = NULL, *path = NULL, name[NAME_MAX + 1];
         if (asprintf(&place, "%s%s", folder, below[i]) < 0)
             return NULL;
-        if (newest_entry(place, "libnvrtc.so", name) && asprintf(&path, "%s/%s", place, name) < 0)
+        if (nvrtc_newest_entry(place, "libnvrtc.so", name) &&
+            asprintf(&path, "%s/%s", place, name) < 0)
             path = NULL;
         free(place);
         if (path)
             return path;
     }
     return NULL;
-}
-
-/* The builtins beside a library: of its own version if its (resolved) name tells one, else the
- * newest of its major version. */
-static char *builtins_of(const char *library)
-{
-    char *real = realpath(library, NULL);
-    char *slash = real ? strrchr(real, '/') : NULL;
-    const char *version = slash ? strstr(slash, ".so.") : NULL;
-    char *path = NULL, prefix[64], name[NAME_MAX + 1];
-    unsigned major = 0, minor = 0;
-    int n = version ? sscanf(version, ".so.%u.%u", &major, &minor) : 0;
-    if (n == 2)
-        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.%u", major, minor);
-    else if (n == 1)
-        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.", major);
-    else
-        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.");
-    if (slash)
-        *slash = '\0';
-    bool found = slash && newest_entry(real, prefix, name);
-    if (slash && !found && n == 2) { /* the libraries of 11.3 to 11.8 are all called 11.2 */
-        snprintf(prefix, sizeof prefix, "libnvrtc-builtins.so.%u.", major);
-        found = newest_entry(real, prefix, name);
-    }
-    if (!found)
-        path = strdup("");
-    else if (asprintf(&path, "%s/%s", real, name) < 0)
-        path = NULL;
-    free(real);
-    return path;
 }
 
 static int file_at(const char *path, struct worker_file *out)
@@ -106,7 +60,7 @@ int toolchain_locate(const char *given, struct toolchain_files *out, struct err 
     out->library = S_ISDIR(st.st_mode) ? library_in(given) : strdup(given);
     if (!out->library)
         return err_set(e, WARM_ENO_TOOLCHAIN, "%s has no libnvrtc.so", given);
-    out->builtins = builtins_of(out->library);
+    out->builtins = nvrtc_builtins_of(out->library);
     if (out->builtins && !file_at(out->library, &out->library_file) &&
         !file_at(out->builtins, &out->builtins_file))
         return 0;
@@ -274,18 +228,13 @@ void toolchain_files_close(struct toolchain_files *files)
 
 /* ---- remembering ---- */
 
-static struct key key_of_proof(struct proof proof)
-{
-    struct key key;
-    memcpy(key.bytes, proof.bytes, sizeof key.bytes);
-    return key;
-}
-
 void toolchain_record_name(const struct toolchain_files *files, char out[TOOLCHAIN_NAME_MAX])
 {
     struct worker_file both[] = {files->library_file, files->builtins_file};
-    struct key key = key_of_proof(proof_of_bytes(both, sizeof both));
+    struct proof proof = proof_of_bytes(both, sizeof both);
+    struct key key;
     char text[WARM_KEY_TEXT];
+    memcpy(key.bytes, proof.bytes, sizeof key.bytes);
     key_to_text(&key, text);
     snprintf(out, TOOLCHAIN_NAME_MAX, "nvrtc-%s", text);
 }
@@ -405,9 +354,9 @@ int worker_start(const struct worker_program *program, const struct toolchain_fi
 
 /* ---- identifying; blocks ---- */
 
-/* Adds a whole file's length and bytes as one field. */
-static int add_file(struct key_builder *b, uint32_t tag, const char *path,
-                    const struct worker_file *located, char *buffer, struct err *e)
+/* Reads a whole file. */
+static int read_file(const char *path, const struct worker_file *located, char *buffer,
+                     struct nvrtc_file *out, struct err *e)
 {
     int fd, code = open_located(path, located, &fd, e);
     if (code)
@@ -415,37 +364,29 @@ static int add_file(struct key_builder *b, uint32_t tag, const char *path,
     SHA256_CTX state;
     SHA256_Init(&state);
     ssize_t n;
-    uint64_t len = 0;
+    out->len = 0;
     while ((n = read(fd, buffer, READ_SIZE)) > 0) {
         SHA256_Update(&state, buffer, (size_t)n);
-        len += (uint64_t)n;
+        out->len += (uint64_t)n;
     }
     int error = errno;
     close(fd);
-    if (n < 0)
-        return err_sys(e, WARM_EIO, error, "%s", path);
-    struct proof digest;
-    SHA256_Final(digest.bytes, &state);
-    key_add_u64(b, tag, len);
-    key_add(b, tag, &digest, sizeof digest);
-    return 0;
+    SHA256_Final(out->sha256.bytes, &state);
+    return n < 0 ? err_sys(e, WARM_EIO, error, "%s", path) : 0;
 }
 
 static int identify_content(const struct toolchain_files *files, struct key *out, struct err *e)
 {
+    struct nvrtc_file library, builtins;
     char *buffer = malloc(READ_SIZE);
     if (!buffer)
         return err_set(e, WARM_ENOMEM, "out of memory");
-    struct key_builder b;
-    key_begin(&b, DOMAIN_NVRTC);
-    int code = add_file(&b, 1, files->library, &files->library_file, buffer, e);
+    int code = read_file(files->library, &files->library_file, buffer, &library, e);
     if (!code && *files->builtins)
-        code = add_file(&b, 2, files->builtins, &files->builtins_file, buffer, e);
+        code = read_file(files->builtins, &files->builtins_file, buffer, &builtins, e);
     free(buffer);
-    struct key unused;
-    struct proof proof;
-    key_end(&b, &unused, &proof);
-    *out = key_of_proof(proof);
+    if (!code)
+        *out = nvrtc_id(&library, *files->builtins ? &builtins : NULL);
     return code;
 }
 

@@ -289,6 +289,34 @@ Test(toolchain_path, a_library_of_another_user_is_not_loaded)
     rig_down(&r);
 }
 
+/* A virtual environment's NVRTC belongs to its user, and is often the daemon's own to the byte. */
+Test(toolchain_path, a_copy_of_the_daemons_library_is_that_library)
+{
+    NEEDS_TOOLCHAIN(r);
+    if (geteuid() != 0)
+        cr_skip_test("needs root");
+    rig_up(&r);
+    char *path = copy_library(&r, r.lib13, "venv"), *folder = strdup(path);
+    char *warm = bin_path("warm"), *out, key[33], own[33];
+    *strrchr(folder, '/') = '\0';
+    cr_assert_eq(run_command(&out, "chown -R %u '%s'", NOBODY, folder), 0);
+    free(out);
+    cr_expect_eq(outcome(&r, path, key), WARM_MISS);
+    cr_expect_eq(outcome(&r, path, key), WARM_HIT);
+    cr_expect_eq(outcome(&r, "13.5", own), WARM_HIT);
+    cr_expect_str_eq(key, own);
+    cr_assert_eq(run_command(&out, "printf x >>'%s'", path), 0, "it is another library now");
+    free(out);
+    expect_refused(&r, path, "belongs to user 65534");
+    cr_assert_eq(run_command(&out, "WARM_SOCKET='%s' '%s' why", r.kit.socket, warm), 0);
+    cr_expect(strstr(out, "uncacheable") && strstr(out, "belongs to user 65534"), "%s", out);
+    free(out);
+    free(warm);
+    free(folder);
+    free(path);
+    rig_down(&r);
+}
+
 /* What another user is told of a path: "", or the error. free() it. */
 static char *told_to_nobody(const struct rig *r, const char *path)
 {

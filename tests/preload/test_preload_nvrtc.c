@@ -40,32 +40,17 @@ static char *toolchain_path(const char *rest)
 /* Compiles a program or a library beside the tests' files. */
 static char *build(const char *name, const char *how)
 {
-    char *out, *path = path_join(folder, name), *here = strdup(__FILE__);
-    *strrchr(here, '/') = '\0';
-    int status = run_command(&out, "cc -D_GNU_SOURCE -std=c11 -O1 -pthread -o %s -I%s %s 2>&1",
-                             path, here, how);
+    char *out, *path = path_join(folder, name);
+    int status =
+        run_command(&out, "cc -D_GNU_SOURCE -std=c11 -O1 -pthread -o %s %s 2>&1", path, how);
     cr_assert_eq(status, 0, "%s", out);
     free(out);
-    free(here);
     return path;
 }
 
-static char *client_source(void)
-{
-    char *here = strdup(__FILE__), *path;
-    *strrchr(here, '/') = '\0';
-    path = path_join(here, "programs/nvrtc_client.c");
-    free(here);
-    return path;
-}
+#define CLIENT_SOURCE "tests/programs/nvrtc_client.c"
 
-static void build_client(void)
-{
-    char *source = client_source(), how[4200];
-    snprintf(how, sizeof how, "%s -ldl", source);
-    client = build("client", how);
-    free(source);
-}
+static void build_client(void) { client = build("client", CLIENT_SOURCE " -ldl"); }
 
 static void make_ready(const char *version)
 {
@@ -195,14 +180,13 @@ Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_12)
 static void expect_linked_hits(const char *version, const char *soname, const char *arguments)
 {
     make_ready(version);
-    char *source = client_source(), how[8192], *lib_folder = strdup(library);
+    char how[8192], *lib_folder = strdup(library);
     *strrchr(lib_folder, '/') = '\0';
-    snprintf(how, sizeof how, "-DLINKED %s -L%s -l:%s -Wl,-rpath,%s -ldl", source, lib_folder,
-             soname, lib_folder);
+    snprintf(how, sizeof how, "-DLINKED " CLIENT_SOURCE " -L%s -l:%s -Wl,-rpath,%s -ldl",
+             lib_folder, soname, lib_folder);
     char *linked = build("linked", how);
     expect_hits(linked, "", arguments);
     free(linked);
-    free(source);
     free(lib_folder);
 }
 
