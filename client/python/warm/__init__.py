@@ -7,9 +7,10 @@
     warm.put("my-artifact", b"...", cost_ms=1200)
 
     with warm.lease("my-artifact") as lease: # of many processes at once, one makes it
-        if lease.value is None:
-            lease.put(make())
-        use(lease.value)
+        value = lease.value
+        if value is None:
+            value = make()
+            lease.put(value)
 
 Everything fails open: without a daemon, after its deadline, or where something else goes wrong,
 a get is a miss, a put stores nothing, and nothing raises. WARM_DISABLE=1 turns it all off,
