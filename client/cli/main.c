@@ -14,9 +14,9 @@
 
 /* In the order in which `warm --help` lists them. */
 static const struct command *const commands[] = {
-    &cmd_run,   &cmd_compile, &cmd_hash,   &cmd_get,    &cmd_put,        &cmd_ls,    &cmd_show,
-    &cmd_stats, &cmd_why,     &cmd_rm,     &cmd_evict,  &cmd_pin,        &cmd_unpin, &cmd_verify,
-    &cmd_clear, &cmd_export,  &cmd_import, &cmd_doctor, &cmd_completion, &cmd_tool,
+    &cmd_run,   &cmd_compile, &cmd_hash,   &cmd_get,    &cmd_put,  &cmd_ls,         &cmd_show,
+    &cmd_stats, &cmd_why,     &cmd_rm,     &cmd_evict,  &cmd_pin,  &cmd_unpin,      &cmd_verify,
+    &cmd_clear, &cmd_export,  &cmd_import, &cmd_doctor, &cmd_ping, &cmd_completion, &cmd_tool,
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -46,6 +46,53 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+/* Returns the number of letters to insert, remove, replace or swap that make `a` of `b`: the optimal string
+ * alignment distance, at most MISTAKES_MAX + 1. */
+#define MISTAKES_MAX 2u
+#define NAME_LEN_MAX 15u
+static unsigned mistakes(const char *a, const char *b)
+{
+    unsigned d[NAME_LEN_MAX + 1][NAME_LEN_MAX + 1];
+    size_t m = strlen(a), n = strlen(b);
+    if (m > NAME_LEN_MAX || n > NAME_LEN_MAX)
+        return MISTAKES_MAX + 1;
+    for (size_t i = 0; i <= m; i++)
+        for (size_t j = 0; j <= n; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = (unsigned)(i + j);
+                continue;
+            }
+            unsigned least = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < least)
+                least = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < least)
+                least = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < least)
+                least = d[i - 2][j - 2] + 1;
+            d[i][j] = least;
+        }
+    return d[m][n];
+}
+
+static int no_command(const char *name)
+{
+    const struct command *nearest = NULL;
+    unsigned least = MISTAKES_MAX + 1;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        unsigned n = mistakes(name, commands[i]->name);
+        if (n < least) {
+            least = n;
+            nearest = commands[i];
+        }
+    }
+    if (nearest && least < strlen(nearest->name))
+        cli_say("no command `%s`: did you mean `%s`?", name, nearest->name);
+    else
+        cli_say("no command `%s` (see `warm --help`)", name);
+    return CLI_USAGE;
+}
+
 /* What was printed must have arrived: a full disk or a closed pipe is no success. */
 static int finish(int status)
 {
@@ -65,7 +112,12 @@ int main(int argc, char **argv)
     const struct command *command = find_command(name);
     if (command)
         return finish(command->run(command, argc - 1, argv + 1));
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    bool help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
+    if (help && argc > 2) {
+        const struct command *topic = find_command(argv[2]);
+        return topic ? finish(cli_help(topic)) : no_command(argv[2]);
+    }
+    if (help) {
         print_help(stdout);
         return finish(CLI_OK);
     }
@@ -73,6 +125,5 @@ int main(int argc, char **argv)
         puts("warm " WARM_VERSION);
         return finish(CLI_OK);
     }
-    cli_say("no command `%s` (see `warm --help`)", name);
-    return CLI_USAGE;
+    return no_command(name);
 }

@@ -40,8 +40,18 @@ int remote_open(struct remote *r)
     if (!code)
         return 0;
     r->w = NULL;
-    cli_say("%s at %s", err_text(code), options.socket);
-    return code == WARM_EDENIED || code == WARM_ETIMEOUT ? CLI_NO_DAEMON : remote_exit_status(code);
+    const char *off = getenv("WARM_DISABLE");
+    if (code == WARM_ENO_DAEMON && off && *off && strcmp(off, "0") != 0)
+        cli_say("WARM_DISABLE is set: no daemon is asked");
+    else if (code == WARM_ENO_DAEMON)
+        cli_say("no daemon answers at %s (`warm run true` starts one; `warm doctor` says more)",
+                options.socket);
+    else if (code == WARM_EDENIED)
+        cli_say("the daemon at %s runs as another user than you or root: it is not used",
+                options.socket);
+    else
+        cli_say("%s at %s", err_text(code), options.socket);
+    return code == WARM_EDENIED ? CLI_NO_DAEMON : remote_exit_status(code);
 }
 
 void remote_close(struct remote *r)
@@ -56,6 +66,7 @@ int remote_exit_status(int code)
     case 0: return CLI_OK;
     case WARM_ENO_DAEMON:
     case WARM_ECLOSED:
+    case WARM_ETIMEOUT:
     case WARM_EVERSION:
     case WARM_ESHUTDOWN: return CLI_NO_DAEMON;
     case WARM_EINVALID:

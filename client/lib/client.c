@@ -22,8 +22,6 @@
 #include "client/lib/digests.h"
 #include "client/lib/session.h"
 
-#define SYSTEM_SOCKET "/run/warm/warmd.sock"
-
 #define X(name, number, text)                                                                      \
     _Static_assert(WARM_E##name == -(number), "warm.h has the same codes");
 WARM_ERR_LIST(X)
@@ -90,14 +88,14 @@ int warm_default_socket(char *out, size_t cap)
     if (socket && *socket)
         n = snprintf(out, cap, "%s", socket);
     else if (uid == 0)
-        n = snprintf(out, cap, "%s", SYSTEM_SOCKET);
+        n = snprintf(out, cap, "%s", WARM_SYSTEM_SOCKET);
     else
         n = own_socket(uid, out, cap);
     if (n < 0 || (size_t)n >= cap)
         return WARM_ETOO_BIG;
-    if (!(socket && *socket) && uid != 0 && cap >= sizeof SYSTEM_SOCKET && !is_listening(out) &&
-        is_listening(SYSTEM_SOCKET))
-        strcpy(out, SYSTEM_SOCKET);
+    if (!(socket && *socket) && uid != 0 && cap >= sizeof WARM_SYSTEM_SOCKET &&
+        !is_listening(out) && is_listening(WARM_SYSTEM_SOCKET))
+        strcpy(out, WARM_SYSTEM_SOCKET);
     return 0;
 }
 

@@ -23,6 +23,8 @@
 
 #define CONN_FDS_WAITING 8 /* descriptors that may have arrived before their frames were read */
 
+#define WARM_SYSTEM_SOCKET "/run/warm/warmd.sock"
+
 struct conn {
     int fd;        /* -1: closed */
     bool welcomed; /* WELCOME has come */

@@ -65,10 +65,10 @@ static const char saxpy[] = "__global__ void saxpy(int n, float a, const float *
 
 Test(command, every_command_explains_itself)
 {
-    static const char *const names[] = {"run",    "compile",    "hash",   "get",    "put",
-                                        "ls",     "show",       "stats",  "why",    "rm",
-                                        "evict",  "pin",        "unpin",  "verify", "clear",
-                                        "doctor", "completion", "export", "import"};
+    static const char *const names[] = {"run",    "compile", "hash",       "get",    "put",
+                                        "ls",     "show",    "stats",      "why",    "rm",
+                                        "evict",  "pin",     "unpin",      "verify", "clear",
+                                        "doctor", "ping",    "completion", "export", "import"};
     struct warmd k = warmd_new();
     char arguments[64], usage[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -116,6 +116,7 @@ Test(command, without_a_daemon_the_status_is_3)
     expect(&k, 3, "ls", "no daemon answers at");
     expect(&k, 3, "stats --json", "no daemon answers at");
     expect(&k, 3, "doctor", "FAIL");
+    expect(&k, 3, "ping", "`warm run true` starts one");
     cr_assert_neq(access(k.socket, F_OK), 0, "looking starts no daemon");
     warmd_free(&k);
 }
@@ -135,7 +136,30 @@ Test(command, wrong_usage_is_2)
     expect(&k, 2, "evict --to-size 10X", "not a size");
     expect(&k, 2, "completion tcsh", "bash, zsh and fish");
     expect(&k, 2, "nonsense", "no command `nonsense`");
+    expect(&k, 2, "shwo", "did you mean `show`?");
+    expect(&k, 2, "help shwo", "did you mean `show`?");
     warmd_free(&k);
+}
+
+Test(command, help_explains_a_command)
+{
+    struct warmd k = warmd_new();
+    expect(&k, 0, "help evict", "Usage: warm evict");
+    expect(&k, 0, "help", "Usage: warm COMMAND");
+    warmd_free(&k);
+}
+
+Test(command, doctor_says_which_daemon_it_looks_at_and_why)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0, "doctor", "(WARM_SOCKET)");
+    expect(&k, 0, "doctor", k.store);
+    setenv("WARM_SOKET", "1", 1);
+    expect(&k, 0, "doctor", "WARM_SOKET is no setting of warm");
+    expect(&k, 0, "ping", "warmd ");
+    setenv("WARM_DISABLE", "1", 1);
+    expect(&k, 3, "ping", "WARM_DISABLE is set");
+    warmd_down(&k);
 }
 
 /* ---- values ---- */

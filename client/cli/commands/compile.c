@@ -345,7 +345,7 @@ static int compile_source(struct compile_run *run, const char *file, const struc
     int code = warm_compile(run->remote.w, &job, &result);
     if (code) {
         cli_say("%s: %s", file, warm_message(run->remote.w));
-        return remote_exit_status(code);
+        return code == WARM_ETIMEOUT ? CLI_FINDING : remote_exit_status(code);
     }
     report.ms = now_ms() - began_ms;
     progress_end();

@@ -60,6 +60,39 @@ static void finding(struct doctor *d, enum health health, const char *check, con
 
 /* ---- environment ---- */
 
+extern char **environ;
+
+/* The variables that the manual names, and those that our programs set for one another. */
+static bool is_setting(const char *name, size_t len)
+{
+    static const char *const known[] = {
+        "WARM_DISABLE",    "WARM_EXE",        "WARM_JOBS",        "WARM_LIBRARY",
+        "WARM_MAX_SIZE",   "WARM_MLIR",       "WARM_NVRTC",       "WARM_READONLY",
+        "WARM_RECACHE",    "WARM_REGIONAL",   "WARM_SESSION",     "WARM_SOCKET",
+        "WARM_STORE",      "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE", "WARM_TOOL_DEBUG",
+        "WARM_TOOL_EXACT", "WARM_TRACE",      "WARM_TRACE_CWD",
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i]) == len && memcmp(known[i], name, len) == 0)
+            return true;
+    return false;
+}
+
+/* Says which variables look like settings and are none. */
+static bool has_unknown_settings(struct doctor *d)
+{
+    bool any = false;
+    for (char **e = environ; *e; e++) {
+        size_t len = strcspn(*e, "=");
+        if (strncmp(*e, "WARM_", 5) != 0 || is_setting(*e, len))
+            continue;
+        any = true;
+        finding(d, HEALTH_WARN, "environment", "%.*s is no setting of warm: see warm(1)", (int)len,
+                *e);
+    }
+    return any;
+}
+
 static void check_environment(struct doctor *d)
 {
     static const char *const switches[][2] = {
@@ -67,7 +100,7 @@ static void check_environment(struct doctor *d)
         {"WARM_READONLY", "nothing is stored"},
         {"WARM_RECACHE", "everything is compiled anew"},
     };
-    bool any = false;
+    bool any = has_unknown_settings(d);
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         const char *value = getenv(switches[i][0]);
         if (!value || !*value || strcmp(value, "0") == 0)
@@ -82,12 +115,26 @@ static void check_environment(struct doctor *d)
 
 /* ---- socket ---- */
 
+/* Says why this socket and no other was looked at. */
+static const char *choice_of(const struct doctor *d, const char *path)
+{
+    const char *named = getenv("WARM_SOCKET");
+    if (d->remote.socket)
+        return "--socket";
+    if (named && *named)
+        return "WARM_SOCKET";
+    if (strcmp(path, WARM_SYSTEM_SOCKET) != 0)
+        return "your own";
+    return geteuid() ? "the system's: you have no daemon of your own" : "the system's";
+}
+
 static bool check_socket(struct doctor *d, const char *path)
 {
     struct stat st;
     if (stat(path, &st) < 0) {
-        finding(d, HEALTH_FAIL, "socket", "%s: %s; start warmd, or set WARM_SOCKET", path,
-                strerror(errno));
+        finding(d, HEALTH_FAIL, "socket",
+                "%s (%s): %s; `warm run true` starts a daemon, or set WARM_SOCKET", path,
+                choice_of(d, path), strerror(errno));
         return false;
     }
     if (!S_ISSOCK(st.st_mode)) {
@@ -101,8 +148,8 @@ static bool check_socket(struct doctor *d, const char *path)
                 path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 0777));
         return false;
     }
-    finding(d, HEALTH_OK, "socket", "%s, uid %u, mode %03o", path, (unsigned)st.st_uid,
-            (unsigned)(st.st_mode & 0777));
+    finding(d, HEALTH_OK, "socket", "%s (%s), uid %u, mode %03o", path, choice_of(d, path),
+            (unsigned)st.st_uid, (unsigned)(st.st_mode & 0777));
     return true;
 }
 
@@ -134,7 +181,9 @@ static bool check_daemon(struct doctor *d, const char *path)
     int code = warm_open(&d->remote.w, &options);
     if (code) {
         d->remote.w = NULL;
-        finding(d, HEALTH_FAIL, "daemon", "%s; is warmd running?", err_text(code));
+        finding(d, HEALTH_FAIL, "daemon", "%s",
+                code == WARM_EDENIED ? "it runs as another user than you or root: it is not used"
+                                     : err_text(code));
         return false;
     }
     code = session_connect(d->remote.w);
@@ -201,8 +250,11 @@ static void check_toolchains(struct doctor *d, struct view info)
             finding(d, HEALTH_OK, "compiler", "%s: %s", text, archs);
         }
     if (n == 0)
-        finding(d, HEALTH_FAIL, "compiler",
-                "no NVRTC found: install one, name it with warmd --nvrtc PATH");
+        finding(
+            d, HEALTH_WARN, "compiler",
+            "the daemon has no NVRTC: CUDA C++ is compiled by the programs themselves. To change "
+            "that, `pip install nvidia-cuda-nvrtc` and set nvrtc in warmd.conf(5), or WARM_NVRTC, "
+            "to its folder");
     if (info_number(info, "workers.crashes") > 0)
         finding(d, HEALTH_WARN, "compiler", "%.0f compiler processes died; see the daemon's log",
                 info_number(info, "workers.crashes"));
@@ -244,6 +296,16 @@ static void check_audits(struct doctor *d, struct view info)
                 info_number(info, "audits.done"));
 }
 
+/* Where to find the process and its files. */
+static void check_process(struct doctor *d, struct view info)
+{
+    struct view field;
+    char store[512] = "?";
+    if (json_scan_find(info, "settings.store.value", &field))
+        json_scan_text(field, store, sizeof store);
+    finding(d, HEALTH_OK, "process", "pid %.0f, store %s", info_number(info, "pid"), store);
+}
+
 static void check_info(struct doctor *d)
 {
     struct answer answer;
@@ -252,6 +314,7 @@ static void check_info(struct doctor *d)
         finding(d, HEALTH_FAIL, "daemon", "it connects but does not answer; see its log");
         return;
     }
+    check_process(d, text.text);
     check_store(d, text.text);
     check_toolchains(d, text.text);
     check_sandbox(d, text.text);
