@@ -404,6 +404,11 @@ check-layers:
 	            print $$1 ":" $$2 ": includes " q[2] ", which is in a higher layer"; bad = 1 } \
 	        END { exit bad }'
 
+#: make check-style   figures of style that must not get worse
+.PHONY: check-style
+check-style: setup
+	@python3 tests/style.py
+
 #: make format        lay all sources out anew; check-format only looks
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 CLANG_FORMAT = clang-format-14

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""style.py: figures of style that must not get worse. `make check-style` runs it.
+
+  prototype   functions that a header declares, without a comment above them or on their line
+  opening     .c files with less than OPENING characters of comment before the first #include
+  name        files whose name repeats the name of their folder in front
+  long test   tests of more than LINES lines
+
+Prints the first two for each folder. If more have a fault than LIMITS allows, names each on stderr and
+ends with 1. A change that improves a figure lowers its limit."""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+OPENING, LINES = 110, 800
+LIMITS = {"prototype": 29, "opening": 32, "name": 1, "long test": 4}  # the first two: % of all
+
+
+def prototypes(text):
+    """Yields the line of each function that a header declares, and whether it has a comment."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        if re.match(r"(?!typedef|static|_Static_assert)[a-z].*\(", line):
+            end = next((j for j in range(i, len(lines)) if re.search("[;{]", lines[j])), i)
+            if "{" not in lines[end]:
+                yield i + 1, "*/" in lines[i - 1] or "/*" in lines[end]
+
+
+def opening(text):
+    """Returns the characters of comment before the first #include, without the licence."""
+    head = re.split(r"^#\s*include", text, maxsplit=1, flags=re.M)[0]
+    comments = re.findall(r"/\*(.*?)\*/", head, re.S)
+    return sum(len(" ".join(re.sub(r"^ \*", "", c, flags=re.M).split()))
+               for c in comments if "SPDX" not in c)
+
+
+def look_at(path, text, faults, count):
+    """Adds to `faults` what is wrong with a file, and to `count` what was looked at."""
+    folder, name = os.path.split(path)
+    if path.startswith("tests/"):
+        if len(text.splitlines()) > LINES:
+            faults["long test"].append(f"{path}: {len(text.splitlines())} lines, more than {LINES}")
+        return
+    if name.startswith(os.path.basename(folder) + "_") and "internal" not in name:
+        faults["name"].append(f"{path}: the name of the folder stands in front of it already")
+    if path.endswith(".c"):
+        count["opening", folder] += 1
+        if opening(text) < OPENING:
+            faults["opening"].append(f"{path}: opens with less than {OPENING} characters")
+        return
+    for line, is_documented in prototypes(text):
+        count["prototype", folder] += 1
+        if not is_documented:
+            faults["prototype"].append(f"{path}:{line}: a function without a comment")
+
+
+faults, count, too_many = {what: [] for what in LIMITS}, collections.Counter(), False
+for path in subprocess.check_output(["git", "ls-files", "*.c", "*.h"], text=True).split():
+    with open(path, encoding="utf-8") as f:
+        look_at(path, f.read(), faults, count)
+
+print(f"{'good, of all':26} {'prototype':>20} {'opening':>18}")
+for folder in [*sorted({folder for _, folder in count}), ""]:
+    cells = []
+    for what in "prototype", "opening":
+        of = sum(n for key, n in count.items() if key[0] == what and folder in ("", key[1]))
+        bad = sum(folder in ("", os.path.dirname(fault.split(":")[0])) for fault in faults[what])
+        cells.append(f"{of - bad} of {of}{100 - 100 * bad // of:5} %" if of else "")
+    print(f"{folder or 'together':26} {cells[0]:>20} {cells[1]:>18}")
+
+for what, limit in LIMITS.items():
+    of = sum(n for key, n in count.items() if key[0] == what)
+    if len(faults[what]) > (limit * of / 100 if of else limit):
+        too_many = True
+        print(*faults[what], sep="\n", file=sys.stderr)
+        print(f"{what}: {len(faults[what])}, limit {limit}{' %' * bool(of)}", file=sys.stderr)
+sys.exit(too_many)
