@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define EVICT_START 975u /* thousandths of the cap */
 #define EVICT_END 950u
@@ -74,17 +74,6 @@ uint64_t evict_pins_max(const struct store *s)
 uint64_t evict_low_water(const struct store *s)
 {
     return goal_without(s, excess(s, EVICT_END, 0, 0));
-}
-
-/* xorshift64*: Marsaglia 2003, Vigna 2016. */
-uint64_t random_next(void *arg)
-{
-    uint64_t *state = arg, x = *state ? *state : 0x9e3779b97f4a7c15u;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    *state = x;
-    return x * 0x2545f4914f6cdd1du;
 }
 
 /* ---- worth ---- */

@@ -3,14 +3,14 @@
  * index.c - the LMDB environment. LMDB's known traps, and where each is met:
  *
  *   only one process, one open per file     flock in store.c, before this is called
- *   never across fork                       guard.c checks in a child before the parent opens
+ *   never across fork                       index_guard.c checks in a child before the parent opens
  *   resizing a map under readers            the map is reserved once, far too large (index_map_size)
  *   large values fragment the free list     nothing above STORE_INLINE_MAX goes in
  *   large transactions spill pages          CHANGE_PAGES_MAX
  *   a reader that stalls pins old pages     the loop's read transaction ends when something is
  *                                           committed; verify.c works in chunks; slots of dead
  *                                           processes are cleared each minute
- *   no page checksums                       every record has its own; guard.c; codes that tell of
+ *   no page checksums                       every record has its own; index_guard.c; codes that tell of
  *                                           damage lead to rebuild (index_is_damage)
  *   MDB_NOSYNC, MDB_WRITEMAP                never: one loses the index at a power failure, the other
  *                                           lets a stray write into it

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 static bool is_about_many(const struct task *t)
 {

@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define COUNT_ROWS 2000u  /* in one step */
 #define COUNT_PACE_MS 20u /* between steps */
@@ -94,7 +94,7 @@ static int count_rows(struct store *s, struct old_count *count)
 
 uint64_t old_step(struct store *s, uint64_t now_ms)
 {
-    struct old_count *count = &s->sweeper.old;
+    struct old_count *count = &s->idle.old;
     int rc = count_rows(s, count);
     if (rc == 0)
         return now_ms + COUNT_PACE_MS;

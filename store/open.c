@@ -5,7 +5,7 @@
  *   1. folders, lock             one process, once: two environments on one file would destroy it
  *   2. guard                     a child looks at the index; what is damaged is set aside
  *   3. index                     opened, or made and, if there are files, to be filled from them
- *                                (sweep.c)
+ *                                (idle.c)
  *   4. copier, writer            start
  *   5. … use …
  *   6. verifier, copier, writer  end, in this order, each after its queue is empty; access times are
@@ -24,10 +24,10 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define LOCK_RETRIES 10u       /* where a process that lives has it */
-#define LOCK_RETRIES_DEAD 500u /* where that is gone, but its guard (guard.c) not yet */
+#define LOCK_RETRIES_DEAD 500u /* where that is gone, but its guard (index_guard.c) not yet */
 #define LOCK_RETRY_MS 20
 #define INDEX_BYTES_MIN (4ull << 30)
 
@@ -98,7 +98,7 @@ static int open_index(struct store *s, struct err *e)
 {
     const char *why = "";
     bool suspect = faccessat(s->files.dir, "suspect", F_OK, 0) == 0;
-    if (!guard_check(s->dir, s->lock_fd, suspect, &why))
+    if (!index_guard_check(s->dir, s->lock_fd, suspect, &why))
         set_aside(s, why);
     if (suspect)
         unlinkat(s->files.dir, "suspect", 0);
@@ -221,7 +221,7 @@ static void store_dispose(struct store *s)
         blob_bury(&s->files, b->name);
         free(b);
     }
-    plan_close(s);
+    evict_plan_close(s);
     lanes_free(s, &s->copying);
     free_list(s, &s->queue);
     free_list(s, &s->done);
@@ -280,7 +280,7 @@ int store_open(struct store **out, const struct store_config *config, struct err
         memcpy(s->stats.kind_entries, s->index.totals.kind_entries, sizeof s->stats.kind_entries);
         memcpy(s->stats.kind_bytes, s->index.totals.kind_bytes, sizeof s->stats.kind_bytes);
         adopt_nothing(s);
-        sweep_begin(s);
+        idle_begin(s);
         rc = start_threads(s, e);
     }
     if (rc != 0) {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define CHUNK 64u
 #define PROGRESS_EVERY 1024u /* entries */

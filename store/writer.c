@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define BATCH_MAX 64u       /* tasks in a transaction */
 #define BATCH_ENOUGH 32u    /* puts that wait for no more company */
@@ -67,7 +67,7 @@ static int recover(struct store *s, int why)
     if (why)
         store_event(s, "store: the index cannot be used any more (%s): %s", mdb_strerror(why),
                     broken ? "set aside, rebuilding from the files" : "opening it again");
-    sweep_end(s);
+    idle_end(s);
     pthread_rwlock_wrlock(&s->env_lock);
     int rc = replace_env(s, broken, &e);
     pthread_rwlock_unlock(&s->env_lock);
@@ -82,7 +82,7 @@ static int recover(struct store *s, int why)
     pthread_mutex_lock(&s->lock);
     s->stats.rebuilt |= broken;
     pthread_mutex_unlock(&s->lock);
-    sweep_begin(s);
+    idle_begin(s);
     return 0;
 }
 
@@ -132,9 +132,9 @@ static void settle(struct store *s, struct change *c)
     }
     if ((c->n_doomed || atomic_load(&s->keeps_snapshot)) && s->config.on_wake)
         s->config.on_wake(s->config.on_wake_arg);
-    sweep_sync_soon(s);
+    idle_sync_soon(s);
     if (c->broke)
-        sweep_deeply(s);
+        idle_walk_deeply(s);
     publish(s, c);
 }
 
@@ -697,9 +697,9 @@ void *writer_main(void *store)
         admit_batch(s, &b);
         run_batch(s, &b);
         finish_batch(s, &b);
-        bool busy = evict_step(s) | plan_step(s);
-        wait_ms = !busy && idle ? sweep_step(s) : 0;
+        bool busy = evict_step(s) | evict_plan_step(s);
+        wait_ms = !busy && idle ? idle_step(s) : 0;
     }
-    sweep_end(s);
+    idle_end(s);
     return NULL;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_pages.c - the check of an index's pages reads nothing outside the file, whatever is in it.
+ * fuzz_lmdb_check.c - the check of an index's pages reads nothing outside the file, whatever is in it.
  * Input is what differs from a small tree of pages: offset, byte, offset, byte …
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/pages.h"
+#include "store/lmdb_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!file)
         return 0;
     make_file(file);
-    if (pages_check(file, PAGES * PAGE))
+    if (lmdb_check(file, PAGES * PAGE))
         abort(); /* the seed itself is sound */
     for (size_t i = 0; i + 3 <= size; i += 3)
         file[(data[i] | (size_t)data[i + 1] << 8) % (PAGES * PAGE)] ^= data[i + 2];
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *cut = malloc(len ? len : 1); /* so that the end of the file is where it ends */
     if (cut) {
         memcpy(cut, file, len);
-        pages_check(cut, len);
+        lmdb_check(cut, len);
     }
     free(cut);
     free(file);

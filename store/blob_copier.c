@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copier.c - the thread that moves large values, so that the writer thread never waits for one.
+ * blob_copier.c - the thread that moves large values, so that the writer thread never waits for one.
  *
  * A put: copy to tmp/ and hash, in slices; compare with what its client says it is; append the
  * trailer; hand over to the writer, which renames and commits. A check: hash a blob, in slices; if it
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define SLICE (4u << 20) /* bytes that are copied, or hashed, before another user's turn */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pages.c - the walk over the pages of an LMDB file. No state, any thread.
+ * lmdb_check.c - the walk over the pages of an LMDB file. No state, any thread.
  *
  * The format, as LMDB 0.9 writes it on 64-bit little-endian machines with 4 KiB pages:
  *
@@ -21,7 +21,7 @@
  *            32      8     entries                   144     8     transaction
  *            40      8     root page, or -1
  */
-#include "store/pages.h"
+#include "store/lmdb_check.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -286,7 +286,7 @@ static const uint8_t *newest_meta(const uint8_t *file)
     return newest;
 }
 
-const char *pages_check(const uint8_t *file, uint64_t size)
+const char *lmdb_check(const uint8_t *file, uint64_t size)
 {
     struct walk w = {.file = file, .n_whole = size / PAGE};
     const uint8_t *meta = size >= 2 * PAGE ? newest_meta(file) : NULL;

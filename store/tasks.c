@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.c - tasks on their way between the threads of a store: to the copier, to the writer, and back
+ * tasks.c - tasks on their way between the threads of a store: to the copier, to the writer, and back
  * to the loop. Any thread; each function takes `lock` by itself.
  */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
-
-uint64_t clock_wall_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-uint64_t clock_mono_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
+#include "store/store_internal.h"
 
 void store_event(struct store *s, const char *format, ...)
 {

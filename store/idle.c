@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sweep.c - what the writer thread does when nothing is queued, in pieces of a few milliseconds.
+ * idle.c - what the writer thread does when nothing is queued, in pieces of a few milliseconds.
  *
  *   walk       over blobs/, once after each open. Where the index is new (there was none, or it was
  *              broken) the rows in the trailers are adopted: this is the rebuild. A file that
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define WALK_FILES 32u      /* in one step */
 #define WALK_DELAY_MS 2000u /* after open; no delay if there are rows to adopt */
@@ -64,7 +64,7 @@ static bool on_trailer(void *arg, const struct store_row *row)
     a->rc = a->rc ? a->rc : change_insert(a->c, row, NULL);
     if (a->rc == 0) {
         change_spare_blob(a->c, a->id);
-        a->s->sweeper.n_adopted++;
+        a->s->idle.n_adopted++;
     }
     return a->rc == 0;
 }
@@ -122,7 +122,7 @@ static bool is_referred_to(struct store *s, MDB_txn *txn, const struct blob_id *
 
 static bool is_orphan(struct store *s, MDB_txn *txn, const struct blob_id *id)
 {
-    return !index_has_blob(&s->index, txn, id) || (s->sweeper.deep && !is_referred_to(s, txn, id));
+    return !index_has_blob(&s->index, txn, id) || (s->idle.deep && !is_referred_to(s, txn, id));
 }
 
 static int remove_orphan(struct store *s, struct change *c, const struct blob_id *id)
@@ -143,7 +143,7 @@ static int apply_walked(struct store *s, struct change *c, void *arg)
         bool unread = false;
         if (s->index.adopting)
             rc = adopt(s, c, &w->id[i], &unread);
-        s->sweeper.unread |= unread;
+        s->idle.unread |= unread;
         if (rc == 0 && !unread && is_orphan(s, c->txn, &w->id[i]))
             rc = remove_orphan(s, c, &w->id[i]);
     }
@@ -154,7 +154,7 @@ static int apply_walked(struct store *s, struct change *c, void *arg)
 static int apply_adopted(struct store *s, struct change *c, void *arg)
 {
     const unsigned *walk = arg;
-    return s->sweeper.n_begun == *walk ? change_adopted(c) : 0;
+    return s->idle.n_begun == *walk ? change_adopted(c) : 0;
 }
 
 /* True if one of the files has something to be done about it; looks without a write transaction. */
@@ -172,57 +172,57 @@ static bool needs_change(struct store *s, const struct walked *w)
 
 static void walk_end(struct store *s)
 {
-    blob_walk_end(&s->sweeper.walk);
-    s->sweeper.walking = false;
-    s->sweeper.next_walk_ms = NEVER;
+    blob_walk_end(&s->idle.walk);
+    s->idle.walking = false;
+    s->idle.next_walk_ms = NEVER;
 }
 
 /* Later, from the start. */
 static void walk_again(struct store *s, uint64_t now_ms)
 {
-    struct sweeper *sw = &s->sweeper;
+    struct idle *sw = &s->idle;
     walk_end(s);
     sw->unread = false;
     sw->next_walk_ms = now_ms + sw->retry_ms;
     sw->retry_ms = sw->retry_ms < MINUTE_MS / 2 ? 2 * sw->retry_ms : MINUTE_MS;
 }
 
-void sweep_deeply(struct store *s)
+void idle_walk_deeply(struct store *s)
 {
-    if (s->sweeper.deep || s->index.adopting)
+    if (s->idle.deep || s->index.adopting)
         return;
-    if (s->sweeper.walking)
+    if (s->idle.walking)
         walk_end(s);
-    s->sweeper.deep = true;
-    s->sweeper.next_walk_ms = clock_mono_ms() + WALK_PACE_MS;
+    s->idle.deep = true;
+    s->idle.next_walk_ms = clock_mono_ms() + WALK_PACE_MS;
 }
 
 /* With the walk at its end, a new index knows all that there was. */
 static void walk_done(struct store *s, uint64_t now_ms)
 {
     bool adopting = s->index.adopting;
-    unsigned walk = s->sweeper.n_begun;
+    unsigned walk = s->idle.n_begun;
     walk_end(s);
-    s->sweeper.deep = false;
+    s->idle.deep = false;
     if (!adopting)
         return;
     int rc = writer_change(s, apply_adopted, &walk);
-    if (s->sweeper.n_begun != walk)
+    if (s->idle.n_begun != walk)
         return;
     if (rc != 0) {
         walk_again(s, now_ms);
         return;
     }
     s->index.adopting = false;
-    if (s->sweeper.n_adopted)
+    if (s->idle.n_adopted)
         store_event(s, "store: rebuilt the index of %llu large entries from their files",
-                    (unsigned long long)s->sweeper.n_adopted);
+                    (unsigned long long)s->idle.n_adopted);
 }
 
 static void walk_step(struct store *s, uint64_t now_ms)
 {
     struct walked w = {.n = 0};
-    struct sweeper *sw = &s->sweeper;
+    struct idle *sw = &s->idle;
     unsigned walk = sw->n_begun;
     int rc = 0;
     if (!sw->walking && blob_walk_begin(&s->files, &sw->walk, NULL) != 0) {
@@ -248,11 +248,11 @@ static void walk_step(struct store *s, uint64_t now_ms)
     }
 }
 
-void sweep_begin(struct store *s)
+void idle_begin(struct store *s)
 {
     uint64_t now_ms = clock_mono_ms();
-    s->sweeper = (struct sweeper){
-        .n_begun = s->sweeper.n_begun + 1,
+    s->idle = (struct idle){
+        .n_begun = s->idle.n_begun + 1,
         .retry_ms = RETRY_MS,
         .next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_DELAY_MS),
         .next_old_ms = now_ms,
@@ -263,9 +263,9 @@ void sweep_begin(struct store *s)
     };
 }
 
-void sweep_end(struct store *s)
+void idle_end(struct store *s)
 {
-    if (s->sweeper.walking)
+    if (s->idle.walking)
         walk_end(s);
 }
 
@@ -273,18 +273,18 @@ static uint64_t soonest(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* The first commit since the last sync decides when: later ones, or changes that change nothing, such as
  * a look for what has expired, do not put it off. */
-void sweep_sync_soon(struct store *s)
+void idle_sync_soon(struct store *s)
 {
-    struct sweeper *sw = &s->sweeper;
+    struct idle *sw = &s->idle;
     uint64_t commit = index_last_commit(&s->index);
     if (commit != sw->last_commit)
         sw->next_sync_ms = soonest(sw->next_sync_ms, clock_mono_ms() + SYNC_MS);
     sw->last_commit = commit;
 }
 
-uint64_t sweep_step(struct store *s)
+uint64_t idle_step(struct store *s)
 {
-    struct sweeper *sw = &s->sweeper;
+    struct idle *sw = &s->idle;
     uint64_t now_ms = clock_mono_ms();
     if (!s->index.env)
         return EXPIRY_MS; /* the next change tries to open it again */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guard.c - looks at an index before this process trusts it.
+ * index_guard.c - looks at an index before this process trusts it.
  *
  * LMDB reads its file through a memory map and has no page checksums: a damaged page can end in
  * SIGBUS, SIGSEGV, an assertion or an endless loop. So a child process looks first, and whatever
@@ -10,7 +10,7 @@
  *   few pages    (each start; constant cost) meta pages, format, totals; first, last and some random
  *                entries of each table, found again by search
  *   all pages    (after a crash that may have come from the index, or if the file is shorter than
- *                its meta page says) every page (pages.h), then every entry of every table, in order
+ *                its meta page says) every page (lmdb_check.h), then every entry of every table, in order
  *                and found again by search
  */
 #include <errno.h>
@@ -27,8 +27,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/internal.h"
-#include "store/pages.h"
+#include "store/lmdb_check.h"
+#include "store/store_internal.h"
 
 #define FEW_SECONDS 5 /* of CPU time: an endless loop takes it, a slow disk does not */
 #define ALL_SECONDS 300
@@ -173,7 +173,7 @@ static bool all_pages_sound(const char *path, uint64_t size)
     int fd = open(file, O_RDONLY | O_CLOEXEC);
     const uint8_t *map =
         fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
-    return map == MAP_FAILED || !pages_check(map, size);
+    return map == MAP_FAILED || !lmdb_check(map, size);
 }
 
 /* In the child. */
@@ -223,7 +223,7 @@ static bool says_nothing(int sig)
     return sig == SIGKILL || sig == SIGSYS || sig == SIGTERM || sig == SIGINT;
 }
 
-bool guard_check(const char *dir, int lock_fd, bool thorough, const char **why)
+bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char **why)
 {
     char path[4096], file[4096 + 16];
     struct stat st;

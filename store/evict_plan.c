@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan.c - store_evict: what matches a filter goes, least worth first, over any number of entries, in
+ * evict_plan.c - store_evict: what matches a filter goes, least worth first, over any number of entries, in
  * bounded memory and in steps between the puts. Writer thread.
  *
  *     scan all rows ──▶ keep the PLAN_MAX least worth ──▶ remove them in order ──▶ enough: done
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "store/fault.h"
-#include "store/internal.h"
+#include "store/store_internal.h"
 
 #define PLAN_MAX 16384u /* entries that are sorted at a time: 0.6 MB */
 #define SCAN_STEP 2000u /* rows looked at in one step */
@@ -27,7 +27,7 @@ struct planned {
     struct store_id id;
     uint64_t len;
 };
-struct plan {
+struct evict_plan {
     struct task *task;
     bool removing;   /* the plan; else scanning */
     bool all;        /* no order */
@@ -50,7 +50,7 @@ static int planned_order(const void *a, const void *b)
 }
 
 /* A heap with the most worth on top. */
-static void plan_sink(struct plan *plan, size_t i)
+static void plan_sink(struct evict_plan *plan, size_t i)
 {
     for (;;) {
         size_t child = 2 * i + 1;
@@ -67,7 +67,7 @@ static void plan_sink(struct plan *plan, size_t i)
     }
 }
 
-static void plan_add(struct plan *plan, const struct planned *p)
+static void plan_add(struct evict_plan *plan, const struct planned *p)
 {
     if (plan->has_last && planned_order(p, &plan->last) <= 0)
         return;
@@ -85,7 +85,7 @@ static void plan_add(struct plan *plan, const struct planned *p)
     }
 }
 
-static int scan_step(struct store *s, struct plan *plan)
+static int scan_step(struct store *s, struct evict_plan *plan)
 {
     MDB_txn *txn = NULL;
     MDB_cursor *cursor;
@@ -114,7 +114,7 @@ static int scan_step(struct store *s, struct plan *plan)
 
 static int apply_plan(struct store *s, struct change *c, void *arg)
 {
-    struct plan *plan = arg;
+    struct evict_plan *plan = arg;
     struct store_report *report = &plan->task->report;
     *report = plan->task->mark_report;
     size_t next = plan->task->mark_id;
@@ -139,7 +139,7 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
 }
 
 /* What apply_plan would report. */
-static void dry_step(struct plan *plan)
+static void dry_step(struct evict_plan *plan)
 {
     for (; plan->next < plan->n && plan->left_bytes > plan->task->to_bytes; plan->next++) {
         uint64_t len = plan->entry[plan->next].len;
@@ -149,7 +149,7 @@ static void dry_step(struct plan *plan)
     }
 }
 
-static int remove_step(struct store *s, struct plan *plan, bool *out_enough)
+static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enough)
 {
     struct task *t = plan->task;
     int rc = 0;
@@ -166,7 +166,7 @@ static int remove_step(struct store *s, struct plan *plan, bool *out_enough)
 }
 
 /* *out_more tells whether it goes on; not after an error. */
-static int plan_advance(struct store *s, struct plan *plan, bool *out_more)
+static int plan_advance(struct store *s, struct evict_plan *plan, bool *out_more)
 {
     bool enough;
     *out_more = false;
@@ -208,7 +208,7 @@ static void plan_end(struct store *s, int rc)
 
 static void plan_begin(struct store *s, struct task *t)
 {
-    struct plan *plan = fault_calloc(1, sizeof *plan);
+    struct evict_plan *plan = fault_calloc(1, sizeof *plan);
     if (!plan) {
         t->status = err_set(&t->err, WARM_ENOMEM, "out of memory");
         store_finish(s, t);
@@ -220,7 +220,7 @@ static void plan_begin(struct store *s, struct task *t)
     s->plan = plan;
 }
 
-bool plan_step(struct store *s)
+bool evict_plan_step(struct store *s)
 {
     if (!s->plan && s->evictions.first)
         plan_begin(s, task_list_take(&s->evictions));
@@ -233,7 +233,7 @@ bool plan_step(struct store *s)
     return s->plan || s->evictions.first;
 }
 
-void plan_close(struct store *s)
+void evict_plan_close(struct store *s)
 {
     struct task *t;
     if (s->plan)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pages.h - is every page of an LMDB 0.9 file what a page may be?
+ * lmdb_check.h - is every page of an LMDB 0.9 file what a page may be?
  *
  * LMDB trusts what its pages say of themselves: a wrong offset makes it read or write outside them.
  * This reads the file without LMDB, trusting nothing:
@@ -14,12 +14,12 @@
  *
  * Thread: any; no state. Memory: one bit for each page of the file, twice.
  */
-#ifndef WARM_STORE_PAGES_H
-#define WARM_STORE_PAGES_H
+#ifndef WARM_STORE_LMDB_CHECK_H
+#define WARM_STORE_LMDB_CHECK_H
 
 #include <stdint.h>
 
 /* `file` is the whole file. NULL if all is well, or what is not: static memory. */
-const char *pages_check(const uint8_t *file, uint64_t size);
+const char *lmdb_check(const uint8_t *file, uint64_t size);
 
 #endif

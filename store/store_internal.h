@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the inside of a store, for the files of this folder alone.
+ * store_internal.h - the inside of a store, for the files of this folder alone.
  *
  *     loop thread            copier thread               writer thread
- *     store.c, open.c        copier.c                    writer.c, evict.c, plan.c, sweep.c, old.c
+ *     store.c, open.c        blob_copier.c                    writer.c, evict.c, evict_plan.c, idle.c, old.c
  *
  *     put, small ──────────────────────────────────────▶ ┐
  *     put, large ──────────▶ copy to tmp/, hash ───────▶ ├ queue ─▶ change ─▶ commit ─┐
@@ -20,89 +20,19 @@
  * exclusively by the writer while it replaces a damaged environment. Whoever wants both takes
  * env_lock first.
  */
-#ifndef WARM_STORE_INTERNAL_H
-#define WARM_STORE_INTERNAL_H
+#ifndef WARM_STORE_STORE_INTERNAL_H
+#define WARM_STORE_STORE_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "store/blob.h"
+#include "store/clock.h"
 #include "store/handles.h"
 #include "store/index.h"
 #include "store/store.h"
+#include "store/task.h"
 #include "store/touch.h"
-
-enum task_type {
-    TASK_PUT,
-    TASK_META,    /* store_meta_put */
-    TASK_REMOVE,  /* ids */
-    TASK_PIN,     /* ids */
-    TASK_EVICT,   /* filter; plan.c takes it step by step */
-    TASK_CHECK,   /* copier: hash a blob; becomes DAMAGED if it is */
-    TASK_DAMAGED, /* writer: look again, quarantine */
-    TASK_REFUSED, /* writer: quarantine it if it is still the same value */
-    TASK_TOUCH,   /* write a table of hits */
-    TASK_VERIFY,  /* the report of a verify thread, or its progress */
-};
-
-/* One piece of work, and what came of it. The views in it point into `bytes`. */
-struct task {
-    struct task *next;
-    enum task_type type;
-    uint64_t serial;    /* order of asking, of those that go to the copier */
-    uint64_t queued_ms; /* monotonic */
-    int status;
-    struct err err;
-
-    struct store_row
-        row;         /* PUT; for CHECK, DAMAGED and REFUSED the row that was read, without texts */
-    void *data;      /* PUT, META: the value; owned */
-    size_t reserved; /* of queued_bytes */
-    int fd;          /* PUT: or where to read it; owned */
-    bool keep_existing, existed;
-    struct draft draft;
-    struct hashing *hashing; /* of a large value, between two slices; owned */
-    bool expects;            /* `expected` is what its digest has to be */
-    struct key expected;
-    bool hashed;              /* row.check is the value's */
-    struct key *out_check;    /* PUT: where to tell it; may be NULL */
-    bool appended;            /* the trailer is in a blob that was there before */
-    bool state_known;         /* the bytes were right in `state`, */
-    struct blob_state state;  /* (DAMAGED: wrong) */
-    struct blob_state before; /* appended: in `state`, if they were in `before` */
-    void (*on_done)(void *arg, int status, bool existed, const struct err *e);
-
-    struct store_id *ids;           /* REMOVE, PIN; owned */
-    size_t n_ids, next_id, mark_id; /* mark: where the change that is being made began */
-    bool pinned;
-    size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
-    struct touches *touches;        /* TOUCH; the store's */
-
-    struct store_filter filter; /* EVICT */
-    uint64_t to_bytes;
-    bool dry_run;
-
-    struct store_report report, mark_report;
-    store_report_cb on_report;
-    void (*on_progress)(void *arg, uint64_t done, uint64_t total);
-    uint64_t done, total;
-    struct store *verify_store;
-    void (*on_prepared)(void *arg, int status); /* CHECK, of store_prepare */
-    void *arg;
-    uint8_t bytes[];
-};
-
-struct task_list {
-    struct task *first, **last;
-    size_t n;
-};
-void task_list_init(struct task_list *l);
-void task_list_add(struct task_list *l, struct task *t);
-void task_list_push(struct task_list *l, struct task *t); /* in front */
-struct task *task_list_take(struct task_list *l);
-/* `n_bytes` of room in t->bytes. NULL without memory. */
-struct task *task_new(enum task_type type, size_t n_bytes);
-void task_free(struct store *s, struct task *t);
 
 /* A file in tmp/ that only waits to be unlinked. */
 struct burial {
@@ -137,7 +67,7 @@ struct old_count {
     uint64_t n;
 };
 
-struct sweeper {
+struct idle {
     bool walking;
     bool deep;   /* the walk looks for blobs whose rows are gone too */
     bool unread; /* a file or a folder could not be read: the walk is to be made again */
@@ -198,19 +128,14 @@ struct store {
 
     /* writer thread */
     struct evictor evictor;
-    struct sweeper sweeper;
+    struct idle idle;
     struct task_list evictions; /* TASK_EVICT, one at a time */
-    struct plan *plan;
+    struct evict_plan *plan;
 
     pthread_t writer, copier, verifier;
     bool writer_started, copier_started, verifier_started;
     atomic_bool verifying;
 };
-
-uint64_t clock_wall_ms(void);
-uint64_t clock_mono_ms(void);
-/* A random number from a uint64_t of state: for sampling, not for secrets. */
-uint64_t random_next(void *state);
 
 /* One line for the log; any thread. */
 void store_event(struct store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -231,7 +156,7 @@ void lanes_take(struct lanes *l, struct task *t);
 bool lanes_hold_up(const struct lanes *l, const struct task *t);
 void lanes_free(struct store *s, struct lanes *l);
 
-/* ---- copier.c ---- */
+/* ---- blob_copier.c ---- */
 void *copier_main(void *store);
 /* Unlinks tmp/NAME soon, on the copier thread. */
 void copier_bury(struct store *s, const char *name);
@@ -271,10 +196,10 @@ double evict_worth(const struct store *s, const struct store_row *row, uint64_t 
 /* Removes an entry, counted as evicted; fine if it is not there. */
 int evict_entry(struct store *s, struct change *c, const struct store_id *id);
 
-/* ---- plan.c ---- */
+/* ---- evict_plan.c ---- */
 /* One step of store_evict. True while there is more. */
-bool plan_step(struct store *s);
-void plan_close(struct store *s);
+bool evict_plan_step(struct store *s);
+void evict_plan_close(struct store *s);
 
 /* ---- old.c ---- */
 /* True if nobody has used the entry since keys changed: see store_expect_old. */
@@ -284,23 +209,23 @@ void old_gone(struct store *s, uint64_t n);
 /* Counts some more of them. Returns when to call again, monotonic. */
 uint64_t old_step(struct store *s, uint64_t now_ms);
 
-/* ---- sweep.c ---- */
-void sweep_begin(struct store *s);
+/* ---- idle.c ---- */
+void idle_begin(struct store *s);
 /* A row was lost that may have referred to a blob: walk over the blobs once more. */
-void sweep_deeply(struct store *s);
+void idle_walk_deeply(struct store *s);
 /* A bounded piece of idle work. Returns in how many ms it wants to be called again. */
-uint64_t sweep_step(struct store *s);
+uint64_t idle_step(struct store *s);
 /* After a commit: its meta page is durable within a second. */
-void sweep_sync_soon(struct store *s);
-void sweep_end(struct store *s);
+void idle_sync_soon(struct store *s);
+void idle_end(struct store *s);
 
 /* ---- verify.c ---- */
 /* Takes a TASK_VERIFY (to_bytes: size of the sample) and ends with finishing it. */
 void *verify_main(void *task);
 
-/* ---- guard.c ---- */
+/* ---- index_guard.c ---- */
 /* Opens and checks DIR/index in a child process: a few pages, or all of them if `thorough`. False
  * if it is damaged; *why (static memory) says how. */
-bool guard_check(const char *dir, int lock_fd, bool thorough, const char **why);
+bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char **why);
 
 #endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clock.c - reads the system's clocks and makes the random numbers of samples. All files of the store
+ * call it. One place decides which clock and which generator the store uses.
+ *
+ * Thread: any.
+ */
+#include "store/clock.h"
+
+#include <time.h>
+
+static uint64_t now_ms(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t clock_wall_ms(void) { return now_ms(CLOCK_REALTIME); }
+
+uint64_t clock_mono_ms(void) { return now_ms(CLOCK_MONOTONIC); }
+
+/* xorshift64*: Marsaglia 2003, Vigna 2016. */
+uint64_t random_next(void *arg)
+{
+    uint64_t *state = arg, x = *state ? *state : 0x9e3779b97f4a7c15u;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * 0x2545f4914f6cdd1du;
+}

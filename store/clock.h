@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clock.h - the time, and random numbers for sampling.
+ *
+ * Thread: any; a state of random_next belongs to one thread. Memory: none.
+ */
+#ifndef WARM_STORE_CLOCK_H
+#define WARM_STORE_CLOCK_H
+
+#include <stdint.h>
+
+/* Returns Unix time in milliseconds: for what is stored. */
+uint64_t clock_wall_ms(void);
+/* Returns a time in milliseconds that never goes back: for deadlines. */
+uint64_t clock_mono_ms(void);
+/* Returns a random number from a uint64_t of state. For sampling, not for secrets. */
+uint64_t random_next(void *state);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task.h - one piece of work on its way between the threads of a store, and lists of them.
+ *
+ *     loop ──store_queue──▶ [copier ──▶] writer ──store_finish──▶ loop: the callback, task_free
+ *
+ * Thread: a task belongs to the thread that took it from a list; a list to the lock of its owner.
+ * Memory: task_new gives, task_free frees; a list frees nothing.
+ */
+#ifndef WARM_STORE_TASK_H
+#define WARM_STORE_TASK_H
+
+#include "store/blob.h"
+#include "store/store.h"
+#include "store/touch.h"
+
+enum task_type {
+    TASK_PUT,
+    TASK_META,    /* store_meta_put */
+    TASK_REMOVE,  /* ids */
+    TASK_PIN,     /* ids */
+    TASK_EVICT,   /* filter; evict_plan.c takes it step by step */
+    TASK_CHECK,   /* copier: hash a blob; becomes DAMAGED if it is */
+    TASK_DAMAGED, /* writer: look again, quarantine */
+    TASK_REFUSED, /* writer: quarantine it if it is still the same value */
+    TASK_TOUCH,   /* write a table of hits */
+    TASK_VERIFY,  /* the report of a verify thread, or its progress */
+};
+
+/* One piece of work, and what came of it. The views in it point into `bytes`. */
+struct task {
+    struct task *next;
+    enum task_type type;
+    uint64_t serial;    /* order of asking, of those that go to the copier */
+    uint64_t queued_ms; /* monotonic */
+    int status;
+    struct err err;
+
+    struct store_row
+        row;         /* PUT; for CHECK, DAMAGED and REFUSED the row that was read, without texts */
+    void *data;      /* PUT, META: the value; owned */
+    size_t reserved; /* of queued_bytes */
+    int fd;          /* PUT: or where to read it; owned */
+    bool keep_existing, existed;
+    struct draft draft;
+    struct hashing *hashing; /* of a large value, between two slices; owned */
+    bool expects;            /* `expected` is what its digest has to be */
+    struct key expected;
+    bool hashed;              /* row.check is the value's */
+    struct key *out_check;    /* PUT: where to tell it; may be NULL */
+    bool appended;            /* the trailer is in a blob that was there before */
+    bool state_known;         /* the bytes were right in `state`, */
+    struct blob_state state;  /* (DAMAGED: wrong) */
+    struct blob_state before; /* appended: in `state`, if they were in `before` */
+    void (*on_done)(void *arg, int status, bool existed, const struct err *e);
+
+    struct store_id *ids;           /* REMOVE, PIN; owned */
+    size_t n_ids, next_id, mark_id; /* mark: where the change that is being made began */
+    bool pinned;
+    size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
+    struct touches *touches;        /* TOUCH; the store's */
+
+    struct store_filter filter; /* EVICT */
+    uint64_t to_bytes;
+    bool dry_run;
+
+    struct store_report report, mark_report;
+    store_report_cb on_report;
+    void (*on_progress)(void *arg, uint64_t done, uint64_t total);
+    uint64_t done, total;
+    struct store *verify_store;
+    void (*on_prepared)(void *arg, int status); /* CHECK, of store_prepare */
+    void *arg;
+    uint8_t bytes[];
+};
+
+struct task_list {
+    struct task *first, **last;
+    size_t n;
+};
+void task_list_init(struct task_list *l);
+void task_list_add(struct task_list *l, struct task *t);
+void task_list_push(struct task_list *l, struct task *t); /* in front */
+struct task *task_list_take(struct task_list *l);
+/* `n_bytes` of room in t->bytes. NULL without memory. */
+struct task *task_new(enum task_type type, size_t n_bytes);
+void task_free(struct store *s, struct task *t);
+
+#endif
