@@ -19,9 +19,6 @@
  *   young        the newest tenth of the cap by bytes, if younger than a minute: taken only if all
  *                in the sample are, so that what is new is not the victim of its own put
  *   in a group   weighed and taken with all of its group; not at all if one of them is pinned
- *
- * Eviction starts at EVICT_START of the cap, in steps between the puts, and ends at EVICT_END. A put
- * waits for it only if the cap itself is in its way.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,51 +27,14 @@
 #include "store/fault.h"
 #include "store/store_internal.h"
 
-#define EVICT_START 975u /* thousandths of the cap */
-#define EVICT_END 950u
 #define SAMPLE_RUNS 4u
 #define SAMPLE_RUN 8u
 #define SAMPLE_MAX (SAMPLE_RUNS * SAMPLE_RUN)
 #define SAMPLE_VICTIMS 2u     /* of one sample: more would take entries that are worth much */
 #define FRUITLESS_MAX 64u     /* samples without a victim: nearly all is pinned, or others' */
 #define FRUITLESS_LARGEST 16u /* after so many another user's are looked at */
-#define STEP_MAX 64u          /* entries in one step */
 #define GROUP_MAX 1024u       /* members that go in one transaction */
 #define YOUNG_MS 60000u
-
-/* How far the store, with what is to come, is above so many thousandths of what it may take: of the
- * cap, or, for what lies in the index, of three quarters of its map (config.index_bytes may have made
- * it small): LMDB needs free pages even to delete. */
-static uint64_t excess(const struct store *s, unsigned permille, uint64_t index_bytes,
-                       uint64_t blob_bytes)
-{
-    const struct totals *t = &s->index.totals;
-    uint64_t cap = s->max_bytes / 1000 * permille;
-    uint64_t map = s->index.map_bytes / 4000 * 3 * permille; /* as in evict_note_put */
-    uint64_t all = t->disk_bytes + index_bytes + blob_bytes;
-    uint64_t in_index = t->disk_bytes - t->blob_disk_bytes + index_bytes;
-    uint64_t over_cap = all > cap ? all - cap : 0;
-    uint64_t over_map = in_index > map ? in_index - map : 0;
-    return over_cap > over_map ? over_cap : over_map;
-}
-
-/* The bytes on disk to which `over` fewer would bring the store. */
-static uint64_t goal_without(const struct store *s, uint64_t over)
-{
-    uint64_t disk = s->index.totals.disk_bytes;
-    return disk > over ? disk - over : 0;
-}
-
-uint64_t evict_pins_max(const struct store *s)
-{
-    uint64_t quota = s->quota_bytes, cap = s->max_bytes;
-    return (quota && quota < cap ? quota : cap) / 2;
-}
-
-uint64_t evict_low_water(const struct store *s)
-{
-    return goal_without(s, excess(s, EVICT_END, 0, 0));
-}
 
 /* ---- worth ---- */
 
@@ -287,7 +247,7 @@ int evict_entry(struct store *s, struct change *c, const struct store_id *id)
     struct store_row row;
     int rc = index_row(&s->index, c->txn, id, &row);
     if (rc == WARM_ECORRUPT)
-        return writer_quarantine(s, c, id, "its row cannot be read");
+        return quarantine_entry(s, c, id, STORE_LEFT_DAMAGED, "its row cannot be read");
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     c->n_evicted++;
@@ -365,60 +325,9 @@ int evict_some(struct store *s, struct change *c, uint64_t user, size_t max, uin
     return rc;
 }
 
-struct some {
-    uint64_t user, goal;
-    size_t max;
-};
-
-static int apply_some(struct store *s, struct change *c, void *arg)
-{
-    const struct some *some = arg;
-    return evict_some(s, c, some->user, some->max, some->goal);
-}
-
-static uint64_t share_of(struct store *s, uint32_t user)
-{
-    MDB_txn *txn = NULL;
-    struct share share = {0};
-    if (index_read_begin(&s->index, &txn) == 0) {
-        index_share(&s->index, txn, user, &share);
-        mdb_txn_abort(txn);
-    }
-    return share.disk_bytes;
-}
-
-static int no_room(int rc, const char *whose, struct err *e)
-{
-    if (rc == WARM_ENOT_FOUND)
-        return err_set(e, WARM_EFULL, "%s is full and nothing may be evicted", whose);
-    return index_error(rc, e);
-}
-
-int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64_t blob_bytes,
-                    uint64_t user_bytes, struct err *e)
-{
-    uint64_t quota = s->quota_bytes, need = index_bytes + blob_bytes, cap = s->max_bytes, over;
-    if (need > cap || (quota && user_bytes > quota))
-        return err_set(e, WARM_EFULL, "a value of %" PRIu64 " bytes is larger than the %s", need,
-                       need > cap ? "store" : "user's share of the store");
-    while (s->index.env && (over = excess(s, 1000, index_bytes, blob_bytes)) > 0) {
-        struct some some = {EVICT_ANY, goal_without(s, over), STEP_MAX};
-        int rc = writer_change(s, apply_some, &some);
-        if (rc != 0)
-            return no_room(rc, "the store", e);
-    }
-    while (quota && s->index.env && share_of(s, user) + user_bytes > quota) {
-        struct some some = {user, quota - user_bytes, STEP_MAX};
-        int rc = writer_change(s, apply_some, &some);
-        if (rc != 0)
-            return no_room(rc, "the user's share of the store", e);
-    }
-    return 0;
-}
-
 /* ---- expired entries ---- */
 
-static int apply_expired(struct store *s, struct change *c, void *arg)
+int evict_some_expired(struct store *s, struct change *c, void *arg)
 {
     size_t *out_n = arg;
     struct sample sample = {.n = 0};
@@ -439,28 +348,11 @@ static int apply_expired(struct store *s, struct change *c, void *arg)
             rc = change_remove(c, &row);
         } else if (rc == WARM_ECORRUPT) {
             ++*out_n;
-            rc = writer_quarantine(s, c, &sample.at[i].id, "its row cannot be read");
+            rc = quarantine_entry(s, c, &sample.at[i].id, STORE_LEFT_DAMAGED,
+                                  "its row cannot be read");
         } else if (rc == WARM_ENOT_FOUND) {
             rc = 0;
         }
     }
     return rc;
-}
-
-size_t evict_expired(struct store *s)
-{
-    size_t n = 0;
-    return writer_change(s, apply_expired, &n) == 0 ? n : 0;
-}
-
-bool evict_step(struct store *s)
-{
-    struct evictor *ev = &s->evictor;
-    ev->active = s->index.env && excess(s, ev->active ? EVICT_END : EVICT_START, 0, 0) > 0;
-    if (ev->active) {
-        struct some some = {EVICT_ANY, evict_low_water(s), STEP_MAX};
-        if (writer_change(s, apply_some, &some) != 0)
-            ev->active = false; /* all pinned, or no disk to write to: the next put asks again */
-    }
-    return ev->active;
 }

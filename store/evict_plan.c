@@ -160,7 +160,7 @@ static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enoug
     }
     t->mark_id = plan->next;
     t->mark_report = t->report;
-    rc = writer_change(s, apply_plan, plan);
+    rc = transact(s, apply_plan, plan);
     *out_enough = s->index.totals.n_bytes <= t->to_bytes;
     return rc;
 }

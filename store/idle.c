@@ -206,7 +206,7 @@ static void walk_done(struct store *s, uint64_t now_ms)
     s->idle.deep = false;
     if (!adopting)
         return;
-    int rc = writer_change(s, apply_adopted, &walk);
+    int rc = transact(s, apply_adopted, &walk);
     if (s->idle.n_begun != walk)
         return;
     if (rc != 0) {
@@ -233,7 +233,7 @@ static void walk_step(struct store *s, uint64_t now_ms)
     while (w.n < WALK_FILES && blob_walk_next(&sw->walk, &w.id[w.n]))
         w.n++;
     if (w.n && (s->index.adopting || needs_change(s, &w)))
-        rc = writer_change(s, apply_walked, &w);
+        rc = transact(s, apply_walked, &w);
     if (sw->n_begun != walk)
         return;    /* the index was replaced: the walk begins again */
     if (rc != 0) { /* a full or failing disk */

@@ -2,7 +2,7 @@
 /*
  * index.c - the LMDB environment. LMDB's known traps, and where each is met:
  *
- *   only one process, one open per file     flock in store.c, before this is called
+ *   only one process, one open per file     flock in open.c, before this is called
  *   never across fork                       index_guard.c checks in a child before the parent opens
  *   resizing a map under readers            the map is reserved once, far too large (index_map_size)
  *   large values fragment the free list     nothing above STORE_INLINE_MAX goes in
@@ -32,22 +32,17 @@
 #include <unistd.h>
 
 #include "store/fault.h"
+#include "store/table.h"
 
 #define PAGE 4096u
-#define BLOB_NUMBERS 4 /* references, length, bytes on disk, whose share they are in */
-#define FORMAT_1 1u    /* no table `share`; a blob's record does not say whose share it is in */
-#define FORMAT_1_BLOB_NUMBERS 3
 #define INDEX_MODE 0600
 #define PATH_BYTES 4096
-/* Smaller values lie in leaf pages, which random keys fill to about 0.7; larger ones in pages of
- * their own, with 16 bytes of header. */
-#define LEAF_VALUE_MAX 2000u
-#define LEAF_NODE(len) (((len) + INDEX_KEY + 10) * 10 / 7)
-
 static void on_assert(MDB_env *env, const char *text)
 {
-    (void)env, (void)text;
-    store_mark_suspect(); /* LMDB aborts the process next */
+    const struct index *x = mdb_env_get_userctx(env);
+    (void)text;
+    if (x->on_abort)
+        x->on_abort();
 }
 
 /* ---- codes ---- */
@@ -93,83 +88,19 @@ int index_error(int rc, struct err *e)
     return err_set(e, code, "index: %s", mdb_strerror(rc));
 }
 
-/* ---- LMDB through the fault hook ---- */
-
-static int begin(MDB_env *env, unsigned flags, MDB_txn **out)
-{
-    int rc = fault_index();
-    return rc ? rc : mdb_txn_begin(env, NULL, flags, out);
-}
-
-static int commit(MDB_txn *txn)
-{
-    int rc = fault_index();
-    if (rc == 0)
-        return mdb_txn_commit(txn);
-    mdb_txn_abort(txn);
-    return rc;
-}
-
-static int get(MDB_txn *txn, MDB_dbi dbi, MDB_val key, MDB_val *out)
-{
-    int rc = mdb_get(txn, dbi, &key, out);
-    return rc == MDB_NOTFOUND ? WARM_ENOT_FOUND : rc;
-}
-
-static int put(MDB_txn *txn, MDB_dbi dbi, MDB_val key, MDB_val data, unsigned flags)
-{
-    int rc = fault_index();
-    return rc ? rc : mdb_put(txn, dbi, &key, &data, flags);
-}
-
-static int del(MDB_txn *txn, MDB_dbi dbi, MDB_val key, MDB_val *data)
-{
-    int rc = fault_index();
-    if (rc == 0)
-        rc = mdb_del(txn, dbi, &key, data);
-    return rc == MDB_NOTFOUND ? WARM_ENOT_FOUND : rc;
-}
-
-static MDB_val val(const void *data, size_t len)
-{
-    union {
-        const void *in;
-        void *out;
-    } p = {data}; /* LMDB reads only, its type says otherwise */
-    return (MDB_val){len, p.out};
-}
-
 /* ---- keys ---- */
-
-static void put_owner(uint32_t owner, uint8_t *out)
-{
-    for (size_t i = 0; i < 4; i++)
-        out[i] = (uint8_t)(owner >> (24 - 8 * i));
-}
-
-static uint32_t get_owner(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 void index_key(const struct store_id *id, uint8_t out[INDEX_KEY])
 {
-    put_owner(id->owner, out);
+    owner_encode(id->owner, out);
     memcpy(out + 4, id->key.bytes, sizeof id->key.bytes);
 }
 
 static struct store_id id_of_key(const uint8_t key[INDEX_KEY])
 {
-    struct store_id id = {.owner = get_owner(key)};
+    struct store_id id = {.owner = owner_decode(key)};
     memcpy(id.key.bytes, key + 4, sizeof id.key.bytes);
     return id;
-}
-
-#define BLOB_KEY (4 + 32)
-static void blob_key(const struct blob_id *id, uint8_t out[BLOB_KEY])
-{
-    put_owner(id->owner, out);
-    memcpy(out + 4, id->content.bytes, sizeof id->content.bytes);
 }
 
 /* ---- opening ---- */
@@ -195,6 +126,7 @@ static int open_env(struct index *x, const char *path, size_t map_bytes)
     if (rc != 0)
         return rc;
     mdb_env_set_maxdbs(x->env, 8);
+    mdb_env_set_userctx(x->env, x);
     mdb_env_set_assert(x->env, on_assert);
     rc = mdb_env_set_mapsize(x->env, map_bytes);
     return rc ? rc : mdb_env_open(x->env, path, flags, INDEX_MODE);
@@ -211,61 +143,45 @@ static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
     return rc ? rc : mdb_dbi_open(txn, "meta", create, &x->meta);
 }
 
-static int open_share(struct index *x, MDB_txn *txn, unsigned create)
+int index_open_share(struct index *x, MDB_txn *txn, unsigned create)
 {
     return mdb_dbi_open(txn, "share", create, &x->share);
 }
 
-static MDB_val name_val(const char *name) { return val(name, strlen(name)); }
-
-static int put_numbers(MDB_txn *txn, MDB_dbi dbi, MDB_val key, const uint64_t *numbers, size_t n)
-{
-    uint8_t bytes[NUMBERS_SIZE(TOTALS_NUMBERS)];
-    numbers_encode(bytes, numbers, n);
-    return put(txn, dbi, key, val(bytes, NUMBERS_SIZE(n)), 0);
-}
-
-static int get_numbers(MDB_txn *txn, MDB_dbi dbi, MDB_val key, uint64_t *out, size_t n)
-{
-    MDB_val data;
-    int rc = get(txn, dbi, key, &data);
-    if (rc == 0 && !numbers_decode(data.mv_data, data.mv_size, out, n))
-        rc = MDB_CORRUPTED; /* unlike a row, it cannot be made anew by itself */
-    return rc;
-}
-
-static int put_totals(MDB_txn *txn, struct index *x, const struct totals *totals)
+int index_put_totals(struct index *x, MDB_txn *txn, const struct totals *totals)
 {
     uint64_t numbers[TOTALS_NUMBERS];
     memcpy(numbers, totals, sizeof numbers);
-    return put_numbers(txn, x->meta, name_val("totals"), numbers, TOTALS_NUMBERS);
+    return numbers_put(txn, x->meta, name_val("totals"), numbers, TOTALS_NUMBERS);
 }
+
+_Static_assert(TOTALS_NUMBERS <= NUMBERS_MAX, "totals are one record");
 
 static int make_tables(struct index *x)
 {
     MDB_txn *txn;
     uint64_t format = INDEX_FORMAT, yes = 1;
-    int rc = begin(x->env, 0, &txn);
+    int rc = table_begin(x->env, 0, &txn);
     if (rc != 0)
         return rc;
     x->totals = (struct totals){0};
     x->adopting = true;
     rc = open_tables(x, txn, MDB_CREATE);
-    rc = rc ? rc : open_share(x, txn, MDB_CREATE);
-    rc = rc ? rc : put_numbers(txn, x->meta, name_val("format"), &format, 1);
-    rc = rc ? rc : put_numbers(txn, x->meta, name_val("adopting"), &yes, 1);
-    rc = rc ? rc : put_totals(txn, x, &x->totals);
+    rc = rc ? rc : index_open_share(x, txn, MDB_CREATE);
+    rc = rc ? rc : numbers_put(txn, x->meta, name_val("format"), &format, 1);
+    rc = rc ? rc : numbers_put(txn, x->meta, name_val("adopting"), &yes, 1);
+    rc = rc ? rc : index_put_totals(x, txn, &x->totals);
     if (rc == 0)
-        return commit(txn);
+        return table_commit(txn);
     mdb_txn_abort(txn);
     return rc;
 }
 
-static int read_tables(struct index *x, uint64_t *format)
+static int read_tables(struct index *x)
 {
     MDB_txn *txn;
     uint64_t adopting = 0, numbers[TOTALS_NUMBERS];
-    int rc = begin(x->env, MDB_RDONLY, &txn);
+    int rc = table_begin(x->env, MDB_RDONLY, &txn);
     if (rc != 0)
         return rc;
     rc = open_tables(x, txn, 0);
@@ -273,14 +189,14 @@ static int read_tables(struct index *x, uint64_t *format)
         mdb_txn_abort(txn);
         return rc;
     }
-    rc = get_numbers(txn, x->meta, name_val("format"), format, 1);
-    if (rc == 0 && *format != FORMAT_1)
-        rc = *format == INDEX_FORMAT ? open_share(x, txn, 0) : MDB_VERSION_MISMATCH;
-    rc = rc ? rc : get_numbers(txn, x->meta, name_val("totals"), numbers, TOTALS_NUMBERS);
+    rc = numbers_get(txn, x->meta, name_val("format"), &x->format, 1);
+    if (rc == 0 && x->format != INDEX_FORMAT_1)
+        rc = x->format == INDEX_FORMAT ? index_open_share(x, txn, 0) : MDB_VERSION_MISMATCH;
+    rc = rc ? rc : numbers_get(txn, x->meta, name_val("totals"), numbers, TOTALS_NUMBERS);
     if (rc == 0)
         memcpy(&x->totals, numbers, sizeof numbers);
     if (rc == 0)
-        rc = get_numbers(txn, x->meta, name_val("adopting"), &adopting, 1);
+        rc = numbers_get(txn, x->meta, name_val("adopting"), &adopting, 1);
     if (rc == WARM_ENOT_FOUND)
         rc = MDB_CORRUPTED;
     x->adopting = adopting != 0;
@@ -288,13 +204,11 @@ static int read_tables(struct index *x, uint64_t *format)
     return rc;
 }
 
-static int take_over(struct index *x);
-
-int index_open(struct index *x, const char *dir, uint64_t map_bytes, struct err *e)
+int index_open(struct index *x, const char *dir, uint64_t map_bytes, void (*on_abort)(void),
+               struct err *e)
 {
     char path[PATH_BYTES];
-    uint64_t format = INDEX_FORMAT;
-    *x = (struct index){0};
+    *x = (struct index){.format = INDEX_FORMAT, .on_abort = on_abort};
     snprintf(path, sizeof path, "%s/index", dir);
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return err_sys(e, WARM_EIO, errno, "store: cannot make %s", path);
@@ -306,9 +220,7 @@ int index_open(struct index *x, const char *dir, uint64_t map_bytes, struct err 
     if (rc == 0)
         index_check_readers(x);
     if (rc == 0)
-        rc = info.me_last_txnid == 0 ? make_tables(x) : read_tables(x, &format);
-    if (rc == 0 && format == FORMAT_1)
-        rc = take_over(x);
+        rc = info.me_last_txnid == 0 ? make_tables(x) : read_tables(x);
     if (rc == 0)
         return 0;
     index_close(x);
@@ -388,7 +300,7 @@ void index_check_readers(struct index *x)
 
 int index_read_begin(struct index *x, MDB_txn **txn)
 {
-    return *txn ? mdb_txn_renew(*txn) : begin(x->env, MDB_RDONLY, txn);
+    return *txn ? mdb_txn_renew(*txn) : table_begin(x->env, MDB_RDONLY, txn);
 }
 
 bool index_is_latest(const struct index *x, MDB_txn *txn)
@@ -410,7 +322,7 @@ int index_row(const struct index *x, MDB_txn *txn, const struct store_id *id, st
     uint8_t key[INDEX_KEY];
     MDB_val data;
     index_key(id, key);
-    int rc = get(txn, x->row, val(key, sizeof key), &data);
+    int rc = table_get(txn, x->row, bytes_val(key, sizeof key), &data);
     return rc ? rc : decode_row(data, id, out);
 }
 
@@ -420,7 +332,7 @@ int index_value(const struct index *x, MDB_txn *txn, const struct store_id *id, 
     uint8_t key[INDEX_KEY];
     MDB_val data;
     index_key(id, key);
-    int rc = get(txn, x->value, val(key, sizeof key), &data);
+    int rc = table_get(txn, x->value, bytes_val(key, sizeof key), &data);
     if (rc == 0 && data.mv_size != len)
         rc = WARM_ECORRUPT;
     if (rc == 0)
@@ -438,8 +350,8 @@ int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usag
 {
     uint8_t key[4];
     uint64_t numbers[3];
-    put_owner(owner, key);
-    int rc = get_numbers(txn, x->usage, val(key, sizeof key), numbers, 3);
+    owner_encode(owner, key);
+    int rc = numbers_get(txn, x->usage, bytes_val(key, sizeof key), numbers, 3);
     *out = rc ? (struct usage){0} : (struct usage){numbers[0], numbers[1], numbers[2]};
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
@@ -448,8 +360,8 @@ int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share
 {
     uint8_t key[4];
     uint64_t numbers[3];
-    put_owner(user, key);
-    int rc = get_numbers(txn, x->share, val(key, sizeof key), numbers, 3);
+    owner_encode(user, key);
+    int rc = numbers_get(txn, x->share, bytes_val(key, sizeof key), numbers, 3);
     *out = rc ? (struct share){0} : (struct share){numbers[0], numbers[1], numbers[2]};
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
@@ -463,7 +375,7 @@ static int next_numbers(MDB_cursor *cursor, uint32_t *out_owner, uint64_t out[3]
         return rc;
     if (key.mv_size != 4 || !numbers_decode(data.mv_data, data.mv_size, out, 3))
         return MDB_CORRUPTED;
-    *out_owner = get_owner(key.mv_data);
+    *out_owner = owner_decode(key.mv_data);
     return 0;
 }
 
@@ -496,7 +408,7 @@ static int list_keys(MDB_txn *txn, MDB_dbi dbi, uint32_t *out, size_t cap, size_
     if (rc != 0)
         return rc;
     while (n < cap && (rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0 && key.mv_size == 4)
-        out[n++] = get_owner(key.mv_data);
+        out[n++] = owner_decode(key.mv_data);
     mdb_cursor_close(cursor);
     if (rc != 0 && rc != MDB_NOTFOUND)
         return rc;
@@ -536,24 +448,24 @@ int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random
     return total ? 0 : WARM_ENOT_FOUND;
 }
 
-static int get_blob(const struct index *x, MDB_txn *txn, const struct blob_id *id,
-                    uint64_t numbers[BLOB_NUMBERS])
+int index_blob(const struct index *x, MDB_txn *txn, const struct blob_id *id,
+               uint64_t numbers[BLOB_NUMBERS])
 {
     uint8_t key[BLOB_KEY];
     blob_key(id, key);
-    return get_numbers(txn, x->blob, val(key, sizeof key), numbers, BLOB_NUMBERS);
+    return numbers_get(txn, x->blob, bytes_val(key, sizeof key), numbers, BLOB_NUMBERS);
 }
 
 bool index_has_blob(const struct index *x, MDB_txn *txn, const struct blob_id *id)
 {
     uint64_t numbers[BLOB_NUMBERS];
-    return get_blob(x, txn, id, numbers) != WARM_ENOT_FOUND;
+    return index_blob(x, txn, id, numbers) != WARM_ENOT_FOUND;
 }
 
 int index_meta(const struct index *x, MDB_txn *txn, const char *name, struct view *out)
 {
     MDB_val data;
-    int rc = get(txn, x->meta, name_val(name), &data);
+    int rc = table_get(txn, x->meta, name_val(name), &data);
     if (rc == 0)
         *out = (struct view){data.mv_data, data.mv_size};
     return rc;
@@ -563,7 +475,7 @@ int index_next(const struct index *x, MDB_cursor *cursor, struct index_place *pl
                struct store_row *out)
 {
     (void)x;
-    MDB_val key = val(place->key, INDEX_KEY), data;
+    MDB_val key = bytes_val(place->key, INDEX_KEY), data;
     int rc = mdb_cursor_get(cursor, &key, &data, place->standing ? MDB_NEXT : MDB_SET_RANGE);
     if (rc == 0 && place->after && !place->standing && key.mv_size == INDEX_KEY &&
         memcmp(key.mv_data, place->key, INDEX_KEY) == 0)
@@ -578,485 +490,5 @@ int index_next(const struct index *x, MDB_cursor *cursor, struct index_place *pl
     struct store_id id = id_of_key(place->key);
     rc = decode_row(data, &id, out);
     out->id = id;
-    return rc;
-}
-
-/* ---- changes ---- */
-
-int change_begin(struct change *c, struct index *x)
-{
-    *c = (struct change){.index = x, .totals = x->totals};
-    return begin(x->env, 0, &c->txn);
-}
-
-int change_commit(struct change *c)
-{
-    int rc = memcmp(&c->totals, &c->index->totals, sizeof c->totals) == 0
-                 ? 0
-                 : put_totals(c->txn, c->index, &c->totals);
-    MDB_txn *txn = c->txn;
-    c->txn = NULL;
-    if (rc == 0)
-        rc = commit(txn);
-    else
-        mdb_txn_abort(txn);
-    if (rc == 0)
-        c->index->totals = c->totals;
-    else
-        c->n_doomed = 0;
-    return rc;
-}
-
-void change_abort(struct change *c)
-{
-    if (c->txn)
-        mdb_txn_abort(c->txn);
-    c->txn = NULL;
-    c->n_doomed = 0;
-}
-
-void change_close(struct change *c)
-{
-    change_abort(c);
-    writer_close(&c->scratch);
-    free(c->doomed);
-    c->doomed = NULL;
-    c->cap_doomed = 0;
-}
-
-static uint64_t pages_of(uint64_t len) { return (len + 16 + PAGE - 1) / PAGE; }
-
-uint64_t entry_disk_bytes(const struct store_row *row)
-{
-    uint64_t bytes = LEAF_NODE(row_encoded_len(row));
-    if (!row->is_blob)
-        bytes += row->len <= LEAF_VALUE_MAX ? LEAF_NODE(row->len)
-                                            : LEAF_NODE(8) + pages_of(row->len) * PAGE;
-    return bytes;
-}
-
-uint64_t blob_disk_bytes(uint64_t len)
-{
-    return (len + ROW_FIXED + 64 + BLOB_FOOTER + PAGE - 1) / PAGE * PAGE + LEAF_NODE(BLOB_KEY);
-}
-
-/* Never below zero: a damaged row may have been counted otherwise than it now says. */
-static void add(uint64_t *n, int64_t delta)
-{
-    *n = delta < 0 && *n < -(uint64_t)delta ? 0 : *n + (uint64_t)delta;
-}
-
-uint32_t entry_user(const struct store_row *row)
-{
-    return row->id.owner == STORE_MADE_HERE ? row->maker : row->id.owner;
-}
-
-uint64_t entry_pinned_bytes(const struct store_row *row)
-{
-    return entry_disk_bytes(row) + (row->is_blob ? blob_disk_bytes(row->len) : 0);
-}
-
-/* What a change does to the books. */
-struct delta {
-    int64_t entries, bytes, disk;
-    int64_t blob_disk; /* of `disk`: what is in the share of `blob_user` */
-    uint32_t blob_user;
-    int64_t pinned;
-};
-
-static int count_share(struct change *c, uint32_t user, int64_t entries, int64_t disk,
-                       int64_t pinned)
-{
-    uint8_t key[4];
-    struct share s;
-    if (!entries && !disk && !pinned)
-        return 0;
-    put_owner(user, key);
-    int rc = index_share(c->index, c->txn, user, &s);
-    if (rc != 0)
-        return rc;
-    add(&s.n_entries, entries);
-    add(&s.disk_bytes, disk);
-    add(&s.pinned_bytes, pinned);
-    uint64_t numbers[3] = {s.n_entries, s.disk_bytes, s.pinned_bytes};
-    c->n_pages++;
-    rc = s.n_entries || s.disk_bytes
-             ? put_numbers(c->txn, c->index->share, val(key, sizeof key), numbers, 3)
-             : del(c->txn, c->index->share, val(key, sizeof key), NULL);
-    return rc == WARM_ENOT_FOUND ? 0 : rc;
-}
-
-/* Adds to what is counted of the store, of the row's owner, of its user and of its kind. */
-static int count(struct change *c, const struct store_row *row, struct delta d)
-{
-    uint8_t key[4];
-    struct usage u;
-    int shares = count_share(c, entry_user(row), d.entries, d.disk - d.blob_disk, d.pinned);
-    shares = shares ? shares : count_share(c, d.blob_user, 0, d.blob_disk, 0);
-    if (shares)
-        return shares;
-    put_owner(row->id.owner, key);
-    int rc = index_usage(c->index, c->txn, row->id.owner, &u);
-    if (rc != 0)
-        return rc;
-    add(&u.n_entries, d.entries);
-    add(&u.n_bytes, d.bytes);
-    add(&u.disk_bytes, d.disk);
-    uint64_t numbers[3] = {u.n_entries, u.n_bytes, u.disk_bytes};
-    rc = u.n_entries || u.disk_bytes
-             ? put_numbers(c->txn, c->index->usage, val(key, sizeof key), numbers, 3)
-             : del(c->txn, c->index->usage, val(key, sizeof key), NULL);
-    if (rc != 0 && rc != WARM_ENOT_FOUND)
-        return rc;
-    struct totals *t = &c->totals;
-    unsigned kind = row->kind % INDEX_KINDS;
-    add(&t->n_entries, d.entries);
-    add(&t->n_bytes, d.bytes);
-    add(&t->disk_bytes, d.disk);
-    add(&t->kind_entries[kind], d.entries);
-    add(&t->kind_bytes[kind], d.entries * (int64_t)row->len);
-    return 0;
-}
-
-static int put_blob(struct change *c, const struct blob_id *id,
-                    const uint64_t numbers[BLOB_NUMBERS])
-{
-    uint8_t key[BLOB_KEY];
-    blob_key(id, key);
-    return put_numbers(c->txn, c->index->blob, val(key, sizeof key), numbers, BLOB_NUMBERS);
-}
-
-int change_doom(struct change *c, const struct blob_id *id)
-{
-    if (c->n_doomed == c->cap_doomed) {
-        size_t cap = c->cap_doomed ? 2 * c->cap_doomed : 64;
-        struct blob_id *more = realloc(c->doomed, cap * sizeof *more);
-        if (!more)
-            return ENOMEM;
-        c->doomed = more;
-        c->cap_doomed = cap;
-    }
-    c->doomed[c->n_doomed++] = *id;
-    return 0;
-}
-
-bool change_spare_blob(struct change *c, const struct blob_id *id)
-{
-    for (size_t i = 0; i < c->n_doomed; i++)
-        if (blob_id_equal(&c->doomed[i], id)) {
-            c->doomed[i] = c->doomed[--c->n_doomed];
-            return true;
-        }
-    return false;
-}
-
-/* One more reference to a row's blob; the first brings its bytes. */
-static int ref_blob(struct change *c, const struct store_row *row, struct delta *d)
-{
-    struct blob_id id = {row->id.owner, row->content};
-    uint64_t numbers[BLOB_NUMBERS];
-    int rc = get_blob(c->index, c->txn, &id, numbers);
-    if (rc == WARM_ENOT_FOUND) {
-        numbers[0] = 0;
-        numbers[1] = row->len;
-        numbers[2] = blob_disk_bytes(row->len);
-        numbers[3] = entry_user(row);
-        d->blob_disk += (int64_t)numbers[2];
-        d->blob_user = entry_user(row);
-        d->bytes += (int64_t)numbers[1];
-        d->disk += (int64_t)numbers[2];
-        c->totals.blob_disk_bytes += numbers[2];
-    } else if (rc != 0) {
-        return rc;
-    }
-    numbers[0]++;
-    return put_blob(c, &id, numbers);
-}
-
-/* Takes a blob's record away, and its bytes off the books. */
-static int drop_blob(struct change *c, const struct blob_id *id,
-                     const uint64_t numbers[BLOB_NUMBERS], struct delta *d)
-{
-    uint8_t key[BLOB_KEY];
-    blob_key(id, key);
-    d->blob_disk -= (int64_t)numbers[2];
-    d->blob_user = (uint32_t)numbers[3];
-    d->bytes -= (int64_t)numbers[1];
-    d->disk -= (int64_t)numbers[2];
-    add(&c->totals.blob_disk_bytes, -(int64_t)numbers[2]);
-    int rc = del(c->txn, c->index->blob, val(key, sizeof key), NULL);
-    return rc ? rc : change_doom(c, id);
-}
-
-/* One reference fewer; dooms the blob with the last. */
-static int unref_blob(struct change *c, const struct store_row *row, struct delta *d)
-{
-    struct blob_id id = {row->id.owner, row->content};
-    uint64_t numbers[BLOB_NUMBERS];
-    int rc = get_blob(c->index, c->txn, &id, numbers);
-    if (rc != 0)
-        return rc == WARM_ENOT_FOUND ? 0 : rc;
-    if (--numbers[0] > 0)
-        return put_blob(c, &id, numbers);
-    return drop_blob(c, &id, numbers, d);
-}
-
-int change_forget_blob(struct change *c, const struct blob_id *id)
-{
-    uint64_t numbers[BLOB_NUMBERS];
-    struct delta d = {0};
-    int rc = get_blob(c->index, c->txn, id, numbers);
-    rc = rc ? rc : drop_blob(c, id, numbers, &d);
-    return rc ? rc : count(c, &(struct store_row){.id.owner = id->owner, .maker = d.blob_user}, d);
-}
-
-#define GROUP_KEY (4 + 16)
-static bool group_key(const struct store_row *row, uint8_t out[GROUP_KEY])
-{
-    static const struct key none;
-    put_owner(row->id.owner, out);
-    memcpy(out + 4, row->group.bytes, sizeof row->group.bytes);
-    return !key_equal(&row->group, &none);
-}
-
-static int put_row(struct change *c, const struct store_row *row)
-{
-    uint8_t key[INDEX_KEY];
-    index_key(&row->id, key);
-    c->scratch.len = 0;
-    row_encode(row, &c->scratch);
-    if (c->scratch.failed)
-        return ENOMEM;
-    c->n_pages += 2;
-    return put(c->txn, c->index->row, val(key, sizeof key), val(c->scratch.data, c->scratch.len),
-               0);
-}
-
-int change_insert(struct change *c, const struct store_row *row, const void *value)
-{
-    uint8_t key[INDEX_KEY], group[GROUP_KEY];
-    struct delta d = {.entries = 1,
-                      .disk = (int64_t)entry_disk_bytes(row),
-                      .pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0};
-    index_key(&row->id, key);
-    int rc = put_row(c, row);
-    if (rc == 0 && row->is_blob) {
-        rc = ref_blob(c, row, &d);
-    } else if (rc == 0) {
-        d.bytes += (int64_t)row->len;
-        rc = put(c->txn, c->index->value, val(key, sizeof key), val(value, row->len), 0);
-    }
-    if (rc == 0 && group_key(row, group))
-        rc = put(c->txn, c->index->group, val(group, sizeof group), val(key + 4, 16), 0);
-    c->n_pages += 2 + (row->is_blob ? 0 : (unsigned)pages_of(row->len));
-    return rc ? rc : count(c, row, d);
-}
-
-void change_tell(struct change *c, const struct store_id *id, enum store_cause cause)
-{
-    if (c->n_left < CHANGE_LEFT_MAX)
-        c->left[c->n_left++] = (struct store_departure){.id = *id, .cause = cause};
-}
-
-int change_remove(struct change *c, const struct store_row *row)
-{
-    uint8_t key[INDEX_KEY], group[GROUP_KEY];
-    struct delta d = {.entries = -1,
-                      .disk = -(int64_t)entry_disk_bytes(row),
-                      .pinned = row->pinned ? -(int64_t)entry_pinned_bytes(row) : 0};
-    struct store_row fixed = *row; /* its texts die with the first write */
-    index_key(&fixed.id, key);
-    int rc = 0;
-    if (group_key(&fixed, group)) {
-        MDB_val member = val(key + 4, 16);
-        rc = del(c->txn, c->index->group, val(group, sizeof group), &member);
-    }
-    if (rc != 0 && rc != WARM_ENOT_FOUND)
-        return rc;
-    if (fixed.is_blob) {
-        rc = unref_blob(c, &fixed, &d);
-    } else {
-        d.bytes -= (int64_t)fixed.len;
-        rc = del(c->txn, c->index->value, val(key, sizeof key), NULL);
-    }
-    if (rc == 0 || rc == WARM_ENOT_FOUND)
-        rc = del(c->txn, c->index->row, val(key, sizeof key), NULL);
-    c->n_pages += 5;
-    return rc ? rc : count(c, &fixed, d);
-}
-
-int change_remove_broken(struct change *c, const struct store_id *id)
-{
-    uint8_t key[INDEX_KEY];
-    uint64_t numbers[BLOB_NUMBERS];
-    struct store_row row = {0};
-    MDB_val data;
-    index_key(id, key);
-    c->broke = true;
-    int rc = get(c->txn, c->index->row, val(key, sizeof key), &data);
-    if (rc != 0)
-        return rc == WARM_ENOT_FOUND ? 0 : rc;
-    if (!row_salvage(data.mv_data, data.mv_size, &row))
-        row = (struct store_row){0};
-    row.id = *id;
-    /* Lengths as they were counted, not as the row now says. */
-    struct blob_id blob = {id->owner, row.content};
-    rc = get(c->txn, c->index->value, val(key, sizeof key), &data);
-    row.is_blob = rc == WARM_ENOT_FOUND;
-    row.len = rc == 0 ? data.mv_size : 0;
-    if (row.is_blob && (rc = get_blob(c->index, c->txn, &blob, numbers)) == 0)
-        row.len = numbers[1];
-    return rc == 0 || rc == WARM_ENOT_FOUND ? change_remove(c, &row) : rc;
-}
-
-int change_rewrite(struct change *c, const struct store_row *row) { return put_row(c, row); }
-
-int change_pin(struct change *c, const struct store_row *row, bool pinned)
-{
-    struct store_row changed = *row;
-    int64_t bytes = (int64_t)entry_pinned_bytes(row);
-    changed.pinned = pinned;
-    int rc = put_row(c, &changed);
-    return rc ? rc : count_share(c, entry_user(row), 0, 0, pinned ? bytes : -bytes);
-}
-
-int change_group(struct change *c, const struct store_row *row, size_t max, group_cb cb, void *arg)
-{
-    uint8_t group[GROUP_KEY];
-    if (!group_key(row, group))
-        return 0;
-    struct key *keys = fault_malloc(max * sizeof *keys);
-    MDB_cursor *cursor;
-    int rc = keys ? mdb_cursor_open(c->txn, c->index->group, &cursor) : ENOMEM;
-    if (rc != 0) {
-        free(keys);
-        return rc;
-    }
-    size_t n = 0;
-    MDB_val key = val(group, sizeof group), data;
-    rc = mdb_cursor_get(cursor, &key, &data, MDB_SET);
-    for (; rc == 0 && n < max; rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT_DUP))
-        if (data.mv_size == sizeof *keys)
-            memcpy(&keys[n++], data.mv_data, sizeof *keys);
-    mdb_cursor_close(cursor);
-    if (rc == MDB_NOTFOUND)
-        rc = 0;
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = cb(arg, &(struct store_id){row->id.owner, keys[i]});
-    free(keys);
-    return rc;
-}
-
-int change_meta(struct change *c, const char *name, const void *data, size_t len)
-{
-    c->n_pages += 2;
-    return put(c->txn, c->index->meta, name_val(name), val(data, len), 0);
-}
-
-int change_adopted(struct change *c)
-{
-    uint64_t no = 0;
-    return put_numbers(c->txn, c->index->meta, name_val("adopting"), &no, 1);
-}
-
-/* ---- an index of format 1 ---- */
-
-/* Counts a blob in a user's share, unless it is in one already. */
-static int take_over_blob(struct change *c, const struct blob_id *id, uint32_t user)
-{
-    uint8_t key[BLOB_KEY];
-    uint64_t numbers[BLOB_NUMBERS];
-    MDB_val data;
-    blob_key(id, key);
-    int rc = get(c->txn, c->index->blob, val(key, sizeof key), &data);
-    if (rc != 0 || data.mv_size == NUMBERS_SIZE(BLOB_NUMBERS))
-        return rc == WARM_ENOT_FOUND ? 0 : rc;
-    if (!numbers_decode(data.mv_data, data.mv_size, numbers, FORMAT_1_BLOB_NUMBERS))
-        return MDB_CORRUPTED;
-    numbers[FORMAT_1_BLOB_NUMBERS] = user;
-    rc = put_blob(c, id, numbers);
-    return rc ? rc : count_share(c, user, 0, (int64_t)numbers[2], 0);
-}
-
-static int take_over_row(struct change *c, const struct store_row *row)
-{
-    struct blob_id blob = {row->id.owner, row->content};
-    uint32_t user = entry_user(row);
-    int64_t pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0;
-    int rc = count_share(c, user, 1, (int64_t)entry_disk_bytes(row), pinned);
-    return rc == 0 && row->is_blob ? take_over_blob(c, &blob, user) : rc;
-}
-
-/* A damaged row is in no share; whoever reads it removes it. */
-static int take_over_rows(struct change *c)
-{
-    MDB_cursor *cursor;
-    MDB_stat stat;
-    struct index_place place = {.after = false};
-    uint64_t *n = &c->index->n_taken_over;
-    int rc = mdb_stat(c->txn, c->index->row, &stat);
-    rc = rc ? rc : mdb_cursor_open(c->txn, c->index->row, &cursor);
-    if (rc != 0)
-        return rc;
-    for (*n = 0; rc == 0; ++*n) {
-        struct store_row row;
-        rc = index_next(c->index, cursor, &place, &row);
-        if (rc == WARM_ENOT_FOUND)
-            break;
-        if (*n == stat.ms_entries)
-            rc = MDB_CORRUPTED; /* a damaged tree may lead around in it */
-        if (rc == 0)
-            rc = take_over_row(c, &row);
-        else if (rc == WARM_ECORRUPT)
-            rc = 0;
-    }
-    mdb_cursor_close(cursor);
-    return rc == WARM_ENOT_FOUND ? 0 : rc;
-}
-
-/* Blobs of damaged rows: they are in the share of their owner. */
-static int take_over_blobs(struct change *c)
-{
-    MDB_cursor *cursor;
-    MDB_val key, data;
-    int rc = mdb_cursor_open(c->txn, c->index->blob, &cursor);
-    if (rc != 0)
-        return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0) {
-        struct blob_id id;
-        uint8_t bytes[BLOB_KEY];
-        if (key.mv_size != BLOB_KEY) {
-            rc = MDB_CORRUPTED;
-            break;
-        }
-        if (data.mv_size == NUMBERS_SIZE(BLOB_NUMBERS))
-            continue;
-        memcpy(bytes, key.mv_data, sizeof bytes);
-        id.owner = get_owner(bytes);
-        memcpy(id.content.bytes, bytes + 4, sizeof id.content.bytes);
-        rc = take_over_blob(c, &id, id.owner);
-        key = val(bytes, sizeof bytes);
-        rc = rc ? rc : mdb_cursor_get(cursor, &key, &data, MDB_SET);
-        if (rc != 0)
-            break;
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-/* Computes the shares and makes the index one of this format: all of it, or nothing. Reads each row
- * once; memory: the pages of `blob`, which are written anew. */
-static int take_over(struct index *x)
-{
-    struct change c;
-    uint64_t format = INDEX_FORMAT;
-    int rc = change_begin(&c, x);
-    rc = rc ? rc : open_share(x, c.txn, MDB_CREATE);
-    rc = rc ? rc : take_over_rows(&c);
-    rc = rc ? rc : take_over_blobs(&c);
-    rc = rc ? rc : put_numbers(c.txn, x->meta, name_val("format"), &format, 1);
-    rc = rc ? rc : change_commit(&c);
-    change_close(&c);
-    x->taken_over = rc == 0;
     return rc;
 }

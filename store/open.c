@@ -104,7 +104,7 @@ static int open_index(struct store *s, struct err *e)
         unlinkat(s->files.dir, "suspect", 0);
     atomic_store(&suspect_dir, s->files.dir); /* taking an index over reads all of it */
     uint64_t start_ms = clock_mono_ms();
-    int rc = index_open(&s->index, s->dir, s->config.index_bytes, e);
+    int rc = index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     if (rc == 0 && s->index.taken_over)
         store_event(s,
                     "store: took over an index of format 1: counted the shares of %" PRIu64
@@ -112,7 +112,7 @@ static int open_index(struct store *s, struct err *e)
                     s->index.n_taken_over, clock_mono_ms() - start_ms);
     if (rc == WARM_ECORRUPT) {
         set_aside(s, e ? e->text : "");
-        rc = index_open(&s->index, s->dir, s->config.index_bytes, e);
+        rc = index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     }
     return rc;
 }

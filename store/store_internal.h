@@ -3,7 +3,8 @@
  * store_internal.h - the inside of a store, for the files of this folder alone.
  *
  *     loop thread            copier thread               writer thread
- *     store.c, open.c        blob_copier.c                    writer.c, evict.c, evict_plan.c, idle.c, old.c
+ *     store.c, open.c        blob_copier.c               writer.c, transaction.c, quarantine.c,
+ *                                                        evict*.c, idle.c, old.c
  *
  *     put, small ──────────────────────────────────────▶ ┐
  *     put, large ──────────▶ copy to tmp/, hash ───────▶ ├ queue ─▶ change ─▶ commit ─┐
@@ -11,14 +12,16 @@
  *     poll ◀── done ◀─────────────────────────────────────────────────┼───────────────┘
  *                            unlink ◀── files of evicted blobs ◀──────┘
  *
- * What happens to one id happens in the order in which the loop asked for it: while a task for an
- * id is with the copier, later tasks for it go the same way. Apart from that the copier serves users
- * in turn, a slice of a large value at a time (lanes.c).
+ * Order: tasks for one id run in the order in which the loop asked for them. While a task for an id is
+ * with the copier, later tasks for it take the same way. Apart from that the copier serves users in
+ * turn, a slice of a large value at a time (lanes.c).
  *
- * Locks: `lock` guards what is listed under it and is held for pointer work only; `env_lock` is
- * held shared by who reads the index (the loop: from the first read of a turn to its end) and
- * exclusively by the writer while it replaces a damaged environment. Whoever wants both takes
- * env_lock first.
+ * Locks: `lock` guards the fields listed under it, and is held for pointer work only. Readers of the
+ * index hold `env_lock` shared: the loop from the first read of a turn to the turn's end. The writer
+ * holds it exclusively while it replaces a damaged environment. A thread that needs both takes env_lock
+ * first.
+ *
+ * Thread: each part of struct store names its own. Memory: store_open makes it, store_close frees it.
  */
 #ifndef WARM_STORE_STORE_INTERNAL_H
 #define WARM_STORE_STORE_INTERNAL_H
@@ -27,9 +30,11 @@
 #include <stdatomic.h>
 
 #include "store/blob.h"
+#include "store/change.h"
 #include "store/clock.h"
 #include "store/handles.h"
 #include "store/index.h"
+#include "store/index_upgrade.h"
 #include "store/store.h"
 #include "store/task.h"
 #include "store/touch.h"
@@ -48,7 +53,7 @@ struct lane {
 struct lanes {
     struct lane *lane;
     size_t n, cap;
-    uint32_t turn; /* whose task was taken last */
+    uint32_t turn; /* the user whose task was taken last */
     uint64_t serial;
 };
 
@@ -70,7 +75,7 @@ struct old_count {
 struct idle {
     bool walking;
     bool deep;   /* the walk looks for blobs whose rows are gone too */
-    bool unread; /* a file or a folder could not be read: the walk is to be made again */
+    bool unread; /* a file or a folder could not be read: the walk must be repeated */
     struct blob_walk walk;
     uint64_t last_commit; /* index_last_commit as it was */
     uint64_t next_walk_ms, next_expiry_ms, next_check_ms, next_sync_ms,
@@ -79,7 +84,7 @@ struct idle {
     uint64_t n_adopted;
     uint64_t next_old_ms;
     struct old_count old;
-    unsigned n_begun; /* how often the sweep began: a walk is over when the index was replaced */
+    unsigned n_begun; /* how often idle_begin ran: it ends a walk over an older index */
 };
 
 struct store {
@@ -92,9 +97,9 @@ struct store {
     pthread_rwlock_t env_lock;
     struct index index; /* env_lock */
     MDB_txn *reader;    /* the loop's */
-    /* `reader` is not reset between turns, as long as nothing is committed. Set by the loop, before
-     * it looks for a commit; who commits looks at it after that, and wakes the loop: so old pages
-     * are held no longer than a wake-up takes. */
+    /* `reader` is kept between turns until the next commit. The loop sets this before it looks for a
+     * commit; the writer reads it after a commit, and wakes the loop. So old pages are held no longer
+     * than a wake-up takes. */
     atomic_bool keeps_snapshot;
 
     /* loop thread */
@@ -108,20 +113,20 @@ struct store {
 
     /* any thread */
     atomic_bool stopping;
-    atomic_bool damaged; /* the index must be replaced: set by who notices */
+    atomic_bool damaged; /* the index must be replaced: set by any thread that sees damage */
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t writer_wake, copier_wake;
     bool copier_stop, writer_stop;
     bool tell_old;     /* store_expect_old */
-    bool caps_changed; /* the writer is to look whether it has to evict */
+    bool caps_changed; /* the writer must check whether it has to evict */
     struct lanes copying;
     struct task_list queue;
     struct task_list done;
     struct burial *burials;
-    struct blob_id dropped[DROPPED_MAX]; /* blobs gone: their descriptors are to be closed */
+    struct blob_id dropped[DROPPED_MAX]; /* blobs gone: their descriptors must be closed */
     size_t n_dropped;                    /* above DROPPED_MAX: all of them */
-    size_t queued_bytes;                 /* heap that waiting values take */
+    size_t queued_bytes;                 /* heap of waiting values */
     struct store_stats stats;
     struct store_departure left[STORE_DEPARTURES_MAX]; /* n_left % MAX is the next */
     uint64_t n_left, n_left_taken;
@@ -137,95 +142,134 @@ struct store {
     atomic_bool verifying;
 };
 
-/* One line for the log; any thread. */
+/* ---- tasks.c; any thread ---- */
+
+/* Writes one line for the log. */
 void store_event(struct store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Hands a finished task to store_poll; any thread. */
+/* Gives a finished task to store_poll. */
 void store_finish(struct store *s, struct task *t);
-/* Queues a task for the writer, or for the copier if order or its kind asks for that. Takes it. */
+/* Takes a task and queues it: for the copier if its kind or the order of its id needs that, else for the
+ * writer. Without memory the task is finished with NOMEM. */
 void store_queue(struct store *s, struct task *t);
+/* Takes a task and queues it for the writer. */
 void store_queue_writer(struct store *s, struct task *t);
 
-/* ---- lanes.c; with `lock` held ---- */
-/* False without memory for a lane of its own where there is no other. */
+/* ---- lanes.c; any thread that holds `lock` ---- */
+
+/* Adds a task to its user's lane. False without memory, if there is no other lane either. */
 bool lanes_add(struct lanes *l, struct task *t);
-/* The task whose turn it is; it stays where it is. NULL if there is none. */
+/* Returns the task whose turn it is, and leaves it in its lane. NULL if there is none. */
 struct task *lanes_next(struct lanes *l);
-/* Takes out what lanes_next gave. */
+/* Removes the task that lanes_next returned. */
 void lanes_take(struct lanes *l, struct task *t);
-/* True if a task must not overtake one of these. */
+/* True if the task must not overtake one of these. */
 bool lanes_hold_up(const struct lanes *l, const struct task *t);
+/* Frees all tasks and lanes. */
 void lanes_free(struct store *s, struct lanes *l);
 
 /* ---- blob_copier.c ---- */
+
+/* Runs the copier thread until copier_stop. */
 void *copier_main(void *store);
-/* Unlinks tmp/NAME soon, on the copier thread. */
+/* Unlinks tmp/NAME soon, on the copier thread. Any thread. */
 void copier_bury(struct store *s, const char *name);
 
-/* ---- writer.c ---- */
-void *writer_main(void *store);
-/* Makes a change of the index through `apply`, commits it and settles its blobs. Evicts and tries
- * again where the map is full; replaces a damaged environment. Returns a code of index.h. */
-typedef int (*writer_apply)(struct store *s, struct change *c, void *arg);
-int writer_change(struct store *s, writer_apply apply, void *arg);
-/* Cleans up after a put, whatever came of it, and hands it back. */
-void writer_finish_put(struct store *s, struct task *t);
-/* Removes an entry that failed verification, or a row that does not decode. */
-int writer_quarantine(struct store *s, struct change *c, const struct store_id *id,
-                      const char *why);
+/* ---- writer.c; writer thread ---- */
 
-/* ---- evict.c ---- */
+/* Runs the writer thread until writer_stop, and until its queue is empty. */
+void *writer_main(void *store);
+
+/* ---- transaction.c; writer thread ---- */
+
+/* Makes a change through `apply`, commits it and dooms its blobs. Evicts and tries again if the map is
+ * full; replaces a damaged environment. `apply` can run several times. Returns a code of index.h. */
+typedef int (*transact_apply)(struct store *s, struct change *c, void *arg);
+int transact(struct store *s, transact_apply apply, void *arg);
+/* The same with one try. */
+int transact_once(struct store *s, transact_apply apply, void *arg);
+/* Replaces the environment. `why` is LMDB's code for the damage, or 0 to try again after a failure. */
+int transact_recover(struct store *s, int why);
+/* Tells the loop that a blob is gone: its descriptor must be closed. */
+void store_note_dropped(struct store *s, const struct blob_id *id);
+
+/* ---- quarantine.c; writer thread, inside a change ---- */
+
+/* Removes an entry and keeps its bytes in quarantine/. Fine if it is not there. */
+int quarantine_entry(struct store *s, struct change *c, const struct store_id *id,
+                     enum store_cause cause, const char *why);
+/* Quarantines the entry of a TASK_CHECK or TASK_DAMAGED, if it is still damaged. */
+int quarantine_damaged(struct store *s, struct change *c, struct task *t);
+/* Quarantines the entry of a TASK_REFUSED, if its value is still the refused one. */
+int quarantine_refused(struct store *s, struct change *c, const struct task *t);
+
+/* ---- evict.c; writer thread ---- */
+
 #define EVICT_ANY UINT64_MAX
-/* Tells of `bytes` that were put, so that what is new can be told from what is old. */
+/* Notes that `bytes` were put: by this the youth of entries is counted. */
 void evict_note_put(struct store *s, uint64_t bytes);
 /* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one user's share or of
  * EVICT_ANY. NOT_FOUND if nothing may go. */
 int evict_some(struct store *s, struct change *c, uint64_t user, size_t max, uint64_t goal);
-/* What one user may pin: half of its quota, or of the store. */
-uint64_t evict_pins_max(const struct store *s);
-uint64_t evict_low_water(const struct store *s);
-/* One step of eviction to the low-water mark. True while there is more. */
-bool evict_step(struct store *s);
-/* Makes room for an entry in a user's share: so many bytes of index and of a blob's file in the store,
- * `user_bytes` in the share. FULL if there is none to be had. */
-int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64_t blob_bytes,
-                    uint64_t user_bytes, struct err *e);
-/* Removes a sample of expired entries; how many. */
-size_t evict_expired(struct store *s);
-/* What a byte of an entry is worth; negative if it has expired or is old. Its group does not count. */
+/* Removes the expired ones of a sample, and counts them in *(size_t *)out_n: a transact_apply. */
+int evict_some_expired(struct store *s, struct change *c, void *out_n);
+/* Returns the worth of a byte of the entry, its group not considered; negative: expired or old. */
 double evict_worth(const struct store *s, const struct store_row *row, uint64_t now_ms);
-/* Removes an entry, counted as evicted; fine if it is not there. */
+/* Removes an entry and counts it as evicted. Fine if it is not there. */
 int evict_entry(struct store *s, struct change *c, const struct store_id *id);
 
-/* ---- evict_plan.c ---- */
-/* One step of store_evict. True while there is more. */
+/* ---- evict_room.c; writer thread ---- */
+
+/* Returns the bytes that one user may pin: half of its quota, or of the store. Any thread. */
+uint64_t evict_pins_max(const struct store *s);
+/* Returns the bytes on disk at which eviction ends. */
+uint64_t evict_low_water(const struct store *s);
+/* Runs one step of eviction to the low-water mark. True while there is more. */
+bool evict_step(struct store *s);
+/* Makes room for an entry: `index_bytes` and `blob_bytes` in the store, `user_bytes` in the user's share.
+ * FULL if there is none. */
+int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64_t blob_bytes,
+                    uint64_t user_bytes, struct err *e);
+/* Removes the expired ones of a sample. Returns their number. */
+size_t evict_expired(struct store *s);
+
+/* ---- evict_plan.c; writer thread ---- */
+
+/* Runs one step of store_evict. True while there is more. */
 bool evict_plan_step(struct store *s);
+/* Frees all that waits; the writer thread has ended. */
 void evict_plan_close(struct store *s);
 
-/* ---- old.c ---- */
-/* True if nobody has used the entry since keys changed: see store_expect_old. */
+/* ---- old.c; writer thread ---- */
+
+/* True if the entry was last used before keys changed: see store_expect_old. */
 bool old_row(const struct store *s, const struct store_row *row);
-/* So many of them were evicted; with `lock` held. */
+/* Subtracts evicted ones from the count. Needs `lock`. */
 void old_gone(struct store *s, uint64_t n);
-/* Counts some more of them. Returns when to call again, monotonic. */
+/* Counts some more of them. Returns the monotonic time at which to call again. */
 uint64_t old_step(struct store *s, uint64_t now_ms);
 
-/* ---- idle.c ---- */
+/* ---- idle.c; writer thread ---- */
+
+/* Starts all idle work anew: the index was opened. */
 void idle_begin(struct store *s);
-/* A row was lost that may have referred to a blob: walk over the blobs once more. */
+/* Plans another walk over the blobs: a row was lost that may have referred to one. */
 void idle_walk_deeply(struct store *s);
-/* A bounded piece of idle work. Returns in how many ms it wants to be called again. */
+/* Does a bounded piece of idle work. Returns the milliseconds until the next call. */
 uint64_t idle_step(struct store *s);
-/* After a commit: its meta page is durable within a second. */
+/* Plans a sync of the meta page within a second of this commit. */
 void idle_sync_soon(struct store *s);
+/* Ends the walk, if there is one. */
 void idle_end(struct store *s);
 
-/* ---- verify.c ---- */
-/* Takes a TASK_VERIFY (to_bytes: size of the sample) and ends with finishing it. */
+/* ---- verify.c; a thread of its own ---- */
+
+/* Takes a TASK_VERIFY (to_bytes: size of the sample), checks entries and finishes the task. */
 void *verify_main(void *task);
 
-/* ---- index_guard.c ---- */
-/* Opens and checks DIR/index in a child process: a few pages, or all of them if `thorough`. False
- * if it is damaged; *why (static memory) says how. */
+/* ---- index_guard.c; the thread that opens the store ---- */
+
+/* Checks DIR/index in a child process: a few pages, or all of them if `thorough`. False if it is damaged,
+ * with the reason in *why (static memory). */
 bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char **why);
 
 #endif

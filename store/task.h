@@ -27,11 +27,11 @@ enum task_type {
     TASK_VERIFY,  /* the report of a verify thread, or its progress */
 };
 
-/* One piece of work, and what came of it. The views in it point into `bytes`. */
+/* One piece of work and its result. The views in it point into `bytes`. */
 struct task {
     struct task *next;
     enum task_type type;
-    uint64_t serial;    /* order of asking, of those that go to the copier */
+    uint64_t serial;    /* order in the copier's lanes */
     uint64_t queued_ms; /* monotonic */
     int status;
     struct err err;
@@ -44,10 +44,10 @@ struct task {
     bool keep_existing, existed;
     struct draft draft;
     struct hashing *hashing; /* of a large value, between two slices; owned */
-    bool expects;            /* `expected` is what its digest has to be */
+    bool expects;            /* its digest must be `expected` */
     struct key expected;
     bool hashed;              /* row.check is the value's */
-    struct key *out_check;    /* PUT: where to tell it; may be NULL */
+    struct key *out_check;    /* PUT: where the caller wants it; may be NULL */
     bool appended;            /* the trailer is in a blob that was there before */
     bool state_known;         /* the bytes were right in `state`, */
     struct blob_state state;  /* (DAMAGED: wrong) */
@@ -55,7 +55,7 @@ struct task {
     void (*on_done)(void *arg, int status, bool existed, const struct err *e);
 
     struct store_id *ids;           /* REMOVE, PIN; owned */
-    size_t n_ids, next_id, mark_id; /* mark: where the change that is being made began */
+    size_t n_ids, next_id, mark_id; /* mark: where the present change began */
     bool pinned;
     size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
     struct touches *touches;        /* TOUCH; the store's */
@@ -78,12 +78,18 @@ struct task_list {
     struct task *first, **last;
     size_t n;
 };
+/* Makes a list empty. A list that is moved must be made anew: it points at itself. */
 void task_list_init(struct task_list *l);
+/* Adds a task at the end. */
 void task_list_add(struct task_list *l, struct task *t);
-void task_list_push(struct task_list *l, struct task *t); /* in front */
+/* Adds a task in front. */
+void task_list_push(struct task_list *l, struct task *t);
+/* Removes the first task; NULL if there is none. */
 struct task *task_list_take(struct task_list *l);
-/* `n_bytes` of room in t->bytes. NULL without memory. */
+
+/* Makes a task with `n_bytes` of room in t->bytes. NULL without memory. */
 struct task *task_new(enum task_type type, size_t n_bytes);
+/* Frees a task, its descriptors, and its draft in tmp/. */
 void task_free(struct store *s, struct task *t);
 
 #endif

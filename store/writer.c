@@ -7,13 +7,14 @@
  * reference, tell the loop. Between turns: one step of eviction, or, with nothing queued, of the
  * idle sweep.
  *
- * Failure modes of a transaction:
+ * Failure modes of a batch:
  *   one task cannot be done (its file cannot be moved)   it fails, the others go on
  *   the transaction fails as a whole                     each of its tasks again by itself, so that
  *                                                        only those fail that must
- *   the map is full                                      evict, again, up to ROUNDS_MAX
- *   the index is damaged                                 a new one takes its place, again
  *   the disk is full or broken                           the tasks fail; nothing was changed
+ * transaction.c deals with a full map and a damaged index.
+ *
+ * Thread: writer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,262 +32,12 @@
 #define BATCH_ENOUGH 32u    /* puts that wait for no more company */
 #define IDS_PER_CHANGE 150u /* removals or pins in a transaction: about 5 pages each */
 #define TOUCHES_PER_CHANGE 256u
-#define ROUNDS_MAX 8u
 #define EVICT_ALONG 16u /* entries evicted in the same transaction as puts */
-#define EVICT_MAP_FULL 64u
-#define MEMORY_PROBE (4u << 20) /* bytes: more than any sound transaction asks for at a time */
 
 struct batch {
     struct task *task[BATCH_MAX];
     size_t n;
 };
-
-/* ---- a damaged environment ---- */
-
-/* With env_lock held exclusively. */
-static int replace_env(struct store *s, bool broken, struct err *e)
-{
-    if (s->reader)
-        mdb_txn_abort(s->reader);
-    s->reader = NULL;
-    atomic_store(&s->keeps_snapshot, false);
-    index_close(&s->index);
-    int rc = broken ? index_set_aside(s->dir, e) : 0;
-    rc = rc ? rc : index_open(&s->index, s->dir, s->config.index_bytes, e);
-    if (rc == WARM_ECORRUPT) {
-        rc = index_set_aside(s->dir, e);
-        rc = rc ? rc : index_open(&s->index, s->dir, s->config.index_bytes, e);
-    }
-    return rc;
-}
-
-static int recover(struct store *s, int why)
-{
-    struct err e;
-    bool broken = why != 0 && why != MDB_PANIC; /* a failed write of a meta page breaks no page */
-    if (why)
-        store_event(s, "store: the index cannot be used any more (%s): %s", mdb_strerror(why),
-                    broken ? "set aside, rebuilding from the files" : "opening it again");
-    idle_end(s);
-    pthread_rwlock_wrlock(&s->env_lock);
-    int rc = replace_env(s, broken, &e);
-    pthread_rwlock_unlock(&s->env_lock);
-    atomic_store(&s->damaged, false);
-    if (rc != 0) {
-        if (why) /* else this is another try */
-            store_event(s, "store: no index: %s", e.text);
-        return rc;
-    }
-    if (!why)
-        store_event(s, "store: there is an index again");
-    pthread_mutex_lock(&s->lock);
-    s->stats.rebuilt |= broken;
-    pthread_mutex_unlock(&s->lock);
-    idle_begin(s);
-    return 0;
-}
-
-/* ---- changes ---- */
-
-static void note_dropped(struct store *s, const struct blob_id *id)
-{
-    pthread_mutex_lock(&s->lock);
-    if (s->n_dropped < DROPPED_MAX)
-        s->dropped[s->n_dropped] = *id;
-    s->n_dropped++;
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void publish(struct store *s, const struct change *c)
-{
-    const struct totals *t = &s->index.totals;
-    uint64_t file_bytes = index_file_bytes(&s->index);
-    pthread_mutex_lock(&s->lock);
-    struct store_stats *st = &s->stats;
-    st->n_entries = t->n_entries;
-    st->n_bytes = t->n_bytes;
-    st->disk_bytes = t->blob_disk_bytes + file_bytes;
-    memcpy(st->kind_entries, t->kind_entries, sizeof st->kind_entries);
-    memcpy(st->kind_bytes, t->kind_bytes, sizeof st->kind_bytes);
-    st->n_evictions += c->n_evicted;
-    old_gone(s, c->n_old);
-    st->n_corrupt += c->n_corrupt;
-    st->n_commits++;
-    uint64_t now_ms = c->n_left ? clock_wall_ms() : 0;
-    for (size_t i = 0; i < c->n_left; i++) {
-        struct store_departure *to = &s->left[s->n_left++ % STORE_DEPARTURES_MAX];
-        *to = c->left[i];
-        to->at_ms = now_ms;
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* After a commit: the files that nothing refers to. */
-static void settle(struct store *s, struct change *c)
-{
-    char name[DOOMED_NAME];
-    for (size_t i = 0; i < c->n_doomed; i++) {
-        if (blob_doom(&s->files, &c->doomed[i], name) == 0)
-            copier_bury(s, name);
-        note_dropped(s, &c->doomed[i]);
-    }
-    if ((c->n_doomed || atomic_load(&s->keeps_snapshot)) && s->config.on_wake)
-        s->config.on_wake(s->config.on_wake_arg);
-    idle_sync_soon(s);
-    if (c->broke)
-        idle_walk_deeply(s);
-    publish(s, c);
-}
-
-static int change_once(struct store *s, writer_apply apply, void *arg)
-{
-    struct change c;
-    int rc = change_begin(&c, &s->index);
-    rc = rc ? rc : apply(s, &c, arg);
-    rc = rc ? rc : change_commit(&c);
-    if (rc == 0)
-        settle(s, &c);
-    change_close(&c);
-    return rc;
-}
-
-static int evict_for_map(struct store *s, struct change *c, void *arg)
-{
-    (void)arg;
-    return evict_some(s, c, EVICT_ANY, EVICT_MAP_FULL, 0);
-}
-
-/* A damaged page may ask for more than there is, of the map or of memory. A failure that has another
- * cause passes, or other requests fail too. */
-static bool asks_too_much(struct store *s, int rc, bool again)
-{
-    if (rc == MDB_MAP_FULL)
-        return index_file_bytes(&s->index) < s->index.map_bytes / 2;
-    void *memory = rc == ENOMEM && again ? fault_malloc(MEMORY_PROBE) : NULL;
-    free(memory);
-    return memory != NULL;
-}
-
-int writer_change(struct store *s, writer_apply apply, void *arg)
-{
-    int rc = 0;
-    bool no_memory = false;
-    for (unsigned round = 0; round < ROUNDS_MAX; round++) {
-        if (!s->index.env)
-            rc = recover(s, 0);
-        if (!s->index.env)
-            return rc;
-        rc = change_once(s, apply, arg);
-        if (asks_too_much(s, rc, no_memory))
-            rc = MDB_CORRUPTED;
-        if (rc == ENOMEM && !no_memory) {
-            no_memory = true;
-        } else if (index_is_damage(rc)) {
-            if (recover(s, rc) != 0)
-                return rc;
-        } else if (rc == MDB_MAP_FULL) {
-            if (change_once(s, evict_for_map, NULL) != 0)
-                return rc;
-        } else {
-            return rc;
-        }
-    }
-    return rc;
-}
-
-/* ---- quarantine ---- */
-
-static int quarantine_blob(struct store *s, struct change *c, const struct store_row *row,
-                           const char *why)
-{
-    struct blob_id id = {row->id.owner, row->content};
-    int rc = change_remove(c, row);
-    if (rc != 0)
-        return rc;
-    change_spare_blob(c, &id);
-    if (blob_quarantine(&s->files, &id) != 0) {
-        char name[DOOMED_NAME]; /* it must not be found again in any case */
-        if (blob_doom(&s->files, &id, name) == 0)
-            copier_bury(s, name);
-    }
-    note_dropped(s, &id);
-    store_event(s, "store: quarantined a damaged value of %" PRIu64 " bytes: %s", row->len, why);
-    return 0;
-}
-
-static int quarantine(struct store *s, struct change *c, const struct store_id *id,
-                      enum store_cause cause, const char *why)
-{
-    struct store_row row;
-    struct view value;
-    char hex[WARM_KEY_TEXT];
-    int rc = index_row(&s->index, c->txn, id, &row);
-    if (rc != 0 && rc != WARM_ECORRUPT)
-        return rc == WARM_ENOT_FOUND ? 0 : rc;
-    c->n_corrupt++;
-    change_tell(c, id, cause);
-    if (rc == 0 && row.is_blob)
-        return quarantine_blob(s, c, &row, why);
-    key_to_text(&id->key, hex);
-    store_event(s, "store: removed a damaged entry %s of owner %" PRIu32 ": %s", hex, id->owner,
-                why);
-    if (rc == WARM_ECORRUPT)
-        return change_remove_broken(c, id);
-    if (index_value(&s->index, c->txn, id, row.len, &value) == 0)
-        value_quarantine(&s->files, id, value.data, value.len);
-    return change_remove(c, &row);
-}
-
-int writer_quarantine(struct store *s, struct change *c, const struct store_id *id, const char *why)
-{
-    return quarantine(s, c, id, STORE_LEFT_DAMAGED, why);
-}
-
-/* The value that was refused may have been replaced since. */
-static int apply_refused(struct store *s, struct change *c, const struct task *t)
-{
-    struct store_row row;
-    int rc = index_row(&s->index, c->txn, &t->row.id, &row);
-    if (rc == WARM_ENOT_FOUND || (rc == 0 && !key_equal(&row.check, &t->row.check)))
-        return 0;
-    return rc ? rc : quarantine(s, c, &row.id, STORE_LEFT_REFUSED, "its user refused it");
-}
-
-/* Looks again at what another thread found damaged: it may have been replaced since. */
-static int apply_damaged(struct store *s, struct change *c, struct task *t)
-{
-    struct store_row row;
-    struct view value;
-    int rc = index_row(&s->index, c->txn, &t->row.id, &row);
-    if (rc == WARM_ENOT_FOUND)
-        return 0;
-    if (rc == WARM_ECORRUPT)
-        return writer_quarantine(s, c, &t->row.id, "its row cannot be read");
-    if (rc != 0)
-        return rc;
-    if (!row.is_blob) {
-        rc = index_value(&s->index, c->txn, &row.id, row.len, &value);
-        rc = rc ? rc : index_check_value(&row, value);
-        if (rc == WARM_ECORRUPT || rc == WARM_ENOT_FOUND)
-            return writer_quarantine(s, c, &row.id, "its bytes changed");
-        return rc;
-    }
-    if (memcmp(&row.content, &t->row.content, sizeof row.content) != 0)
-        return 0;
-    struct blob_id id = {row.id.owner, row.content};
-    struct blob_state state;
-    int fd = -1;
-    rc = blob_open(&s->files, &id, row.len, &fd, &state, NULL);
-    if (fd >= 0)
-        close(fd);
-    if (rc == WARM_ENOT_FOUND)
-        return writer_quarantine(s, c, &row.id, "its file is missing");
-    if (rc == WARM_ECORRUPT)
-        return writer_quarantine(s, c, &row.id, "its file is too short");
-    if (rc == 0 && t->status == WARM_ECORRUPT && blob_state_equal(&state, &t->state))
-        return writer_quarantine(s, c, &row.id, "its bytes changed");
-    return 0;
-}
 
 /* ---- puts ---- */
 
@@ -341,7 +92,7 @@ static int apply_put(struct store *s, struct change *c, struct task *t)
     uint64_t now_ms = clock_wall_ms();
     int rc = index_row(&s->index, c->txn, &t->row.id, &old);
     if (rc == WARM_ECORRUPT) {
-        rc = writer_quarantine(s, c, &t->row.id, "its row cannot be read");
+        rc = quarantine_entry(s, c, &t->row.id, STORE_LEFT_DAMAGED, "its row cannot be read");
         rc = rc ? rc : WARM_ENOT_FOUND;
     }
     if (rc != 0 && rc != WARM_ENOT_FOUND)
@@ -376,7 +127,7 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
     struct store_row row;
     int rc = index_row(&s->index, c->txn, id, &row);
     if (rc == WARM_ECORRUPT)
-        return writer_quarantine(s, c, id, "its row cannot be read");
+        return quarantine_entry(s, c, id, STORE_LEFT_DAMAGED, "its row cannot be read");
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     if (t->type == TASK_PIN && row.pinned == t->pinned)
@@ -460,8 +211,8 @@ static int apply_task(struct store *s, struct change *c, struct task *t)
     case TASK_PIN: return apply_ids(s, c, t);
     case TASK_TOUCH: return apply_touches(s, c, t);
     case TASK_CHECK:
-    case TASK_DAMAGED: return apply_damaged(s, c, t);
-    case TASK_REFUSED: return apply_refused(s, c, t);
+    case TASK_DAMAGED: return quarantine_damaged(s, c, t);
+    case TASK_REFUSED: return quarantine_refused(s, c, t);
     default: return 0;
     }
 }
@@ -490,7 +241,7 @@ static int task_error(struct store *s, int rc, struct err *e)
 
 static void run_batch(struct store *s, struct batch *b)
 {
-    int rc = b->n ? writer_change(s, apply_batch, b) : 0;
+    int rc = b->n ? transact(s, apply_batch, b) : 0;
     if (rc != 0 && b->n > 1) {
         for (size_t i = 0; i < b->n; i++)
             run_batch(s, &(struct batch){{b->task[i]}, 1});
@@ -525,11 +276,11 @@ static int doom_placed(struct store *s, struct change *c, void *arg)
     return index_has_blob(&s->index, c->txn, &id) ? 0 : change_doom(c, &id);
 }
 
-void writer_finish_put(struct store *s, struct task *t)
+static void finish_put(struct store *s, struct task *t)
 {
     if (t->status != 0 && t->draft.placed && s->index.env)
-        change_once(s, doom_placed, t); /* if this fails too, the idle sweep finds the file */
-    if (t->draft.made) {                /* not needed; unlinking it may take long */
+        transact_once(s, doom_placed, t); /* if this fails too, the idle sweep finds the file */
+    if (t->draft.made) {                  /* not needed; unlinking it may take long */
         copier_bury(s, t->draft.name);
         t->draft.made = false;
     }
@@ -564,7 +315,7 @@ static void finish_batch(struct store *s, struct batch *b)
                                 "%zu entries are not pinned: a user may pin %" PRIu64 " bytes",
                                 t->n_refused, evict_pins_max(s));
         if (t && t->type == TASK_PUT)
-            writer_finish_put(s, t);
+            finish_put(s, t);
         else if (t)
             store_finish(s, t);
     }
@@ -626,7 +377,7 @@ static void admit_batch(struct store *s, struct batch *b)
             t->status = evict_make_room(s, user, index_bytes + entry, blob_bytes + blob,
                                         bytes_of_user(b, n, user) + entry + blob, &t->err);
             if (t->status != 0) {
-                writer_finish_put(s, t);
+                finish_put(s, t);
                 continue;
             }
             index_bytes += entry;
@@ -692,7 +443,7 @@ void *writer_main(void *store)
         if (stop)
             break;
         if (atomic_load(&s->damaged))
-            recover(s, MDB_CORRUPTED);
+            transact_recover(s, MDB_CORRUPTED);
         bool idle = b.n == 0;
         admit_batch(s, &b);
         run_batch(s, &b);
