@@ -22,8 +22,8 @@
 
 #include "keygen/bytes.h"
 
-#define TORCH_VALUE_MAGIC 8u       /* bytes before the pickle */
-#define TORCH_VALUE_MAX (4u << 20) /* bytes of JSON: what is longer is stored as it came */
+#define TORCH_VALUE_MAGIC 8u         /* bytes before the pickle */
+#define TORCH_VALUE_MAX (4u << 20)   /* bytes of JSON: what is longer is stored as it came */
 #define TORCH_VALUE_WRAPPING_MAX 64u /* bytes of JSON around the base64 */
 
 /* True for the names of PyTorch's caches. */
