@@ -217,6 +217,15 @@ static int add_dependencies(struct command *c, struct err *e)
     return tool_add_output(c->job, derived(c, c->output, ".d", false), e);
 }
 
+/* True in the folder where TorchInductor makes precompiled headers for itself: it never says
+ * -Winvalid-pch. Of others nobody knows who will use the header, and outside of warm a stub would be
+ * warned of. */
+static bool is_inductors(const char *path)
+{
+    const char *cache = strstr(path, "/torchinductor_");
+    return cache && strstr(cache, "/precompiled_headers/");
+}
+
 static int add_header_output(struct command *c, struct err *e)
 {
     char *text = NULL;
@@ -228,6 +237,9 @@ static int add_header_output(struct command *c, struct err *e)
         return refuse(e, c->files[0], "a precompiled header of another name");
     if (c->warns_of_headers)
         return refuse(e, "-Winvalid-pch", "it needs real precompiled headers");
+    if (!c->job->header && !is_inductors(output))
+        return refuse(e, c->files[0],
+                      "other programs may not take a stub for a precompiled header");
     c->job->lazy = true;
     return tool_add_output(c->job, output, e);
 }

@@ -9,6 +9,8 @@
  *     X.h.gch.warm  beside a real one: its size and times, and what it was made from, so that what
  *                   is compiled with it depends on that
  *
+ * TorchInductor's headers only: others are made at once, and are not kept.
+ *
  * A run that would make a header, and of which the cache knows that it works with these inputs,
  * leaves a stub. Before a compile that includes X.h really runs, the stub is replaced by the real
  * thing, once, under a lock. A header that others made, or that is not as its .warm says, cannot be

@@ -423,6 +423,17 @@ Test(tool, an_output_that_cannot_be_replaced_is_left_to_the_compiler)
     lab_down(&lab);
 }
 
+#define PCH "torchinductor_me/precompiled_headers"
+
+/* Where TorchInductor makes its precompiled headers. */
+static void write_header(struct lab *lab, const char *name, const char *text)
+{
+    char path[128];
+    cr_assert_eq(sh(lab, NULL, "mkdir -p " PCH), 0);
+    snprintf(path, sizeof path, PCH "/%s", name);
+    write_text(lab, path, text);
+}
+
 /* First for real; then a stub that the compiler ignores, until a compile needs the real one. */
 Test(tool, precompiled_headers_are_made_when_something_needs_them)
 {
@@ -430,35 +441,36 @@ Test(tool, precompiled_headers_are_made_when_something_needs_them)
     char *out;
     if (!lab_up(&lab))
         return;
-    write_text(&lab, "h.h", "#include \"deep.h\"\nstatic inline int two(void) { return 2; }\n");
-    write_text(&lab, "deep.h", "#define DEEP 40\n");
+    write_header(&lab, "h.h", "#include \"deep.h\"\nstatic inline int two(void) { return 2; }\n");
+    write_header(&lab, "deep.h", "#define DEEP 40\n");
     write_text(&lab, "a.cpp", "int main() { return two() + DEEP; }\n");
     write_text(&lab, "b.cpp", "int main() { return two() + DEEP + 1; }\n");
-    const char *header = GXX "-x c++-header $PWD/h.h -o $PWD/h.h.gch";
+    const char *header = GXX "-x c++-header $PWD/" PCH "/h.h -o $PWD/" PCH "/h.h.gch";
     cr_assert_eq(sh(&lab, NULL, "%s", header), 0);
-    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 42);
-    cr_assert_eq(sh(&lab, &out, "head -c 4 h.h.gch"), 0);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/" PCH "/h.h $PWD/a.cpp -o a; ./a"), 42);
+    cr_assert_eq(sh(&lab, &out, "head -c 4 " PCH "/h.h.gch"), 0);
     cr_assert(strcmp(out, "warm") != 0, "the first one is real");
     free(out);
     expect_told(&lab, "miss", 2);
 
-    cr_assert_eq(sh(&lab, &out, "rm h.h.gch*; %s; head -c 13 h.h.gch", header), 0);
+    cr_assert_eq(sh(&lab, &out, "rm " PCH "/h.h.gch*; %s; head -c 13 " PCH "/h.h.gch", header), 0);
     cr_assert_str_eq(out, "warm-pch-stub");
     free(out);
-    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 42);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/" PCH "/h.h $PWD/a.cpp -o a; ./a"), 42);
     expect_told(&lab, "hit", 2);
-    cr_assert_eq(sh(&lab, NULL, "/usr/bin/g++ -include h.h a.cpp -o a; ./a"), 42, "without us");
-    cr_assert_eq(sh(&lab, &out, "head -c 13 h.h.gch"), 0);
+    cr_assert_eq(sh(&lab, NULL, "/usr/bin/g++ -include " PCH "/h.h a.cpp -o a; ./a"), 42,
+                 "without us");
+    cr_assert_eq(sh(&lab, &out, "head -c 13 " PCH "/h.h.gch"), 0);
     cr_assert_str_eq(out, "warm-pch-stub");
     free(out);
 
     forget(&lab);
-    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/b.cpp -o b; ./b"), 43);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/" PCH "/h.h $PWD/b.cpp -o b; ./b"), 43);
     expect_told(&lab, "miss", 1);
-    cr_assert_eq(sh(&lab, &out, "head -c 3 h.h.gch"), 0);
+    cr_assert_eq(sh(&lab, &out, "head -c 3 " PCH "/h.h.gch"), 0);
     cr_assert_str_eq(out, "gpc", "now it is real");
     free(out);
-    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/b.cpp -o b; ./b"), 43);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/" PCH "/h.h $PWD/b.cpp -o b; ./b"), 43);
     expect_told(&lab, "hit", 1);
     lab_down(&lab);
 }
@@ -469,19 +481,20 @@ Test(tool, a_change_below_a_precompiled_header_is_a_miss)
     struct lab lab;
     if (!lab_up(&lab))
         return;
-    write_text(&lab, "h.h", "#include \"deep.h\"\n");
-    write_text(&lab, "deep.h", "#define DEEP 40\n");
+    write_header(&lab, "h.h", "#include \"deep.h\"\n");
+    write_header(&lab, "deep.h", "#define DEEP 40\n");
     write_text(&lab, "a.cpp", "int main() { return DEEP; }\n");
-    const char *header = GXX "-x c++-header $PWD/h.h -o $PWD/h.h.gch";
+    const char *header = GXX "-x c++-header $PWD/" PCH "/h.h -o $PWD/" PCH "/h.h.gch";
     cr_assert_eq(sh(&lab, NULL, "%s", header), 0);
-    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 40);
-    write_text(&lab, "deep.h", "#define DEEP 41\n");
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/" PCH "/h.h $PWD/a.cpp -o a; ./a"), 40);
+    write_header(&lab, "deep.h", "#define DEEP 41\n");
     forget(&lab);
-    cr_assert_eq(sh(&lab, NULL, "rm h.h.gch*; %s", header), 0);
-    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"), 41);
+    cr_assert_eq(sh(&lab, NULL, "rm " PCH "/h.h.gch*; %s", header), 0);
+    cr_assert_eq(sh(&lab, NULL, GXX "-include $PWD/" PCH "/h.h $PWD/a.cpp -o a; ./a"), 41);
     expect_told(&lab, "miss", 2);
     cr_assert_eq(sh(&lab, NULL,
-                    "rm h.h.gch*; cp a.cpp h2.cpp; " GXX "-include $PWD/h.h $PWD/a.cpp -o a; ./a"),
+                    "rm " PCH "/h.h.gch*; cp a.cpp h2.cpp; " GXX "-include $PWD/" PCH
+                    "/h.h $PWD/a.cpp -o a; ./a"),
                  41, "no header at all");
     expect_told(&lab, "hit", 1);
     lab_down(&lab);

@@ -174,21 +174,24 @@ Test(tool_key, what_nobody_can_tell_is_never_kept)
     run_rows(rows, sizeof rows / sizeof rows[0]);
 }
 
+#define PCH "torchinductor_me/precompiled_headers"
+
 /* An old header of ours: the compiler would use it, so what the new text gives is not taken. */
 Test(tool_key, a_precompiled_header_that_is_out_of_date_counts_as_the_compiler_takes_it)
 {
     struct lab lab;
     if (!lab_up(&lab))
         return;
-    write_text(&lab, "h.h", "#include \"deep.h\"\n");
-    write_text(&lab, "deep.h", "#define DEEP 41\n");
+    cr_assert_eq(sh(&lab, NULL, "mkdir -p " PCH), 0);
+    write_text(&lab, PCH "/h.h", "#include \"deep.h\"\n");
+    write_text(&lab, PCH "/deep.h", "#define DEEP 41\n");
     write_text(&lab, "a.c", "int main(void) { return DEEP; }\n");
-    static const char compile[] = GCC "-include $PWD/h.h $PWD/a.c -o a; ./a";
+    static const char compile[] = GCC "-include $PWD/" PCH "/h.h $PWD/a.c -o a; ./a";
     cr_assert_eq(sh(&lab, NULL, compile), 41);
-    write_text(&lab, "deep.h", "#define DEEP 40\n");
-    cr_assert_eq(sh(&lab, NULL, GCC "-x c-header $PWD/h.h -o $PWD/h.h.gch"), 0);
-    write_text(&lab, "deep.h", "#define DEEP 41\n");
-    cr_assert_eq(sh(&lab, NULL, "/usr/bin/gcc -include $PWD/h.h $PWD/a.c -o a; ./a"), 40);
+    write_text(&lab, PCH "/deep.h", "#define DEEP 40\n");
+    cr_assert_eq(sh(&lab, NULL, GCC "-x c-header $PWD/" PCH "/h.h -o $PWD/" PCH "/h.h.gch"), 0);
+    write_text(&lab, PCH "/deep.h", "#define DEEP 41\n");
+    cr_assert_eq(sh(&lab, NULL, "/usr/bin/gcc -include $PWD/" PCH "/h.h $PWD/a.c -o a; ./a"), 40);
     forget(&lab);
     cr_assert_eq(sh(&lab, NULL, compile), 40, "as without us");
     expect_told(&lab, "hit", 0);
