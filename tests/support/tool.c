@@ -57,7 +57,7 @@ int sh(struct lab *lab, char **out, const char *format, ...)
     va_end(args);
     int status = run_command(
         &text,
-        "cd %s && export LC_ALL=C WARM_SOCKET=%s WARM_TIMEOUT_MS=5000 WARM_TOOL_DEBUG=%s "
+        "cd %s && export LC_ALL=C WARM_SOCKET=%s WARM_TIMEOUT_MS=30000 WARM_TOOL_DEBUG=%s "
         "T='%s tool --argv0' && "
         "unset WARM_DISABLE WARM_READONLY WARM_RECACHE && { %s; } 2>&1",
         lab->d.dir, lab->d.socket, lab->debug, lab->warm, command);

@@ -85,10 +85,18 @@ static int aim_at_temporary(struct tool_job *job, char temporary[PATH_MAX])
     return WARM_EREFUSED;
 }
 
+/* A caller who waits longer for any sign of the daemon waits as long for an answer. */
+static unsigned patience_ms(void)
+{
+    const char *timeout = getenv("WARM_TIMEOUT_MS");
+    unsigned long ms = timeout ? strtoul(timeout, NULL, 10) : 0;
+    return ms > DEADLINE_TOOL_MS && ms < DEADLINE_TOOL_WAIT_MS ? (unsigned)ms : DEADLINE_TOOL_MS;
+}
+
 static int serve(struct tool_job *job)
 {
     struct warm *w = NULL;
-    struct warm_options soon = {.request_timeout_ms = DEADLINE_TOOL_MS};
+    struct warm_options soon = {.request_timeout_ms = patience_ms()};
     struct err e = {0};
     char temporary[PATH_MAX];
     int status = -1;
