@@ -20,6 +20,7 @@
 
 #include "client/lib/deadlines.h"
 #include "client/lib/digests.h"
+#include "client/lib/environment.h"
 #include "client/lib/session.h"
 
 #define X(name, number, text)                                                                      \
@@ -36,12 +37,6 @@ static struct view text_view(const char *text)
 }
 
 /* ---- opening ---- */
-
-static bool env_is_set(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value && strcmp(value, "0") != 0;
-}
 
 static unsigned env_number(const char *name, unsigned otherwise)
 {
@@ -106,8 +101,8 @@ static int session_init(struct warm *w, const struct warm_options *options)
         options = &defaults;
     *w = (struct warm){.conn.fd = -1,
                        .pid = getpid(),
-                       .recache = env_is_set("WARM_RECACHE"),
-                       .read_only = env_is_set("WARM_READONLY")};
+                       .recache = environment_is_set("WARM_RECACHE"),
+                       .read_only = environment_is_set("WARM_READONLY")};
     w->connect_timeout_ms = options->connect_timeout_ms
                                 ? options->connect_timeout_ms
                                 : env_number("WARM_TIMEOUT_MS", DEADLINE_CONNECT_MS);
@@ -126,7 +121,7 @@ static int session_init(struct warm *w, const struct warm_options *options)
 
 int warm_open(struct warm **out, const struct warm_options *options)
 {
-    if (env_is_set("WARM_DISABLE"))
+    if (environment_is_set("WARM_DISABLE"))
         return WARM_ENO_DAEMON;
     struct warm *w = malloc(sizeof *w);
     if (!w)

@@ -48,7 +48,7 @@ void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 void *driver_stand_in(const char *name, void *real);    /* driver.c */
-void *mlir_stand_in(const char *name, void *real);      /* mlir.c */
+void *mlir_stand_in(const char *name, void *real);      /* pass_manager.c */
 
 /* The real dlsym, dlvsym and so on: for names that are to be found without stand-ins. A handle of
  * RTLD_NEXT means: after this object. */
@@ -60,17 +60,6 @@ const void *preload_library_of(const void *function, char *out, size_t cap);
 
 /* Whether the file at `path` still is the one of which `st` was taken. */
 bool preload_file_is(const char *path, const struct stat *st);
-
-/*
- * A connection to the daemon, the caller's alone until preload_return; NULL: go on without, because
- * of WARM_DISABLE=1, no daemon, or a failure a moment ago. Waits at most WARM_TIMEOUT_MS, and after
- * a failure not again for a hundred times what that failure took: see session.c.
- */
-struct warm *preload_borrow(void);
-void preload_return(struct warm *w);
-
-/* A variable of the environment is there, not empty and not "0". */
-bool preload_env_is_set(const char *name);
 
 #pragma GCC visibility pop
 

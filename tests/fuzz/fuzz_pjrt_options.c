@@ -3,7 +3,7 @@
  * different numbers never counts. */
 #include <assert.h>
 
-#include "client/preload/pjrt/options.c"
+#include "client/preload/pjrt/compile_options.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

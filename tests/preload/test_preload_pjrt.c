@@ -6,8 +6,8 @@
  */
 #include "tests/support/warmd.h"
 
+#include "client/preload/pjrt/compile_options.c"
 #include "client/preload/pjrt/machine.c" /* tested by themselves, too: they are in no library */
-#include "client/preload/pjrt/options.c"
 
 struct rig {
     struct warmd kit;

@@ -20,6 +20,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
 #include "client/exec/compilers.h"
+#include "client/lib/environment.h"
 #include "client/lib/warm.h"
 #include "client/tool/files.h"
 
@@ -29,12 +30,6 @@ struct options {
     bool no_start, report, regional;
     const char *socket;
 };
-
-static bool env_is_set(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value && strcmp(value, "0") != 0;
-}
 
 /* ---- where things are ---- */
 
@@ -82,8 +77,8 @@ static void exec_compiler(char **argv)
     const char *path = strchr(argv[0], '/') ? argv[0] : program_find(argv[0], found) ? found : NULL;
     struct stat st;
     size_t n = 0;
-    if (!compiler_name(argv[0]) || !exe || !path || env_is_set("WARM_DISABLE") ||
-        env_is_set("WARM_TOOL_ACTIVE") || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+    if (!compiler_name(argv[0]) || !exe || !path || environment_is_set("WARM_DISABLE") ||
+        environment_is_set("WARM_TOOL_ACTIVE") || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
         st.st_mode & (S_ISUID | S_ISGID) || access(path, X_OK) < 0)
         return;
     while (argv[n])
@@ -164,7 +159,7 @@ static int run_run(const struct command *self, int argc, char **argv)
     if (optind == argc)
         return cli_usage(self, "name a program to run");
     argv += optind;
-    if (env_is_set("WARM_DISABLE")) {
+    if (environment_is_set("WARM_DISABLE")) {
         note_disabled(&o, argv[0]);
         return run_exec(argv);
     }

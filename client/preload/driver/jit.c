@@ -23,10 +23,11 @@
 #include <unistd.h>
 
 #include "client/lib/conn.h"
+#include "client/preload/connection_pool.h"
 #include "client/preload/driver/driver.h"
-#include "client/preload/entry.h"
-#include "client/preload/images.h"
+#include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
+#include "client/preload/refused_images.h"
 #include "keygen/canon/canon.h"
 #include "keygen/domains.h"
 
@@ -273,7 +274,7 @@ struct request {
     unsigned least_cc;
     struct jit_options options;
     char hardware[64];
-    struct entry entry;
+    struct leased_entry entry;
 };
 
 static int try_load(const struct load *l, const void *image)
@@ -339,11 +340,11 @@ static int load_and_keep(struct request *r)
     uint32_t cost_ms = (uint32_t)(conn_now_ms() - start_ms);
     int code = cubin ? try_load(r->load, cubin) : CU_INVALID_IMAGE;
     if (code == CU_SUCCESS)
-        entry_put(&r->entry, cubin, len,
-                  (struct warm_put_options){.kind = "cubin",
-                                            .cost_ms = cost_ms,
-                                            .hardware = r->hardware,
-                                            .compiler = "CUDA driver"});
+        leased_entry_put(&r->entry, cubin, len,
+                         (struct warm_put_options){.kind = "cubin",
+                                                   .cost_ms = cost_ms,
+                                                   .hardware = r->hardware,
+                                                   .compiler = "CUDA driver"});
     free(cubin);
     return code == CU_SUCCESS ? code : r->load->load(r->load, r->image);
 }
@@ -351,7 +352,7 @@ static int load_and_keep(struct request *r)
 static int load_known(struct request *r)
 {
     struct view cubin;
-    int code = entry_get(&r->entry, &cubin);
+    int code = leased_entry_get(&r->entry, &cubin);
     if (code == 0) {
         int loaded = try_load(r->load, cubin.data);
         if (loaded == CU_SUCCESS)
@@ -360,7 +361,8 @@ static int load_known(struct request *r)
             return r->load->load(r->load, r->image);
     }
     bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
-    return ours_to_put && entry_may_put() ? load_and_keep(r) : r->load->load(r->load, r->image);
+    return ours_to_put && leased_entry_may_put() ? load_and_keep(r)
+                                                 : r->load->load(r->load, r->image);
 }
 
 static bool make_key(struct request *r, struct warm *w, struct proof *out)
@@ -388,16 +390,16 @@ static int load(const struct driver *d, const struct load *l, const void *image)
     jit_options_read(l->n, l->options, l->values, &r.options);
     if (!image || !r.options.plain || r.options.verbose || r.options.has_target ||
         !d->link_create || !d->link_add_data || !d->link_complete || !d->link_destroy ||
-        !find_ptx(image, &r.ptx, &r.least_cc) || !(w = preload_borrow()))
+        !find_ptx(image, &r.ptx, &r.least_cc) || !(w = connection_pool_borrow()))
         return l->load(l, image);
     if (stands_alone(r.ptx) && make_key(&r, w, &proof)) {
-        entry_begin(&r.entry, w, "cuda-jit:1:", &proof);
+        leased_entry_begin(&r.entry, w, "cuda-jit:1:", &proof);
         code = load_known(&r);
-        entry_end(&r.entry);
+        leased_entry_end(&r.entry);
     } else {
         code = l->load(l, image);
     }
-    preload_return(w);
+    connection_pool_return(w);
     return code;
 }
 
@@ -413,6 +415,6 @@ int driver_load(const struct driver *d, const struct load *l, const void *image)
         d->device_attribute(&major, CU_CC_MAJOR, device) == CU_SUCCESS &&
         d->device_attribute(&minor, CU_CC_MINOR, device) == CU_SUCCESS)
         cc = (unsigned)(10 * major + minor);
-    images_refused(image, cc);
+    refused_images_report(image, cc);
     return code;
 }

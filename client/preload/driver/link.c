@@ -21,9 +21,11 @@
 #include <string.h>
 
 #include "client/lib/conn.h"
+#include "client/lib/environment.h"
+#include "client/preload/connection_pool.h"
 #include "client/preload/driver/driver.h"
-#include "client/preload/entry.h"
-#include "client/preload/handles.h"
+#include "client/preload/handle_table.h"
+#include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
 #include "keygen/domains.h"
 
@@ -55,9 +57,12 @@ struct link {
     char hardware[64];
 };
 
-static struct handles table;
+static struct handle_table table;
 
-static struct link *link_find(const struct cu_link *real) { return handles_find(&table, real); }
+static struct link *link_find(const struct cu_link *real)
+{
+    return handle_table_find(&table, real);
+}
 
 static void input_free(struct input *in)
 {
@@ -121,7 +126,7 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
 {
     struct warm *w;
     jit_options_read(n, options, values, &l->options);
-    if (!l->options.plain || !(w = preload_borrow()))
+    if (!l->options.plain || !(w = connection_pool_borrow()))
         return false;
     l->key = aligned_alloc(64, (sizeof *l->key + 63) / 64 * 64);
     if (l->key) {
@@ -132,7 +137,7 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
         l->ours =
             driver_add_target(driver_get(), w, false, l->key, l->hardware, sizeof l->hardware);
     }
-    preload_return(w);
+    connection_pool_return(w);
     return l->ours;
 }
 
@@ -144,24 +149,24 @@ int driver_link_create(unsigned n, int *options, void **values, struct cu_link *
     if (!l)
         return code;
     l->real = *link;
-    if (!link_begin(l, n, options, values) || !handles_add(&table, *link, l))
+    if (!link_begin(l, n, options, values) || !handle_table_add(&table, *link, l))
         link_free(l);
     return code;
 }
 
 /* ---- adding ---- */
 
-static void name_entry(struct entry *e, struct warm *w, const struct proof *proof)
+static void name_entry(struct leased_entry *e, struct warm *w, const struct proof *proof)
 {
-    entry_begin(e, w, "cuda-link-input:1:", proof);
+    leased_entry_begin(e, w, "cuda-link-input:1:", proof);
 }
 
 static bool was_added_before(struct warm *w, const struct proof *so_far)
 {
     struct warm_value v;
-    struct entry e;
+    struct leased_entry e;
     name_entry(&e, w, so_far);
-    if (preload_env_is_set("WARM_RECACHE") || warm_get(w, e.name, strlen(e.name), 0, &v))
+    if (environment_is_set("WARM_RECACHE") || warm_get(w, e.name, strlen(e.name), 0, &v))
         return false;
     bool same = v.len == sizeof *so_far && memcmp(v.data, so_far, v.len) == 0;
     warm_value_free(&v);
@@ -215,7 +220,7 @@ int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len,
     int code;
     bool taken = false;
     struct link *l = link_for_adding(link, n, &code);
-    struct warm *w = l && data ? preload_borrow() : NULL;
+    struct warm *w = l && data ? connection_pool_borrow() : NULL;
     struct input in = {.type = type, .len = len};
     if (code != CU_SUCCESS)
         return code;
@@ -226,7 +231,7 @@ int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len,
         input_free(&in);
         code = l ? leave_to_driver(l) : CU_SUCCESS;
     }
-    preload_return(w);
+    connection_pool_return(w);
     if (taken || code != CU_SUCCESS)
         return code;
     return driver_get()->link_add_data(link, type, data, len, name, n, options, values);
@@ -238,7 +243,7 @@ int driver_link_add_file(struct cu_link *link, int type, const char *path, unsig
     int code;
     bool taken = false;
     struct link *l = link_for_adding(link, n, &code);
-    struct warm *w = l && path ? preload_borrow() : NULL;
+    struct warm *w = l && path ? connection_pool_borrow() : NULL;
     struct input in = {.type = type, .is_file = true};
     if (code != CU_SUCCESS)
         return code;
@@ -246,7 +251,7 @@ int driver_link_add_file(struct cu_link *link, int type, const char *path, unsig
         code = add(l, w, in, &taken);
     else
         code = l ? leave_to_driver(l) : CU_SUCCESS;
-    preload_return(w);
+    connection_pool_return(w);
     if (taken || code != CU_SUCCESS)
         return code;
     return driver_get()->link_add_file(link, type, path, n, options, values);
@@ -294,7 +299,7 @@ static void keep_inputs(struct link *l, struct warm *w)
                                        .hardware = l->hardware,
                                        .label = "an input of a link"};
     for (size_t i = 0; i < l->n; i++) {
-        struct entry e;
+        struct leased_entry e;
         const struct proof *so_far = &l->inputs[i].so_far;
         name_entry(&e, w, so_far);
         if (!l->inputs[i].known)
@@ -302,7 +307,7 @@ static void keep_inputs(struct link *l, struct warm *w)
     }
 }
 
-static void keep(struct link *l, struct entry *e, const void *cubin, size_t len)
+static void keep(struct link *l, struct leased_entry *e, const void *cubin, size_t len)
 {
     struct writer out;
     struct view info = log_view(l->options.info.buffer, l->options.info.size, l->info_cap);
@@ -312,17 +317,17 @@ static void keep(struct link *l, struct entry *e, const void *cubin, size_t len)
     writer_blob(&out, error.data, error.len);
     writer_bytes(&out, cubin, len);
     if (!out.failed) {
-        entry_put(e, out.data, out.len,
-                  (struct warm_put_options){.kind = "cubin",
-                                            .cost_ms = l->cost_ms,
-                                            .hardware = l->hardware,
-                                            .compiler = "CUDA driver"});
+        leased_entry_put(e, out.data, out.len,
+                         (struct warm_put_options){.kind = "cubin",
+                                                   .cost_ms = l->cost_ms,
+                                                   .hardware = l->hardware,
+                                                   .compiler = "CUDA driver"});
         keep_inputs(l, e->w);
     }
     writer_close(&out);
 }
 
-static int complete_real(struct link *l, struct entry *e, void **cubin, size_t *len)
+static int complete_real(struct link *l, struct leased_entry *e, void **cubin, size_t *len)
 {
     size_t n = 0;
     int code = give_all(l);
@@ -330,7 +335,7 @@ static int complete_real(struct link *l, struct entry *e, void **cubin, size_t *
     if (code == CU_SUCCESS)
         code = driver_get()->link_complete(l->real, cubin, &n);
     l->cost_ms += (uint32_t)(conn_now_ms() - start_ms);
-    if (code == CU_SUCCESS && l->ours && n && entry_may_put())
+    if (code == CU_SUCCESS && l->ours && n && leased_entry_may_put())
         keep(l, e, *cubin, n);
     if (code == CU_SUCCESS && len)
         *len = n;
@@ -341,34 +346,34 @@ int driver_link_complete(struct cu_link *link, void **cubin, size_t *len)
 {
     struct link *l = link_find(link);
     struct warm *w = NULL;
-    struct entry e;
+    struct leased_entry e;
     struct proof proof;
     struct key unused;
     struct view kept;
     int code = l && (!l->ours || l->cubin || !cubin) ? leave_to_driver(l) : CU_SUCCESS;
     if (code != CU_SUCCESS)
         return code;
-    if (!l || !l->ours || !l->n || !(w = preload_borrow())) {
+    if (!l || !l->ours || !l->n || !(w = connection_pool_borrow())) {
         code = l ? leave_to_driver(l) : CU_SUCCESS;
         return code == CU_SUCCESS ? driver_get()->link_complete(link, cubin, len) : code;
     }
     key_add_u64(l->key, TAG_COMPLETE, l->n);
     key_end(l->key, &unused, &proof);
-    entry_begin(&e, w, "cuda-link:1:", &proof);
-    code = entry_get(&e, &kept);
+    leased_entry_begin(&e, w, "cuda-link:1:", &proof);
+    code = leased_entry_get(&e, &kept);
     if (code == 0 && take_kept(l, kept, cubin, len))
         code = CU_SUCCESS;
     else
         code = complete_real(l, &e, cubin, len);
     l->ours = l->cubin != NULL;
-    entry_end(&e);
-    preload_return(w);
+    leased_entry_end(&e);
+    connection_pool_return(w);
     return code;
 }
 
 int driver_link_destroy(struct cu_link *link)
 {
-    struct link *l = handles_take(&table, link);
+    struct link *l = handle_table_take(&table, link);
     if (l)
         link_free(l);
     return driver_get()->link_destroy(link);

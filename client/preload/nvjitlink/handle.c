@@ -19,8 +19,9 @@
 #include <string.h>
 
 #include "client/lib/conn.h"
-#include "client/preload/handles.h"
-#include "client/preload/images.h"
+#include "client/preload/connection_pool.h"
+#include "client/preload/handle_table.h"
+#include "client/preload/refused_images.h"
 #include "client/wire/bundle.h"
 #include "keygen/domains.h"
 #include "keygen/key.h"
@@ -56,9 +57,9 @@ struct link {
     } outputs[OUTPUTS];
 };
 
-static struct handles table;
+static struct handle_table table;
 
-static struct link *link_of(const void *handle) { return handles_find(&table, handle); }
+static struct link *link_of(const void *handle) { return handle_table_find(&table, handle); }
 
 static struct link *served(const void *handle)
 {
@@ -215,9 +216,9 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
 {
     bool behind = l->n_inputs && l->inputs[l->n_inputs - 1].kept_back;
     struct input *in = &l->inputs[l->n_inputs];
-    struct warm *w = l->n_inputs < INPUTS_MAX ? preload_borrow() : NULL;
+    struct warm *w = l->n_inputs < INPUTS_MAX ? connection_pool_borrow() : NULL;
     if (!w || !key_open(l, w)) {
-        preload_return(w);
+        connection_pool_return(w);
         return false;
     }
     key_next(l, type, name, data, len);
@@ -230,7 +231,7 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
         is_dear && (!name || in->name) && is_known(w, in->accepted) && keep_back(in, data, len);
     if (kept)
         in->accepted[0] = '\0';
-    preload_return(w);
+    connection_pool_return(w);
     return kept;
 }
 
@@ -239,14 +240,14 @@ int jitlink_on_Create(struct jitlink_library *library, jitlink_handle *out, uint
 {
     int rc = library->Create(out, n_options, options);
     struct link *l = rc ? NULL : link_new(library, n_options, options);
-    if (l && !handles_add(&table, *out, l))
+    if (l && !handle_table_add(&table, *out, l))
         link_free(l);
     return rc;
 }
 
 int jitlink_on_Destroy(struct jitlink_library *library, jitlink_handle *handle)
 {
-    struct link *l = handle ? handles_take(&table, *handle) : NULL;
+    struct link *l = handle ? handle_table_take(&table, *handle) : NULL;
     int rc = library->Destroy(handle);
     link_free(l);
     return rc;
@@ -387,11 +388,11 @@ int jitlink_on_Complete(struct jitlink_library *library, jitlink_handle handle)
             pass_on(l, handle);
         return library->Complete(handle);
     }
-    struct warm *w = preload_borrow();
+    struct warm *w = connection_pool_borrow();
     name_entry(l, "", name);
     int got = w ? warm_get(w, name, strlen(name), WARM_WANT_LEASE, &value) : WARM_ENO_DAEMON;
     if (got == 0 && unpack(l, &value)) {
-        preload_return(w);
+        connection_pool_return(w);
         return 0;
     }
     uint64_t start_ms = conn_now_ms();
@@ -401,7 +402,7 @@ int jitlink_on_Complete(struct jitlink_library *library, jitlink_handle handle)
         store(l, w, name, value.token, handle, conn_now_ms() - start_ms);
     else if (got == WARM_LEASE)
         warm_release(w, value.token);
-    preload_return(w);
+    connection_pool_return(w);
     pass_on(l, handle);
     return rc;
 }
@@ -426,8 +427,9 @@ static int show_bytes(const struct link *l, int output, void *out)
 static int show_cubin(const struct link *l, int output, void *out)
 {
     struct view cubin = l->outputs[output].bytes;
-    images_note(cubin.data, cubin.len, images_sm((const char *const *)l->options, l->n_options),
-                &l->value);
+    refused_images_remember(cubin.data, cubin.len,
+                            refused_images_target((const char *const *)l->options, l->n_options),
+                            &l->value);
     return show_bytes(l, output, out);
 }
 

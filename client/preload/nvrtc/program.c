@@ -19,8 +19,9 @@
 #include <string.h>
 
 #include "client/lib/conn.h"
-#include "client/preload/handles.h"
-#include "client/preload/images.h"
+#include "client/preload/connection_pool.h"
+#include "client/preload/handle_table.h"
+#include "client/preload/refused_images.h"
 
 enum program_state { FRESH, SERVED, REAL };
 
@@ -43,9 +44,9 @@ struct program {
     struct warm_result result;
 };
 
-static struct handles table;
+static struct handle_table table;
 
-static struct program *program_of(const void *handle) { return handles_find(&table, handle); }
+static struct program *program_of(const void *handle) { return handle_table_find(&table, handle); }
 
 /* The program of a handle that shows a result of ours; NULL: ask the real one. */
 static struct program *served(const void *handle)
@@ -164,7 +165,7 @@ static int ask(struct program *p, struct warm_result *out)
     uint64_t skip = atomic_load_explicit(&library->skip_until_ms, memory_order_relaxed);
     if ((skip && conn_now_ms() < skip) || !preload_file_is(library->path, &library->file))
         return WARM_ENO_TOOLCHAIN;
-    struct warm *w = preload_borrow();
+    struct warm *w = connection_pool_borrow();
     if (!w)
         return WARM_ENO_DAEMON;
     struct warm_job job = {.name = p->name,
@@ -178,7 +179,7 @@ static int ask(struct program *p, struct warm_result *out)
                            .n_expressions = p->n_expressions,
                            .compiler = library->path};
     int code = warm_compile(w, &job, out);
-    preload_return(w);
+    connection_pool_return(w);
     if (code == WARM_ENO_TOOLCHAIN)
         atomic_store_explicit(&library->skip_until_ms, conn_now_ms() + SKIP_MS,
                               memory_order_relaxed);
@@ -266,7 +267,7 @@ int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, co
         return rc;
     struct program *p =
         program_new(library, source, name, (size_t)n_headers, headers, include_names);
-    if (p && !handles_add(&table, *out, p))
+    if (p && !handle_table_add(&table, *out, p))
         program_free(p);
     return 0;
 }
@@ -274,7 +275,7 @@ int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, co
 /* The handle leaves the table first: NVRTC may give its address to the next program. */
 int nvrtc_on_DestroyProgram(struct nvrtc_library *library, nvrtc_program *program)
 {
-    struct program *p = program ? handles_take(&table, *program) : NULL;
+    struct program *p = program ? handle_table_take(&table, *program) : NULL;
     int rc = p ? p->library->DestroyProgram(program) : library->DestroyProgram(program);
     program_free(p);
     return rc;
@@ -361,8 +362,8 @@ static int show_text(const struct program *p, const struct warm_part *part, char
 /* A driver may get to see it. */
 static void note_image(const struct program *p, const struct warm_part *part)
 {
-    unsigned sm = images_sm((const char *const *)p->options, p->n_options);
-    images_note(part->data, part->len, sm, &p->result.value);
+    unsigned sm = refused_images_target((const char *const *)p->options, p->n_options);
+    refused_images_remember(part->data, part->len, sm, &p->result.value);
 }
 
 static int show_ptx(const struct program *p, const struct warm_part *part, char *out)

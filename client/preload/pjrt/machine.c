@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/preload/pjrt/key.h"
+#include "client/preload/pjrt/program_key.h"
 #include "keygen/bytes.h"
 #include "keygen/domains.h"
 

@@ -4,7 +4,7 @@
  * PJRT_Client_Compile, and the registration of custom calls, are ours.
  *
  * A compile:
- *     key (pjrt/key.c) ─▶ get, with a lease ─┬─ there: PJRT_Executable_DeserializeAndLoad
+ *     key (pjrt/program_key.c) ─▶ get, with a lease ─┬─ there: PJRT_Executable_DeserializeAndLoad
  *                                            └─ ours to make: the real compile, Serialize, put
  * What may fail, and then:
  *     no daemon, a table or arguments of another version, a refused key: the real compile, no more;
@@ -20,8 +20,10 @@
 #include <string.h>
 
 #include "client/lib/conn.h"
-#include "client/preload/entry.h"
-#include "client/preload/pjrt/key.h"
+#include "client/lib/environment.h"
+#include "client/preload/connection_pool.h"
+#include "client/preload/leased_entry.h"
+#include "client/preload/pjrt/program_key.h"
 #include "client/preload/preload.h"
 #include "keygen/domains.h"
 
@@ -52,7 +54,7 @@ struct job {
     const struct table *table;
     struct pjrt_compile_args *args;
     struct pjrt_key key;
-    struct entry entry;
+    struct leased_entry entry;
 };
 
 static struct pjrt_error *compile_real(const struct table *t, struct pjrt_compile_args *args)
@@ -86,7 +88,7 @@ static void job_put(struct job *j, const void *data, size_t len, uint32_t cost_m
     char hardware[64], compiler[64];
     to_line(j->key.platform.device_kind, hardware, sizeof hardware);
     to_line(j->key.platform.version, compiler, sizeof compiler);
-    entry_put(
+    leased_entry_put(
         &j->entry, data, len,
         (struct warm_put_options){
             .kind = "executable", .cost_ms = cost_ms, .hardware = hardware, .compiler = compiler});
@@ -113,13 +115,13 @@ static void job_store(struct job *j, uint32_t cost_ms)
 static struct pjrt_error *job_run(struct job *j)
 {
     struct view executable;
-    int code = entry_get(&j->entry, &executable);
+    int code = leased_entry_get(&j->entry, &executable);
     if (code == 0 && job_load(j, executable))
         return NULL;
     uint64_t start_ms = conn_now_ms();
     struct pjrt_error *error = compile_real(j->table, j->args);
     bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
-    if (!error && ours_to_put && entry_may_put())
+    if (!error && ours_to_put && leased_entry_may_put())
         job_store(j, (uint32_t)(conn_now_ms() - start_ms));
     return error;
 }
@@ -155,18 +157,18 @@ static struct pjrt_error *plugin_compile(struct plugin *p, struct pjrt_compile_a
     struct job j = {.table = atomic_load(&p->table), .args = args};
     struct pjrt_error *error;
     const struct pjrt_api *real = j.table->real;
-    struct warm *w = arguments_are_known(args) ? preload_borrow() : NULL;
+    struct warm *w = arguments_are_known(args) ? connection_pool_borrow() : NULL;
     if (!w)
         return compile_real(j.table, args);
     const struct pjrt_identity *identity = identity_of(p, w, real, args->client);
     if (identity && pjrt_key_make(real, identity, atomic_load(&p->targets), args, &j.key) == 0) {
-        entry_begin(&j.entry, w, "pjrt:1:", &j.key.proof);
+        leased_entry_begin(&j.entry, w, "pjrt:1:", &j.key.proof);
         error = job_run(&j);
-        entry_end(&j.entry);
+        leased_entry_end(&j.entry);
     } else {
         error = compile_real(j.table, args);
     }
-    preload_return(w);
+    connection_pool_return(w);
     return error;
 }
 
@@ -288,7 +290,7 @@ static struct pjrt_api *plugin_api(struct plugin *p, const struct functions *f)
 {
     struct pjrt_api *real = atomic_load(&p->get)();
     struct table *t = atomic_load(&p->table), *made;
-    if (!real || !version_is_known(real) || preload_env_is_set("WARM_DISABLE"))
+    if (!real || !version_is_known(real) || environment_is_set("WARM_DISABLE"))
         return real;
     if (!t && (made = table_make(real, f)) != NULL)
         t = atomic_compare_exchange_strong(&p->table, &t, made) ? made : t;

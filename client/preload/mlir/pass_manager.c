@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlir.c - mlirPassManagerRunOnOp of a library that has MLIR's C API, as Reactant.jl runs its passes
+ * pass_manager.c - mlirPassManagerRunOnOp of a library that has MLIR's C API, as Reactant.jl runs its passes
  * on a module: the module that they gave another time is put in its place. Only where WARM_MLIR=1.
  *
  * A run:
@@ -26,7 +26,9 @@
 #include <string.h>
 
 #include "client/lib/conn.h"
-#include "client/preload/entry.h"
+#include "client/lib/environment.h"
+#include "client/preload/connection_pool.h"
+#include "client/preload/leased_entry.h"
 #include "client/preload/mlir/api.h"
 #include "client/preload/preload.h"
 #include "keygen/domains.h"
@@ -202,37 +204,37 @@ struct run {
     struct writer pipeline, source;
 };
 
-static void run_put(struct run *r, struct entry *e, uint64_t cost_ms)
+static void run_put(struct run *r, struct leased_entry *e, uint64_t cost_ms)
 {
     struct writer result;
     bool is_gradient = memmem(r->source.data, r->source.len, "enzyme.", 7) != NULL;
     writer_init(&result, 0);
     r->api->print(r->module, on_text, &result);
     if (may_keep(&result))
-        entry_put(e, result.data, result.len,
-                  (struct warm_put_options){.kind = is_gradient ? "backward" : "graph",
-                                            .cost_ms = (uint32_t)cost_ms,
-                                            .compiler = "MLIR passes"});
+        leased_entry_put(e, result.data, result.len,
+                         (struct warm_put_options){.kind = is_gradient ? "backward" : "graph",
+                                                   .cost_ms = (uint32_t)cost_ms,
+                                                   .compiler = "MLIR passes"});
     writer_close(&result);
 }
 
-static mlir_result run_kept(struct run *r, struct entry *e)
+static mlir_result run_kept(struct run *r, struct leased_entry *e)
 {
     struct view text;
-    int code = entry_get(e, &text);
+    int code = leased_entry_get(e, &text);
     if (code == 0 && put_in_place(r->api, r->module, text))
         return (mlir_result){1};
     uint64_t start_ms = conn_now_ms();
     mlir_result result = r->api->run(r->manager, r->module);
     bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
-    if (result.value && ours_to_put && entry_may_put())
+    if (result.value && ours_to_put && leased_entry_may_put())
         run_put(r, e, conn_now_ms() - start_ms);
     return result;
 }
 
 static mlir_result run_with(struct run *r, struct warm *w)
 {
-    struct entry entry;
+    struct leased_entry entry;
     struct proof proof;
     const struct mlir_api *api = r->api;
     api->print_passes(api->passes_of(r->manager), on_text, &r->pipeline);
@@ -240,9 +242,9 @@ static mlir_result run_with(struct run *r, struct warm *w)
     if (!may_keep(&r->pipeline) || !may_keep(&r->source) ||
         !key_of_run(w, &r->pipeline, &r->source, &proof))
         return api->run(r->manager, r->module);
-    entry_begin(&entry, w, "mlir:1:", &proof);
+    leased_entry_begin(&entry, w, "mlir:1:", &proof);
     mlir_result result = run_kept(r, &entry);
-    entry_end(&entry);
+    leased_entry_end(&entry);
     return result;
 }
 
@@ -252,7 +254,7 @@ static mlir_result stand_in_run(mlir_pass_manager manager, mlir_operation module
     struct run r = {.api = api, .manager = manager, .module = module};
     bool is_module = module.ptr &&
                      text_equal(api->text_of(api->name_of(module)), text_of_name("builtin.module"));
-    struct warm *w = is_module ? preload_borrow() : NULL;
+    struct warm *w = is_module ? connection_pool_borrow() : NULL;
     if (!w)
         return api->run(manager, module);
     writer_init(&r.pipeline, 0);
@@ -260,7 +262,7 @@ static mlir_result stand_in_run(mlir_pass_manager manager, mlir_operation module
     mlir_result result = run_with(&r, w);
     writer_close(&r.pipeline);
     writer_close(&r.source);
-    preload_return(w);
+    connection_pool_return(w);
     return result;
 }
 
@@ -296,7 +298,7 @@ void *mlir_stand_in(const char *name, void *real)
     mlir_result (*function)(mlir_pass_manager, mlir_operation) = stand_in_run;
     const struct mlir_api *known = atomic_load(&the_api);
     void *stand_in, *run = NULL;
-    if (strcmp(name, "mlirPassManagerRunOnOp") != 0 || !preload_env_is_set("WARM_MLIR"))
+    if (strcmp(name, "mlirPassManagerRunOnOp") != 0 || !environment_is_set("WARM_MLIR"))
         return real;
     if (!known) {
         struct mlir_api *api = api_find(real);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * key.h - under which key the executable of one PJRT_Client_Compile is kept.
+ * program_key.h - under which key the executable of one PJRT_Client_Compile is kept.
  *
  *     program, canonical ──────────┐
  *     options, canonical ──────────┤
@@ -20,8 +20,8 @@
  *
  * Thread: any. Memory: as said.
  */
-#ifndef WARM_PRELOAD_PJRT_KEY_H
-#define WARM_PRELOAD_PJRT_KEY_H
+#ifndef WARM_PRELOAD_PJRT_PROGRAM_KEY_H
+#define WARM_PRELOAD_PJRT_PROGRAM_KEY_H
 
 #include <stdbool.h>
 

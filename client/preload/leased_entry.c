@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * entry.c - getting and putting what the program makes itself; entry.h draws it. The calling
+ * leased_entry.c - getting and putting what the program makes itself; leased_entry.h draws it. The calling
  * thread's connection; no state.
  */
-#include "client/preload/entry.h"
+#include "client/preload/leased_entry.h"
 
 #include <string.h>
 
 #include "client/lib/deadlines.h"
+#include "client/lib/environment.h"
 #include "client/lib/session.h"
 #include "client/preload/preload.h"
 
 #define MAGIC "warmkept"
 
-bool entry_may_put(void) { return !preload_env_is_set("WARM_READONLY"); }
+bool leased_entry_may_put(void) { return !environment_is_set("WARM_READONLY"); }
 
-void entry_begin(struct entry *e, struct warm *w, const char *prefix, const struct proof *proof)
+void leased_entry_begin(struct leased_entry *e, struct warm *w, const char *prefix,
+                        const struct proof *proof)
 {
     static const char digits[] = "0123456789abcdef";
     size_t at = strlen(prefix);
-    *e = (struct entry){.w = w, .proof = *proof};
+    *e = (struct leased_entry){.w = w, .proof = *proof};
     memcpy(e->name, prefix, at);
     for (size_t i = 0; i < sizeof proof->bytes; i++) {
         e->name[at++] = digits[proof->bytes[i] >> 4];
@@ -27,7 +29,7 @@ void entry_begin(struct entry *e, struct warm *w, const char *prefix, const stru
     }
 }
 
-static bool unwrap(const struct entry *e, struct view *out)
+static bool unwrap(const struct leased_entry *e, struct view *out)
 {
     struct reader r = reader_over(e->value.data, e->value.len);
     struct view magic = reader_bytes(&r, sizeof MAGIC - 1);
@@ -42,9 +44,9 @@ static bool unwrap(const struct entry *e, struct view *out)
 }
 
 /* While somebody else makes it the daemon says TIMEOUT at the end of each request. */
-int entry_get(struct entry *e, struct view *out)
+int leased_entry_get(struct leased_entry *e, struct view *out)
 {
-    unsigned flags = entry_may_put() ? WARM_WANT_LEASE : 0;
+    unsigned flags = leased_entry_may_put() ? WARM_WANT_LEASE : 0;
     uint64_t give_up_ms = conn_now_ms() + DEADLINE_ENTRY_MS;
     int code;
     do
@@ -57,7 +59,8 @@ int entry_get(struct entry *e, struct view *out)
     return code;
 }
 
-void entry_put(struct entry *e, const void *data, size_t len, struct warm_put_options options)
+void leased_entry_put(struct leased_entry *e, const void *data, size_t len,
+                      struct warm_put_options options)
 {
     struct key check = key_of_bytes(data, len);
     struct writer whole;
@@ -73,7 +76,7 @@ void entry_put(struct entry *e, const void *data, size_t len, struct warm_put_op
     writer_close(&whole);
 }
 
-void entry_end(struct entry *e)
+void leased_entry_end(struct leased_entry *e)
 {
     if (e->token)
         warm_release(e->w, e->token);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handles.c - the table of handles.h. Any thread, no lock. */
-#include "client/preload/handles.h"
+/* handle_table.c - the table of handle_table.h. Any thread, no lock. */
+#include "client/preload/handle_table.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WINDOW = 32, NOWHERE = HANDLES_SLOTS };
+enum { WINDOW = 32, NOWHERE = HANDLE_TABLE_SLOTS };
 #define BUSY ((void *)1)
 
 static size_t slot_of(const void *handle, size_t i)
 {
     uint64_t hash = (uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
-    return ((size_t)(hash >> 40) + i) % HANDLES_SLOTS;
+    return ((size_t)(hash >> 40) + i) % HANDLE_TABLE_SLOTS;
 }
 
-bool handles_add(struct handles *t, void *handle, void *state)
+bool handle_table_add(struct handle_table *t, void *handle, void *state)
 {
     for (size_t i = 0; i < WINDOW; i++) {
         size_t at = slot_of(handle, i);
@@ -28,7 +28,7 @@ bool handles_add(struct handles *t, void *handle, void *state)
     return false;
 }
 
-static size_t find(struct handles *t, const void *handle)
+static size_t find(struct handle_table *t, const void *handle)
 {
     for (size_t i = 0; handle && i < WINDOW; i++) {
         size_t at = slot_of(handle, i);
@@ -38,13 +38,13 @@ static size_t find(struct handles *t, const void *handle)
     return NOWHERE;
 }
 
-void *handles_find(struct handles *t, const void *handle)
+void *handle_table_find(struct handle_table *t, const void *handle)
 {
     size_t at = find(t, handle);
     return at == NOWHERE ? NULL : t->slots[at].state;
 }
 
-void *handles_take(struct handles *t, const void *handle)
+void *handle_table_take(struct handle_table *t, const void *handle)
 {
     size_t at = find(t, handle);
     if (at == NOWHERE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - a protocol-buffer message as a set of fields; pjrt/options.h says what for.
+ * compile_options.c - a protocol-buffer message as a set of fields; pjrt/compile_options.h says what for.
  *
  *     message: (varint: number << 3 | wire type) (payload) …
  *     payload: 0 varint, 1 eight bytes, 2 varint length and bytes, 5 four bytes
@@ -8,7 +8,7 @@
  * Any thread; no state. Source of the encoding: https://protobuf.dev/programming-guides/encoding;
  * of the fields: xla/xla.proto and xla/pjrt/proto/compile_options.proto.
  */
-#include "client/preload/pjrt/options.h"
+#include "client/preload/pjrt/compile_options.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * key.c - from the arguments of a compile to a name; pjrt/key.h draws it. Any thread; no state.
+ * program_key.c - from the arguments of a compile to a name; pjrt/program_key.h draws it. Any thread; no state.
  */
-#include "client/preload/pjrt/key.h"
+#include "client/preload/pjrt/program_key.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/preload/pjrt/options.h"
+#include "client/preload/pjrt/compile_options.h"
 #include "keygen/canon/canon.h"
 #include "keygen/domains.h"
 

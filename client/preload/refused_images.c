@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * images.c - a ring of digests of what was handed out; images.h has the picture. Any thread: a slot
+ * refused_images.c - a ring of digests of what was handed out; refused_images.h has the picture. Any thread: a slot
  * is claimed with BUSY by whoever fills it or looks at it.
  *
  * What was refused may be anything, also shorter than what we remember: it is read through the
  * kernel, which says no where a load from memory would fault.
  */
-#include "client/preload/images.h"
+#include "client/preload/refused_images.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "client/lib/session.h"
-#include "client/preload/entry.h"
+#include "client/preload/connection_pool.h"
+#include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
 
 #define HEAD 64u /* bytes that tell most images apart: of a cubin the header of the file */
@@ -32,11 +33,11 @@ struct image {
 static struct slot {
     _Atomic int state;
     struct image image;
-} slots[IMAGES_MAX];
+} slots[REFUSED_IMAGES_MAX];
 
 static _Atomic unsigned next_slot;
 
-unsigned images_sm(const char *const *options, size_t n)
+unsigned refused_images_target(const char *const *options, size_t n)
 {
     unsigned sm = 0;
     for (size_t i = 0; i < n; i++) {
@@ -47,7 +48,7 @@ unsigned images_sm(const char *const *options, size_t n)
     return sm;
 }
 
-void images_note(const void *data, size_t len, unsigned sm, const struct warm_value *v)
+void refused_images_remember(const void *data, size_t len, unsigned sm, const struct warm_value *v)
 {
     struct image image = {.len = len, .sm = sm};
     if (len < HEAD || !key_from_text(v->key, strlen(v->key), &image.entry))
@@ -55,7 +56,7 @@ void images_note(const void *data, size_t len, unsigned sm, const struct warm_va
     image.head = key_of_bytes(data, HEAD);
     image.whole = key_of_bytes(data, len);
     image.check = key_of_bytes(v->data, v->len);
-    struct slot *s = &slots[atomic_fetch_add(&next_slot, 1) % IMAGES_MAX];
+    struct slot *s = &slots[atomic_fetch_add(&next_slot, 1) % REFUSED_IMAGES_MAX];
     if (atomic_exchange(&s->state, BUSY) == BUSY)
         return; /* another thread's, a whole turn later: this one is not remembered */
     s->image = image;
@@ -106,21 +107,21 @@ static bool take(struct slot *s, const struct key *head, const void *image, stru
 
 static void tell(const struct image *i)
 {
-    struct warm *w = entry_may_put() ? preload_borrow() : NULL;
+    struct warm *w = leased_entry_may_put() ? connection_pool_borrow() : NULL;
     if (!w)
         return;
     session_tell_refused(w, &i->entry, &i->check);
-    preload_return(w);
+    connection_pool_return(w);
 }
 
-void images_refused(const void *image, unsigned cc)
+void refused_images_report(const void *image, unsigned cc)
 {
     uint8_t bytes[HEAD];
     struct image found;
     if (atomic_load(&next_slot) == 0 || !read_memory(image, bytes, sizeof bytes))
         return;
     struct key head = key_of_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < IMAGES_MAX; i++)
+    for (size_t i = 0; i < REFUSED_IMAGES_MAX; i++)
         if (take(&slots[i], &head, image, &found) && !is_for_another_device(&found, cc))
             tell(&found);
 }

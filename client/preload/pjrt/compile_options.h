@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.h - the canonical form of a serialized CompileOptionsProto, for keys.
+ * compile_options.h - the canonical form of a serialized CompileOptionsProto, for keys.
  *
  *     CompileOptionsProto ──3──▶ ExecutableBuildOptionsProto ──3──▶ DebugOptions
  *
@@ -12,8 +12,8 @@
  *
  * Thread: any; no state. Memory: the input is borrowed until the call returns.
  */
-#ifndef WARM_PRELOAD_PJRT_OPTIONS_H
-#define WARM_PRELOAD_PJRT_OPTIONS_H
+#ifndef WARM_PRELOAD_PJRT_COMPILE_OPTIONS_H
+#define WARM_PRELOAD_PJRT_COMPILE_OPTIONS_H
 
 #include <stdbool.h>
 

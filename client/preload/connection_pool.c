@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - connections to the daemon for all threads of a process, and when to go on without.
+ * connection_pool.c - decides if a thread gets a connection to the daemon, or goes on without.
+ * The stand-ins borrow one for each call that they serve; connection_pool.h draws the states.
  *
- *     slot:  EMPTY ──▶ BUSY (one thread's) ──return──▶ IDLE ──borrow──▶ BUSY │ EMPTY where it failed
- *
- *     working ── a failure that took t ms ──▶ pause of max(250, 100 t) ms, twice as long each time
- *        ▲                                       │ over: one thread tries, the others go on without
- *        └──────────── it works ─────────────────┘
- *
- * So a daemon that hangs costs WARM_TIMEOUT_MS once, and from then on one in a hundred of the time at
- * most; one that is started again is found.
- *
- * Any thread, no lock. Across fork: the child's handler closes what it inherited, also what threads
- * that it does not have were using; a child that was made without handlers is told by libwarm that
- * its connections are another process's.
+ * Thread: any, no lock: each slot changes hands by one compare-and-swap.
  */
+#include "client/preload/connection_pool.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "client/lib/environment.h"
 #include "client/lib/session.h"
 #include "client/preload/preload.h"
 
@@ -42,12 +33,6 @@ static struct slot {
 
 static _Atomic uint64_t paused_until_ms; /* 0: working */
 static _Atomic unsigned n_failures;      /* in a row */
-
-bool preload_env_is_set(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value && strcmp(value, "0") != 0;
-}
 
 /* ---- failures ---- */
 
@@ -161,9 +146,9 @@ static struct warm *open_in(struct slot *s)
     return NULL;
 }
 
-struct warm *preload_borrow(void)
+struct warm *connection_pool_borrow(void)
 {
-    if (preload_env_is_set("WARM_DISABLE") || !may_try())
+    if (environment_is_set("WARM_DISABLE") || !may_try())
         return NULL;
     struct slot *s;
     while ((s = claim(IDLE))) {
@@ -185,7 +170,7 @@ struct warm *preload_borrow(void)
 
 /* A daemon that went away may have been started again: to look costs nothing. One that does not
  * answer is not asked again so soon. */
-void preload_return(struct warm *w)
+void connection_pool_return(struct warm *w)
 {
     struct slot *s = w ? slot_of(w) : NULL;
     if (!s)
