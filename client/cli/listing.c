@@ -13,21 +13,21 @@ int listing_ask(struct remote *r, struct wire_list *message, listing_on_row on_r
     struct answer answer;
     struct wire_row row;
     struct wire_end end;
-    uint64_t tag = session_begin(w);
+    uint64_t tag = request_begin(w);
     message->max_rows = ROWS_PER_ASK;
     wire_put_list(&w->request, tag, message);
-    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
+    int code = request_ask(w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     while (!code && answer.frame.type == WIRE_ROW) {
         code = wire_get_row(&answer.frame, &row, &w->err);
         if (!code)
             code = on_row(arg, &row, answer.frame.payload);
         if (!code)
-            code = session_next(w, tag, -1, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
+            code = request_next(w, tag, -1, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     }
     if (code)
         return code;
     if (answer.frame.type != WIRE_END || wire_get_end(&answer.frame, &end, &w->err))
-        return session_unexpected(w, &answer);
+        return request_unexpected(w, &answer);
     memcpy(message->cursor, end.cursor, sizeof end.cursor);
     return end.more;
 }

@@ -87,23 +87,23 @@ int remote_fail(const struct remote *r, int code)
 
 int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answer *out)
 {
-    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, out);
+    int code = request_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, out);
     if (code)
         return remote_fail(r, code);
     if (out->frame.type == want)
         return 0;
     if (out->frame.type == WIRE_MISS)
         return CLI_FINDING;
-    return remote_fail(r, session_unexpected(r->w, out));
+    return remote_fail(r, request_unexpected(r->w, out));
 }
 
 int remote_text(struct remote *r, enum wire_type type, struct answer *answer, struct wire_text *out)
 {
-    uint64_t tag = session_begin(r->w);
+    uint64_t tag = request_begin(r->w);
     wire_put_empty(&r->w->request, type, tag);
     int status = remote_ask(r, tag, WIRE_TEXT, answer);
     if (!status && wire_get_text(&answer->frame, out, &r->w->err))
-        status = remote_fail(r, session_unexpected(r->w, answer));
+        status = remote_fail(r, request_unexpected(r->w, answer));
     return status;
 }
 
@@ -111,18 +111,18 @@ int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_
 {
     struct answer answer;
     struct wire_progress progress;
-    int code = session_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
+    int code = request_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     while (!code && answer.frame.type == WIRE_PROGRESS) {
         code = wire_get_progress(&answer.frame, &progress, &r->w->err);
         if (code)
             break;
         progress_show(what, progress.done, progress.total);
-        code = session_next(r->w, tag, -1, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
+        code = request_next(r->w, tag, -1, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     }
     progress_end();
     if (!code &&
         (answer.frame.type != WIRE_REPORT || wire_get_report(&answer.frame, out, &r->w->err)))
-        code = session_unexpected(r->w, &answer);
+        code = request_unexpected(r->w, &answer);
     return code ? remote_fail(r, code) : 0;
 }
 

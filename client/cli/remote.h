@@ -12,7 +12,7 @@
 
 #include "client/cli/cli.h"
 #include "client/lib/deadlines.h"
-#include "client/lib/session.h"
+#include "client/lib/request.h"
 
 /* Long options of every such command, as cli_option gives them. */
 #define REMOTE_OPTIONS                                                                             \

@@ -21,7 +21,7 @@
 #include "client/lib/deadlines.h"
 #include "client/lib/digests.h"
 #include "client/lib/environment.h"
-#include "client/lib/session.h"
+#include "client/lib/request.h"
 
 #define X(name, number, text)                                                                      \
     _Static_assert(WARM_E##name == -(number), "warm.h has the same codes");
@@ -94,7 +94,7 @@ int warm_default_socket(char *out, size_t cap)
     return 0;
 }
 
-static int session_init(struct warm *w, const struct warm_options *options)
+static int request_init(struct warm *w, const struct warm_options *options)
 {
     static const struct warm_options defaults;
     if (!options)
@@ -126,9 +126,9 @@ int warm_open(struct warm **out, const struct warm_options *options)
     struct warm *w = malloc(sizeof *w);
     if (!w)
         return WARM_ENOMEM;
-    int code = session_init(w, options);
+    int code = request_init(w, options);
     if (!code)
-        code = session_open(w);
+        code = request_open(w);
     if (code)
         warm_close(w);
     else
@@ -174,15 +174,15 @@ static int take_hit(struct warm *w, struct answer *answer, struct warm_value *ou
 {
     struct wire_hit hit;
     if (wire_get_hit(&answer->frame, &hit, &w->err))
-        return session_unexpected(w, answer);
-    return session_value(w, answer, &hit, out);
+        return request_unexpected(w, answer);
+    return request_value(w, answer, &hit, out);
 }
 
 static int take_lease(struct warm *w, struct answer *answer, struct warm_value *out)
 {
     struct wire_lease lease;
     if (wire_get_lease(&answer->frame, &lease, &w->err))
-        return session_unexpected(w, answer);
+        return request_unexpected(w, answer);
     *out = (struct warm_value){.token = lease.token, .lease_ms = lease.deadline_ms};
     return WARM_LEASE;
 }
@@ -191,7 +191,7 @@ static int take_get_answer(struct warm *w, uint64_t tag, uint64_t deadline_ms,
                            struct answer *answer, struct warm_value *out)
 {
     while (answer->frame.type == WIRE_WAIT) {
-        int code = session_next(w, tag, -1, deadline_ms, answer);
+        int code = request_next(w, tag, -1, deadline_ms, answer);
         if (code)
             return code;
     }
@@ -201,17 +201,17 @@ static int take_get_answer(struct warm *w, uint64_t tag, uint64_t deadline_ms,
     case WIRE_MISS:
         conn_fds_close(answer->fds);
         return err_set(&w->err, WARM_ENOT_FOUND, "no such entry");
-    default: return session_unexpected(w, answer);
+    default: return request_unexpected(w, answer);
     }
 }
 
 static int get_once(struct warm *w, const struct wire_get *get, struct warm_value *out)
 {
     uint64_t deadline_ms = conn_now_ms() + w->request_timeout_ms;
-    uint64_t tag = session_begin(w);
+    uint64_t tag = request_begin(w);
     struct answer answer;
     wire_put_get(&w->request, tag, get);
-    int code = session_ask(w, tag, NULL, 0, deadline_ms, &answer);
+    int code = request_ask(w, tag, NULL, 0, deadline_ms, &answer);
     return code ? code : take_get_answer(w, tag, deadline_ms, &answer, out);
 }
 
@@ -226,7 +226,7 @@ int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
         return code;
     if (w->recache && !w->told_recache) {
         w->told_recache = true;
-        session_note(w, &(struct wire_note){WIRE_REASON_DISABLED,
+        request_note(w, &(struct wire_note){WIRE_REASON_DISABLED,
                                             {"", 0},
                                             text_view("WARM_RECACHE is set: nothing is taken")});
     }
@@ -265,7 +265,7 @@ static int take_one(struct warm *w, struct answer *answer, struct warm_value *ou
     if (answer->frame.type == WIRE_HIT)
         code = take_hit(w, answer, out);
     else if (answer->frame.type != WIRE_MISS)
-        return session_unexpected(w, answer);
+        return request_unexpected(w, answer);
     else
         conn_fds_close(answer->fds);
     w->n_tags = n_tags; /* a damaged value was reported in between */
@@ -276,14 +276,14 @@ static int take_one(struct warm *w, struct answer *answer, struct warm_value *ou
 static int take_many(struct warm *w, uint64_t tag, size_t n, int code, struct answer *answer,
                      uint64_t deadline_ms, struct warm_value *out, int *codes)
 {
-    for (size_t left = n; w->connected; code = session_next(w, tag, -1, deadline_ms, answer)) {
+    for (size_t left = n; w->connected; code = request_next(w, tag, -1, deadline_ms, answer)) {
         size_t i = (size_t)(answer->frame.tag - tag);
         if (code && answer->frame.type != WIRE_ERROR)
             return code;
         if (!code && answer->frame.type == WIRE_WAIT)
             continue;
         if (codes[i] != UNANSWERED)
-            return session_unexpected(w, answer);
+            return request_unexpected(w, answer);
         codes[i] = code ? code : take_one(w, answer, &out[i]);
         if (w->connected && --left == 0)
             return 0;
@@ -307,12 +307,12 @@ int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsig
     writer_init(&list, WIRE_PAYLOAD_MAX);
     int code = add_names(w, names, n, flags, &list);
     if (!code) {
-        uint64_t tag = session_begin_many(w, n);
+        uint64_t tag = request_begin_many(w, n);
         wire_put_mget(&w->request, tag,
                       &(struct wire_mget){.deadline_ms = daemon_deadline(w->request_timeout_ms),
                                           .n = (uint32_t)n,
                                           .keys = {list.data, list.len}});
-        code = session_ask(w, tag, NULL, 0, deadline_ms, &answer);
+        code = request_ask(w, tag, NULL, 0, deadline_ms, &answer);
         if (w->connected)
             code = take_many(w, tag, n, code, &answer, deadline_ms, out, out_codes);
     }
@@ -353,7 +353,7 @@ static int fill_put(struct warm *w, struct wire_put *put, const void *data, size
 static int take_ok(struct warm *w, struct answer *answer, struct wire_ok *out)
 {
     if (answer->frame.type != WIRE_OK || wire_get_ok(&answer->frame, out, &w->err))
-        return session_unexpected(w, answer);
+        return request_unexpected(w, answer);
     return 0;
 }
 
@@ -361,15 +361,15 @@ static int send_put(struct warm *w, const struct wire_put *put, const void *data
 {
     int fd = -1;
     if (put->len > put->value.len) {
-        fd = session_memfd(data, (size_t)put->len, &w->err);
+        fd = request_memfd(data, (size_t)put->len, &w->err);
         if (fd < 0)
             return fd;
     }
     struct answer answer;
     struct wire_ok ok;
-    uint64_t tag = session_begin(w);
+    uint64_t tag = request_begin(w);
     wire_put_put(&w->request, tag, put);
-    int code = session_ask(w, tag, &fd, fd >= 0, conn_now_ms() + w->request_timeout_ms, &answer);
+    int code = request_ask(w, tag, &fd, fd >= 0, conn_now_ms() + w->request_timeout_ms, &answer);
     if (fd >= 0)
         close(fd);
     return code ? code : take_ok(w, &answer, &ok);
@@ -412,7 +412,7 @@ void warm_note(struct warm *w, const char *reason, const char *label, const char
     while (note.reason <= WIRE_REASON_TIMEOUT && strcmp(wire_reason_name(note.reason), reason) != 0)
         note.reason++;
     if (note.reason <= WIRE_REASON_TIMEOUT)
-        session_note(w, &note);
+        request_note(w, &note);
 }
 
 int warm_release(struct warm *w, uint64_t token)
@@ -420,8 +420,8 @@ int warm_release(struct warm *w, uint64_t token)
     struct wire_release release = {token};
     struct answer answer;
     struct wire_ok ok;
-    uint64_t tag = session_begin(w);
+    uint64_t tag = request_begin(w);
     wire_put_release(&w->request, tag, &release);
-    int code = session_ask(w, tag, NULL, 0, conn_now_ms() + w->request_timeout_ms, &answer);
+    int code = request_ask(w, tag, NULL, 0, conn_now_ms() + w->request_timeout_ms, &answer);
     return code ? code : take_ok(w, &answer, &ok);
 }

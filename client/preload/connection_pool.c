@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/lib/environment.h"
-#include "client/lib/session.h"
+#include "client/lib/request.h"
 #include "client/preload/preload.h"
 
 enum { SLOTS = 32 };
@@ -134,7 +134,7 @@ static struct warm *open_in(struct slot *s)
         pthread_atfork(NULL, NULL, on_fork_in_child);
     int code = warm_open(&s->w, NULL);
     if (!code)
-        code = session_connect(s->w);
+        code = request_connect(s->w);
     if (!code) {
         note_success();
         return s->w;

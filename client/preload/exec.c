@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "client/exec/compilers.h"
-#include "client/exec/exec_list.h"
+#include "client/exec/exec_functions.h"
 #include "client/preload/preload.h"
 
 #define EXEC_ARGS_MAX 16384 /* arguments; a longer command line is passed on */

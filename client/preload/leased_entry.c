@@ -9,7 +9,7 @@
 
 #include "client/lib/deadlines.h"
 #include "client/lib/environment.h"
-#include "client/lib/session.h"
+#include "client/lib/request.h"
 #include "client/preload/preload.h"
 
 #define MAGIC "warmkept"

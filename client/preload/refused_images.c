@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/lib/session.h"
+#include "client/lib/request.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
@@ -110,7 +110,7 @@ static void tell(const struct image *i)
     struct warm *w = leased_entry_may_put() ? connection_pool_borrow() : NULL;
     if (!w)
         return;
-    session_tell_refused(w, &i->entry, &i->check);
+    request_tell_refused(w, &i->entry, &i->check);
     connection_pool_return(w);
 }
 

@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/exec/programs.h"
 #include "client/tool/cc_options.h"
 #include "client/tool/files.h"
 #include "client/tool/pch.h"

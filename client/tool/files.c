@@ -145,18 +145,3 @@ int folder_digest(const char *path, struct proof *out)
     key_end(&key, &unused, out);
     return code;
 }
-
-/* ---- programs ---- */
-
-bool program_find(const char *name, char out[PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    for (const char *at = path; at; at = *at ? at + 1 : NULL) {
-        int len = (int)strcspn(at, ":");
-        int n = snprintf(out, PATH_MAX, "%.*s%s%s", len, at, len ? "/" : "", name);
-        if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0)
-            return true;
-        at += len;
-    }
-    return false;
-}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.h - what is at a path: stamps, digests, types, folders, programs on PATH.
+ * files.h - what is at a path: stamps, digests, types, folders.
  *
  * Thread: one. Memory: nothing is kept.
  */
@@ -32,8 +32,5 @@ char file_type(const struct stat *st);
 
 /* SHA-256 of the sorted names in a folder. */
 int folder_digest(const char *path, struct proof *out);
-
-/* Where $PATH leads for a name without a slash. */
-bool program_find(const char *name, char out[PATH_MAX]);
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/exec/programs.h"
 #include "client/tool/files.h"
 #include "client/tool/pch.h"
 #include "keygen/domains.h"

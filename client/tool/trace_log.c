@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/exec/programs.h"
 #include "client/tool/files.h"
 #include "client/tool/inputs.h"
 #include "client/tool/pch.h"

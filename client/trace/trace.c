@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/exec/exec_list.h"
+#include "client/exec/exec_functions.h"
 #include "client/preload/old_glibc.h"
 
 OLD_GLIBC_BIND(dlsym);

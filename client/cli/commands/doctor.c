@@ -186,7 +186,7 @@ static bool check_daemon(struct doctor *d, const char *path)
                                      : err_text(code));
         return false;
     }
-    code = session_connect(d->remote.w);
+    code = request_connect(d->remote.w);
     if (code) {
         finding(d, HEALTH_FAIL, "daemon", "%s", warm_message(d->remote.w));
         return false;

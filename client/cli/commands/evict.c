@@ -19,7 +19,7 @@ static int evict(struct remote *r, const struct wire_evict *message)
     int status = remote_open(r);
     if (status)
         return status;
-    uint64_t tag = session_begin(r->w);
+    uint64_t tag = request_begin(r->w);
     wire_put_evict(&r->w->request, tag, message);
     status = remote_report(r, tag, "evicting", &report);
     if (!status)
@@ -159,7 +159,7 @@ static int verify_run(const struct command *self, int argc, char **argv)
     status = remote_open(&r);
     if (status)
         return status;
-    uint64_t tag = session_begin(r.w);
+    uint64_t tag = request_begin(r.w);
     wire_put_verify(&r.w->request, tag, &message);
     status = remote_report(&r, tag, "verifying", &report);
     if (!status)

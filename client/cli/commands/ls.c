@@ -150,7 +150,7 @@ const struct command cmd_ls = {
 
 static int show_one(struct remote *r, const struct wire_show *message, struct answer *answer)
 {
-    uint64_t tag = session_begin(r->w);
+    uint64_t tag = request_begin(r->w);
     wire_put_show(&r->w->request, tag, message);
     return remote_ask(r, tag, WIRE_ROW, answer);
 }
@@ -169,7 +169,7 @@ static int find_row(struct remote *r, const char *text, struct wire_row *out)
     if (status == CLI_FINDING)
         cli_say("%s: no such entry", text);
     if (!status && wire_get_row(&answer.frame, out, &r->w->err))
-        status = remote_fail(r, session_unexpected(r->w, &answer));
+        status = remote_fail(r, request_unexpected(r->w, &answer));
     return status;
 }
 

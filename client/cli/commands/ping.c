@@ -52,7 +52,7 @@ static int ping_run(const struct command *self, int argc, char **argv)
     status = remote_open(&r);
     if (status)
         return status;
-    int code = session_connect(r.w);
+    int code = request_connect(r.w);
     if (code)
         status = remote_fail(&r, code);
     else

@@ -34,7 +34,7 @@ static int act_on_keys(struct remote *r, enum keys_action action, char **keys, i
     for (int i = 0; i < n_keys; i++)
         n += remote_add_key(&list, keys[i]);
     struct view view = {list.data, list.len};
-    uint64_t tag = session_begin(r->w);
+    uint64_t tag = request_begin(r->w);
     if (action == KEYS_REMOVE)
         wire_put_remove(&r->w->request, tag, &(struct wire_remove){n, view});
     else

@@ -20,9 +20,9 @@
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
 #include "client/exec/compilers.h"
+#include "client/exec/programs.h"
 #include "client/lib/environment.h"
 #include "client/lib/warm.h"
-#include "client/tool/files.h"
 
 enum { OPTION_NO_START = 0x200, OPTION_REPORT, OPTION_REGIONAL };
 

@@ -15,8 +15,8 @@
 
 #include "client/cli/cli.h"
 #include "client/exec/compilers.h"
+#include "client/exec/programs.h"
 #include "client/lib/deadlines.h"
-#include "client/tool/files.h"
 #include "client/tool/tool.h"
 
 static const struct option options[] = {

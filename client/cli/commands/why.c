@@ -131,13 +131,13 @@ static int why(struct remote *r, const struct wire_history *ask)
     int status = remote_open(r);
     if (status)
         return status;
-    uint64_t tag = session_begin(r->w);
+    uint64_t tag = request_begin(r->w);
     wire_put_history(&r->w->request, tag, ask);
     status = remote_ask(r, tag, WIRE_TEXT, &answer);
     if (status == CLI_FINDING && answer.frame.type == WIRE_MISS) {
         status = nothing(ask);
     } else if (!status && wire_get_text(&answer.frame, &text, &r->w->err)) {
-        status = remote_fail(r, session_unexpected(r->w, &answer));
+        status = remote_fail(r, request_unexpected(r->w, &answer));
     } else if (!status && r->as_json) {
         fwrite(text.text.data, 1, text.text.len, stdout);
         putchar('\n');

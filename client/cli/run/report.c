@@ -43,7 +43,7 @@ void run_report(const struct run_places *places)
     struct view session;
     if (remote_open(&r) != 0)
         return; /* it was said why */
-    uint64_t tag = session_begin(r.w);
+    uint64_t tag = request_begin(r.w);
     wire_put_history(&r.w->request, tag,
                      &(struct wire_history){.of = WIRE_HISTORY_SESSION,
                                             .max_misses = 1,

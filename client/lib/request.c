@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - requests on a connection that comes and goes; session.h draws its states. One thread
+ * request.c - requests on a connection that comes and goes; request.h draws its states. One thread
  * at a time.
  *
  * What fails here must never hold a program up: each wait has a deadline, and after a failure the
  * next requests fail at once, without a system call, until a pause is over.
  */
-#include "client/lib/session.h"
+#include "client/lib/request.h"
 
 #include "client/lib/deadlines.h"
 
@@ -134,7 +134,7 @@ static int drop(struct warm *w, int code)
     return code;
 }
 
-int session_open(struct warm *w)
+int request_open(struct warm *w)
 {
     if (hung_before(w))
         return err_set(&w->err, WARM_ENO_DAEMON, "the daemon at %s hung a moment ago", w->socket);
@@ -153,7 +153,7 @@ static int ensure_connected(struct warm *w)
         return 0;
     if (conn_now_ms() < w->retry_at_ms)
         return err_set(&w->err, WARM_ENO_DAEMON, "no daemon a moment ago at %s", w->socket);
-    return session_open(w);
+    return request_open(w);
 }
 
 /* WELCOME has its own, short deadline: a daemon that is stuck is found out at once. */
@@ -171,17 +171,17 @@ static int await_welcome(struct warm *w)
     return code;
 }
 
-void session_note(struct warm *w, const struct wire_note *note)
+void request_note(struct warm *w, const struct wire_note *note)
 {
     struct err before = w->err;
-    uint64_t tag = session_begin(w);
+    uint64_t tag = request_begin(w);
     wire_put_note(&w->request, tag, note);
     if (ensure_connected(w) == 0)
-        session_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
+        request_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
     w->err = before;
 }
 
-int session_connect(struct warm *w)
+int request_connect(struct warm *w)
 {
     int code = ensure_connected(w);
     if (code)
@@ -192,22 +192,22 @@ int session_connect(struct warm *w)
 
 /* ---- requests ---- */
 
-void session_renew(struct warm *w)
+void request_renew(struct warm *w)
 {
     w->request.len = 0;
     w->request.failed = false;
 }
 
-uint64_t session_begin_many(struct warm *w, uint64_t n)
+uint64_t request_begin_many(struct warm *w, uint64_t n)
 {
     uint64_t first = w->last_tag + 1;
-    session_renew(w);
+    request_renew(w);
     w->last_tag += n;
     w->n_tags = n;
     return first;
 }
 
-uint64_t session_begin(struct warm *w) { return session_begin_many(w, 1); }
+uint64_t request_begin(struct warm *w) { return request_begin_many(w, 1); }
 
 /* Whether the request could be encoded. */
 static int check_request(struct warm *w)
@@ -302,7 +302,7 @@ static int finish_answer(struct warm *w, struct answer *answer)
     return conn_error(&answer->frame, &w->err);
 }
 
-int session_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
+int request_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
                 struct answer *out)
 {
     int code = check_request(w);
@@ -314,7 +314,7 @@ int session_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint
     code = exchange(w, tag, fds, n_fds, deadline_ms, out);
     if (code == WARM_ECLOSED && idle) {
         conn_close(&w->conn);
-        code = session_open(w);
+        code = request_open(w);
         if (code)
             return code;
         code = exchange(w, tag, fds, n_fds, deadline_ms, out);
@@ -322,7 +322,7 @@ int session_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint
     return code ? drop(w, code) : finish_answer(w, out);
 }
 
-int session_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms)
+int request_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms)
 {
     int code = check_request(w);
     if (code)
@@ -331,7 +331,7 @@ int session_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline
     return code ? drop(w, code) : 0;
 }
 
-int session_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
+int request_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                  struct answer *out)
 {
     int code = await_frame(w, tag, other_fd, deadline_ms, out);
@@ -340,7 +340,7 @@ int session_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_m
     return code ? drop(w, code) : finish_answer(w, out);
 }
 
-int session_unexpected(struct warm *w, struct answer *answer)
+int request_unexpected(struct warm *w, struct answer *answer)
 {
     conn_fds_close(answer->fds);
     err_set(&w->err, WARM_EMALFORMED, "the daemon answered with %s",
@@ -350,7 +350,7 @@ int session_unexpected(struct warm *w, struct answer *answer)
 
 /* ---- values ---- */
 
-int session_memfd(const void *data, size_t len, struct err *e)
+int request_memfd(const void *data, size_t len, struct err *e)
 {
     int fd = memfd_create("warm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
@@ -443,18 +443,18 @@ static int value_load(struct conn *c, const struct wire_hit *hit, int fd, struct
 
 static void tell_damaged(struct warm *w, const struct wire_damaged *damaged)
 {
-    uint64_t tag = session_begin(w);
+    uint64_t tag = request_begin(w);
     wire_put_damaged(&w->request, tag, damaged);
-    session_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
+    request_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
 }
 
-void session_tell_refused(struct warm *w, const struct key *key, const struct key *check)
+void request_tell_refused(struct warm *w, const struct key *key, const struct key *check)
 {
     struct wire_damaged refused = {.key = *key, .seen = *check};
     tell_damaged(w, &refused);
 }
 
-int session_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
+int request_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
                   struct warm_value *out)
 {
     struct warm_value value;

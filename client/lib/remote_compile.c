@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - libwarm: a compile job through the daemon. One thread at a time.
+ * remote_compile.c - libwarm: a compile job through the daemon. One thread at a time.
  *
  *   Happy path:                               And else:
  *     1. COMPILE (key and proof of the job)     - CHECK: what is at these paths now? ─▶ CHECKED
@@ -25,7 +25,7 @@
 #include "client/lib/digests.h"
 #include "client/lib/headers.h"
 #include "client/lib/nvrtc_id.h"
-#include "client/lib/session.h"
+#include "client/lib/request.h"
 #include "client/wire/bundle.h"
 
 #define AUDIT_SEND_MS 5u /* the daemon reads at once, or does without */
@@ -146,13 +146,13 @@ static int send_states(struct compile *c, const struct wire_check *check, struct
     if (states->len <= WIRE_INLINE_MAX) {
         checked.list = (struct view){states->data, states->len};
     } else {
-        fd = session_memfd(states->data, states->len, &c->w->err);
+        fd = request_memfd(states->data, states->len, &c->w->err);
         if (fd < 0)
             return fd;
     }
-    session_renew(c->w);
+    request_renew(c->w);
     wire_put_checked(&c->w->request, c->tag, &checked);
-    int code = session_tell(c->w, &fd, fd >= 0, c->deadline_ms);
+    int code = request_tell(c->w, &fd, fd >= 0, c->deadline_ms);
     if (fd >= 0)
         close(fd);
     return code;
@@ -176,7 +176,7 @@ static int answer_check(struct compile *c, struct answer *answer)
     struct wire_check check;
     int code = wire_get_check(&answer->frame, &check, &c->w->err);
     if (code)
-        return session_unexpected(c->w, answer);
+        return request_unexpected(c->w, answer);
     struct view paths = check.list, map = {NULL, 0};
     if (check.list.len == 0 && check.len)
         code = map_list(answer->fds[0], check.len, &map, &c->w->err);
@@ -209,15 +209,15 @@ static int send_source(struct compile *c, const struct writer *job, int other_en
     if (job->len <= WIRE_INLINE_MAX) {
         source.job = (struct view){job->data, job->len};
     } else {
-        job_fd = session_memfd(job->data, job->len, &c->w->err);
+        job_fd = request_memfd(job->data, job->len, &c->w->err);
         if (job_fd < 0)
             return job_fd;
         fds[n_fds++] = job_fd;
     }
     fds[n_fds++] = other_end;
-    session_renew(c->w);
+    request_renew(c->w);
     wire_put_source(&c->w->request, c->tag, &source);
-    int code = session_tell(c->w, fds, n_fds, c->deadline_ms);
+    int code = request_tell(c->w, fds, n_fds, c->deadline_ms);
     if (job_fd >= 0)
         close(job_fd);
     return code;
@@ -239,7 +239,7 @@ static int answer_need(struct compile *c, struct answer *answer)
 {
     struct wire_need need;
     if (wire_get_need(&answer->frame, &need, &c->w->err))
-        return session_unexpected(c->w, answer);
+        return request_unexpected(c->w, answer);
     close_channel(c); /* of a first try */
     int ends[2];
     struct writer job;
@@ -321,9 +321,9 @@ static void send_audit(struct compile *c, const struct key *key)
     job_encode(&c->job, &job);
     if (!job.failed) {
         struct wire_audit m = {*key, c->message.compiler, {job.data, job.len}};
-        session_renew(c->w);
+        request_renew(c->w);
         wire_put_audit(&c->w->request, c->tag, &m);
-        session_tell(c->w, NULL, 0, conn_now_ms() + AUDIT_SEND_MS);
+        request_tell(c->w, NULL, 0, conn_now_ms() + AUDIT_SEND_MS);
     }
     writer_close(&job);
     c->w->err = before;
@@ -336,8 +336,8 @@ static int take_result(struct compile *c, struct answer *answer, struct warm_res
     int code = answer->frame.type == WIRE_HIT ? wire_get_hit(&answer->frame, &hit, &c->w->err)
                                               : wire_get_failed(&answer->frame, &hit, &c->w->err);
     if (code)
-        return session_unexpected(c->w, answer);
-    code = session_value(c->w, answer, &hit, &value);
+        return request_unexpected(c->w, answer);
+    code = request_value(c->w, answer, &hit, &value);
     if (!code)
         code = unpack(c->w, &value, out);
     if (!code && hit.outcome == WIRE_WAS_HIT_AUDIT)
@@ -359,7 +359,7 @@ static int await(struct compile *c, struct answer *answer)
 {
     for (;;) {
         struct err ignored;
-        int code = session_next(c->w, c->tag, c->channel, c->deadline_ms, answer);
+        int code = request_next(c->w, c->tag, c->channel, c->deadline_ms, answer);
         if (code != CONN_OTHER)
             return code;
         /* The end of the channel is the end of the questions, not of the compile. */
@@ -379,7 +379,7 @@ static int on_answer(struct compile *c, struct answer *answer, struct warm_resul
     case WIRE_CHECK: code = answer_check(c, answer); return code ? code : 1;
     case WIRE_NEED: code = answer_need(c, answer); return code ? code : 1;
     case WIRE_MISS: return err_set(&c->w->err, WARM_ENOT_FOUND, "not in the cache");
-    default: return session_unexpected(c->w, answer);
+    default: return request_unexpected(c->w, answer);
     }
 }
 
@@ -387,9 +387,9 @@ static int converse(struct compile *c, struct warm_result *out)
 {
     struct answer answer;
     uint64_t first_ms = conn_now_ms() + c->w->request_timeout_ms;
-    c->tag = session_begin(c->w);
+    c->tag = request_begin(c->w);
     wire_put_compile(&c->w->request, c->tag, &c->message);
-    int code = session_ask(c->w, c->tag, NULL, 0,
+    int code = request_ask(c->w, c->tag, NULL, 0,
                            first_ms < c->deadline_ms ? first_ms : c->deadline_ms, &answer);
     while (!code) {
         code = on_answer(c, &answer, out);
@@ -405,10 +405,10 @@ static void cancel(struct compile *c)
 {
     if (!c->w->connected)
         return;
-    session_renew(c->w);
+    request_renew(c->w);
     wire_put_empty(&c->w->request, WIRE_CANCEL, c->tag);
     struct err first = c->w->err;
-    session_tell(c->w, NULL, 0, conn_now_ms() + c->w->connect_timeout_ms);
+    request_tell(c->w, NULL, 0, conn_now_ms() + c->w->connect_timeout_ms);
     c->w->err = first;
 }
 
@@ -418,7 +418,7 @@ static void tell_refused(struct compile *c)
 {
     const char *name = c->job.name.data;
     size_t len = c->job.name.len < WIRE_NAME_MAX ? c->job.name.len : WIRE_NAME_MAX;
-    session_note(c->w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
+    request_note(c->w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
                                            {name + c->job.name.len - len, len},
                                            text_view(c->w->err.text)});
 }
@@ -504,7 +504,7 @@ static int without_compiler(struct warm *w, const struct warm_job *job, const st
     w->nvrtc.path = NULL;
     w->err = *why;
     size_t len = strlen(job->name), most = len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX;
-    session_note(w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
+    request_note(w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
                                         {job->name + len - most, most},
                                         text_view(w->err.text)});
     return why->code;

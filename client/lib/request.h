@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.h - what is behind a struct warm: requests on a connection that comes and goes.
+ * request.h - what is behind a struct warm: requests on a connection that comes and goes.
  *
  *                  ┌───────────────── no connection ◀─────────────────┐
  *                  │ a request, and the pause is over                 │ a failure: close, pause
  *                  ▼                                                  │ 100 ms, doubled up to 5 s
- *     session_ask ──▶ connect ──▶ send ──▶ answer ──▶ more answers ───┘
+ *     request_ask ──▶ connect ──▶ send ──▶ answer ──▶ more answers ───┘
  *                                  ▲         │ CLOSED, on a connection that had been idle:
  *                                  └─────────┘ the daemon was restarted; once more at once
  *
  * A daemon that says nothing for silence_ms hangs, also if it said WAIT: halfway it is asked for a sign
- * of life. Then no session of the process tries that socket for DEADLINE_PAUSE_FACTOR times as long.
+ * of life. Then no request of the process tries that socket for DEADLINE_PAUSE_FACTOR times as long.
  *
  * Thread: as libwarm. Memory: as said at each function.
  */
-#ifndef WARM_LIB_SESSION_H
-#define WARM_LIB_SESSION_H
+#ifndef WARM_LIB_REQUEST_H
+#define WARM_LIB_REQUEST_H
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -60,48 +60,48 @@ struct answer {
 };
 
 /* Connects; HELLO goes with the first request. */
-int session_open(struct warm *w);
+int request_open(struct warm *w);
 
 /* Begins a request: w->request is empty, the result is its tag. */
-uint64_t session_begin(struct warm *w);
+uint64_t request_begin(struct warm *w);
 
-/* The same for a request of `n` answers: the result is the first of as many tags. session_ask and
- * session_next then take an answer to any of them; its frame says which. */
-uint64_t session_begin_many(struct warm *w, uint64_t n);
+/* The same for a request of `n` answers: the result is the first of as many tags. request_ask and
+ * request_next then take an answer to any of them; its frame says which. */
+uint64_t request_begin_many(struct warm *w, uint64_t n);
 
 /* Empties w->request for one more frame of the request that is under way. */
-void session_renew(struct warm *w);
+void request_renew(struct warm *w);
 
 /* Sends w->request, whose last frame carries `fds` (borrowed), and waits for the first frame that
  * answers `tag`. An ERROR frame is turned into its code. */
-int session_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
+int request_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
                 struct answer *out);
 
 /* Sends w->request on the connection that is there: what belongs to a request under way. */
-int session_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms);
+int request_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms);
 
 /* The next frame that answers `tag`; CONN_OTHER if `other_fd` (-1: none) can be read first. */
-int session_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
+int request_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                  struct answer *out);
 
 /* The value of a HIT or FAILED, verified: gives *out (warm_value_free) and takes answer->fds. Where
  * it does not match its checksum, tells the daemon and returns CORRUPT. */
-int session_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
+int request_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
                   struct warm_value *out);
 
 /* The value of entry `key` with checksum `check` came as it was put, and is of no use to its user: the
  * daemon puts the entry aside. Waits for nothing. */
-void session_tell_refused(struct warm *w, const struct key *key, const struct key *check);
+void request_tell_refused(struct warm *w, const struct key *key, const struct key *check);
 
 /* Something came that is no answer to what was asked: ends the connection. Returns MALFORMED. */
-int session_unexpected(struct warm *w, struct answer *answer);
+int request_unexpected(struct warm *w, struct answer *answer);
 
 /* Memory as a sealed memfd, for what is larger than a frame carries: the descriptor, or an error.
  */
-int session_memfd(const void *data, size_t len, struct err *e);
+int request_memfd(const void *data, size_t len, struct err *e);
 
 /* Tells the daemon why something was not asked, or not taken; waits for no answer, and keeps w->err. */
-void session_note(struct warm *w, const struct wire_note *note);
+void request_note(struct warm *w, const struct wire_note *note);
 
 /* client.c: as warm_put, for what a daemon made itself (WIRE_MADE_LEN in wire.h says what `place`
  * is). DENIED for all but administrators. */
@@ -109,6 +109,6 @@ int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const st
                     const void *data, size_t len, const struct warm_put_options *options);
 
 /* Connects and shakes hands now, whether or not something is asked. */
-int session_connect(struct warm *w);
+int request_connect(struct warm *w);
 
 #endif

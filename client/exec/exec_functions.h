@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_list.h - execl, execlp and execle, for libraries that stand in for execve and execvpe: defined
+ * exec_functions.h - execl, execlp and execle, for libraries that stand in for execve and execvpe: defined
  * where this is included, once in each of them.
  *
  * Thread: any, also between fork or vfork and exec: no allocation. Memory: the caller's stack.
  */
-#ifndef WARM_EXEC_EXEC_LIST_H
-#define WARM_EXEC_EXEC_LIST_H
+#ifndef WARM_EXEC_EXEC_FUNCTIONS_H
+#define WARM_EXEC_EXEC_FUNCTIONS_H
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 extern char **environ;
 
 /* How many arguments there are before the NULL. */
-static inline size_t exec_list_count(const char *first, va_list *args)
+static inline size_t exec_functions_count(const char *first, va_list *args)
 {
     size_t n = first ? 1 : 0;
     while (n && va_arg(*args, char *))
@@ -25,29 +25,29 @@ static inline size_t exec_list_count(const char *first, va_list *args)
 }
 
 /* All of them, and the NULL. */
-static inline void exec_list_take(char **argv, size_t n, const char *first, va_list *args)
+static inline void exec_functions_take(char **argv, size_t n, const char *first, va_list *args)
 {
     argv[0] = (char *)(uintptr_t)first;
     for (size_t i = 1; i <= n; i++)
         argv[i] = va_arg(*args, char *);
 }
 
-#define EXEC_LIST(name, run, environment)                                                          \
+#define EXEC_FUNCTION(name, run, environment)                                                      \
     int name(const char *path, const char *arg, ...)                                               \
     {                                                                                              \
         va_list args;                                                                              \
         va_start(args, arg);                                                                       \
-        size_t n = exec_list_count(arg, &args);                                                    \
+        size_t n = exec_functions_count(arg, &args);                                               \
         va_end(args);                                                                              \
         char *argv[n + 1];                                                                         \
         va_start(args, arg);                                                                       \
-        exec_list_take(argv, n, arg, &args);                                                       \
+        exec_functions_take(argv, n, arg, &args);                                                  \
         char *const *env = environment;                                                            \
         va_end(args);                                                                              \
         return run(path, argv, env);                                                               \
     }
-EXEC_LIST(execl, execve, environ)
-EXEC_LIST(execlp, execvpe, environ)
-EXEC_LIST(execle, execve, va_arg(args, char *const *))
+EXEC_FUNCTION(execl, execve, environ)
+EXEC_FUNCTION(execlp, execvpe, environ)
+EXEC_FUNCTION(execle, execve, va_arg(args, char *const *))
 
 #endif
