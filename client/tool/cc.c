@@ -31,7 +31,7 @@
 
 #include "client/exec/programs.h"
 #include "client/tool/cc_options.h"
-#include "client/tool/files.h"
+#include "client/tool/file_state.h"
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
 #include "keygen/cuda/cuda.h"

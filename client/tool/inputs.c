@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "client/exec/programs.h"
-#include "client/tool/files.h"
+#include "client/tool/file_state.h"
 #include "client/tool/pch.h"
 #include "keygen/domains.h"
 

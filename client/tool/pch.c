@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/tool/files.h"
+#include "client/tool/file_state.h"
 
 static const char stub_magic[] = "warm-pch-stub 1", made_magic[] = "warm-pch-made 1";
 #define STUB_MAX (1u << 20) /* bytes */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tool/files.h"
+#include "client/tool/file_state.h"
 #include "client/tool/trace_log.h"
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/reach.h"

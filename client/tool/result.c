@@ -139,7 +139,7 @@ static bool has_text(const struct writer *w, const char *text)
 }
 
 /* A failure that another try may not meet. */
-static bool is_passing(const struct run *run)
+static bool is_passing(const struct compiler_run *run)
 {
     static const char *const texts[] = {
         "internal compiler error",
@@ -164,7 +164,7 @@ static bool is_passing(const struct run *run)
     return false;
 }
 
-static int check_status(const struct run *run, struct err *e)
+static int check_status(const struct compiler_run *run, struct err *e)
 {
     int status = WEXITSTATUS(run->wait_status);
     if (!WIFEXITED(run->wait_status))
@@ -262,7 +262,8 @@ static int write_file(const struct tool_job *job, const char *path, int status, 
 
 static struct view view_of(const struct writer *w) { return (struct view){w->data, w->len}; }
 
-int result_write(const struct tool_job *job, const struct run *run, struct writer *w, struct err *e)
+int result_write(const struct tool_job *job, const struct compiler_run *run, struct writer *w,
+                 struct err *e)
 {
     static const struct proof none;
     int code = check_status(run, e);
@@ -308,7 +309,7 @@ static bool shows_source(const struct writer *text)
     return false;
 }
 
-bool result_shows_source(const struct run *run)
+bool result_shows_source(const struct compiler_run *run)
 {
     return run->wait_status != 0 || shows_source(&run->out) || shows_source(&run->err);
 }

@@ -12,7 +12,7 @@
 #ifndef WARM_TOOL_RESULT_H
 #define WARM_TOOL_RESULT_H
 
-#include "client/tool/run.h"
+#include "client/tool/compiler_run.h"
 #include "client/tool/tool.h"
 
 #define RESULT_VERSION 3u
@@ -31,12 +31,12 @@ struct result {
 
 /* Appends what `run` left, its files read from job->outputs. REFUSED: it should not be kept (it was
  * killed, out of memory, …, or a root shows where it cannot be put back), TOO_BIG, NOMEM, IO. */
-int result_write(const struct tool_job *job, const struct run *run, struct writer *w,
+int result_write(const struct tool_job *job, const struct compiler_run *run, struct writer *w,
                  struct err *e);
 
 /* True if what a run by ptxas printed may show its source: a line's number, a name. Messages that begin
  * with "ptxas info" show its functions alone, by the names that code of the same form has too. */
-bool result_shows_source(const struct run *run);
+bool result_shows_source(const struct compiler_run *run);
 
 int result_read(const void *data, size_t len, struct result *out, struct err *e);
 

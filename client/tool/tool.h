@@ -2,7 +2,7 @@
 /*
  * tool.h - `warm tool -- PROGRAM ARGS…`: one run of a compiler, from the cache or for real.
  *
- *     command line ──front end (cc.c, ptxas.c, nv.c)──▶ struct tool_job ──tool_serve──▶ exit status
+ *     command line ──front end (cc.c, ptxas.c, nvidia.c)──▶ struct tool_job ──tool_run_cached──▶ exit status
  *                      │ not understood                                      │ not soundly
  *                      ▼                                                     ▼
  *                    exec of the real compiler, nothing in between (tool_pass_on)
@@ -15,8 +15,8 @@
  *              asks the environment, and whether it shows the clock
  *
  * Tables of options: cc_options.c (gcc, g++, clang), keygen/cuda/options_tables.c (nvcc, ptxas),
- * nv_options.c (cicc, nvlink, fatbinary). An option that is in none is not understood. The first key
- * says as little as most results need; serve.c says what a run is kept by that needs more.
+ * nvidia_options.c (cicc, nvlink, fatbinary). An option that is in none is not understood. The first key
+ * says as little as most results need; run_cached.c says what a run is kept by that needs more.
  *
  * Roots: folders and files whose own place does not count (a temporary folder with a random name).
  * In keys, names of inputs and texts a root stands as a mark, and is put back on a hit.
@@ -150,11 +150,11 @@ int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len,
 /* Front ends: fill in the job from program and argv. 0, or REFUSED and why. `w` may be NULL. */
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e);
 int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
-int nv_plan(struct tool_job *job, struct warm *w, struct err *e);
+int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e);
 
 /* Runs the job from the cache or for real and keeps what came of it. Returns the exit status, or
  * -1 if the real tool is to be run without us. `quick` answers at once or not at all. */
-int tool_serve(struct tool_job *job, struct warm *quick);
+int tool_run_cached(struct tool_job *job, struct warm *quick);
 
 /* Becomes the real tool. Returns only if that fails: 126 or 127. */
 int tool_pass_on(const struct tool_job *job);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace_log.h - between trace_log.c, group.c and places.c: the last steps from records to inputs. */
+/* trace_log.h - between trace_log.c, absent_folders.c and places.c: the last steps from records to inputs. */
 #ifndef WARM_TOOL_TRACE_LOG_H
 #define WARM_TOOL_TRACE_LOG_H
 

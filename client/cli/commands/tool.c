@@ -36,12 +36,12 @@ static plan_fn find_front_end(const char *program)
         const char *name; /* as compiler_name() has it */
         plan_fn plan;
     } front_ends[] = {
-        {"ptxas", ptxas_plan}, {"ptxas-blackwell", ptxas_plan},
-        {"nvcc", nv_plan},     {"cicc", nv_plan},
-        {"nvlink", nv_plan},   {"fatbinary", nv_plan},
-        {"clang++", cc_plan},  {"clang", cc_plan},
-        {"g++", cc_plan},      {"gcc", cc_plan},
-        {"c++", cc_plan},      {"cc", cc_plan},
+        {"ptxas", ptxas_plan},   {"ptxas-blackwell", ptxas_plan},
+        {"nvcc", nvidia_plan},   {"cicc", nvidia_plan},
+        {"nvlink", nvidia_plan}, {"fatbinary", nvidia_plan},
+        {"clang++", cc_plan},    {"clang", cc_plan},
+        {"g++", cc_plan},        {"gcc", cc_plan},
+        {"c++", cc_plan},        {"cc", cc_plan},
     };
     const char *name = compiler_name(program);
     for (size_t i = 0; name && i < sizeof front_ends / sizeof front_ends[0]; i++)
@@ -106,7 +106,7 @@ static int serve(struct tool_job *job)
     if (!code)
         code = tool_plan(job, w, &e);
     if (!code)
-        status = tool_serve(job, w);
+        status = tool_run_cached(job, w);
     else
         tool_debug("passed on: %s", e.text[0] ? e.text : warm_error_name(code));
     if (code == WARM_EREFUSED)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.h - what is at a path: stamps, digests, types, folders.
+ * file_state.h - what is at a path: stamps, digests, types, folders.
  *
  * Thread: one. Memory: nothing is kept.
  */
-#ifndef WARM_TOOL_FILES_H
-#define WARM_TOOL_FILES_H
+#ifndef WARM_TOOL_FILE_STATE_H
+#define WARM_TOOL_FILE_STATE_H
 
 #include <sys/stat.h>
 

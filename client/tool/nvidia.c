@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nv.c - front ends for NVIDIA's other tools, all traced.
+ * nvidia.c - front ends for NVIDIA's other tools, all traced.
  *
  *     nvcc -cubin, -ptx, -fatbin, -c, -dc   options as keygen/cuda/options.h knows them, and those of
  *                                           cc_options.h for the host's compiler; what neither
  *                                           has is run for real
- *     cicc, nvlink, fatbinary               options as nv_options.h knows them, as they are written,
+ *     cicc, nvlink, fatbinary               options as nvidia_options.h knows them, as they are written,
  *                                           but for the names of outputs and of temporary inputs;
  *                                           for cicc, which completes names and puts them into
  *                                           what it makes, the working folder too
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "client/tool/cc_options.h"
-#include "client/tool/nv_options.h"
+#include "client/tool/nvidia_options.h"
 #include "client/tool/tool.h"
 #include "keygen/cuda/options.h"
 #include "keygen/domains.h"
@@ -405,7 +405,7 @@ static int add_files(struct tool_job *job, struct err *e)
         int code = 0;
         bool is_option = job->argv[i][0] == '-' || job->argv[i][0] == '@';
         if (is_option && !output && !names_module_id(job->argv[i]) &&
-            !nv_option_is_known(base_of(job->program), job->argv[i]))
+            !nvidia_option_is_known(base_of(job->program), job->argv[i]))
             return err_set(e, WARM_EREFUSED, "%s: not in the table of options", job->argv[i]);
         if (output)
             code = tool_add_output(job, output, e);
@@ -452,7 +452,7 @@ static int plain_plan(struct tool_job *job, struct err *e)
     return 0;
 }
 
-int nv_plan(struct tool_job *job, struct warm *w, struct err *e)
+int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     bool is_nvcc = strstr(base_of(job->program), "nvcc") != NULL;
     (void)w;

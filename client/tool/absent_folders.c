@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * group.c - what a run looked for and did not find, by folder: one look at the folder then stands
+ * absent_folders.c - what a run looked for and did not find, by folder: one look at the folder then stands
  * for many (inputs.h, FOLDER). A C++ compile asks for thousands of absent headers in some dozens of
  * folders. One thread.
  */
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tool/files.h"
+#include "client/tool/file_state.h"
 #include "client/tool/trace_log.h"
 
 #define COVERED_MIN 3 /* from here on a look at the folder is cheaper */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.c - one real run of a compiler. run.h has the contract. One thread, and the compiler.
+ * compiler_run.c - one real run of a compiler. compiler_run.h has the contract. One thread, and the compiler.
  *
  *     wait for the next tick of the files' clock ──▶ fork ──▶ exec, traced
  *          └─ so that a file that changes during      │ pipes: copied through, and kept
@@ -8,7 +8,7 @@
  *                                                  its exit status, the trace
  */
 #define XXH_INLINE_ALL
-#include "client/tool/run.h"
+#include "client/tool/compiler_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -160,7 +160,7 @@ static bool copy_some(int from, int to, struct writer *kept)
     return true;
 }
 
-static void copy_all(int out, int err, struct run *run)
+static void copy_all(int out, int err, struct compiler_run *run)
 {
     struct pollfd p[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
     while (p[0].fd >= 0 || p[1].fd >= 0) {
@@ -176,7 +176,7 @@ static void copy_all(int out, int err, struct run *run)
     }
 }
 
-static int read_log(int log, struct run *run, struct err *e)
+static int read_log(int log, struct compiler_run *run, struct err *e)
 {
     struct stat st;
     if (fstat(log, &st) < 0 || (uint64_t)st.st_size > LOG_MAX)
@@ -250,11 +250,11 @@ static int start(const struct tool_job *job, const char *library, struct pipes *
     return 0;
 }
 
-int run_job(const struct tool_job *job, struct run *out, struct err *e)
+int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struct err *e)
 {
     char library[PATH_MAX] = "";
     struct pipes p;
-    struct run run = {0};
+    struct compiler_run run = {0};
     if (job->traced && preload_path(library))
         return err_set(e, WARM_ENOT_FOUND, "libwarm-trace.so is not installed");
     int code = open_pipes(job, &p, e);
@@ -279,21 +279,21 @@ int run_job(const struct tool_job *job, struct run *out, struct err *e)
     catch_signals(SIG_DFL);
     close_pipes(&p);
     if (code)
-        run_close(&run);
+        compiler_run_close(&run);
     else
         *out = run;
     return code;
 }
 
-void run_close(struct run *run)
+void compiler_run_close(struct compiler_run *run)
 {
     writer_close(&run->out);
     writer_close(&run->err);
     free(run->log);
-    *run = (struct run){0};
+    *run = (struct compiler_run){0};
 }
 
-int run_end(const struct run *run)
+int compiler_run_end(const struct compiler_run *run)
 {
     if (WIFSIGNALED(run->wait_status)) {
         signal(WTERMSIG(run->wait_status), SIG_DFL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve.c - a job from the cache, or run and kept. tool.h has the contract. One thread.
+ * run_cached.c - a job from the cache, or run and kept. tool.h has the contract. One thread.
  *
  * Direct:  GET each name ──▶ hit
  *          GET the last with a lease ──▶ hit (another made it) │ lease: run, PUT all names
@@ -263,8 +263,8 @@ static int wait_direct(struct serving *s)
 /* ---- misses ---- */
 
 /* The result first: a manifest never leads to what is not there yet. */
-static int keep_traced(struct serving *s, const struct run *run, const struct writer *result,
-                       struct err *e)
+static int keep_traced(struct serving *s, const struct compiler_run *run,
+                       const struct writer *result, struct err *e)
 {
     struct inputs in;
     struct writer manifest;
@@ -288,8 +288,8 @@ static int keep_traced(struct serving *s, const struct run *run, const struct wr
     return code;
 }
 
-static int keep_direct(struct serving *s, const struct run *run, const struct writer *result,
-                       struct err *e)
+static int keep_direct(struct serving *s, const struct compiler_run *run,
+                       const struct writer *result, struct err *e)
 {
     int code = 0;
     for (size_t i = 0; !code && i < s->job->n_names; i++)
@@ -297,7 +297,7 @@ static int keep_direct(struct serving *s, const struct run *run, const struct wr
     return code ? err_set(e, code, "the cache did not take it") : 0;
 }
 
-static int write_and_put(struct serving *s, const struct run *run, struct err *e)
+static int write_and_put(struct serving *s, const struct compiler_run *run, struct err *e)
 {
     struct writer result;
     writer_init(&result, TOOL_RESULT_MAX);
@@ -325,7 +325,7 @@ static int need_more(struct serving *s, struct more more, struct err *e)
     return 0;
 }
 
-static int keep_by_key(struct serving *s, const struct run *run, struct err *e)
+static int keep_by_key(struct serving *s, const struct compiler_run *run, struct err *e)
 {
     bool prints = run->out.len || run->err.len;
     struct more more = {.exact = s->job->by_form && result_shows_source(run), .loud = prints};
@@ -339,7 +339,7 @@ static int keep_by_key(struct serving *s, const struct run *run, struct err *e)
     return code;
 }
 
-static void keep(struct serving *s, const struct run *run)
+static void keep(struct serving *s, const struct compiler_run *run)
 {
     struct err e = {0};
     int code = keep_by_key(s, run, &e);
@@ -355,12 +355,12 @@ static void keep(struct serving *s, const struct run *run)
 
 static int run_and_keep(struct serving *s)
 {
-    struct run run;
+    struct compiler_run run;
     struct err e = {0};
     for (size_t i = 0; i < s->job->n_headers; i++)
         if (pch_make_real(s->job->headers[i], &e))
             tool_debug("%s", e.text);
-    if (run_job(s->job, &run, &e)) {
+    if (compiler_run_job(s->job, &run, &e)) {
         tool_debug("%s", e.text);
         leave_mark(s, MARK, MARK_TTL_MS);
         return -1;
@@ -368,8 +368,8 @@ static int run_and_keep(struct serving *s)
     if (s->job->header && run.wait_status == 0)
         rename(s->job->outputs[0], s->job->header);
     keep(s, &run);
-    int status = run_end(&run);
-    run_close(&run);
+    int status = compiler_run_end(&run);
+    compiler_run_close(&run);
     return status;
 }
 
@@ -411,7 +411,7 @@ static int serve_and_close(struct serving *s)
 
 #define PLANS_MAX 3 /* the first, and two that say more */
 
-int tool_serve(struct tool_job *job, struct warm *quick)
+int tool_run_cached(struct tool_job *job, struct warm *quick)
 {
     struct tool_job plans[PLANS_MAX] = {{0}};
     const struct tool_job *now = job;

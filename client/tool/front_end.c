@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.c - what the front ends share: roots, keys, the environment, files. tool.h has the contract.
+/* front_end.c - what the front ends share: roots, keys, the environment, files. tool.h has the contract.
  * One thread. */
 #define XXH_INLINE_ALL
 #include <errno.h>

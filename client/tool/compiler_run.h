@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.h - one real run of a compiler, with what it prints passed on and recorded.
+ * compiler_run.h - one real run of a compiler, with what it prints passed on and recorded.
  *
  * Signals that would end us are given to the compiler, which ends and cleans up as it always does.
- * If it dies of a signal, so do we (run_end).
+ * If it dies of a signal, so do we (compiler_run_end).
  *
- * Thread: one. Memory: a struct run owns its buffers (run_close).
+ * Thread: one. Memory: a struct compiler_run owns its buffers (compiler_run_close).
  */
-#ifndef WARM_TOOL_RUN_H
-#define WARM_TOOL_RUN_H
+#ifndef WARM_TOOL_COMPILER_RUN_H
+#define WARM_TOOL_COMPILER_RUN_H
 
 #include <time.h>
 
 #include "client/tool/tool.h"
 
-struct run {
+struct compiler_run {
     int wait_status;
     struct writer out, err; /* where both go to the same place, all is in `out` */
     uint8_t *log;           /* traced: records of trace.h */
@@ -25,10 +25,10 @@ struct run {
 
 /* Runs job->program. Errors: IO, NOMEM, NOT_FOUND (traced: libwarm-trace.so is not installed). The
  * compiler has not been started then. */
-int run_job(const struct tool_job *job, struct run *out, struct err *e);
-void run_close(struct run *run);
+int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struct err *e);
+void compiler_run_close(struct compiler_run *run);
 
 /* The exit status to end with; does not return if the compiler died of a signal. */
-int run_end(const struct run *run);
+int compiler_run_end(const struct compiler_run *run);
 
 #endif

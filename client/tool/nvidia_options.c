@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nv_options.c - the options of cicc, nvlink and fatbinary; nv_options.h. Any thread; no state.
+ * nvidia_options.c - the options of cicc, nvlink and fatbinary; nvidia_options.h. Any thread; no state.
  *
  * Source: nvcc --dryrun with each of nvcc's own options, `nvlink --help` and `fatbinary --help` of
  * 13.0. They change code alone and count as they are written. One that ends in '=' has its value
  * behind it, one that ends in '*' anything. Not here, and not kept, is what writes other files, prints
  * more than warnings, or reads options from a file.
  */
-#include "client/tool/nv_options.h"
+#include "client/tool/nvidia_options.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static bool fits(const char *row, const char *option)
     return row[len - 1] == '=' ? strncmp(option, row, len) == 0 : strcmp(option, row) == 0;
 }
 
-bool nv_option_is_known(const char *tool, const char *option)
+bool nvidia_option_is_known(const char *tool, const char *option)
 {
     static const struct {
         const char *tool;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - what is at a path. files.h has the contract. One thread. */
+/* file_state.c - what is at a path. file_state.h has the contract. One thread. */
 #define XXH_INLINE_ALL
-#include "client/tool/files.h"
+#include "client/tool/file_state.h"
 #include "keygen/domains.h"
 
 #include <dirent.h>
