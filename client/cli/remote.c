@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/json.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/progress.h"
 #include "client/cli/units.h"
 

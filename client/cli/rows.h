@@ -7,7 +7,7 @@
 #ifndef WARM_CLI_ROWS_H
 #define WARM_CLI_ROWS_H
 
-#include "client/cli/json.h"
+#include "client/cli/json_writer.h"
 #include "client/wire/wire.h"
 
 #define ROWS_MADE_HERE 0xfffffffeu /* owner of what the daemon itself compiled */

@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "client/cli/gpu.h"
-#include "client/cli/json.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"

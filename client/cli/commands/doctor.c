@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/cli/json.h"
-#include "client/cli/json_scan.h"
+#include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/wire/version.h"
@@ -205,14 +205,14 @@ static bool check_daemon(struct doctor *d, const char *path)
 static bool info_is(struct view info, const char *path, const char *value)
 {
     struct view v;
-    return json_scan_find(info, path, &v) && json_scan_is(v, value);
+    return json_reader_find(info, path, &v) && json_reader_is(v, value);
 }
 
 static double info_number(struct view info, const char *path)
 {
     struct view v;
     double n;
-    return json_scan_find(info, path, &v) && json_scan_number(v, &n) ? n : 0;
+    return json_reader_find(info, path, &v) && json_reader_number(v, &n) ? n : 0;
 }
 
 static void check_store(struct doctor *d, struct view info)
@@ -241,12 +241,12 @@ static void check_toolchains(struct doctor *d, struct view info)
     struct view list, item, field;
     char text[256] = "", archs[256] = "";
     size_t n = 0;
-    if (json_scan_find(info, "toolchains", &list))
-        for (; json_scan_item(list, n, &item); n++) {
-            if (json_scan_find(item, "text", &field))
-                json_scan_text(field, text, sizeof text);
-            if (json_scan_find(item, "archs", &field))
-                json_scan_text(field, archs, sizeof archs);
+    if (json_reader_find(info, "toolchains", &list))
+        for (; json_reader_item(list, n, &item); n++) {
+            if (json_reader_find(item, "text", &field))
+                json_reader_text(field, text, sizeof text);
+            if (json_reader_find(item, "archs", &field))
+                json_reader_text(field, archs, sizeof archs);
             finding(d, HEALTH_OK, "compiler", "%s: %s", text, archs);
         }
     if (n == 0)
@@ -265,10 +265,10 @@ static void check_sandbox(struct doctor *d, struct view info)
 {
     struct view landlock;
     bool seccomp = info_is(info, "workers.seccomp", "true");
-    if (!json_scan_find(info, "workers.landlock", &landlock))
+    if (!json_reader_find(info, "workers.landlock", &landlock))
         return;
     double version = info_number(info, "workers.landlock");
-    if (json_scan_is(landlock, "null"))
+    if (json_reader_is(landlock, "null"))
         finding(d, HEALTH_OK, "sandbox", "not known before a compiler has run");
     else if (version > 0 && seccomp)
         finding(d, HEALTH_OK, "sandbox", "Landlock %.0f and a system-call filter", version);
@@ -301,8 +301,8 @@ static void check_process(struct doctor *d, struct view info)
 {
     struct view field;
     char store[512] = "?";
-    if (json_scan_find(info, "settings.store.value", &field))
-        json_scan_text(field, store, sizeof store);
+    if (json_reader_find(info, "settings.store.value", &field))
+        json_reader_text(field, store, sizeof store);
     finding(d, HEALTH_OK, "process", "pid %.0f, store %s", info_number(info, "pid"), store);
 }
 

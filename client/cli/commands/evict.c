@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/cli/filter.h"
-#include "client/cli/json.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
 

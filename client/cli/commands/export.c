@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "client/cli/filter.h"
-#include "client/cli/import/folder.h"
-#include "client/cli/json.h"
+#include "client/cli/import/foreign_cache.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/listing.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
@@ -50,7 +50,7 @@ static bool write_all(FILE *file, const void *data, size_t len)
 static int write_entry(struct export_run *run, const struct archive_entry *entry)
 {
     if (!run->archive)
-        return folder_write(run->format, run->to, entry, &run->err);
+        return foreign_cache_write(run->format, run->to, entry, &run->err);
     struct writer head;
     writer_init(&head, 0);
     archive_put_head(&head, entry);
@@ -239,8 +239,8 @@ static int export_run(const struct command *self, int argc, char **argv)
             return CLI_USAGE;
         if (c == 'o')
             run.to = optarg;
-        else if (c == 'a' && !folder_is_format(run.format = optarg))
-            return cli_usage(self, "--as %s: it is one of %s", optarg, folder_formats());
+        else if (c == 'a' && !foreign_cache_is_format(run.format = optarg))
+            return cli_usage(self, "--as %s: it is one of %s", optarg, foreign_cache_formats());
         else if (!taken)
             remote_option(&run.remote, c);
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/json.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"

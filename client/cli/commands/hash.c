@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/json.h"
+#include "client/cli/json_writer.h"
 #include "keygen/canon/canon.h"
 
 #define OWN_PAGES_FROM (128 * 1024) /* bytes of a block that is given back as soon as it is freed */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/import/folder.h"
-#include "client/cli/json.h"
+#include "client/cli/import/foreign_cache.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
 
@@ -121,7 +121,7 @@ static int read_archive(struct import_run *run, const char *path)
 
 static int import_all(struct import_run *run, int n, char **paths)
 {
-    const struct folder_sink sink = {on_entry, on_bad, run};
+    const struct foreign_sink sink = {on_entry, on_bad, run};
     int status = remote_open(&run->remote), code = 0;
     if (status)
         return status;
@@ -132,7 +132,7 @@ static int import_all(struct import_run *run, int n, char **paths)
         json_open(&run->json, '[');
     }
     for (int i = 0; i < n && !code; i++) {
-        code = run->format ? folder_read(run->format, paths[i], &sink, &run->err)
+        code = run->format ? foreign_cache_read(run->format, paths[i], &sink, &run->err)
                            : read_archive(run, paths[i]);
         if (run->err.code) { /* the folder, not the daemon */
             on_bad(run, paths[i], run->err.text);
@@ -167,8 +167,8 @@ static int import_run(const struct command *self, int argc, char **argv)
             return status;
         if (c == 'k')
             run.keep = true;
-        else if (c == 'f' && !folder_is_format(run.format = optarg))
-            return cli_usage(self, "--from %s: it is one of %s", optarg, folder_formats());
+        else if (c == 'f' && !foreign_cache_is_format(run.format = optarg))
+            return cli_usage(self, "--from %s: it is one of %s", optarg, foreign_cache_formats());
         else
             remote_option(&run.remote, c);
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "client/cli/json.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 
 static double now_ms(void)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/json_scan.h"
+#include "client/cli/json_reader.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
 
@@ -39,7 +39,7 @@ static void number_text(struct view object, const char *field, enum unit unit, c
 {
     struct view value;
     double n;
-    if (!json_scan_find(object, field, &value) || !json_scan_number(value, &n) || n < 0)
+    if (!json_reader_find(object, field, &value) || !json_reader_number(value, &n) || n < 0)
         snprintf(out, UNITS_TEXT, "-");
     else if (unit == BYTES)
         units_size_text((uint64_t)n, out);
@@ -53,7 +53,7 @@ static void print_stats(struct view doc)
 {
     char now[UNITS_TEXT], all[UNITS_TEXT] = "";
     struct view lifetime = {"", 0};
-    json_scan_find(doc, "lifetime", &lifetime);
+    json_reader_find(doc, "lifetime", &lifetime);
     printf("%-16s %12s %12s\n", "", "since start", "in total");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         number_text(doc, lines[i].field, lines[i].unit, now);
@@ -67,9 +67,9 @@ static void print_stats(struct view doc)
 static void print_kinds(struct view doc)
 {
     struct view kinds, name, kind;
-    if (!json_scan_find(doc, "kinds", &kinds))
+    if (!json_reader_find(doc, "kinds", &kinds))
         return;
-    for (size_t i = 0; json_scan_member(kinds, i, &name, &kind); i++) {
+    for (size_t i = 0; json_reader_member(kinds, i, &name, &kind); i++) {
         char hits[UNITS_TEXT], misses[UNITS_TEXT], entries[UNITS_TEXT], bytes[UNITS_TEXT];
         if (i == 0)
             printf("\n%-16s %12s %12s %12s %12s\n", "by kind", "hits", "misses", "entries",

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/cli/json_scan.h"
+#include "client/cli/json_reader.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 
@@ -21,8 +21,8 @@ static void field(struct view miss, const char *name, char out[FIELD_MAX])
 {
     struct view value;
     *out = '\0';
-    if (json_scan_find(miss, name, &value))
-        json_scan_text(value, out, FIELD_MAX);
+    if (json_reader_find(miss, name, &value))
+        json_reader_text(value, out, FIELD_MAX);
 }
 
 static void print_time(struct view miss)
@@ -30,8 +30,8 @@ static void print_time(struct view miss)
     struct view value;
     double ms = 0;
     char text[32];
-    if (json_scan_find(miss, "time_ms", &value))
-        json_scan_number(value, &ms);
+    if (json_reader_find(miss, "time_ms", &value))
+        json_reader_number(value, &ms);
     time_t s = (time_t)(ms / 1000);
     struct tm tm;
     localtime_r(&s, &tm);
@@ -80,8 +80,8 @@ static void print_miss(struct view miss, bool colour)
         printf(": %s", text);
     else if (strcmp(reason, "cold") == 0)
         fputs(": nothing like it was made here before", stdout);
-    if (json_scan_find(miss, "changes", &changes))
-        for (size_t i = 0; json_scan_item(changes, i, &change); i++) {
+    if (json_reader_find(miss, "changes", &changes))
+        for (size_t i = 0; json_reader_item(changes, i, &change); i++) {
             fputs(i ? "\n             " : " from the nearest entry in ", stdout);
             print_change(change);
         }
@@ -94,7 +94,7 @@ static unsigned long long number(struct view object, const char *name)
 {
     struct view value;
     double n;
-    if (!json_scan_find(object, name, &value) || !json_scan_number(value, &n) || n < 0)
+    if (!json_reader_find(object, name, &value) || !json_reader_number(value, &n) || n < 0)
         return 0;
     return (unsigned long long)n;
 }
@@ -104,14 +104,14 @@ static void print_history(struct view doc)
     struct view session, misses, miss;
     bool colour = colour_wanted(stdout);
     char id[FIELD_MAX];
-    if (json_scan_find(doc, "session", &session)) {
+    if (json_reader_find(doc, "session", &session)) {
         field(session, "id", id);
         printf("session %s: asked %llu: %llu hits, %llu coalesced, %llu misses, %llu failed\n", id,
                number(session, "asked"), number(session, "hits"), number(session, "coalesced"),
                number(session, "misses"), number(session, "errors"));
     }
-    if (json_scan_find(doc, "misses", &misses))
-        for (size_t i = 0; json_scan_item(misses, i, &miss); i++)
+    if (json_reader_find(doc, "misses", &misses))
+        for (size_t i = 0; json_reader_item(misses, i, &miss); i++)
             print_miss(miss, colour);
 }
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/cli/import/walk.h"
+#include "client/cli/import/foreign_format.h"
 #include "keygen/key.h"
 
 #define DIGEST_TEXT 52 /* characters of a SHA-256 in base 32, NUL included; the last is left out */
@@ -61,7 +61,7 @@ static bool find_newest(const char *folder, struct newest *out)
     for (struct dirent *at; d && (at = readdir(d));) {
         char path[PATH_MAX];
         struct stat st;
-        if (at->d_name[0] == '.' || !folder_join(path, folder, folder_view(at->d_name)) ||
+        if (at->d_name[0] == '.' || !foreign_join(path, folder, foreign_view(at->d_name)) ||
             lstat(path, &st) || !S_ISREG(st.st_mode))
             continue;
         bool newer = st.st_mtim.tv_sec != out->time.tv_sec ? st.st_mtim.tv_sec > out->time.tv_sec
@@ -76,7 +76,7 @@ static bool find_newest(const char *folder, struct newest *out)
     return out->path[0];
 }
 
-static int read_inductor_key(const struct folder_walk *w, const char *folder, const char *key,
+static int read_inductor_key(const struct foreign_walk *w, const char *folder, const char *key,
                              const char *kind, const char *format)
 {
     char path[PATH_MAX], name[PATH_MAX + 64];
@@ -84,80 +84,81 @@ static int read_inductor_key(const struct folder_walk *w, const char *folder, co
     struct cli_input in;
     struct writer value;
     int code = 0;
-    if (!folder_join(path, folder, folder_view(key)) || !find_newest(path, &newest) ||
-        !folder_open(w, &in, newest.path))
+    if (!foreign_join(path, folder, foreign_view(key)) || !find_newest(path, &newest) ||
+        !foreign_open(w, &in, newest.path))
         return 0;
     snprintf(name, sizeof name, "pt2:%s::%s:c1", format, key);
     writer_init(&value, 0);
     writer_bytes(&value, TORCH_MAGIC, TORCH_MAGIC_LEN);
     writer_bytes(&value, in.data, in.len);
     if (!pickle_is_whole(strrchr(newest.path, '/') + 1, (struct view){in.data, in.len}))
-        folder_bad(w, newest.path, "cut short or damaged");
+        foreign_bad(w, newest.path, "cut short or damaged");
     else if (!value.failed)
-        code = folder_emit(w, kind, 0, newest.path, name, (struct view){value.data, value.len});
+        code = foreign_emit(w, kind, 0, newest.path, name, (struct view){value.data, value.len});
     writer_close(&value);
     cli_input_close(&in);
     return code;
 }
 
-static int read_fx_key(const struct folder_walk *w, const char *folder, const char *key)
+static int read_fx_key(const struct foreign_walk *w, const char *folder, const char *key)
 {
     return read_inductor_key(w, folder, key, "fx-graph", "fx-graph-v1");
 }
 
-static int read_autograd_key(const struct folder_walk *w, const char *folder, const char *key)
+static int read_autograd_key(const struct foreign_walk *w, const char *folder, const char *key)
 {
     return read_inductor_key(w, folder, key, "backward", "autograd-experimental");
 }
 
-static int read_fx_shelf(const struct folder_walk *w, const char *folder, const char *shelf)
+static int read_fx_shelf(const struct foreign_walk *w, const char *folder, const char *shelf)
 {
     char path[PATH_MAX];
-    return folder_join(path, folder, folder_view(shelf)) ? folder_each(w, path, true, read_fx_key)
-                                                         : 0;
+    return foreign_join(path, folder, foreign_view(shelf))
+               ? foreign_each(w, path, true, read_fx_key)
+               : 0;
 }
 
-static int read_object(const struct folder_walk *w, const char *folder, const char *file)
+static int read_object(const struct foreign_walk *w, const char *folder, const char *file)
 {
     char path[PATH_MAX], name[PATH_MAX];
     struct cli_input in;
     size_t len = strlen(file);
     if (len < 4 || strcmp(file + len - 3, ".so") != 0 ||
-        !folder_join(path, folder, folder_view(file)) || !folder_open(w, &in, path))
+        !foreign_join(path, folder, foreign_view(file)) || !foreign_open(w, &in, path))
         return 0;
     snprintf(name, sizeof name, OBJECT_PREFIX "%s/%s", strrchr(folder, '/') + 1, file);
-    int code = folder_emit(w, "object", 0, path, name, (struct view){in.data, in.len});
+    int code = foreign_emit(w, "object", 0, path, name, (struct view){in.data, in.len});
     cli_input_close(&in);
     return code;
 }
 
 /* A shelf "ab" has "cabdef.main.so". */
-static int read_objects(const struct folder_walk *w, const char *folder, const char *shelf)
+static int read_objects(const struct foreign_walk *w, const char *folder, const char *shelf)
 {
     char path[PATH_MAX];
-    return strlen(shelf) == 2 && folder_join(path, folder, folder_view(shelf))
-               ? folder_each(w, path, false, read_object)
+    return strlen(shelf) == 2 && foreign_join(path, folder, foreign_view(shelf))
+               ? foreign_each(w, path, false, read_object)
                : 0;
 }
 
-static int read_device(const struct folder_walk *w, const char *folder, const char *device)
+static int read_device(const struct foreign_walk *w, const char *folder, const char *device)
 {
     char path[PATH_MAX];
-    return folder_join(path, folder, folder_view(device)) ? folder_triton.read(w, path) : 0;
+    return foreign_join(path, folder, foreign_view(device)) ? foreign_triton.read(w, path) : 0;
 }
 
-static int read_inductor(const struct folder_walk *w, const char *folder)
+static int read_inductor(const struct foreign_walk *w, const char *folder)
 {
     static const struct {
         const char *name;
-        int (*each)(const struct folder_walk *w, const char *folder, const char *name);
+        int (*each)(const struct foreign_walk *w, const char *folder, const char *name);
     } parts[] = {
         {"fxgraph", read_fx_shelf}, {"aotautograd", read_autograd_key}, {"triton", read_device}};
     char path[PATH_MAX];
-    int code = folder_each(w, folder, true, read_objects);
+    int code = foreign_each(w, folder, true, read_objects);
     for (size_t i = 0; !code && i < sizeof parts / sizeof *parts; i++)
-        if (folder_join(path, folder, folder_view(parts[i].name)) && access(path, F_OK) == 0)
-            code = folder_each(w, path, true, parts[i].each);
+        if (foreign_join(path, folder, foreign_view(parts[i].name)) && access(path, F_OK) == 0)
+            code = foreign_each(w, path, true, parts[i].each);
     return code;
 }
 
@@ -166,21 +167,21 @@ static int write_object(const char *root, struct view below, struct view value, 
 {
     char folder[PATH_MAX];
     struct view shelf = {below.data, 2};
-    if (below.len < 4 || ((const char *)below.data)[2] != '/' || !folder_is_plain(shelf) ||
-        !folder_join(folder, root, shelf))
+    if (below.len < 4 || ((const char *)below.data)[2] != '/' || !foreign_is_plain(shelf) ||
+        !foreign_join(folder, root, shelf))
         return err_set(e, WARM_EMALFORMED, "a name that is no file's");
     struct view file = {(const char *)below.data + 3, below.len - 3};
-    return folder_write_named(folder, file, value, e);
+    return foreign_write_named(folder, file, value, e);
 }
 
 static int write_inductor(const char *root, const struct archive_entry *entry, struct err *e)
 {
     char folder[PATH_MAX], digest[DIGEST_TEXT];
     struct view key, value = entry->value;
-    if (folder_after(entry->name, OBJECT_PREFIX, &key))
+    if (foreign_after(entry->name, OBJECT_PREFIX, &key))
         return write_object(root, key, value, e);
-    bool fx = folder_after(entry->name, "pt2:fx-graph-v1::", &key);
-    if ((!fx && !folder_after(entry->name, "pt2:autograd-experimental::", &key)) || key.len < 6 ||
+    bool fx = foreign_after(entry->name, "pt2:fx-graph-v1::", &key);
+    if ((!fx && !foreign_after(entry->name, "pt2:autograd-experimental::", &key)) || key.len < 6 ||
         memcmp((const char *)key.data + key.len - 3, ":c1", 3) != 0)
         return 0;
     key.len -= 3;
@@ -188,7 +189,7 @@ static int write_inductor(const char *root, const struct archive_entry *entry, s
         return err_set(e, WARM_EMALFORMED, "no pickle of torch");
     value = (struct view){(const char *)value.data + TORCH_MAGIC_LEN, value.len - TORCH_MAGIC_LEN};
     const char *text = key.data;
-    if (!folder_is_plain(key))
+    if (!foreign_is_plain(key))
         return err_set(e, WARM_EMALFORMED, "a name that is no file's");
     int len = fx ? snprintf(folder, sizeof folder, "%s/fxgraph/%.2s/%.*s", root, text + 1,
                             (int)key.len, text)
@@ -196,7 +197,7 @@ static int write_inductor(const char *root, const struct archive_entry *entry, s
     if (len >= PATH_MAX)
         return err_set(e, WARM_EMALFORMED, "a path that is too long");
     digest_name(value, digest);
-    return folder_write_named(folder, folder_view(digest), value, e);
+    return foreign_write_named(folder, foreign_view(digest), value, e);
 }
 
-const struct folder_format folder_inductor = {"inductor", read_inductor, write_inductor};
+const struct foreign_format foreign_inductor = {"inductor", read_inductor, write_inductor};

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/import/foreign_format.h"
 #include "client/cli/import/unpack.h"
-#include "client/cli/import/walk.h"
-#include "client/cli/json_scan.h"
+#include "client/cli/json_reader.h"
 
 #define JAX_MAGIC "warm-jax/1 "
 
@@ -14,8 +14,8 @@
 static bool unpack_entry(struct view packed, uint32_t *out_cost_ms)
 {
     struct writer w;
-    writer_init(&w, FOLDER_VALUE_MAX);
-    int code = (unpack_is_zstd(packed) ? unpack_zstd : unpack_zlib)(packed, FOLDER_VALUE_MAX, &w);
+    writer_init(&w, FOREIGN_VALUE_MAX);
+    int code = (unpack_is_zstd(packed) ? unpack_zstd : unpack_zlib)(packed, FOREIGN_VALUE_MAX, &w);
     bool whole = !code && w.len > 4;
     if (whole) {
         const uint8_t *s = w.data;
@@ -26,34 +26,34 @@ static bool unpack_entry(struct view packed, uint32_t *out_cost_ms)
     return whole;
 }
 
-static int read_jax_file(const struct folder_walk *w, const char *folder, const char *file)
+static int read_jax_file(const struct foreign_walk *w, const char *folder, const char *file)
 {
     char path[PATH_MAX], name[PATH_MAX];
     struct cli_input in;
     size_t len = strlen(file);
     int code = 0;
-    if (!folder_join(path, folder, folder_view(file)) ||
+    if (!foreign_join(path, folder, foreign_view(file)) ||
         (len > 6 && strcmp(file + len - 6, "-atime") == 0))
         return 0;
     if (len <= 6 || strcmp(file + len - 6, "-cache") != 0) {
-        folder_bad(w, path, "no entry of JAX");
+        foreign_bad(w, path, "no entry of JAX");
         return 0;
     }
-    if (!folder_open(w, &in, path))
+    if (!foreign_open(w, &in, path))
         return 0;
     snprintf(name, sizeof name, "jax:stock:%.*s", (int)(len - 6), file);
     uint32_t cost_ms;
     if (unpack_entry((struct view){in.data, in.len}, &cost_ms))
-        code = folder_emit(w, "executable", cost_ms, path, name, (struct view){in.data, in.len});
+        code = foreign_emit(w, "executable", cost_ms, path, name, (struct view){in.data, in.len});
     else
-        folder_bad(w, path, "cut short or damaged");
+        foreign_bad(w, path, "cut short or damaged");
     cli_input_close(&in);
     return code;
 }
 
-static int read_jax(const struct folder_walk *w, const char *folder)
+static int read_jax(const struct foreign_walk *w, const char *folder)
 {
-    return folder_each(w, folder, false, read_jax_file);
+    return foreign_each(w, folder, false, read_jax_file);
 }
 
 /* Our own value: a line that says what JAX calls it, then what JAX stores. */
@@ -61,12 +61,12 @@ static bool jax_unwrap(struct view value, char *stock, size_t cap, struct view *
 {
     struct view json, found;
     const char *end = memchr(value.data, '\n', value.len);
-    if (!folder_after(value, JAX_MAGIC, &json) || !end)
+    if (!foreign_after(value, JAX_MAGIC, &json) || !end)
         return false;
     json.len = (size_t)(end - (const char *)json.data);
-    if (!json_scan_find(json, "stock", &found))
+    if (!json_reader_find(json, "stock", &found))
         return false;
-    json_scan_text(found, stock, cap);
+    json_reader_text(found, stock, cap);
     *out = (struct view){end + 1, value.len - (size_t)(end + 1 - (const char *)value.data)};
     return true;
 }
@@ -75,13 +75,13 @@ static int write_jax(const char *folder, const struct archive_entry *entry, stru
 {
     char stock[ARCHIVE_TEXT_MAX + 1], file[ARCHIVE_TEXT_MAX + 8];
     struct view key, value = entry->value;
-    if (folder_after(entry->name, "jax:stock:", &key))
+    if (foreign_after(entry->name, "jax:stock:", &key))
         snprintf(stock, sizeof stock, "%.*s", (int)key.len, (const char *)key.data);
-    else if (!folder_starts(entry->name, "jax:1:") ||
+    else if (!foreign_starts(entry->name, "jax:1:") ||
              !jax_unwrap(entry->value, stock, sizeof stock, &value))
         return 0;
     snprintf(file, sizeof file, "%s-cache", stock);
-    return folder_write_named(folder, folder_view(file), value, e);
+    return foreign_write_named(folder, foreign_view(file), value, e);
 }
 
-const struct folder_format folder_jax = {"jax", read_jax, write_jax};
+const struct foreign_format foreign_jax = {"jax", read_jax, write_jax};

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/cli/import/foreign_format.h"
 #include "client/cli/import/unpack.h"
-#include "client/cli/import/walk.h"
-#include "client/cli/json_scan.h"
+#include "client/cli/json_reader.h"
 
 #define GROUP_FILES_MAX 64u
 #define TRITON_MAGIC "warm-triton 1\n"
@@ -20,26 +20,26 @@ static size_t group_names(struct view json, struct view *out)
 {
     struct view children, unused;
     size_t n = 0;
-    if (!json_scan_find(json, "child_paths", &children))
+    if (!json_reader_find(json, "child_paths", &children))
         return 0;
-    while (n < GROUP_FILES_MAX && json_scan_member(children, n, &out[n], &unused))
+    while (n < GROUP_FILES_MAX && json_reader_member(children, n, &out[n], &unused))
         n++;
-    return json_scan_member(children, n, &unused, &unused) ? 0 : n;
+    return json_reader_member(children, n, &unused, &unused) ? 0 : n;
 }
 
 /* The group as the adapter has it (client/python/warm/triton.py, pack). False: something is missing,
  * which was told. */
-static bool pack_group(const struct folder_walk *w, const char *folder, const struct view *names,
+static bool pack_group(const struct foreign_walk *w, const char *folder, const struct view *names,
                        size_t n, struct writer *out)
 {
     struct writer list, files, body;
     bool whole = true;
-    writer_init(&list, 0), writer_init(&files, FOLDER_VALUE_MAX), writer_init(&body, 0);
+    writer_init(&list, 0), writer_init(&files, FOREIGN_VALUE_MAX), writer_init(&body, 0);
     for (size_t i = 0; i < n && whole; i++) {
         char path[PATH_MAX];
         struct cli_input in;
-        whole = folder_is_plain(names[i]) && !memchr(names[i].data, '\\', names[i].len) &&
-                folder_join(path, folder, names[i]) && folder_open(w, &in, path);
+        whole = foreign_is_plain(names[i]) && !memchr(names[i].data, '\\', names[i].len) &&
+                foreign_join(path, folder, names[i]) && foreign_open(w, &in, path);
         if (!whole)
             break;
         writer_format(&list, "%s[\"%.*s\", %zu]", i ? ", " : "[", (int)names[i].len,
@@ -59,7 +59,7 @@ static bool pack_group(const struct folder_walk *w, const char *folder, const st
     return whole && !out->failed;
 }
 
-static int read_triton_group(const struct folder_walk *w, const char *folder, const char *file,
+static int read_triton_group(const struct foreign_walk *w, const char *folder, const char *file,
                              struct view json)
 {
     const char *key = strrchr(folder, '/') + 1;
@@ -68,13 +68,13 @@ static int read_triton_group(const struct folder_walk *w, const char *folder, co
     struct writer value;
     int code = 0;
     size_t n = group_names(json, names);
-    folder_join(path, folder, folder_view(file));
+    foreign_join(path, folder, foreign_view(file));
     snprintf(name, sizeof name, "triton:%s:%s", key, file + sizeof GROUP_PREFIX - 1);
     writer_init(&value, 0);
     if (n && pack_group(w, folder, names, n, &value))
-        code = folder_emit(w, "triton", 0, path, name, (struct view){value.data, value.len});
+        code = foreign_emit(w, "triton", 0, path, name, (struct view){value.data, value.len});
     else
-        folder_bad(w, path, n ? "files of this group are missing" : "no list of a group's files");
+        foreign_bad(w, path, n ? "files of this group are missing" : "no list of a group's files");
     writer_close(&value);
     return code;
 }
@@ -88,7 +88,7 @@ static bool is_in_a_group(const char *folder, const char *file)
         char path[PATH_MAX];
         struct cli_input in;
         if (strncmp(at->d_name, GROUP_PREFIX, sizeof GROUP_PREFIX - 1) != 0 ||
-            !folder_join(path, folder, folder_view(at->d_name)) || cli_input_open(&in, path))
+            !foreign_join(path, folder, foreign_view(at->d_name)) || cli_input_open(&in, path))
             continue;
         struct view names[GROUP_FILES_MAX + 1];
         size_t n = group_names((struct view){in.data, in.len}, names);
@@ -101,15 +101,15 @@ static bool is_in_a_group(const char *folder, const char *file)
     return found;
 }
 
-static int read_triton_file(const struct folder_walk *w, const char *folder, const char *file)
+static int read_triton_file(const struct foreign_walk *w, const char *folder, const char *file)
 {
     char path[PATH_MAX], name[PATH_MAX];
     struct cli_input in;
     bool is_group = strncmp(file, GROUP_PREFIX, sizeof GROUP_PREFIX - 1) == 0;
-    if (!folder_join(path, folder, folder_view(file)) || strncmp(file, "tmp.", 4) == 0 ||
+    if (!foreign_join(path, folder, foreign_view(file)) || strncmp(file, "tmp.", 4) == 0 ||
         strcmp(file, "lock") == 0 || (!is_group && is_in_a_group(folder, file)))
         return 0;
-    if (!folder_open(w, &in, path))
+    if (!foreign_open(w, &in, path))
         return 0;
     struct view bytes = {in.data, in.len};
     int code;
@@ -117,23 +117,23 @@ static int read_triton_file(const struct folder_walk *w, const char *folder, con
         code = read_triton_group(w, folder, file, bytes);
     } else {
         snprintf(name, sizeof name, "triton:%s:%s", strrchr(folder, '/') + 1, file);
-        code = folder_emit(w, "triton", 0, path, name, bytes);
+        code = foreign_emit(w, "triton", 0, path, name, bytes);
     }
     cli_input_close(&in);
     return code;
 }
 
-static int read_triton_key(const struct folder_walk *w, const char *folder, const char *key)
+static int read_triton_key(const struct foreign_walk *w, const char *folder, const char *key)
 {
     char path[PATH_MAX];
-    return folder_join(path, folder, folder_view(key))
-               ? folder_each(w, path, false, read_triton_file)
+    return foreign_join(path, folder, foreign_view(key))
+               ? foreign_each(w, path, false, read_triton_file)
                : 0;
 }
 
-static int read_triton(const struct folder_walk *w, const char *folder)
+static int read_triton(const struct foreign_walk *w, const char *folder)
 {
-    return folder_each(w, folder, true, read_triton_key);
+    return foreign_each(w, folder, true, read_triton_key);
 }
 
 /* "KEY:FILE" as KEY's folder and FILE. */
@@ -144,22 +144,22 @@ static bool triton_places(const char *root, struct view name, char *folder, stru
         return false;
     struct view key = {name.data, (size_t)(colon - (const char *)name.data)};
     *out_file = (struct view){colon + 1, name.len - key.len - 1};
-    return folder_is_plain(key) && folder_is_plain(*out_file) && folder_join(folder, root, key);
+    return foreign_is_plain(key) && foreign_is_plain(*out_file) && foreign_join(folder, root, key);
 }
 
 static int write_triton_files(const char *folder, struct view list, struct reader files,
                               struct writer *json, struct err *e)
 {
     struct view item, size_text, found;
-    for (size_t i = 0; json_scan_item(list, i, &item); i++) {
+    for (size_t i = 0; json_reader_item(list, i, &item); i++) {
         char name[NAME_MAX + 1];
         double size;
-        if (!json_scan_item(item, 0, &found) || !json_scan_item(item, 1, &size_text) ||
-            !json_scan_number(size_text, &size) || size < 0 || size > (double)files.len)
+        if (!json_reader_item(item, 0, &found) || !json_reader_item(item, 1, &size_text) ||
+            !json_reader_number(size_text, &size) || size < 0 || size > (double)files.len)
             return err_set(e, WARM_EMALFORMED, "a group without its files");
-        json_scan_text(found, name, sizeof name);
+        json_reader_text(found, name, sizeof name);
         int code =
-            folder_write_named(folder, folder_view(name), reader_bytes(&files, (size_t)size), e);
+            foreign_write_named(folder, foreign_view(name), reader_bytes(&files, (size_t)size), e);
         if (code < 0)
             return code;
         writer_format(json, "%s\"%s\": \"%s/%s\"", i ? ", " : "", name, folder, name);
@@ -173,7 +173,7 @@ static int write_triton_group(const char *folder, struct view file, struct view 
     struct writer body, json;
     char name[NAME_MAX + 16];
     writer_init(&body, 0), writer_init(&json, 0);
-    int code = unpack_zlib(packed, FOLDER_VALUE_MAX, &body);
+    int code = unpack_zlib(packed, FOREIGN_VALUE_MAX, &body);
     if (code)
         err_set(e, code, "a group that is damaged");
     struct reader r = reader_over(body.data, body.len);
@@ -185,8 +185,8 @@ static int write_triton_group(const char *folder, struct view file, struct view 
     snprintf(name, sizeof name, GROUP_PREFIX "%.*s", (int)file.len, (const char *)file.data);
     if (!code)
         code = json.failed ? WARM_ENOMEM
-                           : folder_write_named(folder, folder_view(name),
-                                                (struct view){json.data, json.len}, e);
+                           : foreign_write_named(folder, foreign_view(name),
+                                                 (struct view){json.data, json.len}, e);
     writer_close(&body), writer_close(&json);
     return code;
 }
@@ -195,15 +195,15 @@ static int write_triton(const char *root, const struct archive_entry *entry, str
 {
     char path[PATH_MAX], folder[PATH_MAX];
     struct view name, file, packed;
-    if (!folder_after(entry->name, "triton:", &name))
+    if (!foreign_after(entry->name, "triton:", &name))
         return 0;
     if (mkdir(root, 0777) && errno != EEXIST)
         return err_sys(e, WARM_EIO, errno, "%s", root);
     if (!realpath(root, path) || !triton_places(path, name, folder, &file))
         return err_set(e, WARM_EMALFORMED, "a name that is no file's");
-    if (folder_after(entry->value, TRITON_MAGIC, &packed))
+    if (foreign_after(entry->value, TRITON_MAGIC, &packed))
         return write_triton_group(folder, file, packed, e);
-    return folder_write_named(folder, file, entry->value, e);
+    return foreign_write_named(folder, file, entry->value, e);
 }
 
-const struct folder_format folder_triton = {"triton", read_triton, write_triton};
+const struct foreign_format foreign_triton = {"triton", read_triton, write_triton};

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/json_scan.h"
+#include "client/cli/json_reader.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/run.h"
 
@@ -11,7 +11,7 @@ static unsigned long long number_of(struct view session, const char *field)
 {
     struct view value;
     double n;
-    if (!json_scan_find(session, field, &value) || !json_scan_number(value, &n) || n < 0)
+    if (!json_reader_find(session, field, &value) || !json_reader_number(value, &n) || n < 0)
         return 0;
     return (unsigned long long)n;
 }
@@ -52,7 +52,7 @@ void run_report(const struct run_places *places)
     if (status == CLI_FINDING)
         cli_say("nothing was asked (session %s)", places->session);
     else if (!status && !wire_get_text(&answer.frame, &text, &r.w->err) &&
-             json_scan_find(text.text, "session", &session))
+             json_reader_find(text.text, "session", &session))
         print_line(session, places->session);
     remote_close(&r);
 }

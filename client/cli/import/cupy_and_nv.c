@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plain.c - folders whose files travel as they are: CuPy's, and the CUDA driver's. Main thread
+ * cupy_and_nv.c - folders whose files travel as they are: CuPy's, and the CUDA driver's. Main thread
  * only.
  *
  * A file of CuPy is the digest of what follows in hex, then a cubin, PTX or LTO-IR: CuPy itself checks
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/cli/import/walk.h"
+#include "client/cli/import/foreign_format.h"
 
 /* ---- cupy ---- */
 
@@ -64,46 +64,46 @@ static bool ends_with(const char *text, const char *end)
     return len > end_len && strcmp(text + len - end_len, end) == 0;
 }
 
-static int read_cupy_file(const struct folder_walk *w, const char *folder, const char *file)
+static int read_cupy_file(const struct foreign_walk *w, const char *folder, const char *file)
 {
     char path[PATH_MAX], name[PATH_MAX];
     struct cli_input in;
     int code = 0;
     if (ends_with(file, ".cu")) /* a source that was kept for people */
         return 0;
-    if (!folder_join(path, folder, folder_view(file)) || !folder_open(w, &in, path))
+    if (!foreign_join(path, folder, foreign_view(file)) || !foreign_open(w, &in, path))
         return 0;
     struct view v = {in.data, in.len};
     snprintf(name, sizeof name, "cupy:%s", file);
     if (begins_with_sha1(v) || begins_with_md5(v))
-        code = folder_emit(w, "cubin", 0, path, name, v);
+        code = foreign_emit(w, "cubin", 0, path, name, v);
     else
-        folder_bad(w, path, "cut short or damaged");
+        foreign_bad(w, path, "cut short or damaged");
     cli_input_close(&in);
     return code;
 }
 
-static int read_cupy(const struct folder_walk *w, const char *folder)
+static int read_cupy(const struct foreign_walk *w, const char *folder)
 {
-    return folder_each(w, folder, false, read_cupy_file);
+    return foreign_each(w, folder, false, read_cupy_file);
 }
 
 static int write_cupy(const char *root, const struct archive_entry *entry, struct err *e)
 {
     struct view file;
-    return folder_after(entry->name, "cupy:", &file)
-               ? folder_write_named(root, file, entry->value, e)
+    return foreign_after(entry->name, "cupy:", &file)
+               ? foreign_write_named(root, file, entry->value, e)
                : 0;
 }
 
 /* ---- nv ---- */
 
-static int read_nv_below(const struct folder_walk *w, const char *root, const char *below,
+static int read_nv_below(const struct foreign_walk *w, const char *root, const char *below,
                          int depth)
 {
     char folder[PATH_MAX];
     struct dirent **names;
-    if (!folder_join(folder, root, folder_view(below)))
+    if (!foreign_join(folder, root, foreign_view(below)))
         return 0;
     int n = scandir(folder, &names, NULL, alphasort), code = 0;
     if (n < 0)
@@ -115,12 +115,12 @@ static int read_nv_below(const struct folder_walk *w, const char *root, const ch
         struct cli_input in;
         int len = snprintf(inner, sizeof inner, "%s%s%s", below, *below ? "/" : "", file);
         bool taken = !code && file[0] != '.' && len < PATH_MAX &&
-                     folder_join(path, folder, folder_view(file)) && lstat(path, &st) == 0;
+                     foreign_join(path, folder, foreign_view(file)) && lstat(path, &st) == 0;
         if (taken && S_ISDIR(st.st_mode) && depth > 0) {
             code = read_nv_below(w, root, inner, depth - 1);
-        } else if (taken && folder_open(w, &in, path)) {
+        } else if (taken && foreign_open(w, &in, path)) {
             snprintf(name, sizeof name, "nv:%s", inner);
-            code = folder_emit(w, "other", 0, path, name, (struct view){in.data, in.len});
+            code = foreign_emit(w, "other", 0, path, name, (struct view){in.data, in.len});
             cli_input_close(&in);
         }
         free(names[i]);
@@ -129,7 +129,7 @@ static int read_nv_below(const struct folder_walk *w, const char *root, const ch
     return code;
 }
 
-static int read_nv(const struct folder_walk *w, const char *folder)
+static int read_nv(const struct foreign_walk *w, const char *folder)
 {
     return read_nv_below(w, folder, "", 4);
 }
@@ -138,20 +138,20 @@ static int write_nv(const char *root, const struct archive_entry *entry, struct 
 {
     char path[PATH_MAX];
     struct view below;
-    if (!folder_after(entry->name, "nv:", &below))
+    if (!foreign_after(entry->name, "nv:", &below))
         return 0;
     for (struct view left = below; left.len;) { /* each part stays in its folder */
         const char *slash = memchr(left.data, '/', left.len);
         size_t len = slash ? (size_t)(slash - (const char *)left.data) : left.len;
-        if (!folder_is_plain((struct view){left.data, len}) || (slash && len + 1 == left.len))
+        if (!foreign_is_plain((struct view){left.data, len}) || (slash && len + 1 == left.len))
             return err_set(e, WARM_EMALFORMED, "a name that is no file's");
         left = slash ? (struct view){slash + 1, left.len - len - 1} : (struct view){0};
     }
-    if (!below.len || !folder_join(path, root, below))
+    if (!below.len || !foreign_join(path, root, below))
         return err_set(e, WARM_EMALFORMED, "a path that is too long");
-    return folder_write_file(path, entry->value, e);
+    return foreign_write_file(path, entry->value, e);
 }
 
-const struct folder_format folder_cupy = {"cupy", read_cupy, write_cupy};
+const struct foreign_format foreign_cupy = {"cupy", read_cupy, write_cupy};
 
-const struct folder_format folder_nv = {"nv", read_nv, write_nv};
+const struct foreign_format foreign_nv = {"nv", read_nv, write_nv};

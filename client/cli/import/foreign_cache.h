@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * folder.h - cache folders as other programs keep them, and the entries that they are.
+ * foreign_cache.h - cache folders as other programs keep them, and the entries that they are.
  *
  * | format | a file of it | the entry's name |
  * |---|---|---|
@@ -23,12 +23,12 @@
  *
  * Thread: the main thread only. Memory: what callbacks get is borrowed until they return.
  */
-#ifndef WARM_CLI_IMPORT_FOLDER_H
-#define WARM_CLI_IMPORT_FOLDER_H
+#ifndef WARM_CLI_IMPORT_FOREIGN_CACHE_H
+#define WARM_CLI_IMPORT_FOREIGN_CACHE_H
 
 #include "client/cli/import/archive.h"
 
-struct folder_sink {
+struct foreign_sink {
     /* 0 to go on; else the walk ends with that. */
     int (*on_entry)(void *arg, const struct archive_entry *entry);
     void (*on_bad)(void *arg, const char *path, const char *why);
@@ -36,17 +36,17 @@ struct folder_sink {
 };
 
 /* "jax, triton, inductor, cupy, nv" */
-const char *folder_formats(void);
-bool folder_is_format(const char *format);
+const char *foreign_cache_formats(void);
+bool foreign_cache_is_format(const char *format);
 
 /* Walks a folder. 0, what on_entry returned, or IO with *e where it cannot be read. */
-int folder_read(const char *format, const char *path, const struct folder_sink *sink,
-                struct err *e);
+int foreign_cache_read(const char *format, const char *path, const struct foreign_sink *sink,
+                       struct err *e);
 
 /* Writes one entry where the format has it, beneath `path`; with no format (NULL) beneath the folder
  * "PATH/FORMAT" of the one that it is of. 1: it was written; 0: it is none of this format; or IO,
  * MALFORMED, NOMEM. Files that are there stay. */
-int folder_write(const char *format, const char *path, const struct archive_entry *entry,
-                 struct err *e);
+int foreign_cache_write(const char *format, const char *path, const struct archive_entry *entry,
+                        struct err *e);
 
 #endif

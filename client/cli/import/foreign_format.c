@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.c - see import/walk.h. Main thread only. */
-#include "client/cli/import/walk.h"
+/* foreign_format.c - see import/foreign_format.h. Main thread only. */
+#include "client/cli/import/foreign_format.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,30 +13,30 @@
 #include "client/cli/output.h"
 #include "client/wire/wire.h"
 
-struct view folder_view(const char *text) { return (struct view){text, strlen(text)}; }
+struct view foreign_view(const char *text) { return (struct view){text, strlen(text)}; }
 
-bool folder_starts(struct view v, const char *text)
+bool foreign_starts(struct view v, const char *text)
 {
     return v.len >= strlen(text) && memcmp(v.data, text, strlen(text)) == 0;
 }
 
-bool folder_after(struct view name, const char *prefix, struct view *out)
+bool foreign_after(struct view name, const char *prefix, struct view *out)
 {
-    if (!folder_starts(name, prefix))
+    if (!foreign_starts(name, prefix))
         return false;
     size_t len = strlen(prefix);
     *out = (struct view){(const char *)name.data + len, name.len - len};
     return true;
 }
 
-bool folder_is_plain(struct view name)
+bool foreign_is_plain(struct view name)
 {
     return name.len && name.len <= NAME_MAX && !memchr(name.data, '/', name.len) &&
            !memchr(name.data, '\0', name.len) &&
            !(name.len <= 2 && memcmp(name.data, "..", name.len) == 0);
 }
 
-bool folder_join(char *out, const char *folder, struct view name)
+bool foreign_join(char *out, const char *folder, struct view name)
 {
     return snprintf(out, PATH_MAX, "%s/%.*s", folder, (int)name.len, (const char *)name.data) <
            PATH_MAX;
@@ -44,41 +44,43 @@ bool folder_join(char *out, const char *folder, struct view name)
 
 /* ---- reading ---- */
 
-void folder_bad(const struct folder_walk *w, const char *path, const char *why)
+void foreign_bad(const struct foreign_walk *w, const char *path, const char *why)
 {
     w->sink->on_bad(w->sink->arg, path, why);
 }
 
-int folder_emit(const struct folder_walk *w, const char *kind, uint32_t cost_ms, const char *path,
-                const char *name, struct view value)
+int foreign_emit(const struct foreign_walk *w, const char *kind, uint32_t cost_ms, const char *path,
+                 const char *name, struct view value)
 {
-    struct archive_entry entry = {
-        .cost_ms = cost_ms, .name = folder_view(name), .label = folder_view(name), .value = value};
+    struct archive_entry entry = {.cost_ms = cost_ms,
+                                  .name = foreign_view(name),
+                                  .label = foreign_view(name),
+                                  .value = value};
     if (entry.name.len > ARCHIVE_TEXT_MAX) {
-        folder_bad(w, path, "its name is too long");
+        foreign_bad(w, path, "its name is too long");
         return 0;
     }
     wire_kind_from_name(kind, &entry.kind);
     return w->sink->on_entry(w->sink->arg, &entry);
 }
 
-bool folder_open(const struct folder_walk *w, struct cli_input *in, const char *path)
+bool foreign_open(const struct foreign_walk *w, struct cli_input *in, const char *path)
 {
     struct stat st;
     int error = lstat(path, &st) ? errno : !S_ISREG(st.st_mode) ? EINVAL : cli_input_open(in, path);
     if (error) {
-        folder_bad(w, path, error == EINVAL ? "no regular file" : strerror(error));
+        foreign_bad(w, path, error == EINVAL ? "no regular file" : strerror(error));
         return false;
     }
     if (in->len)
         return true;
     cli_input_close(in);
-    folder_bad(w, path, "it is empty");
+    foreign_bad(w, path, "it is empty");
     return false;
 }
 
-int folder_each(const struct folder_walk *w, const char *folder, bool folders,
-                int (*each)(const struct folder_walk *w, const char *folder, const char *name))
+int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
+                 int (*each)(const struct foreign_walk *w, const char *folder, const char *name))
 {
     struct dirent **names;
     int n = scandir(folder, &names, NULL, alphasort), code = 0;
@@ -88,7 +90,7 @@ int folder_each(const struct folder_walk *w, const char *folder, bool folders,
         char path[PATH_MAX];
         struct stat st;
         if (!code && names[i]->d_name[0] != '.' &&
-            folder_join(path, folder, folder_view(names[i]->d_name)) && lstat(path, &st) == 0 &&
+            foreign_join(path, folder, foreign_view(names[i]->d_name)) && lstat(path, &st) == 0 &&
             (bool)S_ISDIR(st.st_mode) == folders)
             code = each(w, folder, names[i]->d_name);
         free(names[i]);
@@ -111,7 +113,7 @@ static int make_parents(const char *path, struct err *e)
     return 0;
 }
 
-int folder_write_file(const char *path, struct view value, struct err *e)
+int foreign_write_file(const char *path, struct view value, struct err *e)
 {
     int code = make_parents(path, e);
     if (code)
@@ -123,10 +125,10 @@ int folder_write_file(const char *path, struct view value, struct err *e)
                : 1;
 }
 
-int folder_write_named(const char *folder, struct view file, struct view value, struct err *e)
+int foreign_write_named(const char *folder, struct view file, struct view value, struct err *e)
 {
     char path[PATH_MAX];
-    if (!folder_is_plain(file) || !folder_join(path, folder, file))
+    if (!foreign_is_plain(file) || !foreign_join(path, folder, file))
         return err_set(e, WARM_EMALFORMED, "a name that is no file's");
-    return folder_write_file(path, value, e);
+    return foreign_write_file(path, value, e);
 }

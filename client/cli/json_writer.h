@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.h - writes JSON to a stream, one token a call; the commas and colons place themselves.
+ * json_writer.h - writes JSON to a stream, one token a call; the commas and colons place themselves.
  *
  *     json_open(&j, '[');
  *         json_open(&j, '{');
@@ -14,8 +14,8 @@
  *
  * Thread: none. Memory: a struct json is embedded by its user and owns nothing.
  */
-#ifndef WARM_CLI_JSON_H
-#define WARM_CLI_JSON_H
+#ifndef WARM_CLI_JSON_WRITER_H
+#define WARM_CLI_JSON_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>

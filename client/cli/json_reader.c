@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_scan.c - looks values up in JSON that the daemon sent. No state, any thread. */
-#include "client/cli/json_scan.h"
+/* json_reader.c - looks values up in JSON that the daemon sent. No state, any thread. */
+#include "client/cli/json_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static bool next_member(struct scan *s, bool first, struct view *out_name, struc
     return take(s, ':') && skip_value(s, out);
 }
 
-bool json_scan_member(struct view object, size_t i, struct view *out_name, struct view *out)
+bool json_reader_member(struct view object, size_t i, struct view *out_name, struct view *out)
 {
     struct scan s = scan_over(object);
     for (size_t n = 0; next_member(&s, n == 0, out_name, out); n++)
@@ -91,7 +91,7 @@ bool json_scan_member(struct view object, size_t i, struct view *out_name, struc
     return false;
 }
 
-bool json_scan_item(struct view array, size_t i, struct view *out)
+bool json_reader_item(struct view array, size_t i, struct view *out)
 {
     struct scan s = scan_over(array);
     for (size_t n = 0; take(&s, n == 0 ? '[' : ','); n++) {
@@ -103,7 +103,7 @@ bool json_scan_item(struct view array, size_t i, struct view *out)
     return false;
 }
 
-bool json_scan_find(struct view object, const char *path, struct view *out)
+bool json_reader_find(struct view object, const char *path, struct view *out)
 {
     size_t len = strcspn(path, ".");
     struct scan s = scan_over(object);
@@ -112,14 +112,14 @@ bool json_scan_find(struct view object, const char *path, struct view *out)
         if (name.len != len || memcmp(name.data, path, len) != 0)
             continue;
         if (path[len] == '.')
-            return json_scan_find(value, path + len + 1, out);
+            return json_reader_find(value, path + len + 1, out);
         *out = value;
         return true;
     }
     return false;
 }
 
-bool json_scan_number(struct view value, double *out)
+bool json_reader_number(struct view value, double *out)
 {
     char text[40];
     char *end;
@@ -166,7 +166,7 @@ static void append_code(char *out, size_t cap, size_t *n, unsigned code)
     }
 }
 
-void json_scan_text(struct view value, char *out, size_t cap)
+void json_reader_text(struct view value, char *out, size_t cap)
 {
     const char *text = value.data;
     size_t n = 0;
@@ -185,7 +185,7 @@ void json_scan_text(struct view value, char *out, size_t cap)
     out[n] = '\0';
 }
 
-bool json_scan_is(struct view value, const char *text)
+bool json_reader_is(struct view value, const char *text)
 {
     return value.len == strlen(text) && memcmp(value.data, text, value.len) == 0;
 }

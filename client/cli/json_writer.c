@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c - the JSON writer of json.h. No state but the caller's. */
-#include "client/cli/json.h"
+/* json_writer.c - the JSON writer of json_writer.h. No state but the caller's. */
+#include "client/cli/json_writer.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* foreign_cache.c - the formats of cache folders, by name. Main thread only. */
+#include "client/cli/import/foreign_cache.h"
+
+#include <string.h>
+
+#include "client/cli/import/foreign_format.h"
+
+static const struct foreign_format *const formats[] = {
+    &foreign_jax, &foreign_triton, &foreign_inductor, &foreign_cupy, &foreign_nv};
+
+static const struct foreign_format *format_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(formats[i]->name, name) == 0)
+            return formats[i];
+    return NULL;
+}
+
+const char *foreign_cache_formats(void) { return "jax, triton, inductor, cupy, nv"; }
+bool foreign_cache_is_format(const char *format) { return format_find(format) != NULL; }
+
+int foreign_cache_read(const char *format, const char *path, const struct foreign_sink *sink,
+                       struct err *e)
+{
+    struct foreign_walk w = {sink, e};
+    return format_find(format)->read(&w, path);
+}
+
+static int write_any(const char *path, const struct archive_entry *entry, struct err *e)
+{
+    char folder[PATH_MAX];
+    int code = 0;
+    for (size_t i = 0; !code && i < sizeof formats / sizeof *formats; i++)
+        code = foreign_join(folder, path, foreign_view(formats[i]->name))
+                   ? formats[i]->write(folder, entry, e)
+                   : err_set(e, WARM_EINVALID, "%s: a path that is too long", path);
+    return code;
+}
+
+int foreign_cache_write(const char *format, const char *path, const struct archive_entry *entry,
+                        struct err *e)
+{
+    return format ? format_find(format)->write(path, entry, e) : write_any(path, entry, e);
+}
