@@ -37,6 +37,7 @@
 #include "daemon/service/service.h"
 #include "daemon/users/budget.h"
 #include "daemon/users/peer.h"
+#include "keygen/expect.h"
 #include "store/store.h"
 
 #define DRAIN_MS 3000u     /* for what is in flight to end by itself */
@@ -196,7 +197,8 @@ static void take_settings(struct config *c, struct config *fresh)
 #undef TAKE
 }
 
-/* SIGHUP: sizes, limits and times change; what is bound to files, sockets and compilers does not. */
+/* SIGHUP: sizes, limits and times change; what is bound to files, sockets and compilers does
+ * not. */
 static void reload(struct daemon *d)
 {
     struct config fresh;
@@ -529,6 +531,7 @@ static int run(struct daemon *d)
 int main(int argc, char **argv)
 {
     static struct daemon d;
+    expect_abort();
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - the `warm` command: finds the command by name and runs it.
+ * main.c - the `warm` command: finds the command by name and runs it. The shell calls main.
  *
  * Nothing happens before the dispatch: no locale, no allocation, no environment. A hit on a cached
  * artifact must cost little more than starting a process.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 
 #include "client/cli/cli.h"
 #include "client/wire/version.h"
+#include "keygen/expect.h"
 
 /* In the order in which `warm --help` lists them. */
 static const struct command *const commands[] = {
@@ -46,8 +49,8 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Returns the number of letters to insert, remove, replace or swap that make `a` of `b`: the optimal string
- * alignment distance, at most MISTAKES_MAX + 1. */
+/* Returns the number of letters to insert, remove, replace or swap that make `a` of `b`: the
+ * optimal string alignment distance, at most MISTAKES_MAX + 1. */
 #define MISTAKES_MAX 2u
 #define NAME_LEN_MAX 15u
 static unsigned mistakes(const char *a, const char *b)
@@ -93,7 +96,7 @@ static int no_command(const char *name)
     return CLI_USAGE;
 }
 
-/* What was printed must have arrived: a full disk or a closed pipe is no success. */
+/* Returns `status`, or a failure if the output did not arrive: a full disk, a closed pipe. */
 static int finish(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -105,6 +108,7 @@ static int finish(int status)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
+    expect_abort();
     if (!name) {
         print_help(stderr);
         return CLI_USAGE;

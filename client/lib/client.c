@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c - libwarm: opening, getting, putting. One thread at a time; warm.h is the contract.
+ * client.c - libwarm's calls on entries: opening a connection, getting, putting, leases. Programs
+ * call them; warm.h has the contract. request.c sends each request and waits for the answer.
  *
  * Get:  GET ─▶ HIT ─▶ verified value │ MISS ─▶ NOT_FOUND │ LEASE ─▶ the caller makes it
  *              │ WAIT ─▶ one of these later
  *       Many at once: MGET, and as many of these answers, in any order.
  *       A value that does not match its checksum is reported to the daemon and asked for once more.
- * Put:  PUT (larger values as a sealed memfd) ─▶ OK once it is durable.
+ * Put:  PUT (larger values as a sealed memfd) ─▶ OK once it is committed.
+ *
+ * Thread: one at a time for each connection.
  */
 #include "client/lib/warm.h" /* first: its own error codes are the ones that are checked below */
 
@@ -22,6 +25,7 @@
 #include "client/lib/digests.h"
 #include "client/lib/environment.h"
 #include "client/lib/request.h"
+#include "keygen/expect.h"
 
 #define X(name, number, text)                                                                      \
     _Static_assert(WARM_E##name == -(number), "warm.h has the same codes");
@@ -48,7 +52,8 @@ static unsigned env_number(const char *name, unsigned otherwise)
     return *end || value == 0 || value > 3600 * 1000 ? otherwise : (unsigned)value;
 }
 
-/* The user's own daemon, as warmd's own default. Without a runtime folder it is in /tmp. */
+/* Writes the socket of the user's own daemon, as warmd's default. Without a runtime folder it is in
+ * /tmp. Returns its length, as snprintf. */
 static int own_socket(uid_t uid, char *out, size_t cap)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -60,7 +65,7 @@ static int own_socket(uid_t uid, char *out, size_t cap)
     return snprintf(out, cap, "/tmp/warm-%u/warmd.sock", (unsigned)uid);
 }
 
-/* True if somebody listens there, also with a full queue. */
+/* True if a daemon listens there, even if its queue is full. */
 static bool is_listening(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -121,7 +126,7 @@ static int request_init(struct warm *w, const struct warm_options *options)
 
 int warm_open(struct warm **out, const struct warm_options *options)
 {
-    if (environment_is_set("WARM_DISABLE"))
+    if (expect_is_off() || environment_is_set("WARM_DISABLE"))
         return WARM_ENO_DAEMON;
     struct warm *w = malloc(sizeof *w);
     if (!w)
@@ -149,7 +154,8 @@ void warm_close(struct warm *w)
 
 /* ---- getting ---- */
 
-/* The daemon is to give up a little earlier than we do, so that its word arrives. */
+/* Returns the daemon's deadline. It must give up a little earlier than we do, so that its answer
+ * arrives. */
 static uint32_t daemon_deadline(unsigned timeout_ms) { return timeout_ms - timeout_ms / 10; }
 
 static int make_key(struct warm *w, const char *key, size_t key_len, unsigned flags,
@@ -257,7 +263,8 @@ static int add_names(struct warm *w, const struct warm_name *names, size_t n, un
     return list->failed ? err_set(&w->err, WARM_ETOO_BIG, "too many or too long names at once") : 0;
 }
 
-/* One answer to MGET: the code of its name. The connection has ended if it is not connected then. */
+/* Takes one answer to MGET and returns the code of its name. After a failure of the connection,
+ * w->connected is false. */
 static int take_one(struct warm *w, struct answer *answer, struct warm_value *out)
 {
     uint64_t n_tags = w->n_tags;
@@ -272,7 +279,8 @@ static int take_one(struct warm *w, struct answer *answer, struct warm_value *ou
     return code;
 }
 
-/* Takes answers until there is one for each name. */
+/* Takes answers until there is one for each name. Invariant (1): request_next returns only frames
+ * with tags of this request, so that i < n. */
 static int take_many(struct warm *w, uint64_t tag, size_t n, int code, struct answer *answer,
                      uint64_t deadline_ms, struct warm_value *out, int *codes)
 {
@@ -280,6 +288,8 @@ static int take_many(struct warm *w, uint64_t tag, size_t n, int code, struct an
         size_t i = (size_t)(answer->frame.tag - tag);
         if (code && answer->frame.type != WIRE_ERROR)
             return code;
+        if (!WARM_EXPECT(i < n)) /* (1) */
+            return request_unexpected(w, answer);
         if (!code && answer->frame.type == WIRE_WAIT)
             continue;
         if (codes[i] != UNANSWERED)
@@ -349,7 +359,7 @@ static int fill_put(struct warm *w, struct wire_put *put, const void *data, size
     return 0;
 }
 
-/* OK comes when the value is durable. */
+/* Takes the OK that comes when the value is committed. */
 static int take_ok(struct warm *w, struct answer *answer, struct wire_ok *out)
 {
     if (answer->frame.type != WIRE_OK || wire_get_ok(&answer->frame, out, &w->err))
@@ -393,6 +403,8 @@ int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const st
                     const void *data, size_t len, const struct warm_put_options *options)
 {
     struct wire_put put;
+    if (!WARM_EXPECT(place && group && options))
+        return err_set(&w->err, WARM_EINVALID, "an entry without its place");
     if (w->read_only)
         return err_set(&w->err, WARM_EDENIED, "WARM_READONLY is set: nothing is stored");
     int code = fill_put(w, &put, data, len, options);

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conn.c - one connection to the daemon, as the client has it. One thread at a time.
+ * conn.c - sends and receives frames on one connection, and ends every wait by its deadline.
+ * request.c calls it for libwarm.
  *
  * A hit is three system calls: send, poll, recvmsg. Nothing but poll blocks. A poll with a timeout
  * has the kernel set and cancel a timer, which is a twentieth of a hit: connections that wait again
  * and again poll a timerfd beside the socket instead, which is set once in CONN_SLICE_MS.
  *
  * Descriptors arrive with the first byte of their frame, and the kernel ends a read at such a
- * boundary, so they queue up in the order of the frames that announce them.
+ * boundary. So they queue up in the order of the frames that announce them.
+ *
+ * Invariants of the input buffer:
+ *   (1) in_start <= in_end <= in_cap; the bytes from in_start to in_end are not parsed yet;
+ *   (2) n_fds <= CONN_FDS_WAITING.
+ *
+ * Thread: one at a time.
  */
 #include "client/lib/conn.h"
 
@@ -25,14 +32,15 @@
 #include <unistd.h>
 
 #include "client/wire/version.h"
+#include "keygen/expect.h"
 
 /* Room for an inline value and its frame, so that most connections never grow the buffer. */
 #define IN_START_BYTES (WIRE_INLINE_MAX + 1024u)
 /* The first frame begins here, so that the value of a HIT is aligned. */
 #define IN_BEGIN (16u - WIRE_HIT_VALUE_AT % 16)
-/* Who waits longer looks at the deadline this often. */
+/* Longer waits look at the deadline this often. */
 #define CONN_SLICE_MS 250u
-/* A connection that waits this often gets a timer. */
+/* A connection gets a timer after this many waits. */
 #define CONN_SLICE_AFTER 3u
 
 uint64_t conn_now_ms(void)
@@ -50,7 +58,8 @@ static uint64_t time_left(uint64_t deadline_ms)
 
 /* ---- connecting ---- */
 
-/* Where the daemon's queue is full, waits for a place in it, which only a blocking connect can. */
+/* Waits for a place in the daemon's full queue, which only a blocking connect can do. 0 or an
+ * errno. */
 static int connect_blocking(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
 {
     if (fcntl(fd, F_SETFL, 0) < 0)
@@ -70,7 +79,7 @@ static int connect_blocking(int fd, const struct sockaddr_un *address, uint64_t 
     }
 }
 
-/* 0 or an errno. */
+/* Connects. 0 or an errno. */
 static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
 {
     if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
@@ -101,8 +110,9 @@ bool conn_admin_path(const char *path, char *out, size_t cap)
     return n > 0 && (size_t)n < cap;
 }
 
-/* The system's daemon may run as a user of its own, and only root can have put its socket there.
- * Anywhere else it is root, or whoever we are: what comes from a daemon is run. */
+/* Checks that we may trust the daemon, because programs run the artifacts that it sends. Under
+ * /run/warm/ only root can have put the socket, so the daemon may be any user. Elsewhere it must be
+ * root or our own user. */
 static int check_owner(int fd, const char *path, struct err *e)
 {
     struct ucred peer = {.uid = (uid_t)-1};
@@ -116,7 +126,7 @@ static int check_owner(int fd, const char *path, struct err *e)
                    (unsigned)peer.uid);
 }
 
-/* Who we are, and the `warm run` that this process belongs to. */
+/* Queues HELLO with our name, and with the `warm run` that this process belongs to. */
 static void queue_hello(struct conn *c)
 {
     char name[sizeof "libwarm " WARM_VERSION " session=" + WIRE_SESSION_MAX] =
@@ -132,8 +142,10 @@ static void queue_hello(struct conn *c)
 int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t len = strlen(path);
     *c = (struct conn){.fd = -1, .slice_fd = -1};
+    if (!WARM_EXPECT(path))
+        return err_set(e, WARM_EINVALID, "no path of a socket");
+    size_t len = strlen(path);
     if (len == 0 || len >= sizeof address.sun_path)
         return err_set(e, WARM_EINVALID, "a socket's path has 1 to %zu bytes, not %zu",
                        sizeof address.sun_path - 1, len);
@@ -171,8 +183,8 @@ void conn_close(struct conn *c)
 
 /* ---- waiting ---- */
 
-/* Whether the timer of this connection will end a wait before the deadline; sets it where it has
- * run out. Setting it anew makes it unreadable. */
+/* True if the connection's timer will end a wait before the deadline. Sets the timer again if it
+ * has run out, which also makes it unreadable. */
 static bool slice_is_set(struct conn *c, uint64_t now_ms, uint64_t deadline_ms)
 {
     if (c->slice_ends_ms > now_ms)
@@ -188,7 +200,7 @@ static bool slice_is_set(struct conn *c, uint64_t now_ms, uint64_t deadline_ms)
     return true;
 }
 
-/* Waits for `events` on the socket, or for something to read on other_fd; -1: none. */
+/* Waits for `events` on the socket: 0. CONN_OTHER if other_fd (-1: none) can be read first. */
 static int wait_for(struct conn *c, short events, int other_fd, uint64_t deadline_ms, struct err *e)
 {
     c->n_waits++;
@@ -214,7 +226,7 @@ static int wait_for(struct conn *c, short events, int other_fd, uint64_t deadlin
 
 /* ---- sending ---- */
 
-/* The control data of one frame's descriptors. */
+/* Control data of one frame's descriptors. */
 union fds_message {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
@@ -264,6 +276,8 @@ static int send_all(struct conn *c, const uint8_t *data, size_t len, const int *
 int conn_send(struct conn *c, size_t frame_at, const int *fds, size_t n_fds, uint64_t deadline_ms,
               struct err *e)
 {
+    if (!WARM_EXPECT(frame_at <= c->out.len && n_fds <= WIRE_FDS_MAX))
+        return err_set(e, WARM_EINVALID, "a request with %zu descriptors", n_fds);
     if (c->out.failed)
         return err_set(e, WARM_ENOMEM, "no memory for a request");
     int code = 0;
@@ -287,7 +301,7 @@ void conn_fds_close(int fds[WIRE_FDS_MAX])
     }
 }
 
-/* Queues what came with a read. False if there were more than any frame can have announced. */
+/* Queues the descriptors of a read. False if there are more than frames can have announced. */
 static bool keep_fds(struct conn *c, struct msghdr *m)
 {
     bool fits = !(m->msg_flags & MSG_CTRUNC);
@@ -309,8 +323,8 @@ static bool keep_fds(struct conn *c, struct msghdr *m)
     return fits;
 }
 
-/* Buffers that came back with values: the allocator would give and take that memory from the kernel
- * each time. */
+/* Buffers that came back with values. The allocator would return such memory to the kernel, and ask
+ * for it again, each time. */
 static _Atomic(void *) spare_buffers[2];
 
 static void *buffer_new(void)
@@ -341,9 +355,11 @@ void *conn_give_buffer(struct conn *c)
     return buffer;
 }
 
-/* Makes room for at least one more byte, and for the whole frame if its length is known. */
+/* Makes room for at least one more byte, at last for the largest frame. */
 static int make_room(struct conn *c, struct err *e)
 {
+    if (!WARM_EXPECT(c->in_start <= c->in_end && c->in_end <= c->in_cap)) /* (1) */
+        return err_set(e, WARM_EINVALID, "a damaged buffer");
     if (!c->in) {
         c->in = buffer_new();
         c->in_cap = c->in ? IN_START_BYTES : 0;
@@ -369,7 +385,7 @@ static int make_room(struct conn *c, struct err *e)
     return 0;
 }
 
-/* One read. 0: something came; EAGAIN: not yet; or an error code. */
+/* Reads once. 0: bytes came; EAGAIN: not yet; or an error code. */
 static int read_some(struct conn *c, struct err *e)
 {
     union fds_message control;
@@ -391,7 +407,7 @@ static int read_some(struct conn *c, struct err *e)
     return 0;
 }
 
-/* Reads until something came, or other_fd can be read. */
+/* Reads until bytes came: 0. CONN_OTHER if other_fd can be read first. */
 static int fill(struct conn *c, int other_fd, uint64_t deadline_ms, struct err *e)
 {
     int code = make_room(c, e);
@@ -405,10 +421,12 @@ static int fill(struct conn *c, int other_fd, uint64_t deadline_ms, struct err *
     return code;
 }
 
-/* Hands the descriptors of `frame` out. */
+/* Moves the descriptors of `frame` from the queue to out_fds. */
 static int claim_fds(struct conn *c, const struct wire_frame *frame, int out_fds[WIRE_FDS_MAX],
                      struct err *e)
 {
+    if (!WARM_EXPECT(c->n_fds <= CONN_FDS_WAITING && frame->n_fds <= WIRE_FDS_MAX)) /* (2) */
+        return err_set(e, WARM_EINVALID, "a damaged queue of descriptors");
     if (frame->n_fds > c->n_fds)
         return err_set(e, WARM_EMALFORMED, "%s announces %u descriptors, %zu came",
                        wire_type_name(frame->type), frame->n_fds, c->n_fds);
@@ -429,7 +447,7 @@ int conn_error(const struct wire_frame *frame, struct err *e)
     return err_set(e, code, "%.*s", (int)error.text.len, (const char *)error.text.data);
 }
 
-/* The first frame is WELCOME, or an ERROR that says why not. */
+/* Checks the first frame: it must be WELCOME, or an ERROR with the reason of a refusal. */
 static int take_welcome(struct conn *c, const struct wire_frame *frame, struct err *e)
 {
     struct wire_welcome welcome;
@@ -452,7 +470,7 @@ static int take_welcome(struct conn *c, const struct wire_frame *frame, struct e
     return 0;
 }
 
-/* A whole frame from the buffer: 1 and *out, 0 if there is none yet, or an error code. */
+/* Parses a whole frame of the buffer: 1 and *out, 0 if there is none yet, or an error code. */
 static int parse_one(struct conn *c, struct wire_frame *out, struct err *e)
 {
     long n = wire_parse(c->in + c->in_start, c->in_end - c->in_start, out, e);

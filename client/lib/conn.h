@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conn.h - one connection to the daemon, as the client has it: frames out, frames in, deadlines.
+ * conn.h - the client's end of one connection to the daemon: frames out, frames in, deadlines.
  *
  *     conn_open ──▶ [HELLO queued] ──conn_send──▶ [HELLO and the request in one write]
  *                                                       │ conn_recv
- *                   WELCOME is taken on the way ◀───────┴──▶ the answer, with its descriptors
+ *                   WELCOME is read on the way ◀────────┴──▶ the answer, with its descriptors
  *
- * Every call ends by its deadline, whatever the daemon does. After an error the connection is of no
- * further use: close it.
+ * Every call ends by its deadline, whatever the daemon does. After an error the connection is
+ * useless: close it.
  *
  * Thread: one at a time. Memory: a struct conn is embedded by its user and owns its buffers and the
  * descriptors that arrived but were not handed out.
@@ -21,7 +21,7 @@
 
 #include "client/wire/wire.h"
 
-#define CONN_FDS_WAITING 8 /* descriptors that may have arrived before their frames were read */
+#define CONN_FDS_WAITING 8 /* descriptors that may arrive before their frames are read */
 
 #define WARM_SYSTEM_SOCKET "/run/warm/warmd.sock"
 
@@ -40,43 +40,47 @@ struct conn {
     size_t n_fds;
 };
 
-/* Milliseconds of the clock that deadlines are on (monotonic, right to some milliseconds). */
+/* Returns the time of the clock that all deadlines use: monotonic, right to some milliseconds. */
 uint64_t conn_now_ms(void);
 
-/* The administrator's socket that goes with the socket at `path`: admin.sock beside warmd.sock, else
- * the path and ".admin". False if it is longer than `cap`. */
+/* Writes the path of the administrator's socket that goes with the socket at `path`: admin.sock
+ * beside warmd.sock, else the path and ".admin". False if it is longer than `cap`. */
 bool conn_admin_path(const char *path, char *out, size_t cap);
 
 /* Connects to the socket at `path` and queues HELLO. Errors: NO_DAEMON (nothing listens there),
- * DENIED, TIMEOUT, INVALID (path), NOMEM, IO. On error nothing is to be closed. */
+ * DENIED, TIMEOUT, INVALID (path), NOMEM, IO. After an error there is nothing to close. */
 int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e);
+/* Closes the connection and frees all that it owns; closing it twice is fine. */
 void conn_close(struct conn *c);
 
-/* Sends what is in c->out. The frame that begins at `frame_at` of it carries `fds` (borrowed); with
- * no descriptors both are 0. Errors: CLOSED, TIMEOUT, NOMEM, IO. */
+/* Sends the bytes in c->out. The frame that begins there at `frame_at` carries `fds` (borrowed, at
+ * most WIRE_FDS_MAX); without descriptors both are 0. Errors: CLOSED, TIMEOUT, NOMEM, IO. */
 int conn_send(struct conn *c, size_t frame_at, const int *fds, size_t n_fds, uint64_t deadline_ms,
               struct err *e);
 
-/* The next frame, WELCOME aside. *out borrows the connection's buffer until the next call. Its
- * descriptors are given in `out_fds`, those that it has not are -1: the caller closes them.
- * `other_fd` (-1: none) is watched too: if it can be read before a frame is whole, returns
- * CONN_OTHER. Errors: CLOSED, TIMEOUT, MALFORMED, TOO_BIG, VERSION, DENIED, NOMEM, IO. */
+/* Receives the next frame after WELCOME. *out borrows the connection's buffer until the next call.
+ * Gives the frame's descriptors in `out_fds`, which the caller closes; the others are -1. Watches
+ * `other_fd` (-1: none) too, and returns CONN_OTHER if it can be read before a frame is whole.
+ * Errors: CLOSED, TIMEOUT, MALFORMED, TOO_BIG, VERSION, DENIED, NOMEM, IO. */
 #define CONN_OTHER 1
 int conn_recv(struct conn *c, int other_fd, struct wire_frame *out, int out_fds[WIRE_FDS_MAX],
               uint64_t deadline_ms, struct err *e);
 
-/* Gives the buffer in which the last frame lies, so that a large value need not be copied out of it;
- * NULL if more than that frame is in it. The value of a HIT is aligned there as malloc'ed memory is. */
+/* Gives the buffer that holds the last frame, so that a large value need not be copied out of it
+ * (conn_buffer_free). NULL if it holds more than that frame. The value of a HIT is aligned there
+ * like malloc'ed memory. */
 void *conn_give_buffer(struct conn *c);
-void conn_buffer_free(void *buffer); /* any thread */
+/* Frees such a buffer, or keeps it for the next connection. Thread: any. */
+void conn_buffer_free(void *buffer);
 
-/* What an ERROR frame says: fills *e and returns its code, always negative. */
+/* Decodes an ERROR frame: fills *e and returns its code, always negative. */
 int conn_error(const struct wire_frame *frame, struct err *e);
 
-/* Closes those of out_fds that are left, and marks them so. */
+/* Closes the descriptors that are still open, and sets all to -1. */
 void conn_fds_close(int fds[WIRE_FDS_MAX]);
 
-/* Waits for WELCOME if it has not come: for who wants to know c->daemon before the first answer. */
+/* Waits for WELCOME if it has not come, so that c->daemon is known before the first answer. Errors:
+ * as conn_send and conn_recv. */
 int conn_shake_hands(struct conn *c, uint64_t deadline_ms, struct err *e);
 
 #endif

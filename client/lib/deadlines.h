@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deadlines.h - how long a program waits for the daemon, and for what others make; milliseconds.
+ * deadlines.h - times, in milliseconds, that a program waits for the daemon, and for artifacts that
+ * other processes make.
  *
- * The daemon answers every request at once, with WAIT if there is nothing yet, and answers RELEASE of
- * the token 0 whatever else it does. So a daemon that says nothing for DEADLINE_SILENCE_MS hangs, and
- * WAIT is no sign of life. That costs a process this time once, and from then on at most one part in
- * DEADLINE_PAUSE_FACTOR of its time. WARM_TIMEOUT_MS stands for the first two.
+ * The daemon answers every request at once, with WAIT if there is nothing yet, and answers RELEASE
+ * of the token 0 whatever else it does. So a daemon that says nothing for DEADLINE_SILENCE_MS
+ * hangs, and WAIT is no sign of life. A hang costs a process this time once, and then at most one
+ * part in DEADLINE_PAUSE_FACTOR of its time. $WARM_TIMEOUT_MS replaces the first two values.
  *
- * client/python/warm/_client.py has the same for Python.
+ * client/python/warm/_client.py has the same values for Python.
+ *
+ * Thread: any; constants only.
  */
 #ifndef WARM_LIB_DEADLINES_H
 #define WARM_LIB_DEADLINES_H
@@ -19,11 +22,11 @@
 
 #define DEADLINE_REQUEST_MS 5000u             /* a get or a put, of libwarm */
 #define DEADLINE_COMPILE_MS (30u * 60 * 1000) /* a compile for which no time was set */
-#define DEADLINE_ENTRY_MS (10u * 60 * 1000)   /* what another process of a framework makes */
+#define DEADLINE_ENTRY_MS (10u * 60 * 1000)   /* an artifact that another process makes */
 #define DEADLINE_TOOL_MS 2000u                /* a compiler's results, if they are there */
 #define DEADLINE_TOOL_WAIT_MS 90000u          /* the same run of a compiler, by another process */
 
 #define DEADLINE_PERSON_CONNECT_MS 2000u /* a person waits longer than a program should */
-#define DEADLINE_PERSON_ANSWER_MS 60000u /* for what walks over many entries */
+#define DEADLINE_PERSON_ANSWER_MS 60000u /* for requests that walk over many entries */
 
 #endif

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* digests.c - the memory of digests.h: a table by path. One thread at a time. */
+/*
+ * digests.c - decides from a stat if a file must be read again: a hash table by path. headers.c
+ * asks it for each path that a compile may include, identity.c for the two functions on stats.
+ *
+ * Thread: one at a time.
+ */
 #define XXH_INLINE_ALL
 #include "client/lib/digests.h"
 
@@ -14,19 +19,19 @@ enum { SLOTS = 2 * DIGESTS_MAX }; /* a power of two */
 
 enum what { NOTHING_YET, FILE_READ, ABSENT, FOLDER };
 
-struct known {
+struct path_record {
     char *path;
     enum what what;
     struct stat st; /* FILE_READ: when it was read; ABSENT: its folder's of then; FOLDER: now */
     struct proof sha256;
-    struct known *folder; /* ABSENT: the nearest that is there */
-    uint64_t pass;        /* FOLDER: in which `st` was asked */
+    struct path_record *folder; /* ABSENT: the nearest that is there */
+    uint64_t pass;              /* FOLDER: in which `st` was asked */
 };
 
 struct digests {
     size_t n;
     uint64_t pass;
-    struct known *slots[SLOTS];
+    struct path_record *slots[SLOTS];
 };
 
 /* ---- times ---- */
@@ -69,7 +74,7 @@ void digests_free(struct digests *d)
     free(d);
 }
 
-/* Where `path` is, or would be. */
+/* Returns the slot of `path`, or the free one that it would get. */
 static size_t slot_of(const struct digests *d, const char *path)
 {
     size_t at = (size_t)XXH3_64bits(path, strlen(path)) % SLOTS;
@@ -78,13 +83,13 @@ static size_t slot_of(const struct digests *d, const char *path)
     return at;
 }
 
-/* What is known of a path, or room for it; NULL if memory ran out. */
-static struct known *known_at(struct digests *d, const char *path)
+/* Returns the record of a path, a new one if there is none; NULL if memory ran out. */
+static struct path_record *known_at(struct digests *d, const char *path)
 {
     size_t at = slot_of(d, path);
     if (d->slots[at])
         return d->slots[at];
-    struct known *k = calloc(1, sizeof *k);
+    struct path_record *k = calloc(1, sizeof *k);
     if (k)
         k->path = strdup(path);
     if (!k || !k->path) {
@@ -95,7 +100,7 @@ static struct known *known_at(struct digests *d, const char *path)
     return d->slots[at] = k;
 }
 
-/* For a path and its folder; nothing that was found before may be used after it. */
+/* Makes room for a path and its folder. Pointers to records are invalid after it. */
 static void make_room(struct digests *d)
 {
     if (d->n + 2 > DIGESTS_MAX)
@@ -113,7 +118,7 @@ void digests_begin(struct digests *d)
 bool digests_recall(const struct digests *d, const char *path, const struct stat *st,
                     struct proof *out)
 {
-    const struct known *k = d ? d->slots[slot_of(d, path)] : NULL;
+    const struct path_record *k = d ? d->slots[slot_of(d, path)] : NULL;
     if (!k || k->what != FILE_READ || !stat_is_same(&k->st, st))
         return false;
     *out = k->sha256;
@@ -126,7 +131,7 @@ void digests_keep(struct digests *d, const char *path, const struct stat *st,
     if (!d || !stat_is_settled(st))
         return;
     make_room(d);
-    struct known *k = known_at(d, path);
+    struct path_record *k = known_at(d, path);
     if (!k)
         return;
     k->what = FILE_READ;
@@ -134,22 +139,22 @@ void digests_keep(struct digests *d, const char *path, const struct stat *st,
     k->sha256 = *sha256;
 }
 
-/* ---- what is absent ---- */
+/* ---- absent files ---- */
 
 bool digests_is_absent(struct digests *d, const char *path)
 {
-    const struct known *k = d ? d->slots[slot_of(d, path)] : NULL;
+    const struct path_record *k = d ? d->slots[slot_of(d, path)] : NULL;
     if (!k || k->what != ABSENT || k->folder->what != FOLDER)
         return false;
-    struct known *folder = k->folder;
+    struct path_record *folder = k->folder;
     if (folder->pass != d->pass && stat(folder->path, &folder->st) < 0)
         return false;
     folder->pass = d->pass;
     return stat_is_same(&k->st, &folder->st);
 }
 
-/* Cuts `path`, where nothing is, to the nearest folder above it that is there. False if there is none,
- * or a link that leads nowhere: what it leads to may come without a word in this folder's times. */
+/* Cuts the absent `path` to the nearest existing folder above it. False if there is none, or if it
+ * is a dangling link: its target can appear without a change of this folder's times. */
 static bool cut_to_folder(char *path, struct stat *out_st)
 {
     do {
@@ -163,7 +168,7 @@ static bool cut_to_folder(char *path, struct stat *out_st)
     return S_ISDIR(out_st->st_mode);
 }
 
-/* The folder first, then the path once more: what comes later shows in the folder's times. */
+/* Looks at the folder first, then at the path again: a file that comes later changes the folder. */
 void digests_keep_absent(struct digests *d, const char *path)
 {
     struct stat st, unused;
@@ -171,7 +176,7 @@ void digests_keep_absent(struct digests *d, const char *path)
     if (above && cut_to_folder(above, &st) && stat_is_settled(&st) && stat(path, &unused) < 0 &&
         (errno == ENOENT || errno == ENOTDIR)) {
         make_room(d);
-        struct known *folder = known_at(d, above), *k = known_at(d, path);
+        struct path_record *folder = known_at(d, above), *k = known_at(d, path);
         if (folder && k) {
             folder->what = FOLDER;
             folder->st = st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph_key.c - libwarm: the canonical key of a graph, for clients that make the artifact themselves
- * and only need to know which graph it is. Thin over keygen; warm.h is the contract.
+ * graph_key.c - libwarm's warm_graph_key: the canonical key of a graph, for clients that make the
+ * artifact themselves. It checks the arguments and calls keygen/canon; warm.h has the contract.
  *
  * Thread: any; no state.
  */

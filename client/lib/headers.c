@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * headers.c - opens, for a compiler elsewhere, the files that a job may include. One thread at a
- * time; headers.h says what is given and what is not.
+ * headers.c - decides which files a compiler in a worker may read, and opens them. remote_compile.c
+ * calls it for each question of the worker (OPEN) and of the daemon (CHECK); headers.h has the
+ * rules.
+ *
+ * Thread: one at a time.
  */
 #include "client/lib/headers.h"
 
@@ -15,6 +18,7 @@
 
 #include "client/lib/inodes.h"
 #include "keygen/cuda/options.h"
+#include "keygen/expect.h"
 
 #define PATH_SIZE (2 * WIRE_PATH_MAX + 2) /* a working folder, a slash, a path and NUL */
 
@@ -22,7 +26,7 @@ struct headers {
     char *cwd;    /* absolute, normal */
     char **roots; /* absolute, normal */
     size_t n_roots;
-    char *refused;           /* the first path that was; NULL so far */
+    char *refused;           /* the first path that was refused; NULL: none */
     struct digests *digests; /* borrowed; NULL: nothing is remembered */
     uint8_t *content;        /* of the file that is being hashed */
     size_t content_cap;
@@ -30,7 +34,8 @@ struct headers {
 
 /* ---- paths as text ---- */
 
-/* Takes "", "." and ".." out of an absolute path, in place: "/a/./b/../c//d" becomes "/a/c/d". */
+/* Takes "", "." and ".." out of an absolute path, in place: "/a/./b/../c//d" becomes "/a/c/d". The
+ * result is "normal" below. */
 static void normalize(char *path)
 {
     char *to = path;
@@ -53,7 +58,8 @@ static void normalize(char *path)
     *to = '\0';
 }
 
-/* `path` as an absolute path, not yet normal: relative ones stand in `cwd`. */
+/* Makes `path` absolute, not yet normal; a relative one lies in `cwd`. False if it is too long, or
+ * holds a NUL. */
 static bool make_absolute(const char *cwd, struct view path, char out[PATH_SIZE])
 {
     const char *text = path.data;
@@ -74,7 +80,7 @@ static bool make_absolute(const char *cwd, struct view path, char out[PATH_SIZE]
     return true;
 }
 
-/* Both normal. */
+/* True if `path` lies in `root`. Both are normal. */
 static bool is_beneath(const char *path, const char *root)
 {
     if (strcmp(root, "/") == 0)
@@ -104,7 +110,9 @@ static int add_root(struct headers *h, struct view folder, struct err *e)
     return 0;
 }
 
-/* The folder in which a file of that name stands; empty, so the working folder, without a slash. */
+/* Returns the folder of a file's name; empty, which is the working folder, for a name without a
+ * slash.
+ */
 static struct view folder_of(struct view file)
 {
     const char *slash = file.len ? memrchr(file.data, '/', file.len) : NULL;
@@ -139,6 +147,8 @@ static int add_roots(struct headers *h, const struct job *job, struct err *e)
 int headers_open(struct headers **out, const struct job *job, struct err *e)
 {
     char cwd[PATH_SIZE];
+    if (!WARM_EXPECT(out && job))
+        return err_set(e, WARM_EINVALID, "no compile job");
     if (job->cwd.len == 0 || *(const char *)job->cwd.data != '/' ||
         !make_absolute("", job->cwd, cwd))
         return err_set(e, WARM_EINVALID, "the job's working folder is not an absolute path");
@@ -179,7 +189,7 @@ static enum wire_path_state refuse(struct headers *h, const char *path)
     return WIRE_PATH_REFUSED;
 }
 
-/* The compiler takes nothing of these from anybody. */
+/* True for system folders: workers read nothing there, whoever offers it. */
 static bool is_system_path(const char *normal)
 {
     return is_beneath(normal, "/etc") || is_beneath(normal, "/proc") ||
@@ -203,8 +213,8 @@ static bool is_offered(const struct headers *h, const char *path)
     return false;
 }
 
-/* Opens a path that is offered. As it was asked, not its normal form: behind a link, ".." is where
- * the compiler means it. */
+/* Opens a path that is offered: as it was asked, not its normal form, because ".." behind a link
+ * means the link's target to the compiler. */
 static enum wire_path_state open_path(struct headers *h, const char *path, int *out_fd,
                                       struct stat *out_st)
 {
@@ -292,8 +302,7 @@ int headers_serve(struct headers *h, int channel_fd, struct err *e)
     return code;
 }
 
-/* The whole of a file in h->content. False if it cannot be read, or changes its length meanwhile.
- */
+/* Reads a whole file into h->content. False if it cannot be read, or became shorter meanwhile. */
 static bool read_content(struct headers *h, int fd, size_t len)
 {
     if (len > h->content_cap) {
@@ -312,8 +321,7 @@ static bool read_content(struct headers *h, int fd, size_t len)
     return true;
 }
 
-/* Reads and hashes an open file. What changes meanwhile is hashed as it was read, and not
- * remembered. */
+/* Reads and hashes an open file. The digest of a file that changes meanwhile is not remembered. */
 static void digest_file(struct headers *h, int fd, const char *path, const struct stat *st,
                         struct wire_path_seen *out)
 {
@@ -328,8 +336,8 @@ static void digest_file(struct headers *h, int fd, const char *path, const struc
         digests_keep(h->digests, path, st, &out->sha256);
 }
 
-/* What is at a path now: by one stat where the file is known, or there is none. For a file *out_st
- * is its. */
+/* Returns the state of a path; one stat is enough for a known or absent file. For a file *out_st is
+ * its stat. */
 static struct wire_path_seen check_path(struct headers *h, struct view path, struct stat *out_st)
 {
     struct wire_path_seen it = {.state = WIRE_PATH_ABSENT};

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * headers.h - what a compiler elsewhere may read of this process's files, and the answers to it.
+ * headers.h - opens this process's files for a compiler in a worker, which has no rights of its
+ * own.
  *
- * A worker of the daemon has no rights of its own. It asks "what is at this path?", and the client
- * opens the file with the client's rights, but only for paths beneath the job's roots:
+ * The worker asks for a path, and the client opens the file with the client's rights, but only
+ * beneath the job's roots:
  *
- *     the working folder · the folder of the program's name · -I folders · folders of -include
- * files
+ *   the working folder · the folder of the program's name · -I folders · folders of -include files
  *
- * A path is beneath a root if it is after "." and ".." are taken out of its text: the text decides,
- * not what symbolic links make of it. A link beneath a root is followed, since include folders are
- * often links themselves; what is behind it is still only read with the client's rights. The root
- * "/" stands for the files directly in it and no more, so that a daemon or a service that works in
- * "/" does not offer the whole machine.
+ * A path is beneath a root if its text is, after "." and ".." are taken out. Symbolic links do not
+ * count for that. A link beneath a root is followed, because include folders are often links; its
+ * target is still opened with the client's rights only. The root "/" stands for the files directly
+ * in it, so that a service that works in "/" does not offer the whole machine.
  *
- * Only regular files of at most JOB_SOURCE_MAX bytes are given; opening never blocks, whatever is
+ * Only regular files of at most JOB_SOURCE_MAX bytes are given. Opening never blocks, whatever is
  * at the path. Everything else reads as absent or refused.
  *
- * Thread: one at a time. Memory: owns its roots; borrows nothing else after headers_open.
+ * Thread: one at a time. Memory: a struct headers owns its roots, and borrows nothing after
+ * headers_open.
  */
 #ifndef WARM_LIB_HEADERS_H
 #define WARM_LIB_HEADERS_H
@@ -28,25 +28,26 @@
 
 struct headers;
 
-/* Gives *out (headers_close). Errors: INVALID (the job's cwd is not an absolute path), NOMEM, and
- * what options_parse says of the options. */
+/* Collects the roots of a job. Gives *out (headers_close). Errors: INVALID (the job's cwd is not an
+ * absolute path), NOMEM, and those of options_parse. */
 int headers_open(struct headers **out, const struct job *job, struct err *e);
-void headers_close(struct headers *h); /* NULL is fine */
+/* Frees it; NULL is fine. */
+void headers_close(struct headers *h);
 
-/* Where headers_check finds, and leaves, what files hold; borrowed until headers_close. NULL: it reads
- * them each time. */
+/* Lends a memory of digests to headers_check until headers_close. NULL: it reads files each
+ * time. */
 void headers_remember_in(struct headers *h, struct digests *digests);
 
-/* What is at `path`. For WIRE_PATH_FILE *out_fd is a read-only descriptor, which the caller closes,
+/* Looks at `path`. For WIRE_PATH_FILE *out_fd is a read-only descriptor, which the caller closes,
  * and *out_len the file's length; else -1 and 0. */
 enum wire_path_state headers_find(struct headers *h, struct view path, int *out_fd,
                                   uint64_t *out_len);
 
-/* The first path that was refused, or NULL. Valid until headers_close. */
+/* Returns the first path that was refused, or NULL. Valid until headers_close. */
 const char *headers_refused(const struct headers *h);
 
 /* Answers one question on the channel of a SOURCE. Errors: CLOSED (the worker is gone), MALFORMED,
- * IO: the channel is then of no further use. */
+ * IO: the channel is then useless. */
 int headers_serve(struct headers *h, int channel_fd, struct err *e);
 
 /* Reads the list of a CHECK and appends the list of its CHECKED. Errors: MALFORMED, NOMEM. */

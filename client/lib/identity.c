@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * identity.c - what a file is by its content, remembered by the daemon; warm.h is the contract.
+ * identity.c - libwarm's warm_file_identity: digests of a file's content, which the daemon
+ * remembers under the file's stat. Adapters, the preload library and `warm tool` call it; warm.h
+ * has the contract.
  *
  *     stat ──▶ "file:DEV:INO:SIZE:MTIME:CTIME" ──GET──▶ known: 96 hex digits
  *                                               └─────▶ not: hash, stat again, PUT
  *
- * A file that was changed a moment ago is hashed but not remembered: it could change once more
- * within one tick of the file system's clock, and nobody would see it. One thread at a time.
+ * A file that was changed a moment ago is hashed but not remembered: it could change again within
+ * one tick of the file system's clock, and its times would not show that.
+ *
+ * Thread: one at a time for each connection.
  */
 #define OPENSSL_API_COMPAT                                                                         \
     0x10100000L /* the SHA256_* calls: no context to allocate, nothing to fail */
@@ -28,7 +32,7 @@
 #define NAME_MAX_BYTES 160
 #define CHUNK_BYTES ((size_t)64 << 10)
 #define TRIES 3               /* for a file that is written while it is read */
-#define DEAR_BYTES (16 << 20) /* from here on one process hashes and the others wait */
+#define DEAR_BYTES (16 << 20) /* of a larger file one process makes the digests, and others wait */
 
 static long long ns_of(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
 
@@ -49,7 +53,7 @@ static void to_hex(const uint8_t *bytes, size_t n, char *out)
     out[2 * n] = '\0';
 }
 
-/* The digests of all that can be read from `fd`. */
+/* Computes the digests of all bytes that can be read from `fd`. */
 static int hash(int fd, char out[WARM_IDENTITY_TEXT])
 {
     XXH3_state_t xxh;
@@ -87,7 +91,7 @@ static bool is_identity(const void *data, size_t len)
     return true;
 }
 
-/* True if the daemon knew it. Otherwise *token may be a lease. */
+/* Asks the daemon. True if it knew the identity; otherwise *token may be a lease. */
 static bool recall(struct warm *w, const struct stat *st, char out[WARM_IDENTITY_TEXT],
                    uint64_t *token)
 {
@@ -116,7 +120,7 @@ static void remember(struct warm *w, const struct stat *st, const char *identity
     warm_put(w, name, len, identity, WARM_IDENTITY_TEXT - 1, &options);
 }
 
-/* Hashes until what was read is what is there before and after. */
+/* Hashes until the file is the same before and after. BUSY if it keeps changing. */
 static int read_settled(int fd, struct stat *st, char out[WARM_IDENTITY_TEXT])
 {
     for (int i = 0; i < TRIES; i++) {

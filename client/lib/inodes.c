@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inodes.c - the table of inodes.h: open addressing, at most half full. No state. */
+/*
+ * inodes.c - a hash table of files by device and inode: open addressing, at most half full.
+ * headers.c fills one for each CHECK.
+ *
+ * Thread: one at a time.
+ */
 #include "client/lib/inodes.h"
 
 #include <stdlib.h>
+
+#include "keygen/expect.h"
 
 static struct inode *slot_of(const struct inodes *all, dev_t dev, ino_t ino)
 {
@@ -33,7 +40,7 @@ static bool grow(struct inodes *all)
 
 bool inodes_first(struct inodes *all, const struct stat *st, uint32_t number, uint32_t *out)
 {
-    if (!grow(all))
+    if (!WARM_EXPECT(number != UINT32_MAX) || !grow(all))
         return false;
     struct inode *slot = slot_of(all, st->st_dev, st->st_ino);
     if (!slot->number) {

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remote_compile.c - libwarm: a compile job through the daemon. One thread at a time.
+ * remote_compile.c - libwarm's warm_compile: a compile job through the daemon. Programs, the
+ * preload library and `warm compile` call it; warm.h has the contract.
  *
  *   Happy path:                               And else:
- *     1. COMPILE (key and proof of the job)     - CHECK: what is at these paths now? ─▶ CHECKED
- *     2. ◀─ HIT: verify, unpack                 - WAIT: another's compile of the same job runs
+ *     1. COMPILE (key and proof of the job)     - CHECK (paths of headers) ─▶ CHECKED (their state)
+ *     2. ◀─ HIT: verify, unpack                 - WAIT: another client's compile of the job runs
  *   On a miss:                                  - ERROR: a code and one line
  *     2. ◀─ NEED                                - a value that does not match its checksum: the
  *     3. SOURCE (the job, one end of a            daemon is told, and asked once more
- *        channel); the compiler's questions     - no answer by the deadline, rubbish, the end of
- *        on the channel are answered              the connection: the connection is given up
+ *        channel); answer the compiler's        - no answer by the deadline, a malformed one, the
+ *        questions on the channel                 end of the connection: the connection is given up
  *     4. ◀─ HIT or FAILED
+ *
+ * Thread: one at a time for each connection.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +33,7 @@
 
 #define AUDIT_SEND_MS 5u /* the daemon reads at once, or does without */
 
-struct compile {
+struct remote_compile {
     struct warm *w;
     struct job job;
     struct view *texts; /* options, then expressions: memory of job.options and job.expressions */
@@ -49,7 +52,17 @@ static struct view text_view(const char *text)
     return (struct view){text ? text : "", text ? strlen(text) : 0};
 }
 
-static int job_fill_cwd(struct compile *c, const char *cwd)
+/* Returns the label of a job: its name, or the end of a long one, which tells more than its
+ * beginning.
+ */
+static struct view label_of(const char *name)
+{
+    struct view v = text_view(name);
+    size_t len = v.len < WIRE_NAME_MAX ? v.len : WIRE_NAME_MAX;
+    return (struct view){(const char *)v.data + v.len - len, len};
+}
+
+static int job_fill_cwd(struct remote_compile *c, const char *cwd)
 {
     if (!cwd && !getcwd(c->cwd, sizeof c->cwd))
         return err_sys(&c->w->err, WARM_EIO, errno, "cannot tell the working folder");
@@ -57,7 +70,7 @@ static int job_fill_cwd(struct compile *c, const char *cwd)
     return 0;
 }
 
-static int job_fill(struct compile *c, const struct warm_job *from)
+static int job_fill(struct remote_compile *c, const struct warm_job *from)
 {
     size_t n = from->n_options + from->n_expressions;
     struct view *texts = calloc(n ? n : 1, sizeof *texts);
@@ -84,10 +97,10 @@ static int job_fill(struct compile *c, const struct warm_job *from)
     return job_fill_cwd(c, from->cwd);
 }
 
-static int compile_open(struct compile *c, struct warm *w, const struct warm_job *from,
+static int compile_open(struct remote_compile *c, struct warm *w, const struct warm_job *from,
                         const char *compiler)
 {
-    *c = (struct compile){.w = w, .channel = -1};
+    *c = (struct remote_compile){.w = w, .channel = -1};
     unsigned timeout_ms = from->timeout_ms ? from->timeout_ms : DEADLINE_COMPILE_MS;
     c->deadline_ms = conn_now_ms() + timeout_ms;
     int code = job_fill(c, from);
@@ -97,27 +110,23 @@ static int compile_open(struct compile *c, struct warm *w, const struct warm_job
         return code;
     c->message.flags = from->flags | (w->recache ? WIRE_COMPILE_RECACHE : 0) |
                        (w->read_only ? WIRE_COMPILE_NO_STORE : 0);
-    /* The daemon gives up a little earlier, so that its word arrives. */
+    /* The daemon must give up a little earlier, so that its answer arrives. */
     c->message.deadline_ms = from->timeout_ms - from->timeout_ms / 10;
     c->message.language = (uint16_t)c->job.language;
     c->message.hardware = text_view(c->hardware);
     c->message.compiler = text_view(compiler);
-    c->message.label = text_view(from->name);
-    if (c->message.label.len > WIRE_NAME_MAX) { /* its end tells more than its beginning */
-        const char *end = from->name + c->message.label.len;
-        c->message.label = (struct view){end - WIRE_NAME_MAX, WIRE_NAME_MAX};
-    }
+    c->message.label = label_of(from->name);
     return 0;
 }
 
-static void close_channel(struct compile *c)
+static void close_channel(struct remote_compile *c)
 {
     if (c->channel >= 0)
         close(c->channel);
     c->channel = -1;
 }
 
-static void compile_close(struct compile *c)
+static void compile_close(struct remote_compile *c)
 {
     close_channel(c);
     headers_close(c->headers);
@@ -127,7 +136,7 @@ static void compile_close(struct compile *c)
 
 /* ---- paths ---- */
 
-static int ensure_headers(struct compile *c)
+static int ensure_headers(struct remote_compile *c)
 {
     if (c->headers)
         return 0;
@@ -139,7 +148,8 @@ static int ensure_headers(struct compile *c)
     return code;
 }
 
-static int send_states(struct compile *c, const struct wire_check *check, struct writer *states)
+static int send_states(struct remote_compile *c, const struct wire_check *check,
+                       struct writer *states)
 {
     struct wire_checked checked = {.n = check->n, .len = states->len};
     int fd = -1;
@@ -158,7 +168,7 @@ static int send_states(struct compile *c, const struct wire_check *check, struct
     return code;
 }
 
-/* The list of a CHECK that came as a descriptor. */
+/* Maps the list of a CHECK that came as a descriptor. */
 static int map_list(int fd, uint64_t len, struct view *out, struct err *e)
 {
     struct stat st;
@@ -171,7 +181,7 @@ static int map_list(int fd, uint64_t len, struct view *out, struct err *e)
     return 0;
 }
 
-static int answer_check(struct compile *c, struct answer *answer)
+static int answer_check(struct remote_compile *c, struct answer *answer)
 {
     struct wire_check check;
     int code = wire_get_check(&answer->frame, &check, &c->w->err);
@@ -199,8 +209,8 @@ static int answer_check(struct compile *c, struct answer *answer)
 
 /* ---- the source ---- */
 
-/* SOURCE with its descriptors: the job where it is large, and the channel's other end. */
-static int send_source(struct compile *c, const struct writer *job, int other_end)
+/* Sends SOURCE with its descriptors: a large job's memfd, and the channel's other end. */
+static int send_source(struct remote_compile *c, const struct writer *job, int other_end)
 {
     struct wire_source source = {.len = job->len};
     int fds[WIRE_FDS_MAX];
@@ -223,7 +233,7 @@ static int send_source(struct compile *c, const struct writer *job, int other_en
     return code;
 }
 
-static int encode_job(struct compile *c, uint64_t max_bytes, struct writer *out)
+static int encode_job(struct remote_compile *c, uint64_t max_bytes, struct writer *out)
 {
     job_encode(&c->job, out);
     if (out->failed)
@@ -235,7 +245,7 @@ static int encode_job(struct compile *c, uint64_t max_bytes, struct writer *out)
     return 0;
 }
 
-static int answer_need(struct compile *c, struct answer *answer)
+static int answer_need(struct remote_compile *c, struct answer *answer)
 {
     struct wire_need need;
     if (wire_get_need(&answer->frame, &need, &c->w->err))
@@ -287,7 +297,7 @@ static int fill_lowered(struct warm_result *r, struct view section, struct err *
     return 0;
 }
 
-/* Takes the value, which is a bundle. */
+/* Unpacks a bundle. Takes the value. */
 static int unpack(struct warm *w, struct warm_value *value, struct warm_result *out)
 {
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];
@@ -311,9 +321,9 @@ static int unpack(struct warm *w, struct warm_value *value, struct warm_result *
     return code;
 }
 
-/* The daemon would like to make the result of a hit once more. Nothing depends on it: what cannot be sent
- * at once is not. */
-static void send_audit(struct compile *c, const struct key *key)
+/* Sends the job of a hit, which the daemon compiles once more to compare the results. Nothing
+ * depends on it: a job that cannot be sent at once is not sent. */
+static void send_audit(struct remote_compile *c, const struct key *key)
 {
     struct err before = c->w->err;
     struct writer job;
@@ -329,7 +339,7 @@ static void send_audit(struct compile *c, const struct key *key)
     c->w->err = before;
 }
 
-static int take_result(struct compile *c, struct answer *answer, struct warm_result *out)
+static int take_result(struct remote_compile *c, struct answer *answer, struct warm_result *out)
 {
     struct wire_hit hit;
     struct warm_value value;
@@ -354,8 +364,8 @@ void warm_result_free(struct warm_result *r)
 
 /* ---- the conversation ---- */
 
-/* The next answer; meanwhile the compiler's questions are answered. */
-static int await(struct compile *c, struct answer *answer)
+/* Waits for the next answer, and answers the compiler's questions meanwhile. */
+static int await(struct remote_compile *c, struct answer *answer)
 {
     for (;;) {
         struct err ignored;
@@ -368,8 +378,8 @@ static int await(struct compile *c, struct answer *answer)
     }
 }
 
-/* One frame of the daemon: 1 if the conversation goes on, 0 with *out, or an error. */
-static int on_answer(struct compile *c, struct answer *answer, struct warm_result *out)
+/* Handles one frame: 1 if the conversation goes on, 0 with *out, or an error. */
+static int on_answer(struct remote_compile *c, struct answer *answer, struct warm_result *out)
 {
     int code;
     switch (answer->frame.type) {
@@ -383,7 +393,7 @@ static int on_answer(struct compile *c, struct answer *answer, struct warm_resul
     }
 }
 
-static int converse(struct compile *c, struct warm_result *out)
+static int converse(struct remote_compile *c, struct warm_result *out)
 {
     struct answer answer;
     uint64_t first_ms = conn_now_ms() + c->w->request_timeout_ms;
@@ -400,8 +410,8 @@ static int converse(struct compile *c, struct warm_result *out)
     return code;
 }
 
-/* Something of ours failed in the middle of it: the daemon need not wait for us. */
-static void cancel(struct compile *c)
+/* Tells the daemon not to wait for us after a failure on our side. */
+static void cancel(struct remote_compile *c)
 {
     if (!c->w->connected)
         return;
@@ -412,29 +422,26 @@ static void cancel(struct compile *c)
     c->w->err = first;
 }
 
-/* It was refused here, so that the daemon does not see it: `warm why` is to know which option, or
- * which token, it was. */
-static void tell_refused(struct compile *c)
+/* Tells the daemon, for `warm why`, why a job was refused before it was sent: an option, a token, a
+ * compiler. */
+static void tell_refused(struct warm *w, const struct warm_job *job)
 {
-    const char *name = c->job.name.data;
-    size_t len = c->job.name.len < WIRE_NAME_MAX ? c->job.name.len : WIRE_NAME_MAX;
-    request_note(c->w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
-                                           {name + c->job.name.len - len, len},
-                                           text_view(c->w->err.text)});
+    request_note(w, &(struct wire_note){WIRE_REASON_UNCACHEABLE, label_of(job->name),
+                                        text_view(w->err.text)});
 }
 
 static int compile_with(struct warm *w, const struct warm_job *job, const char *compiler,
                         struct warm_result *out)
 {
-    struct compile c;
+    struct remote_compile c;
     int code = compile_open(&c, w, job, compiler);
     if (code == WARM_EREFUSED)
-        tell_refused(&c);
+        tell_refused(w, job);
     if (!code) {
         code = converse(&c, out);
         for (unsigned i = 0; code == WARM_ECORRUPT && i < 2; i++) {
             close_channel(&c);
-            if (i) /* what is known cannot be had: have it made */
+            if (i) /* the stored result stays damaged: compile again */
                 c.message.flags |= WIRE_COMPILE_RECACHE;
             code = converse(&c, out);
         }
@@ -497,22 +504,20 @@ static bool nvrtc_is_identified(const struct warm *w, const char *path)
            stat_is_same(&w->nvrtc.file, &st);
 }
 
-/* Forgets an identity that the daemon did not know, and says why nothing was asked of it. */
+/* Forgets an identity that the daemon does not know, and tells it why no job was sent. */
 static int without_compiler(struct warm *w, const struct warm_job *job, const struct err *why)
 {
     free(w->nvrtc.path);
     w->nvrtc.path = NULL;
     w->err = *why;
-    size_t len = strlen(job->name), most = len < WIRE_NAME_MAX ? len : WIRE_NAME_MAX;
-    request_note(w, &(struct wire_note){WIRE_REASON_UNCACHEABLE,
-                                        {job->name + len - most, most},
-                                        text_view(w->err.text)});
-    return why->code;
+    tell_refused(w, job);
+    return w->err.code;
 }
 
 /*
- * A daemon loads no library that another user could change, such as one in a virtual environment. It
- * often has a copy of it: equal content is the same compiler.
+ * Compiles with the library that the job names, or with the daemon's copy of it. A daemon loads no
+ * library that another user could change, such as one in a virtual environment. It often has a
+ * copy: equal content is the same compiler.
  */
 int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.c - requests on a connection that comes and goes; request.h draws its states. One thread
- * at a time.
+ * request.c - sends requests on a connection that comes and goes, and decides when to connect
+ * again. client.c and remote_compile.c call it; request.h draws the states.
  *
- * What fails here must never hold a program up: each wait has a deadline, and after a failure the
- * next requests fail at once, without a system call, until a pause is over.
+ * A failure must never delay the program: each wait has a deadline, and after a failure the next
+ * requests fail at once, without a system call, until a pause is over.
+ *
+ * Thread: one at a time for each struct warm; the process's memory of hangs is shared by all
+ * threads.
  */
 #include "client/lib/request.h"
-
-#include "client/lib/deadlines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,19 +21,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/lib/deadlines.h"
+#include "keygen/expect.h"
+
 #define PAUSE_START_MS 100u
 #define PAUSE_MAX_MS 5000u
-/* Up to this a value in a file is read into memory; above, mapping it is cheaper. */
+/* A value in a file is read up to this size; a larger one is mapped, which is cheaper. */
 #define READ_MAX_BYTES ((size_t)256 * 1024)
-/* From this on a value in a frame keeps the buffer that it came in; below, it is copied out. */
+/* A value in a frame of at least this size keeps the buffer that it came in; a smaller one is
+ * copied. */
 #define KEEP_BUFFER_BYTES ((size_t)16 * 1024)
-#define SEAL_TRIES 5u     /* the kernel gives up while somebody uses a page */
-#define PID_PAGE_AFTER 3u /* requests: what asks less often needs no page */
+#define SEAL_TRIES 5u     /* sealing fails while the kernel uses a page */
+#define PID_PAGE_AFTER 3u /* requests: a process with fewer needs no page */
 
 /* ---- which process this is ---- */
 
-/* getpid is a system call, a fiftieth of a hit. A page that the kernel empties in a forked child,
- * however it was forked, remembers the answer. */
+/* Returns the process's id. getpid is a system call and costs a fiftieth of a hit. So a page
+ * remembers the answer; the kernel empties that page in every forked child. */
 static pid_t own_pid(void)
 {
     static _Atomic(_Atomic pid_t *) remembered;
@@ -56,12 +61,12 @@ static pid_t own_pid(void)
     return pid;
 }
 
-/* ---- what was not waited for ---- */
+/* ---- lost requests ---- */
 
-/* Requests of this process that a daemon did not answer in time: it is told when it answers again.
- * Not of one struct warm: who fails is often closed. */
+/* Requests of this process that a daemon did not answer in time. It is told when it answers again.
+ * Counted for the process, because a struct warm is often closed after a failure. */
 static _Atomic unsigned n_lost;
-static _Atomic pid_t lost_by; /* a child has not lost what its parent lost */
+static _Atomic pid_t lost_by; /* the process that lost them: a child begins with none */
 
 static void note_lost(const struct warm *w, int code)
 {
@@ -90,8 +95,8 @@ static void tell_lost(struct warm *w)
 
 /* ---- a daemon that hangs ---- */
 
-/* The last socket of this process at which one did, as a digest, and until when it is left alone.
- * Threads that write both at once cost a wait, or a miss. */
+/* Digest of the last socket with a daemon that hung, and the time until which it is left alone. A
+ * race of two threads that write both costs a wait or a miss. */
 static _Atomic uint64_t hung_socket, hung_until_ms;
 
 static uint64_t socket_digest(const struct warm *w)
@@ -108,7 +113,7 @@ static bool hung_before(const struct warm *w)
     return until_ms && conn_now_ms() < until_ms && atomic_load(&hung_socket) == socket_digest(w);
 }
 
-/* Passes TIMEOUT on. */
+/* Remembers a hang. Returns TIMEOUT. */
 static int note_hang(struct warm *w, unsigned waited_ms)
 {
     uint64_t pause_ms = (uint64_t)waited_ms * DEADLINE_PAUSE_FACTOR;
@@ -121,7 +126,7 @@ static int note_hang(struct warm *w, unsigned waited_ms)
 
 /* ---- the connection ---- */
 
-/* After a failure: whoever is at the other end cannot be relied on for a while. */
+/* Closes the connection after a failure and begins a pause. Returns `code`. */
 static int drop(struct warm *w, int code)
 {
     conn_close(&w->conn);
@@ -147,6 +152,8 @@ int request_open(struct warm *w)
 
 static int ensure_connected(struct warm *w)
 {
+    if (expect_is_off())
+        return err_set(&w->err, WARM_ENO_DAEMON, "warm is off in this process");
     if (own_pid() != w->pid)
         return err_set(&w->err, WARM_ECLOSED, "this connection belongs to the parent process");
     if (w->connected)
@@ -156,7 +163,7 @@ static int ensure_connected(struct warm *w)
     return request_open(w);
 }
 
-/* WELCOME has its own, short deadline: a daemon that is stuck is found out at once. */
+/* Waits for WELCOME. It has its own short deadline, so that a stuck daemon is noticed at once. */
 static int await_welcome(struct warm *w)
 {
     if (w->conn.welcomed)
@@ -209,7 +216,7 @@ uint64_t request_begin_many(struct warm *w, uint64_t n)
 
 uint64_t request_begin(struct warm *w) { return request_begin_many(w, 1); }
 
-/* Whether the request could be encoded. */
+/* Returns 0 if the request could be encoded, else TOO_BIG. */
 static int check_request(struct warm *w)
 {
     if (w->request.failed)
@@ -234,7 +241,7 @@ static void note_life(struct warm *w)
     w->heard_ms = conn_now_ms();
 }
 
-/* The next frame with that tag. Others answer requests that were given up. */
+/* Receives the next frame with that tag. Other frames answer requests that were given up. */
 static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                       struct answer *out)
 {
@@ -252,7 +259,7 @@ static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadl
     }
 }
 
-/* The daemon answers this one at once, whatever it is at. */
+/* Sends a question that the daemon answers at once, whatever else it does. */
 static int ask_for_life(struct warm *w)
 {
     w->life_tag = ++w->last_tag;
@@ -261,7 +268,7 @@ static int ask_for_life(struct warm *w)
     return conn_send(&w->conn, 0, NULL, 0, w->heard_ms + w->silence_ms / 2, &w->err);
 }
 
-/* As next_frame, as long as the daemon lives. */
+/* Receives the next frame, as next_frame does, as long as the daemon shows signs of life. */
 static int await_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                        struct answer *out)
 {
@@ -293,7 +300,7 @@ static int exchange(struct warm *w, uint64_t tag, const int *fds, size_t n_fds,
     return code ? code : await_frame(w, tag, -1, deadline_ms, out);
 }
 
-/* An ERROR is the daemon's word on the request; the connection goes on. */
+/* Turns an ERROR frame into its code; the connection stays open. */
 static int finish_answer(struct warm *w, struct answer *answer)
 {
     if (answer->frame.type != WIRE_ERROR)
@@ -305,6 +312,8 @@ static int finish_answer(struct warm *w, struct answer *answer)
 int request_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
                 struct answer *out)
 {
+    if (!WARM_EXPECT(tag && tag <= w->last_tag && n_fds <= WIRE_FDS_MAX))
+        return err_set(&w->err, WARM_EINVALID, "a request that was not begun");
     int code = check_request(w);
     if (!code)
         code = ensure_connected(w);
@@ -376,8 +385,9 @@ int request_memfd(const void *data, size_t len, struct err *e)
     return err_sys(e, WARM_EIO, error, "cannot seal a memfd");
 }
 
-/* internal[0]: malloc'ed memory; a mapping of length internal[1]; or, where internal[1] says so, a
- * buffer of the connection. */
+/* Marks a value that lies in a buffer of the connection. internal[0] of a value is malloc'ed memory
+ * if internal[1] is NULL, such a buffer if it is &in_buffer, else a mapping of internal[1]
+ * bytes. */
 static char in_buffer;
 
 static int value_take(struct conn *c, const void *data, size_t len, struct warm_value *out,
@@ -414,8 +424,8 @@ static int value_read(int fd, size_t len, struct warm_value *out, struct err *e)
     return 0;
 }
 
-/* A file that is shorter than it should be would fault when it is read: look first. Files of the
- * store never change once they are served. */
+/* Maps a value's file. Checks its length first, because reading behind the end of a file would end
+ * the program. Files of the store never change after they were served. */
 static int value_map(int fd, size_t len, struct warm_value *out, struct err *e)
 {
     struct stat st;
@@ -438,7 +448,7 @@ static int value_load(struct conn *c, const struct wire_hit *hit, int fd, struct
     size_t len = (size_t)hit->len;
     if (len <= READ_MAX_BYTES && value_read(fd, len, out, e) == 0)
         return 0;
-    return value_map(fd, len, out, e); /* also what cannot be read as it was opened */
+    return value_map(fd, len, out, e); /* also a file that could not be read */
 }
 
 static void tell_damaged(struct warm *w, const struct wire_damaged *damaged)
@@ -461,7 +471,7 @@ int request_value(struct warm *w, struct answer *answer, const struct wire_hit *
     struct wire_damaged damaged = {.key = hit->key};
     int code = value_load(&w->conn, hit, answer->fds[0], &value, &w->err);
     conn_fds_close(answer->fds);
-    if (code == WARM_EIO) { /* no better than damaged: the daemon looks again, and so do we */
+    if (code == WARM_EIO) { /* as bad as damaged: the daemon checks it, and the caller asks again */
         tell_damaged(w, &damaged);
         return err_set(&w->err, WARM_ECORRUPT, "a value's file cannot be read");
     }

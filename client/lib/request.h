@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.h - what is behind a struct warm: requests on a connection that comes and goes.
+ * request.h - struct warm, which programs see as a pointer: requests on a connection that comes and
+ * goes.
  *
  *                  ┌───────────────── no connection ◀─────────────────┐
  *                  │ a request, and the pause is over                 │ a failure: close, pause
@@ -9,10 +10,11 @@
  *                                  ▲         │ CLOSED, on a connection that had been idle:
  *                                  └─────────┘ the daemon was restarted; once more at once
  *
- * A daemon that says nothing for silence_ms hangs, also if it said WAIT: halfway it is asked for a sign
- * of life. Then no request of the process tries that socket for DEADLINE_PAUSE_FACTOR times as long.
+ * A daemon that says nothing for silence_ms hangs, also if it said WAIT: halfway it is asked for a
+ * sign of life. Then no request of the process tries that socket for DEADLINE_PAUSE_FACTOR times as
+ * long.
  *
- * Thread: as libwarm. Memory: as said at each function.
+ * Thread: one at a time for each struct warm. Memory: as each function says.
  */
 #ifndef WARM_LIB_REQUEST_H
 #define WARM_LIB_REQUEST_H
@@ -39,14 +41,14 @@ struct warm {
     char socket[108];
     unsigned connect_timeout_ms, request_timeout_ms;
     unsigned silence_ms;     /* a daemon that says nothing for so long hangs */
-    uint64_t life_tag;       /* of the sign of life that it was asked for; 0: none */
-    uint64_t heard_ms;       /* the last sign of life, or the request if it came later */
+    uint64_t life_tag;       /* tag of the question for a sign of life; 0: none */
+    uint64_t heard_ms;       /* time of the last sign of life, or of a later request */
     bool recache, read_only; /* $WARM_RECACHE, $WARM_READONLY */
-    bool told_recache;       /* the daemon knows of it */
+    bool told_recache;       /* the daemon was told of $WARM_RECACHE */
     uint64_t last_tag;
     uint64_t n_tags;       /* of the request under way: the first one and those after it */
     struct writer request; /* frames of the request that is being made */
-    uint64_t retry_at_ms;  /* without a connection: not before */
+    uint64_t retry_at_ms;  /* without a connection: no attempt before this time */
     unsigned pause_ms;
     struct digests *digests; /* of headers; NULL until a compile asks for them */
     struct own_nvrtc nvrtc;
@@ -56,20 +58,20 @@ struct warm {
 /* One frame that answers a request. */
 struct answer {
     struct wire_frame frame; /* borrows the connection's buffer until the next answer */
-    int fds[WIRE_FDS_MAX];   /* -1 where there is none; the receiver takes or closes them */
+    int fds[WIRE_FDS_MAX];   /* -1: none; the receiver takes or closes them */
 };
 
-/* Connects; HELLO goes with the first request. */
+/* Connects; HELLO goes with the first request. Errors: NO_DAEMON, and those of conn_open. */
 int request_open(struct warm *w);
 
-/* Begins a request: w->request is empty, the result is its tag. */
+/* Begins a request: empties w->request and returns the request's tag. */
 uint64_t request_begin(struct warm *w);
 
-/* The same for a request of `n` answers: the result is the first of as many tags. request_ask and
+/* Begins a request that has `n` answers, and returns the first of n tags. request_ask and
  * request_next then take an answer to any of them; its frame says which. */
 uint64_t request_begin_many(struct warm *w, uint64_t n);
 
-/* Empties w->request for one more frame of the request that is under way. */
+/* Empties w->request for one more frame of the same request. */
 void request_renew(struct warm *w);
 
 /* Sends w->request, whose last frame carries `fds` (borrowed), and waits for the first frame that
@@ -77,38 +79,42 @@ void request_renew(struct warm *w);
 int request_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint64_t deadline_ms,
                 struct answer *out);
 
-/* Sends w->request on the connection that is there: what belongs to a request under way. */
+/* Sends w->request, which belongs to a request under way, on the present connection. */
 int request_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms);
 
-/* The next frame that answers `tag`; CONN_OTHER if `other_fd` (-1: none) can be read first. */
+/* Waits for the next frame that answers `tag`. Returns CONN_OTHER if `other_fd` (-1: none) can be
+ * read first. */
 int request_next(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                  struct answer *out);
 
-/* The value of a HIT or FAILED, verified: gives *out (warm_value_free) and takes answer->fds. Where
- * it does not match its checksum, tells the daemon and returns CORRUPT. */
+/* Loads and verifies the value of a HIT or FAILED. Gives *out (warm_value_free) and takes
+ * answer->fds. If the value does not match its checksum, tells the daemon and returns CORRUPT. */
 int request_value(struct warm *w, struct answer *answer, const struct wire_hit *hit,
                   struct warm_value *out);
 
-/* The value of entry `key` with checksum `check` came as it was put, and is of no use to its user: the
- * daemon puts the entry aside. Waits for nothing. */
+/* Tells the daemon that the value of entry `key` with checksum `check` is useless, although it came
+ * as it was put. The daemon sets the entry aside. Waits for nothing. */
 void request_tell_refused(struct warm *w, const struct key *key, const struct key *check);
 
-/* Something came that is no answer to what was asked: ends the connection. Returns MALFORMED. */
+/* Ends the connection after a frame that does not answer the request. Returns MALFORMED. */
 int request_unexpected(struct warm *w, struct answer *answer);
 
-/* Memory as a sealed memfd, for what is larger than a frame carries: the descriptor, or an error.
- */
+/* Copies memory into a sealed memfd, for values that are too large for a frame. Returns the
+ * descriptor, which the caller closes, or an error. */
 int request_memfd(const void *data, size_t len, struct err *e);
 
-/* Tells the daemon why something was not asked, or not taken; waits for no answer, and keeps w->err. */
+/* Tells the daemon why an artifact was not asked for, or not taken. Waits for no answer; keeps
+ * w->err.
+ */
 void request_note(struct warm *w, const struct wire_note *note);
 
-/* client.c: as warm_put, for what a daemon made itself (WIRE_MADE_LEN in wire.h says what `place`
- * is). DENIED for all but administrators. */
+/* Stores, as warm_put does, an artifact that a daemon made itself. `place` is its key:
+ * WIRE_MADE_LEN in wire.h. DENIED for all but administrators. Defined in client.c. */
 int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const struct key *group,
                     const void *data, size_t len, const struct warm_put_options *options);
 
-/* Connects and shakes hands now, whether or not something is asked. */
+/* Connects and shakes hands now, before the first request. Errors: as request_open and
+ * conn_recv. */
 int request_connect(struct warm *w);
 
 #endif

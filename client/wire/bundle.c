@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bundle.c - the result of a compile job as one value, as bundle.h draws it. No state, any thread.
+/*
+ * bundle.c - packs the result of a compile job into one value, and checks such a value. Workers and
+ * the preload library write bundles; libwarm reads them.
+ *
+ * Thread: any; no state.
  */
 #include "client/wire/bundle.h"
 
@@ -42,7 +46,7 @@ void bundle_write(struct writer *w, const struct bundle_section *sections, size_
     }
 }
 
-/* The bytes between the end of one section and the start of the next. */
+/* True if only zeros stand between the end of one section and the start of the next. */
 static bool padding_is_zero(const uint8_t *from, const uint8_t *to)
 {
     for (; from < to; from++)
@@ -56,8 +60,8 @@ static bool has_type(const struct bundle_section *sections, size_t n, uint32_t t
     return bundle_find(sections, n, type).data != NULL;
 }
 
-/* Reads n table entries from `r` and their sections from `bundle`; *out_end is where the last one
- * ends. */
+/* Reads n entries of the table from `r`, and finds their sections in `bundle`. *out_end is the end
+ * of the last one. False if an entry is not as bundle_write makes it. */
 static bool read_sections(struct reader *r, struct view bundle, struct bundle_section *out,
                           size_t n, uint64_t *out_end)
 {

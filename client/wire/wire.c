@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.c - the native protocol's bytes: one table of fields for each message.
+ * wire.c - decides how each message looks in bytes: one table of fields for each. The daemon and
+ * libwarm call it for every frame that they send or receive.
  *
  *     NAME_FIELDS(X)   X(type of the field, member, limit) …, in the order of the payload
  *          │
@@ -8,15 +9,16 @@
  *          └──▶ wire_get_NAME   reads it, checks it, names the field that is wrong
  *
  * So the two sides of a message cannot disagree, and PROTOCOL.md is these tables in prose. The
- * limit of a number is its highest value (0: what fits), that of a view its length in bytes.
+ * limit of a number is its highest value (0: all that fit), that of a view its length in bytes.
  *
- * Thread: none, no state. Memory: what is decoded borrows the payload.
+ * Thread: any; no state. Memory: decoded messages borrow the payload.
  */
 #include "client/wire/wire.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <string.h>
+
+#include "keygen/expect.h"
 
 /* ---- frames ---- */
 
@@ -120,7 +122,8 @@ long wire_parse(const void *data, size_t len, struct wire_frame *out, struct err
 
 size_t wire_begin(struct writer *w, enum wire_type type, unsigned n_fds, uint64_t tag)
 {
-    assert(n_fds <= WIRE_FDS_MAX);
+    if (!WARM_EXPECT(n_fds <= WIRE_FDS_MAX))
+        w->failed = true;
     size_t begun = w->len;
     writer_u8(w, WIRE_MAGIC);
     writer_u8(w, (uint8_t)type);
@@ -133,6 +136,8 @@ size_t wire_begin(struct writer *w, enum wire_type type, unsigned n_fds, uint64_
 static void frame_set_len(struct writer *w, size_t begun, size_t len)
 {
     w->failed |= len > WIRE_PAYLOAD_MAX;
+    if (!w->failed && !WARM_EXPECT(begun + WIRE_HEADER <= w->len))
+        w->failed = true;
     for (size_t i = 0; i < 4 && !w->failed; i++)
         w->data[begun + 4 + i] = (uint8_t)(len >> (8 * i));
 }
@@ -149,7 +154,7 @@ void wire_put_empty(struct writer *w, enum wire_type type, uint64_t tag)
 
 /* ---- one field ---- */
 
-/* A payload that is read: the first field that is wrong, and how. */
+/* A payload that is being read; remembers its first wrong field. */
 struct fields {
     struct reader r;
     const char *message;
@@ -222,7 +227,7 @@ static int fields_end(struct fields *in, struct err *e)
                                                : "has no such value");
 }
 
-/* How each type of field is written from, and read into, a member. */
+/* Each type of field: how a member is written to the payload, and how it is read from there. */
 #define PUT_u8(member, limit) writer_u8(w, (uint8_t)(member));
 #define PUT_u16(member, limit) writer_u16(w, member);
 #define PUT_u32(member, limit) writer_u32(w, (uint32_t)(member));
@@ -378,9 +383,10 @@ static int fields_end(struct fields *in, struct err *e)
 #define REPORT_FIELDS(X) X(u64, n_entries, 0) X(u64, n_bytes, 0) X(u64, n_corrupt, 0)
 #define PROGRESS_FIELDS(X) X(u64, done, 0) X(u64, total, 0)
 
-/* ---- what fields say about one another ---- */
+/* ---- fields that depend on one another ---- */
 
-/* A value or list that has a length but no bytes inline travels as a descriptor. */
+/* Returns 1 for a value or list that has a length but no inline bytes: it travels as a
+ * descriptor. */
 static unsigned n_carried(struct view inline_bytes, uint64_t len)
 {
     return inline_bytes.len == 0 && len > 0;
@@ -419,7 +425,8 @@ static void check_keys(struct fields *in, struct view keys, uint32_t n)
 
 /* ---- encoders and decoders ---- */
 
-/* n_fds and check are expressions over the message, m, and in the latter the fields, in. */
+/* Defines both functions of a message. n_fds_expected and check are expressions over the message,
+ * m; check may also use the fields, in. */
 #define MESSAGE(TYPE, name, body, n_fds_expected, check)                                           \
     void wire_put_##name(struct writer *w, uint64_t tag, const struct wire_##body *m)              \
     {                                                                                              \
@@ -431,7 +438,8 @@ static void check_keys(struct fields *in, struct view keys, uint32_t n)
         struct fields fields = {reader_over(f->payload.data, f->payload.len), #TYPE, NULL, 0};     \
         struct fields *in = &fields;                                                               \
         struct wire_##body message, *m = &message;                                                 \
-        assert(f->type == WIRE_##TYPE);                                                            \
+        if (!WARM_EXPECT(f->type == WIRE_##TYPE))                                                  \
+            return err_set(e, WARM_EINVALID, "%s: a frame of another type", #TYPE);                \
         TYPE##_FIELDS(TAKE) check;                                                                 \
         if (f->n_fds != (n_fds_expected))                                                          \
             field_wrong(in, "descriptors", WARM_EMALFORMED);                                       \
@@ -483,14 +491,15 @@ MESSAGE(PROGRESS, progress, progress, 0, NONE)
 void wire_put_hit_head(struct writer *w, enum wire_type type, uint64_t tag,
                        const struct wire_hit *m)
 {
-    assert(m->value.len <= WIRE_INLINE_MAX);
+    if (!WARM_EXPECT(m->value.len <= WIRE_INLINE_MAX))
+        w->failed = true;
     size_t begun = wire_begin(w, type, 0, tag);
     HIT_HEAD_FIELDS(PUT)
     writer_u32(w, (uint32_t)m->value.len);
     frame_set_len(w, begun, w->len - begun - WIRE_HEADER + m->value.len);
 }
 
-/* ---- lists: each item says its own length, nothing stands between them ---- */
+/* ---- lists: each item carries its own length, nothing stands between them ---- */
 
 void wire_keys_add(struct writer *list, enum wire_space space, const void *key, size_t len)
 {
@@ -532,7 +541,8 @@ bool wire_paths_next(struct reader *list, struct view *out_path)
     return true;
 }
 
-#define SAME_FILE 3u /* in a list of states: as an earlier path, whose number follows */
+#define SAME_FILE                                                                                  \
+    3u /* in a list of states: the same file as an earlier path, whose number follows */
 
 void wire_states_add(struct writer *list, const struct wire_path_seen *state, uint32_t i)
 {
@@ -544,7 +554,8 @@ void wire_states_add(struct writer *list, const struct wire_path_seen *state, ui
         writer_bytes(list, &state->sha256, sizeof state->sha256);
 }
 
-/* The state of the path that is numbered next. False if that is no file that comes first. */
+/* Reads the number of an earlier path and copies its state. False unless that path is a file, and
+ * the first of the list that leads to it. */
 static bool take_same(struct reader *list, const struct wire_path_seen *states, uint32_t i,
                       struct wire_path_seen *out)
 {

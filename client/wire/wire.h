@@ -16,14 +16,14 @@
  *     GET ─▶                    ◀─ CHECK (paths)    headers to       ◀─ LEASE    make it, then
  *     ◀─ HIT | MISS             CHECKED ─▶          compare          PUT ─▶
  *     PUT ─▶                    ◀─ NEED             not known:       ◀─ OK
- *     ◀─ OK                     SOURCE ─▶           send it          ◀─ WAIT     somebody is at
- *     ◀─ ERROR  in place of     ◀─ WAIT             somebody is                  it, then HIT,
- *               any answer      ◀─ HIT | FAILED     at it                        LEASE or MISS
+ *     ◀─ OK                     SOURCE ─▶           send it          ◀─ WAIT     another client
+ *     ◀─ ERROR  in place of     ◀─ WAIT             another one                  makes it: HIT,
+ *               any answer      ◀─ HIT | FAILED     compiles it                  LEASE or MISS
  *
  * A client may send HELLO and requests in one write. The first byte tells the native protocol from
  * RESP (which begins with a printable byte).
  *
- * Thread: none. Memory: decoded messages borrow the frame's bytes.
+ * Thread: any; no state. Memory: decoded messages borrow the frame's bytes.
  */
 #ifndef WARM_WIRE_WIRE_H
 #define WARM_WIRE_WIRE_H
@@ -39,7 +39,7 @@
 #define WIRE_MAGIC 0xA7u
 #define WIRE_VERSION 2u /* spoken here; HELLO carries the lowest and highest of the client */
 #define WIRE_HEADER 16u /* bytes */
-#define WIRE_PAYLOAD_MAX (1u << 20) /* bytes; what is larger travels as a descriptor */
+#define WIRE_PAYLOAD_MAX (1u << 20) /* bytes; larger values and lists travel as a descriptor */
 #define WIRE_INLINE_MAX (64u << 10) /* bytes of a value in a frame; larger: descriptor */
 #define WIRE_NAME_MAX 512u          /* bytes of a key's name, label, hardware or compiler text */
 #define WIRE_FDS_MAX 2u             /* descriptors with one frame */
@@ -51,7 +51,7 @@
 #define WIRE_SESSION_MAX 64u        /* bytes of a session's id */
 #define WIRE_CURSOR 24u             /* bytes of a LIST cursor */
 
-/* name, number, who sends it, what it says. Numbers below 0x80 go to the daemon. */
+/* name, number, meaning. Numbers below 0x80 go to the daemon. */
 #define WIRE_TYPE_LIST(X)                                                                          \
     X(HELLO, 0x01)   /* versions, capabilities, the client's name */                               \
     X(GET, 0x02)     /* one key; may ask for a lease */                                            \
@@ -103,13 +103,14 @@ struct wire_frame {
     struct view payload; /* borrowed from the buffer that was parsed */
 };
 
-/* Looks for one frame at the start of `data`. Returns its whole length and fills *out; 0 if more
- * bytes are needed; MALFORMED (wrong magic, unknown flags) or TOO_BIG (payload). */
+/* Parses one frame at the start of `data`. Returns its whole length and fills *out; 0 if more bytes
+ * are needed; MALFORMED (wrong magic, unknown flags) or TOO_BIG (payload). */
 long wire_parse(const void *data, size_t len, struct wire_frame *out, struct err *e);
 
-/* Starts a frame in *w and returns where; wire_end fills in its length. Between them the payload.
- */
+/* Starts a frame in *w and returns its offset there. The caller appends the payload, then calls
+ * wire_end. n_fds is at most WIRE_FDS_MAX. */
 size_t wire_begin(struct writer *w, enum wire_type type, unsigned n_fds, uint64_t tag);
+/* Fills in the length of the frame that begins at `begun`. */
 void wire_end(struct writer *w, size_t begun);
 
 struct wire_hello {
@@ -119,7 +120,7 @@ struct wire_hello {
 };
 /* True for the id of a session: 1 to WIRE_SESSION_MAX letters, digits, '.', '_' and '-'. */
 bool wire_session_ok(const void *id, size_t len);
-/* The id after " session=" in a HELLO's client text; empty if there is none. */
+/* Returns the id after " session=" in a HELLO's client text; empty if there is none. */
 struct view wire_session_of(struct view client);
 struct wire_welcome {
     uint16_t version;
@@ -128,8 +129,8 @@ struct wire_welcome {
     struct view daemon; /* "warmd 0.1.0" */
 };
 
-/* name, number, what people type: what an artifact is. The store's numbers, since rows hold them.
- */
+/* name, number, text that people type: kinds of artifacts. The store's rows hold the same
+ * numbers. */
 #define WIRE_KIND_LIST(X)                                                                          \
     X(OTHER, 0, "other")                                                                           \
     X(CUBIN, 1, "cubin")                                                                           \
@@ -146,18 +147,19 @@ enum wire_kind {
     WIRE_KIND_LIST(X)
 #undef X
 };
-/* "cubin" for 1; "unknown" for a number that is no kind. Static memory. */
+/* Returns "cubin" for 1; "unknown" for a number that is no kind. Static memory. */
 const char *wire_kind_name(uint8_t kind);
+/* Finds the number of a kind by its name. False if no kind has that name. */
 bool wire_kind_from_name(const char *name, uint8_t *out);
 
 enum wire_space {
-    WIRE_SPACE_NAME = 0, /* any name of 1 to WIRE_NAME_MAX bytes, in the asker's own space */
+    WIRE_SPACE_NAME = 0, /* any name of 1 to WIRE_NAME_MAX bytes, in the user's own space */
     WIRE_SPACE_KEY = 1,  /* a 16-byte address key */
 };
 struct wire_get {
     enum wire_space space;
     bool want_lease;      /* on a miss: LEASE or WAIT instead of MISS */
-    uint32_t deadline_ms; /* how long the asker is willing to WAIT; 0: the daemon's default */
+    uint32_t deadline_ms; /* how long the client will WAIT; 0: the daemon's default */
     struct view key;
     bool has_proof;
     struct proof proof;
@@ -167,7 +169,7 @@ struct wire_put {
     uint8_t kind; /* enum wire_kind */
     bool keep_existing;
     uint64_t token;   /* of the lease that this fulfils; 0: none */
-    uint32_t cost_ms; /* what it took to make */
+    uint32_t cost_ms; /* time that it took to make */
     uint64_t ttl_ms;  /* 0: for ever */
     uint64_t len;     /* bytes of the value */
     struct key check; /* XXH3-128 of the value */
@@ -175,22 +177,22 @@ struct wire_put {
     struct view key, hardware, compiler, label;
     struct view value; /* inline; empty if a descriptor comes along */
 };
-/* Instead of a name, from an administrator, for what some daemon made itself: compiler (16 bytes),
- * graph (16) and proof (32); with the hardware they give the address key. */
+/* Bytes of a PUT's key in the space KEY. An administrator stores what a daemon made: the key is
+ * compiler (16 bytes), graph (16) and proof (32). With the hardware they give the address key. */
 #define WIRE_MADE_LEN 64u
 #define WIRE_HIT_VALUE_AT 66u /* where in the frame of a HIT its value begins */
 enum wire_outcome {
     WIRE_WAS_HIT = 0,
     WIRE_WAS_MISS = 1,
     WIRE_WAS_COALESCED = 2,
-    WIRE_WAS_HIT_AUDIT = 3, /* a hit, and an AUDIT is welcome: of a COMPILE only */
+    WIRE_WAS_HIT_AUDIT = 3, /* a hit of a COMPILE, and the daemon asks for an AUDIT */
 };
 struct wire_hit {
     enum wire_outcome outcome;
     uint8_t kind;
     struct key key;   /* under which the store has it */
     struct key check; /* XXH3-128 of the value: the client verifies it */
-    uint32_t cost_ms; /* what making it took, so what a hit saved */
+    uint32_t cost_ms; /* time that it took to make, and that a hit saves */
     uint64_t len;
     struct view value; /* inline; empty if a descriptor comes along */
 };
@@ -199,7 +201,7 @@ struct wire_lease {
     uint32_t deadline_ms; /* after that another may be asked to make it too */
 };
 enum wire_compile_flags {
-    WIRE_COMPILE_RECACHE = 1,        /* compile even if it is known */
+    WIRE_COMPILE_RECACHE = 1,        /* compile even if the result is in the cache */
     WIRE_COMPILE_NO_STORE = 2,       /* do not keep the result */
     WIRE_COMPILE_ONLY_IF_CACHED = 4, /* MISS instead of compiling */
 };
@@ -210,22 +212,21 @@ struct wire_compile {
     struct key graph;
     struct proof proof;
     struct view hardware;
-    struct view
-        compiler; /* "" default, "12.9", "13", or hex digits that a compiler's key begins with */
-    struct view label; /* file name, for people */
+    struct view compiler; /* "" default, "12.9", "13", or the first digits of a compiler's key */
+    struct view label;    /* file name, for people */
 };
-/* SOURCE: the encoded job is the payload, or the first descriptor where it is larger than
- * WIRE_INLINE_MAX. The last descriptor is always the channel: one end of a SOCK_SEQPACKET pair, on
- * which the worker asks for headers (struct wire_open) and the client answers with its own rights.
- */
+/* SOURCE: the encoded job is the payload. If it is larger than WIRE_INLINE_MAX, the first
+ * descriptor holds it. The last descriptor is always the channel: one end of a SOCK_SEQPACKET pair,
+ * on which the worker asks for headers (struct wire_open) and the client answers with its own
+ * rights. */
 struct wire_source {
     struct view job;
     uint64_t len; /* of the job, inline or not */
 };
 enum wire_path_state { WIRE_PATH_ABSENT = 0, WIRE_PATH_FILE = 1, WIRE_PATH_REFUSED = 2 };
-/* CHECK: "what is at these paths now?", and CHECKED, the states in the same order. The list (see
- * wire_paths_add, wire_states_add) is inline, or the frame's one descriptor holds it (a memfd) when
- * it is larger than WIRE_INLINE_MAX: then `list` is empty and `len` says how long it is. */
+/* CHECK asks for the state of paths, CHECKED gives the states in the same order. The list (see
+ * wire_paths_add, wire_states_add) is inline. If it is larger than WIRE_INLINE_MAX, the frame's one
+ * descriptor, a memfd, holds it: then `list` is empty and `len` is its length. */
 struct wire_check {
     uint32_t n;   /* paths */
     uint64_t len; /* bytes of the list, inline or not */
@@ -239,11 +240,12 @@ struct wire_checked {
 struct wire_path_seen {
     enum wire_path_state state;
     struct proof sha256; /* of a FILE's content */
-    uint32_t same; /* of a FILE: the first path of the list that leads to this very file, by device
-                      and inode: its own number if none before it does */
+    uint32_t
+        same; /* of a FILE: number of the first path in the list with this device and inode; its
+                      own number if it is the first */
 };
 
-struct wire_filter { /* as struct store_filter; -1, 0 or empty does not restrict */
+struct wire_filter { /* as struct store_filter; -1, 0 or empty: no restriction */
     int64_t uid;
     int32_t kind, pinned;
     uint64_t min_bytes, max_bytes, min_age_ms, min_idle_ms;
@@ -252,7 +254,7 @@ struct wire_filter { /* as struct store_filter; -1, 0 or empty does not restrict
 };
 struct wire_list {
     struct wire_filter filter;
-    uint8_t cursor[WIRE_CURSOR]; /* zero to begin, then what END gave */
+    uint8_t cursor[WIRE_CURSOR]; /* zero to begin, then the cursor of the last END */
     uint32_t max_rows;           /* at most this many ROW frames before END */
 };
 struct wire_row {
@@ -304,29 +306,29 @@ struct wire_release {
 struct wire_damaged {
     struct key key; /* of the HIT */
     struct key
-        seen; /* XXH3-128 of the bytes that came; the entry's own: they came as they were put,
-                        and are of no use */
+        seen; /* XXH3-128 of the bytes that came. If it is the entry's own checksum, the bytes
+                        are as they were put, and useless */
 };
-/* name, number, what people read: why something was not taken from the cache. */
+/* name, number, text that people read: why something was not taken from the cache. */
 #define WIRE_REASON_LIST(X)                                                                        \
     X(COLD, 0, "cold")               /* nothing like it was ever here */                           \
-    X(EVICTED, 1, "evicted")         /* it was here, and went: evicted, expired, removed */        \
-    X(DIFFERS, 2, "differs")         /* a part of the key is another than the nearest entry's */   \
+    X(EVICTED, 1, "evicted")         /* it was here, and was evicted, expired or removed */        \
+    X(DIFFERS, 2, "differs")         /* a part of the key differs from the nearest entry's */      \
     X(UNCACHEABLE, 3, "uncacheable") /* it could not be kept soundly */                            \
     X(CORRUPT, 4, "corrupt")         /* it was here, damaged */                                    \
-    X(DISABLED, 5, "disabled")       /* somebody wanted no hit */                                  \
+    X(DISABLED, 5, "disabled")       /* the client wanted no hit */                                \
     X(TIMEOUT, 6, "timeout")         /* it did not come in time */
 enum wire_reason {
 #define X(name, number, text) WIRE_REASON_##name = number,
     WIRE_REASON_LIST(X)
 #undef X
 };
-/* "cold" for 0; "unknown" for a number that is no reason. Static memory. */
+/* Returns "cold" for 0; "unknown" for a number that is no reason. Static memory. */
 const char *wire_reason_name(uint8_t reason);
 struct wire_note {
     uint8_t reason;    /* enum wire_reason */
-    struct view label; /* what was compiled, for people */
-    struct view text;  /* which option, token or variable; how long */
+    struct view label; /* name of the compiled file, for people */
+    struct view text;  /* the option, token or variable that was the reason; or a time */
 };
 struct wire_audit {
     struct key key;       /* of the HIT */
@@ -345,10 +347,10 @@ struct wire_history {
 };
 struct wire_wait {
     uint32_t n_waiters;  /* this one included */
-    uint32_t elapsed_ms; /* since the work that is waited for began */
+    uint32_t elapsed_ms; /* since the awaited work began */
 };
 struct wire_need {
-    uint64_t max_bytes; /* of an encoded job that the daemon takes */
+    uint64_t max_bytes; /* of an encoded job that the daemon accepts */
 };
 struct wire_ok {
     bool existed;   /* PUT with keep_existing: nothing was stored */
@@ -370,14 +372,14 @@ struct wire_progress {
 };
 
 /*
- * Each message has an encoder that appends a whole frame and a decoder. An encoder announces the
- * descriptors that go with the frame: one where a value or list has a `len` but no bytes inline; a
- * SOURCE has one more, the channel. Sending them is the caller's. It fails (writer->failed) where a
- * field is above its limit. CANCEL, STATS, INFO and MISS have no fields: wire_put_empty.
+ * Each message has a decoder, and an encoder that appends a whole frame. The encoder announces the
+ * descriptors of the frame: one if a value or list has a `len` but no inline bytes; a SOURCE has
+ * one more, the channel. The caller sends them. The encoder fails (writer->failed) if a field is
+ * above its limit. CANCEL, STATS, INFO and MISS have no fields: wire_put_empty.
  *
- * A decoder takes a frame of its own type. Errors: MALFORMED (a value that the field cannot have,
- * bytes after the last field, another number of descriptors than the message needs), TRUNCATED,
- * TOO_BIG; err->text names message and field. *out borrows the frame's payload.
+ * A decoder must get a frame of its own type. Errors: MALFORMED (a value that the field cannot
+ * have, bytes after the last field, a wrong number of descriptors), TRUNCATED, TOO_BIG; err->text
+ * names message and field. *out borrows the frame's payload.
  */
 #define WIRE_MESSAGE_LIST(X)                                                                       \
     X(HELLO, hello, hello)                                                                         \
@@ -418,26 +420,34 @@ struct wire_progress {
     int wire_get_##name(const struct wire_frame *f, struct wire_##type *out, struct err *e);
 WIRE_MESSAGE_LIST(X)
 #undef X
+/* Appends a message that has no fields. */
 void wire_put_empty(struct writer *w, enum wire_type type, uint64_t tag);
-/* A HIT or FAILED without its value, which is its last field: m->value.len bytes are to follow. So a value
- * need not be copied to be sent. */
+/* Appends a HIT or FAILED without its value, which is its last field. The caller sends m->value.len
+ * bytes right behind it, so that the value need not be copied. */
 void wire_put_hit_head(struct writer *w, enum wire_type type, uint64_t tag,
                        const struct wire_hit *m);
-/* "HIT" for 0x82; "UNKNOWN" for a number that is no message. Static memory. */
+/* Returns "HIT" for 0x82; "UNKNOWN" for a number that is no message. Static memory. */
 const char *wire_type_name(uint8_t type);
 
-/* Lists: an adder appends one item; `next` takes one from a reader over the list, and false means
- * the end or, if the reader has failed, a list that is not well-formed. */
+/* Lists. Each `next` function reads one item from a reader over the list. It returns false at the
+ * end; if the reader has failed then, the list is not well-formed. */
+
+/* Appends a key to the list of a MGET, REMOVE or PIN. */
 void wire_keys_add(struct writer *list, enum wire_space space, const void *key, size_t len);
+/* Reads the next key. */
 bool wire_keys_next(struct reader *list, enum wire_space *out_space, struct view *out_key);
+/* Appends a path to the list of a CHECK. */
 void wire_paths_add(struct writer *list, const void *path, size_t len);
+/* Reads the next path. */
 bool wire_paths_next(struct reader *list, struct view *out_path);
-/* `i` is the state's number in its list. `next` writes states[i] and reads those before it. */
+/* Appends the state with number `i` to the list of a CHECKED. */
 void wire_states_add(struct writer *list, const struct wire_path_seen *state, uint32_t i);
+/* Reads state `i` into states[i]; the states before it must have been read. */
 bool wire_states_next(struct reader *list, struct wire_path_seen *states, uint32_t i);
 
-/* On the channel of SOURCE, one packet each way, no frame around it. The client answers with its
- * own rights, and only beneath the job's -I folders, its cwd and the folder of its name. */
+/* The channel of SOURCE carries one packet each way, with no frame around it. The client answers
+ * with its own rights, and only beneath the job's -I folders, its cwd and the folder of its
+ * name. */
 #define WIRE_OPEN_MAX 4200u /* bytes of a packet */
 struct wire_open {          /* worker to client: what is at this path? */
     uint32_t id;
@@ -447,9 +457,13 @@ struct wire_opened { /* client to worker; a FILE comes with a read-only descript
     uint32_t id;     /* of the wire_open that it answers */
     enum wire_path_state state;
 };
+/* Appends a question. */
 void wire_put_open(struct writer *w, const struct wire_open *m);
+/* Decodes a question; *out borrows the packet. Errors: as a message's. */
 int wire_get_open(const void *packet, size_t len, struct wire_open *out, struct err *e);
+/* Appends an answer. */
 void wire_put_opened(struct writer *w, const struct wire_opened *m);
+/* Decodes an answer. Errors: as a message's. */
 int wire_get_opened(const void *packet, size_t len, struct wire_opened *out, struct err *e);
 
 #endif

@@ -4,15 +4,14 @@
  *
  *     warm-nvrtc LIBRARY BUILTINS UID GID
  *
- *  1. gives up its user, new privileges, and all files but the system's own libraries;
- *  2. loads the library, from the descriptors that the daemon sends: its constructors run here;
- *  3. gives up all files (sandbox.h);
- *  4. says READY, and compiles a kernel of its own if no job comes at once;
- *  5. for each JOB forks a worker, which gives up all further system calls, compiles, answers and ends;
+ * 1. gives up its user, new privileges, and all files but the system's own libraries; 2. loads the
+ * library, from the descriptors that the daemon sends: its constructors run here; 3. gives up all
+ * files (sandbox.h); 4. says READY, and compiles a kernel of its own if no job comes at once; 5.
+ * for each JOB forks a worker, which gives up all further system calls, compiles, answers and ends;
  *     tells of each worker's end, and kills those that it is told to.
  *
- * The fork server itself never reads a byte that a client wrote. A worker reads one job: no source is
- * compiled in a process that has seen another. It is started by the daemon's spawner only.
+ * The fork server itself never reads a byte that a client wrote. A worker reads one job: no source
+ * is compiled in a process that has seen another. It is started by the daemon's spawner only.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -32,6 +31,7 @@
 #include "daemon/worker/message.h"
 #include "daemon/worker/nvrtc.h"
 #include "daemon/worker/sandbox.h"
+#include "keygen/expect.h"
 
 #define THREAD_STACK (8u << 20) /* bytes: else each thread would map our own large stack limit */
 #define CPU_THREADS 4           /* code generation may use some: CPU time for each of wall time */
@@ -39,7 +39,8 @@
 #define WORKERS_MAX 1024u       /* at once */
 #define WARM_UP_AFTER_MS 5      /* a job that is waiting already comes within that */
 
-/* The address sanitizer's shadow memory is terabytes of address space, and its reports are wanted. */
+/* The address sanitizer's shadow memory is terabytes of address space, and its reports are
+ * wanted. */
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED true
 #else
@@ -184,8 +185,8 @@ static struct {
     size_t n_workers;
 } server;
 
-/* The life of a worker, behind the fork. What a source makes the compiler write to the standard error
- * goes nowhere: the log is the daemon's. */
+/* The life of a worker, behind the fork. What a source makes the compiler write to the standard
+ * error goes nowhere: the log is the daemon's. */
 static _Noreturn void worker_main(const struct worker_job *job, const int *fds, pid_t parent)
 {
     sigset_t none;
@@ -310,6 +311,7 @@ static void serve(void)
 
 int main(int argc, char **argv)
 {
+    expect_abort();
     if (argc != 5) {
         fprintf(stderr, "warm-nvrtc is started by warmd\n");
         return 2;
