@@ -25,8 +25,8 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
 OWN_CACHE = "own.cache"  # a folder in the program's folder
 
 COLUMNS = ("imports", "without", "cold", "warm", "own cache")
-HEAD = """| program | imports alone | without warm | cold | warm | own cache | without : warm |
-|---|---|---|---|---|---|---|"""
+HEAD = """| program | its imports | without | with warm, cold | with warm, warm | own cache, warm | without : warm |
+|---|--:|--:|--:|--:|--:|--:|"""
 
 CUDA_CORE_CACHED = programs.MANY.replace(
     "for i in", "from cuda.core.utils import FileStreamProgramCache\n"
@@ -190,7 +190,7 @@ class Bench:
                          for i in range(2))
             cells = [f"{wall[c]:.0f} ({cpu[c]:.0f})" if c in wall else "–" for c in COLUMNS]
             print(f"| {name}{', CUDA 12.9' if self.group == 'nvrtc12' else ''} | " + " | ".join(cells) +
-                  f" | {wall['without'] / wall['warm']:.2f} |", flush=True)
+                  f" | {wall['without'] / wall['warm']:.1f} |", flush=True)
         self.keeper.__exit__()
 
 

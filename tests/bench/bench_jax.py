@@ -8,7 +8,7 @@ Each figure is the median of ROUNDS fresh processes of this run, in turns, of be
   warm     with warm, in another folder, with other names of functions, arguments and keys
   jit      warm.jax.jit, in another folder with other names: of "cold", from the end of the imports to
            the first result, and with the imports, of which JAX's own are most
-  8 cold   eight processes ($TOGETHER) at once, nothing stored: wall seconds, and how many compiled
+  8 cold   eight processes ($TOGETHER) at once, nothing stored: wall seconds, and compiles, of those of one
 Results must have the same bits in all of them."""
 
 import os
@@ -117,8 +117,10 @@ def seconds(value):
     return "–" if value is None else f"{value:.3f}" if value < 0.9995 else f"{value:.2f}"
 
 
-def stages(runs):
-    return " / ".join(seconds(median(runs, s)) for s in STAGES)
+def stages(runs, names=None):
+    """Seconds of each stage; without names, of those that are not to be done twice."""
+    names = names or [s for s in STAGES[3:] if median(runs, s) is not None]
+    return " / ".join(seconds(median(runs, s)) for s in names)
 
 
 def made(runs):
@@ -137,16 +139,14 @@ def report(row, found, wall, eight):
     jit_bits = {r["digest"] for r in jit} <= bits
     same = "same" if len(bits) == 1 and jit_bits else "DIFFER"
     ours, theirs = found["warm"][0]["keys"]
-    jit_cell = "– | – | –"
+    jit_cell = "– | –"
     if jit:
         after = until_result(jit, "import") / until_result(cold, "import")
-        whole = until_result(jit) / until_result(cold)
-        jit_cell = (f"{seconds(median(jit, 'import'))} / {seconds(median(jit, 'first call'))} "
-                    f"| {after:.1%} | {whole:.1%}")
+        jit_cell = f"{after:.0%} | {until_result(jit) / until_result(cold):.0%}"
     alone, n = found["filling"][0]["compiles"], sum(r["compiles"] for r in eight)
-    eight_cell = f"{wall:.1f}; {n} (one process: {alone})" if eight else "–"
-    return (f"| {row} | {stages(cold)} | {stages(found['jax'])} | {stages(found['filling'])} "
-            f"| {stages(found['warm'])} | {made(found['warm']) / made(cold):.0%} | {jit_cell} "
+    eight_cell = f"{wall:.1f}; {n / alone:.2g}" if eight else "–"
+    return (f"| {row} | {stages(cold, STAGES)} | {stages(found['jax'])} | {stages(found['filling'])} "
+            f"| **{stages(found['warm'])}** | {made(found['warm']) / made(cold):.0%} | {jit_cell} "
             f"| {eight_cell} | {ours * 1e3:.1f} / {theirs * 1e3:.1f} | {same} |")
 
 
@@ -154,11 +154,10 @@ def main():
     rounds, clock, rows = int(sys.argv[1]), sys.argv[2], sys.argv[3:] or ROWS
     cell = " / ".join(STAGES)
     print(f"seconds ({clock}), medians of {rounds} fresh processes; {os.cpu_count()} CPUs")
-    print(f"| program | cold: {cell} | JAX's cache | warm, filling | warm, elsewhere, renamed "
-          "| passes + compile, of cold | warm.jax.jit: import / first call "
-          "| after imports, of cold | with imports, of cold "
-          "| 8 at once, cold: wall; compiles | key, ms: ours / JAX's | bits |")
-    print("|---" * 12 + "|", flush=True)
+    print(f"| program | cold: {cell} | passes, compile: JAX's own cache | with warm, cold "
+          "| with warm, renamed | of cold | `warm.jax.jit`, after imports | with imports "
+          "| 8 at once, cold: s; compiles | key, ms: ours / JAX's | bits |")
+    print("|---" * 11 + "|", flush=True)
     with kit.Daemon() as daemon:
         bench = Bench(daemon, rounds, clock)
         bench.run(bench.here, "enzyme 1-16-1")  # from here on it is known what is in the libraries

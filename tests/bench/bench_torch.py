@@ -161,7 +161,7 @@ def median(runs, of):
 
 
 def cell(runs):
-    return f"{median(runs, 'wall'):.2f} ({median(runs, 'cpu'):.2f})" if runs else "—"
+    return f"{median(runs, 'wall'):.2f} ({median(runs, 'cpu'):.2f})" if runs else "–"
 
 
 def print_table(columns, rows):
@@ -172,15 +172,24 @@ def print_table(columns, rows):
 
 def ratio(seen, name, form):
     if not seen[name]:
-        return "—"
+        return "–"
     return form.format(median(seen["warm warm"], "cpu") / median(seen[name], "cpu"))
+
+
+def after_tracing(seen):
+    """The same without imports, tracing and guards."""
+    if not seen["floor"]:
+        return "–"
+    floor, cold, warm = (median(seen[name], "cpu") for name in ("floor", "cold", "warm warm"))
+    return f"{(warm - floor) / (cold - floor):.1%}"
 
 
 def print_single(results):
     names = [name for name in SUBJECTS if name != "floor"]
-    print_table(["seconds of wall (CPU)", *names, "warm / own", "warm / cold"],
+    print_table(["", "cold, without", "own warm", "with warm, cold", "with warm, warm", "CPU: warm / own",
+                 "warm / cold", "after tracing"],
                 [[row, *(cell(seen[name]) for name in names), ratio(seen, "own warm", "{:.2f}"),
-                  ratio(seen, "cold", "{:.1%}")] for row, seen in results.items()])
+                  ratio(seen, "cold", "{:.1%}"), after_tracing(seen)] for row, seen in results.items()])
 
 
 def print_work(results):
@@ -191,8 +200,7 @@ def print_work(results):
     rows = [[place, *(str(median(results[row][name], of)) for of in WORK)]
             for row, name, place in places if row in results and results[row][name]]
     if rows:
-        print_table(["64 layers, whole", "graphs compiled", "calls of kernels in them", "kernels",
-                     "files from g++"], rows)
+        print_table(["", "graphs compiled", "calls", "kernels", "files from `g++`"], rows)
 
 
 def print_rest(results):
@@ -203,20 +211,18 @@ def print_rest(results):
             continue
         floor, cold, warm = (median(seen[name], "cpu") for name in ("floor", "cold", "warm warm"))
         rows.append([row, f"{median(seen['warm warm'], 'import_s'):.2f}", f"{floor:.2f}",
-                     f"{warm - floor:.2f}", f"{cold - floor:.2f}", f"{(warm - floor) / (cold - floor):.1%}"])
+                     f"{warm - floor:.2f}", f"{cold - floor:.2f}"])
     if rows:
-        print_table(["what remains", "imports, wall", "tracing and guards", "rest, warm", "rest, cold",
-                     "warm / cold"], rows)
+        print_table(["what remains, s", "imports, wall", "tracing and guards", "rest, warm", "rest, cold"], rows)
 
 
 def print_ranks(results, n):
     rows = []
     for row, (without, with_warm) in results.items():
         rows.append([row, *(f"{wall:.1f} ({cpu:.1f})" for wall, cpu, _ in (without, with_warm)),
-                     f"{with_warm[0] / without[0]:.2f}", without[2], with_warm[2]])
+                     f"{with_warm[0] / without[0]:.2f}", f"{without[2]} → {with_warm[2]}"])
     if rows:
-        print_table([f"{n} ranks at once, cold", "without: wall (CPU)", "with: wall (CPU)", "with / without",
-                     "compiles without", "compiles with"], rows)
+        print_table([f"{n} ranks at once, cold", "without", "with warm", "ratio", "compiles"], rows)
 
 
 def main():
