@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compilers.c - compilers by name. Any thread; no state. */
+/*
+ * compilers.c - decides from a program's name if it is a compiler that `warm tool` stands in for.
+ * The preload library asks it before each exec, `warm run` and `warm tool` for their commands.
+ *
+ * Thread: any; no state.
+ */
 #include "client/exec/compilers.h"
 
 #include <stdbool.h>
@@ -10,7 +15,7 @@ static const char *const names[] = {"g++",     "gcc",       "c++",   "cc",
                                     "clang++", "clang",     "ptxas", "cicc",
                                     "nvlink",  "fatbinary", "nvcc",  "ptxas-blackwell"};
 
-/* "-12", "-12.2" or nothing. */
+/* True for "-12", "-12.2" or nothing. */
 static bool is_version_suffix(const char *s)
 {
     if (*s == '\0')
@@ -18,7 +23,7 @@ static bool is_version_suffix(const char *s)
     return *s == '-' && s[1] >= '0' && s[1] <= '9' && s[1 + strspn(s + 1, "0123456789.")] == '\0';
 }
 
-/* Alone, or after the name of a target and before a version. */
+/* True if `name` is all of `base`, or stands between the name of a target and a version. */
 static bool is_named(const char *base, const char *name)
 {
     size_t len = strlen(name);

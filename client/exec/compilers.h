@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compilers.h - which programs are compilers that `warm tool` stands in for, by their names.
+ * compilers.h - recognizes compilers that `warm tool` stands in for, by their names.
  *
- * Thread: any, also between fork and exec: nothing is allocated, errno stays. Memory: none.
+ * Thread: any, also between fork and exec: allocates nothing, keeps errno. Memory: none.
  */
 #ifndef WARM_EXEC_COMPILERS_H
 #define WARM_EXEC_COMPILERS_H
 
 /*
- * The plain name of the compiler that the program at `path` is, by the last component of the path:
- * "g++" for g++, g++-12 and x86_64-linux-gnu-g++-12.2; NULL for anything else (gcc-ar, ccg++).
+ * Returns the plain name of the compiler at `path`, from the last component of the path: "g++" for
+ * g++, g++-12 and x86_64-linux-gnu-g++-12.2; NULL for anything else (gcc-ar, ccg++).
  */
 const char *compiler_name(const char *path);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_functions.h - execl, execlp and execle, for libraries that stand in for execve and execvpe: defined
- * where this is included, once in each of them.
+ * exec_functions.h - defines execl, execlp and execle in a library that stands in for execve and
+ * execvpe. One file of each such library includes it.
  *
  * Thread: any, also between fork or vfork and exec: no allocation. Memory: the caller's stack.
  */
@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-/* How many arguments there are before the NULL. */
+/* Counts the arguments before the NULL. */
 static inline size_t exec_functions_count(const char *first, va_list *args)
 {
     size_t n = first ? 1 : 0;
@@ -24,7 +24,7 @@ static inline size_t exec_functions_count(const char *first, va_list *args)
     return n;
 }
 
-/* All of them, and the NULL. */
+/* Copies all arguments, and the NULL, into argv. */
 static inline void exec_functions_take(char **argv, size_t n, const char *first, va_list *args)
 {
     argv[0] = (char *)(uintptr_t)first;

@@ -14,7 +14,7 @@
 
 #include "client/lib/environment.h"
 #include "client/lib/request.h"
-#include "client/preload/preload.h"
+#include "keygen/expect.h"
 
 enum { SLOTS = 32 };
 #define PAUSE_MIN_MS 250u
@@ -54,7 +54,7 @@ static void note_success(void)
     atomic_store(&paused_until_ms, 0);
 }
 
-/* During a pause: no. After it: yes for one thread, and for the others if that works. */
+/* False during a pause. After it true for one thread, and for all when that one succeeded. */
 static bool may_try(void)
 {
     uint64_t until = atomic_load_explicit(&paused_until_ms, memory_order_relaxed);
@@ -67,7 +67,7 @@ static bool may_try(void)
 
 /* ---- slots ---- */
 
-/* A slot in state `from` that is now BUSY, the caller's; NULL: there is none. */
+/* Claims a slot in state `from`: returns it as BUSY, the caller's; NULL: there is none. */
 static struct slot *claim(int from)
 {
     for (size_t i = 0; i < SLOTS; i++) {
@@ -93,7 +93,8 @@ static struct slot *slot_of(const struct warm *w)
     return NULL;
 }
 
-/* The child has one thread, which uses none of them. The parent's troubles are not the child's. */
+/* Empties all slots: the child's one thread uses none of them. Failures of the parent do not
+ * count. */
 static void on_fork_in_child(void)
 {
     for (size_t i = 0; i < SLOTS; i++)
@@ -104,7 +105,7 @@ static void on_fork_in_child(void)
 
 /* ---- connections ---- */
 
-/* An answer, though it be a refusal, in the time that connecting may take. */
+/* True if the daemon answers, even with a refusal, in the time that connecting may take. */
 static bool is_alive(struct warm *w)
 {
     unsigned timeout_ms = w->request_timeout_ms;
@@ -114,7 +115,7 @@ static bool is_alive(struct warm *w)
     return w->connected;
 }
 
-/* The one failure that a person has to know of, once: somebody else listens there. */
+/* Prints, once, the one failure that a person must know of: another user listens there. */
 static void tell_denied(void)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -125,7 +126,7 @@ static void tell_denied(void)
             path);
 }
 
-/* Opens the connection of a slot that is the caller's; gives the slot back where it cannot. */
+/* Opens the connection of the caller's slot; empties the slot if it cannot. */
 static struct warm *open_in(struct slot *s)
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
@@ -148,7 +149,7 @@ static struct warm *open_in(struct slot *s)
 
 struct warm *connection_pool_borrow(void)
 {
-    if (environment_is_set("WARM_DISABLE") || !may_try())
+    if (expect_is_off() || environment_is_set("WARM_DISABLE") || !may_try())
         return NULL;
     struct slot *s;
     while ((s = claim(IDLE))) {
@@ -168,12 +169,12 @@ struct warm *connection_pool_borrow(void)
     return s ? open_in(s) : NULL;
 }
 
-/* A daemon that went away may have been started again: to look costs nothing. One that does not
- * answer is not asked again so soon. */
+/* A lost connection is no failure here: a daemon may have been started again, and looking for it
+ * costs nothing. A daemon that does not answer is left alone for a while. */
 void connection_pool_return(struct warm *w)
 {
     struct slot *s = w ? slot_of(w) : NULL;
-    if (!s)
+    if (!w || !WARM_EXPECT(s))
         return;
     bool hangs = w->err.code == WARM_ETIMEOUT;
     if (w->pid == getpid() && w->connected) {

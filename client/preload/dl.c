@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dl.c - dlsym, the program's: names of a family get our stand-ins, all others go to the real one.
- * Any thread, also before this object's constructors would have run; no state but one pointer.
+ * dl.c - decides which function a program gets from dlsym: a stand-in for the names of a family,
+ * the real dlsym's answer for all others. The program calls it instead of the C library's dlsym.
  *
- * What the real dlsym finds for RTLD_NEXT and RTLD_DEFAULT depends on who calls it, and it tells
- * that from its return address. So it is called in tail position, where the return address on the
- * stack is the program's own.
+ * The answer of the real dlsym for RTLD_NEXT and RTLD_DEFAULT depends on its caller, which it finds
+ * by the return address. So it is called in tail position: the return address is the program's own.
+ *
+ * Thread: any, also before this object's constructors ran; no state but one pointer.
  */
 #include "client/preload/preload.h"
 
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "client/lib/digests.h"
+#include "keygen/expect.h"
 
 static const struct preload_family families[] = {
     {"nvrtc", nvrtc_stand_in},
@@ -29,12 +31,12 @@ static const struct preload_family families[] = {
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);
 
-/* The versions under which the C library has dlsym, newest first: since 2.34, and before that as of
- * its first release on each machine. */
+/* Versions under which the C library has dlsym, newest first: since 2.34, and before that the first
+ * release on each machine. */
 static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 
-/* The next one behind us: the C library's, or that of another object like this one, which has no
- * version and so is found by the C library's alone. */
+/* Returns the next dlsym behind ours: the C library's, or that of another object like this one. The
+ * latter has no version, so only the C library's dlsym finds it. */
 static dlsym_fn real_dlsym(void)
 {
     static _Atomic(dlsym_fn) known;
@@ -54,7 +56,7 @@ static dlsym_fn real_dlsym(void)
 
 void *preload_real_dlsym(void *handle, const char *name) { return real_dlsym()(handle, name); }
 
-/* The linker's: where this object begins and ends. */
+/* The linker defines these: the begin and the end of this object. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
@@ -79,8 +81,11 @@ bool preload_file_is(const char *path, const struct stat *st)
     return stat(path, &now) == 0 && stat_is_same(&now, st);
 }
 
+/* Returns the family of a name; NULL if it has none, or after a broken promise. */
 static const struct preload_family *family_of(const char *name)
 {
+    if (expect_is_off())
+        return NULL;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (strncmp(name, families[i].prefix, strlen(families[i].prefix)) == 0)
             return &families[i];
@@ -88,9 +93,10 @@ static const struct preload_family *family_of(const char *name)
 }
 
 /*
- * In the global scope a name is found here first, whether or not the program has a library with it;
- * what the program looks for is behind us, and NULL leaves dlerror as the real dlsym would. The
- * families look further names up: that some are missing is not for the program's dlerror.
+ * Returns the stand-in for a name. In the global scope the real dlsym finds our export first, even
+ * if the program has no such library; the program's function is behind us, and NULL leaves dlerror
+ * as the real dlsym does. Families look up further names, and a missing one must not show in
+ * dlerror.
  */
 static void *find_stand_in(const struct preload_family *family, const char *name, void *found)
 {
@@ -102,8 +108,8 @@ static void *find_stand_in(const struct preload_family *family, const char *name
     return function;
 }
 
-/* What asks for the next object after itself is an interposer too: it gets what it asks for, but
- * nothing of ours where there is nothing behind us. */
+/* Stands in for dlsym. A caller that asks for the next object after itself is an interposer too: it
+ * gets the real answer, and never an export of ours if nothing is behind us. */
 __attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(void *handle,
                                                                                const char *name)
 {

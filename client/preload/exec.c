@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - compilers that the program starts go through `warm tool`.
+ * exec.c - decides if a program that is about to start is a compiler, and then starts it through
+ * `warm tool`. Programs call these functions instead of the C library's.
  *
  *     execve("/usr/bin/g++", {"g++", …}, env) ──▶ execve($WARM_EXE,
  *                                {"warm", "tool", "--argv0", "g++", "--", "/usr/bin/g++", …}, env)
  *
- * What counts is the environment that the new program is to get: without WARM_EXE in it, or with
- * WARM_TOOL_ACTIVE (set in what `warm tool` itself starts) or WARM_DISABLE, the call is passed on
- * as it is. So is anything whose last path component is no compiler's name, or that cannot be run,
- * so that errors are the kernel's own.
+ * The environment of the new program counts. Without WARM_EXE, or with WARM_TOOL_ACTIVE (which
+ * `warm tool` sets for its own programs) or WARM_DISABLE, the call is passed on as it is. So are
+ * programs that are no compilers by name, and those that cannot run, so that the kernel reports the
+ * error.
  *
- * Thread: any, and between fork or vfork and exec: no allocation, no lock, errno kept where
- * nothing failed. Memory: the stack of the caller, at most EXEC_ARGS_MAX pointers.
+ * Thread: any, and between fork or vfork and exec: no allocation, no lock, errno kept unless a call
+ * failed. Memory: the stack of the caller, at most EXEC_ARGS_MAX pointers.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,6 +29,7 @@
 #include "client/exec/compilers.h"
 #include "client/exec/exec_functions.h"
 #include "client/preload/preload.h"
+#include "keygen/expect.h"
 
 #define EXEC_ARGS_MAX 16384 /* arguments; a longer command line is passed on */
 #define EXEC_ADDED 6        /* warm tool --argv0 NAME -- PROGRAM, in place of argv[0] */
@@ -38,7 +40,7 @@ typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 static execve_fn *real_execve, *real_execvpe;
 static spawn_fn *real_spawn, *real_spawnp;
 
-/* Looked up before the program runs: between vfork and exec it would be too late. */
+/* Looks the real functions up before the program runs: between vfork and exec it is too late. */
 __attribute__((constructor)) static void find_real(void)
 {
     real_execve = (execve_fn *)preload_real_dlsym(RTLD_NEXT, "execve");
@@ -47,7 +49,8 @@ __attribute__((constructor)) static void find_real(void)
     real_spawnp = (spawn_fn *)preload_real_dlsym(RTLD_NEXT, "posix_spawnp");
 }
 
-/* Constructors of other libraries may start programs before ours has run. */
+/* Looks them up now if our constructor has not run yet: those of other libraries may start
+ * programs. */
 static void ready(void)
 {
     if (!real_spawnp)
@@ -67,17 +70,17 @@ static const char *env_value(char *const *env, const char *name)
 
 static bool is_on(const char *value) { return value && *value && strcmp(value, "0") != 0; }
 
-/* The `warm` that is to stand in for what is started with this environment, or NULL. */
+/* Returns the path of `warm` in the environment of a new program; NULL if it must not stand in. */
 static const char *warm_in(char *const *env)
 {
-    const char *warm = env_value(env, "WARM_EXE");
+    const char *warm = expect_is_off() ? NULL : env_value(env, "WARM_EXE");
     if (!warm || warm[0] != '/' || is_on(env_value(env, "WARM_TOOL_ACTIVE")) ||
         is_on(env_value(env, "WARM_DISABLE")))
         return NULL;
     return warm;
 }
 
-/* ---- the command line that stands in ---- */
+/* ---- the command line of `warm tool` ---- */
 
 static size_t count(char *const *argv)
 {
@@ -110,7 +113,8 @@ static bool is_ours(const char *program, char *const *argv, char *const *env, co
 static const char warm_name[] = "warm", tool_name[] = "tool", argv0_name[] = "--argv0",
                   end_name[] = "--";
 
-/* `out` has room for n + EXEC_ADDED pointers. exec takes pointers to char, and writes to none. */
+/* Writes the command line of `warm tool` to `out`, which has room for n + EXEC_ADDED pointers. exec
+ * takes pointers to char, and writes to none. */
 static void stand_in(const char *program, char *const *argv, size_t n, const char **out)
 {
     const char *head[EXEC_ADDED] = {warm_name, tool_name, argv0_name, argv[0], end_name, program};
@@ -141,7 +145,7 @@ int execve(const char *path, char *const argv[], char *const env[])
 
 int execv(const char *path, char *const argv[]) { return execve(path, argv, environ); }
 
-/* Where a name without a slash is found on the caller's PATH; false: let libc look and say why. */
+/* Finds a name without a slash on the caller's PATH. False: the C library must look, and report. */
 static bool search(const char *name, char out[PATH_MAX])
 {
     const char *path = env_value(environ, "PATH");
@@ -155,7 +159,7 @@ static bool search(const char *name, char out[PATH_MAX])
             if (can_run(out))
                 return true;
         }
-        if (len == 0) /* an empty entry is the working folder: leave that to libc */
+        if (len == 0) /* an empty entry is the working folder: leave that to the C library */
             return false;
         at += len;
     }

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handle_table.c - the table of handle_table.h. Any thread, no lock. */
+/*
+ * handle_table.c - a hash table of handles without locks. The stand-ins for NVRTC, nvJitLink and
+ * the driver's linker keep one each; handle_table.h has the protocol of a slot.
+ *
+ * Thread: any.
+ */
 #include "client/preload/handle_table.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "keygen/expect.h"
 
 enum { WINDOW = 32, NOWHERE = HANDLE_TABLE_SLOTS };
 #define BUSY ((void *)1)
@@ -16,6 +23,8 @@ static size_t slot_of(const void *handle, size_t i)
 
 bool handle_table_add(struct handle_table *t, void *handle, void *state)
 {
+    if (!WARM_EXPECT(handle && handle != BUSY && state))
+        return false;
     for (size_t i = 0; i < WINDOW; i++) {
         size_t at = slot_of(handle, i);
         void *empty = NULL;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handle_table.h - what we keep beside a library's own handles: a table that needs no lock.
+ * handle_table.h - finds our state of a library's handle, in a table that needs no lock.
  *
- * A handle is in one of the WINDOW slots behind its hash, or is not known; one that finds no room is
- * served by the real library alone. A slot is claimed with BUSY, filled, and then shown under its
- * handle. One handle is used by one thread at a time, as its library demands.
+ * A known handle is in one of the WINDOW slots behind its hash. The real library alone serves a
+ * handle that finds no room there. A slot is claimed with BUSY, filled, and then published under
+ * its handle. One thread at a time uses a handle, as its library demands.
  *
- * Thread: any. Memory: static, untouched until it is needed; what `state` points to is the caller's.
+ * Thread: any. Memory: static, its pages untouched until used; `state` points to memory of the
+ * caller.
  */
 #ifndef WARM_PRELOAD_HANDLE_TABLE_H
 #define WARM_PRELOAD_HANDLE_TABLE_H
@@ -25,11 +26,12 @@ struct handle_table {
 
 #pragma GCC visibility push(hidden)
 
-/* False if there is no room. */
+/* Adds a handle, neither NULL nor BUSY. False if there is no room. */
 bool handle_table_add(struct handle_table *t, void *handle, void *state);
-/* The state of a handle; NULL if it is not known. */
+/* Returns the state of a handle; NULL if it is not known. */
 void *handle_table_find(struct handle_table *t, const void *handle);
-/* The same, and forgets it: before the library gives its address to the next one. */
+/* Returns the state of a handle and forgets the handle. Called before the library can give the same
+ * address to a new handle. */
 void *handle_table_take(struct handle_table *t, const void *handle);
 
 #pragma GCC visibility pop

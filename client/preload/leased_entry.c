@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leased_entry.c - getting and putting what the program makes itself; leased_entry.h draws it. The calling
- * thread's connection; no state.
+ * leased_entry.c - decides if a stored artifact may be used, and stores new ones. The stand-ins for
+ * the driver, PJRT and MLIR call it; leased_entry.h draws the cases.
+ *
+ * Thread: any, each with a connection of its own; no state.
  */
 #include "client/preload/leased_entry.h"
 
@@ -11,6 +13,7 @@
 #include "client/lib/environment.h"
 #include "client/lib/request.h"
 #include "client/preload/preload.h"
+#include "keygen/expect.h"
 
 #define MAGIC "warmkept"
 
@@ -22,6 +25,8 @@ void leased_entry_begin(struct leased_entry *e, struct warm *w, const char *pref
     static const char digits[] = "0123456789abcdef";
     size_t at = strlen(prefix);
     *e = (struct leased_entry){.w = w, .proof = *proof};
+    if (!WARM_EXPECT(w && at + 2 * sizeof *proof < sizeof e->name))
+        return; /* no name: no entry is found, and none can be stored */
     memcpy(e->name, prefix, at);
     for (size_t i = 0; i < sizeof proof->bytes; i++) {
         e->name[at++] = digits[proof->bytes[i] >> 4];
@@ -43,7 +48,7 @@ static bool unwrap(const struct leased_entry *e, struct view *out)
     return memcmp(check.data, &seen, sizeof seen) == 0;
 }
 
-/* While somebody else makes it the daemon says TIMEOUT at the end of each request. */
+/* Asks again after each TIMEOUT: the daemon answers so while another process makes the artifact. */
 int leased_entry_get(struct leased_entry *e, struct view *out)
 {
     unsigned flags = leased_entry_may_put() ? WARM_WANT_LEASE : 0;

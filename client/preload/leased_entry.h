@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leased_entry.h - artifacts that only the program can make: asked for with a lease, made by the real
- * function, put back.
+ * leased_entry.h - artifacts that only the program can make: asks for one with a lease, and stores
+ * what the real function makes.
  *
  *     leased_entry_get ─┬─ 0: the bytes, checked
  *                ├─ WARM_LEASE: the caller's to make ──▶ leased_entry_put
- *                ├─ WARM_ENOT_FOUND: not there, or damaged; the caller may make it ──▶ leased_entry_put
+ *                ├─ WARM_ENOT_FOUND: absent or damaged: the caller may ──▶ leased_entry_put
  *                └─ another error: go on without
  *     leased_entry_end: in every case; gives back the lease, if it is still held
  *
- * What is kept: magic "warmkept" (8 bytes), XXH3-128 of the bytes (16), SHA-256 of the key (32), and
- * the bytes. So bytes that came under a name by other ways never reach a driver or a plugin.
+ * The stored value is: magic "warmkept" (8 bytes), XXH3-128 of the bytes (16), SHA-256 of the key
+ * (32), and the bytes. So a value that was stored under the name in another way never reaches a
+ * driver or a plugin.
  *
- * Thread: one at a time. Memory: a struct leased_entry is embedded by its user; it borrows the connection.
+ * Thread: one at a time. Memory: its user embeds a struct leased_entry, which borrows the
+ * connection.
  */
 #ifndef WARM_PRELOAD_LEASED_ENTRY_H
 #define WARM_PRELOAD_LEASED_ENTRY_H
@@ -33,17 +35,21 @@ struct leased_entry {
     uint64_t token; /* of the lease, or 0 */
 };
 
-/* `prefix` says what makes it, e.g. "pjrt:1:"; `proof` is of everything that counts. */
+/* Names the entry. `prefix` is the maker's, e.g. "pjrt:1:"; `proof` covers everything that
+ * counts. */
 void leased_entry_begin(struct leased_entry *e, struct warm *w, const char *prefix,
                         const struct proof *proof);
-/* Waits while another process makes it. *out borrows until leased_entry_end. */
+/* Asks for the entry, and waits while another process makes it. *out borrows until
+ * leased_entry_end. Returns as drawn above. */
 int leased_entry_get(struct leased_entry *e, struct view *out);
-/* `options->token` is filled in. An entry that is there is replaced. */
+/* Stores the bytes under the entry's lease, if there is one; replaces an older entry. Ignores
+ * options.token. */
 void leased_entry_put(struct leased_entry *e, const void *data, size_t len,
                       struct warm_put_options options);
+/* Gives back a lease that is still held, and frees the value. */
 void leased_entry_end(struct leased_entry *e);
 
-/* False under WARM_READONLY=1: what would be made only to be put need not be. */
+/* False under WARM_READONLY=1. An artifact must then not be made only to be stored. */
 bool leased_entry_may_put(void);
 
 #pragma GCC visibility pop

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libraries.c - the numbers of libraries.h. Any thread, no lock. */
+/*
+ * libraries.c - decides which set of stand-ins serves a library. The families of NVRTC and
+ * nvJitLink call it for each function that a program looks up.
+ *
+ * Thread: any, no lock.
+ */
 #include "client/preload/libraries.h"
 
 #include <limits.h>
@@ -7,6 +12,7 @@
 #include <string.h>
 
 #include "client/preload/preload.h"
+#include "keygen/expect.h"
 
 static struct library *make_one(library_new make, const void *base, const char *path,
                                 const char *suffix)
@@ -22,6 +28,8 @@ static struct library *make_one(library_new make, const void *base, const char *
 int libraries_index(struct libraries *known, const void *real, const char *suffix, library_new make)
 {
     char path[PATH_MAX];
+    if (!WARM_EXPECT(real && strlen(suffix) < LIBRARIES_SUFFIX))
+        return -1;
     const void *base = preload_library_of(real, path, sizeof path);
     struct library *made = NULL;
     for (int i = 0; base && i < LIBRARIES_MAX; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libraries.h - which library of a family a function is of: a process may have several, NVRTC 12 and
- * 13 say, and a stand-in is a plain function, which knows its library by which set it is of.
+ * libraries.h - finds the library that a real function is in. A process may have several of a
+ * family, such as NVRTC 12 and 13. A stand-in is a plain function: one set of stand-ins serves each
+ * library.
  *
- *     real function ── mapped where? ──▶ library 0 │ 1 │ 2 │ 3: the same number has its stand-ins
+ *     real function ── mapped where? ──▶ library 0 │ 1 │ 2 │ 3: the set of that number serves it
  *                                        none is free: the program gets the real function
  *
- * Thread: any, no lock: a library is published by one compare-and-swap. Memory: libraries live for
- * ever.
+ * Thread: any, no lock: one compare-and-swap publishes a library. Memory: libraries live for ever.
  */
 #ifndef WARM_PRELOAD_LIBRARIES_H
 #define WARM_PRELOAD_LIBRARIES_H
@@ -18,7 +18,7 @@
 
 enum { LIBRARIES_MAX = 4, LIBRARIES_SUFFIX = 16 };
 
-/* The first member of what a family keeps of a library. */
+/* The first member of a family's struct for a library. */
 struct library {
     const void *base;              /* where it is mapped */
     char suffix[LIBRARIES_SUFFIX]; /* of its functions' names; "" */
@@ -28,11 +28,12 @@ struct libraries {
     _Atomic(struct library *) items[LIBRARIES_MAX];
 };
 
-/* Makes a family's own of the library that has been loaded from `path`; NULL if it cannot. What it
- * gives can be freed by free(). */
+/* Makes a family's struct of the library that was loaded from `path`: gives it (free()). NULL if it
+ * cannot. */
 typedef struct library *(*library_new)(const char *path, const char *suffix);
 
-/* The number of the library that `real` lies in, known so far or made now; -1: there is none. */
+/* Returns the number of the library that `real` lies in, and makes it first if it is new; -1:
+ * none. */
 int libraries_index(struct libraries *known, const void *real, const char *suffix,
                     library_new make);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * old_glibc.c - functions that glibc 2.17 lacks, for the objects of this library alone: hidden, so
- * that no program finds them. old_glibc.h says why. The library's link prefers them to the C
- * library's, which would bring a newer symbol version with them.
+ * that no program finds them. The linker prefers them to the C library's, which would need a newer
+ * symbol version. old_glibc.h has the reason.
  *
  * Thread: any; no state but errno.
  */

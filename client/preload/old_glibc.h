@@ -10,6 +10,8 @@
  *     stat, memfd_create   came in 2.33 and 2.27: old_glibc.c makes the system calls itself
  *
  * `make check-glibc` looks at the result. Source: the symbol versions in glibc's abilist files.
+ *
+ * Thread: any. Memory: none.
  */
 #ifndef WARM_PRELOAD_OLD_GLIBC_H
 #define WARM_PRELOAD_OLD_GLIBC_H
@@ -20,8 +22,8 @@
 #define OLD_GLIBC "GLIBC_2.17"
 #endif
 
-/* Binds a function of the C library to its first version. At file scope, in a file that does not
- * define the function. */
+/* Binds a function of the C library to its first version. Stands at file scope, in a file that does
+ * not define the function. */
 #ifdef OLD_GLIBC
 #define OLD_GLIBC_BIND(name) __asm__(".symver " #name ", " #name "@" OLD_GLIBC)
 #else

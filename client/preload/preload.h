@@ -2,15 +2,16 @@
 /*
  * preload.h - libwarm-preload.so: what `warm run` loads into the programs it starts.
  *
- *      program ── dlsym("nvrtcCompileProgram") ──▶ dl.c ── which family? ──▶ nvrtc.c: our stand-in,
- *         │                                                                  which knows the real one
+ *      program ── dlsym("nvrtcCompileProgram") ──▶ dl.c ── which family? ──▶ nvrtc.c: our stand-in
+ *         │
  *         └── execve("…/ptxas") ──▶ exec.c ──▶ `warm tool -- …/ptxas`
  *
- * The program opens its libraries as it always did; only the functions it looks up in them are ours,
- * and each of them can hand the call on. What is not served soundly is handed on.
+ * The program opens its libraries as it always did. Only the functions that it looks up in them are
+ * ours, and each of them can pass the call on. Calls that cannot be served soundly are passed on.
  *
- * What this object exports is what has default visibility: the functions that it stands in for.
- * Everything declared here, and libwarm, is hidden, so that nothing of ours meets a program's names.
+ * This object exports the functions that it stands in for, and nothing else: they alone have
+ * default visibility. Everything declared here, and libwarm, is hidden, so that no name of ours
+ * meets a program's. After a broken promise (keygen/expect.h) all calls are passed on.
  *
  * Thread: any. Nothing happens, and nothing is allocated, before the first name of a family is
  * looked up. No lock is ever held: a fork finds everything usable. Memory: stand-ins live for ever.
@@ -23,6 +24,7 @@
 
 #include "client/lib/warm.h"
 #include "client/preload/old_glibc.h"
+#include "keygen/expect.h"
 
 OLD_GLIBC_BIND(dlopen);
 OLD_GLIBC_BIND(dlclose);
@@ -36,29 +38,36 @@ OLD_GLIBC_BIND(dlvsym);
 #pragma GCC visibility push(hidden)
 
 /*
- * Functions whose names begin with `prefix`. `stand_in` gives what the program is to call instead
- * of `real`, or `real` itself. `real` is what the real dlsym found for `name`: never NULL, and never
- * one of our own exports.
+ * A family is the functions whose names begin with `prefix`. `stand_in` returns the function that
+ * the program will call: a stand-in, or `real` itself. `real` is the real dlsym's answer for
+ * `name`: never NULL, and never one of our own exports.
  */
 struct preload_family {
     const char *prefix;
     void *(*stand_in)(const char *name, void *real);
 };
+/* Return the stand-in for `real`, or `real`. */
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 void *driver_stand_in(const char *name, void *real);    /* driver.c */
 void *mlir_stand_in(const char *name, void *real);      /* pass_manager.c */
 
-/* The real dlsym, dlvsym and so on: for names that are to be found without stand-ins. A handle of
- * RTLD_NEXT means: after this object. */
+/* False after a broken promise: the call must be passed on. Checks the arguments of a stand_in. */
+static inline bool preload_may_stand_in(const char *name, const void *real)
+{
+    return !expect_is_off() && WARM_EXPECT(name && real);
+}
+
+/* Calls the real dlsym, which finds names without stand-ins. A handle of RTLD_NEXT means: after
+ * this object. */
 void *preload_real_dlsym(void *handle, const char *name);
 
-/* Where the library that `function` lies in is mapped, and its absolute path, as the dynamic linker
- * has it, in `out`. NULL if that is not known, or if the function is one of ours. */
+/* Returns the address where the library of `function` is mapped, and writes its absolute path, as
+ * the dynamic linker has it. NULL if that is not known, or if the function is one of ours. */
 const void *preload_library_of(const void *function, char *out, size_t cap);
 
-/* Whether the file at `path` still is the one of which `st` was taken. */
+/* True if the file at `path` is still the one that `st` describes. */
 bool preload_file_is(const char *path, const struct stat *st);
 
 #pragma GCC visibility pop

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refused_images.c - a ring of digests of what was handed out; refused_images.h has the picture. Any thread: a slot
- * is claimed with BUSY by whoever fills it or looks at it.
+ * refused_images.c - a ring of digests of images that programs got; refused_images.h has the
+ * picture. The stand-ins for NVRTC, nvJitLink and the driver call it.
  *
- * What was refused may be anything, also shorter than what we remember: it is read through the
- * kernel, which says no where a load from memory would fault.
+ * A refused image may be anything, also shorter than a remembered one. It is read through the
+ * kernel, which returns an error if a load from memory would fault.
+ *
+ * Thread: any: a thread claims a slot with BUSY before it fills or reads it.
  */
 #include "client/preload/refused_images.h"
 
@@ -19,7 +21,7 @@
 #include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
 
-#define HEAD 64u /* bytes that tell most images apart: of a cubin the header of the file */
+#define HEAD 64u /* first bytes, which tell most images apart: the file header of a cubin */
 
 enum slot_state { EMPTY, BUSY, THERE };
 
@@ -58,7 +60,7 @@ void refused_images_remember(const void *data, size_t len, unsigned sm, const st
     image.check = key_of_bytes(v->data, v->len);
     struct slot *s = &slots[atomic_fetch_add(&next_slot, 1) % REFUSED_IMAGES_MAX];
     if (atomic_exchange(&s->state, BUSY) == BUSY)
-        return; /* another thread's, a whole turn later: this one is not remembered */
+        return; /* another thread fills it, one round of the ring later: forget this image */
     s->image = image;
     atomic_store(&s->state, THERE);
 }
@@ -75,7 +77,7 @@ static bool read_memory(const void *from, void *to, size_t len)
     return whole;
 }
 
-/* Another major version, or an older device. */
+/* True if the image is for another major version, or for a newer device. */
 static bool is_for_another_device(const struct image *i, unsigned cc)
 {
     return i->sm && cc && (i->sm / 10 != cc / 10 || i->sm > cc);
@@ -93,7 +95,8 @@ static bool is_this(const struct image *i, const void *image)
     return same;
 }
 
-/* A copy of the slot's image, and the slot is empty. False, and it stays, if it is another. */
+/* Copies the slot's image and empties the slot. False, and the slot stays, if it holds another
+ * image. */
 static bool take(struct slot *s, const struct key *head, const void *image, struct image *out)
 {
     int there = THERE;

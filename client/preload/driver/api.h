@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - what we use of the CUDA driver API: a few functions, options of its JIT compiler,
- * results. Source: CUDA Driver API, https://docs.nvidia.com/cuda/cuda-driver-api.
+ * api.h - the part of the CUDA driver API that we use: a few functions, options of its JIT
+ * compiler, results. Source: CUDA Driver API, https://docs.nvidia.com/cuda/cuda-driver-api.
+ *
+ * Thread: any, as the driver. Memory: the driver's.
  *
  *     X(field of struct driver, symbol in libcuda, result, parameters)
  */
@@ -11,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Results. Those that say that an image is of no use here, as opposed to a context or memory. */
+/* Results: success, and the errors of an image, as opposed to those of a context or of memory. */
 enum cu_result {
     CU_SUCCESS = 0,
     CU_INVALID_VALUE = 1,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.c - which functions of libcuda get stand-ins, found by dlsym or by cuGetProcAddress; the
- * CUDA runtime finds the second by the first. Any thread; the driver is found once, for ever.
+ * driver.c - decides which functions of libcuda get stand-ins. Programs find them by dlsym (dl.c)
+ * or by cuGetProcAddress, as the CUDA runtime does; exports.c has them for linked programs.
+ *
+ * Thread: any; the driver is found once, for ever.
  */
 #include "client/preload/driver/driver.h"
 
@@ -38,7 +40,7 @@ static int module_load_ex(void **module, const void *image, unsigned n, int *opt
     return driver_load(driver_get(), &l, image);
 }
 
-/* A cubin is no fat binary, and is loaded as what it is. */
+/* Loads an image with the function that fits: a cubin is no fat binary. */
 static int load_module_fat(const struct load *l, const void *image)
 {
     if (memcmp(image,
@@ -62,8 +64,10 @@ static int load_library(const struct load *l, const void *image)
 {
     return driver_get()->library_load(l->out, image, l->options, l->values, l->n, NULL, NULL, 0);
 }
-/* A library is for every device, and is compiled when a device first needs it. With options of its
- * own (the image stays the program's, tables of functions) it is the driver's business. */
+/* Loads a library, which is for every device: the driver compiles it when a device first needs it.
+ * Libraries with options of their own (the program keeps the image, tables of functions) are passed
+ * on.
+ */
 static int library_load(void **library, const void *image, int *options, void **values, unsigned n,
                         int *library_options, void **library_values, unsigned n_library)
 {
@@ -111,7 +115,7 @@ static void *address_of(const struct function *f)
     return address;
 }
 
-/* What was found under a name for a version of the interface, or the stand-in for it. */
+/* Returns the stand-in for a name in a version of the interface, or the function that was found. */
 static void *by_name(const char *name, int version, void *found)
 {
     for (size_t i = 0; i < N_FUNCTIONS; i++)
@@ -154,14 +158,14 @@ static struct driver *driver_open(const void *base, const char *path)
     return d;
 }
 
-/* Whether there is what every load needs. */
+/* True if the driver has the functions that every load needs. */
 static bool is_whole(const struct driver *d)
 {
     return d->driver_version && d->context_device && d->device_count && d->device_get &&
            d->device_name && d->device_attribute && d->module_load;
 }
 
-/* The driver that `function` is of; there is one in a process, and others are left alone. */
+/* Returns the driver of `function`. A process has one; NULL for any other, which is left alone. */
 static const struct driver *driver_of(const void *function)
 {
     char path[sizeof((struct driver *)0)->path];
@@ -177,6 +181,8 @@ static const struct driver *driver_of(const void *function)
 
 void *driver_stand_in(const char *name, void *real)
 {
+    if (!preload_may_stand_in(name, real))
+        return real;
     for (size_t i = 0; i < N_FUNCTIONS; i++)
         if (strcmp(name, functions[i].symbol) == 0)
             return driver_of(real) ? address_of(&functions[i]) : real;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.h - the CUDA driver of a process, and what its JIT compiler made before.
+ * driver.h - makes the JIT compiler of the CUDA driver start warm: loads of PTX, and links.
  *
- *     cuModuleLoadData(PTX) ──▶ driver_load ─┬─ a cubin is kept ───────────────▶ load the cubin
+ *     cuModuleLoadData(PTX) ──▶ driver_load ─┬─ a cubin is stored ─────────────▶ load the cubin
  *                                            ├─ ours to make: link, load, keep ─▶ load the cubin
  *                                            └─ anything else ─────────────────▶ load the PTX
  *     cuLinkCreate … AddData … Complete ──▶ driver/link.c
  *
- * Only what the same driver (its library by content) made for the same device (compute capability
- * and name) under the same options is used. Of PTX, canonical (keygen/cuda/CUDA.md), a cubin is made
- * through the driver's own linker, and only where linking has nothing to decide: PTX without
- * external symbols other than dynamic shared memory, without debug sections, loaded with options
- * that the linker takes as the loader does. Then the instructions are the same compiler's for the
- * same text, and loading the cubin gives what loading the PTX gives.
+ * A cubin is used if the same driver (its library by content) made it for the same device (compute
+ * capability and name) under the same options. Its key has the PTX in canonical form
+ * (keygen/cuda/CUDA.md). The driver's own linker makes it, and only if linking has nothing to
+ * decide: PTX without external symbols other than dynamic shared memory, without debug sections,
+ * loaded with options that mean the same to linker and loader. Then one compiler makes the
+ * instructions from one text, and loading the cubin equals loading the PTX.
  *
- * Thread: any; a link belongs to one at a time. Memory: as said.
+ * Thread: any; one at a time for each link. Memory: as each function says.
  */
 #ifndef WARM_PRELOAD_DRIVER_DRIVER_H
 #define WARM_PRELOAD_DRIVER_DRIVER_H
@@ -28,7 +28,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The real functions; NULL where the driver lacks one. */
+/* The real functions; NULL: the driver lacks it. */
 struct driver {
     const void *base; /* where the library is mapped */
     char path[4096];
@@ -36,36 +36,39 @@ struct driver {
     DRIVER_LIST(X)
 #undef X
 };
-/* NULL until a name of the driver was looked up. */
+/* Returns the driver; NULL until a program looked up one of its functions. */
 const struct driver *driver_get(void);
 
 /* Options of the JIT compiler, sorted by what they mean for a cubin. */
 struct jit_options {
-    bool plain; /* all of them are understood, and none asks for more than a cubin and its log */
+    bool plain; /* all are understood, and none asks for more than a cubin and its log */
     bool verbose, has_target; /* has_target: not for the context's device */
     unsigned n_code;          /* that change the code: register limit, optimization level, … */
     int code[8];
     void *code_values[8];
-    /* Where logs go: buffers, their sizes, and where the number of bytes is to be written. */
+    /* Buffers for logs; *size is the buffer's size before, and the log's length after. */
     struct {
         char *buffer;
         void **size;
     } info, error;
 };
+/* Sorts the options of a call. Borrows `values`. */
 void jit_options_read(unsigned n, const int *options, void **values, struct jit_options *out);
+/* Adds the options to a key. */
 void jit_options_add(struct key_builder *b, const struct jit_options *o);
 
-/* Adds driver and device to a key; `any_device` where an image is loaded for all devices, which
- * then must be of one kind. Gives the device's arch and name in `out_hardware`. False: unknown. */
+/* Adds driver and device to a key. `any_device`: the image is for all devices, which must then be
+ * of one kind. Writes the device's arch to `out_hardware`. False if they are not known. */
 bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
                        struct key_builder *b, char *out_hardware, size_t cap);
-/* Adds the canonical form of PTX; false if it must not be kept. */
+/* Adds the canonical form of PTX, or its bytes if `exact`. False if it must not be kept. */
 bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact);
 
-/* The PTX in a fat binary that holds nothing else, and the compute capability that it needs. */
+/* Finds the PTX in a fat binary that holds nothing else, and the compute capability that it
+ * needs. */
 bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc);
 
-/* One load of an image, to be tried with the program's or with ours. */
+/* One load, to be tried with the program's image or with ours. */
 struct load {
     int (*load)(const struct load *l, const void *image);
     void **out;
@@ -74,10 +77,10 @@ struct load {
     void **values;
     bool any_device;
 };
-/* Loads `image`, PTX or anything else. Returns what the driver does. */
+/* Loads `image`, PTX or anything else. Returns the driver's result. */
 int driver_load(const struct driver *d, const struct load *l, const void *image);
 
-/* The program's own links: stand-ins for the functions of these names. */
+/* Stand in for cuLinkCreate, cuLinkAddData, cuLinkAddFile, cuLinkComplete and cuLinkDestroy. */
 int driver_link_create(unsigned n, int *options, void **values, struct cu_link **link);
 int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len, const char *name,
                          unsigned n, int *options, void **values);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exports.c - the same functions for programs that are linked with libcuda.so.1: the dynamic
- * linker finds them here first. Any thread; no state.
+ * exports.c - the stand-ins of driver.c for programs that are linked with libcuda.so.1. The dynamic
+ * linker finds these exports before the driver's functions.
+ *
+ * Thread: any; no state.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 
 enum { CU_NOT_FOUND = 500 }; /* there is no driver */
 
-/* What dlsym would have given: the stand-in, or the real function of a driver that is left alone. */
+/* Returns what dlsym would: the stand-in, or the real function of a driver that is left alone. */
 static void *look_up(const char *symbol)
 {
     void *real = preload_real_dlsym(RTLD_NEXT, symbol);

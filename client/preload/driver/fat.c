@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fat.c - fat binaries that hold nothing but one PTX text, as it is. They are what `fatbinary
- * --compress=false` makes; all others (cubins in them, compressed, options for the compiler) are
- * the driver's business. Any thread; no state.
+ * fat.c - finds the PTX in fat binaries that hold one uncompressed PTX text and nothing else, as
+ * `fatbinary --compress=false` makes them. driver.c and jit.c call it. The driver alone reads all
+ * others (cubins in them, compressed, options for the compiler).
+ *
+ * Thread: any; no state.
  *
  *     OFFSET SIZE FIELD
  *          0    4 0xba55ed50
@@ -23,9 +25,10 @@
  *         48   16 0
  *         64   16 no options: 72, then 0
  *         80      the text
- * A wrapper, which compilers put into programs: 0x466243b1, 1 (4 bytes each), pointer to the header.
+ * A wrapper, which compilers put into programs: 0x466243b1, 1 (4 bytes each), pointer to the
+ * header.
  *
- * Found by looking at what fatbinary 13.0 makes; whatever differs from it is not understood.
+ * Source: output of fatbinary 13.0; any other layout is left to the driver.
  */
 #include <string.h>
 

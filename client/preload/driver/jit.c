@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jit.c - loading PTX as the cubin that the same driver made of it before.
+ * jit.c - decides if a program's PTX is loaded as the cubin that the same driver made of it before.
+ * The stand-ins of driver.c call it for each load.
  *
  * A load:
- *     is it PTX that may be kept? options? device? ─▶ key ─▶ get, with a lease
- *     there ──────────▶ load the cubin
- *     ours to make ───▶ cuLinkCreate, AddData, Complete ─▶ load the cubin ─▶ put
- * What may fail, and then:
- *     any question above: the program's PTX is loaded, as without us;
- *     the cubin that was there does not load: it is made again and replaces the entry;
- *     the link, or loading what it made: the program's PTX is loaded, whose errors and log the
- *     program then gets; nothing is kept.
- * Each attempt gets a copy of the program's option values, into which the driver writes the lengths
- * of logs; the copy of the attempt that counts goes back.
+ *     suitable PTX, options and device ─▶ key ─▶ get, with a lease
+ *     a hit ──────────▶ load the cubin
+ *     a lease ────────▶ cuLinkCreate, AddData, Complete ─▶ load the cubin ─▶ put
+ * Failure modes:
+ *     PTX, options or device are not suitable: the program's PTX is loaded, as without us;
+ *     the stored cubin does not load: it is made again and replaces the entry;
+ *     the link fails, or its cubin does not load: the program's PTX is loaded, and the program gets
+ *     the errors and the log of that; nothing is stored.
+ * Each attempt gets a copy of the program's option values, because the driver writes the lengths of
+ * logs into them. The copy of the successful attempt is written back.
  *
- * Any thread; no state.
+ * Thread: any; no state.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ void jit_options_read(unsigned n, const int *options, void **values, struct jit_
         out->plain = false;
 }
 
-/* A value is an unsigned int in the place of a pointer. */
+/* A value is an unsigned int, stored as a pointer. */
 void jit_options_add(struct key_builder *b, const struct jit_options *o)
 {
     for (unsigned i = 0; i < o->n_code; i++) {
@@ -97,7 +98,7 @@ void jit_options_add(struct key_builder *b, const struct jit_options *o)
 
 struct identity {
     char library[WARM_IDENTITY_TEXT];
-    char compiler[WARM_IDENTITY_TEXT]; /* "" where it is no library of its own, beside the other */
+    char compiler[WARM_IDENTITY_TEXT]; /* of the JIT compiler's own library; "": there is none */
     int version;
 };
 
@@ -112,7 +113,7 @@ static bool identity_find(const struct driver *d, struct warm *w, struct identit
            (access(path, F_OK) != 0 || warm_file_identity(w, path, out->compiler) == 0);
 }
 
-/* What is loaded does not change. */
+/* Returns the driver's identity, found once: a loaded library does not change. */
 static const struct identity *identity_of(const struct driver *d, struct warm *w)
 {
     static _Atomic(struct identity *) found;
@@ -136,7 +137,7 @@ static bool add_driver(const struct driver *d, struct warm *w, struct key_builde
     return true;
 }
 
-/* "sm_90 NVIDIA H200" */
+/* Writes a device's kind: "sm_90 NVIDIA H200". */
 static bool describe(const struct driver *d, int device, char *out, size_t cap)
 {
     char name[256];
@@ -149,6 +150,7 @@ static bool describe(const struct driver *d, int device, char *out, size_t cap)
     return true;
 }
 
+/* Writes the kind of all devices. False unless it is one kind. */
 static bool describe_all(const struct driver *d, char *out, size_t cap)
 {
     int n, device;
@@ -183,7 +185,7 @@ bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
 
 /* ---- PTX ---- */
 
-/* Text, not a cubin or a fat binary. */
+/* True for text; false for a cubin or a fat binary. */
 static bool is_text(const void *image)
 {
     const unsigned char *text = image;
@@ -193,7 +195,7 @@ static bool is_text(const void *image)
     return true;
 }
 
-/* What PTX begins with, after comments and white space. */
+/* True if the text begins, after comments and white space, as PTX must. */
 static bool begins_with_version(struct view text)
 {
     static const char directive[] = ".version";
@@ -210,7 +212,7 @@ static bool begins_with_version(struct view text)
            memcmp(at, directive, sizeof directive - 1) == 0;
 }
 
-/* The PTX that an image is; *out_cc is what a fat binary says that the device must have. */
+/* Finds the PTX of an image; *out_cc is the compute capability that a fat binary demands, or 0. */
 static bool find_ptx(const void *image, struct view *out, unsigned *out_cc)
 {
     *out_cc = 0;
@@ -221,7 +223,7 @@ static bool find_ptx(const void *image, struct view *out, unsigned *out_cc)
     return out->len < PTX_MAX && begins_with_version(*out);
 }
 
-/* Every `word` in the text is followed by white space and `then`. */
+/* True if white space and `then` follow every `word` in the text. */
 static bool only_before(struct view text, const char *word, const char *then)
 {
     struct reader r = reader_over(text.data, text.len);
@@ -236,8 +238,8 @@ static bool only_before(struct view text, const char *word, const char *then)
     return true;
 }
 
-/* Nothing in it is left to a linker (common symbols are, but there is nothing to merge them with)
- * or to a debugger. */
+/* True if the PTX leaves nothing to a linker or a debugger. Common symbols are fine: there is
+ * nothing to merge them with. */
 static bool stands_alone(struct view ptx)
 {
     return only_before(ptx, ".extern", ".shared") && !memmem(ptx.data, ptx.len, ".section", 8);
@@ -266,7 +268,7 @@ static bool wants_debug(const struct jit_options *o)
 
 /* ---- one load ---- */
 
-struct request {
+struct jit_load {
     const struct driver *driver;
     const struct load *load;
     const void *image; /* the program's */
@@ -293,9 +295,9 @@ static int try_load(const struct load *l, const void *image)
     return code;
 }
 
-/* The cubin that the driver's linker makes of the PTX, in memory to free(); NULL if it does not, or
- * has something to say. */
-static void *link_ptx(struct request *r, size_t *out_len)
+/* Links the PTX with the driver's linker and returns the cubin (free()). NULL if that fails, or
+ * writes to a log. */
+static void *link_ptx(struct jit_load *r, size_t *out_len)
 {
     const struct driver *d = r->driver;
     static const char nothing[] = "";
@@ -332,7 +334,7 @@ static bool is_images_fault(int code)
            code == CU_INVALID_PTX || code == CU_UNSUPPORTED_PTX || code == CU_INVALID_VALUE;
 }
 
-static int load_and_keep(struct request *r)
+static int load_and_keep(struct jit_load *r)
 {
     size_t len;
     uint64_t start_ms = conn_now_ms();
@@ -349,7 +351,7 @@ static int load_and_keep(struct request *r)
     return code == CU_SUCCESS ? code : r->load->load(r->load, r->image);
 }
 
-static int load_known(struct request *r)
+static int load_known(struct jit_load *r)
 {
     struct view cubin;
     int code = leased_entry_get(&r->entry, &cubin);
@@ -365,7 +367,7 @@ static int load_known(struct request *r)
                                                  : r->load->load(r->load, r->image);
 }
 
-static bool make_key(struct request *r, struct warm *w, struct proof *out)
+static bool make_key(struct jit_load *r, struct warm *w, struct proof *out)
 {
     struct key_builder b;
     struct key unused;
@@ -383,7 +385,7 @@ static bool make_key(struct request *r, struct warm *w, struct proof *out)
 
 static int load(const struct driver *d, const struct load *l, const void *image)
 {
-    struct request r = {.driver = d, .load = l, .image = image};
+    struct jit_load r = {.driver = d, .load = l, .image = image};
     struct proof proof;
     struct warm *w;
     int code;
@@ -403,8 +405,8 @@ static int load(const struct driver *d, const struct load *l, const void *image)
     return code;
 }
 
-/* What it refused may have come from the cache: then that is to know. PTX for a newer driver is as
- * good as ever. */
+/* Loads an image, and reports one that the driver refused: it may have come from the cache. PTX for
+ * a newer driver is not reported, because it is not damaged. */
 int driver_load(const struct driver *d, const struct load *l, const void *image)
 {
     int code = load(d, l, image), device, major, minor;

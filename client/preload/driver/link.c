@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * link.c - links that the program makes with cuLinkCreate, …AddData, …AddFile, …Complete.
+ * link.c - decides if a link of the program (cuLinkCreate, …AddData, …AddFile, …Complete) is served
+ * from the cache. The stand-ins of driver.c lead here.
  *
- *     create ─▶ the driver's, too; the key begins with options and device
- *     add ────▶ key so far; have these inputs been added before, without an error?
- *                 yes: noted, the driver gets them later or never     no: the driver gets them now
- *     complete ▶ the whole key: there ─▶ cubin and logs are ours
- *                 not there ─▶ the driver gets what it has not, completes; cubin and logs are kept,
- *                 and of each input so far that it can be added
- *     destroy ─▶ the driver's, too
+ *     create ─▶ create the real link too; begin the key with options and device
+ *     add ────▶ extend the key; did the driver accept these inputs before?
+ *                 yes: hold the input back       no: add it to the real link now
+ *     complete ▶ whole key: a hit ─▶ our cubin and logs
+ *                 a miss ─▶ add the inputs held back, complete; store cubin and logs, and for each
+ *                 input so far that the driver accepts it
+ *     destroy ─▶ destroy the real link too
  *
  * So an input that the driver refuses is refused when it is added, as without us. Inputs count byte
- * for byte, with their names; files by content. What is not plain (options of one input, options
- * that are not understood, a second completion) turns a link into the driver's alone: it gets all
- * that was noted, and every later call.
+ * for byte, with their names; files by content. Anything unusual (options of one input, unknown
+ * options, a second completion) leaves the link to the driver: it gets all inputs held back, and
+ * every later call.
  *
- * A link belongs to one thread at a time, as the driver has it.
+ * Invariant (1): n_given <= n <= MOST_INPUTS; the driver has the first n_given inputs.
+ *
+ * Thread: one at a time for each link, as the driver demands.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +31,15 @@
 #include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
 #include "keygen/domains.h"
+#include "keygen/expect.h"
 
 enum { MOST_INPUTS = 256 };
-#define KEPT_MAX ((size_t)256 * 1024 * 1024) /* bytes of all inputs that are held for later */
+#define KEPT_MAX ((size_t)256 * 1024 * 1024) /* bytes of all inputs held back */
 
 enum tag { TAG_INPUT = 100, TAG_NAME, TAG_DATA, TAG_FILE, TAG_COMPLETE };
 
-struct input {
-    bool is_file, known; /* known: it was added without an error before */
+struct link_input {
+    bool is_file, known; /* known: the driver accepted it before */
     int type;
     char *name; /* or the path of a file; NULL if there is none */
     void *data;
@@ -49,10 +53,10 @@ struct link {
     struct jit_options options;
     unsigned info_cap, error_cap;
     struct key_builder *key; /* aligned to 64 bytes */
-    struct input inputs[MOST_INPUTS];
-    size_t n, n_given, held; /* inputs; of them the driver's; bytes held */
+    struct link_input inputs[MOST_INPUTS];
+    size_t n, n_given, held; /* inputs; those that the driver has; bytes held back */
     uint32_t cost_ms;
-    bool ours; /* until something is not plain */
+    bool ours; /* false: left to the driver */
     void *cubin;
     char hardware[64];
 };
@@ -64,7 +68,7 @@ static struct link *link_find(const struct cu_link *real)
     return handle_table_find(&table, real);
 }
 
-static void input_free(struct input *in)
+static void input_free(struct link_input *in)
 {
     free(in->name);
     free(in->data);
@@ -81,7 +85,7 @@ static void link_free(struct link *l)
 
 /* ---- the driver's side ---- */
 
-static int give(struct link *l, const struct input *in)
+static int give(struct link *l, const struct link_input *in)
 {
     const struct driver *d = driver_get();
     uint64_t start_ms = conn_now_ms();
@@ -92,20 +96,21 @@ static int give(struct link *l, const struct input *in)
     return code;
 }
 
-/* A file that is given now must still be the one that the key tells of. */
-static bool is_same_file(const struct input *in)
+/* True if a file that the driver gets now still is the one in the key. */
+static bool is_same_file(const struct link_input *in)
 {
     char now[WARM_IDENTITY_TEXT];
     return !in->is_file ||
            (warm_file_identity(NULL, in->name, now) == 0 && strcmp(now, in->identity) == 0);
 }
 
-/* The driver gets all that was noted. */
+/* Gives the driver all inputs held back. */
 static int give_all(struct link *l)
 {
+    (void)WARM_EXPECT(l->n_given <= l->n && l->n <= MOST_INPUTS); /* (1) */
     int code = CU_SUCCESS;
     while (l->n_given < l->n && code == CU_SUCCESS) {
-        const struct input *in = &l->inputs[l->n_given++];
+        const struct link_input *in = &l->inputs[l->n_given++];
         code = give(l, in);
         if (code != CU_SUCCESS || !is_same_file(in))
             l->ours = false;
@@ -113,7 +118,7 @@ static int give_all(struct link *l)
     return code;
 }
 
-/* From now on the driver's alone. */
+/* Leaves the link to the driver from now on. */
 static int leave_to_driver(struct link *l)
 {
     l->ours = false;
@@ -173,8 +178,8 @@ static bool was_added_before(struct warm *w, const struct proof *so_far)
     return same;
 }
 
-/* Key and place of an input; takes what `in` holds. False: the link is full. */
-static bool note(struct link *l, struct warm *w, struct input in)
+/* Adds an input to the key and the list; takes the memory of `in`. False: the link is full. */
+static bool note(struct link *l, struct warm *w, struct link_input in)
 {
     struct key_builder so_far;
     struct key unused;
@@ -196,8 +201,9 @@ static bool note(struct link *l, struct warm *w, struct input in)
     return true;
 }
 
-/* Whether the input that was just noted can wait; with *out_code if it could not. */
-static int add(struct link *l, struct warm *w, struct input in, bool *out_taken)
+/* Takes an input and gives it to the driver if it is new. Returns the driver's result; *out_taken
+ * is false if the link is full, and then left to the driver. */
+static int add(struct link *l, struct warm *w, struct link_input in, bool *out_taken)
 {
     *out_taken = note(l, w, in);
     if (!*out_taken)
@@ -221,7 +227,7 @@ int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len,
     bool taken = false;
     struct link *l = link_for_adding(link, n, &code);
     struct warm *w = l && data ? connection_pool_borrow() : NULL;
-    struct input in = {.type = type, .len = len};
+    struct link_input in = {.type = type, .len = len};
     if (code != CU_SUCCESS)
         return code;
     if (w && (in.data = malloc(len ? len : 1)) != NULL && (!name || (in.name = strdup(name)))) {
@@ -244,7 +250,7 @@ int driver_link_add_file(struct cu_link *link, int type, const char *path, unsig
     bool taken = false;
     struct link *l = link_for_adding(link, n, &code);
     struct warm *w = l && path ? connection_pool_borrow() : NULL;
-    struct input in = {.type = type, .is_file = true};
+    struct link_input in = {.type = type, .is_file = true};
     if (code != CU_SUCCESS)
         return code;
     if (w && warm_file_identity(w, path, in.identity) == 0 && (in.name = strdup(path)) != NULL)
@@ -259,7 +265,7 @@ int driver_link_add_file(struct cu_link *link, int type, const char *path, unsig
 
 /* ---- completing ---- */
 
-/* Logs as the driver left them: how many bytes is where their capacity was. */
+/* Returns a log as the driver left it: *size, which was the capacity, is its length. */
 static struct view log_view(const char *buffer, void *const *size, unsigned cap)
 {
     size_t len = size ? (uint32_t)(uintptr_t)*size : 0;

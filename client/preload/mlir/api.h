@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - what we use of MLIR's C API (mlir-c/IR.h, mlir-c/Pass.h), and the functions of one
+ * api.h - the part of MLIR's C API that we use (mlir-c/IR.h, mlir-c/Pass.h): the functions of one
  * library that has it, found by name. Handles are pointers in structs; names are MLIR's, shortened.
+ *
+ * Thread: as MLIR: one at a time for each context. Memory: the library's.
  */
 #ifndef WARM_PRELOAD_MLIR_API_H
 #define WARM_PRELOAD_MLIR_API_H

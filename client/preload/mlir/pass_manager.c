@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pass_manager.c - mlirPassManagerRunOnOp of a library that has MLIR's C API, as Reactant.jl runs its passes
- * on a module: the module that they gave another time is put in its place. Only where WARM_MLIR=1.
+ * pass_manager.c - decides if a run of MLIR passes is served from the cache. It stands in for
+ * mlirPassManagerRunOnOp, which Reactant.jl calls, if WARM_MLIR=1: the module that an earlier run
+ * made takes the place of the program's module. dl.c asks it for the stand-in.
  *
  * A run:
  *     module and pipeline as text ─▶ key ─▶ get, with a lease ─┬─ there: parse, put in its place
  *                                                              └─ ours to make: the real run, put
- * What may fail, and then:
- *     no daemon, what is no module, addresses or elided constants in the text: the real run, no more;
+ * Failure modes:
+ *     no daemon, no module, addresses or elided constants in it: the real run, nothing stored;
  *     an entry that does not parse: the real run, and its result replaces the entry;
- *     the real run: its failure is the program's, and the lease goes to the next who waits.
+ *     the real run fails: the program gets the failure, and the lease goes to the next waiter.
  *
- * The key is of the text without locations and without the module's own name, of the pipeline and of
- * the library by content. The order of statements counts: a gradient adds up in it.
+ * The key covers the text without locations and without the module's own name, the pipeline, and
+ * the library by content. The order of statements counts, because a gradient adds up in that order.
  *
- * The program may hold operations of the module's block (Reactant holds the function that it is
- * compiling): one that has the same name before and after stays the same object, with another body.
- * What it holds inside of functions is gone, as it may be after any pass.
+ * The program may hold operations of the module's block: Reactant holds the function that it
+ * compiles. An operation that has the same name before and after stays the same object, with
+ * another body. Operations inside of functions are destroyed, as any pass may do.
  *
- * The caller's thread, which is the only one to use the module; one library in a process.
+ * Thread: the caller's, the only one that uses the module; one library in a process.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -48,7 +49,8 @@ static bool text_equal(mlir_text a, mlir_text b)
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-/* Addresses and numbers that mean something to one process only; constants that are not shown. */
+/* True if another process can use the text: no addresses, no numbers of one process, no elided
+ * constants. */
 static bool may_keep(const struct writer *text)
 {
     static const char *const denied[] = {
@@ -61,7 +63,7 @@ static bool may_keep(const struct writer *text)
     return !text->failed;
 }
 
-/* Where the name stands in `module @name attributes`; aliases may come before. */
+/* Finds the name in `module @name attributes`; aliases may come before. Empty if there is none. */
 static struct view module_name(struct view text)
 {
     static const char start[] = "module @";
@@ -75,7 +77,7 @@ static struct view module_name(struct view text)
             return (struct view){name, (size_t)(to - name) + (quoted && to < end)};
         }
         if (memcmp(at, "module", 6) == 0)
-            break; /* it has none; a nested one may */
+            break; /* no name; a nested module may have one */
         at = memchr(at, '\n', (size_t)(end - at));
         at = at ? at + 1 : NULL;
     }
@@ -104,10 +106,10 @@ static bool key_of_run(struct warm *w, const struct writer *pipeline, const stru
     return true;
 }
 
-/* ---- one module in the place of another ---- */
+/* ---- putting one module in the place of another ---- */
 
-/* The operations of a module's block, NULL where there is more than one block, or an operation with
- * results, which others of the block may use. */
+/* Returns the operations of a module's block (free()). NULL if there is more than one block, or an
+ * operation with results, which others of the block may use. */
 static mlir_operation *operations_of(const struct mlir_api *api, mlir_operation module,
                                      mlir_block *out_block, size_t *out_n)
 {
@@ -135,7 +137,7 @@ static bool is_same_symbol(const struct mlir_api *api, mlir_operation a, mlir_op
            text_equal(api->text_of(api->name_of(a)), api->text_of(api->name_of(b)));
 }
 
-/* Gives `to` the attributes of `from`, but its own name. */
+/* Copies the attributes of `from` to `to`, which keeps its own name. */
 static void copy_attributes(const struct mlir_api *api, mlir_operation to, mlir_operation from)
 {
     mlir_text own = text_of_name("sym_name");
@@ -197,14 +199,14 @@ static bool put_in_place(const struct mlir_api *api, mlir_operation module, stru
 
 /* ---- one run ---- */
 
-struct run {
+struct pass_run {
     const struct mlir_api *api;
     mlir_pass_manager manager;
     mlir_operation module;
     struct writer pipeline, source;
 };
 
-static void run_put(struct run *r, struct leased_entry *e, uint64_t cost_ms)
+static void run_put(struct pass_run *r, struct leased_entry *e, uint64_t cost_ms)
 {
     struct writer result;
     bool is_gradient = memmem(r->source.data, r->source.len, "enzyme.", 7) != NULL;
@@ -218,7 +220,7 @@ static void run_put(struct run *r, struct leased_entry *e, uint64_t cost_ms)
     writer_close(&result);
 }
 
-static mlir_result run_kept(struct run *r, struct leased_entry *e)
+static mlir_result run_kept(struct pass_run *r, struct leased_entry *e)
 {
     struct view text;
     int code = leased_entry_get(e, &text);
@@ -232,7 +234,7 @@ static mlir_result run_kept(struct run *r, struct leased_entry *e)
     return result;
 }
 
-static mlir_result run_with(struct run *r, struct warm *w)
+static mlir_result run_with(struct pass_run *r, struct warm *w)
 {
     struct leased_entry entry;
     struct proof proof;
@@ -251,7 +253,7 @@ static mlir_result run_with(struct run *r, struct warm *w)
 static mlir_result stand_in_run(mlir_pass_manager manager, mlir_operation module)
 {
     const struct mlir_api *api = atomic_load(&the_api);
-    struct run r = {.api = api, .manager = manager, .module = module};
+    struct pass_run r = {.api = api, .manager = manager, .module = module};
     bool is_module = module.ptr &&
                      text_equal(api->text_of(api->name_of(module)), text_of_name("builtin.module"));
     struct warm *w = is_module ? connection_pool_borrow() : NULL;
@@ -268,7 +270,7 @@ static mlir_result stand_in_run(mlir_pass_manager manager, mlir_operation module
 
 /* ---- the library ---- */
 
-/* All functions of the library that `run` is in; NULL if it has not all of them. */
+/* Returns all functions of the library of `run`; NULL if one is missing. */
 static struct mlir_api *api_find(void *run)
 {
     char path[4096];
@@ -292,13 +294,15 @@ static struct mlir_api *api_find(void *run)
     return api;
 }
 
-/* Its first library is the process's; another one's passes run by themselves. */
+/* Stands in for the first library of the process only; the passes of another one run as without
+ * us. */
 void *mlir_stand_in(const char *name, void *real)
 {
     mlir_result (*function)(mlir_pass_manager, mlir_operation) = stand_in_run;
     const struct mlir_api *known = atomic_load(&the_api);
     void *stand_in, *run = NULL;
-    if (strcmp(name, "mlirPassManagerRunOnOp") != 0 || !environment_is_set("WARM_MLIR"))
+    if (!preload_may_stand_in(name, real) || strcmp(name, "mlirPassManagerRunOnOp") != 0 ||
+        !environment_is_set("WARM_MLIR"))
         return real;
     if (!known) {
         struct mlir_api *api = api_find(real);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handle.c - what stands beside a handle, and each function on it; nvjitlink.h draws the
- * states. Any thread for different handles, no lock.
+ * handle.c - decides if a link is served from the cache, and answers every function on a handle.
+ * The stand-ins of nvjitlink.c call it; nvjitlink.h draws the states.
  *
- *   Complete, happy path:                         And else:
- *     1. the key of everything that was added       - options whose logs tell of time, files: real
- *     2. GET with a lease: a hit is shown            - no daemon, no answer in time: real
- *     3. a lease: the real link, and what it shows   - a link that fails is not stored: the lease is
- *        is PUT; with it, that its inputs were          given back
- *        accepted
+ *   Complete, happy path:                        And else:
+ *     1. make the key of all inputs                 - options with times in logs, files: REAL
+ *     2. GET with a lease; a hit: SERVED            - no daemon, no answer in time: REAL
+ *     3. a lease: link for real, PUT the outputs    - a link that fails is not stored: the lease is
+ *        and, for each input, that it was accepted    given back
  *
  * The value is a bundle: for each of the five outputs one section, u32 return code, then the bytes.
+ *
+ * Thread: any for different handles, no lock.
  */
 #include "client/preload/nvjitlink/nvjitlink.h"
 
@@ -32,13 +33,13 @@ enum { INPUTS_MAX = 256, NAME_BYTES = 64 };
 
 enum state { FRESH, SERVED, REAL };
 
-struct input {
+struct jit_input {
     int type;
     bool kept_back; /* not yet added to the real handle */
-    char *name;     /* NULL where the program gave none */
-    void *data;     /* of what is kept back */
+    char *name;     /* NULL: none */
+    void *data;     /* its bytes while it is kept back */
     size_t len;
-    char accepted[NAME_BYTES]; /* of the entry that says so; "": it is there */
+    char accepted[NAME_BYTES]; /* name of the entry "accepted" to store; "": stored already */
 };
 
 struct link {
@@ -48,7 +49,7 @@ struct link {
     size_t n_options;
     struct key so_far; /* of library, options and inputs; zero until it is needed */
     bool has_key;
-    struct input inputs[INPUTS_MAX];
+    struct jit_input inputs[INPUTS_MAX];
     size_t n_inputs;
     struct warm_value value; /* SERVED: the outputs lie in it */
     struct {
@@ -90,7 +91,7 @@ static void link_free(struct link *l)
     free(l);
 }
 
-/* Options that make a log tell of time, read files, or whose output we do not know. */
+/* True for options that put times into a log, read files, or make unknown output. */
 static bool is_refused(const char *option)
 {
     static const char *const parts[] = {"time", "verbose", "options-file", "cache", "dump", "file"};
@@ -120,12 +121,12 @@ static struct link *link_new(struct jitlink_library *library, uint32_t n, const 
     return NULL;
 }
 
-/* Adds what was kept back. The real library has accepted the same before; where it does not now, it
- * says so when the link is completed. */
+/* Adds the inputs kept back. The real library accepted the same before; if it now does not,
+ * completing the link fails. */
 static void catch_up(struct link *l, jitlink_handle handle)
 {
     for (size_t i = 0; i < l->n_inputs; i++) {
-        struct input *in = &l->inputs[i];
+        struct jit_input *in = &l->inputs[i];
         if (in->kept_back)
             l->library->AddData(handle, in->type, in->data, in->len, in->name);
         in->kept_back = false;
@@ -134,7 +135,7 @@ static void catch_up(struct link *l, jitlink_handle handle)
     }
 }
 
-/* From here on everything is the real library's. */
+/* Leaves the handle to the real library from now on. */
 static void pass_on(struct link *l, jitlink_handle handle)
 {
     if (l->state == FRESH)
@@ -146,7 +147,8 @@ static void pass_on(struct link *l, jitlink_handle handle)
 
 /* ---- keys ---- */
 
-/* Begins the key with the library's content. False: no daemon, or it is another library by now. */
+/* Begins the key with the library's content. False: no daemon, or the library's file was
+ * replaced. */
 static bool key_open(struct link *l, struct warm *w)
 {
     char identity[WARM_IDENTITY_TEXT];
@@ -198,7 +200,7 @@ static bool is_known(struct warm *w, const char *name)
     return true;
 }
 
-static bool keep_back(struct input *in, const void *data, size_t len)
+static bool keep_back(struct jit_input *in, const void *data, size_t len)
 {
     in->data = malloc(len ? len : 1);
     if (!in->data)
@@ -210,19 +212,21 @@ static bool keep_back(struct input *in, const void *data, size_t len)
     return true;
 }
 
-/* Notes an input. True if it is kept back; else the caller adds it. False with l->state REAL: it
- * cannot be followed any more. */
+/* Adds an input to the key. True if it is kept back; else the caller must add it to the real
+ * handle. If it was not counted in l->n_inputs, the link cannot be served any more. */
 static bool note_input(struct link *l, int type, const void *data, size_t len, const char *name)
 {
+    if (!WARM_EXPECT(l->state == FRESH && l->n_inputs <= INPUTS_MAX))
+        return false;
     bool behind = l->n_inputs && l->inputs[l->n_inputs - 1].kept_back;
-    struct input *in = &l->inputs[l->n_inputs];
+    struct jit_input *in = &l->inputs[l->n_inputs];
     struct warm *w = l->n_inputs < INPUTS_MAX ? connection_pool_borrow() : NULL;
     if (!w || !key_open(l, w)) {
         connection_pool_return(w);
         return false;
     }
     key_next(l, type, name, data, len);
-    *in = (struct input){.type = type, .name = name ? strdup(name) : NULL};
+    *in = (struct jit_input){.type = type, .name = name ? strdup(name) : NULL};
     l->n_inputs++;
     bool is_dear = type == TYPE_PTX || behind;
     if (is_dear)
@@ -270,7 +274,7 @@ int jitlink_on_AddData(struct jitlink_library *library, jitlink_handle handle, i
     return rc;
 }
 
-/* Which file it is, and what else it names, is the real library's to find out. */
+/* Leaves the handle to the real library, which alone knows how it reads the file. */
 int jitlink_on_AddFile(struct jitlink_library *library, jitlink_handle handle, int type,
                        const char *path)
 {
@@ -284,10 +288,10 @@ int jitlink_on_AddFile(struct jitlink_library *library, jitlink_handle handle, i
 
 typedef int (*size_fn)(jitlink_handle handle, size_t *out);
 
-/* For an output that the library has no function for: nobody will ask. */
+/* Stands for an output that the library has no function for. */
 #define NOT_THERE (-1)
 
-/* What the real handle shows, as one section. False if memory ran out. */
+/* Writes one output of the real handle as a section. False if memory ran out. */
 static bool take_output(const struct jitlink_library *library, jitlink_handle handle, int output,
                         struct writer *w)
 {
@@ -332,7 +336,7 @@ static bool pack(struct link *l, jitlink_handle handle, struct writer *out)
     return ok && !out->failed;
 }
 
-/* Takes the value. */
+/* Makes the link SERVED with a stored value. Takes the value. False if it is damaged. */
 static bool unpack(struct link *l, struct warm_value *value)
 {
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];
@@ -356,7 +360,7 @@ static bool unpack(struct link *l, struct warm_value *value)
     return true;
 }
 
-/* The lease is ours: stores what the link shows, and that its inputs were accepted. */
+/* Stores the outputs under the lease, and an entry "accepted" for each input that has none. */
 static void store(struct link *l, struct warm *w, const char *name, uint64_t token,
                   jitlink_handle handle, uint64_t took_ms)
 {
@@ -423,7 +427,7 @@ static int show_bytes(const struct link *l, int output, void *out)
     return l->outputs[output].rc;
 }
 
-/* A driver will get to see it. */
+/* Shows the cubin, and remembers it: the program will load it into a driver. */
 static int show_cubin(const struct link *l, int output, void *out)
 {
     struct view cubin = l->outputs[output].bytes;
@@ -433,7 +437,7 @@ static int show_cubin(const struct link *l, int output, void *out)
     return show_bytes(l, output, out);
 }
 
-/* An empty log has no bytes, and yet the real library ends it with a NUL. */
+/* Shows a log. The real library ends even an empty one with a NUL. */
 static int show_log(const struct link *l, int output, void *out)
 {
     if (l->outputs[output].rc == 0 && l->outputs[output].bytes.len == 0)
@@ -441,8 +445,8 @@ static int show_log(const struct link *l, int output, void *out)
     return show_bytes(l, output, out);
 }
 
-/* Before the link is complete, the logs tell of inputs, so these have to be there. Arguments that are
- * missing are the real library's to refuse. */
+/* Answers from the stored outputs, or passes on. Logs of an incomplete link depend on its inputs,
+ * so those kept back are added first. The real library refuses missing arguments. */
 #define SHOW(name, out_type, show, output)                                                         \
     int jitlink_on_##name(struct jitlink_library *library, jitlink_handle handle, out_type *out)   \
     {                                                                                              \

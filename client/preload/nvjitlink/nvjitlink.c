@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvjitlink.c - which libnvJitLink a call is for, and the functions that programs call instead: as
- * nvrtc.c does it. Any thread, no lock.
+ * nvjitlink.c - decides which libnvJitLink a call is for, and defines the functions that programs
+ * call instead, as nvrtc.c does. dl.c asks it for a stand-in.
+ *
+ * Thread: any, no lock.
  */
 #include "client/preload/nvjitlink/nvjitlink.h"
 
@@ -23,13 +25,13 @@ static bool find(void *handle, const char *name, const char *suffix, void *out_f
     return found != NULL;
 }
 
-/* What 12.x has not yet. */
+/* True for functions that 12.x lacks. */
 static bool is_late(const char *name)
 {
     return strcmp(name, "GetLinkedLTOIR") == 0 || strcmp(name, "GetLinkedLTOIRSize") == 0;
 }
 
-/* It stays loaded. */
+/* Makes our struct of a libnvJitLink, and keeps the library loaded. */
 static struct library *jitlink_new(const char *path, const char *suffix)
 {
     struct jitlink_library *l = calloc(1, sizeof *l);
@@ -77,6 +79,8 @@ static const struct {
 
 void *nvjitlink_stand_in(const char *name, void *real)
 {
+    if (!preload_may_stand_in(name, real))
+        return real;
     bool has_version = name[0] == '_';
     const char *rest = name + strlen(has_version ? "__nvJitLink" : "nvJitLink");
     for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvjitlink.h - how programs' nvJitLink starts warm: real handles, and beside each what it was given.
+ * nvjitlink.h - makes the nvJitLink of programs start warm. A program keeps its real handles;
+ * beside each we keep its inputs.
  *
- *     FRESH ── add ──▶ passed on, or, where the work is done by adding (PTX), kept back if the same
- *       │              inputs so far have been accepted before
+ *     FRESH ── add ──▶ pass on; an expensive input (PTX) is kept back if the real library accepted
+ *       │              the same inputs before
  *       │
- *       ├─ complete ──▶ known: SERVED, getters answer from what the real library once answered
- *       │               not known: what was kept back is added, the real link is made and stored
- *       └─ anything else ──▶ REAL: what was kept back is added, and all is passed on
+ *       ├─ complete ──▶ hit: SERVED, getters return the stored answers of the real library
+ *       │               miss: add the inputs kept back, link for real, store
+ *       └─ anything else ──▶ REAL: add the inputs kept back, and pass on every call
  *
- * Only this process can make the artifact, with its own library, so it is made under a lease: of many
- * processes that link the same at once, one does. The key has the library by content, the options,
- * and each input's type, name and bytes.
+ * Only this process can make the artifact, with its own library. So it is made under a lease: if
+ * many processes link the same at once, one does. The key covers the library by content, the
+ * options, and each input's type, name and bytes.
  *
  * Thread: any for different handles. Memory: a handle's state lives until it is destroyed.
  */
@@ -38,6 +39,8 @@ struct jitlink_library {
 #include "client/preload/nvjitlink/nvjitlink.fn"
 };
 
+/* Each function of nvjitlink.fn has a stand-in, jitlink_on_NAME, which returns as the real one
+ * does. */
 #define JITLINK_IN(...) (struct jitlink_library * library, __VA_ARGS__)
 #define JITLINK_WITH(...) (library, __VA_ARGS__)
 #define FN(name, parameters, arguments) int jitlink_on_##name JITLINK_IN parameters;

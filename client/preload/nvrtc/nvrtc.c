@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvrtc.c - which libnvrtc a call is for, and the functions that programs call instead.
+ * nvrtc.c - decides which libnvrtc a call is for, and defines the functions that programs call
+ * instead. dl.c asks it for a stand-in; programs that are linked with NVRTC find its exports first.
  *
  *     found by dlsym ──▶ s0_CompileProgram, s1_… one set for each library of the process ─┐
  *     linked ──▶ nvrtcCompileProgram@libnvrtc.so.13, @libnvrtc.so.12 ─────────────────────┴▶
  *                                                              nvrtc_on_CompileProgram(library, …)
  *
- * Any thread, no lock.
+ * Thread: any, no lock.
  */
 #include "client/preload/nvrtc/nvrtc.h"
 
@@ -30,7 +31,7 @@ static void find(void *handle, const char *symbol, void *out_function)
     memcpy(out_function, &found, sizeof found);
 }
 
-/* It stays loaded. */
+/* Makes our struct of a libnvrtc, and keeps the library loaded. */
 static struct library *nvrtc_new(const char *path, const char *suffix)
 {
     struct nvrtc_library *l = calloc(1, sizeof *l);
@@ -38,7 +39,7 @@ static struct library *nvrtc_new(const char *path, const char *suffix)
     (void)suffix;
     if (!l || !handle || stat(path, &l->file) < 0)
         goto fail;
-    if (!realpath(path, l->path)) /* the loader's may have "..": a daemon takes none */
+    if (!realpath(path, l->path)) /* the loader's path may have "..", which a daemon refuses */
         strcpy(l->path, path);
 #define FN(name, parameters, arguments) find(handle, "nvrtc" #name, &l->name);
 #include "client/preload/nvrtc/nvrtc.fn"
@@ -84,6 +85,8 @@ static const struct {
 
 void *nvrtc_stand_in(const char *name, void *real)
 {
+    if (!preload_may_stand_in(name, real))
+        return real;
     for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
         if (strcmp(name, stand_ins[i].name) != 0)
             continue;
@@ -96,9 +99,9 @@ void *nvrtc_stand_in(const char *name, void *real)
 /* ---- for programs that are linked with NVRTC ---- */
 
 /*
- * Such a program's own libnvrtc is loaded, but may be out of sight of RTLD_NEXT, where a plugin
- * brought it; its soname finds it. NULL where a program calls though it has no NVRTC: one that asked
- * for a weak symbol and believes what it got.
+ * Finds the libnvrtc of a program that is linked with it. The library is loaded, but a plugin may
+ * have brought it, and then RTLD_NEXT does not see it; its soname finds it. NULL if a program calls
+ * without an NVRTC, because it found our export as a weak symbol.
  */
 static struct nvrtc_library *library_linked(const char *soname)
 {
@@ -126,8 +129,8 @@ static struct nvrtc_library *library_13(void)
     return atomic_load_explicit(&known, memory_order_acquire);
 }
 
-/* nvrtcNAME@libnvrtc.so.MAJOR, and no other name. A program that was linked without versions gets
- * the default one. */
+/* Exports nvrtcNAME@libnvrtc.so.MAJOR, and no other name. A program that was linked without
+ * versions gets the default version. */
 #define EXPORTED(major, at, name, parameters, arguments)                                           \
     PRELOAD_EXPORT int nvrtc##major##_##name parameters;                                           \
     int nvrtc##major##_##name parameters                                                           \

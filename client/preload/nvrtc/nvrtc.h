@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvrtc.h - how programs' NVRTC starts warm: the program keeps its real handles, and beside each we
- * keep what it was made from, until it is compiled.
+ * nvrtc.h - makes the NVRTC of programs start warm. A program keeps its real handles; beside each
+ * we keep the source and headers that it was made from, until it is compiled.
  *
- *     FRESH ── compile ──▶ asked of the daemon ──▶ SERVED: getters answer from the result
- *       │                     │ no answer, or none that   │ a second compile, or a question that
- *       │                     ▼ may stand for a compile   ▼ the result cannot answer
+ *     FRESH ── compile ──▶ ask the daemon ───────▶ SERVED: getters answer from the result
+ *       │                     │ no answer, or one that    │ a second compile, or a question that
+ *       │                     ▼ cannot replace a compile  ▼ the result cannot answer
  *       └─ any error ──▶ the real compile ────────────▶ REAL: everything is passed on
  *
- * A SERVED handle shows what it would show after the real compile: return codes, sizes, PTX, cubin,
- * LTO-IR, OptiX-IR, the log, lowered names. Before it becomes REAL the compile that was spared is made
- * up for, since a second compile of a handle builds on the first. What becomes of a precompiled
- * header depends on the process: a program that asked for one (--pch) and then for its fate, or for
- * the log, which tells it, becomes REAL.
+ * A SERVED handle answers as after the real compile: return codes, sizes, PTX, cubin, LTO-IR,
+ * OptiX-IR, the log, lowered names. Before it becomes REAL, the skipped compile is run, because a
+ * second compile of a handle builds on the first. The fate of a precompiled header depends on the
+ * process. So a program that asked for one (--pch), and then for its status or for the log, becomes
+ * REAL.
  *
  * Thread: any for different programs, as NVRTC itself. Memory: a program's state lives until the
  * program destroys its handle.
@@ -47,14 +47,14 @@ enum nvrtc_result {
 struct nvrtc_library {
     struct library at;
     char path[PATH_MAX]; /* without links */
-    struct stat file;    /* at `path`, when it was loaded: another one there is another compiler */
-    _Atomic uint64_t skip_until_ms; /* the daemon does not take this compiler: not before */
+    struct stat file;    /* at `path`, when it was loaded: another file is another compiler */
+    _Atomic uint64_t skip_until_ms; /* the daemon refused this compiler: do not ask before */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvrtc/nvrtc.fn"
 };
 
-/* What the stand-in for each function of nvrtc.fn does, and returns: as the real one; the library is
- * the one that the program looked the function up in. */
+/* Each function of nvrtc.fn has a stand-in, nvrtc_on_NAME, which returns as the real one does.
+ * `library` is the library in which the program looked the function up. */
 #define NVRTC_IN(...) (struct nvrtc_library * library, __VA_ARGS__)
 #define NVRTC_WITH(...) (library, __VA_ARGS__)
 #define FN(name, parameters, arguments) int nvrtc_on_##name NVRTC_IN parameters;

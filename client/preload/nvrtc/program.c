@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * program.c - what stands beside a program's handles, and each function on a handle; nvrtc.h
- * draws the states. Any thread for different programs, no lock.
+ * program.c - decides if a program's compile is served from the cache, and answers every function
+ * on a handle. The stand-ins of nvrtc.c call it; nvrtc.h draws the states.
  *
  *   Compile, happy path:                       And else:
- *     1. a FRESH handle that we know             - not ours, or compiled before: the real compile
- *     2. the flow callback does not cancel       - it does: the real compile, which says so
- *     3. warm_compile with this very libnvrtc    - no daemon, an error, a result that may not stand
- *     4. SERVED, the result's status               for a compile (below): the real compile
+ *     1. a FRESH handle that we know             - unknown, or compiled before: the real compile
+ *     2. the flow callback does not cancel       - it does: the real compile, which reports that
+ *     3. warm_compile with this libnvrtc         - no daemon, an error, a result that cannot replace
+ *     4. SERVED, the result's status               a compile (below): the real compile
  *
- * A result may stand for a compile if the compiler succeeded or refused the source, and was shown
- * every file that it asked for. All other states (wrong options, out of memory) are as cheap to
- * reach for real.
+ * A result can replace a compile if the compiler succeeded or refused the source, and got every
+ * file that it asked for. The real compile reaches all other states (wrong options, out of memory)
+ * as fast.
+ *
+ * Thread: any for different programs, no lock.
  */
 #include "client/preload/nvrtc/nvrtc.h"
 
@@ -30,17 +32,17 @@ struct program {
     enum program_state state;
     nvrtc_callback callback;
     void *payload;
-    /* What it is made from; kept while FRESH. */
+    /* Its input; kept while FRESH. */
     char *source, *name;
     struct warm_header *headers;
     size_t n_headers;
-    /* Kept while SERVED: for the compile that was spared. */
+    /* Kept while SERVED: for the skipped compile. */
     char **options;
     size_t n_options;
-    /* Kept until the end: the program may hold what they point to. */
+    /* Kept until the end: the program may hold pointers to the texts. */
     char **expressions;
     size_t n_expressions;
-    char **lowered; /* by expression; NULL before a result, or where there is none */
+    char **lowered; /* by expression; NULL: no result yet, or no name */
     struct warm_result result;
 };
 
@@ -48,7 +50,7 @@ static struct handle_table table;
 
 static struct program *program_of(const void *handle) { return handle_table_find(&table, handle); }
 
-/* The program of a handle that shows a result of ours; NULL: ask the real one. */
+/* Returns the program of a handle that answers from a result; NULL: the real library answers. */
 static struct program *served(const void *handle)
 {
     struct program *p = program_of(handle);
@@ -64,7 +66,7 @@ static void free_list(char **list, size_t n)
     free(list);
 }
 
-/* What it was made from: of no use once it is compiled. */
+/* Frees the input, which nothing needs after the compile. */
 static void drop_input(struct program *p)
 {
     for (size_t i = 0; i < p->n_headers; i++) {
@@ -98,7 +100,7 @@ static void program_free(struct program *p)
     free(p);
 }
 
-/* A copy of `list`; NULL if memory ran out or a text is missing. */
+/* Returns a copy of `list`; NULL if memory ran out or a text is missing. */
 static char **copy_list(const char *const *list, size_t n)
 {
     char **copy = calloc(n + 1, sizeof *copy);
@@ -130,7 +132,8 @@ static bool copy_headers(struct program *p, size_t n, const char *const *texts,
     return true;
 }
 
-/* The arguments have been accepted by the real library. */
+/* Returns our state of a new handle; NULL without memory. The real library accepted the
+ * arguments. */
 static struct program *program_new(struct nvrtc_library *library, const char *source,
                                    const char *name, size_t n_headers, const char *const *headers,
                                    const char *const *include_names)
@@ -147,7 +150,7 @@ static struct program *program_new(struct nvrtc_library *library, const char *so
     return NULL;
 }
 
-/* From here on everything is the real library's. */
+/* Leaves the handle to the real library from now on. */
 static void program_pass_on(struct program *p)
 {
     p->state = REAL;
@@ -157,7 +160,7 @@ static void program_pass_on(struct program *p)
 
 /* ---- asking the daemon ---- */
 
-#define SKIP_MS 60000u /* a daemon that does not take a compiler is not asked for it so long */
+#define SKIP_MS 60000u /* pause after a daemon refused a compiler */
 
 static int ask(struct program *p, struct warm_result *out)
 {
@@ -199,7 +202,8 @@ static const struct warm_part *find_lowered(const struct warm_result *r, const c
     return NULL;
 }
 
-/* The lowered names as C strings. A success has one for each expression. */
+/* Copies the lowered names as C strings. False without memory, or if a successful compile lacks
+ * one. */
 static bool take_lowered(struct program *p, const struct warm_result *r)
 {
     p->lowered = calloc(p->n_expressions + 1, sizeof *p->lowered);
@@ -219,7 +223,7 @@ static bool is_cancelled(const struct program *p)
     return p->callback && p->callback(p->payload, NULL) != 0;
 }
 
-/* Options whose output results do not have. */
+/* True for options whose output is missing in results. */
 static bool is_about_tiles(size_t n_options, const char *const *options)
 {
     for (size_t i = 0; i < n_options; i++)
@@ -228,10 +232,13 @@ static bool is_about_tiles(size_t n_options, const char *const *options)
     return false;
 }
 
-/* Whether a FRESH program is now SERVED. Else nothing has changed, but for its options. */
+/* Asks the daemon. True if the FRESH program is SERVED now; otherwise only its options have
+ * changed. */
 static bool serve(struct program *p, size_t n_options, const char *const *options)
 {
     struct warm_result r;
+    if (!WARM_EXPECT(p->state == FRESH && p->source && !p->options))
+        return false;
     p->options = copy_list(options, n_options);
     p->n_options = p->options ? n_options : 0;
     if (!p->options || is_about_tiles(n_options, options) || is_cancelled(p) || ask(p, &r))
@@ -247,8 +254,8 @@ static bool serve(struct program *p, size_t n_options, const char *const *option
     return true;
 }
 
-/* Makes up for the compile that was spared: the real handle is then what the program takes it for.
- * The result stays, for the names that the program may hold. */
+/* Runs the skipped compile, so that the real handle is in the state that the program expects. The
+ * result stays, because the program may hold its names. */
 static void make_up(struct program *p, nvrtc_program handle)
 {
     if (p->state == SERVED)
@@ -272,7 +279,7 @@ int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, co
     return 0;
 }
 
-/* The handle leaves the table first: NVRTC may give its address to the next program. */
+/* Destroys a handle. It leaves the table first, because NVRTC may reuse its address at once. */
 int nvrtc_on_DestroyProgram(struct nvrtc_library *library, nvrtc_program *program)
 {
     struct program *p = program ? handle_table_take(&table, *program) : NULL;
@@ -281,7 +288,7 @@ int nvrtc_on_DestroyProgram(struct nvrtc_library *library, nvrtc_program *progra
     return rc;
 }
 
-/* The real handle has the name too. Where ours cannot be kept, nothing is served. */
+/* Adds a name to the real handle, and to ours. Without memory the handle becomes REAL. */
 int nvrtc_on_AddNameExpression(struct nvrtc_library *library, nvrtc_program program,
                                const char *expression)
 {
@@ -330,7 +337,7 @@ int nvrtc_on_CompileProgram(struct nvrtc_library *library, nvrtc_program program
 
 /* ---- what a handle shows ---- */
 
-/* NVRTC ends its texts with a NUL, which counts; there is always a text, if an empty one. */
+/* Returns the size of a text. NVRTC counts its NUL, and always has a text, if an empty one. */
 static int show_text_size(const struct program *p, const struct warm_part *part, size_t *out)
 {
     (void)p;
@@ -359,7 +366,7 @@ static int show_text(const struct program *p, const struct warm_part *part, char
     return show_bytes(p, part, out);
 }
 
-/* A driver may get to see it. */
+/* Remembers an image that the program may load into a driver. */
 static void note_image(const struct program *p, const struct warm_part *part)
 {
     unsigned sm = refused_images_target((const char *const *)p->options, p->n_options);
@@ -386,8 +393,9 @@ static bool wants_pch(const struct program *p)
     return false;
 }
 
-/* What became of a precompiled header, and a log that tells of it, are the real compile's to say
- * where the program asked for one: it depends on what the process compiled before. */
+/* Returns the served program, unless it asked for a precompiled header: then it becomes REAL. Only
+ * the real compile knows the header's status and log, which depend on earlier compiles of the
+ * process. */
 static struct program *served_but_pch(nvrtc_program handle)
 {
     struct program *p = served(handle);
@@ -397,7 +405,7 @@ static struct program *served_but_pch(nvrtc_program handle)
     return NULL;
 }
 
-/* Arguments that are missing are the real library's to refuse. */
+/* Answers from the result, or passes on. The real library refuses missing arguments. */
 #define SHOW(name, out_type, find, show, part)                                                     \
     int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
     {                                                                                              \
@@ -417,7 +425,7 @@ SHOW(GetOptiXIR, char, served, show_bytes, optixir)
 SHOW(GetProgramLogSize, size_t, served_but_pch, show_text_size, log)
 SHOW(GetProgramLog, char, served_but_pch, show_text, log)
 
-/* The older name of LTO-IR, which results do not have: the real library compiles after all. */
+/* Runs the skipped compile for the older name of LTO-IR, which results lack. */
 #define MAKE_UP(name, out_type)                                                                    \
     int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
     {                                                                                              \
@@ -429,8 +437,8 @@ SHOW(GetProgramLog, char, served_but_pch, show_text, log)
 MAKE_UP(GetNVVMSize, size_t)
 MAKE_UP(GetNVVM, char)
 
-/* Programs that have tile functions are not served; the real handles of others have no such thing,
- * whether or not they were compiled. */
+/* Passes on. Programs with tile functions are not served; real handles of other programs have no
+ * tile IR, compiled or not. */
 #define PASS_ON(name, out_type)                                                                    \
     int nvrtc_on_##name(struct nvrtc_library *library, nvrtc_program program, out_type *out)       \
     {                                                                                              \
@@ -439,7 +447,7 @@ MAKE_UP(GetNVVM, char)
 PASS_ON(GetTileIRSize, size_t)
 PASS_ON(GetTileIR, char)
 
-/* Where none was asked for, what has not been compiled says the same. */
+/* Passes on. Without --pch, a handle that was not compiled gives the same answer. */
 int nvrtc_on_GetPCHHeapSizeRequired(struct nvrtc_library *library, nvrtc_program program,
                                     size_t *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - what we use of the PJRT C API: the table of functions that a plugin gives out, and
- * the arguments of a few of them.
+ * api.h - the part of the PJRT C API that we use: the table of functions that a plugin hands out,
+ * and the arguments of a few of them.
  *
  *     GetPjrtApi() ──▶ struct pjrt_api: size, extensions, version, fn[0], fn[1], …
  *     fn[PJRT_CLIENT_COMPILE](args) ──▶ NULL, or an error that PJRT_ERROR_DESTROY frees
@@ -10,7 +10,7 @@
  * Source: the interface's documentation, https://openxla.org/xla/pjrt; the positions and sizes are
  * checked against a plugin's own header by tests/clients/pjrt_layout.c.
  *
- * Thread, memory: the plugin's; strings that it gives live as long as the client does.
+ * Thread: any, as the plugin. Memory: the plugin's; its strings live as long as the client.
  */
 #ifndef WARM_PRELOAD_PJRT_API_H
 #define WARM_PRELOAD_PJRT_API_H
@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The versions that were tried. Within a major version the interface only grows at its ends; what
- * lies outside is passed through all the same. */
+/* The versions that were tested. Within a major version the interface only grows at its ends.
+ * Plugins of other versions are passed through. */
 #define PJRT_MAJOR 0
 #define PJRT_MINOR_MIN 81
 #define PJRT_MINOR_MAX 115
@@ -75,7 +75,7 @@ enum pjrt_slot {
 #undef X
 };
 
-/* What every arguments struct begins with. `in` and `out` of most of them follow directly. */
+/* Every arguments struct begins with this. */
 struct pjrt_head {
     size_t struct_size;
     struct pjrt_extension *extensions;

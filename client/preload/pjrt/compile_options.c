@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile_options.c - a protocol-buffer message as a set of fields; pjrt/compile_options.h says what for.
+ * compile_options.c - decides which compile options count in a key: reads a protocol-buffer message
+ * as a set of fields. program_key.c calls it.
  *
  *     message: (varint: number << 3 | wire type) (payload) …
  *     payload: 0 varint, 1 eight bytes, 2 varint length and bytes, 5 four bytes
  *
- * Any thread; no state. Source of the encoding: https://protobuf.dev/programming-guides/encoding;
- * of the fields: xla/xla.proto and xla/pjrt/proto/compile_options.proto.
+ * Source of the encoding: https://protobuf.dev/programming-guides/encoding; of the fields:
+ * xla/xla.proto and xla/pjrt/proto/compile_options.proto.
+ *
+ * Thread: any; no state.
  */
 #include "client/preload/pjrt/compile_options.h"
 
@@ -26,7 +29,8 @@ struct field {
     struct view map_key; /* entries of a map; empty otherwise */
 };
 
-/* How the fields of one message are treated. Lists end with 0. Refused are those that are not empty. */
+/* Treatment of the fields of one message. Lists end with 0. A refused field may be there if it is
+ * empty. */
 struct message {
     const uint32_t *dropped, *maps, *refused;
     uint32_t nested; /* the number of a field that is a message of the next level; 0: none */
@@ -44,8 +48,7 @@ static const uint32_t debug_maps[] = {357, 474, 500, 0};
 static const uint32_t override_maps[] = {7, 0}; /* env_option_overrides */
 static const uint32_t none[] = {0};
 
-/* Options that name files from which a back end takes what decides: what is in them is not in a key.
- */
+/* Options that name files which change the code: the files' content is not in a key. */
 static const uint32_t refused_fields[] = {127, 128, 150, 210, 223, 261, 377, 383, 434, 0};
 static const char *const refused_flags[] = {"xla_gpu_ptx_file",
                                             "xla_gpu_algorithm_denylist_path",
@@ -109,7 +112,7 @@ static bool read_field(struct reader *r, struct field *out)
     return !r->failed;
 }
 
-/* The first field of a map's entry, if it is the key. */
+/* Returns the first field of a map's entry, if it is the key. */
 static struct view key_of_entry(struct view entry)
 {
     struct reader r = reader_over(entry.data, entry.len);
@@ -126,7 +129,8 @@ static int compare_views(struct view a, struct view b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* Of entries with one key the last counts, so they keep their order; so do repeated fields. */
+/* Orders fields by number, entries of a map by key. Repeated fields, and entries with one key, of
+ * which the last counts, keep their order. */
 static int compare_fields(const void *one, const void *other)
 {
     const struct field *a = one, *b = other;
@@ -151,7 +155,7 @@ static bool is_refused_name(struct view name)
     return false;
 }
 
-/* Whether a field, or an option that an entry of a map names, keeps an executable out. */
+/* True if a field, or the option that an entry of a map names, is refused. */
 static bool is_refused(const struct message *m, const struct field *f)
 {
     if (holds(m->maps, f->number))
@@ -168,7 +172,7 @@ bool pjrt_flag_is_refused(const char *flag)
     return is_refused_name((struct view){flag + dashes, len});
 }
 
-/* Gives the fields that count, sorted: free() them. */
+/* Gives the fields that count, sorted (free()). Errors: REFUSED, MALFORMED, NOMEM. */
 static int split(struct view bytes, const struct message *m, struct field **out, size_t *out_n)
 {
     struct reader r = reader_over(bytes.data, bytes.len);
@@ -199,7 +203,7 @@ static int split(struct view bytes, const struct message *m, struct field **out,
     return 0;
 }
 
-/* Three levels deep at most: compile_options ends there. */
+/* Adds a message to the key. Recursion ends after three levels, as struct message does. */
 static int add_message(struct key_builder *b, struct view bytes, const struct message *m)
 {
     struct field *fields;

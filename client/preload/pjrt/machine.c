@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine.c - what a plugin compiles for, beside what its client says: the processor, and of
- * GPUs the driver, the libraries and the assembler. Any thread; no state.
+ * machine.c - identifies the machine that a plugin compiles for, beyond its client's answers: the
+ * processor, and for GPUs the driver, the libraries and the assembler. pjrt.c calls it once a
+ * plugin.
+ *
+ * Thread: any; no state.
  */
 #include <fcntl.h>
 #include <link.h>
@@ -19,7 +22,8 @@ enum { CPU_TEXT = 16384 };
 
 /* ---- the processor ---- */
 
-/* The first bytes of a file; shorter where the file is. */
+/* Reads the first bytes of a file, at most cap - 1, and ends them with NUL. Returns their
+ * number. */
 static size_t read_start(const char *path, char *out, size_t cap)
 {
     size_t len = 0;
@@ -32,7 +36,7 @@ static size_t read_start(const char *path, char *out, size_t cap)
     return len;
 }
 
-/* Lines of /proc/cpuinfo that say what code a processor can run and is tuned for. */
+/* True for lines of /proc/cpuinfo about the code that a processor can run, and is tuned for. */
 static bool line_counts(const char *line)
 {
     static const char *const names[] = {
@@ -52,7 +56,7 @@ static bool line_counts(const char *line)
     return false;
 }
 
-/* XLA cuts loops into as many pieces as there are processors to run them. */
+/* Counts the processors that may run this process: XLA cuts loops into as many pieces. */
 static uint64_t usable_processors(void)
 {
     cpu_set_t set;
@@ -61,7 +65,7 @@ static uint64_t usable_processors(void)
     return (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* `cpuinfo` is taken apart. */
+/* Adds the first processor of /proc/cpuinfo. Cuts `cpuinfo` into lines. */
 static void add_processor(struct key_builder *b, char *cpuinfo)
 {
     char *rest, *end = strstr(cpuinfo, "\n\n"); /* the first processor's */
@@ -104,10 +108,11 @@ static void add_file(struct gpu *g, const char *path)
         key_add_text(&g->builder, 2, identity);
 }
 
-/* Paths, each with its NUL. Called with the dynamic linker's lock held: only notes them. */
+/* Appends the library's path and a NUL. Runs with the dynamic linker's lock held, so it does no
+ * more. */
 static int note_library(struct dl_phdr_info *info, size_t size, void *data)
 {
-    /* Those that choose or contain code; the plugin's own package loads them beforehand. */
+    /* Libraries that choose or contain code; the plugin's own package has loaded them by now. */
     static const char *const names[] = {"libcuda.so",     "libcudnn.so",     "libcublas.so",
                                         "libcublasLt.so", "libcusolver.so",  "libcusparse.so",
                                         "libcufft.so",    "libnvJitLink.so", "libnccl.so"};
@@ -136,7 +141,8 @@ static void add_if_there(struct gpu *g, const char *path)
         add_file(g, path);
 }
 
-/* Where XLA looks for ptxas: beside the plugin's package, in the toolkit's folder, on PATH. */
+/* Adds every ptxas that XLA may find: beside the plugin's package, in the toolkit's folder, on
+ * PATH. */
 static void add_assemblers(struct gpu *g, const char *plugin)
 {
     static const char *const beside[] = {"nvidia/cuda_nvcc/bin/ptxas", "nvidia/cu13/bin/ptxas",

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pjrt.c - plugins of the PJRT C API: their GetPjrtApi gives out a copy of their table in which
- * PJRT_Client_Compile, and the registration of custom calls, are ours.
+ * pjrt.c - decides if a compile of a PJRT plugin is served from the cache. It stands in for
+ * GetPjrtApi: the program gets a copy of the plugin's table, in which PJRT_Client_Compile, and the
+ * registration of custom calls, are ours. dl.c asks it for the stand-in.
  *
  * A compile:
- *     key (pjrt/program_key.c) ─▶ get, with a lease ─┬─ there: PJRT_Executable_DeserializeAndLoad
- *                                            └─ ours to make: the real compile, Serialize, put
- * What may fail, and then:
- *     no daemon, a table or arguments of another version, a refused key: the real compile, no more;
- *     an entry that is damaged or does not load: the real compile, and its result replaces the entry;
- *     the real compile: its error is the program's, and the lease goes to the next who waits.
+ *     key (program_key.c) ─▶ get, with a lease ─┬─ a hit: PJRT_Executable_DeserializeAndLoad
+ *                                               └─ a lease: the real compile, Serialize, put
+ * Failure modes:
+ *     no daemon, a table or arguments of another version, a refused key: the real compile only;
+ *     an entry that is damaged or does not load: the real compile, whose result replaces the entry;
+ *     the real compile fails: the program gets its error, and the lease goes to the next waiter.
  *
- * Any thread; no locks. Functions of the table get no hint of whose table they were in, so there is
- * one set of functions for each plugin, and plugins beyond N_PLUGINS are passed through.
+ * A function of the table cannot know in which table it was called. So there is one set of
+ * functions for each plugin; plugins beyond those of PLUGIN_LIST are passed through.
+ *
+ * Thread: any; no locks.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,7 +37,7 @@ typedef struct pjrt_api *(*get_api)(void);
 
 struct table {
     const struct pjrt_api *real;
-    struct pjrt_api *as_found; /* to see whether another plugin has come in its place */
+    struct pjrt_api *as_found; /* a copy, which shows if another plugin took its place */
     struct pjrt_api *ours;
 };
 struct plugin {
@@ -49,8 +52,8 @@ static struct plugin plugins[] = {PLUGIN_LIST(X)};
 
 /* ---- one compile ---- */
 
-/* Of a compile for which there is a key. */
-struct job {
+/* A compile that has a key. */
+struct pjrt_job {
     const struct table *table;
     struct pjrt_compile_args *args;
     struct pjrt_key key;
@@ -62,7 +65,7 @@ static struct pjrt_error *compile_real(const struct table *t, struct pjrt_compil
     return ((pjrt_call)t->real->fn[PJRT_CLIENT_COMPILE])(args);
 }
 
-static bool job_load(struct job *j, struct view executable)
+static bool job_load(struct pjrt_job *j, struct view executable)
 {
     struct pjrt_deserialize_args load = {.head = {sizeof load, NULL},
                                          .client = j->args->client,
@@ -74,7 +77,7 @@ static bool job_load(struct job *j, struct view executable)
     return true;
 }
 
-/* A text for people, in one line. */
+/* Copies a text for people, as one line. */
 static void to_line(struct view text, char *out, size_t cap)
 {
     snprintf(out, cap, "%.*s", (int)text.len, (const char *)text.data);
@@ -83,7 +86,7 @@ static void to_line(struct view text, char *out, size_t cap)
             *c = ' ';
 }
 
-static void job_put(struct job *j, const void *data, size_t len, uint32_t cost_ms)
+static void job_put(struct pjrt_job *j, const void *data, size_t len, uint32_t cost_ms)
 {
     char hardware[64], compiler[64];
     to_line(j->key.platform.device_kind, hardware, sizeof hardware);
@@ -94,7 +97,7 @@ static void job_put(struct job *j, const void *data, size_t len, uint32_t cost_m
             .kind = "executable", .cost_ms = cost_ms, .hardware = hardware, .compiler = compiler});
 }
 
-static void job_store(struct job *j, uint32_t cost_ms)
+static void job_store(struct pjrt_job *j, uint32_t cost_ms)
 {
     const struct pjrt_api *api = j->table->real;
     struct pjrt_get_executable_args get = {{sizeof get, NULL}, j->args->executable, NULL};
@@ -112,7 +115,7 @@ static void job_store(struct job *j, uint32_t cost_ms)
     pjrt_ask(api, PJRT_EXECUTABLE_DESTROY, &destroy);
 }
 
-static struct pjrt_error *job_run(struct job *j)
+static struct pjrt_error *job_run(struct pjrt_job *j)
 {
     struct view executable;
     int code = leased_entry_get(&j->entry, &executable);
@@ -126,7 +129,7 @@ static struct pjrt_error *job_run(struct job *j)
     return error;
 }
 
-/* What the plugin is does not change while it is loaded. */
+/* Returns the plugin's identity, found once: a loaded plugin does not change. NULL if unknown. */
 static const struct pjrt_identity *identity_of(struct plugin *p, struct warm *w,
                                                const struct pjrt_api *api,
                                                struct pjrt_client *client)
@@ -145,7 +148,7 @@ static const struct pjrt_identity *identity_of(struct plugin *p, struct warm *w,
     return known;
 }
 
-/* Fields that we read and write are there. */
+/* True if the arguments have all fields that we read and write. */
 static bool arguments_are_known(const struct pjrt_compile_args *args)
 {
     return args->head.struct_size >= sizeof *args && args->client && args->program &&
@@ -154,7 +157,7 @@ static bool arguments_are_known(const struct pjrt_compile_args *args)
 
 static struct pjrt_error *plugin_compile(struct plugin *p, struct pjrt_compile_args *args)
 {
-    struct job j = {.table = atomic_load(&p->table), .args = args};
+    struct pjrt_job j = {.table = atomic_load(&p->table), .args = args};
     struct pjrt_error *error;
     const struct pjrt_api *real = j.table->real;
     struct warm *w = arguments_are_known(args) ? connection_pool_borrow() : NULL;
@@ -249,8 +252,8 @@ static void patch_extension(struct pjrt_extension *e, const struct functions *f)
         ffi->register_call = f->register_ffi;
 }
 
-/* A copy of the chain in which registering a custom call is ours. Where memory is short, or one is
- * smaller than an extension can be, the rest of the chain stays the plugin's. */
+/* Returns a copy of the chain in which the registration of custom calls is ours. The rest of the
+ * chain stays the plugin's if memory runs out, or if an extension is too small. */
 static struct pjrt_extension *copy_extensions(struct pjrt_extension *e, const struct functions *f)
 {
     enum { MOST = 256 };
@@ -285,7 +288,8 @@ static struct table *table_make(const struct pjrt_api *real, const struct functi
     return t;
 }
 
-/* Two threads may make it at once; then one copy is left unused, as are all tables at the end. */
+/* Returns the table for the program: ours, or the real one. If two threads make ours at once, one
+ * copy stays unused; tables are never freed. */
 static struct pjrt_api *plugin_api(struct plugin *p, const struct functions *f)
 {
     struct pjrt_api *real = atomic_load(&p->get)();
@@ -323,13 +327,13 @@ static const struct functions functions[] = {PLUGIN_LIST(X)};
 PLUGIN_LIST(X)
 #undef X
 
-/* The same plugin, looked up again, has the same functions. */
+/* Returns the set of functions of a plugin; the same one each time. */
 void *pjrt_stand_in(const char *name, void *real)
 {
     get_api get;
     void *stand_in;
     memcpy(&get, &real, sizeof get);
-    if (strcmp(name, "GetPjrtApi") != 0)
+    if (!preload_may_stand_in(name, real) || strcmp(name, "GetPjrtApi") != 0)
         return real;
     for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++) {
         get_api there = NULL;

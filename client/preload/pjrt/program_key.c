@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * program_key.c - from the arguments of a compile to a name; pjrt/program_key.h draws it. Any thread; no state.
+ * program_key.c - decides what counts in the key of a compile, and which compiles are refused.
+ * pjrt.c calls it for each compile; program_key.h draws the parts.
+ *
+ * Thread: any; no state.
  */
 #include "client/preload/pjrt/program_key.h"
 
@@ -75,8 +78,8 @@ bool pjrt_is_cpu(const struct pjrt_api *api, struct pjrt_client *client)
     return ask_text(api, PJRT_CLIENT_PLATFORM_NAME, client, &name) && view_is(name, "cpu");
 }
 
-/* All devices, in their order: which of them a program runs on is said in its options. `shared`: other
- * processes have some of them. */
+/* Adds all devices in their order; the program's options choose among them. Sets out->shared if
+ * other processes own some of them. */
 static bool add_devices(const struct pjrt_api *api, struct pjrt_client *client,
                         struct key_builder *b, struct pjrt_platform *out)
 {
@@ -112,7 +115,7 @@ static int add_platform(const struct pjrt_api *api, struct pjrt_client *client,
     key_add_text(b, TAG_PLUGIN, identity->plugin);
     add_view(b, TAG_PLATFORM, out->name);
     add_view(b, TAG_VERSION, out->version);
-    /* What is compiled for a GPU does not depend on the processor beside it. */
+    /* Code for a GPU does not depend on the processor beside it. */
     bool gpu = view_is(out->name, "cuda") || view_is(out->name, "rocm");
     if (!gpu)
         key_add(b, TAG_HOST, &identity->host, sizeof identity->host);
@@ -121,7 +124,7 @@ static int add_platform(const struct pjrt_api *api, struct pjrt_client *client,
     return add_devices(api, client, b, out) ? 0 : WARM_EUNSUPPORTED;
 }
 
-/* ---- what XLA reads from the environment by itself ---- */
+/* ---- variables that XLA reads by itself ---- */
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -135,8 +138,9 @@ static bool is_for_dumps(const char *flag)
            strncmp(flag, "--xla_detailed_logging", 22) == 0;
 }
 
-/* Flags in any order; of one flag given twice the last counts, so then the order is kept by not
- * touching it. */
+/* Adds flags in sorted order. If a flag is given twice, the last one counts: then all keep their
+ * order.
+ */
 static void add_sorted(struct key_builder *b, char **flags, size_t n)
 {
     bool distinct = true;
@@ -154,7 +158,7 @@ static void add_sorted(struct key_builder *b, char **flags, size_t n)
     free(sorted);
 }
 
-/* XLA_FLAGS that do not begin with a dash name a file of flags. */
+/* Adds XLA_FLAGS. A value that does not begin with a dash names a file of flags, and is refused. */
 static int add_flags(struct key_builder *b, const char *value)
 {
     enum { N_FLAGS = 256 };
@@ -188,7 +192,7 @@ static int add_environment(struct key_builder *b)
 
 /* ---- the program ---- */
 
-/* Custom calls that the compiler itself understands: notes on sharding, layout and memory. */
+/* Custom calls that the compiler itself handles: notes on sharding, layout and memory. */
 static const char *const known_targets[] = {"Sharding",
                                             "SPMDFullToShardShape",
                                             "SPMDShardToFullShape",
@@ -224,7 +228,8 @@ static int add_target(struct key_builder *b, const struct pjrt_target *targets, 
     return WARM_EREFUSED;
 }
 
-/* The targets in a canonical text. A name with an escape in it is never found. */
+/* Adds the targets in a canonical text. A name with an escape in it is never found, and so
+ * refused. */
 static int add_targets(struct key_builder *b, const struct pjrt_target *targets,
                        const struct writer *text)
 {
@@ -255,7 +260,7 @@ static bool mentions(const struct pjrt_program *program, const char *text)
     return memmem(program->code, program->code_len, text, strlen(text)) != NULL;
 }
 
-/* `shared`: other processes compile the program, each for itself. */
+/* Adds the program. `shared`: other processes compile it, each for itself. */
 static int add_program(struct key_builder *b, const struct pjrt_program *program,
                        const struct pjrt_target *targets, bool shared)
 {
