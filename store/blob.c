@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blob.c - the files of blob.h. Names in here are relative to descriptors of the store's folders,
- * so that a store that is moved while open goes on.
+ * blob.c - decides where a store's files lie and which bytes are in them. The copier makes drafts, the
+ * writer changes blobs/, all threads open and check. Names are relative to descriptors of the store's
+ * folders, so that a store can be moved while it is open.
  *
- * A put of a large value: draft_begin, draft_copy (copy, hash), draft_seal (trailer), draft_place (rename), and
- * then the caller's index transaction. A crash before the rename leaves a file in tmp/, which the
- * next start removes; a crash after it leaves a blob without a row, which the idle sweep removes.
+ * A put of a large value:
+ *   draft_begin, draft_copy (copy, hash), draft_seal (trailer), draft_place (rename), then the caller's
+ *   index transaction
+ *
+ * Failure modes: a crash before the rename leaves a file in tmp/, which the next start removes. A crash
+ * after it leaves a blob without a row, which the idle work removes.
+ *
+ * Thread: any; draft_place, blob_append, blob_doom and quarantine on the writer.
  */
 #define OPENSSL_API_COMPAT 0x10100000L
 #define OPENSSL_SUPPRESS_DEPRECATED
 #define XXH_INLINE_ALL
 #include "store/blob.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,10 +32,10 @@
 #include "store/fault.h"
 
 #define BLOB_PATH 96          /* OWNER/ab/ and 64 hex digits */
-#define RESYNC_MAX (8u << 10) /* bytes of a torn trailer that are skipped to find the one before */
+#define RESYNC_MAX (8u << 10) /* bytes of a torn trailer that a reader skips */
 static const char footer_magic[8] = "WARMROW1";
 
-/* FULL for what freeing space would cure, IO for the rest. */
+/* Returns FULL if free space would help, else the code of the failure. */
 static int io_code(int errnum)
 {
     switch (errnum) {
@@ -126,7 +133,7 @@ bool files_space(const struct files *f, uint64_t *out_bytes)
     return true;
 }
 
-/* A name in tmp/ that no other file of this or an earlier process has. */
+/* Makes a name in tmp/ that no other file has, of this or an earlier process. */
 static void tmp_name(struct files *f, const char *what, char out[DOOMED_NAME])
 {
     unsigned long serial = atomic_fetch_add(&f->serial, 1);
@@ -258,6 +265,7 @@ static int copy_piece(struct draft *d, struct hashing *h, const uint8_t *data, i
                       struct err *e)
 {
     size_t n = next_piece(h, d->len);
+    assert(d->made && h->done < d->len);
     int rc = data ? 0 : read_exactly(fd, h->piece, n, h->done);
     if (rc != 0)
         return read_failed(rc, e);
@@ -287,7 +295,7 @@ int draft_copy(struct files *f, struct draft *d, struct hashing *h, const void *
     return 0;
 }
 
-/* The row and its footer, as they stand in the file. */
+/* Writes a row and its footer. */
 static void trailer_encode(const struct store_row *row, struct writer *w)
 {
     row_encode(row, w);
@@ -300,6 +308,7 @@ static void trailer_encode(const struct store_row *row, struct writer *w)
 int draft_seal(struct files *f, struct draft *d, const struct store_row *row, struct err *e)
 {
     struct writer w;
+    assert(d->made && d->fd >= 0 && row->is_blob && row->len == d->len);
     writer_init(&w, 0);
     trailer_encode(row, &w);
     int rc = w.failed ? ENOMEM : write_all(d->fd, w.data, w.len);
@@ -330,6 +339,7 @@ int draft_place(struct files *f, struct draft *d, uint32_t owner, struct err *e)
 {
     if (d->placed)
         return 0;
+    assert(d->made);
     char path[BLOB_PATH];
     blob_path(&(struct blob_id){owner, d->content}, path);
     int rc = fault_renameat(f->tmp, d->name, f->blobs, path) == 0 ? 0 : errno;
@@ -463,7 +473,7 @@ int blob_append(struct files *f, const struct blob_id *id, const struct store_ro
     blob_path(id, path);
     int rc = blob_open(f, id, row->len, &reader, out_before, e);
     if (rc == WARM_ECORRUPT)
-        rc = WARM_ENOT_FOUND; /* shorter than the value: the caller puts a good one in its place */
+        rc = WARM_ENOT_FOUND; /* shorter than the value: the caller replaces it */
     if (rc != 0)
         return rc;
     if (out_before->size - row->len > BLOB_TRAILERS_MAX) {
@@ -544,7 +554,7 @@ int value_quarantine(struct files *f, const struct store_id *id, const void *dat
 
 /* ---- trailers, backwards ---- */
 
-/* The row whose trailer ends at window[end]; false if there is none. */
+/* Reads the row whose trailer ends at window[end]. False if there is none. */
 static bool trailer_at(const uint8_t *window, size_t end, struct store_row *out, size_t *out_begin)
 {
     if (end < BLOB_FOOTER)
@@ -582,7 +592,7 @@ int blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg, size_t *out_n)
             torn++;
             continue;
         }
-        value_len = row.len; /* what lies below is the value's, whatever it looks like */
+        value_len = row.len; /* all below is the value, whatever it looks like */
         end = begin;
         torn = 0;
         n++;
@@ -641,7 +651,7 @@ static bool parse_content(const char *text, struct proof *out)
     return true;
 }
 
-/* What is no folder, or went away, has nothing in it. */
+/* Opens a folder of the walk. A file, or a folder that has gone, counts as empty. */
 static DIR *walk_into(struct blob_walk *w, DIR *parent, const char *name)
 {
     DIR *listing = open_listing(dirfd(parent), name);

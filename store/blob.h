@@ -28,43 +28,46 @@
 #include "store/store.h"
 
 #define BLOB_PIECE (256u << 10) /* bytes read, hashed and written at a time: fits the L2 cache */
-#define BLOB_TRAILERS_MAX (64u << 10) /* bytes of trailers; what comes later is not appended */
+#define BLOB_TRAILERS_MAX (64u << 10) /* bytes of trailers; later ones are not appended */
 #define BLOB_FOOTER 16u
 #define QUARANTINE_MAX 32u /* files; the oldest go first */
 
 /* The store's folders, as descriptors. */
 struct files {
     int dir, blobs, tmp, quarantine;
-    uint64_t session; /* part of the name of what this process puts into tmp/ */
+    uint64_t session; /* part of the names that this process makes in tmp/ */
     atomic_ulong serial;
 };
 
-/* Makes what is missing. Errors: IO. files_close closes; fine on a half-opened one. */
+/* Opens the folders, and makes missing ones. Errors: IO. */
 int files_open(struct files *f, const char *dir, struct err *e);
+/* Closes them; fine on a half-opened struct. */
 void files_close(struct files *f);
-/* Removes what an earlier process left in tmp/. */
+/* Removes the files of earlier processes from tmp/. */
 void files_sweep_tmp(struct files *f);
-/* Bytes that could still be written to the file system, and whether that is known. */
+/* Returns the free bytes of the file system. False if it does not tell. */
 bool files_space(const struct files *f, uint64_t *out_bytes);
 
 struct blob_id {
     uint32_t owner;
     struct proof content;
 };
+/* True if both name the same blob. */
 bool blob_id_equal(const struct blob_id *a, const struct blob_id *b);
 
-/* What the file system says of a file. If none of it changed, nor did the bytes, as far as the file
- * system can know: what it cannot (a rotten sector) is found when the file is next hashed. */
+/* A file's state in the file system. While it is the same, the bytes are the same, as far as the file
+ * system knows. The next hash of the file finds the rest, such as a rotten sector. */
 struct blob_state {
     uint64_t ino, size;
     int64_t mtime_ns, ctime_ns;
 };
+/* True if no part differs. */
 bool blob_state_equal(const struct blob_state *a, const struct blob_state *b);
 
 /* A value on its way into blobs/. */
 struct draft {
-    bool made;     /* tmp/NAME is there */
-    bool placed;   /* it went to blobs/ */
+    bool made;     /* tmp/NAME exists */
+    bool placed;   /* it was moved to blobs/ */
     int fd;        /* read-only, once sealed */
     char name[64]; /* in tmp/ */
     uint64_t len;
@@ -75,15 +78,16 @@ struct draft {
 
 /* Both digests of a value that is read piece by piece. */
 struct hashing;
-/* NULL without memory. free(NULL) is fine. */
+/* Begins both digests. NULL without memory. */
 struct hashing *hashing_new(void);
+/* Frees it; NULL is fine. */
 void hashing_free(struct hashing *h);
 
 /* Makes the file of a draft. Errors: FULL, IO. */
 int draft_begin(struct files *f, struct draft *d, uint64_t len, struct err *e);
-/* Copies up to `max` further bytes into it, from memory or, where `data` is NULL, from `fd`, which is
- * read from offset 0. Returns 1 while there is more; 0 when all is there and hashed. Errors: FULL, IO,
- * TRUNCATED; then nothing is left behind. */
+/* Copies up to `max` further bytes into it and hashes them: from memory or, if `data` is NULL, from `fd`
+ * from offset 0 on. Returns 1 while there is more, 0 at the end. Errors: FULL, IO, TRUNCATED; the draft
+ * is then dropped. */
 int draft_copy(struct files *f, struct draft *d, struct hashing *h, const void *data, int fd,
                uint64_t max, struct err *e);
 /* Reads exactly `len` bytes from offset 0. Errors: IO, TRUNCATED. */
@@ -92,40 +96,41 @@ int value_read(int fd, void *out, size_t len, struct err *e);
 int draft_seal(struct files *f, struct draft *d, const struct store_row *row, struct err *e);
 /* Renames the draft to its place in blobs/; does nothing if it is there. Errors: FULL, IO. */
 int draft_place(struct files *f, struct draft *d, uint32_t owner, struct err *e);
-/* Removes what is left of the draft in tmp/, closes d->fd. Idempotent. */
+/* Removes the draft from tmp/ if it is still there, and closes d->fd. Idempotent. */
 void draft_drop(struct files *f, struct draft *d);
 
-/* Opens a blob read-only and tells its state. Errors: NOT_FOUND, IO; CORRUPT if it is no regular
+/* Opens a blob read-only and reads its state. Errors: NOT_FOUND, IO; CORRUPT if it is no regular
  * file or shorter than `len`. */
 int blob_open(struct files *f, const struct blob_id *id, uint64_t len, int *out_fd,
               struct blob_state *out_state, struct err *e);
+/* Reads the state of an open blob. Errors: IO; CORRUPT if it is no regular file. */
 int blob_fstat(int fd, struct blob_state *out);
 /* Hashes the first `len` bytes. `piece` is BLOB_PIECE bytes to work in; `stop` (may be NULL) ends
  * the work early. Errors: CORRUPT, IO, CANCELLED. */
 int blob_check(int fd, uint64_t len, const struct key *check, void *piece, const atomic_bool *stop,
                struct err *e);
 
-/* The same in pieces: 1 while there is more. */
+/* Hashes up to `max` further bytes. Returns 1 while there is more. */
 int blob_check_some(int fd, uint64_t len, const struct key *check, struct hashing *h, uint64_t max,
                     struct err *e);
 
-/* Appends a row to a blob that is there. Gives the state before and after, so that who knows the
- * one can trust the other. Errors: NOT_FOUND, FULL (of trailers too), IO. */
+/* Appends a row to a blob. Reports the state before and after: if the first was verified, the second is
+ * too. Errors: NOT_FOUND; FULL (also of trailers); IO. */
 int blob_append(struct files *f, const struct blob_id *id, const struct store_row *row,
                 struct blob_state *out_before, struct blob_state *out_after, struct err *e);
 
-/* Takes a blob out of blobs/, to tmp/NAME. Errors: NOT_FOUND, IO. */
+/* Moves a blob from blobs/ to tmp/NAME. Errors: NOT_FOUND, IO. */
 #define DOOMED_NAME 64
 int blob_doom(struct files *f, const struct blob_id *id, char out_name[DOOMED_NAME]);
-/* Frees the space: slow for large files, so not on the writer thread. */
+/* Unlinks tmp/NAME. Slow for large files: not for the writer thread. */
 void blob_bury(struct files *f, const char *name);
-/* Moves a damaged blob, or writes a damaged inline value, where a person may look at it. */
+/* Move a damaged blob to quarantine/, or write a damaged inline value there, for a person to look at. */
 int blob_quarantine(struct files *f, const struct blob_id *id);
 int value_quarantine(struct files *f, const struct store_id *id, const void *data, size_t len);
 
-/* Rows in the trailers of an open blob, the newest first; at most BLOB_TRAILERS_MAX bytes of them.
- * `cb` returns false to stop. The row is valid during the call. *out_n: how many were found. Errors:
- * IO, NOMEM: they could not be read. */
+/* Calls `cb` for each row in the trailers of an open blob, the newest first, in at most
+ * BLOB_TRAILERS_MAX bytes. `cb` returns false to stop; the row lives during the call. *out_n: the number
+ * of rows. Errors: IO, NOMEM. */
 typedef bool (*blob_row_cb)(void *arg, const struct store_row *row);
 int blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg, size_t *out_n);
 
@@ -133,11 +138,13 @@ int blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg, size_t *out_n);
 struct blob_walk {
     DIR *owners, *prefixes, *names;
     uint32_t owner;
-    bool incomplete; /* a folder could not be read, and what is in it was not told */
+    bool incomplete; /* a folder could not be read, and its blobs are missing */
 };
+/* Begins a walk. Errors: IO. */
 int blob_walk_begin(struct files *f, struct blob_walk *w, struct err *e);
-/* 1 and *out, or 0 at the end. What is no blob by its name is passed over. */
+/* Returns 1 and the next blob, or 0 at the end. Skips files whose names are no blob's. */
 int blob_walk_next(struct blob_walk *w, struct blob_id *out);
+/* Ends a walk at any point. */
 void blob_walk_end(struct blob_walk *w);
 
 #endif

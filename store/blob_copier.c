@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blob_copier.c - the thread that moves large values, so that the writer thread never waits for one.
+ * blob_copier.c - copies and hashes large values, so that the writer thread never waits for one.
+ * store_queue adds its tasks; it passes them on to the writer or finishes them.
  *
- * A put: copy to tmp/ and hash, in slices; compare with what its client says it is; append the
- * trailer; hand over to the writer, which renames and commits. A check: hash a blob, in slices; if it
- * is damaged, the writer is asked to quarantine it. A burial: unlink, which takes milliseconds for
- * large files. Any other task passes through in its turn. After each slice another user's task has
- * its turn (lanes.c).
+ *   put      copy to tmp/ and hash, in slices; compare with the client's digest; append the trailer; the
+ *            writer then renames and commits
+ *   check    hash a blob, in slices; the writer quarantines a damaged one
+ *   burial   unlink a file in tmp/, which takes milliseconds if it is large
+ *   others   pass through in their turn, to keep the order of an id
  *
- * Failure modes: a put that cannot be copied is finished with its error and leaves nothing behind;
- * everything else goes on.
+ * After each slice another user has the turn (lanes.c).
+ *
+ * Failure modes: a put that cannot be copied is finished with its error and leaves no file. All other
+ * work goes on.
+ *
+ * Thread: copier; copier_bury any.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +24,7 @@
 #include "store/fault.h"
 #include "store/store_internal.h"
 
-#define SLICE (4u << 20) /* bytes that are copied, or hashed, before another user's turn */
+#define SLICE (4u << 20) /* bytes copied or hashed before another user's turn */
 
 void copier_bury(struct store *s, const char *name)
 {
@@ -47,11 +53,11 @@ static void bury(struct store *s, struct burial *b)
 
 enum progress {
     MORE,      /* another slice is left */
-    TO_WRITER, /* it is the writer's now */
+    TO_WRITER, /* the writer goes on with it */
     FINISHED,
 };
 
-/* The client said what the value's digest is. */
+/* Compares the value's digest with the client's, if it gave one. */
 static int compare(struct task *t)
 {
     t->hashed = true;
@@ -60,7 +66,7 @@ static int compare(struct task *t)
     return err_set(&t->err, WARM_ECORRUPT, "the value is not what its checksum says");
 }
 
-/* A value that turned out to be small is stored inline. */
+/* Reads a small value from its descriptor: it is stored inline. */
 static int read_inline(struct task *t)
 {
     t->data = fault_malloc(t->row.len ? (size_t)t->row.len : 1);
@@ -74,6 +80,7 @@ static int read_inline(struct task *t)
 
 static int seal_blob(struct store *s, struct task *t)
 {
+    assert(t->draft.made && !t->draft.placed);
     t->row.is_blob = true;
     t->row.check = t->draft.check;
     t->row.content = t->draft.content;
@@ -84,7 +91,7 @@ static int seal_blob(struct store *s, struct task *t)
     return rc;
 }
 
-/* The next slice: 1 while there is more. */
+/* Copies the next slice. Returns 1 while there is more. */
 static int copy_slice(struct store *s, struct task *t)
 {
     int rc = 0;

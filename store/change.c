@@ -25,12 +25,14 @@
 
 int change_begin(struct change *c, struct index *x)
 {
+    assert(x->env);
     *c = (struct change){.index = x, .totals = x->totals};
     return table_begin(x->env, 0, &c->txn);
 }
 
 int change_commit(struct change *c)
 {
+    assert(c->txn);
     int rc = memcmp(&c->totals, &c->index->totals, sizeof c->totals) == 0
                  ? 0
                  : index_put_totals(c->index, c->txn, &c->totals);
@@ -64,6 +66,7 @@ void change_close(struct change *c)
     c->cap_doomed = 0;
 }
 
+/* Returns the overflow pages of a value. */
 static uint64_t pages_of(uint64_t len) { return (len + 16 + PAGE - 1) / PAGE; }
 
 uint64_t entry_disk_bytes(const struct store_row *row)
@@ -80,7 +83,7 @@ uint64_t blob_disk_bytes(uint64_t len)
     return (len + ROW_FIXED + 64 + BLOB_FOOTER + PAGE - 1) / PAGE * PAGE + LEAF_NODE(BLOB_KEY);
 }
 
-/* Never below zero: a damaged row may have been counted otherwise than it now says. */
+/* Adds, but never goes below zero: the row that was counted may be damaged now. */
 static void add(uint64_t *n, int64_t delta)
 {
     *n = delta < 0 && *n < -(uint64_t)delta ? 0 : *n + (uint64_t)delta;
@@ -96,10 +99,10 @@ uint64_t entry_pinned_bytes(const struct store_row *row)
     return entry_disk_bytes(row) + (row->is_blob ? blob_disk_bytes(row->len) : 0);
 }
 
-/* What a change does to the books. */
+/* The effect of one entry on the accounts. */
 struct delta {
     int64_t entries, bytes, disk;
-    int64_t blob_disk; /* of `disk`: what is in the share of `blob_user` */
+    int64_t blob_disk; /* the part of `disk` in the share of `blob_user` */
     uint32_t blob_user;
     int64_t pinned;
 };
@@ -126,7 +129,7 @@ int change_count_share(struct change *c, uint32_t user, int64_t entries, int64_t
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
-/* Adds to what is counted of the store, of the row's owner, of its user and of its kind. */
+/* Adds to the accounts of the store, and of the row's owner, user and kind. */
 static int count(struct change *c, const struct store_row *row, struct delta d)
 {
     uint8_t key[4];
@@ -190,7 +193,7 @@ bool change_spare_blob(struct change *c, const struct blob_id *id)
     return false;
 }
 
-/* One more reference to a row's blob; the first brings its bytes. */
+/* Adds a reference to a row's blob. The first one adds the blob's bytes. */
 static int ref_blob(struct change *c, const struct store_row *row, struct delta *d)
 {
     struct blob_id id = {row->id.owner, row->content};
@@ -213,7 +216,7 @@ static int ref_blob(struct change *c, const struct store_row *row, struct delta 
     return change_put_blob(c, &id, numbers);
 }
 
-/* Takes a blob's record away, and its bytes off the books. */
+/* Deletes a blob's record, subtracts its bytes, and dooms it. */
 static int drop_blob(struct change *c, const struct blob_id *id,
                      const uint64_t numbers[BLOB_NUMBERS], struct delta *d)
 {
@@ -228,7 +231,7 @@ static int drop_blob(struct change *c, const struct blob_id *id,
     return rc ? rc : change_doom(c, id);
 }
 
-/* One reference fewer; dooms the blob with the last. */
+/* Removes a reference; the last one dooms the blob. */
 static int unref_blob(struct change *c, const struct store_row *row, struct delta *d)
 {
     struct blob_id id = {row->id.owner, row->content};
@@ -251,6 +254,7 @@ int change_forget_blob(struct change *c, const struct blob_id *id)
 }
 
 #define GROUP_KEY (4 + 16)
+/* Writes the key of the row's group. False if it is in none. */
 static bool group_key(const struct store_row *row, uint8_t out[GROUP_KEY])
 {
     static const struct key none;
@@ -278,6 +282,8 @@ int change_insert(struct change *c, const struct store_row *row, const void *val
     struct delta d = {.entries = 1,
                       .disk = (int64_t)entry_disk_bytes(row),
                       .pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0};
+    assert(c->txn && row->is_blob == (row->len > STORE_INLINE_MAX));
+    assert(row->is_blob || value || row->len == 0);
     index_key(&row->id, key);
     int rc = put_row(c, row);
     if (rc == 0 && row->is_blob) {
@@ -296,6 +302,7 @@ int change_insert(struct change *c, const struct store_row *row, const void *val
 
 void change_tell(struct change *c, const struct store_id *id, enum store_cause cause)
 {
+    assert(cause != 0);
     if (c->n_left < CHANGE_LEFT_MAX)
         c->left[c->n_left++] = (struct store_departure){.id = *id, .cause = cause};
 }
@@ -306,7 +313,8 @@ int change_remove(struct change *c, const struct store_row *row)
     struct delta d = {.entries = -1,
                       .disk = -(int64_t)entry_disk_bytes(row),
                       .pinned = row->pinned ? -(int64_t)entry_pinned_bytes(row) : 0};
-    struct store_row fixed = *row; /* its texts die with the first write */
+    struct store_row fixed = *row; /* its texts are invalid after the first write */
+    assert(c->txn);
     index_key(&fixed.id, key);
     int rc = 0;
     if (group_key(&fixed, group)) {
@@ -341,7 +349,7 @@ int change_remove_broken(struct change *c, const struct store_id *id)
     if (!row_salvage(data.mv_data, data.mv_size, &row))
         row = (struct store_row){0};
     row.id = *id;
-    /* Lengths as they were counted, not as the row now says. */
+    /* The lengths that were counted, not those of the damaged row. */
     struct blob_id blob = {id->owner, row.content};
     rc = table_get(c->txn, c->index->value, bytes_val(key, sizeof key), &data);
     row.is_blob = rc == WARM_ENOT_FOUND;
@@ -356,6 +364,7 @@ int change_rewrite(struct change *c, const struct store_row *row) { return put_r
 int change_pin(struct change *c, const struct store_row *row, bool pinned)
 {
     struct store_row changed = *row;
+    assert(row->pinned != pinned);
     int64_t bytes = (int64_t)entry_pinned_bytes(row);
     changed.pinned = pinned;
     int rc = put_row(c, &changed);

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evict.c - what goes when there is not room for all. Writer thread.
+ * evict.c - decides which entries go when the store or a user's share is full. evict_room.c calls it in its
+ * steps, the writer along with puts, transaction.c if the map is full.
  *
- * An entry is worth what a hit on it saves, times how often it is hit, for each byte that it takes:
+ * The worth of an entry is what a hit on it saves, times its hits, for each byte:
  *
  *     worth = cost_ms × heat / bytes            heat: hits, halved for every half-life since
  *
- * A victim is the least worth of a random sample of one user's entries: of the user whose share is the
- * largest, or whose quota is in the way. A sample is 4 runs of 8 neighbours from random places in the
- * range of the user, or in that of what the daemon made, of which the user's are taken (keys are
- * digests, so a place in their order says nothing of worth or age). Per victim this costs a few page reads, whatever the number
- * of entries, and no memory per entry. Source: sampled LRU as in Redis; weighing by cost and size as
- * in GreedyDual-Size-Frequency (Cherkasova 1998).
+ * A victim is the least worth of a random sample of one user's entries: the user with the largest share,
+ * or the one above its quota. A sample is 4 runs of 8 neighbours from random places, in the range of the
+ * user or in that of the daemon's own entries; of the latter only the user's count. Keys are digests, so a
+ * key's place says nothing of worth or age. A victim costs a few page reads, whatever the number of
+ * entries, and no memory per entry. Source: sampled LRU as in Redis; weighing by cost and size as in
+ * GreedyDual-Size-Frequency (Cherkasova 1998).
  *
  *   pinned       never taken
  *   old          last used before keys changed (old.c): taken first, the least worth of them
  *   expired      taken next
- *   young        the newest tenth of the cap by bytes, if younger than a minute: taken only if all
- *                in the sample are, so that what is new is not the victim of its own put
- *   in a group   weighed and taken with all of its group; not at all if one of them is pinned
+ *   young        the newest tenth of the cap by bytes, if younger than a minute: taken only if the whole
+ *                sample is young, so that a new entry is not the victim of its own put
+ *   in a group   weighed and taken with all of its group; never if one of them is pinned
+ *
+ * Thread: writer.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,16 +34,15 @@
 #define SAMPLE_RUNS 4u
 #define SAMPLE_RUN 8u
 #define SAMPLE_MAX (SAMPLE_RUNS * SAMPLE_RUN)
-#define SAMPLE_VICTIMS 2u     /* of one sample: more would take entries that are worth much */
-#define FRUITLESS_MAX 64u     /* samples without a victim: nearly all is pinned, or others' */
-#define FRUITLESS_LARGEST 16u /* after so many another user's are looked at */
+#define SAMPLE_VICTIMS 2u /* of one sample: more would take valuable entries */
+#define FRUITLESS_MAX 64u /* samples without a victim: nearly all entries are pinned or others' */
+#define FRUITLESS_LARGEST 16u /* after so many, samples come from other users */
 #define GROUP_MAX 1024u       /* members that go in one transaction */
 #define YOUNG_MS 60000u
 
 /* ---- worth ---- */
 
-/* The youth of entries is counted in sixteenths of a tenth of the cap, or of what the index may take
- * where that is less. */
+/* Counts youth in sixteenths of a tenth of the cap, or of the index's part of its map if that is less. */
 void evict_note_put(struct store *s, uint64_t bytes)
 {
     struct evictor *ev = &s->evictor;
@@ -53,7 +56,7 @@ void evict_note_put(struct store *s, uint64_t bytes)
     ev->put_bytes %= share;
 }
 
-/* Entries made after this time are young. */
+/* Returns the time after which made entries are young. */
 static uint64_t young_since(const struct store *s, uint64_t now_ms)
 {
     uint64_t a_tenth_ago = s->evictor.young[s->evictor.young_at % 16];
@@ -80,7 +83,7 @@ static void worth_add(struct worth *w, const struct store *s, const struct store
     w->current |= !old_row(s, row);
 }
 
-/* For each byte. Below 0: expired; below -1: old. */
+/* Returns the worth of a byte. -1: expired; below -1: old. */
 static double worth_rank(const struct worth *w)
 {
     double worth = w->gain / w->bytes;
@@ -169,7 +172,7 @@ static int sample_row(struct store *s, struct change *c, struct sample *sample,
     return 0;
 }
 
-/* A run of neighbours, from a random place in the owner's range on, around its end; those of `user`,
+/* Adds a run of neighbours from a random place in the owner's range, around its end. Keeps those of `user`,
  * or of EVICT_ANY. */
 static int sample_run(struct store *s, struct change *c, MDB_cursor *cursor, uint32_t owner,
                       uint64_t user, struct sample *sample)
@@ -218,7 +221,7 @@ static int sample_take(struct store *s, struct change *c, uint32_t owner, uint64
     return rc;
 }
 
-/* Of one user: of what it put, or of what was made for it, by their bytes. */
+/* Samples one user's entries: its own, or those that the daemon made for it. Bytes decide between them. */
 static int sample_user(struct store *s, struct change *c, uint32_t user, struct sample *sample)
 {
     struct usage put;
@@ -250,6 +253,7 @@ int evict_entry(struct store *s, struct change *c, const struct store_id *id)
         return quarantine_entry(s, c, id, STORE_LEFT_DAMAGED, "its row cannot be read");
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
+    assert(c->cause != 0);
     c->n_evicted++;
     c->n_old += old_row(s, &row);
     change_tell(c, id, c->cause);
@@ -290,7 +294,7 @@ static int disk_of(struct store *s, struct change *c, uint64_t user, uint64_t *o
     return rc;
 }
 
-/* A sample of `user`'s. Of EVICT_ANY's: of the largest user's, or, if that led to nothing, of any. */
+/* Samples `user`'s entries. EVICT_ANY: those of the largest user, or of any after too many failures. */
 static int sample_for(struct store *s, struct change *c, uint64_t user, unsigned fruitless,
                       struct sample *sample)
 {
@@ -306,6 +310,7 @@ static int sample_for(struct store *s, struct change *c, uint64_t user, unsigned
 
 int evict_some(struct store *s, struct change *c, uint64_t user, size_t max, uint64_t goal)
 {
+    assert(c->txn && max > 0);
     uint64_t before = c->n_evicted + c->n_corrupt, disk;
     unsigned fruitless = 0;
     c->cause = user == EVICT_ANY ? STORE_LEFT_FOR_ROOM : STORE_LEFT_FOR_QUOTA;

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evict_plan.c - store_evict: what matches a filter goes, least worth first, over any number of entries, in
- * bounded memory and in steps between the puts. Writer thread.
+ * evict_plan.c - decides in which order store_evict removes the entries that match its filter: least worth
+ * first, over any number of entries, in bounded memory. The writer calls it step by step between its
+ * batches.
  *
  *     scan all rows ──▶ keep the PLAN_MAX least worth ──▶ remove them in order ──▶ enough: done
  *          ▲            (of those above the last pass)              │
  *          └────────────────────── there were more ─────────────────┘
  *
- * Where all that match are to go, order does not matter and one scan does.
+ * If all matches must go, order does not matter, and one scan does it.
  *
- * Failure modes: an entry that was pinned, replaced or removed since the scan is passed over; an
- * error ends the job, and the report says how far it came.
+ * Failure modes: an entry that was pinned, replaced or removed since the scan is skipped. An error ends the
+ * work, and the report says how far it came.
+ *
+ * Thread: writer.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,13 +34,13 @@ struct planned {
 struct evict_plan {
     struct task *task;
     bool removing;   /* the plan; else scanning */
-    bool all;        /* no order */
+    bool all;        /* all matches go, in no order */
     bool overflowed; /* this scan found more than the plan holds */
     bool scanned;    /* to the end */
     struct index_place place;
     struct planned last; /* of the pass before */
     bool has_last;
-    uint64_t left_bytes; /* dry run: what the store would hold */
+    uint64_t left_bytes; /* dry run: bytes that would be left in the store */
     size_t n, next;
     struct planned entry[PLAN_MAX];
 };
@@ -49,7 +53,7 @@ static int planned_order(const void *a, const void *b)
     return memcmp(&x->id, &y->id, sizeof x->id);
 }
 
-/* A heap with the most worth on top. */
+/* Restores the heap, whose top is the most valuable entry, from place i down. */
 static void plan_sink(struct evict_plan *plan, size_t i)
 {
     for (;;) {
@@ -67,8 +71,10 @@ static void plan_sink(struct evict_plan *plan, size_t i)
     }
 }
 
+/* Adds an entry, or replaces the most valuable one of a full plan. */
 static void plan_add(struct evict_plan *plan, const struct planned *p)
 {
+    assert(plan->n <= PLAN_MAX);
     if (plan->has_last && planned_order(p, &plan->last) <= 0)
         return;
     if (plan->n < PLAN_MAX) {
@@ -100,7 +106,7 @@ static int scan_step(struct store *s, struct evict_plan *plan)
         struct store_row row;
         rc = index_next(&s->index, cursor, &plan->place, &row);
         if (rc == WARM_ECORRUPT) {
-            rc = 0; /* not ours to judge; verification takes it */
+            rc = 0; /* verification removes it */
         } else if (rc == 0 && !row.pinned &&
                    store_filter_match(&plan->task->filter, &row, now_ms)) {
             plan_add(plan, &(struct planned){evict_worth(s, &row, now_ms), row.id, row.len});
@@ -138,7 +144,7 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
     return 0;
 }
 
-/* What apply_plan would report. */
+/* Reports what apply_plan would. */
 static void dry_step(struct evict_plan *plan)
 {
     for (; plan->next < plan->n && plan->left_bytes > plan->task->to_bytes; plan->next++) {
@@ -165,7 +171,7 @@ static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enoug
     return rc;
 }
 
-/* *out_more tells whether it goes on; not after an error. */
+/* Scans or removes some more. *out_more: there is more to do; never after an error. */
 static int plan_advance(struct store *s, struct evict_plan *plan, bool *out_more)
 {
     bool enough;
@@ -187,7 +193,7 @@ static int plan_advance(struct store *s, struct evict_plan *plan, bool *out_more
     *out_more = plan->next < plan->n || !plan->scanned || plan->overflowed;
     if (plan->next < plan->n || !*out_more)
         return 0;
-    if (!plan->all) { /* again from the start, for what is worth more than all of this plan */
+    if (!plan->all) { /* scan again, for entries above all of this plan */
         plan->last = plan->entry[plan->n - 1];
         plan->has_last = true;
         plan->place = (struct index_place){.after = false};

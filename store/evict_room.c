@@ -9,7 +9,6 @@
  *
  * Thread: writer; evict_pins_max any.
  */
-#include <assert.h>
 #include <inttypes.h>
 
 #include "store/store_internal.h"
@@ -18,9 +17,9 @@
 #define EVICT_END 950u
 #define STEP_MAX 64u /* entries in one step */
 
-/* How far the store, with what is to come, is above so many thousandths of what it may take: of the
- * cap, or, for what lies in the index, of three quarters of its map (config.index_bytes may have made
- * it small): LMDB needs free pages even to delete. */
+/* Returns the bytes by which the store, with the given ones added, exceeds so many thousandths of its cap.
+ * The index alone may take three quarters of its map (config.index_bytes can make it small): LMDB needs
+ * free pages even to delete. */
 static uint64_t excess(const struct store *s, unsigned permille, uint64_t index_bytes,
                        uint64_t blob_bytes)
 {
@@ -34,7 +33,7 @@ static uint64_t excess(const struct store *s, unsigned permille, uint64_t index_
     return over_cap > over_map ? over_cap : over_map;
 }
 
-/* The bytes on disk to which `over` fewer would bring the store. */
+/* Returns the bytes on disk that remain without `over` bytes. */
 static uint64_t goal_without(const struct store *s, uint64_t over)
 {
     uint64_t disk = s->index.totals.disk_bytes;
@@ -63,6 +62,7 @@ static int apply_some(struct store *s, struct change *c, void *arg)
     return evict_some(s, c, some->user, some->max, some->goal);
 }
 
+/* Returns the bytes on disk of a user's share; 0 if that cannot be read. */
 static uint64_t share_of(struct store *s, uint32_t user)
 {
     MDB_txn *txn = NULL;

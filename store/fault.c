@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.c - the countdown of fault.h and the calls that look at it. Any thread. */
+/*
+ * fault.c - decides at each system call of the store if it fails. All of store/ calls it; only tests arm
+ * it.
+ *
+ * Thread: any; the countdown is atomic.
+ */
 #include "store/fault.h"
 
 #include <errno.h>

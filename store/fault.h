@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fault.h - every call of the store that the outside can make fail, and the hook that makes it.
+ * fault.h - the system calls of the store that can fail, and a hook with which a test makes them fail.
  *
- * The store calls fault_write instead of write, and so on. Each is the real call, unless a test has
- * armed the countdown: then the n-th such call, of whichever kind, fails with the errno asked for,
- * and so do all after it if the fault is to last (a full disk) rather than pass (a signal).
- * Calls of LMDB that may write or allocate pass through fault_index; one of LMDB's own codes, which
- * are negative, counts and fails only those.
+ * The store calls fault_write instead of write, and so on. Each is the real call unless a test has
+ * armed the countdown. Then the n-th call of any kind fails with the test's errno. A lasting fault (a
+ * full disk) fails all later calls too; a passing one (a signal) does not.
+ * Calls of LMDB that may write or allocate ask fault_index first. LMDB's own codes are negative: such a
+ * fault counts and fails only these calls.
  *
  *     fault_arm(3, ENOSPC, false);   the third call from now on fails once
  *     …
@@ -22,10 +22,12 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+/* Makes the nth call from now on fail, and with `lasting` all calls after it. */
 void fault_arm(long nth, int errnum, bool lasting);
-/* True if the fault was injected at least once since it was armed. */
+/* Ends the fault. True if a call has failed since it was armed. */
 bool fault_disarm(void);
 
+/* Each does what the call of its name does, or fails as armed. */
 int fault_openat(int dirfd, const char *path, int flags, mode_t mode);
 int fault_mkdirat(int dirfd, const char *path, mode_t mode);
 int fault_renameat(int olddirfd, const char *old_path, int newdirfd, const char *new_path);
@@ -36,9 +38,10 @@ ssize_t fault_write(int fd, const void *data, size_t len);
 ssize_t fault_pread(int fd, void *out, size_t len, off_t offset);
 void *fault_malloc(size_t size);
 void *fault_calloc(size_t n, size_t size);
-void *fault_malloc_aligned(size_t alignment, size_t size); /* a multiple of the alignment */
+/* `size` must be a multiple of the alignment. */
+void *fault_malloc_aligned(size_t alignment, size_t size);
 
-/* 0, or the errno with which the next call into LMDB is to fail. */
+/* Returns 0, or the code with which the next call into LMDB must fail. */
 int fault_index(void);
 
 #endif

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handles.c - the least recently used descriptors of handles.h go first. Loop thread. */
+/*
+ * handles.c - decides which descriptors stay open: the last used ones. store.c calls it at each hit on a
+ * blob.
+ *
+ * Thread: loop.
+ */
 #include "store/handles.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,11 +41,12 @@ struct handle *handles_find(struct handles *h, const struct blob_id *id)
     return NULL;
 }
 
-/* Room in `closing` for all that this turn can drop was made when it was given out. */
+/* handles_give has made room in `closing` for all that this turn can drop. */
 static void drop(struct handles *h, struct handle *handle)
 {
     if (handle->fd < 0)
         return;
+    assert(!handle->given || h->n_closing < h->cap_closing);
     if (handle->given)
         h->closing[h->n_closing++] = handle->fd;
     else
@@ -64,6 +71,7 @@ void handles_drop_all(struct handles *h)
 struct handle *handles_add(struct handles *h, const struct blob_id *id, int fd,
                            const struct blob_state *state)
 {
+    assert(fd >= 0);
     struct handle *oldest = handles_find(h, id);
     for (size_t i = 0; !oldest && i < HANDLES_MAX; i++)
         if (h->slot[i].fd < 0)
@@ -82,6 +90,7 @@ struct handle *handles_add(struct handles *h, const struct blob_id *id, int fd,
 
 bool handles_give(struct handles *h, struct handle *handle)
 {
+    assert(handle->fd >= 0);
     if (handle->given)
         return true;
     size_t need = h->n_closing + HANDLES_MAX; /* each slot may be given and dropped */

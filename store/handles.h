@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handles.h - open descriptors of blobs and what is known of their bytes: a hit on a blob that was
- * verified before, and that the file system says has not changed, costs one fstat.
+ * handles.h - open descriptors of verified blobs. A hit on one costs a single fstat, which shows that the
+ * file has not changed since its bytes were verified.
  *
- * Thread: loop. Memory: HANDLES_MAX descriptors; a descriptor that was given out in this turn and
- * dropped stays open until handles_turn_end.
+ * Invariant: a descriptor that was given out in this turn stays open until handles_turn_end.
+ *
+ * Thread: loop. Memory: at most HANDLES_MAX descriptors, and the dropped ones of this turn.
  */
 #ifndef WARM_STORE_HANDLES_H
 #define WARM_STORE_HANDLES_H
@@ -29,17 +30,22 @@ struct handles {
     size_t n_closing, cap_closing;
 };
 
+/* Makes all slots free. */
 void handles_init(struct handles *h);
+/* Closes all descriptors. */
 void handles_close(struct handles *h);
-/* NULL if it is not there. */
+/* Returns the handle of a blob, or NULL. */
 struct handle *handles_find(struct handles *h, const struct blob_id *id);
-/* Takes `fd`; drops another if all are in use. */
+/* Adds a blob and takes `fd`. Drops the least recently used one if all slots are in use. */
 struct handle *handles_add(struct handles *h, const struct blob_id *id, int fd,
                            const struct blob_state *state);
+/* Closes a blob's descriptor, or plans that for the turn's end if it was given out. */
 void handles_drop(struct handles *h, const struct blob_id *id);
+/* The same for all. */
 void handles_drop_all(struct handles *h);
-/* Marks as given out in this turn. False, and nothing is marked, without memory for that. */
+/* Marks a handle as given out in this turn. False, with nothing marked, without memory. */
 bool handles_give(struct handles *h, struct handle *handle);
+/* Ends the turn: closes the dropped descriptors. */
 void handles_turn_end(struct handles *h);
 
 #endif

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * idle.c - what the writer thread does when nothing is queued, in pieces of a few milliseconds.
+ * idle.c - decides what the writer thread does while nothing is queued, in pieces of a few milliseconds.
+ * writer.c calls idle_step between its batches.
  *
- *   walk       over blobs/, once after each open. Where the index is new (there was none, or it was
- *              broken) the rows in the trailers are adopted: this is the rebuild. A file that
- *              nothing refers to afterwards is removed: it is what a crash left between the rename
- *              of a file and the commit of its row. A file that cannot be read for now (no memory, no
- *              descriptors, an I/O error) is left alone, and the walk made again later. After a row was lost that could not be read, the
- *              walk is deep: a blob goes too if none of the rows in its trailers is in the index.
+ *   walk       over blobs/, once after each open. If the index is new, the walk adopts the rows in the
+ *              trailers: this is the rebuild. Then it removes files that no row refers to: a crash left
+ *              them between rename and commit. After a row was lost that could not be read, the walk is
+ *              deep: a blob also goes if none of the rows in its trailers is in the index.
  *   expiry     a sample of rows each second; more while many of them have expired
  *   readers    slots of dead processes in LMDB's table, each minute
- *   sync       meta pages made durable a second after the last commit: a power failure of an idle
- *              machine loses nothing
+ *   sync       meta pages are durable a second after the last commit: a power failure of an idle machine
+ *              loses nothing
  *   old        entries with keys of older versions are counted (old.c)
  *   wake       the loop, each minute, so that it hands over its table of hits
+ *
+ * Failure modes of the walk: a file that cannot be read now (no memory, no descriptors, an I/O error) stays,
+ * and the walk is repeated later. If the index is replaced during a walk, the walk begins again.
+ *
+ * Thread: writer; idle_begin also the opening thread.
  */
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +27,7 @@
 #define WALK_FILES 32u      /* in one step */
 #define WALK_DELAY_MS 2000u /* after open; no delay if there are rows to adopt */
 #define WALK_PACE_MS 20u    /* between steps that only look for orphans */
-#define SYNC_MS 1000u       /* from a commit until its meta page is durable, at most */
+#define SYNC_MS 1000u       /* at most, from a commit until its meta page is durable */
 #define EXPIRY_MS 1000u
 #define EXPIRY_MANY 8u /* of a sample of 32 */
 #define MINUTE_MS 60000u
@@ -38,7 +42,7 @@ struct adoption {
     int rc;
 };
 
-/* True if the file's row is to take the place of what the index has for that id. */
+/* True if the file's row is newer than the index's row of that id, or the index has none. */
 static bool is_wanted(const struct adoption *a, const struct store_row *row)
 {
     struct store_row have;
@@ -69,7 +73,7 @@ static bool on_trailer(void *arg, const struct store_row *row)
     return a->rc == 0;
 }
 
-/* Adopts the rows of a file. *out_unread: that cannot be told for now. */
+/* Adopts the rows of a file. *out_unread: it cannot be read now. */
 static int adopt(struct store *s, struct change *c, const struct blob_id *id, bool *out_unread)
 {
     struct adoption a = {.s = s, .c = c, .id = id};
@@ -86,7 +90,7 @@ static int adopt(struct store *s, struct change *c, const struct blob_id *id, bo
     return a.rc;
 }
 
-/* ---- blobs that are counted, but by no row ---- */
+/* ---- blobs whose rows are lost ---- */
 
 struct references {
     struct store *s;
@@ -111,10 +115,10 @@ static bool is_referred_to(struct store *s, MDB_txn *txn, const struct blob_id *
     size_t n = 0;
     int fd = -1;
     if (blob_open(&s->files, id, 0, &fd, &state, NULL) != 0)
-        return true; /* cannot tell */
+        return true; /* unknown */
     int rc = blob_rows(fd, state.size, on_reference, &r, &n);
     close(fd);
-    /* Where there are many trailers, some may have been left out. */
+    /* With many trailers, some may be missing. */
     return r.found || rc != 0 || n == 0 || n > BLOB_TRAILERS_MAX / ROW_MAX;
 }
 
@@ -150,14 +154,14 @@ static int apply_walked(struct store *s, struct change *c, void *arg)
     return rc;
 }
 
-/* Not if the index was replaced since the walk that is at its end: the new one has all of it ahead. */
+/* Clears `adopting`, unless the index was replaced since the walk began: the new one needs a new walk. */
 static int apply_adopted(struct store *s, struct change *c, void *arg)
 {
     const unsigned *walk = arg;
     return s->idle.n_begun == *walk ? change_adopted(c) : 0;
 }
 
-/* True if one of the files has something to be done about it; looks without a write transaction. */
+/* True if one of the files is an orphan. Needs no write transaction. */
 static bool needs_change(struct store *s, const struct walked *w)
 {
     MDB_txn *txn = NULL;
@@ -177,14 +181,14 @@ static void walk_end(struct store *s)
     s->idle.next_walk_ms = NEVER;
 }
 
-/* Later, from the start. */
+/* Ends the walk and plans the next one. */
 static void walk_again(struct store *s, uint64_t now_ms)
 {
-    struct idle *sw = &s->idle;
+    struct idle *idle = &s->idle;
     walk_end(s);
-    sw->unread = false;
-    sw->next_walk_ms = now_ms + sw->retry_ms;
-    sw->retry_ms = sw->retry_ms < MINUTE_MS / 2 ? 2 * sw->retry_ms : MINUTE_MS;
+    idle->unread = false;
+    idle->next_walk_ms = now_ms + idle->retry_ms;
+    idle->retry_ms = idle->retry_ms < MINUTE_MS / 2 ? 2 * idle->retry_ms : MINUTE_MS;
 }
 
 void idle_walk_deeply(struct store *s)
@@ -197,7 +201,7 @@ void idle_walk_deeply(struct store *s)
     s->idle.next_walk_ms = clock_mono_ms() + WALK_PACE_MS;
 }
 
-/* With the walk at its end, a new index knows all that there was. */
+/* Ends a complete walk: a new index now knows all files. */
 static void walk_done(struct store *s, uint64_t now_ms)
 {
     bool adopting = s->index.adopting;
@@ -222,29 +226,29 @@ static void walk_done(struct store *s, uint64_t now_ms)
 static void walk_step(struct store *s, uint64_t now_ms)
 {
     struct walked w = {.n = 0};
-    struct idle *sw = &s->idle;
-    unsigned walk = sw->n_begun;
+    struct idle *idle = &s->idle;
+    unsigned walk = idle->n_begun;
     int rc = 0;
-    if (!sw->walking && blob_walk_begin(&s->files, &sw->walk, NULL) != 0) {
+    if (!idle->walking && blob_walk_begin(&s->files, &idle->walk, NULL) != 0) {
         walk_again(s, now_ms);
         return;
     }
-    sw->walking = true;
-    while (w.n < WALK_FILES && blob_walk_next(&sw->walk, &w.id[w.n]))
+    idle->walking = true;
+    while (w.n < WALK_FILES && blob_walk_next(&idle->walk, &w.id[w.n]))
         w.n++;
     if (w.n && (s->index.adopting || needs_change(s, &w)))
         rc = transact(s, apply_walked, &w);
-    if (sw->n_begun != walk)
+    if (idle->n_begun != walk)
         return;    /* the index was replaced: the walk begins again */
     if (rc != 0) { /* a full or failing disk */
         walk_again(s, now_ms);
     } else if (w.n < WALK_FILES) {
-        if (sw->unread || sw->walk.incomplete)
+        if (idle->unread || idle->walk.incomplete)
             walk_again(s, now_ms);
         else
             walk_done(s, now_ms);
     } else {
-        sw->next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_PACE_MS);
+        idle->next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_PACE_MS);
     }
 }
 
@@ -271,46 +275,47 @@ void idle_end(struct store *s)
 
 static uint64_t soonest(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* The first commit since the last sync decides when: later ones, or changes that change nothing, such as
- * a look for what has expired, do not put it off. */
+/* The first commit since the last sync sets the time. Later ones do not put it off, nor do changes that
+ * wrote nothing. */
 void idle_sync_soon(struct store *s)
 {
-    struct idle *sw = &s->idle;
+    struct idle *idle = &s->idle;
     uint64_t commit = index_last_commit(&s->index);
-    if (commit != sw->last_commit)
-        sw->next_sync_ms = soonest(sw->next_sync_ms, clock_mono_ms() + SYNC_MS);
-    sw->last_commit = commit;
+    if (commit != idle->last_commit)
+        idle->next_sync_ms = soonest(idle->next_sync_ms, clock_mono_ms() + SYNC_MS);
+    idle->last_commit = commit;
 }
 
 uint64_t idle_step(struct store *s)
 {
-    struct idle *sw = &s->idle;
+    struct idle *idle = &s->idle;
     uint64_t now_ms = clock_mono_ms();
     if (!s->index.env)
         return EXPIRY_MS; /* the next change tries to open it again */
-    if (now_ms >= sw->next_walk_ms)
+    if (now_ms >= idle->next_walk_ms)
         walk_step(s, now_ms);
-    if (now_ms >= sw->next_expiry_ms)
-        sw->next_expiry_ms = now_ms + (evict_expired(s) >= EXPIRY_MANY ? 0 : EXPIRY_MS);
-    if (s->old_before_ms && now_ms >= sw->next_old_ms)
-        sw->next_old_ms = old_step(s, now_ms);
-    if (now_ms >= sw->next_check_ms) {
+    if (now_ms >= idle->next_expiry_ms)
+        idle->next_expiry_ms = now_ms + (evict_expired(s) >= EXPIRY_MANY ? 0 : EXPIRY_MS);
+    if (s->old_before_ms && now_ms >= idle->next_old_ms)
+        idle->next_old_ms = old_step(s, now_ms);
+    if (now_ms >= idle->next_check_ms) {
         index_check_readers(&s->index);
-        sw->next_check_ms = now_ms + MINUTE_MS;
+        idle->next_check_ms = now_ms + MINUTE_MS;
     }
-    if (now_ms >= sw->next_sync_ms) {
+    if (now_ms >= idle->next_sync_ms) {
         index_sync(&s->index);
-        sw->next_sync_ms = NEVER;
+        idle->next_sync_ms = NEVER;
     }
-    if (now_ms >= sw->next_wake_ms) {
+    if (now_ms >= idle->next_wake_ms) {
         if (s->config.on_wake)
             s->config.on_wake(s->config.on_wake_arg);
-        sw->next_wake_ms = now_ms + MINUTE_MS;
+        idle->next_wake_ms = now_ms + MINUTE_MS;
     }
-    uint64_t next = soonest(sw->next_walk_ms, sw->next_expiry_ms);
-    next = soonest(soonest(next, sw->next_check_ms), soonest(sw->next_sync_ms, sw->next_wake_ms));
+    uint64_t next = soonest(idle->next_walk_ms, idle->next_expiry_ms);
+    next = soonest(soonest(next, idle->next_check_ms),
+                   soonest(idle->next_sync_ms, idle->next_wake_ms));
     if (s->old_before_ms)
-        next = soonest(next, sw->next_old_ms);
+        next = soonest(next, idle->next_old_ms);
     now_ms = clock_mono_ms();
     return next > now_ms ? next - now_ms : 0;
 }

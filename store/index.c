@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index.c - the LMDB environment. LMDB's known traps, and where each is met:
+ * index.c - opens the LMDB environment and reads its tables. open.c, transaction.c and all readers of
+ * entries call it. It decides which of LMDB's codes mean damage.
+ *
+ * LMDB's known traps, and our answers:
  *
  *   only one process, one open per file     flock in open.c, before this is called
  *   never across fork                       index_guard.c checks in a child before the parent opens
  *   resizing a map under readers            the map is reserved once, far too large (index_map_size)
  *   large values fragment the free list     nothing above STORE_INLINE_MAX goes in
  *   large transactions spill pages          CHANGE_PAGES_MAX
- *   a reader that stalls pins old pages     the loop's read transaction ends when something is
- *                                           committed; verify.c works in chunks; slots of dead
+ *   a reader that stalls pins old pages     the loop's read transaction ends at the next commit; verify.c works in chunks; slots of dead
  *                                           processes are cleared each minute
- *   no page checksums                       every record has its own; index_guard.c; codes that tell of
- *                                           damage lead to rebuild (index_is_damage)
+ *   no page checksums                       every record has its own; index_guard.c; a code of damage
+ *                                           leads to a rebuild (index_is_damage)
  *   MDB_NOSYNC, MDB_WRITEMAP                never: one loses the index at a power failure, the other
  *                                           lets a stray write into it
  *   a failed meta page write ends the       MDB_PANIC is damage too: the environment is reopened
  *   environment
- *   an assertion aborts the process         on_assert leaves a mark; the next start checks all pages
+ *   an assertion aborts the process         on_abort leaves a mark; the next start checks all pages
+ *
+ * Thread: see index.h.
  */
 #include "store/index.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +67,7 @@ bool index_is_damage(int rc)
     case MDB_BAD_TXN:
     case MDB_BAD_VALSIZE:
     case MDB_MAP_RESIZED: /* a last page that lies outside the map */
-    case EINVAL: /* a read or write where a page number or a length points that cannot be */
+    case EINVAL:          /* a page number or a length led a read or write to an impossible place */
     case EFAULT:
     case EOVERFLOW:
     case EFBIG: return true;
@@ -105,8 +110,8 @@ static struct store_id id_of_key(const uint8_t key[INDEX_KEY])
 
 /* ---- opening ---- */
 
-/* The map is address space, not disk: twice what the values may take, and never resized. It grows
- * at open if the file came from a store with a larger cap. */
+/* Returns the size of the map: address space, not disk, and never resized. It is larger than asked if
+ * the file came from a store with a larger cap. */
 static size_t index_map_size(const char *path, uint64_t map_bytes)
 {
     char file[PATH_BYTES + 16];
@@ -132,7 +137,7 @@ static int open_env(struct index *x, const char *path, size_t map_bytes)
     return rc ? rc : mdb_env_open(x->env, path, flags, INDEX_MODE);
 }
 
-/* All but `share`, which format 1 does not have. */
+/* Opens all tables but `share`, which format 1 lacks. */
 static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
 {
     int rc = mdb_dbi_open(txn, "row", create, &x->row);
@@ -300,6 +305,7 @@ void index_check_readers(struct index *x)
 
 int index_read_begin(struct index *x, MDB_txn **txn)
 {
+    assert(x->env);
     return *txn ? mdb_txn_renew(*txn) : table_begin(x->env, MDB_RDONLY, txn);
 }
 
@@ -398,7 +404,7 @@ int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out)
     return most ? 0 : WARM_ENOT_FOUND;
 }
 
-/* The keys of a table that are owners or users, the first `cap` of them. */
+/* Lists the first `cap` keys of a table whose keys are owners or users. */
 static int list_keys(MDB_txn *txn, MDB_dbi dbi, uint32_t *out, size_t cap, size_t *out_n)
 {
     MDB_cursor *cursor;
@@ -436,7 +442,7 @@ int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random
     if (rc != 0)
         return rc;
     while ((rc = next_numbers(cursor, &owner, numbers)) == 0) {
-        /* Each owner in turn replaces the choice so far with its share of the total so far. */
+        /* Each owner replaces the choice so far with the probability weight / total. */
         uint64_t weight = numbers[2] ? numbers[2] : 1;
         total += weight;
         if (next_random(arg) % total < weight)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index_guard.c - looks at an index before this process trusts it.
+ * index_guard.c - decides if this process may trust an index. open.c calls it once, before it opens the
+ * environment and before the store has threads.
  *
- * LMDB reads its file through a memory map and has no page checksums: a damaged page can end in
- * SIGBUS, SIGSEGV, an assertion or an endless loop. So a child process looks first, and whatever
- * becomes of it is the answer. It runs before the parent opens the environment and before the store
- * has threads, and opens the file read-only and without LMDB's lock file.
+ * LMDB reads its file through a memory map and has no page checksums. A damaged page can end in SIGBUS,
+ * SIGSEGV, an assertion or an endless loop. So a child process looks first, and its end is the answer. It
+ * opens the file read-only and without LMDB's lock file.
  *
- *   few pages    (each start; constant cost) meta pages, format, totals; first, last and some random
- *                entries of each table, found again by search
- *   all pages    (after a crash that may have come from the index, or if the file is shorter than
- *                its meta page says) every page (lmdb_check.h), then every entry of every table, in order
- *                and found again by search
+ *   few pages    at each start, at constant cost: meta pages, format and totals; then the first, the last
+ *                and some random entries of each table, each found again by its key
+ *   all pages    after a crash that a damaged index explains, or if the file is shorter than its meta page
+ *                says: every page (lmdb_check.h), then every entry of every table, in order and by its key
+ *
+ * Thread: the one that opens the store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +73,7 @@ static void on_child_assert(MDB_env *env, const char *text)
     _exit(ASSERTED);
 }
 
-/* The key must lead back to itself. */
+/* Looks the key up: it must be found. */
 static enum finding find_again(struct probe *p, MDB_dbi dbi, MDB_val key)
 {
     MDB_val data;
@@ -176,7 +177,7 @@ static bool all_pages_sound(const char *path, uint64_t size)
     return map == MAP_FAILED || !lmdb_check(map, size);
 }
 
-/* In the child. */
+/* Runs in the child. */
 static enum finding look(const char *path, uint64_t size, bool thorough)
 {
     struct probe p = {.thorough = thorough};
@@ -216,7 +217,7 @@ static void child(const char *path, uint64_t size, bool thorough, int lock_fd)
     _exit((int)look(path, size, thorough));
 }
 
-/* Signals that tell of the machine, not of the file: out of memory, a filter of system calls, a
+/* True for signals that the machine sends, not the file: out of memory, a filter of system calls, a
  * person. */
 static bool says_nothing(int sig)
 {

@@ -18,7 +18,7 @@
 
 #define FORMAT_1_BLOB_NUMBERS 3 /* no user */
 
-/* Counts a blob in a user's share, unless it is in one already. */
+/* Adds a blob to a user's share, unless it is in one. */
 static int take_over_blob(struct change *c, const struct blob_id *id, uint32_t user)
 {
     uint8_t key[BLOB_KEY];
@@ -44,7 +44,7 @@ static int take_over_row(struct change *c, const struct store_row *row)
     return rc == 0 && row->is_blob ? take_over_blob(c, &blob, user) : rc;
 }
 
-/* A damaged row is in no share; whoever reads it removes it. */
+/* Skips damaged rows: they are in no share, and their first reader removes them. */
 static int take_over_rows(struct change *c)
 {
     MDB_cursor *cursor;
@@ -61,7 +61,7 @@ static int take_over_rows(struct change *c)
         if (rc == WARM_ENOT_FOUND)
             break;
         if (*n == stat.ms_entries)
-            rc = MDB_CORRUPTED; /* a damaged tree may lead around in it */
+            rc = MDB_CORRUPTED; /* a damaged tree can be endless */
         if (rc == 0)
             rc = take_over_row(c, &row);
         else if (rc == WARM_ECORRUPT)
@@ -71,7 +71,7 @@ static int take_over_rows(struct change *c)
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
-/* Blobs of damaged rows: they are in the share of their owner. */
+/* Counts blobs of damaged rows in the shares of their owners. */
 static int take_over_blobs(struct change *c)
 {
     MDB_cursor *cursor;
@@ -101,7 +101,7 @@ static int take_over_blobs(struct change *c)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* All of it, or nothing. */
+/* Does all of it, or nothing. */
 static int upgrade(struct index *x)
 {
     struct change c;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lanes.c - whose task the copier takes next: users in turn, each user's in order of asking.
+ * lanes.c - decides which task the copier takes next: users in turn, and each user's tasks in order. The
+ * loop adds tasks through store_queue; the copier takes them.
  *
  *     user 7   put 4 GiB ─ put ─ put          a slice of 7's, a slice of 9's, a slice of 7's …
  *     user 9   put 70 KB
  *
- * A task waits for earlier ones of other users only if they concern the same entry: the daemon's own
- * entries, and those of a group that shares, are put by several users.
+ * A task waits for earlier tasks of other users only if they concern the same entry. Several users can
+ * put the daemon's own entries, and those of a sharing group.
  *
- * Invariant: a lane's tasks are in the order of their serial numbers; no lane is empty.
+ * Invariants: (1) a lane's tasks are in the order of their serial numbers; (2) no lane is empty.
  *
- * Any thread, with the store's `lock` held.
+ * Thread: any, with the store's `lock` held.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "store/fault.h"
@@ -27,7 +29,7 @@ static bool same_id(const struct store_id *a, const struct store_id *b)
     return a->owner == b->owner && key_equal(&a->key, &b->key);
 }
 
-/* True if a task on many entries may change that of `one`. */
+/* True if a task on many entries may change the entry of `one`. */
 static bool concerns(const struct task *many, const struct task *one)
 {
     const struct store_filter *f = &many->filter;
@@ -64,7 +66,7 @@ static struct lane *lane_of(struct lanes *l, uint32_t user)
     return NULL;
 }
 
-/* An empty task_list points at itself, so a lane that moved has to be told. */
+/* Copies a lane. An empty task_list points at itself, and must be made anew at its new place. */
 static void lane_move(struct lane *to, const struct lane *from)
 {
     *to = *from;
@@ -78,7 +80,7 @@ static struct lane *lane_new(struct lanes *l, uint32_t user)
         size_t cap = l->cap ? 2 * l->cap : 8;
         struct lane *grown = fault_malloc(cap * sizeof *grown);
         if (!grown)
-            return l->n ? &l->lane[0] : NULL; /* the turns are less fair, nothing more */
+            return l->n ? &l->lane[0] : NULL; /* less fair turns are the only effect */
         for (size_t i = 0; i < l->n; i++)
             lane_move(&grown[i], &l->lane[i]);
         free(l->lane);
@@ -99,6 +101,7 @@ bool lanes_add(struct lanes *l, struct task *t)
         lane = lane_new(l, user);
     if (!lane)
         return false;
+    assert(!lane->tasks.first || lane->tasks.first->serial <= l->serial); /* (1) */
     t->serial = ++l->serial;
     task_list_add(&lane->tasks, t);
     return true;
@@ -116,12 +119,13 @@ static bool must_wait(const struct lanes *l, const struct lane *own, const struc
     return false;
 }
 
-/* The lane after that of the last turn, in the order of users, around its end. */
+/* The turn goes to the next user in numeric order, and from the last to the first. */
 struct task *lanes_next(struct lanes *l)
 {
     const struct lane *best = NULL;
     for (size_t i = 0; i < l->n; i++) {
         const struct lane *lane = &l->lane[i];
+        assert(lane->tasks.first); /* (2) */
         uint32_t distance = lane->user - l->turn - 1;
         if ((!best || distance < best->user - l->turn - 1) &&
             !must_wait(l, lane, lane->tasks.first))
@@ -136,8 +140,9 @@ struct task *lanes_next(struct lanes *l)
 void lanes_take(struct lanes *l, struct task *t)
 {
     size_t i = 0;
-    while (l->lane[i].tasks.first != t)
+    while (i < l->n && l->lane[i].tasks.first != t)
         i++;
+    assert(i < l->n);
     task_list_take(&l->lane[i].tasks);
     if (!l->lane[i].tasks.first && i != --l->n)
         lane_move(&l->lane[i], &l->lane[l->n]);

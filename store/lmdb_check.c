@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lmdb_check.c - the walk over the pages of an LMDB file. No state, any thread.
+ * lmdb_check.c - decides if the pages of an LMDB file fit together, by a walk over all of them.
+ * index_guard.c calls it in a child process, after a crash that a damaged index explains.
+ *
+ * Thread: any; no state.
  *
  * The format, as LMDB 0.9 writes it on 64-bit little-endian machines with 4 KiB pages:
  *

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * old.c - entries whose keys nobody asks for any more: a newer program makes other keys.
+ * old.c - decides which entries have keys that a newer program no longer makes, and counts them. evict.c
+ * takes them first; idle.c lets it count.
  *
- * An entry is old if its key is a digest of content and it was last used before store_expect_old's
- * time. A hit makes it a current one. Eviction takes old entries first (evict.c). While the writer
- * thread is idle it counts them, a few thousand rows at a time: once after each start, then each hour
- * while there are some.
+ * An entry is old if its key is a digest of content, and its last use was before store_expect_old's time.
+ * A hit makes it a current one. Counting reads a few thousand rows at a time: once after each start, then
+ * each hour while there are some.
  *
  * Thread: store_expect_old the loop, all others the writer.
  */
@@ -20,8 +20,7 @@
 #define NAME_DIGEST 32u /* hex digits at the end of the names that our clients make */
 #define NEVER UINT64_MAX
 
-/* True for "KIND:VERSION:DIGEST": our clients' names for what they have a key of. Other programs
- * choose their names by other rules. */
+/* True for "KIND:VERSION:DIGEST", as our clients name entries by key. Other programs have other names. */
 static bool is_digest_name(struct view name)
 {
     const char *text = name.data;
@@ -84,7 +83,7 @@ static int count_rows(struct store *s, struct old_count *count)
         if (rc == 0)
             count->n += old_row(s, &row);
         else if (rc == WARM_ECORRUPT)
-            rc = 0; /* verification takes it */
+            rc = 0; /* verification removes it */
     }
     if (open)
         mdb_cursor_close(cursor);

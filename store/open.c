@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * open.c - the life of a store, on the thread that opens and closes it:
+ * open.c - opens and closes a store: decides if the index on disk can be used. The daemon's main calls it.
  *
  *   1. folders, lock             one process, once: two environments on one file would destroy it
- *   2. guard                     a child looks at the index; what is damaged is set aside
- *   3. index                     opened, or made and, if there are files, to be filled from them
- *                                (idle.c)
+ *   2. guard                     a child checks the index; a damaged one is set aside
+ *   3. index                     opened, or made; idle.c fills a new one from the files in blobs/
  *   4. copier, writer            start
  *   5. … use …
  *   6. verifier, copier, writer  end, in this order, each after its queue is empty; access times are
  *                                written, the index is synced
- *   7. everything is freed       from here also if a step of 1 to 4 fails
+ *   7. everything is freed       also if one of the steps 1 to 4 fails
+ *
+ * Thread: the loop's; store_mark_suspect any.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,8 +28,8 @@
 #include "store/fault.h"
 #include "store/store_internal.h"
 
-#define LOCK_RETRIES 10u       /* where a process that lives has it */
-#define LOCK_RETRIES_DEAD 500u /* where that is gone, but its guard (index_guard.c) not yet */
+#define LOCK_RETRIES 10u       /* if a living process has it */
+#define LOCK_RETRIES_DEAD 500u /* if that process is dead, and its guard (index_guard.c) not yet */
 #define LOCK_RETRY_MS 20
 #define INDEX_BYTES_MIN (4ull << 30)
 
@@ -42,15 +44,15 @@ void store_mark_suspect(void)
     errno = errnum;
 }
 
-/* The process that the lock names; 0: none. */
+/* Returns the process that the lock names; 0: none. */
 static pid_t lock_holder(int fd)
 {
     char text[32] = "";
     return pread(fd, text, sizeof text - 1, 0) < 0 ? 0 : (pid_t)strtol(text, NULL, 10);
 }
 
-/* A process that was killed holds its locks until it is gone altogether, and so does a child that it
- * has just forked, until that runs and lets go: waits for both. */
+/* Waits a while for the lock: a killed process holds it until it is gone, and so does a child that it has
+ * just forked, until the child closes it. Returns 0 or an errno. */
 static int try_lock(int fd)
 {
     const struct timespec wait = {0, LOCK_RETRY_MS * 1000000l};
@@ -65,7 +67,6 @@ static int try_lock(int fd)
     return 0;
 }
 
-/* Only one process, and only once: two environments on one file would destroy it. */
 static int take_lock(struct store *s, struct err *e)
 {
     char pid[32] = "";
@@ -102,7 +103,7 @@ static int open_index(struct store *s, struct err *e)
         set_aside(s, why);
     if (suspect)
         unlinkat(s->files.dir, "suspect", 0);
-    atomic_store(&suspect_dir, s->files.dir); /* taking an index over reads all of it */
+    atomic_store(&suspect_dir, s->files.dir); /* an upgrade of the index reads all of it */
     uint64_t start_ms = clock_mono_ms();
     int rc = index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     if (rc == 0 && s->index.taken_over)
@@ -128,8 +129,8 @@ static bool has_blobs(struct store *s)
     return has;
 }
 
-/* Where there are no files, there is nothing to adopt: a file without a row is then always one whose
- * put was cut off, from the first put on. If this fails, the walk finds it out. */
+/* Clears `adopting` of a new index if there are no files. From then on a file without a row is one whose
+ * put was cut off. If this fails, the walk does it later. */
 static void adopt_nothing(struct store *s)
 {
     struct change c;
@@ -212,7 +213,7 @@ static void free_list(struct store *s, struct task_list *l)
         task_free(s, t);
 }
 
-/* What store_open made, whether or not it came to its end; the threads have ended. */
+/* Frees all that store_open made, also if it failed half-way; the threads have ended. */
 static void store_dispose(struct store *s)
 {
     while (s->burials) {
@@ -267,6 +268,7 @@ static void stop_threads(struct store *s)
 
 int store_open(struct store **out, const struct store_config *config, struct err *e)
 {
+    assert(config && config->dir);
     struct store *s = store_alloc(config);
     if (!s)
         return err_set(e, WARM_ENOMEM, "store: out of memory");

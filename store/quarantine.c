@@ -24,7 +24,7 @@ static int quarantine_blob(struct store *s, struct change *c, const struct store
         return rc;
     change_spare_blob(c, &id);
     if (blob_quarantine(&s->files, &id) != 0) {
-        char name[DOOMED_NAME]; /* it must not be found again in any case */
+        char name[DOOMED_NAME]; /* no later lookup may find it */
         if (blob_doom(&s->files, &id, name) == 0)
             copier_bury(s, name);
     }
@@ -38,6 +38,7 @@ int quarantine_entry(struct store *s, struct change *c, const struct store_id *i
 {
     struct store_row row;
     struct view value;
+    assert(c->txn);
     char hex[WARM_KEY_TEXT];
     int rc = index_row(&s->index, c->txn, id, &row);
     if (rc != 0 && rc != WARM_ECORRUPT)
@@ -56,7 +57,6 @@ int quarantine_entry(struct store *s, struct change *c, const struct store_id *i
     return change_remove(c, &row);
 }
 
-/* The value that was refused may have been replaced since. */
 int quarantine_refused(struct store *s, struct change *c, const struct task *t)
 {
     struct store_row row;
@@ -66,7 +66,6 @@ int quarantine_refused(struct store *s, struct change *c, const struct task *t)
     return rc ? rc : quarantine_entry(s, c, &row.id, STORE_LEFT_REFUSED, "its user refused it");
 }
 
-/* Looks again at what another thread found damaged: it may have been replaced since. */
 int quarantine_damaged(struct store *s, struct change *c, struct task *t)
 {
     struct store_row row;

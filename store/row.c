@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * row.c - encoding and decoding of rows, what follows from a row alone, and filters on rows.
- * Knows neither files nor LMDB, so that it can be fuzzed by itself. No state, any thread.
+ * row.c - decides which bytes are a row, and computes what depends on a row alone: heat, expiry, the
+ * match of a filter. All of store/ calls it, and so does its fuzz target: it knows neither files nor
+ * LMDB.
+ *
+ * Thread: any; no state.
  */
 #define XXH_INLINE_ALL
 #include "store/row.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -78,6 +82,7 @@ static uint32_t float_bits(float f)
 
 void row_encode(const struct store_row *row, struct writer *w)
 {
+    assert((unsigned)row->kind < 16);
     size_t begin = w->len;
     uint16_t flags = row_flags(row);
     writer_u8(w, ROW_VERSION);
@@ -147,7 +152,7 @@ static void read_numbers(struct reader *r, struct store_row *row)
     (void)reader_u64(r);
 }
 
-/* Zero where it is not there. */
+/* Reads a digest, or sets it to zero if it is absent. */
 static inline void read_digest(struct reader *r, bool is_there, uint8_t *out, size_t len)
 {
     if (is_there)
@@ -165,7 +170,7 @@ static void read_digests(struct reader *r, unsigned flags, struct store_row *row
     read_digest(r, flags & ROW_GRAPH, row->graph.bytes, sizeof row->graph.bytes);
 }
 
-/* All but the checksum. Every hit comes by here: each field is set once, and none is copied again. */
+/* Reads all but the checksum. Each hit runs this: it sets each field once and copies none again. */
 static bool read_row(struct reader r, struct store_row *row)
 {
     bool known_version = reader_u8(&r) == ROW_VERSION;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * row.h - the encoded row: everything that is known of one entry, with a checksum of its own.
+ * row.h - the encoded row: all that the store knows of one entry, with a checksum of its own.
  *
- *     ┌ version, kind, flags ┬ id ┬ numbers ┬ digests that are there ┬ 4 texts ┬ XXH3-64 ┐
+ *     ┌ version, kind, flags ┬ id ┬ numbers ┬ digests, if present ┬ 4 texts ┬ XXH3-64 ┐
  *
  * The same bytes are the value of an entry in the index and the trailer of a blob file. FORMAT.md
- * has the table. The id is inside, so that a row that turns up under another key is noticed.
+ * has the table. The row contains its id, so that a row under the wrong key is detected.
  *
  * Thread: any; no state. Memory: a decoded row borrows the encoded bytes.
  */
@@ -21,30 +21,32 @@
 /* Appends the encoded row; check w->failed. Texts longer than STORE_NAME_MAX are cut. */
 void row_encode(const struct store_row *row, struct writer *w);
 
-/* How many bytes row_encode appends. */
+/* Returns the number of bytes that row_encode appends. */
 size_t row_encoded_len(const struct store_row *row);
 
-/* Decodes. *out borrows `data`, and is undefined after an error: CORRUPT for anything that row_encode
- * cannot have written, VERSION for a record with a right checksum and a version from the future. */
+/* Decodes a row. *out borrows `data`, and is undefined after an error: CORRUPT for bytes that row_encode
+ * cannot have written, VERSION for a row of an unknown version with a right checksum. */
 int row_decode(const void *data, size_t len, struct store_row *out);
 
-/* Reads what can be read of a row whose checksum is wrong: for taking it off the books, never for
- * serving. False if its parts do not fit together. */
+/* Decodes a row whose checksum is wrong: to correct the accounts, never to serve it. False if its parts
+ * do not fit together. */
 bool row_salvage(const void *data, size_t len, struct store_row *out);
 
-/* What proves rows and other small records: XXH3-64. */
+/* Returns the checksum of rows and other small records: XXH3-64. */
 uint64_t row_checksum(const void *data, size_t len);
 
-/* Small records of n numbers (usage, blob references, totals): n × u64 and a checksum. */
+/* A record of n numbers (usage, blob references, totals) is n × u64 and a checksum. */
 #define NUMBERS_SIZE(n) (8 * (n) + 8)
+/* Writes NUMBERS_SIZE(n) bytes. */
 void numbers_encode(uint8_t *out, const uint64_t *numbers, size_t n);
-/* False if the length or the checksum is wrong. */
+/* Reads them. False if the length or the checksum is wrong. */
 bool numbers_decode(const void *data, size_t len, uint64_t *out, size_t n);
 
-/* The row's heat at `now_ms`: halved for every STORE_HEAT_HALF_LIFE_MS since its last access. */
+/* Returns the row's heat at `now_ms`: halved for every STORE_HEAT_HALF_LIFE_MS since its last access. */
 double row_heat(const struct store_row *row, uint64_t now_ms);
-/* Counts `n` hits, the last of them at `last_ms`. */
+/* Adds `n` hits, the last of them at `last_ms`. */
 void row_touch(struct store_row *row, uint32_t n, uint64_t last_ms);
+/* True if the row has an expiry and it is past. */
 bool row_expired(const struct store_row *row, uint64_t now_ms);
 
 #endif

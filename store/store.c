@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store.c - the interface of store.h but for opening and closing: what the loop thread does itself,
- * and what it asks the other threads to do.
+ * store.c - the interface of store.h but for opening and closing: decides if an entry is a hit, and
+ * queues work for the other threads. The daemon's service calls it.
  *
- * A hit: begin the turn's read transaction if there is none; find and decode the row; inline: hash
- * the value where it lies; blob: take its open descriptor if the file is as it was when it was
- * verified, else open and hash it; note the hit in a table. Nothing is written, nothing waits.
+ * A hit:
+ *   1. begin the turn's read transaction if there is none
+ *   2. find and decode the row
+ *   3. inline: hash the value in place; blob: take its open descriptor if the file's state is the verified
+ *      one, else open and hash the file
+ *   4. count the hit in a table: nothing is written, nothing waits (4)
  *
- * Failure modes of a hit: an expired row is not found; a damaged one is reported to the writer and
- * CORRUPT to the caller; a file that is gone is NOT_FOUND (it was evicted since this turn's view of
- * the index began); a damaged index is NOT_FOUND for all until the writer has replaced it.
+ * Failure modes of a hit:
+ *   the row has expired      NOT_FOUND
+ *   row or value is damaged  CORRUPT; the writer is told
+ *   the file is gone         NOT_FOUND: it was evicted after this turn's transaction began
+ *   the index is damaged     NOT_FOUND for all entries until the writer has replaced it
+ *
+ * Thread: loop.
  */
 #include "store/store.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +40,8 @@
 
 /* ---- turns and hits ---- */
 
-/* Beginning a read transaction and finding the tables in it costs as much as finding a row, so the
- * snapshot is kept for the next turn while it is the latest. With env_lock held. */
+/* True if the last turn's snapshot is still the latest, and can serve this turn too: to begin a new one
+ * costs as much as to find a row. Needs env_lock. */
 static bool snapshot_is_good(struct store *s)
 {
     if (!s->reader || !atomic_load(&s->keeps_snapshot))
@@ -51,13 +59,13 @@ void store_turn_end(struct store *s)
     if (s->reading)
         atomic_store(&s->keeps_snapshot, true);
     else if (!atomic_load(&s->keeps_snapshot) || pthread_rwlock_tryrdlock(&s->env_lock) != 0)
-        return; /* who replaces the environment ends the transaction, too */
+        return; /* the writer replaces the environment, and ends the transaction too */
     snapshot_is_good(s);
     s->reading = false;
     pthread_rwlock_unlock(&s->env_lock);
 }
 
-/* Tells the writer that the index is damaged; to the caller everything is a miss meanwhile. */
+/* Tells the writer about a damaged index. Returns a miss for that, else the error. */
 static int note_damage(struct store *s, int rc, struct err *e)
 {
     if (!index_is_damage(rc))
@@ -71,6 +79,7 @@ static int note_damage(struct store *s, int rc, struct err *e)
 
 static int turn_begin(struct store *s, struct err *e)
 {
+    assert(!s->reading || s->reader);
     if (s->reading)
         return 0;
     if (pthread_rwlock_tryrdlock(&s->env_lock) != 0)
@@ -102,8 +111,8 @@ static void flush_touches(struct store *s, uint64_t after_ms)
     store_queue(s, t);
 }
 
-/* `row` as the index has it. A hit is later than what is written of its row, or being written, so
- * that the writer can tell hits that it has written from those that it has not. */
+/* Counts a hit on a row of the index. Its time is later than any that is written, or being written, for
+ * the row: by this the writer knows which hits it has written. */
 static void count_hit(struct store *s, const struct store_row *row, uint64_t now_ms)
 {
     const struct touch *flushing = s->flush_busy ? touch_find(s->flushing, &row->id) : NULL;
@@ -118,7 +127,7 @@ static void count_hit(struct store *s, const struct store_row *row, uint64_t now
     touch_add(s->active, &row->id, now_ms); /* if this fails too, the hit goes uncounted */
 }
 
-/* Adds the hits that the index does not know yet. */
+/* Adds the hits that are not yet in the index. */
 static void add_unwritten(const struct store *s, struct store_row *row)
 {
     const struct touch *t = s->flush_busy ? touch_find(s->flushing, &row->id) : NULL;
@@ -129,7 +138,7 @@ static void add_unwritten(const struct store *s, struct store_row *row)
         row_touch(row, t->n_hits, t->last_ms);
 }
 
-/* Has the writer look again at what this thread found damaged. */
+/* Asks the writer to check an entry that looks damaged, and to quarantine it. */
 static void report_damage(struct store *s, const struct store_row *row, int status,
                           const struct blob_state *state)
 {
@@ -143,7 +152,7 @@ static void report_damage(struct store *s, const struct store_row *row, int stat
     store_queue(s, t);
 }
 
-/* It is still there, but not for anybody who asks. */
+/* Notes a departure: the entry still exists, but no request finds it. */
 static void note_expired(struct store *s, const struct store_id *id, uint64_t now_ms)
 {
     pthread_mutex_lock(&s->lock);
@@ -186,7 +195,7 @@ static int get_inline(struct store *s, const struct store_row *row, struct store
     return 0;
 }
 
-/* Opens and hashes a blob that is not known to be right. */
+/* Opens and hashes a blob that is not verified. */
 static int open_blob(struct store *s, const struct store_row *row, struct handle **out,
                      struct err *e)
 {
@@ -229,10 +238,12 @@ static int get_blob(struct store *s, const struct store_row *row, struct store_v
 
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e)
 {
+    assert(id && out);
     uint64_t now_ms = clock_wall_ms();
     int rc = find_row(s, id, now_ms, &out->row, e);
     if (rc == 0)
         rc = out->row.is_blob ? get_blob(s, &out->row, out, e) : get_inline(s, &out->row, out, e);
+    assert(rc != 0 || out->row.is_blob == (out->fd >= 0)); /* (1): one of the two verified it */
     if (rc == 0)
         count_hit(s, &out->row, now_ms);
     return rc;
@@ -369,7 +380,7 @@ static struct task *put_task(const struct store_put *put)
     return t;
 }
 
-/* Values that wait in memory are bounded; one alone may be of any size that is allowed. */
+/* Reserves memory for a queued value. Bounded, but one value alone always fits. */
 static bool reserve_queued(struct store *s, size_t len)
 {
     pthread_mutex_lock(&s->lock);
@@ -400,6 +411,7 @@ static int copy_data(struct store *s, struct task *t, const struct store_put *pu
 static void release_queued(struct store *s, struct task *t)
 {
     pthread_mutex_lock(&s->lock);
+    assert(s->queued_bytes >= t->reserved);
     s->queued_bytes -= t->reserved;
     pthread_mutex_unlock(&s->lock);
     t->reserved = 0;
@@ -430,9 +442,9 @@ int store_put(struct store *s, const struct store_put *put, struct err *e)
     return 0;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
-/* Keeps the descriptor of a blob whose bytes are known to be right. */
+/* Keeps the descriptor of a verified blob. */
 static void keep_handle(struct store *s, struct task *t)
 {
     struct blob_id id = {t->row.id.owner, t->row.content};
@@ -459,6 +471,7 @@ static void finish(struct store *s, struct task *t)
             t->on_done(t->arg, t->status, t->existed, e);
         break;
     case TASK_CHECK:
+        assert(s->n_checks > 0);
         s->n_checks--;
         if (t->status == 0)
             keep_handle(s, t);
@@ -466,6 +479,7 @@ static void finish(struct store *s, struct task *t)
             t->on_prepared(t->arg, t->status);
         break;
     case TASK_TOUCH:
+        assert(s->flush_busy || t->touches == s->active);
         touch_clear(t->touches);
         s->flush_busy = false;
         break;
@@ -649,7 +663,7 @@ size_t store_departures(struct store *s, struct store_departure *out, size_t cap
     return n;
 }
 
-/* Kept apart from the store's own names. */
+/* Makes the full name: other than the store's own ones. False if it is too long. */
 static bool meta_name(const char *name, char out[META_NAME_MAX + 8])
 {
     int len = snprintf(out, META_NAME_MAX + 8, "user.%s", name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store.h - key to artifact, on disk.
+ * store.h - the artifacts of keys, on disk.
  *
  *      loop thread                         writer thread
  *      ───────────                         ─────────────
@@ -11,13 +11,13 @@
  *                     ▼
  *      DIR/index/        LMDB: rows, inline values up to STORE_INLINE_MAX
  *      DIR/blobs/OWNER/ab/…   one file per larger value, named by the SHA-256 of its bytes
- *      DIR/quarantine/   what failed verification, for a person to look at
+ *      DIR/quarantine/   values that failed verification, for a person to look at
  *
- * Only one process opens a store (a lock file says so). FORMAT.md has the bytes.
+ * Only one process can open a store: a lock file sees to that. FORMAT.md has the bytes.
  *
- * An entry is found by (owner, key). The owner is a uid for what that user's clients brought
- * ("claimed"), or STORE_MADE_HERE for what the daemon compiled itself. So users cannot see or
- * replace each other's claimed entries whatever keys they choose.
+ * An entry is found by (owner, key). The owner is a uid for entries that this user's clients put
+ * ("claimed"), or STORE_MADE_HERE for those that the daemon compiled itself. So users cannot see or
+ * replace each other's claimed entries, whatever keys they choose.
  *
  * Invariants that tests and reviews refer to:
  *   (1) a value is served only if its length and XXH3-128 match its row, and the row its own;
@@ -27,8 +27,8 @@
  *   (5) opening reads a constant number of pages, however many entries there are;
  *   (6) a broken index never stops the service: it is set aside and rebuilt from the blobs.
  *
- * Thread: one loop thread calls everything except where a function says otherwise.
- * Memory: rows and views given out live until store_turn_end.
+ * Thread: one loop thread calls everything, unless a function says otherwise.
+ * Memory: rows and views that are returned live until store_turn_end.
  */
 #ifndef WARM_STORE_STORE_H
 #define WARM_STORE_STORE_H
@@ -45,13 +45,13 @@
     (64u << 10) /* bytes; above, a value is a file and is served by descriptor */
 #define STORE_VALUE_MAX (4ull << 30) /* bytes */
 #define STORE_NAME_MAX 512u          /* bytes of a key's own name, and of each text in a row */
-#define STORE_MADE_HERE 0xfffffffeu  /* owner of what the daemon itself compiled */
+#define STORE_MADE_HERE 0xfffffffeu  /* owner of the daemon's own compiles */
 
-/* What an artifact is, for listing and statistics. Numbers are on disk: never reuse one. */
+/* Kinds of artifacts, for listing and statistics. Numbers are on disk: never reuse one. */
 #define STORE_KIND_LIST(X)                                                                         \
     X(OTHER, 0, "other")                                                                           \
     X(CUBIN, 1, "cubin")           /* a compile job's result: cubin or PTX, log, lowered names */  \
-    X(MANIFEST, 2, "manifest")     /* which headers a compile read, and what came of it */         \
+    X(MANIFEST, 2, "manifest")     /* the headers that a compile read, and its result */           \
     X(BACKWARD, 3, "backward")     /* differentiation output: AOTAutograd, Enzyme, VJP */          \
     X(EXECUTABLE, 4, "executable") /* XLA, PJRT */                                                 \
     X(FX_GRAPH, 5, "fx-graph")     /* Inductor */                                                  \
@@ -65,7 +65,9 @@ enum store_kind {
     STORE_KIND_LIST(X)
 #undef X
 };
+/* Returns the text of a kind; "other" for an unknown one. */
 const char *store_kind_name(enum store_kind kind);
+/* Finds a kind by its text. False if there is none. */
 bool store_kind_from_name(const char *name, size_t len, enum store_kind *out);
 
 struct store_id {
@@ -73,24 +75,23 @@ struct store_id {
     struct key key;
 };
 
-/* Everything that is known of an entry beside its value. Views are borrowed. */
+/* All that the store knows of an entry beside its value. Views are borrowed. */
 struct store_row {
     struct store_id id;
     enum store_kind kind;
     bool pinned;
-    bool is_blob;     /* the value is a file */
-    uint32_t maker;   /* uid whose request or put made it */
-    uint64_t len;     /* bytes of the value */
-    struct key check; /* XXH3-128 of the value */
-    struct proof
-        proof; /* SHA-256 of the canonical bytes of what was asked; zero if there is none */
+    bool is_blob;         /* the value is a file */
+    uint32_t maker;       /* uid whose request or put made it */
+    uint64_t len;         /* bytes of the value */
+    struct key check;     /* XXH3-128 of the value */
+    struct proof proof;   /* SHA-256 of the request's canonical bytes; zero if there is none */
     struct proof content; /* SHA-256 of the value; zero unless is_blob */
     struct key group;     /* entries of one group leave together; zero if none */
     uint64_t created_ms, accessed_ms, expires_ms; /* Unix time; expires_ms 0: never */
-    uint32_t cost_ms;                             /* what it took to make, so what a hit saves */
-    uint32_t hits;                                /* all so far, those not yet written included */
+    uint32_t cost_ms;                             /* the time that it took, and that a hit saves */
+    uint32_t hits;                                /* all so far, unwritten ones included */
     float heat;                                   /* hits, halved for every STORE_HEAT_HALF_LIFE */
-    struct key compiler; /* address parts, as given; zero or empty where they do not apply */
+    struct key compiler; /* parts of the address, as given; zero or empty if they do not apply */
     struct key graph;
     struct view hardware;      /* "sm_90" */
     struct view compiler_text; /* "NVRTC 13.5 …" */
@@ -101,14 +102,15 @@ struct store_row {
 
 struct store_config {
     const char *dir;
-    uint64_t max_bytes;         /* cap on the sum of values, and of what the index takes on disk */
+    uint64_t max_bytes;         /* cap on the values and the index, on disk */
     uint64_t quota_bytes;       /* cap for each user's share; 0: none */
     unsigned commit_delay_ms;   /* a put waits at most this long for others to share its commit; 0:
-                                 only for what is already queued */
+                                 only for queued ones */
     uint64_t index_bytes;       /* address space for the index; 0: enough for max_bytes */
-    uint64_t async_check_bytes; /* blobs above this that were not verified yet are not hashed in
-                                   store_get, which then says BUSY: see store_prepare. 0: none */
-    void (*on_wake)(void *arg); /* a thread of the store: completions wait for store_poll. Often */
+    uint64_t async_check_bytes; /* store_get does not hash unverified blobs above this, and
+                                   returns BUSY: see store_prepare. 0: no limit */
+    void (*on_wake)(
+        void *arg); /* completions wait for store_poll. Any thread of the store, often */
     void *on_wake_arg;
     void (*on_event)(void *arg,
                      const char *line); /* any of these threads: one line worth logging */
@@ -117,27 +119,26 @@ struct store_config {
 
 struct store;
 
-/* Opens or makes the store; starts its threads. Gives *out (store_close). Forks for a moment, for a
- * look at the index, so it is to be called before the process has threads or much memory.
- * Errors: BUSY (another process has it; err names its pid), IO (not a folder, not writable), NOMEM.
- * A damaged index is no error: see (6). */
+/* Opens or makes the store; starts its threads. Gives *out (store_close). Forks a child that checks the
+ * index, so call it before the process has threads or much memory. Errors: BUSY (another process has it;
+ * err names its pid), IO (not a folder, not writable), NOMEM. A damaged index is no error: see (6). */
 int store_open(struct store **out, const struct store_config *config, struct err *e);
 
-/* Marks the store that this process opened last as suspect, so that the next open checks every page
- * of its index, not only a few. For a handler of SIGSEGV, SIGBUS and SIGABRT: a damaged index, which
- * is read through a memory map, may end in any of these. Async-signal-safe; any thread. */
+/* Marks the store that this process opened last as suspect: the next open then checks every page of its
+ * index, not only a few. For a handler of SIGSEGV, SIGBUS and SIGABRT, in which the memory map of a
+ * damaged index can end. Async-signal-safe; any thread. */
 void store_mark_suspect(void);
 
-/* Changes the caps (struct store_config). What is above the new one goes in the background, and of a
- * user's share at that user's next put. The address space of the index stays as it was at open. */
+/* Changes the caps (struct store_config). Entries above the new cap go in the background, those above a
+ * user's quota at the user's next put. The address space of the index stays as it was at open. */
 void store_set_caps(struct store *s, uint64_t max_bytes, uint64_t quota_bytes);
 
-/* Entries whose keys are digests of content have keys of older versions if they were last used before
- * this time (Unix, ms; 0: none): eviction takes them first. Counts them in the background; `tell`: and
- * says in one event how many there are. Names that other programs chose are no such keys. */
+/* Makes eviction take entries of older key versions first: those last used before this time (Unix, ms; 0:
+ * none) whose keys are digests of content, not names of other programs. Counts them in the background,
+ * and with `tell` reports their number in one event. */
 void store_expect_old(struct store *s, uint64_t before_ms, bool tell);
 
-/* Commits what is queued, writes the batched access times, runs no more callbacks, frees. */
+/* Commits all that is queued and the batched access times, runs no more callbacks, and frees. */
 void store_close(struct store *s);
 
 /* A value. Small: `data` points into the index. Large: `fd` is a read-only descriptor of a file
@@ -150,65 +151,65 @@ struct store_value {
 
 /*
  * Finds an entry, verifies it (1) and counts a hit. An expired entry is not found. out->row.hits, heat
- * and accessed_ms are those that are written: store_peek has them all.
- * Errors, after which *out is undefined: NOT_FOUND; CORRUPT (it failed verification, went to quarantine
- * and is gone: treat it as a miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).
+ * and accessed_ms lack unwritten hits; store_peek has them.
+ * Errors, after which *out is undefined: NOT_FOUND; CORRUPT (it failed verification and goes to
+ * quarantine: treat it as a miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).
  */
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
 
-/* Hashes a large blob on another thread, so that a store_get that said BUSY (config.async_check_bytes)
- * finds it verified. `cb` runs from store_poll: 0, NOT_FOUND, CORRUPT, IO or NOMEM; ask again with
- * store_get in any case. Errors: NOT_FOUND, NOMEM; BUSY if too many are under way. */
+/* Hashes a large blob on another thread, after a store_get that returned BUSY. `cb` runs from store_poll
+ * with 0, NOT_FOUND, CORRUPT, IO or NOMEM; call store_get again in any case. Errors: NOT_FOUND, NOMEM;
+ * BUSY if too many are under way. */
 int store_prepare(struct store *s, const struct store_id *id, void (*cb)(void *arg, int status),
                   void *arg, struct err *e);
 
-/* The row alone: counts no hit, does not touch the value. Errors: NOT_FOUND, CORRUPT, IO. */
+/* Reads the row alone: counts no hit, does not read the value. Errors: NOT_FOUND, CORRUPT, IO. */
 int store_peek(struct store *s, const struct store_id *id, struct store_row *out, struct err *e);
 
-/* The owners that have entries, the first `cap` of them; returns how many. */
+/* Lists the first `cap` owners that have entries; returns their number. */
 size_t store_owners(struct store *s, uint32_t *out, size_t cap);
 
-/* What a user has in the store: what it put, and what was made here for it. */
+/* A user's share: the entries that it put, and those that were made here for it. */
 struct store_share {
     uint64_t n_entries, disk_bytes, pinned_bytes;
 };
-/* False if it has nothing. */
+/* Reads a user's share. False if it is empty. */
 bool store_share(struct store *s, uint32_t user, struct store_share *out);
-/* The users who have something, the first `cap` of them; returns how many. */
+/* Lists the first `cap` users that have a share; returns their number. */
 size_t store_users(struct store *s, uint32_t *out, size_t cap);
-/* What one user may pin: half of a quota, or of the store. */
+/* Returns the bytes that one user may pin: half of a quota, or of the store. */
 uint64_t store_pins_max(struct store *s);
 
-/* Ends this turn of the loop: everything that store_get, store_peek and store_scan gave is invalid.
- * To be called after each batch of requests; cheap. */
+/* Ends this turn of the loop: all results of store_get, store_peek and store_scan become invalid. Call it
+ * after each batch of requests; it is cheap. */
 void store_turn_end(struct store *s);
 
-/* One entry to write. `row` needs id, kind, maker, cost_ms, and what is known of the address; len,
- * check, content, created and accessed are filled by the store. All views are copied. */
+/* One entry to write. `row` needs id, kind, maker, cost_ms, len, and the known parts of the address. The
+ * store fills check, content, created and accessed. All views are copied. */
 struct store_put {
     struct store_row row;
-    const void *data; /* the value, copied before store_put returns; or NULL and */
-    int fd; /* a file or memfd with row.len bytes from offset 0: taken, read by the writer */
-    bool keep_existing; /* do nothing, successfully, if an entry of that id is there (SET NX) */
-    const struct key *check; /* what the XXH3-128 of a value in a file has to be, else the put fails
-                                with CORRUPT; NULL: not known */
+    const void *data;        /* the value, copied before store_put returns; or NULL, and instead */
+    int fd;                  /* a file or memfd with row.len bytes from offset 0: taken */
+    bool keep_existing;      /* succeed without a change if the id has an entry (SET NX) */
+    const struct key *check; /* the XXH3-128 that a value in a file must have, else the put fails
+                                with CORRUPT; NULL: unknown */
     struct key *out_check;   /* set before on_done runs with 0, if it is not NULL */
     /* Loop thread, from store_poll: 0 once the entry is durable (3), or NOMEM, FULL, TOO_BIG, IO,
-     * TRUNCATED (the descriptor had fewer bytes), CORRUPT (other ones). `existed` tells of keep_existing. */
+     * TRUNCATED (the descriptor had fewer bytes), CORRUPT (other ones). `existed`: see keep_existing. */
     void (*on_done)(void *arg, int status, bool existed, const struct err *e);
     void *arg;
 };
 
-/* Queues a put. Replaces an entry of the same id; a pinned one stays pinned. What is asked for one id
- * happens in the order of asking. On error nothing was taken and on_done does not run.
- * Errors: TOO_BIG, INVALID, NOMEM (also if the values that wait to be written take too much). */
+/* Queues a put. It replaces an entry of the same id; a pinned one stays pinned. Requests for one id run
+ * in the order of the calls. On error nothing was taken and on_done does not run. Errors: TOO_BIG,
+ * INVALID, NOMEM (also if queued values take too much memory). */
 int store_put(struct store *s, const struct store_put *put, struct err *e);
 
-/* Runs the completions that wait. Begins with store_turn_end, so that a callback that asks for what
- * was just put finds it. */
+/* Runs the waiting completions. Begins with store_turn_end, so that a callback finds an entry that was
+ * just put. */
 void store_poll(struct store *s);
 
-/* Which entries: a field that is zero, empty or negative does not restrict. */
+/* Selects entries: a field that is zero, empty or negative does not restrict. */
 struct store_filter {
     int64_t owner;        /* -1: any */
     int64_t maker;        /* -1: any; with owner: an entry matches if either does */
@@ -222,11 +223,13 @@ struct store_filter {
     uint64_t min_age_ms, min_idle_ms; /* since made; since last used */
     uint32_t min_hits, max_hits;      /* max_hits UINT32_MAX: any */
 };
+/* Returns the filter that matches all. */
 struct store_filter store_filter_all(void);
+/* True if a row matches. */
 bool store_filter_match(const struct store_filter *f, const struct store_row *row, uint64_t now_ms);
 
-/* Walks rows in key order, at most `max_rows` looked at a call, so that a loop can share its time:
- * start with *cursor all zero; returns 1 while there is more, 0 at the end, or an error. */
+/* Calls `cb` for rows in key order, at most `max_rows` a call, so that a loop can share its time. Start
+ * with *cursor all zero. Returns 1 while there is more, 0 at the end, or an error. */
 struct store_cursor {
     uint8_t bytes[24];
 };
@@ -236,8 +239,8 @@ int store_scan(struct store *s, struct store_cursor *cursor, size_t max_rows, st
 
 /* Work for the writer thread on many entries; reports through store_poll. */
 struct store_report {
-    uint64_t n_entries, n_bytes; /* that went, were changed, or (dry run) would be */
-    uint64_t n_corrupt;          /* verify: found damaged and quarantined */
+    uint64_t n_entries, n_bytes; /* removed or changed, or in a dry run: that would be */
+    uint64_t n_corrupt;          /* verify: damaged and quarantined */
 };
 typedef void (*store_report_cb)(void *arg, int status, const struct store_report *r,
                                 const struct err *e);
@@ -249,22 +252,23 @@ int store_remove(struct store *s, const struct store_id *ids, size_t n, store_re
  * are left of the whole store (0: all that match). */
 int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_bytes, bool dry_run,
                 store_report_cb cb, void *arg, struct err *e);
+/* Pins or unpins the given entries; FULL if some are above the user's share of pins. */
 int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned,
               store_report_cb cb, void *arg, struct err *e);
-/* Re-reads entries from disk and checks them: every one, or every one of a random `sample`. Runs on
- * a thread of its own; `on_progress` (may be NULL) runs from store_poll. BUSY while one runs. */
+/* Reads entries from disk and checks them: all (`sample` 0), or a random sample. Runs on a thread of its
+ * own; `on_progress` (may be NULL) runs from store_poll. BUSY while another one runs. */
 int store_verify(struct store *s, uint64_t sample,
                  void (*on_progress)(void *arg, uint64_t done, uint64_t total), store_report_cb cb,
                  void *arg, struct err *e);
 
-/* The client read a value that did not match its checksum: check it again from disk now, and
- * quarantine it if it is damaged. */
+/* Checks a value from disk again, and quarantines it if it is damaged: a client read bytes that did not
+ * match their checksum. */
 void store_suspect(struct store *s, const struct store_id *id);
-/* Whoever used the entry's value found it to be of no use, though its bytes are those that were put:
- * quarantine it. Nothing happens if the value's checksum is not `check`, or no longer. */
+/* Quarantines an entry whose user refused the value, though its bytes are sound. Does nothing if the
+ * value's checksum is not `check`, or no longer. */
 void store_refuse(struct store *s, const struct store_id *id, const struct key *check);
 
-/* Why an entry is no longer there. */
+/* The reason for which an entry left. */
 enum store_cause {
     STORE_LEFT_FOR_ROOM = 1, /* the store was full */
     STORE_LEFT_FOR_QUOTA,    /* its owner's share was */
@@ -279,9 +283,8 @@ struct store_departure {
     uint32_t cause; /* enum store_cause */
     uint64_t at_ms; /* Unix time */
 };
-/* Takes up to `cap` of the entries that left since the last call, the oldest first; returns how
- * many. Only the last STORE_DEPARTURES_MAX are remembered, and those of one large change only in
- * part. */
+/* Takes up to `cap` of the entries that left since the last call, the oldest first; returns their number.
+ * The store remembers the last STORE_DEPARTURES_MAX, and of one large change only a part. */
 #define STORE_DEPARTURES_MAX 1024u
 size_t store_departures(struct store *s, struct store_departure *out, size_t cap);
 
@@ -289,16 +292,16 @@ struct store_stats {
     uint64_t n_entries, n_bytes, max_bytes; /* values */
     uint64_t disk_bytes;                    /* index and blob files, as the file system counts */
     uint64_t n_puts, n_evictions, n_corrupt, n_commits;
-    uint64_t
-        n_old; /* store_expect_old: left when they were last counted, less those evicted since */
+    uint64_t n_old; /* store_expect_old: the last count, less those evicted since */
     uint64_t kind_entries[16], kind_bytes[16];
     bool read_only; /* the disk is full or failed: serving, not storing */
     bool rebuilt;   /* the index was rebuilt when this process opened it */
 };
+/* Reads the statistics. */
 void store_stats(struct store *s, struct store_stats *out);
 
-/* A small named value that the owner of the store keeps in it (lifetime counters, the identities of
- * toolchains): at most 4 KiB, not counted, never evicted. Writing is queued like a put. */
+/* Read and write a small named value of the store's owner (lifetime counters, identities of toolchains):
+ * at most 4 KiB, not counted, never evicted. Writing is queued like a put. */
 int store_meta_get(struct store *s, const char *name, void *out, size_t cap, size_t *out_len);
 int store_meta_put(struct store *s, const char *name, const void *data, size_t len);
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tasks.c - tasks on their way between the threads of a store: to the copier, to the writer, and back
- * to the loop. Any thread; each function takes `lock` by itself.
+ * tasks.c - decides which thread a task goes to: the copier, the writer, and back to the loop. store.c
+ * queues tasks; the copier, the writer and verification finish them.
+ *
+ * Thread: any; store_queue, store_queue_writer and store_finish take `lock`.
  */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +30,7 @@ void task_list_init(struct task_list *l) { *l = (struct task_list){.last = &l->f
 
 void task_list_add(struct task_list *l, struct task *t)
 {
+    assert(l->last && !*l->last);
     t->next = NULL;
     *l->last = t;
     l->last = &t->next;
@@ -95,7 +99,7 @@ void store_queue_writer(struct store *s, struct task *t)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* True if the copier has work in itself or must keep the order of an id. With `lock` held. */
+/* True if the copier has to work on the task, or to keep the order of its id. Needs `lock`. */
 static bool is_for_copier(const struct store *s, const struct task *t)
 {
     if (t->type == TASK_CHECK)
@@ -107,7 +111,6 @@ static bool is_for_copier(const struct store *s, const struct task *t)
     return lanes_hold_up(&s->copying, t);
 }
 
-/* What cannot be done, for want of memory, is finished as it is. */
 void store_queue(struct store *s, struct task *t)
 {
     pthread_mutex_lock(&s->lock);

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* touch.c - the table of touch.h: open addressing over keys that are digests. Loop thread. */
+/*
+ * touch.c - decides where a hit is counted: open addressing over keys that are digests. store.c counts
+ * hits here; writer.c reads a full table.
+ *
+ * Thread: loop; the writer reads.
+ */
 #include "store/touch.h"
 
+#include <assert.h>
 #include <string.h>
 
 static bool same_id(const struct store_id *a, const struct store_id *b)
@@ -9,7 +15,7 @@ static bool same_id(const struct store_id *a, const struct store_id *b)
     return a->owner == b->owner && key_equal(&a->key, &b->key);
 }
 
-/* Users choose their keys, so bits of the key alone would let one of them fill a chain. */
+/* Mixes the whole key: users choose their keys, and could fill one chain by choosing some bits. */
 static size_t first_slot(const struct store_id *id)
 {
     uint64_t high, low;
@@ -19,9 +25,10 @@ static size_t first_slot(const struct store_id *id)
     return (size_t)(mixed >> 32) % TOUCH_SLOTS;
 }
 
-/* The slot of an entry, or the free one where it would go. There always is a free one. */
+/* Returns the slot of an entry, or the free one for it. TOUCH_MAX leaves a quarter of them free. */
 static size_t slot_of(const struct touches *t, const struct store_id *id)
 {
+    assert(t->n <= TOUCH_MAX);
     size_t i = first_slot(id);
     while (t->slot[i].n_hits && !same_id(&t->slot[i].id, id))
         i = (i + 1) % TOUCH_SLOTS;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * touch.h - hits that the index does not know yet: a bounded table, so that a hit writes nothing.
+ * touch.h - hits that are not yet in the index: a bounded table, so that a hit writes nothing.
  *
  *     loop: touch_add ──▶ [ active ] ──swap, each minute──▶ [ flushing ] ──▶ writer: rows
  *
- * When the active table is full and the other is still being written, hits of further entries go
- * uncounted: they only order eviction.
+ * If the active table is full while the other is being written, hits of further entries are not
+ * counted. That is harmless: hits only order eviction.
  *
  * Thread: a table belongs to the loop thread; while it is flushing both threads only read it.
  * Memory: TOUCH_SLOTS × 40 bytes each.
@@ -28,10 +28,11 @@ struct touches {
     struct touch slot[TOUCH_SLOTS];
 };
 
-/* False if the table is full. */
+/* Counts a hit. False if the table is full. */
 bool touch_add(struct touches *t, const struct store_id *id, uint64_t now_ms);
-/* NULL if there is none. */
+/* Returns the hits of an entry, or NULL. */
 const struct touch *touch_find(const struct touches *t, const struct store_id *id);
+/* Empties a table. */
 void touch_clear(struct touches *t);
 
 #endif

@@ -27,7 +27,7 @@
 
 /* ---- a damaged environment ---- */
 
-/* With env_lock held exclusively. */
+/* Opens the environment again, or a new one if it is `broken`. Needs env_lock, exclusively. */
 static int replace_env(struct store *s, bool broken, struct err *e)
 {
     if (s->reader)
@@ -50,7 +50,8 @@ static int replace_env(struct store *s, bool broken, struct err *e)
 int transact_recover(struct store *s, int why)
 {
     struct err e;
-    bool broken = why != 0 && why != MDB_PANIC; /* a failed write of a meta page breaks no page */
+    bool broken =
+        why != 0 && why != MDB_PANIC; /* after a failed meta page write the pages are sound */
     if (why)
         store_event(s, "store: the index cannot be used any more (%s): %s", mdb_strerror(why),
                     broken ? "set aside, rebuilding from the files" : "opening it again");
@@ -60,7 +61,7 @@ int transact_recover(struct store *s, int why)
     pthread_rwlock_unlock(&s->env_lock);
     atomic_store(&s->damaged, false);
     if (rc != 0) {
-        if (why) /* else this is another try */
+        if (why) /* a repeated try is silent */
             store_event(s, "store: no index: %s", e.text);
         return rc;
     }
@@ -108,10 +109,11 @@ static void publish(struct store *s, const struct change *c)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* After a commit: the files that nothing refers to. */
+/* Cleans up after a commit: moves doomed blobs away, wakes the loop, publishes the totals. */
 static void settle(struct store *s, struct change *c)
 {
     char name[DOOMED_NAME];
+    assert(!c->txn);
     for (size_t i = 0; i < c->n_doomed; i++) {
         if (blob_doom(&s->files, &c->doomed[i], name) == 0)
             copier_bury(s, name);
@@ -143,8 +145,8 @@ static int evict_for_map(struct store *s, struct change *c, void *arg)
     return evict_some(s, c, EVICT_ANY, EVICT_MAP_FULL, 0);
 }
 
-/* A damaged page may ask for more than there is, of the map or of memory. A failure that has another
- * cause passes, or other requests fail too. */
+/* True if the index seems to ask for too much of the map or of memory, as a damaged page does. A failure
+ * with another cause passes, or other requests fail too. */
 static bool asks_too_much(struct store *s, int rc, bool again)
 {
     if (rc == MDB_MAP_FULL)

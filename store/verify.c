@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verify.c - re-reads entries from disk, on a thread of its own, while the store goes on.
+ * verify.c - decides if stored entries are sound, by reading them from disk while the store goes on.
+ * store_verify starts its thread.
  *
- * Works in chunks: a read transaction over CHUNK rows, in which inline values are hashed and what is
- * needed of blobs is copied; then, without a transaction (an old one would pin pages), the blobs.
- * What is damaged is handed to the writer, which looks again before it quarantines.
+ * It works in chunks. One read transaction covers CHUNK rows: inline values are hashed, rows of blobs are
+ * copied. Then the blobs are hashed without a transaction, because an old one would pin pages. The writer
+ * checks each damaged entry again before it quarantines it.
+ *
+ * Thread: its own, one at a time.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,14 +31,14 @@ struct verifier {
     uint64_t rng;
 };
 
-/* Counts only what the writer's second look will confirm: it sees the same bytes. */
+/* Counts a damaged entry and tells the writer, which will see the same bytes. */
 static void report_damage(struct verifier *v, const struct store_row *row, int status,
                           const struct blob_state *state)
 {
     struct task *t = task_new(TASK_DAMAGED, 0);
     v->task->report.n_corrupt++;
     if (!t)
-        return; /* found again by the next hit */
+        return; /* the next hit finds it again */
     t->row = (struct store_row){.id = row->id, .content = row->content};
     t->status = status;
     if (state)
@@ -48,6 +52,7 @@ static int check_row(struct verifier *v, MDB_txn *txn, const struct store_row *r
     v->task->report.n_entries++;
     v->task->report.n_bytes += row->len;
     if (row->is_blob) {
+        assert(v->n_blobs < CHUNK);
         v->blobs[v->n_blobs++] = *row;
         return 0;
     }
@@ -60,7 +65,7 @@ static int check_row(struct verifier *v, MDB_txn *txn, const struct store_row *r
     return rc;
 }
 
-/* Somewhere in the range of an owner drawn by its bytes. */
+/* Moves to a random place in the range of an owner, which is drawn by its bytes. */
 static int place_at_random(struct verifier *v, MDB_txn *txn)
 {
     uint32_t owner;
@@ -74,7 +79,7 @@ static int place_at_random(struct verifier *v, MDB_txn *txn)
     return 0;
 }
 
-/* Up to CHUNK rows from v->place on (for a sample: one from each of as many random places). */
+/* Checks up to CHUNK rows from v->place on. For a sample, each row is at another random place. */
 static int read_chunk(struct verifier *v, MDB_txn *txn)
 {
     MDB_cursor *cursor;
@@ -133,7 +138,7 @@ static int check_blob(struct verifier *v, const struct store_row *row)
     return rc;
 }
 
-/* 0: more; NOT_FOUND: at the end. */
+/* Checks one chunk. Returns 0 if there is more, NOT_FOUND at the end. */
 static int verify_chunk(struct verifier *v)
 {
     MDB_txn *txn = NULL;
@@ -170,6 +175,7 @@ static void tell_progress(struct verifier *v)
 void *verify_main(void *task)
 {
     struct task *t = task;
+    assert(t->type == TASK_VERIFY && t->verify_store);
     struct store *s = t->verify_store;
     struct verifier *v = fault_calloc(1, sizeof *v);
     void *piece = fault_malloc(BLOB_PIECE);

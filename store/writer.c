@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * writer.c - the writer thread: the only one that changes the index and the folder blobs/.
+ * writer.c - the writer thread, the only one that changes the index and the folder blobs/. It decides which
+ * tasks share a transaction. store.c and the copier queue them.
  *
- * A turn of it: take what is queued (waiting up to commit_delay_ms for company), make room for it,
- * apply it in one LMDB transaction, commit, rename away the files of blobs that lost their last
- * reference, tell the loop. Between turns: one step of eviction, or, with nothing queued, of the
- * idle sweep.
+ * A round: take a batch of queued tasks (and wait up to commit_delay_ms for more), make room, apply the
+ * batch in one transaction (transaction.c), tell the loop. Between rounds: one step of eviction, or, with
+ * nothing queued, of the idle work.
  *
  * Failure modes of a batch:
  *   one task cannot be done (its file cannot be moved)   it fails, the others go on
@@ -16,6 +16,7 @@
  *
  * Thread: writer.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -41,20 +42,20 @@ struct batch {
 
 /* ---- puts ---- */
 
-/* A state of the file in which its bytes are known to be right spares the first hit a hash. */
+/* Notes the state of the file whose bytes are verified: it spares the first hit a hash. */
 static void note_state(struct task *t)
 {
     t->state_known = t->draft.fd >= 0 && blob_fstat(t->draft.fd, &t->state) == 0;
 }
 
-/* Has the value's file in blobs/, with a trailer for this row. */
+/* Puts the value's file into blobs/, with a trailer for this row. */
 static int place_blob(struct store *s, struct change *c, struct task *t,
                       const struct store_row *old)
 {
     struct blob_id id = {t->row.id.owner, t->row.content};
     int rc = WARM_ENOT_FOUND;
     if (t->draft.placed || t->appended)
-        return 0; /* by an attempt whose transaction failed */
+        return 0; /* done before, in a transaction that failed */
     if (index_has_blob(&s->index, c->txn, &id)) {
         struct blob_state now;
         int fd = -1;
@@ -72,10 +73,10 @@ static int place_blob(struct store *s, struct change *c, struct task *t,
             note_state(t);
         return rc;
     }
-    return 0; /* without a trailer the row is lost only if the index is */
+    return 0; /* without a trailer, the row is lost only if the index is lost */
 }
 
-/* True if a pin on this entry, in place of `old` (NULL: none), leaves the user's pins within bounds. */
+/* True if the user may pin this entry, which replaces `old` (NULL: none). */
 static bool may_pin(struct store *s, struct change *c, const struct store_row *row,
                     const struct store_row *old)
 {
@@ -104,7 +105,7 @@ static int apply_put(struct store *s, struct change *c, struct task *t)
     t->row.pinned |= there && old.pinned && may_pin(s, c, &t->row, &old);
     t->row.created_ms = t->row.accessed_ms = now_ms;
     t->row.hits = 0;
-    t->row.heat = 1; /* to have been wanted once counts */
+    t->row.heat = 1; /* the request that made it counts */
     if (t->row.is_blob) {
         t->status = place_blob(s, c, t, there ? &old : NULL);
         if (t->status != 0)
@@ -114,6 +115,7 @@ static int apply_put(struct store *s, struct change *c, struct task *t)
         rc = change_remove(c, &old);
     else
         rc = 0;
+    assert(!t->row.is_blob || t->draft.fd >= 0); /* (2): the copier has sealed the value */
     rc = rc ? rc : change_insert(c, &t->row, t->data);
     if (rc == 0 && t->row.is_blob)
         change_spare_blob(c, &(struct blob_id){t->row.id.owner, t->row.content});
@@ -160,7 +162,7 @@ static int apply_touch(struct store *s, struct change *c, const struct touch *to
     if (rc == WARM_ENOT_FOUND || rc == WARM_ECORRUPT)
         return 0;
     if (rc != 0 || row.accessed_ms >= touch->last_ms)
-        return rc; /* replaced, or written by an attempt that was repeated */
+        return rc; /* replaced, or written before in a repeated transaction */
     row_touch(&row, touch->n_hits, touch->last_ms);
     return change_rewrite(c, &row);
 }
@@ -203,7 +205,7 @@ static void task_rewind(struct task *t)
 
 static int apply_task(struct store *s, struct change *c, struct task *t)
 {
-    task_rewind(t);
+    task_rewind(t); /* an earlier transaction may have failed */
     switch (t->type) {
     case TASK_PUT: return apply_put(s, c, t);
     case TASK_META: return change_meta(c, (const char *)t->bytes, t->data, (size_t)t->row.len);
@@ -230,7 +232,7 @@ static int apply_batch(struct store *s, struct change *c, void *arg)
     return rc;
 }
 
-/* LMDB takes a short write, which is how a full disk begins, for an I/O error. */
+/* Makes a WARM_E* of LMDB's code. A full disk begins with a short write, which LMDB calls an I/O error. */
 static int task_error(struct store *s, int rc, struct err *e)
 {
     uint64_t space;
@@ -251,7 +253,7 @@ static void run_batch(struct store *s, struct batch *b)
     }
 }
 
-/* The store tells once when it stops storing, and once when it does again. */
+/* Reports once that the store stops storing, and once that it stores again. */
 static void note_health(struct store *s, const struct task *t)
 {
     bool failing = t->status == WARM_EFULL || t->status == WARM_EIO;
@@ -268,7 +270,7 @@ static void note_health(struct store *s, const struct task *t)
         store_event(s, "store: storing again");
 }
 
-/* A put that failed after its file was moved leaves a file without a row. */
+/* Dooms the file of a put that failed after the file was moved. */
 static int doom_placed(struct store *s, struct change *c, void *arg)
 {
     struct task *t = arg;
@@ -279,8 +281,8 @@ static int doom_placed(struct store *s, struct change *c, void *arg)
 static void finish_put(struct store *s, struct task *t)
 {
     if (t->status != 0 && t->draft.placed && s->index.env)
-        transact_once(s, doom_placed, t); /* if this fails too, the idle sweep finds the file */
-    if (t->draft.made) {                  /* not needed; unlinking it may take long */
+        transact_once(s, doom_placed, t); /* if this fails too, the idle work finds the file */
+    if (t->draft.made) {                  /* the copier unlinks it, which may take long */
         copier_bury(s, t->draft.name);
         t->draft.made = false;
     }
@@ -292,7 +294,7 @@ static void finish_put(struct store *s, struct task *t)
     store_finish(s, t);
 }
 
-/* Finishes what is done; what is not goes back: in front if later tasks must not overtake it. */
+/* Finishes the completed tasks. Others go back to the queue: in front if later ones must not overtake. */
 static void finish_batch(struct store *s, struct batch *b)
 {
     for (size_t i = b->n; i-- > 0;) {
@@ -329,7 +331,7 @@ static unsigned task_pages(const struct task *t)
     return n ? CHANGE_PAGES_MAX / 2 : 4;
 }
 
-/* Takes what fits into one transaction. With `lock` held. */
+/* Takes the tasks that fit into one transaction. Needs `lock`. */
 static void take_batch(struct store *s, struct batch *b)
 {
     unsigned pages = 0;
@@ -349,11 +351,11 @@ static void take_batch(struct store *s, struct batch *b)
         b->task[b->n++] = t;
         if (t->type != TASK_PUT && t->next_id + IDS_PER_CHANGE < task_end(t) &&
             t->type != TASK_TOUCH)
-            return; /* it will not be done in one transaction: nothing may overtake it */
+            return; /* it needs several transactions: nothing may overtake it */
     }
 }
 
-/* What the first `n` tasks add to a user's share. */
+/* Returns the bytes that the first `n` tasks add to a user's share. */
 static uint64_t bytes_of_user(const struct batch *b, size_t n, uint32_t user)
 {
     uint64_t bytes = 0;
@@ -363,7 +365,7 @@ static uint64_t bytes_of_user(const struct batch *b, size_t n, uint32_t user)
     return bytes;
 }
 
-/* Fails the puts that there is no room for; evicts for the others. */
+/* Makes room for each put of the batch, and finishes those that get none. */
 static void admit_batch(struct store *s, struct batch *b)
 {
     uint64_t index_bytes = 0, blob_bytes = 0;
@@ -403,7 +405,7 @@ static struct timespec in_ms(uint64_t ms)
     return t;
 }
 
-/* Waits until something is queued, the store closes, or `ms` have passed. With `lock` held. */
+/* Waits until a task is queued, the store closes, or `ms` have passed. Needs `lock`. */
 static void wait_for_work(struct store *s, uint64_t ms)
 {
     struct timespec until = in_ms(ms);
@@ -411,10 +413,10 @@ static void wait_for_work(struct store *s, uint64_t ms)
            !atomic_load(&s->damaged))
         if (pthread_cond_timedwait(&s->writer_wake, &s->lock, &until) == ETIMEDOUT)
             break;
-    s->caps_changed = false; /* the turn that begins sees them */
+    s->caps_changed = false; /* this round sees them */
 }
 
-/* Waits for others to share the commit of the first put in the queue. With `lock` held. */
+/* Waits for more tasks to share the commit of the first one. Needs `lock`. */
 static void wait_for_company(struct store *s)
 {
     if (s->config.commit_delay_ms == 0 || !s->queue.first)
