@@ -9,13 +9,17 @@
 #include "client/lib/digests.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <xxhash.h>
 
 enum { SLOTS = 2 * DIGESTS_MAX }; /* a power of two */
 #define SETTLED_NS 2000000000ll   /* the coarsest clock of a file system that we know: FAT's */
+
+#define CLEAN_NS 60000000000ll /* twice the age at which the kernel writes a page */
 
 enum what { NOTHING_YET, FILE_READ, ABSENT, FOLDER };
 
@@ -50,6 +54,15 @@ bool stat_is_settled(const struct stat *st)
     clock_gettime(CLOCK_REALTIME, &now);
     return ns_of(now) - ns_of(st->st_ctim) > SETTLED_NS &&
            ns_of(now) - ns_of(st->st_mtim) > SETTLED_NS;
+}
+
+bool stat_shows_mappings(int fd, const struct stat *st)
+{
+    struct timespec now;
+    struct statfs fs;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ns_of(now) - ns_of(st->st_ctim) > CLEAN_NS && fstatfs(fd, &fs) == 0 &&
+           fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC;
 }
 
 /* ---- the table ---- */
@@ -128,7 +141,7 @@ bool digests_recall(const struct digests *d, const char *path, const struct stat
 void digests_keep(struct digests *d, const char *path, const struct stat *st,
                   const struct proof *sha256)
 {
-    if (!d || !stat_is_settled(st))
+    if (!d)
         return;
     make_room(d);
     struct path_record *k = known_at(d, path);

@@ -332,7 +332,7 @@ static void digest_file(struct headers *h, int fd, const char *path, const struc
         return;
     }
     out->sha256 = proof_of_bytes(h->content, len);
-    if (fstat(fd, &after) == 0 && stat_is_same(st, &after))
+    if (fstat(fd, &after) == 0 && stat_is_same(st, &after) && stat_shows_mappings(fd, st))
         digests_keep(h->digests, path, st, &out->sha256);
 }
 

@@ -19,9 +19,11 @@ bool stamp_is_settled(const struct stamp *stamp);
  * whole seconds, a second or two before. */
 bool stamp_is_before(const struct stamp *stamp, uint64_t ns);
 
-/* SHA-256 of a file's content; where that is long, the daemon is asked for it. BUSY if the file is
- * not as `stamp` says, before or after. */
-int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out);
+/* SHA-256 of a file's content; the daemon is asked for that of a long file. *out_may_change: it may
+ * change from now on without its stamp doing so, through a mapping. BUSY if the file is not as `stamp`
+ * says, before or after. */
+int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out,
+                bool *out_may_change);
 
 /* True for programs, objects, libraries and the loader's list of them: no compiler reads them as a
  * text. */

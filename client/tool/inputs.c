@@ -37,12 +37,13 @@ static void write_input(const struct input *i, struct writer *w)
     writer_u8(w, i->kind);
     writer_u8(w, i->root);
     writer_blob(w, i->path, strlen(i->path) + 1);
+    struct stamp stamp = i->may_change ? (struct stamp){0} : i->stamp;
     if (i->kind == INPUT_FILE || i->kind == INPUT_FOLDER) {
-        writer_u64(w, i->stamp.device);
-        writer_u64(w, i->stamp.inode);
-        writer_u64(w, i->stamp.size);
-        writer_u64(w, i->stamp.mtime_ns);
-        writer_u64(w, i->stamp.ctime_ns);
+        writer_u64(w, stamp.device);
+        writer_u64(w, stamp.inode);
+        writer_u64(w, stamp.size);
+        writer_u64(w, stamp.mtime_ns);
+        writer_u64(w, stamp.ctime_ns);
     }
     if (has_digest(i))
         writer_bytes(w, i->digest.bytes, sizeof i->digest.bytes);
@@ -191,9 +192,9 @@ static bool look_at_file(struct warm *w, const char *path, struct input *i)
     if (same_stamp(&now, &i->stamp))
         return true;
     struct proof digest;
-    if (file_digest(w, path, &now, &digest) != 0)
+    if (file_digest(w, path, &now, &digest, &i->may_change) != 0)
         return false;
-    i->is_renewed = stamp_is_settled(&now);
+    i->is_renewed = !i->may_change;
     i->digest = digest;
     i->stamp = now;
     return true;

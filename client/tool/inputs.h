@@ -64,7 +64,8 @@ struct input {
     bool is_there;   /* ABSENT, covered by a folder: it is not */
     const char *path;
     const char *program; /* PROGRAM */
-    struct stamp stamp;  /* FILE, FOLDER; of a folder zero if it is not settled */
+    bool may_change;     /* FILE, since it was looked at, without its stamp doing so */
+    struct stamp stamp;  /* FILE, FOLDER; zero of a file that may change, or a folder not settled */
     uint32_t covers;     /* FOLDER */
     struct proof digest; /* FILE, LIST, VARIABLE */
 };

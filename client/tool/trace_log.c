@@ -336,14 +336,16 @@ static int add_file(struct reading *r, const char *path, const struct stat *st, 
         return err_set(e, WARM_EREFUSED, "it reads %s", path);
     struct stamp stamp = stamp_of(st);
     struct proof digest;
+    bool may_change;
     if (!stamp_is_before(&stamp, r->started_ns))
         return err_set(e, WARM_EREFUSED, "%s changed while it ran", path);
-    if (file_digest(r->w, path, &stamp, &digest))
+    if (file_digest(r->w, path, &stamp, &digest, &may_change))
         return err_set(e, WARM_EREFUSED, "cannot read %s", path);
     struct input *i = add(r, INPUT_FILE, path);
     if (!i)
         return no_room(e);
     i->stamp = stamp;
+    i->may_change = may_change;
     i->digest = digest;
     return 0;
 }
@@ -493,6 +495,7 @@ static int add_headers_inputs(struct reading *r, struct err *e)
                 return no_room(e);
             i->type = from->type;
             i->stamp = from->stamp;
+            i->may_change = from->may_change;
             i->digest = from->digest;
             if (from->kind == INPUT_PROGRAM)
                 add_text(r, i, from->program);

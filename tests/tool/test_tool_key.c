@@ -4,6 +4,8 @@
  * gcc: all that can change what it leaves makes a miss, what cannot makes a hit, and what nobody can
  * tell is never kept.
  */
+#include <sys/mman.h>
+
 #include "tests/support/tool.h"
 
 enum outcome { MISS, HIT, NEVER };
@@ -195,6 +197,31 @@ Test(tool_key, a_precompiled_header_that_is_out_of_date_counts_as_the_compiler_t
     forget(&lab);
     cr_assert_eq(sh(&lab, NULL, compile), 40, "as without us");
     expect_told(&lab, "hit", 0);
+    lab_down(&lab);
+}
+
+/* The page is dirty at the second write and the third: neither sets the file's times. */
+Test(tool_key, what_is_written_through_a_mapping_is_seen)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "h.h", "#define H 1\n");
+    write_text(&lab, "a.c", "#include \"h.h\"\nint main(void) { return H; }\n");
+    char *path = path_join(lab.d.dir, "h.h");
+    int fd = open(path, O_RDWR);
+    char *text = mmap(NULL, 12, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert(text != MAP_FAILED);
+    for (int i = 2; i < 5; i++) {
+        text[10] = (char)('0' + i);
+        cr_expect_eq(sh(&lab, NULL, GCC "a.c -o a; ./a"), i);
+        expect_told(&lab, "miss", 1);
+        cr_expect_eq(sh(&lab, NULL, GCC "a.c -o a; ./a"), i);
+        expect_told(&lab, "hit", 1);
+    }
+    munmap(text, 12);
+    close(fd);
+    free(path);
     lab_down(&lab);
 }
 
