@@ -5,6 +5,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #define XXH_INLINE_ALL
 #include "keygen/key.h"
+#include "keygen/domains.h"
 
 #include <string.h>
 
@@ -156,7 +157,7 @@ struct key address_key(const struct address *address)
     struct key_builder b;
     struct key key;
     struct proof unused;
-    key_begin(&b, "address");
+    key_begin(&b, DOMAIN_ADDRESS);
     key_add_u64(&b, 1, WARM_KEY_FORMAT);
     key_add_text(&b, 2, address->hardware);
     key_add(&b, 3, address->compiler.bytes, sizeof address->compiler.bytes);

@@ -172,3 +172,25 @@ Test(key, each_use_of_xxh3_has_its_reason)
     cr_assert_eq(rc, 0, "XXH3.md says <, the sources have >:\n%s", out);
     free(out);
 }
+
+/* A key whose domain is a literal would not be counted when its version is raised. */
+Test(key, each_domain_is_a_name_of_the_list)
+{
+    char *out;
+    int rc = run_command(
+        &out, "grep -rnE '(key|form)_begin *\\([^;]*\"|domain *= *\"' --include='*.[ch]' "
+              "keygen store client daemon kernels | "
+              "grep -vE '^[^:]*:[0-9]+: *(\\*|/\\*)'; test $? = 1 && "
+              "test $(grep -rhoE '(key|form)_begin *\\(' --include='*.c' keygen client "
+              "daemon | wc -l) -gt 20");
+    cr_expect_eq(rc, 0, "a domain that is not in keygen/domains.h:\n%s", out);
+    free(out);
+    rc = run_command(
+        &out, "all=$(sed -n '/define DOMAINS_ALL/,$p' keygen/domains.h) && "
+              "test $(grep -cE '^#define DOMAIN_' keygen/domains.h) -gt 30 && "
+              "for d in $(sed -nE 's/^#define (DOMAIN_[A-Z_]+) .*/\\1/p' keygen/domains.h); do "
+              "case \"$d\" in DOMAIN_ADDRESS | DOMAIN_ARCHIVE) ;; "
+              "*) echo \"$all\" | grep -qw $d || { echo $d; false; } ;; esac || exit 1; done");
+    cr_expect_eq(rc, 0, "not in DOMAINS_ALL: %s", out);
+    free(out);
+}

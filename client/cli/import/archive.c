@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* archive.c - see archive.h. Any thread; no state. */
 #include "client/cli/import/archive.h"
+#include "keygen/domains.h"
 
 #include <string.h>
 
@@ -53,7 +54,7 @@ static struct key checksum(const struct archive_entry *e, const void *texts, siz
     struct key_builder b;
     struct key key;
     struct proof unused;
-    key_begin(&b, "archive/2");
+    key_begin(&b, DOMAIN_ARCHIVE);
     key_add_u64(&b, 0, e->kind);
     key_add_u64(&b, 1, e->cost_ms);
     key_add(&b, 2, texts, texts_len);
