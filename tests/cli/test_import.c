@@ -3,6 +3,12 @@
  * test_import.c - `warm import` and `warm export`: archives, other programs' cache folders, and what
  * is damaged in them.
  */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include "client/cli/import/archive.h"
 #include "tests/support/warmd.h"
 
@@ -324,6 +330,38 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
     expect(warm(&k, &out, "import --from jax %s/none", dir), 1, out, "No such file");
     warmd_down(&k);
     temp_dir_free(dir);
+}
+
+/* From now on the kernel's fsync and syncfs fail, in this process and its children. */
+static void let_syncs_fail(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fsync, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_syncfs, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+}
+
+Test(export, what_may_be_lost_with_the_power_is_no_export)
+{
+    struct warmd k = warmd_up(NULL);
+    char *out, *file = path_join(k.dir, "archive");
+    struct writer w = two_entries();
+    file_write(file, w.data, w.len);
+    writer_close(&w);
+    expect(warm(&k, &out, "import %s", file), 0, out, "imported 2 entries");
+    let_syncs_fail(); /* the daemon runs already */
+    expect(warm(&k, &out, "export %s/again", k.dir), 2, out, "Input/output error");
+    expect(run_command(&out, "ls %s | grep -c again", k.dir), 1, out,
+           "0"); /* nothing is left of it */
+    expect(warm(&k, &out, "export --as jax --to %s/out", k.dir), 2, out, "Input/output error");
+    free(file);
+    warmd_down(&k);
 }
 
 Test(export, names_that_leave_their_folder_are_refused)

@@ -470,3 +470,38 @@ Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
     close(fd);
     warmd_down(&k);
 }
+
+/* What CHECKED announces is looked at before its descriptor: this one is not even sealed. */
+Test(compile, states_in_more_bytes_than_their_paths_can_have_are_refused_unread)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    static struct warmd_frame f;
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
+    struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x += 1; }\n");
+    int first = warmd_native(&k), other = warmd_native(&k);
+    struct wire_check check;
+    struct wire_error error;
+    struct writer w;
+    send_compile(first, 1, &a, 0);
+    warmd_expect(first, 1, WIRE_NEED);
+    serve_headers(send_source(first, 1, &a), "typedef float T;\n");
+    expect_cubin(first, 1, NULL);
+    await_entries(&k, 3);
+    send_compile(other, 2, &a, 0);
+    warmd_frame(other, &f, WIRE_CHECK, 2);
+    cr_assert_eq(wire_get_check(&f.frame, &check, NULL), 0);
+    int fd = memfd_create("large", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(fd, WIRE_CHECK_MAX), 0);
+    writer_init(&w, 0);
+    wire_put_checked(&w, 2, &(struct wire_checked){.n = check.n, .len = WIRE_CHECK_MAX});
+    warmd_send_fds(other, w.data, w.len, &fd, 1);
+    warmd_frame(other, &f, WIRE_ERROR, 2);
+    cr_assert_eq(wire_get_error(&f.frame, &error, NULL), 0);
+    cr_expect_eq(error.code, (uint32_t)-WARM_EMALFORMED, "%.*s", (int)error.text.len,
+                 (const char *)error.text.data);
+    writer_close(&w);
+    close(fd);
+    close(first);
+    close(other);
+    warmd_down(&k);
+}
