@@ -292,9 +292,13 @@ static bool look_in_flight(struct call *call)
 {
     const struct flight *f = flight_find(call->service->flights, &call->id, &call->proof);
     struct artifact *result = f ? flight_result(f) : NULL;
-    if (result)
+    if (!result)
+        return false;
+    if (damaged_is_refused(call->service, call->peer->uid, &result->key, &result->check))
+        make_for_itself(call);
+    else
         answer_candidate(call, result, WIRE_WAS_HIT);
-    return result != NULL;
+    return true;
 }
 
 static bool look_in_errors(struct call *call)
