@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "client/cli/import/archive.h"
+#include "tests/support/archive.h"
 #include "tests/support/warmd.h"
 
 /* Runs `warm` against the kit's daemon and gives its output and status. */
@@ -39,84 +39,13 @@ static void expect_output(int status, int wanted, char *out, const char *text)
         expect_output(status_, wanted, out, text);                                                 \
     } while (0)
 
-/* ---- archives ---- */
-
-Test(archive, bytes_are_golden)
-{
-    static const uint8_t golden[] = {0x77, 0x61, 0x72, 0x6d, 0x20, 0x61, 0x72, 0x63, 0x68, 0x69,
-                                     0x76, 0x65, 0x20, 0x32, 0x0d, 0x0a, 0x45, 0x00, 0x00, 0x00,
-                                     0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
-    static const uint8_t rest[] = {3, 0, 0, 0, 'a', 'b', 'c', 0,    0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                   0, 0, 0, 0, 0,   0,   'v', 0x5a, 1, 0, 0, 0, 0, 0, 0, 0};
-    struct archive_entry entry = {.name = {"abc", 3}, .value = {"v", 1}};
-    struct writer w;
-    writer_init(&w, 0);
-    archive_begin(&w);
-    archive_put_head(&w, &entry);
-    writer_bytes(&w, "v", 1);
-    archive_end(&w, 1);
-    cr_assert_eq(w.len, sizeof golden + 16 + sizeof rest);
-    cr_assert_arr_eq(w.data, golden, sizeof golden);
-    cr_assert_arr_eq(w.data + sizeof golden + 16, rest, sizeof rest);
-    writer_close(&w);
-}
-
-/* An archive of two entries. */
-static struct writer two_entries(void)
-{
-    struct archive_entry a = {.kind = 4, .cost_ms = 7, .name = {"one", 3}, .value = {"first", 5}},
-                         b = {
-                             .kind = 3, .name = {"two", 3}, .label = {"l", 1}, .value = {"2nd", 3}};
-    struct writer w;
-    writer_init(&w, 0);
-    archive_begin(&w);
-    archive_put_head(&w, &a);
-    writer_bytes(&w, "first", 5);
-    archive_put_head(&w, &b);
-    writer_bytes(&w, "2nd", 3);
-    archive_end(&w, 2);
-    return w;
-}
-
-/* How many entries are whole, and how it ended. */
-static int read_all(const uint8_t *data, size_t len, unsigned *out_whole, unsigned *out_damaged)
-{
-    struct archive_entry entry;
-    struct reader r;
-    struct err e = {0};
-    int code = archive_open(data, len, &r, &e);
-    *out_whole = *out_damaged = 0;
-    for (uint64_t n = 0; !code || code == WARM_ECORRUPT; n++) {
-        code = archive_next(&r, n, &entry, &e);
-        *out_whole += code == 0;
-        *out_damaged += code == WARM_ECORRUPT;
-    }
-    return code;
-}
-
-Test(archive, every_flipped_byte_and_every_cut_is_seen)
-{
-    struct writer w = two_entries();
-    unsigned whole, damaged;
-    cr_assert_eq(read_all(w.data, w.len, &whole, &damaged), WARM_ENOT_FOUND);
-    cr_assert_eq(whole, 2);
-    for (size_t i = 0; i < w.len; i++) {
-        cr_expect_neq(read_all(w.data, i, &whole, &damaged), WARM_ENOT_FOUND, "cut at %zu", i);
-        w.data[i] ^= 0x41;
-        int code = read_all(w.data, w.len, &whole, &damaged);
-        cr_expect(code != WARM_ENOT_FOUND || damaged, "flipped at %zu", i);
-        w.data[i] ^= 0x41;
-    }
-    writer_close(&w);
-}
-
 Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
 {
     struct warmd k = warmd_up(NULL), other = warmd_up(NULL);
     char *out, *file = path_join(k.dir, "archive"), *cut = path_join(k.dir, "cut");
     size_t len;
     expect(warm(&k, &out, "import %s/nothing", k.dir), 1, out, "No such file");
-    struct writer w = two_entries();
+    struct writer w = archive_of_two();
     file_write(file, w.data, w.len);
     writer_close(&w);
     expect(warm(&k, &out, "import %s", file), 0, out, "imported 2 entries");
@@ -347,11 +276,11 @@ static void let_syncs_fail(void)
     cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
-Test(export, what_may_be_lost_with_the_power_is_no_export)
+Test(import, export_that_a_power_failure_could_lose_fails)
 {
     struct warmd k = warmd_up(NULL);
     char *out, *file = path_join(k.dir, "archive");
-    struct writer w = two_entries();
+    struct writer w = archive_of_two();
     file_write(file, w.data, w.len);
     writer_close(&w);
     expect(warm(&k, &out, "import %s", file), 0, out, "imported 2 entries");
@@ -364,7 +293,7 @@ Test(export, what_may_be_lost_with_the_power_is_no_export)
     warmd_down(&k);
 }
 
-Test(export, names_that_leave_their_folder_are_refused)
+Test(import, export_refuses_names_that_leave_their_folder)
 {
     struct warmd k = warmd_up(NULL);
     char *out, *value = path_join(k.dir, "value");

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "daemon/process/config.h"
-#include "daemon/process/json.h"
 #include "tests/support/support.h"
 
 static struct config config;
@@ -161,19 +160,6 @@ Test(config, json_tells_value_and_origin)
         strstr(json, "\"trust_group\": {\"value\": \"a\\\"b\", \"origin\": \"option\"}"), "%s",
         json);
     cr_assert_not_null(strstr(json, "\"wait_timeout_ms\": {\"value\": 30000, "));
-    writer_close(&w);
-}
-
-Test(json, escapes_and_replaces_what_is_no_utf8)
-{
-    struct writer w;
-    writer_init(&w, 0);
-    json_write_text(&w, "a\"\\\n\x01\xc3\xa9\xff\xc0\x80\xed\xa0\x80", 13);
-    static const char want[] =
-        "\"a\\\"\\\\\\u000a\\u0001\xc3\xa9\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd"
-        "\\ufffd\"";
-    cr_assert_eq(w.len, sizeof want - 1, "%.*s", (int)w.len, (char *)w.data);
-    cr_assert_eq(memcmp(w.data, want, w.len), 0);
     writer_close(&w);
 }
 

@@ -165,7 +165,7 @@ Test(cuda_source, debug_output_takes_the_exact_text)
     cr_assert(result.exact);
 }
 
-Test(cuda_scan, clock_is_seen)
+Test(cuda_source, clock_is_seen)
 {
     static const char *const texts[] = {
         "const char *t = __TIME__;",
@@ -189,7 +189,7 @@ Test(cuda_scan, clock_is_seen)
         cr_expect(uses_clock(texts[i]), "%s", texts[i]);
 }
 
-Test(cuda_scan, clock_is_not_seen_where_it_is_none)
+Test(cuda_source, clock_is_not_seen_where_it_is_none)
 {
     static const char *const texts[] = {
         "// __TIME__\nint a;",    "/* __DATE__ */",
@@ -202,7 +202,7 @@ Test(cuda_scan, clock_is_not_seen_where_it_is_none)
         cr_expect(!(uses_clock(texts[i])), "%s", texts[i]);
 }
 
-Test(cuda_scan, pieces_of_several_texts_are_put_together)
+Test(cuda_source, pieces_of_several_texts_are_put_together)
 {
     struct cuda_scan a = scan_of("#define A __TI\n"), b = scan_of("#define CAT(x) A##x\nCAT(ME__)");
     cr_expect(!(cuda_scan_uses_clock(&a)));
@@ -211,7 +211,7 @@ Test(cuda_scan, pieces_of_several_texts_are_put_together)
     cr_expect(cuda_scan_uses_clock(&a));
 }
 
-Test(cuda_scan, lines_files_and_columns_are_seen)
+Test(cuda_source, lines_files_and_columns_are_seen)
 {
     cr_expect(uses_line("int l = __LINE__;"));
     cr_expect(uses_line("void f() { assert(0); }"));
@@ -224,7 +224,7 @@ Test(cuda_scan, lines_files_and_columns_are_seen)
     cr_expect(!(cuda_scan_allows_canonical(&scan)));
 }
 
-Test(cuda_scan, includes_are_told_apart)
+Test(cuda_source, includes_are_told_apart)
 {
     struct cuda_scan scan = scan_of("#include <a.h>");
     cr_expect(scan.includes_angle && !scan.includes_quote && !scan.includes_computed);

@@ -165,7 +165,7 @@ static struct short_text short_of(const char *program, size_t len)
     return form;
 }
 
-Test(graph_short, tells_apart_what_the_text_tells_apart)
+Test(graph_variants, short_form_tells_apart_what_the_text_tells_apart)
 {
     struct short_text forms[N_PROGRAMS];
     for (size_t i = 0; i < N_PROGRAMS; i++)
@@ -194,7 +194,7 @@ static char *with_constant(size_t n, bool hex)
     return writer_take(&w, &len);
 }
 
-Test(graph_short, does_not_depend_on_how_a_constant_was_read)
+Test(graph_variants, short_form_does_not_depend_on_how_a_constant_was_read)
 {
     for (size_t n = 2000; n < 2100; n++) {
         char *list = with_constant(n, false), *hex = with_constant(n, true);
@@ -230,7 +230,7 @@ static struct short_text long_program(unsigned n, unsigned swapped)
     return form;
 }
 
-Test(graph_short, of_a_long_program_stands_for_all_of_it)
+Test(graph_variants, short_form_of_a_long_program_stands_for_all_of_it)
 {
     struct short_text base = long_program(20000, 0);
     static const unsigned swapped[] = {3, 700, 16500, 20001};

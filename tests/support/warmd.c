@@ -392,3 +392,13 @@ bool warmd_may_verify(int fd)
     close(fd);
     return f.frame.type == WIRE_REPORT;
 }
+
+void warmd_expect_alive(const struct warmd *k)
+{
+    int native = warmd_native(k), redis = warmd_connect(k);
+    warmd_get(native, 9, "no such name", false, 0);
+    warmd_expect(native, 9, WIRE_MISS);
+    warmd_redis(redis, "PING\r\n", "+PONG\r\n");
+    close(native);
+    close(redis);
+}

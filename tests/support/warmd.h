@@ -123,6 +123,8 @@ void warmd_put(int fd, uint64_t tag, const char *name, const char *value, uint64
 void warmd_expect_hit(int fd, uint64_t tag, const char *value);
 /* Expects a LEASE and returns its token. */
 uint64_t warmd_expect_lease(int fd, uint64_t tag);
+/* Expects that warmd serves others: one native and one RESP round trip. */
+void warmd_expect_alive(const struct warmd *k);
 /* True if VERIFY, which only administrators may send, gets a report. Closes the connection. */
 bool warmd_may_verify(int fd);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_warm_command.c - the `warm` command against a real daemon and a real compiler, as a shell
+ * test_command.c - the `warm` command against a real daemon and a real compiler, as a shell
  * sees it: output, files, exit statuses.
  *
  * What compiles needs a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.

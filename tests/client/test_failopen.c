@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_client_failopen.c - whatever is at the other end, libwarm returns within its deadline.
+ * test_failopen.c - whatever is at the other end, libwarm returns within its deadline.
  *
  * The daemon here is a thread with a script: it accepts, does one thing, and waits at a barrier
  * until the client has returned. Nothing sleeps.

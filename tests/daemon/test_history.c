@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_history.c - the history by itself: sessions and misses, their bounds, and the file that keeps them
+ * over a restart. tests/cli/test_why.c sees it through a daemon.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/history/history.h"
+#include "daemon/history/recipe.h"
+#include "tests/support/support.h"
+
+static struct view text(const char *t) { return (struct view){t, strlen(t)}; }
+
+static void recipe(struct writer *out, const char *hardware, const char *label, const char *source)
+{
+    static struct recipe r;
+    recipe_begin(&r);
+    recipe_add_text(&r, "hardware", text(hardware));
+    recipe_add_text(&r, "label", text(label));
+    if (source)
+        recipe_add(&r, "source", text(source));
+    writer_init(out, RECIPE_MAX);
+    recipe_end(&r, out);
+    cr_assert(!out->failed);
+}
+
+static struct store_id id_of(const char *name)
+{
+    return (struct store_id){7, key_of_bytes(name, strlen(name))};
+}
+
+static uint64_t miss(struct history *h, const char *name, uint32_t session, uint64_t at_ms)
+{
+    return history_miss(
+        h,
+        &(struct history_ask){.id = id_of(name), .uid = 7, .session = session, .name = text(name)},
+        at_ms);
+}
+
+/* The JSON of a key's misses; "" if there are none. */
+static char *json_of(struct history *h, enum wire_history_of of, const char *id)
+{
+    static char out[65536];
+    struct writer w;
+    writer_init(&w, sizeof out - 1);
+    *out = '\0';
+    if (history_write_json(
+            h,
+            &(struct history_query){
+                .of = of, .id = text(id), .uid = -1, .asker = 7, .max_bytes = sizeof out / 2},
+            &w))
+        snprintf(out, sizeof out, "%.*s", (int)w.len, (const char *)w.data);
+    writer_close(&w);
+    return out;
+}
+
+static void expect_json(struct history *h, enum wire_history_of of, const char *id,
+                        const char *part)
+{
+    char *json = json_of(h, of, id);
+    cr_assert_not_null(strstr(json, part), "no %s in %s", part, json);
+}
+
+static void remember(struct history *h, const char *name, uint32_t session, const struct writer *w)
+{
+    history_remember(h, &(struct history_made){.id = id_of(name), .uid = 7, .session = session},
+                     (struct view){w->data, w->len}, 1000);
+}
+
+Test(history, sessions_are_counted_apart)
+{
+    struct history *h = history_new(NULL);
+    uint32_t a = history_join(h, 7, text("a"), 1), b = history_join(h, 7, text("b"), 2);
+    cr_assert(a && b && a != b);
+    cr_assert_eq(history_join(h, 7, text("a"), 3), a);
+    cr_assert_eq(history_join(h, 7, text("not/an id"), 3), HISTORY_NO_SESSION);
+    cr_assert_neq(history_join(h, 8, text("a"), 3), a, "another user's");
+    history_count(h, a, HISTORY_hits, 2, 4);
+    history_count(h, b, HISTORY_hits, 5, 5);
+    miss(h, "x", a, 6);
+    miss(h, "y", b, 7);
+    expect_json(h, WIRE_HISTORY_SESSION, "a", "\"hits\": 2");
+    expect_json(h, WIRE_HISTORY_SESSION, "a", "\"name\": \"x\"");
+    cr_assert_null(strstr(json_of(h, WIRE_HISTORY_SESSION, "a"), "\"name\": \"y\""));
+    expect_json(h, WIRE_HISTORY_LAST, "", "\"id\": \"b\"");
+    cr_assert_str_eq(json_of(h, WIRE_HISTORY_SESSION, "c"), "");
+    history_free(h);
+}
+
+Test(history, sessions_and_misses_are_bounded)
+{
+    struct history *h = history_new(NULL);
+    char name[32];
+    uint32_t held = history_join(h, 7, text("held"), 1);
+    for (unsigned i = 0; i < 3 * HISTORY_SESSIONS; i++) {
+        snprintf(name, sizeof name, "s%u", i);
+        history_leave(h, history_join(h, 7, text(name), 2 + i));
+    }
+    cr_assert_eq(history_join(h, 7, text("held"), 9), held, "who is connected keeps its session");
+    for (unsigned i = 0; i < 3 * HISTORY_MISSES; i++) {
+        snprintf(name, sizeof name, "m%u", i);
+        miss(h, name, held, i + 1);
+    }
+    cr_assert_eq(history_find(h, &(struct store_id){7, key_of_bytes("m0", 2)}), 0);
+    struct store_id last = id_of(name);
+    cr_assert_eq(history_find(h, &last), 3 * HISTORY_MISSES);
+    cr_assert_str_eq(json_of(h, WIRE_HISTORY_KEY, "m0"), "");
+    history_free(h);
+}
+
+Test(history, recipes_are_bounded_in_bytes)
+{
+    struct history *h = history_new(NULL);
+    struct writer w;
+    writer_init(&w, 0);
+    writer_text(&w, "label");
+    writer_text(&w, "l");
+    while (w.len < 8000) {
+        writer_text(&w, "part");
+        writer_text(&w, "0123456789012345678901234567890123456789");
+    }
+    char name[32];
+    for (unsigned i = 0; i < 2 * HISTORY_KNOWN; i++) {
+        snprintf(name, sizeof name, "k%u", i);
+        remember(h, name, 0, &w);
+    }
+    uint64_t number = miss(h, name, 0, 1);
+    history_explain(h, number, (struct view){w.data, w.len});
+    expect_json(h, WIRE_HISTORY_KEY, name, "made here before");
+    number = miss(h, "k0", 0, 1);
+    history_explain(h, number, (struct view){w.data, w.len});
+    expect_json(h, WIRE_HISTORY_KEY, "k0", "\"part\": \"input\"");
+    writer_close(&w);
+    history_free(h);
+}
+
+Test(history, sibling_of_the_same_session_is_no_older_version)
+{
+    struct history *h = history_new(NULL);
+    struct writer w[3];
+    recipe(&w[0], "sm_90", "k", "1");
+    recipe(&w[1], "sm_90", "k", "2");
+    recipe(&w[2], "sm_90", "k", "3");
+    uint32_t now = history_join(h, 7, text("now"), 1), later = history_join(h, 7, text("later"), 2);
+    remember(h, "one", now, &w[0]);
+    uint64_t two = miss(h, "two", now, 2);
+    history_explain(h, two, (struct view){w[1].data, w[1].len});
+    expect_json(h, WIRE_HISTORY_KEY, "two", "\"reason\": \"cold\"");
+    uint64_t three = miss(h, "three", later, 3);
+    history_explain(h, three, (struct view){w[2].data, w[2].len});
+    expect_json(h, WIRE_HISTORY_KEY, "three",
+                "\"part\": \"source\", \"old\": \"1\", \"new\": \"3\"");
+    struct store_id one = id_of("one");
+    history_hit(h, later, &one);
+    uint64_t four = miss(h, "four", later, 4);
+    history_explain(h, four, (struct view){w[1].data, w[1].len});
+    expect_json(h, WIRE_HISTORY_KEY, "four", "\"reason\": \"cold\"");
+    for (int i = 0; i < 3; i++)
+        writer_close(&w[i]);
+    history_free(h);
+}
+
+Test(history, other_users_misses_are_not_shown)
+{
+    struct history *h = history_new(NULL);
+    struct writer w;
+    miss(h, "x", 0, 1);
+    writer_init(&w, 0);
+    struct history_query q = {
+        .of = WIRE_HISTORY_KEY, .id = text("x"), .uid = 8, .asker = 8, .max_bytes = 65536};
+    cr_assert(!history_write_json(h, &q, &w) && w.len == 0);
+    q.of = WIRE_HISTORY_LAST;
+    cr_assert(!history_write_json(h, &q, &w));
+    q.uid = q.asker = 7;
+    cr_assert(history_write_json(h, &q, &w));
+    writer_close(&w);
+    history_free(h);
+}
+
+/* A history with one of each, written to `path`. */
+
+/* ---- the file ---- */
+
+static void write_history(const char *path)
+{
+    struct history *h = history_new(path);
+    struct writer w;
+    recipe(&w, "sm_90", "k", "1");
+    remember(h, "made", 0, &w);
+    history_left(h, &(struct store_departure){
+                        .id = id_of("gone"), .cause = STORE_LEFT_FOR_ROOM, .at_ms = 86400000});
+    uint64_t n = miss(h, "missed", 0, 1);
+    history_change(h, n, &(struct recipe_change){text("arch"), text("sm_80"), text("sm_90")});
+    history_save(h);
+    writer_close(&w);
+    history_free(h);
+}
+
+Test(history, file_keeps_what_is_gone_what_was_made_and_what_was_missed)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history");
+    struct writer w;
+    write_history(path);
+    struct history *h = history_new(path);
+    expect_json(h, WIRE_HISTORY_KEY, "missed", "\"old\": \"sm_80\", \"new\": \"sm_90\"");
+    miss(h, "gone", 0, 2);
+    expect_json(h, WIRE_HISTORY_KEY, "gone", "1970-01-02 00:00:00 UTC: evicted, to stay below");
+    recipe(&w, "sm_80", "k", "1");
+    history_explain(h, miss(h, "next", 0, 3), (struct view){w.data, w.len});
+    expect_json(h, WIRE_HISTORY_KEY, "next", "\"part\": \"hardware\"");
+    writer_close(&w);
+    history_free(h);
+    free(path);
+    temp_dir_free(dir);
+}
+
+Test(history, damaged_file_is_as_good_as_none)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history");
+    size_t len;
+    write_history(path);
+    char *bytes = file_read(path, &len);
+    for (size_t i = 0; i <= len; i += 7) {
+        char *copy = malloc(len);
+        memcpy(copy, bytes, len);
+        if (i < len)
+            copy[i] ^= 0x20;
+        file_write(path, copy, i < len ? len : len - 1);
+        struct history *h = history_new(path);
+        cr_assert_str_eq(json_of(h, WIRE_HISTORY_KEY, "missed"), "", "byte %zu", i);
+        history_free(h);
+        free(copy);
+    }
+    free(bytes);
+    free(path);
+    temp_dir_free(dir);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_lifecycle.c - warmd from its start to its end: sockets and folders that it must refuse, options, the
+ * service manager, signals, and what is left after a restart.
+ */
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "tests/support/warmd.h"
+
+/* ---- starting ---- */
+
+/* Starts a daemon that must fail with one line that has `text`. */
+static void expect_start_fails(struct warmd *k, char *const *options, int code, const char *text)
+{
+    char *log = k->log;
+    k->log = path_join(k->dir, "failed-log");
+    unlink(k->log);
+    int status = warmd_reap(warmd_spawn(k, options));
+    size_t len;
+    char *said = file_read(k->log, &len);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == code, "status %x: %s", status, said);
+    cr_assert_not_null(strstr(said, text), "%s", said);
+    cr_assert_eq(strchr(said, '\n'), said + len - 1, "more than one line: %s", said);
+    free(said);
+    free(k->log);
+    k->log = log;
+}
+
+Test(lifecycle, a_second_one_on_the_same_socket_or_store_is_told_so)
+{
+    struct warmd k = warmd_up(NULL), other = warmd_new();
+    char *socket = k.socket, *store = k.store;
+    k.store = other.store;
+    expect_start_fails(&k, NULL, 1, k.socket);
+    k.store = store;
+    k.socket = other.socket;
+    expect_start_fails(&k, NULL, 1, "warmd: ");
+    k.socket = socket;
+    warmd_expect_alive(&k);
+    warmd_free(&other);
+    warmd_down(&k);
+}
+
+Test(lifecycle, a_stale_socket_is_replaced_and_anything_else_is_left_alone)
+{
+    struct warmd k = warmd_up(NULL);
+    kill(k.pid, SIGKILL);
+    warmd_reap(k.pid);
+    cr_assert_eq(access(k.socket, F_OK), 0, "the socket file is still there");
+    warmd_start(&k, NULL);
+    warmd_expect_alive(&k);
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    cr_assert_neq(access(k.socket, F_OK), 0, "a daemon that ends takes its socket along");
+    file_write(k.socket, "a file", 6);
+    expect_start_fails(&k, NULL, 1, "is no socket");
+    cr_assert_eq(access(k.socket, F_OK), 0);
+    warmd_free(&k);
+}
+
+Test(lifecycle, a_missing_folder_of_the_socket_is_made_and_a_missing_parent_is_an_error)
+{
+    struct warmd k = warmd_new();
+    char *folder = path_join(k.dir, "run");
+    struct stat st;
+    free(k.socket);
+    k.socket = path_join(folder, "warmd.sock");
+    warmd_start(&k, NULL);
+    cr_assert_eq(stat(folder, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, geteuid() == 0 ? 0755 : 0700);
+    cr_assert_eq(stat(k.socket, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, geteuid() == 0 ? 0666 : 0600);
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    free(k.socket);
+    k.socket = path_join(folder, "no/such/warmd.sock");
+    expect_start_fails(&k, NULL, 1, "the folder of the socket");
+    free(folder);
+    warmd_free(&k);
+}
+
+Test(lifecycle, a_folder_in_which_others_could_replace_the_socket_is_refused)
+{
+    struct warmd k = warmd_new();
+    char *folder = path_join(k.dir, "run"), *link = path_join(k.dir, "link");
+    cr_assert(mkdir(folder, 0700) == 0 && chmod(folder, 0777) == 0);
+    free(k.socket);
+    k.socket = path_join(folder, "warmd.sock");
+    expect_start_fails(&k, NULL, 1, "can be written by other users");
+    cr_assert_eq(chmod(folder, 0770), 0);
+    expect_start_fails(&k, NULL, 1, "can be written by other users");
+    cr_assert_neq(access(k.socket, F_OK), 0);
+    cr_assert_eq(chmod(folder, 01777), 0); /* as /tmp */
+    warmd_start(&k, NULL);
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    if (two_users_can_be()) {
+        cr_assert(chmod(folder, 0755) == 0 && chown(folder, 65534, 65534) == 0);
+        expect_start_fails(&k, NULL, 1, "belongs to another user (uid 65534)");
+        cr_assert(chown(folder, 0, 0) == 0 && symlink("run", link) == 0);
+        cr_assert_eq(lchown(link, 65534, 65534), 0);
+        free(k.socket);
+        k.socket = path_join(link, "warmd.sock");
+        expect_start_fails(&k, NULL, 1, "belongs to another user (uid 65534)");
+    }
+    free(folder);
+    free(link);
+    warmd_free(&k);
+}
+
+Test(lifecycle, wrong_options_are_named)
+{
+    struct warmd k = warmd_new();
+    static char *const wrong[][3] = {{"--no-such", "1"}, {"--max-size", "much"}, {"--jobs"}, {"x"}};
+    static const char *const named[] = {"no-such", "max_size", "--jobs", "\"x\""};
+    for (size_t i = 0; i < 4; i++)
+        expect_start_fails(&k, wrong[i], 2, named[i]);
+    warmd_free(&k);
+}
+
+Test(lifecycle, a_store_that_cannot_be_written_is_an_error_of_one_line)
+{
+    struct warmd k = warmd_new();
+    file_write(k.store, "a file", 6);
+    expect_start_fails(&k, NULL, 1, k.store);
+    warmd_free(&k);
+}
+
+Test(lifecycle, a_socket_that_was_passed_is_used_and_survives_the_daemon)
+{
+    struct warmd k = warmd_new();
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", k.socket);
+    int listening = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(bind(listening, (struct sockaddr *)&a, sizeof a), 0);
+    cr_assert_eq(listen(listening, 16), 0);
+    for (int round = 0; round < 2; round++) {
+        int early = warmd_connect(&k); /* before there is a daemon */
+        char *program = bin_path("warmd");
+        k.pid = fork();
+        if (k.pid == 0) {
+            char pid[16];
+            int log = open(k.log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+            dup2(log, 2);
+            dup2(listening, 3);
+            snprintf(pid, sizeof pid, "%d", (int)getpid());
+            setenv("LISTEN_PID", pid, 1);
+            setenv("LISTEN_FDS", "1", 1);
+            execl(program, "warmd", "--store", k.store, (char *)NULL);
+            _exit(127);
+        }
+        free(program);
+        warmd_redis(early, "PING\r\n", "+PONG\r\n");
+        close(early);
+        kill(k.pid, SIGTERM);
+        warmd_reap(k.pid);
+        cr_assert_eq(access(k.socket, F_OK), 0);
+    }
+    close(listening);
+    warmd_free(&k);
+}
+
+/* As systemd passes warmd.socket and warmd-admin.socket, in either order. */
+Test(lifecycle, the_socket_that_is_called_admin_is_the_administrators)
+{
+    static const char *const orders[] = {"warmd.socket:admin", "admin:warmd"};
+    for (int admin_first = 0; admin_first < 2; admin_first++) {
+        struct warmd k = warmd_new();
+        int fds[2];
+        char *admin = path_join(k.dir, "admin.sock");
+        for (int i = 0; i < 2; i++) {
+            struct sockaddr_un a = {.sun_family = AF_UNIX};
+            snprintf(a.sun_path, sizeof a.sun_path, "%s", i ? admin : k.socket);
+            fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+            cr_assert_eq(bind(fds[i], (struct sockaddr *)&a, sizeof a), 0);
+            cr_assert_eq(chmod(a.sun_path, i ? 0600 : 0666), 0);
+            cr_assert_eq(listen(fds[i], 16), 0);
+        }
+        char *program = bin_path("warmd");
+        k.pid = fork();
+        if (k.pid == 0) {
+            char pid[16];
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            int log = open(k.log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+            int high[2] = {fcntl(fds[admin_first], F_DUPFD, 20),
+                           fcntl(fds[!admin_first], F_DUPFD, 20)};
+            dup2(log, 2);
+            dup2(high[0], 3);
+            dup2(high[1], 4);
+            snprintf(pid, sizeof pid, "%d", (int)getpid());
+            setenv("LISTEN_PID", pid, 1);
+            setenv("LISTEN_FDS", "2", 1);
+            setenv("LISTEN_FDNAMES", orders[admin_first], 1);
+            execl(program, "warmd", "--store", k.store, (char *)NULL);
+            _exit(127);
+        }
+        free(program);
+        warmd_await(&k);
+        cr_expect(warmd_may_verify(warmd_admin(&k)));
+        cr_expect_not(warmd_may_verify(warmd_native(&k)));
+        close(fds[0]);
+        close(fds[1]);
+        kill(k.pid, SIGTERM);
+        warmd_reap(k.pid);
+        cr_assert(access(k.socket, F_OK) == 0 && access(admin, F_OK) == 0, "they are systemd's");
+        free(admin);
+        warmd_free(&k);
+    }
+}
+
+Test(lifecycle, the_service_manager_is_told)
+{
+    struct warmd k = warmd_new();
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s/notify", k.dir);
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    setenv("NOTIFY_SOCKET", a.sun_path, 1);
+    setenv("WATCHDOG_USEC", "200000", 1);
+    warmd_start(&k, NULL);
+    static const char *const said[] = {"READY=1", "WATCHDOG=1", "RELOADING=1", "STOPPING=1"};
+    for (size_t i = 0; i < 4; i++) {
+        char text[512] = "";
+        if (i == 2)
+            kill(k.pid, SIGHUP);
+        if (i == 3)
+            kill(k.pid, SIGTERM);
+        while (!strstr(text, said[i])) {
+            struct pollfd p = {fd, POLLIN, 0};
+            cr_assert_eq(poll(&p, 1, WARMD_WAIT_MS), 1, "%s did not come", said[i]);
+            ssize_t n = recv(fd, text, sizeof text - 1, 0);
+            text[n > 0 ? n : 0] = '\0';
+        }
+    }
+    warmd_reap(k.pid);
+    close(fd);
+    warmd_free(&k);
+}
+
+/* ---- signals ---- */
+
+Test(lifecycle, sighup_reads_the_limits_again)
+{
+    struct warmd k = warmd_new();
+    char *config = path_join(k.dir, "conf");
+    file_write(config, "max_connections_per_user = 1\n", 29);
+    char *options[] = {"--config", config, NULL};
+    warmd_start(&k, options);
+    file_write(config, "max_connections_per_user = 9\n", 29);
+    kill(k.pid, SIGHUP);
+    for (int i = 0; i < 1000 && !warmd_log_has(&k, "read again"); i++)
+        usleep(10000);
+    int a = warmd_connect(&k), b = warmd_connect(&k);
+    warmd_redis(a, "PING\r\n", "+PONG\r\n");
+    warmd_redis(b, "PING\r\n", "+PONG\r\n");
+    file_write(config, "nonsense\n", 9);
+    kill(k.pid, SIGHUP);
+    for (int i = 0; i < 1000 && !warmd_log_has(&k, "not read again"); i++)
+        usleep(10000);
+    warmd_redis(a, "PING\r\n", "+PONG\r\n");
+    close(a);
+    close(b);
+    free(config);
+    warmd_down(&k);
+}
+
+/* Waits until the daemon's INFO or STATS has a text. */
+static void await_text(const struct warmd *k, uint8_t type, const char *text)
+{
+    static struct warmd_frame f;
+    struct wire_text m;
+    bool has = false;
+    int fd = warmd_native(k);
+    for (uint64_t tag = 1; !has; tag++) {
+        struct writer w;
+        cr_assert_lt(tag, WARMD_WAIT_MS / 10, "%s", text);
+        writer_init(&w, 0);
+        wire_put_empty(&w, type, tag);
+        warmd_flush(fd, &w);
+        writer_close(&w);
+        warmd_frame(fd, &f, WIRE_TEXT, tag);
+        cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
+        has = memmem(m.text.data, m.text.len, text, strlen(text)) != NULL;
+        if (!has)
+            usleep(10000);
+    }
+    close(fd);
+}
+
+Test(lifecycle, sighup_changes_the_cap_and_evicts_down_to_it)
+{
+    static const char before[] = "max_size = 64M\njobs = 3\n";
+    static const char after[] = "max_size = 1M\nquota = 512K\njobs = 1\n";
+    struct warmd k = warmd_new();
+    char *config = path_join(k.dir, "conf"), *value = malloc(40000);
+    file_write(config, before, sizeof before - 1);
+    char *options[] = {"--config", config, NULL};
+    warmd_start(&k, options);
+    int fd = warmd_connect(&k);
+    memset(value, 'x', 40000);
+    for (int i = 0; i < 60; i++) {
+        char head[64];
+        int n = snprintf(head, sizeof head, "*3\r\n$3\r\nSET\r\n$2\r\n%02d\r\n$40000\r\n", i);
+        warmd_send(fd, head, (size_t)n);
+        warmd_send(fd, value, 40000);
+        warmd_redis(fd, "\r\n", "+OK\r\n");
+    }
+    await_text(&k, WIRE_STATS, "\"entries\": 60,");
+    await_text(&k, WIRE_INFO, "\"max_bytes\": 67108864,");
+    file_write(config, after, sizeof after - 1);
+    kill(k.pid, SIGHUP);
+    await_text(&k, WIRE_INFO, "\"max_bytes\": 1048576,");
+    await_text(&k, WIRE_INFO, "\"jobs\": {\"value\": 1, \"origin\": \"file\"}");
+    await_text(&k, WIRE_INFO, "\"quota_bytes\": {\"value\": 524288, \"origin\": \"file\"}");
+    for (int i = 0;; i++) { /* evicted in the background */
+        static struct warmd_frame f;
+        struct wire_text m;
+        struct writer w;
+        int native = warmd_native(&k);
+        cr_assert_lt(i, WARMD_WAIT_MS / 10);
+        writer_init(&w, 0);
+        wire_put_empty(&w, WIRE_STATS, 1);
+        warmd_flush(native, &w);
+        writer_close(&w);
+        warmd_frame(native, &f, WIRE_TEXT, 1);
+        cr_assert_eq(wire_get_text(&f.frame, &m, NULL), 0);
+        char *json = strndup(m.text.data, m.text.len);
+        uint64_t bytes = strtoull(strstr(json, "\"bytes\": ") + 9, NULL, 10);
+        free(json);
+        close(native);
+        if (bytes <= 1 << 20)
+            break;
+        usleep(10000);
+    }
+    close(fd);
+    free(config);
+    free(value);
+    warmd_down(&k);
+}
+
+Test(lifecycle, sigterm_answers_what_was_put_before)
+{
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    warmd_send(fd, "SET a 1\r\nSET b 2\r\n", 18);
+    warmd_redis(fd, "", "+OK\r\n");
+    kill(k.pid, SIGTERM);
+    warmd_redis(fd, "", "+OK\r\n");
+    cr_assert(warmd_is_closed(fd));
+    close(fd);
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
+    fd = warmd_connect(&k);
+    warmd_redis(fd, "MGET a b\r\n", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+    close(fd);
+    warmd_down(&k);
+}
+
+Test(lifecycle, what_was_acknowledged_survives_sigkill)
+{
+    struct warmd k = warmd_up(NULL);
+    for (int round = 0; round < 5; round++) {
+        char command[64], answer[64];
+        int fd = warmd_connect(&k);
+        snprintf(command, sizeof command, "SET round %d\r\n", round);
+        warmd_redis(fd, command, "+OK\r\n");
+        warmd_send(fd, "SET round x", 11); /* and one that never was whole */
+        kill(k.pid, SIGKILL);
+        warmd_reap(k.pid);
+        close(fd);
+        warmd_start(&k, NULL);
+        fd = warmd_connect(&k);
+        snprintf(answer, sizeof answer, "$1\r\n%d\r\n", round);
+        warmd_redis(fd, "GET round\r\n", answer);
+        close(fd);
+    }
+    warmd_down(&k);
+}
+
+Test(lifecycle, statistics_survive_a_restart)
+{
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    warmd_redis(fd, "SET a 1\r\n", "+OK\r\n");
+    for (int i = 0; i < 3; i++)
+        warmd_redis(fd, "GET a\r\n", "$1\r\n1\r\n");
+    close(fd);
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
+    static struct warmd_frame f;
+    struct wire_text text;
+    struct writer w;
+    writer_init(&w, 0);
+    fd = warmd_native(&k);
+    wire_put_empty(&w, WIRE_STATS, 2);
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_TEXT, 2);
+    cr_assert_eq(wire_get_text(&f.frame, &text, NULL), 0);
+    char *json = strndup(text.text.data, text.text.len);
+    cr_assert_not_null(strstr(json, "{\"hits\": 0,"), "%s", json);
+    cr_assert_not_null(strstr(json, "\"lifetime\": {\"hits\": 3,"), "%s", json);
+    free(json);
+    writer_close(&w);
+    close(fd);
+    warmd_down(&k);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_recipe.c - recipes: the named parts of a request, and the comparison of two of them.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/history/recipe.h"
+
+static struct view text(const char *t) { return (struct view){t, strlen(t)}; }
+
+static void recipe(struct writer *out, const char *hardware, const char *label, const char *source)
+{
+    static struct recipe r;
+    recipe_begin(&r);
+    recipe_add_text(&r, "hardware", text(hardware));
+    recipe_add_text(&r, "label", text(label));
+    if (source)
+        recipe_add(&r, "source", text(source));
+    writer_init(out, RECIPE_MAX);
+    recipe_end(&r, out);
+    cr_assert(!out->failed);
+}
+
+static void expect_change(const struct recipe_change *c, const char *part, const char *old,
+                          const char *now)
+{
+    char got[256], want[256];
+    snprintf(got, sizeof got, "%.*s: %.*s, %.*s", (int)c->part.len, (const char *)c->part.data,
+             (int)c->old.len, (const char *)c->old.data, (int)c->now.len,
+             (const char *)c->now.data);
+    snprintf(want, sizeof want, "%s: %s, %s", part, old, now);
+    cr_assert_str_eq(got, want);
+}
+
+Test(recipe, comparison_pairs_what_has_one_name)
+{
+    struct recipe_change c[8];
+    struct writer a, b;
+    recipe(&a, "sm_90", "k; -O3; x=1; -v", NULL);
+    recipe(&b, "sm_80", "k; -O3; x=2", NULL);
+    struct view old = {a.data, a.len}, now = {b.data, b.len};
+    cr_assert_eq(recipe_compare(old, old, c, 8), 0);
+    cr_assert_eq(recipe_compare(old, now, c, 8), 3);
+    expect_change(&c[0], "hardware", "sm_90", "sm_80");
+    expect_change(&c[1], "option -v", "given", "");
+    expect_change(&c[2], "x", "1", "2");
+    cr_assert_eq(recipe_compare(now, old, c, 1), 3, "all are counted");
+    writer_close(&a);
+    writer_close(&b);
+}
+
+Test(recipe, options_of_a_job_have_names_and_values)
+{
+    static struct recipe r;
+    struct view options[] = {text("-DN=4"),
+                             text("-I"),
+                             text("inc"),
+                             text("--std=c++17"),
+                             text("--gpu-architecture=sm_90"),
+                             text("-lineinfo")};
+    struct job job = {.language = JOB_CUDA,
+                      .name = text("k.cu"),
+                      .source = text("source"),
+                      .options = options,
+                      .n_options = 6};
+    struct writer w;
+    struct view value;
+    recipe_begin(&r);
+    recipe_add_job(&r, &job);
+    writer_init(&w, RECIPE_MAX);
+    recipe_end(&r, &w);
+    struct view bytes = {w.data, w.len};
+    static const char *const parts[][2] = {{"option -D", "N=4"},
+                                           {"option -I", "inc"},
+                                           {"option --std", "c++17"},
+                                           {"option -lineinfo", "given"},
+                                           {"name", "k.cu"}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        cr_assert(recipe_find(bytes, parts[i][0], &value), "%s", parts[i][0]);
+        cr_assert(value.len == strlen(parts[i][1]) && !memcmp(value.data, parts[i][1], value.len));
+    }
+    cr_assert(!recipe_find(bytes, "option --gpu-architecture", &value), "that is the target's");
+    writer_close(&w);
+}
+
+Test(recipe, parts_beyond_the_limit_still_tell_a_difference)
+{
+    static struct recipe r;
+    struct recipe_change c[2];
+    struct writer w[2];
+    char name[32];
+    for (int side = 0; side < 2; side++) {
+        recipe_begin(&r);
+        for (unsigned i = 0; i < 300; i++) {
+            snprintf(name, sizeof name, "part %u", i);
+            recipe_add(&r, name, text(i == 299 && side ? "other" : "same"));
+        }
+        writer_init(&w[side], RECIPE_MAX);
+        recipe_end(&r, &w[side]);
+        cr_assert(!w[side].failed);
+    }
+    cr_assert_eq(recipe_compare((struct view){w[0].data, w[0].len},
+                                (struct view){w[1].data, w[1].len}, c, 2),
+                 1);
+    writer_close(&w[0]);
+    writer_close(&w[1]);
+}
