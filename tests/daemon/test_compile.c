@@ -3,7 +3,7 @@
  * test_compile.c - one compile for each key, with real NVRTC behind a real daemon: who waits, who
  * leads next, who may have the result.
  *
- * tests/support/compile.h says what the gate is. Needs a toolchain, see test_compiler.c.
+ * tests/support/compile.h says what the gate is. Needs a toolchain: see support/pool.h.
  */
 #include <grp.h>
 #include <sys/mman.h>

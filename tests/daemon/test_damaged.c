@@ -4,7 +4,7 @@
  * rely.
  *
  * ALICE's compile makes it; BOB and CAROL have the same source, so they know its key and checksum.
- * Needs root, to be three users, and a toolchain, see test_compiler.c.
+ * Needs root, to be three users, and a toolchain: see support/pool.h.
  */
 #include "tests/support/compile.h"
 

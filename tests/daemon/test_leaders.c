@@ -5,7 +5,7 @@
  *
  * ALICE leads, and does what a test says; BOB has the same source and honest headers. The gates are
  * those of support/compile.h: ALICE's worker has asked for a header before BOB comes. Needs root, to be two
- * users, and a toolchain, see test_compiler.c.
+ * users, and a toolchain: see support/pool.h.
  */
 #include <sys/mman.h>
 

@@ -3,7 +3,7 @@
  * test_shared.c - shared keys, through a real daemon and libwarm: jobs that differ in what cannot
  * show in the result cost one compile, and what they are given is what their own compile yields.
  *
- * Needs a toolchain, see test_compiler.c.
+ * Needs a toolchain: see support/pool.h.
  */
 #include <limits.h>
 

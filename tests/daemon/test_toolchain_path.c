@@ -3,7 +3,7 @@
  * test_toolchain_path.c - compilers that a client names by their path, through a real daemon and
  * libwarm: which are loaded, which not, and that nobody is told to ask again.
  *
- * Needs a toolchain, see test_compiler.c. Libraries are copied where a test changes them, or who may.
+ * Needs a toolchain: see support/pool.h. Libraries are copied where a test changes them, or who may.
  */
 #include <grp.h>
 #include <limits.h>

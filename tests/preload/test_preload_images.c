@@ -2,7 +2,7 @@
 /*
  * test_preload_images.c - what NVRTC made and a driver then refuses to load is not given out again:
  * tests/programs/nvrtc_launch.c on the stand-in for libcuda.so.1 (tests/fakecuda), both built here,
- * a real NVRTC and a real daemon. Needs a toolchain, see test_compiler.c, and a C compiler.
+ * a real NVRTC and a real daemon. Needs a toolchain: see support/pool.h, and a C compiler.
  */
 #include "tests/support/warmd.h"
 

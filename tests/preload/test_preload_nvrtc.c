@@ -4,7 +4,7 @@
  * daemon does, they see the same.
  *
  * The program is tests/programs/nvrtc_client.c, which prints all that its handles show; it is
- * compiled here. Needs a toolchain, see test_compiler.c, and a C compiler.
+ * compiled here. Needs a toolchain: see support/pool.h, and a C compiler.
  */
 #include <pthread.h>
 #include <stdatomic.h>
