@@ -2,32 +2,16 @@
 /* vector.c - the growing of vector.h. No state, any thread. */
 #include "keygen/vector.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* malloc keeps so much at hand, seven of each size; calloc does not look there */
 #define FEW_BYTES 1024u
-#define PAGE 4096
-#define HUGE_PAGE ((size_t)2 << 20)
-
-/* Asks for pages of 2 MiB where the memory has several, and they have not been touched yet: a graph of
- * many megabytes is walked in an order that small ones serve badly. Of smaller memory the last page, of
- * which little may be used, would be too large a part. All its pages are asked for, or realloc could not move
- * them as one. Whether it is heard changes only the time. */
-static void *with_huge_pages(void *memory, size_t bytes)
-{
-    size_t before = (uintptr_t)memory % PAGE;
-    if (memory && bytes >= 8 * HUGE_PAGE)
-        madvise((char *)memory - before, before + bytes, MADV_HUGEPAGE);
-    return memory;
-}
 
 void *vector_zeroes(size_t n, size_t size)
 {
     if (size && n > FEW_BYTES / size)
-        return with_huge_pages(calloc(n, size), n * size);
+        return calloc(n, size);
     void *few = malloc(n * size > FEW_BYTES / 2 ? FEW_BYTES : FEW_BYTES / 2);
     return few ? memset(few, 0, n * size) : NULL;
 }
@@ -50,7 +34,7 @@ bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_
     memcpy(&old, vector_at, sizeof old);
     uint32_t wider = wider_than(n, size);
     if (!*failed && n < VECTOR_MAX)
-        grown = with_huge_pages(realloc(old, wider * size), wider * size);
+        grown = realloc(old, wider * size);
     if (!grown) {
         *failed = true;
         return false;
@@ -75,7 +59,6 @@ bool vector_widen(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, uint
 void vector_reserve(bool *failed, void *vector_at, uint32_t *cap, uint32_t want, size_t size)
 {
     void *fresh = *failed || want > VECTOR_MAX ? NULL : malloc(want * size);
-    fresh = with_huge_pages(fresh, want * size);
     if (!fresh) {
         *failed = true;
         return;

@@ -407,7 +407,6 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     bool is_file = !code;
     if (is_file && !bytecode_stopped(&b))
         read_tables(&b, sections, present);
-    mapped_give_back(input);
     if (is_file && !bytecode_stopped(&b))
         code = bytecode_form_ops(&b, sections[BYTECODE_IR], input->len, out, e);
     bytecode_tables_close(&b);

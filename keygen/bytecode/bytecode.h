@@ -27,7 +27,6 @@
 
 #include "keygen/bytes.h"
 #include "keygen/canon/forms.h"
-#include "keygen/canon/mapped.h"
 
 #define BYTECODE_VERSION_MAX 6u
 /* Attributes and types nest as deep as this, and recursion goes no deeper. Real ones reach 6. */

@@ -32,64 +32,15 @@ bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t
 
 /* ---- values ---- */
 
-static uint32_t far_value(const struct walk *w, uint32_t value)
-{
-    uint32_t low = 0, high = w->n_far;
-    while (high - low > 1) { /* the last one that is not behind it */
-        uint32_t middle = low + (high - low) / 2;
-        if (w->far[middle].value <= value)
-            low = middle;
-        else
-            high = middle;
-    }
-    return w->far[low].graph;
-}
-
-uint32_t walk_value(const struct walk *w, uint32_t value)
-{
-    const struct value_block *block = &w->blocks[value / BLOCK_VALUES];
-    uint8_t place = block->place[value % BLOCK_VALUES];
-    if (!place)
-        return GRAPH_NONE;
-    return place != VALUE_FAR ? block->base + place - 1 : far_value(w, value);
-}
-
-void walk_define(struct walk *w, uint32_t value, uint32_t graph)
-{
-    struct value_block *block = &w->blocks[value / BLOCK_VALUES];
-    uint8_t *place = &block->place[value % BLOCK_VALUES];
-    if (block->base == BLOCK_EMPTY)
-        block->base = graph;
-    uint32_t behind = graph - block->base;
-    if (behind < VALUE_FAR - 1) {
-        *place = (uint8_t)(behind + 1);
-    } else if (walk_grow(w, &w->far, w->n_far + 1, &w->cap_far, sizeof *w->far)) {
-        w->far[w->n_far++] = (struct far_value){value, graph};
-        *place = VALUE_FAR;
-    }
-}
-
 /* Makes room for `n` more values, which are not defined. */
 static bool values_add(struct walk *w, uint32_t n)
 {
-    uint32_t end = w->n_values + n, first = (w->n_values + BLOCK_VALUES - 1) / BLOCK_VALUES;
-    uint32_t n_blocks = end / BLOCK_VALUES + 1;
-    if (end < n || !walk_grow(w, &w->blocks, n_blocks, &w->cap_blocks, sizeof *w->blocks))
+    uint32_t end = w->n_values + n;
+    if (end < n || !walk_grow(w, &w->values, end, &w->cap_values, sizeof *w->values))
         return false;
-    for (uint32_t i = w->n_values; i % BLOCK_VALUES; i++)
-        w->blocks[i / BLOCK_VALUES].place[i % BLOCK_VALUES] = 0;
-    for (uint32_t i = first; i < n_blocks; i++)
-        w->blocks[i] = (struct value_block){.base = BLOCK_EMPTY};
-    w->n_values = end;
+    while (w->n_values < end)
+        w->values[w->n_values++] = GRAPH_NONE;
     return true;
-}
-
-/* Forgets the values from `value` on. */
-static void values_forget(struct walk *w, uint32_t value)
-{
-    while (w->n_far && w->far[w->n_far - 1].value >= value)
-        w->n_far--;
-    w->n_values = value;
 }
 
 /* The next value of the region at hand has this type. */
@@ -493,7 +444,7 @@ static void region_end(struct walk *w)
     struct frame *f = walk_top(w);
     bytecode_put(w->b, "}");
     repeat_region_ends(w);
-    values_forget(w, f->values_before);
+    w->n_values = f->values_before;
     if (f->regions_left) {
         f->regions_left--;
         bytecode_put(w->b, ", ");
@@ -528,7 +479,6 @@ static void walk_begin(struct walk *w, struct reader r)
 static bool walk_step(struct walk *w)
 {
     struct frame *f = walk_top(w);
-    mapped_pass(&w->mapped, f->r.data);
     if (f->r.failed)
         bytecode_malformed(w->b, "operations that are cut off");
     else if (f->ops_left)
@@ -548,8 +498,7 @@ static void walk_close(struct walk *w)
     for (size_t i = 0; i < 4; i++)
         free(w->numbers[i / 2][i % 2].at);
     free(w->value_types.at);
-    free(w->blocks);
-    free(w->far);
+    free(w->values);
     free(w->defined_types.at);
     free(w->frames);
     free(w->types);
@@ -573,7 +522,6 @@ static void piece_forget(struct bytecode *b)
     if (b->out.cap > PIECE_USUAL) {
         writer_close(&b->out);
         writer_init(&b->out, max_len);
-        mapped_give_back(b->input);
     }
 }
 
@@ -606,7 +554,6 @@ static bool text_next(struct mlir_pieces *pieces, struct view *out)
     if (t->ended) {
         walk_close(w);
         bytecode_tables_close(b);
-        mapped_give_back(b->input);
     }
     return !pieces->broken && b->out.len;
 }
@@ -616,9 +563,7 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
 {
     struct walk_text t = {
         .pieces = {.next = text_next, .about = 6 * len, .many_processes = b->input->many_processes},
-        .w = {.b = b,
-              .room = BYTECODE_TEXT_MAX(len),
-              .mapped = mapped_begin(b->input, operations.data)}};
+        .w = {.b = b, .room = BYTECODE_TEXT_MAX(len)}};
     struct view rest;
     t.w.pieces = &t.pieces;
     walk_begin(&t.w, operations);

@@ -5,7 +5,7 @@
  *   bytecode/walk.c     the walk: regions, values, operations as pieces of text
  *   bytecode/repeat.c   operations that say what earlier ones did
  *
- * Thread: one at a time. Memory: 1.25 bytes for most values of the function at hand; what was remembered
+ * Thread: one at a time. Memory: 4 bytes for each value of the function at hand; what was remembered
  * of each different operation.
  */
 #ifndef WARM_KEYGEN_BYTECODE_WALK_H
@@ -17,18 +17,6 @@
 #define REPEATED_MAX 32 /* operands, and results, of an operation that is remembered */
 #define BODY_MAX 8      /* operations, and arguments, of a region that is remembered */
 #define LIST_MAX 320    /* numbers that say all of an operation; a longer one is not remembered */
-
-/* Values that follow each other, in the graph, too, but for what lies between them there: 20 bytes for 16. */
-#define BLOCK_VALUES 16
-#define BLOCK_EMPTY UINT32_MAX
-struct value_block {
-    uint32_t base; /* number in the graph of the value that was defined first; or BLOCK_EMPTY */
-    uint8_t place[BLOCK_VALUES]; /* 0: not defined, VALUE_FAR, else behind the base, + 1 */
-};
-#define VALUE_FAR 255
-struct far_value {
-    uint32_t value, graph;
-};
 
 /* A region being walked, and of the operation that it belongs to what is printed after it. */
 struct frame {
@@ -92,12 +80,10 @@ struct capture {
 struct walk {
     struct bytecode *b;
     struct mlir_pieces *pieces;
-    struct mapped mapped;
-    struct value_block *blocks; /* by number of a value / BLOCK_VALUES */
-    struct far_value *far;      /* by number */
+    uint32_t *values; /* by number: its number in the graph, GRAPH_NONE before its definition */
     struct frame *frames;
     uint32_t *types;
-    uint32_t n_values, n_far, n_frames, n_types, cap_blocks, cap_far, cap_frames, cap_types;
+    uint32_t n_values, n_frames, n_types, cap_values, cap_frames, cap_types;
     struct numbers numbers[2][2]; /* of the operation at hand and of one in its region */
     struct numbers
         value_types;  /* by type in the graph: a type of the bytecode that became it, + 1 */
@@ -119,10 +105,12 @@ struct walk {
 
 static inline struct frame *walk_top(const struct walk *w) { return &w->frames[w->n_frames - 1]; }
 
-/* The number in the graph of a value, GRAPH_NONE if it is not defined; and defining one. In the
- * graph each is behind those that were defined before. */
-uint32_t walk_value(const struct walk *w, uint32_t value);
-void walk_define(struct walk *w, uint32_t value, uint32_t graph);
+/* The number in the graph of a value, GRAPH_NONE if it is not defined; and defining one. */
+static inline uint32_t walk_value(const struct walk *w, uint32_t value) { return w->values[value]; }
+static inline void walk_define(struct walk *w, uint32_t value, uint32_t graph)
+{
+    w->values[value] = graph;
+}
 /* Room for `need` entries; false without memory. `array` points to the pointer. */
 bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size);
 /* The next operation, into `numbers`; false, and the reading stops, if it is none. */

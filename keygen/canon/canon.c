@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "keygen/canon/forms.h"
-#include "keygen/canon/mapped.h"
 #include "keygen/domains.h"
 
 #define DETECT_BYTES 65536 /* looked at to find the kind */
@@ -21,11 +20,9 @@
 
 static void put_bytes(const struct canon_input *input, struct form *out)
 {
-    struct mapped mapped = mapped_begin(input, input->data);
     for (struct reader r = reader_over(input->data, input->len); r.len;) {
         struct view piece = reader_bytes(&r, r.len < PIECE ? r.len : PIECE);
         form_put(out, piece.data, piece.len);
-        mapped_pass(&mapped, r.data);
     }
 }
 

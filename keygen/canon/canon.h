@@ -55,8 +55,6 @@ struct canon_input {
     enum canon_kind kind;  /* CANON_AUTO to detect */
     bool debug_info;       /* debug output was asked for: locations and line numbers count */
     bool many_processes;   /* each compiles the program for itself: numbers of channels count */
-    bool mapped;           /* `data` is a file's mapping that nobody writes to: pages of it may be
-                            * given back, and are read again when somebody looks (mapped.h) */
 };
 
 struct canon_result {

@@ -25,7 +25,6 @@
 #include <endian.h>
 #include <string.h>
 
-#include "keygen/canon/mapped.h"
 #include "keygen/graph/graph.h"
 #include "keygen/mlir/follow.h"
 #include "keygen/mlir/ops.h"
@@ -170,7 +169,6 @@ struct info_hint {
 struct mlir {
     const char *begin, *end;    /* of the text, or of the piece at hand */
     struct slice s;             /* what is left of it */
-    struct mapped mapped;       /* the text, if it is the mapping of a file */
     struct mlir_pieces *pieces; /* NULL: the whole text is there, and lives as long as the graph */
     struct graph *g;
     struct err *e;

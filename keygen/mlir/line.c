@@ -552,7 +552,6 @@ bool mlir_lines_read(struct mlir *m)
     const char *end = m->s.end;
     while (!m->failed && !graph_failed(m->g)) {
         const char *at = m->s.at;
-        mapped_pass(&m->mapped, at);
         if (at < end && *at == '\n')
             at++;
         while (at < end && *at == ' ')

@@ -212,7 +212,6 @@ static bool mlir_read(struct mlir *m)
 {
     bool empty = true;
     while (item_follows(m)) {
-        mapped_pass(&m->mapped, m->s.at);
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
         empty = false;
@@ -275,7 +274,6 @@ int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
     const char *text = input->data;
     struct mlir m = {.begin = text,
                      .end = text + input->len,
-                     .mapped = mapped_begin(input, text),
                      .many_processes = input->many_processes};
     return form_read(&m, input->len, out, e);
 }

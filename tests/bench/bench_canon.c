@@ -6,8 +6,8 @@
  *     canon [--ms N] [FILE...]
  *
  * One line a file: kind, bytes, median MB/s of canon_key and of XXH3-128 with SHA-256, time of one key,
- * and the memory that a process has had at most that mapped the file and made the key, without what a
- * process has that does nothing, in bytes for each of the file; then one line for each kind with all its files together. A file that has no key is named and left out.
+ * and the memory beyond the file that a process has had at most that mapped the file and made the key,
+ * without what a process has that does nothing, in bytes for each of the file; then one line for each kind with all its files together. A file that has no key is named and left out.
  * Times are the thread's own, so that what else runs on the machine shows little.
  *
  * Without files: for each kind a program of many layers, of 1 MB and of 64 MB, with its memory; and XXH3
@@ -91,8 +91,8 @@ static void print_line(const char *kind, double bytes, double canon_s, double xx
     puts(name);
 }
 
-/* The resident memory at most of a process that makes one key of a file, which it maps, as `warm hash`
- * does; 0 if it has none. What this process holds is part of it, so that is given back before. With no
+/* The resident memory at most, the file with it, of a process that makes one key of a file, which it
+ * maps, as `warm hash` does; 0 if it has none. What this process holds is part of it, so that is given back before. With no
  * `len` it does nothing. */
 static size_t peak_of_child(int fd, size_t len, enum canon_kind kind)
 {
@@ -102,7 +102,7 @@ static size_t peak_of_child(int fd, size_t len, enum canon_kind kind)
     malloc_trim(0);
     pid_t child = fork();
     if (child == 0) {
-        struct canon_input input = {.len = len, .kind = kind, .mapped = true};
+        struct canon_input input = {.len = len, .kind = kind};
         struct canon_result result;
         if (!len)
             _exit(0);
@@ -120,7 +120,7 @@ static size_t peak_of_child(int fd, size_t len, enum canon_kind kind)
 static size_t peak_bytes(int fd, size_t len, enum canon_kind kind)
 {
     size_t idle = peak_of_child(fd, 0, kind), peak = peak_of_child(fd, len, kind);
-    return peak > idle ? peak - idle : 0;
+    return peak > idle + len ? peak - idle - len : 0;
 }
 
 static size_t peak_bytes_at(const char *path)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "keygen/canon/canon.h"
@@ -742,45 +741,6 @@ Test(mlir, each_prefix_of_a_module_is_an_error_or_another_key)
         if (canon_key(&input, &r, NULL, &e) == 0)
             cr_expect(!key_equal(&whole, &r.key), "%zu bytes", n);
     }
-}
-
-/* A program large enough that pages are given back behind the reader. */
-static void mapped_agrees(const char *path, size_t n_lines, const char *last, enum canon_kind kind)
-{
-    FILE *f = fopen(path, "w+");
-    cr_assert_not_null(f);
-    fputs("func.func public @main(%x0: tensor<4xf32>) -> tensor<4xf32> {\n", f);
-    for (size_t i = 1; i <= n_lines; i++)
-        fprintf(f, "%%x%zu = stablehlo.tanh %%x%zu : tensor<4xf32>\n", i, i - 1);
-    fprintf(f, "return %%x%zu : tensor<4xf32>\n}\n%s", n_lines, last);
-    size_t len = (size_t)ftell(f);
-    cr_assert_eq(fflush(f), 0);
-    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fileno(f), 0);
-    char *copy = malloc(len);
-    cr_assert(map != MAP_FAILED && copy);
-    memcpy(copy, map, len);
-    struct canon_input mapped = {.data = map, .len = len, .kind = kind, .mapped = true};
-    struct canon_input plain = {.data = copy, .len = len, .kind = kind};
-    struct canon_result a, b;
-    cr_assert_eq(canon_key(&mapped, &a, NULL, NULL), 0);
-    cr_assert_eq(canon_key(&plain, &b, NULL, NULL), 0);
-    cr_expect(key_equal(&a.key, &b.key));
-    cr_expect_eq(a.exact, b.exact);
-    cr_expect(memcmp(map, copy, len) == 0, "what was given back is read again");
-    munmap(map, len);
-    free(copy);
-    fclose(f);
-}
-
-Test(mlir, a_mapped_input_has_the_key_of_its_bytes)
-{
-    char path[] = "/tmp/warm-mapped-XXXXXX";
-    int fd = mkstemp(path);
-    cr_assert_geq(fd, 0);
-    mapped_agrees(path, 30000, "", CANON_MLIR);
-    mapped_agrees(path, 30000, "// the end\n", CANON_RAW);
-    close(fd);
-    unlink(path);
 }
 
 Test(mlir, deep_nesting_needs_no_stack)

@@ -149,8 +149,7 @@ static int hash_file(struct hash_run *run, const char *file)
                                 .len = in.len,
                                 .file_name = strcmp(file, "-") == 0 ? NULL : file,
                                 .kind = run->kind,
-                                .debug_info = run->debug_info,
-                                .mapped = in.mapped};
+                                .debug_info = run->debug_info};
     struct err e = {0};
     int code = run->regions ? hash_regions(run, file, &input, &e) : hash_key(run, file, &input, &e);
     if (code)
