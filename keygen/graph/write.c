@@ -122,6 +122,8 @@ static void put_indent(struct printer *p, struct writer *w)
     writer_bytes(w, spaces, n < INDENT_MAX ? n : INDENT_MAX);
 }
 
+static void put_text(struct writer *w, const char *text) { writer_bytes(w, text, strlen(text)); }
+
 static void put_view(struct writer *w, const struct text *t) { writer_bytes(w, t->data, t->len); }
 
 /* "%4" behind a text. */
@@ -169,7 +171,8 @@ static void put_op(struct printer *p, struct writer *w, const struct shape *s,
 
 static void put_block(struct printer *p, struct writer *w, const struct shape *s)
 {
-    writer_format(w, "%s^%u (", s->kind == LINE_NEXT ? "| " : "", s->name);
+    put_value(w, s->kind == LINE_NEXT ? "| ^" : "^", s->name);
+    put_text(w, " (");
     for (uint32_t i = 0; i < s->n_types; i++) {
         put_value(w, i ? ", %" : "%", p->next + i);
         writer_bytes(w, " : ", 3);
@@ -284,10 +287,10 @@ void printer_func_begin(struct printer *p, const struct func *f)
     struct writer *w = &p->scratch;
     const struct graph *g = p->g;
     uint32_t next = p->nums ? 0 : f->values;
-    writer_format(w, f->is_public && !p->nums ? "func public " : "func ");
+    put_text(w, f->is_public && !p->nums ? "func public " : "func ");
     if (!p->nums)
         put_symbol(p, f->symbol);
-    writer_format(w, "(");
+    put_text(w, "(");
     for (uint32_t i = 0; i < f->n_args; i++, next++) {
         if (p->nums)
             p->nums[f->values + i] = next;
@@ -296,22 +299,22 @@ void printer_func_begin(struct printer *p, const struct func *f)
         put_view(w, &g->types.items.at[g->values.at[f->values + i]]);
         put_dict(p, w, g->arg_dicts.at[f->arg_dicts + i]);
     }
-    writer_format(w, ") -> (");
+    put_text(w, ") -> (");
     for (uint32_t i = 0; i < f->n_results; i++) {
         writer_bytes(w, ", ", i ? 2 : 0);
         put_view(w, &g->types.items.at[g->results.at[f->results + 2 * i]]);
         put_dict(p, w, g->results.at[f->results + 2 * i + 1]);
     }
-    writer_format(w, f->defined ? ") {\n" : ")");
+    put_text(w, f->defined ? ") {\n" : ")");
     p->depth = 1;
     printer_scratch(p, next);
 }
 
 void printer_func_end(struct printer *p, const struct func *f)
 {
-    writer_format(&p->scratch, f->defined ? "}" : "");
+    put_text(&p->scratch, f->defined ? "}" : "");
     put_dict(p, &p->scratch, f->dict);
-    writer_format(&p->scratch, "\n");
+    put_text(&p->scratch, "\n");
     p->depth = 0;
     printer_scratch(p, p->nums ? 0 : f->values);
 }
@@ -325,16 +328,17 @@ static bool name_counts(const struct text *symbol)
 void printer_module(struct printer *p, uint32_t dict)
 {
     struct writer *w = &p->scratch;
-    writer_format(w, "module");
+    put_text(w, "module");
     put_dict(p, w, dict);
-    writer_format(w, "\n");
+    put_text(w, "\n");
     for (uint32_t i = 0; i < p->symbols.n; i++) {
         const struct text *symbol = &p->g->symbols.items.at[p->symbols.at[i]];
         if (!name_counts(symbol))
             continue;
-        writer_format(w, "name @#%u ", i);
+        put_value(w, "name @#", i);
+        put_text(w, " ");
         put_view(w, symbol);
-        writer_format(w, "\n");
+        put_text(w, "\n");
     }
     printer_scratch(p, 0);
 }

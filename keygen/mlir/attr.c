@@ -340,56 +340,7 @@ uint32_t mlir_type(struct mlir *m, struct slice text)
     return type;
 }
 
-#define TENSOR_MAX 48 /* letters of a type that is looked up at once, and of what follows it */
-
-/* The end of "tensor<4x8xf32>" at `at`, before which TENSOR_MAX letters are, if that is all letters and
- * digits in its brackets: then its spelling is the canonical one. Else NULL. */
-static const char *plain_tensor(const char *at)
-{
-    const char *p = at + 7;
-    while (p < at + TENSOR_MAX && slice_is_plain(*p))
-        p++;
-    return *p == '>' ? p + 1 : NULL;
-}
-
-/* Up to the first '>', if it is in the eight bytes. */
-static inline uint64_t to_bracket(uint64_t x)
-{
-    uint64_t others = x ^ EACH('>'), found = (others - EACH(1)) & ~others & EACH(0x80);
-    return found ? x & (found ^ (found - 1)) : x;
-}
-
-/* Where the type of such letters is remembered: those behind "tensor<", which 16 others follow. */
-static inline uint32_t *type_hint(struct mlir *m, const char *at)
-{
-    uint64_t first = to_bracket(eight(at)), second = to_bracket(eight(at + 8));
-    if (first != eight(at))
-        second = 0;
-    return &m->type_hints[(first * 31 + second) * 0x9E3779B97F4A7C15u >> 56];
-}
-
-uint32_t mlir_type_take(struct mlir *m)
-{
-    slice_skip(&m->s);
-    const char *at = m->s.at, *end = m->s.end;
-    if (end - at <= TENSOR_MAX || memcmp(at, "tensor<", 7) != 0)
-        return mlir_type(m, slice_type(&m->s));
-    uint32_t *hint = type_hint(m, at + 7);
-    if (*hint) {
-        struct view have = graph_type_text(m->g, *hint - 1);
-        if (bytes_equal(have.data, at, have.len)) {
-            m->s.at += have.len;
-            return *hint - 1;
-        }
-    }
-    end = plain_tensor(at);
-    if (!end)
-        return mlir_type(m, slice_type(&m->s));
-    uint32_t type = graph_type(m->g, at, (size_t)(end - at));
-    m->s.at = end;
-    *hint = type + 1;
-    return type;
-}
+uint32_t mlir_type_take(struct mlir *m) { return mlir_type(m, slice_type(&m->s)); }
 
 /* ---- dictionaries ---- */
 

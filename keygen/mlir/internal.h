@@ -157,15 +157,6 @@ struct reduction {
     uint32_t inner;      /* in `op_infos`, of what it applies */
 };
 
-#define TYPE_HINTS 256
-#define INFO_HINT_BITS 7
-
-/* The operation whose name ends with these letters and has this length: see mlir_info_at_once. */
-struct info_hint {
-    uint64_t letters;
-    uint32_t len, info;
-};
-
 struct mlir {
     const char *begin, *end;    /* of the text, or of the piece at hand */
     struct slice s;             /* what is left of it */
@@ -207,8 +198,6 @@ struct mlir {
     struct writer bytes; /* elements of a constant */
     uint64_t expanded;   /* bytes that aliases stood for */
     uint32_t unknown_type;
-    uint32_t type_hints[TYPE_HINTS]; /* the type, + 1, that letters like these spelled last */
-    struct info_hint info_hints[1 << INFO_HINT_BITS];
     uint32_t n_regions; /* seen so far: tags of labels */
     uint32_t n_axes;
     uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
@@ -422,9 +411,7 @@ bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint3
 
 /* ---- mlir/plain.c: each op_ reads on behind the operation's name; its names are in `lhs` ---- */
 
-/* The number in `op_infos` of an operation's name; GRAPH_NONE if it takes mlir_info_of to know. */
-uint32_t mlir_info_at_once(struct mlir *m, struct slice name);
-/* The same of a word that may be a name in short: "call". */
+/* The number in `op_infos` of an operation's name, which may be in short: "call". */
 uint32_t mlir_info_of(struct mlir *m, struct slice word);
 /* The clauses and dictionary of an operation, cached; or MLIR_NOT_UNDERSTOOD. */
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,

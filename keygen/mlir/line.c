@@ -273,25 +273,12 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
 
 /* ---- a line that none was like ---- */
 
-/* The operation's number in `op_infos` if its name is the first word of the line that was split. */
-static uint32_t line_info(struct mlir *m, const char **out_name_end)
+/* The operation's number in `op_infos` if the name before `end` is a word; else GRAPH_NONE. */
+static uint32_t line_info(struct mlir *m, const char *end)
 {
-    const struct line *l = &m->line;
-    if (l->head.at < l->head.end && l->head.end[-1] == ' ') { /* and nothing else, mostly */
-        *out_name_end = l->head.end - 1;
-        uint32_t i = mlir_info_at_once(m, (struct slice){l->head.at, *out_name_end});
-        if (i != GRAPH_NONE)
-            return i;
-    }
-    const char *space = memchr(l->head.at, ' ', slice_len(l->head));
-    if (!space || *l->head.at == '"')
-        return GRAPH_NONE;
-    *out_name_end = space;
-    struct slice word = {l->head.at, space}, ahead = word;
-    uint32_t i = mlir_info_at_once(m, word);
-    if (i != GRAPH_NONE)
-        return i;
-    return slice_word(&ahead).end == space ? mlir_info_of(m, word) : GRAPH_NONE;
+    struct slice name = {m->line.head.at, end}, ahead = name;
+    return end && *name.at != '"' && slice_word(&ahead).end == end ? mlir_info_of(m, name)
+                                                                   : GRAPH_NONE;
 }
 
 static inline __attribute__((always_inline)) const char *word_at(const char *p, const char *end,
@@ -397,8 +384,8 @@ static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
 {
     struct line *l = &m->line;
     uint32_t types[2 * LINE_OPERANDS_MAX];
-    const char *name_end, *p;
-    uint32_t i = line_info(m, &name_end);
+    const char *name_end = memchr(l->head.at, ' ', slice_len(l->head)), *p;
+    uint32_t i = line_info(m, name_end);
     if (i == GRAPH_NONE || m->failed)
         return false;
     const struct opinfo *info = &m->op_infos.at[i];
@@ -428,9 +415,9 @@ static bool constant_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
 {
     struct line *l = &m->line;
     struct slice dense = {l->tail.at + 6, l->tail.end};
-    uint32_t i = mlir_info_at_once(m, l->head), type;
-    if (i == GRAPH_NONE || m->op_infos.at[i].syntax != SYNTAX_CONSTANT || n_results != 1 ||
-        !l->open || !word_at(l->tail.at, l->tail.end, " dense<", 7))
+    bool usual = l->open && n_results == 1 && word_at(l->tail.at, l->tail.end, " dense<", 7);
+    uint32_t i = usual ? line_info(m, l->head.end) : GRAPH_NONE, type;
+    if (i == GRAPH_NONE || m->failed || m->op_infos.at[i].syntax != SYNTAX_CONSTANT)
         return false;
     const struct opinfo *info = &m->op_infos.at[i];
     const char *close = slice_close(dense), *p = word_at(close, l->tail.end, "> : ", 4);

@@ -133,9 +133,7 @@ static bool op_read(struct mlir *m)
     struct slice name = slice_word(&m->s);
     if (name.at == name.end)
         return mlir_fail(m, at, WARM_EMALFORMED, "expected an operation");
-    uint32_t i = mlir_info_at_once(m, name);
-    if (i == GRAPH_NONE)
-        i = mlir_info_of(m, name);
+    uint32_t i = mlir_info_of(m, name);
     if (m->failed)
         return false;
     const struct opinfo *info = &m->op_infos.at[i];
@@ -272,9 +270,8 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
 {
     const char *text = input->data;
-    struct mlir m = {.begin = text,
-                     .end = text + input->len,
-                     .many_processes = input->many_processes};
+    struct mlir m = {
+        .begin = text, .end = text + input->len, .many_processes = input->many_processes};
     return form_read(&m, input->len, out, e);
 }
 

@@ -39,44 +39,11 @@ static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
     return m->op_infos.n - 1;
 }
 
-/* The last eight letters of a name; all of a shorter one, if its text goes on so far; else 0. */
-static inline uint64_t name_letters(const struct mlir *m, struct slice name)
-{
-    size_t len = slice_len(name);
-    if (len >= 8)
-        return eight(name.end - 8);
-    return len && m->end - name.at >= 8 ? first_of(eight(name.at), (unsigned)len) : 0;
-}
-
-/* Where the operation is remembered that a name of such letters had last. */
-static inline struct info_hint *info_hint(struct mlir *m, uint64_t letters, size_t len)
-{
-    return &m->info_hints[(letters + len) * 0x9E3779B97F4A7C15u >> (64 - INFO_HINT_BITS)];
-}
-
-uint32_t mlir_info_at_once(struct mlir *m, struct slice name)
-{
-    uint64_t letters = name_letters(m, name);
-    size_t len = slice_len(name);
-    const struct info_hint *hint = info_hint(m, letters, len);
-    if (!letters || hint->letters != letters || hint->len != len)
-        return GRAPH_NONE;
-    return len <= 8 || bytes_equal(m->op_infos.at[hint->info].name, name.at, len) ? hint->info
-                                                                                  : GRAPH_NONE;
-}
-
 uint32_t mlir_info_of(struct mlir *m, struct slice word)
 {
     uint64_t hash;
     uint32_t i = cache_find(&m->infos, 0, word, &hash);
-    if (i == GRAPH_NONE)
-        i = info_new(m, word, hash);
-    uint64_t letters = name_letters(m, word);
-    size_t len = slice_len(word);
-    const struct opinfo *info = &m->op_infos.at[i];
-    if (letters && (info->name_len == len || (len <= 8 && *info->name != '"')))
-        *info_hint(m, letters, len) = (struct info_hint){letters, (uint32_t)len, i};
-    return i;
+    return i == GRAPH_NONE ? info_new(m, word, hash) : i;
 }
 
 /* Result types are on the stack from `types` on: ends the operation and binds its names. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/bytes.h"
 #include "keygen/canon/canon.h"
 #include "tests/support/support.h"
 
@@ -147,6 +148,88 @@ Test(mlir_bytecode, of_a_later_version_is_keyed_by_its_bytes)
     cr_assert_eq(try_key(data, len, &result, &e), 0, "%s", e.text);
     cr_assert(result.exact);
     free(data);
+}
+
+/* ---- bytecode that no writer makes ---- */
+
+static void put_varint(struct writer *w, uint64_t v)
+{
+    unsigned n = 1;
+    while (v >> 7 * n)
+        n++;
+    for (unsigned i = 0; i < n; i++)
+        writer_u8(w, (uint8_t)((v << n | 1u << (n - 1)) >> 8 * i));
+}
+
+static void put_varints(struct writer *w, const uint8_t *numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put_varint(w, numbers[i]);
+}
+
+static void put_section(struct writer *w, uint8_t id, struct writer *content)
+{
+    writer_u8(w, id);
+    put_varint(w, content->len);
+    writer_bytes(w, content->data, content->len);
+    writer_close(content);
+}
+
+/* A module with the attribute x, which is a sharding of a mesh that is a sharding of a mesh, and so on. */
+static struct canon_result nested_shardings(uint32_t n)
+{
+    enum { STRINGS, DIALECTS, ATTRS, ATTR_OFFSETS, IR, SHARDING_CODE = 6, X_ATTR = 1, FIRST = 2 };
+    static const char names[] = "builtin\0sdy\0module\0x";
+    static const uint8_t lengths[] = {4, 2, 7, 4, 8};       /* how many; the last one's first */
+    static const uint8_t dialects[] = {2, 0, 1 << 1};       /* their names */
+    static const uint8_t opnames[] = {1, 0, 1, 2 << 1 | 1}; /* of the first dialect: module */
+    static const uint8_t dictionary[] = {1, 1, X_ATTR, FIRST}, string[] = {2, 3};
+    static const uint8_t module[] = {1 << 1, 0};     /* one operation, the first name */
+    static const uint8_t rest[] = {0, 0, 1 << 1, 0}; /* location, attributes, a region, no blocks */
+    struct writer file, part, entries;
+    writer_init(&file, 0);
+    writer_init(&part, 0);
+    writer_init(&entries, 0);
+    writer_bytes(&file, "ML\xefR\x0dtest", 10); /* version 6, producer */
+    put_varints(&part, lengths, sizeof lengths);
+    writer_bytes(&part, names, sizeof names);
+    put_section(&file, STRINGS, &part);
+    put_varints(&part, dialects, sizeof dialects);
+    put_varints(&part, opnames, sizeof opnames);
+    put_section(&file, DIALECTS, &part);
+    put_varint(&part, n + FIRST);
+    put_varints(
+        &part,
+        (const uint8_t[]){0, 0, FIRST, sizeof dictionary << 1 | 1, sizeof string << 1 | 1, 1},
+        6); /* no types; of builtin two; of Shardy */
+    put_varint(&part, n);
+    put_varints(&entries, dictionary, sizeof dictionary);
+    put_varints(&entries, string, sizeof string);
+    for (uint32_t i = 1; i <= n; i++) {
+        size_t before = entries.len;
+        put_varint(&entries, SHARDING_CODE);
+        put_varint(&entries, i < n ? FIRST + i : X_ATTR);
+        put_varints(&entries, (const uint8_t[]){0, 0}, 2); /* no dimensions, no replicated axes */
+        put_varint(&part, (entries.len - before) << 1 | 1);
+    }
+    put_section(&file, ATTRS, &entries);
+    put_section(&file, ATTR_OFFSETS, &part);
+    put_varints(&part, module, sizeof module);
+    writer_u8(&part, 1 | 16); /* it has attributes and regions */
+    put_varints(&part, rest, sizeof rest);
+    put_section(&file, IR, &part);
+    struct canon_result result = {0};
+    struct err e = {0};
+    cr_assert_eq(try_key(file.data, file.len, &result, &e), 0, "%u: %s", n, e.text);
+    writer_close(&file);
+    return result;
+}
+
+Test(mlir_bytecode, of_shardings_that_nest_too_deep_is_keyed_by_its_bytes)
+{
+    cr_expect(!nested_shardings(3).exact, "%s", nested_shardings(3).why_exact);
+    cr_expect(nested_shardings(100).exact);
+    cr_expect(nested_shardings(1000000).exact);
 }
 
 static void each_truncation(const char *path)
