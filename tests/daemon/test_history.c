@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/history/history.h"
 #include "daemon/history/recipe.h"
@@ -236,5 +237,72 @@ Test(history, damaged_file_is_as_good_as_none)
     }
     free(bytes);
     free(path);
+    temp_dir_free(dir);
+}
+
+Test(history, file_of_another_version_is_as_good_as_none)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history");
+    size_t len;
+    write_history(path);
+    char *bytes = file_read(path, &len);
+    bytes[4]++; /* the version */
+    struct key seal = key_of_bytes(bytes, len - sizeof seal);
+    memcpy(bytes + len - sizeof seal, &seal, sizeof seal);
+    file_write(path, bytes, len);
+    struct history *h = history_new(path);
+    cr_assert_str_eq(json_of(h, WIRE_HISTORY_KEY, "missed"), "");
+    history_free(h);
+    bytes[4]--;
+    seal = key_of_bytes(bytes, len - sizeof seal);
+    memcpy(bytes + len - sizeof seal, &seal, sizeof seal);
+    file_write(path, bytes, len);
+    h = history_new(path);
+    expect_json(h, WIRE_HISTORY_KEY, "missed", "\"old\": \"sm_80\"");
+    history_free(h);
+    free(bytes);
+    free(path);
+    temp_dir_free(dir);
+}
+
+Test(history, file_cut_anywhere_is_as_good_as_none)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history");
+    size_t len;
+    write_history(path);
+    char *bytes = file_read(path, &len);
+    for (size_t cut = 0; cut < len; cut++) {
+        file_write(path, bytes, cut);
+        struct history *h = history_new(path);
+        cr_assert_str_eq(json_of(h, WIRE_HISTORY_KEY, "missed"), "", "cut at %zu", cut);
+        history_free(h);
+    }
+    free(bytes);
+    free(path);
+    temp_dir_free(dir);
+}
+
+Test(history, file_is_the_owners_alone)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history");
+    struct stat st;
+    write_history(path);
+    cr_assert_eq(stat(path, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0600u);
+    free(path);
+    temp_dir_free(dir);
+}
+
+Test(history, folder_that_is_gone_loses_the_file_and_nothing_else)
+{
+    char *dir = temp_dir_new(), *missing = path_join(dir, "missing"),
+         *path = path_join(missing, "history");
+    struct history *h = history_new(path);
+    miss(h, "missed", 0, 1);
+    history_save(h);
+    expect_json(h, WIRE_HISTORY_KEY, "missed", "missed");
+    history_free(h);
+    free(path);
+    free(missing);
     temp_dir_free(dir);
 }
