@@ -35,6 +35,7 @@
 #include "daemon/process/ticker.h"
 #include "daemon/service/old_keys.h"
 #include "daemon/service/service.h"
+#include "daemon/service/torch_store.h"
 #include "daemon/users/budget.h"
 #include "daemon/users/peer.h"
 #include "keygen/expect.h"
@@ -449,8 +450,11 @@ static int start_serving(struct daemon *d, struct err *e)
         return code;
     d->listens = true;
     open_admin_socket(d);
-    struct service_config service = {
-        .loop = &d->loop, .config = &d->config, .store = d->store, .compiler = d->compiler};
+    struct service_config service = {.loop = &d->loop,
+                                     .config = &d->config,
+                                     .store = d->store,
+                                     .compiler = d->compiler,
+                                     .group_of = torch_store_group};
     code = service_new(&d->service, &service, e);
     if (code)
         return code;

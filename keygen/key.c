@@ -55,6 +55,11 @@ bool key_equal(const struct key *a, const struct key *b)
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
+bool proof_equal(const struct proof *a, const struct proof *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
 static struct key key_from_hash(XXH128_hash_t hash)
 {
     XXH128_canonical_t canonical;

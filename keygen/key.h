@@ -54,6 +54,7 @@ void key_to_text(const struct key *key, char out[WARM_KEY_TEXT]);
 /* True if `text` (exactly `len` bytes) is 32 hex digits, upper or lower case. */
 bool key_from_text(const char *text, size_t len, struct key *out);
 bool key_equal(const struct key *a, const struct key *b);
+bool proof_equal(const struct proof *a, const struct proof *b);
 
 /* XXH3-128 of bytes: integrity of values. */
 struct key key_of_bytes(const void *data, size_t len);

@@ -74,6 +74,10 @@ struct store_id {
     uint32_t owner; /* uid, or STORE_MADE_HERE */
     struct key key;
 };
+static inline bool store_id_equal(const struct store_id *a, const struct store_id *b)
+{
+    return a->owner == b->owner && key_equal(&a->key, &b->key);
+}
 
 /* All that the store knows of an entry beside its value. Views are borrowed. */
 struct store_row {

@@ -25,11 +25,6 @@
 
 /* ---- small things ---- */
 
-static bool same_id(const struct store_id *a, const struct store_id *b)
-{
-    return a->owner == b->owner && key_equal(&a->key, &b->key);
-}
-
 static uint64_t digest_of(struct view v)
 {
     uint64_t bits;
@@ -112,7 +107,7 @@ static struct store_departure *left_find(struct history *h, const struct store_i
 {
     struct store_departure *set = left_set(h, id);
     for (size_t i = 0; i < SET; i++)
-        if (set[i].cause && same_id(&set[i].id, id))
+        if (set[i].cause && store_id_equal(&set[i].id, id))
             return &set[i];
     return NULL;
 }
@@ -167,7 +162,7 @@ static const char *cause_text(uint32_t cause)
 static struct known *known_find(struct history *h, const struct store_id *id)
 {
     uint16_t i = h->bucket[history_hash(id) % BUCKETS];
-    while (i != NOBODY && !same_id(&h->known[i].id, id))
+    while (i != NOBODY && !store_id_equal(&h->known[i].id, id))
         i = h->known[i].next;
     return i == NOBODY ? NULL : &h->known[i];
 }
@@ -324,7 +319,7 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
     if (ask->was_corrupt)
         settle(m, WIRE_REASON_CORRUPT, history_view("damaged on disk, and quarantined"));
     settle_by_end(h, m, &ask->id);
-    if (!same_id(&ask->also, &none))
+    if (!store_id_equal(&ask->also, &none))
         settle_by_end(h, m, &ask->also);
     return m->number;
 }
@@ -334,7 +329,7 @@ uint64_t history_find(const struct history *h, const struct store_id *id)
     uint32_t hash = history_hash(id);
     for (uint64_t n = h->last_miss; n && n + HISTORY_MISSES > h->last_miss; n--)
         if (h->miss_hash[n % HISTORY_MISSES] == hash &&
-            same_id(&h->miss[n % HISTORY_MISSES].id, id))
+            store_id_equal(&h->miss[n % HISTORY_MISSES].id, id))
             return n;
     return 0;
 }
@@ -422,7 +417,7 @@ static void find_nearest(struct history *h, const struct miss *m, struct view re
     for (size_t i = 1; i <= HISTORY_KNOWN && i <= h->n_added && n_compared < COMPARED_MAX; i++) {
         const struct known *k = &h->known[(h->next_known + HISTORY_KNOWN - i) % HISTORY_KNOWN];
         struct recipe_change change[HISTORY_CHANGES_MAX];
-        if (!is_kin(k, m, source, label) || same_id(&k->id, &m->id))
+        if (!is_kin(k, m, source, label) || store_id_equal(&k->id, &m->id))
             continue;
         size_t n =
             recipe_compare((struct view){k->recipe, k->len}, recipe, change, HISTORY_CHANGES_MAX);

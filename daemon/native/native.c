@@ -242,7 +242,7 @@ static struct native_call *call_of_tag(struct native *n, uint64_t tag)
 static struct native_call *call_of_token(struct native *n, uint64_t token)
 {
     struct native_call *call = token ? n->calls : NULL;
-    while (call && (call->call.compiles || call->call.ask.token != token))
+    while (call && (call->call.compile || call->call.ask.token != token))
         call = call->next;
     return call;
 }
@@ -469,7 +469,7 @@ static int take_release(struct request *r, struct err *e)
         return code;
     struct native_call *call = call_of_token(r->native, m.token);
     if (call) {
-        service_drop(&call->call, false);
+        call_drop(&call->call, false);
         call_unlink(call);
     }
     send_ok(r->native, r->frame->tag, false, NULL);
@@ -497,7 +497,7 @@ static int take_source(struct request *r, struct err *e)
     if (code)
         return code;
     struct native_call *call = call_of_tag(r->native, r->frame->tag);
-    if (!call || !call->call.compiles)
+    if (!call || !call->call.compile)
         return err_set(e, WARM_EINVALID, "SOURCE for a tag that has no COMPILE");
     unsigned channel = r->frame->n_fds - 1u;
     int job_fd = channel ? r->fds[0] : -1, channel_fd = r->fds[channel];
@@ -563,7 +563,7 @@ static int take_checked(struct request *r, struct err *e)
     else
         code = read_states(call, &m, m.list, e);
     if (code) {
-        service_drop(&call->call, false);
+        call_drop(&call->call, false);
         call_unlink(call);
     }
     return code;
@@ -574,7 +574,7 @@ static int take_cancel(struct request *r, struct err *e)
     (void)e;
     struct native_call *call = call_of_tag(r->native, r->frame->tag);
     if (call) {
-        service_drop(&call->call, true);
+        call_drop(&call->call, true);
         call_unlink(call);
     }
     return 0;
@@ -680,7 +680,7 @@ static void *native_open(struct connection *c)
 static void drop_calls(struct native *n)
 {
     while (n->calls) {
-        service_drop(&n->calls->call, false);
+        call_drop(&n->calls->call, false);
         call_unlink(n->calls);
     }
 }

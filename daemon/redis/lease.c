@@ -59,7 +59,7 @@ void redis_lease_give_back(struct redis *r, struct view name)
     struct redis_lease *l = lease_find(r, &id);
     if (!l)
         return;
-    service_drop(&l->call, false);
+    call_drop(&l->call, false);
     lease_free(l);
 }
 
@@ -108,7 +108,7 @@ void redis_lease_ask(struct redis *r, struct view name)
 void redis_leases_free(struct redis *r)
 {
     while (r->leases) {
-        service_drop(&r->leases->call, false);
+        call_drop(&r->leases->call, false);
         lease_free(r->leases);
     }
 }

@@ -339,7 +339,7 @@ static void redis_on_close(void *state)
 {
     struct redis *r = state;
     if (r->waiting)
-        service_drop(&r->wait, false);
+        call_drop(&r->wait, false);
     redis_leases_free(r);
     redis_ops_forget(r);
     free(r->found);

@@ -16,7 +16,6 @@
 #define TOOLCHAINS_SHOWN 64u
 #define USERS_SHOWN                                                                                \
     64u /* of those who hold something now, and of those who have something stored */
-#define OWNERS_MAX 1024u /* users whose entries an administrator reaches by key */
 
 bool service_filter(const struct peer *peer, const struct wire_filter *in, struct store_filter *out)
 {
@@ -42,28 +41,6 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in, struc
     f.max_hits = in->max_hits;
     *out = f;
     return true;
-}
-
-size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
-                       struct view key, struct store_id *out, size_t cap)
-{
-    struct store_row row;
-    uint32_t owners[OWNERS_MAX] = {STORE_MADE_HERE, peer->space};
-    size_t n = 0, n_owners = 2;
-    if (space == WIRE_SPACE_NAME) {
-        if (cap && service_peek(s, peer, space, key, &row, NULL) == 0)
-            out[n++] = row.id;
-        return n;
-    }
-    if (peer->is_admin)
-        n_owners = store_owners(s->config.store, owners, OWNERS_MAX);
-    for (size_t i = 0; i < n_owners && n < cap; i++) {
-        struct store_id id = {.owner = owners[i]};
-        memcpy(&id.key, key.data, sizeof id.key);
-        if (store_peek(s->config.store, &id, &row, NULL) == 0 && peer_may_see(peer, &row))
-            out[n++] = id;
-    }
-    return n;
 }
 
 /* What a user holds of each budget. */
@@ -114,7 +91,7 @@ void service_write_stats(struct service *s, const struct peer *peer, struct writ
     struct store_stats store;
     store_stats(s->config.store, &store);
     writer_u8(out, '{');
-    stats_write_members(&s->stats, &store, service_now_ms(s), out);
+    stats_write_members(&s->stats, &store, service_clock_ms(s), out);
     write_users(s, peer, out);
     writer_u8(out, '}');
 }

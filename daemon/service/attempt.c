@@ -30,6 +30,7 @@
 #include "daemon/service/attempt.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,6 +38,9 @@
 
 #include "daemon/process/closer.h"
 #include "daemon/process/log.h"
+#include "daemon/service/bookkeeping.h"
+#include "daemon/service/find.h"
+#include "daemon/service/internal.h"
 #include "daemon/users/budget.h"
 #include "keygen/cuda/job.h"
 
@@ -90,7 +94,7 @@ static void attempt_end(struct attempt *t)
     t->state = ATTEMPT_DONE;
     while ((follower = take_follower(t)))
         attempt_look(follower);
-    flight_unmake(&t->making, service_now_ms(t->service));
+    flight_unmake(&t->making, service_clock_ms(t->service));
     attempt_free(t);
 }
 
@@ -98,13 +102,9 @@ static void attempt_end(struct attempt *t)
 static void attempt_refuse(struct attempt *t, const struct err *e)
 {
     struct call *leader = t->leader;
-    explain_failed(t->service, t->miss, e);
-    if (leader) {
-        /* (4) holds until attempt_end, so leaving does not give the turn to anybody yet */
-        flight_leave(&leader->ask, service_now_ms(t->service));
-        compile_drop(leader);
-        service_answer_error(leader, e);
-    }
+    bookkeeping_failed(t->service, t->miss, e);
+    if (leader)
+        call_fail(leader, e); /* it leaves; (4) holds until attempt_end, so nobody leads yet */
     attempt_end(t);
 }
 
@@ -126,8 +126,8 @@ static void attempt_pass(struct attempt *t, const struct err *e)
 
 static void attempt_fail(struct attempt *t, const struct err *e)
 {
-    explain_failed(t->service, t->miss, e);
-    flight_fail(t->flight, e, service_now_ms(t->service));
+    bookkeeping_failed(t->service, t->miss, e);
+    flight_fail(t->flight, e, service_clock_ms(t->service));
     attempt_end(t);
 }
 
@@ -186,7 +186,7 @@ static void attempt_finish(struct attempt *t, struct artifact *a, bool storing)
         if (m != &t->making && attempt_of(m)->leader)
             attempt_of(m)->leader->outcome = WIRE_WAS_COALESCED;
     flight_finish(t->flight, a, &t->making, to_all ? FLIGHT_TO_ALL : FLIGHT_TO_WAITERS, storing,
-                  service_now_ms(t->service));
+                  service_clock_ms(t->service));
     for (m = flight_makings(t->flight); m; m = m->next) {
         struct attempt *other = attempt_of(m);
         if (other != t && to_all && !other->leader && (t->keep || !other->keep))
@@ -208,14 +208,22 @@ static void attempt_take(struct attempt *t, struct artifact *a, enum wire_outcom
     attempt_end(t);
 }
 
+/* True if its user refused this value: the attempt then compiles, for this user alone. */
+static bool attempt_is_refused(struct attempt *t, const struct key *key, const struct key *check)
+{
+    if (!damaged_is_refused(t->service, t->maker, key, check))
+        return false;
+    t->afresh = t->alone = true;
+    t->keep = false;
+    return true;
+}
+
 /* The same from the store; `m` (may be NULL) is taken. False, and nothing is done, if it cannot be
  * read. */
 static bool attempt_take_stored(struct attempt *t, const struct store_value *v, struct manifest *m)
 {
     struct artifact *a = NULL;
-    if (damaged_is_refused(t->service, t->maker, &v->row.id.key, &v->row.check)) {
-        t->afresh = t->alone = true;
-        t->keep = false;
+    if (attempt_is_refused(t, &v->row.id.key, &v->row.check)) {
         manifest_unref(m);
         return false;
     }
@@ -241,7 +249,7 @@ static bool attempt_take_stored(struct attempt *t, const struct store_value *v, 
 static void attempt_ask(struct attempt *t, struct manifest *m, struct artifact *candidate)
 {
     t->state = ATTEMPT_LOOKING;
-    t->asked_ms = service_now_ms(t->service);
+    t->asked_ms = service_clock_ms(t->service);
     call_check(t->leader, m, candidate);
 }
 
@@ -287,42 +295,31 @@ static bool attempt_ask_manifest(struct attempt *t, struct manifest *m)
     return can;
 }
 
-/* What is on its way to the store, which is newer than what is there. True if that is all for now. */
-static bool look_at_pending(struct attempt *t, struct artifact *a)
-{
-    struct manifest *m;
-    if (a->kind == STORE_MANIFEST)
-        return manifest_from_artifact(a, &m) == 0 && attempt_ask_manifest(t, m);
-    artifact_ref(a);
-    attempt_take(t, a, WIRE_WAS_HIT);
-    artifact_unref(a);
-    return true;
-}
-
-/* Under the shared key. True if that is all for now. */
+/* Looks under the shared key. True if the attempt has its result, or waits. */
 static bool look_for_shared(struct attempt *t)
 {
-    struct store_value v;
-    struct manifest *m;
-    struct artifact *pending = service_find_pending(t->service, &t->shared_id, &t->shared_proof);
-    if (pending)
-        return look_at_pending(t, pending);
-    int code = store_get(t->service->config.store, &t->shared_id, &v, NULL);
-    if (code == WARM_EBUSY && t->leader && service_prepare(t->leader, &t->shared_id, on_prepared)) {
-        t->state = ATTEMPT_LOOKING;
-        return true;
+    struct find f;
+    switch (find_made(t->service, &t->shared_id, &t->shared_proof, t->leader, on_prepared, &f)) {
+    case FOUND_NONE: return false;
+    case FOUND_MANIFEST: return attempt_ask_manifest(t, f.manifest);
+    case FOUND_ALIAS: bases_unref(f.alias.bases); return false;
+    case FOUND_SOON: t->state = ATTEMPT_LOOKING; return true;
+    case FOUND_RESULT: break;
     }
-    if (code || memcmp(&v.row.proof, &t->shared_proof, sizeof t->shared_proof) != 0)
+    if (f.value)
+        return attempt_take_stored(t, f.value, NULL);
+    if (attempt_is_refused(t, &f.pending->key, &f.pending->check))
         return false;
-    if (v.row.kind != STORE_MANIFEST)
-        return attempt_take_stored(t, &v, NULL);
-    return manifest_from_store(&v, &m) == 0 && attempt_ask_manifest(t, m);
+    artifact_ref(f.pending);
+    attempt_take(t, f.pending, WIRE_WAS_HIT);
+    artifact_unref(f.pending);
+    return true;
 }
 
 /* True if it waits for no other user any more. */
 static bool attempt_is_hedged(const struct attempt *t)
 {
-    return service_now_ms(t->service) >= t->hedge_at_ms;
+    return service_clock_ms(t->service) >= t->hedge_at_ms;
 }
 
 /* Waits for another attempt that compiles for the same shared key. False if there is none. */
@@ -333,7 +330,7 @@ static bool attempt_follow(struct attempt *t)
         if (u->state == ATTEMPT_COMPILING && u->shares && u->keep &&
             (u->maker == t->maker || !own_only) &&
             key_equal(&u->shared_id.key, &t->shared_id.key) &&
-            memcmp(&u->shared_proof, &t->shared_proof, sizeof u->shared_proof) == 0) {
+            proof_equal(&u->shared_proof, &t->shared_proof)) {
             t->state = ATTEMPT_FOLLOWING;
             t->follows = u;
             t->next_follower = u->followers;
@@ -343,29 +340,30 @@ static bool attempt_follow(struct attempt *t)
     return false;
 }
 
-/* The result that the leader has the files for, by the manifest of the shared key. */
+/* Takes the result that the leader has the files for, by the manifest of the shared key. */
 static bool take_alternative(struct attempt *t, const struct store_id *id,
                              const struct proof *proof, struct manifest *one)
 {
-    struct store_value v;
-    struct artifact *pending = one ? service_find_pending(t->service, id, proof) : NULL;
-    struct artifact *copy = pending ? artifact_for(pending, one) : NULL;
-    if (copy) {
-        attempt_take(t, copy, WIRE_WAS_HIT);
-        artifact_unref(copy);
-        return true;
-    }
-    if (one && store_get(t->service->config.store, id, &v, NULL) == 0 &&
-        memcmp(&v.row.proof, proof, sizeof *proof) == 0)
-        return attempt_take_stored(t, &v, manifest_ref(one));
-    return false;
+    struct find f;
+    if (!one || find_made(t->service, id, proof, NULL, NULL, &f) != FOUND_RESULT)
+        return false;
+    if (f.value)
+        return attempt_take_stored(t, f.value, manifest_ref(one));
+    struct artifact *copy = NULL;
+    if (!attempt_is_refused(t, &f.pending->key, &f.pending->check))
+        copy = artifact_for(f.pending, one);
+    if (!copy)
+        return false;
+    attempt_take(t, copy, WIRE_WAS_HIT);
+    artifact_unref(copy);
+    return true;
 }
 
 /* The leader has the files of a result that was offered: it needs its own compile no longer. */
 static void attempt_accept(struct attempt *t, struct artifact *a)
 {
     t->leader->outcome = WIRE_WAS_COALESCED;
-    flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_now_ms(t->service));
+    flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_clock_ms(t->service));
     attempt_cancel(t);
 }
 
@@ -432,7 +430,7 @@ static void attempt_describe(struct attempt *t, struct compile_done *done, struc
     a->key = shared ? t->shared_id.key : t->id.key;
     stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
     if (done->n_paths)
-        explain_lines(s, t->miss, done);
+        bookkeeping_lines(s, t->miss, done);
     t->done = *done;
     done->paths = NULL;
     done->list = NULL;
@@ -472,22 +470,22 @@ static void attempt_deliver(struct attempt *t)
     struct artifact *a = t->made;
     bool keep = t->made_keep, shared = t->made_shared;
     if (!a->failed)
-        explain_made(s,
-                     &(struct history_made){.id = t->id,
-                                            .uid = t->maker,
-                                            .session = t->session,
-                                            .kept = !keep      ? HISTORY_NOT_SOUND
-                                                    : !t->keep ? HISTORY_NOT_WANTED
-                                                               : HISTORY_KEPT},
-                     &t->recipe);
+        bookkeeping_made(s,
+                         &(struct history_made){.id = t->id,
+                                                .uid = t->maker,
+                                                .session = t->session,
+                                                .kept = !keep      ? HISTORY_NOT_SOUND
+                                                        : !t->keep ? HISTORY_NOT_WANTED
+                                                                   : HISTORY_KEPT},
+                         &t->recipe);
     if (!keep) { /* nobody but the leader may have it */
-        flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_now_ms(s));
+        flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_clock_ms(s));
         followers_take(t, NULL);
         return;
     }
     bool storing = t->keep && !a->failed;
     if (a->failed)
-        negative_add(s, t, a);
+        negative_add(s, &t->id.key, &t->proof, a);
     attempt_finish(t, a, storing);
     if (storing)
         attempt_store_result(t, a, shared, &t->made_address, &t->made_proof);
@@ -552,8 +550,8 @@ static void attempt_compile(struct attempt *t)
     struct service *s = t->service;
     struct err e = {0};
     if (t->leader)
-        t->miss = explain_compile_miss(t->leader);
-    explain_source(s, t->miss, &t->recipe);
+        t->miss = bookkeeping_compile_miss(t->leader);
+    bookkeeping_source(s, t->miss, &t->recipe);
     struct compile_request request = {.toolchain = t->ask.toolchain,
                                       .job_fd = t->job_fd,
                                       .job_len = t->job_len,
@@ -603,7 +601,7 @@ static bool follows_too_long(const struct attempt *t)
 /* Ends those whose leader has gone where its answer is needed, and those who were cancelled. */
 void attempts_tick(struct service *s)
 {
-    uint64_t now = service_now_ms(s);
+    uint64_t now = service_clock_ms(s);
     for (struct attempt *t = s->attempts, *next; t; t = next) {
         next = t->next;
         bool waits = t->state == ATTEMPT_LOOKING || t->state == ATTEMPT_FOLLOWING ||
@@ -638,7 +636,7 @@ static int verify_key(const struct attempt *t, const struct job *job, struct err
     int code = job_key(job, hardware, &graph, &proof, e);
     if (code)
         return code;
-    if (!key_equal(&graph, &t->ask.address.graph) || memcmp(&proof, &t->proof, sizeof proof) != 0 ||
+    if (!key_equal(&graph, &t->ask.address.graph) || !proof_equal(&proof, &t->proof) ||
         strcmp(hardware, t->ask.address.hardware) != 0)
         return err_set(e, WARM_EINVALID, "the source is not the one that COMPILE announced");
     return 0;
@@ -667,7 +665,7 @@ static int verify_job(struct attempt *t, const void *bytes, struct err *e)
     if (!code && job.language == JOB_CUDA)
         code = paths_open(&t->paths, &job, e);
     if (!code) {
-        explain_job(&job, &t->ask, &t->recipe);
+        bookkeeping_job(&job, &t->ask, &t->recipe);
         find_shared_key(t, &job);
     }
     job_close(&job);
@@ -765,53 +763,17 @@ static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, 
     return t;
 }
 
-/* A memfd of the job that its client cannot change, whichever way it came. */
-static int source_fd(const void *data, uint64_t len, int job_fd, int *out, struct err *e)
+int attempt_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e)
 {
-    if (len == 0 || len > SERVICE_JOB_MAX)
-        return err_set(e, WARM_ETOO_BIG, "a job of %llu bytes; the limit is %llu",
-                       (unsigned long long)len, (unsigned long long)SERVICE_JOB_MAX);
-    if (job_fd < 0)
-        return memfd_from_bytes(data, len, out, e);
-    *out = job_fd;
-    return memfd_check(job_fd, len, e);
-}
-
-/* Whether a SOURCE is the answer to the last NEED: 1; to one before, or the turn is over: 0; to none:
- * INVALID. */
-static int check_turn(struct call *call, struct err *e)
-{
-    if (!call->compile || call->n_sources >= call->n_needs)
-        return err_set(e, WARM_EINVALID, "SOURCE without a NEED that asked for it");
-    return ++call->n_sources == call->n_needs && call->ask.state == ASK_HOLDING;
-}
-
-void service_source(struct call *call, const void *data, uint64_t len, int job_fd, int channel_fd)
-{
-    struct service *s = call->service;
-    struct err e = {0};
-    int fd = -1;
-    int turn = check_turn(call, &e);
-    int code = turn < 0 ? turn : turn ? source_fd(data, len, job_fd, &fd, &e) : 0;
-    if (turn > 0 && !code)
-        code = budget_ask(call->peer->uid, BUDGET_compiles, 1, &e);
-    struct attempt *t = turn > 0 && !code ? attempt_new(call, fd, len, channel_fd) : NULL;
-    if (t) {
-        verify_next(s);
-        return;
-    }
-    if (job_fd >= 0 || fd >= 0)
-        fd_close_later(job_fd >= 0 ? job_fd : fd);
-    if (channel_fd >= 0)
-        close(channel_fd);
-    if (turn > 0 && !code) {
+    int code = budget_ask(call->peer->uid, BUDGET_compiles, 1, e);
+    if (code)
+        return code;
+    if (!attempt_new(call, job_fd, len, channel_fd)) {
         budget_give(call->peer->uid, BUDGET_compiles, 1);
-        code = err_set(&e, WARM_ENOMEM, "no memory for a compile");
+        return err_set(e, WARM_ENOMEM, "no memory for a compile");
     }
-    if (code) {
-        service_drop(call, false); /* may ask another waiter: it leads now */
-        service_answer_error(call, &e);
-    } /* else it waits for another's, or was asked for its files */
+    verify_next(call->service);
+    return 0;
 }
 
 static void attempt_cancel(struct attempt *t)
@@ -821,24 +783,24 @@ static void attempt_cancel(struct attempt *t)
         compiler_cancel(t->service->config.compiler, t->running);
 }
 
-void compile_cancel(struct flight *f)
+void attempts_cancel(struct flight *f)
 {
     for (struct making *m = flight_makings(f); m; m = m->next)
         attempt_cancel(attempt_of(m));
 }
 
-void compile_keep(struct flight *f)
+void attempts_keep(struct flight *f)
 {
     for (struct making *m = flight_makings(f); m; m = m->next)
         attempt_of(m)->keep = true;
 }
 
-void compile_shutdown(struct service *s)
+void attempts_shutdown(struct service *s)
 {
     for (struct attempt *t = s->attempts; t; t = t->next) {
         t->cancelled = true;
         if (t->running)
             compiler_cancel(s->config.compiler, t->running);
     }
-    service_tick_start(s); /* attempts_tick ends those who wait */
+    calls_tick_start(s); /* attempts_tick ends those who wait */
 }

@@ -18,7 +18,7 @@
 #ifndef WARM_DAEMON_SERVICE_ATTEMPT_H
 #define WARM_DAEMON_SERVICE_ATTEMPT_H
 
-#include "daemon/service/internal.h"
+#include "daemon/service/compile_request.h"
 #include "daemon/service/manifest.h"
 #include "daemon/service/paths.h"
 
@@ -77,21 +77,24 @@ struct attempt {
     struct proof made_proof;
 };
 
-/* compile.c: */
-void negative_add(struct service *s, const struct attempt *attempt, struct artifact *a);
-int manifest_from_store(const struct store_value *v, struct manifest **out);
-int manifest_from_artifact(const struct artifact *a, struct manifest **out);
 /* How often one job may be asked about manifests that change while it answers. */
 #define CHECKS_MAX 8u
-/* Asks the client what it has at the manifest's paths; both arguments are referenced, `candidate`
- * may be NULL. */
-void call_check(struct call *call, struct manifest *m, struct artifact *candidate);
-/* Lets go of what call_check took. */
-void call_uncheck(struct call *call);
 
-/* attempt.c: what the leader of one said to its check; `a`, of call->checking, NULL: it does not have
- * these files. */
+/* Starts an attempt from the job that the call brought, which holds its flight's lease: the call leads
+ * it. Takes both descriptors on success. Errors: NOMEM, or the user has too many. */
+int attempt_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e);
+/* Goes on with what the leader said to its check: `a` is the alternative of call->checking that its
+ * files agree with; NULL if none does. */
 void attempt_checked(struct call *call, const struct manifest_alternative *a);
+
+/* Has the results of the attempts of this flight stored. */
+void attempts_keep(struct flight *f);
+/* Ends the attempts of this flight that nothing else waits for. */
+void attempts_cancel(struct flight *f);
+/* Ends attempts that wait for a leader that has gone. To be called from time to time while any exist. */
+void attempts_tick(struct service *s);
+/* Ends all attempts. */
+void attempts_shutdown(struct service *s);
 
 /* attempt_store.c: */
 /* The manifest of this one compile (given), and the address and proof of its result. `shared`: as it

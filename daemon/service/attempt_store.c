@@ -19,6 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/service/find.h"
+#include "daemon/service/internal.h"
+#include "daemon/service/put.h"
+
 static struct store_row attempt_row(const struct attempt *t, const struct store_id *id)
 {
     const struct toolchain *toolchain = t->ask.toolchain;
@@ -41,7 +45,7 @@ static bool leave_to_maker(const struct attempt *t, struct store_row *row)
 {
     struct key check;
     uint32_t maker;
-    if (t->may_replace || !service_find_maker(t->service, &row->id, &row->proof, &maker, &check) ||
+    if (t->may_replace || !find_maker(t->service, &row->id, &row->proof, &maker, &check) ||
         maker == t->maker)
         return false;
     row->maker = maker;
@@ -121,20 +125,14 @@ struct manifest *attempt_manifest(const struct attempt *t, const struct compile_
     return m;
 }
 
-/* The manifest that was last written under a key; NULL if none. */
+/* Finds the manifest that was last written under a key (given); NULL if there is none. */
 static struct manifest *known_manifest(struct service *s, const struct store_row *row)
 {
-    struct store_value v;
-    struct manifest *m = NULL;
-    const struct artifact *pending = service_find_pending(s, &row->id, &row->proof);
-    if (pending)
-        return pending->kind == STORE_MANIFEST && manifest_from_artifact(pending, &m) == 0 ? m
-                                                                                           : NULL;
-    if (store_get(s->config.store, &row->id, &v, NULL) == 0 && v.row.kind == STORE_MANIFEST &&
-        memcmp(&v.row.proof, &row->proof, sizeof row->proof) == 0 &&
-        manifest_from_store(&v, &m) == 0)
-        return m;
-    return NULL;
+    struct find f;
+    enum found found = find_made(s, &row->id, &row->proof, NULL, NULL, &f);
+    if (found == FOUND_ALIAS)
+        bases_unref(f.alias.bases);
+    return found == FOUND_MANIFEST ? f.manifest : NULL;
 }
 
 /* Queues bytes that are no result: a manifest, an alias. */
@@ -144,12 +142,12 @@ static struct artifact *store_bytes(struct service *s, struct flight *flight,
     struct artifact *a = w->failed ? NULL : artifact_from_bytes(w->data, w->len);
     if (!a) { /* no memory: the result stays unfound, and is made again */
         if (flight)
-            flight_stored(flight, service_now_ms(s));
+            flight_stored(flight, service_clock_ms(s));
         return NULL;
     }
     a->kind = STORE_MANIFEST;
     a->key = row->id.key;
-    service_store_artifact(s, flight, a, row, false);
+    put_result(s, flight, a, row, false);
     return a;
 }
 
@@ -197,7 +195,7 @@ void attempt_store_result(const struct attempt *t, struct artifact *result, bool
         row.proof = *proof;
     }
     bool keep_existing = leave_to_maker(t, &row);
-    service_store_artifact(t->service, shared ? NULL : t->flight, result, &row, keep_existing);
+    put_result(t->service, shared ? NULL : t->flight, result, &row, keep_existing);
     if (shared)
         attempt_store_alias(t);
 }

@@ -25,6 +25,7 @@
 
 #include "daemon/process/closer.h"
 #include "daemon/process/log.h"
+#include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
@@ -188,7 +189,7 @@ static void audit_look(void *arg)
     struct service *s = a->service;
     struct compiler_stats c;
     compiler_stats(s->config.compiler, &c);
-    if (a->cancelled || s->stopping || service_now_ms(s) - a->begun_ms > GIVE_UP_MS) {
+    if (a->cancelled || s->stopping || service_clock_ms(s) - a->begun_ms > GIVE_UP_MS) {
         audit_free(a);
         return;
     }
@@ -217,7 +218,7 @@ static bool is_of_entry(const struct audit *a)
         struct address address = {.compiler = a->toolchain->id, .graph = a->graphs[i]};
         memcpy(address.hardware, a->hardware, sizeof address.hardware);
         struct key key = address_key(&address);
-        if (key_equal(&key, &a->id.key) && memcmp(&row.proof, &a->proofs[i], sizeof row.proof) == 0)
+        if (key_equal(&key, &a->id.key) && proof_equal(&row.proof, &a->proofs[i]))
             return true;
     }
     return false;
@@ -272,7 +273,7 @@ void service_audit(struct service *s, const struct peer *peer, const struct wire
     if (!a)
         return;
     *a = (struct audit){.service = s,
-                        .begun_ms = service_now_ms(s),
+                        .begun_ms = service_clock_ms(s),
                         .id = {STORE_MADE_HERE, ask->key},
                         .uid = peer->uid,
                         .job_fd = -1,

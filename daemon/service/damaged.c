@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "daemon/process/log.h"
+#include "daemon/service/find.h"
 #include "daemon/service/internal.h"
 
 #define VERIFY_AGAIN_MS 10000u /* who is no administrator has an entry verified this often */
@@ -68,7 +69,7 @@ static void refusal_note(struct service *s, uint32_t uid, const struct key *key,
 {
     if (damaged_is_refused(s, uid, key, check))
         return;
-    *refusal_place(s, uid) = (struct refusal){uid, *key, *check, service_now_ms(s) + 1};
+    *refusal_place(s, uid) = (struct refusal){uid, *key, *check, service_clock_ms(s) + 1};
     s->has_refusals = true;
 }
 
@@ -101,10 +102,10 @@ static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
 
 static bool was_verified_just_now(struct service *s, const struct store_id *id)
 {
-    uint64_t now = service_now_ms(s);
+    uint64_t now = service_clock_ms(s);
     for (size_t i = 0; i < VERIFIED; i++)
         if (s->verified[i].at_ms && now - s->verified[i].at_ms < VERIFY_AGAIN_MS &&
-            s->verified[i].id.owner == id->owner && key_equal(&s->verified[i].id.key, &id->key))
+            store_id_equal(&s->verified[i].id, id))
             return true;
     s->verified[s->next_verified++ % VERIFIED] = (struct verified){*id, now + 1};
     return false;
@@ -126,7 +127,7 @@ void service_damaged(struct service *s, const struct peer *peer, const struct ke
     uint32_t maker;
     verify(s, peer, &own);
     store_refuse(s->config.store, &own, seen); /* if that is its checksum */
-    if (!service_find_maker(s, &here, NULL, &maker, &check))
+    if (!find_maker(s, &here, NULL, &maker, &check))
         return;
     if (key_equal(&check, seen))
         refuse(s, peer, maker, key, seen);

@@ -79,8 +79,7 @@ struct flight *flight_find(struct flights *all, const struct store_id *id,
                            const struct proof *proof)
 {
     struct flight *f = *flight_bucket(all, id);
-    while (f && !(f->id.owner == id->owner && key_equal(&f->id.key, &id->key) &&
-                  (!proof || memcmp(&f->proof, proof, sizeof *proof) == 0)))
+    while (f && !(store_id_equal(&f->id, id) && (!proof || proof_equal(&f->proof, proof))))
         f = f->next;
     return f;
 }

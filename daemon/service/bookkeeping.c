@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * explain.c - what the service tells its history: who asked, what was missed, what became of it.
+ * bookkeeping.c - counts requests and tells the history: which were missed, why, and what each compile
+ * or put was made of.
  *
- *     service.c, compile.c ──▶ counters of the asker's session
- *                          ──▶ a miss, as soon as it is one ──▶ its recipe, as soon as it is known
- *     the store            ──▶ what was evicted, removed, quarantined
+ * call.c calls bookkeeping_answer for each answer of a call; lookup.c counts hits that need no call.
+ * put.c and the compile's files tell the rest. Nothing in here changes an answer.
  *
  * Names that begin with "file:" (client/lib/identity.c) or "jax:ahead:" (client/python/warm/jax/_ahead.py)
- * are bookkeeping of clients, no compiles: they are in the daemon's counters, but in nobody's session.
+ * are notes of clients: they count in the daemon's totals, but in no session.
  *
- * Thread: loop thread, but for explain_job.
+ * Thread: loop thread, but for bookkeeping_job.
  */
+#include "daemon/service/bookkeeping.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "daemon/compiler/compiler.h"
+#include "daemon/history/recipe.h"
+#include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/manifest.h"
 
 #define DEPARTURES 64u /* taken from the store at a time */
 
@@ -35,14 +41,15 @@ static bool begins(struct view key, const char *prefix)
     return key.len > len && memcmp(key.data, prefix, len) == 0;
 }
 
-bool explain_is_bookkeeping(enum wire_space space, struct view key)
+bool bookkeeping_is_note(enum wire_space space, struct view key)
 {
     return space == WIRE_SPACE_NAME && (begins(key, "file:") || begins(key, "jax:ahead:"));
 }
 
-bool explain_is_second_try(enum wire_space space, struct view key)
+bool bookkeeping_is_unlisted(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME && (begins(key, "jax:stock:") || begins(key, "ptxas:exact:"));
+    return bookkeeping_is_note(space, key) ||
+           (space == WIRE_SPACE_NAME && (begins(key, "jax:stock:") || begins(key, "ptxas:exact:")));
 }
 
 /* ---- sessions ---- */
@@ -57,14 +64,15 @@ void service_leave_session(struct service *s, uint32_t session)
     history_leave(s->history, session);
 }
 
-void explain_asked(struct service *s, const struct peer *peer)
+void bookkeeping_asked(struct service *s, const struct peer *peer)
 {
     if (peer->session)
         history_count(s->history, peer->session, HISTORY_asked, 1, unix_ms());
 }
 
-void explain_count(struct service *s, const struct peer *peer, enum stats_counter what,
-                   enum store_kind kind, uint64_t n)
+/* Counts for the daemon and for the session of the asker. */
+static void count(struct service *s, const struct peer *peer, enum stats_counter what,
+                  enum store_kind kind, uint64_t n)
 {
     stats_add(&s->stats, what, kind, n);
     if (!peer->session)
@@ -81,15 +89,32 @@ void explain_count(struct service *s, const struct peer *peer, enum stats_counte
     history_count(s->history, peer->session, counter, n, unix_ms());
 }
 
-void explain_hit(struct service *s, const struct peer *peer, const struct store_id *id)
+static void count_stored(struct service *s, const struct peer *peer, const struct store_row *row,
+                         const struct store_id *id)
 {
+    count(s, peer, STATS_hits, row->kind, 1);
+    count(s, peer, STATS_saved_ms, row->kind, row->cost_ms);
     if (peer->session)
         history_hit(s->history, peer->session, id);
 }
 
+void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
+                     const struct store_row *row)
+{
+    if (row->kind == STORE_MANIFEST) { /* the value that it leads to counts */
+        stats_add(&s->stats, STATS_hits, row->kind, 1);
+    } else if (!peer->session || is_note) {
+        stats_add(&s->stats, STATS_hits, row->kind, 1);
+        stats_add(&s->stats, STATS_saved_ms, row->kind, row->cost_ms);
+    } else {
+        bookkeeping_asked(s, peer);
+        count_stored(s, peer, row, &row->id);
+    }
+}
+
 /* ---- what is gone ---- */
 
-void explain_departures(struct service *s)
+void bookkeeping_departures(struct service *s)
 {
     struct store_departure gone[DEPARTURES];
     size_t n;
@@ -100,36 +125,40 @@ void explain_departures(struct service *s)
     } while (n == DEPARTURES);
 }
 
-void explain_stored(struct service *s, const struct store_id *id)
+void bookkeeping_stored(struct service *s, const struct store_id *id)
 {
-    explain_departures(s);
+    bookkeeping_departures(s);
     history_put(s->history, id);
 }
 
-/* ---- gets and puts ---- */
+/* ---- answers ---- */
 
-void explain_get_miss(struct call *call, struct view name)
+#define LOOK_MS 10000u /* a process that comes back later is another asker */
+
+void bookkeeping_get_miss(struct call *call)
 {
     struct service *s = call->service;
-    if (call->is_bookkeeping)
+    if (call->is_unlisted) {
+        stats_add(&s->stats, STATS_misses, STORE_OTHER, 1);
         return;
-    explain_departures(s);
+    }
+    count(s, call->peer, STATS_misses, STORE_OTHER, 1);
+    bookkeeping_departures(s);
     history_miss(s->history,
                  &(struct history_ask){.id = call->id,
                                        .uid = call->peer->uid,
                                        .session = call->peer->session,
                                        .kind = STORE_OTHER,
-                                       .name = name,
+                                       .name = call->name,
                                        .was_corrupt = call->was_corrupt},
                  unix_ms());
 }
 
-#define LOOK_MS 10000u /* who comes back later is another asker */
-
-void explain_looked(const struct call *call)
+/* Remembers that a process asked for an entry in vain, without a lease. */
+static void note_look(const struct call *call)
 {
     struct service *s = call->service;
-    if (!call->is_bookkeeping)
+    if (!call->is_unlisted)
         s->looks[s->next_look++ % LOOKS] =
             (struct look){.id = call->id,
                           .miss = history_find(s->history, &call->id),
@@ -138,15 +167,76 @@ void explain_looked(const struct call *call)
                           .pid = call->peer->pid};
 }
 
+static void answered_miss(struct call *call)
+{
+    if (call->compile) {
+        count(call->service, call->peer, STATS_misses, STORE_CUBIN, 1);
+        bookkeeping_compile_miss(call);
+    } else {
+        bookkeeping_get_miss(call);
+        note_look(call);
+    }
+}
+
+/* Counts a result that is in memory. A refusal that a compiler repeated for nobody is no hit. */
+static void answered_artifact(struct call *call, const struct artifact *a,
+                              enum wire_outcome outcome)
+{
+    struct service *s = call->service;
+    if (outcome == WIRE_WAS_MISS)
+        count(s, call->peer, STATS_misses, a->kind, 1);
+    else if (outcome == WIRE_WAS_COALESCED)
+        count(s, call->peer, STATS_coalesced, a->kind, 1);
+    else if (!a->failed)
+        count(s, call->peer, STATS_hits, a->kind, 1);
+    if (a->failed)
+        count(s, call->peer, STATS_errors, a->kind, 1);
+    else if (outcome != WIRE_WAS_MISS)
+        count(s, call->peer, STATS_saved_ms, a->kind, a->cost_ms);
+}
+
+static void answered_error(struct call *call, const struct err *e)
+{
+    struct service *s = call->service;
+    count(s, call->peer, STATS_errors, call->ops->kind, 1);
+    if (!call->compile && e->code == WARM_ETIMEOUT)
+        history_note(s->history, call->peer->uid, call->peer->session, WIRE_REASON_TIMEOUT,
+                     (struct view){"", 0}, text_view(e->text), unix_ms());
+}
+
+/* A client that is given the lease at once missed; one that waited for another is not counted twice. */
+void bookkeeping_answer(struct call *call, const struct answer *a)
+{
+    switch (a->kind) {
+    case ANSWER_VALUE:
+    case ANSWER_FAILED:
+        if (a->value)
+            count_stored(call->service, call->peer, &a->value->row, &call->id);
+        else
+            answered_artifact(call, a->artifact, a->outcome);
+        break;
+    case ANSWER_MISS: answered_miss(call); break;
+    case ANSWER_ERROR: answered_error(call, a->err); break;
+    case ANSWER_LEASE:
+        if (!call->waits)
+            bookkeeping_get_miss(call);
+        break;
+    case ANSWER_OVER:
+    case ANSWER_WAIT:
+    case ANSWER_NEED:
+    case ANSWER_CHECK: break;
+    }
+}
+
 /* A look is not undone in the daemon's own counters, which count what was asked. */
-void explain_look_is_over(const struct call *call)
+void bookkeeping_look_is_over(const struct call *call)
 {
     struct service *s = call->service;
     uint64_t now_ms = unix_ms();
     for (size_t i = 0; i < LOOKS; i++) {
         struct look *l = &s->looks[i];
         if (!l->miss || l->pid != call->peer->pid || l->session != call->peer->session ||
-            l->id.owner != call->id.owner || !key_equal(&l->id.key, &call->id.key))
+            !store_id_equal(&l->id, &call->id))
             continue;
         if (now_ms - l->at_ms < LOOK_MS)
             history_forget(s->history, l->session, l->miss);
@@ -154,12 +244,13 @@ void explain_look_is_over(const struct call *call)
     }
 }
 
-void explain_put(struct service *s, const struct peer *peer, const struct service_put *put,
-                 const struct store_id *id)
+void bookkeeping_put(struct service *s, const struct peer *peer, const struct service_put *put,
+                     const struct store_id *id)
 {
     static struct recipe recipe; /* the loop's; large for a stack */
     struct writer w;
-    if (explain_is_bookkeeping(WIRE_SPACE_NAME, put->name) ||
+    stats_add(&s->stats, STATS_puts, put->kind, 1);
+    if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name) ||
         put->hardware.len + put->compiler.len + put->label.len == 0)
         return;
     uint64_t miss = history_find(s->history, id);
@@ -181,7 +272,7 @@ void explain_put(struct service *s, const struct peer *peer, const struct servic
 
 /* ---- compiles ---- */
 
-void explain_job(const struct job *job, const struct call_compile *ask, struct writer *out)
+void bookkeeping_job(const struct job *job, const struct call_compile *ask, struct writer *out)
 {
     struct recipe *recipe = malloc(sizeof *recipe);
     if (!recipe)
@@ -194,11 +285,11 @@ void explain_job(const struct job *job, const struct call_compile *ask, struct w
     free(recipe);
 }
 
-uint64_t explain_compile_miss(struct call *call)
+uint64_t bookkeeping_compile_miss(struct call *call)
 {
     struct service *s = call->service;
     const struct call_compile *c = call->compile;
-    explain_departures(s);
+    bookkeeping_departures(s);
     uint64_t miss = history_miss(s->history,
                                  &(struct history_ask){.id = call->id,
                                                        .also = call->chosen.id,
@@ -221,19 +312,20 @@ uint64_t explain_compile_miss(struct call *call)
     return miss;
 }
 
-void explain_source(struct service *s, uint64_t miss, const struct writer *recipe)
+void bookkeeping_source(struct service *s, uint64_t miss, const struct writer *recipe)
 {
     history_explain(s->history, miss,
                     (struct view){recipe->data, recipe->failed ? 0 : recipe->len});
 }
 
-void explain_made(struct service *s, const struct history_made *made, const struct writer *recipe)
+void bookkeeping_made(struct service *s, const struct history_made *made,
+                      const struct writer *recipe)
 {
     if (!recipe->failed && recipe->len)
         history_remember(s->history, made, (struct view){recipe->data, recipe->len}, unix_ms());
 }
 
-void explain_lines(struct service *s, uint64_t miss, const struct compile_done *done)
+void bookkeeping_lines(struct service *s, uint64_t miss, const struct compile_done *done)
 {
     for (size_t i = 0; i < done->n_paths; i++)
         if (done->paths[i].lines.len)
@@ -241,7 +333,7 @@ void explain_lines(struct service *s, uint64_t miss, const struct compile_done *
     history_locate(s->history, miss);
 }
 
-void explain_failed(struct service *s, uint64_t miss, const struct err *e)
+void bookkeeping_failed(struct service *s, uint64_t miss, const struct err *e)
 {
     if (e->code == WARM_ETIMEOUT)
         history_settle(s->history, miss, WIRE_REASON_TIMEOUT, text_view(e->text));
@@ -298,9 +390,9 @@ static bool is_rooted(const struct changed_header *h)
 }
 
 /* The contents agree, but what was one file is two now, or the reverse. */
-static void explain_other_file(struct call_compile *c, const struct manifest *m,
-                               const struct manifest_alternative *a,
-                               const struct wire_path_seen *states)
+static void describe_other_file(struct call_compile *c, const struct manifest *m,
+                                const struct manifest_alternative *a,
+                                const struct wire_path_seen *states)
 {
     static const char own[] = "a file of its own", other[] = "one file with another header";
     uint32_t i = manifest_other_file(m, a, states);
@@ -313,8 +405,8 @@ static void explain_other_file(struct call_compile *c, const struct manifest *m,
     strcpy(change->now, states[was->path].same == was->path ? own : other);
 }
 
-void explain_headers(struct call *call, const struct manifest *m,
-                     const struct wire_path_seen *states)
+void bookkeeping_headers(struct call *call, const struct manifest *m,
+                         const struct wire_path_seen *states)
 {
     struct call_compile *c = call->compile;
     if (m->n_alternatives == 0)
@@ -331,11 +423,11 @@ void explain_headers(struct call *call, const struct manifest *m,
         same = same_change(c, &change);
         if (same && is_rooted(&change) && !is_rooted(same))
             *same = change;
-        else if (!same && c->n_changed < EXPLAIN_HEADERS)
+        else if (!same && c->n_changed < CHANGED_HEADERS)
             c->changed[c->n_changed++] = change;
     }
     if (!c->n_changed)
-        explain_other_file(c, m, newest, states);
+        describe_other_file(c, m, newest, states);
 }
 
 /* ---- notes and questions ---- */
@@ -346,17 +438,10 @@ void service_note(struct service *s, const struct peer *peer, const struct wire_
                  unix_ms());
 }
 
-void explain_waited(struct service *s, const struct peer *peer, const struct err *e)
-{
-    if (e->code == WARM_ETIMEOUT)
-        history_note(s->history, peer->uid, peer->session, WIRE_REASON_TIMEOUT,
-                     (struct view){"", 0}, text_view(e->text), unix_ms());
-}
-
 bool service_write_history(struct service *s, const struct peer *peer,
                            const struct wire_history *ask, struct writer *out)
 {
-    explain_departures(s);
+    bookkeeping_departures(s);
     return history_write_json(
         s->history,
         &(struct history_query){.of = ask->of,

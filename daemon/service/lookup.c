@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup.c - decides which entry a GET may have, and answers it at once or when it is made.
+ *
+ * The wires ask first with service_get, which answers at once and needs no call. If the value is not
+ * there, service_ask joins the key's flight: the client waits for the value, or makes it under a
+ * lease. If a large value has to be verified first, service_get_later waits for that.
+ *
+ * Thread: loop thread.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/service/bookkeeping.h"
+#include "daemon/service/internal.h"
+
+#define WAIT_DEFAULT_MS 30000u /* of a native GET that names no deadline */
+#define OWNERS_MAX 1024u       /* users whose entries an administrator reaches by key */
+
+/* ---- which entry ---- */
+
+static bool row_has_name(const struct store_row *row, struct view name)
+{
+    return row->name.len == name.len && memcmp(row->name.data, name.data, name.len) == 0;
+}
+
+static struct store_id key_id(uint32_t owner, struct view key)
+{
+    struct store_id id = {.owner = owner};
+    assert(key.len == sizeof id.key);
+    memcpy(&id.key, key.data, sizeof id.key);
+    return id;
+}
+
+/* A proof is compared for everybody: two inputs of one author may have one key, too. Without one the
+ * asker wants what is there, whatever it was made of, and that only its maker may have. */
+static bool may_have(const struct peer *peer, const struct store_row *row,
+                     const struct proof *proof)
+{
+    if (proof)
+        return proof_equal(&row->proof, proof);
+    return peer_may_see(peer, row);
+}
+
+/* Which entry a key names for this peer: one that was made here, else one of its own. */
+static int find_id(struct service *s, const struct peer *peer, enum wire_space space,
+                   struct view key, const struct proof *proof, struct store_id *out,
+                   struct store_row *out_row, struct err *e)
+{
+    if (space == WIRE_SPACE_NAME) {
+        *out = service_name_id(peer, key);
+        int code = store_peek(s->config.store, out, out_row, e);
+        return code == 0 && !row_has_name(out_row, key) ? WARM_ENOT_FOUND : code;
+    }
+    *out = key_id(STORE_MADE_HERE, key);
+    if (store_peek(s->config.store, out, out_row, e) == 0 && may_have(peer, out_row, proof))
+        return 0;
+    *out = key_id(peer->space, key);
+    int code = store_peek(s->config.store, out, out_row, e);
+    return code == 0 && !may_have(peer, out_row, proof) ? WARM_ENOT_FOUND : code;
+}
+
+size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
+                       struct view key, struct store_id *out, size_t cap)
+{
+    struct store_row row;
+    uint32_t owners[OWNERS_MAX] = {STORE_MADE_HERE, peer->space};
+    size_t n = 0, n_owners = 2;
+    if (space == WIRE_SPACE_NAME) {
+        if (cap && find_id(s, peer, space, key, NULL, &out[0], &row, NULL) == 0)
+            n = 1;
+        return n;
+    }
+    if (peer->is_admin)
+        n_owners = store_owners(s->config.store, owners, OWNERS_MAX);
+    for (size_t i = 0; i < n_owners && n < cap; i++) {
+        struct store_id id = {.owner = owners[i]};
+        memcpy(&id.key, key.data, sizeof id.key);
+        if (store_peek(s->config.store, &id, &row, NULL) == 0 && peer_may_see(peer, &row))
+            out[n++] = id;
+    }
+    return n;
+}
+
+int service_peek(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
+                 struct store_row *out, struct err *e)
+{
+    struct store_id id;
+    int code = find_id(s, peer, space, key, NULL, &id, out, e);
+    if (code == WARM_ENOT_FOUND && space == WIRE_SPACE_KEY && peer->is_admin &&
+        service_resolve(s, peer, space, key, &id, 1))
+        code = store_peek(s->config.store, &id, out, e);
+    return code;
+}
+
+/* ---- answers at once ---- */
+
+int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
+                const struct proof *proof, struct store_value *out, struct err *e)
+{
+    struct store_id id;
+    struct store_row row;
+    if (space == WIRE_SPACE_NAME) {
+        id = service_name_id(peer, key);
+    } else {
+        int code = find_id(s, peer, space, key, proof, &id, &row, e);
+        if (code)
+            return code;
+    }
+    int code = store_get(s->config.store, &id, out, e);
+    if (code)
+        return code;
+    if (id.owner == STORE_MADE_HERE && damaged_is_refused(s, peer->uid, &id.key, &out->row.check))
+        return err_set(e, WARM_ENOT_FOUND, "refused before");
+    if (space == WIRE_SPACE_NAME && !row_has_name(&out->row, key))
+        return err_set(e, WARM_ENOT_FOUND, "not found");
+    bookkeeping_hit(s, peer, bookkeeping_is_note(space, key), &out->row);
+    return 0;
+}
+
+void service_count_miss(struct service *s, const struct peer *peer, struct view name)
+{
+    struct call call = {.service = s,
+                        .peer = peer,
+                        .name = name,
+                        .id = service_name_id(peer, name),
+                        .is_unlisted = bookkeeping_is_unlisted(WIRE_SPACE_NAME, name)};
+    if (!call.is_unlisted)
+        bookkeeping_asked(s, peer);
+    bookkeeping_get_miss(&call);
+}
+
+/* ---- a GET that waits ---- */
+
+static void on_lease(struct call *call)
+{
+    call_answer(call, &(struct answer){.kind = ANSWER_LEASE,
+                                       .token = call->ask.token,
+                                       .deadline_ms = (uint32_t)call->ask.turn_ms});
+}
+
+static void on_result(struct call *call, struct artifact *result)
+{
+    if (call->ask.token) /* it had been told to make it */
+        call_answer(call, &(struct answer){.kind = ANSWER_OVER});
+    else
+        call_answer_artifact(call, result, WIRE_WAS_COALESCED);
+}
+
+static void on_error(struct call *call, const struct err *e)
+{
+    if (call->ask.token)
+        call_answer(call, &(struct answer){.kind = ANSWER_OVER});
+    else if (e->code == WARM_ENOT_FOUND)
+        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
+    else
+        call_fail(call, e);
+}
+
+static const struct call_ops get_ops = {STORE_OTHER, on_lease, on_result, on_error, NULL};
+
+static void get_begin(struct call *call, enum wire_space space, struct view key)
+{
+    assert(!call->ops && !call->answered);
+    call->ops = &get_ops;
+    call->is_unlisted = bookkeeping_is_unlisted(space, key);
+    if (!call->is_unlisted)
+        bookkeeping_asked(call->service, call->peer);
+}
+
+void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
+                 const struct proof *proof, uint64_t wait_ms)
+{
+    struct service *s = call->service;
+    struct flight *f = NULL;
+    get_begin(call, space, key);
+    if (space == WIRE_SPACE_KEY) {
+        call->id = key_id(STORE_MADE_HERE, key);
+        f = proof ? flight_find(s->flights, &call->id, proof) : NULL;
+        mode = ASK_KNOWN; /* only a COMPILE makes those */
+    } else {
+        call->name = key;
+        call->id = service_name_id(call->peer, key);
+        if (mode == ASK_LEASE)
+            bookkeeping_look_is_over(call);
+        if (mode != ASK_LEASE && flights_count(s->flights) == 0)
+            mode = ASK_KNOWN;
+        /* Two names of one key are two flights: the name's SHA-256 stands in for a proof. */
+        if (mode != ASK_KNOWN || flights_count(s->flights))
+            call->proof = proof_of_bytes(key.data, key.len);
+        f = flight_find(s->flights, &call->id, &call->proof);
+    }
+    struct artifact *known = f ? flight_result(f) : NULL;
+    if (known && !known->manifest) {
+        call_answer_artifact(call, known, WIRE_WAS_HIT);
+        return;
+    }
+    if (mode == ASK_KNOWN) {
+        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
+        return;
+    }
+    call->ask.can_make = mode == ASK_LEASE;
+    call->ask.uid = call->peer->uid;
+    call->ask.turn_ms = s->config.config->lease_timeout_ms;
+    call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
+    call_join(call);
+}
+
+/* ---- a GET of a large value that has to be verified first ---- */
+
+static void get_again(struct call *call)
+{
+    struct store_value v;
+    if (store_get(call->service->config.store, &call->id, &v, NULL) == 0) {
+        call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
+    } else {
+        call->was_corrupt = true; /* it was there a moment ago */
+        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
+    }
+}
+
+void service_get_later(struct call *call, enum wire_space space, struct view key,
+                       const struct proof *proof)
+{
+    struct store_row row;
+    get_begin(call, space, key);
+    int code = find_id(call->service, call->peer, space, key, proof, &call->id, &row, NULL);
+    if (code == 0 && call_prepare(call, &call->id, get_again))
+        call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
+    else
+        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
+}

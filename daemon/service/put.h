@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * put.h - values on their way through the store's queue.
+ *
+ * service_put (service.h), for clients, is this module's, too.
+ *
+ * Thread: loop thread. Memory: a pending put is freed when the store has done it.
+ */
+#ifndef WARM_DAEMON_SERVICE_PUT_H
+#define WARM_DAEMON_SERVICE_PUT_H
+
+#include "daemon/service/service.h"
+
+struct pending_put {
+    struct pending_put *prev, *next;
+    struct store_id id;
+    struct proof proof;
+    struct service *service;
+    struct flight *flight; /* in phase (5) until this is done; or NULL */
+    struct artifact *artifact;
+    bool is_ours;       /* its memfd is this process's memory */
+    bool is_awaited;    /* a flight waits for its digest, */
+    struct proof asked; /* this one; */
+    struct call *lease; /* whose lease it is under; NULL if that call has ended */
+    uint32_t maker;     /* whose budgets it is in: */
+    uint64_t n_bytes;
+    unsigned n_fds;
+    void (*on_done)(void *arg, int status, bool existed, const struct key *key,
+                    const struct err *e);
+    void *arg;
+};
+
+/* Finds what is on its way to the store under an id with this proof (NULL: any), the newest first. */
+const struct pending_put *put_find(const struct service *s, const struct store_id *id,
+                                   const struct proof *proof);
+
+/* Queues an artifact under the row's id; `flight` (may be NULL) is told when it is committed. An
+ * artifact that cannot be queued is counted and logged. `row` brings all that the artifact does not
+ * know. `keep_existing`: an entry that is there stays. */
+void put_result(struct service *s, struct flight *flight, struct artifact *a, struct store_row *row,
+                bool keep_existing);
+
+#endif
