@@ -25,7 +25,8 @@
 
 #include "client/lib/conn.h"
 #include "client/wire/version.h"
-#include "daemon/compiler/compiler.h"
+#include "daemon/compiler/pool.h"
+#include "daemon/compiler/spawner.h"
 #include "daemon/net/listen.h"
 #include "daemon/net/server.h"
 #include "daemon/process/config.h"
@@ -55,7 +56,7 @@ struct daemon {
     struct config config;
     struct spawner *spawner;
     struct store *store;
-    struct compiler *compiler;
+    struct pool *pool;
     struct service *service;
     struct server *server;
     struct listen_socket socket, admin;
@@ -162,12 +163,12 @@ static void set_budgets(const struct config *c)
     budget_set(BUDGET_connections, c->max_connections_per_user, 0);
 }
 
-static struct compiler_limits compiler_limits(const struct config *c)
+static struct pool_limits pool_limits(const struct config *c)
 {
-    return (struct compiler_limits){.jobs = (size_t)c->jobs,
-                                    .worker_memory = c->worker_memory,
-                                    .timeout_ms = c->compile_timeout_ms,
-                                    .idle_ms = c->worker_idle_ms};
+    return (struct pool_limits){.jobs = (size_t)c->jobs,
+                                .worker_memory = c->worker_memory,
+                                .timeout_ms = c->compile_timeout_ms,
+                                .idle_ms = c->worker_idle_ms};
 }
 
 /* Takes over what may change while the daemon runs. */
@@ -208,14 +209,14 @@ static void reload(struct daemon *d)
     if (read_settings(&fresh, d->argc, d->argv, &e) != 0) {
         log_error("the settings are not read again: %s", e.text);
     } else {
-        struct compiler_limits limits;
+        struct pool_limits limits;
         take_settings(&d->config, &fresh);
         config_close(&fresh);
         use_log_level(&d->config);
         set_budgets(&d->config);
-        limits = compiler_limits(&d->config);
-        if (d->compiler)
-            compiler_set_limits(d->compiler, &limits);
+        limits = pool_limits(&d->config);
+        if (d->pool)
+            pool_set_limits(d->pool, &limits);
         if (d->store)
             store_set_caps(d->store, d->config.max_size, d->config.quota);
         log_info("settings read again; socket, store, compilers, worker and trust group are as at "
@@ -295,17 +296,17 @@ static void close_rest(struct daemon *d)
         uv_close((uv_handle_t *)&d->signals[i], on_handle_closed);
 }
 
-static void on_compiler_closed(void *arg)
+static void on_pool_closed(void *arg)
 {
     struct daemon *d = arg;
-    d->compiler = NULL;
+    d->pool = NULL;
     close_rest(d);
 }
 
 static void on_server_closed(void *arg)
 {
     struct daemon *d = arg;
-    compiler_close(d->compiler, on_compiler_closed, d);
+    pool_close(d->pool, on_pool_closed, d);
 }
 
 static void enter(struct daemon *d, enum phase phase, uint64_t limit_ms)
@@ -410,20 +411,20 @@ static int start_store(struct daemon *d, struct err *e)
     return code;
 }
 
-static int start_compiler(struct daemon *d, struct err *e)
+static int start_pool(struct daemon *d, struct err *e)
 {
-    struct compiler_config config = {.spawner = d->spawner,
-                                     .loop = &d->loop,
-                                     .worker_path = d->config.worker,
-                                     .nvrtc = d->config.nvrtc,
-                                     .n_nvrtc = d->config.n_nvrtc,
-                                     .nvrtc_from = d->config.nvrtc_from,
-                                     .n_nvrtc_from = d->config.n_nvrtc_from,
-                                     .limits = compiler_limits(&d->config),
-                                     .recall = recall,
-                                     .remember = remember,
-                                     .memory_arg = d->store};
-    return compiler_open(&d->compiler, &config, e);
+    struct pool_config config = {.spawner = d->spawner,
+                                 .loop = &d->loop,
+                                 .worker_path = d->config.worker,
+                                 .nvrtc = d->config.nvrtc,
+                                 .n_nvrtc = d->config.n_nvrtc,
+                                 .nvrtc_from = d->config.nvrtc_from,
+                                 .n_nvrtc_from = d->config.n_nvrtc_from,
+                                 .limits = pool_limits(&d->config),
+                                 .recall = recall,
+                                 .remember = remember,
+                                 .memory_arg = d->store};
+    return pool_open(&d->pool, &config, e);
 }
 
 /* Without one the daemon serves all the same. */
@@ -453,7 +454,7 @@ static int start_serving(struct daemon *d, struct err *e)
     struct service_config service = {.loop = &d->loop,
                                      .config = &d->config,
                                      .store = d->store,
-                                     .compiler = d->compiler,
+                                     .pool = d->pool,
                                      .group_of = torch_store_group};
     code = service_new(&d->service, &service, e);
     if (code)
@@ -476,7 +477,7 @@ static int start(struct daemon *d, struct err *e)
     if (code == 0)
         code = start_store(d, e);
     if (code == 0)
-        code = start_compiler(d, e);
+        code = start_pool(d, e);
     if (code == 0)
         code = start_serving(d, e);
     return code;

@@ -11,8 +11,6 @@
  * reaps, and only it kills, so a signal never reaches a process that got a dead one's pid. It
  * ends, with all that it started, when the daemon's end of the socket closes, however that came.
  *
- * compiler.h has spawner_start and spawner_stop.
- *
  * Thread: spawner_run, spawner_kill and spawner_next_id: any (one packet each). spawner_read: one.
  */
 #ifndef WARM_DAEMON_COMPILER_SPAWNER_H
@@ -21,7 +19,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/compiler/compiler.h"
 #include "keygen/err.h"
 
 #define SPAWN_ARGS_MAX 16u
@@ -39,6 +36,14 @@ struct spawner_event {
     int error;  /* errno */
 };
 
+struct spawner;
+/* Forks the spawner. To be called first in main, before the store or the loop exist: the child must be
+ * small. *out keeps the socket that talks to it. Errors: IO, NOMEM. */
+int spawner_start(struct spawner **out, struct err *e);
+/* Ends the spawner, and with it all that it started. NULL is fine. */
+void spawner_stop(struct spawner *s);
+
+/* Returns a number that no process of this spawner has yet. */
 uint64_t spawner_next_id(struct spawner *s);
 /* Asks for a process. That it was started is not reported, only its end. Errors: IO, TOO_BIG. */
 int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e);

@@ -451,3 +451,15 @@ int toolchain_identify(const struct worker_program *program, const struct toolch
     }
     return code;
 }
+
+/* ---- waits ---- */
+
+void toolchain_wait_cancel(struct toolchain_wait *wait)
+{
+    if (!wait->at)
+        return;
+    if (wait->next)
+        wait->next->at = wait->at;
+    *wait->at = wait->next;
+    wait->at = NULL;
+}

@@ -15,13 +15,32 @@
 #ifndef WARM_DAEMON_COMPILER_TOOLCHAIN_H
 #define WARM_DAEMON_COMPILER_TOOLCHAIN_H
 
-#include "daemon/compiler/compiler.h"
 #include "daemon/compiler/spawner.h"
 #include "daemon/worker/message.h"
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/key.h"
 
 #define TOOLCHAIN_PROBE_MS 20000   /* from a cold disk, on a busy machine */
 #define TOOLCHAIN_RECORD_MAX 1024u /* bytes of toolchain_encode */
 #define TOOLCHAIN_NAME_MAX 64      /* bytes of toolchain_record_name */
+
+/* A compiler as its content identifies it. */
+struct toolchain {
+    struct key id;    /* of the SHA-256 of libnvrtc and its builtins: the first 16 bytes */
+    char text[128];   /* "NVRTC 13.5 (libnvrtc.so.13, 1a2b3c4d)" */
+    int major, minor; /* as nvrtcVersion says */
+    char *path;       /* of libnvrtc */
+    char *archs;      /* "75 80 90 …", as nvrtcGetSupportedArchs says */
+};
+
+/* A request that waits until a toolchain has been identified. Embedded by its user, zeroed. */
+struct toolchain_wait {
+    void (*on_change)(struct toolchain_wait *wait);
+    struct toolchain_wait *next, **at; /* the list's; `at` is NULL if it is in none */
+};
+/* Takes it out of its list: on_change does not run. Nothing happens if it is in none. */
+void toolchain_wait_cancel(struct toolchain_wait *wait);
 
 /* How fork servers are started. */
 struct worker_program {

@@ -182,7 +182,7 @@ static void wake_all(struct toolchains *t)
         t->waking->at = &t->waking;
     while (t->waking) {
         struct toolchain_wait *wait = t->waking;
-        compiler_await_cancel(wait);
+        toolchain_wait_cancel(wait);
         wait->on_change(wait);
     }
 }

@@ -24,6 +24,8 @@
 #ifndef WARM_DAEMON_COMPILER_TOOLCHAINS_H
 #define WARM_DAEMON_COMPILER_TOOLCHAINS_H
 
+#include <uv.h>
+
 #include "daemon/compiler/toolchain.h"
 
 #define TOOLCHAINS_NAMED_MAX 16u /* places that clients named */
@@ -51,7 +53,7 @@ struct toolchains;
  * line in the log. NOMEM. */
 int toolchains_open(struct toolchains **out, const struct toolchains_config *config, struct err *e);
 
-/* As compiler_find, compiler_await and compiler_toolchains. */
+/* As pool_find, pool_await and pool_toolchains. */
 int toolchains_find(struct toolchains *t, struct view selector, uint32_t uid,
                     const struct toolchain **out, struct err *e);
 void toolchains_await(struct toolchains *t, struct toolchain_wait *wait);

@@ -118,7 +118,7 @@ static void write_toolchain(struct writer *out, const struct toolchain *t)
 static void write_toolchains(struct service *s, struct writer *out)
 {
     const struct toolchain *list[TOOLCHAINS_SHOWN];
-    size_t n = compiler_toolchains(s->config.compiler, list, TOOLCHAINS_SHOWN);
+    size_t n = pool_toolchains(s->config.pool, list, TOOLCHAINS_SHOWN);
     writer_format(out, ", \"toolchains\": [");
     for (size_t i = 0; i < n && i < TOOLCHAINS_SHOWN; i++) {
         writer_bytes(out, ", ", i ? 2 : 0);
@@ -143,8 +143,8 @@ static void write_store(struct service *s, struct writer *out)
 
 static void write_workers(struct service *s, struct writer *out)
 {
-    struct compiler_stats c;
-    compiler_stats(s->config.compiler, &c);
+    struct pool_stats c;
+    pool_stats(s->config.pool, &c);
     bool known = c.landlock >= 0; /* since a compiler process first ran */
     char landlock[16] = "null";
     if (known)

@@ -413,7 +413,7 @@ static void followers_take(struct attempt *t, struct artifact *a)
 
 /* What the compiler made, but for its hash and its manifest: which key it goes by, and who may have it.
  * Takes the paths. */
-static void attempt_describe(struct attempt *t, struct compile_done *done, struct artifact *a)
+static void attempt_describe(struct attempt *t, struct pool_result *done, struct artifact *a)
 {
     struct service *s = t->service;
     bool shared = t->shares && t->keep && done->keep && done->shareable;
@@ -461,7 +461,7 @@ static void attempt_digested(struct attempt *t)
     if (m)
         t->made->key = m->alternatives->result;
     t->made->manifest = m;
-    compile_paths_free(&t->done);
+    pool_paths_free(&t->done);
 }
 
 static void attempt_deliver(struct attempt *t)
@@ -521,7 +521,7 @@ static void on_digested(uv_work_t *work, int status)
     attempt_settle(t, t->code, &t->err);
 }
 
-static void on_compiled(void *arg, struct compile_done *done)
+static void on_compiled(void *arg, struct pool_result *done)
 {
     struct attempt *t = arg;
     struct artifact *a = NULL;
@@ -552,14 +552,14 @@ static void attempt_compile(struct attempt *t)
     if (t->leader)
         t->miss = bookkeeping_compile_miss(t->leader);
     bookkeeping_source(s, t->miss, &t->recipe);
-    struct compile_request request = {.toolchain = t->ask.toolchain,
-                                      .job_fd = t->job_fd,
-                                      .job_len = t->job_len,
-                                      .channel_fd = t->channel_fd,
-                                      .uid = t->maker,
-                                      .cb = on_compiled,
-                                      .arg = t};
-    int code = compiler_start(s->config.compiler, &request, &t->running, &e);
+    struct pool_request request = {.toolchain = t->ask.toolchain,
+                                   .job_fd = t->job_fd,
+                                   .job_len = t->job_len,
+                                   .channel_fd = t->channel_fd,
+                                   .uid = t->maker,
+                                   .cb = on_compiled,
+                                   .arg = t};
+    int code = pool_start(s->config.pool, &request, &t->running, &e);
     if (code) {
         attempt_pass(t, &e);
         return;
@@ -780,7 +780,7 @@ static void attempt_cancel(struct attempt *t)
 {
     t->cancelled = !t->followers;
     if (t->running && t->cancelled)
-        compiler_cancel(t->service->config.compiler, t->running);
+        pool_cancel(t->service->config.pool, t->running);
 }
 
 void attempts_cancel(struct flight *f)
@@ -800,7 +800,7 @@ void attempts_shutdown(struct service *s)
     for (struct attempt *t = s->attempts; t; t = t->next) {
         t->cancelled = true;
         if (t->running)
-            compiler_cancel(s->config.compiler, t->running);
+            pool_cancel(s->config.pool, t->running);
     }
     calls_tick_start(s); /* attempts_tick ends those who wait */
 }

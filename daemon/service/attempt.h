@@ -39,7 +39,7 @@ struct attempt {
     struct call *leader;  /* NULL when it has left */
     uv_work_t work;
     enum attempt_state state;
-    struct compile *running;
+    struct pool_job *running;
     int job_fd;
     uint64_t job_len;
     int channel_fd; /* -1 once it is the compiler's */
@@ -69,7 +69,7 @@ struct attempt {
     uint64_t asked_ms; /* when the leader was asked for its files; 0: it is not */
     struct attempt *follows, *followers, *next_follower;
     /* of the result, from the end of the compile on: */
-    struct compile_done done; /* its paths are owned */
+    struct pool_result done; /* its paths are owned */
     struct manifest *made_manifest;
     struct artifact *made;
     bool made_keep, made_shared; /* it may be stored; under the shared key */
@@ -100,7 +100,7 @@ void attempts_shutdown(struct service *s);
 /* The manifest of this one compile (given), and the address and proof of its result. `shared`: as it
  * is kept under the shared key. NULL: it cannot be written down. Any thread, while nothing of the
  * attempt's job changes. It has no bases yet. */
-struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
+struct manifest *attempt_manifest(const struct attempt *t, const struct pool_result *done,
                                   bool shared, struct address *address, struct proof *proof);
 /* From the exact key to the shared one; the flight is told when it is committed. */
 void attempt_store_alias(const struct attempt *t);

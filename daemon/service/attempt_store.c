@@ -67,7 +67,7 @@ static void forms_close(struct forms *f)
     writer_close(&f->texts);
 }
 
-static bool forms_open(struct forms *f, const struct paths *of, const struct compile_done *done,
+static bool forms_open(struct forms *f, const struct paths *of, const struct pool_result *done,
                        unsigned how)
 {
     size_t most = done->n_paths * PATHS_FORMS_MAX;
@@ -76,7 +76,7 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct com
     uint32_t *first_form = calloc(done->n_paths + 1, sizeof *first_form); /* of each path */
     writer_init(&f->texts, MANIFEST_MAX);
     for (size_t i = 0; f->states && first_form && !f->texts.failed && i < done->n_paths; i++) {
-        const struct compile_path *p = &done->paths[i];
+        const struct pool_path *p = &done->paths[i];
         uint32_t same = p->same < i ? first_form[p->same] : f->n;
         first_form[i] = f->n;
         for (unsigned k = paths_forms(of, p->path, how, &f->texts); k; k--, f->n++)
@@ -92,7 +92,7 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct com
 
 /* Whether who asks may have other -I folders: the result shows none, and it is known which paths are
  * in them. */
-static bool may_move(const struct paths *of, const struct compile_done *done)
+static bool may_move(const struct paths *of, const struct pool_result *done)
 {
     bool may = done->movable && of->can_move;
     for (size_t i = 0; may && i < done->n_paths; i++)
@@ -100,7 +100,7 @@ static bool may_move(const struct paths *of, const struct compile_done *done)
     return may;
 }
 
-struct manifest *attempt_manifest(const struct attempt *t, const struct compile_done *done,
+struct manifest *attempt_manifest(const struct attempt *t, const struct pool_result *done,
                                   bool shared, struct address *address, struct proof *proof)
 {
     struct forms f = {0};

@@ -45,7 +45,7 @@ struct audit {
     uint32_t uid;
     int job_fd;
     uint64_t job_len;
-    struct compile *running;
+    struct pool_job *running;
     bool cancelled;
     /* of the comparison: */
     int stored_fd, made_fd; /* -1: there is none */
@@ -144,7 +144,7 @@ static void on_compared(uv_work_t *work, int status)
 }
 
 /* Compares what was compiled with the entry. True if a pool thread does, and ends the audit. */
-static bool audit_compare_begin(struct audit *a, const struct compile_done *done)
+static bool audit_compare_begin(struct audit *a, const struct pool_result *done)
 {
     struct service *s = a->service;
     struct store_value v;
@@ -170,7 +170,7 @@ static bool audit_compare_begin(struct audit *a, const struct compile_done *done
     return false;
 }
 
-static void on_compiled(void *arg, struct compile_done *done)
+static void on_compiled(void *arg, struct pool_result *done)
 {
     struct audit *a = arg;
     a->running = NULL;
@@ -187,8 +187,8 @@ static void audit_look(void *arg)
 {
     struct audit *a = arg;
     struct service *s = a->service;
-    struct compiler_stats c;
-    compiler_stats(s->config.compiler, &c);
+    struct pool_stats c;
+    pool_stats(s->config.pool, &c);
     if (a->cancelled || s->stopping || service_clock_ms(s) - a->begun_ms > GIVE_UP_MS) {
         audit_free(a);
         return;
@@ -197,14 +197,14 @@ static void audit_look(void *arg)
         ticker_start(a->tick, LOOK_MS, 0);
         return;
     }
-    struct compile_request request = {.toolchain = a->toolchain,
-                                      .job_fd = a->job_fd,
-                                      .job_len = a->job_len,
-                                      .channel_fd = -1,
-                                      .uid = a->uid,
-                                      .cb = on_compiled,
-                                      .arg = a};
-    if (compiler_start(s->config.compiler, &request, &a->running, NULL))
+    struct pool_request request = {.toolchain = a->toolchain,
+                                   .job_fd = a->job_fd,
+                                   .job_len = a->job_len,
+                                   .channel_fd = -1,
+                                   .uid = a->uid,
+                                   .cb = on_compiled,
+                                   .arg = a};
+    if (pool_start(s->config.pool, &request, &a->running, NULL))
         audit_free(a);
 }
 
@@ -283,7 +283,7 @@ void service_audit(struct service *s, const struct peer *peer, const struct wire
     a->work.data = a;
     a->tick = ticker_new(s->config.loop, audit_look, a);
     if (!a->tick || memfd_from_bytes(ask->job.data, ask->job.len, &a->job_fd, NULL) ||
-        compiler_find(s->config.compiler, ask->compiler, peer->uid, &a->toolchain, NULL) ||
+        pool_find(s->config.pool, ask->compiler, peer->uid, &a->toolchain, NULL) ||
         uv_queue_work(s->config.loop, &a->work, audit_read, on_read)) {
         ticker_free(a->tick);
         if (a->job_fd >= 0)
@@ -301,7 +301,7 @@ void audit_shutdown(struct service *s)
         return;
     a->cancelled = true;
     if (a->running)
-        compiler_cancel(s->config.compiler, a->running);
+        pool_cancel(s->config.pool, a->running);
     else if (ticker_runs(a->tick))
         audit_free(a);
 }

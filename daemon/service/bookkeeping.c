@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/compiler/compiler.h"
+#include "daemon/compiler/pool.h"
 #include "daemon/history/recipe.h"
 #include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
@@ -325,7 +325,7 @@ void bookkeeping_made(struct service *s, const struct history_made *made,
         history_remember(s->history, made, (struct view){recipe->data, recipe->len}, unix_ms());
 }
 
-void bookkeeping_lines(struct service *s, uint64_t miss, const struct compile_done *done)
+void bookkeeping_lines(struct service *s, uint64_t miss, const struct pool_result *done)
 {
     for (size_t i = 0; i < done->n_paths; i++)
         if (done->paths[i].lines.len)

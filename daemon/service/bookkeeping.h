@@ -15,7 +15,7 @@
 #include "daemon/history/history.h"
 #include "daemon/service/service.h"
 
-struct compile_done;
+struct pool_result;
 struct job;
 
 /* ---- requests ---- */
@@ -62,7 +62,7 @@ void bookkeeping_source(struct service *s, uint64_t miss, const struct writer *r
 void bookkeeping_made(struct service *s, const struct history_made *made,
                       const struct writer *recipe);
 /* Notes the lines of the headers that a compile read, so that a miss can name the changed line. */
-void bookkeeping_lines(struct service *s, uint64_t miss, const struct compile_done *done);
+void bookkeeping_lines(struct service *s, uint64_t miss, const struct pool_result *done);
 /* Notes that a compile ended without a result. */
 void bookkeeping_failed(struct service *s, uint64_t miss, const struct err *e);
 /* Keeps the headers in which the client differs from the manifest's newest alternative, for the

@@ -239,7 +239,7 @@ static void call_forget_wait(struct call *call)
     if (call->compile->waiting)
         call->service->n_awaiting--;
     call->compile->waiting = NULL;
-    compiler_await_cancel(&call->compile->identified);
+    toolchain_wait_cancel(&call->compile->identified);
 }
 
 static void compile_drop(struct call *call, bool cancelled)
@@ -290,7 +290,7 @@ static void compile_with(struct call *call, struct view selector)
     struct service *s = call->service;
     struct call_compile *c = call->compile;
     struct err e = {0};
-    int code = compiler_find(s->config.compiler, selector, call->peer->uid, &c->toolchain, &e);
+    int code = pool_find(s->config.pool, selector, call->peer->uid, &c->toolchain, &e);
     if (code == WARM_EBUSY) {
         call_await(call, selector);
         return;
@@ -332,7 +332,7 @@ static void call_await(struct call *call, struct view selector)
     c->waiting = call;
     c->identified.on_change = on_identified;
     s->n_awaiting++;
-    compiler_await(s->config.compiler, &c->identified);
+    pool_await(s->config.pool, &c->identified);
     if (first)
         call_answer(call, &(struct answer){.kind = ANSWER_WAIT, .n_waiters = 1});
 }

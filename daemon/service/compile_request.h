@@ -9,7 +9,7 @@
 #ifndef WARM_DAEMON_SERVICE_COMPILE_REQUEST_H
 #define WARM_DAEMON_SERVICE_COMPILE_REQUEST_H
 
-#include "daemon/compiler/compiler.h"
+#include "daemon/compiler/pool.h"
 #include "daemon/service/service.h"
 
 struct bases;

@@ -88,7 +88,7 @@ void service_shutdown(struct service *s)
     s->stopping = true;
     err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
     flights_fail_all(s->flights, &e, service_clock_ms(s));
-    compiler_stop_identifying(s->config.compiler);
+    pool_stop_identifying(s->config.pool);
     attempts_shutdown(s);
     audit_shutdown(s);
 }

@@ -33,7 +33,7 @@
 #include <uv.h>
 
 #include "client/wire/wire.h"
-#include "daemon/compiler/compiler.h"
+#include "daemon/compiler/pool.h"
 #include "daemon/process/config.h"
 #include "daemon/service/call.h"
 #include "daemon/service/stats.h"
@@ -51,7 +51,7 @@ struct service_config {
     uv_loop_t *loop;
     const struct config *config; /* its limits may change between calls */
     struct store *store;
-    struct compiler *compiler;
+    struct pool *pool;
     /* Returns the group of a client's put (torch_store.h), zero: none. NULL: no put has one. */
     struct key (*group_of)(struct service *s, const struct peer *peer, struct view name,
                            const struct artifact *value);

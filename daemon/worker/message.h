@@ -101,14 +101,14 @@ struct worker_exited {
 
 struct worker_done {
     uint32_t type;
-    int32_t status; /* as in struct compile_done; the descriptors come only with 0 */
+    int32_t status; /* as in struct pool_result; the descriptors come only with 0 */
     char text[244];
     uint64_t id;
     uint64_t len, paths_len; /* bytes of the two descriptors */
     int32_t nvrtc_status;
     uint32_t ms, n_paths;
     bool keep;
-    bool shareable; /* as in struct compile_done */
+    bool shareable; /* as in struct pool_result */
     bool names_places;
     bool has_once, movable, names_inner; /* likewise */
 };

@@ -2,7 +2,7 @@
 /*
  * test_bad_input.c - sources that attack, and a disk that is full, from the client to the compiler and
  * back: each costs its own request, says what is wrong in one line, and loses nothing. (What never
- * ends is in test_compiler_sources.c, where a deadline is short.)
+ * ends is in test_pool_sources.c, where a deadline is short.)
  *
  * Needs a toolchain: see support/pool.h.
  */

@@ -47,7 +47,7 @@ Test(toolchains, identity_of_a_toolchain_is_its_sha256)
     add_content(&b, 1, folder, "libnvrtc.so.13");
     add_content(&b, 2, folder, "libnvrtc-builtins.so.13.5");
     key_end(&b, &xxh3, &proof);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"13.5", 4}, true, &t, NULL), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){"13.5", 4}, true, &t, NULL), 0);
     cr_assert_eq(memcmp(&t->id, &proof, sizeof t->id), 0);
     rig_stop(&r);
     free(folder);
@@ -59,25 +59,23 @@ Test(toolchains, finds_toolchains_by_version_and_by_identity)
     struct rig r;
     rig_start(&r);
     const struct toolchain *list[4], *t;
-    cr_assert_eq(compiler_toolchains(r.compiler, list, 4), 2u);
+    cr_assert_eq(pool_toolchains(r.pool, list, 4), 2u);
     struct err e;
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &t, &e), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){"", 0}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[0]);
     cr_assert(t->major == 13 && t->minor == 5);
     cr_assert(strstr(t->archs, "90"), "%s", t->archs);
     cr_assert_eq(strncmp(t->text, "NVRTC 13.5 (libnvrtc.so.13, ", 28), 0, "%s", t->text);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"12", 2}, geteuid(), &t, &e), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){"12", 2}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[1]);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"13.5", 4}, geteuid(), &t, &e), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){"13.5", 4}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[0]);
     char id[WARM_KEY_TEXT];
     key_to_text(&list[1]->id, id);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 8}, geteuid(), &t, &e), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){id, 8}, geteuid(), &t, &e), 0);
     cr_assert_eq(t, list[1]);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){id, 7}, geteuid(), &t, &e),
-                 WARM_ENO_TOOLCHAIN);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"11", 2}, geteuid(), &t, &e),
-                 WARM_ENO_TOOLCHAIN);
+    cr_assert_eq(pool_find(r.pool, (struct view){id, 7}, geteuid(), &t, &e), WARM_ENO_TOOLCHAIN);
+    cr_assert_eq(pool_find(r.pool, (struct view){"11", 2}, geteuid(), &t, &e), WARM_ENO_TOOLCHAIN);
     cr_assert(strstr(e.text, "12.9") && strstr(e.text, "13.5"), "%s", e.text);
     rig_stop(&r);
 }
@@ -121,7 +119,7 @@ Test(toolchains, remembers_identities_and_then_starts_in_a_moment)
     cr_assert_eq(memory.n, 2);
     const struct toolchain *t;
     struct err e;
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &t, &e), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){"", 0}, geteuid(), &t, &e), 0);
     struct key id = t->id;
     rig_stop(&r);
 
@@ -134,7 +132,7 @@ Test(toolchains, remembers_identities_and_then_starts_in_a_moment)
     cr_assert_eq(memory.n_recalled, 2);
     cr_assert_lt(took, 20000000ull, "%llu ns", (unsigned long long)took);
     pid_t pids[16];
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &t, &e), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){"", 0}, geteuid(), &t, &e), 0);
     cr_assert(key_equal(&t->id, &id));
     run_until_condition(&r, has_one_server, pids); /* for the first source that will come */
     expect_saxpy(&r);
@@ -145,7 +143,7 @@ static bool is_identified(void *arg)
 {
     const struct toolchain *t;
     struct err e;
-    int code = compiler_find(arg, (struct view){"", 0}, geteuid(), &t, &e);
+    int code = pool_find(arg, (struct view){"", 0}, geteuid(), &t, &e);
     cr_assert(code == 0 || code == WARM_EBUSY, "%s", e.text);
     return code == 0;
 }
@@ -166,16 +164,14 @@ Test(toolchains, identifies_a_library_again_when_its_file_changes)
     rig_open(&r);
     const struct toolchain *before, *after;
     struct err e;
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &before, &e), 0, "%s",
-                 e.text);
+    cr_assert_eq(pool_find(r.pool, (struct view){"", 0}, geteuid(), &before, &e), 0, "%s", e.text);
     cr_assert_eq(before->major, 12);
     expect_saxpy(&r);
     unlink(link);
     cr_assert_eq(symlink(new, link), 0);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &after, &e),
-                 WARM_EBUSY);
-    run_until_condition(&r, is_identified, r.compiler);
-    cr_assert_eq(compiler_find(r.compiler, (struct view){"", 0}, geteuid(), &after, &e), 0);
+    cr_assert_eq(pool_find(r.pool, (struct view){"", 0}, geteuid(), &after, &e), WARM_EBUSY);
+    run_until_condition(&r, is_identified, r.pool);
+    cr_assert_eq(pool_find(r.pool, (struct view){"", 0}, geteuid(), &after, &e), 0);
     cr_assert_eq(after->major, 13);
     cr_assert(!key_equal(&before->id, &after->id));
     expect_saxpy(&r);
@@ -197,7 +193,7 @@ Test(toolchains, leaves_out_what_is_no_library)
     r.config.n_nvrtc = 3;
     rig_open(&r);
     const struct toolchain *t[3];
-    cr_assert_eq(compiler_toolchains(r.compiler, t, 3), 1u);
+    cr_assert_eq(pool_toolchains(r.pool, t, 3), 1u);
     expect_saxpy(&r);
     free(text);
     free(none);

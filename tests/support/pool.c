@@ -135,7 +135,7 @@ void rig_configure(struct rig *r)
     }
     cr_assert_eq(spawner_start(&r->spawner, &e), 0, "%s", e.text);
     cr_assert_eq(uv_loop_init(&r->loop), 0);
-    r->config = (struct compiler_config){
+    r->config = (struct pool_config){
         .spawner = r->spawner,
         .loop = &r->loop,
         .worker_path = r->worker,
@@ -147,7 +147,7 @@ void rig_configure(struct rig *r)
 void rig_open(struct rig *r)
 {
     struct err e;
-    cr_assert_eq(compiler_open(&r->compiler, &r->config, &e), 0, "%s", e.text);
+    cr_assert_eq(pool_open(&r->pool, &r->config, &e), 0, "%s", e.text);
 }
 
 void rig_start(struct rig *r)
@@ -161,7 +161,7 @@ static void on_closed(void *arg) { *(bool *)arg = true; }
 void rig_stop(struct rig *r)
 {
     bool closed = false;
-    compiler_close(r->compiler, on_closed, &closed);
+    pool_close(r->pool, on_closed, &closed);
     while (!closed)
         uv_run(&r->loop, UV_RUN_ONCE);
     cr_assert_eq(uv_loop_close(&r->loop), 0, "a handle was left open");
@@ -174,7 +174,7 @@ void rig_stop(struct rig *r)
 
 /* ---- one compile ---- */
 
-static void on_compiled(void *arg, struct compile_done *done)
+static void on_compiled(void *arg, struct pool_result *done)
 {
     struct outcome *o = arg;
     cr_assert(!o->finished, "answered twice");
@@ -271,22 +271,21 @@ void ask_start(struct rig *r, const struct ask *a, struct outcome *o)
     memset(o, 0, sizeof *o);
     const struct toolchain *t;
     const char *version = a->version ? a->version : "";
-    cr_assert_eq(
-        compiler_find(r->compiler, (struct view){version, strlen(version)}, geteuid(), &t, &e), 0,
-        "%s", e.text);
-    struct compile_request request = {.toolchain = t,
-                                      .channel_fd = -1,
-                                      .timeout_ms = a->timeout_ms,
-                                      .uid = a->uid,
-                                      .cb = on_compiled,
-                                      .arg = o};
+    cr_assert_eq(pool_find(r->pool, (struct view){version, strlen(version)}, geteuid(), &t, &e), 0,
+                 "%s", e.text);
+    struct pool_request request = {.toolchain = t,
+                                   .channel_fd = -1,
+                                   .timeout_ms = a->timeout_ms,
+                                   .uid = a->uid,
+                                   .cb = on_compiled,
+                                   .arg = o};
     request.job_fd = o->job_fd = job_memfd(r, a, &request.job_len);
     if (a->server) {
         server_start(a->server);
         request.channel_fd = a->server->worker_fd;
     }
-    cr_assert_eq(compiler_start(r->compiler, &request, &o->compile, &e), 0, "%s", e.text);
-    cr_assert(!o->finished, "answered from within compiler_start");
+    cr_assert_eq(pool_start(r->pool, &request, &o->compile, &e), 0, "%s", e.text);
+    cr_assert(!o->finished, "answered from within pool_start");
 }
 
 #define TICK_MS 5

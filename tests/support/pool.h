@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #include "client/wire/bundle.h"
-#include "daemon/compiler/compiler.h"
+#include "daemon/compiler/pool.h"
 
 /* Skips the test if a toolchain is missing. */
 #define NEEDS_TOOLCHAIN()                                                                          \
@@ -41,10 +41,10 @@ bool have_toolchains(void);
 struct rig {
     uv_loop_t loop;
     struct spawner *spawner;
-    struct compiler *compiler;
+    struct pool *pool;
     char *dir, *worker;
     char *nvrtc[2];
-    struct compiler_config config;
+    struct pool_config config;
 };
 
 /* Starts the spawner and fills r->config, which the test may change before rig_open. */
@@ -106,7 +106,7 @@ struct outcome {
     struct proof *digests;
     bool *absent;
     size_t n_paths;
-    struct compile *compile;
+    struct pool_job *compile;
     int job_fd;
 };
 

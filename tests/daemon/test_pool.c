@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_compiler.c - the life of the worker pool with real NVRTC: deaths, deadlines, clients that vanish,
+ * test_pool.c - the life of the worker pool with real NVRTC: deaths, deadlines, clients that vanish,
  * slots, the sandbox from outside.
  *
  * Needs a toolchain, see tests/support/pool.h.
@@ -26,9 +26,9 @@
 #include "tests/support/pool_reference.h"
 #include "tests/support/support.h"
 
-TestSuite(compiler, .timeout = 300);
+TestSuite(pool, .timeout = 300);
 
-Test(compiler, compiles_a_kernel)
+Test(pool, compiles_a_kernel)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -62,7 +62,7 @@ static void kill_all(size_t (*find)(pid_t out[16]))
         kill(pids[i], SIGKILL);
 }
 
-Test(compiler, tries_again_when_a_worker_is_killed_in_mid_compile)
+Test(pool, tries_again_when_a_worker_is_killed_in_mid_compile)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -82,8 +82,8 @@ Test(compiler, tries_again_when_a_worker_is_killed_in_mid_compile)
     ask_finish(&r, &a, &o);
     cr_assert_eq(o.status, 0, "%s", o.text);
     cr_assert_eq(o.nvrtc_status, 0);
-    struct compiler_stats stats;
-    compiler_stats(r.compiler, &stats);
+    struct pool_stats stats;
+    pool_stats(r.pool, &stats);
     cr_assert_eq(stats.n_crashes, 1u);
     cr_assert_eq(stats.n_compiles, 1u);
     size_t want_len, got_len;
@@ -95,7 +95,7 @@ Test(compiler, tries_again_when_a_worker_is_killed_in_mid_compile)
     rig_stop(&r);
 }
 
-Test(compiler, gives_up_when_a_second_worker_dies_too)
+Test(pool, gives_up_when_a_second_worker_dies_too)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -117,7 +117,7 @@ Test(compiler, gives_up_when_a_second_worker_dies_too)
     rig_stop(&r);
 }
 
-Test(compiler, an_idle_fork_server_that_dies_costs_nothing)
+Test(pool, an_idle_fork_server_that_dies_costs_nothing)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -129,7 +129,7 @@ Test(compiler, an_idle_fork_server_that_dies_costs_nothing)
     rig_stop(&r);
 }
 
-Test(compiler, tries_again_when_a_fork_server_dies_with_its_workers)
+Test(pool, tries_again_when_a_fork_server_dies_with_its_workers)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -158,7 +158,7 @@ Test(compiler, tries_again_when_a_fork_server_dies_with_its_workers)
     rig_stop(&r);
 }
 
-Test(compiler, fails_cleanly_when_the_spawner_dies)
+Test(pool, fails_cleanly_when_the_spawner_dies)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -188,7 +188,7 @@ Test(compiler, fails_cleanly_when_the_spawner_dies)
 
 /* ---- clients ---- */
 
-Test(compiler, says_closed_when_the_client_goes_away)
+Test(pool, says_closed_when_the_client_goes_away)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -203,7 +203,7 @@ Test(compiler, says_closed_when_the_client_goes_away)
     rig_stop(&r);
 }
 
-Test(compiler, a_client_that_never_answers_meets_the_deadline)
+Test(pool, a_client_that_never_answers_meets_the_deadline)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -219,7 +219,7 @@ Test(compiler, a_client_that_never_answers_meets_the_deadline)
     rig_stop(&r);
 }
 
-Test(compiler, a_client_that_never_answers_holds_a_slot_for_ten_seconds_at_most)
+Test(pool, a_client_that_never_answers_holds_a_slot_for_ten_seconds_at_most)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -267,7 +267,7 @@ static void gated_finish(struct rig *r, struct gated *g)
 
 static bool has_slot(struct gated *g) { return was_asked(&g->server); }
 
-Test(compiler, gives_slots_to_users_in_turn_and_one_more_to_who_has_none)
+Test(pool, gives_slots_to_users_in_turn_and_one_more_to_who_has_none)
 {
     enum { ALICE = 100, BOB = 200, CAROL = 300 };
     NEEDS_TOOLCHAIN();
@@ -284,8 +284,8 @@ Test(compiler, gives_slots_to_users_in_turn_and_one_more_to_who_has_none)
         gated_start(&r, &bob[i], BOB);
     gated_start(&r, &carol, CAROL);
     run_until_condition(&r, was_asked, &bob[0].server); /* the one slot more */
-    struct compiler_stats stats;
-    compiler_stats(r.compiler, &stats);
+    struct pool_stats stats;
+    pool_stats(r.pool, &stats);
     cr_assert_eq(stats.n_queued, 4u);
     cr_assert_eq(stats.n_workers, 2u);
     gated_finish(&r, &alice[0]); /* the next is CAROL: she follows BOB, and has none */
@@ -302,7 +302,7 @@ Test(compiler, gives_slots_to_users_in_turn_and_one_more_to_who_has_none)
     rig_stop(&r);
 }
 
-Test(compiler, cancels_what_runs_and_what_waits)
+Test(pool, cancels_what_runs_and_what_waits)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -318,12 +318,12 @@ Test(compiler, cancels_what_runs_and_what_waits)
     run_until_condition(&r, was_asked, &server);
     ask_start(&r, &waiting, &o2);
     ask_start(&r, &waiting, &o3);
-    compiler_cancel(r.compiler, o2.compile);
+    pool_cancel(r.pool, o2.compile);
     cr_assert(!o2.finished);
     run_until(&r, &o2.finished);
     cr_assert_eq(o2.status, WARM_ECANCELLED);
     cr_assert(!o1.finished && !o3.finished);
-    compiler_cancel(r.compiler, o1.compile);
+    pool_cancel(r.pool, o1.compile);
     ask_finish(&r, &running, &o1);
     cr_assert_eq(o1.status, WARM_ECANCELLED);
     ask_finish(&r, &waiting, &o3);
@@ -334,7 +334,7 @@ Test(compiler, cancels_what_runs_and_what_waits)
 
 /* ---- the pool ---- */
 
-Test(compiler, runs_no_more_workers_than_jobs_and_answers_all)
+Test(pool, runs_no_more_workers_than_jobs_and_answers_all)
 {
     NEEDS_TOOLCHAIN();
     enum { N = 12 };
@@ -349,8 +349,8 @@ Test(compiler, runs_no_more_workers_than_jobs_and_answers_all)
     }
     for (int i = 0; i < N; i++) {
         ask_finish(&r, &asks[i], &outcomes[i]);
-        struct compiler_stats stats;
-        compiler_stats(r.compiler, &stats);
+        struct pool_stats stats;
+        pool_stats(r.pool, &stats);
         cr_assert_leq(stats.n_workers, 2u);
         cr_assert_eq(outcomes[i].status, 0, "%s", outcomes[i].text);
         outcome_close(&outcomes[i]);
@@ -379,7 +379,7 @@ static pid_t worker_of_compile(struct rig *r)
     return pids[0];
 }
 
-Test(compiler, no_process_sees_two_sources)
+Test(pool, no_process_sees_two_sources)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -400,12 +400,12 @@ Test(compiler, no_process_sees_two_sources)
 
 static bool no_workers(void *arg)
 {
-    struct compiler_stats stats;
-    compiler_stats(arg, &stats);
+    struct pool_stats stats;
+    pool_stats(arg, &stats);
     return stats.n_workers == 0;
 }
 
-Test(compiler, ends_fork_servers_that_are_idle)
+Test(pool, ends_fork_servers_that_are_idle)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -413,14 +413,14 @@ Test(compiler, ends_fork_servers_that_are_idle)
     r.config.limits.idle_ms = 50;
     rig_open(&r);
     expect_saxpy(&r);
-    run_until_condition(&r, no_workers, r.compiler);
+    run_until_condition(&r, no_workers, r.pool);
     pid_t pids[16];
     run_until_condition(&r, has_no_server, pids);
     expect_saxpy(&r);
     rig_stop(&r);
 }
 
-Test(compiler, closes_with_compiles_running_and_waiting)
+Test(pool, closes_with_compiles_running_and_waiting)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -476,7 +476,7 @@ static void expect_confined(pid_t pid)
     cr_expect_null(memmem(environment, n, "WARM_TEST_SECRET", 16));
 }
 
-Test(compiler, workers_run_confined)
+Test(pool, workers_run_confined)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -505,7 +505,7 @@ Test(compiler, workers_run_confined)
 #ifndef __SANITIZE_ADDRESS__
     cr_expect_str_eq(target, "/dev/null", "no source writes into the daemon's log");
 #endif
-    compiler_cancel(r.compiler, o.compile);
+    pool_cancel(r.pool, o.compile);
     ask_finish(&r, &a, &o);
     rig_stop(&r);
 }
@@ -528,7 +528,7 @@ static void forget_confinement(void)
     cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
-Test(compiler, keeps_nothing_that_was_made_without_confinement)
+Test(pool, keeps_nothing_that_was_made_without_confinement)
 {
     NEEDS_TOOLCHAIN();
     forget_confinement();
@@ -540,8 +540,8 @@ Test(compiler, keeps_nothing_that_was_made_without_confinement)
     cr_assert_eq(o.status, 0, "%s", o.text);
     cr_assert_eq(o.nvrtc_status, 0);
     cr_expect(!o.keep, "it is for the asker alone");
-    struct compiler_stats stats;
-    compiler_stats(r.compiler, &stats);
+    struct pool_stats stats;
+    pool_stats(r.pool, &stats);
     cr_expect_eq(stats.landlock, 0);
     cr_expect(!stats.seccomp);
     outcome_close(&o);

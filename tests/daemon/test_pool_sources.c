@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_compiler_sources.c - which results may be kept, and what hostile sources cannot do.
+ * test_pool_sources.c - which results may be kept, and what hostile sources cannot do.
  *
  * Needs a toolchain, see tests/support/pool.h.
  */
@@ -16,7 +16,7 @@
 #include "tests/support/pool.h"
 #include "tests/support/support.h"
 
-TestSuite(compiler_sources, .timeout = 300);
+TestSuite(pool_sources, .timeout = 300);
 
 /* ---- what may be kept ---- */
 
@@ -35,7 +35,7 @@ static bool is_kept(struct rig *r, const char *version, const char *source, cons
     return keep;
 }
 
-Test(compiler_sources, keeps_what_depends_on_the_job_and_the_headers_alone)
+Test(pool_sources, keeps_what_depends_on_the_job_and_the_headers_alone)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -54,7 +54,7 @@ Test(compiler_sources, keeps_what_depends_on_the_job_and_the_headers_alone)
     rig_stop(&r);
 }
 
-Test(compiler_sources, keeps_what_has_its_source_in_a_folder_that_is_there)
+Test(pool_sources, keeps_what_has_its_source_in_a_folder_that_is_there)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -84,7 +84,7 @@ Test(compiler_sources, keeps_what_has_its_source_in_a_folder_that_is_there)
 
 /* ---- hostile sources ---- */
 
-Test(compiler_sources, shows_nothing_of_files_that_are_no_headers)
+Test(pool_sources, shows_nothing_of_files_that_are_no_headers)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -105,7 +105,7 @@ Test(compiler_sources, shows_nothing_of_files_that_are_no_headers)
     rig_stop(&r);
 }
 
-Test(compiler_sources, asks_nobody_where_there_is_no_client)
+Test(pool_sources, asks_nobody_where_there_is_no_client)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -119,7 +119,7 @@ Test(compiler_sources, asks_nobody_where_there_is_no_client)
     rig_stop(&r);
 }
 
-Test(compiler_sources, survives_deep_templates)
+Test(pool_sources, survives_deep_templates)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -138,7 +138,7 @@ Test(compiler_sources, survives_deep_templates)
     rig_stop(&r);
 }
 
-Test(compiler_sources, compiles_200000_nested_parentheses)
+Test(pool_sources, compiles_200000_nested_parentheses)
 {
     NEEDS_TOOLCHAIN();
     enum { DEPTH = 200000 };
@@ -156,7 +156,7 @@ Test(compiler_sources, compiles_200000_nested_parentheses)
     rig_stop(&r);
 }
 
-Test(compiler_sources, compiles_a_source_of_50_megabytes)
+Test(pool_sources, compiles_a_source_of_50_megabytes)
 {
     NEEDS_TOOLCHAIN();
     enum { SIZE = 50 << 20 };
@@ -171,7 +171,7 @@ Test(compiler_sources, compiles_a_source_of_50_megabytes)
     rig_stop(&r);
 }
 
-Test(compiler_sources, refuses_a_source_with_a_nul_in_one_line)
+Test(pool_sources, refuses_a_source_with_a_nul_in_one_line)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -186,7 +186,7 @@ Test(compiler_sources, refuses_a_source_with_a_nul_in_one_line)
     rig_stop(&r);
 }
 
-Test(compiler_sources, kills_a_compile_at_its_deadline_and_goes_on)
+Test(pool_sources, kills_a_compile_at_its_deadline_and_goes_on)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -195,15 +195,15 @@ Test(compiler_sources, kills_a_compile_at_its_deadline_and_goes_on)
     struct outcome o;
     ask_run(&r, &a, &o);
     cr_assert_eq(o.status, WARM_ETIMEOUT, "%s", o.text);
-    struct compiler_stats stats;
-    compiler_stats(r.compiler, &stats);
+    struct pool_stats stats;
+    pool_stats(r.pool, &stats);
     cr_assert_eq(stats.n_timeouts, 1u);
     cr_assert_eq(stats.n_crashes, 0u, "a deadline is not tried again");
     expect_saxpy(&r);
     rig_stop(&r);
 }
 
-Test(compiler_sources, does_not_keep_an_error_for_want_of_memory)
+Test(pool_sources, does_not_keep_an_error_for_want_of_memory)
 {
     NEEDS_TOOLCHAIN();
 #ifdef __SANITIZE_ADDRESS__

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler.c - the fork servers, their workers, and the compiles that wait for one. Loop thread.
+ * pool.c - the fork servers, their workers, and the compiles that wait for one. Loop thread.
  *
  * The happy path of one compile:
- *   1. compiler_start queues it; a zero timer runs dispatch() from the loop;
+ *   1. pool_start queues it; a zero timer runs dispatch() from the loop;
  *   2. dispatch() gives it a worker, which is one of `jobs` slots, and the fork server of its toolchain,
  *      which is started if there is none. Slots go to users in turn (next_in_turn), and one more than
  *      `jobs` to a user who has none: nobody can hold them all;
@@ -30,7 +30,7 @@
  *
  *     STARTING ──READY──▶ READY ──▶ ENDING ──reaped by the spawner──▶ freed
  */
-#include "daemon/compiler/compiler.h"
+#include "daemon/compiler/pool.h"
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -59,7 +59,7 @@
 enum state { STARTING, BUSY, ENDING };
 
 struct server { /* the fork server of one toolchain */
-    struct compiler *compiler;
+    struct pool *pool;
     struct server *next;
     uint64_t id; /* with the spawner */
     int fd;
@@ -71,39 +71,39 @@ struct server { /* the fork server of one toolchain */
 };
 
 struct worker { /* the process of one compile */
-    struct compiler *compiler;
+    struct pool *pool;
     struct worker *next;
     struct server *server;
     uint64_t id;       /* with the fork server */
     int fd, answer_fd; /* where its answer comes from; the other end until the worker has it */
     enum state state;
-    uint32_t uid;            /* whose compile it has, or had */
-    struct compile *compile; /* NULL once that is answered */
+    uint32_t uid;         /* whose compile it has, or had */
+    struct pool_job *job; /* NULL once that is answered */
     uv_poll_t poll;
     struct ticker *timer; /* ends BUSY, and its fork server if ENDING lasts too long */
 };
 
-struct compile {
-    struct compiler *compiler;
-    struct compile *next; /* in the queue */
-    struct compile_request request;
+struct pool_job {
+    struct pool *pool;
+    struct pool_job *next; /* in the queue */
+    struct pool_request request;
     uint64_t deadline; /* uv_now; 0 until it first runs */
     unsigned n_attempts;
     struct worker *worker;
     bool cancelled, timed_out;
 };
 
-struct compiler {
-    struct compiler_config config;
+struct pool {
+    struct pool_config config;
     struct worker_program program;
     char *worker_path;
     struct toolchains *toolchains;
     struct server *servers;
     struct worker *workers;
-    struct compile *queue, **queue_tail;
+    struct pool_job *queue, **queue_tail;
     uint64_t last_id;
     uint32_t last_uid; /* who got the last slot */
-    struct compiler_stats stats;
+    struct pool_stats stats;
     bool closing, spawner_gone;
     void (*on_closed)(void *arg);
     void *closed_arg;
@@ -112,11 +112,11 @@ struct compiler {
     int n_handles; /* ours, the fork servers' and the workers' */
 };
 
-static void dispatch_soon(struct compiler *c);
+static void dispatch_soon(struct pool *p);
 
 /* ---- the end of a compile ---- */
 
-static void compile_finish(struct compile *j, struct compile_done *done)
+static void job_finish(struct pool_job *j, struct pool_result *done)
 {
     if (j->request.channel_fd >= 0)
         close(j->request.channel_fd);
@@ -124,61 +124,61 @@ static void compile_finish(struct compile *j, struct compile_done *done)
     free(j);
 }
 
-static void compile_fail(struct compile *j, int code, const char *text)
+static void job_fail(struct pool_job *j, int code, const char *text)
 {
-    struct compile_done done = {.status = code, .fd = -1};
+    struct pool_result done = {.status = code, .fd = -1};
     err_set(&done.err, code, "%s", text);
-    compile_finish(j, &done);
+    job_finish(j, &done);
 }
 
-static void queue_push(struct compiler *c, struct compile *j, bool first)
+static void queue_push(struct pool *p, struct pool_job *j, bool first)
 {
     j->worker = NULL;
-    j->next = first ? c->queue : NULL;
+    j->next = first ? p->queue : NULL;
     if (first)
-        c->queue = j;
+        p->queue = j;
     else
-        *c->queue_tail = j;
+        *p->queue_tail = j;
     if (!j->next)
-        c->queue_tail = &j->next;
-    c->stats.n_queued++;
+        p->queue_tail = &j->next;
+    p->stats.n_queued++;
 }
 
-static void queue_remove(struct compiler *c, struct compile *j)
+static void queue_remove(struct pool *p, struct pool_job *j)
 {
-    struct compile **at = &c->queue;
+    struct pool_job **at = &p->queue;
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
     if (!*at)
-        c->queue_tail = at;
-    c->stats.n_queued--;
+        p->queue_tail = at;
+    p->stats.n_queued--;
 }
 
 /* ---- ending ---- */
 
-static void compiler_closed_maybe(struct compiler *c);
+static void pool_closed_maybe(struct pool *p);
 
 static void on_worker_handle_closed(uv_handle_t *handle)
 {
     struct worker *w = handle->data;
-    struct compiler *c = w->compiler;
-    c->n_handles--;
+    struct pool *p = w->pool;
+    p->n_handles--;
     free(w);
-    compiler_closed_maybe(c);
+    pool_closed_maybe(p);
 }
 
 static void worker_free(struct worker *w)
 {
-    struct compiler *c = w->compiler;
-    struct worker **at = &c->workers;
+    struct pool *p = w->pool;
+    struct worker **at = &p->workers;
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
-    c->stats.n_workers--;
+    p->stats.n_workers--;
     w->server->n_workers--;
     if (!w->server->n_workers && w->server->state == BUSY)
-        ticker_start(w->server->timer, c->config.limits.idle_ms, 0);
+        ticker_start(w->server->timer, p->config.limits.idle_ms, 0);
     close(w->fd);
     if (w->answer_fd >= 0)
         close(w->answer_fd);
@@ -190,7 +190,7 @@ static void worker_free(struct worker *w)
 static void worker_leave(struct worker *w)
 {
     if (w->state == BUSY)
-        w->compiler->stats.n_busy--;
+        w->pool->stats.n_busy--;
     w->state = ENDING;
     uv_poll_stop(&w->poll);
     ticker_start(w->timer, KILL_WAIT_MS, 0);
@@ -216,27 +216,27 @@ static void describe_death(char *out, size_t cap, int status, bool started)
 }
 
 /* Its worker is dead. */
-static void compile_lost(struct compile *j, int status, bool started)
+static void job_lost(struct pool_job *j, int status, bool started)
 {
-    struct compiler *c = j->compiler;
+    struct pool *p = j->pool;
     char text[128];
     describe_death(text, sizeof text, status, started);
     if (j->cancelled) {
-        compile_fail(j, WARM_ECANCELLED, "the compile was cancelled");
+        job_fail(j, WARM_ECANCELLED, "the compile was cancelled");
     } else if (j->timed_out) {
-        compile_fail(j, WARM_ETIMEOUT, "the compile took longer than its deadline");
-    } else if (c->closing) {
-        compile_fail(j, WARM_ESHUTDOWN, "the daemon is stopping");
-    } else if (c->spawner_gone) {
-        compile_fail(j, WARM_EIO, "the process that starts the compilers is gone");
+        job_fail(j, WARM_ETIMEOUT, "the compile took longer than its deadline");
+    } else if (p->closing) {
+        job_fail(j, WARM_ESHUTDOWN, "the daemon is stopping");
+    } else if (p->spawner_gone) {
+        job_fail(j, WARM_EIO, "the process that starts the compilers is gone");
     } else {
-        c->stats.n_crashes++;
+        p->stats.n_crashes++;
         log_user(j->request.uid, LOG_LEVEL_WARNING, "%s, attempt %u of %u", text, j->n_attempts,
                  ATTEMPTS_MAX);
         if (j->n_attempts < ATTEMPTS_MAX)
-            queue_push(c, j, true);
+            queue_push(p, j, true);
         else
-            compile_fail(j, WARM_ECRASHED, text);
+            job_fail(j, WARM_ECRASHED, text);
     }
 }
 
@@ -245,26 +245,26 @@ static bool worker_take_done(struct worker *w);
 /* It is reaped. Its last words may still be in the socket. */
 static void worker_exited(struct worker *w, int status)
 {
-    struct compiler *c = w->compiler;
+    struct pool *p = w->pool;
     bool started = w->state != STARTING;
     if (w->state == BUSY)
         worker_take_done(w);
     if (w->state == BUSY)
-        c->stats.n_busy--;
-    struct compile *j = w->compile;
+        p->stats.n_busy--;
+    struct pool_job *j = w->job;
     worker_free(w);
     if (j)
-        compile_lost(j, status, started);
-    dispatch_soon(c);
+        job_lost(j, status, started);
+    dispatch_soon(p);
 }
 
 static void on_server_handle_closed(uv_handle_t *handle)
 {
     struct server *s = handle->data;
-    struct compiler *c = s->compiler;
-    c->n_handles--;
+    struct pool *p = s->pool;
+    p->n_handles--;
     free(s);
-    compiler_closed_maybe(c);
+    pool_closed_maybe(p);
 }
 
 /* Kills it, and with it its workers; they are dealt with when the spawner has reaped it. */
@@ -275,37 +275,37 @@ static void server_end(struct server *s)
     s->state = ENDING;
     uv_poll_stop(&s->poll);
     ticker_start(s->timer, KILL_WAIT_MS, 0);
-    spawner_kill(s->compiler->config.spawner, s->id);
+    spawner_kill(s->pool->config.spawner, s->id);
 }
 
 /* The spawner has reaped it. */
 static void server_exited(struct server *s, int status)
 {
-    struct compiler *c = s->compiler;
+    struct pool *p = s->pool;
     s->state = ENDING;
-    for (struct worker *w = c->workers, *next; w; w = next) {
+    for (struct worker *w = p->workers, *next; w; w = next) {
         next = w->next;
         if (w->server == s)
             worker_exited(w, status);
     }
-    struct server **at = &c->servers;
+    struct server **at = &p->servers;
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
     close(s->fd);
     ticker_free(s->timer);
     uv_close((uv_handle_t *)&s->poll, on_server_handle_closed);
-    dispatch_soon(c);
+    dispatch_soon(p);
 }
 
 static void on_spawner(uv_poll_t *poll, int status, int events)
 {
-    struct compiler *c = poll->data;
+    struct pool *p = poll->data;
     struct spawner_event event;
     int rc;
     (void)status, (void)events;
-    while ((rc = spawner_read(c->config.spawner, &event)) == 1) {
-        struct server *s = c->servers;
+    while ((rc = spawner_read(p->config.spawner, &event)) == 1) {
+        struct server *s = p->servers;
         while (s && s->id != event.id)
             s = s->next;
         if (s && event.status == -1)
@@ -313,13 +313,13 @@ static void on_spawner(uv_poll_t *poll, int status, int events)
         if (s)
             server_exited(s, event.status == -1 ? W_EXITCODE(127, 0) : event.status);
     }
-    if (rc == 0 || c->spawner_gone)
+    if (rc == 0 || p->spawner_gone)
         return;
     log_error("the process that starts the compilers is gone: no compiles from now on");
-    c->spawner_gone = true;
-    uv_poll_stop(&c->spawner_poll);
-    while (c->servers)
-        server_exited(c->servers, 0);
+    p->spawner_gone = true;
+    uv_poll_stop(&p->spawner_poll);
+    while (p->servers)
+        server_exited(p->servers, 0);
 }
 
 /* ---- workers: their answers ---- */
@@ -352,10 +352,10 @@ static bool is_bundle(int fd, uint64_t len)
 }
 
 /* The list of paths out of its memfd's bytes; NULL if it is not one, or memory ran out. */
-static struct compile_path *read_paths(const void *data, uint64_t len, uint32_t n)
+static struct pool_path *read_paths(const void *data, uint64_t len, uint32_t n)
 {
     struct reader r = reader_over(data, len);
-    struct compile_path *paths = calloc(n ? n : 1, sizeof *paths);
+    struct pool_path *paths = calloc(n ? n : 1, sizeof *paths);
     for (uint32_t i = 0; paths && i < n; i++) {
         paths[i].path = reader_blob(&r, len);
         uint8_t state = reader_u8(&r);
@@ -372,7 +372,7 @@ static struct compile_path *read_paths(const void *data, uint64_t len, uint32_t 
     return NULL;
 }
 
-void compile_paths_free(struct compile_done *done)
+void pool_paths_free(struct pool_result *done)
 {
     free((void *)(uintptr_t)done->paths);
     if (done->list)
@@ -383,9 +383,9 @@ void compile_paths_free(struct compile_done *done)
 
 /* Calls the compile's callback with a worker's answer. False if the answer is not valid: then the
  * compile is still there. Takes the descriptors. */
-static bool compile_answer(struct compile *j, const struct worker_done *message, const int fds[2])
+static bool job_answer(struct pool_job *j, const struct worker_done *message, const int fds[2])
 {
-    struct compile_done done = {.status = message->status, .fd = -1};
+    struct pool_result done = {.status = message->status, .fd = -1};
     bool listed = message->n_paths <= COMPILE_PATHS_MAX;
     bool valid = true;
     if (message->status == 0) {
@@ -405,7 +405,7 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
     } else {
         err_set(&done.err, message->status, "%.*s", (int)sizeof message->text - 1, message->text);
     }
-    done.keep = message->keep && listed && j->compiler->stats.seccomp;
+    done.keep = message->keep && listed && j->pool->stats.seccomp;
     done.shareable = message->shareable;
     done.names_places = message->names_places;
     done.has_once = message->has_once;
@@ -415,26 +415,26 @@ static bool compile_answer(struct compile *j, const struct worker_done *message,
     done.len = message->len;
     done.ms = message->ms;
     if (valid)
-        compile_finish(j, &done);
-    compile_paths_free(&done);
+        job_finish(j, &done);
+    pool_paths_free(&done);
     return valid;
 }
 
 /* Reads DONE, if it is there, and passes it on. False if there was none, or it was rubbish. */
 static bool worker_take_done(struct worker *w)
 {
-    struct compiler *c = w->compiler;
+    struct pool *p = w->pool;
     struct worker_done done;
     int fds[2];
     ssize_t n = worker_receive(w->fd, &done, sizeof done, fds, 2);
-    struct compile *j = w->compile;
+    struct pool_job *j = w->job;
     bool ok = n == (ssize_t)sizeof done && done.type == WORKER_DONE && j && done.id == w->id;
     if (ok) {
-        w->compile = NULL; /* the callback may do anything, even close the pool */
-        c->stats.n_compiles += done.status == 0;
-        ok = compile_answer(j, &done, fds);
+        w->job = NULL; /* the callback may do anything, even close the pool */
+        p->stats.n_compiles += done.status == 0;
+        ok = job_answer(j, &done, fds);
         if (!ok)
-            w->compile = j;
+            w->job = j;
     }
     for (int i = 0; n > 0 && i < 2; i++)
         if (fds[i] >= 0)
@@ -458,8 +458,8 @@ static void on_worker_timer(void *arg)
         server_end(w->server);
         return;
     }
-    w->compile->timed_out = true;
-    w->compiler->stats.n_timeouts++;
+    w->job->timed_out = true;
+    w->pool->stats.n_timeouts++;
     worker_end(w);
 }
 
@@ -468,11 +468,11 @@ static void on_worker_timer(void *arg)
 /* Hands a worker's compile to the fork server. */
 static void worker_send_job(struct worker *w)
 {
-    struct compiler *c = w->compiler;
-    struct compile *j = w->compile;
-    uint64_t now = uv_now(c->config.loop);
+    struct pool *p = w->pool;
+    struct pool_job *j = w->job;
+    uint64_t now = uv_now(p->config.loop);
     uint64_t timeout_ms =
-        j->request.timeout_ms ? j->request.timeout_ms : c->config.limits.timeout_ms;
+        j->request.timeout_ms ? j->request.timeout_ms : p->config.limits.timeout_ms;
     if (!timeout_ms)
         timeout_ms = DEFAULT_TIMEOUT_MS;
     if (!j->deadline)
@@ -483,7 +483,7 @@ static void worker_send_job(struct worker *w)
                              .id = w->id,
                              .len = j->request.job_len,
                              .timeout_ms = left,
-                             .memory = c->config.limits.worker_memory};
+                             .memory = p->config.limits.worker_memory};
     const struct toolchain *toolchain = j->request.toolchain;
     char id[WARM_KEY_TEXT];
     key_to_text(&toolchain->id, id);
@@ -491,7 +491,7 @@ static void worker_send_job(struct worker *w)
              toolchain->minor, id);
     int fds[] = {j->request.job_fd, w->answer_fd, j->request.channel_fd};
     w->state = BUSY;
-    c->stats.n_busy++;
+    p->stats.n_busy++;
     ticker_start(w->timer, left, 0);
     uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_worker);
     if (worker_send(w->server->fd, &job, sizeof job, fds, job.has_channel ? 3 : 2))
@@ -499,12 +499,12 @@ static void worker_send_job(struct worker *w)
     close(w->answer_fd);
     w->answer_fd = -1;
 }
-static void note_sandbox(struct compiler *c, const struct worker_ready *ready)
+static void note_sandbox(struct pool *p, const struct worker_ready *ready)
 {
-    if (c->stats.landlock >= 0)
+    if (p->stats.landlock >= 0)
         return;
-    c->stats.landlock = ready->landlock;
-    c->stats.seccomp = ready->seccomp;
+    p->stats.landlock = ready->landlock;
+    p->stats.seccomp = ready->seccomp;
     if (!ready->seccomp)
         log_warning(
             "this kernel has no system-call filters: compilers are confined by %s, and what "
@@ -519,15 +519,15 @@ static void note_sandbox(struct compiler *c, const struct worker_ready *ready)
 /* It cannot be used. What waits for it fails. */
 static void server_refuse(struct server *s, int code, const char *text)
 {
-    struct compiler *c = s->compiler;
+    struct pool *p = s->pool;
     log_error("%s", text);
-    for (struct worker *w = c->workers, *next; w; w = next) {
+    for (struct worker *w = p->workers, *next; w; w = next) {
         next = w->next;
         if (w->server != s)
             continue;
-        struct compile *j = w->compile;
+        struct pool_job *j = w->job;
         worker_free(w);
-        compile_fail(j, code, text);
+        job_fail(j, code, text);
     }
     server_end(s);
 }
@@ -538,12 +538,12 @@ static void server_begin(struct server *s)
     s->state = BUSY;
     ticker_stop(s->timer);
     if (!s->n_workers)
-        ticker_start(s->timer, s->compiler->config.limits.idle_ms, 0);
+        ticker_start(s->timer, s->pool->config.limits.idle_ms, 0);
 }
 
 static void server_ready(struct server *s, const struct worker_ready *ready)
 {
-    struct compiler *c = s->compiler;
+    struct pool *p = s->pool;
     const struct toolchain_files *files = toolchains_files(s->toolchain);
     bool same = worker_file_equal(&ready->library, &files->library_file) &&
                 worker_file_equal(&ready->builtins, &files->builtins_file);
@@ -553,16 +553,16 @@ static void server_ready(struct server *s, const struct worker_ready *ready)
                                     : "the compiler was replaced just now: ask again");
         return;
     }
-    note_sandbox(c, ready);
+    note_sandbox(p, ready);
     server_begin(s);
-    for (struct worker *w = c->workers; w; w = w->next)
+    for (struct worker *w = p->workers; w; w = w->next)
         if (w->server == s)
             worker_send_job(w);
 }
 
 static void server_told_exit(struct server *s, const struct worker_exited *exited)
 {
-    struct worker *w = s->compiler->workers;
+    struct worker *w = s->pool->workers;
     while (w && !(w->server == s && w->id == exited->id))
         w = w->next;
     if (w && exited->status == -1)
@@ -604,20 +604,20 @@ static void on_server_timer(void *arg)
 
 /* ---- starting ---- */
 
-static struct server *server_of(struct compiler *c, const struct toolchain *toolchain)
+static struct server *server_of(struct pool *p, const struct toolchain *toolchain)
 {
-    struct server *s = c->servers;
+    struct server *s = p->servers;
     while (s && (s->toolchain != toolchain || s->state == ENDING))
         s = s->next;
     return s;
 }
 
 /* Ends one that has nothing to do, if there are many. */
-static void servers_thin_out(struct compiler *c)
+static void servers_thin_out(struct pool *p)
 {
     struct server *idle = NULL;
     size_t n = 0;
-    for (struct server *s = c->servers; s; s = s->next) {
+    for (struct server *s = p->servers; s; s = s->next) {
         n += s->state != ENDING;
         if (s->state == BUSY && !s->n_workers)
             idle = s; /* the last in the list is the oldest */
@@ -627,12 +627,12 @@ static void servers_thin_out(struct compiler *c)
 }
 
 /* Watches a fork server that was started; takes its descriptor, even if it fails. */
-static int server_watch(struct compiler *c, const struct toolchain *toolchain, int fd, uint64_t id,
+static int server_watch(struct pool *p, const struct toolchain *toolchain, int fd, uint64_t id,
                         struct server **out, struct err *e)
 {
     struct server *s = calloc(1, sizeof *s);
-    struct ticker *timer = s ? ticker_new(c->config.loop, on_server_timer, s) : NULL;
-    if (!timer || uv_poll_init(c->config.loop, &s->poll, fd)) {
+    struct ticker *timer = s ? ticker_new(p->config.loop, on_server_timer, s) : NULL;
+    if (!timer || uv_poll_init(p->config.loop, &s->poll, fd)) {
         ticker_free(timer);
         close(fd); /* its end */
         free(s);
@@ -640,34 +640,34 @@ static int server_watch(struct compiler *c, const struct toolchain *toolchain, i
     }
     fcntl(fd, F_SETFL, O_NONBLOCK);
     s->poll.data = s;
-    s->compiler = c;
+    s->pool = p;
     s->toolchain = toolchain;
     s->fd = fd;
     s->id = id;
     s->timer = timer;
-    s->next = c->servers;
-    c->servers = s;
-    c->n_handles++;
+    s->next = p->servers;
+    p->servers = s;
+    p->n_handles++;
     uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_server);
     *out = s;
     return 0;
 }
 
-static int server_new(struct compiler *c, const struct toolchain *toolchain, struct server **out,
+static int server_new(struct pool *p, const struct toolchain *toolchain, struct server **out,
                       struct err *e)
 {
     int fd;
     uint64_t id;
-    servers_thin_out(c);
-    int code = worker_start(&c->program, toolchains_files(toolchain), &fd, &id, e);
+    servers_thin_out(p);
+    int code = worker_start(&p->program, toolchains_files(toolchain), &fd, &id, e);
     if (!code)
-        code = server_watch(c, toolchain, fd, id, out, e);
+        code = server_watch(p, toolchain, fd, id, out, e);
     if (!code)
         ticker_start((*out)->timer, TOOLCHAIN_PROBE_MS, 0);
     return code;
 }
 
-static int worker_new(struct compiler *c, struct compile *j, struct server *s, struct err *e)
+static int worker_new(struct pool *p, struct pool_job *j, struct server *s, struct err *e)
 {
     int pair[2];
     struct worker *w = calloc(1, sizeof *w);
@@ -679,8 +679,8 @@ static int worker_new(struct compiler *c, struct compile *j, struct server *s, s
     }
     w->fd = pair[0];
     w->answer_fd = pair[1];
-    w->timer = ticker_new(c->config.loop, on_worker_timer, w);
-    if (!w->timer || uv_poll_init(c->config.loop, &w->poll, w->fd)) {
+    w->timer = ticker_new(p->config.loop, on_worker_timer, w);
+    if (!w->timer || uv_poll_init(p->config.loop, &w->poll, w->fd)) {
         ticker_free(w->timer);
         close(pair[0]);
         close(pair[1]);
@@ -688,15 +688,15 @@ static int worker_new(struct compiler *c, struct compile *j, struct server *s, s
         return err_set(e, WARM_EIO, "cannot watch a compiler process");
     }
     w->poll.data = w;
-    w->compiler = c;
+    w->pool = p;
     w->server = s;
-    w->id = ++c->last_id;
-    w->compile = j;
+    w->id = ++p->last_id;
+    w->job = j;
     w->uid = j->request.uid;
-    c->n_handles++;
-    w->next = c->workers;
-    c->workers = w;
-    c->stats.n_workers++;
+    p->n_handles++;
+    w->next = p->workers;
+    p->workers = w;
+    p->stats.n_workers++;
     s->n_workers++;
     if (s->state == BUSY)
         ticker_stop(s->timer); /* it is not idle any more */
@@ -706,12 +706,12 @@ static int worker_new(struct compiler *c, struct compile *j, struct server *s, s
 }
 
 /* Gives a compile a slot. */
-static int compile_begin(struct compiler *c, struct compile *j, struct err *e)
+static int job_begin(struct pool *p, struct pool_job *j, struct err *e)
 {
-    struct server *s = server_of(c, j->request.toolchain);
-    int code = s ? 0 : server_new(c, j->request.toolchain, &s, e);
+    struct server *s = server_of(p, j->request.toolchain);
+    int code = s ? 0 : server_new(p, j->request.toolchain, &s, e);
     if (!code)
-        code = worker_new(c, j, s, e);
+        code = worker_new(p, j, s, e);
     if (!code && s->state == BUSY)
         worker_send_job(j->worker);
     return code;
@@ -719,101 +719,101 @@ static int compile_begin(struct compiler *c, struct compile *j, struct err *e)
 
 /* ---- the queue ---- */
 
-static size_t slots_of(const struct compiler *c, uint32_t uid)
+static size_t slots_of(const struct pool *p, uint32_t uid)
 {
     size_t n = 0;
-    for (const struct worker *w = c->workers; w; w = w->next)
+    for (const struct worker *w = p->workers; w; w = w->next)
         n += w->uid == uid;
     return n;
 }
 
 /* The compile whose turn it is: of the users with the fewest slots the one who follows the last in the
  * circle of all uids, and of that user's compiles the first in the queue. NULL if there is no slot. */
-static struct compile *next_in_turn(const struct compiler *c)
+static struct pool_job *next_in_turn(const struct pool *p)
 {
-    struct compile *best = NULL;
-    size_t jobs = c->config.limits.jobs, fewest = 0;
+    struct pool_job *best = NULL;
+    size_t jobs = p->config.limits.jobs, fewest = 0;
     uint32_t nearest = 0;
-    for (struct compile *j = c->queue; j && c->stats.n_workers <= jobs; j = j->next) {
-        uint32_t distance = j->request.uid - c->last_uid - 1; /* the last comes last */
+    for (struct pool_job *j = p->queue; j && p->stats.n_workers <= jobs; j = j->next) {
+        uint32_t distance = j->request.uid - p->last_uid - 1; /* the last comes last */
         if (best && j->request.uid == best->request.uid)
             continue;
-        size_t n = slots_of(c, j->request.uid);
+        size_t n = slots_of(p, j->request.uid);
         if (best && (n > fewest || (n == fewest && distance >= nearest)))
             continue;
         best = j;
         fewest = n;
         nearest = distance;
     }
-    return c->stats.n_workers == jobs && fewest ? NULL : best;
+    return p->stats.n_workers == jobs && fewest ? NULL : best;
 }
 
 /* Gives the next compile a slot. False if it has to wait. */
-static bool dispatch_one(struct compiler *c)
+static bool dispatch_one(struct pool *p)
 {
     struct err e = {0};
-    struct compile *j = next_in_turn(c);
+    struct pool_job *j = next_in_turn(p);
     if (!j)
         return false;
-    c->last_uid = j->request.uid;
-    queue_remove(c, j);
-    int code = compile_begin(c, j, &e);
+    p->last_uid = j->request.uid;
+    queue_remove(p, j);
+    int code = job_begin(p, j, &e);
     if (code)
-        compile_fail(j, code, e.text);
+        job_fail(j, code, e.text);
     return true;
 }
 
-static void drop_cancelled(struct compiler *c)
+static void drop_cancelled(struct pool *p)
 {
-    for (struct compile *j = c->queue, *next; j; j = next) {
+    for (struct pool_job *j = p->queue, *next; j; j = next) {
         next = j->next;
-        if (!j->cancelled && !c->closing)
+        if (!j->cancelled && !p->closing)
             continue;
-        queue_remove(c, j);
-        compile_fail(j, j->cancelled ? WARM_ECANCELLED : WARM_ESHUTDOWN,
-                     j->cancelled ? "the compile was cancelled" : "the daemon is stopping");
-        next = c->queue; /* the callback may have changed what follows */
+        queue_remove(p, j);
+        job_fail(j, j->cancelled ? WARM_ECANCELLED : WARM_ESHUTDOWN,
+                 j->cancelled ? "the compile was cancelled" : "the daemon is stopping");
+        next = p->queue; /* the callback may have changed what follows */
     }
 }
 
 static void on_dispatch(uv_timer_t *timer)
 {
-    struct compiler *c = timer->data;
-    drop_cancelled(c);
-    while (dispatch_one(c))
+    struct pool *p = timer->data;
+    drop_cancelled(p);
+    while (dispatch_one(p))
         ;
-    compiler_closed_maybe(c);
+    pool_closed_maybe(p);
 }
 
-static void dispatch_soon(struct compiler *c)
+static void dispatch_soon(struct pool *p)
 {
-    if (!uv_is_closing((uv_handle_t *)&c->dispatch_timer))
-        uv_timer_start(&c->dispatch_timer, on_dispatch, 0, 0);
+    if (!uv_is_closing((uv_handle_t *)&p->dispatch_timer))
+        uv_timer_start(&p->dispatch_timer, on_dispatch, 0, 0);
 }
 
-void compiler_set_limits(struct compiler *c, const struct compiler_limits *limits)
+void pool_set_limits(struct pool *p, const struct pool_limits *limits)
 {
-    c->config.limits = *limits;
-    dispatch_soon(c);
+    p->config.limits = *limits;
+    dispatch_soon(p);
 }
 
-int compiler_start(struct compiler *c, const struct compile_request *request, struct compile **out,
-                   struct err *e)
+int pool_start(struct pool *p, const struct pool_request *request, struct pool_job **out,
+               struct err *e)
 {
-    if (c->closing)
+    if (p->closing)
         return err_set(e, WARM_ESHUTDOWN, "the daemon is stopping");
-    struct compile *j = calloc(1, sizeof *j);
+    struct pool_job *j = calloc(1, sizeof *j);
     if (!j)
         return err_set(e, WARM_ENOMEM, "no memory for a compile");
-    j->compiler = c;
+    j->pool = p;
     j->request = *request;
-    queue_push(c, j, false);
-    dispatch_soon(c);
+    queue_push(p, j, false);
+    dispatch_soon(p);
     *out = j;
     return 0;
 }
 
-void compiler_cancel(struct compiler *c, struct compile *j)
+void pool_cancel(struct pool *p, struct pool_job *j)
 {
     struct worker *w = j->worker;
     j->cancelled = true;
@@ -823,63 +823,53 @@ void compiler_cancel(struct compiler *c, struct compile *j)
     }
     if (w) {
         worker_free(w);
-        queue_push(c, j, true);
+        queue_push(p, j, true);
     }
-    dispatch_soon(c);
+    dispatch_soon(p);
 }
 
-void compiler_stats(struct compiler *c, struct compiler_stats *out) { *out = c->stats; }
+void pool_stats(struct pool *p, struct pool_stats *out) { *out = p->stats; }
 
 /* ---- toolchains ---- */
 
 /* A fork server is there when the first compile comes. */
-static void compiler_prepare(struct compiler *c, const struct toolchain *toolchain)
+static void pool_prepare(struct pool *p, const struct toolchain *toolchain)
 {
     struct server *s;
     struct err e;
-    if (!c->closing && !c->spawner_gone && !server_of(c, toolchain) &&
-        server_new(c, toolchain, &s, &e))
+    if (!p->closing && !p->spawner_gone && !server_of(p, toolchain) &&
+        server_new(p, toolchain, &s, &e))
         log_debug("%s", e.text);
 }
 
-int compiler_find(struct compiler *c, struct view selector, uint32_t uid,
-                  const struct toolchain **out, struct err *e)
+int pool_find(struct pool *p, struct view selector, uint32_t uid, const struct toolchain **out,
+              struct err *e)
 {
-    int code = toolchains_find(c->toolchains, selector, uid, out, e);
+    int code = toolchains_find(p->toolchains, selector, uid, out, e);
     if (!code)
-        compiler_prepare(c, *out);
+        pool_prepare(p, *out);
     return code;
 }
 
-void compiler_await(struct compiler *c, struct toolchain_wait *wait)
+void pool_await(struct pool *p, struct toolchain_wait *wait)
 {
-    toolchains_await(c->toolchains, wait);
+    toolchains_await(p->toolchains, wait);
 }
 
-void compiler_await_cancel(struct toolchain_wait *wait)
-{
-    if (!wait->at)
-        return;
-    if (wait->next)
-        wait->next->at = wait->at;
-    *wait->at = wait->next;
-    wait->at = NULL;
-}
+void pool_stop_identifying(struct pool *p) { toolchains_stop(p->toolchains); }
 
-void compiler_stop_identifying(struct compiler *c) { toolchains_stop(c->toolchains); }
-
-size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap)
+size_t pool_toolchains(struct pool *p, const struct toolchain **out, size_t cap)
 {
-    return toolchains_list(c->toolchains, out, cap);
+    return toolchains_list(p->toolchains, out, cap);
 }
 
 /* ---- opening and closing ---- */
 
-static void compiler_free(struct compiler *c)
+static void pool_free(struct pool *p)
 {
-    toolchains_free(c->toolchains);
-    free(c->worker_path);
-    free(c);
+    toolchains_free(p->toolchains);
+    free(p->worker_path);
+    free(p);
 }
 
 /* Whom a fork server becomes if the daemon is root: a user of its own, where the system has one. */
@@ -894,112 +884,112 @@ static void choose_user(struct worker_program *program)
 }
 
 /* Keeps what the caller's configuration only lends. */
-static int copy_config(struct compiler *c, const struct compiler_config *config, struct err *e)
+static int copy_config(struct pool *p, const struct pool_config *config, struct err *e)
 {
-    c->config = *config;
-    c->config.limits.jobs = config->limits.jobs ? config->limits.jobs : 1;
-    c->worker_path = strdup(config->worker_path);
-    c->program = (struct worker_program){.spawner = config->spawner, .path = c->worker_path};
-    choose_user(&c->program);
-    return c->worker_path ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
+    p->config = *config;
+    p->config.limits.jobs = config->limits.jobs ? config->limits.jobs : 1;
+    p->worker_path = strdup(config->worker_path);
+    p->program = (struct worker_program){.spawner = config->spawner, .path = p->worker_path};
+    choose_user(&p->program);
+    return p->worker_path ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
 /* The fork server that identified the library goes on to compile with it. */
 static void on_started(void *arg, const struct toolchain *toolchain,
                        const struct worker_started *started)
 {
-    struct compiler *c = arg;
+    struct pool *p = arg;
     struct server *s;
     struct err e;
-    note_sandbox(c, &started->ready);
-    servers_thin_out(c);
-    if (server_of(c, toolchain))
+    note_sandbox(p, &started->ready);
+    servers_thin_out(p);
+    if (server_of(p, toolchain))
         close(started->fd);
-    else if (server_watch(c, toolchain, started->fd, started->id, &s, &e))
+    else if (server_watch(p, toolchain, started->fd, started->id, &s, &e))
         log_debug("%s", e.text);
     else
         server_begin(s);
 }
-static void on_identified(void *arg) { compiler_closed_maybe(arg); }
+static void on_identified(void *arg) { pool_closed_maybe(arg); }
 
-static int open_toolchains(struct compiler *c, struct err *e)
+static int open_toolchains(struct pool *p, struct err *e)
 {
-    struct toolchains_config config = {.loop = c->config.loop,
-                                       .program = &c->program,
-                                       .given = c->config.nvrtc,
-                                       .n_given = c->config.n_nvrtc,
-                                       .from = c->config.nvrtc_from,
-                                       .n_from = c->config.n_nvrtc_from,
-                                       .recall = c->config.recall,
-                                       .remember = c->config.remember,
-                                       .memory_arg = c->config.memory_arg,
+    struct toolchains_config config = {.loop = p->config.loop,
+                                       .program = &p->program,
+                                       .given = p->config.nvrtc,
+                                       .n_given = p->config.n_nvrtc,
+                                       .from = p->config.nvrtc_from,
+                                       .n_from = p->config.n_nvrtc_from,
+                                       .recall = p->config.recall,
+                                       .remember = p->config.remember,
+                                       .memory_arg = p->config.memory_arg,
                                        .on_started = on_started,
                                        .on_idle = on_identified,
-                                       .arg = c};
-    return toolchains_open(&c->toolchains, &config, e);
+                                       .arg = p};
+    return toolchains_open(&p->toolchains, &config, e);
 }
 
-int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e)
+int pool_open(struct pool **out, const struct pool_config *config, struct err *e)
 {
-    struct compiler *c = calloc(1, sizeof *c);
-    if (!c)
+    struct pool *p = calloc(1, sizeof *p);
+    if (!p)
         return err_set(e, WARM_ENOMEM, "out of memory");
-    c->queue_tail = &c->queue;
-    c->stats.landlock = -1;
-    int code = copy_config(c, config, e);
+    p->queue_tail = &p->queue;
+    p->stats.landlock = -1;
+    int code = copy_config(p, config, e);
     if (!code)
-        code = open_toolchains(c, e);
+        code = open_toolchains(p, e);
     if (code) {
-        compiler_free(c);
+        pool_free(p);
         return code;
     }
-    if (uv_poll_init(config->loop, &c->spawner_poll, spawner_fd(config->spawner))) {
-        compiler_free(c);
+    if (uv_poll_init(config->loop, &p->spawner_poll, spawner_fd(config->spawner))) {
+        pool_free(p);
         return err_set(e, WARM_EIO, "cannot watch the spawner");
     }
-    uv_timer_init(config->loop, &c->dispatch_timer);
-    c->spawner_poll.data = c->dispatch_timer.data = c;
-    c->n_handles = 2;
-    uv_poll_start(&c->spawner_poll, UV_READABLE | UV_DISCONNECT, on_spawner);
+    uv_timer_init(config->loop, &p->dispatch_timer);
+    p->spawner_poll.data = p->dispatch_timer.data = p;
+    p->n_handles = 2;
+    uv_poll_start(&p->spawner_poll, UV_READABLE | UV_DISCONNECT, on_spawner);
     const struct toolchain *first;
-    if (compiler_toolchains(c, &first, 1))
-        compiler_prepare(c, first);
-    *out = c;
+    if (pool_toolchains(p, &first, 1))
+        pool_prepare(p, first);
+    *out = p;
     return 0;
 }
 
-static void on_compiler_handle_closed(uv_handle_t *handle)
+static void on_pool_handle_closed(uv_handle_t *handle)
 {
-    struct compiler *c = handle->data;
-    c->n_handles--;
-    compiler_closed_maybe(c);
+    struct pool *p = handle->data;
+    p->n_handles--;
+    pool_closed_maybe(p);
 }
 
-/* The last step of compiler_close, as soon as nothing refers to *c any more. */
-static void compiler_closed_maybe(struct compiler *c)
+/* The last step of pool_close, as soon as nothing refers to *p any more. */
+static void pool_closed_maybe(struct pool *p)
 {
-    if (!c->closing || c->servers || c->queue || toolchains_busy(c->toolchains))
+    if (!p->closing || p->servers || p->queue || toolchains_busy(p->toolchains))
         return;
-    if (!uv_is_closing((uv_handle_t *)&c->spawner_poll)) {
-        uv_close((uv_handle_t *)&c->spawner_poll, on_compiler_handle_closed);
-        uv_close((uv_handle_t *)&c->dispatch_timer, on_compiler_handle_closed);
+    if (!uv_is_closing((uv_handle_t *)&p->spawner_poll)) {
+        uv_close((uv_handle_t *)&p->spawner_poll, on_pool_handle_closed);
+        uv_close((uv_handle_t *)&p->dispatch_timer, on_pool_handle_closed);
     }
-    if (c->n_handles)
+    if (p->n_handles)
         return;
-    void (*on_closed)(void *arg) = c->on_closed;
-    void *arg = c->closed_arg;
-    compiler_free(c);
+    void (*on_closed)(void *arg) = p->on_closed;
+    void *arg = p->closed_arg;
+    pool_free(p);
     if (on_closed)
         on_closed(arg);
 }
 
-void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg)
+void pool_close(struct pool *p, void (*on_closed)(void *arg), void *arg)
 {
-    c->closing = true;
-    toolchains_stop(c->toolchains);
-    c->on_closed = on_closed;
-    c->closed_arg = arg;
-    for (struct server *s = c->servers; s; s = s->next)
+    p->closing = true;
+    toolchains_stop(p->toolchains);
+    p->on_closed = on_closed;
+    p->closed_arg = arg;
+    for (struct server *s = p->servers; s; s = s->next)
         server_end(s);
-    dispatch_soon(c);
+    dispatch_soon(p);
 }

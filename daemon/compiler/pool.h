@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler.h - toolchains, and the processes that compile with them.
+ * pool.h - toolchains, and the processes that compile with them.
  *
  *     warmd (loop thread)
  *       │  queue ▸ `jobs` slots
@@ -19,41 +19,27 @@
  *
  * Thread: loop thread. Memory: see each function.
  */
-#ifndef WARM_DAEMON_COMPILER_COMPILER_H
-#define WARM_DAEMON_COMPILER_COMPILER_H
+#ifndef WARM_DAEMON_COMPILER_POOL_H
+#define WARM_DAEMON_COMPILER_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/compiler/toolchain.h"
 #include "keygen/bytes.h"
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-/* A compiler as its content identifies it. */
-struct toolchain {
-    struct key id;    /* of the SHA-256 of libnvrtc and its builtins: the first 16 bytes */
-    char text[128];   /* "NVRTC 13.5 (libnvrtc.so.13, 1a2b3c4d)" */
-    int major, minor; /* as nvrtcVersion says */
-    char *path;       /* of libnvrtc */
-    char *archs;      /* "75 80 90 …", as nvrtcGetSupportedArchs says */
-};
-
-struct spawner;
-/* Forks the spawner. To be called first thing in main, before the store or the loop exist: the
- * child must be small. The socket that talks to it is kept in *out. Errors: IO, NOMEM. */
-int spawner_start(struct spawner **out, struct err *e);
-void spawner_stop(struct spawner *s);
-
 /* What may change while it runs. */
-struct compiler_limits {
+struct pool_limits {
     size_t jobs;                  /* workers at once */
     uint64_t worker_memory;       /* bytes of address space of a worker; 0: no limit */
     uint64_t timeout_ms, idle_ms; /* of a compile; after which an idle fork server is ended */
 };
 
-struct compiler_config {     /* texts and lists are copied */
+struct pool_config {         /* texts and lists are copied */
     struct spawner *spawner; /* borrowed */
     uv_loop_t *loop;
     const char *worker_path;
@@ -61,7 +47,7 @@ struct compiler_config {     /* texts and lists are copied */
     size_t n_nvrtc;
     char *const *nvrtc_from; /* folders from which other users may name libraries */
     size_t n_nvrtc_from;
-    struct compiler_limits limits;
+    struct pool_limits limits;
     /* What was learnt of a library file, by name, for identities to be remembered across starts;
      * may be NULL. Shaped like store_meta_get and store_meta_put. */
     int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
@@ -69,44 +55,37 @@ struct compiler_config {     /* texts and lists are copied */
     void *memory_arg;
 };
 
-struct compiler;
+struct pool;
 /* Identifies the toolchains (by content; remembered per device, inode, size, mtime and ctime) and
  * is ready to compile. The default's fork server is started. A library that cannot be read is left out, with a
  * line in the log. */
-int compiler_open(struct compiler **out, const struct compiler_config *config, struct err *e);
+int pool_open(struct pool **out, const struct pool_config *config, struct err *e);
 /* Kills the workers; `on_closed` runs when the last handle is closed. */
-void compiler_close(struct compiler *c, void (*on_closed)(void *arg), void *arg);
+void pool_close(struct pool *p, void (*on_closed)(void *arg), void *arg);
 
 /* Goes by other limits from now on; what is running goes on. */
-void compiler_set_limits(struct compiler *c, const struct compiler_limits *limits);
+void pool_set_limits(struct pool *p, const struct pool_limits *limits);
 
 /* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
  * digits that an id begins with (8 at least); "/…" a libnvrtc by its path, if nobody but root and
  * the daemon's own user can change it (toolchain.h), and if it lies where the asker may name one:
  * anywhere if `uid`, the asker's, is the daemon's own, else in nvrtc_from or beside a configured library. A library that is not known yet, or whose file
  * changed since it was identified, is identified on a pool thread: BUSY meanwhile, and
- * compiler_await tells when to ask again. Starts its fork server, for there may be something to
+ * pool_await tells when to ask again. Starts its fork server, for there may be something to
  * compile soon. Errors: NO_TOOLCHAIN (err lists what there is, or says
- * what is wrong with the path), BUSY, NOMEM. Borrowed until compiler_close. */
-int compiler_find(struct compiler *c, struct view selector, uint32_t uid,
-                  const struct toolchain **out, struct err *e);
+ * what is wrong with the path), BUSY, NOMEM. Borrowed until pool_close. */
+int pool_find(struct pool *p, struct view selector, uint32_t uid, const struct toolchain **out,
+              struct err *e);
 
-/* Somebody whom compiler_find told BUSY. Embedded by its user, zeroed. */
-struct toolchain_wait {
-    void (*on_change)(struct toolchain_wait *wait);
-    struct toolchain_wait *next, **at; /* the list's; `at` is NULL where it is in none */
-};
 /* on_change runs once, from the loop, when something has been identified, or will not be any more:
  * time to ask again. */
-void compiler_await(struct compiler *c, struct toolchain_wait *wait);
-/* It will not run. Of one that does not wait, nothing. */
-void compiler_await_cancel(struct toolchain_wait *wait);
+void pool_await(struct pool *p, struct toolchain_wait *wait);
 /* Nothing more is identified: who waits is told now, and to ask again gives SHUTDOWN. */
-void compiler_stop_identifying(struct compiler *c);
-size_t compiler_toolchains(struct compiler *c, const struct toolchain **out, size_t cap);
+void pool_stop_identifying(struct pool *p);
+size_t pool_toolchains(struct pool *p, const struct toolchain **out, size_t cap);
 
 /* One path that the compiler asked for, in the order in which it first did. */
-struct compile_path {
+struct pool_path {
     struct view path; /* as asked */
     bool absent;
     struct proof sha256; /* of the bytes that the compiler saw */
@@ -114,7 +93,7 @@ struct compile_path {
     struct view lines;   /* digests of its lines (keygen/lines.h); empty: none */
 };
 
-struct compile_done {
+struct pool_result {
     int status; /* 0: the compiler gave an answer, good or bad; else CRASHED, TIMEOUT, CANCELLED,
                    CLOSED (the client that serves the headers is gone), NOMEM, IO, … */
     struct err err; /* what happened, if status is not 0 */
@@ -129,19 +108,19 @@ struct compile_done {
     int nvrtc_status; /* what the compiler returned */
     int fd; /* sealed memfd with the bundle (client/wire/bundle.h); the callback takes it */
     uint64_t len;
-    uint32_t ms;                      /* what the compile itself took */
-    const struct compile_path *paths; /* and */
+    uint32_t ms;                   /* what the compile itself took */
+    const struct pool_path *paths; /* and */
     size_t n_paths;
     void *list; /* what they point into: borrowed, or taken by a callback that sets both to NULL */
     uint64_t list_len;
 };
 /* Frees the paths of one that took them, on any thread. */
-void compile_paths_free(struct compile_done *done);
+void pool_paths_free(struct pool_result *done);
 /* A compile that asked for more is not kept. Its list is not read. */
 #define COMPILE_PATHS_MAX 4096u
-typedef void (*compile_cb)(void *arg, struct compile_done *done);
+typedef void (*pool_cb)(void *arg, struct pool_result *done);
 
-struct compile_request {
+struct pool_request {
     const struct toolchain *toolchain;
     int job_fd; /* sealed memfd with the encoded job (keygen/cuda/job.h): borrowed until the callback */
     uint64_t job_len;
@@ -149,23 +128,23 @@ struct compile_request {
                             absent) */
     uint32_t uid;        /* whose source it is */
     uint64_t timeout_ms; /* 0: the default */
-    compile_cb cb;
+    pool_cb cb;
     void *arg;
 };
-struct compile;
+struct pool_job;
 /* Queues a compile; the callback runs once, never from within this call. Users get slots in turn.
  * Errors: NOMEM, SHUTDOWN; then nothing was taken. */
-int compiler_start(struct compiler *c, const struct compile_request *request, struct compile **out,
-                   struct err *e);
+int pool_start(struct pool *p, const struct pool_request *request, struct pool_job **out,
+               struct err *e);
 /* The callback runs with CANCELLED soon; a compile that nobody waits for gives its slot back. */
-void compiler_cancel(struct compiler *c, struct compile *compile);
+void pool_cancel(struct pool *p, struct pool_job *compile);
 
-struct compiler_stats {
+struct pool_stats {
     uint64_t n_compiles, n_crashes, n_timeouts;
     unsigned n_workers, n_busy, n_queued; /* workers; those that compile; compiles that wait */
     int landlock; /* version in force in the workers; 0: this kernel has none; -1: not known yet */
     bool seccomp; /* their system-call filter is in force */
 };
-void compiler_stats(struct compiler *c, struct compiler_stats *out);
+void pool_stats(struct pool *p, struct pool_stats *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_compiler_bytes.c - a worker yields the bytes that the same library yields in process, with headers
+ * test_pool_bytes.c - a worker yields the bytes that the same library yields in process, with headers
  * from memory, from files, and with headers that change.
  *
  * A forked child loads the library and makes the reference.
@@ -21,11 +21,11 @@
 #include "tests/support/pool_reference.h"
 #include "tests/support/support.h"
 
-TestSuite(compiler_bytes, .timeout = 300);
+TestSuite(pool_bytes, .timeout = 300);
 
 /* ---- equality ---- */
 
-Test(compiler_bytes, yields_the_bytes_of_the_library_in_process)
+Test(pool_bytes, yields_the_bytes_of_the_library_in_process)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -45,7 +45,7 @@ Test(compiler_bytes, yields_the_bytes_of_the_library_in_process)
 }
 
 /* NVRTC takes later compiles of its process as if -restrict had been given again. */
-Test(compiler_bytes, yields_the_same_after_options_that_stay_on_in_the_process)
+Test(pool_bytes, yields_the_same_after_options_that_stay_on_in_the_process)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -61,7 +61,7 @@ Test(compiler_bytes, yields_the_same_after_options_that_stay_on_in_the_process)
     rig_stop(&r);
 }
 
-Test(compiler_bytes, yields_the_same_errors_warnings_and_names)
+Test(pool_bytes, yields_the_same_errors_warnings_and_names)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -87,7 +87,7 @@ Test(compiler_bytes, yields_the_same_errors_warnings_and_names)
     rig_stop(&r);
 }
 
-Test(compiler_bytes, yields_the_same_with_headers_from_memory_and_from_files)
+Test(pool_bytes, yields_the_same_with_headers_from_memory_and_from_files)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -139,7 +139,7 @@ static int questions(struct rig *r, const struct ask *given)
     return sum;
 }
 
-Test(compiler_bytes, what_includes_no_file_depends_on_no_file)
+Test(pool_bytes, what_includes_no_file_depends_on_no_file)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -156,7 +156,7 @@ Test(compiler_bytes, what_includes_no_file_depends_on_no_file)
 }
 
 /* NVRTC looks for these three in every compile; this is the measurement that it may find nothing. */
-Test(compiler_bytes, yields_the_same_whether_the_program_is_a_file_or_not)
+Test(pool_bytes, yields_the_same_whether_the_program_is_a_file_or_not)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -180,7 +180,7 @@ Test(compiler_bytes, yields_the_same_whether_the_program_is_a_file_or_not)
     rig_stop(&r);
 }
 
-Test(compiler_bytes, a_program_that_includes_itself_gets_the_file)
+Test(pool_bytes, a_program_that_includes_itself_gets_the_file)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -203,7 +203,7 @@ Test(compiler_bytes, a_program_that_includes_itself_gets_the_file)
     rig_stop(&r);
 }
 
-Test(compiler_bytes, lists_each_path_once_in_order_with_what_was_absent)
+Test(pool_bytes, lists_each_path_once_in_order_with_what_was_absent)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
@@ -302,7 +302,7 @@ static void expect_each_text(const char *header, const char *one, const char *tw
     rig_stop(&r);
 }
 
-Test(compiler_bytes, headers_of_equal_size_and_XXH3_are_told_apart)
+Test(pool_bytes, headers_of_equal_size_and_XXH3_are_told_apart)
 {
     NEEDS_TOOLCHAIN();
     static char one[COLLISION_LEN], two[COLLISION_LEN];
@@ -312,7 +312,7 @@ Test(compiler_bytes, headers_of_equal_size_and_XXH3_are_told_apart)
     expect_each_text("collision.h", one, two, sizeof one);
 }
 
-Test(compiler_bytes, headers_named_like_the_compilers_own_are_seen_to_change)
+Test(pool_bytes, headers_named_like_the_compilers_own_are_seen_to_change)
 {
     NEEDS_TOOLCHAIN();
     static const char one[] = "#define VALUE 111\n", two[] = "#define VALUE 222\n";
