@@ -32,8 +32,8 @@
 #include "daemon/process/config.h"
 #include "daemon/process/defaults.h"
 #include "daemon/process/log.h"
+#include "daemon/process/loop_timer.h"
 #include "daemon/process/notify.h"
-#include "daemon/process/ticker.h"
 #include "daemon/service/old_keys.h"
 #include "daemon/service/service.h"
 #include "daemon/service/torch_store.h"
@@ -66,7 +66,7 @@ struct daemon {
     uv_async_t wake;
     uv_signal_t signals[3];
     uv_timer_t stop_timer;
-    struct ticker *watchdog;
+    struct loop_timer *watchdog;
     bool has_handles;
     enum phase phase;
     uint64_t phase_ends_ms;
@@ -291,7 +291,7 @@ static void close_rest(struct daemon *d)
     d->store = NULL;
     uv_close((uv_handle_t *)&d->wake, on_handle_closed);
     uv_close((uv_handle_t *)&d->stop_timer, on_handle_closed);
-    ticker_free(d->watchdog);
+    loop_timer_free(d->watchdog);
     for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++)
         uv_close((uv_handle_t *)&d->signals[i], on_handle_closed);
 }
@@ -486,9 +486,9 @@ static int start(struct daemon *d, struct err *e)
 static void say_ready(struct daemon *d)
 {
     uint64_t watchdog_ms = notify_watchdog_ms();
-    d->watchdog = watchdog_ms ? ticker_new(&d->loop, on_watchdog, d) : NULL;
+    d->watchdog = watchdog_ms ? loop_timer_new(&d->loop, on_watchdog, d) : NULL;
     if (d->watchdog)
-        ticker_start(d->watchdog, watchdog_ms, watchdog_ms);
+        loop_timer_start(d->watchdog, watchdog_ms, watchdog_ms);
     fprintf(stderr, "warmd: ready on %s\n", d->socket.path);
     notify_send("READY=1\nSTATUS=serving on %s", d->socket.path);
 }

@@ -46,7 +46,7 @@
 #include "daemon/compiler/spawner.h"
 #include "daemon/compiler/toolchains.h"
 #include "daemon/process/log.h"
-#include "daemon/process/ticker.h"
+#include "daemon/process/loop_timer.h"
 #include "daemon/worker/message.h"
 
 #define ATTEMPTS_MAX 2u    /* of one compile, in different workers */
@@ -67,7 +67,7 @@ struct server { /* the fork server of one toolchain */
     const struct toolchain *toolchain;
     size_t n_workers;
     uv_poll_t poll;
-    struct ticker *timer; /* ends it when it starts for too long, or has no worker for long */
+    struct loop_timer *timer; /* ends it when it starts for too long, or has no worker for long */
 };
 
 struct worker { /* the process of one compile */
@@ -80,7 +80,7 @@ struct worker { /* the process of one compile */
     uint32_t uid;         /* whose compile it has, or had */
     struct pool_job *job; /* NULL once that is answered */
     uv_poll_t poll;
-    struct ticker *timer; /* ends BUSY, and its fork server if ENDING lasts too long */
+    struct loop_timer *timer; /* ends BUSY, and its fork server if ENDING lasts too long */
 };
 
 struct pool_job {
@@ -178,12 +178,12 @@ static void worker_free(struct worker *w)
     p->stats.n_workers--;
     w->server->n_workers--;
     if (!w->server->n_workers && w->server->state == BUSY)
-        ticker_start(w->server->timer, p->config.limits.idle_ms, 0);
+        loop_timer_start(w->server->timer, p->config.limits.idle_ms, 0);
     close(w->fd);
     if (w->answer_fd >= 0)
         close(w->answer_fd);
     uv_close((uv_handle_t *)&w->poll, on_worker_handle_closed);
-    ticker_free(w->timer);
+    loop_timer_free(w->timer);
 }
 
 /* From now on only its end is waited for. */
@@ -193,7 +193,7 @@ static void worker_leave(struct worker *w)
         w->pool->stats.n_busy--;
     w->state = ENDING;
     uv_poll_stop(&w->poll);
-    ticker_start(w->timer, KILL_WAIT_MS, 0);
+    loop_timer_start(w->timer, KILL_WAIT_MS, 0);
 }
 
 /* Kills it; what becomes of its compile is decided when the fork server has reaped it. */
@@ -274,7 +274,7 @@ static void server_end(struct server *s)
         return;
     s->state = ENDING;
     uv_poll_stop(&s->poll);
-    ticker_start(s->timer, KILL_WAIT_MS, 0);
+    loop_timer_start(s->timer, KILL_WAIT_MS, 0);
     spawner_kill(s->pool->config.spawner, s->id);
 }
 
@@ -293,7 +293,7 @@ static void server_exited(struct server *s, int status)
         at = &(*at)->next;
     *at = s->next;
     close(s->fd);
-    ticker_free(s->timer);
+    loop_timer_free(s->timer);
     uv_close((uv_handle_t *)&s->poll, on_server_handle_closed);
     dispatch_soon(p);
 }
@@ -492,7 +492,7 @@ static void worker_send_job(struct worker *w)
     int fds[] = {j->request.job_fd, w->answer_fd, j->request.channel_fd};
     w->state = BUSY;
     p->stats.n_busy++;
-    ticker_start(w->timer, left, 0);
+    loop_timer_start(w->timer, left, 0);
     uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_worker);
     if (worker_send(w->server->fd, &job, sizeof job, fds, job.has_channel ? 3 : 2))
         server_end(w->server);
@@ -536,9 +536,9 @@ static void server_refuse(struct server *s, int code, const char *text)
 static void server_begin(struct server *s)
 {
     s->state = BUSY;
-    ticker_stop(s->timer);
+    loop_timer_stop(s->timer);
     if (!s->n_workers)
-        ticker_start(s->timer, s->pool->config.limits.idle_ms, 0);
+        loop_timer_start(s->timer, s->pool->config.limits.idle_ms, 0);
 }
 
 static void server_ready(struct server *s, const struct worker_ready *ready)
@@ -631,9 +631,9 @@ static int server_watch(struct pool *p, const struct toolchain *toolchain, int f
                         struct server **out, struct err *e)
 {
     struct server *s = calloc(1, sizeof *s);
-    struct ticker *timer = s ? ticker_new(p->config.loop, on_server_timer, s) : NULL;
+    struct loop_timer *timer = s ? loop_timer_new(p->config.loop, on_server_timer, s) : NULL;
     if (!timer || uv_poll_init(p->config.loop, &s->poll, fd)) {
-        ticker_free(timer);
+        loop_timer_free(timer);
         close(fd); /* its end */
         free(s);
         return err_set(e, WARM_ENOMEM, "cannot watch a compiler process");
@@ -663,7 +663,7 @@ static int server_new(struct pool *p, const struct toolchain *toolchain, struct 
     if (!code)
         code = server_watch(p, toolchain, fd, id, out, e);
     if (!code)
-        ticker_start((*out)->timer, TOOLCHAIN_PROBE_MS, 0);
+        loop_timer_start((*out)->timer, TOOLCHAIN_PROBE_MS, 0);
     return code;
 }
 
@@ -679,9 +679,9 @@ static int worker_new(struct pool *p, struct pool_job *j, struct server *s, stru
     }
     w->fd = pair[0];
     w->answer_fd = pair[1];
-    w->timer = ticker_new(p->config.loop, on_worker_timer, w);
+    w->timer = loop_timer_new(p->config.loop, on_worker_timer, w);
     if (!w->timer || uv_poll_init(p->config.loop, &w->poll, w->fd)) {
-        ticker_free(w->timer);
+        loop_timer_free(w->timer);
         close(pair[0]);
         close(pair[1]);
         free(w);
@@ -699,7 +699,7 @@ static int worker_new(struct pool *p, struct pool_job *j, struct server *s, stru
     p->stats.n_workers++;
     s->n_workers++;
     if (s->state == BUSY)
-        ticker_stop(s->timer); /* it is not idle any more */
+        loop_timer_stop(s->timer); /* it is not idle any more */
     j->worker = w;
     j->n_attempts++;
     return 0;

@@ -8,7 +8,7 @@
 #include "daemon/net/listen.h"
 #include "daemon/net/resp.h"
 #include "daemon/net/server.h"
-#include "daemon/process/ticker.h"
+#include "daemon/process/loop_timer.h"
 
 #define INPUT_SHARED (256u << 10) /* bytes read in one turn */
 #define OUTPUT_ITEMS 256u         /* pieces of one turn's output */
@@ -85,8 +85,8 @@ struct server {
     struct server_config config;
     struct listener listener, admin; /* the second if there is an admin_fd */
     uv_prepare_t prepare;
-    uv_idle_t idle;      /* active while `later` has any: the loop does not sleep */
-    struct ticker *tick; /* runs while there are connections, and a little longer */
+    uv_idle_t idle;          /* active while `later` has any: the loop does not sleep */
+    struct loop_timer *tick; /* runs while there are connections, and a little longer */
     struct connection *all;
     unsigned count, n_open_handles;   /* count: connections that are not closed yet */
     struct parked parked[PARKED_MAX]; /* the longest waiting first */

@@ -91,8 +91,8 @@ static void let_in(struct server *s, int fd, const struct peer *peer)
     s->all = c;
     s->n_open_handles++;
     s->count++;
-    if (!ticker_runs(s->tick))
-        ticker_start(s->tick, TICK_MS, TICK_MS);
+    if (!loop_timer_runs(s->tick))
+        loop_timer_start(s->tick, TICK_MS, TICK_MS);
 }
 
 static void park(struct server *s, int fd, const struct peer *peer)
@@ -261,7 +261,7 @@ static void on_tick(void *arg)
     struct server *s = arg;
     uint64_t now = service_now_ms(s->config.service);
     if (s->count == 0)
-        ticker_stop(s->tick);
+        loop_timer_stop(s->tick);
     for (struct connection *c = s->all, *next; c; c = next) {
         next = c->next;
         connection_check_deadlines(c, now);
@@ -277,14 +277,14 @@ int server_start(struct server **out, const struct server_config *config, struct
         return err_set(e, WARM_ENOMEM, "no memory for the server");
     s->config = *config;
     writer_init(&s->out, 0);
-    s->tick = ticker_new(config->loop, on_tick, s);
+    s->tick = loop_timer_new(config->loop, on_tick, s);
     if (!s->tick) {
         free(s);
         return err_set(e, WARM_ENOMEM, "no descriptor for the server's timer");
     }
     int code = listener_start(&s->listener, config->loop, config->listen_fd, on_connection, s, e);
     if (code) {
-        ticker_free(s->tick);
+        loop_timer_free(s->tick);
         free(s);
         return code;
     }
@@ -333,7 +333,7 @@ void server_close(struct server *s, void (*on_closed)(void *arg), void *arg)
         connection_close(s->all);
     uv_close((uv_handle_t *)&s->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
-    ticker_free(s->tick);
+    loop_timer_free(s->tick);
     s->tick = NULL;
     server_forget_handle(s);
 }

@@ -38,7 +38,7 @@
 struct audit {
     struct service *service;
     uv_work_t work;
-    struct ticker *tick;
+    struct loop_timer *tick;
     uint64_t begun_ms;
     const struct toolchain *toolchain;
     struct store_id id; /* of the entry */
@@ -86,7 +86,7 @@ bool audit_wanted(struct service *s, const struct call *call, const struct store
 static void audit_free(struct audit *a)
 {
     a->service->audit = NULL;
-    ticker_free(a->tick);
+    loop_timer_free(a->tick);
     fd_close_later(a->job_fd);
     if (a->stored_fd >= 0)
         fd_close_later(a->stored_fd);
@@ -194,7 +194,7 @@ static void audit_look(void *arg)
         return;
     }
     if (c.n_workers || c.n_queued) {
-        ticker_start(a->tick, LOOK_MS, 0);
+        loop_timer_start(a->tick, LOOK_MS, 0);
         return;
     }
     struct pool_request request = {.toolchain = a->toolchain,
@@ -281,11 +281,11 @@ void service_audit(struct service *s, const struct peer *peer, const struct wire
                         .made_fd = -1,
                         .job_len = ask->job.len};
     a->work.data = a;
-    a->tick = ticker_new(s->config.loop, audit_look, a);
+    a->tick = loop_timer_new(s->config.loop, audit_look, a);
     if (!a->tick || memfd_from_bytes(ask->job.data, ask->job.len, &a->job_fd, NULL) ||
         pool_find(s->config.pool, ask->compiler, peer->uid, &a->toolchain, NULL) ||
         uv_queue_work(s->config.loop, &a->work, audit_read, on_read)) {
-        ticker_free(a->tick);
+        loop_timer_free(a->tick);
         if (a->job_fd >= 0)
             close(a->job_fd);
         free(a);
@@ -302,6 +302,6 @@ void audit_shutdown(struct service *s)
     a->cancelled = true;
     if (a->running)
         pool_cancel(s->config.pool, a->running);
-    else if (ticker_runs(a->tick))
+    else if (loop_timer_runs(a->tick))
         audit_free(a);
 }

@@ -127,8 +127,8 @@ static const struct ask_ops ask_ops = {on_turn, on_result, on_error};
 
 void calls_tick_start(struct service *s)
 {
-    if (s->tick && !ticker_runs(s->tick))
-        ticker_start(s->tick, TICK_MS, TICK_MS);
+    if (s->tick && !loop_timer_runs(s->tick))
+        loop_timer_start(s->tick, TICK_MS, TICK_MS);
 }
 
 void call_join(struct call *call)

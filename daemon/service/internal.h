@@ -9,7 +9,7 @@
 #define WARM_DAEMON_SERVICE_INTERNAL_H
 
 #include "daemon/history/history.h"
-#include "daemon/process/ticker.h"
+#include "daemon/process/loop_timer.h"
 #include "daemon/service/service.h"
 
 #define VERIFY_MAX 3u /* sources that are verified at once; the pool has four threads */
@@ -69,8 +69,8 @@ struct service {
     bool has_refusals;
     struct verified verified[VERIFIED];
     unsigned next_verified;
-    struct ticker *tick;      /* runs while anything is in flight */
-    struct ticker *save_tick; /* writes the lifetime counters */
+    struct loop_timer *tick;      /* runs while anything is in flight */
+    struct loop_timer *save_tick; /* writes the lifetime counters */
     bool stopping;
 };
 

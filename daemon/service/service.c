@@ -36,7 +36,7 @@ static void on_tick(void *arg)
     struct service *s = arg;
     attempts_tick(s);
     if (!flights_tick(s->flights, service_clock_ms(s)) && !s->attempts)
-        ticker_stop(s->tick);
+        loop_timer_stop(s->tick);
 }
 
 static void on_save(void *arg)
@@ -58,11 +58,11 @@ int service_new(struct service **out, const struct service_config *config, struc
     snprintf(path, sizeof path, "%s/history", config->config->store);
     s->history = history_new(path);
     s->flights = flights_new(on_hedge, s);
-    s->tick = ticker_new(config->loop, on_tick, s);
-    s->save_tick = ticker_new(config->loop, on_save, s);
+    s->tick = loop_timer_new(config->loop, on_tick, s);
+    s->save_tick = loop_timer_new(config->loop, on_save, s);
     if (!s->flights || !s->history || !s->tick || !s->save_tick) {
-        ticker_free(s->tick);
-        ticker_free(s->save_tick);
+        loop_timer_free(s->tick);
+        loop_timer_free(s->save_tick);
         flights_free(s->flights);
         history_free(s->history);
         free(s);
@@ -70,7 +70,7 @@ int service_new(struct service **out, const struct service_config *config, struc
     }
     stats_init(&s->stats, service_clock_ms(s));
     stats_load(&s->stats, config->store);
-    ticker_start(s->save_tick, SAVE_MS, SAVE_MS);
+    loop_timer_start(s->save_tick, SAVE_MS, SAVE_MS);
     *out = s;
     return 0;
 }
@@ -103,8 +103,8 @@ void service_close(struct service *s)
     stats_save(&s->stats, s->config.store);
     bookkeeping_departures(s);
     history_save(s->history);
-    ticker_free(s->tick);
-    ticker_free(s->save_tick);
+    loop_timer_free(s->tick);
+    loop_timer_free(s->save_tick);
     s->tick = s->save_tick = NULL;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ticker.c - timers of the loop that wait in timerfds. Loop thread. */
-#include "daemon/process/ticker.h"
+/* loop_timer.c - timers of the loop that wait in timerfds. Loop thread. */
+#include "daemon/process/loop_timer.h"
 
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-struct ticker {
+struct loop_timer {
     uv_poll_t poll;
     int fd;
     bool runs, repeats;
@@ -16,19 +16,19 @@ struct ticker {
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-    struct ticker *t = poll->data;
+    struct loop_timer *t = poll->data;
     uint64_t n_ticks;
     (void)status, (void)events;
     if (read(t->fd, &n_ticks, sizeof n_ticks) != (ssize_t)sizeof n_ticks)
         return; /* it was started anew since it fired */
     if (!t->repeats)
-        ticker_stop(t);
+        loop_timer_stop(t);
     t->on_tick(t->arg);
 }
 
-struct ticker *ticker_new(uv_loop_t *loop, void (*on_tick)(void *arg), void *arg)
+struct loop_timer *loop_timer_new(uv_loop_t *loop, void (*on_tick)(void *arg), void *arg)
 {
-    struct ticker *t = malloc(sizeof *t);
+    struct loop_timer *t = malloc(sizeof *t);
     int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (!t || fd < 0 || uv_poll_init(loop, &t->poll, fd) != 0) {
         if (fd >= 0)
@@ -46,7 +46,7 @@ struct ticker *ticker_new(uv_loop_t *loop, void (*on_tick)(void *arg), void *arg
 
 static void on_closed(uv_handle_t *handle) { free(handle->data); }
 
-void ticker_free(struct ticker *t)
+void loop_timer_free(struct loop_timer *t)
 {
     if (!t)
         return;
@@ -59,7 +59,7 @@ static struct timespec timespec_of(uint64_t ms)
     return (struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
 }
 
-void ticker_start(struct ticker *t, uint64_t after_ms, uint64_t repeat_ms)
+void loop_timer_start(struct loop_timer *t, uint64_t after_ms, uint64_t repeat_ms)
 {
     struct itimerspec when = {timespec_of(repeat_ms), timespec_of(after_ms)};
     if (after_ms == 0)
@@ -71,7 +71,7 @@ void ticker_start(struct ticker *t, uint64_t after_ms, uint64_t repeat_ms)
     t->runs = true;
 }
 
-void ticker_stop(struct ticker *t)
+void loop_timer_stop(struct loop_timer *t)
 {
     if (!t->runs)
         return;
@@ -80,4 +80,4 @@ void ticker_stop(struct ticker *t)
     uv_poll_stop(&t->poll);
 }
 
-bool ticker_runs(const struct ticker *t) { return t->runs; }
+bool loop_timer_runs(const struct loop_timer *t) { return t->runs; }
