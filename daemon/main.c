@@ -27,7 +27,7 @@
 #include "client/wire/version.h"
 #include "daemon/compiler/pool.h"
 #include "daemon/compiler/spawner.h"
-#include "daemon/net/listen.h"
+#include "daemon/net/listener.h"
 #include "daemon/net/server.h"
 #include "daemon/process/config.h"
 #include "daemon/process/defaults.h"
@@ -59,7 +59,7 @@ struct daemon {
     struct pool *pool;
     struct service *service;
     struct server *server;
-    struct listen_socket socket, admin;
+    struct listener_socket socket, admin;
     gid_t trust_group;
     bool listens, has_admin;
     uv_loop_t loop;
@@ -433,12 +433,12 @@ static void open_admin_socket(struct daemon *d)
     char beside[sizeof d->socket.path];
     const char *path = d->config.admin;
     struct err e = {0};
-    if (strcmp(path, "none") == 0 || (!*path && !listen_is_shared(&d->socket)))
+    if (strcmp(path, "none") == 0 || (!*path && !listener_is_shared(&d->socket)))
         return;
     if (!*path && !conn_admin_path(d->socket.path, beside, sizeof beside))
         err_set(&e, WARM_EINVALID, "the path of the administrator's socket is too long");
     else
-        listen_open_admin(&d->admin, *path ? path : beside, &e);
+        listener_open_admin(&d->admin, *path ? path : beside, &e);
     d->has_admin = !e.code;
     if (e.code)
         log_warning("nobody can list or evict what other users have: %s", e.text);
@@ -446,7 +446,7 @@ static void open_admin_socket(struct daemon *d)
 
 static int start_serving(struct daemon *d, struct err *e)
 {
-    int code = listen_open(&d->socket, d->config.socket, e);
+    int code = listener_open(&d->socket, d->config.socket, e);
     if (code)
         return code;
     d->listens = true;
@@ -462,9 +462,9 @@ static int start_serving(struct daemon *d, struct err *e)
     struct server_config server = {.loop = &d->loop,
                                    .config = &d->config,
                                    .service = d->service,
-                                   .listen_fd = d->socket.fd,
+                                   .listener_fd = d->socket.fd,
                                    .admin_fd = d->has_admin ? d->admin.fd : -1,
-                                   .is_shared = listen_is_shared(&d->socket),
+                                   .is_shared = listener_is_shared(&d->socket),
                                    .trust_group = d->trust_group};
     return server_start(&d->server, &server, e);
 }
@@ -501,9 +501,9 @@ static void tear_down(struct daemon *d)
     if (d->store)
         store_close(d->store);
     if (d->listens)
-        listen_shut(&d->socket);
+        listener_shut(&d->socket);
     if (d->has_admin)
-        listen_shut(&d->admin);
+        listener_shut(&d->admin);
     if (d->has_handles && d->phase == PHASE_CLOSING)
         uv_loop_close(&d->loop);
     spawner_stop(d->spawner);

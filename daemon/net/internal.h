@@ -5,7 +5,7 @@
 
 #include "client/wire/wire.h"
 #include "daemon/net/connection.h"
-#include "daemon/net/listen.h"
+#include "daemon/net/listener.h"
 #include "daemon/net/resp.h"
 #include "daemon/net/server.h"
 #include "daemon/process/loop_timer.h"

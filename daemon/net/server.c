@@ -282,7 +282,7 @@ int server_start(struct server **out, const struct server_config *config, struct
         free(s);
         return err_set(e, WARM_ENOMEM, "no descriptor for the server's timer");
     }
-    int code = listener_start(&s->listener, config->loop, config->listen_fd, on_connection, s, e);
+    int code = listener_start(&s->listener, config->loop, config->listener_fd, on_connection, s, e);
     if (code) {
         loop_timer_free(s->tick);
         free(s);

@@ -26,9 +26,9 @@ struct server_config {
     uv_loop_t *loop;
     const struct config *config; /* max_connections and the like are read when they are needed */
     struct service *service;
-    int listen_fd;  /* borrowed */
-    int admin_fd;   /* borrowed; -1: none, and then the first admits administrators if it is not */
-    bool is_shared; /* with others */
+    int listener_fd; /* borrowed */
+    int admin_fd;    /* borrowed; -1: none, and then the first admits administrators if it is not */
+    bool is_shared;  /* with others */
     gid_t trust_group;
 };
 

@@ -146,7 +146,7 @@ Test(defaults, settings_of_a_user_are_in_the_home_folder)
 
 /* ---- the socket ---- */
 
-static int listen_at(const char *path)
+static int listener_at(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -176,10 +176,10 @@ static int look_for_sockets(const char *runtime)
     if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
         mount("none", "/run", "tmpfs", 0, "mode=755") || mkdir("/run/warm", 0755))
         return 77;
-    int systems = listen_at("/run/warm/warmd.sock");
+    int systems = listener_at("/run/warm/warmd.sock");
     if (systems < 0 || !become_stranger() || !default_is("/run/warm/warmd.sock"))
         return 1;
-    int users = listen_at(own);
+    int users = listener_at(own);
     if (users < 0 || !default_is(own))
         return 2;
     close(users); /* the file is left over */

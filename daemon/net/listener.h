@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listen.h - the life of the listening socket.
+ * listener.h - the life of the listening socket.
  *
  *   own:     lock PATH.lock ─▶ stale? unlink ─▶ bind (umask) ─▶ listen ─▶ … ─▶ unlink
  *   passed:  $LISTEN_FDS from the service manager ─────────────────────▶ … ─▶ left as it is
@@ -12,19 +12,19 @@
  * fails. A connection that cannot be taken for want of descriptors waits in the listen queue:
  * accepting pauses until a connection ends or 100 ms have passed.
  *
- * Thread: loop thread. Memory: embedded by its user; holds libuv handles: listen_close, then wait
+ * Thread: loop thread. Memory: embedded by its user; holds libuv handles: listener_close, then wait
  * for its callback.
  */
-#ifndef WARM_DAEMON_NET_LISTEN_H
-#define WARM_DAEMON_NET_LISTEN_H
+#ifndef WARM_DAEMON_NET_LISTENER_H
+#define WARM_DAEMON_NET_LISTENER_H
 
 #include <stdbool.h>
 #include <uv.h>
 
 #include "keygen/err.h"
 
-/* A socket that listens: what listen_open found or made. */
-struct listen_socket {
+/* A socket that listens: what listener_open found or made. */
+struct listener_socket {
     int fd;
     int lock_fd;    /* keeps a second daemon from replacing the socket file; -1 if passed */
     bool passed;    /* by the service manager: never unlinked */
@@ -38,13 +38,13 @@ struct listen_socket {
  * Errors: BUSY (a daemon is at that path), INVALID (the path is too long, or is no socket), DENIED
  * (another user could replace the socket: the folder is theirs, or open to them), IO.
  */
-int listen_open(struct listen_socket *out, const char *path, struct err *e);
-/* The same for the administrator's socket, which is 0600 for root too. After listen_open. */
-int listen_open_admin(struct listen_socket *out, const char *path, struct err *e);
+int listener_open(struct listener_socket *out, const char *path, struct err *e);
+/* The same for the administrator's socket, which is 0600 for root too. After listener_open. */
+int listener_open_admin(struct listener_socket *out, const char *path, struct err *e);
 /* True if users other than root and the daemon's own can connect. */
-bool listen_is_shared(const struct listen_socket *s);
+bool listener_is_shared(const struct listener_socket *s);
 /* Closes; removes the socket file if it is ours. */
-void listen_shut(struct listen_socket *s);
+void listener_shut(struct listener_socket *s);
 
 struct listener {
     uv_poll_t poll;

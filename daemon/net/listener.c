@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listen.c - the listening socket, from its folder to accept.
+ * listener.c - the listening socket, from its folder to accept.
  *
  * Making it, in order; each failure undoes what came before:
  *   1. the folder exists, or is made 0700; nobody but root and our own user can replace what is in it;
@@ -9,7 +9,7 @@
  *   4. what is at PATH and did not answer is unlinked, if it is a socket;
  *   5. bind under a umask, listen.
  */
-#include "daemon/net/listen.h"
+#include "daemon/net/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@
 static int passed_socket = -1, passed_admin = -1;
 
 /* sd_listen_fds_with_names(3): a descriptor that is called "admin", and the first that is not. */
-static void listen_look_for_passed(void)
+static void listener_look_for_passed(void)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
     const char *names = getenv("LISTEN_FDNAMES");
@@ -54,7 +54,7 @@ static void listen_look_for_passed(void)
     unsetenv("LISTEN_FDNAMES");
 }
 
-static int listen_take_passed(struct listen_socket *s, int fd, struct err *e)
+static int listener_take_passed(struct listener_socket *s, int fd, struct err *e)
 {
     struct sockaddr_un address = {0};
     socklen_t len = sizeof address;
@@ -66,7 +66,7 @@ static int listen_take_passed(struct listen_socket *s, int fd, struct err *e)
                        "the descriptor of LISTEN_FDS is no listening Unix socket");
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
         return err_sys(e, WARM_EIO, errno, "cannot use the descriptor of LISTEN_FDS");
-    *s = (struct listen_socket){.fd = fd, .lock_fd = -1, .passed = true};
+    *s = (struct listener_socket){.fd = fd, .lock_fd = -1, .passed = true};
     snprintf(s->path, sizeof s->path, "%.*s", (int)sizeof s->path - 1, address.sun_path);
     return 0;
 }
@@ -75,7 +75,7 @@ static int listen_take_passed(struct listen_socket *s, int fd, struct err *e)
 
 /* Whoever may rename entries of the folder could listen in our place, and clients would be served
  * by a stranger. In one with the sticky bit, such as /tmp, only an entry's owner may. */
-static int listen_check_folder(const char *folder, struct err *e)
+static int listener_check_folder(const char *folder, struct err *e)
 {
     struct stat link, st;
     if (lstat(folder, &link) != 0 || stat(folder, &st) != 0)
@@ -92,13 +92,13 @@ static int listen_check_folder(const char *folder, struct err *e)
     return 0;
 }
 
-static int listen_make_folder(const char *path, struct err *e)
+static int listener_make_folder(const char *path, struct err *e)
 {
     char folder[108];
     snprintf(folder, sizeof folder, "%s", path);
     char *slash = strrchr(folder, '/');
     if (!slash)
-        return listen_check_folder(".", e);
+        return listener_check_folder(".", e);
     slash[slash == folder] = '\0';
     if (mkdir(folder, 0700) == 0) {
         /* root's daemon serves every user: they must reach the socket */
@@ -107,11 +107,11 @@ static int listen_make_folder(const char *path, struct err *e)
         return 0;
     }
     if (errno == EEXIST)
-        return listen_check_folder(folder, e);
+        return listener_check_folder(folder, e);
     return err_sys(e, WARM_EIO, errno, "cannot make %s, the folder of the socket", folder);
 }
 
-static int listen_lock(const char *path, int *out, struct err *e)
+static int listener_lock(const char *path, int *out, struct err *e)
 {
     char lock[128];
     snprintf(lock, sizeof lock, "%s.lock", path);
@@ -126,7 +126,7 @@ static int listen_lock(const char *path, int *out, struct err *e)
     return 0;
 }
 
-static int listen_clear_path(const struct sockaddr_un *address, struct err *e)
+static int listener_clear_path(const struct sockaddr_un *address, struct err *e)
 {
     struct stat st;
     if (lstat(address->sun_path, &st) != 0)
@@ -148,7 +148,7 @@ static int listen_clear_path(const struct sockaddr_un *address, struct err *e)
     return 0;
 }
 
-static int listen_bind(const struct sockaddr_un *address, mode_t mode, int *out, struct err *e)
+static int listener_bind(const struct sockaddr_un *address, mode_t mode, int *out, struct err *e)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -170,7 +170,7 @@ static int listen_bind(const struct sockaddr_un *address, mode_t mode, int *out,
     return 0;
 }
 
-static int listen_make(struct listen_socket *s, const char *path, mode_t mode, struct err *e)
+static int listener_make(struct listener_socket *s, const char *path, mode_t mode, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
@@ -178,45 +178,45 @@ static int listen_make(struct listen_socket *s, const char *path, mode_t mode, s
                        sizeof address.sun_path - 1, path);
     strcpy(address.sun_path, path);
     int lock_fd = -1, fd = -1;
-    int code = listen_make_folder(path, e);
+    int code = listener_make_folder(path, e);
     if (code == 0)
-        code = listen_lock(path, &lock_fd, e);
+        code = listener_lock(path, &lock_fd, e);
     if (code == 0)
-        code = listen_clear_path(&address, e);
+        code = listener_clear_path(&address, e);
     if (code == 0)
-        code = listen_bind(&address, mode, &fd, e);
+        code = listener_bind(&address, mode, &fd, e);
     if (code) {
         if (lock_fd >= 0)
             close(lock_fd);
         return code;
     }
-    *s = (struct listen_socket){.fd = fd, .lock_fd = lock_fd};
+    *s = (struct listener_socket){.fd = fd, .lock_fd = lock_fd};
     strcpy(s->path, path);
     return 0;
 }
 
-int listen_open(struct listen_socket *out, const char *path, struct err *e)
+int listener_open(struct listener_socket *out, const char *path, struct err *e)
 {
-    listen_look_for_passed();
-    return passed_socket >= 0 ? listen_take_passed(out, passed_socket, e)
-                              : listen_make(out, path, geteuid() == 0 ? 0666 : 0600, e);
+    listener_look_for_passed();
+    return passed_socket >= 0 ? listener_take_passed(out, passed_socket, e)
+                              : listener_make(out, path, geteuid() == 0 ? 0666 : 0600, e);
 }
 
-int listen_open_admin(struct listen_socket *out, const char *path, struct err *e)
+int listener_open_admin(struct listener_socket *out, const char *path, struct err *e)
 {
-    return passed_admin >= 0 ? listen_take_passed(out, passed_admin, e)
-                             : listen_make(out, path, 0600, e);
+    return passed_admin >= 0 ? listener_take_passed(out, passed_admin, e)
+                             : listener_make(out, path, 0600, e);
 }
 
 /* To connect, one must be allowed to write to the socket's file. An abstract name has none. */
-bool listen_is_shared(const struct listen_socket *s)
+bool listener_is_shared(const struct listener_socket *s)
 {
     struct stat st;
     return stat(s->path, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
 /* The lock file stays: removing it would let two daemons lock two files of one name. */
-void listen_shut(struct listen_socket *s)
+void listener_shut(struct listener_socket *s)
 {
     if (!s->passed)
         unlink(s->path);
