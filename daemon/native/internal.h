@@ -3,7 +3,7 @@
 #ifndef WARM_DAEMON_NATIVE_INTERNAL_H
 #define WARM_DAEMON_NATIVE_INTERNAL_H
 
-#include "daemon/native/ranks.h"
+#include "daemon/native/rank_agreement.h"
 #include "daemon/net/internal.h"
 
 struct native;
@@ -40,7 +40,7 @@ struct native {
     struct service *service;
     const struct peer *peer;
     bool greeted;
-    struct rank_job *job; /* that the client is a rank of; NULL: none */
+    struct rank_group *job; /* that the client is a rank of; NULL: none */
     struct native_call *calls;
     struct native_op *ops;
     unsigned n_ops;

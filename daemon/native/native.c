@@ -315,8 +315,8 @@ static int take_hello(struct request *r, struct err *e)
     struct view session = wire_session_of(m.client);
     if (session.len)
         connection_join(r->native->connection, session);
-    ranks_leave(r->native->job);
-    r->native->job = ranks_join(r->native->peer->uid, m.client);
+    rank_agreement_leave(r->native->job);
+    r->native->job = rank_agreement_join(r->native->peer->uid, m.client);
     log_debug("uid %u (pid %ld) connects with %.*s", (unsigned)r->native->peer->uid,
               (long)r->native->peer->pid, (int)m.client.len, (const char *)m.client.data);
     return 0;
@@ -327,13 +327,14 @@ static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m
 {
     struct proof name = proof_of_bytes(m->key.data, m->key.len);
     struct artifact *known;
-    switch (ranks_recall(n->job, &name, n->peer->pid, service_now_ms(n->service), &known)) {
-    case RANKS_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
-    case RANKS_MISS:
+    switch (
+        rank_agreement_recall(n->job, &name, n->peer->pid, service_now_ms(n->service), &known)) {
+    case RANK_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
+    case RANK_MISS:
         service_count_miss(n->service, n->peer, m->key);
         native_send_empty(n, tag, WIRE_MISS);
         return true;
-    case RANKS_NEW: break;
+    case RANK_NEW: break;
     }
     return false;
 }
@@ -343,9 +344,9 @@ static void note_for_ranks(struct native *n, const struct wire_get *m, int code,
 {
     struct proof name = proof_of_bytes(m->key.data, m->key.len);
     if (code == 0)
-        ranks_note(n->job, &name, n->peer->pid, service_now_ms(n->service), v);
+        rank_agreement_note(n->job, &name, n->peer->pid, service_now_ms(n->service), v);
     else if (code == WARM_ENOT_FOUND && !m->want_lease) /* else it waits for who makes it */
-        ranks_note(n->job, &name, n->peer->pid, service_now_ms(n->service), NULL);
+        rank_agreement_note(n->job, &name, n->peer->pid, service_now_ms(n->service), NULL);
 }
 
 /* What the store has is answered here; the rest may have to wait. */
@@ -697,7 +698,7 @@ static void native_on_close(void *state)
 {
     struct native *n = state;
     drop_calls(n);
-    ranks_leave(n->job);
+    rank_agreement_leave(n->job);
     for (struct native_op *op = n->ops; op; op = op->next)
         op->native = NULL;
     if (n->rest.op)

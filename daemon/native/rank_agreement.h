@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranks.h - the ranks of one job get one answer to one question: all hit, or all miss.
+ * rank_agreement.h - the ranks of one job get one answer to one question: all hit, or all miss.
  *
  * Ranks that take different turns at a cache take different paths: one traces and compiles, another
  * loads, and where compiling talks to the other ranks they wait for each other for ever. So the first
@@ -18,13 +18,13 @@
  * Decided here rather than by the ranks, because they need not know of one another, may come at any
  * time, and have nothing in common but this daemon and the job's name (HELLO: " job=NAME"). A job is
  * over when its last connection ends, so that one started anew under the same name begins with no
- * notes; a note is good for RANKS_KEEP_MS.
+ * notes; a note is good for RANK_KEEP_MS.
  *
  * Thread: loop thread. Memory: bounded, for each user, by BUDGET_rank_jobs and BUDGET_rank_bytes; a job belongs to this module, and is counted by join and
  * leave.
  */
-#ifndef WARM_DAEMON_NATIVE_RANKS_H
-#define WARM_DAEMON_NATIVE_RANKS_H
+#ifndef WARM_DAEMON_NATIVE_RANK_AGREEMENT_H
+#define WARM_DAEMON_NATIVE_RANK_AGREEMENT_H
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,29 +32,29 @@
 #include "daemon/service/artifact.h"
 #include "store/store.h"
 
-#define RANKS_KEEP_MS 600000u /* the slowest rank of a job may be that late */
-#define RANKS_NAME_MAX 128u   /* bytes of a job's name */
-#define RANKS_ANSWERS 256u    /* of a job; then the oldest is forgotten */
-#define RANKS_MEMBERS 64u     /* processes that are known to have had an answer */
+#define RANK_KEEP_MS 600000u /* the slowest rank of a job may be that late */
+#define RANK_NAME_MAX 128u   /* bytes of a job's name */
+#define RANK_ANSWERS 256u    /* of a job; then the oldest is forgotten */
+#define RANK_MEMBERS 64u     /* processes that are known to have had an answer */
 
-struct rank_job;
+struct rank_group;
 
 /* The job named in a client's introduction, one more of whose connections this is. NULL: it names
  * none, or there is no room. */
-struct rank_job *ranks_join(uint32_t uid, struct view client);
-void ranks_leave(struct rank_job *job); /* NULL is fine */
+struct rank_group *rank_agreement_join(uint32_t uid, struct view client);
+void rank_agreement_leave(struct rank_group *job); /* NULL is fine */
 
-enum ranks_said {
-    RANKS_NEW,  /* to be looked up, and noted */
-    RANKS_MISS, /* the others were told that it is not there */
-    RANKS_HIT,  /* the others have got *out, borrowed */
+enum rank_agreement_said {
+    RANK_NEW,  /* to be looked up, and noted */
+    RANK_MISS, /* the others were told that it is not there */
+    RANK_HIT,  /* the others have got *out, borrowed */
 };
 /* What the job was told to this question, whose name has this SHA-256; a process that asks again asks
  * the next one. */
-enum ranks_said ranks_recall(struct rank_job *job, const struct proof *name, pid_t pid,
-                             uint64_t now_ms, struct artifact **out);
+enum rank_agreement_said rank_agreement_recall(struct rank_group *job, const struct proof *name,
+                                               pid_t pid, uint64_t now_ms, struct artifact **out);
 /* What one of its processes is told now: a value, or NULL: a miss. Without memory nothing is noted. */
-void ranks_note(struct rank_job *job, const struct proof *name, pid_t pid, uint64_t now_ms,
-                const struct store_value *value);
+void rank_agreement_note(struct rank_group *job, const struct proof *name, pid_t pid,
+                         uint64_t now_ms, const struct store_value *value);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.c - see ranks.h. Loop thread. */
-#include "daemon/native/ranks.h"
+/* rank_agreement.c - see rank_agreement.h. Loop thread. */
+#include "daemon/native/rank_agreement.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -18,20 +18,20 @@ struct rank_answer {
     struct artifact *value; /* NULL: a miss */
     uint64_t n_bytes;       /* of BUDGET_rank_bytes, */
     unsigned n_fds;         /* and of BUDGET_descriptors */
-    pid_t members[RANKS_MEMBERS];
+    pid_t members[RANK_MEMBERS];
     unsigned n_members;
 };
 
-struct rank_job {
-    struct rank_job *prev, *next;
+struct rank_group {
+    struct rank_group *prev, *next;
     uint32_t uid;
     unsigned n_connections;
-    char name[RANKS_NAME_MAX + 1];
+    char name[RANK_NAME_MAX + 1];
     unsigned next_answer; /* where the next goes: the oldest, once all are used */
-    struct rank_answer answers[RANKS_ANSWERS];
+    struct rank_answer answers[RANK_ANSWERS];
 };
 
-static struct rank_job *jobs;
+static struct rank_group *jobs;
 
 /* ---- jobs ---- */
 
@@ -47,12 +47,12 @@ static struct view name_of(struct view client)
     return (struct view){at, end ? (size_t)(end - at) : left};
 }
 
-struct rank_job *ranks_join(uint32_t uid, struct view client)
+struct rank_group *rank_agreement_join(uint32_t uid, struct view client)
 {
     struct view name = name_of(client);
-    if (name.len == 0 || name.len > RANKS_NAME_MAX)
+    if (name.len == 0 || name.len > RANK_NAME_MAX)
         return NULL;
-    struct rank_job *job = jobs;
+    struct rank_group *job = jobs;
     while (job && (job->uid != uid || strlen(job->name) != name.len ||
                    memcmp(job->name, name.data, name.len) != 0))
         job = job->next;
@@ -75,7 +75,7 @@ struct rank_job *ranks_join(uint32_t uid, struct view client)
     return job;
 }
 
-static void answer_clear(struct rank_job *job, struct rank_answer *a)
+static void answer_clear(struct rank_group *job, struct rank_answer *a)
 {
     budget_give(job->uid, BUDGET_rank_bytes, a->n_bytes);
     budget_give(job->uid, BUDGET_descriptors, a->n_fds);
@@ -83,11 +83,11 @@ static void answer_clear(struct rank_job *job, struct rank_answer *a)
     memset(a, 0, sizeof *a);
 }
 
-void ranks_leave(struct rank_job *job)
+void rank_agreement_leave(struct rank_group *job)
 {
     if (!job || --job->n_connections)
         return;
-    for (unsigned i = 0; i < RANKS_ANSWERS; i++)
+    for (unsigned i = 0; i < RANK_ANSWERS; i++)
         answer_clear(job, &job->answers[i]);
     if (job->next)
         job->next->prev = job->prev;
@@ -100,7 +100,7 @@ void ranks_leave(struct rank_job *job)
 
 static bool had_it(const struct rank_answer *a, pid_t pid)
 {
-    if (a->n_members == RANKS_MEMBERS)
+    if (a->n_members == RANK_MEMBERS)
         return true; /* nobody new can be told from who had it */
     for (unsigned i = 0; i < a->n_members; i++)
         if (a->members[i] == pid)
@@ -110,33 +110,33 @@ static bool had_it(const struct rank_answer *a, pid_t pid)
 
 static void add_member(struct rank_answer *a, pid_t pid)
 {
-    if (a->n_members < RANKS_MEMBERS)
+    if (a->n_members < RANK_MEMBERS)
         a->members[a->n_members++] = pid;
 }
 
 /* The oldest answer to a question that this process has not had yet: its third question for a name
  * gets what the others got for their third. */
-static struct rank_answer *answer_find(struct rank_job *job, const struct proof *name, pid_t pid,
+static struct rank_answer *answer_find(struct rank_group *job, const struct proof *name, pid_t pid,
                                        uint64_t now_ms)
 {
-    for (unsigned i = 0; i < RANKS_ANSWERS; i++) {
-        struct rank_answer *a = &job->answers[(job->next_answer + i) % RANKS_ANSWERS];
+    for (unsigned i = 0; i < RANK_ANSWERS; i++) {
+        struct rank_answer *a = &job->answers[(job->next_answer + i) % RANK_ANSWERS];
         if (a->used && memcmp(&a->name, name, sizeof *name) == 0 &&
-            now_ms - a->noted_ms <= RANKS_KEEP_MS && !had_it(a, pid))
+            now_ms - a->noted_ms <= RANK_KEEP_MS && !had_it(a, pid))
             return a;
     }
     return NULL;
 }
 
-enum ranks_said ranks_recall(struct rank_job *job, const struct proof *name, pid_t pid,
-                             uint64_t now_ms, struct artifact **out)
+enum rank_agreement_said rank_agreement_recall(struct rank_group *job, const struct proof *name,
+                                               pid_t pid, uint64_t now_ms, struct artifact **out)
 {
     struct rank_answer *a = answer_find(job, name, pid, now_ms);
     if (!a)
-        return RANKS_NEW;
+        return RANK_NEW;
     add_member(a, pid);
     *out = a->value;
-    return a->value ? RANKS_HIT : RANKS_MISS;
+    return a->value ? RANK_HIT : RANK_MISS;
 }
 
 /* A value of the store, kept though its entry may go. */
@@ -156,22 +156,22 @@ static struct artifact *keep(const struct store_value *v)
     return a;
 }
 
-static bool has_room(const struct rank_job *job, uint64_t n_bytes, unsigned n_fds)
+static bool has_room(const struct rank_group *job, uint64_t n_bytes, unsigned n_fds)
 {
     return budget_has(job->uid, BUDGET_rank_bytes, n_bytes) &&
            (!n_fds || budget_has(job->uid, BUDGET_descriptors, n_fds + FDS_LEFT));
 }
 
 /* Forgets the job's oldest answers until there is room for one more. False if that is not enough. */
-static bool make_room(struct rank_job *job, uint64_t n_bytes, unsigned n_fds)
+static bool make_room(struct rank_group *job, uint64_t n_bytes, unsigned n_fds)
 {
-    for (unsigned i = 0; i < RANKS_ANSWERS && !has_room(job, n_bytes, n_fds); i++)
-        answer_clear(job, &job->answers[(job->next_answer + i) % RANKS_ANSWERS]);
+    for (unsigned i = 0; i < RANK_ANSWERS && !has_room(job, n_bytes, n_fds); i++)
+        answer_clear(job, &job->answers[(job->next_answer + i) % RANK_ANSWERS]);
     return has_room(job, n_bytes, n_fds);
 }
 
-void ranks_note(struct rank_job *job, const struct proof *name, pid_t pid, uint64_t now_ms,
-                const struct store_value *value)
+void rank_agreement_note(struct rank_group *job, const struct proof *name, pid_t pid,
+                         uint64_t now_ms, const struct store_value *value)
 {
     uint64_t n_bytes = value && value->data ? value->row.len : 0;
     unsigned n_fds = value && !value->data;
@@ -179,7 +179,7 @@ void ranks_note(struct rank_job *job, const struct proof *name, pid_t pid, uint6
     if (!make_room(job, n_bytes, n_fds) || (value && !(kept = keep(value))))
         return;
     struct rank_answer *a = &job->answers[job->next_answer];
-    job->next_answer = (job->next_answer + 1) % RANKS_ANSWERS;
+    job->next_answer = (job->next_answer + 1) % RANK_ANSWERS;
     answer_clear(job, a);
     *a = (struct rank_answer){.name = *name, .noted_ms = now_ms, .used = true, .value = kept};
     if (budget_charge(job->uid, BUDGET_rank_bytes, n_bytes))
