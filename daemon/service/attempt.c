@@ -81,7 +81,7 @@ static void attempt_free(struct attempt *t)
     fd_close_later(t->job_fd);
     if (t->channel_fd >= 0)
         close(t->channel_fd);
-    paths_close(&t->paths);
+    manifest_paths_close(&t->paths);
     writer_close(&t->recipe);
     artifact_unref(t->made);
     free(t);
@@ -647,7 +647,7 @@ static void find_shared_key(struct attempt *t, const struct job *job)
     struct address address = t->ask.address;
     const struct toolchain *tool = t->ask.toolchain;
     unsigned version = (unsigned)(tool->major * 100 + tool->minor);
-    if ((t->paths.bases && t->paths.bases->n_places > PATHS_PLACES_MAX) ||
+    if ((t->paths.bases && t->paths.bases->n_places > MANIFEST_PATHS_PLACES_MAX) ||
         job_shared_key(job, version, &address.graph, &t->shared_proof, NULL) != 0)
         return;
     t->shares = true;
@@ -663,7 +663,7 @@ static int verify_job(struct attempt *t, const void *bytes, struct err *e)
         return code;
     code = verify_key(t, &job, e);
     if (!code && job.language == JOB_CUDA)
-        code = paths_open(&t->paths, &job, e);
+        code = manifest_paths_open(&t->paths, &job, e);
     if (!code) {
         bookkeeping_job(&job, &t->ask, &t->recipe);
         find_shared_key(t, &job);

@@ -20,7 +20,7 @@
 
 #include "daemon/service/compile_request.h"
 #include "daemon/service/manifest.h"
-#include "daemon/service/paths.h"
+#include "daemon/service/manifest_paths.h"
 
 enum attempt_state {
     ATTEMPT_VERIFYING, /* on a pool thread, or its user's turn there is to come */
@@ -50,8 +50,8 @@ struct attempt {
     struct call_compile ask;
     struct store_id id;
     struct proof proof;
-    struct paths paths; /* from the job */
-    int code;           /* of the verification */
+    struct manifest_paths paths; /* from the job */
+    int code;                    /* of the verification */
     struct err err;
     uint64_t miss;        /* of the history */
     struct writer recipe; /* from the verification on */

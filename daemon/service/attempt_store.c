@@ -67,10 +67,10 @@ static void forms_close(struct forms *f)
     writer_close(&f->texts);
 }
 
-static bool forms_open(struct forms *f, const struct paths *of, const struct pool_result *done,
-                       unsigned how)
+static bool forms_open(struct forms *f, const struct manifest_paths *of,
+                       const struct pool_result *done, unsigned how)
 {
-    size_t most = done->n_paths * PATHS_FORMS_MAX;
+    size_t most = done->n_paths * MANIFEST_PATHS_FORMS_MAX;
     *f = (struct forms){.paths = calloc(most, sizeof *f->paths),
                         .states = calloc(most, sizeof *f->states)};
     uint32_t *first_form = calloc(done->n_paths + 1, sizeof *first_form); /* of each path */
@@ -79,7 +79,7 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct poo
         const struct pool_path *p = &done->paths[i];
         uint32_t same = p->same < i ? first_form[p->same] : f->n;
         first_form[i] = f->n;
-        for (unsigned k = paths_forms(of, p->path, how, &f->texts); k; k--, f->n++)
+        for (unsigned k = manifest_paths_forms(of, p->path, how, &f->texts); k; k--, f->n++)
             f->states[f->n] =
                 (struct manifest_state){0, p->absent, p->sha256, done->has_once ? same : f->n};
     }
@@ -92,11 +92,11 @@ static bool forms_open(struct forms *f, const struct paths *of, const struct poo
 
 /* Whether who asks may have other -I folders: the result shows none, and it is known which paths are
  * in them. */
-static bool may_move(const struct paths *of, const struct pool_result *done)
+static bool may_move(const struct manifest_paths *of, const struct pool_result *done)
 {
     bool may = done->movable && of->can_move;
     for (size_t i = 0; may && i < done->n_paths; i++)
-        may = paths_know(of, done->paths[i].path);
+        may = manifest_paths_know(of, done->paths[i].path);
     return may;
 }
 
@@ -107,11 +107,12 @@ struct manifest *attempt_manifest(const struct attempt *t, const struct pool_res
     struct manifest *m = NULL;
     struct manifest_alternative a = {.maker = t->maker, .one_file = done->has_once};
     bool moved = shared && may_move(&t->paths, done);
-    unsigned how = (shared ? PATHS_SHARED : 0u) | (moved ? PATHS_MOVED : 0u) |
-                   (done->names_places ? PATHS_NAMED : 0u) | (done->names_inner ? PATHS_INNER : 0u);
+    unsigned how = (shared ? MANIFEST_PATHS_SHARED : 0u) | (moved ? MANIFEST_PATHS_MOVED : 0u) |
+                   (done->names_places ? MANIFEST_PATHS_NAMED : 0u) |
+                   (done->names_inner ? MANIFEST_PATHS_INNER : 0u);
     if (shared && !moved)
         a.places = t->paths.bases->places_proof;
-    if (done->n_paths <= MANIFEST_PATHS_MAX / PATHS_FORMS_MAX &&
+    if (done->n_paths <= MANIFEST_PATHS_MAX / MANIFEST_PATHS_FORMS_MAX &&
         forms_open(&f, &t->paths, done, how)) {
         struct key graph = address->graph;
         struct proof of_source = *proof;

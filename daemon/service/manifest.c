@@ -497,10 +497,11 @@ bool alias_read(const void *data, size_t len, struct alias *out)
         return false;
     reader_copy(&r, &out->key, sizeof out->key);
     reader_copy(&r, &out->proof, sizeof out->proof);
-    struct view places[PATHS_PLACES_MAX], folder = reader_blob(&r, WIRE_PATH_MAX + 1u);
+    struct view places[MANIFEST_PATHS_PLACES_MAX], folder = reader_blob(&r, WIRE_PATH_MAX + 1u);
     uint32_t n = reader_u32(&r);
-    for (uint32_t i = 0; i < n && n <= PATHS_PLACES_MAX; i++)
+    for (uint32_t i = 0; i < n && n <= MANIFEST_PATHS_PLACES_MAX; i++)
         places[i] = reader_blob(&r, WIRE_PATH_MAX + 1u);
-    out->bases = n <= PATHS_PLACES_MAX && reader_done(&r) ? bases_new(folder, places, n) : NULL;
+    out->bases =
+        n <= MANIFEST_PATHS_PLACES_MAX && reader_done(&r) ? bases_new(folder, places, n) : NULL;
     return out->bases != NULL;
 }

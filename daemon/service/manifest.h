@@ -17,7 +17,7 @@
  *     8       4     p, paths
  *     12      -     p × blob path
  *     -       -     a × alternative: u32 maker (uid), key result, proof of the result, 32 bytes: the
- *                   -I folders that the asker must have (paths.h), or zero: any, u8 1 if it
+ *                   -I folders that the asker must have (manifest_paths.h), or zero: any, u8 1 if it
  *                   counts which paths are one file,
  *                   u32 n, n × state: u32 index of the path, u8 0 absent, 1 file,
  *                   then for a file its SHA-256 (32 bytes) and u32 the number of the first of these
@@ -25,7 +25,7 @@
  *
  * A compiler leaves out what has `#pragma once` if it read that very file before, by device and inode,
  * and not if it read a copy. So where a text that it read may have one, the asker's paths must be one
- * file where they were, and only there. The forms of a path (paths.h) count as paths: for the asker
+ * file where they were, and only there. The forms of a path (manifest_paths.h) count as paths: for the asker
  * one of them may be read for one #include, and another for the next.
  *
  * Where a result is kept under a shared key (keygen/cuda/job.h), the store has under the exact key of each
@@ -37,7 +37,7 @@
  *     6       16    the shared key, as the store is asked for it
  *     22      32    its proof
  *     54      -     blob folder of the name of this job's program, u32 n, n × blob absolute -I folder:
- *                   struct bases (paths.h)
+ *                   struct bases (manifest_paths.h)
  *
  * What has another version is as good as none.
  *
@@ -52,7 +52,7 @@
 #include <stdint.h>
 
 #include "client/wire/wire.h"
-#include "daemon/service/paths.h"
+#include "daemon/service/manifest_paths.h"
 #include "keygen/bytes.h"
 #include "keygen/err.h"
 #include "keygen/key.h"

@@ -121,7 +121,7 @@ Test(manifest, equal_files_must_be_one_file_where_they_were)
     }
 }
 
-/* A path may be meant from one folder or from another (daemon/service/paths.h): an asker may read both. */
+/* A path may be meant from one folder or from another (daemon/service/manifest_paths.h): an asker may read both. */
 Test(manifest, forms_of_a_path_are_one_file_where_that_counts)
 {
     const struct view paths[] = {text("one/a.h"), text("\1a.h")};

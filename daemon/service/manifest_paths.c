@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* paths.c - the forms of a path in manifests; see paths.h. Any thread, no state. */
-#include "daemon/service/paths.h"
+/* manifest_paths.c - the forms of a path in manifests; see manifest_paths.h. Any thread, no state. */
+#include "daemon/service/manifest_paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static bool take_place(const struct bases *b, struct view *path, struct view *ou
 {
     const char *at = (const char *)path->data + 1, *end = at + path->len - 1;
     uint32_t n = 0;
-    while (at < end && *at >= '0' && *at <= '9' && n < PATHS_PLACES_MAX)
+    while (at < end && *at >= '0' && *at <= '9' && n < MANIFEST_PATHS_PLACES_MAX)
         n = n * 10 + (uint32_t)(*at++ - '0');
     bool digits = at > (const char *)path->data + 1;
     if (!b || !digits || at == end || *at != '/' || n >= b->n_places)
@@ -76,11 +76,11 @@ bool bases_find(const struct bases *b, struct view path, struct view *out_folder
 {
     char mark = path.len ? *(const char *)path.data : '\0';
     *out_folder = (struct view){"", 0};
-    if (mark == PATHS_IN_FOLDER) {
+    if (mark == MANIFEST_PATHS_IN_FOLDER) {
         *out_folder = b ? b->folder : *out_folder;
         path = (struct view){(const char *)path.data + 1, path.len - 1};
     }
-    bool known = mark != PATHS_IN_PLACE || take_place(b, &path, out_folder);
+    bool known = mark != MANIFEST_PATHS_IN_PLACE || take_place(b, &path, out_folder);
     *out_rest = path;
     return known;
 }
@@ -129,7 +129,7 @@ static char *folder_of_name(struct view name)
 
 static bool is_absolute(struct view text) { return text.len && *(const char *)text.data == '/'; }
 
-static bool add_others(struct paths *p, const struct options *options)
+static bool add_others(struct manifest_paths *p, const struct options *options)
 {
     p->others = calloc(options->n_pre_includes + 1, sizeof *p->others);
     for (size_t i = 0; p->others && i < options->n_pre_includes; i++) {
@@ -151,18 +151,18 @@ static bool begins(struct view text, struct view with)
 /* Whether few enough -I folders lie in one another, and none is the root. */
 static bool places_can_move(const struct view *places, size_t n)
 {
-    for (size_t i = 0; i < n && n <= PATHS_PLACES_MAX; i++) {
+    for (size_t i = 0; i < n && n <= MANIFEST_PATHS_PLACES_MAX; i++) {
         unsigned around = 0;
         for (size_t k = 0; k < n; k++)
             around += begins(places[i], places[k]);
-        if (around > PATHS_NESTED_MAX || places[i].len == 1)
+        if (around > MANIFEST_PATHS_NESTED_MAX || places[i].len == 1)
             return false;
     }
-    return n <= PATHS_PLACES_MAX;
+    return n <= MANIFEST_PATHS_PLACES_MAX;
 }
 
 /* Takes the texts. */
-static bool make_bases(struct paths *p, char *folder, char **texts, size_t n)
+static bool make_bases(struct manifest_paths *p, char *folder, char **texts, size_t n)
 {
     struct view *places = calloc(n + 1, sizeof *places);
     bool ok = places && folder;
@@ -182,7 +182,8 @@ static bool make_bases(struct paths *p, char *folder, char **texts, size_t n)
     return p->bases != NULL;
 }
 
-static bool add_bases(struct paths *p, const struct job *job, const struct options *options)
+static bool add_bases(struct manifest_paths *p, const struct job *job,
+                      const struct options *options)
 {
     char **texts = calloc(options->n_include_dirs + 1, sizeof *texts);
     size_t n = 0;
@@ -194,10 +195,10 @@ static bool add_bases(struct paths *p, const struct job *job, const struct optio
     return ok;
 }
 
-int paths_open(struct paths *out, const struct job *job, struct err *e)
+int manifest_paths_open(struct manifest_paths *out, const struct job *job, struct err *e)
 {
     struct options options;
-    *out = (struct paths){0};
+    *out = (struct manifest_paths){0};
     int code = options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, e);
     if (code)
         return code;
@@ -206,18 +207,18 @@ int paths_open(struct paths *out, const struct job *job, struct err *e)
     options_close(&options);
     if (ok)
         return 0;
-    paths_close(out);
+    manifest_paths_close(out);
     return err_set(e, WARM_ENOMEM, "no memory for the folders of a job");
 }
 
-void paths_close(struct paths *p)
+void manifest_paths_close(struct manifest_paths *p)
 {
     for (size_t i = 0; i < p->n_others; i++)
         free(p->others[i]);
     free(p->others);
     free(p->cwd);
     bases_unref(p->bases);
-    *p = (struct paths){0};
+    *p = (struct manifest_paths){0};
 }
 
 /* ---- forms ---- */
@@ -241,7 +242,7 @@ static const char *in_place(const char *path, struct view place)
     return beneath(path, place.data, place.len);
 }
 
-static void find(struct found *f, const struct paths *p, struct view asked)
+static void find(struct found *f, const struct manifest_paths *p, struct view asked)
 {
     char folder[PATH_SIZE];
     struct view name = p->bases->folder;
@@ -259,7 +260,7 @@ static void find(struct found *f, const struct paths *p, struct view asked)
         f->in_other |= beneath(f->text, p->others[i], strlen(p->others[i])) != NULL;
 }
 
-bool paths_know(const struct paths *p, struct view path)
+bool manifest_paths_know(const struct manifest_paths *p, struct view path)
 {
     struct found f;
     find(&f, p, path);
@@ -274,30 +275,33 @@ static unsigned put_form(struct writer *out, const char *mark, const char *text)
     return 1;
 }
 
-static unsigned put_place_forms(const struct paths *p, const char *path, struct writer *out)
+static unsigned put_place_forms(const struct manifest_paths *p, const char *path,
+                                struct writer *out)
 {
     unsigned n = 0;
     for (uint32_t i = 0; i < p->bases->n_places; i++) {
         const char *rest = in_place(path, p->bases->places[i]);
         char mark[16];
-        snprintf(mark, sizeof mark, "%c%u/", PATHS_IN_PLACE, i);
+        snprintf(mark, sizeof mark, "%c%u/", MANIFEST_PATHS_IN_PLACE, i);
         if (rest)
             n += put_form(out, mark, rest);
     }
     return n;
 }
 
-unsigned paths_forms(const struct paths *p, struct view asked, unsigned how, struct writer *out)
+unsigned manifest_paths_forms(const struct manifest_paths *p, struct view asked, unsigned how,
+                              struct writer *out)
 {
-    static const char mark[] = {PATHS_IN_FOLDER, '\0'};
+    static const char mark[] = {MANIFEST_PATHS_IN_FOLDER, '\0'};
     struct found f;
     unsigned n = 0;
     find(&f, p, asked);
-    bool shared = how & PATHS_SHARED, moved = how & PATHS_MOVED;
+    bool shared = how & MANIFEST_PATHS_SHARED, moved = how & MANIFEST_PATHS_MOVED;
     bool by_name = !shared && is_absolute(p->bases->folder) && f.in_folder;
     bool placed = !f.relative && (f.n_places || f.in_other || by_name);
-    bool named = !f.relative && how & PATHS_NAMED;
-    if (!placed || how & PATHS_INNER || f.in_other || by_name) { /* it may stem from these, too */
+    bool named = !f.relative && how & MANIFEST_PATHS_NAMED;
+    if (!placed || how & MANIFEST_PATHS_INNER || f.in_other ||
+        by_name) { /* it may stem from these, too */
         if (f.in_cwd)
             n += put_form(out, "", f.in_cwd);
         if (f.in_folder && shared)

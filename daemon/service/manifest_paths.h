@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * paths.h - how a manifest names a file, so that it is found for whoever asks with the same key.
+ * manifest_paths.h - how a manifest names a file, so that it is found for whoever asks with the same key.
  *
  * A compiler's path stems from the client's working folder, from the folder of the program's name, or
  * from an absolute -I folder: it is the text of that folder and what was included from there. An
@@ -23,8 +23,8 @@
  *
  * Thread: any; references are counted without a lock. Memory: owns copies of the job's texts.
  */
-#ifndef WARM_DAEMON_SERVICE_PATHS_H
-#define WARM_DAEMON_SERVICE_PATHS_H
+#ifndef WARM_DAEMON_SERVICE_MANIFEST_PATHS_H
+#define WARM_DAEMON_SERVICE_MANIFEST_PATHS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,11 +35,12 @@
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-#define PATHS_IN_FOLDER '\1' /* begins a path beneath the folder of the program's name */
-#define PATHS_IN_PLACE '\2'  /* begins a path beneath an absolute -I */
-#define PATHS_FORMS_MAX 6u
-#define PATHS_NESTED_MAX 3u   /* absolute -I folders inside of one another; else they cannot move */
-#define PATHS_PLACES_MAX 256u /* absolute -I folders of a job with a shared key */
+#define MANIFEST_PATHS_IN_FOLDER '\1' /* begins a path beneath the folder of the program's name */
+#define MANIFEST_PATHS_IN_PLACE '\2'  /* begins a path beneath an absolute -I */
+#define MANIFEST_PATHS_FORMS_MAX 6u
+#define MANIFEST_PATHS_NESTED_MAX                                                                  \
+    3u /* absolute -I folders inside of one another; else they cannot move */
+#define MANIFEST_PATHS_PLACES_MAX 256u /* absolute -I folders of a job with a shared key */
 
 /* What these marks stand for, for one job. Texts end with '/'. */
 struct bases {
@@ -61,7 +62,7 @@ bool bases_find(const struct bases *b, struct view path, struct view *out_folder
 /* Writes that with NUL, cut to `cap` bytes. Its length. */
 size_t bases_path(const struct bases *b, struct view path, char *out, size_t cap);
 
-struct paths {
+struct manifest_paths {
     char *cwd;
     struct bases *bases;
     char **others; /* absolute folders of -include files */
@@ -70,19 +71,21 @@ struct paths {
 };
 
 /* The folders of a job. NOMEM; INVALID, REFUSED for options that cannot be read. */
-int paths_open(struct paths *out, const struct job *job, struct err *e);
-void paths_close(struct paths *p); /* all zero is fine */
+int manifest_paths_open(struct manifest_paths *out, const struct job *job, struct err *e);
+void manifest_paths_close(struct manifest_paths *p); /* all zero is fine */
 
-enum paths_how {
-    PATHS_SHARED = 1, /* for the manifest of a shared key */
-    PATHS_MOVED = 2,  /* the -I folders may be others for who asks */
-    PATHS_NAMED = 4,  /* an absolute path may stand in a text as it is */
-    PATHS_INNER = 8,  /* a text may lead from the working folder, or the name's, into a -I folder */
+enum manifest_paths_how {
+    MANIFEST_PATHS_SHARED = 1, /* for the manifest of a shared key */
+    MANIFEST_PATHS_MOVED = 2,  /* the -I folders may be others for who asks */
+    MANIFEST_PATHS_NAMED = 4,  /* an absolute path may stand in a text as it is */
+    MANIFEST_PATHS_INNER =
+        8, /* a text may lead from the working folder, or the name's, into a -I folder */
 };
-/* Appends the forms of a path, each as a blob; gives how many, at most PATHS_FORMS_MAX. `how` is a set
- * of enum paths_how. Check out->failed. */
-unsigned paths_forms(const struct paths *p, struct view path, unsigned how, struct writer *out);
+/* Appends the forms of a path, each as a blob; gives how many, at most MANIFEST_PATHS_FORMS_MAX. `how` is a set
+ * of enum manifest_paths_how. Check out->failed. */
+unsigned manifest_paths_forms(const struct manifest_paths *p, struct view path, unsigned how,
+                              struct writer *out);
 /* True if it is known which folders a path may stem from. */
-bool paths_know(const struct paths *p, struct view path);
+bool manifest_paths_know(const struct manifest_paths *p, struct view path);
 
 #endif
