@@ -25,7 +25,7 @@
 #include "daemon/users/peer.h"
 #include "store/store.h"
 
-struct attempt;
+struct build;
 struct call;
 struct call_compile;
 struct manifest;
@@ -101,7 +101,7 @@ struct call {
     struct manifest *checking;   /* the manifest of the CHECK that is open; NULL: none */
     struct artifact *candidate;  /* the result that the check is about; NULL: one in the store */
     enum wire_outcome outcome;   /* of the candidate, if the client has its files */
-    struct attempt *attempt;     /* that this call leads */
+    struct build *build;         /* that this call leads */
     struct {
         struct store_id id;
         struct proof proof;

@@ -4,7 +4,7 @@
  *
  * The happy path of a miss:
  *   1. COMPILE: the store has nothing under the source's key, and nobody compiles it: NEED;
- *   2. SOURCE: the job is sealed, so that nobody can change it any more; attempt.c takes it from here:
+ *   2. SOURCE: the job is sealed, so that nobody can change it any more; build.c takes it from here:
  *   3. a pool thread computes key and proof from the bytes; they must be those of COMPILE;
  *   4. if that job also has a shared key, an entry under it is the result;
  *   5. else a worker compiles; it asks the client for headers over the channel;
@@ -45,8 +45,8 @@
 #include <unistd.h>
 
 #include "daemon/process/closer.h"
-#include "daemon/service/attempt.h"
 #include "daemon/service/bookkeeping.h"
+#include "daemon/service/build.h"
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
 #include "keygen/cuda/job.h"
@@ -179,7 +179,7 @@ static void look_no_further(struct call *call)
     }
     struct flight *f = flight_find(call->service->flights, &call->id, &call->proof);
     if (f && !(flags & WIRE_COMPILE_NO_STORE))
-        attempts_keep(f);
+        builds_keep(f);
     call_join(call);
 }
 
@@ -245,10 +245,10 @@ static void call_forget_wait(struct call *call)
 static void compile_drop(struct call *call, bool cancelled)
 {
     if (cancelled && flight_is_last(&call->ask))
-        attempts_cancel(call->ask.flight);
-    if (call->attempt) {
-        call->attempt->leader = NULL;
-        call->attempt = NULL;
+        builds_cancel(call->ask.flight);
+    if (call->build) {
+        call->build->leader = NULL;
+        call->build = NULL;
     }
     call_uncheck(call);
     if (call->compile) {
@@ -367,8 +367,8 @@ void service_checked(struct call *call, const struct wire_path_seen *states)
 {
     assert(call->checking && call->compile);
     const struct manifest_alternative *a = manifest_match(call->checking, states);
-    if (call->attempt) {
-        attempt_checked(call, a);
+    if (call->build) {
+        build_checked(call, a);
         return;
     }
     if (a && call->candidate) {
@@ -420,7 +420,7 @@ void service_source(struct call *call, const void *data, uint64_t len, int job_f
     int due = source_is_due(call, &e);
     int code = due < 0 ? due : due ? source_fd(data, len, job_fd, &fd, &e) : 0;
     if (due > 0 && !code)
-        code = attempt_start(call, fd, len, channel_fd, &e);
+        code = build_start(call, fd, len, channel_fd, &e);
     if (due > 0 && !code)
         return;
     if (job_fd >= 0 || fd >= 0)

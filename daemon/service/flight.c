@@ -4,13 +4,13 @@
  *
  * Invariants:
  *   (a) an ask is in one list of its flight, or ASK_OUT: `waiting`, or `busy` with the turn or an
- *       attempt;
+ *       build;
  *   (b) if asks wait and one of them can make it, somebody has the turn or the daemon makes it
  *       (flight_promote restores this after each departure);
  *   (c) a flight is freed only by flight_settle, and only in phase (6);
  *   (d) callbacks may join, leave or finish any flight: whoever calls them holds a pin, and takes
  *       the next ask from the list's head afresh;
- *   (e) a user has at most one attempt in a flight, and while it runs none of its asks has the turn;
+ *   (e) a user has at most one build in a flight, and while it runs none of its asks has the turn;
  *   (f) an ask waits for other users until `hedge_at_ms`, however often it joins, and a tick more.
  *
  * Thread: loop thread. Memory: flights are freed when they are gone, asks are never.
@@ -172,7 +172,7 @@ static void ask_unlink(struct ask *ask)
     ask->flight = NULL;
 }
 
-/* It gives up its turn, or its attempt, and waits. */
+/* It gives up its turn, or its build, and waits. */
 static void ask_wait(struct ask *ask)
 {
     struct flight *f = ask->flight;
@@ -224,7 +224,7 @@ static struct ask *flight_next_maker(const struct flight *f)
     return other ? other : list_find_maker(&f->waiting, false, 0);
 }
 
-/* True if the user has an attempt, or a turn that is not over. */
+/* True if the user has a build, or a turn that is not over. */
 static bool flight_has_user(const struct flight *f, uint32_t uid, uint64_t now_ms)
 {
     for (const struct making *m = f->makings; m; m = m->next)

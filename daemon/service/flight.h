@@ -12,8 +12,8 @@
  *   (3) hedged    one waiter more has the turn beside those who have it or compile: when all of
  *                 them passed the end of their turns, or when it has waited long enough for other
  *                 users (`hedge_at_ms`). The first result goes to all who can use it.
- *   (4) making    the daemon compiles what a holder brought, in one attempt for each user at most.
- *                 The user's other askers wait. If an attempt ends without a verdict of the
+ *   (4) making    the daemon compiles what a holder brought, in one build for each user at most.
+ *                 The user's other askers wait. If a build ends without a verdict of the
  *                 compiler, its asker is told why, and the next waiter has the turn: back to (2).
  *   (5) storing   there is a result. All who waited have it already; it is on its way to disk, and
  *                 an asker that comes meanwhile gets it from the flight.
@@ -75,7 +75,7 @@ struct ask {
     uint64_t hedge_at_ms; /* from then on it waits for no other user; 0: it always does */
     /* the flight's: */
     enum ask_state state;
-    unsigned n_failed; /* attempts of its own user that failed while it waited */
+    unsigned n_failed; /* builds of its own user that failed while it waited */
     struct flight *flight;
     struct making *making; /* ASK_MAKING */
     struct ask_list *in;
@@ -84,7 +84,7 @@ struct ask {
     uint64_t token; /* of its turn: hard to guess, never 0, never the same twice */
 };
 
-/* One attempt of the daemon's compiler (4). Embedded in what runs, zeroed. */
+/* One build of the daemon's compiler (4). Embedded in what runs, zeroed. */
 struct making {
     struct flight *flight; /* NULL: it is in none */
     struct ask *ask;       /* that brought it; NULL when it has left */
@@ -124,26 +124,26 @@ void flight_leave(struct ask *ask, uint64_t now_ms);
 bool flight_is_last(const struct ask *ask);
 
 /* The daemon begins to make it, from what the holder `ask` brought. Other holders of the same user
- * wait now: one attempt of a user is enough. Ends with flight_unmake, after flight_finish, flight_pass
+ * wait now: one build of a user is enough. Ends with flight_unmake, after flight_finish, flight_pass
  * or flight_fail if there is something to say. The flight lives until then. */
 void flight_make(struct ask *ask, struct making *m);
 /* If the asker is still in the flight, it waits again. */
 void flight_unmake(struct making *m, uint64_t now_ms);
-/* The attempts that run, the newest first. */
+/* The builds that run, the newest first. */
 struct making *flight_makings(const struct flight *f);
 
 /* Who gets a result. */
 enum flight_reach {
-    FLIGHT_TO_MAKER,   /* the asker of attempt `by` alone; the others stay */
-    FLIGHT_TO_WAITERS, /* it, and all who are in no attempt of their own */
+    FLIGHT_TO_MAKER,   /* the asker of build `by` alone; the others stay */
+    FLIGHT_TO_WAITERS, /* it, and all who are in no build of their own */
     FLIGHT_TO_ALL,
 };
-/* Hands the result out. `by` is NULL for a result that no attempt of the daemon brought. With
+/* Hands the result out. `by` is NULL for a result that no build of the daemon brought. With
  * `storing`, keeps it (a reference) for who comes until flight_stored. */
 void flight_finish(struct flight *f, struct artifact *result, const struct making *by,
                    enum flight_reach reach, bool storing, uint64_t now_ms);
 void flight_stored(struct flight *f, uint64_t now_ms);
-/* The attempt ended without a verdict, and its asker has left: the waiters of the same user are told
+/* The build ended without a verdict, and its asker has left: the waiters of the same user are told
  * the error if it is the FLIGHT_FAILURES_MAX-th while they wait, so that a user's many processes do
  * not fail one after the other. */
 #define FLIGHT_FAILURES_MAX 2u

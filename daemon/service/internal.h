@@ -53,11 +53,11 @@ struct service {
     struct stats stats;
     struct history *history;
     struct flights *flights;
-    struct attempt *attempts;              /* compiles that run */
-    struct audit *audit;                   /* the one that runs; NULL: none */
-    uint32_t n_before_audit;               /* hits until the next */
-    struct attempt *verifying[VERIFY_MAX]; /* of which pool threads verify the sources; or NULL */
-    struct pending_put *puts;              /* in the store's queue, the newest first */
+    struct build *builds;                /* compiles that run */
+    struct audit *audit;                 /* the one that runs; NULL: none */
+    uint32_t n_before_audit;             /* hits until the next */
+    struct build *verifying[VERIFY_MAX]; /* of which pool threads verify the sources; or NULL */
+    struct pending_put *puts;            /* in the store's queue, the newest first */
     unsigned n_puts;
     unsigned n_preparing; /* with the store's other threads, or in struct service_work */
     unsigned n_awaiting;  /* compiles whose compiler is being identified */

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/service/attempt.h"
 #include "daemon/service/bookkeeping.h"
+#include "daemon/service/build.h"
 #include "daemon/service/internal.h"
 
 #define SAVE_MS 60000u /* between writes of the lifetime counters */
@@ -34,8 +34,8 @@ static void on_hedge(void *arg)
 static void on_tick(void *arg)
 {
     struct service *s = arg;
-    attempts_tick(s);
-    if (!flights_tick(s->flights, service_clock_ms(s)) && !s->attempts)
+    builds_tick(s);
+    if (!flights_tick(s->flights, service_clock_ms(s)) && !s->builds)
         loop_timer_stop(s->tick);
 }
 
@@ -89,13 +89,13 @@ void service_shutdown(struct service *s)
     err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
     flights_fail_all(s->flights, &e, service_clock_ms(s));
     pool_stop_identifying(s->config.pool);
-    attempts_shutdown(s);
+    builds_shutdown(s);
     audit_shutdown(s);
 }
 
 bool service_is_idle(const struct service *s)
 {
-    return !s->n_puts && !s->n_preparing && !s->attempts && !s->audit;
+    return !s->n_puts && !s->n_preparing && !s->builds && !s->audit;
 }
 
 void service_close(struct service *s)

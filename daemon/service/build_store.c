@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attempt_store.c - what an attempt leaves in the store:
+ * build_store.c - what a build leaves in the store:
  *
  *     exact key ──▶ result                                   a job without a shared key, no headers
  *     exact key ──▶ manifest ──▶ result                      with headers of the client
@@ -12,9 +12,9 @@
  * An entry stays that of its first maker, who may remove it, and a result stays as it is: nobody replaces
  * what others rely on by compiling it once more (WIRE_COMPILE_RECACHE). Administrators do.
  *
- * Thread: loop thread, but for attempt_manifest.
+ * Thread: loop thread, but for build_manifest.
  */
-#include "daemon/service/attempt.h"
+#include "daemon/service/build.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "daemon/service/internal.h"
 #include "daemon/service/put.h"
 
-static struct store_row attempt_row(const struct attempt *t, const struct store_id *id)
+static struct store_row build_row(const struct build *t, const struct store_id *id)
 {
     const struct toolchain *toolchain = t->ask.toolchain;
     bool shared = id == &t->shared_id;
@@ -41,7 +41,7 @@ static struct store_row attempt_row(const struct attempt *t, const struct store_
 
 /* True if there is an entry of the row's id and proof that another user made: then the row names that
  * maker, and the value is not to be replaced. */
-static bool leave_to_maker(const struct attempt *t, struct store_row *row)
+static bool leave_to_maker(const struct build *t, struct store_row *row)
 {
     struct key check;
     uint32_t maker;
@@ -100,8 +100,8 @@ static bool may_move(const struct manifest_paths *of, const struct pool_result *
     return may;
 }
 
-struct manifest *attempt_manifest(const struct attempt *t, const struct pool_result *done,
-                                  bool shared, struct address *address, struct proof *proof)
+struct manifest *build_manifest(const struct build *t, const struct pool_result *done, bool shared,
+                                struct address *address, struct proof *proof)
 {
     struct forms f = {0};
     struct manifest *m = NULL;
@@ -153,11 +153,11 @@ static struct artifact *store_bytes(struct service *s, struct flight *flight,
 }
 
 /* Writes the result's alternative, and what was known before, under the source's key. */
-static void store_manifest(const struct attempt *t, const struct artifact *result,
+static void store_manifest(const struct build *t, const struct artifact *result,
                            const struct store_id *id)
 {
     struct service *s = t->service;
-    struct store_row row = attempt_row(t, id);
+    struct store_row row = build_row(t, id);
     struct manifest *old = known_manifest(s, &row);
     struct writer w;
     writer_init(&w, 2 * MANIFEST_MAX);
@@ -169,9 +169,9 @@ static void store_manifest(const struct attempt *t, const struct artifact *resul
     writer_close(&w);
 }
 
-void attempt_store_alias(const struct attempt *t)
+void build_store_alias(const struct build *t)
 {
-    struct store_row row = attempt_row(t, &t->id);
+    struct store_row row = build_row(t, &t->id);
     struct alias alias = {t->shared_id.key, t->shared_proof, t->paths.bases};
     struct writer w;
     writer_init(&w, 0);
@@ -182,11 +182,11 @@ void attempt_store_alias(const struct attempt *t)
     writer_close(&w);
 }
 
-void attempt_store_result(const struct attempt *t, struct artifact *result, bool shared,
-                          const struct address *address, const struct proof *proof)
+void build_store_result(const struct build *t, struct artifact *result, bool shared,
+                        const struct address *address, const struct proof *proof)
 {
     const struct store_id *id = shared ? &t->shared_id : &t->id;
-    struct store_row row = attempt_row(t, id);
+    struct store_row row = build_row(t, id);
     if (shared || result->manifest)
         row.group = id->key;
     if (result->manifest) {
@@ -198,5 +198,5 @@ void attempt_store_result(const struct attempt *t, struct artifact *result, bool
     bool keep_existing = leave_to_maker(t, &row);
     put_result(t->service, shared ? NULL : t->flight, result, &row, keep_existing);
     if (shared)
-        attempt_store_alias(t);
+        build_store_alias(t);
 }

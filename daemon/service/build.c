@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attempt.c - a source on its way through the compiler: attempt.h has its states.
+ * build.c - a source on its way through the compiler: build.h has its states.
  *
  * The happy path:
  *   1. a pool thread computes exact key and proof from the bytes; they must be those of COMPILE; and
@@ -12,22 +12,22 @@
  * At 2 a result may be there: the leader says what it has at the paths of its manifest, if it has
  * one, and if they are the same, it goes to 4 without a compile.
  * What may go wrong:
- *   - the leader leaves while its answer is needed: the next waiter leads (attempts_tick sees it);
- *   - it does not answer for ASK_MS: the attempt compiles;
+ *   - the leader leaves while its answer is needed: the next waiter leads (builds_tick sees it);
+ *   - it does not answer for ASK_MS: the build compiles;
  *   - it waits for the pool: users' sources are verified in turn;
  *   - the compile ends without a verdict of the compiler, for whatever reason: the leader is told,
  *     and the next waiter leads, with its own files. The leader's files may have been the reason;
- *   - it hangs, or takes long: other users lead attempts of their own (flight.h). The first verdict
- *     goes to all who can use it, and ends attempts that nobody needs any more;
- *   - the attempt that it follows ends without a result: one of the followers compiles, the others
+ *   - it hangs, or takes long: other users lead builds of their own (flight.h). The first verdict
+ *     goes to all who can use it, and ends builds that nobody needs any more;
+ *   - the build that it follows ends without a result: one of the followers compiles, the others
  *     follow it; with a result that must not be shared (a warning, say): each compiles its own;
- *   - the attempt that it follows is another user's, and takes long: it follows its own user's, or
+ *   - the build that it follows is another user's, and takes long: it follows its own user's, or
  *     compiles;
  *   - its files are others: it compiles.
  *
- * Thread: loop thread, but for attempt_verify and attempt_digest.
+ * Thread: loop thread, but for build_verify and build_digest.
  */
-#include "daemon/service/attempt.h"
+#include "daemon/service/build.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -50,11 +50,11 @@
 
 /* ---- ends ---- */
 
-static void attempt_look(struct attempt *t);
+static void build_look(struct build *t);
 
-static void attempt_unfollow(struct attempt *t)
+static void build_unfollow(struct build *t)
 {
-    struct attempt **at = t->follows ? &t->follows->followers : NULL;
+    struct build **at = t->follows ? &t->follows->followers : NULL;
     while (at && *at != t)
         at = &(*at)->next_follower;
     if (at)
@@ -62,21 +62,21 @@ static void attempt_unfollow(struct attempt *t)
     t->follows = NULL;
 }
 
-static struct attempt *take_follower(struct attempt *t)
+static struct build *take_follower(struct build *t)
 {
-    struct attempt *f = t->followers;
+    struct build *f = t->followers;
     if (f)
-        attempt_unfollow(f);
+        build_unfollow(f);
     return f;
 }
 
-static void attempt_free(struct attempt *t)
+static void build_free(struct build *t)
 {
     if (t->leader)
-        t->leader->attempt = NULL;
+        t->leader->build = NULL;
     if (t->next)
         t->next->prev = t->prev;
-    *(t->prev ? &t->prev->next : &t->service->attempts) = t->next;
+    *(t->prev ? &t->prev->next : &t->service->builds) = t->next;
     budget_give(t->maker, BUDGET_compiles, 1);
     fd_close_later(t->job_fd);
     if (t->channel_fd >= 0)
@@ -88,27 +88,27 @@ static void attempt_free(struct attempt *t)
 }
 
 /* Ends it; if nobody else is at it, the next waiter in its flight leads. */
-static void attempt_end(struct attempt *t)
+static void build_end(struct build *t)
 {
-    struct attempt *follower;
-    t->state = ATTEMPT_DONE;
+    struct build *follower;
+    t->state = BUILD_DONE;
     while ((follower = take_follower(t)))
-        attempt_look(follower);
+        build_look(follower);
     flight_unmake(&t->making, service_clock_ms(t->service));
-    attempt_free(t);
+    build_free(t);
 }
 
 /* An error for the leader alone. */
-static void attempt_refuse(struct attempt *t, const struct err *e)
+static void build_refuse(struct build *t, const struct err *e)
 {
     struct call *leader = t->leader;
     bookkeeping_failed(t->service, t->miss, e);
     if (leader)
-        call_fail(leader, e); /* it leaves; (4) holds until attempt_end, so nobody leads yet */
-    attempt_end(t);
+        call_fail(leader, e); /* it leaves; (4) holds until build_end, so nobody leads yet */
+    build_end(t);
 }
 
-/* True if the end of a compile says nothing of what another attempt of the same user would come to:
+/* True if the end of a compile says nothing of what another build of the same user would come to:
  * its client left, hung or sent nonsense, or took too long. */
 static bool is_the_leaders_own(int code)
 {
@@ -117,28 +117,28 @@ static bool is_the_leaders_own(int code)
 }
 
 /* The compile ended without a verdict: the next waiter leads. */
-static void attempt_pass(struct attempt *t, const struct err *e)
+static void build_pass(struct build *t, const struct err *e)
 {
     if (!is_the_leaders_own(e->code))
         flight_pass(&t->making, e);
-    attempt_refuse(t, e);
+    build_refuse(t, e);
 }
 
-static void attempt_fail(struct attempt *t, const struct err *e)
+static void build_fail(struct build *t, const struct err *e)
 {
     bookkeeping_failed(t->service, t->miss, e);
     flight_fail(t->flight, e, service_clock_ms(t->service));
-    attempt_end(t);
+    build_end(t);
 }
 
 /* ---- what is already there, or on its way ---- */
 
-static struct attempt *attempt_of(struct making *m)
+static struct build *build_of(struct making *m)
 {
-    return (struct attempt *)(void *)((char *)m - offsetof(struct attempt, making));
+    return (struct build *)(void *)((char *)m - offsetof(struct build, making));
 }
 
-static void attempt_cancel(struct attempt *t);
+static void build_cancel(struct build *t);
 
 /* A copy of a result for who knows its headers by other names. NULL: no memory. */
 static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
@@ -158,12 +158,12 @@ static struct artifact *artifact_for(const struct artifact *a, struct manifest *
     return copy;
 }
 
-/* Asks the leader of another attempt, which compiles, whether it has the files that the result was made
- * from. The compile goes on meanwhile; the answer comes to attempt_checked. */
-static void attempt_offer(struct attempt *t, const struct artifact *a)
+/* Asks the leader of another build, which compiles, whether it has the files that the result was made
+ * from. The compile goes on meanwhile; the answer comes to build_checked. */
+static void build_offer(struct build *t, const struct artifact *a)
 {
     struct call *leader = t->leader;
-    if (!leader || leader->checking || t->state != ATTEMPT_COMPILING || t->afresh ||
+    if (!leader || leader->checking || t->state != BUILD_COMPILING || t->afresh ||
         t->n_offers == CHECKS_MAX)
         return;
     struct manifest *m = manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.bases);
@@ -176,40 +176,40 @@ static void attempt_offer(struct attempt *t, const struct artifact *a)
 }
 
 /* Hands a result to all who can use it. One that depends on files is compared by each waiter, and by the
- * leaders of other attempts, which go on meanwhile. Any other is everybody's: attempts that have no
+ * leaders of other builds, which go on meanwhile. Any other is everybody's: builds that have no
  * leader any more end, unless they alone are to be stored. */
-static void attempt_finish(struct attempt *t, struct artifact *a, bool storing)
+static void build_finish(struct build *t, struct artifact *a, bool storing)
 {
     bool to_all = !a->manifest;
     struct making *m = flight_makings(t->flight);
     for (; to_all && m; m = m->next)
-        if (m != &t->making && attempt_of(m)->leader)
-            attempt_of(m)->leader->outcome = WIRE_WAS_COALESCED;
+        if (m != &t->making && build_of(m)->leader)
+            build_of(m)->leader->outcome = WIRE_WAS_COALESCED;
     flight_finish(t->flight, a, &t->making, to_all ? FLIGHT_TO_ALL : FLIGHT_TO_WAITERS, storing,
                   service_clock_ms(t->service));
     for (m = flight_makings(t->flight); m; m = m->next) {
-        struct attempt *other = attempt_of(m);
+        struct build *other = build_of(m);
         if (other != t && to_all && !other->leader && (t->keep || !other->keep))
-            attempt_cancel(other);
+            build_cancel(other);
         else if (other != t && !to_all && (t->keep || !other->keep))
-            attempt_offer(other, a);
+            build_offer(other, a);
     }
 }
 
 /* Ends it with a result that it did not compile. */
-static void attempt_take(struct attempt *t, struct artifact *a, enum wire_outcome outcome)
+static void build_take(struct build *t, struct artifact *a, enum wire_outcome outcome)
 {
     if (t->leader)
         t->leader->outcome = outcome;
-    t->state = ATTEMPT_DONE;
-    attempt_finish(t, a, t->keep);
+    t->state = BUILD_DONE;
+    build_finish(t, a, t->keep);
     if (t->keep)
-        attempt_store_alias(t);
-    attempt_end(t);
+        build_store_alias(t);
+    build_end(t);
 }
 
-/* True if its user refused this value: the attempt then compiles, for this user alone. */
-static bool attempt_is_refused(struct attempt *t, const struct key *key, const struct key *check)
+/* True if its user refused this value: the build then compiles, for this user alone. */
+static bool build_is_refused(struct build *t, const struct key *key, const struct key *check)
 {
     if (!damaged_is_refused(t->service, t->maker, key, check))
         return false;
@@ -220,10 +220,10 @@ static bool attempt_is_refused(struct attempt *t, const struct key *key, const s
 
 /* The same from the store; `m` (may be NULL) is taken. False, and nothing is done, if it cannot be
  * read. */
-static bool attempt_take_stored(struct attempt *t, const struct store_value *v, struct manifest *m)
+static bool build_take_stored(struct build *t, const struct store_value *v, struct manifest *m)
 {
     struct artifact *a = NULL;
-    if (attempt_is_refused(t, &v->row.id.key, &v->row.check)) {
+    if (build_is_refused(t, &v->row.id.key, &v->row.check)) {
         manifest_unref(m);
         return false;
     }
@@ -240,34 +240,34 @@ static bool attempt_take_stored(struct attempt *t, const struct store_value *v, 
     a->cost_ms = v->row.cost_ms;
     a->key = v->row.id.key;
     a->manifest = m;
-    attempt_take(t, a, WIRE_WAS_HIT);
+    build_take(t, a, WIRE_WAS_HIT);
     artifact_unref(a);
     return true;
 }
 
-/* Asks the leader for its files; the answer comes to attempt_checked. */
-static void attempt_ask(struct attempt *t, struct manifest *m, struct artifact *candidate)
+/* Asks the leader for its files; the answer comes to build_checked. */
+static void build_ask(struct build *t, struct manifest *m, struct artifact *candidate)
 {
-    t->state = ATTEMPT_LOOKING;
+    t->state = BUILD_LOOKING;
     t->asked_ms = service_clock_ms(t->service);
     call_check(t->leader, m, candidate);
 }
 
 /* Whom it followed has a result that may be shared. */
-static void attempt_take_candidate(struct attempt *t, struct artifact *a)
+static void build_take_candidate(struct build *t, struct artifact *a)
 {
     if (!a->manifest) {
-        attempt_take(t, a, WIRE_WAS_COALESCED);
+        build_take(t, a, WIRE_WAS_COALESCED);
         return;
     }
     struct manifest *m =
         t->leader ? manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.bases) : NULL;
     struct artifact *copy = m ? artifact_for(a, m) : NULL;
     if (copy) {
-        attempt_ask(t, m, copy);
+        build_ask(t, m, copy);
     } else { /* no memory, or its leader has gone and the compile would find that out */
         t->alone = true;
-        attempt_look(t);
+        build_look(t);
     }
     artifact_unref(copy);
     manifest_unref(m);
@@ -275,13 +275,13 @@ static void attempt_take_candidate(struct attempt *t, struct artifact *a)
 
 static void on_prepared(struct call *call)
 {
-    if (call->attempt && call->attempt->state == ATTEMPT_LOOKING)
-        attempt_look(call->attempt);
+    if (call->build && call->build->state == BUILD_LOOKING)
+        build_look(call->build);
 }
 
 /* Asks the leader what it has at the paths of a manifest, which is taken. False if that cannot be, or
  * was done. */
-static bool attempt_ask_manifest(struct attempt *t, struct manifest *m)
+static bool build_ask_manifest(struct build *t, struct manifest *m)
 {
     bool can = t->leader && !key_equal(&t->asked, &m->digest) && t->n_asked < CHECKS_MAX;
     m = manifest_for(m, t->paths.bases);
@@ -289,49 +289,49 @@ static bool attempt_ask_manifest(struct attempt *t, struct manifest *m)
     if (can) {
         t->asked = m->digest;
         t->n_asked++;
-        attempt_ask(t, m, NULL);
+        build_ask(t, m, NULL);
     }
     manifest_unref(m);
     return can;
 }
 
-/* Looks under the shared key. True if the attempt has its result, or waits. */
-static bool look_for_shared(struct attempt *t)
+/* Looks under the shared key. True if the build has its result, or waits. */
+static bool look_for_shared(struct build *t)
 {
     struct find f;
     switch (find_made(t->service, &t->shared_id, &t->shared_proof, t->leader, on_prepared, &f)) {
     case FOUND_NONE: return false;
-    case FOUND_MANIFEST: return attempt_ask_manifest(t, f.manifest);
+    case FOUND_MANIFEST: return build_ask_manifest(t, f.manifest);
     case FOUND_ALIAS: bases_unref(f.alias.bases); return false;
-    case FOUND_SOON: t->state = ATTEMPT_LOOKING; return true;
+    case FOUND_SOON: t->state = BUILD_LOOKING; return true;
     case FOUND_RESULT: break;
     }
     if (f.value)
-        return attempt_take_stored(t, f.value, NULL);
-    if (attempt_is_refused(t, &f.pending->key, &f.pending->check))
+        return build_take_stored(t, f.value, NULL);
+    if (build_is_refused(t, &f.pending->key, &f.pending->check))
         return false;
     artifact_ref(f.pending);
-    attempt_take(t, f.pending, WIRE_WAS_HIT);
+    build_take(t, f.pending, WIRE_WAS_HIT);
     artifact_unref(f.pending);
     return true;
 }
 
 /* True if it waits for no other user any more. */
-static bool attempt_is_hedged(const struct attempt *t)
+static bool build_is_hedged(const struct build *t)
 {
     return service_clock_ms(t->service) >= t->hedge_at_ms;
 }
 
-/* Waits for another attempt that compiles for the same shared key. False if there is none. */
-static bool attempt_follow(struct attempt *t)
+/* Waits for another build that compiles for the same shared key. False if there is none. */
+static bool build_follow(struct build *t)
 {
-    bool own_only = attempt_is_hedged(t);
-    for (struct attempt *u = t->service->attempts; u; u = u->next)
-        if (u->state == ATTEMPT_COMPILING && u->shares && u->keep &&
+    bool own_only = build_is_hedged(t);
+    for (struct build *u = t->service->builds; u; u = u->next)
+        if (u->state == BUILD_COMPILING && u->shares && u->keep &&
             (u->maker == t->maker || !own_only) &&
             key_equal(&u->shared_id.key, &t->shared_id.key) &&
             proof_equal(&u->shared_proof, &t->shared_proof)) {
-            t->state = ATTEMPT_FOLLOWING;
+            t->state = BUILD_FOLLOWING;
             t->follows = u;
             t->next_follower = u->followers;
             u->followers = t;
@@ -341,35 +341,35 @@ static bool attempt_follow(struct attempt *t)
 }
 
 /* Takes the result that the leader has the files for, by the manifest of the shared key. */
-static bool take_alternative(struct attempt *t, const struct store_id *id,
-                             const struct proof *proof, struct manifest *one)
+static bool take_alternative(struct build *t, const struct store_id *id, const struct proof *proof,
+                             struct manifest *one)
 {
     struct find f;
     if (!one || find_made(t->service, id, proof, NULL, NULL, &f) != FOUND_RESULT)
         return false;
     if (f.value)
-        return attempt_take_stored(t, f.value, manifest_ref(one));
+        return build_take_stored(t, f.value, manifest_ref(one));
     struct artifact *copy = NULL;
-    if (!attempt_is_refused(t, &f.pending->key, &f.pending->check))
+    if (!build_is_refused(t, &f.pending->key, &f.pending->check))
         copy = artifact_for(f.pending, one);
     if (!copy)
         return false;
-    attempt_take(t, copy, WIRE_WAS_HIT);
+    build_take(t, copy, WIRE_WAS_HIT);
     artifact_unref(copy);
     return true;
 }
 
 /* The leader has the files of a result that was offered: it needs its own compile no longer. */
-static void attempt_accept(struct attempt *t, struct artifact *a)
+static void build_accept(struct build *t, struct artifact *a)
 {
     t->leader->outcome = WIRE_WAS_COALESCED;
     flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_clock_ms(t->service));
-    attempt_cancel(t);
+    build_cancel(t);
 }
 
-void attempt_checked(struct call *call, const struct manifest_alternative *a)
+void build_checked(struct call *call, const struct manifest_alternative *a)
 {
-    struct attempt *t = call->attempt;
+    struct build *t = call->build;
     struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
     struct manifest *one = a ? manifest_of_one(call->checking, a, t->paths.bases) : NULL;
     struct store_id id = {.owner = STORE_MADE_HERE};
@@ -380,16 +380,16 @@ void attempt_checked(struct call *call, const struct manifest_alternative *a)
     }
     call_uncheck(call);
     t->asked_ms = 0;
-    if (t->state == ATTEMPT_COMPILING) {
+    if (t->state == BUILD_COMPILING) {
         if (candidate && a)
-            attempt_accept(t, candidate);
+            build_accept(t, candidate);
     } else if (candidate && a) {
-        attempt_take(t, candidate, WIRE_WAS_COALESCED);
+        build_take(t, candidate, WIRE_WAS_COALESCED);
     } else if (candidate) {
         t->alone = true;
-        attempt_look(t);
+        build_look(t);
     } else if (!a || !take_alternative(t, &id, &proof, one)) {
-        attempt_look(t);
+        build_look(t);
     }
     manifest_unref(one);
     artifact_unref(candidate);
@@ -398,22 +398,22 @@ void attempt_checked(struct call *call, const struct manifest_alternative *a)
 /* ---- compiling ---- */
 
 /* Hands what was compiled to those who follow; NULL if they may not have it. */
-static void followers_take(struct attempt *t, struct artifact *a)
+static void followers_take(struct build *t, struct artifact *a)
 {
-    struct attempt *f;
-    t->state = ATTEMPT_DONE;
+    struct build *f;
+    t->state = BUILD_DONE;
     while ((f = take_follower(t))) {
         f->alone = a == NULL;
         if (a)
-            attempt_take_candidate(f, a);
+            build_take_candidate(f, a);
         else
-            attempt_look(f);
+            build_look(f);
     }
 }
 
 /* What the compiler made, but for its hash and its manifest: which key it goes by, and who may have it.
  * Takes the paths. */
-static void attempt_describe(struct attempt *t, struct pool_result *done, struct artifact *a)
+static void build_describe(struct build *t, struct pool_result *done, struct artifact *a)
 {
     struct service *s = t->service;
     bool shared = t->shares && t->keep && done->keep && done->shareable;
@@ -438,17 +438,17 @@ static void attempt_describe(struct attempt *t, struct pool_result *done, struct
 
 /* Any thread: what takes long for many paths, or a large result. The digest is the daemon's own: a
  * compiler process may say anything of what it made. */
-static void attempt_digest(struct attempt *t)
+static void build_digest(struct build *t)
 {
     t->err = (struct err){0};
     if (t->done.n_paths)
         t->made_manifest =
-            attempt_manifest(t, &t->done, t->made_shared, &t->made_address, &t->made_proof);
+            build_manifest(t, &t->done, t->made_shared, &t->made_address, &t->made_proof);
     t->code = artifact_hash(t->made, &t->err);
 }
 
 /* The rest of it, on the loop thread: bases are counted. */
-static void attempt_digested(struct attempt *t)
+static void build_digested(struct build *t)
 {
     struct manifest *m = t->made_manifest;
     t->made_manifest = NULL;
@@ -464,7 +464,7 @@ static void attempt_digested(struct attempt *t)
     pool_paths_free(&t->done);
 }
 
-static void attempt_deliver(struct attempt *t)
+static void build_deliver(struct build *t)
 {
     struct service *s = t->service;
     struct artifact *a = t->made;
@@ -486,44 +486,44 @@ static void attempt_deliver(struct attempt *t)
     bool storing = t->keep && !a->failed;
     if (a->failed)
         negative_add(s, &t->id.key, &t->proof, a);
-    attempt_finish(t, a, storing);
+    build_finish(t, a, storing);
     if (storing)
-        attempt_store_result(t, a, shared, &t->made_address, &t->made_proof);
+        build_store_result(t, a, shared, &t->made_address, &t->made_proof);
     followers_take(t, shared ? a : NULL);
 }
 
 /* The end of a compile, with a result or an error. */
-static void attempt_settle(struct attempt *t, int code, struct err *e)
+static void build_settle(struct build *t, int code, struct err *e)
 {
     if (code && !*e->text)
         err_set(e, code, "%s", err_text(code));
     e->code = code;
     if (code == WARM_ESHUTDOWN) {
-        attempt_fail(t, e);
+        build_fail(t, e);
     } else if (code) {
-        attempt_pass(t, e);
+        build_pass(t, e);
     } else {
-        attempt_deliver(t);
-        attempt_end(t);
+        build_deliver(t);
+        build_end(t);
     }
 }
 
 /* Pool thread. */
-static void attempt_digest_work(uv_work_t *work) { attempt_digest(work->data); }
+static void build_digest_work(uv_work_t *work) { build_digest(work->data); }
 
 static void on_digested(uv_work_t *work, int status)
 {
-    struct attempt *t = work->data;
+    struct build *t = work->data;
     (void)status;
-    attempt_digested(t);
+    build_digested(t);
     if (t->cancelled)
         t->code = err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
-    attempt_settle(t, t->code, &t->err);
+    build_settle(t, t->code, &t->err);
 }
 
 static void on_compiled(void *arg, struct pool_result *done)
 {
-    struct attempt *t = arg;
+    struct build *t = arg;
     struct artifact *a = NULL;
     struct err e = done->err;
     int code = done->status;
@@ -531,21 +531,21 @@ static void on_compiled(void *arg, struct pool_result *done)
     if (code == 0)
         code = artifact_from_fd(done->fd, done->len, NULL, &a, &e);
     if (code) {
-        attempt_settle(t, code, &e);
+        build_settle(t, code, &e);
         return;
     }
     bool is_long = (a->len > HASH_HERE_MAX && !a->hashed) || done->n_paths > PATHS_HERE_MAX;
-    attempt_describe(t, done, a);
+    build_describe(t, done, a);
     if (is_long) {
-        uv_queue_work(t->service->config.loop, &t->work, attempt_digest_work, on_digested);
+        uv_queue_work(t->service->config.loop, &t->work, build_digest_work, on_digested);
         return;
     }
-    attempt_digest(t);
-    attempt_digested(t);
-    attempt_settle(t, t->code, &t->err);
+    build_digest(t);
+    build_digested(t);
+    build_settle(t, t->code, &t->err);
 }
 
-static void attempt_compile(struct attempt *t)
+static void build_compile(struct build *t)
 {
     struct service *s = t->service;
     struct err e = {0};
@@ -561,30 +561,30 @@ static void attempt_compile(struct attempt *t)
                                    .arg = t};
     int code = pool_start(s->config.pool, &request, &t->running, &e);
     if (code) {
-        attempt_pass(t, &e);
+        build_pass(t, &e);
         return;
     }
-    t->state = ATTEMPT_COMPILING;
+    t->state = BUILD_COMPILING;
     t->channel_fd = -1;
 }
 
 /* Goes on behind the verification, and behind whatever it waited for. */
-static void attempt_look(struct attempt *t)
+static void build_look(struct build *t)
 {
     struct err e = {0};
     if (t->service->stopping) {
         err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
-        attempt_fail(t, &e);
+        build_fail(t, &e);
         return;
     }
     if (t->shares && !t->afresh && look_for_shared(t))
         return;
-    if (t->shares && !t->alone && attempt_follow(t))
+    if (t->shares && !t->alone && build_follow(t))
         return;
-    attempt_compile(t);
+    build_compile(t);
 }
 
-static bool is_in_pool(const struct attempt *t)
+static bool is_in_pool(const struct build *t)
 {
     for (unsigned i = 0; i < VERIFY_MAX; i++)
         if (t->service->verifying[i] == t)
@@ -592,35 +592,35 @@ static bool is_in_pool(const struct attempt *t)
     return false;
 }
 
-/* True if it has followed another user's attempt for long enough. */
-static bool follows_too_long(const struct attempt *t)
+/* True if it has followed another user's build for long enough. */
+static bool follows_too_long(const struct build *t)
 {
-    return t->state == ATTEMPT_FOLLOWING && t->follows->maker != t->maker && attempt_is_hedged(t);
+    return t->state == BUILD_FOLLOWING && t->follows->maker != t->maker && build_is_hedged(t);
 }
 
 /* Ends those whose leader has gone where its answer is needed, and those who were cancelled. */
-void attempts_tick(struct service *s)
+void builds_tick(struct service *s)
 {
     uint64_t now = service_clock_ms(s);
-    for (struct attempt *t = s->attempts, *next; t; t = next) {
+    for (struct build *t = s->builds, *next; t; t = next) {
         next = t->next;
-        bool waits = t->state == ATTEMPT_LOOKING || t->state == ATTEMPT_FOLLOWING ||
-                     (t->state == ATTEMPT_VERIFYING && !is_in_pool(t));
-        if (waits && (t->cancelled || (!t->leader && t->state == ATTEMPT_LOOKING))) {
-            attempt_unfollow(t);
+        bool waits = t->state == BUILD_LOOKING || t->state == BUILD_FOLLOWING ||
+                     (t->state == BUILD_VERIFYING && !is_in_pool(t));
+        if (waits && (t->cancelled || (!t->leader && t->state == BUILD_LOOKING))) {
+            build_unfollow(t);
             err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
-            attempt_refuse(t, &t->err);
-            next = s->attempts; /* others may have come and gone with it */
+            build_refuse(t, &t->err);
+            next = s->builds; /* others may have come and gone with it */
         } else if (follows_too_long(t)) {
-            attempt_unfollow(t);
+            build_unfollow(t);
             stats_add(&s->stats, STATS_hedges, STORE_CUBIN, 1);
-            attempt_look(t);
-            next = s->attempts;
+            build_look(t);
+            next = s->builds;
         } else if (waits && t->asked_ms && now - t->asked_ms > ASK_MS) {
             call_uncheck(t->leader);
             t->asked_ms = 0;
             t->alone = true;
-            attempt_compile(t);
+            build_compile(t);
         }
     }
 }
@@ -628,7 +628,7 @@ void attempts_tick(struct service *s)
 /* ---- the source ---- */
 
 /* Pool thread: are these the bytes that COMPILE spoke of? */
-static int verify_key(const struct attempt *t, const struct job *job, struct err *e)
+static int verify_key(const struct build *t, const struct job *job, struct err *e)
 {
     char hardware[WARM_HARDWARE_MAX];
     struct key graph;
@@ -642,7 +642,7 @@ static int verify_key(const struct attempt *t, const struct job *job, struct err
     return 0;
 }
 
-static void find_shared_key(struct attempt *t, const struct job *job)
+static void find_shared_key(struct build *t, const struct job *job)
 {
     struct address address = t->ask.address;
     const struct toolchain *tool = t->ask.toolchain;
@@ -655,7 +655,7 @@ static void find_shared_key(struct attempt *t, const struct job *job)
     t->shared_id = (struct store_id){STORE_MADE_HERE, address_key(&address)};
 }
 
-static int verify_job(struct attempt *t, const void *bytes, struct err *e)
+static int verify_job(struct build *t, const void *bytes, struct err *e)
 {
     struct job job;
     int code = job_decode(bytes, t->job_len, &job, e);
@@ -672,9 +672,9 @@ static int verify_job(struct attempt *t, const void *bytes, struct err *e)
     return code;
 }
 
-static void attempt_verify(uv_work_t *work)
+static void build_verify(uv_work_t *work)
 {
-    struct attempt *t = work->data;
+    struct build *t = work->data;
     void *bytes = mmap(NULL, t->job_len, PROT_READ, MAP_PRIVATE, t->job_fd, 0);
     if (bytes == MAP_FAILED) {
         t->code = err_set(&t->err, WARM_ENOMEM, "cannot map the source");
@@ -694,11 +694,11 @@ static bool user_is_in_pool(const struct service *s, uint32_t uid)
 
 /* The oldest that waits, of a user who has none in the pool: large sources of one user, which take long
  * to hash, hold nobody else up. */
-static struct attempt *next_to_verify(const struct service *s)
+static struct build *next_to_verify(const struct service *s)
 {
-    struct attempt *oldest = NULL;
-    for (struct attempt *t = s->attempts; t; t = t->next)
-        if (t->state == ATTEMPT_VERIFYING && !t->cancelled && !user_is_in_pool(s, t->maker))
+    struct build *oldest = NULL;
+    for (struct build *t = s->builds; t; t = t->next)
+        if (t->state == BUILD_VERIFYING && !t->cancelled && !user_is_in_pool(s, t->maker))
             oldest = t;
     return oldest;
 }
@@ -709,66 +709,66 @@ static void verify_next(struct service *s)
 {
     for (unsigned i = 0; i < VERIFY_MAX; i++)
         if (!s->verifying[i] && (s->verifying[i] = next_to_verify(s)))
-            uv_queue_work(s->config.loop, &s->verifying[i]->work, attempt_verify, on_verified);
+            uv_queue_work(s->config.loop, &s->verifying[i]->work, build_verify, on_verified);
 }
 
 static void on_verified(uv_work_t *work, int status)
 {
-    struct attempt *t = work->data;
+    struct build *t = work->data;
     struct service *s = t->service;
     (void)status;
     for (unsigned i = 0; i < VERIFY_MAX; i++)
         if (s->verifying[i] == t)
             s->verifying[i] = NULL;
     if (t->code || t->cancelled)
-        attempt_refuse(t, &t->err);
+        build_refuse(t, &t->err);
     else
-        attempt_look(t);
+        build_look(t);
     verify_next(s);
 }
 
-static struct attempt *attempt_new(struct call *call, int job_fd, uint64_t len, int channel_fd)
+static struct build *build_new(struct call *call, int job_fd, uint64_t len, int channel_fd)
 {
     struct service *s = call->service;
-    struct attempt *t = calloc(1, sizeof *t);
+    struct build *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct attempt){.next = s->attempts,
-                          .service = s,
-                          .flight = call->ask.flight,
-                          .hedge_at_ms = call->ask.hedge_at_ms,
-                          .leader = call,
-                          .job_fd = job_fd,
-                          .job_len = len,
-                          .channel_fd = channel_fd,
-                          .maker = call->peer->uid,
-                          .may_replace = call->peer->is_admin,
-                          .keep = !(call->compile->flags & WIRE_COMPILE_NO_STORE),
-                          .asked = call->compile->checked,
-                          .afresh = call->compile->flags & WIRE_COMPILE_RECACHE,
-                          .alone = call->compile->flags & WIRE_COMPILE_RECACHE,
-                          .ask = *call->compile,
-                          .id = call->id,
-                          .proof = call->proof};
-    if (s->attempts)
-        s->attempts->prev = t;
-    s->attempts = t;
+    *t = (struct build){.next = s->builds,
+                        .service = s,
+                        .flight = call->ask.flight,
+                        .hedge_at_ms = call->ask.hedge_at_ms,
+                        .leader = call,
+                        .job_fd = job_fd,
+                        .job_len = len,
+                        .channel_fd = channel_fd,
+                        .maker = call->peer->uid,
+                        .may_replace = call->peer->is_admin,
+                        .keep = !(call->compile->flags & WIRE_COMPILE_NO_STORE),
+                        .asked = call->compile->checked,
+                        .afresh = call->compile->flags & WIRE_COMPILE_RECACHE,
+                        .alone = call->compile->flags & WIRE_COMPILE_RECACHE,
+                        .ask = *call->compile,
+                        .id = call->id,
+                        .proof = call->proof};
+    if (s->builds)
+        s->builds->prev = t;
+    s->builds = t;
     t->work.data = t;
     writer_init(&t->recipe, RECIPE_MAX);
     t->session = call->peer->session;
-    call->attempt = t;
+    call->build = t;
     call->leads = true;
     call->outcome = WIRE_WAS_MISS;
     flight_make(&call->ask, &t->making);
     return t;
 }
 
-int attempt_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e)
+int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e)
 {
     int code = budget_ask(call->peer->uid, BUDGET_compiles, 1, e);
     if (code)
         return code;
-    if (!attempt_new(call, job_fd, len, channel_fd)) {
+    if (!build_new(call, job_fd, len, channel_fd)) {
         budget_give(call->peer->uid, BUDGET_compiles, 1);
         return err_set(e, WARM_ENOMEM, "no memory for a compile");
     }
@@ -776,31 +776,31 @@ int attempt_start(struct call *call, int job_fd, uint64_t len, int channel_fd, s
     return 0;
 }
 
-static void attempt_cancel(struct attempt *t)
+static void build_cancel(struct build *t)
 {
     t->cancelled = !t->followers;
     if (t->running && t->cancelled)
         pool_cancel(t->service->config.pool, t->running);
 }
 
-void attempts_cancel(struct flight *f)
+void builds_cancel(struct flight *f)
 {
     for (struct making *m = flight_makings(f); m; m = m->next)
-        attempt_cancel(attempt_of(m));
+        build_cancel(build_of(m));
 }
 
-void attempts_keep(struct flight *f)
+void builds_keep(struct flight *f)
 {
     for (struct making *m = flight_makings(f); m; m = m->next)
-        attempt_of(m)->keep = true;
+        build_of(m)->keep = true;
 }
 
-void attempts_shutdown(struct service *s)
+void builds_shutdown(struct service *s)
 {
-    for (struct attempt *t = s->attempts; t; t = t->next) {
+    for (struct build *t = s->builds; t; t = t->next) {
         t->cancelled = true;
         if (t->running)
             pool_cancel(s->config.pool, t->running);
     }
-    calls_tick_start(s); /* attempts_tick ends those who wait */
+    calls_tick_start(s); /* builds_tick ends those who wait */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attempt.h - one source on its way through the compiler; what compile.c and attempt.c share.
+ * build.h - one source on its way through the compiler; what compile.c and build.c share.
  *
  *     SOURCE ──▶ VERIFYING ──▶ LOOKING ──▶ FOLLOWING ──▶ COMPILING ──▶ DONE
  *                (a pool       (is the      (another
@@ -15,30 +15,30 @@
  *
  * Thread: loop thread, but for the verification and the hash of a large result. Memory: see each function.
  */
-#ifndef WARM_DAEMON_SERVICE_ATTEMPT_H
-#define WARM_DAEMON_SERVICE_ATTEMPT_H
+#ifndef WARM_DAEMON_SERVICE_BUILD_H
+#define WARM_DAEMON_SERVICE_BUILD_H
 
 #include "daemon/service/compile_request.h"
 #include "daemon/service/manifest.h"
 #include "daemon/service/manifest_paths.h"
 
-enum attempt_state {
-    ATTEMPT_VERIFYING, /* on a pool thread, or its user's turn there is to come */
-    ATTEMPT_LOOKING,   /* a value is being verified, or the leader says what it has (`asked_ms`) */
-    ATTEMPT_FOLLOWING,
-    ATTEMPT_COMPILING, /* or a pool thread hashes what the compiler made */
-    ATTEMPT_DONE,      /* its result is being handed out */
+enum build_state {
+    BUILD_VERIFYING, /* on a pool thread, or its user's turn there is to come */
+    BUILD_LOOKING,   /* a value is being verified, or the leader says what it has (`asked_ms`) */
+    BUILD_FOLLOWING,
+    BUILD_COMPILING, /* or a pool thread hashes what the compiler made */
+    BUILD_DONE,      /* its result is being handed out */
 };
 
-struct attempt {
-    struct attempt *prev, *next;
+struct build {
+    struct build *prev, *next;
     struct service *service;
     struct flight *flight; /* in phase (4) as long as this exists: `making` */
     struct making making;
-    uint64_t hedge_at_ms; /* from then on it follows only its own user's attempts */
+    uint64_t hedge_at_ms; /* from then on it follows only its own user's builds */
     struct call *leader;  /* NULL when it has left */
     uv_work_t work;
-    enum attempt_state state;
+    enum build_state state;
     struct pool_job *running;
     int job_fd;
     uint64_t job_len;
@@ -67,7 +67,7 @@ struct attempt {
     struct store_id shared_id;
     struct proof shared_proof;
     uint64_t asked_ms; /* when the leader was asked for its files; 0: it is not */
-    struct attempt *follows, *followers, *next_follower;
+    struct build *follows, *followers, *next_follower;
     /* of the result, from the end of the compile on: */
     struct pool_result done; /* its paths are owned */
     struct manifest *made_manifest;
@@ -80,33 +80,33 @@ struct attempt {
 /* How often one job may be asked about manifests that change while it answers. */
 #define CHECKS_MAX 8u
 
-/* Starts an attempt from the job that the call brought, which holds its flight's lease: the call leads
+/* Starts a build from the job that the call brought, which holds its flight's lease: the call leads
  * it. Takes both descriptors on success. Errors: NOMEM, or the user has too many. */
-int attempt_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e);
+int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e);
 /* Goes on with what the leader said to its check: `a` is the alternative of call->checking that its
  * files agree with; NULL if none does. */
-void attempt_checked(struct call *call, const struct manifest_alternative *a);
+void build_checked(struct call *call, const struct manifest_alternative *a);
 
-/* Has the results of the attempts of this flight stored. */
-void attempts_keep(struct flight *f);
-/* Ends the attempts of this flight that nothing else waits for. */
-void attempts_cancel(struct flight *f);
-/* Ends attempts that wait for a leader that has gone. To be called from time to time while any exist. */
-void attempts_tick(struct service *s);
-/* Ends all attempts. */
-void attempts_shutdown(struct service *s);
+/* Has the results of the builds of this flight stored. */
+void builds_keep(struct flight *f);
+/* Ends the builds of this flight that nothing else waits for. */
+void builds_cancel(struct flight *f);
+/* Ends builds that wait for a leader that has gone. To be called from time to time while any exist. */
+void builds_tick(struct service *s);
+/* Ends all builds. */
+void builds_shutdown(struct service *s);
 
-/* attempt_store.c: */
+/* build_store.c: */
 /* The manifest of this one compile (given), and the address and proof of its result. `shared`: as it
  * is kept under the shared key. NULL: it cannot be written down. Any thread, while nothing of the
- * attempt's job changes. It has no bases yet. */
-struct manifest *attempt_manifest(const struct attempt *t, const struct pool_result *done,
-                                  bool shared, struct address *address, struct proof *proof);
+ * build's job changes. It has no bases yet. */
+struct manifest *build_manifest(const struct build *t, const struct pool_result *done, bool shared,
+                                struct address *address, struct proof *proof);
 /* From the exact key to the shared one; the flight is told when it is committed. */
-void attempt_store_alias(const struct attempt *t);
+void build_store_alias(const struct build *t);
 /* Queues the result, with its manifest if it has one; `shared`: under the shared key, with an alias
  * from the exact one. The flight is told when all is committed. */
-void attempt_store_result(const struct attempt *t, struct artifact *result, bool shared,
-                          const struct address *address, const struct proof *proof);
+void build_store_result(const struct build *t, struct artifact *result, bool shared,
+                        const struct address *address, const struct proof *proof);
 
 #endif
