@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * build.h - one source on its way through the compiler; what compile.c and build.c share.
+ * build.h - one source on its way through the compiler; what compile_request.c and build.c share.
  *
  *     SOURCE ──▶ VERIFYING ──▶ LOOKING ──▶ FOLLOWING ──▶ COMPILING ──▶ DONE
  *                (a pool       (is the      (another

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - the asker's side of a COMPILE: decides where its result comes from.
+ * compile_request.c - the asker's side of a COMPILE: decides where its result comes from.
  *
  * The happy path of a miss:
  *   1. COMPILE: the store has nothing under the source's key, and nobody compiles it: NEED;
