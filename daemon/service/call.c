@@ -103,7 +103,7 @@ static struct call *call_of(struct ask *ask)
     return (struct call *)(void *)((char *)ask - offsetof(struct call, ask));
 }
 
-static void on_turn(struct ask *ask)
+static void on_hold(struct ask *ask)
 {
     struct call *call = call_of(ask);
     call->ops->on_lease(call);
@@ -123,7 +123,7 @@ static void on_error(struct ask *ask, const struct err *e)
     call->ops->on_error(call, e);
 }
 
-static const struct ask_ops ask_ops = {on_turn, on_result, on_error};
+static const struct ask_ops ask_ops = {on_hold, on_result, on_error};
 
 void calls_tick_start(struct service *s)
 {
@@ -149,7 +149,7 @@ void call_join(struct call *call)
         call_fail(call, &e);
     } else if (place == FLIGHT_NONE) {
         call_answer(call, &(struct answer){.kind = ANSWER_MISS});
-    } else if (place == FLIGHT_TURN) {
+    } else if (place == FLIGHT_LEADS) {
         call->ops->on_lease(call);
     } else {
         const struct flight *f = call->ask.flight;

@@ -51,8 +51,8 @@
 #include "daemon/service/internal.h"
 #include "keygen/cuda/job.h"
 
-#define NEED_TURN_MS 10000u /* a client that does not send its source in this time is hedged */
-#define HEDGE_MS 2000u      /* how long a compile waits for other users, in all */
+#define NEED_LEASE_MS 10000u /* a client that does not send its source in this time is hedged */
+#define HEDGE_MS 2000u       /* how long a compile waits for other users, in all */
 
 enum { LOOK_STORE, LOOK_FLIGHT, LOOK_ERRORS, LOOK_NOWHERE };
 
@@ -350,7 +350,7 @@ void service_compile(struct call *call, const struct wire_compile *ask)
         return;
     }
     call->ask.can_make = true;
-    call->ask.turn_ms = NEED_TURN_MS;
+    call->ask.lease_ms = NEED_LEASE_MS;
     call->ask.uid = call->peer->uid;
     call->ask.hedge_at_ms = service_clock_ms(s) + HEDGE_MS;
     call->ask.expires_ms =

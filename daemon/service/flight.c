@@ -201,7 +201,7 @@ static void ask_hold(struct ask *ask, uint64_t now_ms)
     list_remove(ask);
     list_add(&f->busy, ask);
     ask->state = ASK_HOLDING;
-    ask->turn_ends_ms = now_ms + ask->turn_ms;
+    ask->lease_ends_ms = now_ms + ask->lease_ms;
     ask->token = token_next(f->all);
     f->n_holders++;
     f->last_uid = ask->uid;
@@ -231,7 +231,7 @@ static bool flight_has_user(const struct flight *f, uint32_t uid, uint64_t now_m
         if (m->uid == uid)
             return true;
     for (const struct ask *ask = f->busy.first; ask; ask = ask->next)
-        if (ask->uid == uid && ask->state == ASK_HOLDING && ask->turn_ends_ms > now_ms)
+        if (ask->uid == uid && ask->state == ASK_HOLDING && ask->lease_ends_ms > now_ms)
             return true;
     return false;
 }
@@ -239,7 +239,7 @@ static bool flight_has_user(const struct flight *f, uint32_t uid, uint64_t now_m
 static bool flight_all_overdue(const struct flight *f, uint64_t now_ms)
 {
     for (const struct ask *ask = f->busy.first; ask; ask = ask->next)
-        if (ask->state == ASK_HOLDING && ask->turn_ends_ms > now_ms)
+        if (ask->state == ASK_HOLDING && ask->lease_ends_ms > now_ms)
             return false;
     return !f->makings;
 }
@@ -259,7 +259,7 @@ static void flight_promote(struct flight *f, uint64_t now_ms)
         struct ask *ask = flight_next_maker(f);
         if (ask) {
             ask_hold(ask, now_ms);
-            ask->ops->on_turn(ask);
+            ask->ops->on_hold(ask);
             break;
         }
         struct err e;
@@ -304,7 +304,7 @@ int flight_join(struct flights *all, const struct store_id *id, const struct pro
     if (!idle)
         flight_note_hedge(f);
     ask_hold(ask, now_ms);
-    return FLIGHT_TURN;
+    return FLIGHT_LEADS;
 }
 
 void flight_leave(struct ask *ask, uint64_t now_ms)
@@ -474,7 +474,7 @@ static void flight_tick(struct flight *f, uint64_t now_ms)
     while (!flight_is_idle(f) && (ask = flight_next_hedge(f, now_ms))) {
         flight_note_hedge(f);
         ask_hold(ask, now_ms);
-        ask->ops->on_turn(ask);
+        ask->ops->on_hold(ask);
     }
 }
 

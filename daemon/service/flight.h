@@ -48,7 +48,7 @@ struct ask;
 
 struct ask_ops {
     /* It is this asker's turn: it is to make the artifact, or to send its source. */
-    void (*on_turn)(struct ask *ask);
+    void (*on_hold)(struct ask *ask);
     /* It left the flight with the result (borrowed). */
     void (*on_result)(struct ask *ask, struct artifact *result);
     /* It left the flight without. NOT_FOUND: nobody makes it any more. */
@@ -70,7 +70,7 @@ struct ask {
     const struct ask_ops *ops;
     uint32_t uid;         /* whose it is */
     bool can_make;        /* false: only waits, never has a turn */
-    uint64_t turn_ms;     /* how long its turn is; then another gets one too */
+    uint64_t lease_ms;    /* how long its turn is; then another gets one too */
     uint64_t expires_ms;  /* when it gives up waiting (TIMEOUT); 0: never */
     uint64_t hedge_at_ms; /* from then on it waits for no other user; 0: it always does */
     /* the flight's: */
@@ -80,7 +80,7 @@ struct ask {
     struct making *making; /* ASK_MAKING */
     struct ask_list *in;
     struct ask *prev, *next;
-    uint64_t turn_ends_ms;
+    uint64_t lease_ends_ms;
     uint64_t token; /* of its turn: hard to guess, never 0, never the same twice */
 };
 
@@ -108,7 +108,7 @@ unsigned flight_waiters(const struct flight *f);
 uint64_t flight_age_ms(const struct flight *f, uint64_t now_ms);
 
 enum flight_place {
-    FLIGHT_TURN, /* yours to make: ask->token (on_turn is not called) */
+    FLIGHT_LEADS, /* yours to make: ask->token (on_hold is not called) */
     FLIGHT_WAIT,
     FLIGHT_NONE, /* nobody makes it, and neither can this asker */
 };

@@ -136,7 +136,7 @@ static void on_lease(struct call *call)
 {
     call_answer(call, &(struct answer){.kind = ANSWER_LEASE,
                                        .token = call->ask.token,
-                                       .deadline_ms = (uint32_t)call->ask.turn_ms});
+                                       .deadline_ms = (uint32_t)call->ask.lease_ms});
 }
 
 static void on_result(struct call *call, struct artifact *result)
@@ -201,7 +201,7 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
     }
     call->ask.can_make = mode == ASK_LEASE;
     call->ask.uid = call->peer->uid;
-    call->ask.turn_ms = s->config.config->lease_timeout_ms;
+    call->ask.lease_ms = s->config.config->lease_timeout_ms;
     call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
     call_join(call);
 }

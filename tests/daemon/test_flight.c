@@ -26,7 +26,7 @@ static void hear(const struct ask *ask, const char *what)
     snprintf(heard + at, sizeof heard - at, "%c:%s ", a->name, what);
 }
 
-static void on_turn(struct ask *ask) { hear(ask, "turn"); }
+static void on_hold(struct ask *ask) { hear(ask, "turn"); }
 static void on_result(struct ask *ask, struct artifact *result)
 {
     struct asker *a = (struct asker *)ask;
@@ -41,7 +41,7 @@ static void on_error(struct ask *ask, const struct err *e)
     cr_assert_eq(ask->state, ASK_OUT);
     hear(ask, err_name(e->code));
 }
-static const struct ask_ops ops = {on_turn, on_result, on_error};
+static const struct ask_ops ops = {on_hold, on_result, on_error};
 
 static void on_hedge(void *arg)
 {
@@ -52,7 +52,7 @@ static void on_hedge(void *arg)
 static struct asker asker(char name)
 {
     return (struct asker){
-        .ask = {.ops = &ops, .can_make = true, .turn_ms = 100, .expires_ms = 10000}, .name = name};
+        .ask = {.ops = &ops, .can_make = true, .lease_ms = 100, .expires_ms = 10000}, .name = name};
 }
 
 static int join(struct asker *a, uint64_t now_ms)
@@ -79,7 +79,7 @@ TestSuite(flight, .init = setup, .fini = teardown);
 Test(flight, first_has_the_turn_and_the_others_wait)
 {
     struct asker a = asker('a'), b = asker('b');
-    cr_assert_eq(join(&a, 0), FLIGHT_TURN);
+    cr_assert_eq(join(&a, 0), FLIGHT_LEADS);
     cr_assert_eq(join(&b, 0), FLIGHT_WAIT);
     cr_assert_neq(a.ask.token, 0);
     flight_leave(&b.ask, 0);
@@ -91,13 +91,13 @@ Test(flight, late_joiner_gets_same_artifact)
 {
     struct asker a = asker('a'), b = asker('b');
     struct artifact *made = artifact();
-    cr_assert_eq(join(&a, 0), FLIGHT_TURN);
+    cr_assert_eq(join(&a, 0), FLIGHT_LEADS);
     struct flight *f = flight_find(flights, &id, &proof);
     flight_finish(f, made, NULL, FLIGHT_TO_ALL, true, 0);
     cr_assert_str_eq(heard, "a:result ");
     f = flight_find(flights, &id, &proof);
     cr_assert_eq(flight_result(f), made);
-    cr_assert_eq(join(&b, 0), FLIGHT_TURN); /* who does not want the result may make it anew */
+    cr_assert_eq(join(&b, 0), FLIGHT_LEADS); /* who does not want the result may make it anew */
     flight_leave(&b.ask, 0);
     flight_stored(f, 0);
     cr_assert_null(flight_find(flights, &id, &proof));
@@ -151,7 +151,7 @@ Test(flight, who_comes_when_the_holder_is_overdue_has_the_turn_at_once)
 {
     struct asker a = asker('a'), b = asker('b'), c = asker('c');
     join(&a, 0);
-    cr_assert_eq(join(&b, 200), FLIGHT_TURN);
+    cr_assert_eq(join(&b, 200), FLIGHT_LEADS);
     cr_assert_eq(join(&c, 201), FLIGHT_WAIT);
     flight_leave(&a.ask, 201); /* b still holds */
     cr_assert_str_eq(heard, "");
@@ -264,7 +264,7 @@ Test(flight, whoever_comes_back_after_its_time_has_come_has_the_turn_at_once)
     struct making m;
     join(&a, 0);
     flight_make(&a.ask, &m);
-    cr_assert_eq(join(&b, 31), FLIGHT_TURN);
+    cr_assert_eq(join(&b, 31), FLIGHT_LEADS);
     flight_leave(&b.ask, 31);
     flight_leave(&a.ask, 31);
     flight_unmake(&m, 31);
@@ -379,8 +379,8 @@ Test(flight, two_inputs_with_one_key_are_two_flights)
 {
     struct asker a = asker('a'), b = asker('b');
     const struct proof other = {{8}};
-    cr_assert_eq(join(&a, 0), FLIGHT_TURN);
-    cr_assert_eq(flight_join(flights, &id, &other, &b.ask, 0, NULL), FLIGHT_TURN);
+    cr_assert_eq(join(&a, 0), FLIGHT_LEADS);
+    cr_assert_eq(flight_join(flights, &id, &other, &b.ask, 0, NULL), FLIGHT_LEADS);
     flight_leave(&a.ask, 0);
     flight_leave(&b.ask, 0);
 }
@@ -395,7 +395,7 @@ Test(flight, ten_thousand_keys_expire_in_one_tick)
         holders[i] = asker('h');
         waiters[i] = asker('w');
         waiters[i].ask.expires_ms = 10;
-        cr_assert_eq(flight_join(flights, &one, &proof, &holders[i].ask, 0, NULL), FLIGHT_TURN);
+        cr_assert_eq(flight_join(flights, &one, &proof, &holders[i].ask, 0, NULL), FLIGHT_LEADS);
         cr_assert_eq(flight_join(flights, &one, &proof, &waiters[i].ask, 0, NULL), FLIGHT_WAIT);
     }
     flights_tick(flights, 10);
