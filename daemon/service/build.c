@@ -50,62 +50,62 @@
 
 /* ---- ends ---- */
 
-static void build_look(struct build *t);
+static void build_look(struct build *b);
 
-static void build_unfollow(struct build *t)
+static void build_unfollow(struct build *b)
 {
-    struct build **at = t->follows ? &t->follows->followers : NULL;
-    while (at && *at != t)
+    struct build **at = b->follows ? &b->follows->followers : NULL;
+    while (at && *at != b)
         at = &(*at)->next_follower;
     if (at)
-        *at = t->next_follower;
-    t->follows = NULL;
+        *at = b->next_follower;
+    b->follows = NULL;
 }
 
-static struct build *take_follower(struct build *t)
+static struct build *take_follower(struct build *b)
 {
-    struct build *f = t->followers;
+    struct build *f = b->followers;
     if (f)
         build_unfollow(f);
     return f;
 }
 
-static void build_free(struct build *t)
+static void build_free(struct build *b)
 {
-    if (t->leader)
-        t->leader->build = NULL;
-    if (t->next)
-        t->next->prev = t->prev;
-    *(t->prev ? &t->prev->next : &t->service->builds) = t->next;
-    budget_give(t->maker, BUDGET_compiles, 1);
-    fd_close_later(t->job_fd);
-    if (t->channel_fd >= 0)
-        close(t->channel_fd);
-    manifest_paths_close(&t->paths);
-    writer_close(&t->recipe);
-    artifact_unref(t->made);
-    free(t);
+    if (b->leader)
+        b->leader->build = NULL;
+    if (b->next)
+        b->next->prev = b->prev;
+    *(b->prev ? &b->prev->next : &b->service->builds) = b->next;
+    budget_give(b->maker, BUDGET_compiles, 1);
+    fd_close_later(b->job_fd);
+    if (b->channel_fd >= 0)
+        close(b->channel_fd);
+    manifest_paths_close(&b->paths);
+    writer_close(&b->recipe);
+    artifact_unref(b->made);
+    free(b);
 }
 
 /* Ends it; if nobody else is at it, the next waiter in its flight leads. */
-static void build_end(struct build *t)
+static void build_end(struct build *b)
 {
     struct build *follower;
-    t->state = BUILD_DONE;
-    while ((follower = take_follower(t)))
+    b->state = BUILD_DONE;
+    while ((follower = take_follower(b)))
         build_look(follower);
-    flight_unmake(&t->making, service_clock_ms(t->service));
-    build_free(t);
+    flight_unmake(&b->making, service_clock_ms(b->service));
+    build_free(b);
 }
 
 /* An error for the leader alone. */
-static void build_refuse(struct build *t, const struct err *e)
+static void build_refuse(struct build *b, const struct err *e)
 {
-    struct call *leader = t->leader;
-    bookkeeping_failed(t->service, t->miss, e);
+    struct call *leader = b->leader;
+    bookkeeping_failed(b->service, b->miss, e);
     if (leader)
         call_fail(leader, e); /* it leaves; (4) holds until build_end, so nobody leads yet */
-    build_end(t);
+    build_end(b);
 }
 
 /* True if the end of a compile says nothing of what another build of the same user would come to:
@@ -117,18 +117,18 @@ static bool is_the_leaders_own(int code)
 }
 
 /* The compile ended without a verdict: the next waiter leads. */
-static void build_pass(struct build *t, const struct err *e)
+static void build_pass(struct build *b, const struct err *e)
 {
     if (!is_the_leaders_own(e->code))
-        flight_pass(&t->making, e);
-    build_refuse(t, e);
+        flight_pass(&b->making, e);
+    build_refuse(b, e);
 }
 
-static void build_fail(struct build *t, const struct err *e)
+static void build_fail(struct build *b, const struct err *e)
 {
-    bookkeeping_failed(t->service, t->miss, e);
-    flight_fail(t->flight, e, service_clock_ms(t->service));
-    build_end(t);
+    bookkeeping_failed(b->service, b->miss, e);
+    flight_fail(b->flight, e, service_clock_ms(b->service));
+    build_end(b);
 }
 
 /* ---- what is already there, or on its way ---- */
@@ -138,7 +138,7 @@ static struct build *build_of(struct making *m)
     return (struct build *)(void *)((char *)m - offsetof(struct build, making));
 }
 
-static void build_cancel(struct build *t);
+static void build_cancel(struct build *b);
 
 /* A copy of a result for who knows its headers by other names. NULL: no memory. */
 static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
@@ -160,15 +160,15 @@ static struct artifact *artifact_for(const struct artifact *a, struct manifest *
 
 /* Asks the leader of another build, which compiles, whether it has the files that the result was made
  * from. The compile goes on meanwhile; the answer comes to build_checked. */
-static void build_offer(struct build *t, const struct artifact *a)
+static void build_offer(struct build *b, const struct artifact *a)
 {
-    struct call *leader = t->leader;
-    if (!leader || leader->checking || t->state != BUILD_COMPILING || t->afresh ||
-        t->n_offers == CHECKS_MAX)
+    struct call *leader = b->leader;
+    if (!leader || leader->checking || b->state != BUILD_COMPILING || b->afresh ||
+        b->n_offers == CHECKS_MAX)
         return;
-    struct manifest *m = manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.bases);
+    struct manifest *m = manifest_of_one(a->manifest, a->manifest->alternatives, b->paths.bases);
     struct artifact *copy = m ? artifact_for(a, m) : NULL;
-    t->n_offers++;
+    b->n_offers++;
     if (copy)
         call_check(leader, m, copy);
     artifact_unref(copy);
@@ -178,52 +178,52 @@ static void build_offer(struct build *t, const struct artifact *a)
 /* Hands a result to all who can use it. One that depends on files is compared by each waiter, and by the
  * leaders of other builds, which go on meanwhile. Any other is everybody's: builds that have no
  * leader any more end, unless they alone are to be stored. */
-static void build_finish(struct build *t, struct artifact *a, bool storing)
+static void build_finish(struct build *b, struct artifact *a, bool storing)
 {
     bool to_all = !a->manifest;
-    struct making *m = flight_makings(t->flight);
+    struct making *m = flight_makings(b->flight);
     for (; to_all && m; m = m->next)
-        if (m != &t->making && build_of(m)->leader)
+        if (m != &b->making && build_of(m)->leader)
             build_of(m)->leader->outcome = WIRE_WAS_COALESCED;
-    flight_finish(t->flight, a, &t->making, to_all ? FLIGHT_TO_ALL : FLIGHT_TO_WAITERS, storing,
-                  service_clock_ms(t->service));
-    for (m = flight_makings(t->flight); m; m = m->next) {
+    flight_finish(b->flight, a, &b->making, to_all ? FLIGHT_TO_ALL : FLIGHT_TO_WAITERS, storing,
+                  service_clock_ms(b->service));
+    for (m = flight_makings(b->flight); m; m = m->next) {
         struct build *other = build_of(m);
-        if (other != t && to_all && !other->leader && (t->keep || !other->keep))
+        if (other != b && to_all && !other->leader && (b->keep || !other->keep))
             build_cancel(other);
-        else if (other != t && !to_all && (t->keep || !other->keep))
+        else if (other != b && !to_all && (b->keep || !other->keep))
             build_offer(other, a);
     }
 }
 
 /* Ends it with a result that it did not compile. */
-static void build_take(struct build *t, struct artifact *a, enum wire_outcome outcome)
+static void build_take(struct build *b, struct artifact *a, enum wire_outcome outcome)
 {
-    if (t->leader)
-        t->leader->outcome = outcome;
-    t->state = BUILD_DONE;
-    build_finish(t, a, t->keep);
-    if (t->keep)
-        build_store_alias(t);
-    build_end(t);
+    if (b->leader)
+        b->leader->outcome = outcome;
+    b->state = BUILD_DONE;
+    build_finish(b, a, b->keep);
+    if (b->keep)
+        build_store_alias(b);
+    build_end(b);
 }
 
 /* True if its user refused this value: the build then compiles, for this user alone. */
-static bool build_is_refused(struct build *t, const struct key *key, const struct key *check)
+static bool build_is_refused(struct build *b, const struct key *key, const struct key *check)
 {
-    if (!damaged_is_refused(t->service, t->maker, key, check))
+    if (!damaged_is_refused(b->service, b->maker, key, check))
         return false;
-    t->afresh = t->alone = true;
-    t->keep = false;
+    b->afresh = b->alone = true;
+    b->keep = false;
     return true;
 }
 
 /* The same from the store; `m` (may be NULL) is taken. False, and nothing is done, if it cannot be
  * read. */
-static bool build_take_stored(struct build *t, const struct store_value *v, struct manifest *m)
+static bool build_take_stored(struct build *b, const struct store_value *v, struct manifest *m)
 {
     struct artifact *a = NULL;
-    if (build_is_refused(t, &v->row.id.key, &v->row.check)) {
+    if (build_is_refused(b, &v->row.id.key, &v->row.check)) {
         manifest_unref(m);
         return false;
     }
@@ -240,34 +240,34 @@ static bool build_take_stored(struct build *t, const struct store_value *v, stru
     a->cost_ms = v->row.cost_ms;
     a->key = v->row.id.key;
     a->manifest = m;
-    build_take(t, a, WIRE_WAS_HIT);
+    build_take(b, a, WIRE_WAS_HIT);
     artifact_unref(a);
     return true;
 }
 
 /* Asks the leader for its files; the answer comes to build_checked. */
-static void build_ask(struct build *t, struct manifest *m, struct artifact *candidate)
+static void build_ask(struct build *b, struct manifest *m, struct artifact *candidate)
 {
-    t->state = BUILD_LOOKING;
-    t->asked_ms = service_clock_ms(t->service);
-    call_check(t->leader, m, candidate);
+    b->state = BUILD_LOOKING;
+    b->asked_ms = service_clock_ms(b->service);
+    call_check(b->leader, m, candidate);
 }
 
 /* Whom it followed has a result that may be shared. */
-static void build_take_candidate(struct build *t, struct artifact *a)
+static void build_take_candidate(struct build *b, struct artifact *a)
 {
     if (!a->manifest) {
-        build_take(t, a, WIRE_WAS_COALESCED);
+        build_take(b, a, WIRE_WAS_COALESCED);
         return;
     }
     struct manifest *m =
-        t->leader ? manifest_of_one(a->manifest, a->manifest->alternatives, t->paths.bases) : NULL;
+        b->leader ? manifest_of_one(a->manifest, a->manifest->alternatives, b->paths.bases) : NULL;
     struct artifact *copy = m ? artifact_for(a, m) : NULL;
     if (copy) {
-        build_ask(t, m, copy);
+        build_ask(b, m, copy);
     } else { /* no memory, or its leader has gone and the compile would find that out */
-        t->alone = true;
-        build_look(t);
+        b->alone = true;
+        build_look(b);
     }
     artifact_unref(copy);
     manifest_unref(m);
@@ -281,97 +281,97 @@ static void on_prepared(struct call *call)
 
 /* Asks the leader what it has at the paths of a manifest, which is taken. False if that cannot be, or
  * was done. */
-static bool build_ask_manifest(struct build *t, struct manifest *m)
+static bool build_ask_manifest(struct build *b, struct manifest *m)
 {
-    bool can = t->leader && !key_equal(&t->asked, &m->digest) && t->n_asked < CHECKS_MAX;
-    m = manifest_for(m, t->paths.bases);
+    bool can = b->leader && !key_equal(&b->asked, &m->digest) && b->n_asked < CHECKS_MAX;
+    m = manifest_for(m, b->paths.bases);
     can &= m != NULL;
     if (can) {
-        t->asked = m->digest;
-        t->n_asked++;
-        build_ask(t, m, NULL);
+        b->asked = m->digest;
+        b->n_asked++;
+        build_ask(b, m, NULL);
     }
     manifest_unref(m);
     return can;
 }
 
 /* Looks under the shared key. True if the build has its result, or waits. */
-static bool look_for_shared(struct build *t)
+static bool look_for_shared(struct build *b)
 {
     struct find f;
-    switch (find_made(t->service, &t->shared_id, &t->shared_proof, t->leader, on_prepared, &f)) {
+    switch (find_made(b->service, &b->shared_id, &b->shared_proof, b->leader, on_prepared, &f)) {
     case FOUND_NONE: return false;
-    case FOUND_MANIFEST: return build_ask_manifest(t, f.manifest);
+    case FOUND_MANIFEST: return build_ask_manifest(b, f.manifest);
     case FOUND_ALIAS: bases_unref(f.alias.bases); return false;
-    case FOUND_SOON: t->state = BUILD_LOOKING; return true;
+    case FOUND_SOON: b->state = BUILD_LOOKING; return true;
     case FOUND_RESULT: break;
     }
     if (f.value)
-        return build_take_stored(t, f.value, NULL);
-    if (build_is_refused(t, &f.pending->key, &f.pending->check))
+        return build_take_stored(b, f.value, NULL);
+    if (build_is_refused(b, &f.pending->key, &f.pending->check))
         return false;
     artifact_ref(f.pending);
-    build_take(t, f.pending, WIRE_WAS_HIT);
+    build_take(b, f.pending, WIRE_WAS_HIT);
     artifact_unref(f.pending);
     return true;
 }
 
 /* True if it waits for no other user any more. */
-static bool build_is_hedged(const struct build *t)
+static bool build_is_hedged(const struct build *b)
 {
-    return service_clock_ms(t->service) >= t->hedge_at_ms;
+    return service_clock_ms(b->service) >= b->hedge_at_ms;
 }
 
 /* Waits for another build that compiles for the same shared key. False if there is none. */
-static bool build_follow(struct build *t)
+static bool build_follow(struct build *b)
 {
-    bool own_only = build_is_hedged(t);
-    for (struct build *u = t->service->builds; u; u = u->next)
+    bool own_only = build_is_hedged(b);
+    for (struct build *u = b->service->builds; u; u = u->next)
         if (u->state == BUILD_COMPILING && u->shares && u->keep &&
-            (u->maker == t->maker || !own_only) &&
-            key_equal(&u->shared_id.key, &t->shared_id.key) &&
-            proof_equal(&u->shared_proof, &t->shared_proof)) {
-            t->state = BUILD_FOLLOWING;
-            t->follows = u;
-            t->next_follower = u->followers;
-            u->followers = t;
+            (u->maker == b->maker || !own_only) &&
+            key_equal(&u->shared_id.key, &b->shared_id.key) &&
+            proof_equal(&u->shared_proof, &b->shared_proof)) {
+            b->state = BUILD_FOLLOWING;
+            b->follows = u;
+            b->next_follower = u->followers;
+            u->followers = b;
             return true;
         }
     return false;
 }
 
 /* Takes the result that the leader has the files for, by the manifest of the shared key. */
-static bool take_alternative(struct build *t, const struct store_id *id, const struct proof *proof,
+static bool take_alternative(struct build *b, const struct store_id *id, const struct proof *proof,
                              struct manifest *one)
 {
     struct find f;
-    if (!one || find_made(t->service, id, proof, NULL, NULL, &f) != FOUND_RESULT)
+    if (!one || find_made(b->service, id, proof, NULL, NULL, &f) != FOUND_RESULT)
         return false;
     if (f.value)
-        return build_take_stored(t, f.value, manifest_ref(one));
+        return build_take_stored(b, f.value, manifest_ref(one));
     struct artifact *copy = NULL;
-    if (!build_is_refused(t, &f.pending->key, &f.pending->check))
+    if (!build_is_refused(b, &f.pending->key, &f.pending->check))
         copy = artifact_for(f.pending, one);
     if (!copy)
         return false;
-    build_take(t, copy, WIRE_WAS_HIT);
+    build_take(b, copy, WIRE_WAS_HIT);
     artifact_unref(copy);
     return true;
 }
 
 /* The leader has the files of a result that was offered: it needs its own compile no longer. */
-static void build_accept(struct build *t, struct artifact *a)
+static void build_accept(struct build *b, struct artifact *a)
 {
-    t->leader->outcome = WIRE_WAS_COALESCED;
-    flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_clock_ms(t->service));
-    build_cancel(t);
+    b->leader->outcome = WIRE_WAS_COALESCED;
+    flight_finish(b->flight, a, &b->making, FLIGHT_TO_MAKER, false, service_clock_ms(b->service));
+    build_cancel(b);
 }
 
 void build_checked(struct call *call, const struct manifest_alternative *a)
 {
-    struct build *t = call->build;
+    struct build *b = call->build;
     struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
-    struct manifest *one = a ? manifest_of_one(call->checking, a, t->paths.bases) : NULL;
+    struct manifest *one = a ? manifest_of_one(call->checking, a, b->paths.bases) : NULL;
     struct store_id id = {.owner = STORE_MADE_HERE};
     struct proof proof = {{0}};
     if (a) {
@@ -379,17 +379,17 @@ void build_checked(struct call *call, const struct manifest_alternative *a)
         proof = a->proof;
     }
     call_uncheck(call);
-    t->asked_ms = 0;
-    if (t->state == BUILD_COMPILING) {
+    b->asked_ms = 0;
+    if (b->state == BUILD_COMPILING) {
         if (candidate && a)
-            build_accept(t, candidate);
+            build_accept(b, candidate);
     } else if (candidate && a) {
-        build_take(t, candidate, WIRE_WAS_COALESCED);
+        build_take(b, candidate, WIRE_WAS_COALESCED);
     } else if (candidate) {
-        t->alone = true;
-        build_look(t);
-    } else if (!a || !take_alternative(t, &id, &proof, one)) {
-        build_look(t);
+        b->alone = true;
+        build_look(b);
+    } else if (!a || !take_alternative(b, &id, &proof, one)) {
+        build_look(b);
     }
     manifest_unref(one);
     artifact_unref(candidate);
@@ -398,11 +398,11 @@ void build_checked(struct call *call, const struct manifest_alternative *a)
 /* ---- compiling ---- */
 
 /* Hands what was compiled to those who follow; NULL if they may not have it. */
-static void followers_take(struct build *t, struct artifact *a)
+static void followers_take(struct build *b, struct artifact *a)
 {
     struct build *f;
-    t->state = BUILD_DONE;
-    while ((f = take_follower(t))) {
+    b->state = BUILD_DONE;
+    while ((f = take_follower(b))) {
         f->alone = a == NULL;
         if (a)
             build_take_candidate(f, a);
@@ -413,98 +413,98 @@ static void followers_take(struct build *t, struct artifact *a)
 
 /* What the compiler made, but for its hash and its manifest: which key it goes by, and who may have it.
  * Takes the paths. */
-static void build_describe(struct build *t, struct pool_result *done, struct artifact *a)
+static void build_describe(struct build *b, struct pool_result *done, struct artifact *a)
 {
-    struct service *s = t->service;
-    bool shared = t->shares && t->keep && done->keep && done->shareable;
-    t->made = a;
-    t->made_keep = done->keep;
-    t->made_shared = shared;
-    t->made_address = t->ask.address;
-    t->made_proof = shared ? t->shared_proof : t->proof;
+    struct service *s = b->service;
+    bool shared = b->shares && b->keep && done->keep && done->shareable;
+    b->made = a;
+    b->made_keep = done->keep;
+    b->made_shared = shared;
+    b->made_address = b->ask.address;
+    b->made_proof = shared ? b->shared_proof : b->proof;
     if (shared)
-        t->made_address.graph = t->shared_graph;
+        b->made_address.graph = b->shared_graph;
     a->kind = STORE_CUBIN;
     a->failed = done->nvrtc_status != 0;
     a->cost_ms = done->ms;
-    a->key = shared ? t->shared_id.key : t->id.key;
+    a->key = shared ? b->shared_id.key : b->id.key;
     stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
     if (done->n_paths)
-        bookkeeping_lines(s, t->miss, done);
-    t->done = *done;
+        bookkeeping_lines(s, b->miss, done);
+    b->done = *done;
     done->paths = NULL;
     done->list = NULL;
 }
 
 /* Any thread: what takes long for many paths, or a large result. The digest is the daemon's own: a
  * compiler process may say anything of what it made. */
-static void build_digest(struct build *t)
+static void build_digest(struct build *b)
 {
-    t->err = (struct err){0};
-    if (t->done.n_paths)
-        t->made_manifest =
-            build_manifest(t, &t->done, t->made_shared, &t->made_address, &t->made_proof);
-    t->code = artifact_hash(t->made, &t->err);
+    b->err = (struct err){0};
+    if (b->done.n_paths)
+        b->made_manifest =
+            build_manifest(b, &b->done, b->made_shared, &b->made_address, &b->made_proof);
+    b->code = artifact_hash(b->made, &b->err);
 }
 
 /* The rest of it, on the loop thread: bases are counted. */
-static void build_digested(struct build *t)
+static void build_digested(struct build *b)
 {
-    struct manifest *m = t->made_manifest;
-    t->made_manifest = NULL;
-    if (m && !manifest_set_bases(m, t->made_shared ? t->paths.bases : NULL)) {
+    struct manifest *m = b->made_manifest;
+    b->made_manifest = NULL;
+    if (m && !manifest_set_bases(m, b->made_shared ? b->paths.bases : NULL)) {
         manifest_unref(m);
         m = NULL;
     }
-    if (t->done.n_paths)
-        t->made_keep &= m != NULL;
+    if (b->done.n_paths)
+        b->made_keep &= m != NULL;
     if (m)
-        t->made->key = m->alternatives->result;
-    t->made->manifest = m;
-    pool_paths_free(&t->done);
+        b->made->key = m->alternatives->result;
+    b->made->manifest = m;
+    pool_paths_free(&b->done);
 }
 
-static void build_deliver(struct build *t)
+static void build_deliver(struct build *b)
 {
-    struct service *s = t->service;
-    struct artifact *a = t->made;
-    bool keep = t->made_keep, shared = t->made_shared;
+    struct service *s = b->service;
+    struct artifact *a = b->made;
+    bool keep = b->made_keep, shared = b->made_shared;
     if (!a->failed)
         bookkeeping_made(s,
-                         &(struct history_made){.id = t->id,
-                                                .uid = t->maker,
-                                                .session = t->session,
+                         &(struct history_made){.id = b->id,
+                                                .uid = b->maker,
+                                                .session = b->session,
                                                 .kept = !keep      ? HISTORY_NOT_SOUND
-                                                        : !t->keep ? HISTORY_NOT_WANTED
+                                                        : !b->keep ? HISTORY_NOT_WANTED
                                                                    : HISTORY_KEPT},
-                         &t->recipe);
+                         &b->recipe);
     if (!keep) { /* nobody but the leader may have it */
-        flight_finish(t->flight, a, &t->making, FLIGHT_TO_MAKER, false, service_clock_ms(s));
-        followers_take(t, NULL);
+        flight_finish(b->flight, a, &b->making, FLIGHT_TO_MAKER, false, service_clock_ms(s));
+        followers_take(b, NULL);
         return;
     }
-    bool storing = t->keep && !a->failed;
+    bool storing = b->keep && !a->failed;
     if (a->failed)
-        negative_add(s, &t->id.key, &t->proof, a);
-    build_finish(t, a, storing);
+        negative_add(s, &b->id.key, &b->proof, a);
+    build_finish(b, a, storing);
     if (storing)
-        build_store_result(t, a, shared, &t->made_address, &t->made_proof);
-    followers_take(t, shared ? a : NULL);
+        build_store_result(b, a, shared, &b->made_address, &b->made_proof);
+    followers_take(b, shared ? a : NULL);
 }
 
 /* The end of a compile, with a result or an error. */
-static void build_settle(struct build *t, int code, struct err *e)
+static void build_settle(struct build *b, int code, struct err *e)
 {
     if (code && !*e->text)
         err_set(e, code, "%s", err_text(code));
     e->code = code;
     if (code == WARM_ESHUTDOWN) {
-        build_fail(t, e);
+        build_fail(b, e);
     } else if (code) {
-        build_pass(t, e);
+        build_pass(b, e);
     } else {
-        build_deliver(t);
-        build_end(t);
+        build_deliver(b);
+        build_end(b);
     }
 }
 
@@ -513,114 +513,114 @@ static void build_digest_work(uv_work_t *work) { build_digest(work->data); }
 
 static void on_digested(uv_work_t *work, int status)
 {
-    struct build *t = work->data;
+    struct build *b = work->data;
     (void)status;
-    build_digested(t);
-    if (t->cancelled)
-        t->code = err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
-    build_settle(t, t->code, &t->err);
+    build_digested(b);
+    if (b->cancelled)
+        b->code = err_set(&b->err, WARM_ECANCELLED, "the compile was cancelled");
+    build_settle(b, b->code, &b->err);
 }
 
 static void on_compiled(void *arg, struct pool_result *done)
 {
-    struct build *t = arg;
+    struct build *b = arg;
     struct artifact *a = NULL;
     struct err e = done->err;
     int code = done->status;
-    t->running = NULL;
+    b->running = NULL;
     if (code == 0)
         code = artifact_from_fd(done->fd, done->len, NULL, &a, &e);
     if (code) {
-        build_settle(t, code, &e);
+        build_settle(b, code, &e);
         return;
     }
     bool is_long = (a->len > HASH_HERE_MAX && !a->hashed) || done->n_paths > PATHS_HERE_MAX;
-    build_describe(t, done, a);
+    build_describe(b, done, a);
     if (is_long) {
-        uv_queue_work(t->service->config.loop, &t->work, build_digest_work, on_digested);
+        uv_queue_work(b->service->config.loop, &b->work, build_digest_work, on_digested);
         return;
     }
-    build_digest(t);
-    build_digested(t);
-    build_settle(t, t->code, &t->err);
+    build_digest(b);
+    build_digested(b);
+    build_settle(b, b->code, &b->err);
 }
 
-static void build_compile(struct build *t)
+static void build_compile(struct build *b)
 {
-    struct service *s = t->service;
+    struct service *s = b->service;
     struct err e = {0};
-    if (t->leader)
-        t->miss = bookkeeping_compile_miss(t->leader);
-    bookkeeping_source(s, t->miss, &t->recipe);
-    struct pool_request request = {.toolchain = t->ask.toolchain,
-                                   .job_fd = t->job_fd,
-                                   .job_len = t->job_len,
-                                   .channel_fd = t->channel_fd,
-                                   .uid = t->maker,
+    if (b->leader)
+        b->miss = bookkeeping_compile_miss(b->leader);
+    bookkeeping_source(s, b->miss, &b->recipe);
+    struct pool_request request = {.toolchain = b->ask.toolchain,
+                                   .job_fd = b->job_fd,
+                                   .job_len = b->job_len,
+                                   .channel_fd = b->channel_fd,
+                                   .uid = b->maker,
                                    .cb = on_compiled,
-                                   .arg = t};
-    int code = pool_start(s->config.pool, &request, &t->running, &e);
+                                   .arg = b};
+    int code = pool_start(s->config.pool, &request, &b->running, &e);
     if (code) {
-        build_pass(t, &e);
+        build_pass(b, &e);
         return;
     }
-    t->state = BUILD_COMPILING;
-    t->channel_fd = -1;
+    b->state = BUILD_COMPILING;
+    b->channel_fd = -1;
 }
 
 /* Goes on behind the verification, and behind whatever it waited for. */
-static void build_look(struct build *t)
+static void build_look(struct build *b)
 {
     struct err e = {0};
-    if (t->service->stopping) {
+    if (b->service->stopping) {
         err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
-        build_fail(t, &e);
+        build_fail(b, &e);
         return;
     }
-    if (t->shares && !t->afresh && look_for_shared(t))
+    if (b->shares && !b->afresh && look_for_shared(b))
         return;
-    if (t->shares && !t->alone && build_follow(t))
+    if (b->shares && !b->alone && build_follow(b))
         return;
-    build_compile(t);
+    build_compile(b);
 }
 
-static bool is_in_pool(const struct build *t)
+static bool is_in_pool(const struct build *b)
 {
     for (unsigned i = 0; i < VERIFY_MAX; i++)
-        if (t->service->verifying[i] == t)
+        if (b->service->verifying[i] == b)
             return true;
     return false;
 }
 
 /* True if it has followed another user's build for long enough. */
-static bool follows_too_long(const struct build *t)
+static bool follows_too_long(const struct build *b)
 {
-    return t->state == BUILD_FOLLOWING && t->follows->maker != t->maker && build_is_hedged(t);
+    return b->state == BUILD_FOLLOWING && b->follows->maker != b->maker && build_is_hedged(b);
 }
 
 /* Ends those whose leader has gone where its answer is needed, and those who were cancelled. */
 void builds_tick(struct service *s)
 {
     uint64_t now = service_clock_ms(s);
-    for (struct build *t = s->builds, *next; t; t = next) {
-        next = t->next;
-        bool waits = t->state == BUILD_LOOKING || t->state == BUILD_FOLLOWING ||
-                     (t->state == BUILD_VERIFYING && !is_in_pool(t));
-        if (waits && (t->cancelled || (!t->leader && t->state == BUILD_LOOKING))) {
-            build_unfollow(t);
-            err_set(&t->err, WARM_ECANCELLED, "the compile was cancelled");
-            build_refuse(t, &t->err);
+    for (struct build *b = s->builds, *next; b; b = next) {
+        next = b->next;
+        bool waits = b->state == BUILD_LOOKING || b->state == BUILD_FOLLOWING ||
+                     (b->state == BUILD_VERIFYING && !is_in_pool(b));
+        if (waits && (b->cancelled || (!b->leader && b->state == BUILD_LOOKING))) {
+            build_unfollow(b);
+            err_set(&b->err, WARM_ECANCELLED, "the compile was cancelled");
+            build_refuse(b, &b->err);
             next = s->builds; /* others may have come and gone with it */
-        } else if (follows_too_long(t)) {
-            build_unfollow(t);
+        } else if (follows_too_long(b)) {
+            build_unfollow(b);
             stats_add(&s->stats, STATS_hedges, STORE_CUBIN, 1);
-            build_look(t);
+            build_look(b);
             next = s->builds;
-        } else if (waits && t->asked_ms && now - t->asked_ms > ASK_MS) {
-            call_uncheck(t->leader);
-            t->asked_ms = 0;
-            t->alone = true;
-            build_compile(t);
+        } else if (waits && b->asked_ms && now - b->asked_ms > ASK_MS) {
+            call_uncheck(b->leader);
+            b->asked_ms = 0;
+            b->alone = true;
+            build_compile(b);
         }
     }
 }
@@ -628,7 +628,7 @@ void builds_tick(struct service *s)
 /* ---- the source ---- */
 
 /* Pool thread: are these the bytes that COMPILE spoke of? */
-static int verify_key(const struct build *t, const struct job *job, struct err *e)
+static int verify_key(const struct build *b, const struct job *job, struct err *e)
 {
     char hardware[WARM_HARDWARE_MAX];
     struct key graph;
@@ -636,37 +636,37 @@ static int verify_key(const struct build *t, const struct job *job, struct err *
     int code = job_key(job, hardware, &graph, &proof, e);
     if (code)
         return code;
-    if (!key_equal(&graph, &t->ask.address.graph) || !proof_equal(&proof, &t->proof) ||
-        strcmp(hardware, t->ask.address.hardware) != 0)
+    if (!key_equal(&graph, &b->ask.address.graph) || !proof_equal(&proof, &b->proof) ||
+        strcmp(hardware, b->ask.address.hardware) != 0)
         return err_set(e, WARM_EINVALID, "the source is not the one that COMPILE announced");
     return 0;
 }
 
-static void find_shared_key(struct build *t, const struct job *job)
+static void find_shared_key(struct build *b, const struct job *job)
 {
-    struct address address = t->ask.address;
-    const struct toolchain *tool = t->ask.toolchain;
+    struct address address = b->ask.address;
+    const struct toolchain *tool = b->ask.toolchain;
     unsigned version = (unsigned)(tool->major * 100 + tool->minor);
-    if ((t->paths.bases && t->paths.bases->n_places > MANIFEST_PATHS_PLACES_MAX) ||
-        job_shared_key(job, version, &address.graph, &t->shared_proof, NULL) != 0)
+    if ((b->paths.bases && b->paths.bases->n_places > MANIFEST_PATHS_PLACES_MAX) ||
+        job_shared_key(job, version, &address.graph, &b->shared_proof, NULL) != 0)
         return;
-    t->shares = true;
-    t->shared_graph = address.graph;
-    t->shared_id = (struct store_id){STORE_MADE_HERE, address_key(&address)};
+    b->shares = true;
+    b->shared_graph = address.graph;
+    b->shared_id = (struct store_id){STORE_MADE_HERE, address_key(&address)};
 }
 
-static int verify_job(struct build *t, const void *bytes, struct err *e)
+static int verify_job(struct build *b, const void *bytes, struct err *e)
 {
     struct job job;
-    int code = job_decode(bytes, t->job_len, &job, e);
+    int code = job_decode(bytes, b->job_len, &job, e);
     if (code)
         return code;
-    code = verify_key(t, &job, e);
+    code = verify_key(b, &job, e);
     if (!code && job.language == JOB_CUDA)
-        code = manifest_paths_open(&t->paths, &job, e);
+        code = manifest_paths_open(&b->paths, &job, e);
     if (!code) {
-        bookkeeping_job(&job, &t->ask, &t->recipe);
-        find_shared_key(t, &job);
+        bookkeeping_job(&job, &b->ask, &b->recipe);
+        find_shared_key(b, &job);
     }
     job_close(&job);
     return code;
@@ -674,14 +674,14 @@ static int verify_job(struct build *t, const void *bytes, struct err *e)
 
 static void build_verify(uv_work_t *work)
 {
-    struct build *t = work->data;
-    void *bytes = mmap(NULL, t->job_len, PROT_READ, MAP_PRIVATE, t->job_fd, 0);
+    struct build *b = work->data;
+    void *bytes = mmap(NULL, b->job_len, PROT_READ, MAP_PRIVATE, b->job_fd, 0);
     if (bytes == MAP_FAILED) {
-        t->code = err_set(&t->err, WARM_ENOMEM, "cannot map the source");
+        b->code = err_set(&b->err, WARM_ENOMEM, "cannot map the source");
         return;
     }
-    t->code = verify_job(t, bytes, &t->err);
-    munmap(bytes, t->job_len);
+    b->code = verify_job(b, bytes, &b->err);
+    munmap(bytes, b->job_len);
 }
 
 static bool user_is_in_pool(const struct service *s, uint32_t uid)
@@ -697,9 +697,9 @@ static bool user_is_in_pool(const struct service *s, uint32_t uid)
 static struct build *next_to_verify(const struct service *s)
 {
     struct build *oldest = NULL;
-    for (struct build *t = s->builds; t; t = t->next)
-        if (t->state == BUILD_VERIFYING && !t->cancelled && !user_is_in_pool(s, t->maker))
-            oldest = t;
+    for (struct build *b = s->builds; b; b = b->next)
+        if (b->state == BUILD_VERIFYING && !b->cancelled && !user_is_in_pool(s, b->maker))
+            oldest = b;
     return oldest;
 }
 
@@ -714,26 +714,26 @@ static void verify_next(struct service *s)
 
 static void on_verified(uv_work_t *work, int status)
 {
-    struct build *t = work->data;
-    struct service *s = t->service;
+    struct build *b = work->data;
+    struct service *s = b->service;
     (void)status;
     for (unsigned i = 0; i < VERIFY_MAX; i++)
-        if (s->verifying[i] == t)
+        if (s->verifying[i] == b)
             s->verifying[i] = NULL;
-    if (t->code || t->cancelled)
-        build_refuse(t, &t->err);
+    if (b->code || b->cancelled)
+        build_refuse(b, &b->err);
     else
-        build_look(t);
+        build_look(b);
     verify_next(s);
 }
 
 static struct build *build_new(struct call *call, int job_fd, uint64_t len, int channel_fd)
 {
     struct service *s = call->service;
-    struct build *t = calloc(1, sizeof *t);
-    if (!t)
+    struct build *b = calloc(1, sizeof *b);
+    if (!b)
         return NULL;
-    *t = (struct build){.next = s->builds,
+    *b = (struct build){.next = s->builds,
                         .service = s,
                         .flight = call->ask.flight,
                         .hedge_at_ms = call->ask.hedge_at_ms,
@@ -751,16 +751,16 @@ static struct build *build_new(struct call *call, int job_fd, uint64_t len, int 
                         .id = call->id,
                         .proof = call->proof};
     if (s->builds)
-        s->builds->prev = t;
-    s->builds = t;
-    t->work.data = t;
-    writer_init(&t->recipe, RECIPE_MAX);
-    t->session = call->peer->session;
-    call->build = t;
+        s->builds->prev = b;
+    s->builds = b;
+    b->work.data = b;
+    writer_init(&b->recipe, RECIPE_MAX);
+    b->session = call->peer->session;
+    call->build = b;
     call->leads = true;
     call->outcome = WIRE_WAS_MISS;
-    flight_make(&call->ask, &t->making);
-    return t;
+    flight_make(&call->ask, &b->making);
+    return b;
 }
 
 int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e)
@@ -776,11 +776,11 @@ int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, str
     return 0;
 }
 
-static void build_cancel(struct build *t)
+static void build_cancel(struct build *b)
 {
-    t->cancelled = !t->followers;
-    if (t->running && t->cancelled)
-        pool_cancel(t->service->config.pool, t->running);
+    b->cancelled = !b->followers;
+    if (b->running && b->cancelled)
+        pool_cancel(b->service->config.pool, b->running);
 }
 
 void builds_cancel(struct flight *f)
@@ -797,10 +797,10 @@ void builds_keep(struct flight *f)
 
 void builds_shutdown(struct service *s)
 {
-    for (struct build *t = s->builds; t; t = t->next) {
-        t->cancelled = true;
-        if (t->running)
-            pool_cancel(s->config.pool, t->running);
+    for (struct build *b = s->builds; b; b = b->next) {
+        b->cancelled = true;
+        if (b->running)
+            pool_cancel(s->config.pool, b->running);
     }
     calls_tick_start(s); /* builds_tick ends those who wait */
 }

@@ -100,13 +100,13 @@ void builds_shutdown(struct service *s);
 /* The manifest of this one compile (given), and the address and proof of its result. `shared`: as it
  * is kept under the shared key. NULL: it cannot be written down. Any thread, while nothing of the
  * build's job changes. It has no bases yet. */
-struct manifest *build_manifest(const struct build *t, const struct pool_result *done, bool shared,
+struct manifest *build_manifest(const struct build *b, const struct pool_result *done, bool shared,
                                 struct address *address, struct proof *proof);
 /* From the exact key to the shared one; the flight is told when it is committed. */
-void build_store_alias(const struct build *t);
+void build_store_alias(const struct build *b);
 /* Queues the result, with its manifest if it has one; `shared`: under the shared key, with an alias
  * from the exact one. The flight is told when all is committed. */
-void build_store_result(const struct build *t, struct artifact *result, bool shared,
+void build_store_result(const struct build *b, struct artifact *result, bool shared,
                         const struct address *address, const struct proof *proof);
 
 #endif

@@ -23,30 +23,30 @@
 #include "daemon/service/internal.h"
 #include "daemon/service/put.h"
 
-static struct store_row build_row(const struct build *t, const struct store_id *id)
+static struct store_row build_row(const struct build *b, const struct store_id *id)
 {
-    const struct toolchain *toolchain = t->ask.toolchain;
-    bool shared = id == &t->shared_id;
+    const struct toolchain *toolchain = b->ask.toolchain;
+    bool shared = id == &b->shared_id;
     return (struct store_row){
         .id = *id,
-        .maker = t->maker,
-        .proof = shared ? t->shared_proof : t->proof,
-        .compiler = t->ask.address.compiler,
-        .graph = shared ? t->shared_graph : t->ask.address.graph,
-        .hardware = {t->ask.address.hardware, strlen(t->ask.address.hardware)},
+        .maker = b->maker,
+        .proof = shared ? b->shared_proof : b->proof,
+        .compiler = b->ask.address.compiler,
+        .graph = shared ? b->shared_graph : b->ask.address.graph,
+        .hardware = {b->ask.address.hardware, strlen(b->ask.address.hardware)},
         .compiler_text = {toolchain->text, strlen(toolchain->text)},
-        .label = {t->ask.label, strlen(t->ask.label)},
+        .label = {b->ask.label, strlen(b->ask.label)},
     };
 }
 
 /* True if there is an entry of the row's id and proof that another user made: then the row names that
  * maker, and the value is not to be replaced. */
-static bool leave_to_maker(const struct build *t, struct store_row *row)
+static bool leave_to_maker(const struct build *b, struct store_row *row)
 {
     struct key check;
     uint32_t maker;
-    if (t->may_replace || !find_maker(t->service, &row->id, &row->proof, &maker, &check) ||
-        maker == t->maker)
+    if (b->may_replace || !find_maker(b->service, &row->id, &row->proof, &maker, &check) ||
+        maker == b->maker)
         return false;
     row->maker = maker;
     return true;
@@ -100,20 +100,20 @@ static bool may_move(const struct manifest_paths *of, const struct pool_result *
     return may;
 }
 
-struct manifest *build_manifest(const struct build *t, const struct pool_result *done, bool shared,
+struct manifest *build_manifest(const struct build *b, const struct pool_result *done, bool shared,
                                 struct address *address, struct proof *proof)
 {
     struct forms f = {0};
     struct manifest *m = NULL;
-    struct manifest_alternative a = {.maker = t->maker, .one_file = done->has_once};
-    bool moved = shared && may_move(&t->paths, done);
+    struct manifest_alternative a = {.maker = b->maker, .one_file = done->has_once};
+    bool moved = shared && may_move(&b->paths, done);
     unsigned how = (shared ? MANIFEST_PATHS_SHARED : 0u) | (moved ? MANIFEST_PATHS_MOVED : 0u) |
                    (done->names_places ? MANIFEST_PATHS_NAMED : 0u) |
                    (done->names_inner ? MANIFEST_PATHS_INNER : 0u);
     if (shared && !moved)
-        a.places = t->paths.bases->places_proof;
+        a.places = b->paths.bases->places_proof;
     if (done->n_paths <= MANIFEST_PATHS_MAX / MANIFEST_PATHS_FORMS_MAX &&
-        forms_open(&f, &t->paths, done, how)) {
+        forms_open(&f, &b->paths, done, how)) {
         struct key graph = address->graph;
         struct proof of_source = *proof;
         manifest_seal(&graph, &of_source, &a.places, f.paths, f.states, f.n, &address->graph,
@@ -153,50 +153,50 @@ static struct artifact *store_bytes(struct service *s, struct flight *flight,
 }
 
 /* Writes the result's alternative, and what was known before, under the source's key. */
-static void store_manifest(const struct build *t, const struct artifact *result,
+static void store_manifest(const struct build *b, const struct artifact *result,
                            const struct store_id *id)
 {
-    struct service *s = t->service;
-    struct store_row row = build_row(t, id);
+    struct service *s = b->service;
+    struct store_row row = build_row(b, id);
     struct manifest *old = known_manifest(s, &row);
     struct writer w;
     writer_init(&w, 2 * MANIFEST_MAX);
     manifest_write(result->manifest, old, &w);
     manifest_unref(old);
     row.group = id->key;
-    leave_to_maker(t, &row); /* but this alternative is added */
+    leave_to_maker(b, &row); /* but this alternative is added */
     artifact_unref(store_bytes(s, NULL, &w, &row));
     writer_close(&w);
 }
 
-void build_store_alias(const struct build *t)
+void build_store_alias(const struct build *b)
 {
-    struct store_row row = build_row(t, &t->id);
-    struct alias alias = {t->shared_id.key, t->shared_proof, t->paths.bases};
+    struct store_row row = build_row(b, &b->id);
+    struct alias alias = {b->shared_id.key, b->shared_proof, b->paths.bases};
     struct writer w;
     writer_init(&w, 0);
     alias_write(&alias, &w);
-    row.group = t->shared_id.key;
-    leave_to_maker(t, &row); /* it would lead to the same place */
-    artifact_unref(store_bytes(t->service, t->flight, &w, &row));
+    row.group = b->shared_id.key;
+    leave_to_maker(b, &row); /* it would lead to the same place */
+    artifact_unref(store_bytes(b->service, b->flight, &w, &row));
     writer_close(&w);
 }
 
-void build_store_result(const struct build *t, struct artifact *result, bool shared,
+void build_store_result(const struct build *b, struct artifact *result, bool shared,
                         const struct address *address, const struct proof *proof)
 {
-    const struct store_id *id = shared ? &t->shared_id : &t->id;
-    struct store_row row = build_row(t, id);
+    const struct store_id *id = shared ? &b->shared_id : &b->id;
+    struct store_row row = build_row(b, id);
     if (shared || result->manifest)
         row.group = id->key;
     if (result->manifest) {
-        store_manifest(t, result, id);
+        store_manifest(b, result, id);
         row.id.key = result->key;
         row.graph = address->graph;
         row.proof = *proof;
     }
-    bool keep_existing = leave_to_maker(t, &row);
-    put_result(t->service, shared ? NULL : t->flight, result, &row, keep_existing);
+    bool keep_existing = leave_to_maker(b, &row);
+    put_result(b->service, shared ? NULL : b->flight, result, &row, keep_existing);
     if (shared)
-        build_store_alias(t);
+        build_store_alias(b);
 }
