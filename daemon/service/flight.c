@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flight.c - the table of flights, and who has the turn. The phases are in flight.h.
+ * flight.c - decides which asker of a key holds the lease, which ones wait, and who gets the result.
+ *
+ * call.c joins flights, build.c and put.c bring results, service.c runs the clock. The phases are in
+ * flight.h.
  *
  * Invariants:
- *   (a) an ask is in one list of its flight, or ASK_OUT: `waiting`, or `busy` with the turn or an
- *       build;
- *   (b) if asks wait and one of them can make it, somebody has the turn or the daemon makes it
+ *   (a) an ask is ASK_OUT, or in one list of its flight: `busy` if it holds a lease or has a build,
+ *       else `waiting`;
+ *   (b) if asks wait and one of them can make it, somebody holds the lease or the daemon builds it
  *       (flight_promote restores this after each departure);
  *   (c) a flight is freed only by flight_settle, and only in phase (6);
- *   (d) callbacks may join, leave or finish any flight: whoever calls them holds a pin, and takes
+ *   (d) callbacks may join, leave or finish any flight: the code that calls them holds a pin, and takes
  *       the next ask from the list's head afresh;
- *   (e) a user has at most one build in a flight, and while it runs none of its asks has the turn;
+ *   (e) a user has at most one build in a flight, and while it runs none of its asks holds the lease;
  *   (f) an ask waits for other users until `hedge_at_ms`, however often it joins, and a tick more.
  *
- * Thread: loop thread. Memory: flights are freed when they are gone, asks are never.
+ * Thread: loop thread. Memory: flights are freed in phase (6); asks belong to their callers.
  */
 #include "daemon/service/flight.h"
 
@@ -22,7 +25,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define FLIGHT_BUCKETS 1024u /* chains get longer with more flights, and nothing else happens */
+#define FLIGHT_BUCKETS 1024u /* more flights make the chains longer, no more */
 
 struct flight {
     struct flights *all;
@@ -33,9 +36,9 @@ struct flight {
     unsigned n_asks, n_holders;
     struct making *makings; /* (4) */
     unsigned n_storing;     /* (5) */
-    uint32_t last_uid;      /* whose turn was the last */
-    unsigned pins;          /* someone up the stack uses it */
-    unsigned telling; /* results or errors are being handed out: nobody gets a turn meanwhile */
+    uint32_t last_uid;      /* the user of the last lease */
+    unsigned pins;          /* callers up the stack that use it */
+    unsigned telling;       /* results or errors are being handed out: no new lease meanwhile */
     struct artifact *result;
     uint64_t began_ms;
 };
@@ -102,8 +105,10 @@ static struct flight *flight_new(struct flights *all, const struct store_id *id,
 /* Frees the flight if it is gone (6). */
 static void flight_settle(struct flight *f)
 {
+    assert(f->n_holders <= f->n_asks);
     if (f->n_asks || f->makings || f->n_storing || f->pins)
         return;
+    assert(!f->busy.first && !f->waiting.first && !f->telling); /* (c) */
     struct flight **at = flight_bucket(f->all, &f->id);
     while (*at != f)
         at = &(*at)->next;
@@ -127,6 +132,7 @@ uint64_t flight_age_ms(const struct flight *f, uint64_t now_ms)
 
 static void list_add(struct ask_list *list, struct ask *ask)
 {
+    assert(!ask->in); /* (a) */
     ask->in = list;
     ask->next = NULL;
     ask->prev = list->last;
@@ -136,15 +142,18 @@ static void list_add(struct ask_list *list, struct ask *ask)
 
 static void list_remove(struct ask *ask)
 {
+    assert(ask->in);
     *(ask->prev ? &ask->prev->next : &ask->in->first) = ask->next;
     *(ask->next ? &ask->next->prev : &ask->in->last) = ask->prev;
     ask->in = NULL;
     ask->prev = ask->next = NULL;
 }
 
-/* Takes an ask out of its state; it is still in its list. */
+/* Ends the lease or the build of an ask, which stays in its list. */
 static void ask_rest(struct ask *ask)
 {
+    assert(ask->state != ASK_OUT);
+    assert((ask->state == ASK_MAKING) == (ask->making != NULL));
     if (ask->state == ASK_HOLDING)
         ask->flight->n_holders--;
     if (ask->making)
@@ -155,6 +164,7 @@ static void ask_rest(struct ask *ask)
 
 static void ask_link(struct flight *f, struct ask *ask)
 {
+    assert(ask->state == ASK_OUT && !ask->flight); /* (a) */
     ask->flight = f;
     ask->state = ASK_WAITING;
     ask->making = NULL;
@@ -172,7 +182,7 @@ static void ask_unlink(struct ask *ask)
     ask->flight = NULL;
 }
 
-/* It gives up its turn, or its build, and waits. */
+/* Ends the lease or the build of an ask, which waits from now on. */
 static void ask_wait(struct ask *ask)
 {
     struct flight *f = ask->flight;
@@ -181,8 +191,8 @@ static void ask_wait(struct ask *ask)
     list_add(&f->waiting, ask);
 }
 
-/* Tokens are a random start and a count through a mixer (SplitMix64, Steele et al. 2014), which is
- * a bijection: none comes twice. */
+/* Returns a new token: a random start and a count through a mixer (SplitMix64, Steele et al. 2014).
+ * The mixer is a bijection, so no token comes twice. */
 static uint64_t token_next(struct flights *all)
 {
     uint64_t z;
@@ -198,6 +208,7 @@ static uint64_t token_next(struct flights *all)
 static void ask_hold(struct ask *ask, uint64_t now_ms)
 {
     struct flight *f = ask->flight;
+    assert(ask->state == ASK_WAITING && ask->can_make);
     list_remove(ask);
     list_add(&f->busy, ask);
     ask->state = ASK_HOLDING;
@@ -217,14 +228,14 @@ static struct ask *list_find_maker(const struct ask_list *list, bool but, uint32
     return ask;
 }
 
-/* Who has the turn when nobody is at it: another user than the last time, if there is one. */
+/* Chooses the next holder when nobody makes it: one of another user than the last, if there is one. */
 static struct ask *flight_next_maker(const struct flight *f)
 {
     struct ask *other = list_find_maker(&f->waiting, true, f->last_uid);
     return other ? other : list_find_maker(&f->waiting, false, 0);
 }
 
-/* True if the user has a build, or a turn that is not over. */
+/* True if the user has a build, or a lease that has not passed its end. */
 static bool flight_has_user(const struct flight *f, uint32_t uid, uint64_t now_ms)
 {
     for (const struct making *m = f->makings; m; m = m->next)
@@ -251,7 +262,7 @@ static void flight_tell_error(struct flight *f, struct ask *ask, const struct er
     ask->ops->on_error(ask, e);
 }
 
-/* Restores (b). If nobody in the flight can make it, those who wait are told. */
+/* Restores (b). If nobody in the flight can make it, the waiters are told. */
 static void flight_promote(struct flight *f, uint64_t now_ms)
 {
     f->pins++;
@@ -276,7 +287,7 @@ static void flight_note_hedge(struct flight *f)
         f->all->on_hedge(f->all->on_hedge_arg);
 }
 
-/* True if a waiter may have the turn beside those who are at it (3). */
+/* True if a waiter may hold a lease beside the holders and the builds (3). */
 static bool flight_may_hedge(const struct flight *f, const struct ask *ask, uint64_t now_ms)
 {
     if (!ask->can_make)
@@ -327,6 +338,8 @@ void flight_make(struct ask *ask, struct making *m)
 {
     struct flight *f = ask->flight;
     assert(ask->state == ASK_HOLDING);
+    for (const struct making *other = f->makings; other; other = other->next)
+        assert(other->uid != ask->uid); /* (e) */
     for (struct ask *held = f->busy.first, *next; held; held = next) {
         next = held->next;
         if (held != ask && held->state == ASK_HOLDING && held->uid == ask->uid)
@@ -342,6 +355,7 @@ void flight_make(struct ask *ask, struct making *m)
 void flight_unmake(struct making *m, uint64_t now_ms)
 {
     struct flight *f = m->flight;
+    assert(f && f->makings);
     struct making **at = &f->makings;
     if (m->ask)
         ask_wait(m->ask);
@@ -354,8 +368,8 @@ void flight_unmake(struct making *m, uint64_t now_ms)
 
 /* ---- results ---- */
 
-/* Moves the asks that are to be told something to a list of the caller's: callbacks may join anew, or
- * take each other out. */
+/* Moves the asks that are to be told to a list of the caller's: callbacks may join anew, or take each
+ * other out (d). */
 static void list_take(struct ask_list *from, const struct making *by, enum flight_reach reach,
                       struct ask_list *to)
 {
@@ -374,6 +388,8 @@ void flight_finish(struct flight *f, struct artifact *result, const struct makin
                    enum flight_reach reach, bool storing, uint64_t now_ms)
 {
     struct ask_list told = {0};
+    assert(!by || by->flight == f);
+    assert(by || reach == FLIGHT_TO_ALL);
     f->pins++;
     f->telling++;
     artifact_ref(result);
@@ -408,6 +424,7 @@ void flight_stored(struct flight *f, uint64_t now_ms)
 void flight_pass(struct making *m, const struct err *e)
 {
     struct flight *f = m->flight;
+    assert(f && e->code);
     struct ask_list told = {0};
     for (struct ask *ask = f->waiting.first, *next; ask; ask = next) {
         next = ask->next;
@@ -438,7 +455,7 @@ void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms)
 
 /* ---- time ---- */
 
-/* The first ask of a list whose wait has passed. */
+/* Finds the first ask of a list whose wait has passed. */
 static struct ask *list_expired(const struct ask_list *list, uint64_t now_ms)
 {
     struct ask *ask = list->first;
@@ -447,8 +464,8 @@ static struct ask *list_expired(const struct ask_list *list, uint64_t now_ms)
     return ask;
 }
 
-/* The first waiter that may have the turn beside those who are at it. What is true of one ask of a
- * user whose time has come is true of the next: in a long list only users are looked at. */
+/* Finds the first waiter that may hold a lease beside the others (3). If an ask of a user whose time has
+ * come may not, no ask of that user may: so a long list costs one look at each user. */
 static struct ask *flight_next_hedge(const struct flight *f, uint64_t now_ms)
 {
     const struct ask *no = NULL;
@@ -486,7 +503,7 @@ bool flights_tick(struct flights *all, uint64_t now_ms)
             f->pins++;
         for (; f; f = next) {
             flight_tick(f, now_ms);
-            /* Pinned before this one may go: callbacks cannot free what is pinned. */
+            /* Pinned before this one may go: callbacks cannot free a pinned flight. */
             next = f->next;
             if (next)
                 next->pins++;
