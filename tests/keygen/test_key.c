@@ -164,7 +164,7 @@ Test(key, each_use_of_xxh3_has_its_reason)
         "d=$(mktemp -d) && trap 'rm -rf $d' EXIT && "
         "sed -nE 's/^\\| `([^`]+)` \\| ([0-9]+|any) \\|.*/\\1 \\2/p' keygen/XXH3.md | sort "
         ">$d/reasons && "
-        "grep -rnE '\\b(key_equal|key_of_bytes|XXH[0-9]+_[A-Za-z0-9_]*) *\\(' --include='*.[ch]' "
+        "grep -rnE '\\b(key_equal|store_id_equal|key_of_bytes|XXH[0-9]+_[A-Za-z0-9_]*) *\\(' --include='*.[ch]' "
         "keygen store client daemon kernels | grep -vE '^[^:]*:[0-9]+: *(\\*|/\\*)' | "
         "awk -F: 'NR == FNR { split($0, r, \" \"); any[r[1]] = r[2] == \"any\"; next } { n[$1]++ } "
         "END { for (f in n) print f, any[f] ? \"any\" : n[f] }' $d/reasons - | sort >$d/uses && "
