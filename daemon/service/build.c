@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * build.c - a source on its way through the compiler: build.h has its states.
+ * build.c - takes one source through the compiler, or to the result of an equal one: build.h has its
+ * states.
  *
  * The happy path:
  *   1. a pool thread computes exact key and proof from the bytes; they must be those of COMPILE; and
  *      the shared key, if the job has one;
- *   2. the store has nothing under the shared key, and nobody is compiling for it;
+ *   2. the store has nothing under the shared key, and no other build compiles for it;
  *   3. a worker compiles, and says whether the result may be shared;
- *   4. the result goes to all who wait, then to the store: under the shared key with an alias from
- *      the exact one, else under the exact one; then to those who follow.
- * At 2 a result may be there: the leader says what it has at the paths of its manifest, if it has
- * one, and if they are the same, it goes to 4 without a compile.
- * What may go wrong:
+ *   4. the result goes to all waiters, then to the store: under the shared key with an alias from
+ *      the exact one, else under the exact one; then to the followers.
+ * At 2 a result may be there. If it has a manifest, the leader describes its files at those paths; if
+ * they agree, the build goes on at 4 without a compile.
+ * Failures:
  *   - the leader leaves while its answer is needed: the next waiter leads (builds_tick sees it);
- *   - it does not answer for ASK_MS: the build compiles;
- *   - it waits for the pool: users' sources are verified in turn;
+ *   - the leader does not answer for ASK_MS: the build compiles;
+ *   - the build waits for the pool: users' sources are verified round robin;
  *   - the compile ends without a verdict of the compiler, for whatever reason: the leader is told,
  *     and the next waiter leads, with its own files. The leader's files may have been the reason;
- *   - it hangs, or takes long: other users lead builds of their own (flight.h). The first verdict
- *     goes to all who can use it, and ends builds that nobody needs any more;
- *   - the build that it follows ends without a result: one of the followers compiles, the others
- *     follow it; with a result that must not be shared (a warning, say): each compiles its own;
- *   - the build that it follows is another user's, and takes long: it follows its own user's, or
+ *   - the compile hangs, or takes long: other users lead builds of their own (flight.h). The first
+ *     verdict goes to all who can use it, and ends builds that nobody needs any more;
+ *   - the followed build ends without a result: one of its followers compiles, the others follow that
+ *     one; with a result that must not be shared (a warning, say): each compiles its own;
+ *   - the followed build is another user's, and takes long: the follower follows its own user's, or
  *     compiles;
- *   - its files are others: it compiles.
+ *   - the leader has other files: the build compiles.
+ *
+ * compile_request.c starts a build and passes the leader's files on; service.c runs the clock.
  *
  * Thread: loop thread, but for build_verify and build_digest.
  */
 #include "daemon/service/build.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -44,8 +48,8 @@
 #include "daemon/users/budget.h"
 #include "keygen/cuda/job.h"
 
-#define ASK_MS 10000u              /* what a leader may take to say what files it has */
-#define PATHS_HERE_MAX 64u         /* headers whose manifest takes some 0.1 ms to make; likewise */
+#define ASK_MS 10000u              /* in which a leader has to describe its files */
+#define PATHS_HERE_MAX 64u         /* headers; their manifest takes some 0.1 ms; likewise */
 #define HASH_HERE_MAX (256u << 10) /* bytes of a result: some 0.1 ms; a pool thread hashes more */
 
 /* ---- ends ---- */
@@ -54,6 +58,7 @@ static void build_look(struct build *b);
 
 static void build_unfollow(struct build *b)
 {
+    assert(!b->follows || b->follows != b);
     struct build **at = b->follows ? &b->follows->followers : NULL;
     while (at && *at != b)
         at = &(*at)->next_follower;
@@ -72,6 +77,7 @@ static struct build *take_follower(struct build *b)
 
 static void build_free(struct build *b)
 {
+    assert(!b->followers && !b->follows && !b->making.flight && !b->running);
     if (b->leader)
         b->leader->build = NULL;
     if (b->next)
@@ -87,7 +93,7 @@ static void build_free(struct build *b)
     free(b);
 }
 
-/* Ends it; if nobody else is at it, the next waiter in its flight leads. */
+/* Ends a build. If no other build and no lease is left, the next waiter of its flight leads. */
 static void build_end(struct build *b)
 {
     struct build *follower;
@@ -98,25 +104,25 @@ static void build_end(struct build *b)
     build_free(b);
 }
 
-/* An error for the leader alone. */
+/* Ends a build with an error for its leader alone. */
 static void build_refuse(struct build *b, const struct err *e)
 {
     struct call *leader = b->leader;
     bookkeeping_failed(b->service, b->miss, e);
     if (leader)
-        call_fail(leader, e); /* it leaves; (4) holds until build_end, so nobody leads yet */
+        call_fail(leader, e); /* it leaves; phase (4) holds until build_end, so nobody leads yet */
     build_end(b);
 }
 
-/* True if the end of a compile says nothing of what another build of the same user would come to:
- * its client left, hung or sent nonsense, or took too long. */
+/* True if another build of the same user may end otherwise: this client left, hung or sent
+ * nonsense, or took too long. */
 static bool is_the_leaders_own(int code)
 {
     return code == WARM_ECLOSED || code == WARM_ECANCELLED || code == WARM_ETIMEOUT ||
            code == WARM_EMALFORMED;
 }
 
-/* The compile ended without a verdict: the next waiter leads. */
+/* Ends a build whose compile had no verdict: the next waiter leads. */
 static void build_pass(struct build *b, const struct err *e)
 {
     if (!is_the_leaders_own(e->code))
@@ -140,7 +146,7 @@ static struct build *build_of(struct making *m)
 
 static void build_cancel(struct build *b);
 
-/* A copy of a result for who knows its headers by other names. NULL: no memory. */
+/* Copies a result for a client that knows its headers by other names. NULL: no memory. */
 static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
 {
     struct artifact *copy = NULL;
@@ -158,8 +164,8 @@ static struct artifact *artifact_for(const struct artifact *a, struct manifest *
     return copy;
 }
 
-/* Asks the leader of another build, which compiles, whether it has the files that the result was made
- * from. The compile goes on meanwhile; the answer comes to build_checked. */
+/* Asks the leader of a build that compiles whether it has the files of another build's result. The
+ * compile goes on meanwhile; the answer comes to build_checked. */
 static void build_offer(struct build *b, const struct artifact *a)
 {
     struct call *leader = b->leader;
@@ -175,9 +181,9 @@ static void build_offer(struct build *b, const struct artifact *a)
     manifest_unref(m);
 }
 
-/* Hands a result to all who can use it. One that depends on files is compared by each waiter, and by the
- * leaders of other builds, which go on meanwhile. Any other is everybody's: builds that have no
- * leader any more end, unless they alone are to be stored. */
+/* Hands a result to all who can use it. If it depends on files, each waiter compares them, and so
+ * do the leaders of other builds, which go on meanwhile. Else everybody can use it: builds without
+ * a leader end, unless they alone are to be stored. */
 static void build_finish(struct build *b, struct artifact *a, bool storing)
 {
     bool to_all = !a->manifest;
@@ -196,7 +202,7 @@ static void build_finish(struct build *b, struct artifact *a, bool storing)
     }
 }
 
-/* Ends it with a result that it did not compile. */
+/* Ends a build with a result that it did not compile. */
 static void build_take(struct build *b, struct artifact *a, enum wire_outcome outcome)
 {
     if (b->leader)
@@ -208,7 +214,7 @@ static void build_take(struct build *b, struct artifact *a, enum wire_outcome ou
     build_end(b);
 }
 
-/* True if its user refused this value: the build then compiles, for this user alone. */
+/* True if the build's user refused this value: the build then compiles, for this user alone. */
 static bool build_is_refused(struct build *b, const struct key *key, const struct key *check)
 {
     if (!damaged_is_refused(b->service, b->maker, key, check))
@@ -218,8 +224,8 @@ static bool build_is_refused(struct build *b, const struct key *key, const struc
     return true;
 }
 
-/* The same from the store; `m` (may be NULL) is taken. False, and nothing is done, if it cannot be
- * read. */
+/* Ends a build with a stored value; `m` (may be NULL) is taken. False, and nothing is done, if the
+ * value cannot be read. */
 static bool build_take_stored(struct build *b, const struct store_value *v, struct manifest *m)
 {
     struct artifact *a = NULL;
@@ -253,7 +259,7 @@ static void build_ask(struct build *b, struct manifest *m, struct artifact *cand
     call_check(b->leader, m, candidate);
 }
 
-/* Whom it followed has a result that may be shared. */
+/* Takes the result of the followed build, after a check if it depends on files. */
 static void build_take_candidate(struct build *b, struct artifact *a)
 {
     if (!a->manifest) {
@@ -265,7 +271,7 @@ static void build_take_candidate(struct build *b, struct artifact *a)
     struct artifact *copy = m ? artifact_for(a, m) : NULL;
     if (copy) {
         build_ask(b, m, copy);
-    } else { /* no memory, or its leader has gone and the compile would find that out */
+    } else { /* no memory, or no leader: its compile would fail for that reason */
         b->alone = true;
         build_look(b);
     }
@@ -279,8 +285,8 @@ static void on_prepared(struct call *call)
         build_look(call->build);
 }
 
-/* Asks the leader what it has at the paths of a manifest, which is taken. False if that cannot be, or
- * was done. */
+/* Asks the leader for its files at the paths of a manifest, which is taken. False if there is no
+ * leader, or it has answered that. */
 static bool build_ask_manifest(struct build *b, struct manifest *m)
 {
     bool can = b->leader && !key_equal(&b->asked, &m->digest) && b->n_asked < CHECKS_MAX;
@@ -316,13 +322,13 @@ static bool look_for_shared(struct build *b)
     return true;
 }
 
-/* True if it waits for no other user any more. */
+/* True if a build waits for no other user any more. */
 static bool build_is_hedged(const struct build *b)
 {
     return service_clock_ms(b->service) >= b->hedge_at_ms;
 }
 
-/* Waits for another build that compiles for the same shared key. False if there is none. */
+/* Follows another build that compiles for the same shared key. False if there is none. */
 static bool build_follow(struct build *b)
 {
     bool own_only = build_is_hedged(b);
@@ -359,7 +365,8 @@ static bool take_alternative(struct build *b, const struct store_id *id, const s
     return true;
 }
 
-/* The leader has the files of a result that was offered: it needs its own compile no longer. */
+/* Takes a result that was offered, since the leader has its files: its own compile is not
+ * needed. */
 static void build_accept(struct build *b, struct artifact *a)
 {
     b->leader->outcome = WIRE_WAS_COALESCED;
@@ -370,6 +377,7 @@ static void build_accept(struct build *b, struct artifact *a)
 void build_checked(struct call *call, const struct manifest_alternative *a)
 {
     struct build *b = call->build;
+    assert(b && b->leader == call);
     struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
     struct manifest *one = a ? manifest_of_one(call->checking, a, b->paths.bases) : NULL;
     struct store_id id = {.owner = STORE_MADE_HERE};
@@ -397,7 +405,7 @@ void build_checked(struct call *call, const struct manifest_alternative *a)
 
 /* ---- compiling ---- */
 
-/* Hands what was compiled to those who follow; NULL if they may not have it. */
+/* Hands the compiled result to the followers; `a` is NULL if they may not have it. */
 static void followers_take(struct build *b, struct artifact *a)
 {
     struct build *f;
@@ -411,8 +419,8 @@ static void followers_take(struct build *b, struct artifact *a)
     }
 }
 
-/* What the compiler made, but for its hash and its manifest: which key it goes by, and who may have it.
- * Takes the paths. */
+/* Describes a compiled result: its key, and who may have it. Hash and manifest follow. Takes the
+ * paths. */
 static void build_describe(struct build *b, struct pool_result *done, struct artifact *a)
 {
     struct service *s = b->service;
@@ -436,8 +444,8 @@ static void build_describe(struct build *b, struct pool_result *done, struct art
     done->list = NULL;
 }
 
-/* Any thread: what takes long for many paths, or a large result. The digest is the daemon's own: a
- * compiler process may say anything of what it made. */
+/* Makes the manifest and hashes the result, which takes long for many paths or a large result. Any
+ * thread. The daemon hashes it itself, since a compiler process may say anything. */
 static void build_digest(struct build *b)
 {
     b->err = (struct err){0};
@@ -447,7 +455,7 @@ static void build_digest(struct build *b)
     b->code = artifact_hash(b->made, &b->err);
 }
 
-/* The rest of it, on the loop thread: bases are counted. */
+/* Completes the result on the loop thread, where bases are counted. */
 static void build_digested(struct build *b)
 {
     struct manifest *m = b->made_manifest;
@@ -492,7 +500,7 @@ static void build_deliver(struct build *b)
     followers_take(b, shared ? a : NULL);
 }
 
-/* The end of a compile, with a result or an error. */
+/* Ends a build after its compile, with a result or an error. */
 static void build_settle(struct build *b, int code, struct err *e)
 {
     if (code && !*e->text)
@@ -508,7 +516,7 @@ static void build_settle(struct build *b, int code, struct err *e)
     }
 }
 
-/* Pool thread. */
+/* Runs build_digest on a pool thread. */
 static void build_digest_work(uv_work_t *work) { build_digest(work->data); }
 
 static void on_digested(uv_work_t *work, int status)
@@ -527,6 +535,7 @@ static void on_compiled(void *arg, struct pool_result *done)
     struct artifact *a = NULL;
     struct err e = done->err;
     int code = done->status;
+    assert(b->state == BUILD_COMPILING);
     b->running = NULL;
     if (code == 0)
         code = artifact_from_fd(done->fd, done->len, NULL, &a, &e);
@@ -552,6 +561,7 @@ static void build_compile(struct build *b)
     if (b->leader)
         b->miss = bookkeeping_compile_miss(b->leader);
     bookkeeping_source(s, b->miss, &b->recipe);
+    assert(!b->running && b->channel_fd >= 0);
     struct pool_request request = {.toolchain = b->ask.toolchain,
                                    .job_fd = b->job_fd,
                                    .job_len = b->job_len,
@@ -568,9 +578,10 @@ static void build_compile(struct build *b)
     b->channel_fd = -1;
 }
 
-/* Goes on behind the verification, and behind whatever it waited for. */
+/* Goes on after the verification, and after whatever the build waited for. */
 static void build_look(struct build *b)
 {
+    assert(b->state != BUILD_DONE && !b->running && !b->follows);
     struct err e = {0};
     if (b->service->stopping) {
         err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
@@ -592,13 +603,13 @@ static bool is_in_pool(const struct build *b)
     return false;
 }
 
-/* True if it has followed another user's build for long enough. */
+/* True if a build has followed another user's for long enough. */
 static bool follows_too_long(const struct build *b)
 {
     return b->state == BUILD_FOLLOWING && b->follows->maker != b->maker && build_is_hedged(b);
 }
 
-/* Ends those whose leader has gone where its answer is needed, and those who were cancelled. */
+/* Ends builds that need the answer of a leader that has gone, and cancelled builds. */
 void builds_tick(struct service *s)
 {
     uint64_t now = service_clock_ms(s);
@@ -610,7 +621,7 @@ void builds_tick(struct service *s)
             build_unfollow(b);
             err_set(&b->err, WARM_ECANCELLED, "the compile was cancelled");
             build_refuse(b, &b->err);
-            next = s->builds; /* others may have come and gone with it */
+            next = s->builds; /* other builds may have come and gone with it */
         } else if (follows_too_long(b)) {
             build_unfollow(b);
             stats_add(&s->stats, STATS_hedges, STORE_CUBIN, 1);
@@ -627,7 +638,7 @@ void builds_tick(struct service *s)
 
 /* ---- the source ---- */
 
-/* Pool thread: are these the bytes that COMPILE spoke of? */
+/* Checks that these are the bytes that COMPILE announced. Pool thread. */
 static int verify_key(const struct build *b, const struct job *job, struct err *e)
 {
     char hardware[WARM_HARDWARE_MAX];
@@ -692,8 +703,8 @@ static bool user_is_in_pool(const struct service *s, uint32_t uid)
     return false;
 }
 
-/* The oldest that waits, of a user who has none in the pool: large sources of one user, which take long
- * to hash, hold nobody else up. */
+/* Finds the oldest build that waits, of a user who has none in the pool: large sources of one user,
+ * which take long to hash, delay no other user. */
 static struct build *next_to_verify(const struct service *s)
 {
     struct build *oldest = NULL;
@@ -705,6 +716,7 @@ static struct build *next_to_verify(const struct service *s)
 
 static void on_verified(uv_work_t *work, int status);
 
+/* Gives free places in the pool to builds that wait for their verification. */
 static void verify_next(struct service *s)
 {
     for (unsigned i = 0; i < VERIFY_MAX; i++)
@@ -765,6 +777,8 @@ static struct build *build_new(struct call *call, int job_fd, uint64_t len, int 
 
 int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e)
 {
+    assert(call->compile && !call->build && call->ask.state == ASK_HOLDING);
+    assert(job_fd >= 0 && len);
     int code = budget_ask(call->peer->uid, BUDGET_compiles, 1, e);
     if (code)
         return code;
@@ -802,5 +816,5 @@ void builds_shutdown(struct service *s)
         if (b->running)
             pool_cancel(s->config.pool, b->running);
     }
-    calls_tick_start(s); /* builds_tick ends those who wait */
+    calls_tick_start(s); /* builds_tick ends builds that wait */
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * build_store.c - what a build leaves in the store:
+ * build_store.c - decides which entries of the store lead to the result of a build:
  *
  *     exact key ──▶ result                                   a job without a shared key, no headers
  *     exact key ──▶ manifest ──▶ result                      with headers of the client
  *     exact key ──▶ alias ──▶ shared key ──▶ result          with a shared key
  *     exact key ──▶ alias ──▶ shared key ──▶ manifest ──▶ result
  *
- * What leads to a result is in one group with it, so that they leave the store together.
+ * All entries that lead to a result are in one group with it, so that they leave the store together.
  *
- * An entry stays that of its first maker, who may remove it, and a result stays as it is: nobody replaces
- * what others rely on by compiling it once more (WIRE_COMPILE_RECACHE). Administrators do.
+ * An entry belongs to its first maker, who may remove it. A result that others rely on is not replaced
+ * by a compile of another user (WIRE_COMPILE_RECACHE). Administrators may replace it.
+ *
+ * build.c calls it when a build has its result.
  *
  * Thread: loop thread, but for build_manifest.
  */
@@ -39,8 +41,8 @@ static struct store_row build_row(const struct build *b, const struct store_id *
     };
 }
 
-/* True if there is an entry of the row's id and proof that another user made: then the row names that
- * maker, and the value is not to be replaced. */
+/* True if another user made the entry of the row's id and proof. The row then names that maker, and
+ * the value must not be replaced. */
 static bool leave_to_maker(const struct build *b, struct store_row *row)
 {
     struct key check;
@@ -52,7 +54,7 @@ static bool leave_to_maker(const struct build *b, struct store_row *row)
     return true;
 }
 
-/* The paths in the forms in which a manifest has them; freed with forms_close. */
+/* The forms of the paths in a manifest; forms_close frees them. */
 struct forms {
     struct view *paths;
     struct manifest_state *states;
@@ -90,8 +92,8 @@ static bool forms_open(struct forms *f, const struct manifest_paths *of,
     return f->n && f->paths && f->states && !f->texts.failed && !texts.failed;
 }
 
-/* Whether who asks may have other -I folders: the result shows none, and it is known which paths are
- * in them. */
+/* True if clients with other -I folders may have the result: it shows none of the folders, and each
+ * path below them is known. */
 static bool may_move(const struct manifest_paths *of, const struct pool_result *done)
 {
     bool may = done->movable && of->can_move;
@@ -136,12 +138,12 @@ static struct manifest *known_manifest(struct service *s, const struct store_row
     return found == FOUND_MANIFEST ? f.manifest : NULL;
 }
 
-/* Queues bytes that are no result: a manifest, an alias. */
+/* Queues the bytes of a manifest or an alias. */
 static struct artifact *store_bytes(struct service *s, struct flight *flight,
                                     const struct writer *w, struct store_row *row)
 {
     struct artifact *a = w->failed ? NULL : artifact_from_bytes(w->data, w->len);
-    if (!a) { /* no memory: the result stays unfound, and is made again */
+    if (!a) { /* no memory: the result is not found, and is made again */
         if (flight)
             flight_stored(flight, service_clock_ms(s));
         return NULL;
@@ -152,7 +154,8 @@ static struct artifact *store_bytes(struct service *s, struct flight *flight,
     return a;
 }
 
-/* Writes the result's alternative, and what was known before, under the source's key. */
+/* Queues a manifest of the result's alternative and of those known before, under the source's
+ * key. */
 static void store_manifest(const struct build *b, const struct artifact *result,
                            const struct store_id *id)
 {
@@ -164,7 +167,7 @@ static void store_manifest(const struct build *b, const struct artifact *result,
     manifest_write(result->manifest, old, &w);
     manifest_unref(old);
     row.group = id->key;
-    leave_to_maker(b, &row); /* but this alternative is added */
+    leave_to_maker(b, &row); /* this alternative is added all the same */
     artifact_unref(store_bytes(s, NULL, &w, &row));
     writer_close(&w);
 }
@@ -177,7 +180,7 @@ void build_store_alias(const struct build *b)
     writer_init(&w, 0);
     alias_write(&alias, &w);
     row.group = b->shared_id.key;
-    leave_to_maker(b, &row); /* it would lead to the same place */
+    leave_to_maker(b, &row); /* both aliases lead to the same entry */
     artifact_unref(store_bytes(b->service, b->flight, &w, &row));
     writer_close(&w);
 }
