@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin.c - what people look at and clear away: whose entries a filter may reach, and the JSON of
- * STATS and INFO.
+ * admin.c - decides which entries a filter of a peer may reach, and writes the JSON of STATS and INFO.
+ *
+ * The native wire calls it for LIST, EVICT, STATS and INFO.
  *
  * Thread: loop thread.
  */
@@ -14,8 +15,7 @@
 #include "daemon/users/budget.h"
 
 #define TOOLCHAINS_SHOWN 64u
-#define USERS_SHOWN                                                                                \
-    64u /* of those who hold something now, and of those who have something stored */
+#define USERS_SHOWN 64u /* users with requests under way, and as many with stored entries */
 
 bool service_filter(const struct peer *peer, const struct wire_filter *in, struct store_filter *out)
 {
@@ -43,7 +43,7 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in, struc
     return true;
 }
 
-/* What a user holds of each budget. */
+/* Writes the holdings of a user, budget by budget. */
 static void write_user(struct service *s, uint32_t uid, struct writer *out)
 {
     struct store_share share = {0};
@@ -145,7 +145,7 @@ static void write_workers(struct service *s, struct writer *out)
 {
     struct pool_stats c;
     pool_stats(s->config.pool, &c);
-    bool known = c.landlock >= 0; /* since a compiler process first ran */
+    bool known = c.landlock >= 0; /* known since the first compiler process ran */
     char landlock[16] = "null";
     if (known)
         snprintf(landlock, sizeof landlock, "%d", c.landlock);

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* artifact.c - counted values, and the memfds that carry them. Thread: loop thread; the memfd_ and
- * file_ functions any. */
+/*
+ * artifact.c - holds a value while the store, answers and flights use it, and checks the memfds that carry
+ * values.
+ *
+ * put.c, build.c and the wires make artifacts; the last reference frees one. Bytes that a client sent are
+ * read, never mapped: the client may shorten an unsealed file.
+ *
+ * Thread: loop thread; artifact_hash and the memfd_, fd_ and file_ functions: any.
+ */
 #define XXH_INLINE_ALL
 #include "daemon/service/artifact.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -117,9 +125,10 @@ struct artifact *artifact_from_bytes(const void *data, size_t len)
     return a;
 }
 
-/* Read, not mapped: a mapping of somebody else's file may fault. */
+/* Reads, since a mapping of somebody else's file may fault. */
 int artifact_hash(struct artifact *a, struct err *e)
 {
+    assert((a->data == NULL) == (a->fd >= 0));
     uint8_t piece[HASH_PIECE];
     XXH3_state_t *xxh = a->hashed ? NULL : XXH3_createState();
     XXH128_canonical_t canonical;
@@ -172,12 +181,14 @@ int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artif
 
 struct artifact *artifact_ref(struct artifact *a)
 {
+    assert(a->refs);
     a->refs++;
     return a;
 }
 
 void artifact_unref(struct artifact *a)
 {
+    assert(!a || a->refs);
     if (!a || --a->refs)
         return;
     if (a->fd >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * artifact.h - a value on its way from who made it to who waits for it and to the store.
+ * artifact.h - a value on its way from its maker to the waiters and to the store.
  *
  * Immutable and counted: the store's put, each answer that is not yet sent and each flight that
  * hands it out hold a reference. Up to ARTIFACT_INLINE_MAX the bytes are in memory, above they are
@@ -26,7 +26,7 @@ struct manifest;
 struct artifact {
     unsigned refs;
     enum store_kind kind;
-    bool failed; /* the compiler said no: a bundle with its status and its log */
+    bool failed; /* the compiler refused: a bundle with its status and its log */
     uint32_t cost_ms;
     struct key key;   /* under which the store has it, or will */
     struct key check; /* XXH3-128 of the bytes, */
@@ -34,44 +34,45 @@ struct artifact {
     uint64_t len;     /* bytes */
     uint8_t *data;    /* NULL if they are in */
     int fd;           /* a sealed memfd, from offset 0; else -1 */
-    /* The one alternative that this is the result of, where the compiler read files of the client:
-     * only who has the same files may have it. NULL otherwise. */
+    /* The alternative that this is the result of, if the compiler read files of the client: only
+     * clients with the same files may have it. NULL otherwise. */
     struct manifest *manifest;
 };
 
-/* Gives a copy of the bytes with one reference; the rest is the caller's to fill in. NULL: no
+/* Returns a copy of the bytes with one reference; the caller fills in the other fields. NULL: no
  * memory. */
 struct artifact *artifact_from_bytes(const void *data, size_t len);
 
-/* The same from a sealed memfd, which is taken, also on failure. Short ones are read into memory.
- * `check` is what they are said to be; NULL: not known, and long ones are not hashed. Errors: NOMEM,
- * IO, TRUNCATED. */
+/* Makes an artifact from a sealed memfd, which is taken, also on failure. A short value is read
+ * into memory. `check` is its announced digest; NULL: unknown, and a long value is not hashed.
+ * Errors: NOMEM, IO, TRUNCATED. */
 int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artifact **out,
                      struct err *e);
-/* Hashes it, if it is not hashed. Any thread, as long as no other has it: it takes time. IO, TRUNCATED,
- * NOMEM. */
+/* Hashes a value that is not hashed; takes time. Any thread, while no other uses the artifact. IO,
+ * TRUNCATED, NOMEM. */
 int artifact_hash(struct artifact *a, struct err *e);
 
+/* Adds a reference and returns the artifact. */
 struct artifact *artifact_ref(struct artifact *a);
-void artifact_unref(struct artifact *a); /* NULL is fine */
+/* Drops a reference; the last one frees the artifact. NULL is fine. */
+void artifact_unref(struct artifact *a);
 
-/*
- * Makes sure that nobody can change or shorten the file behind a descriptor that a client passed: it
- * must be a sealed memfd and hold `len` bytes, most of them written: holes cost the client nothing and
- * us time. To seal it is the client's: it may have to wait, for pages that somebody uses. INVALID says
- * what is wrong.
- */
+/* Checks that nobody can change or shorten the file behind a descriptor that a client passed. It
+ * must be a sealed memfd of `len` bytes, most of them written: holes cost the client nothing and
+ * the daemon time. The client seals it, since sealing may wait for pages in use. INVALID,
+ * TRUNCATED, IO. */
 int memfd_check(int fd, uint64_t len, struct err *e);
 
-/* A memfd with a copy of the bytes. NOMEM, IO. */
+/* Makes a memfd with a copy of the bytes. NOMEM, IO. */
 int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e);
 
-/* An open file description of its own, read-only, of the same file: whoever is given it shares no
- * offset, flags or locks with anybody. -1, and errno, if there is none to be had. Any thread. */
+/* Opens the same file again, read-only: the new description shares no offset, flags or locks with
+ * others. -1, and errno, if that fails. Any thread. */
 int fd_reopen(int fd);
 
-/* Reads `len` bytes of a file, from `from` on or from the start. IO, TRUNCATED. */
+/* Reads `len` bytes of a file, from `from` on. IO, TRUNCATED. */
 int file_read_at(int fd, void *out, size_t len, uint64_t from, struct err *e);
+/* Reads `len` bytes from the start of a file. IO, TRUNCATED. */
 int file_read_start(int fd, void *out, size_t len, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * audit.c - the watchman: for a few hits, what the daemon made once is made once more and compared.
+ * audit.c - compiles the job of a few hits once more, and compares the bytes with the stored ones.
  *
  * The happy path:
  *   1. one of `verify_hits` hits on a result that read no files says that an AUDIT is welcome;
@@ -8,15 +8,18 @@
  *   3. a pool thread computes the job's keys: one of them must be that of the entry;
  *   4. when no compile waits or runs, a worker compiles it;
  *   5. the bytes are those of the entry: a pool thread compares large ones.
- * If they are not, something that decides the result is not in its key, or one of the two compiles went
- * wrong: that is an alarm in the log and in STATS, and the entry is set aside (quarantined). It is made
- * anew for the next asker.
+ * If they differ, the key lacks something that decides the result, or one of the two compiles went wrong.
+ * That is an alarm in the log and in STATS, and the entry is set aside (quarantined). The next client
+ * that asks makes it anew.
  *
- * Any other end says nothing: the entry has gone, the compile failed or asked for a file, there is
+ * Any other end means nothing: the entry has gone, the compile failed or asked for a file, there is
  * another audit. Results with debug information are left out: not every compiler repeats their bytes.
+ *
+ * compile_request.c asks audit_wanted for each hit; native.c passes the job on.
  *
  * Thread: loop thread, but for audit_read and audit_compare. Memory: one audit at a time.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +33,10 @@
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
 
-#define LOOK_MS 500u /* between two looks whether the compilers are idle */
+#define LOOK_MS 500u /* between two checks that the compilers are idle */
 #define COMPARE_PIECE (64u << 10)
-#define AUDIT_RARE (1u << 30)     /* hits: as good as never */
-#define GIVE_UP_MS (600u * 1000u) /* they were not for so long */
+#define AUDIT_RARE (1u << 30)     /* hits: almost never */
+#define GIVE_UP_MS (600u * 1000u) /* how long an audit waits for idle compilers */
 
 struct audit {
     struct service *service;
@@ -60,7 +63,7 @@ struct audit {
     char hardware[WARM_HARDWARE_MAX];
 };
 
-/* Hits until the next audit: one_of on average, and nobody can tell which. */
+/* Returns the number of hits until the next audit: one_of on average, and unpredictable. */
 static uint32_t hits_until_next(uint64_t one_of)
 {
     return arc4random_uniform(one_of < AUDIT_RARE ? 2 * (uint32_t)one_of - 1 : AUDIT_RARE);
@@ -85,6 +88,7 @@ bool audit_wanted(struct service *s, const struct call *call, const struct store
 
 static void audit_free(struct audit *a)
 {
+    assert(a->service->audit == a);
     a->service->audit = NULL;
     loop_timer_free(a->tick);
     fd_close_later(a->job_fd);
@@ -95,7 +99,7 @@ static void audit_free(struct audit *a)
     free(a);
 }
 
-/* Bytes of a descriptor, or NULL; munmap them. */
+/* Maps the bytes of a descriptor; NULL if that fails. */
 static void *map_bytes(int fd, uint64_t len)
 {
     void *data = len ? mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
@@ -115,7 +119,7 @@ static void audit_alarm(struct service *s, const struct store_row *row)
     store_refuse(s->config.store, &row->id, &row->check);
 }
 
-/* Pool thread: the two files, which have equal lengths. */
+/* Compares the two files, which have equal lengths. Pool thread. */
 static void audit_compare(uv_work_t *work)
 {
     struct audit *a = work->data;
@@ -138,12 +142,13 @@ static void on_compared(uv_work_t *work, int status)
     if (!a->code)
         stats_add(&a->service->stats, STATS_audits, STORE_CUBIN, 1);
     if (a->differs && store_peek(a->service->config.store, &a->id, &row, NULL) == 0 &&
-        key_equal(&row.check, &a->check)) /* it may be another one by now */
+        key_equal(&row.check, &a->check)) /* the entry may have been replaced meanwhile */
         audit_alarm(a->service, &row);
     audit_free(a);
 }
 
-/* Compares what was compiled with the entry. True if a pool thread does, and ends the audit. */
+/* Compares the compiled bytes with the entry. True if a pool thread does that, and ends the
+ * audit. */
 static bool audit_compare_begin(struct audit *a, const struct pool_result *done)
 {
     struct service *s = a->service;
@@ -242,7 +247,7 @@ static int read_keys(struct audit *a, const struct job *job)
     return code;
 }
 
-/* Pool thread: whose job is it? */
+/* Computes the keys of the job. Pool thread. */
 static void audit_read(uv_work_t *work)
 {
     struct audit *a = work->data;

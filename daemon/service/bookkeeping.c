@@ -13,6 +13,7 @@
  */
 #include "daemon/service/bookkeeping.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,12 @@
 #include "daemon/service/internal.h"
 #include "daemon/service/manifest.h"
 
-#define DEPARTURES 64u /* taken from the store at a time */
+#define DEPARTURES 64u /* that are read from the store at once */
 
 static uint64_t unix_ms(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* it is asked for with every hit */
+    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* COARSE, because every hit asks for it */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -101,7 +102,7 @@ static void count_stored(struct service *s, const struct peer *peer, const struc
 void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
                      const struct store_row *row)
 {
-    if (row->kind == STORE_MANIFEST) { /* the value that it leads to counts */
+    if (row->kind == STORE_MANIFEST) { /* the value that it leads to is the hit */
         stats_add(&s->stats, STATS_hits, row->kind, 1);
     } else if (!peer->session || is_note) {
         stats_add(&s->stats, STATS_hits, row->kind, 1);
@@ -178,7 +179,7 @@ static void answered_miss(struct call *call)
     }
 }
 
-/* Counts a result that is in memory. A refusal that a compiler repeated for nobody is no hit. */
+/* Counts a result that is in memory. A remembered refusal is an error, but no hit. */
 static void answered_artifact(struct call *call, const struct artifact *a,
                               enum wire_outcome outcome)
 {
@@ -204,9 +205,10 @@ static void answered_error(struct call *call, const struct err *e)
                      (struct view){"", 0}, text_view(e->text), unix_ms());
 }
 
-/* A client that is given the lease at once missed; one that waited for another is not counted twice. */
+/* A client that gets the lease at once missed. A client that waited first is not counted again. */
 void bookkeeping_answer(struct call *call, const struct answer *a)
 {
+    assert(call->ops);
     switch (a->kind) {
     case ANSWER_VALUE:
     case ANSWER_FAILED:
@@ -228,7 +230,7 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
     }
 }
 
-/* A look is not undone in the daemon's own counters, which count what was asked. */
+/* The daemon's own counters keep the look: they count requests. */
 void bookkeeping_look_is_over(const struct call *call)
 {
     struct service *s = call->service;
@@ -247,7 +249,7 @@ void bookkeeping_look_is_over(const struct call *call)
 void bookkeeping_put(struct service *s, const struct peer *peer, const struct service_put *put,
                      const struct store_id *id)
 {
-    static struct recipe recipe; /* the loop's; large for a stack */
+    static struct recipe recipe; /* too large for the stack */
     struct writer w;
     stats_add(&s->stats, STATS_puts, put->kind, 1);
     if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name) ||
@@ -353,7 +355,7 @@ static void digest_text(const struct proof *sha256, char out[WARM_KEY_TEXT])
     out[16] = '\0';
 }
 
-/* The digests are the contents; one that is not there has a word for it. */
+/* Describes a change by the digests of the contents, or by a word if there is no content. */
 static void describe_change(const struct manifest_state *was, const struct wire_path_seen *is,
                             struct changed_header *out)
 {
@@ -365,7 +367,7 @@ static void describe_change(const struct manifest_state *was, const struct wire_
         digest_text(&is->sha256, out->now);
 }
 
-/* "header PATH"; of a long path the end, which tells more. */
+/* Writes "header PATH"; of a long path the end, which tells more. */
 static void name_change(const struct manifest *m, struct view path, struct changed_header *out)
 {
     char whole[4096];
@@ -375,7 +377,8 @@ static void name_change(const struct manifest *m, struct view path, struct chang
     snprintf(out->part, sizeof out->part, "header %.*s", (int)room, from);
 }
 
-/* The same file by another of its paths: one of them will do, best where it begins at the root. */
+/* Finds a change of the same file under another of its paths: one is enough, best an absolute
+ * one. */
 static struct changed_header *same_change(struct call_compile *c, const struct changed_header *like)
 {
     for (unsigned i = 0; i < c->n_changed && strcmp(like->old, ABSENT) != 0; i++)
@@ -389,7 +392,7 @@ static bool is_rooted(const struct changed_header *h)
     return h->part[sizeof "header " - 1] == '/';
 }
 
-/* The contents agree, but what was one file is two now, or the reverse. */
+/* Describes a change of identity: the contents agree, but one file is two now, or the reverse. */
 static void describe_other_file(struct call_compile *c, const struct manifest *m,
                                 const struct manifest_alternative *a,
                                 const struct wire_path_seen *states)

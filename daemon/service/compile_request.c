@@ -34,7 +34,9 @@
  * Under an exact key the store has the result, a manifest, or an alias that leads to a shared key, under
  * which there is one of the first two.
  *
- * The wires call service_compile and service_checked. Thread: loop thread.
+ * The wires call service_compile, service_source and service_checked.
+ *
+ * Thread: loop thread.
  */
 #include "daemon/service/compile_request.h"
 
@@ -378,7 +380,7 @@ void service_checked(struct call *call, const struct wire_path_seen *states)
     if (!a)
         bookkeeping_headers(call, call->checking, states);
     if (!a && !call->candidate)
-        call->stage = LOOK_STORE; /* for a manifest that was written meanwhile */
+        call->stage = LOOK_STORE; /* a manifest may have been written meanwhile */
     if (a) {
         call->chosen.id = (struct store_id){STORE_MADE_HERE, a->result};
         call->chosen.proof = a->proof;
@@ -392,7 +394,7 @@ void service_checked(struct call *call, const struct wire_path_seen *states)
 
 /* ---- the source ---- */
 
-/* A memfd of the job that its client cannot change, whichever way it came. */
+/* Makes a memfd of the job that its client cannot change, whichever way the job came. */
 static int source_fd(const void *data, uint64_t len, int job_fd, int *out, struct err *e)
 {
     if (len == 0 || len > SERVICE_JOB_MAX)
@@ -429,5 +431,5 @@ void service_source(struct call *call, const void *data, uint64_t len, int job_f
         close(channel_fd);
     if (code)
         call_fail(call, &e); /* another waiter may lead now */
-    /* else it waits for another's result, or was asked for its files */
+    /* else it waits for another's result, or is asked for its files */
 }

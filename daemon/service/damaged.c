@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * damaged.c - what becomes of DAMAGED: a client read bytes that are not those of the entry, or has no use
- * for them as they are.
+ * damaged.c - decides what follows a client's DAMAGED: its bytes are not those of the entry, or it refuses
+ * the entry's bytes.
  *
- * Bytes that differ: the entry is verified from disk, and quarantined if it is damaged there. That is
- * all, whoever says so.
+ * Bytes that differ: the entry is verified from disk, and quarantined if it is damaged there. Nothing
+ * else follows, whoever says so.
  *
  * A value that is refused as it is:
- *   - in the asker's own space, or made here for this user, or the asker is an administrator: quarantined;
+ *   - in the client's own space, or made here for this user, or the client is an administrator:
+ *     quarantined;
  *   - made here for another user: others rely on it. It is quarantined if a second user refuses the same
- *     value. Until then the one who refused it is not given it any more: a COMPILE makes it anew for
- *     that user alone, and what is stored stays.
+ *     value. Until then the user who refused it does not get it any more: a COMPILE makes it anew for
+ *     that user alone, and the stored value stays.
  *
- * Thread: loop thread. Memory: a table of fixed size in the service; what does not fit is forgotten, a
- * user's own oldest refusal first.
+ * The native wire calls service_damaged; every look-up asks damaged_is_refused.
+ *
+ * Thread: loop thread. Memory: a table of fixed size in the service. If it is full, the oldest refusal is
+ * forgotten, a user's own first.
  */
 #include <string.h>
 
@@ -21,7 +24,8 @@
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
 
-#define VERIFY_AGAIN_MS 10000u /* who is no administrator has an entry verified this often */
+#define VERIFY_AGAIN_MS                                                                            \
+    10000u /* how often users that are no administrators have an entry verified */
 
 static bool refusal_is(const struct refusal *r, const struct key *key, const struct key *check)
 {
@@ -46,7 +50,8 @@ static bool another_refused(const struct service *s, uint32_t uid, const struct 
     return false;
 }
 
-/* A free place, or that of the user's oldest refusal if it has its share, or of the oldest of all. */
+/* Finds a free place. Else takes the user's oldest refusal if the user has its share, or the oldest
+ * of all. */
 static struct refusal *refusal_place(struct service *s, uint32_t uid)
 {
     struct refusal *own = NULL, *any = s->refusals;
@@ -80,7 +85,7 @@ static void refusals_forget(struct service *s, const struct key *key, const stru
             s->refusals[i] = (struct refusal){0};
 }
 
-/* What was made here for `maker`. */
+/* Takes the refusal of a value that was made here for `maker`. */
 static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
                    const struct key *key, const struct key *check)
 {
@@ -117,8 +122,8 @@ static void verify(struct service *s, const struct peer *peer, const struct stor
         store_suspect(s->config.store, id);
 }
 
-/* What was made a moment ago may not be in the index yet: it is refused by its checksum, and its maker
- * is known to the puts that wait. Who names the checksum has had the bytes. */
+/* A value that was just made may not be in the index yet: find_maker knows its maker from the
+ * pending puts. A client that names the checksum has had the bytes. */
 void service_damaged(struct service *s, const struct peer *peer, const struct key *key,
                      const struct key *seen)
 {
@@ -126,7 +131,7 @@ void service_damaged(struct service *s, const struct peer *peer, const struct ke
     struct key check;
     uint32_t maker;
     verify(s, peer, &own);
-    store_refuse(s->config.store, &own, seen); /* if that is its checksum */
+    store_refuse(s->config.store, &own, seen); /* if it has this checksum */
     if (!find_maker(s, &here, NULL, &maker, &check))
         return;
     if (key_equal(&check, seen))

@@ -23,25 +23,25 @@ struct negative {
     struct artifact *artifact; /* NULL: the slot is empty */
 };
 
-/* A process asked for an entry in vain, without a lease: the last of them. */
+/* A process asked for an entry in vain, without a lease: the last LOOKS of them. */
 #define LOOKS 64u
 struct look {
     struct store_id id;
-    uint64_t miss, at_ms; /* of the history; 0: none */
+    uint64_t miss, at_ms; /* number in the history; 0: none */
     uint32_t session;
     pid_t pid;
 };
 
-/* A user has no use for what was made here for another. */
+/* A user refused a value that was made here for another user. */
 #define REFUSALS 1024u
 #define REFUSALS_OF_USER 64u
 struct refusal {
     uint32_t uid;
     struct key key, check;
-    uint64_t at_ms; /* 0: the place is free */
+    uint64_t at_ms; /* 0: a free place */
 };
 
-/* An entry that a client asked to have verified: the last of them. */
+/* An entry that a client asked to have verified: the last VERIFIED of them. */
 #define VERIFIED 64u
 struct verified {
     struct store_id id;
@@ -56,10 +56,10 @@ struct service {
     struct build *builds;                /* compiles that run */
     struct audit *audit;                 /* the one that runs; NULL: none */
     uint32_t n_before_audit;             /* hits until the next */
-    struct build *verifying[VERIFY_MAX]; /* of which pool threads verify the sources; or NULL */
+    struct build *verifying[VERIFY_MAX]; /* whose sources pool threads verify; NULL: a free place */
     struct pending_put *puts;            /* in the store's queue, the newest first */
     unsigned n_puts;
-    unsigned n_preparing; /* with the store's other threads, or in struct service_work */
+    unsigned n_preparing; /* values with the store's other threads, or in struct service_work */
     unsigned n_awaiting;  /* compiles whose compiler is being identified */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;

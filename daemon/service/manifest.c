@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manifest.c - the bytes of manifests, and the comparison with what an asker has.
+ * manifest.c - reads and writes manifests and aliases, and decides which alternative agrees with a client's
+ * files.
  *
- * Thread: any, no state of its own. Memory: see manifest.h.
+ * find.c reads stored ones; build_store.c writes them; compile_request.c and build.c compare.
+ *
+ * Thread: any; no state of its own. Memory: see manifest.h.
  */
 #include "daemon/service/manifest.h"
 #include "keygen/domains.h"
@@ -48,7 +51,7 @@ static void manifest_read_state(struct manifest_state *s, struct reader *r)
     }
 }
 
-/* A file is the same as one that comes first: itself, or a file before it. */
+/* True if each state of a file names itself, or a file before it, as the first of the same file. */
 static bool same_is_sound(const struct manifest_state *states, uint32_t i)
 {
     const struct manifest_state *s = &states[i];
@@ -150,7 +153,8 @@ void manifest_unref(struct manifest *m)
 
 /* ---- writing ---- */
 
-/* The paths of a manifest that is being written, each once: open addressing by XXH3. */
+/* The paths of a manifest that is being written, each once: a hash table with open addressing, by
+ * XXH3. */
 struct path_table {
     struct view *paths;
     uint32_t n_paths;
@@ -196,7 +200,7 @@ static size_t state_size(const struct manifest_state *s)
     return s->absent ? STATE_MIN : STATE_MIN + sizeof s->sha256 + sizeof s->same;
 }
 
-/* Bytes that an alternative takes, its paths included as if nobody else had them. */
+/* Returns the bytes that an alternative takes, with all of its paths. */
 static size_t alternative_size(const struct manifest *m, const struct manifest_alternative *a)
 {
     size_t size = 4 + sizeof a->result + sizeof a->proof + sizeof a->places + 1 + 4;
@@ -225,8 +229,8 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
     }
 }
 
-/* Which alternatives to keep: `kept` gets their owners and the count is returned. Those of other makers
- * come first, so that a user with many headers pushes out its own. */
+/* Chooses the alternatives to keep: writes their owners to `kept` and returns their number.
+ * Alternatives of other makers come first, so that a user with many headers pushes out its own. */
 struct kept {
     const struct manifest *in;
     const struct manifest_alternative *alternative;
@@ -251,7 +255,7 @@ static size_t manifest_choose(const struct manifest *fresh, const struct manifes
     return n;
 }
 
-/* `n_paths`: at most so many are in them. */
+/* Opens a table for at most `n_paths` paths. */
 static void write_kept(const struct kept *kept, size_t n, size_t n_paths, struct writer *out)
 {
     struct path_table table;
@@ -279,7 +283,7 @@ void manifest_write(const struct manifest *fresh, const struct manifest *old, st
     write_kept(kept, n, (size_t)fresh->n_paths + (old ? old->n_paths : 0), out);
 }
 
-/* Of paths that are all different. */
+/* Writes a manifest whose paths are all different. */
 static struct manifest *manifest_of(const struct path_table *t,
                                     const struct manifest_alternative *a)
 {
@@ -296,7 +300,7 @@ static struct manifest *manifest_of(const struct path_table *t,
     return out;
 }
 
-/* Appends to `a` what is at paths[i], if the path is new; kept[i] is the number of its state. */
+/* Appends the state of paths[i] to `a`, if the path is new; kept[i] is the number of its state. */
 static void take_state(struct manifest_alternative *a, struct path_table *t, uint32_t *kept,
                        const struct view *paths, const struct manifest_state *states, uint32_t i)
 {
@@ -360,7 +364,7 @@ bool manifest_set_bases(struct manifest *m, struct bases *bases)
 
 /* ---- for an asker ---- */
 
-/* The asker has the -I folders that the result shows, if it shows any. */
+/* True if the client has the -I folders that the result shows, if it shows any. */
 static bool has_places(const struct bases *b, const struct manifest_alternative *a)
 {
     static const struct proof any;
@@ -368,7 +372,7 @@ static bool has_places(const struct bases *b, const struct manifest_alternative 
            (b && memcmp(&a->places, &b->places_proof, sizeof any) == 0);
 }
 
-/* What of a manifest is for these bases. NULL: no memory. */
+/* Copies the alternatives of a manifest that are for these bases. NULL: no memory. */
 static struct manifest *part_for(const struct manifest *m, const struct bases *bases)
 {
     struct kept kept[MANIFEST_ALTERNATIVES_MAX];
@@ -438,7 +442,7 @@ uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alt
     if (!a->one_file)
         return a->n_states;
     uint32_t *first =
-        malloc((m->n_paths + 1) * sizeof *first); /* state of each file of the asker's */
+        malloc((m->n_paths + 1) * sizeof *first); /* the state of each file of the client */
     uint32_t i = 0;
     for (uint32_t k = 0; first && k < m->n_paths; k++)
         first[k] = NO_STATE;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest_paths.c - the forms of a path in manifests; see manifest_paths.h. Any thread, no state. */
+/*
+ * manifest_paths.c - finds the folders that a compiler's path may stem from, and writes the forms of the
+ * path that a manifest has.
+ *
+ * build_store.c writes forms; the wires and bookkeeping.c turn a form back into the client's path.
+ *
+ * Thread: any; no state of its own.
+ */
 #include "daemon/service/manifest_paths.h"
 
 #include <stdio.h>
@@ -56,7 +63,8 @@ void bases_unref(struct bases *b)
         free(b);
 }
 
-/* The folder that "\2n/..." begins with; takes the mark from *path. False if there is none. */
+/* Finds the folder of a path that begins with "\2n/", and takes that mark from *path. False if
+ * there is none. */
 static bool take_place(const struct bases *b, struct view *path, struct view *out)
 {
     const char *at = (const char *)path->data + 1, *end = at + path->len - 1;
@@ -96,7 +104,7 @@ size_t bases_path(const struct bases *b, struct view path, char *out, size_t cap
 
 /* ---- folders of a job ---- */
 
-/* One '/' for several in a row, in place. */
+/* Replaces several '/' in a row by one, in place. */
 static void join_slashes(char *text)
 {
     char *to = text;
@@ -106,7 +114,7 @@ static void join_slashes(char *text)
     *to = '\0';
 }
 
-/* A folder's text with one '/' at its end; NULL: no memory. */
+/* Copies a folder's text with one '/' at its end; NULL: no memory. */
 static char *as_folder(struct view text)
 {
     char *out = malloc(text.len + 2);
@@ -148,7 +156,7 @@ static bool begins(struct view text, struct view with)
     return text.len >= with.len && memcmp(text.data, with.data, with.len) == 0;
 }
 
-/* Whether few enough -I folders lie in one another, and none is the root. */
+/* True if few enough -I folders lie in one another, and none is the root. */
 static bool places_can_move(const struct view *places, size_t n)
 {
     for (size_t i = 0; i < n && n <= MANIFEST_PATHS_PLACES_MAX; i++) {
@@ -161,7 +169,7 @@ static bool places_can_move(const struct view *places, size_t n)
     return n <= MANIFEST_PATHS_PLACES_MAX;
 }
 
-/* Takes the texts. */
+/* Sets the bases; takes the texts. */
 static bool make_bases(struct manifest_paths *p, char *folder, char **texts, size_t n)
 {
     struct view *places = calloc(n + 1, sizeof *places);
@@ -223,7 +231,8 @@ void manifest_paths_close(struct manifest_paths *p)
 
 /* ---- forms ---- */
 
-/* A path, and what of it follows the folders that it may stem from: NULL if it is not beneath one. */
+/* A path, and its rest behind each folder that it may stem from: NULL if it is not beneath that
+ * one. */
 struct found {
     char text[PATH_SIZE];
     bool relative;

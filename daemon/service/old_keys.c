@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* old_keys.c - see old_keys.h. */
+/*
+ * old_keys.c - decides whether the daemon makes other keys than the one before it, and tells the store.
+ *
+ * main.c calls it once, when the store is open.
+ *
+ * Thread: loop thread.
+ */
 #include "daemon/service/old_keys.h"
 
 #include <stdio.h>
@@ -47,7 +53,7 @@ void old_keys_begin(struct store *s)
     bool same = r.len == strlen(text) && memcmp(r.data, text, r.len) == 0;
     store_stats(s, &stats);
     if (!same) {
-        /* Of a new store, or one that was rebuilt and lost its text, no older keys are known. */
+        /* A new store, or one that was rebuilt and lost its text, has no older keys. */
         bool none = code == WARM_ENOT_FOUND && (stats.n_entries == 0 || stats.rebuilt);
         since_ms = none ? 0 : unix_ms();
         keep(s, since_ms, text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * old_keys.h - tells the store which entries a daemon with other keys left behind.
+ * old_keys.h - tells the store which entries a daemon with other keys left.
  *
  * The store keeps, under OLD_KEYS_META, the time since when the daemon has made its present keys, and
  * their domains and versions:
@@ -10,7 +10,7 @@
  * | 0 | 8 | Unix time in ms, little-endian; 0: the store has no others |
  * | 8 | n | the text: domains and versions, one blank after each |
  *
- * Thread: loop thread.
+ * Thread: loop thread. Memory: none.
  */
 #ifndef WARM_DAEMON_SERVICE_OLD_KEYS_H
 #define WARM_DAEMON_SERVICE_OLD_KEYS_H
@@ -19,7 +19,7 @@
 
 #define OLD_KEYS_META "keys"
 
-/* Compares the text with the program's own; where it differs, the time becomes now. */
+/* Compares the stored text with the program's own; if it differs, the time becomes now. */
 void old_keys_begin(struct store *s);
 
 #endif

@@ -45,7 +45,7 @@ static uint64_t unix_ms(void)
 
 /* ---- through the queue ---- */
 
-/* The call and the put know each other no longer. */
+/* Cuts the put off from the call that holds the lease. */
 static void put_leave_lease(struct pending_put *p)
 {
     p->lease->putting = NULL;
@@ -71,6 +71,7 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
 {
     struct pending_put *p = arg;
     struct service *s = p->service;
+    assert(s->n_puts && (p->prev || s->puts == p));
     struct key key = p->artifact->key;
     enum store_kind kind = p->artifact->kind;
     if (p->next)
@@ -184,8 +185,8 @@ static int put_check(struct service *s, const struct service_put *put, const str
     return 0;
 }
 
-/* A memfd, as a description that its client does not share. Of our own nobody who is given it may make
- * a description to write with. */
+/* Opens a value's memfd again, as a description that its client does not share. A memfd of this
+ * process is made read-only first: it is handed on, and nobody may open it for writing. */
 static int put_own_fd(int fd, uint64_t len, bool is_ours, int *out, struct err *e)
 {
     int code = is_ours ? 0 : memfd_check(fd, len, e);
@@ -218,7 +219,7 @@ static int put_artifact(const struct service_put *put, struct artifact **out, st
     return 0;
 }
 
-/* The flight that this put brings the result for; none if what is there already stays. */
+/* Finds the flight that waits for this put; NULL if an existing entry stays. */
 static struct flight *put_flight(struct service *s, const struct service_put *put,
                                  const struct store_id *id, struct proof *out_asked)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stats.c - counters, the histogram of hit times, and their JSON.
+ * stats.c - adds up counters over earlier daemons, finds percentiles of hit times, and writes their JSON.
  *
  * The lifetime record in the store, "stats": u32 version (1), u32 counters, u32 kinds, then
- * counters × kinds × u64, then u64 evictions and u64 corrupt. A reader takes what it knows of a
- * record with fewer or more counters or kinds; a version that it does not know it ignores.
+ * counters × kinds × u64, then u64 evictions and u64 corrupt. A reader uses the counters and kinds that
+ * it knows of a longer or shorter record; it ignores a version that it does not know.
+ *
+ * service.c loads and saves; bookkeeping.c counts; admin.c and redis.c ask for the figures.
  *
  * Thread: loop thread.
  */
@@ -96,7 +98,7 @@ static unsigned stats_step(uint64_t ns)
     return step < STATS_TIME_STEPS ? step : STATS_TIME_STEPS - 1;
 }
 
-/* The middle of a step, in nanoseconds. */
+/* Returns the middle of a step, in nanoseconds. */
 static double stats_step_ns(unsigned step)
 {
     if (step < 16)
@@ -133,7 +135,8 @@ uint64_t stats_lifetime(const struct stats *s, enum stats_counter what)
 
 /* ---- JSON ---- */
 
-/* "hits": 1, "misses": 2, … of one kind, or of all (kind < 0), with or without earlier daemons. */
+/* Writes "hits": 1, "misses": 2, … of one kind, or of all (kind < 0), with or without earlier
+ * daemons. */
 static void stats_write_counters(const struct stats *s, int kind, bool lifetime, struct writer *out)
 {
     for (unsigned i = 0; i < STATS_COUNTERS; i++) {

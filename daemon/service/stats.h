@@ -2,9 +2,9 @@
 /*
  * stats.h - what the daemon counts, since it started and in its store's lifetime.
  *
- * Each counter is kept by kind of artifact. The lifetime is what the store remembers of earlier
- * daemons plus what this one counted; it is written to the store now and then, so SIGKILL loses the
- * last minute of it.
+ * Each counter is kept by kind of artifact. The lifetime is the sum over earlier daemons, which the store
+ * remembers, and this one. It is written to the store once a minute, so SIGKILL loses at most the last
+ * minute.
  *
  * Hit times go into a histogram of 16 steps for each power of two, so a percentile is right to 6 %.
  *
@@ -24,7 +24,7 @@
     X(misses)                                                                                      \
     X(compiles)          /* results of a compiler, good or bad, that this daemon made */           \
     X(coalesced)         /* requests that waited for another's work and got its result */          \
-    X(errors)            /* requests that ended in an error of ours, or of the compiler */         \
+    X(errors)            /* requests that ended in an error of the daemon or the compiler */       \
     X(hedges)            /* a second one was asked to make what the first did not bring in time */ \
     X(puts)              /* values that clients stored */                                          \
     X(dropped)           /* values that could not be stored, for want of space or by a fault */    \
@@ -51,29 +51,33 @@ struct stats {
     uint64_t saved_sum;                   /* of all counters when they were last written */
 };
 
+/* Zeroes all counters; `now_ms` is the start on the monotonic clock. */
 void stats_init(struct stats *s, uint64_t now_ms);
-/* Takes up what the store remembers. */
+/* Loads the counters of earlier daemons from the store. */
 void stats_load(struct stats *s, struct store *store);
 /* Writes the lifetime to the store, if it changed. */
 void stats_save(struct stats *s, struct store *store);
 
+/* Adds to a counter of one kind. */
 static inline void stats_add(struct stats *s, enum stats_counter what, enum store_kind kind,
                              uint64_t n)
 {
     s->now[what][(unsigned)kind < STATS_KINDS ? kind : STORE_OTHER] += n;
 }
 
-/* `n` hits took `ns` nanoseconds each, from the arrival of their bytes to the leaving of the reply.
- */
+/* Adds `n` hits of `ns` nanoseconds each, from the arrival of the bytes to the departure of the
+ * reply. */
 void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n);
-/* In microseconds: the time that `percent` of the hits did not exceed; 0 if there were none. */
+/* Returns the time in microseconds that `percent` of the hits did not exceed; 0 if there were
+ * none. */
 double stats_hit_us(const struct stats *s, double percent);
-/* Sum over all kinds in the store's lifetime. */
+/* Returns the sum over all kinds in the store's lifetime. */
 uint64_t stats_lifetime(const struct stats *s, enum stats_counter what);
-/* Sum over all kinds, since start. */
+/* Returns the sum over all kinds since the start. */
 uint64_t stats_total(const struct stats *s, enum stats_counter what);
 
-/* The members of STATS's JSON object, `lifetime` and `kinds` among them, without its braces. */
+/* Writes the members of STATS's JSON object, `lifetime` and `kinds` among them, without its
+ * braces. */
 void stats_write_members(const struct stats *s, const struct store_stats *store, uint64_t now_ms,
                          struct writer *out);
 

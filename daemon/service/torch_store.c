@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_store.c - see torch_store.h. Loop thread, but for torch_store_take_file_apart: any. */
+/*
+ * torch_store.c - decides which of PyTorch's values are stored in another form, and which entries leave the
+ * store together.
+ *
+ * redis/ calls it for values in and out; put.c asks for groups, through service_config.group_of.
+ *
+ * Thread: loop thread, but for torch_store_take_file_apart: any.
+ */
 #include "daemon/service/torch_store.h"
 
 #include <fcntl.h>
@@ -11,7 +18,7 @@
 
 #include "daemon/service/torch_value.h"
 
-#define SCAN_MAX (2u << 20) /* bytes of an entry that are looked through for references */
+#define SCAN_MAX (2u << 20) /* bytes of an entry that are searched for references */
 #define REFERENCES_MAX 8u   /* FX graphs of one entry: a forward and a backward, seldom more */
 #define FX_NAME "pt2:fx-graph-v1::%.*s:c1"
 #define FX_NAME_MAX 80u
@@ -19,7 +26,7 @@
 
 /* ---- in ---- */
 
-/* A memfd of `len` bytes, mapped for writing. NULL without memory. */
+/* Makes a memfd of `len` bytes and maps it for writing. NULL: no memory. */
 static void *memfd_map(size_t len, int *out_fd)
 {
     int fd = memfd_create("warm-value", MFD_CLOEXEC);
@@ -35,7 +42,7 @@ static void *memfd_map(size_t len, int *out_fd)
     return NULL;
 }
 
-/* True if it may be PyTorch's. */
+/* True if the value may be PyTorch's JSON. */
 static bool is_json(const struct service_put *put)
 {
     return torch_value_is_name(put->name) && put->len > 0 && put->len <= TORCH_VALUE_MAX;
@@ -117,7 +124,7 @@ static int compare_keys(const void *a, const void *b)
     return memcmp(one->data, other->data, TORCH_VALUE_FX_KEY);
 }
 
-/* The FX graphs that an entry refers to, each once, sorted. */
+/* Lists the FX graphs that an entry refers to, each once, sorted. */
 static void find_references(struct view entry, struct references *out)
 {
     size_t at = 0;
@@ -137,10 +144,10 @@ static void find_references(struct view entry, struct references *out)
 
 static void on_regrouped(void *arg, int status, bool existed, const struct err *e)
 {
-    (void)arg, (void)status, (void)existed, (void)e; /* it then goes by itself, or not at all */
+    (void)arg, (void)status, (void)existed, (void)e; /* without its group it is evicted by itself */
 }
 
-/* Writes a row anew with another group: rows are never changed in place. */
+/* Stores a row again with another group, since rows never change in place. */
 static void regroup(struct service *s, const struct store_id *id, const struct key *group)
 {
     struct store_value v;

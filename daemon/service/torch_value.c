@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_value.c - see torch_value.h. Base64 is that of RFC 4648, section 4, and only its canonical
- * form is decoded: whatever decodes is encoded to the same text. */
+/*
+ * torch_value.c - decides which JSON of PyTorch's caches can be taken apart and put together again byte for
+ * byte, and does both.
+ *
+ * torch_store.c and redis/answer.c call it. Base64 is that of RFC 4648, section 4. Only its canonical form
+ * is decoded: a text that decodes is encoded to the same text.
+ *
+ * Thread: any; no state.
+ */
 #include "daemon/service/torch_value.h"
 
 #include <stdio.h>
@@ -46,7 +53,8 @@ void torch_value_encode(const uint8_t *in, size_t len, uint8_t *out)
     out[3] = '=';
 }
 
-/* The value of a digit, plus one; 0: it is none. A table: random text makes branches slow. */
+/* The value of a digit, plus one; 0: it is none. A table, because branches are slow on random
+ * text. */
 #define RUN_4(c, v) [c] = (v) + 1, [(c) + 1] = (v) + 2, [(c) + 2] = (v) + 3, [(c) + 3] = (v) + 4
 #define RUN_26(c, v)                                                                               \
     RUN_4(c, v), RUN_4((c) + 4, (v) + 4), RUN_4((c) + 8, (v) + 8), RUN_4((c) + 12, (v) + 12),      \
@@ -57,7 +65,7 @@ static const uint8_t values[256] = {RUN_26('A', 0), RUN_26('a', 26), RUN_4('0', 
 
 static uint32_t digit(uint8_t c) { return values[c] - 1u; }
 
-/* False if there is anything but digits among the four; their bits are added to *bits. */
+/* Adds the bits of four digits to *bits. False if one of the four is no digit. */
 static bool decode_four(const uint8_t *in, uint32_t *bits)
 {
     uint32_t seen = 0;
@@ -70,7 +78,7 @@ static bool decode_four(const uint8_t *in, uint32_t *bits)
     return seen < 64;
 }
 
-/* The last four, with up to two '='. The bits that no byte gets have to be zero. */
+/* Decodes the last four, with up to two '='. Bits that belong to no byte must be zero. */
 static size_t decode_end(const uint8_t *in, uint8_t *out)
 {
     uint8_t four[4] = {in[0], in[1], in[2], in[3]};
@@ -85,7 +93,7 @@ static size_t decode_end(const uint8_t *in, uint8_t *out)
     return n;
 }
 
-/* 0 if it is not canonical base64, or nothing. */
+/* Decodes a text. Returns its length; 0 if it is empty or not canonical base64. */
 static size_t decode(const uint8_t *in, size_t len, uint8_t *out)
 {
     const uint8_t *start = out;
@@ -115,8 +123,8 @@ static unsigned count_digits(uint32_t n)
     return count;
 }
 
-/* Reads `", "time_taken_ms": N}` from the end; returns where it begins, 0 if it is not there. N is
- * as a number is printed: no sign, no zero in front. */
+/* Reads `", "time_taken_ms": N}` from the end; returns where it begins, or 0 if it is not there. N
+ * is a printed number: no sign, no leading zero. */
 static size_t read_tail(const uint8_t *json, size_t len, uint32_t *out_cost_ms)
 {
     if (len < HEAD + TAIL + 2 || json[len - 1] != '}')

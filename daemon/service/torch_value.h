@@ -8,10 +8,10 @@
  *     stored      00 "torch1" 0A, the pickle          the row's cost_ms
  *
  * So equal pickles are stored once whatever their time was, three quarters as large, and eviction
- * knows what they cost. What would not come back byte for byte is not taken apart. Who speaks the
- * native protocol sends and gets the stored form (client/python/warm/torch.py).
+ * knows their cost. A value that would not come back byte for byte is not taken apart. Clients of the
+ * native protocol send and get the stored form (client/python/warm/torch.py).
  *
- * Thread: none of this has state. Memory: all of it is the caller's.
+ * Thread: any; no state. Memory: all of it is the caller's.
  */
 #ifndef WARM_DAEMON_SERVICE_TORCH_VALUE_H
 #define WARM_DAEMON_SERVICE_TORCH_VALUE_H
@@ -23,7 +23,7 @@
 #include "keygen/bytes.h"
 
 #define TORCH_VALUE_MAGIC 8u         /* bytes before the pickle */
-#define TORCH_VALUE_MAX (4u << 20)   /* bytes of JSON: what is longer is stored as it came */
+#define TORCH_VALUE_MAX (4u << 20)   /* bytes of JSON: a longer value is stored as it came */
 #define TORCH_VALUE_WRAPPING_MAX 64u /* bytes of JSON around the base64 */
 
 /* True for the names of PyTorch's caches. */
@@ -32,19 +32,22 @@ bool torch_value_is_name(struct view name);
 bool torch_value_is_stored(const void *data, size_t len);
 
 /* Writes the stored form of `json` into `out`, which has room for TORCH_VALUE_MAGIC + json.len
- * bytes. Returns its length, with the time in *out_cost_ms; 0 if it is not to be taken apart. */
+ * bytes. Returns its length, with the time in *out_cost_ms; 0 if it cannot be taken apart. */
 size_t torch_value_take_apart(struct view json, uint8_t *out, uint32_t *out_cost_ms);
 
-/* The length of the JSON that a stored form of `len` bytes becomes. */
+/* Returns the length of the JSON that a stored form of `len` bytes becomes. */
 size_t torch_value_json_len(size_t len, uint32_t cost_ms);
-/* Writes exactly that many bytes. */
+/* Writes that JSON: exactly torch_value_json_len bytes. */
 void torch_value_put_together(const uint8_t *stored, size_t len, uint32_t cost_ms, uint8_t *out);
 
-/* The same in pieces: the JSON begins with TORCH_VALUE_HEAD, then comes the pickle's base64, in which
- * 3 bytes become 4 letters, then this end. Returns the end's length. */
+/* That JSON in pieces: TORCH_VALUE_HEAD, then the pickle's base64 (3 bytes become 4 letters), then the end
+ * that torch_value_end writes. */
 #define TORCH_VALUE_HEAD "{\"data\": \""
+/* Writes the end of the JSON; returns its length. */
 size_t torch_value_end(uint32_t cost_ms, char out[static TORCH_VALUE_WRAPPING_MAX]);
+/* Returns the length of the base64 of `len` bytes. */
 uint64_t torch_value_encoded_len(uint64_t len);
+/* Writes the base64 of these bytes. */
 void torch_value_encode(const uint8_t *in, size_t len, uint8_t *out);
 
 /* Finds the next key of an FX graph ("f" and 51 letters of base32) in an AOTAutograd entry, from
