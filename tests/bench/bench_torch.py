@@ -11,7 +11,7 @@ most of the time, run --runs times, the others --warm-runs times as often.
     cold        fresh folders, no cache
     own warm    the folders of the run before: what the framework keeps by itself
     warm cold   `warm run`, fresh folders, an empty store
-    warm warm   `warm run`, fresh folders, the store of the run before
+    warm warm   `warm run`, folders of the same path, emptied, the store of the run before
     floor       dynamo's tracing and guards alone (backend "eager"): no cache of artifacts saves them
 
 What of 64 equal layers is work is counted, too: the graphs that Inductor compiled, how often they call a
@@ -26,6 +26,7 @@ import argparse
 import glob
 import json
 import os
+import shutil
 import statistics
 import sys
 import time
@@ -94,7 +95,9 @@ class Bench:
                 def measure(name, folder, *more, times=1, **settings):
                     for i in range(times):
                         progress(f"{row}: {name}")
-                        path = os.path.join(at, folder.format(i))
+                        path = os.path.join(at, folder)
+                        if "warm" in settings:  # empty, and at the path of every run before
+                            shutil.rmtree(path, ignore_errors=True)
                         before = objects(daemon)
                         run = self.run(daemon, row, path, *more, **settings)
                         given = objects(daemon) - before
@@ -107,9 +110,9 @@ class Bench:
                     measure("cold", "a")
                     measure("own warm", "a", times=again)
                 measure("warm cold", "b", **with_warm)
-                measure("warm warm", "c{}", times=again, **with_warm)
+                measure("warm warm", "b", times=again, **with_warm)
                 if row in TORCH_ROWS and row != REGIONAL:
-                    measure("floor", "d{}", "--backend", "eager", times=again)
+                    measure("floor", "d", "--backend", "eager", times=again)
         return seen
 
     def ranks(self, row, warm):

@@ -228,6 +228,24 @@ Test(install, threat_model_names_code_and_tests_that_are_there)
     free(out);
 }
 
+/* Each file and folder of the tree that a page names, from the root or from its own folder. */
+Test(install, documents_name_files_that_are_there)
+{
+    char *out;
+    int rc = run_command(
+        &out, "%s",
+        "for page in *.md */*.md */*/*.md; do"
+        "  grep -oE "
+        "'`(keygen|store|client|daemon|kernels|tests|systemd|packaging)/[A-Za-z0-9_/.-]*`' "
+        "$page |"
+        "  tr -d '`' | while read -r f; do"
+        "    [ -e $f ] || [ -e ${page%/*}/$f ] || echo \"$page names $f\"; done; done;"
+        "cat *.md | grep -c '`[a-z]*/'");
+    cr_expect_eq(rc, 0);
+    cr_expect(strtol(out, NULL, 10) > 50, "%s", out); /* the number of lines alone */
+    free(out);
+}
+
 Test(install, man_pages_are_without_warnings)
 {
     char *out;
