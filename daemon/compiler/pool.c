@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c - the fork servers, their workers, and the compiles that wait for one. Loop thread.
+ * pool.c - decides which compile gets a worker next, and gives each compile one answer.
  *
  * The happy path of one compile:
- *   1. pool_start queues it; a zero timer runs dispatch() from the loop;
- *   2. dispatch() gives it a worker, which is one of `jobs` slots, and the fork server of its toolchain,
- *      which is started if there is none. Slots go to users in turn (next_in_turn), and one more than
- *      `jobs` to a user who has none: nobody can hold them all;
+ *   1. pool_start queues it; a zero timer runs on_dispatch from the loop;
+ *   2. on_dispatch gives it a worker, which is one of `jobs` slots, and the fork server of its toolchain,
+ *      which is started if there is none. Users get slots round robin (next_job), and one slot more than
+ *      `jobs` is for a user who has none: nobody can hold them all;
  *   3. the fork server says READY (if it is new); the job, the client's channel and a socket for the
  *      answer go to it; it forks the worker;
  *   4. DONE comes on that socket with two memfds; they are checked; the callback runs;
  *   5. the fork server tells that the worker is reaped; the slot is free.
- * What may go wrong:
- *   - the worker dies (SIGKILL, SIGSEGV, a limit): the fork server says so; the compile goes back to
- *     the head of the queue once, the second time it fails with CRASHED;
+ * Failures:
+ *   - the worker dies (SIGKILL, SIGSEGV, a limit): the fork server says so; the job goes back to the
+ *     head of the queue once, the second time it fails with CRASHED;
  *   - the deadline passes: the worker is killed (the compiler's front end listens to nothing else),
- *     the compile fails with TIMEOUT and is not tried again;
- *   - cancelled: queued, it fails at once; running, its worker is killed;
- *   - the worker answers rubbish: it is killed, and that counts as its death;
+ *     the job fails with TIMEOUT and is not tried again;
+ *   - cancelled: a queued job fails at once; the worker of a running one is killed;
+ *   - the worker's answer is malformed: it is killed, and that counts as its death;
  *   - the fork server dies: the kernel kills its workers with it, and each counts as dead;
  *   - the library changed since it was identified: NO_TOOLCHAIN, and it is identified anew;
- *   - the spawner dies, and with it all of them: each compile fails with IO from then on.
+ *   - the spawner dies, and with it all of them: each job fails with IO from then on.
  *
  * Life of a worker; it holds a slot until it is freed:
  *
@@ -29,9 +29,14 @@
  * Life of a fork server. It ends when it had no worker for idle_ms, or by an error:
  *
  *     STARTING ──READY──▶ READY ──▶ ENDING ──reaped by the spawner──▶ freed
+ *
+ * build.c and audit.c start jobs; compile_request.c asks for toolchains.
+ *
+ * Thread: loop thread.
  */
 #include "daemon/compiler/pool.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
@@ -49,9 +54,9 @@
 #include "daemon/process/loop_timer.h"
 #include "daemon/worker/message.h"
 
-#define ATTEMPTS_MAX 2u    /* of one compile, in different workers */
-#define SERVERS_MAX 4u     /* fork servers that have nothing to do, and all others */
-#define KILL_WAIT_MS 10000 /* for the word that a killed process has ended */
+#define ATTEMPTS_MAX 2u    /* of one job, in different workers */
+#define SERVERS_MAX 4u     /* fork servers; with more, an idle one is ended */
+#define KILL_WAIT_MS 10000 /* how long the end of a killed process may take */
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NOBODY 65534u
 #define PATH_FIXED (4u + 1u + 32u + 4u + 4u) /* bytes of a path's record beside its text */
@@ -75,10 +80,10 @@ struct worker { /* the process of one compile */
     struct worker *next;
     struct server *server;
     uint64_t id;       /* with the fork server */
-    int fd, answer_fd; /* where its answer comes from; the other end until the worker has it */
+    int fd, answer_fd; /* the socket of its answer; the other end, until the worker has it */
     enum state state;
-    uint32_t uid;         /* whose compile it has, or had */
-    struct pool_job *job; /* NULL once that is answered */
+    uint32_t uid;         /* the user of its job */
+    struct pool_job *job; /* NULL once the job is answered */
     uv_poll_t poll;
     struct loop_timer *timer; /* ends BUSY, and its fork server if ENDING lasts too long */
 };
@@ -102,14 +107,14 @@ struct pool {
     struct worker *workers;
     struct pool_job *queue, **queue_tail;
     uint64_t last_id;
-    uint32_t last_uid; /* who got the last slot */
+    uint32_t last_uid; /* the user who got the last slot */
     struct pool_stats stats;
     bool closing, spawner_gone;
     void (*on_closed)(void *arg);
     void *closed_arg;
     uv_poll_t spawner_poll;
     uv_timer_t dispatch_timer;
-    int n_handles; /* ours, the fork servers' and the workers' */
+    int n_handles; /* of the pool, of fork servers and of workers */
 };
 
 static void dispatch_soon(struct pool *p);
@@ -118,9 +123,12 @@ static void dispatch_soon(struct pool *p);
 
 static void job_finish(struct pool_job *j, struct pool_result *done)
 {
+    assert(j->request.cb);
     if (j->request.channel_fd >= 0)
         close(j->request.channel_fd);
-    j->request.cb(j->request.arg, done);
+    pool_cb cb = j->request.cb;
+    j->request.cb = NULL; /* a job has one answer */
+    cb(j->request.arg, done);
     free(j);
 }
 
@@ -171,6 +179,7 @@ static void on_worker_handle_closed(uv_handle_t *handle)
 static void worker_free(struct worker *w)
 {
     struct pool *p = w->pool;
+    assert(p->stats.n_workers && w->server->n_workers);
     struct worker **at = &p->workers;
     while (*at != w)
         at = &(*at)->next;
@@ -186,7 +195,7 @@ static void worker_free(struct worker *w)
     loop_timer_free(w->timer);
 }
 
-/* From now on only its end is waited for. */
+/* Stops listening to a worker: from now on only its end counts. */
 static void worker_leave(struct worker *w)
 {
     if (w->state == BUSY)
@@ -196,7 +205,7 @@ static void worker_leave(struct worker *w)
     loop_timer_start(w->timer, KILL_WAIT_MS, 0);
 }
 
-/* Kills it; what becomes of its compile is decided when the fork server has reaped it. */
+/* Kills a worker. Its job goes on in worker_exited, when the fork server has reaped it. */
 static void worker_end(struct worker *w)
 {
     struct worker_kill message = {.type = WORKER_KILL, .id = w->id};
@@ -215,7 +224,7 @@ static void describe_death(char *out, size_t cap, int status, bool started)
         snprintf(out, cap, "the compiler process ended %s (status %d)", when, WEXITSTATUS(status));
 }
 
-/* Its worker is dead. */
+/* Decides how a job goes on whose worker is dead. */
 static void job_lost(struct pool_job *j, int status, bool started)
 {
     struct pool *p = j->pool;
@@ -242,7 +251,7 @@ static void job_lost(struct pool_job *j, int status, bool started)
 
 static bool worker_take_done(struct worker *w);
 
-/* It is reaped. Its last words may still be in the socket. */
+/* Takes the end of a worker, which is reaped. Its answer may still be in the socket. */
 static void worker_exited(struct worker *w, int status)
 {
     struct pool *p = w->pool;
@@ -267,7 +276,7 @@ static void on_server_handle_closed(uv_handle_t *handle)
     pool_closed_maybe(p);
 }
 
-/* Kills it, and with it its workers; they are dealt with when the spawner has reaped it. */
+/* Kills a fork server and with it its workers. Their jobs go on in server_exited. */
 static void server_end(struct server *s)
 {
     if (s->state == ENDING)
@@ -278,7 +287,7 @@ static void server_end(struct server *s)
     spawner_kill(s->pool->config.spawner, s->id);
 }
 
-/* The spawner has reaped it. */
+/* Takes the end of a fork server, which the spawner has reaped. */
 static void server_exited(struct server *s, int status)
 {
     struct pool *p = s->pool;
@@ -324,7 +333,7 @@ static void on_spawner(uv_poll_t *poll, int status, int events)
 
 /* ---- workers: their answers ---- */
 
-/* A descriptor that is a memfd of exactly `len` bytes, which nobody can change any more. */
+/* True if a descriptor is a memfd of exactly `len` bytes, which nobody can change any more. */
 static bool is_sealed(int fd, uint64_t len)
 {
     const int needed = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
@@ -351,7 +360,7 @@ static bool is_bundle(int fd, uint64_t len)
     return ok;
 }
 
-/* The list of paths out of its memfd's bytes; NULL if it is not one, or memory ran out. */
+/* Reads the list of paths from its memfd's bytes; NULL if it is malformed, or memory ran out. */
 static struct pool_path *read_paths(const void *data, uint64_t len, uint32_t n)
 {
     struct reader r = reader_over(data, len);
@@ -381,8 +390,8 @@ void pool_paths_free(struct pool_result *done)
     done->list = NULL;
 }
 
-/* Calls the compile's callback with a worker's answer. False if the answer is not valid: then the
- * compile is still there. Takes the descriptors. */
+/* Calls the job's callback with a worker's answer. False if the answer is not valid: the job then
+ * stays. Takes the descriptors. */
 static bool job_answer(struct pool_job *j, const struct worker_done *message, const int fds[2])
 {
     struct pool_result done = {.status = message->status, .fd = -1};
@@ -420,7 +429,7 @@ static bool job_answer(struct pool_job *j, const struct worker_done *message, co
     return valid;
 }
 
-/* Reads DONE, if it is there, and passes it on. False if there was none, or it was rubbish. */
+/* Reads DONE, if it is there, and passes it on. False if there was none, or it was malformed. */
 static bool worker_take_done(struct worker *w)
 {
     struct pool *p = w->pool;
@@ -447,7 +456,7 @@ static void on_worker(uv_poll_t *poll, int status, int events)
     struct worker *w = poll->data;
     (void)status, (void)events;
     worker_take_done(w);
-    worker_end(w); /* it has answered, or will not: nothing more is wanted of it */
+    worker_end(w); /* it has answered, or never will */
 }
 
 static void on_worker_timer(void *arg)
@@ -465,7 +474,7 @@ static void on_worker_timer(void *arg)
 
 /* ---- fork servers: their words ---- */
 
-/* Hands a worker's compile to the fork server. */
+/* Hands a worker's job to the fork server. */
 static void worker_send_job(struct worker *w)
 {
     struct pool *p = w->pool;
@@ -516,7 +525,7 @@ static void note_sandbox(struct pool *p, const struct worker_ready *ready)
             "alone");
 }
 
-/* It cannot be used. What waits for it fails. */
+/* Ends a fork server that cannot be used. Its jobs fail. */
 static void server_refuse(struct server *s, int code, const char *text)
 {
     struct pool *p = s->pool;
@@ -532,7 +541,7 @@ static void server_refuse(struct server *s, int code, const char *text)
     server_end(s);
 }
 
-/* It takes jobs from now on. */
+/* Lets a fork server take jobs from now on. */
 static void server_begin(struct server *s)
 {
     s->state = BUSY;
@@ -589,7 +598,7 @@ static void on_server(uv_poll_t *poll, int status, int events)
                message.type == WORKER_EXITED) {
         server_told_exit(s, &message.exited);
     } else {
-        server_end(s); /* its end */
+        server_end(s); /* its end, or no message of the protocol */
     }
 }
 
@@ -597,7 +606,7 @@ static void on_server_timer(void *arg)
 {
     struct server *s = arg;
     if (s->state == ENDING)
-        server_exited(s, 0); /* it had ended before the spawner's word of it could be understood */
+        server_exited(s, 0); /* it ended, and the spawner's report was lost */
     else
         server_end(s);
 }
@@ -612,7 +621,7 @@ static struct server *server_of(struct pool *p, const struct toolchain *toolchai
     return s;
 }
 
-/* Ends one that has nothing to do, if there are many. */
+/* Ends an idle fork server, if there are many. */
 static void servers_thin_out(struct pool *p)
 {
     struct server *idle = NULL;
@@ -705,7 +714,7 @@ static int worker_new(struct pool *p, struct pool_job *j, struct server *s, stru
     return 0;
 }
 
-/* Gives a compile a slot. */
+/* Gives a job a slot. */
 static int job_begin(struct pool *p, struct pool_job *j, struct err *e)
 {
     struct server *s = server_of(p, j->request.toolchain);
@@ -727,9 +736,10 @@ static size_t slots_of(const struct pool *p, uint32_t uid)
     return n;
 }
 
-/* The compile whose turn it is: of the users with the fewest slots the one who follows the last in the
- * circle of all uids, and of that user's compiles the first in the queue. NULL if there is no slot. */
-static struct pool_job *next_in_turn(const struct pool *p)
+/* Chooses the next job. Of the users with the fewest slots it is the one that follows the last in
+ * the circle of all uids; of that user's jobs it is the first in the queue. NULL if there is no
+ * slot. */
+static struct pool_job *next_job(const struct pool *p)
 {
     struct pool_job *best = NULL;
     size_t jobs = p->config.limits.jobs, fewest = 0;
@@ -748,11 +758,11 @@ static struct pool_job *next_in_turn(const struct pool *p)
     return p->stats.n_workers == jobs && fewest ? NULL : best;
 }
 
-/* Gives the next compile a slot. False if it has to wait. */
+/* Gives the next job a slot. False if none can have one. */
 static bool dispatch_one(struct pool *p)
 {
     struct err e = {0};
-    struct pool_job *j = next_in_turn(p);
+    struct pool_job *j = next_job(p);
     if (!j)
         return false;
     p->last_uid = j->request.uid;
@@ -800,6 +810,7 @@ void pool_set_limits(struct pool *p, const struct pool_limits *limits)
 int pool_start(struct pool *p, const struct pool_request *request, struct pool_job **out,
                struct err *e)
 {
+    assert(request->toolchain && request->job_fd >= 0 && request->cb);
     if (p->closing)
         return err_set(e, WARM_ESHUTDOWN, "the daemon is stopping");
     struct pool_job *j = calloc(1, sizeof *j);
@@ -832,7 +843,7 @@ void pool_stats(struct pool *p, struct pool_stats *out) { *out = p->stats; }
 
 /* ---- toolchains ---- */
 
-/* A fork server is there when the first compile comes. */
+/* Starts a fork server before the first compile comes. */
 static void pool_prepare(struct pool *p, const struct toolchain *toolchain)
 {
     struct server *s;
@@ -872,7 +883,8 @@ static void pool_free(struct pool *p)
     free(p);
 }
 
-/* Whom a fork server becomes if the daemon is root: a user of its own, where the system has one. */
+/* Chooses the user of the fork servers of a root daemon: a user of its own, if the system has
+ * one. */
 static void choose_user(struct worker_program *program)
 {
     program->uid = program->gid = NOBODY;
@@ -883,7 +895,7 @@ static void choose_user(struct worker_program *program)
     }
 }
 
-/* Keeps what the caller's configuration only lends. */
+/* Copies what the caller's configuration lends. */
 static int copy_config(struct pool *p, const struct pool_config *config, struct err *e)
 {
     p->config = *config;
@@ -894,7 +906,7 @@ static int copy_config(struct pool *p, const struct pool_config *config, struct 
     return p->worker_path ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
-/* The fork server that identified the library goes on to compile with it. */
+/* Takes over the fork server that identified a library: it compiles from now on. */
 static void on_started(void *arg, const struct toolchain *toolchain,
                        const struct worker_started *started)
 {
@@ -965,7 +977,7 @@ static void on_pool_handle_closed(uv_handle_t *handle)
     pool_closed_maybe(p);
 }
 
-/* The last step of pool_close, as soon as nothing refers to *p any more. */
+/* Takes the last step of pool_close, as soon as nothing refers to the pool any more. */
 static void pool_closed_maybe(struct pool *p)
 {
     if (!p->closing || p->servers || p->queue || toolchains_busy(p->toolchains))
@@ -985,6 +997,7 @@ static void pool_closed_maybe(struct pool *p)
 
 void pool_close(struct pool *p, void (*on_closed)(void *arg), void *arg)
 {
+    assert(!p->closing);
     p->closing = true;
     toolchains_stop(p->toolchains);
     p->on_closed = on_closed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.h - toolchains, and the processes that compile with them.
+ * pool.h - the pool of worker processes, and the toolchains that they compile with.
  *
  *     warmd (loop thread)
  *       │  queue ▸ `jobs` slots
@@ -11,11 +11,11 @@
  *       └─ …
  *
  * No source is compiled in a process that has seen another, so a source that takes its worker over
- * spoils its own result and no other. A worker's death costs one request: its job is tried once more in
- * another worker, then fails with CRASHED. A job past its deadline is killed and fails with TIMEOUT.
+ * spoils its own result and no other. A worker's death costs one request: its job has a second attempt
+ * in another worker, then fails with CRASHED. A job past its deadline is killed and fails with TIMEOUT.
  * Workers see no network, no file but what the client's channel hands them, no other process and a
  * scrubbed environment (worker/sandbox.h), and give way to the machine's other programs. On a kernel
- * without system-call filters nothing that a worker made is kept or given to anybody but the asker.
+ * without system-call filters a worker's result is not kept, and only the asker gets it.
  *
  * Thread: loop thread. Memory: see each function.
  */
@@ -32,7 +32,7 @@
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-/* What may change while it runs. */
+/* Limits that may change while the pool runs. */
 struct pool_limits {
     size_t jobs;                  /* workers at once */
     uint64_t worker_memory;       /* bytes of address space of a worker; 0: no limit */
@@ -48,43 +48,43 @@ struct pool_config {         /* texts and lists are copied */
     char *const *nvrtc_from; /* folders from which other users may name libraries */
     size_t n_nvrtc_from;
     struct pool_limits limits;
-    /* What was learnt of a library file, by name, for identities to be remembered across starts;
-     * may be NULL. Shaped like store_meta_get and store_meta_put. */
+    /* Remember the identity of a library file across starts, by name; shaped like store_meta_get
+     * and store_meta_put. May be NULL. */
     int (*recall)(void *arg, const char *name, void *out, size_t cap, size_t *out_len);
     int (*remember)(void *arg, const char *name, const void *data, size_t len);
     void *memory_arg;
 };
 
 struct pool;
-/* Identifies the toolchains (by content; remembered per device, inode, size, mtime and ctime) and
- * is ready to compile. The default's fork server is started. A library that cannot be read is left out, with a
- * line in the log. */
+/* Identifies the toolchains (by content; remembered by device, inode, size, mtime and ctime), and
+ * starts the default's fork server. A library that cannot be read is left out, with a line in the
+ * log. NOMEM, IO. */
 int pool_open(struct pool **out, const struct pool_config *config, struct err *e);
 /* Kills the workers; `on_closed` runs when the last handle is closed. */
 void pool_close(struct pool *p, void (*on_closed)(void *arg), void *arg);
 
-/* Goes by other limits from now on; what is running goes on. */
+/* Sets other limits; running compiles go on. */
 void pool_set_limits(struct pool *p, const struct pool_limits *limits);
 
-/* The toolchain that a request names: "" the default; "12.9" or "12" the newest that matches; hex
- * digits that an id begins with (8 at least); "/…" a libnvrtc by its path, if nobody but root and
- * the daemon's own user can change it (toolchain.h), and if it lies where the asker may name one:
- * anywhere if `uid`, the asker's, is the daemon's own, else in nvrtc_from or beside a configured library. A library that is not known yet, or whose file
- * changed since it was identified, is identified on a pool thread: BUSY meanwhile, and
- * pool_await tells when to ask again. Starts its fork server, for there may be something to
- * compile soon. Errors: NO_TOOLCHAIN (err lists what there is, or says
- * what is wrong with the path), BUSY, NOMEM. Borrowed until pool_close. */
+/* Finds the toolchain that a request names, borrowed until pool_close, and starts its fork server.
+ * "" is the default; "12.9" or "12" the newest that matches; hex digits (8 at least) the beginning
+ * of an id; "/…" the path of a libnvrtc. Nobody but root and the daemon's own user may be able to
+ * change such a file (toolchain.h). It may lie anywhere if `uid`, the asker's, is the daemon's own,
+ * else in nvrtc_from or beside a configured library. A library that is not known, or whose file has
+ * changed, is identified on a pool thread: BUSY meanwhile, and pool_await tells when to ask again.
+ * Errors: NO_TOOLCHAIN (err lists the toolchains, or says what is wrong with the path), BUSY,
+ * NOMEM. */
 int pool_find(struct pool *p, struct view selector, uint32_t uid, const struct toolchain **out,
               struct err *e);
 
-/* on_change runs once, from the loop, when something has been identified, or will not be any more:
- * time to ask again. */
+/* Waits after BUSY: on_change runs once, from the loop, when it is time to ask again. */
 void pool_await(struct pool *p, struct toolchain_wait *wait);
-/* Nothing more is identified: who waits is told now, and to ask again gives SHUTDOWN. */
+/* Stops identifying: waiters are told now, and get SHUTDOWN when they ask again. */
 void pool_stop_identifying(struct pool *p);
+/* Lists the toolchains, at most `cap`; returns how many. */
 size_t pool_toolchains(struct pool *p, const struct toolchain **out, size_t cap);
 
-/* One path that the compiler asked for, in the order in which it first did. */
+/* One path that the compiler asked for, in the order of first requests. */
 struct pool_path {
     struct view path; /* as asked */
     bool absent;
@@ -114,9 +114,9 @@ struct pool_result {
     void *list; /* what they point into: borrowed, or taken by a callback that sets both to NULL */
     uint64_t list_len;
 };
-/* Frees the paths of one that took them, on any thread. */
+/* Frees the paths of a result whose callback took them. Any thread. */
 void pool_paths_free(struct pool_result *done);
-/* A compile that asked for more is not kept. Its list is not read. */
+/* A compile that asked for more paths is not kept, and its list is not read. */
 #define COMPILE_PATHS_MAX 4096u
 typedef void (*pool_cb)(void *arg, struct pool_result *done);
 
@@ -132,11 +132,11 @@ struct pool_request {
     void *arg;
 };
 struct pool_job;
-/* Queues a compile; the callback runs once, never from within this call. Users get slots in turn.
- * Errors: NOMEM, SHUTDOWN; then nothing was taken. */
+/* Queues a compile; the callback runs once, never from within this call. Users get slots round
+ * robin. Errors: NOMEM, SHUTDOWN; then nothing was taken. */
 int pool_start(struct pool *p, const struct pool_request *request, struct pool_job **out,
                struct err *e);
-/* The callback runs with CANCELLED soon; a compile that nobody waits for gives its slot back. */
+/* Cancels a job: its callback runs soon with CANCELLED, and its slot is free after that. */
 void pool_cancel(struct pool *p, struct pool_job *compile);
 
 struct pool_stats {
@@ -145,6 +145,7 @@ struct pool_stats {
     int landlock; /* version in force in the workers; 0: this kernel has none; -1: not known yet */
     bool seccomp; /* their system-call filter is in force */
 };
+/* Copies the counters. */
 void pool_stats(struct pool *p, struct pool_stats *out);
 
 #endif

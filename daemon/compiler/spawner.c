@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawner.c - both ends: what warmd calls, and the process that it forks first.
+ * spawner.c - starts, kills and reaps the fork servers in a small process of its own; both ends of its
+ * socket are here.
  *
  * The happy path of one fork server:
  *   1. warmd sends RUN with the fork server's end of a socket pair;
  *   2. the spawner forks; the child takes its limits, its scrubbed environment and the socket, and
  *      becomes the fork server;
  *   3. the fork server ends; SIGCHLD arrives through a signalfd; the spawner reaps it and sends EXITED.
- * What may go wrong:
+ * Failures:
  *   - fork or exec fails: EXITED with status -1 (fork), or exit status 127 (exec);
- *   - the daemon dies: the socket ends, the spawner kills its children and ends; should it be
- *     killed itself, the kernel kills them (PR_SET_PDEATHSIG);
+ *   - the daemon dies: the socket ends, the spawner kills its children and ends; if it is killed itself,
+ *     the kernel kills them (PR_SET_PDEATHSIG);
  *   - the spawner dies: spawner_read says CLOSED.
+ *
+ * main.c starts it; pool.c and toolchain.c call it.
+ *
+ * Thread: see spawner.h; the spawner itself has one.
  */
 #include "daemon/compiler/spawner.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -51,8 +57,8 @@ struct spawn_command {
     uint64_t id;
 };
 
-/* What every fork server finds in its environment; nothing of the daemon's is handed on. NVRTC is to put
- * its temporary files where files.c answers. */
+/* The environment of every fork server; nothing of the daemon's is handed on. NVRTC puts its
+ * temporary files into WORKER_TMP, which files.c serves. */
 static char *const spawn_environment[] = {"LC_ALL=C", "TZ=:/etc/localtime", "TMPDIR=" WORKER_TMP,
                                           NULL};
 
@@ -124,7 +130,7 @@ static void state_report(struct spawner_state *s, const struct child *child, int
         ;
 }
 
-/* Splits the texts after the command into argv; false if they are not what n_args says. */
+/* Splits the texts after the command into argv; false if their number is not n_args. */
 static bool command_args(char *texts, size_t len, uint32_t n_args, char **argv)
 {
     if (n_args == 0 || n_args > SPAWN_ARGS_MAX || len == 0 || texts[len - 1] != '\0')
@@ -169,6 +175,7 @@ static void state_kill(const struct spawner_state *s, uint64_t id)
             kill(s->children[i].pid, SIGKILL);
 }
 
+/* Reaps all children that have ended, and reports each. */
 static void state_reap(struct spawner_state *s)
 {
     int status;
@@ -212,8 +219,8 @@ static void state_end(struct spawner_state *s)
     _exit(0);
 }
 
-/* Ctrl-C at a terminal is for the daemon, which drains: hence a session of our own, and no signals
- * but SIGCHLD. */
+/* Serves the daemon until it ends. Ctrl-C at a terminal is for the daemon, which drains: so the
+ * spawner has a process session of its own, and takes no signal but SIGCHLD. */
 static void state_loop(int fd, pid_t daemon)
 {
     static struct spawner_state state;
@@ -256,7 +263,7 @@ struct spawner {
     _Atomic uint64_t last_id;
 };
 
-/* Leaves the socket and the standard streams open, nothing else. */
+/* Closes all descriptors but the socket and the standard streams. */
 static int child_keep_only(int fd)
 {
     if (fd > 3)
@@ -306,6 +313,7 @@ uint64_t spawner_next_id(struct spawner *s) { return atomic_fetch_add(&s->last_i
 
 int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e)
 {
+    assert(spawn->id && spawn->argv[0]);
     char packet[SPAWN_PACKET_MAX];
     struct spawn_command command = {.type = SPAWN_RUN, .id = spawn->id};
     size_t len = sizeof command;

@@ -9,9 +9,10 @@
  *
  * The daemon never forks once it has grown: a fork then copies its page tables. Only the spawner
  * reaps, and only it kills, so a signal never reaches a process that got a dead one's pid. It
- * ends, with all that it started, when the daemon's end of the socket closes, however that came.
+ * ends, with all that it started, when the daemon's end of the socket closes, for whatever reason.
  *
  * Thread: spawner_run, spawner_kill and spawner_next_id: any (one packet each). spawner_read: one.
+ * Memory: spawner_stop frees it.
  */
 #ifndef WARM_DAEMON_COMPILER_SPAWNER_H
 #define WARM_DAEMON_COMPILER_SPAWNER_H
@@ -24,7 +25,7 @@
 #define SPAWN_ARGS_MAX 16u
 
 struct spawn {
-    uint64_t id;       /* names the process from now on: of spawner_next_id */
+    uint64_t id;       /* names the process from now on; from spawner_next_id */
     char *const *argv; /* argv[0] is the program's path; ends with NULL */
     int fd;            /* borrowed: becomes WORKER_FD in the process */
 };
@@ -45,14 +46,15 @@ void spawner_stop(struct spawner *s);
 
 /* Returns a number that no process of this spawner has yet. */
 uint64_t spawner_next_id(struct spawner *s);
-/* Asks for a process. That it was started is not reported, only its end. Errors: IO, TOO_BIG. */
+/* Asks for a process. Its end is reported, its start is not. Errors: IO, TOO_BIG. */
 int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e);
-/* SIGKILL; nothing if the process has ended. */
+/* Kills a process with SIGKILL; does nothing if it has ended. */
 void spawner_kill(struct spawner *s, uint64_t id);
 
-/* Becomes readable when there are events, or the spawner is gone. */
+/* Returns a descriptor that is readable if there are events, or the spawner is gone. */
 int spawner_fd(const struct spawner *s);
-/* 1 and an event; 0 if there is none now; CLOSED if the spawner is gone, and all it had started. */
+/* Reads an event and returns 1; 0 if there is none now; CLOSED if the spawner is gone, and all that
+ * it had started. */
 int spawner_read(struct spawner *s, struct spawner_event *out);
 
 #endif

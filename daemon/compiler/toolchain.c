@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* toolchain.c - NVRTC libraries by content; see toolchain.h. Any thread; blocks where it says. */
+/*
+ * toolchain.c - decides which files are an NVRTC that may be loaded, and identifies it by its content.
+ *
+ * toolchains.c locates and identifies; pool.c starts fork servers. Locating and identifying read disks:
+ * they block.
+ *
+ * Thread: any; no state.
+ */
 #define OPENSSL_API_COMPAT 0x10100000L /* the SHA256_* calls: nothing to allocate, nothing fails */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "daemon/compiler/toolchain.h"
@@ -22,7 +29,7 @@
 
 /* ---- finding the files ---- */
 
-/* A library in the folder, or in what a toolkit's or a wheel's folder calls its own. */
+/* Finds a library in the folder, or in the sub-folder of a toolkit or a wheel. */
 static char *library_in(const char *folder)
 {
     static const char *const below[] = {"", "/lib", "/lib64"};
@@ -85,7 +92,7 @@ static int check_owner(const char *path, const struct stat *st, struct err *e)
     return 0;
 }
 
-/* From the folder of a file up to the root. `path` has no links in it. */
+/* Checks all folders from a file's up to the root. `path` has no links in it. */
 static int check_folders(const char *path, struct err *e)
 {
     char folder[PATH_MAX];
@@ -96,7 +103,7 @@ static int check_folders(const char *path, struct err *e)
         slash[slash == folder] = '\0';
         if (stat(folder, &st))
             return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", folder);
-        if (above && (st.st_mode & S_ISVTX)) /* only who owns an entry can replace it */
+        if (above && (st.st_mode & S_ISVTX)) /* only the owner of an entry can replace it */
             st.st_mode &= ~(mode_t)(S_IWGRP | S_IWOTH);
         int code = check_owner(folder, &st, e);
         if (code)
@@ -105,8 +112,9 @@ static int check_folders(const char *path, struct err *e)
     return 0;
 }
 
-/* Whoever may mount a file system chooses the owners in it. The kernel marks what it lets a user
- * mount nosuid; a service manager may mark everything so, and then that tells nothing. */
+/* Checks the file system: a user who may mount one chooses the owners in it. The kernel marks a
+ * user's mount nosuid. A service manager may mark everything so, and then the mark tells
+ * nothing. */
 static int check_mount(const char *path, int fd, struct err *e)
 {
     struct statvfs here, root;
@@ -124,7 +132,8 @@ static int check_mount(const char *path, int fd, struct err *e)
     return 0;
 }
 
-/* Checks the very file that was located. O_PATH: opening a device or a FIFO could have effects. */
+/* Checks the very file that was located. O_PATH, since opening a device or a FIFO could have
+ * effects. */
 static int check_file(const char *path, const struct worker_file *located,
                       const struct toolchain_folders *folders, struct err *e)
 {
@@ -178,7 +187,7 @@ static bool is_library_name(const char *path)
     return slash && strncmp(slash + 1, NAME_PREFIX, sizeof NAME_PREFIX - 1) == 0;
 }
 
-/* Makes `*path` the name without links. */
+/* Replaces `*path` by the name without links. */
 static int resolve_links(char **path, struct err *e)
 {
     char *real = realpath(*path, NULL);
@@ -248,7 +257,7 @@ void toolchain_encode(const struct toolchain *t, struct writer *w)
     writer_text(w, t->archs);
 }
 
-/* Fills in the path, and the text for people. NOMEM. */
+/* Fills in the path and the text for people. NOMEM. */
 static int toolchain_name(struct toolchain *t, const struct toolchain_files *files, struct err *e)
 {
     char id[WARM_KEY_TEXT];
@@ -310,7 +319,7 @@ static int open_located(const char *path, const struct worker_file *located, int
                  : err_set(e, WARM_ENO_TOOLCHAIN, "%s is being replaced: ask again", path);
 }
 
-/* Sends a new worker what it is to load. */
+/* Sends a new fork server the files that it is to load. */
 static int send_files(int socket, const struct toolchain_files *files, struct err *e)
 {
     struct worker_files message = {.type = WORKER_FILES, .has_builtins = *files->builtins};

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * toolchains.c - which compiler each path leads to; see toolchains.h.
+ * toolchains.c - decides which compiler each path leads to right now; see toolchains.h for the picture.
  *
  * Identifying a place:
  *   1. a pool thread finds the files (and for a client's path, whether they are to be trusted);
  *   2. the loop looks whether they are known, or were remembered at an earlier start; else
  *   3. a pool thread reads them and starts a fork server, which tells version and targets;
- *   4. the loop sets the place and tells those who wait to ask again.
- * What may go wrong ends at 4 with the place empty and the reason kept: a configured place is looked
- * at again when another file lies there, a client's after NAMED_RETRY_MS.
+ *   4. the loop sets the place and tells the waiters to ask again.
+ * Every failure ends at 4 with the place empty and the reason kept. A configured place is looked at again
+ * when another file lies there, a client's place after NAMED_RETRY_MS.
+ *
+ * pool.c calls it.
  *
  * Thread: loop thread, but for locate_work and read_work.
  */
 #include "daemon/compiler/toolchains.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,26 +26,25 @@
 
 #include "daemon/process/log.h"
 
-#define ID_DIGITS_MIN 8u /* of a selector that is an identity */
-#define NAMED_RETRY_MS                                                                             \
-    1000u /* a client's path that led nowhere is not looked at again for so long */
+#define ID_DIGITS_MIN 8u     /* of a selector that is an identity */
+#define NAMED_RETRY_MS 1000u /* how long a client's path that led nowhere is not looked at again */
 
-struct known { /* one identified library; `toolchain` first, callers hold pointers to it */
+struct known { /* one identified library; `toolchain` is first, callers hold pointers to it */
     struct toolchain toolchain;
     struct toolchain_files files;
-    struct known *next; /* all there ever were: they live until toolchains_free */
+    struct known *next; /* all that were ever identified: they live until toolchains_free */
 };
 
 struct place {             /* one path */
-    char *given;           /* NULL: a slot for clients' paths that is free */
-    bool named;            /* by a client, not by the configuration, */
-    bool is_own;           /* and by one that runs as the daemon's own user; */
+    char *given;           /* NULL: a free slot for clients' paths */
+    bool named;            /* a client named it, not the configuration, */
+    bool is_own;           /* one that runs as the daemon's own user; */
     uint32_t uid;          /* of the client that named it last */
-    struct known *current; /* NULL: nothing usable there */
+    struct known *current; /* NULL: no usable library is there */
     bool identifying;
-    struct worker_file failed; /* what was there when it was found that it is not usable, */
+    struct worker_file failed; /* the file that was found not to be usable, */
     struct err why;            /* the reason */
-    uint64_t failed_ms;        /* and when that was, on the loop's clock */
+    uint64_t failed_ms;        /* and the time of that, on the loop's clock */
     uint64_t used;             /* clock at its last use */
 };
 
@@ -61,7 +63,7 @@ struct toolchains {
 
 /* ---- libraries that are known ---- */
 
-/* One whose files are these very ones. */
+/* Finds a known library whose files are these very files. */
 static struct known *known_of_files(struct toolchains *t, const struct toolchain_files *files)
 {
     struct known *k = t->known;
@@ -72,7 +74,7 @@ static struct known *known_of_files(struct toolchains *t, const struct toolchain
     return k;
 }
 
-/* One that was at the same paths with the same content: its files were touched or put there again. */
+/* Finds a known library of the same paths and content: its files were touched or written again. */
 static struct known *known_of_content(struct toolchains *t, const struct toolchain *toolchain,
                                       const struct toolchain_files *files)
 {
@@ -84,7 +86,7 @@ static struct known *known_of_content(struct toolchains *t, const struct toolcha
     return k;
 }
 
-/* Takes both, even if it fails: NULL, no memory. */
+/* Adds a known library; takes both, even if it fails. NULL: no memory. */
 static struct known *known_add(struct toolchains *t, struct toolchain *toolchain,
                                struct toolchain_files *files)
 {
@@ -129,14 +131,14 @@ static bool recall(struct toolchains *t, const struct toolchain_files *files, st
            toolchain_decode(files, record, len, out, NULL) == 0;
 }
 
-/* What a place's own path leads to right now; all zero if to nothing. */
+/* Returns the file behind a place's own path right now; all zero if there is none. */
 static struct worker_file place_look(const struct place *p)
 {
     struct stat st;
     return stat(p->given, &st) ? (struct worker_file){0} : worker_file_of(&st);
 }
 
-/* Identifies what a place leads to, at once; before the loop runs. */
+/* Identifies a place at once; before the loop runs. */
 static int place_open(struct toolchains *t, struct place *p, struct err *e)
 {
     struct toolchain_files files;
@@ -160,10 +162,10 @@ static int place_open(struct toolchains *t, struct place *p, struct err *e)
 
 /* ---- identifying while the loop runs ---- */
 
-struct identify { /* a place on its way to what it leads to now */
+struct identify { /* a place that is being identified */
     uv_work_t work;
     struct toolchains *toolchains;
-    struct place *place; /* stays its own meanwhile */
+    struct place *place; /* the place stays as it is meanwhile */
     struct toolchain_files files;
     struct toolchain toolchain;
     struct worker_started server;
@@ -171,11 +173,11 @@ struct identify { /* a place on its way to what it leads to now */
     int code;
 };
 
-/* Tells all who wait now; who waits again while they are told is not among them. */
+/* Tells all waiters; a waiter that waits again meanwhile is not told twice. */
 static void wake_all(struct toolchains *t)
 {
     if (t->waking)
-        return; /* called by one who is being told */
+        return; /* a waiter that is being told called */
     t->waking = t->waits;
     t->waits = NULL;
     if (t->waking)
@@ -189,6 +191,7 @@ static void wake_all(struct toolchains *t)
 
 void toolchains_await(struct toolchains *t, struct toolchain_wait *wait)
 {
+    assert(!wait->at && wait->on_change);
     wait->next = t->waits;
     wait->at = &t->waits;
     if (t->waits)
@@ -202,7 +205,7 @@ static void place_failed(struct toolchains *t, struct place *p, const struct err
     p->failed = place_look(p);
     p->failed_ms = uv_now(t->config.loop);
     p->why = *e;
-    if (p->why.code == WARM_EBUSY) /* it changed while it was read: not something to wait for */
+    if (p->why.code == WARM_EBUSY) /* it changed while it was read: do not wait for it */
         p->why.code = WARM_ENO_TOOLCHAIN;
     if (p->named)
         log_user(p->uid, LOG_LEVEL_INFO, "%s", e->text);
@@ -210,7 +213,7 @@ static void place_failed(struct toolchains *t, struct place *p, const struct err
         log_error("%s", e->text);
 }
 
-/* Sets the place to what was found, NULL for the failure in i->err. */
+/* Sets the place to the library that was found; NULL: the failure is in i->err. */
 static void identify_end(struct identify *i, struct known *found)
 {
     struct toolchains *t = i->toolchains;
@@ -297,7 +300,7 @@ static void on_located(uv_work_t *work, int status)
     }
 }
 
-/* BUSY: it is under way. SHUTDOWN, NOMEM: it will not be. */
+/* Begins to identify a place. BUSY: it is under way. SHUTDOWN, NOMEM: it is not. */
 static int place_identify(struct toolchains *t, struct place *p, struct err *e)
 {
     if (t->stopped)
@@ -318,14 +321,14 @@ static int place_identify(struct toolchains *t, struct place *p, struct err *e)
 
 /* ---- finding ---- */
 
-/* A place that had nothing usable and where something else lies now. */
+/* True if a place had no usable file, and another file lies there now. */
 static bool place_may_be_back(const struct place *p)
 {
     struct worker_file now = place_look(p);
     return !p->current && !worker_file_equal(&now, &p->failed);
 }
 
-/* How well a toolchain answers a selector: 0 not at all, else the higher the newer. */
+/* Returns how well a toolchain matches a selector: 0 not at all, else the higher the newer. */
 static int selector_matches(struct view selector, const struct toolchain *t)
 {
     char id[WARM_KEY_TEXT], version[32], major[16];
@@ -358,7 +361,7 @@ static struct place *place_find(struct toolchains *t, struct view selector)
     return best;
 }
 
-/* One line: what was asked for and what there is. */
+/* Fails with one line: the selector, and the toolchains that exist. */
 static int no_toolchain(struct toolchains *t, struct view selector, struct err *e)
 {
     char list[160] = "";
@@ -392,7 +395,7 @@ static int find_configured(struct toolchains *t, struct view selector, const str
     return 0;
 }
 
-/* The slot of a client's path; NULL if all are being identified, or there is no memory. */
+/* Returns the slot of a client's path; NULL if all are being identified, or there is no memory. */
 static struct place *named_place(struct toolchains *t, struct view path, bool is_own)
 {
     struct place *oldest = NULL;
@@ -411,7 +414,7 @@ static struct place *named_place(struct toolchains *t, struct view path, bool is
     return oldest;
 }
 
-/* Does the path still lead to the files that are known of it? Two or three calls of stat. */
+/* True if the path still leads to its known files. Two or three calls of stat. */
 static bool named_holds(const struct place *p)
 {
     if (!p->current || !toolchain_files_hold(&p->current->files))
@@ -422,7 +425,7 @@ static bool named_holds(const struct place *p)
     return worker_file_equal(&now, &p->current->files.library_file);
 }
 
-/* The one answer for other users. */
+/* Fails with the one answer that other users get. */
 static int not_for_others(struct view path, struct err *e)
 {
     return err_set(e, WARM_ENO_TOOLCHAIN, "no libnvrtc.so that this daemon loads for you at %.*s",
@@ -466,7 +469,7 @@ int toolchains_find(struct toolchains *t, struct view selector, uint32_t uid,
     return find_configured(t, selector, out, e);
 }
 
-/* Adds a place's toolchain, unless another place led to it before. */
+/* Adds a place's toolchain, unless the list has it. */
 static size_t list_add(const struct place *p, const struct toolchain **out, size_t n)
 {
     if (!p->current)
@@ -497,6 +500,7 @@ const struct toolchain_files *toolchains_files(const struct toolchain *toolchain
 
 static int open_places(struct toolchains *t, struct err *e)
 {
+    assert(!t->places);
     t->places = calloc(t->config.n_given ? t->config.n_given : 1, sizeof *t->places);
     if (!t->places)
         return err_set(e, WARM_ENOMEM, "out of memory");
@@ -514,7 +518,7 @@ static int open_places(struct toolchains *t, struct err *e)
     return 0;
 }
 
-/* Adds a folder as it is written and, if it has links, as it is without them. */
+/* Adds a folder as it is written and, if it has links, also without them. */
 static int folders_add(struct toolchain_folders *f, const char *folder, struct err *e)
 {
     char *names[] = {strdup(folder), realpath(folder, NULL)};
@@ -534,7 +538,7 @@ static int folders_add(struct toolchain_folders *f, const char *folder, struct e
     return grown ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 
-/* What the configuration lists, and the folders of the libraries that it names. */
+/* Collects the folders of the setting, and the folders of the configured libraries. */
 static int open_folders(struct toolchains *t, struct err *e)
 {
     int code = 0;
@@ -578,6 +582,7 @@ bool toolchains_busy(const struct toolchains *t) { return t->n_identifying > 0; 
 
 void toolchains_free(struct toolchains *t)
 {
+    assert(!t || !t->n_identifying);
     if (!t)
         return;
     for (struct known *k = t->known, *next; k; k = next) {

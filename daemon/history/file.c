@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c - the history's file: history.h has its format. Loop thread. */
+/*
+ * file.c - writes the history to its file, and reads it when it is first needed; history.h has the format.
+ *
+ * A file that is damaged or of another version is ignored. history.c decides when to write.
+ *
+ * Thread: loop thread.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * history.c - sessions, misses and their reasons; history.h says what there is.
+ * history.c - decides which reason a miss has: from entries that have left the store, and from the nearest
+ * recipe.
  *
- *   left    8192 places in sets of four, found by the key's own bytes: what is new takes the place of
+ *   left    8192 places in sets of four, found by the key's own bytes: a new entry takes the place of
  *           the oldest of its set
- *   known   a ring of recipes; an index by key finds one, a walk finds the nearest: it compares 64-bit
+ *   known   a ring of recipes. An index by key finds one; a walk finds the nearest: it compares 64-bit
  *           digests of label and source, so 2048 cost some microseconds, and misses cost milliseconds
  *   misses  a ring
  *
- * Which known recipe is the nearest: of those with the same source or the same label, and the same
- * user, the one with the fewest changes, the newest of equals. One that was used in this very session
- * and has another source is a sibling, no older version.
+ * The nearest recipe: of those with the same source or the same label, and the same user, the one with
+ * the fewest changes, the newest of equals. A recipe that was used in this very session and has another
+ * source belongs to a sibling, not to an older version.
+ *
+ * bookkeeping.c calls it for sessions, misses, puts and compiles.
  *
  * Thread: loop thread.
  */
@@ -35,7 +38,7 @@ static uint64_t digest_of(struct view v)
     return bits ? bits : 1;
 }
 
-/* NULL for an empty text, and without memory. */
+/* Copies a text; NULL if it is empty, or there is no memory. */
 static char *copy_of(struct view v)
 {
     return v.len ? strndup(v.data, v.len < HISTORY_TEXT_MAX ? v.len : HISTORY_TEXT_MAX) : NULL;
@@ -48,7 +51,8 @@ static struct session *session_at(struct history *h, uint32_t session)
     return session == HISTORY_NO_SESSION ? NULL : &h->session[session - 1];
 }
 
-/* A place for a new session: a free one, or that of the session that is silent for longest. */
+/* Finds a place for a new session: a free one, or that of the session that is silent for
+ * longest. */
 static struct session *session_place(struct history *h)
 {
     struct session *best = NULL;
@@ -96,7 +100,7 @@ void history_count(struct history *h, uint32_t session, enum history_counter wha
     s->last_ms = now_ms;
 }
 
-/* ---- what is gone ---- */
+/* ---- entries that have left the store ---- */
 
 static struct store_departure *left_set(struct history *h, const struct store_id *id)
 {
@@ -157,7 +161,7 @@ static const char *cause_text(uint32_t cause)
     }
 }
 
-/* ---- what is known ---- */
+/* ---- known recipes ---- */
 
 static struct known *known_find(struct history *h, const struct store_id *id)
 {
@@ -180,7 +184,7 @@ static void known_drop(struct history *h, struct known *k)
     *k = (struct known){.at_ms = 0};
 }
 
-/* The next place of the ring, emptied; older recipes go until there is room for `len` bytes. */
+/* Empties the next place of the ring; older recipes go until there is room for `len` bytes. */
 static struct known *known_place(struct history *h, size_t len)
 {
     struct known *place = &h->known[h->next_known];
@@ -191,7 +195,7 @@ static struct known *known_place(struct history *h, size_t len)
     return place;
 }
 
-/* What tells whether two recipes are of one thing. */
+/* Computes the digests of label and source, which tell whether two recipes are of one program. */
 static void kinship(struct view recipe, uint64_t *source, uint64_t *label)
 {
     struct view text = {"", 0};
@@ -287,7 +291,7 @@ static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session
     return m;
 }
 
-/* What the end of an entry tells of its miss. */
+/* Gives a miss the reason that the end of its entry tells. */
 static void settle_by_end(struct history *h, struct miss *m, const struct store_id *id)
 {
     const struct store_departure *gone = left_find(h, id);
@@ -399,7 +403,7 @@ struct nearest {
     struct recipe_change change[HISTORY_CHANGES_MAX];
 };
 
-/* True if one of them may be an older version of the other. */
+/* True if one of the two may be an older version of the other. */
 static bool is_kin(const struct known *k, const struct miss *m, uint64_t source, uint64_t label)
 {
     bool same_source = source && k->source == source;
@@ -430,7 +434,7 @@ static void find_nearest(struct history *h, const struct miss *m, struct view re
     }
 }
 
-/* It was made before, and nobody saw it go. */
+/* Explains a miss of an entry that was made before, and whose end is not known. */
 static void explain_known(struct miss *m, const struct known *k)
 {
     if (k->kept == HISTORY_KEPT)
@@ -467,7 +471,7 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
     m->settled = true;
     for (size_t i = 0; i < best.n_changes && i < HISTORY_CHANGES_MAX; i++)
         add_change(m, &best.change[i]);
-    if (best.n_changes == 0) { /* all that was told of them is the same */
+    if (best.n_changes == 0) { /* all that is known of the two is the same */
         char old[WARM_KEY_TEXT], now[WARM_KEY_TEXT];
         key_part(&best.known->id, old);
         key_part(&m->id, now);
@@ -499,7 +503,7 @@ void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_r
     settle(m, reason, text);
 }
 
-/* ---- the whole ---- */
+/* ---- making and freeing ---- */
 
 struct history *history_new(const char *path)
 {

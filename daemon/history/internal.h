@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - what the four parts of the history share.
+ * internal.h - what the four files of the history share.
  *
- *     history.c        sessions, what is gone, what is known, misses and their reasons
- *     history/json.c   what of it is asked for, as JSON
- *     history/file.c   all but the sessions, kept in a file
- *     history/lines.c  in which line a header has changed
+ *     history.c   sessions, entries that have left, known recipes, misses and their reasons
+ *     json.c      the answer to a question, as JSON
+ *     file.c      all but the sessions, in a file
+ *     lines.c     in which line a header has changed
  *
  * Thread: loop thread. Memory: all of it is in struct history.
  */
@@ -17,13 +17,13 @@
 #include "daemon/history/history.h"
 #include "keygen/lines.h"
 
-#define SET 4u            /* places in which one entry that is gone may be */
-#define BUCKETS 1024u     /* of the index of what is known */
+#define SET 4u            /* places of one set of `left` */
+#define BUCKETS 1024u     /* of the index of known recipes */
 #define NOBODY UINT16_MAX /* end of a chain */
 #define HISTORY_TEXT_MAX WIRE_NAME_MAX
 
 struct session {
-    char id[WIRE_SESSION_MAX + 1]; /* "": the place is free */
+    char id[WIRE_SESSION_MAX + 1]; /* "": a free place */
     uint32_t uid;
     unsigned refs;
     uint64_t number; /* never the same twice */
@@ -36,7 +36,7 @@ struct known {
     uint32_t uid;
     uint8_t kept;                  /* enum history_kept */
     uint16_t next;                 /* in its bucket */
-    uint64_t at_ms;                /* 0: the place is free */
+    uint64_t at_ms;                /* 0: a free place */
     uint64_t session;              /* number of the last one that used it; 0: none */
     uint64_t source, label_digest; /* 0: there is none */
     uint8_t *recipe;
@@ -66,7 +66,7 @@ struct miss {
     unsigned n_changes;
 };
 
-/* Of a header's content. */
+/* The lines of one content of a header. */
 struct known_lines {
     uint64_t digest; /* the first 8 bytes of its SHA-256 */
     struct lines lines;
@@ -82,7 +82,7 @@ struct history {
     uint16_t bucket[BUCKETS];
     size_t next_known, known_bytes;
     uint64_t n_added;                   /* recipes, ever */
-    uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, to find one fast */
+    uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, for a fast search */
     struct miss miss[HISTORY_MISSES];
     struct known_lines lines[HISTORY_LINES];
 };
@@ -97,7 +97,7 @@ static inline bool history_view_equal(struct view a, struct view b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Where an entry's miss is found. */
+/* Returns the hash that finds an entry's misses. */
 static inline uint32_t history_hash(const struct store_id *id)
 {
     uint32_t bits; /* keys are digests */
@@ -108,11 +108,11 @@ static inline uint32_t history_hash(const struct store_id *id)
 /* ---- history.c ---- */
 
 void history_left_add(struct history *h, const struct store_departure *gone);
-/* Takes up what `from` says, its links aside, and copies the recipe. */
+/* Adds a known recipe like `from`, with a copy of its bytes. */
 void history_known_add(struct history *h, const struct known *from, struct view recipe);
-/* NULL if it is no more. */
+/* Finds a miss by its number; NULL if it is gone. */
 struct miss *history_miss_at(struct history *h, uint64_t number);
-/* The next miss, empty, in place of the oldest. */
+/* Empties the oldest miss for a new one, and returns it. */
 struct miss *history_miss_new(struct history *h);
 void history_set_text(struct miss *m, enum history_text which, struct view text);
 

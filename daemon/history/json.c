@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c - what of the history is asked for, as JSON. Loop thread. */
+/*
+ * json.c - decides which misses a question of `warm why` is about, and writes them as JSON.
+ *
+ * bookkeeping.c calls history_write_json for HISTORY.
+ *
+ * Thread: loop thread.
+ */
 #include "daemon/process/json.h"
 #include "daemon/history/internal.h"
 
@@ -68,10 +74,10 @@ static void write_miss(struct writer *out, const struct miss *m)
     writer_u8(out, '}');
 }
 
-/* Which misses are asked for. */
+/* The misses that a question is about. */
 struct choice {
     const struct session *session;
-    uint64_t only; /* one miss; 0: those of the session, or of the key */
+    uint64_t only; /* one miss; 0: all of the session, or of the key */
 };
 
 static bool is_chosen(const struct history_query *q, const struct choice *c, const struct miss *m)
@@ -83,14 +89,14 @@ static bool is_chosen(const struct history_query *q, const struct choice *c, con
         return m->number == c->only;
     if (c->session)
         return m->session == c->session->number;
-    if (q->of == WIRE_HISTORY_SESSION) /* of an earlier daemon */
+    if (q->of == WIRE_HISTORY_SESSION) /* a session of an earlier daemon */
         return history_view_equal(history_view(m->text[TEXT_SESSION]), q->id);
     return history_view_equal(history_view(m->text[TEXT_NAME]), q->id) ||
            history_view_equal(history_view(m->text[TEXT_LABEL]), q->id) ||
            (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key));
 }
 
-/* The session that asked last; or the last miss, if it is of none. */
+/* Finds the session that asked last; or the last miss, if that has no session. */
 static void choose_last(struct history *h, const struct history_query *q, struct choice *out)
 {
     for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
@@ -118,11 +124,12 @@ static void choose(struct history *h, const struct history_query *q, struct choi
     for (size_t i = 0; q->of == WIRE_HISTORY_SESSION && i < HISTORY_SESSIONS; i++)
         if (history_view_equal(history_view(h->session[i].id), q->id) &&
             (q->uid < 0 || h->session[i].uid == q->uid) &&
-            (!out->session || h->session[i].uid == q->asker)) /* their own, of several */
+            (!out->session ||
+             h->session[i].uid == q->asker)) /* the asker's own, if several have this id */
             out->session = &h->session[i];
 }
 
-/* The first of the newest misses that were chosen and fit. */
+/* Finds the first of the newest misses that are asked for and fit. */
 static uint64_t first_that_fits(const struct history *h, const struct history_query *q,
                                 const struct choice *c, size_t *out_n)
 {

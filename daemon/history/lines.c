@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lines.c - in which line a header has changed. Loop thread.
+ * lines.c - decides in which line a header has changed.
  *
- * When a miss is found to be for a header, what the header was is gone, and what it is has not been
- * seen. So of each header that a compile read, digests of its lines are kept (keygen/lines.h); and when
- * the compile of such a miss is done, those of both are there. Direct-mapped: what is new takes the place
- * of what was there.
+ * At the miss of a compile the old content of a header is gone, and the new one has not been seen. So the
+ * digests of its lines are kept for each header that a compile read (keygen/lines.h); when the compile of
+ * such a miss is done, those of both contents are known. The table is direct-mapped: a new header takes
+ * its place from an old one.
+ *
+ * bookkeeping.c calls it, by history.h.
+ *
+ * Thread: loop thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +21,7 @@ static struct known_lines *place_of(struct history *h, uint64_t digest)
     return &h->lines[digest % HISTORY_LINES];
 }
 
-/* As the first 16 digits of its text. */
+/* Writes a digest as the first 16 digits of its text. */
 static uint64_t start_of(const struct proof *sha256)
 {
     uint64_t digest = 0;
@@ -35,7 +39,8 @@ void history_lines(struct history *h, const struct proof *content, struct view l
     h->dirty = true;
 }
 
-/* Of a content whose digest is given in 16 hexadecimal digits; NULL if none are known. */
+/* Finds the lines of a content by 16 hexadecimal digits of its digest; NULL if they are not
+ * known. */
 static const struct lines *lines_find(struct history *h, struct view text)
 {
     char digits[17] = "", *end;
@@ -47,7 +52,7 @@ static const struct lines *lines_find(struct history *h, struct view text)
     return !*end && known->digest == digest && known->lines.step ? &known->lines : NULL;
 }
 
-/* "header h.h" becomes "header h.h line 7", or "lines 7-8". False where nothing is known. */
+/* Turns "header h.h" into "header h.h line 7", or "lines 7-8". False if the lines are not known. */
 static bool add_line(struct history *h, const struct recipe_change *change,
                      char out[RECIPE_TEXT_MAX + 1])
 {

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recipe.c - recipes from jobs and from what clients say, and their comparison. No state. */
+/*
+ * recipe.c - makes recipes from jobs and from clients' descriptions, and finds the parts in which two
+ * recipes differ.
+ *
+ * bookkeeping.c makes recipes; history.c compares them.
+ *
+ * Thread: any; no state.
+ */
 #include "daemon/history/recipe.h"
 
 #include <stdio.h>
@@ -8,7 +15,7 @@
 
 #include "keygen/key.h"
 
-#define DIFFER_MAX 64u /* parts of one side alone that are looked at */
+#define DIFFER_MAX 64u /* parts of one side alone that are compared */
 
 /* ---- building ---- */
 
@@ -37,7 +44,7 @@ static struct view text_view(const char *text) { return (struct view){text, strl
 
 static int by_name_and_value(const void *a, const void *b)
 {
-    const char *x = a, *y = b; /* name, then value */
+    const char *x = a, *y = b; /* the name, then the value */
     int order = strcmp(x, y);
     return order ? order : strcmp(x + 64, y + 64);
 }
@@ -79,7 +86,7 @@ static void add_named(struct recipe *r, const char *what, struct view name, stru
     recipe_add(r, text, value);
 }
 
-/* How much of an option is its name: "-DN=4" is -D, "--std=c++17" is --std. */
+/* Returns the length of an option's name: "-DN=4" is -D, "--std=c++17" is --std. */
 static size_t stem_of(struct view option)
 {
     const char *text = option.data;
@@ -96,7 +103,7 @@ static bool view_is(struct view v, const char *text)
     return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
 }
 
-/* Options whose value is the next argument. */
+/* True for options whose value is the next argument. */
 static bool takes_next(struct view option)
 {
     static const char *const names[] = {"-D", "-U", "-I", "-include", "--pre-include", "-arch"};
@@ -138,7 +145,7 @@ void recipe_add_job(struct recipe *r, const struct job *job)
         recipe_add(r, "expression", job->expressions[i]);
 }
 
-/* ---- what clients say ---- */
+/* ---- descriptions of clients ---- */
 
 static void add_word(struct recipe *r, struct view word)
 {
@@ -215,7 +222,7 @@ struct differ {
     size_t n_old, n_now;
 };
 
-/* The parts that only one side has. Both are sorted. */
+/* Collects the parts that only one side has. Both are sorted. */
 static void collect(struct view old, struct view now, struct differ *d)
 {
     struct reader a = reader_over(old.data, old.len), b = reader_over(now.data, now.len);
@@ -234,7 +241,7 @@ static void collect(struct view old, struct view now, struct differ *d)
     }
 }
 
-/* Old and new of one name are one change. */
+/* Joins old and new value of one name into one change. */
 size_t recipe_compare(struct view old, struct view now, struct recipe_change *out, size_t cap)
 {
     struct differ d = {.n_old = 0};

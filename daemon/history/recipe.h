@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recipe.h - what an artifact was made of, in parts that a person can compare.
+ * recipe.h - describes what an artifact was made of, in parts that a person can compare.
  *
  *     name       value
  *     arch       sm_90
@@ -8,7 +8,7 @@
  *     option -D  N=4
  *     source     5e1f0a77c0129b3d (812 bytes)
  *
- * A key says that two things differ; their recipes say in what. Parts are sorted by name, then
+ * Two keys tell that two artifacts differ; their recipes tell in what. Parts are sorted by name, then
  * value; a name may come more than once. Long texts are cut, contents are digests: a recipe is some
  * hundred bytes and holds no source.
  *
@@ -25,7 +25,7 @@
 #include "keygen/bytes.h"
 #include "keygen/cuda/job.h"
 
-#define RECIPE_PARTS_MAX 192u /* further ones are told apart, but not named */
+#define RECIPE_PARTS_MAX 192u /* further parts are compared, but not named */
 #define RECIPE_TEXT_MAX 200u  /* bytes of a name or a value */
 #define RECIPE_MAX 8192u      /* bytes */
 
@@ -34,30 +34,30 @@ struct recipe {
         char name[64], value[RECIPE_TEXT_MAX + 1];
     } part[RECIPE_PARTS_MAX];
     size_t n;
-    uint64_t others; /* of the parts that had no room */
+    uint64_t others; /* digest of the parts that had no room */
 };
 
-/* Empties *r, adds parts, and writes them sorted; check out->failed. */
+/* Empties a recipe. */
 void recipe_begin(struct recipe *r);
+/* Adds a part. */
 void recipe_add(struct recipe *r, const char *name, struct view value);
+/* Writes the parts, sorted; check out->failed. */
 void recipe_end(struct recipe *r, struct writer *out);
 
-/* The parts of a compile that the daemon does, but for its target and its compiler. */
+/* Adds the parts of a job, but for its target and its compiler. */
 void recipe_add_job(struct recipe *r, const struct job *job);
-/*
- * A text in which a client says what it made something of: "sm_90", or, with further parts,
- * "kernel.ptx; -O3; driver=550.54". The first is called `name`; one with "=" is called by what is in
- * front of it; others are options.
- */
+/* Adds the parts of a client's description: "sm_90", or, with further parts, "kernel.ptx; -O3;
+ * driver=550.54". The first is called `name`; a part with "=" has its name before that; others are
+ * options. */
 void recipe_add_text(struct recipe *r, const char *name, struct view text);
 
-/* The first value of that name; false if there is none. */
+/* Finds the first value of a name; false if there is none. */
 bool recipe_find(struct view recipe, const char *name, struct view *out);
 
 struct recipe_change {
-    struct view part, old, now; /* empty: was not there, is not there */
+    struct view part, old, now; /* empty: there was none, there is none */
 };
-/* What is not the same in both: returns how many changes, of which up to `cap` are in `out`. */
+/* Finds the differences of two recipes: returns how many, of which up to `cap` are in `out`. */
 size_t recipe_compare(struct view old, struct view now, struct recipe_change *out, size_t cap);
 
 #endif
