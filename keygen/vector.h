@@ -30,13 +30,6 @@ bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_
 bool vector_widen(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, uint32_t more,
                   size_t size);
 
-/* Makes room for `want` entries before the first comes; what is not used is not resident. */
-void vector_reserve(bool *failed, void *vector_at, uint32_t *cap, uint32_t want, size_t size);
-
-/* `n` zeroes of `size` bytes, for a table that is looked into at random; NULL if there is no memory. Its
- * owner frees it. */
-void *vector_zeroes(size_t n, size_t size);
-
 #define PUSH(owner, vector, ...)                                                                   \
     do {                                                                                           \
         if ((vector).n < (vector).cap ||                                                           \

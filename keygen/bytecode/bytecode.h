@@ -142,7 +142,11 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
 
 /* ---- bytecode/type.c: `depth` is 0 but inside of these functions ---- */
 
-bool view_is(struct view v, const char *text);
+static inline bool view_is(struct view v, const char *text)
+{
+    return v.len && *(const char *)v.data == *text && v.len == strlen(text) &&
+           memcmp(v.data, text, v.len) == 0;
+}
 static inline void bytecode_put(struct bytecode *b, const char *text)
 {
     writer_bytes(&b->out, text, strlen(text));

@@ -159,7 +159,7 @@ static bool slots_reserve(struct walk *w)
     if (w->slots && w->n_known < w->mask / 2)
         return true;
     uint32_t mask = w->slots ? 2 * w->mask + 1 : 255;
-    uint32_t *slots = vector_zeroes((size_t)mask + 1, sizeof *slots);
+    uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
     if (!slots) {
         w->b->out.failed = w->no_memory = true;
         return false;

@@ -9,11 +9,6 @@
 
 #include <string.h>
 
-bool view_is(struct view v, const char *text)
-{
-    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
-}
-
 void bytecode_put_u64(struct bytecode *b, uint64_t n)
 {
     char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, n);

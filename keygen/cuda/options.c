@@ -532,19 +532,6 @@ void options_add_shared(const struct options *options, struct key_builder *build
     add_fields(options, true, builder, tag);
 }
 
-void options_text(const struct options *options, struct writer *w)
-{
-    for (size_t i = 0; i < options->n_list; i++) {
-        struct view pieces[4];
-        if (options->list[i].dropped)
-            continue;
-        size_t n = option_pieces(options, &options->list[i], pieces);
-        for (size_t k = 0; k < n; k++)
-            writer_bytes(w, pieces[k].data, pieces[k].len);
-        writer_bytes(w, "\n", 1);
-    }
-}
-
 void options_close(struct options *options)
 {
     free(options->memory);

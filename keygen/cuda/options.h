@@ -106,9 +106,6 @@ void options_add(const struct options *options, struct key_builder *builder, uin
 /* The same for a shared key: of an absolute -I only that it is there. */
 void options_add_shared(const struct options *options, struct key_builder *builder, uint32_t tag);
 
-/* Appends them as text, one a line, as `warm hash --explain` and `warm why` show them. */
-void options_text(const struct options *options, struct writer *w);
-
 void options_close(struct options *options);
 
 #endif

@@ -63,7 +63,7 @@ bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32
     uint32_t wider = *slots ? 2 * *mask + 1 : 255;
     while (wider / 2 < n_items) /* many may have come before the first was looked for */
         wider = 2 * wider + 1;
-    uint32_t *fresh = g->failed ? NULL : vector_zeroes((size_t)wider + 1, sizeof *fresh);
+    uint32_t *fresh = g->failed ? NULL : calloc((size_t)wider + 1, sizeof *fresh);
     if (!fresh) {
         g->failed = true;
         return false;

@@ -267,7 +267,7 @@ uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint
 static bool cache_widen(struct mlir *m, struct cache *c)
 {
     uint32_t mask = c->slots ? 4 * c->mask + 3 : 127;
-    uint32_t *fresh = vector_zeroes((size_t)mask + 1, sizeof *fresh);
+    uint32_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
     if (!fresh) {
         m->failed = true;
         return false;

@@ -282,16 +282,3 @@ Test(options, too_many_and_too_long_are_refused_by_size)
         WARM_ETOO_BIG);
     free(huge);
 }
-
-Test(options, text_lists_what_counts)
-{
-    struct options o;
-    struct writer w;
-    writer_init(&w, 0);
-    cr_assert_eq(parse_as(OPTIONS_NVRTC, 1305, "-DX --no-cache -ftz=true -fmad=true", &o, NULL), 0);
-    options_text(&o, &w);
-    writer_u8(&w, 0);
-    cr_expect_str_eq((char *)w.data, "--define-macro=X=1\n--ftz=true\n");
-    options_close(&o);
-    writer_close(&w);
-}

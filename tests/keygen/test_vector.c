@@ -42,9 +42,6 @@ Test(vector, the_largest_number_of_entries_is_a_failure)
     failed = false;
     cr_assert(!vector_widen(&failed, &at, &cap, 5, VECTOR_MAX, 1));
     cr_assert(failed && cap == 7);
-    failed = false;
-    vector_reserve(&failed, &at, &cap, VECTOR_MAX + 1u, 1);
-    cr_assert(failed && at == NULL);
 }
 
 Test(vector, widen_makes_room_for_all)
@@ -56,27 +53,4 @@ Test(vector, widen_makes_room_for_all)
     cr_assert_geq(o.numbers.cap - o.numbers.n, 5000u);
     cr_assert_eq(o.numbers.at[0], 42u);
     free(o.numbers.at);
-}
-
-Test(vector, reserved_room_is_filled_before_it_grows)
-{
-    struct owner o = {.failed = false};
-    vector_reserve(&o.failed, &o.numbers.at, &o.numbers.cap, 1000, sizeof *o.numbers.at);
-    uint64_t *reserved = o.numbers.at;
-    for (unsigned i = 0; i < 1000; i++)
-        PUSH(&o, o.numbers, i);
-    cr_assert(o.numbers.at == reserved && o.numbers.cap == 1000);
-    free(o.numbers.at);
-}
-
-Test(vector, tables_of_any_size_begin_as_zeroes)
-{
-    static const size_t sizes[] = {1, 500, 600, 1024, 1025, 100000, 20u << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        uint8_t *table = vector_zeroes(sizes[i], 1);
-        cr_assert_not_null(table);
-        for (size_t k = 0; k < sizes[i]; k++)
-            cr_assert_eq(table[k], 0);
-        free(table);
-    }
 }
