@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver.c - libcuda.so.1 by dlopen, its functions from the table cuda_driver.fn. */
+/*
+ * driver.c - opens libcuda.so.1 at run time, looks up the functions of cuda_driver.fn, and makes a struct
+ * device of the first GPU. main.c and the tests call it.
+ *
+ * Thread: the thread that opened the driver.
+ */
 #include "kernels/driver.h"
 
 #include <cuda.h>

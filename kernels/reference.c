@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c - the formulas. */
+/*
+ * reference.c - the formulas of reference.h as plain loops, with sums in double. runner.c compares the
+ * outputs of compiled kernels with them.
+ *
+ * Thread: any; no state.
+ */
 #include "kernels/reference.h"
 
 #include <assert.h>

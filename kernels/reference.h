@@ -15,8 +15,9 @@
 void reference_dense(const float *x, const float *w, const float *b, float *y, int batch, int n_in,
                      int n_out, int relu);
 
-/* The mean over n of (y - target)^2, and its gradient dy: [n]. */
+/* Returns the mean over n of (y - target)^2. y, target: [n] */
 double reference_mse(const float *y, const float *target, int n);
+/* The gradient of reference_mse. dy: [n] */
 void reference_mse_backward(const float *y, const float *target, float *dy, int n);
 
 /* dx = dy w where x > 0, else 0: back through w and the ReLU that made x.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file.c - writes the history to its file, and reads it when it is first needed; history.h has the format.
+ * file.c - writes the history to its file and reads it back: history.h has the format. A file that is
+ * damaged or of another version is read as if there were none.
  *
- * A file that is damaged or of another version is ignored. history.c decides when to write.
+ * history.c loads the file when the history is first needed, and saves it now and then.
  *
  * Thread: loop thread.
  */

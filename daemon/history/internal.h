@@ -107,6 +107,7 @@ static inline uint32_t history_hash(const struct store_id *id)
 
 /* ---- history.c ---- */
 
+/* Notes that an entry is gone, and why. */
 void history_left_add(struct history *h, const struct store_departure *gone);
 /* Adds a known recipe like `from`, with a copy of its bytes. */
 void history_known_add(struct history *h, const struct known *from, struct view recipe);
@@ -114,6 +115,7 @@ void history_known_add(struct history *h, const struct known *from, struct view 
 struct miss *history_miss_at(struct history *h, uint64_t number);
 /* Empties the oldest miss for a new one, and returns it. */
 struct miss *history_miss_new(struct history *h);
+/* Copies one of the texts of a miss, cut to what there is room for. */
 void history_set_text(struct miss *m, enum history_text which, struct view text);
 
 /* ---- history/file.c ---- */

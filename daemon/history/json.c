@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.c - decides which misses a question of `warm why` is about, and writes them as JSON.
+ * json.c - answers a query of the history as JSON: the sessions, misses and reasons that a peer may see.
+ * `warm why` and `warm run --report` print what stands in it.
  *
- * bookkeeping.c calls history_write_json for HISTORY.
+ * The service calls it for HISTORY messages.
  *
  * Thread: loop thread.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recipe.c - makes recipes from jobs and from clients' descriptions, and finds the parts in which two
- * recipes differ.
+ * recipe.c - writes recipes and compares them: recipe.h has their bytes. A recipe names what an
+ * artifact was made of, part by part, so that a comparison says which part differs.
  *
- * bookkeeping.c makes recipes; history.c compares them.
+ * The service makes them of jobs and of what clients say; history.c compares them.
  *
  * Thread: any; no state.
  */

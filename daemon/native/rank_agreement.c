@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_agreement.c - see rank_agreement.h. Loop thread. */
+/*
+ * rank_agreement.c - keeps, for each job of ranks, the first answer to each question, and gives the same
+ * answer to the other ranks: rank_agreement.h says why.
+ *
+ * native.c calls it when a client says HELLO, asks GET, and leaves.
+ *
+ * Thread: loop thread.
+ */
 #include "daemon/native/rank_agreement.h"
 
 #include <fcntl.h>

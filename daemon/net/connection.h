@@ -51,9 +51,12 @@ struct protocol {
 
 /* Takes the socket. NULL: no memory, and the socket is closed. */
 struct connection *connection_new(struct server *server, int fd, const struct peer *peer);
+/* Closes the socket, and frees the connection when libuv has closed its handle. */
 void connection_close(struct connection *c);
 
+/* Returns who is at the other end; lives as long as the connection. */
 const struct peer *connection_peer(const struct connection *c);
+/* Returns the service of the server. */
 struct service *connection_service(const struct connection *c);
 /* The client says which session it belongs to: connection_peer's `session` from now on. */
 void connection_join(struct connection *c, struct view session_id);
@@ -83,6 +86,7 @@ bool connection_take_fds(struct connection *c, unsigned n, int *out);
 
 /* Messages are left alone until connection_resume: to keep answers in order. */
 void connection_hold(struct connection *c);
+/* Handles messages again, those first that are in the input already. */
 void connection_resume(struct connection *c);
 /* The same, but others have their turn first: for work that is done in slices. */
 void connection_resume_later(struct connection *c);

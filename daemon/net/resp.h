@@ -66,12 +66,12 @@ bool resp_glob(struct view pattern, struct view name);
 void resp_put_status(struct writer *w, const char *text);
 void resp_put_error(struct writer *w, const char *text); /* line ends in it become spaces */
 void resp_put_number(struct writer *w, int64_t n);
-void resp_put_bulk(struct writer *w, const void *data, size_t len);
+void resp_put_bulk(struct writer *w, const void *data, size_t len); /* a bulk string */
 void resp_put_bulk_head(struct writer *w, uint64_t len); /* then the bytes, then resp_put_crlf */
 void resp_put_crlf(struct writer *w);
 void resp_put_text(struct writer *w, const char *text); /* a bulk string */
 void resp_put_null(struct writer *w, unsigned version);
-void resp_put_array(struct writer *w, size_t n);
+void resp_put_array(struct writer *w, size_t n);                 /* then n elements */
 void resp_put_map(struct writer *w, size_t n, unsigned version); /* RESP2: an array of 2n */
 
 #endif

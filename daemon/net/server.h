@@ -40,7 +40,9 @@ void server_stop_accepting(struct server *s);
 bool server_is_quiet(const struct server *s);
 /* Closes all connections; `on_closed` runs when the last handle is closed: then server_free. */
 void server_close(struct server *s, void (*on_closed)(void *arg), void *arg);
+/* Frees the server. Its handles must be closed. */
 void server_free(struct server *s);
+/* Returns the number of open connections. */
 unsigned server_count(const struct server *s);
 
 #endif

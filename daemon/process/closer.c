@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* closer.c - a pipe of descriptors to be closed, and the thread that reads it. */
+/*
+ * closer.c - closes descriptors on a thread of its own: a pipe takes their numbers there. The thread
+ * begins with the first descriptor. If it cannot begin, or the pipe is full, the caller closes.
+ *
+ * Thread: fd_close_later on any; closer_main on its own.
+ */
 #include "daemon/process/closer.h"
 
 #include <errno.h>

@@ -109,6 +109,7 @@ int config_set(struct config *c, const char *name, const char *value, struct err
 /* Fills in what depends on the machine and the user: socket, store, jobs, worker, and the libnvrtc
  * that are found where none is named (the folders of a CUDA toolkit, the loader's own path). */
 int config_resolve(struct config *c, struct err *e);
+/* Frees the texts. */
 void config_close(struct config *c);
 
 /* The options, their defaults and what they mean, one to three lines each, for --help. */

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c - JSON strings: escapes, and UTF-8 that is checked, since names are bytes of anybody's. */
+/*
+ * json.c - writes a text as a JSON string: escapes, and U+FFFD in place of bytes that are not UTF-8, since
+ * clients may choose any bytes as a name. The settings, INFO and the history use it.
+ *
+ * Thread: any; no state.
+ */
 #include "daemon/process/json.h"
 
 /* Bytes of the well-formed UTF-8 sequence at `p` (RFC 3629), or 0. */

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c - lines to stderr. The level is set before threads start. */
+/*
+ * log.c - writes lines of the log to stderr, one write each: prefix, level, escapes of what clients chose.
+ * Every module of the daemon calls it; log_user also drops lines of users who cause too many.
+ *
+ * Thread: any, but log_user: loop thread. The level is set before threads start.
+ */
 #include "daemon/process/log.h"
 
 #include <stdarg.h>

@@ -24,8 +24,10 @@ enum log_level {
 
 /* "error", "warning", "info", "debug". False for any other name. */
 bool log_level_from_name(const char *name, enum log_level *out);
+/* Lines of a level that is less important are not written from now on. */
 void log_set_level(enum log_level level);
 
+/* Writes a line. What a client chose may be in it. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line that a client of this user caused: at most LOG_USER_LINES in LOG_USER_MS of one user are

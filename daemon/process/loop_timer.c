@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop_timer.c - timers of the loop that wait in timerfds. Loop thread. */
+/*
+ * loop_timer.c - timers of the loop that wait in timerfds: loop_timer.h says why. A timer is one poll
+ * handle; it is freed when libuv has closed that handle.
+ *
+ * Thread: loop thread.
+ */
 #include "daemon/process/loop_timer.h"
 
 #include <stdlib.h>

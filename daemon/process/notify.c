@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notify.c - one datagram to $NOTIFY_SOCKET. Source: sd_notify(3), "Implementation". */
+/*
+ * notify.c - sends one datagram to $NOTIFY_SOCKET for each state that main.c tells the service manager.
+ * Source: sd_notify(3), "Implementation".
+ *
+ * Thread: any; no state.
+ */
 #include "daemon/process/notify.h"
 
 #include <stdarg.h>

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answer.c - answers on the wire: texts, numbers, values wherever they are. Thread: loop
- * thread. */
+/*
+ * answer.c - writes the answers of RESP: a status, an error, a number, a null, or a value. A value goes
+ * out from where it is: the store's snapshot, an artifact's memory, or a file.
+ *
+ * The other files of this folder call it, once for each command.
+ *
+ * Thread: loop thread.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

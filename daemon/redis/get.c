@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.c - GET and its kin: names, values, and the wait for them. Thread: loop thread. */
+/*
+ * get.c - the commands that read: GET, MGET, STRLEN, EXISTS, TYPE. A GET of a key under lease waits for
+ * its maker. A command of many names leaves the rest for another turn if it takes long.
+ *
+ * The table in redis.c calls the functions redis_do_NAME.
+ *
+ * Thread: loop thread.
+ */
 #include <stddef.h>
 
 #include "daemon/redis/internal.h"

@@ -59,8 +59,11 @@ struct redis_command {
 
 /* ---- redis/answer.c: one answer each, but for begin and commit, between which one is written ---- */
 
+/* Begins an answer: returns where to write it. */
 struct writer *redis_begin(struct redis *r);
+/* Ends the answer that redis_begin began. */
 void redis_commit(struct redis *r);
+/* Answers with a status such as "OK", with an error, a number, or null. */
 void redis_send_status(struct redis *r, const char *text);
 void redis_send_error(struct redis *r, const char *text);
 void redis_send_number(struct redis *r, int64_t n);
@@ -78,8 +81,9 @@ void redis_send_answer(struct redis *r, const struct answer *a);
 struct view redis_view(const struct resp_arg *a);
 /* True if it can be a name: 1 to STORE_NAME_MAX bytes. */
 bool redis_is_name(const struct resp_arg *a);
-/* service_get and service_peek of a name in the peer's own space. */
+/* Finds a value by its name in the peer's own space, and counts the hit: service_get. */
 int redis_find(struct redis *r, const struct resp_arg *name, struct store_value *out);
+/* Finds the row alone, and counts no hit. */
 bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *out);
 /* Answers with the value of a name, or null; does not wait. */
 void redis_send_named(struct redis *r, const struct resp_arg *name);
@@ -91,6 +95,7 @@ bool redis_cannot_yield(const struct redis_command *c);
  * again, when a large one is verified. After as many tries as it has values it goes on without. */
 bool redis_values_ready(struct redis_command *c, size_t from, size_t to);
 
+/* Each answers the command of its name; the table in redis.c calls it. */
 void redis_do_get(struct redis_command *c);
 void redis_do_mget(struct redis_command *c);
 void redis_do_strlen(struct redis_command *c);
@@ -105,6 +110,7 @@ bool redis_name_is_leased(struct view name);
 void redis_lease_ask(struct redis *r, struct view name);
 /* The value did not come, or cannot be kept: the next one's turn. Nothing if it has no turn. */
 void redis_lease_give_back(struct redis *r, struct view name);
+/* Gives all leases of the connection back. */
 void redis_leases_free(struct redis *r);
 
 /* ---- redis/set.c ---- */
@@ -118,8 +124,8 @@ void redis_do_setex(struct redis_command *c);
 void redis_do_psetex(struct redis_command *c);
 void redis_do_getset(struct redis_command *c);
 void redis_do_mset(struct redis_command *c);
-void redis_do_del(struct redis_command *c);
-void redis_do_flush(struct redis_command *c);
+void redis_do_del(struct redis_command *c);   /* DEL, UNLINK */
+void redis_do_flush(struct redis_command *c); /* FLUSHALL, FLUSHDB */
 void redis_do_ttl(struct redis_command *c);
 void redis_do_pttl(struct redis_command *c);
 void redis_do_expire(struct redis_command *c);
@@ -140,8 +146,11 @@ long redis_long_begin(struct redis *r, const struct resp_command *parsed, const 
 /* True while the bytes that come are those of a long argument: redis_long_take; else, while
  * r->spills, they are the rest of a command that has some: redis_long_rest. */
 bool redis_long_comes(const struct redis *r);
+/* Takes bytes of a long argument. */
 long redis_long_take(struct redis *r, const uint8_t *data, size_t len);
+/* Reads the rest of a command that has long arguments, and runs it. */
 long redis_long_rest(struct redis *r, const uint8_t *data, size_t len);
+/* Drops a command that was not complete. */
 void redis_long_free(struct redis *r);
 
 /* ---- redis.c ---- */

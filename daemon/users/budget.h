@@ -47,10 +47,13 @@ enum budget {
         BUDGETS
 };
 
+/* Returns the name in BUDGET_LIST. Static memory. */
 const char *budget_name(enum budget what);
+/* Returns the unit in BUDGET_LIST. Static memory. */
 const char *budget_unit(enum budget what);
-/* The limit for each user, and for all; 0: none. */
+/* Returns the limit for each user; 0: none. */
 uint64_t budget_limit(enum budget what);
+/* Returns the limit for all users together; 0: none. */
 uint64_t budget_total_limit(enum budget what);
 /* Other limits from now on. What is taken already stays. */
 void budget_set(enum budget what, uint64_t for_user, uint64_t for_all);
@@ -68,7 +71,9 @@ void budget_give(uint32_t uid, enum budget what, uint64_t n);
 /* True if a budget_take of `n` would do. */
 bool budget_has(uint32_t uid, enum budget what, uint64_t n);
 
+/* Returns how much the user holds. */
 uint64_t budget_used(uint32_t uid, enum budget what);
+/* Returns how much all users hold together. */
 uint64_t budget_used_by_all(enum budget what);
 
 /* The user who holds the most. False if nobody holds any. */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.c - SO_PEERCRED and SO_PEERGROUPS (unix(7)): fixed by the kernel when the peer connected. */
+/*
+ * peer.c - asks the kernel who is at the other end of a socket (SO_PEERCRED and SO_PEERGROUPS, unix(7)).
+ * The kernel fixes both when the peer connects. Decides which space the peer has, and whether it is an
+ * administrator.
+ *
+ * Thread: loop thread.
+ */
 #include "daemon/users/peer.h"
 
 #include <ctype.h>

@@ -29,8 +29,9 @@ struct peer {
     bool is_admin;    /* may list and evict everything */
 };
 
-/* The number of the group that shares, from its name or digits; PEER_NO_GROUP for "". NOT_FOUND. */
 #define PEER_NO_GROUP ((gid_t)-1)
+/* Finds the number of the group that shares, from its name or digits; PEER_NO_GROUP for "".
+ * NOT_FOUND. */
 int peer_find_group(const char *name, gid_t *out, struct err *e);
 
 /* Who is at the other end of the socket. With `admits_admin`, of a socket that others cannot use,

@@ -45,6 +45,7 @@ struct file {
  * The compiler looks whether the folders of both are there. It is told that they are, and those
  * above them, and the client is not asked: the answer changes nothing in what it yields. */
 void files_begin(int channel, const char *cwd, const char *name);
+/* The compile is over: forgets what was asked. */
 void files_end(void);
 
 /*
@@ -66,6 +67,7 @@ const struct file *files_ask(const char *path);
 
 /* The paths asked so far, in the order in which they first were. */
 size_t files_count(void);
+/* Returns the i-th of them. */
 const struct file *files_at(size_t i);
 
 /* 0, or why the compile's result is not to be trusted at all: CLOSED (the client has gone), TIMEOUT

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvrtc.c - loads libnvrtc and looks up what nvrtc.fn lists. Main thread. */
+/*
+ * nvrtc.c - loads libnvrtc and its builtins from descriptors, and looks up the functions that nvrtc.fn
+ * lists. The fork server calls it once, before it forks a worker.
+ *
+ * Thread: the main thread.
+ */
 #include "daemon/worker/nvrtc.h"
 
 #include <dlfcn.h>
