@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * absent_folders.c - what a run looked for and did not find, by folder: one look at the folder then stands
- * for many (inputs.h, FOLDER). A C++ compile asks for thousands of absent headers in some dozens of
- * folders. One thread.
+ * absent_folders.c - groups the absent files of a run by folder, so that one look at an unchanged
+ * folder replaces many (inputs.h, FOLDER). A C++ compile asks for thousands of absent headers in
+ * some dozens of folders. trace_log.c calls it.
+ *
+ * Thread: main.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +15,7 @@
 #include "client/tool/file_state.h"
 #include "client/tool/trace_log.h"
 
-#define COVERED_MIN 3 /* from here on a look at the folder is cheaper */
+#define COVERED_MIN 3 /* absent files for which a look at the folder is cheaper */
 
 static size_t folder_len(const struct input *i)
 {
@@ -27,14 +30,14 @@ static bool same_folder(const struct input *a, const struct input *b)
            len == folder_len(b) && memcmp(a->path, b->path, len) == 0;
 }
 
-/* What is absent comes last, by folder. */
+/* Orders absent inputs last, by folder. */
 static int by_folder(const void *pa, const void *pb)
 {
     const struct input *a = pa, *b = pb;
     bool absent_a = a->kind == INPUT_ABSENT, absent_b = b->kind == INPUT_ABSENT;
     if (absent_a != absent_b)
         return absent_a - absent_b;
-    if (!absent_a) /* as they were first seen */
+    if (!absent_a) /* in the order in which they were first seen */
         return (a->path > b->path) - (a->path < b->path);
     if (a->root != b->root)
         return a->root - b->root;
@@ -45,7 +48,7 @@ static int by_folder(const void *pa, const void *pb)
     return order ? order : strcmp(a->path, b->path);
 }
 
-/* The stamp of a folder that cannot get another entry without showing it. */
+/* Returns the stamp of a folder; zero if a new entry might not change it. */
 static struct stamp folder_stamp(const struct tool_job *job, uint64_t started_ns,
                                  const struct input *absent)
 {
@@ -75,6 +78,7 @@ static struct input folder_of(const struct tool_job *job, uint64_t started_ns,
 int inputs_group(const struct tool_job *job, uint64_t started_ns, struct input *list, size_t n,
                  struct inputs *out, struct writer *folders)
 {
+    assert(job && out && folders && (list || n == 0));
     *out = (struct inputs){.list = calloc(n + n / COVERED_MIN + 1, sizeof *out->list)};
     if (!out->list)
         return WARM_ENOMEM;
@@ -85,6 +89,7 @@ int inputs_group(const struct tool_job *job, uint64_t started_ns, struct input *
             end++;
         if (end - i >= COVERED_MIN)
             out->list[out->n++] = folder_of(job, started_ns, &list[i], end - i, folders);
+        assert(out->n + (end - i) <= n + n / COVERED_MIN);
         memcpy(&out->list[out->n], &list[i], (end - i) * sizeof *list);
         out->n += end - i;
     }

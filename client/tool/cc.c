@@ -2,25 +2,26 @@
 /*
  * cc.c - front end for host compilers that take GCC's command line: gcc, g++, cc, c++, clang.
  *
- * Whole commands: compile and link in one, objects, shared libraries, precompiled headers, -E, and
- * what only prints (--version, -v, -dumpversion). cc_options.c has the table of options and what each
- * does to the key. A command with an option that is not in it is run and not kept. Which files are
- * read is traced.
+ * It decides what counts in the key of a command. Whole commands are served: compile and link in
+ * one, objects, shared libraries, precompiled headers, -E, and commands that only print (--version,
+ * -v, -dumpversion). cc_options.c has the table of options, and the effect of each on the key. A
+ * command with an option that is not in the table runs and is not kept. The files that are read are
+ * traced. commands/tool.c and run_cached.c call cc_plan.
  *
- * Place of temporary sources. Programs that compile what they generate put it into folders with
- * random or private names. Where all sources lie in one temporary folder that folder is a root
- * (tool.h), as are a temporary folder of -include and the working folder. Under -g the result then
- * names, in its debug information, the folder where it was first compiled: right for running, and
- * for a debugger one of several equal copies. A result in which the folder shows otherwise, or that a
- * text may have computed from its name (places.c), is kept for that folder alone, as are all with
- * WARM_TOOL_EXACT=1.
+ * Place of temporary sources. Programs put the sources that they generate into folders with random
+ * or private names. If all sources lie in one temporary folder, that folder is a root (tool.h), as
+ * are a temporary folder of -include and the working folder. Under -g the debug information then
+ * names the folder where the result was first compiled: a debugger finds one of several equal
+ * copies there. A result in which the folder shows otherwise, or that a text may have computed from
+ * its name (places.c), is kept for that folder alone. So are all results with WARM_TOOL_EXACT=1.
  *
- * The working folder is in the key if debug information, a file of dependencies or an argument names
- * it. Where it shows without that (.loc in assembler), the run is kept for that folder alone.
+ * The working folder is in the key if debug information, a file of dependencies or an argument
+ * names it. If it shows without that (.loc in assembler), the result is kept for that folder alone.
  *
- * One thread; no state.
+ * Thread: main; no state.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -40,8 +41,9 @@
 #define SOURCE_MAX_BYTES (64u << 20)
 #define NOT_KNOWN "not in the table of options"
 
-/* Source: GCC's manual, "Environment Variables Affecting GCC", clang's, and binutils'. Not TMPDIR,
- * and not PATH: what is found on it is an input. What else they ask for shows in the trace. */
+/* Variables that count. Source: GCC's manual, "Environment Variables Affecting GCC", clang's, and
+ * binutils'. Not TMPDIR, and not PATH: programs found on it are inputs. Others show in the
+ * trace. */
 static const char *const environment[] = {"CPATH",
                                           "C_INCLUDE_PATH",
                                           "CPLUS_INCLUDE_PATH",
@@ -62,7 +64,7 @@ static const char *const environment[] = {"CPATH",
                                           "RC_DEBUG_PREFIX_MAP",
                                           "QA_OVERRIDE_GCC3_OPTIONS",
                                           NULL};
-/* They write files, or change the command line. */
+/* Variables that write files, or change the command line. */
 static const char *const refused_environment[] = {
     "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "CCC_OVERRIDE_OPTIONS", "CC_PRINT_OPTIONS",
     "CC_PRINT_HEADERS",    "CC_LOG_DIAGNOSTICS",  "CC_PRINT_PROC_STAT"};
@@ -76,7 +78,7 @@ struct command {
     const char *output, *dependency_file, *include;
     int n_stops;
     bool stops, prints, dependencies, debug, preprocesses, assembles;
-    bool tells_folders; /* what it prints may name folders that are not there */
+    bool tells_folders; /* its output may name absent folders */
     bool header;        /* -x c++-header */
     bool has_language;  /* -x: any file may be a source */
     bool verbose;
@@ -174,7 +176,7 @@ static const char *extension(const char *path)
     return dot ? dot : "";
 }
 
-/* Text that is compiled: read here, its content is a part of the key. */
+/* True for texts that are compiled: their content is a part of the key. */
 static bool is_source(const char *path)
 {
     static const char *const names[] = {".c",  ".cc", ".cpp", ".cxx", ".c++", ".C", ".i",
@@ -189,7 +191,7 @@ static bool is_header_name(const char *path)
     return is_one_of(extension(path), names);
 }
 
-/* "a/b.cpp" with ".o" is "b.o": in the working folder. */
+/* Returns the name of an output: "b.o" for "a/b.cpp" and ".o", in the working folder if `here`. */
 static char *derived(struct command *c, const char *path, const char *suffix, bool here)
 {
     char *text = NULL;
@@ -219,8 +221,8 @@ static int add_dependencies(struct command *c, struct err *e)
 }
 
 /* True in the folder where TorchInductor makes precompiled headers for itself: it never says
- * -Winvalid-pch. Of others nobody knows who will use the header, and outside of warm a stub would be
- * warned of. */
+ * -Winvalid-pch. Of others nobody knows who will use the header, and outside of warm a stub would
+ * be warned of. */
 static bool is_inductors(const char *path)
 {
     const char *cache = strstr(path, "/torchinductor_");
@@ -271,7 +273,7 @@ static bool takes_roots(const struct command *c)
     return !c->job->exact && !c->dependencies && !c->prints;
 }
 
-/* The one temporary folder of all files; its length, 0 if there is none. */
+/* Returns the length of the one temporary folder of all files; 0 if there is none. */
 static size_t common_folder(const struct command *c)
 {
     size_t len = 0;
@@ -293,7 +295,7 @@ static bool shows_its_name(const uint8_t *data, size_t len)
     return cuda_scan_uses_file(&scan);
 }
 
-/* A folder is no root if it is the temporary folder itself: half the world is below that. */
+/* Adds a folder as a root, but never the temporary folder itself: too many files are below that. */
 static bool add_folder(struct command *c, const char *path, size_t len)
 {
     char folder[PATH_MAX];
@@ -327,7 +329,7 @@ static void add_value(struct command *c, struct key_builder *key, const struct c
         key_add_text(key, VALUE, value);
 }
 
-/* A folder to search that is not there is as good as not named. */
+/* True for an absent folder to search: it has no effect, and does not count. */
 static bool is_missing_folder(const struct command *c, const struct cc_option *s, const char *value)
 {
     struct stat st;
@@ -335,7 +337,7 @@ static bool is_missing_folder(const struct command *c, const struct cc_option *s
            errno == ENOENT;
 }
 
-/* In their order, but for -o, and for one -c, -S or -E: they may stand anywhere. */
+/* Adds the arguments in their order, without -o and one -c, -S or -E, which may stand anywhere. */
 static void add_arguments(struct command *c, struct key_builder *key)
 {
     key_add_u64(key, HOW, c->output != NULL);
@@ -381,7 +383,7 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
     return 0;
 }
 
-/* An argument names a place below the working folder: what the compiler makes of it may too. */
+/* True if an argument names a place below the working folder: the result may name it too. */
 static bool spells_folder(const struct tool_job *job)
 {
     for (int i = 1; i < job->argc; i++)
@@ -390,7 +392,7 @@ static bool spells_folder(const struct tool_job *job)
     return false;
 }
 
-/* What decides beside the arguments: where we are, as far as that can show. */
+/* Adds the working folder, if it can show in the result. */
 static void add_place(struct command *c, struct key_builder *key)
 {
     struct tool_job *job = c->job;
@@ -407,8 +409,9 @@ static void add_place(struct command *c, struct key_builder *key)
         tool_key_path(c->job, key, OUTPUTS, c->job->outputs[i]);
 }
 
-/* The compiler finds its parts from where its own name leads: a name without a slash by PATH. Where
- * that is not this program, all of PATH counts. The name itself shows in messages only. */
+/* Adds the program. A compiler finds its parts by its own name, and by PATH if the name has no
+ * slash. If PATH does not lead to this program, all of PATH counts. The name itself shows in
+ * messages only. */
 static void add_program(struct command *c, struct key_builder *key)
 {
     char found[PATH_MAX];
@@ -459,7 +462,7 @@ static int add_header(struct command *c, char *path, struct err *e)
     return 0;
 }
 
-/* The stubs in a folder: the compiler may come by them, and warn that they are none. */
+/* Adds the stubs in a folder: the compiler may find them, and warn that they are no headers. */
 static int add_stubs(struct command *c, const char *folder, size_t len, struct err *e)
 {
     char *path = NULL;
@@ -481,7 +484,7 @@ static int add_stubs(struct command *c, const char *folder, size_t len, struct e
     return code;
 }
 
-/* Precompiled headers that this run would use, or warn of. */
+/* Adds precompiled headers that this run would use, or warn of. */
 static int add_headers(struct command *c, struct err *e)
 {
     char *text = NULL;
@@ -508,6 +511,7 @@ static int add_headers(struct command *c, struct err *e)
 
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
+    assert(job && job->program && job->argc >= 1);
     struct command c = {.job = job};
     (void)w;
     job->family = "cc";

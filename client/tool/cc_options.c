@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cc_options.c - the options of gcc, g++ and clang; cc_options.h. Source: GCC's manual, "Option
- * Summary"; "Clang command line argument reference"; the manual of ld. Any thread; no state. */
+/*
+ * cc_options.c - decides how each option of gcc, g++ and clang counts: one table. cc.c looks every
+ * argument up, nvidia.c those for the host's compiler; cc_options.h explains the rules.
+ *
+ * Source: GCC's manual, "Option Summary"; "Clang command line argument reference"; the manual of
+ * ld.
+ *
+ * Thread: any; no state.
+ */
 #include "client/tool/cc_options.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -12,9 +20,9 @@
 #define NAMES "it writes the command into the result"
 #define PARTS "its result has other parts than the outputs"
 
-/* The first that fits counts: exceptions stand before the family that they are of. */
+/* The first row that fits counts: an exception stands before its family. */
 static const struct cc_option table[] = {
-    /* what is made, and of what */
+    /* outputs and inputs */
     {"-o", EITHER, OUTPUT, NULL},
     {"-x", EITHER, LANGUAGE, NULL},
     {"-c", ALONE, STOP, NULL},
@@ -71,7 +79,7 @@ static const struct cc_option table[] = {
     {"-dI", ALONE, KEEP, NULL},
     {"-dU", ALONE, KEEP, NULL},
 
-    /* what only prints */
+    /* printing only */
     {"--version", ALONE, KEEP, NULL},
     {"--help", PREFIX, KEEP, NULL},
     {"--target-help", ALONE, KEEP, NULL},
@@ -96,7 +104,7 @@ static const struct cc_option table[] = {
     {"-g", PREFIX, DEBUG, NULL},
     {"-fworking-directory", ALONE, DEBUG, NULL}, /* shows it */
 
-    /* code and messages: what of these does more stands first */
+    /* code and messages: options that do more stand first */
     {"-frecord-command-line", ALONE, REFUSE, NAMES},
     {"-fbranch-probabilities", ALONE, REFUSE, READS},
     {"-fprofile", PREFIX, REFUSE, READS},
@@ -204,7 +212,7 @@ static const struct cc_option table[] = {
     {"-n", ALONE, KEEP, NULL},
     {"-N", ALONE, KEEP, NULL},
 
-    /* named only to say why not */
+    /* refused with a reason */
     {"-Xclang", SEPARATE, REFUSE, READS},
     {"-Xassembler", SEPARATE, REFUSE, READS},
     {"-Xpreprocessor", SEPARATE, REFUSE, READS},
@@ -225,6 +233,7 @@ static const struct cc_option table[] = {
 
 const struct cc_option *cc_option_find(const char *arg)
 {
+    assert(arg);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const struct cc_option *o = &table[i];
         bool joined = o->form == PREFIX || o->form == EITHER;
@@ -236,8 +245,8 @@ const struct cc_option *cc_option_find(const char *arg)
 
 /* ---- options that are handed on ---- */
 
-/* Of ld, gold and lld: they decide what is linked and how, and neither write other files nor print
- * more than warnings. One that ends in '=' has its value behind it. */
+/* Options of ld, gold and lld that change the link, write no other files, and print no more than
+ * warnings. The value of one that ends in '=' stands behind it. */
 static const char *const linker_options[] = {"-rpath",
                                              "-rpath=",
                                              "-R",
@@ -339,7 +348,7 @@ static const char *const linker_options[] = {"-rpath",
                                              "--no-demangle",
                                              NULL};
 
-/* Of as. Not its listings, which have a date. */
+/* Options of as, without its listings, which have a date. */
 static const char *const assembler_options[] = {"--noexecstack",
                                                 "--execstack",
                                                 "--fatal-warnings",
@@ -378,6 +387,7 @@ static bool knows_all(const char *const *list, const char *options)
 
 bool cc_preprocessor_knows(const char *options)
 {
+    assert(options);
     bool is_macro = strncmp(options, "-D", 2) == 0 || strncmp(options, "-U", 2) == 0;
     return is_macro && !strchr(options, ',');
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cc_options.h - what the options of gcc, g++ and clang do to a key: one table, cc_options.c.
+ * cc_options.h - the effect of each option of gcc, g++ and clang on a key: one table, cc_options.c.
  *
- *     an argument ──cc_option_find──▶ its row: how its value is given, and a rule
- *                                     NULL: no row has it, and the command is run and not kept
+ *     an argument ──cc_option_find──▶ its row: the form of its value, and a rule
+ *                                     NULL: no row has it; the command runs and is not kept
  *
  * Thread: any; no state. Memory: static.
  */
@@ -14,26 +14,26 @@
 
 enum cc_form {
     ALONE,    /* exactly this */
-    PREFIX,   /* whatever begins so: the rest belongs to it */
+    PREFIX,   /* any argument that begins so: the rest belongs to it */
     SEPARATE, /* exactly this, and the next argument */
     EITHER,   /* this and the next argument, or the rest of this one */
 };
 
 enum cc_rule {
-    KEEP, /* counts as it is written, in its place; what it makes the compiler read is traced */
-    PATH, /* the same; its value is a path that may be in a root */
-    FOLDER_TO_SEARCH, /* the same; one that is not there does not count */
+    KEEP, /* counts as it is written, in its place; the files that it names are traced */
+    PATH,             /* the same; its value is a path that may be in a root */
+    FOLDER_TO_SEARCH, /* the same; an absent folder does not count */
     INCLUDE,          /* a path, beside which a precompiled header may stand */
     OUTPUT,           /* -o: its name does not count unless the result shows it */
     LANGUAGE,         /* -x */
     STOP,             /* -c, -S, -E: no linking */
-    PRINT,            /* nothing is written but what is printed */
+    PRINT,            /* it prints, and writes no file */
     VERBOSE,          /* prints the commands of a run, which name temporary files */
     DEPENDENCIES,     /* a file of dependencies too: the working folder counts */
     DEPENDENCY_FILE,
     DEBUG, /* the working folder counts */
     NO_DEBUG,
-    LINKER,    /* what it hands to the linker must be in the linker's list */
+    LINKER,    /* its options for the linker must be in the linker's list */
     ASSEMBLER, /* the same, of the assembler */
     PREPROCESSOR,
     REFUSE, /* run, and not kept */
@@ -46,12 +46,14 @@ struct cc_option {
     const char *note; /* REFUSE: why */
 };
 
+/* Returns the row of an argument; NULL if there is none. */
 const struct cc_option *cc_option_find(const char *arg);
 
-/* True if options for the linker or the assembler, joined by commas, are in our lists of them. */
+/* True if the linker's list has all of the options, joined by commas. */
 bool cc_linker_knows(const char *options);
+/* True if the assembler's list has all of the options, joined by commas. */
 bool cc_assembler_knows(const char *options);
-/* True if it is one macro. */
+/* True if the options for the preprocessor are one macro. */
 bool cc_preprocessor_knows(const char *options);
 
 #endif

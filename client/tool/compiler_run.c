@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler_run.c - one real run of a compiler. compiler_run.h has the contract. One thread, and the compiler.
+ * compiler_run.c - runs the real compiler, copies its output through, and records it and the trace.
+ * run_cached.c calls it on a miss; compiler_run.h has the contract.
  *
  *     wait for the next tick of the files' clock ──▶ fork ──▶ exec, traced
- *          └─ so that a file that changes during      │ pipes: copied through, and kept
+ *          └─ so that a file that changes during      │ pipes: copied through, and recorded
  *             the run has a later stamp                ▼
  *                                                  its exit status, the trace
+ *
+ * Thread: main, beside the compiler's process.
  */
 #define XXH_INLINE_ALL
 #include "client/tool/compiler_run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,7 +31,7 @@
 
 #include "client/trace/trace.h"
 
-#define TEXT_MAX (64u << 20) /* bytes of what is recorded; what is longer is passed on, not kept */
+#define TEXT_MAX (64u << 20) /* bytes of recorded output; longer output is passed on, not kept */
 #define LOG_MAX (64u << 20)
 #define TICK_MAX_MS 20 /* of any kernel's coarse clock */
 
@@ -69,7 +73,8 @@ static int preload_path(char out[PATH_MAX])
     return n > 0 && n < PATH_MAX && access(out, R_OK) == 0 ? 0 : WARM_ENOT_FOUND;
 }
 
-/* Appends what was preloaded anyway to `out`, but for our own: it would have nothing to do. */
+/* Appends the user's preloaded libraries to `out`, without our own, which would have nothing to
+ * do. */
 static void add_preloads(char *out, size_t cap)
 {
     const char *at = getenv("LD_PRELOAD");
@@ -111,8 +116,9 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-/* Files written from now on get a later stamp than all that are there. Stamps are of the coarse clock, which
- * goes by ticks and may be behind by one, or, since Linux 6.13, of the fine one. */
+/* Waits for the next tick and returns its time: files written from now on get a later stamp than
+ * all present ones. Stamps come from the coarse clock, which may be behind by one tick, or, since
+ * Linux 6.13, from the fine one. */
 static struct timespec next_tick(void)
 {
     struct timespec fine, now, nap = {0, 500000};
@@ -140,7 +146,7 @@ static void pass_text(int to, const char *data, size_t len)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return; /* nobody reads it; the compiler goes on, as it would have */
+            return; /* the reader is gone; the compiler goes on, as it would without us */
         data += n;
         len -= (size_t)n;
     }
@@ -190,7 +196,7 @@ static int read_log(int log, struct compiler_run *run, struct err *e)
 }
 
 struct pipes {
-    int out[2], err[2], log; /* -1 where there is none */
+    int out[2], err[2], log; /* -1: none */
 };
 
 static void close_pipes(struct pipes *p)
@@ -201,8 +207,8 @@ static void close_pipes(struct pipes *p)
             close(fds[i]);
 }
 
-/* What the compiler prints to in place of `fd`: a terminal of that width if it is one, so that it
- * colours and folds as it would; otherwise a pipe. ends[0] is ours. */
+/* Opens the compiler's output in place of `fd`: a terminal of the same width if `fd` is one, so
+ * that the compiler colours and folds its messages; otherwise a pipe. ends[0] is ours. */
 static int open_channel(int fd, int ends[2])
 {
     struct termios mode;
@@ -215,7 +221,7 @@ static int open_channel(int fd, int ends[2])
     ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (ends[1] < 0 || tcgetattr(ends[1], &mode) < 0)
         return -1;
-    mode.c_oflag &= ~(tcflag_t)OPOST; /* the bytes as they are: the real one does the rest */
+    mode.c_oflag &= ~(tcflag_t)OPOST; /* unchanged bytes: the real terminal processes them */
     if (ioctl(fd, TIOCGWINSZ, &size) == 0)
         ioctl(ends[1], TIOCSWINSZ, &size);
     return tcsetattr(ends[1], TCSANOW, &mode);
@@ -252,6 +258,7 @@ static int start(const struct tool_job *job, const char *library, struct pipes *
 
 int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struct err *e)
 {
+    assert(job && job->program && job->argv && out);
     char library[PATH_MAX] = "";
     struct pipes p;
     struct compiler_run run = {0};
@@ -274,7 +281,7 @@ int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struc
         compiler = 0;
         run.cost_ms = (uint32_t)(now_ms() - begun);
         if (p.log >= 0 && read_log(p.log, &run, e))
-            run.log_len = 0; /* as good as none: nothing will be kept */
+            run.log_len = 0; /* an empty log: nothing will be kept */
     }
     catch_signals(SIG_DFL);
     close_pipes(&p);
@@ -295,6 +302,7 @@ void compiler_run_close(struct compiler_run *run)
 
 int compiler_run_end(const struct compiler_run *run)
 {
+    assert(run);
     if (WIFSIGNALED(run->wait_status)) {
         signal(WTERMSIG(run->wait_status), SIG_DFL);
         raise(WTERMSIG(run->wait_status));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler_run.h - one real run of a compiler, with what it prints passed on and recorded.
+ * compiler_run.h - runs a compiler for real; its output is passed on and recorded.
  *
- * Signals that would end us are given to the compiler, which ends and cleans up as it always does.
- * If it dies of a signal, so do we (compiler_run_end).
+ * Signals that would end us go to the compiler, which ends and cleans up as it always does. If it
+ * dies of a signal, so do we (compiler_run_end).
  *
- * Thread: one. Memory: a struct compiler_run owns its buffers (compiler_run_close).
+ * Thread: main. Memory: a struct compiler_run owns its buffers (compiler_run_close).
  */
 #ifndef WARM_TOOL_COMPILER_RUN_H
 #define WARM_TOOL_COMPILER_RUN_H
@@ -16,19 +16,20 @@
 
 struct compiler_run {
     int wait_status;
-    struct writer out, err; /* where both go to the same place, all is in `out` */
+    struct writer out, err; /* if both go to the same place, all is in `out` */
     uint8_t *log;           /* traced: records of trace.h */
     size_t log_len;
-    struct timespec started; /* by the clock that files are stamped with */
+    struct timespec started; /* by the clock of files' stamps */
     uint32_t cost_ms;
 };
 
 /* Runs job->program. Errors: IO, NOMEM, NOT_FOUND (traced: libwarm-trace.so is not installed). The
  * compiler has not been started then. */
 int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struct err *e);
+/* Frees the buffers. */
 void compiler_run_close(struct compiler_run *run);
 
-/* The exit status to end with; does not return if the compiler died of a signal. */
+/* Returns the exit status to end with; dies of the signal that the compiler died of. */
 int compiler_run_end(const struct compiler_run *run);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu.c - what -march=native means here: all that CPUID says of the processor, as the compiler asks
- * it, but for what differs between the cores of one (their numbers). One thread.
+ * cpu.c - decides what -march=native means here: all answers of CPUID that a compiler reads,
+ * without those that differ between the cores of a processor (their numbers). cc.c calls it for
+ * such options.
+ *
+ * Thread: any; no state.
  */
 #define XXH_INLINE_ALL
 #include <string.h>
@@ -29,7 +32,7 @@ struct cpu {
         unsigned leaf, r[4]; /* eax, ebx, ecx, edx */
     } said[LEAVES];
     size_t n;
-    uint64_t saved; /* which register sets the system saves: AVX without that is no AVX */
+    uint64_t saved; /* register sets that the system saves: without that, AVX cannot be used */
 };
 
 static uint64_t read_saved_state(unsigned leaf_1_ecx)

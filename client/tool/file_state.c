@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_state.c - what is at a path. file_state.h has the contract. One thread. */
+/*
+ * file_state.c - decides if a file is the same as before, and what a folder holds. inputs.c,
+ * trace_log.c and pch.c call it; file_state.h has the contract.
+ *
+ * Thread: main.
+ */
 #define XXH_INLINE_ALL
 #include "client/tool/file_state.h"
 #include "client/lib/digests.h"
 #include "keygen/domains.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LONG_FILE_BYTES (1u << 20) /* from here on the daemon is asked first */
+#define LONG_FILE_BYTES (1u << 20) /* for a larger file the daemon is asked first */
 #define SECOND_NS 1000000000ull
 #define SETTLED_NS (2 * SECOND_NS) /* the coarsest clock of a file system that we know: FAT's */
 #define FOLDER_NAMES_MAX 65536u
@@ -97,6 +103,7 @@ static bool shows_mappings(const char *path)
 int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out,
                 bool *out_may_change)
 {
+    assert(path && stamp && out);
     uint8_t *data;
     size_t len;
     int code;
@@ -136,6 +143,7 @@ static int add_name(char ***names, size_t *n, size_t *cap, const char *name)
 
 int folder_digest(const char *path, struct proof *out)
 {
+    assert(path && out);
     DIR *d = opendir(path);
     char **names = NULL;
     size_t n = 0, cap = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_state.h - what is at a path: stamps, digests, types, folders.
+ * file_state.h - reads the state of a path: stamps and digests of files, entries of folders.
  *
- * Thread: one. Memory: nothing is kept.
+ * Thread: main. Memory: none.
  */
 #ifndef WARM_TOOL_FILE_STATE_H
 #define WARM_TOOL_FILE_STATE_H
@@ -11,28 +11,29 @@
 
 #include "client/tool/inputs.h"
 
+/* Returns the stamp of a file: its identity, size and times. */
 struct stamp stamp_of(const struct stat *st);
-/* True if a file of this stamp cannot change any more without its stamp doing so. */
+/* True if every later change of a file of this stamp changes the stamp. */
 bool stamp_is_settled(const struct stamp *stamp);
 
 /* True if the file's last change came before `ns`, by the clock of files. Where that clock counts
  * whole seconds, a second or two before. */
 bool stamp_is_before(const struct stamp *stamp, uint64_t ns);
 
-/* SHA-256 of a file's content; the daemon is asked for that of a long file. *out_may_change: it may
- * change from now on without its stamp doing so, through a mapping. BUSY if the file is not as `stamp`
- * says, before or after. */
+/* Computes the SHA-256 of a file's content; for a large file it asks the daemon. *out_may_change: the
+ * file can change from now on without its stamp doing so, through a mapping. BUSY if the file does
+ * not match `stamp` before or after. */
 int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out,
                 bool *out_may_change);
 
-/* True for programs, objects, libraries and the loader's list of them: no compiler reads them as a
+/* True for programs, objects, libraries and the loader's list of them: no compiler reads them as
  * text. */
 bool file_is_binary(const char *path);
 
-/* 'f', 'd' or 'o'. */
+/* Returns 'f' for a file, 'd' for a folder, 'o' for another type. */
 char file_type(const struct stat *st);
 
-/* SHA-256 of the sorted names in a folder. */
+/* Computes the SHA-256 of the sorted names in a folder. NOT_FOUND, TOO_BIG, NOMEM. */
 int folder_digest(const char *path, struct proof *out);
 
 #endif

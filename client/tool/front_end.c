@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* front_end.c - what the front ends share: roots, keys, the environment, files. tool.h has the contract.
- * One thread. */
+/*
+ * front_end.c - shared by the front ends (cc.c, nvidia.c, ptxas.c): roots, keys, the environment,
+ * files. It decides which parts of a command's surroundings go into its key; tool.h has the
+ * contract.
+ *
+ * Thread: main.
+ */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -37,6 +43,7 @@ void tool_debug(const char *format, ...)
 
 void tool_not_kept(const struct tool_job *job, struct warm *w, const char *reason)
 {
+    assert(job && reason);
     tool_debug("not kept: %s", reason);
     if (w)
         warm_note(w, "uncacheable", job->label, reason);
@@ -46,6 +53,7 @@ void tool_not_kept(const struct tool_job *job, struct warm *w, const char *reaso
 
 char *tool_job_keep(struct tool_job *job, char *text)
 {
+    assert(job);
     if (!text || job->n_memory == sizeof job->memory / sizeof job->memory[0]) {
         free(text);
         return NULL;
@@ -64,6 +72,7 @@ void tool_job_close(struct tool_job *job)
 
 int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
+    assert(job && job->plan && e);
     const char *exact = getenv("WARM_TOOL_EXACT");
     if (exact && strcmp(exact, "1") == 0)
         job->exact = true;
@@ -75,6 +84,7 @@ int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
 
 struct view *tool_arguments(const struct tool_job *job)
 {
+    assert(job && job->argc >= 1);
     struct view *args = calloc((size_t)job->argc, sizeof *args);
     for (int i = 1; args && i < job->argc; i++)
         args[i - 1] = (struct view){job->argv[i], strlen(job->argv[i])};
@@ -83,6 +93,7 @@ struct view *tool_arguments(const struct tool_job *job)
 
 bool tool_add_root(struct tool_job *job, const char *path, size_t len)
 {
+    assert(job && path && job->n_roots <= TOOL_ROOTS_MAX);
     const char *rest;
     char *root = strndup(path, len);
     if (!root || len < 2 || job->n_roots == TOOL_ROOTS_MAX ||
@@ -97,6 +108,7 @@ bool tool_add_root(struct tool_job *job, const char *path, size_t len)
 
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest)
 {
+    assert(job && path && out_rest);
     int best = -1;
     size_t best_len = 0;
     for (size_t i = 0; i < job->n_roots; i++) {
@@ -122,6 +134,7 @@ static mode_t file_mask(void)
 
 int tool_add_output(struct tool_job *job, const char *path, struct err *e)
 {
+    assert(job && path && job->n_outputs <= TOOL_OUTPUTS_MAX);
     struct stat st;
     if (!path || job->n_outputs == TOOL_OUTPUTS_MAX)
         return err_set(e, WARM_EREFUSED, "so many outputs: not kept");
@@ -141,6 +154,7 @@ int tool_add_output(struct tool_job *job, const char *path, struct err *e)
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path)
 {
+    assert(job && key && path);
     const char *rest;
     int root = tool_root_of(job, path, &rest);
     key_add_u64(key, tag, (uint64_t)(root + 1));
@@ -150,6 +164,7 @@ void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t
 void tool_name(const struct tool_job *job, const char *kind, struct key_builder *key,
                char out[TOOL_NAME_TEXT])
 {
+    assert(job && job->family && kind && key);
     struct key short_key;
     struct proof proof;
     key_end(key, &short_key, &proof);
@@ -182,6 +197,7 @@ static int by_text(const void *a, const void *b)
 
 bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names)
 {
+    assert(key && names);
     const char *found[ENVIRONMENT_MAX];
     size_t n = 0;
     for (char **v = environ; *v; v++) {
@@ -230,6 +246,7 @@ bool tool_is_of_messages(const char *variable)
 
 void tool_key_messages(struct tool_job *job, struct key_builder *key, uint32_t tag)
 {
+    assert(job && key);
     struct winsize size = {0};
     bool out = isatty(STDOUT_FILENO), err = isatty(STDERR_FILENO);
     key_add_u64(key, tag, job->loud);
@@ -248,6 +265,7 @@ void tool_key_messages(struct tool_job *job, struct key_builder *key, uint32_t t
 
 const char *tool_next_preload(const char *at, size_t *out_len)
 {
+    assert(out_len);
     static const char own[] = "libwarm-preload.so";
     while (at && *at) {
         size_t len = strcspn(at, ": ");
@@ -280,6 +298,7 @@ static bool is_below(const char *path, const char *folder)
 
 bool tool_is_temporary(const char *path)
 {
+    assert(path);
     static const char *const variables[] = {"TMPDIR", "TORCHINDUCTOR_CACHE_DIR",
                                             "TRITON_CACHE_DIR"};
     static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
@@ -294,6 +313,7 @@ bool tool_is_temporary(const char *path)
 
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e)
 {
+    assert(path && out && out_len);
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)

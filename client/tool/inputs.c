@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inputs.c - files that results depend on, looked at again. inputs.h has the contract. One thread. */
+/*
+ * inputs.c - decides if the inputs of an earlier run are still the same. run_cached.c calls it for
+ * each traced compile, pch.c for precompiled headers; inputs.h has the contract.
+ *
+ * Thread: main.
+ */
 #define XXH_INLINE_ALL
 #include "client/tool/inputs.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +61,7 @@ static void write_input(const struct input *i, struct writer *w)
         writer_blob(w, i->program, strlen(i->program) + 1);
 }
 
-/* A C string in the buffer: its NUL is the blob's last byte, and the only one. */
+/* Reads a C string in the buffer: its NUL is the blob's last byte, and the only one. */
 static const char *read_text(struct reader *r)
 {
     struct view text = reader_blob(r, PATH_MAX);
@@ -110,6 +116,7 @@ static int read_sets(struct reader *r, struct inputs *in)
 
 int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e)
 {
+    assert(data && out);
     struct inputs in = {.bytes = malloc(len ? len : 1), .len = len};
     if (!in.bytes)
         return err_set(e, WARM_ENOMEM, "no memory for a manifest");
@@ -132,7 +139,7 @@ int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e)
     return 0;
 }
 
-/* Where both look at the same places the newer stands for both. */
+/* True if both sets look at the same places: then only the newer one is kept. */
 static bool same_places(const struct input *a, size_t n, const struct input *b, size_t m)
 {
     if (n != m)
@@ -152,6 +159,7 @@ static void write_set(const struct input *list, size_t n, struct writer *w)
 
 void inputs_write(const struct inputs *fresh, const struct inputs *old, struct writer *w)
 {
+    assert(fresh && w && fresh->n_sets == 1);
     size_t kept[INPUTS_SETS_MAX], n_kept = 0;
     for (size_t s = 0; old && s < old->n_sets && n_kept + 1 < INPUTS_SETS_MAX; s++)
         if (!same_places(fresh->sets[0], fresh->set_len[0], old->sets[s], old->set_len[s]))
@@ -166,7 +174,7 @@ void inputs_write(const struct inputs *fresh, const struct inputs *old, struct w
 
 /* ---- looking ---- */
 
-/* The whole path of an input, in `out` unless it has no root. */
+/* Returns the whole path of an input; writes it to `out` if the input has a root. */
 static const char *whole_path(const struct tool_job *job, const struct input *i, char out[PATH_MAX])
 {
     if (i->root == 0)
@@ -200,8 +208,8 @@ static bool look_at_file(struct warm *w, const char *path, struct input *i)
     return true;
 }
 
-/* A real precompiled header stands for the text only as long as what it was made from is the same:
- * compilers do not look, and use an old one. */
+/* True if a real precompiled header is up to date, or is a stub. Compilers do not check that, and
+ * use an old one. */
 static bool look_at_header(struct warm *w, const char *path)
 {
     struct inputs made;
@@ -222,12 +230,13 @@ static bool look_at_header(struct warm *w, const char *path)
 
 void input_look_at_variable(struct input *i)
 {
+    assert(i && i->path);
     const char *value = getenv(i->path);
     i->type = value ? 's' : 'u';
     i->digest = proof_of_bytes(value ? value : "", value ? strlen(value) : 0);
 }
 
-/* Brings an input up to date. False: it is not of that kind now. */
+/* Brings an input up to date. False if it is not of that kind now. */
 static bool look(const struct tool_job *job, struct warm *w, struct input *i)
 {
     char buffer[PATH_MAX], found[PATH_MAX];
@@ -245,8 +254,8 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     }
 }
 
-/* What is absent in a folder is so as long as nothing was added to it. True if the inputs that it
- * covers need no look; otherwise *out_now is its stamp for when they have had one. */
+/* True if a folder is unchanged, so that the absent inputs which it covers need no look. Otherwise
+ * *out_now is its stamp, for use after they were looked at. */
 static bool is_folder_as_it_was(const struct tool_job *job, const struct input *folder,
                                 struct stamp *out_now)
 {
@@ -276,8 +285,8 @@ static void add_input(const struct tool_job *job, struct key_builder *key, const
 
 /* ---- files of equal content ---- */
 
-/* A hash table of the files, by digest: each slot has the last file of a content, and each file the
- * one before it. Indices + 1; 0: none. */
+/* A hash table of files by digest: each slot has the last file of a content, and each file links to
+ * the one before it. Indices + 1; 0: none. */
 struct equals {
     uint32_t *slots, *before;
     size_t n_slots;
@@ -292,7 +301,7 @@ static bool equals_new(struct equals *q, size_t n)
     return q->slots && q->before;
 }
 
-/* Adds file `i` and returns the last one before it of the same content, + 1. */
+/* Adds file `i` and returns the last file before it of the same content, + 1. */
 static uint32_t equals_add(struct equals *q, const struct input *list, uint32_t i)
 {
     uint64_t hash;
@@ -316,7 +325,7 @@ static bool same_second(const struct stamp *a, const struct stamp *b)
     return a->mtime_ns / 1000000000u == b->mtime_ns / 1000000000u;
 }
 
-/* The first of the files of content equal to that of file `i` that is the same as it, by `same`. */
+/* Returns the first file of equal content that is the same as file `i` by `same`. */
 static uint32_t first_same(const struct equals *q, const struct input *list, uint32_t i,
                            bool (*same)(const struct stamp *, const struct stamp *))
 {
@@ -327,7 +336,7 @@ static uint32_t first_same(const struct equals *q, const struct input *list, uin
     return first;
 }
 
-/* Which files of equal content a compiler may take for one (inputs.h). */
+/* Adds to the key which files of equal content a compiler may take for one (inputs.h). */
 static bool add_equals(struct key_builder *key, const struct input *list, size_t n)
 {
     struct equals q = {0};
@@ -353,6 +362,7 @@ static void begin_name(const struct tool_job *job, struct key_builder *key)
 int inputs_name(const struct tool_job *job, const struct input *list, size_t n,
                 char out[TOOL_NAME_TEXT])
 {
+    assert(job && (list || n == 0));
     struct key_builder key;
     begin_name(job, &key);
     for (size_t i = 0; i < n; i++)
@@ -364,7 +374,7 @@ int inputs_name(const struct tool_job *job, const struct input *list, size_t n,
     return 0;
 }
 
-/* Looks at what a folder covers. True if all of it is absent still. */
+/* Looks at the inputs that a folder covers. True if all are still absent. */
 static bool look_in_folder(const struct tool_job *job, struct warm *w, struct input *folder)
 {
     struct stamp now;
@@ -386,6 +396,7 @@ static bool look_in_folder(const struct tool_job *job, struct warm *w, struct in
 bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, size_t set,
                 char out[TOOL_NAME_TEXT])
 {
+    assert(job && in && set < in->n_sets);
     struct key_builder key;
     bool all = true;
     uint32_t covered = 0;
@@ -415,6 +426,7 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
 
 bool inputs_are_renewed(const struct inputs *in, size_t set)
 {
+    assert(in && set < in->n_sets);
     for (size_t i = 0; i < in->set_len[set]; i++)
         if (in->sets[set][i].is_renewed)
             return true;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvidia.c - front ends for NVIDIA's other tools, all traced.
+ * nvidia.c - front ends for NVIDIA's tools other than ptxas, all traced. They decide what counts in
+ * the key of a command; commands/tool.c and run_cached.c call nvidia_plan.
  *
- *     nvcc -cubin, -ptx, -fatbin, -c, -dc   options as keygen/cuda/options.h knows them, and those of
- *                                           cc_options.h for the host's compiler; what neither
- *                                           has is run for real
- *     cicc, nvlink, fatbinary               options as nvidia_options.h knows them, as they are written,
- *                                           but for the names of outputs and of temporary inputs;
- *                                           for cicc, which completes names and puts them into
- *                                           what it makes, the working folder too
+ *     nvcc -cubin -ptx -fatbin -c -dc   options of keygen/cuda/options.h, and of cc_options.h for
+ *                                       the host's compiler; a command with any other option
+ *                                       runs and is not kept
+ *     cicc, nvlink, fatbinary           options of nvidia_options.h, as written, without
+ *                                       the names of outputs and of temporary inputs; for cicc,
+ *                                       which writes completed names into its output, the
+ *                                       working folder too
  *
  * A temporary input is a root by itself (tool.h): its name does not count, its content does. These
  * tools start each other through a PATH of their own making, so all of PATH is in the key.
  *
- * One thread; no state.
+ * Thread: main; no state.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +34,9 @@
 
 enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, HOST };
 
-/* Source: the CUDA Compiler Driver documentation; and what the host compiler looks at (cc.c). What
- * else the tools ask the environment for shows in the trace. Not CUDA_VISIBLE_DEVICES, which differs
- * between the ranks of a job. */
+/* Variables that count. Source: the CUDA Compiler Driver documentation, and the host compiler's
+ * (cc.c). Others show in the trace. Not CUDA_VISIBLE_DEVICES, which differs between the ranks of a
+ * job. */
 static const char *const environment[] = {"PATH",
                                           "LD_LIBRARY_PATH",
                                           "NVCC_*",
@@ -89,7 +91,7 @@ static void add_folder(struct tool_job *job, struct key_builder *key)
 
 #define WORDS_MAX 4096
 
-/* All of it in words: the environment's options stand before and behind the arguments. */
+/* All words of the command: options of the environment stand before and behind the arguments. */
 struct words {
     struct view list[WORDS_MAX];
     size_t n;
@@ -97,7 +99,7 @@ struct words {
 
 #define EXTRA_MAX 32
 
-/* What of it is for the host's compiler, and for files of dependencies. */
+/* The options for the host's compiler, and for files of dependencies. */
 struct extra {
     const char *list[EXTRA_MAX]; /* as it counts */
     size_t n;
@@ -111,7 +113,7 @@ static const char *const nvcc_modes[][2] = {
     {"-dc", "o"},          {"--device-c", "o"},    {"-dw", "o"},    {"--device-w", "o"},
 };
 
-/* The output's ending, or NULL: it links, or prints. */
+/* Returns the output's ending; NULL if the command links, or prints. */
 static const char *nvcc_ending(const struct words *w)
 {
     for (size_t i = 0; i < w->n; i++)
@@ -215,8 +217,8 @@ static int add_words(struct tool_job *job, struct words *w, struct err *e)
     return code ? code : add_variable(job, "NVCC_APPEND_FLAGS", w, e);
 }
 
-/* The value of an option that is word `i` in one of two spellings: behind '=' or in the next word, which
- * *out_next then says. NULL: it is not that option. */
+/* Returns the value of an option in one of two spellings, if word `i` is that option; else NULL.
+ * The value stands behind '=' or, if *out_next, in the next word. */
 static const char *value_of(const struct words *w, size_t i, const char *const names[2],
                             size_t *out_next)
 {
@@ -234,8 +236,8 @@ static const char *value_of(const struct words *w, size_t i, const char *const n
     return NULL;
 }
 
-/* Options for the host's compiler, joined by commas, which programs quote once more. In its table
- * (cc_options.h), and such as change code or messages alone. */
+/* Checks options for the host's compiler, joined by commas, which programs quote once more. Each
+ * must be in its table (cc_options.h), and change code or messages alone. */
 static int check_host(struct extra *x, const char *value, struct err *e)
 {
     char text[256], *rest;
@@ -287,7 +289,7 @@ static int take_extra(struct extra *x, const struct words *w, size_t *i, struct 
     return 0;
 }
 
-/* Takes out of the words what options.h leaves to the host's compiler. */
+/* Moves the words for the host's compiler, which options.h does not know, to `x`. */
 static int split_words(struct words *w, struct extra *x, struct err *e)
 {
     size_t n = 0;
@@ -361,7 +363,7 @@ static bool names_module_id(const char *option)
     return strncmp(option, "--module_id_file_name", 21) == 0;
 }
 
-/* One that is not made is read. */
+/* True if the option's file is written; otherwise it is read. */
 static bool is_made(const struct tool_job *job, const char *option)
 {
     if (!names_module_id(option))
@@ -372,7 +374,7 @@ static bool is_made(const struct tool_job *job, const char *option)
     return false;
 }
 
-/* The name in argument `i` if that is an output; *next if it is the argument after. */
+/* Returns the name of an output in argument `i`, or NULL; *next if it is the next argument. */
 static const char *output_in(const struct tool_job *job, int i, bool *next)
 {
     const char *arg = job->argv[i];
@@ -389,7 +391,7 @@ static const char *output_in(const struct tool_job *job, int i, bool *next)
     return NULL;
 }
 
-/* The file that an argument names, alone or after its last '='. */
+/* Returns the file that an argument names, alone or after its last '='. */
 static const char *file_in(const char *arg)
 {
     const char *equals = strrchr(arg, '='), *path = equals ? equals + 1 : arg;
@@ -454,6 +456,7 @@ static int plain_plan(struct tool_job *job, struct err *e)
 
 int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
+    assert(job && job->program && job->argc >= 1);
     bool is_nvcc = strstr(base_of(job->program), "nvcc") != NULL;
     (void)w;
     job->family = is_nvcc ? "nvcc" : "nv";

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvidia_options.c - the options of cicc, nvlink and fatbinary; nvidia_options.h. Any thread; no state.
+ * nvidia_options.c - decides which options of cicc, nvlink and fatbinary a kept run may have: a
+ * table for each tool. nvidia.c looks every argument up.
+ *
+ * The options of the tables change code alone and count as they are written. The value of one that
+ * ends in '=' stands behind it; '*' at the end stands for anything. Options that write other files,
+ * print more than warnings, or read options from a file are missing here, and refused.
  *
  * Source: nvcc --dryrun with each of nvcc's own options, `nvlink --help` and `fatbinary --help` of
- * 13.0. They change code alone and count as they are written. One that ends in '=' has its value
- * behind it, one that ends in '*' anything. Not here, and not kept, is what writes other files, prints
- * more than warnings, or reads options from a file.
+ * 13.0.
+ *
+ * Thread: any; no state.
  */
 #include "client/tool/nvidia_options.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -135,6 +141,7 @@ static bool fits(const char *row, const char *option)
 
 bool nvidia_option_is_known(const char *tool, const char *option)
 {
+    assert(tool && option);
     static const struct {
         const char *tool;
         const char *const *rows;

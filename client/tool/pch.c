@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pch.c - precompiled headers, made when something needs them. pch.h has the contract. One thread.
+ * pch.c - decides when a precompiled header is made for real. run_cached.c leaves stubs with it,
+ * and asks for the real headers before a real run; pch.h has the contract.
  *
  *     stub    "warm-pch-stub 1", then the folder, the program and each argument, each ended by NUL
  *     X.warm  "warm-pch-made 1", NUL, the stamp of X (five u64), a manifest of one set (inputs.h)
+ *
+ * Thread: main.
  */
 #define XXH_INLINE_ALL
 #include "client/tool/pch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,6 +68,7 @@ bool pch_is_absent_or_stub(const char *path)
 
 int pch_write_stub(const struct tool_job *job, struct err *e)
 {
+    assert(job && job->n_outputs >= 1);
     struct writer w;
     char cwd[PATH_MAX];
     if (!getcwd(cwd, sizeof cwd))
@@ -87,7 +92,7 @@ static int made_path(const char *path, char out[PATH_MAX])
     return n > 0 && n < PATH_MAX ? 0 : WARM_ETOO_BIG;
 }
 
-/* The inputs with their roots written out. */
+/* Appends the inputs with full paths instead of roots. */
 static int write_plain(const struct tool_job *job, const struct inputs *in, struct writer *w)
 {
     struct inputs plain = {.n_sets = 1, .n = in->n, .list = calloc(in->n + 1, sizeof *in->list)};
@@ -117,6 +122,7 @@ static int write_plain(const struct tool_job *job, const struct inputs *in, stru
 int pch_write_inputs(const struct tool_job *job, const char *path, const struct inputs *in,
                      struct err *e)
 {
+    assert(job && path && in && in->n_sets == 1);
     char made[PATH_MAX];
     struct stat st;
     struct writer w;
@@ -135,6 +141,7 @@ int pch_write_inputs(const struct tool_job *job, const char *path, const struct 
 
 int pch_read_inputs(const char *path, struct inputs *out, struct err *e)
 {
+    assert(path && out);
     char made[PATH_MAX];
     struct stat st;
     uint8_t *data;
@@ -180,8 +187,8 @@ static int parse_stub(uint8_t *data, size_t len, struct stub *out)
     return 0;
 }
 
-/* warm tool --header PATH --argv0 ARGV0 -- PROGRAM ARGS: a process of its own, in the stub's folder
- * or, where that is gone, in the header's. */
+/* Becomes `warm tool --header PATH --argv0 ARGV0 -- PROGRAM ARGS`, in the stub's folder or, if that
+ * is gone, in the header's. */
 static void become_maker(const struct stub *stub, const char *path)
 {
     char *argv[STUB_ARGS_MAX + 16], folder[PATH_MAX], self[PATH_MAX];
@@ -228,6 +235,7 @@ static int make_from_stub(const char *path, struct err *e)
 
 int pch_make_real(const char *path, struct err *e)
 {
+    assert(path);
     char lock[PATH_MAX];
     if (!pch_is_stub(path))
         return 0;
@@ -236,7 +244,7 @@ int pch_make_real(const char *path, struct err *e)
     if (fd < 0)
         return err_sys(e, WARM_EIO, errno, "cannot lock %s", path);
     int code = flock(fd, LOCK_EX) < 0 ? WARM_EIO : 0;
-    if (!code && pch_is_stub(path)) /* nobody made it while we waited */
+    if (!code && pch_is_stub(path)) /* no other process made it while we waited */
         code = make_from_stub(path, e);
     close(fd);
     return code;

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * places.c - whether the place of a source in a root may decide a result. One thread.
+ * places.c - decides if a result may depend on the place of a source in a root. trace_log.c calls
+ * it at the end of a traced run.
  *
- * A root's name that shows in the bytes is found there (result.c). Here it is about what a text makes
- * of it: its length, a hash, wide characters. A name of a file comes from three places:
- *     __FILE__         names the file in which it is expanded: one in a root, if that spells it or
- *                      names a macro of any header that leads to it
+ * result.c finds a root's name that shows in the bytes. This file looks for texts that compute with
+ * the name: its length, a hash, wide characters. A file's name comes from three places:
+ *     __FILE__         names the file in which it is expanded: a file in a root that spells it, or
+ *                      a macro of any header that leads to it
  *     __BASE_FILE__,   name the source, or the caller's file, from any header: so no header outside
  *     __builtin_FILE,  of the system's folders may spell them
  *     source_location
- *     ##               may put any of them together: no such text may spell a long piece of one
+ *     ##               may join any of them: no such text may spell a long piece of one
+ *
+ * Thread: main.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +26,7 @@
 #include "keygen/cuda/reach.h"
 
 #define TEXT_MAX_BYTES (64u << 20)
-#define PIECE_MIN 4 /* letters of a piece of a name; shorter words stand everywhere */
+#define PIECE_MIN 4 /* letters of a piece of a name; shorter words occur everywhere */
 
 static const char *const caller_names[] = {"__BASE_FILE__", "__builtin_FILE", "__builtin_FILE_NAME",
                                            "source_location", "__builtin_source_location"};
@@ -78,11 +82,11 @@ static int read_text(const struct tool_job *job, const struct input *i, uint8_t 
 }
 
 struct texts {
-    struct view *list; /* of each input; empty where it is no text */
+    struct view *list; /* of each input; empty if it is no text */
     struct cuda_reach *reach;
 };
 
-/* Reads all texts and adds them. False where one cannot be read. */
+/* Reads all texts and adds them. False if one cannot be read. */
 static bool read_all(const struct tool_job *job, const struct inputs *in, struct texts *t)
 {
     t->list = calloc(in->n + 1, sizeof *t->list);
@@ -116,6 +120,7 @@ static bool may_show(const struct inputs *in, const struct texts *t)
 
 int places_check(const struct tool_job *job, const struct inputs *in, struct err *e)
 {
+    assert(job && in);
     struct texts t = {0};
     if (job->n_roots == 0 || !job->expands_macros || job->reads_marks)
         return 0;

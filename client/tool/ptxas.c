@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ptxas.c - front end for ptxas: one PTX file in, one cubin out, nothing else is read.
+ * ptxas.c - front end for ptxas, which reads one PTX file and writes one cubin. It makes two keys,
+ * and commands/tool.c and run_cached.c call ptxas_plan for them.
  *
  *     exact      the tool, the canonical options, the PTX byte for byte; size and time of the files
  *                that its .file directives name, which ptxas writes beside line information
  *     canonical  the same with the PTX's canonical form (keygen): comments, names of its own and,
  *                unless full debug output is asked for, line information do not count
  *
- * The exact result is looked for first, as "ptxas:exact:…", where a miss is not the last word. The canonical one differs from it at most in what -lineinfo
- * puts beside the code: it may name another place of the same kernel's source. WARM_TOOL_EXACT=1
- * leaves it out. Options follow keygen/cuda/options.h; the file names do not count.
+ * The exact result is asked for first, as "ptxas:exact:…"; its miss is not counted. The canonical
+ * result differs from it at most in line information: it may name another place of the same
+ * kernel's source. WARM_TOOL_EXACT=1 turns the canonical key off. Options follow
+ * keygen/cuda/options.h; the file names do not count.
  *
- * One thread; no state.
+ * Thread: main; no state.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +33,11 @@
 
 enum field { TOOL = 1, OPTION, HARDWARE, INPUT, HOW, FILES, VARIABLES };
 
-/* What ptxas was seen to ask for, and names of its maker's. */
+/* Variables that ptxas was seen to read, and others of NVIDIA's. */
 static const char *const environment[] = {"CAN_FINALIZE_DEBUG", "PTXAS_*", "OCG_*", "NVVM_*", NULL};
 static const char *const refused_environment[] = {"DUMP_KNOBS_TO_FILE"};
 
-/* What only prints: `--version`, `--help`. */
+/* True for commands that only print: `--version`, `--help`. */
 static bool prints_only(const struct tool_job *job)
 {
     static const char *const names[] = {"--version",      "-V",         "--help", "-h",
@@ -71,7 +74,7 @@ static void add_options(struct key_builder *key, const struct options *o)
     options_add(o, key, OPTION);
 }
 
-/* `.file N "PATH"`: what is at each path now, as ptxas will look at it. */
+/* Adds, for each `.file N "PATH"`, the size and time of the file, as ptxas reads them. */
 static void add_files(struct key_builder *key, const uint8_t *ptx, size_t len)
 {
     static const char directive[] = ".file";
@@ -155,6 +158,7 @@ static int plan_compile(struct tool_job *job, const char *tool, const struct opt
 
 int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
+    assert(job && job->program && job->argc >= 1);
     char tool[WARM_IDENTITY_TEXT];
     struct options o;
     job->family = "ptxas";

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* result.c - what a run of a compiler left, and the same once more. result.h has the contract. One
- * thread. */
+/*
+ * result.c - decides if the result of a run may be kept, packs it, and replays a packed one.
+ * run_cached.c calls it after each run and each hit; result.h has the contract.
+ *
+ * Thread: main.
+ */
 #define XXH_INLINE_ALL
 #include "client/tool/result.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <elf.h>
 #include <errno.h>
@@ -20,11 +25,11 @@
 
 static const char magic[4] = "WRES";
 #define ROOT_MARK 1     /* the byte in texts, before a digit */
-#define FILE_NAME_MIN 4 /* characters of an output's name that is looked for in files */
+#define FILE_NAME_MIN 4 /* characters: shorter names of outputs are not searched for in files */
 
 /* ---- texts ---- */
 
-/* The root that begins at `at`, or -1. Not the beginning of a longer name. */
+/* Returns the root whose name stands at `at`, or -1. The beginning of a longer name is none. */
 static int root_at(const struct tool_job *job, const char *at, size_t left)
 {
     int best = -1;
@@ -122,7 +127,8 @@ static struct proof outputs_names(const struct tool_job *job)
     return names;
 }
 
-/* True if a text or a file that the run left has the name of an output, of `min_len` at least. */
+/* True if a text or a file of the run has the name of an output, if that has `min_len`
+ * characters. */
 static bool names_output(const struct tool_job *job, struct view text, size_t min_len)
 {
     for (size_t i = 0; i < job->n_outputs; i++)
@@ -138,7 +144,7 @@ static bool has_text(const struct writer *w, const char *text)
     return w->len && memmem(w->data, w->len, text, strlen(text));
 }
 
-/* A failure that another try may not meet. */
+/* True for a failure that may not happen again. */
 static bool is_passing(const struct compiler_run *run)
 {
     static const char *const texts[] = {
@@ -183,7 +189,7 @@ static bool is_debug_section(const char *name, size_t left)
     return false;
 }
 
-/* True if byte `at` of an ELF file is in debug information. Nothing in the file is believed. */
+/* True if byte `at` of an ELF file is in debug information. Checks every offset of the file. */
 static bool is_in_debug(const uint8_t *data, size_t len, size_t at)
 {
     Elf64_Ehdr head;
@@ -224,7 +230,7 @@ static int check_roots(const struct tool_job *job, const uint8_t *data, size_t l
 
 /* ---- files ---- */
 
-/* The working folder shows, and nobody could tell from the key which it was. */
+/* REFUSED if the working folder shows in the data, but is not in the key. */
 static int check_folder(const struct tool_job *job, const void *data, size_t len, struct err *e)
 {
     const char *rest;
@@ -234,7 +240,8 @@ static int check_folder(const struct tool_job *job, const void *data, size_t len
     return err_set(e, WARM_EREFUSED, "the result shows %s", job->cwd);
 }
 
-/* *out_named: the file holds the name of an output. Short names stand anywhere by chance. */
+/* Appends a file that the run left. *out_named: it holds the name of an output. Short names occur
+ * by chance, and do not count. */
 static int write_file(const struct tool_job *job, const char *path, int status, struct writer *w,
                       bool *out_named, struct err *e)
 {
@@ -265,6 +272,7 @@ static struct view view_of(const struct writer *w) { return (struct view){w->dat
 int result_write(const struct tool_job *job, const struct compiler_run *run, struct writer *w,
                  struct err *e)
 {
+    assert(job && run && w);
     static const struct proof none;
     int code = check_status(run, e);
     writer_bytes(w, magic, sizeof magic);
@@ -311,11 +319,13 @@ static bool shows_source(const struct writer *text)
 
 bool result_shows_source(const struct compiler_run *run)
 {
+    assert(run);
     return run->wait_status != 0 || shows_source(&run->out) || shows_source(&run->err);
 }
 
 int result_read(const void *data, size_t len, struct result *out, struct err *e)
 {
+    assert(data && out);
     struct reader r = reader_over(data, len);
     struct view head = reader_bytes(&r, sizeof magic);
     uint16_t version = reader_u16(&r);
@@ -340,9 +350,9 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
     return 0;
 }
 
-/* A new file beside the old, then in its place: nobody ever sees a part of it. Its permissions are
- * those that any new file gets here. Where only a compiler would know whether the old one's stay
- * (assemblers drop the right to run, others keep it) it is left to the compiler. */
+/* Writes a new file beside the old one, then renames it: no process sees a part of it. It gets the
+ * permissions of any new file. False if only the compiler knows whether the old permissions stay:
+ * assemblers drop the right to run, others keep it. */
 static bool put_file(const char *path, const struct result_file *file)
 {
     char temporary[PATH_MAX];
@@ -352,7 +362,7 @@ static bool put_file(const char *path, const struct result_file *file)
     int n = snprintf(temporary, sizeof temporary, "%s.warm-%d", path, (int)getpid());
     if (n < 0 || n >= PATH_MAX)
         return false;
-    unlink(temporary); /* of a process of this number that was killed */
+    unlink(temporary); /* left by a killed process that had the same id */
     int fd =
         open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->is_executable ? 0777 : 0666);
     if (fd < 0)
@@ -376,6 +386,7 @@ static bool replay_file(const struct tool_job *job, const char *path,
 
 int result_replay(const struct tool_job *job, const struct result *result)
 {
+    assert(job && result && result->n_files <= TOOL_OUTPUTS_MAX);
     static const struct proof none;
     struct proof names = outputs_names(job);
     if (result->n_files != job->n_outputs || (memcmp(&result->named, &none, sizeof none) != 0 &&

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * result.h - what a run of a compiler left: exit status, texts, files.
+ * result.h - the result of a compiler's run: exit status, texts, files.
  *
- * Bytes, little-endian: "WRES", u16 version 3, u16 n files, u32 exit status, SHA-256 of the outputs'
- * names if they show in the texts or files (else zero), blob standard output, blob standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
+ * Bytes, little-endian: "WRES", u16 version 3, u16 n files, u32 exit status, SHA-256 of the
+ * outputs' names if they show in the texts or files (else zero), blob standard output, blob
+ * standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
  * (tool.h) stands as the byte 1 and its index as a digit. Of a precompiled header there are no
  * bytes: a stub stands for it (pch.h).
  *
- * Thread: one. Memory: a decoded result borrows the bytes.
+ * Thread: main. Memory: a decoded result borrows the bytes.
  */
 #ifndef WARM_TOOL_RESULT_H
 #define WARM_TOOL_RESULT_H
@@ -29,20 +30,21 @@ struct result {
     struct result_file files[TOOL_OUTPUTS_MAX];
 };
 
-/* Appends what `run` left, its files read from job->outputs. REFUSED: it should not be kept (it was
- * killed, out of memory, …, or a root shows where it cannot be put back), TOO_BIG, NOMEM, IO. */
+/* Appends the result of `run`, with its files from job->outputs. REFUSED: it must not be kept
+ * (killed, out of memory, …, or a root shows where it cannot be put back), TOO_BIG, NOMEM, IO. */
 int result_write(const struct tool_job *job, const struct compiler_run *run, struct writer *w,
                  struct err *e);
 
-/* True if what a run by ptxas printed may show its source: a line's number, a name. Messages that begin
- * with "ptxas info" show its functions alone, by the names that code of the same form has too. */
+/* True if the messages of a ptxas run may show its source: a line's number, a name. Messages that
+ * begin with "ptxas info" show functions alone, by names that sources of the same form share. */
 bool result_shows_source(const struct compiler_run *run);
 
+/* Decodes a result; *out borrows the data. Errors: MALFORMED, VERSION. */
 int result_read(const void *data, size_t len, struct result *out, struct err *e);
 
-/* Does as the run did: files, each as a whole or not at all, then the texts. Returns the exit
- * status, or -1 where a file cannot be written or the texts name other files; nothing was printed
- * then. */
+/* Repeats a run: writes the files, each as a whole or not at all, then prints the texts. Returns
+ * the exit status, or -1 if a file cannot be written or the texts name other files; it then printed
+ * nothing. */
 int result_replay(const struct tool_job *job, const struct result *result);
 
 #endif

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_cached.c - a job from the cache, or run and kept. tool.h has the contract. One thread.
+ * run_cached.c - decides if a job is served from the cache, and runs and stores it otherwise.
+ * commands/tool.c calls it with a planned job; tool.h has the contract.
  *
  * Direct:  GET each name ──▶ hit
  *          GET the last with a lease ──▶ hit (another made it) │ lease: run, PUT all names
  *
  * Traced:  GET the manifest ──▶ look at the inputs of each set ──▶ GET the result ──▶ hit
- *          none fits: lease on what the inputs are now (no manifest: on its name)
- *             ──▶ somebody was at it: look again
+ *          none fits: lease on the state of the inputs now (no manifest: on its name)
+ *             ──▶ another process was running it: look again
  *             ──▶ lease: run, PUT the result, then the manifest, which leads to it
  *
- * Failure modes:
- *  - No daemon, or none that answers in time: the caller runs the real tool.
- *  - The run must not be kept: whoever waits is told by a mark that lives some seconds, so that they
- *    do not wait for each other in turn.
- *  - A result that is damaged, or cannot be written where it should be: as if there were none.
+ * Failure modes: - No daemon, or none that answers in time: the caller runs the real tool. - The
+ * run must not be kept: a mark that lives some seconds tells the waiters, so that they do not
+ *    wait for each other in turn.
+ *  - A result that is damaged, or cannot be written to its place: as if there were none.
  *
- * The first key says as little as most results need. Where a run turns out to need more, it is kept
- * under the key of the same command, planned again, and a mark at the first key says so:
+ * The first key covers only what most results need. If a run needs more, the same command is
+ * planned again with a larger key, under which the result is kept; a mark at the first key leads
+ * there:
  *    exact  the result shows a folder (__FILE__ in a header): its place counts
- *    loud   something was printed: the locale and the terminal count
+ *    loud   the run printed something: the locale and the terminal count
+ *
+ * Thread: main.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,23 +39,23 @@
 #define MARK "not to be kept"
 #define MARK_TTL_MS 3000u
 #define AGAIN "ask again: "
-#define AGAIN_TTL_MS (7u * 24 * 3600 * 1000) /* headers that change may need it no more */
+#define AGAIN_TTL_MS (7u * 24 * 3600 * 1000) /* after changes of headers the first key may do */
 
-/* What a key says beyond the first. */
+/* The parts of a key beyond the first. */
 struct more {
     bool exact, loud;
 };
 
 struct serving {
     struct tool_job *job;
-    struct warm *quick, *patient; /* the second is opened when it is needed: patient() */
+    struct warm *quick, *patient; /* patient() opens the second when it is needed */
     bool has_manifest;
     struct inputs manifest;
     char leased[TOOL_NAME_TEXT];
     uint64_t token;         /* 0: none */
-    bool is_marked;         /* another found that this must not be kept, or not by this key */
-    struct more more;       /* …but by one that says more */
-    struct tool_job replan; /* the same command, by that */
+    bool is_marked;         /* a mark: the result must not be kept, or needs a larger key */
+    struct more more;       /* the parts of that larger key */
+    struct tool_job replan; /* the same command with that key */
 };
 
 static struct warm *patient(struct serving *s)
@@ -83,7 +87,7 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
                    : warm_put(patient(s), name, strlen(name), value->data, value->len, &options);
     if (!code && options.token)
         s->token = 0;
-    if (code == WARM_ELEASE_LOST) { /* it took longer than the lease: it is as good */
+    if (code == WARM_ELEASE_LOST) { /* it took longer than the lease: store it without */
         s->token = options.token = 0;
         code = warm_put(patient(s), name, strlen(name), value->data, value->len, &options);
     }
@@ -104,7 +108,7 @@ static const char *again_text(struct more more)
                                    : AGAIN "loud";
 }
 
-/* True if the value is no value but says why there is none. */
+/* True if the value is a mark, which has the reason why there is no result. */
 static bool read_mark(struct serving *s, const struct warm_value *value)
 {
     static const struct more all[] = {{true, false}, {false, true}, {true, true}};
@@ -117,7 +121,7 @@ static bool read_mark(struct serving *s, const struct warm_value *value)
     return s->is_marked;
 }
 
-/* Tells who waits, and who comes, why there is nothing. */
+/* Leaves a mark for waiters and later processes. */
 static void leave_mark(struct serving *s, const char *text, uint32_t ttl_ms)
 {
     struct warm_put_options options = {
@@ -128,7 +132,7 @@ static void leave_mark(struct serving *s, const char *text, uint32_t ttl_ms)
     s->token = 0;
 }
 
-/* The same command by a key that says more. REFUSED if this one says it. */
+/* Plans the same command with a larger key. REFUSED if the present key has those parts. */
 static int plan_again(const struct tool_job *job, struct more more, struct warm *w,
                       struct tool_job *out, struct err *e)
 {
@@ -146,7 +150,7 @@ static int plan_again(const struct tool_job *job, struct more more, struct warm 
 
 /* ---- hits ---- */
 
-/* Takes the value. -1 if it is of no use. */
+/* Replays a value, which it takes. Returns the exit status, or -1 if the value is useless. */
 static int replay(struct serving *s, struct warm_value *value)
 {
     struct result result;
@@ -163,7 +167,7 @@ static int replay_name(struct serving *s, const char *name)
     return get(s->quick, name, 0, &value) == 0 ? replay(s, &value) : -1;
 }
 
-/* The manifest anew. True if there is one that was not seen before. */
+/* Loads the manifest again. True if there is one that was not seen before. */
 static bool load_manifest(struct serving *s)
 {
     struct warm_value value;
@@ -182,7 +186,8 @@ static bool load_manifest(struct serving *s)
     return true;
 }
 
-/* Files were touched and are equal: the next look is to be cheap again. */
+/* Stores the manifest with new stamps after files were touched without a change, so that the next
+ * look is cheap again. */
 static void renew_manifest(struct serving *s, size_t set)
 {
     struct writer w;
@@ -197,7 +202,8 @@ static void renew_manifest(struct serving *s, size_t set)
     writer_close(&w);
 }
 
-/* The result of a set that fits. `now`: what the first set is now, for the lease. */
+/* Replays the result of a set that fits. `now`: the name for the first set's state, for the
+ * lease. */
 static int hit_traced(struct serving *s, char now[TOOL_NAME_TEXT])
 {
     char name[TOOL_NAME_TEXT];
@@ -217,7 +223,7 @@ static int hit_traced(struct serving *s, char now[TOOL_NAME_TEXT])
 
 /* ---- leases ---- */
 
-/* Waits for whoever is at `name`. True if a value came. */
+/* Asks for a lease on `name`, and waits for its holder. True if a value came. */
 static bool lease(struct serving *s, const char *name, struct warm_value *value)
 {
     int code = get(patient(s), name, WARM_WANT_LEASE, value);
@@ -228,7 +234,8 @@ static bool lease(struct serving *s, const char *name, struct warm_value *value)
     return false;
 }
 
-/* Comes back with a lease, or without; a status if another has made it meanwhile. */
+/* Returns -1, with or without a lease; the exit status if another process made the result
+ * meanwhile. */
 static int wait_traced(struct serving *s, const char *now)
 {
     char again[TOOL_NAME_TEXT];
@@ -262,7 +269,7 @@ static int wait_direct(struct serving *s)
 
 /* ---- misses ---- */
 
-/* The result first: a manifest never leads to what is not there yet. */
+/* Stores the result first, then the manifest, which never leads to a missing result. */
 static int keep_traced(struct serving *s, const struct compiler_run *run,
                        const struct writer *result, struct err *e)
 {
@@ -308,7 +315,7 @@ static int write_and_put(struct serving *s, const struct compiler_run *run, stru
     return code;
 }
 
-/* Goes over to a key that says more. */
+/* Changes to a larger key, and leaves a mark at the first one. */
 static int need_more(struct serving *s, struct more more, struct err *e)
 {
     struct tool_job job;
@@ -409,10 +416,11 @@ static int serve_and_close(struct serving *s)
     return status;
 }
 
-#define PLANS_MAX 3 /* the first, and two that say more */
+#define PLANS_MAX 3 /* the first, and two larger ones */
 
 int tool_run_cached(struct tool_job *job, struct warm *quick)
 {
+    assert(job && job->n_names >= 1 && job->n_names <= 2 && quick);
     struct tool_job plans[PLANS_MAX] = {{0}};
     const struct tool_job *now = job;
     struct err e;

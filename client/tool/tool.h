@@ -2,26 +2,26 @@
 /*
  * tool.h - `warm tool -- PROGRAM ARGS…`: one run of a compiler, from the cache or for real.
  *
- *     command line ──front end (cc.c, ptxas.c, nvidia.c)──▶ struct tool_job ──tool_run_cached──▶ exit status
- *                      │ not understood                                      │ not soundly
- *                      ▼                                                     ▼
+ *     command line ──front end: cc.c, ptxas.c, nvidia.c──▶ tool_job ──tool_run_cached──▶ status
+ *                      │ not understood                                   │ not soundly
+ *                      ▼                                                  ▼
  *                    exec of the real compiler, nothing in between (tool_pass_on)
  *
  * Two ways to a result:
  *     direct   the key covers all that the tool reads (ptxas: its one input): NAME ──▶ result
- *     traced   the key covers the command line, the sources and the environment; which other files
- *              were read is known from the last real run: NAME ──▶ sets of inputs (inputs.h)
- *              ──▶ NAME of the result. The compiler tells (client/trace) what it reads, looks for,
- *              asks the environment, and whether it shows the clock
+ *     traced   the key covers the command line, the sources and the environment. The other files
+ *              are known from the last real run: NAME ──▶ sets of inputs (inputs.h) ──▶ NAME of the
+ *              result. A library in the compiler (client/trace) records the files and variables
+ *              that it reads, and the clock
  *
  * Tables of options: cc_options.c (gcc, g++, clang), keygen/cuda/options_tables.c (nvcc, ptxas),
- * nvidia_options.c (cicc, nvlink, fatbinary). An option that is in none is not understood. The first key
- * says as little as most results need; run_cached.c says what a run is kept by that needs more.
+ * nvidia_options.c (cicc, nvlink, fatbinary). An option that is in no table is not understood. The
+ * first key covers only what most results need; run_cached.c has the keys of runs that need more.
  *
  * Roots: folders and files whose own place does not count (a temporary folder with a random name).
- * In keys, names of inputs and texts a root stands as a mark, and is put back on a hit.
+ * In keys, names of inputs and texts a mark replaces the root, and a hit puts the root back.
  *
- * Thread: one; the process does nothing else. Memory: a job borrows argv and the environment;
+ * Thread: main; the process does nothing else. Memory: a job borrows argv and the environment;
  * tool_job_close frees the rest.
  */
 #ifndef WARM_TOOL_H
@@ -42,11 +42,11 @@
 #define TOOL_SOURCES_MAX 64
 #define TOOL_HEADERS_MAX 64
 #define TOOL_NAME_TEXT 96            /* bytes of a name in the cache, NUL included */
-#define TOOL_RESULT_MAX (256u << 20) /* bytes of a result; what is larger is not kept */
+#define TOOL_RESULT_MAX (256u << 20) /* bytes of a result; larger ones are not kept */
 
 struct tool_job {
     const char *program; /* the real tool's path */
-    char **argv;         /* as it is to get it; NULL after argc */
+    char **argv;         /* the real tool's arguments; NULL after argc */
     int argc;
     int (*plan)(struct tool_job *job, struct warm *w, struct err *e); /* the front end */
 
@@ -54,32 +54,32 @@ struct tool_job {
     char label[128];    /* for people: "g++ foo.cpp" */
     bool traced;
     char cwd[PATH_MAX];  /* the working folder */
-    bool in_top;         /* it is "/", of which nobody can tell whether it shows */
+    bool in_top;         /* it is "/", which cannot be found in a result */
     bool keys_cwd;       /* it is in the key, by its path: so it may show in the result */
     bool short_names;    /* files in it go by either name */
-    bool keys_path;      /* $PATH is in the key, so what is found on it needs no look */
+    bool keys_path;      /* $PATH is in the key, so programs on it need no look */
     bool expands_macros; /* it expands macros, in which the clock may show */
     bool reads_marks; /* its text is preprocessed: line markers name the files, not their places */
     bool terminal;    /* standard error is one: colours, lines as wide as it */
-    bool times_show;  /* files' times are written into the result: a touched file is another one */
-    bool lazy;        /* the output is a precompiled header: made when something needs it (pch.h) */
+    bool times_show;  /* the result has times of files: a touched file is a changed one */
+    bool lazy;        /* the output is a precompiled header: made when it is needed (pch.h) */
     bool by_form;     /* the key has a canonical form of the source: messages must not show it */
-    /* Asked of the front end: */
+    /* Set before the front end plans: */
     bool exact; /* the key has all folders as they are, and the source as it is */
-    bool loud;  /* what the run prints counts, and all that it prints by: locale, terminal */
+    bool loud;  /* messages count, and all that they depend on: locale, terminal */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
     size_t n_roots;
     const char *outputs[TOOL_OUTPUTS_MAX]; /* files that a run may leave */
     size_t n_outputs;
-    const char *sources[TOOL_SOURCES_MAX]; /* must show in a trace, or it is not believed */
+    const char *sources[TOOL_SOURCES_MAX]; /* must be in the trace, or the result is not kept */
     size_t n_sources;
     bool any_source;                       /* one of them is enough: some may be mere names */
     const char *headers[TOOL_HEADERS_MAX]; /* precompiled headers that a real run would use */
     size_t n_headers;
-    const char *header; /* make this one for real, from outputs[0]: pch.h */
+    const char *header; /* a header to make for real, from outputs[0]: pch.h */
 
-    /* Direct: where a result may be, exact first; all are filled on a miss, the last is leased.
+    /* Direct: names of the result, exact first; a miss stores under all, the last is leased.
      * Traced: one, of the manifest. */
     char names[2][TOOL_NAME_TEXT];
     size_t n_names;
@@ -87,36 +87,37 @@ struct tool_job {
     char *memory[96]; /* strings made for the job */
     size_t n_memory;
 };
+/* Frees all that the job owns. */
 void tool_job_close(struct tool_job *job);
 
-/* Fills in the job by its front end. REFUSED, and why. `w` may be NULL. */
+/* Fills in the job by its front end. REFUSED, with the reason. `w` may be NULL. */
 int tool_plan(struct tool_job *job, struct warm *w, struct err *e);
 
-/* A string that lives as long as the job; NULL: no memory. */
+/* Takes a string and keeps it as long as the job lives. Returns it; NULL without memory. */
 char *tool_job_keep(struct tool_job *job, char *text);
 
-/* argv[1] and on, argc - 1 of them, to be freed; NULL: no memory. */
+/* Returns the argc - 1 arguments from argv[1] on (free()); NULL without memory. */
 struct view *tool_arguments(const struct tool_job *job);
 
 /* Adds a folder or file whose place does not count. False if there are too many. */
 bool tool_add_root(struct tool_job *job, const char *path, size_t len);
-/* The root that `path` is or is in: its index, and in *out_rest what follows it ("" or "/x"). -1:
- * none. */
+/* Returns the index of the root that `path` is or lies in, and in *out_rest the text behind it (""
+ * or "/x"). -1: none. */
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest);
 
 /*
- * Adds a file that a run may leave. REFUSED if what is there now is not what compilers leave, so
- * that writing over it and putting a new file in its place are not the same: a device or a link,
- * somebody else's, one that has other names too, or other permissions than a new file gets.
+ * Adds a file that a run may leave. REFUSED if replacing the present file differs from writing over
+ * it: a device or a link, a file of another user, with other names, or with other permissions than
+ * a new file gets.
  */
 int tool_add_output(struct tool_job *job, const char *path, struct err *e);
 
-/* Adds a path to a key: by root and rest where there is one. */
+/* Adds a path to a key: by root and rest if it lies in a root. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);
 /* Ends a key: names[n_names++] = "FAMILY:2:" and 64 hex digits. */
 void tool_key_end(struct tool_job *job, struct key_builder *key);
-/* The same in `out`, `kind` after the family: "cc:2r:…". */
+/* Ends a key and writes its name to `out`, `kind` after the family: "cc:2r:…". */
 void tool_name(const struct tool_job *job, const char *kind, struct key_builder *key,
                char out[TOOL_NAME_TEXT]);
 
@@ -124,48 +125,50 @@ void tool_name(const struct tool_job *job, const char *kind, struct key_builder 
  * if there are too many. */
 bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names);
 
-/* Adds the folders of LD_LIBRARY_PATH that are there: libraries can be found in no others. */
+/* Adds the existing folders of LD_LIBRARY_PATH: libraries can be found in no others. */
 void tool_key_library_path(struct key_builder *key, uint32_t tag);
 
 /* True if both outputs go to one place, where their order shows. */
 bool tool_prints_to_one_place(void);
-/* Adds what messages depend on, if the job is loud: the locale, and what the outputs are, as far as
- * compilers print otherwise for it: one place or two; a terminal (job->terminal), its kind and width.
- */
+/* Adds what messages depend on, if the job is loud: the locale, one place or two for both outputs,
+ * and a terminal (job->terminal) with its kind and width. */
 void tool_key_messages(struct tool_job *job, struct key_builder *key, uint32_t tag);
-/* True for variables that show in messages alone, and are in that key. */
+/* True for variables that show in messages alone; tool_key_messages adds them. */
 bool tool_is_of_messages(const char *variable);
 
-/* The next entry of LD_PRELOAD's value from `at` on that is not our own library; NULL: none. */
+/* Returns the next entry of LD_PRELOAD's value from `at` on that is not our own library; NULL:
+ * none. */
 const char *tool_next_preload(const char *at, size_t *out_len);
-/* Adds all of them. */
+/* Adds all entries of LD_PRELOAD but our own. */
 void tool_key_preloads(struct key_builder *key, uint32_t tag);
 
-/* True if the file lies in a folder for what is temporary: /tmp, $TMPDIR and so on. */
+/* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);
 
-/* A whole file, at most `max` bytes. Gives *out (free()). */
+/* Reads a whole file of at most `max` bytes. Gives *out (free()). */
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e);
 
-/* Front ends: fill in the job from program and argv. 0, or REFUSED and why. `w` may be NULL. */
+/* Fill in the job from program and argv: the front ends. 0, or REFUSED with the reason. `w` may be
+ * NULL.
+ */
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e);
 int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
 int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e);
 
-/* Runs the job from the cache or for real and keeps what came of it. Returns the exit status, or
- * -1 if the real tool is to be run without us. `quick` answers at once or not at all. */
+/* Runs the job from the cache, or for real, and stores the result. Returns the exit status, or -1
+ * if the caller must run the real tool itself. `quick` is a connection with a short deadline. */
 int tool_run_cached(struct tool_job *job, struct warm *quick);
 
 /* Becomes the real tool. Returns only if that fails: 126 or 127. */
 int tool_pass_on(const struct tool_job *job);
 
-/* Says, for `warm why`, why the result of a run is not in the cache. */
+/* Tells the daemon, for `warm why`, why the result of a run is not in the cache. */
 void tool_not_kept(const struct tool_job *job, struct warm *w, const char *reason);
 
-/* WARM_TOOL_DEBUG=/a/file: a line there about what was done and why. */
+/* Appends a line to the file that WARM_TOOL_DEBUG names: what was done, and why. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What the CPU can do, for -march=native. False if this machine's kind is not known to us. */
+/* Adds the CPU's features, for -march=native. False on a kind of machine that we do not know. */
 bool cpu_add(struct key_builder *key, uint32_t tag);
 
 #endif

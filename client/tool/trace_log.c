@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_log.c - from the records of a run to the inputs that its result depends on. inputs.h has
- * the contract, client/trace/trace.h the records. One thread.
+ * trace_log.c - decides which inputs the result of a traced run depends on, and which runs must not
+ * be kept. run_cached.c calls it after a run; inputs.h has the contract, client/trace/trace.h the
+ * records.
  *
- *     records ──▶ one entry a path: first seen as, and all that was done to it
+ *     records ──▶ one entry a path: its first record, and all that was done to it
  *             ──▶ made by the run itself: must be gone again, or be one of its outputs
  *             ──▶ read:   FILE, its content           looked at: EXISTS
- *                 absent: ABSENT, of the topmost folder that is not there
+ *                 absent: ABSENT, of the topmost absent folder
  *
- * What does not fit ends it: REFUSED, and the result is not kept.
+ * A record that does not fit ends it: REFUSED, and the result is not kept.
+ *
+ * Thread: main.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,7 +42,7 @@ enum seen {
 };
 
 #define VARIABLES_MAX 256
-#define PASSED_OVER_MAX 4096 /* looks of the loader that are worked out */
+#define PASSED_OVER_MAX 4096 /* looks of the loader that are inferred */
 
 struct entry {
     const char *path; /* in the log */
@@ -55,19 +59,19 @@ struct reading {
     struct entry **order; /* as first seen */
     size_t n_order;
     unsigned begun, executed;
-    bool clock_is_told; /* a compiler ran that would have asked for the time */
+    bool clock_is_told; /* a compiler ran whose reading of the clock is recorded */
     struct inputs out;
     size_t room;
     struct writer paths, folders; /* all paths of out, one after the other; offsets until the end */
     struct inputs headers[TOOL_SOURCES_MAX]; /* of precompiled headers that were used */
     size_t n_headers;
-    const char *variables[VARIABLES_MAX]; /* of the environment, that it asked for; in the log */
+    const char *variables[VARIABLES_MAX]; /* names of those that it read; in the log */
     size_t n_variables, n_passed_over;
     const char
         *made[TOOL_OUTPUTS_MAX]; /* which file each output was when last opened; in the log */
 };
 
-/* Some tools complete the names that they are given. */
+/* Returns the short name of a path in the working folder: some tools complete names. */
 static const char *short_name(const struct reading *r, const char *path)
 {
     size_t len = strlen(r->folder);
@@ -106,7 +110,7 @@ static int see_variable(struct reading *r, const char *name, struct err *e)
     return 0;
 }
 
-/* `text` is "DEVICE:INODE:SECONDS:NANOSECONDS:PATH". */
+/* Notes which file an output is: `text` is "DEVICE:INODE:SECONDS:NANOSECONDS:PATH". */
 static void see_made(struct reading *r, const char *text)
 {
     const char *path = text;
@@ -117,7 +121,8 @@ static void see_made(struct reading *r, const char *text)
             r->made[i] = text;
 }
 
-/* A folder of LD_LIBRARY_PATH that comes before the one where the loader found a library. */
+/* Notes the looks in a folder of LD_LIBRARY_PATH before the one where the loader found a
+ * library. */
 static int see_passed_over(struct reading *r, const char *folder, size_t len, const char *base,
                            struct err *e)
 {
@@ -138,8 +143,8 @@ static int see_passed_over(struct reading *r, const char *folder, size_t len, co
     return 0;
 }
 
-/* Where the loader looks for what no folder of LD_LIBRARY_PATH has, and what it loads beside. A library
- * that wins in the first anew is another compiler. */
+/* Notes the loader's own files, and the places where it looks for libraries that no folder of
+ * LD_LIBRARY_PATH has. Another library found first means another compiler. */
 static void see_loader(struct reading *r)
 {
     static const char *const files[] = {"/etc/ld.so.cache", "/etc/ld.so.preload"};
@@ -147,7 +152,7 @@ static void see_loader(struct reading *r)
         see(r, files[i], access(files[i], F_OK) == 0 ? SEEN_READ : SEEN_ABSENT);
 }
 
-/* The loader's own looks are not told: they are worked out. */
+/* Infers the loader's own looks for a library, which no record shows. */
 static int see_library(struct reading *r, const char *path, struct err *e)
 {
     const char *base = strrchr(path, '/') + 1, *at = getenv("LD_LIBRARY_PATH");
@@ -169,7 +174,7 @@ static int see_library(struct reading *r, const char *path, struct err *e)
     return code;
 }
 
-/* Compilers that are seen to ask for the time where a text shows it (trace.c). */
+/* True for compilers whose use of the clock is recorded (trace.c). */
 static bool tells_clock(const char *program)
 {
     static const char *const names[] = {"cc1", "cc1plus", "cc1obj", "cc1objplus", "clang"};
@@ -222,7 +227,7 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
     r->order = calloc(records + 1, sizeof(struct entry *));
     if (!r->table || !r->order)
         return err_set(e, WARM_ENOMEM, "no memory for a trace");
-    see(r, r->job->program, SEEN_READ); /* through links: what they lead to may change */
+    see(r, r->job->program, SEEN_READ); /* through links: their target may change */
     for (const char *at = log; at < log + len; at += strlen(at) + 1) {
         int code = see_record(r, at[0], at[0] ? at + 1 : at, e);
         if (code)
@@ -257,7 +262,8 @@ static bool is_temporary_folder(const char *path)
            strcmp(path, "/usr/tmp") == 0;
 }
 
-/* What every process looks at, and no result shows. nvcc lists the temporary folder to tidy up. */
+/* True for paths that every process looks at, and no result shows. nvcc lists the temporary folder
+ * to tidy up. */
 static bool is_harmless(const struct entry *entry)
 {
     static const char *const read[] = {"/dev/null",
@@ -288,7 +294,7 @@ static bool is_header(const char *path)
 
 /* ---- inputs ---- */
 
-/* Room for one more, with its path as an offset into r->paths until finish. */
+/* Adds an input, whose path is an offset into r->paths until finish. */
 static struct input *add(struct reading *r, uint8_t kind, const char *path)
 {
     if (r->out.n == r->room) {
@@ -322,8 +328,8 @@ static bool ends_in(const char *path, const char *end)
     return len >= n && strcmp(path + len - n, end) == 0;
 }
 
-/* Files that compilers read by themselves, and that decide more than their content says: options of
- * any kind, and Clang's precompiled headers, with the times of what they were made from. */
+/* True for files that decide more than their content shows: files of options that compilers read by
+ * themselves, and Clang's precompiled headers, which have times of their sources. */
 static bool says_more(const struct tool_job *job, const char *path)
 {
     return strcmp(job->family, "cc") == 0 &&
@@ -350,7 +356,8 @@ static int add_file(struct reading *r, const char *path, const struct stat *st, 
     return 0;
 }
 
-/* Of an absent path the topmost part that is absent: one entry for a whole folder of lookups. */
+/* Adds the topmost absent part of an absent path: one entry for all look-ups in an absent
+ * folder. */
 static int add_absent(struct reading *r, const char *path, struct err *e)
 {
     char top[PATH_MAX], parent[PATH_MAX];
@@ -411,7 +418,7 @@ static int add_list(struct reading *r, const char *path, struct err *e)
     return 0;
 }
 
-/* A precompiled header counts by what it was made from. */
+/* Adds a precompiled header, which counts by its own inputs. */
 static int add_header(struct reading *r, const struct entry *entry, struct err *e)
 {
     if (entry->all & SEEN_READ && access(entry->path, F_OK) == 0 && !pch_is_stub(entry->path)) {
@@ -434,7 +441,8 @@ static int add_made(const struct entry *entry, struct err *e)
     return 0;
 }
 
-/* A path that was made from the working folder, which the key does not have: elsewhere it is another. */
+/* True for a path below the working folder if the key does not have that folder: in another folder
+ * the same command has another path. */
 static bool is_made_from_folder(const struct reading *r, const char *path)
 {
     const char *cwd = r->job->cwd, *rest;
@@ -479,7 +487,7 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
     return add_existing(r, path, &st, e);
 }
 
-/* What precompiled headers were made from, with the digests of then: who has other files now, has
+/* Adds the inputs of precompiled headers, with the digests of that time: other files now are
  * another input. */
 static int add_headers_inputs(struct reading *r, struct err *e)
 {
@@ -504,8 +512,8 @@ static int add_headers_inputs(struct reading *r, struct err *e)
     return 0;
 }
 
-/* Variables that show in no result: places for what is temporary, what `make` tells its children,
- * and those that are in the key or are followed another way. */
+/* True for variables that show in no result: places for temporary files, variables of `make`, and
+ * those that are in the key or are followed in another way. */
 static bool is_harmless_variable(const struct reading *r, const char *name)
 {
     static const char *const names[] = {"TMPDIR", "TMP",  "TEMP",      "TEMPDIR",
@@ -534,8 +542,8 @@ static int add_variables(struct reading *r, struct err *e)
     return 0;
 }
 
-/* Each output that is there is the file that the run opened last. Another process may have put its
- * own in the place, at the same time, and what that holds must not become this run's result. */
+/* Checks that each existing output is the file that the run opened last. Another process may have
+ * put its own file there at the same time, which must not become this run's result. */
 static int check_outputs(struct reading *r, struct err *e)
 {
     char text[96];
@@ -588,8 +596,8 @@ static int scan_text(const char *path, struct cuda_scan *scan, struct err *e)
     return 0;
 }
 
-/* For compilers that are not seen to ask for the time: it may show where a text or an argument names
- * it, or holds the pieces that make its name, in any of them. */
+/* Checks compilers whose use of the clock is not recorded: REFUSED if a text or an argument names
+ * it, or holds the pieces of such a name. */
 static int check_clock(struct reading *r, struct err *e)
 {
     struct cuda_scan scan = {0};
@@ -608,7 +616,7 @@ static int check_clock(struct reading *r, struct err *e)
 
 /* ---- the end ---- */
 
-/* Offsets become pointers into one buffer: first all paths, then those of the folders. */
+/* Turns offsets into pointers into one buffer: first all paths, then those of the folders. */
 static int finish(struct reading *r, struct inputs *out, struct err *e)
 {
     struct inputs grouped = {0};
@@ -644,6 +652,7 @@ static int finish(struct reading *r, struct inputs *out, struct err *e)
 int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *log, size_t len,
                       struct timespec started, struct inputs *out, struct err *e)
 {
+    assert(job && job->traced && out && (log || len == 0));
     struct reading r = {.job = job,
                         .w = w,
                         .started_ns =

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.c - libwarm-trace.so: which files a compiler looks at. trace.h has the records.
+ * trace.c - libwarm-trace.so: records the files that a compiler looks at. Compilers call these
+ * functions instead of the C library's; trace.h has the records.
  *
- * Every function of libc by which compilers, assemblers and linkers reach files is defined here,
- * calls the real one and tells what came of it. What comes back, errno too, is the real one's.
- * Records are told at once rather than gathered, so that nothing is lost however a process ends;
- * a small table of what was told lately saves most of the writes.
+ * Every function of the C library by which compilers, assemblers and linkers reach files is defined
+ * here. It calls the real one, records the outcome, and returns the real result and errno. Records
+ * are written at once, so that none is lost however a process ends; a small table of recent records
+ * saves most of the writes. A record that cannot be written empties the log, and the result is not
+ * kept.
+ *
+ * Thread: any, and between vfork and exec: no allocation, no lock.
  */
 #include "client/trace/trace.h"
 
@@ -34,12 +38,13 @@
 
 OLD_GLIBC_BIND(dlsym);
 
-#define TOLD_SLOTS 4096 /* of the table of what was told lately */
+#define TOLD_SLOTS 4096 /* of the table of recent records */
 #define TOLD_BYTES                                                                                 \
-    (512u << 10)     /* of its texts: when they are full, what is new is told each time */
-#define FIRST_FD 200 /* out of the way of what the compiler counts on */
+    (512u << 10)     /* of its texts: when they are full, new records are written each time */
+#define FIRST_FD 200 /* above the descriptors that a compiler expects to get */
 
-/* Still called by programs that were linked with an older libc, and no longer declared. */
+/* Programs that were linked with an older C library still call these; no header declares them
+ * now. */
 int __xstat(int version, const char *path, struct stat *st);
 int __xstat64(int version, const char *path, struct stat64 *st);
 int __lxstat(int version, const char *path, struct stat *st);
@@ -67,14 +72,15 @@ char *__realpath_chk(const char *path, char *out, size_t room);
 REAL_FUNCTIONS(X)
 #undef X
 
-/* What was told lately, one record in each slot, by hash: in `told_texts`, which is never freed. */
+/* Recent records by hash, one in each slot; their texts lie in `told_texts`, which is never
+ * freed. */
 static _Atomic(const char *) told[TOLD_SLOTS];
 static char told_texts[TOLD_BYTES];
 static _Atomic size_t told_used;
 static int log_fd = -1;
 static bool moved; /* the working folder is not the one of WARM_TRACE_CWD */
 
-/* ---- telling ---- */
+/* ---- writing records ---- */
 
 static size_t slot_of(char what, const char *path)
 {
@@ -84,7 +90,7 @@ static size_t slot_of(char what, const char *path)
     return (size_t)(h % TOLD_SLOTS);
 }
 
-/* True if this was told, letter by letter; otherwise it is now. */
+/* True if this very record was written before; otherwise remembers it. */
 static bool was_told(char what, const char *text)
 {
     size_t slot = slot_of(what, text), len = strlen(text) + 2;
@@ -113,7 +119,7 @@ static void write_record(char what, const char *path, bool is_path)
     memcpy(record + len, path, n);
     record[len + n] = '\0';
     if (write(log_fd, record, len + n + 1) != (ssize_t)(len + n + 1))
-        (void)!ftruncate(log_fd, 0); /* a log without its first B is worth nothing, and says so */
+        (void)!ftruncate(log_fd, 0); /* (1) a log without its first B is not used */
 }
 
 static void tell_once(char what, const char *text, bool is_path)
@@ -130,7 +136,8 @@ static void tell_once(char what, const char *text, bool is_path)
 static void tell(char what, const char *path) { tell_once(what, path, true); }
 static void tell_text(char what, const char *text) { tell_once(what, text, false); }
 
-/* A file was made or opened for writing at `path`: which one, so that another in its place shows. */
+/* Records that a file was made, or opened for writing, and which file it is: so a later file in its
+ * place is noticed. */
 static void tell_write(const char *path)
 {
     char text[PATH_MAX + 80];
@@ -148,7 +155,7 @@ static void tell_write(const char *path)
     errno = kept;
 }
 
-/* How a look at `path` ended: 0 or an errno. */
+/* Records how a look at `path` ended: 0 or an errno. */
 static void tell_look(char what, const char *path, int error)
 {
     if (error == 0)
@@ -161,7 +168,7 @@ static void tell_look(char what, const char *path, int error)
 
 /* ---- beginning ---- */
 
-/* What an object says of the libraries that it needs; texts are in `strings`. */
+/* An object's table of the libraries that it needs; its texts are in `strings`. */
 struct dynamic {
     const ElfW(Dyn) * entries;
     const char *strings, *folders; /* DT_RUNPATH or DT_RPATH; NULL: none */
@@ -186,8 +193,8 @@ static bool find_dynamic(const struct dl_phdr_info *info, struct dynamic *out)
     return out->folders != NULL;
 }
 
-/* One folder of a list, with $ORIGIN for the folder of `object`; false where it holds what only the
- * loader knows. */
+/* Writes one folder of a list, with the folder of `object` for $ORIGIN. False if it has another
+ * variable, which only the loader knows. */
 static bool expand(const char *folder, size_t len, const char *object, char out[PATH_MAX])
 {
     static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
@@ -202,7 +209,8 @@ static bool expand(const char *folder, size_t len, const char *object, char out[
            snprintf(out, PATH_MAX, "%.*s", (int)len, folder) < PATH_MAX;
 }
 
-/* Where the loader looks for `name` because of the object's own list, up to where it is. */
+/* Records the places where the loader looks for `name` by the object's own list, up to the first
+ * hit. */
 static void tell_search(const char *folders, const char *object, const char *name)
 {
     char folder[PATH_MAX], path[2 * PATH_MAX];
@@ -220,7 +228,8 @@ static void tell_search(const char *folders, const char *object, const char *nam
     }
 }
 
-/* `self`: the program's own path, which has no name here. */
+/* Records a library, and the searches for those that it needs. `self`: the program's own path,
+ * which has no name here. */
 static int on_library(struct dl_phdr_info *info, size_t size, void *self)
 {
     struct dynamic dynamic;
@@ -237,7 +246,7 @@ static int on_library(struct dl_phdr_info *info, size_t size, void *self)
     return 0;
 }
 
-/* Names that were told are those of other files in another folder. */
+/* Forgets recent records after a change of the folder: their names now mean other files. */
 static void note_folder(void)
 {
     char here[PATH_MAX];
@@ -260,8 +269,8 @@ static void open_log(void)
         log_fd = fd;
 }
 
-/* Before glibc 2.33 these are no functions of the C library: its headers called __xstat and its kin
- * with a version, as DEFINE_OLD_LOOK has it. struct stat is the kernel's on 64-bit machines. */
+/* Before glibc 2.33 the C library lacks these functions: its headers called __xstat and its kin
+ * with a version (DEFINE_OLD_LOOK). On 64-bit machines struct stat is the kernel's. */
 #define DEFINE_RAW_LOOK(type, suffix)                                                              \
     static int raw_fstatat##suffix(int dir, const char *path, type *st, int flags)                 \
     {                                                                                              \
@@ -300,7 +309,8 @@ static void find_real_functions(void)
 #undef OR_RAW
 }
 
-/* Also called by what is called before: other libraries are initialised in an order of their own. */
+/* Begins the log of this process. Each function calls it, because the constructors of other
+ * libraries may run before ours. */
 static void begin(void)
 {
     static bool begun;
@@ -338,7 +348,8 @@ static void tell_open(const char *path, int flags, bool ok)
         tell_write(path);
 }
 
-/* A path below an open folder other than the working one: nobody knows which. */
+/* True unless the path is below an open folder other than the working one, which has no known
+ * name. */
 static bool is_plain(int dir, const char *path) { return path[0] == '/' || dir == AT_FDCWD; }
 
 static void tell_open_at(int dir, const char *path, int flags, bool ok)
@@ -416,7 +427,8 @@ DEFINE_FOPEN(fopen64)
 DEFINE_FREOPEN(freopen)
 DEFINE_FREOPEN(freopen64)
 
-/* Functions that make or write the file of their first argument; `ok` is over their result, r. */
+/* Defines functions that make or write the file at `path`; `ok` is an expression over the result,
+ * r. */
 #define DEFINE_WRITER(type, name, parameters, arguments, ok)                                       \
     type name parameters                                                                           \
     {                                                                                              \
@@ -472,7 +484,7 @@ DEFINE_LOOK(ssize_t, __readlink_chk, (const char *path, char *out, size_t cap, s
 DEFINE_LOOK(char *, __realpath_chk, (const char *path, char *out, size_t room), (path, out, room),
             r != NULL)
 
-/* As programs that were built with an older C library call them. */
+/* Defines the names that programs call if they were built with an older C library. */
 #define DEFINE_OLD_LOOK(old, name, type)                                                           \
     int old(int version, const char *path, type *st)                                               \
     {                                                                                              \
@@ -486,7 +498,7 @@ DEFINE_OLD_LOOK(__lxstat64, lstat64, struct stat64)
 
 static void tell_look_at(int dir, const char *path, int error)
 {
-    if (path[0] == '\0') /* the open folder or file itself: told when it was opened */
+    if (path[0] == '\0') /* the open folder or file itself: recorded when it was opened */
         return;
     if (is_plain(dir, path))
         tell_look(TRACE_EXISTS, path, error);
@@ -519,7 +531,8 @@ DEFINE_LOOK_AT(int, statx, (int dir, const char *path, int flags, unsigned mask,
 DEFINE_LOOK_AT(ssize_t, readlinkat, (int dir, const char *path, char *out, size_t cap),
                (dir, path, out, cap), r >= 0 || errno == EINVAL)
 
-/* That a file may not be written or run is an answer like another. */
+/* Defines looks at rights: for a file that may not be written or run, EACCES means that it
+ * exists. */
 #define DEFINE_ACCESS(name, parameters, arguments)                                                 \
     int name parameters                                                                            \
     {                                                                                              \
@@ -549,8 +562,8 @@ int glob(const char *pattern, int flags, int (*on_error)(const char *, int), glo
     return real_glob(pattern, flags, on_error, out);
 }
 
-/* Libraries are told when a process ends, or before it closes one: a dlopen of ours would not search
- * where the caller's own would. */
+/* Records libraries when a process ends, or before it closes one. A stand-in for dlopen would
+ * search other folders than the caller's own call. */
 int dlclose(void *library)
 {
     begin();
@@ -592,9 +605,9 @@ DEFINE_GETENV(secure_getenv)
 
 /* ---- the clock ---- */
 
-/* GCC and Clang expand __DATE__, __TIME__ and __TIMESTAMP__ by these two, and call them for nothing
- * else. Where SOURCE_DATE_EPOCH sets the clock they call gmtime. The front ends of NVIDIA call time
- * and ctime in each run, and read text that GCC or Clang has preprocessed. */
+/* GCC and Clang call these two to expand __DATE__, __TIME__ and __TIMESTAMP__, and for nothing
+ * else. If SOURCE_DATE_EPOCH sets the clock, they call gmtime. NVIDIA's front ends call time and
+ * ctime in each run, and read text that GCC or Clang has preprocessed. */
 struct tm *localtime(const time_t *t)
 {
     begin();
@@ -609,7 +622,7 @@ struct tm *localtime_r(const time_t *t, struct tm *out)
     return real_localtime_r(t, out);
 }
 
-/* ---- what must not confuse us ---- */
+/* ---- changes of the folder, and of the log's descriptor ---- */
 
 int chdir(const char *path)
 {
@@ -628,7 +641,7 @@ int fchdir(int fd)
     return r;
 }
 
-/* A program that closes everything must not lose the log, nor have another file in its place. */
+/* Keeps the log open in a program that closes all descriptors: no other file may get its number. */
 int close(int fd)
 {
     begin();
@@ -655,7 +668,7 @@ int fexecve(int fd, char *const argv[], char *const env[])
     return real_fexecve(fd, argv, env);
 }
 
-/* Looks a name up as execvp does, telling where it is not. `out` has PATH_MAX bytes. */
+/* Finds a name as execvp does, and records each look. `out` has PATH_MAX bytes. */
 static const char *search(const char *name, char *out)
 {
     const char *path = real_getenv("PATH");
@@ -706,7 +719,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
     return path ? posix_spawn(pid, path, actions, attributes, argv, env) : ENOENT;
 }
 
-/* libc starts the shell by itself: its B is announced here. */
+/* Records the shell, which the C library starts by itself. */
 int system(const char *command)
 {
     begin();

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h - libwarm-trace.so and what it tells `warm tool` about a compiler that runs.
+ * trace.h - the records that libwarm-trace.so writes about a running compiler, for `warm tool`.
  *
- * Loaded (LD_PRELOAD) into the compiler and every process that it starts. Each appends records to
- * the file that WARM_TRACE names, one write each, so that records of several processes do not mix:
+ * The library is loaded (LD_PRELOAD) into the compiler and every process that it starts. Each
+ * process appends records to the file that WARM_TRACE names, one write each, so that records do not
+ * mix:
  *
- *     1 byte what, the path, NUL
+ *     1 byte kind, the path, NUL
  *
  *     B  a process began: its program          X  a program is about to be executed
- *     L  a shared library is in use            Y  …it was not: exec failed
+ *     L  a shared library is in use            Y  exec of it failed
  *     R  opened for reading                    P  a program was found on PATH, here
- *     E  there, but only looked at             W  opened for writing, or made
- *     A  looked for and absent                 ?  something that cannot be told: the run's result
- *     D  a folder was listed                      must not be kept
- *     V  a variable of the environment was asked for: its name
- *     T  the local time was asked for: compilers do that for __DATE__, __TIME__ and __TIMESTAMP__
- *     M  what W made or opened: "DEVICE:INODE:SECONDS:NANOSECONDS:PATH", hex, the file's birth last
+ *     E  exists, and was only looked at        W  opened for writing, or made
+ *     A  looked for and absent                 ?  something that no record describes: the run's
+ *     D  a folder was listed                      result must not be kept
+ *     V  the value of an environment variable was read: its name
+ *     T  the local time was read: compilers do that for __DATE__, __TIME__ and __TIMESTAMP__
+ *     M  the file of a W: "DEVICE:INODE:SECONDS:NANOSECONDS:PATH", hex; the times are its birth
  *
- * As many B as X without Y, and one more for the first: then no process ran without the library.
- * Relative paths are relative to the folder in WARM_TRACE_CWD; those of a process that went
- * elsewhere are told in full.
+ * Invariant (1): there is one B for each X without Y, and one for the first process. If not, a
+ * process ran without the library. Relative paths are relative to the folder in WARM_TRACE_CWD; a
+ * process that changes its folder writes full paths.
  *
- * Thread: any, and between vfork and exec: no allocation, no lock.
+ * Thread: any, and between vfork and exec: no allocation, no lock. Memory: static.
  */
 #ifndef WARM_TRACE_H
 #define WARM_TRACE_H
