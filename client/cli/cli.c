@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli.c - help, usage errors, options and inputs for every command of `warm`. Main thread only. */
+/*
+ * cli.c - help, usage errors, options and inputs, the same for every command of `warm`. Each file
+ * of commands/ calls it; cli.h has the contract.
+ *
+ * Thread: main.
+ */
 #include "client/cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,19 +18,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Above this a file is mapped; below, one read is cheaper than page faults. */
+/* A larger file is mapped; for a smaller one, one read is cheaper than page faults. */
 #define MAP_FROM_BYTES ((size_t)256 * 1024)
-/* First size of the buffer for what has no size of its own: pipes, /proc. */
+/* First size of the buffer for inputs without a size: pipes, /proc. */
 #define PIPE_START_BYTES ((size_t)64 * 1024)
 
 int cli_help(const struct command *c)
 {
+    assert(c && c->name && c->help);
     printf("Usage: warm %s %s\n\n%s.\n\n%s", c->name, c->synopsis, c->summary, c->help);
     return CLI_OK;
 }
 
 int cli_usage(const struct command *c, const char *format, ...)
 {
+    assert(c && format);
     va_list args;
     va_start(args, format);
     fprintf(stderr, "warm %s: ", c->name);
@@ -47,6 +55,7 @@ void cli_say(const char *format, ...)
 int cli_option(const struct command *c, int argc, char **argv, const char *shorts,
                const struct option *longs)
 {
+    assert(c && argv && longs);
     opterr = 0; /* our own messages: getopt's name neither the command nor its help */
     int at = optind ? optind : 1;
     int got = getopt_long(argc, argv, shorts, longs, NULL);
@@ -63,13 +72,14 @@ int cli_option(const struct command *c, int argc, char **argv, const char *short
 
 bool cli_option_ends(int c, int *status)
 {
+    assert(status);
     if (c != CLI_OPTION_HELP && c != CLI_OPTION_BAD)
         return false;
     *status = c == CLI_OPTION_HELP ? CLI_OK : CLI_USAGE;
     return true;
 }
 
-/* Reads fd to its end into malloc'ed memory; `hint` is how much is expected. 0 or an errno. */
+/* Reads fd to its end into malloc'ed memory; `hint` is the expected size. 0 or an errno. */
 static int input_read(struct cli_input *in, int fd, size_t hint)
 {
     size_t cap = hint, len = 0;
@@ -111,6 +121,7 @@ static int input_map(struct cli_input *in, int fd, size_t len)
 
 int cli_input_open(struct cli_input *in, const char *path)
 {
+    assert(in && path);
     if (strcmp(path, "-") == 0)
         return input_read(in, STDIN_FILENO, PIPE_START_BYTES);
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli.h - what the commands of `warm` share: the table's entry, exit statuses, options, inputs.
+ * cli.h - shared by the commands of `warm`: the table's entry, exit statuses, options, inputs.
  *
- * One command is one file, client/cli/commands/NAME.c, which defines one `struct command`; main.c lists
- * them, finds the one that was asked for and returns what it returns. To add a command: write the
- * file, declare its struct at the end of this header, add it to the table in main.c.
+ * One command is one file, client/cli/commands/NAME.c, which defines one `struct command`; main.c
+ * lists them, finds the command by its name, and returns its exit status. To add a command: write
+ * the file, declare its struct at the end of this header, add it to the table in main.c.
  *
- * What every command does alike: `--help` prints its help on stdout and exits 0; a wrong option is
- * one line on stderr and exit status 2; messages are one line, "warm: ...", on stderr.
+ * Every command does three things alike: `--help` prints its help on stdout and exits 0; a wrong
+ * option is one line on stderr and exit status 2; messages are one line, "warm: ...", on stderr.
  *
- * Thread: the main thread only. Memory: said at each function.
+ * Thread: main. Memory: as each function says.
  */
 #ifndef WARM_CLI_CLI_H
 #define WARM_CLI_CLI_H
@@ -21,8 +21,8 @@
 
 enum cli_exit {
     CLI_OK = 0,
-    CLI_FINDING = 1, /* a miss, or something found wrong: scripts branch on it */
-    CLI_USAGE = 2,   /* a wrong command line, or input that cannot be used */
+    CLI_FINDING = 1, /* a miss, or a fault that was found: scripts branch on it */
+    CLI_USAGE = 2,   /* a wrong command line, or unusable input */
     CLI_NO_DAEMON = 3,
 };
 
@@ -31,23 +31,23 @@ struct command {
     /* argv[0] is the command's name; returns an exit status. */
     int (*run)(const struct command *self, int argc, char **argv);
     const char *summary;  /* one line of `warm --help`, no full stop */
-    const char *synopsis; /* after "warm NAME ": what follows the name */
+    const char *synopsis; /* the text after "warm NAME " */
     const char *help;     /* options and an example, ends with a newline */
 };
 
 /* Prints a command's help on stdout. Returns CLI_OK. */
 int cli_help(const struct command *c);
 
-/* "warm NAME: MESSAGE" and where to read more, on stderr. Returns CLI_USAGE. */
+/* Prints "warm NAME: MESSAGE", and where to read more, on stderr. Returns CLI_USAGE. */
 int cli_usage(const struct command *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "warm: MESSAGE" on stderr. */
+/* Prints "warm: MESSAGE" on stderr. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * The next option of a command, as getopt_long gives it: -1 at the end. `longs` must list "help"
- * as 'h'. Two answers end the command: CLI_OPTION_HELP (help was printed: return CLI_OK) and
+ * Returns the next option of a command, as getopt_long does: -1 at the end. `longs` must list
+ * "help" as 'h'. Two answers end the command: CLI_OPTION_HELP (help was printed: return CLI_OK) and
  * CLI_OPTION_BAD (it was reported: return CLI_USAGE).
  */
 #define CLI_OPTION_HELP 'h'
@@ -55,7 +55,7 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_option(const struct command *c, int argc, char **argv, const char *shorts,
                const struct option *longs);
 
-/* True if `c` is one of the two answers that end a command; *status is then what to return. */
+/* True if `c` is one of the two answers that end a command; *status is then its exit status. */
 bool cli_option_ends(int c, int *status);
 
 /* A whole file or stdin in memory. Small files are read; large ones are mapped, so that 500 MB cost
@@ -71,7 +71,7 @@ struct cli_input {
 int cli_input_open(struct cli_input *in, const char *path);
 void cli_input_close(struct cli_input *in);
 
-/* Every command, in the order in which `warm --help` lists them. */
+/* Returns every command, in the order of `warm --help`. */
 const struct command *const *cli_commands(size_t *out_n);
 
 extern const struct command cmd_compile, cmd_hash, cmd_get, cmd_put, cmd_ls, cmd_show, cmd_stats,

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* filter.c - the options by which `ls` and `evict` choose entries. Main thread only. */
+/*
+ * filter.c - decides which entries `warm ls`, `evict`, `export` and others choose: reads their
+ * options into a filter, which the daemon applies.
+ *
+ * Thread: main.
+ */
 #include "client/cli/filter.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +41,7 @@ static int take_kind(const struct command *c, struct wire_filter *f)
     return 1;
 }
 
-/* The uid of a name in /etc/passwd: what getpwnam does, without the libraries that it loads. */
+/* Finds the uid of a name in /etc/passwd, as getpwnam does, without the libraries that it loads. */
 static bool find_user(const char *name, uint64_t *out_uid)
 {
     FILE *file = fopen("/etc/passwd", "re");
@@ -86,6 +92,7 @@ static int take_span(const struct command *c, uint64_t *out)
 
 int filter_option(const struct command *c, struct wire_filter *f, int option)
 {
+    assert(c && f);
     switch (option) {
     case FILTER_KIND: return take_kind(c, f);
     case FILTER_ARCH: return take_text(c, &f->hardware);
@@ -106,6 +113,7 @@ int filter_option(const struct command *c, struct wire_filter *f, int option)
 
 bool filter_is_all(const struct wire_filter *f)
 {
+    assert(f);
     return f->uid < 0 && f->kind < 0 && f->pinned < 0 && !f->min_bytes && !f->max_bytes &&
            !f->min_age_ms && !f->min_idle_ms && !f->min_hits && f->max_hits == UINT32_MAX &&
            !f->hardware.len && !f->compiler.len && !f->text.len;

@@ -2,7 +2,7 @@
 /*
  * filter.h - the options by which `ls` and `evict` choose entries.
  *
- * Thread: the main thread only. Memory: texts are borrowed from the command line.
+ * Thread: main. Memory: texts are borrowed from the command line.
  */
 #ifndef WARM_CLI_FILTER_H
 #define WARM_CLI_FILTER_H
@@ -56,8 +56,8 @@ enum filter_option {
 
 struct wire_filter filter_all(void);
 
-/* Takes one option: 1 if it was one of ours, 0 if not, -1 if its value is wrong, which was
- * reported. */
+/* Reads one option: 1 if it is one of ours, 0 if not, -1 if its value is wrong, which it
+ * reports. */
 int filter_option(const struct command *c, struct wire_filter *f, int option);
 
 /* True if nothing was chosen. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu.c - asks nvidia-smi. A static program cannot load the driver's library; the tool comes with
- * every driver.
+ * gpu.c - finds the target of this machine's GPU by nvidia-smi, for `warm compile` and `warm
+ * doctor`. A static program cannot load the driver's library; nvidia-smi comes with every driver.
+ *
+ * Thread: main.
  */
 #include "client/cli/gpu.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.h - the target of this machine's GPU. Thread: any. Memory: none is owned. */
+/*
+ * gpu.h - the target of this machine's GPU.
+ *
+ * Thread: main. Memory: none.
+ */
 #ifndef WARM_CLI_GPU_H
 #define WARM_CLI_GPU_H
 
@@ -7,8 +11,8 @@
 
 #define GPU_TARGET_MAX 16 /* bytes, NUL included */
 
-/* "sm_90" for the first GPU, as the driver's own tool tells; false where there is none. Takes as long
- * as that tool does: tens of milliseconds. */
+/* Writes "sm_90", the target of the first GPU. False if there is none. Takes as long as the
+ * driver's own tool: tens of milliseconds. */
 bool gpu_target(char out[GPU_TARGET_MAX]);
 
 #endif

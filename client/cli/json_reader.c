@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_reader.c - looks values up in JSON that the daemon sent. No state, any thread. */
+/*
+ * json_reader.c - looks values up in JSON from the daemon or from another program's cache. The
+ * commands stats, why and doctor, `warm run --report` and the formats of cache folders call it.
+ *
+ * Thread: any; no state.
+ */
 #include "client/cli/json_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is left to read. */
+/* The rest of the text. */
 struct scan {
     const char *at, *end;
 };
@@ -31,7 +36,7 @@ static bool take(struct scan *s, char c)
     return true;
 }
 
-/* Stands on a quote; ends behind the closing one. */
+/* Skips a string: begins on its quote, ends behind the closing one. */
 static bool skip_string(struct scan *s)
 {
     for (s->at++; s->at < s->end; s->at++) {
@@ -44,7 +49,7 @@ static bool skip_string(struct scan *s)
     return false;
 }
 
-/* Any value, whatever is nested in it; brackets are counted, not matched. */
+/* Skips a value with all that is nested in it; counts brackets, and does not match them. */
 static bool skip_value(struct scan *s, struct view *out)
 {
     skip_space(s);
@@ -131,7 +136,7 @@ bool json_reader_number(struct view value, double *out)
     return *end == '\0';
 }
 
-/* The 4 digits of \u as a number; 0 where they are not. */
+/* Returns the 4 digits of \u as a number; 0 if they are missing. */
 static unsigned unescape_digits(const char *text, size_t len)
 {
     char digits[5] = "";
@@ -149,7 +154,8 @@ static void append(char *out, size_t cap, size_t *n, unsigned char byte)
         out[(*n)++] = (char)byte;
 }
 
-/* As UTF-8; what a line cannot show, and halves of surrogate pairs, as '?'. */
+/* Appends a character as UTF-8; '?' for those that a line cannot show, and for halves of surrogate
+ * pairs. */
 static void append_code(char *out, size_t cap, size_t *n, unsigned code)
 {
     if (code < 0x20 || code == 0x7f || (code >= 0xd800 && code < 0xe000)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_reader.h - looks values up in JSON that the daemon sent (STATS, INFO).
+ * json_reader.h - looks values up in JSON, such as the daemon's STATS and INFO.
  *
- * Values are found by walking the text; nothing is built. Input that is not JSON gives "not found",
- * never a fault.
+ * It finds values by walking the text, and builds nothing. In a text that is not JSON it finds
+ * nothing, and never faults.
  *
- * Thread: any; no state. Memory: what is found is a view into the document.
+ * Thread: any; no state. Memory: values are views into the document.
  */
 #ifndef WARM_CLI_JSON_READER_H
 #define WARM_CLI_JSON_READER_H
@@ -14,15 +14,18 @@
 
 #include "keygen/bytes.h"
 
-/* The raw text of a value: of a member of an object by "name" or "outer.inner". */
+/* Finds a member of an object by "name" or "outer.inner": the raw text of its value. */
 bool json_reader_find(struct view object, const char *path, struct view *out);
-/* The i-th value of an array, or the i-th member of an object and its name. */
+/* Finds the i-th value of an array. */
 bool json_reader_item(struct view array, size_t i, struct view *out);
+/* Finds the i-th member of an object, and its name. */
 bool json_reader_member(struct view object, size_t i, struct view *out_name, struct view *out);
 
-/* A found value as a number, and as text without its quotes and escapes (cut to `cap`). */
+/* Reads a value as a number. False if it is none. */
 bool json_reader_number(struct view value, double *out);
+/* Copies a value as text without its quotes and escapes, cut to `cap`. */
 void json_reader_text(struct view value, char *out, size_t cap);
+/* True if the raw value is `text`: "true", "null", "12". */
 bool json_reader_is(struct view value, const char *text); /* "true", "null", "12" */
 
 #endif

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_writer.c - the JSON writer of json_writer.h. No state but the caller's. */
+/*
+ * json_writer.c - writes JSON to a stream, with commas, escapes and valid UTF-8. Every command with
+ * --json calls it; json_writer.h has the contract.
+ *
+ * Thread: main.
+ */
 #include "client/cli/json_writer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -17,6 +23,7 @@ static void json_separate(struct json *j)
 
 void json_open(struct json *j, char bracket)
 {
+    assert(bracket == '{' || bracket == '[');
     json_separate(j);
     fputc(bracket, j->out);
     j->comma = false;
@@ -25,6 +32,7 @@ void json_open(struct json *j, char bracket)
 
 void json_close(struct json *j, char bracket)
 {
+    assert(j->depth > 0 && (bracket == '}' || bracket == ']'));
     fputc(bracket, j->out);
     j->comma = true;
     if (--j->depth == 0) {
@@ -33,8 +41,8 @@ void json_close(struct json *j, char bracket)
     }
 }
 
-/* How many of the bytes at `s` form one well-formed UTF-8 character: 1 to 4; or, negated, how many
- * to replace by one U+FFFD. The table is Unicode 15's table 3-7: only the second byte's range
+/* Returns the length of the well-formed UTF-8 character at `s`: 1 to 4; or, negated, the number of
+ * bytes that one U+FFFD replaces. The table is Unicode 15's table 3-7: only the second byte's range
  * depends on the first. */
 static int utf8_take(const uint8_t *s, size_t len)
 {
@@ -71,6 +79,7 @@ static void json_escape(FILE *out, uint8_t c)
 
 void json_bytes(struct json *j, const void *data, size_t len)
 {
+    assert(data || len == 0);
     const uint8_t *s = data;
     json_separate(j);
     fputc('"', j->out);
@@ -91,6 +100,7 @@ void json_text(struct json *j, const char *text) { json_bytes(j, text, strlen(te
 
 void json_key(struct json *j, const char *key)
 {
+    assert(j->depth > 0 && key);
     json_text(j, key);
     fputc(':', j->out);
     j->comma = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_writer.h - writes JSON to a stream, one token a call; the commas and colons place themselves.
+ * json_writer.h - writes JSON to a stream, one token a call, and adds the commas and colons.
  *
  *     json_open(&j, '[');
  *         json_open(&j, '{');
@@ -9,10 +9,10 @@
  *         json_close(&j, '}');
  *     json_close(&j, ']');                       [{"file":"a","bytes":3}] and a newline
  *
- * Strings are any bytes: what is not UTF-8 comes out as U+FFFD, one for each maximal part of a
- * sequence that is ill-formed (Unicode 15, section 3.9), so the output always parses.
+ * Strings are any bytes. One U+FFFD replaces each maximal part of an ill-formed UTF-8 sequence
+ * (Unicode 15, section 3.9), so the output always parses.
  *
- * Thread: none. Memory: a struct json is embedded by its user and owns nothing.
+ * Thread: main. Memory: its user embeds a struct json, which owns nothing.
  */
 #ifndef WARM_CLI_JSON_WRITER_H
 #define WARM_CLI_JSON_WRITER_H
@@ -28,14 +28,20 @@ struct json {
     bool comma;     /* the next value or key follows another in the same bracket */
 };
 
+/* Begins a document on a stream, which it borrows. */
 void json_init(struct json *j, FILE *out);
-void json_open(struct json *j, char bracket);  /* '{' or '[' */
-void json_close(struct json *j, char bracket); /* '}' or ']'; the outermost ends the line */
+/* Writes '{' or '['. */
+void json_open(struct json *j, char bracket);
+/* Writes '}' or ']'; the outermost one ends the line. */
+void json_close(struct json *j, char bracket);
+/* Writes the key of the next value. */
 void json_key(struct json *j, const char *key);
+/* Write a value: a text, a string of any bytes, a number (null if it is not finite), true or
+ * null. */
 void json_text(struct json *j, const char *text);
-void json_bytes(struct json *j, const void *data, size_t len); /* a string of any bytes */
+void json_bytes(struct json *j, const void *data, size_t len);
 void json_u64(struct json *j, uint64_t value);
-void json_f64(struct json *j, double value); /* null if it is not finite */
+void json_f64(struct json *j, double value);
 void json_bool(struct json *j, bool value);
 void json_null(struct json *j);
 

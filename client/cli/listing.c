@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listing.c - rows asked for and kept. Main thread only. */
+/*
+ * listing.c - asks the daemon for rows in pieces, and keeps them for commands that need all at
+ * once. ls and export call it; listing.h has the contract.
+ *
+ * Thread: main.
+ */
 #include "client/cli/listing.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +15,7 @@
 
 int listing_ask(struct remote *r, struct wire_list *message, listing_on_row on_row, void *arg)
 {
+    assert(r && r->w && message && on_row);
     struct warm *w = r->w;
     struct answer answer;
     struct wire_row row;
@@ -34,6 +41,7 @@ int listing_ask(struct remote *r, struct wire_list *message, listing_on_row on_r
 
 int listing_keep(struct listing *l, struct view frame, uint64_t value)
 {
+    assert(l && frame.data);
     if (l->n == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 256;
         struct kept_row *rows = realloc(l->rows, cap * sizeof *rows);
@@ -64,6 +72,7 @@ void listing_sort(struct listing *l)
 
 bool listing_row(const struct listing *l, size_t i, struct wire_row *out)
 {
+    assert(l && out && i < l->n);
     struct wire_frame frame = {.type = WIRE_ROW, .payload = {l->rows[i].frame, l->rows[i].len}};
     return wire_get_row(&frame, out, NULL) == 0;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listing.h - rows of the daemon, asked for in pieces and, where a command needs them all before it
- * goes on, kept.
+ * listing.h - asks the daemon for rows in pieces, and keeps them for commands that need all at
+ * once.
  *
  *     listing_ask ─▶ on_row, on_row, … ─▶ 1: there are more │ 0: that was all
  *                       └─▶ listing_keep
  *
- * Thread: the main thread only. Memory: a listing holds the rows as they came; listing_close.
+ * Thread: main. Memory: a listing owns its rows (listing_close).
  */
 #ifndef WARM_CLI_LISTING_H
 #define WARM_CLI_LISTING_H
 
 #include "client/cli/remote.h"
 
-/* `frame` is the row as it came; both last for the call. 0, or an error, which ends the list. */
+/* Takes a row; `frame` is the row as it came. Both last for the call. 0, or an error, which ends
+ * the list. */
 typedef int (*listing_on_row)(void *arg, const struct wire_row *row, struct view frame);
 
 /* Asks for the next rows of `message`, whose cursor it moves on. 1 if there are more, 0 at the end,
@@ -33,10 +34,10 @@ struct listing {
 /* Copies the frame. 0 or NOMEM. */
 int listing_keep(struct listing *l, struct view frame, uint64_t value);
 
-/* The highest value first. */
+/* Sorts rows by value, the highest first. */
 void listing_sort(struct listing *l);
 
-/* Row i; it borrows from the listing. */
+/* Decodes row i, which borrows from the listing. False if it is damaged. */
 bool listing_row(const struct listing *l, size_t i, struct wire_row *out);
 
 void listing_close(struct listing *l);

@@ -49,7 +49,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Returns the number of letters to insert, remove, replace or swap that make `a` of `b`: the
+/* Returns the number of letters to insert, remove, replace or swap that turn `b` into `a`: the
  * optimal string alignment distance, at most MISTAKES_MAX + 1. */
 #define MISTAKES_MAX 2u
 #define NAME_LEN_MAX 15u

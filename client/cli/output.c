@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* output.c - writes a result where the command line said. Main thread only. */
+/*
+ * output.c - decides how an output file is written: beside its place and renamed, exchanged, or in
+ * place. The commands compile and get call it, and the formats
+ * of cache folders.
+ *
+ * Thread: main.
+ */
 #include "client/cli/output.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,7 +20,7 @@
 
 #include "client/cli/cli.h"
 
-/* 0 or an errno. */
+/* Writes all bytes. 0 or an errno. */
 static int write_all(int fd, const void *data, size_t len)
 {
     const char *at = data;
@@ -40,14 +47,13 @@ static int write_in_place(const char *path, const void *data, size_t len)
     return error;
 }
 
-/* A rename over a file has ext4 write the new one out at once, which takes longer than all of a hit;
- * an exchange is as atomic and does not. */
+/* Puts a file in the place of another. A rename makes ext4 write the new file out at once, which
+ * takes longer than a whole hit; an exchange is as atomic and does not. */
 static int replace(const char *temporary, const char *path)
 {
     if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
         return unlink(temporary) == 0 ? 0 : errno;
-    return rename(temporary, path) == 0 ? 0
-                                        : errno; /* nothing is there, or no file system for it */
+    return rename(temporary, path) == 0 ? 0 : errno; /* no file there, or no support for it */
 }
 
 static int write_and_rename(const char *path, const void *data, size_t len)
@@ -71,6 +77,7 @@ static int write_and_rename(const char *path, const void *data, size_t len)
 
 int output_write(const char *path, const void *data, size_t len)
 {
+    assert(path && (data || len == 0));
     struct stat st;
     int error;
     if (strcmp(path, "-") == 0)

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c - the progress line and the question whether there is a terminal. Main thread only. */
+/*
+ * progress.c - draws the line of progress, and decides if an output wants colours. compile.c
+ * and remote.c call it.
+ *
+ * Thread: main.
+ */
 #include "client/cli/progress.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +19,7 @@ static bool shown;
 
 void progress_show(const char *what, uint64_t done, uint64_t total)
 {
+    assert(what);
     if (!shown && !isatty(STDERR_FILENO))
         return;
     shown = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.h - one line on stderr that shows how far long work is, and colours; both only where a
- * person looks at a terminal.
+ * progress.h - a line on stderr with the progress of long work, and colours; both only on a
+ * terminal.
  *
- * Thread: the main thread only. Memory: none.
+ * Thread: main. Memory: none.
  */
 #ifndef WARM_CLI_PROGRESS_H
 #define WARM_CLI_PROGRESS_H
@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Draws the line anew; nothing where stderr is no terminal. */
+/* Draws the line again, if stderr is a terminal. */
 void progress_show(const char *what, uint64_t done, uint64_t total);
-/* Takes the line away. */
+/* Removes the line. */
 void progress_end(void);
 
 /* True if `out` is a terminal that wants colours: not with NO_COLOR, not with TERM=dumb. */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.c - connecting, asking and failing for the commands that talk to the daemon. Main thread
- * only. */
+/*
+ * remote.c - connects, asks and reports failures for the commands that talk to the daemon. It
+ * decides their exit status; remote.h has the contract.
+ *
+ * Thread: main.
+ */
 #include "client/cli/remote.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +20,7 @@
 
 bool remote_option(struct remote *r, int c)
 {
+    assert(r);
     if (c == 'S')
         r->socket = optarg;
     else if (c == 'J')
@@ -24,6 +30,7 @@ bool remote_option(struct remote *r, int c)
 
 int remote_open(struct remote *r)
 {
+    assert(r && !r->w);
     const char *timeout = getenv("WARM_TIMEOUT_MS");
     struct warm_options options = {.connect_timeout_ms =
                                        timeout && *timeout ? 0 : DEADLINE_PERSON_CONNECT_MS};
@@ -87,6 +94,7 @@ int remote_fail(const struct remote *r, int code)
 
 int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answer *out)
 {
+    assert(r && r->w && tag && out);
     int code = request_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, out);
     if (code)
         return remote_fail(r, code);
@@ -99,6 +107,7 @@ int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answe
 
 int remote_text(struct remote *r, enum wire_type type, struct answer *answer, struct wire_text *out)
 {
+    assert(r && r->w && answer);
     uint64_t tag = request_begin(r->w);
     wire_put_empty(&r->w->request, type, tag);
     int status = remote_ask(r, tag, WIRE_TEXT, answer);
@@ -109,6 +118,7 @@ int remote_text(struct remote *r, enum wire_type type, struct answer *answer, st
 
 int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out)
 {
+    assert(r && r->w && what && out);
     struct answer answer;
     struct wire_progress progress;
     int code = request_ask(r->w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
@@ -129,6 +139,7 @@ int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_
 void remote_print_report(const struct remote *r, const char *done, const struct wire_report *report,
                          bool dry_run)
 {
+    assert(r && done && report);
     char size[UNITS_TEXT];
     if (r->as_json) {
         struct json j;
@@ -147,6 +158,7 @@ void remote_print_report(const struct remote *r, const char *done, const struct 
 
 uint32_t remote_add_key(struct writer *list, const char *text)
 {
+    assert(list && text);
     struct key key;
     bool hex = key_from_text(text, strlen(text), &key);
     if (hex)

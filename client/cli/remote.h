@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remote.h - what the commands that talk to the daemon share: connecting, failing, keys, output.
+ * remote.h - shared by the commands that talk to the daemon: connecting, failures, keys, output.
  *
  * Inspection never starts a daemon. A person waits longer for an answer than a program should, so
  * connecting has DEADLINE_PERSON_CONNECT_MS here, unless WARM_TIMEOUT_MS says otherwise.
  *
- * Thread: the main thread only. Memory: said at each function.
+ * Thread: main. Memory: as each function says.
  */
 #ifndef WARM_CLI_REMOTE_H
 #define WARM_CLI_REMOTE_H
@@ -14,7 +14,7 @@
 #include "client/lib/deadlines.h"
 #include "client/lib/request.h"
 
-/* Long options of every such command, as cli_option gives them. */
+/* Long options of every such command, for cli_option. */
 #define REMOTE_OPTIONS                                                                             \
     {"socket", required_argument, NULL, 'S'}, {"json", no_argument, NULL, 'J'},                    \
     {                                                                                              \
@@ -31,14 +31,14 @@ struct remote {
     bool as_json;
 };
 
-/* Takes 'S' and 'J'. False for another option. */
+/* Reads the options 'S' and 'J'. False for another option. */
 bool remote_option(struct remote *r, int c);
 
-/* Connects. 0, or an exit status with the reason already on stderr. */
+/* Connects. 0, or an exit status after printing the reason. */
 int remote_open(struct remote *r);
 void remote_close(struct remote *r);
 
-/* Prints why a request failed; gives the exit status. */
+/* Prints why a request failed. Returns the exit status. */
 int remote_fail(const struct remote *r, int code);
 int remote_exit_status(int code);
 
@@ -54,12 +54,12 @@ int remote_text(struct remote *r, enum wire_type type, struct answer *answer,
 /* Asks for a REPORT; PROGRESS on the way is shown as `what`. 0 or an exit status. */
 int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out);
 
-/* Prints what was `done` to how many entries and bytes; with `dry_run`, what would have been. */
+/* Prints the numbers of entries and bytes of a report, after the word `done`. */
 void remote_print_report(const struct remote *r, const char *done, const struct wire_report *report,
                          bool dry_run);
 
-/* Adds what a person called a key to a list: 32 hex digits may be an address key or a name. Returns
- * how many items that were. */
+/* Adds a KEY of the command line to a list: 32 hex digits may be an address key or a name, and are
+ * added as both. Returns the number of added items. */
 uint32_t remote_add_key(struct writer *list, const char *text);
 
 #endif

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c - an entry of the store as people and programs see it. No state, any thread. */
+/*
+ * rows.c - prints an entry of the store for people, as a line or as fields, and for programs, as
+ * JSON. The commands ls, show, evict and others call it.
+ *
+ * Thread: main; no state.
+ */
 #include "client/cli/rows.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +58,7 @@ static void json_view(struct json *j, const char *name, struct view v)
 
 void row_json(struct json *j, const struct wire_row *row)
 {
+    assert(j && row);
     json_open(j, '{');
     json_digest(j, "key", row->key.bytes, sizeof row->key.bytes);
     json_key(j, "kind"), json_text(j, wire_kind_name(row->kind));
@@ -85,7 +92,8 @@ void row_json(struct json *j, const struct wire_row *row)
 
 /* ---- text ---- */
 
-/* Names come from other programs: nothing in them may move a cursor or change a colour. */
+/* Prints a name without control characters: it comes from another program, and must not move the
+ * cursor or change a colour. */
 static void print_clean(struct view v)
 {
     const unsigned char *text = v.data;
@@ -106,6 +114,7 @@ void rows_title(bool colour)
 
 void row_line(const struct wire_row *row, uint64_t now_ms)
 {
+    assert(row);
     char key[WARM_KEY_TEXT], size[UNITS_TEXT], used[UNITS_TEXT];
     key_to_text(&row->key, key);
     units_size_text(row->len, size);
@@ -148,6 +157,7 @@ static void field_time(const char *name, uint64_t ms, uint64_t now_ms)
 
 void row_fields(const struct wire_row *row, uint64_t now_ms)
 {
+    assert(row);
     char size[UNITS_TEXT];
     units_size_text(row->len, size);
     field_digest("key", row->key.bytes, sizeof row->key.bytes);

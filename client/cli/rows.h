@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.h - an entry of the store as people and programs see it.
+ * rows.h - prints an entry of the store for people and for programs.
  *
- * Thread: any; no state. Memory: none.
+ * Thread: main; no state. Memory: none.
  */
 #ifndef WARM_CLI_ROWS_H
 #define WARM_CLI_ROWS_H
@@ -10,19 +10,20 @@
 #include "client/cli/json_writer.h"
 #include "client/wire/wire.h"
 
-#define ROWS_MADE_HERE 0xfffffffeu /* owner of what the daemon itself compiled */
+#define ROWS_MADE_HERE 0xfffffffeu /* owner of entries that the daemon itself compiled */
 
-/* One object with every field of a row. */
+/* Writes one object with every field of a row. */
 void row_json(struct json *j, const struct wire_row *row);
 
-/* The titles, and one line for a row: key, kind, size, hits, age since last use, hardware, label. */
+/* Prints the titles of row_line. */
 void rows_title(bool colour);
+/* Prints one line: key, kind, size, hits, time since the last use, hardware, label. */
 void row_line(const struct wire_row *row, uint64_t now_ms);
 
-/* The row with one field a line. */
+/* Prints the row with one field a line. */
 void row_fields(const struct wire_row *row, uint64_t now_ms);
 
-/* Unix time in milliseconds. */
+/* Returns the Unix time in milliseconds. */
 uint64_t rows_now_ms(void);
 
 #endif

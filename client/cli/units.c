@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* units.c - sizes and times as people write and read them. No state, any thread. */
+/*
+ * units.c - parses and prints sizes and times for people. The options of the commands, and their
+ * listings, call it.
+ *
+ * Thread: any; no state.
+ */
 #include "client/cli/units.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -19,7 +25,7 @@ static const struct unit spans[] = {
     {'s', 1000}, {'m', 60 * 1000}, {'h', 3600 * 1000}, {'d', 24 * 3600 * 1000ull}};
 #define N_UNITS 4
 
-/* Digits at the start of *text; *text then stands behind them. */
+/* Reads digits at the start of *text, and moves *text behind them. */
 static bool take_digits(const char **text, uint64_t *out)
 {
     uint64_t n = 0;
@@ -37,7 +43,7 @@ static bool take_digits(const char **text, uint64_t *out)
     return true;
 }
 
-/* Digits and one letter of `units`, or none: then `otherwise`. */
+/* Reads digits and one letter of `units`; without a letter the unit is `otherwise`. */
 static bool parse(const char *text, const struct unit *units, uint64_t otherwise, bool any_case,
                   uint64_t *out)
 {
@@ -61,16 +67,19 @@ static bool parse(const char *text, const struct unit *units, uint64_t otherwise
 
 bool units_parse_size(const char *text, uint64_t *out_bytes)
 {
+    assert(text && out_bytes);
     return parse(text, sizes, 1, true, out_bytes);
 }
 
 bool units_parse_span(const char *text, uint64_t *out_ms)
 {
+    assert(text && out_ms);
     return parse(text, spans, 1000, false, out_ms);
 }
 
 bool units_parse_number(const char *text, uint64_t max, uint64_t *out)
 {
+    assert(text && out);
     uint64_t n;
     if (!take_digits(&text, &n) || *text || n > max)
         return false;

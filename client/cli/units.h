@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * units.h - sizes and times as people write and read them.
+ * units.h - parses and prints sizes and times for people.
  *
  *     10G, 64M, 4096         bytes; K, M, G, T are powers of 1024
  *     7d, 12h, 30m, 90s      a span of time; a number alone is seconds
@@ -15,15 +15,16 @@
 
 #define UNITS_TEXT 24 /* bytes of any text below, NUL included */
 
-/* False if `text` is not a size, or does not fit. */
+/* Reads a size. False if `text` is none, or does not fit. */
 bool units_parse_size(const char *text, uint64_t *out_bytes);
+/* Reads a span of time. False if `text` is none, or does not fit. */
 bool units_parse_span(const char *text, uint64_t *out_ms);
-/* A whole number of at most `max`. */
+/* Reads a whole number of at most `max`. */
 bool units_parse_number(const char *text, uint64_t max, uint64_t *out);
 
-/* "1.4M" for 1468006; "812" for 812. */
+/* Writes a size: "1.4M" for 1468006, "812" for 812. */
 void units_size_text(uint64_t bytes, char out[UNITS_TEXT]);
-/* "3d", "5h", "12m", "40s". */
+/* Writes a span: "3d", "5h", "12m", "40s". */
 void units_span_text(uint64_t ms, char out[UNITS_TEXT]);
 
 #endif

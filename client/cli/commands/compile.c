@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * compile.c - `warm compile`: CUDA C++ through the daemon, like a compiler on the command line.
+ * main.c calls it.
  *
- * The command line is split in two: what is ours, and everything else, which goes to NVRTC as it
- * stands. For each file: read → warm_compile → log to stderr, output beside its place and renamed.
- * A hit is a handful of system calls, so nothing here touches what it does not need. Main thread
- * only.
+ * The command line is split in two: our own options, and all others, which go to NVRTC unchanged.
+ * For each file: read → warm_compile → log to stderr, output beside its place and renamed. A hit is
+ * a handful of system calls, so this file does no work that a hit does not need.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <limits.h>
@@ -33,7 +35,7 @@ struct compile_run {
     struct remote remote;
     const char **files;
     int n_files;
-    const char **options; /* what NVRTC is given */
+    const char **options; /* for NVRTC */
     size_t n_options;
     const char **expressions;
     size_t n_expressions;
@@ -86,8 +88,8 @@ static const struct own_option own_options[] = {
     {"--json", false, OPT_JSON},
 };
 
-/* One of ours: `--name VALUE` or `--name=VALUE`. *out_value is NULL where the value is the next
- * argument. */
+/* Finds one of our own options: `--name VALUE` or `--name=VALUE`. *out_value is NULL if the value
+ * is the next argument. */
 static const struct own_option *find_own(const char *arg, const char **out_value)
 {
     for (size_t i = 0; i < sizeof own_options / sizeof *own_options; i++) {
@@ -105,7 +107,7 @@ static const struct own_option *find_own(const char *arg, const char **out_value
     return NULL;
 }
 
-/* `--arch sm_90` as NVRTC spells it; of several the last counts. */
+/* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. */
 static int set_arch(struct compile_run *run, const char *arch)
 {
     bool first = run->arch_option[0] == '\0';
@@ -146,7 +148,7 @@ static int set_own(struct compile_run *run, const struct own_option *own, const 
     return 0;
 }
 
-/* An option for NVRTC, with the argument after it where that is its value. */
+/* Adds an option for NVRTC, and the next argument if that is its value. */
 static void add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
 {
     static const char *const arch_names[] = {"-arch", "--gpu-architecture"};
@@ -164,7 +166,7 @@ static void add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
     }
 }
 
-/* 0 to go on; else -1 with *status what to return. */
+/* Reads the command line. 0 to go on; else -1, and *status is the exit status. */
 static int parse_arguments(struct compile_run *run, int argc, char **argv, int *status)
 {
     bool only_files = false;
@@ -192,7 +194,7 @@ static int parse_arguments(struct compile_run *run, int argc, char **argv, int *
     return 0;
 }
 
-/* Without a target: that of the GPU. Never NVRTC's own default, which is PTX for an old one. */
+/* Sets the GPU's own target if the command line has none. NVRTC's default is PTX for an old GPU. */
 static int default_arch(struct compile_run *run)
 {
     char target[GPU_TARGET_MAX];
@@ -216,7 +218,7 @@ static int check_arguments(struct compile_run *run)
 
 /* ---- one file ---- */
 
-/* What was asked for among what the compiler made, and the ending of its file's name. */
+/* Returns the requested part of a result, and the ending of its file's name. */
 static struct warm_part choose_part(const struct compile_run *run, const struct warm_result *r,
                                     const char **out_ending)
 {
@@ -233,7 +235,7 @@ static struct warm_part choose_part(const struct compile_run *run, const struct 
     return (struct warm_part){NULL, 0};
 }
 
-/* "dir/k.cu" gives "k.cubin", in the working folder, as compilers do it. */
+/* Writes the default name of an output: "k.cubin" for "dir/k.cu", in the working folder. */
 static bool default_output(const char *file, const char *ending, char out[PATH_MAX])
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
@@ -243,7 +245,7 @@ static bool default_output(const char *file, const char *ending, char out[PATH_M
     return n > 0 && n < PATH_MAX;
 }
 
-/* The compiler's own words, as it would have printed them. */
+/* Prints the compiler's log, as the compiler prints it. */
 static void print_log(const struct compile_run *run, const struct warm_result *r)
 {
     const char *log = r->log.data;
@@ -390,7 +392,7 @@ static int compile_files(struct compile_run *run)
 
 static int compile_run(const struct command *self, int argc, char **argv)
 {
-    /* An argument ends up in at most one of the three lists. */
+    /* Each argument goes to at most one of the three lists. */
     const char **lists = calloc((size_t)argc * 3, sizeof *lists);
     if (!lists) {
         cli_say("out of memory");

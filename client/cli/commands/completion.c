@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * completion.c - `warm completion`: scripts that complete commands and their options in bash, zsh
- * and fish. Main thread only.
+ * and fish. main.c calls it.
  *
- * All of it is made from the table of commands: what options a command has, its help says, on lines
- * that begin with one.
+ * The scripts are made from the table of commands. The options of a command are in its help, on
+ * lines that begin with an option.
+ *
+ * Thread: main.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +23,7 @@ struct options {
     bool in_line;
 };
 
-/* To the next line whose first word is an option, past its blanks. */
+/* Moves to the next line whose first word is an option, past its blanks. */
 static bool next_line(struct options *o)
 {
     while (*o->at) {
@@ -36,7 +38,8 @@ static bool next_line(struct options *o)
     return false;
 }
 
-/* The next "--name". What an option does follows after two blanks, and names none. */
+/* Finds the next "--name" of a line. An option's description follows after two blanks, and is
+ * skipped. */
 static bool next_option(struct options *o, char out[OPTION_MAX])
 {
     for (;;) {
@@ -54,7 +57,7 @@ static bool next_option(struct options *o, char out[OPTION_MAX])
     }
 }
 
-/* All of them with blanks between. */
+/* Prints all options of a command with blanks between. */
 static void print_options(const struct command *c)
 {
     struct options o = {.at = c->help};
@@ -63,13 +66,13 @@ static void print_options(const struct command *c)
         printf("%s%s", first ? "" : " ", option);
 }
 
-/* Where a program and its own arguments follow. */
+/* True for commands that take a program and its own arguments. */
 static bool runs_a_program(const struct command *c)
 {
     return strcmp(c->name, "run") == 0 || strcmp(c->name, "tool") == 0;
 }
 
-/* A text between single quotes; `escaped` is what such a quote itself is written as. */
+/* Prints a text between single quotes, with `escaped` for each single quote in it. */
 static void print_quoted(const char *text, const char *escaped)
 {
     for (; *text; text++)

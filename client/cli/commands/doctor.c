@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * doctor.c - `warm doctor`: is everything as it should be, and if not, what to do. Main thread
- * only.
+ * doctor.c - `warm doctor`: checks the installation, and says how to repair it. main.c calls it.
  *
  * Checks run from the outside in: environment, socket, daemon, its administrator's socket, store,
- * toolchains, sandbox, GPU. Each gives one line: ok, warn or FAIL. After the socket or the daemon failed
- * the rest cannot be asked.
+ * toolchains, sandbox, GPU. Each prints one line: ok, warn or FAIL. If the socket or the daemon
+ * fails, the rest is skipped.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -62,7 +63,7 @@ static void finding(struct doctor *d, enum health health, const char *check, con
 
 extern char **environ;
 
-/* The variables that the manual names, and those that our programs set for one another. */
+/* True for variables that the manual names, and those that our programs set for one another. */
 static bool is_setting(const char *name, size_t len)
 {
     static const char *const known[] = {
@@ -78,7 +79,7 @@ static bool is_setting(const char *name, size_t len)
     return false;
 }
 
-/* Says which variables look like settings and are none. */
+/* Prints the variables that look like settings and are none. */
 static bool has_unknown_settings(struct doctor *d)
 {
     bool any = false;
@@ -115,7 +116,7 @@ static void check_environment(struct doctor *d)
 
 /* ---- socket ---- */
 
-/* Says why this socket and no other was looked at. */
+/* Returns the reason why this socket was chosen. */
 static const char *choice_of(const struct doctor *d, const char *path)
 {
     const char *named = getenv("WARM_SOCKET");
@@ -153,7 +154,7 @@ static bool check_socket(struct doctor *d, const char *path)
     return true;
 }
 
-/* Beside a socket that others may use, the administrator has one alone. */
+/* Checks the administrator's own socket, which stands beside a socket that others may use. */
 static void check_admin(struct doctor *d, const char *path)
 {
     char admin[sizeof d->remote.w->socket];
@@ -260,7 +261,7 @@ static void check_toolchains(struct doctor *d, struct view info)
                 info_number(info, "workers.crashes"));
 }
 
-/* What confines the compiler processes; nothing is known of it before the first has run. */
+/* Checks the confinement of the compiler processes, which is known after the first has run. */
 static void check_sandbox(struct doctor *d, struct view info)
 {
     struct view landlock;
@@ -281,7 +282,7 @@ static void check_sandbox(struct doctor *d, struct view info)
                 version > 0 ? "Landlock" : "their user and their limits");
 }
 
-/* What was made once more, and was not the same. */
+/* Checks for results that differed when they were compiled once more. */
 static void check_audits(struct doctor *d, struct view info)
 {
     double n = info_number(info, "audits.differences");
@@ -296,7 +297,7 @@ static void check_audits(struct doctor *d, struct view info)
                 info_number(info, "audits.done"));
 }
 
-/* Where to find the process and its files. */
+/* Prints the process id, and the places of the process's files. */
 static void check_process(struct doctor *d, struct view info)
 {
     struct view field;
@@ -351,7 +352,7 @@ static int doctor_checks(struct doctor *d)
     }
     if (named)
         strcpy(path, d->remote.socket);
-    unsetenv("WARM_DISABLE"); /* it was reported; the daemon is looked at all the same */
+    unsetenv("WARM_DISABLE"); /* it is reported; the daemon is checked all the same */
     bool reached = check_socket(d, path) && check_daemon(d, path);
     if (reached)
         check_admin(d, path);

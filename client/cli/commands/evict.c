@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evict.c - `warm evict`, `warm clear` and `warm verify`: work on many entries, with a report.
- * Main thread only.
+ * evict.c - `warm evict`, `warm clear` and `warm verify`: work on many entries, with a report. The
+ * daemon does the work, this file asks for it; main.c calls it.
+ *
+ * Thread: main.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * export.c - `warm export`: entries into an archive, or into a cache folder as another program
- * has it. Main thread only.
+ * export.c - `warm export`: writes entries into an archive, or into another program's cache folder.
+ * main.c calls it.
  *
- * The rows are listed first and kept; then each value is fetched, verified, and written. An archive is
- * there whole or not at all: it is written beside its place and renamed. What was exported is on the
- * disk when the command says so: the cache that it came from may be cleared next.
+ * The rows are listed first; then each value is fetched, verified, and written. An archive is
+ * complete or absent: it is written beside its place and renamed. The exported entries are on the
+ * disk when the command reports success, because the user may clear the cache next.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,8 +62,8 @@ static int write_entry(struct export_run *run, const struct archive_entry *entry
     return done ? 1 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
 }
 
-/* Entries that have no name are of the daemon's own making, for whoever asks: they come back as such.
- * No folder of another program has a place for them. */
+/* Fetches an entry. The daemon itself made the entries without a name: an archive keeps their key,
+ * and no folder of another program has a place for them. */
 static int get_row(struct export_run *run, const struct wire_row *row, struct archive_entry *entry,
                    struct warm_value *out)
 {
@@ -87,7 +89,7 @@ static int export_row(struct export_run *run, const struct wire_row *row)
                                   .label = row->label};
     int code = get_row(run, row, &entry, &value);
     if (code == WARM_ENOT_FOUND || code == WARM_ECORRUPT)
-        return 0; /* evicted since it was listed, or of somebody else */
+        return 0; /* evicted since it was listed, or another user's */
     if (code)
         return code;
     entry.value = (struct view){value.data, value.len};
@@ -128,7 +130,7 @@ static int write_edges(struct export_run *run, bool begin)
     return done ? 0 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
 }
 
-/* Makes what was written durable: the names in a folder, or all of its file system. */
+/* Makes the written files durable: the names in a folder, or all of its file system. */
 static int sync_folder(struct export_run *run, const char *folder, bool whole)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -151,7 +153,7 @@ static int sync_folder_of(struct export_run *run, const char *path)
     return sync_folder(run, folder, false);
 }
 
-/* Writes through `run->file`; with an error nothing is left behind. */
+/* Writes the archive through `run->file`; after an error no file is left. */
 static int export_archive(struct export_run *run)
 {
     char beside[PATH_MAX];

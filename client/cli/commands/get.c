@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get.c - `warm get` and `warm put`: values by key or name, as they are. Main thread only.
+ * get.c - `warm get` and `warm put`: values by key or name, as they are. main.c calls it.
  *
- * A KEY of 32 hex digits is first taken as a key of the store, as `warm ls` prints it; if there is
- * no such entry, and for anything else, it is a name.
+ * A KEY of 32 hex digits is first looked up as a key of the store, as `warm ls` prints it. If there
+ * is no such entry, it is a name, as any other KEY.
+ *
+ * Thread: main.
  */
 #include <string.h>
 #include <unistd.h>
@@ -40,7 +42,7 @@ static int get_value(struct warm *w, const char *key, struct warm_value *out)
     return code == WARM_ENOT_FOUND ? warm_get(w, key, len, 0, out) : code;
 }
 
-/* The part of a compile's result that was asked for, or the value as it is. 0 or an exit status. */
+/* Finds the requested part of a compile's result, or the value as it is. 0 or an exit status. */
 static int find_part(const struct warm_value *value, const struct part_name *part, struct view *out)
 {
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];

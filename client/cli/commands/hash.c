@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.c - `warm hash`: the canonical key of each file, its canonical form, its regions.
+ * hash.c - `warm hash`: the canonical key of each file, its canonical form, its regions. main.c
+ * calls it; it needs no daemon.
  *
  * Each file goes the same way: open → canon_key (or canon_regions) → one report on stdout. A file
  * that cannot be opened or parsed is one line on stderr and exit status 2; the others are still
- * done. Needs no daemon. Main thread only.
+ * reported.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,8 +37,7 @@ static void proof_to_text(const struct proof *proof, char out[65])
         snprintf(out + 2 * i, 3, "%02x", proof->bytes[i]);
 }
 
-/* A mapped file that another process cuts short faults on access: say so and end, there is no
- * parsing on. */
+/* Ends the program with a message: a mapped file faults if another process makes it shorter. */
 static void on_bus_error(int signal_number)
 {
     static const char text[] = "warm: an input was truncated while it was read\n";
@@ -65,8 +67,8 @@ static void report_key_json(struct hash_run *run, const char *file, const struct
     json_close(j, '}');
 }
 
-/* The form alone, so that the output for two files can be compared with diff; several in one run
- * are told apart by a title, as head(1) does it. */
+/* Prints the form alone, so that diff can compare the output for two files. Several files get a
+ * title each, as with head(1). */
 static void report_form(const struct hash_run *run, const char *file, const struct canon_result *r,
                         const struct writer *text)
 {
@@ -158,7 +160,7 @@ static int hash_file(struct hash_run *run, const char *file)
     return code ? CLI_USAGE : CLI_OK;
 }
 
-/* 0 to go on, or -1 with *status what to return. */
+/* Reads the command line. 0 to go on; else -1, and *status is the exit status. */
 static int hash_options(const struct command *self, int argc, char **argv, struct hash_run *run,
                         int *status)
 {
@@ -201,7 +203,7 @@ static int hash_run(const struct command *self, int argc, char **argv)
     if (hash_options(self, argc, argv, &run, &status))
         return status;
     signal(SIGBUS, on_bus_error);
-    mallopt(M_MMAP_THRESHOLD, OWN_PAGES_FROM); /* set, it stays what it is */
+    mallopt(M_MMAP_THRESHOLD, OWN_PAGES_FROM); /* a threshold that is set does not grow */
     json_init(&run.json, stdout);
     if (run.as_json)
         json_open(&run.json, '[');

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * import.c - `warm import`: an archive, or a cache folder of another program, becomes entries.
- * Main thread only.
+ * import.c - `warm import`: stores the entries of an archive, or of another program's cache folder.
+ * main.c calls it.
  *
- * What is good comes in; the rest is named, one line each, and the exit status is 1.
+ * Good entries are stored. Each of the others is one line on stderr, and the exit status is then 1.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +39,7 @@ static void on_bad(void *arg, const char *path, const char *why)
     json_close(&run->json, '}');
 }
 
-/* A text with its NUL. */
+/* Copies a text and its NUL. */
 static const char *text_of(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
 {
     memcpy(out, v.len ? v.data : "", v.len);
@@ -45,7 +47,7 @@ static const char *text_of(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
     return out;
 }
 
-/* What is wrong with this entry alone; the others may still come in. */
+/* True for an error of one entry, after which others may still be stored. */
 static bool is_about_the_entry(int code)
 {
     return code == WARM_EINVALID || code == WARM_ETOO_BIG || code == WARM_EDENIED;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ls.c - `warm ls` and `warm show`: the entries of the store. Main thread only.
+ * ls.c - `warm ls` and `warm show`: the entries of the store. main.c calls it.
  *
- * Without --sort rows are printed as they come, so a list of any length costs no memory; with it
- * they are kept, sorted and printed.
+ * Without --sort rows are printed as they come, so a list of any length costs no memory. With
+ * --sort they are kept, sorted and printed.
+ *
+ * Thread: main.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
 
-/* name, what a row is sorted by: the highest first */
+/* name, value of a row to sort by: the highest first */
 #define SORT_LIST(X)                                                                               \
     X("size", row->len)                                                                            \
     X("used", row->accessed_ms)                                                                    \
@@ -155,7 +157,7 @@ static int show_one(struct remote *r, const struct wire_show *message, struct an
     return remote_ask(r, tag, WIRE_ROW, answer);
 }
 
-/* 0 and *out, or an exit status. *out borrows the connection's buffer. */
+/* Asks for one entry. 0 and *out, or an exit status. *out borrows the connection's buffer. */
 static int find_row(struct remote *r, const char *text, struct wire_row *out)
 {
     struct key key;

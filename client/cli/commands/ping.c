@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ping.c - `warm ping`: asks the daemon for a sign of life, for health probes. The exit status alone says
- * whether it answered. main.c calls it.
+ * ping.c - `warm ping`: asks the daemon for a sign of life, for health probes. The exit status
+ * alone says whether it answered. main.c calls it.
  *
- * Thread: the main thread.
+ * Thread: main.
  */
 #include <stdio.h>
 #include <time.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rm.c - `warm rm`, `warm pin` and `warm unpin`: entries that are named one by one. Main thread
- * only.
+ * rm.c - `warm rm`, `warm pin` and `warm unpin`: work on entries that the user names one by one.
+ * The daemon does the work; main.c calls this file.
+ *
+ * Thread: main.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 
 enum keys_action { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
 
-/* What became of them; an exit status. */
+/* Prints what was done to the entries. Returns the exit status. */
 static int print_report(const struct remote *r, enum keys_action action, int n_asked,
                         const struct wire_report *report)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.c - `warm run CMD…`: runs a program so that what it compiles comes from the cache. Main
- * thread only.
+ * run.c - `warm run CMD…`: runs a program whose compiles come from the cache. main.c calls it;
+ * run.h has the parts.
  *
  *     a daemon answers, or is started ─▶ the environment is set ─▶ exec
  *
- * Whatever goes wrong on the way, the program runs, as it would without us. As env(1): nothing is
- * left between the caller and the program, unless --report has to wait for its end.
+ * Whatever goes wrong, the program runs, as it would without us. As with env(1), no process of ours
+ * stays between the caller and the program, unless --report has to wait for its end.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <limits.h>
@@ -33,7 +35,7 @@ struct options {
 
 /* ---- where things are ---- */
 
-/* 16 hex digits, or what the caller of an outer `warm run` has. */
+/* Makes a session's id: 16 hex digits, or the id of an outer `warm run`. */
 static bool fill_session(struct run_places *p)
 {
     const char *outer = getenv("WARM_SESSION");
@@ -47,7 +49,7 @@ static bool fill_session(struct run_places *p)
     return true;
 }
 
-/* BUILD/bin/warm and PREFIX/bin/warm have the same things beside them. */
+/* Finds our own files: BUILD/bin/warm and PREFIX/bin/warm have the same folders beside them. */
 static bool fill_places(struct run_places *p, const char *socket)
 {
     ssize_t len = readlink("/proc/self/exe", p->exe, sizeof p->exe - 1);
@@ -68,8 +70,8 @@ static bool fill_places(struct run_places *p, const char *socket)
 
 /* ---- running ---- */
 
-/* A compiler goes through `warm tool`, as those do that a program starts (client/preload/exec.c).
- * Returns if it is none, or cannot be run so. */
+/* Runs a compiler through `warm tool`, as client/preload/exec.c does for those that a program
+ * starts. Returns if the program is no compiler, or cannot run that way. */
 static void exec_compiler(char **argv)
 {
     char found[PATH_MAX];
@@ -104,7 +106,7 @@ int run_exec(char **argv)
     return error == ENOENT ? 127 : 126;
 }
 
-/* True if a daemon is there and the environment is set. */
+/* Starts a daemon if none answers, and sets the environment. True if both succeeded. */
 static bool prepare(struct run_places *p, const struct options *o)
 {
     if (!fill_places(p, o->socket)) {
@@ -119,7 +121,7 @@ static bool prepare(struct run_places *p, const struct options *o)
     return daemon == RUN_DAEMON_ANSWERS && run_env_set(p);
 }
 
-/* Where a daemon answers, it is told, so that `warm why` knows; the program is not. */
+/* Tells the daemon, if one answers, that caching is disabled, for `warm why`. */
 static void note_disabled(const struct options *o, const char *program)
 {
     char *value = strdup(getenv("WARM_DISABLE"));

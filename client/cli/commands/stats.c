@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c - `warm stats`: the daemon's counters. --json is what the daemon said. Main thread
- * only. */
+/*
+ * stats.c - `warm stats`: prints the daemon's counters. --json prints the daemon's own JSON. main.c
+ * calls it.
+ *
+ * Thread: main.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tool.c - `warm tool -- PROGRAM ARGS…`: what programs under `warm run` get in place of the
- * compilers they start. tool.h has the picture. One thread.
+ * tool.c - `warm tool -- PROGRAM ARGS…`: stands in for the compilers that programs under `warm run`
+ * start. main.c calls it; client/tool/tool.h has the picture.
  *
- * Whatever goes wrong before the compiler has run ends in tool_pass_on: the real compiler, as if we
- * had not been there.
+ * Any failure before the compiler ran ends in tool_pass_on: the real compiler runs, as without us.
+ *
+ * Thread: main.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ typedef int (*plan_fn)(struct tool_job *job, struct warm *w, struct err *e);
 static plan_fn find_front_end(const char *program)
 {
     static const struct {
-        const char *name; /* as compiler_name() has it */
+        const char *name; /* as compiler_name() returns it */
         plan_fn plan;
     } front_ends[] = {
         {"ptxas", ptxas_plan},   {"ptxas-blackwell", ptxas_plan},
@@ -50,7 +51,7 @@ static plan_fn find_front_end(const char *program)
     return NULL;
 }
 
-/* A script is no compiler: what it starts may be, and comes by itself. */
+/* True for a script, which is passed on: the compilers that it starts come here by themselves. */
 static bool is_script(const char *program)
 {
     char head[2] = {0};
@@ -71,7 +72,7 @@ int tool_pass_on(const struct tool_job *job)
     return error == ENOENT ? 127 : 126;
 }
 
-/* The header's stand-in, beside it; then in its place. */
+/* Lets the job write a precompiled header to a temporary file beside its place. */
 static int aim_at_temporary(struct tool_job *job, char temporary[PATH_MAX])
 {
     int n = snprintf(temporary, PATH_MAX, "%s.warm-%d%s", job->header, (int)getpid(), ".gch");
@@ -85,7 +86,7 @@ static int aim_at_temporary(struct tool_job *job, char temporary[PATH_MAX])
     return WARM_EREFUSED;
 }
 
-/* A caller who waits longer for any sign of the daemon waits as long for an answer. */
+/* Returns the deadline of an answer: WARM_TIMEOUT_MS if that is longer than the default. */
 static unsigned patience_ms(void)
 {
     const char *timeout = getenv("WARM_TIMEOUT_MS");

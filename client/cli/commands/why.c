@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why.c - `warm why`: why was that a miss? The daemon has written it down already; this asks for
- * it, and prints it for people. --json is what the daemon said. Main thread only.
+ * why.c - `warm why`: prints the reasons of misses, which the daemon has written down. --json
+ * prints the daemon's own JSON. main.c calls it.
+ *
+ * Thread: main.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +41,7 @@ static void print_time(struct view miss)
     fputs(text, stdout);
 }
 
-/* What it was: its label, else its name, else its key. */
+/* Prints the title of a miss: its label, else its name, else its key. */
 static void print_title(struct view miss)
 {
     static const char *const names[] = {"label", "name", "key"};
@@ -58,7 +60,7 @@ static void print_title(struct view miss)
     putchar('\n');
 }
 
-/* "option --std: c++17 → c++20"; an option that came or went has no second side. */
+/* Prints a difference: "option --std: c++17 → c++20"; an added or removed option has one side. */
 static void print_change(struct view change)
 {
     char part[FIELD_MAX], old[FIELD_MAX], now[FIELD_MAX];

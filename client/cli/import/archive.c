@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archive.c - see archive.h. Any thread; no state. */
+/*
+ * archive.c - writes and checks archives, entry by entry. commands/export.c writes them,
+ * commands/import.c reads them; archive.h has the format.
+ *
+ * Thread: any; no state.
+ */
 #include "client/cli/import/archive.h"
 #include "keygen/domains.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "client/wire/wire.h"
@@ -65,6 +71,8 @@ static struct key checksum(const struct archive_entry *e, const void *texts, siz
 
 void archive_put_head(struct writer *out, const struct archive_entry *entry)
 {
+    assert(entry->name.len <= ARCHIVE_TEXT_MAX && entry->label.len <= ARCHIVE_TEXT_MAX &&
+           (!entry->is_made || entry->name.len == 0));
     writer_u8(out, ENTRY);
     writer_u8(out, entry->kind);
     writer_u32(out, entry->cost_ms);
@@ -87,6 +95,7 @@ void archive_end(struct writer *out, uint64_t n_entries)
 
 int archive_open(const void *data, size_t len, struct reader *out, struct err *e)
 {
+    assert(out && (data || len == 0));
     if (!archive_claims(data, len))
         return err_set(e, WARM_EMALFORMED, "this is no archive of warm");
     if (memcmp(data, MAGIC, MAGIC_LEN) != 0)
@@ -109,6 +118,7 @@ static int at_end(struct reader *r, uint64_t n_before, struct err *e)
 
 int archive_next(struct reader *r, uint64_t n_before, struct archive_entry *out, struct err *e)
 {
+    assert(r && out);
     struct key check;
     uint8_t mark = reader_u8(r);
     if (mark == END)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * archive.h - entries of a cache in one file: what `warm export` writes and `warm import` reads.
+ * archive.h - entries of a cache in one file, which `warm export` writes and `warm import` reads.
  *
  *     magic, entry, entry, …, end
  *
@@ -10,17 +10,20 @@
  * |---|---|---|
  * | 0  | 1     | 0x45 |
  * | 1  | 1     | kind (client/wire/PROTOCOL.md) |
- * | 2  | 4     | cost_ms: what it took to make |
+ * | 2  | 4     | cost_ms: time that it took to make |
  * | 6  | 8     | n: bytes of the value |
- * | 14 | 16    | checksum: the key (keygen/key.h) of the domain "archive/2" with kind, cost_ms, the five texts as
- * they stand here, the value, as fields 0 to 3 |
+ * | 14 | 16    | checksum (1) |
  * | 30 | 4 + … | name, hardware, compiler, label: texts of at most 512 bytes |
- * | …  | 4 + … | made: empty; or, of what a daemon made itself and knows by no name, 80 bytes: compiler, graph and
- * group (16 bytes each), proof (32 bytes), as store/FORMAT.md has them |
+ * | …  | 4 + … | made: empty, or 80 bytes (2) |
  * | …  | n     | value |
  *
- * The file begins with the 16 bytes "warm archive 2\r\n" and ends with 0x5a and a u64, the number of
- * entries; another number in the magic is a version that this reader refuses. Example, one entry
+ * (1) The key (keygen/key.h) of the domain "archive/2" with kind, cost_ms, the five texts as they
+ * stand here, and the value as fields 0 to 3.
+ * (2) Of an entry that a daemon made itself, and that has no name: compiler, graph and group (16
+ * bytes each), proof (32 bytes), as in store/FORMAT.md.
+ *
+ * The file begins with the 16 bytes "warm archive 2\r\n" and ends with 0x5a and a u64, the number
+ * of entries; another number in the magic is a version that this reader refuses. Example, one entry
  * "abc" of kind other and the value "v":
  *
  *     77 61 72 6d 20 61 72 63 68 69 76 65 20 32 0d 0a
@@ -39,7 +42,7 @@
 
 #define ARCHIVE_TEXT_MAX 512u
 
-/* Where a daemon has what it made itself: with the hardware these are its address. */
+/* The address of an entry that a daemon made itself, together with the hardware. */
 struct archive_made {
     struct key compiler, graph, group;
     struct proof proof;
@@ -53,20 +56,23 @@ struct archive_entry {
     struct archive_made made;
 };
 
+/* True if the data begins as an archive of any version. */
 bool archive_claims(const void *data, size_t len);
 
+/* Appends the magic. */
 void archive_begin(struct writer *out);
-/* Appends what comes before the value: the value's own bytes are to follow at once, so that large
- * ones need no copy. */
+/* Appends the fields before the value. The caller writes the value's bytes right behind them, so
+ * that large values need no copy. */
 void archive_put_head(struct writer *out, const struct archive_entry *entry);
+/* Appends the end, with the number of entries. */
 void archive_end(struct writer *out, uint64_t n_entries);
 
-/* Opens the bytes of an archive. VERSION, or MALFORMED where it is none. */
+/* Opens the bytes of an archive. Errors: VERSION; MALFORMED if it is none. */
 int archive_open(const void *data, size_t len, struct reader *out, struct err *e);
 /*
- * The next entry. 0; NOT_FOUND at the end, which was there and right; CORRUPT where this entry's
- * checksum is wrong and the next one can be read (out->name is set); MALFORMED or TRUNCATED where
- * nothing more can. `n_before` counts the entries that were returned before, damaged ones too.
+ * Reads the next entry. 0; NOT_FOUND at a correct end; CORRUPT if this entry's checksum is wrong
+ * and the next one can be read (out->name is set); MALFORMED or TRUNCATED if no more can be read.
+ * `n_before` counts the entries that were returned before, damaged ones too.
  */
 int archive_next(struct reader *r, uint64_t n_before, struct archive_entry *out, struct err *e);
 

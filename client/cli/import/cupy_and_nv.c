@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cupy_and_nv.c - folders whose files travel as they are: CuPy's, and the CUDA driver's. Main thread
- * only.
+ * cupy_and_nv.c - two formats of cache folders whose files stay as they are: CuPy's, and the CUDA
+ * driver's. foreign_cache.c lists them.
  *
- * A file of CuPy is the digest of what follows in hex, then a cubin, PTX or LTO-IR: CuPy itself checks
- * it, and so do we. Of the driver's files nothing is known but that they are its own.
+ * A file of CuPy is a digest in hex, then a cubin, PTX or LTO-IR with that digest: CuPy checks it,
+ * and so do we. The format of the driver's files is not known.
+ *
+ * Thread: main.
  */
 #define OPENSSL_API_COMPAT                                                                         \
     0x10100000L /* digests without a context to allocate, as in keygen/key.c */
@@ -44,7 +46,7 @@ static bool begins_with_sha1(struct view v)
     return begins_with_hex(v, digest, sizeof digest);
 }
 
-/* Until CuPy 12. */
+/* True for files of CuPy up to version 12. */
 static bool begins_with_md5(struct view v)
 {
     uint8_t digest[MD5_DIGEST_LENGTH];
@@ -69,7 +71,7 @@ static int read_cupy_file(const struct foreign_walk *w, const char *folder, cons
     char path[PATH_MAX], name[PATH_MAX];
     struct cli_input in;
     int code = 0;
-    if (ends_with(file, ".cu")) /* a source that was kept for people */
+    if (ends_with(file, ".cu")) /* a source, for people */
         return 0;
     if (!foreign_join(path, folder, foreign_view(file)) || !foreign_open(w, &in, path))
         return 0;

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign_cache.c - the formats of cache folders, by name. Main thread only. */
+/*
+ * foreign_cache.c - finds the format of another program's cache folder by name. commands/import.c
+ * and commands/export.c call it; each format is a file beside this one.
+ *
+ * Thread: main.
+ */
 #include "client/cli/import/foreign_cache.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "client/cli/import/foreign_format.h"
@@ -23,6 +29,7 @@ bool foreign_cache_is_format(const char *format) { return format_find(format) !=
 int foreign_cache_read(const char *format, const char *path, const struct foreign_sink *sink,
                        struct err *e)
 {
+    assert(path && sink && sink->on_entry && sink->on_bad && foreign_cache_is_format(format));
     struct foreign_walk w = {sink, e};
     return format_find(format)->read(&w, path);
 }
@@ -41,5 +48,6 @@ static int write_any(const char *path, const struct archive_entry *entry, struct
 int foreign_cache_write(const char *format, const char *path, const struct archive_entry *entry,
                         struct err *e)
 {
+    assert(path && entry);
     return format ? format_find(format)->write(path, entry, e) : write_any(path, entry, e);
 }

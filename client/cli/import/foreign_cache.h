@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign_cache.h - cache folders as other programs keep them, and the entries that they are.
+ * foreign_cache.h - reads and writes cache folders of other programs as entries.
  *
  * | format | a file of it | the entry's name |
  * |---|---|---|
@@ -14,14 +14,13 @@
  * | cupy | HASH.cubin and the like | cupy:FILE |
  * | nv | X/Y/HASH, index | nv:PATH |
  *
- * The names "jax:", "triton:" and "pt2:" are those that the adapters ask for. Nobody asks for the
- * others, since what they are made from is not in the folder: a digest stands for it. Those files
- * come along, in an archive, from machine to machine, and go back into a folder.
+ * The adapters ask for the names "jax:", "triton:" and "pt2:". No program asks for the others,
+ * because the folder has only a digest of their inputs. They travel in an archive from machine to
+ * machine, and go back into a folder.
  *
- * Folders are walked without following links; what is damaged, as far as its format can tell, and
- * what belongs to no format is told to `on_bad`.
+ * A walk follows no links. Damaged files, and files of no format, go to `on_bad`.
  *
- * Thread: the main thread only. Memory: what callbacks get is borrowed until they return.
+ * Thread: main. Memory: arguments of callbacks are borrowed until they return.
  */
 #ifndef WARM_CLI_IMPORT_FOREIGN_CACHE_H
 #define WARM_CLI_IMPORT_FOREIGN_CACHE_H
@@ -29,23 +28,24 @@
 #include "client/cli/import/archive.h"
 
 struct foreign_sink {
-    /* 0 to go on; else the walk ends with that. */
+    /* Takes an entry. 0 to go on; any other value ends the walk. */
     int (*on_entry)(void *arg, const struct archive_entry *entry);
     void (*on_bad)(void *arg, const char *path, const char *why);
     void *arg;
 };
 
-/* "jax, triton, inductor, cupy, nv" */
+/* Returns "jax, triton, inductor, cupy, nv". */
 const char *foreign_cache_formats(void);
+/* True for one of those names. */
 bool foreign_cache_is_format(const char *format);
 
-/* Walks a folder. 0, what on_entry returned, or IO with *e where it cannot be read. */
+/* Walks a folder. Returns 0, the value with which on_entry ended the walk, or IO. */
 int foreign_cache_read(const char *format, const char *path, const struct foreign_sink *sink,
                        struct err *e);
 
-/* Writes one entry where the format has it, beneath `path`; with no format (NULL) beneath the folder
- * "PATH/FORMAT" of the one that it is of. 1: it was written; 0: it is none of this format; or IO,
- * MALFORMED, NOMEM. Files that are there stay. */
+/* Writes one entry to its place beneath `path`; without a format (NULL), beneath "PATH/FORMAT" of
+ * its own format. 1: it was written; 0: it has another format, or none; or IO, MALFORMED, NOMEM.
+ * Existing files stay. */
 int foreign_cache_write(const char *format, const char *path, const struct archive_entry *entry,
                         struct err *e);
 

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign_format.c - see import/foreign_format.h. Main thread only. */
+/*
+ * foreign_format.c - shared by the formats of cache folders: names, reading files, writing files.
+ * The files of the formats call it; foreign_format.h has the contract.
+ *
+ * Thread: main.
+ */
 #include "client/cli/import/foreign_format.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -38,6 +44,7 @@ bool foreign_is_plain(struct view name)
 
 bool foreign_join(char *out, const char *folder, struct view name)
 {
+    assert(out && folder);
     return snprintf(out, PATH_MAX, "%s/%.*s", folder, (int)name.len, (const char *)name.data) <
            PATH_MAX;
 }
@@ -52,6 +59,7 @@ void foreign_bad(const struct foreign_walk *w, const char *path, const char *why
 int foreign_emit(const struct foreign_walk *w, const char *kind, uint32_t cost_ms, const char *path,
                  const char *name, struct view value)
 {
+    assert(w && kind && name);
     struct archive_entry entry = {.cost_ms = cost_ms,
                                   .name = foreign_view(name),
                                   .label = foreign_view(name),
@@ -82,6 +90,7 @@ bool foreign_open(const struct foreign_walk *w, struct cli_input *in, const char
 int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
                  int (*each)(const struct foreign_walk *w, const char *folder, const char *name))
 {
+    assert(w && folder && each);
     struct dirent **names;
     int n = scandir(folder, &names, NULL, alphasort), code = 0;
     if (n < 0)
@@ -101,7 +110,7 @@ int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
 
 /* ---- writing ---- */
 
-/* Makes the folders that a path stands in. */
+/* Makes the folders above a path. */
 static int make_parents(const char *path, struct err *e)
 {
     char folder[PATH_MAX];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign_format.h - what the formats of cache folders share: walking a folder, telling of its files,
- * writing them.
+ * foreign_format.h - shared by the formats of cache folders: walks a folder, reports its files,
+ * writes files.
  *
  *     foreign_cache.c ──▶ import/jax.c │ import/triton.c │ import/inductor.c │ import/cupy_and_nv.c
  *                     └──────────────┴── import/foreign_format.c ──┴─────────────────┘
  *
  * A format is one file, which defines a `struct foreign_format`; foreign_cache.c lists them.
  *
- * Thread: the main thread only. Memory: views and paths are borrowed.
+ * Thread: main. Memory: views and paths are borrowed.
  */
 #ifndef WARM_CLI_IMPORT_FOREIGN_FORMAT_H
 #define WARM_CLI_IMPORT_FOREIGN_FORMAT_H
@@ -37,37 +37,40 @@ extern const struct foreign_format foreign_jax, foreign_triton, foreign_inductor
 
 /* ---- names ---- */
 
+/* Returns a view of a text. */
 struct view foreign_view(const char *text);
+/* True if the view begins with the text. */
 bool foreign_starts(struct view v, const char *text);
-/* The name without what it begins with; false if it does not. */
+/* Removes a prefix from a name. False if the name does not begin with it. */
 bool foreign_after(struct view name, const char *prefix, struct view *out);
-/* A file's name that stays in its folder. */
+/* True for a file's name that stays in its folder. */
 bool foreign_is_plain(struct view name);
-/* "FOLDER/NAME" in `out`, of PATH_MAX bytes; false where it does not fit. */
+/* Writes "FOLDER/NAME" to `out`, of PATH_MAX bytes. False if it does not fit. */
 bool foreign_join(char *out, const char *folder, struct view name);
 
 /* ---- reading ---- */
 
+/* Reports a damaged or unknown file to the walk's sink. */
 void foreign_bad(const struct foreign_walk *w, const char *path, const char *why);
 
-/* Gives an entry to the walk's sink: its name is its label, too. A name that is too long is told.
- * Returns what the sink does. */
+/* Passes an entry to the walk's sink, with its name as its label. Reports a name that is too long.
+ * Returns the sink's answer. */
 int foreign_emit(const struct foreign_walk *w, const char *kind, uint32_t cost_ms, const char *path,
                  const char *name, struct view value);
 
-/* Opens what is a regular file and not empty; false where it is not, which was told. The caller
- * ends with cli_input_close. */
+/* Opens a regular file that is not empty (cli_input_close). False if it is not, which it
+ * reports. */
 bool foreign_open(const struct foreign_walk *w, struct cli_input *in, const char *path);
 
-/* Calls `each` for the files, or the folders, of a folder, sorted; names with a dot in front are
- * left out. 0, what `each` returned, or IO. */
+/* Calls `each` for the files, or the folders, of a folder in sorted order, without names that begin
+ * with a dot. Returns 0, the value with which `each` ended it, or IO. */
 int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
                  int (*each)(const struct foreign_walk *w, const char *folder, const char *name));
 
 /* ---- writing ---- */
 
-/* Both make the folders above; a file that is there stays. 1, or IO, or MALFORMED for a name that
- * leaves its folder. */
+/* Both write a file and make the folders above it; an existing file stays. 1, or IO, or MALFORMED
+ * for a name that leaves its folder. */
 int foreign_write_file(const char *path, struct view value, struct err *e);
 int foreign_write_named(const char *folder, struct view file, struct view value, struct err *e);
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inductor.c - TorchInductor's cache folder. Main thread only.
+ * inductor.c - a format of cache folders: TorchInductor's. foreign_cache.c lists it.
  *
  *     fxgraph/ XX/KEY/DIGEST     aotautograd/ KEY/DIGEST     pickles; several of one key differ in
- *                                                            what they ask of dynamic shapes
- *     XX/FILE.so                 kernels for CPUs: what g++ took most of the time for
+ *                                                            their conditions on dynamic shapes
+ *     XX/FILE.so                 kernels for CPUs, which took most of the time to compile
  *     triton/DEVICE/             a folder of Triton's
  *
- * Sources and wrappers are left: Inductor writes them from its pickles.
+ * Sources and wrappers are skipped: Inductor writes them from its pickles.
+ *
+ * Thread: main.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -23,7 +25,8 @@
 #define TORCH_MAGIC "\0torch1\n"
 #define TORCH_MAGIC_LEN 8u
 
-/* What Inductor calls a file: the SHA-256 of its content in base 32, without the last digit. */
+/* Writes Inductor's name of a file: the SHA-256 of its content in base 32, without the last
+ * digit. */
 static void digest_name(struct view content, char out[DIGEST_TEXT])
 {
     static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -43,7 +46,7 @@ static bool pickle_is_whole(const char *file, struct view v)
     if (v.len < 4 || bytes[0] != 0x80 || bytes[v.len - 1] != '.')
         return false;
     if (strlen(file) != DIGEST_TEXT - 1)
-        return true; /* a version that calls its files otherwise */
+        return true; /* a version with other names of files */
     digest_name(v, digest);
     return strcmp(file, digest) == 0;
 }
@@ -53,7 +56,8 @@ struct newest {
     struct timespec time;
 };
 
-/* torch's remote cache has one value for a key, its folder several: the newest. */
+/* Finds the newest of the values of a key: torch's remote cache has one value for a key, its folder
+ * several. */
 static bool find_newest(const char *folder, struct newest *out)
 {
     DIR *d = opendir(folder);
@@ -132,7 +136,7 @@ static int read_object(const struct foreign_walk *w, const char *folder, const c
     return code;
 }
 
-/* A shelf "ab" has "cabdef.main.so". */
+/* Reads the objects of a shelf: shelf "ab" has "cabdef.main.so". */
 static int read_objects(const struct foreign_walk *w, const char *folder, const char *shelf)
 {
     char path[PATH_MAX];
@@ -162,7 +166,7 @@ static int read_inductor(const struct foreign_walk *w, const char *folder)
     return code;
 }
 
-/* "XX/FILE.so" */
+/* Writes an object "XX/FILE.so". */
 static int write_object(const char *root, struct view below, struct view value, struct err *e)
 {
     char folder[PATH_MAX];

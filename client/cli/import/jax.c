@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jax.c - the folder of JAX's persistent compilation cache. Main thread only. */
+/*
+ * jax.c - a format of cache folders: JAX's persistent compilation cache. foreign_cache.c lists it.
+ *
+ * Thread: main.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +13,8 @@
 
 #define JAX_MAGIC "warm-jax/1 "
 
-/* What JAX compressed: 4 bytes of seconds that its compile took, big-endian, then the executable.
- * False if it is not whole. */
+/* Unpacks an entry of JAX: 4 bytes of seconds that its compile took, big-endian, then the
+ * executable. False if it is not whole. */
 static bool unpack_entry(struct view packed, uint32_t *out_cost_ms)
 {
     struct writer w;
@@ -56,7 +60,7 @@ static int read_jax(const struct foreign_walk *w, const char *folder)
     return foreign_each(w, folder, false, read_jax_file);
 }
 
-/* Our own value: a line that says what JAX calls it, then what JAX stores. */
+/* Splits a value of our own: a line with JAX's name, then the bytes that JAX stores. */
 static bool jax_unwrap(struct view value, char *stock, size_t cap, struct view *out)
 {
     struct view json, found;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* triton.c - Triton's cache folder: files in groups, and files alone. Main thread only. */
+/*
+ * triton.c - a format of cache folders: Triton's, with files in groups and single files.
+ * foreign_cache.c lists it, and inductor.c reads the folders of Triton inside its own.
+ *
+ * Thread: main.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +20,7 @@
 #define TRITON_MAGIC "warm-triton 1\n"
 #define GROUP_PREFIX "__grp__"
 
-/* The names of a group's files, as its JSON lists them: at most GROUP_FILES_MAX. */
+/* Finds the names of a group's files in its JSON, at most GROUP_FILES_MAX. Returns their number. */
 static size_t group_names(struct view json, struct view *out)
 {
     struct view children, unused;
@@ -27,8 +32,8 @@ static size_t group_names(struct view json, struct view *out)
     return json_reader_member(children, n, &unused, &unused) ? 0 : n;
 }
 
-/* The group as the adapter has it (client/python/warm/triton.py, pack). False: something is missing,
- * which was told. */
+/* Packs a group as the adapter does (client/python/warm/triton.py, pack). False if a file is
+ * missing, which it reports. */
 static bool pack_group(const struct foreign_walk *w, const char *folder, const struct view *names,
                        size_t n, struct writer *out)
 {
@@ -136,7 +141,7 @@ static int read_triton(const struct foreign_walk *w, const char *folder)
     return foreign_each(w, folder, true, read_triton_key);
 }
 
-/* "KEY:FILE" as KEY's folder and FILE. */
+/* Splits "KEY:FILE" into KEY's folder and FILE. */
 static bool triton_places(const char *root, struct view name, char *folder, struct view *out_file)
 {
     const char *colon = memchr(name.data, ':', name.len);

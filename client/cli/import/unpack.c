@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpack.c - see unpack.h. Any thread; no state. */
+/*
+ * unpack.c - unpacks and checks zlib's and zstd's streams in chunks. The formats of cache folders
+ * call it, because frameworks compress their entries; unpack.h has the contract.
+ *
+ * Thread: any; no state.
+ */
 #include "client/cli/import/unpack.h"
 
 #define ZLIB_CONST /* its input is const */
+#include <assert.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include "keygen/err.h"
 
 #define CHUNK 65536u         /* bytes that one call unpacks */
-#define ZLIB_STEP (1u << 30) /* bytes that one call is given: zlib counts in unsigned int */
+#define ZLIB_STEP (1u << 30) /* input bytes of one call: zlib counts in unsigned int */
 
-/* Where chunks go. */
+/* The receiver of chunks. */
 struct sink {
     struct writer *out;
     size_t len, max_len;
@@ -31,7 +37,7 @@ static unsigned step(size_t len) { return (unsigned)(len < ZLIB_STEP ? len : ZLI
 
 /* ---- zlib ---- */
 
-/* The next chunk. Z_STREAM_END with the last one, Z_OK before; else zlib's error. */
+/* Unpacks the next chunk. Z_STREAM_END with the last one, Z_OK before; else zlib's error. */
 static int inflate_chunk(z_stream *z, size_t *left, uint8_t *chunk)
 {
     unsigned given = z->avail_in = step(*left);
@@ -52,6 +58,7 @@ static int code_of_zlib(int code)
 
 int unpack_zlib(struct view packed, size_t max_len, struct writer *out)
 {
+    assert(packed.data || packed.len == 0);
     uint8_t chunk[CHUNK];
     struct sink sink = {out, 0, max_len};
     z_stream z = {.next_in = packed.data};
@@ -74,6 +81,7 @@ int unpack_zlib(struct view packed, size_t max_len, struct writer *out)
 
 int unpack_pack_zlib(struct view plain, struct writer *out)
 {
+    assert(out);
     uint8_t chunk[CHUNK];
     z_stream z = {.next_in = plain.data};
     size_t left = plain.len;
@@ -102,6 +110,7 @@ bool unpack_is_zstd(struct view packed)
 
 int unpack_zstd(struct view packed, size_t max_len, struct writer *out)
 {
+    assert(packed.data || packed.len == 0);
     uint8_t chunk[CHUNK];
     struct sink sink = {out, 0, max_len};
     ZSTD_inBuffer in = {packed.data, packed.len, 0};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack.h - the compressed streams in other programs' cache folders: zlib's and zstd's, taken apart
- * and checked by their own libraries.
+ * unpack.h - unpacks the compressed streams in other programs' cache folders, zlib's and zstd's,
+ * with their own libraries, which check them.
  *
- * "Whole" means: the stream is right from its first byte to its last, with its own checksum where it
- * has one, and nothing follows it.
+ * A "whole" stream is right from its first byte to its last, with its own checksum if it has one,
+ * and nothing follows it.
  *
- * Thread: any; no state. Memory: what is packed is borrowed; what comes out is appended to a writer,
- * or counted and dropped where `out` is NULL.
+ * Thread: any; no state. Memory: the packed bytes are borrowed; the content is appended to a
+ * writer, or counted and dropped if `out` is NULL.
  */
 #ifndef WARM_CLI_IMPORT_UNPACK_H
 #define WARM_CLI_IMPORT_UNPACK_H
@@ -19,10 +19,10 @@
 int unpack_zlib(struct view packed, size_t max_len, struct writer *out);
 int unpack_zstd(struct view packed, size_t max_len, struct writer *out);
 
-/* True if it begins as a zstd frame does. No stream of zlib begins so. */
+/* True if the bytes begin as a zstd frame. No stream of zlib begins so. */
 bool unpack_is_zstd(struct view packed);
 
-/* Appends `plain` as a zlib stream of the fastest level: what client/python/warm/triton.py makes. */
+/* Appends `plain` as a zlib stream of the fastest level, as client/python/warm/triton.py does. */
 int unpack_pack_zlib(struct view plain, struct writer *out);
 
 #endif

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * daemon.c - is there a daemon for this user, and if not, starting one. Main thread only.
+ * daemon.c - decides if a daemon serves this user, and starts one otherwise. commands/run.c calls
+ * it.
  *
  *     connect ── somebody accepts ──▶ root's or our own? ──▶ ANSWERS │ REFUSED
  *        │ nobody
  *        ▼
  *     the folder is ours ─▶ lock SOCKET.start ─▶ connect once more ─▶ fork, setsid, fork, exec warmd
  *                                                                     └▶ connect until it listens
- * Two that start at once: the second has the lock when the first is done, and finds its daemon.
+ * Two processes that start at once: the second gets the lock when the first is done, and finds its
+ * daemon.
  *
  * The daemon outlives the job and is no part of it: a session of its own, no terminal, "/" as its
  * folder, no descriptor but its log, no signal ignored, all CPUs (a rank may be bound to one), none
- * of the variables that are meant for the program.
+ * of the program's variables.
+ *
+ * Thread: main.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,14 +44,14 @@
 
 /* ---- who is there ---- */
 
-/* A folder in which nobody but root can have placed a socket. */
+/* True for a folder in which only root can have placed a socket. */
 static bool is_roots_folder(const char *folder)
 {
     struct stat st;
     return stat(folder, &st) == 0 && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* True if nobody but root and this user can replace a socket in it. */
+/* True if only root and this user can replace a socket in the folder. */
 static bool is_safe_folder(const char *folder)
 {
     struct stat link, st;
@@ -66,8 +71,8 @@ static void folder_of(const char *path, char out[RUN_SOCKET_MAX])
         strcpy(out, ".");
 }
 
-/* What it serves ends up in this user's programs: only root's word and our own are good for that,
- * and who listens where only root could have let it. */
+/* Decides if the listener may be trusted, because its artifacts run in this user's programs: root,
+ * this user, or any listener in a folder where only root can place a socket. */
 static enum run_daemon judge(const struct run_places *places, int fd)
 {
     char folder[RUN_SOCKET_MAX];
@@ -80,7 +85,7 @@ static enum run_daemon judge(const struct run_places *places, int fd)
         cli_say("%s belongs to another user (uid %u): not used", places->socket, (unsigned)who.uid);
         return RUN_DAEMON_REFUSED;
     }
-    if (is_safe_folder(folder)) /* else another could listen there in a moment */
+    if (is_safe_folder(folder)) /* else another user could take its place */
         return RUN_DAEMON_ANSWERS;
     cli_say("%s can be written by other users: the daemon there is not used", folder);
     return RUN_DAEMON_REFUSED;
@@ -88,6 +93,7 @@ static enum run_daemon judge(const struct run_places *places, int fd)
 
 enum run_daemon run_daemon_look(const struct run_places *places)
 {
+    assert(places && places->socket[0]);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", places->socket);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -96,7 +102,7 @@ enum run_daemon run_daemon_look(const struct run_places *places)
     enum run_daemon answer = RUN_DAEMON_NONE;
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
         answer = judge(places, fd);
-    } else if (errno == EAGAIN) { /* its queue is full: it is there, and has much to do */
+    } else if (errno == EAGAIN) { /* its queue is full: a daemon with much work */
         answer = RUN_DAEMON_ANSWERS;
     } else if (errno != ENOENT && errno != ECONNREFUSED && errno != ENOTDIR) {
         cli_say("cannot connect to %s: %s", places->socket, strerror(errno));
@@ -124,7 +130,7 @@ static bool prepare_folder(const struct run_places *places)
     return false;
 }
 
-/* warmd beside this program, else the one on PATH. */
+/* Finds warmd: beside this program, else on PATH. */
 static void find_warmd(const struct run_places *places, char out[PATH_MAX])
 {
     char beside[PATH_MAX];
@@ -191,7 +197,8 @@ static _Noreturn void become_warmd(const struct run_places *places, int log)
     _exit(127);
 }
 
-/* Starts it as nobody's child. A descriptor that tells of its end, or -1. */
+/* Starts the daemon as no child of ours. Returns a descriptor that becomes readable at its end, or
+ * -1. */
 static int spawn(const struct run_places *places)
 {
     int ends[2];
@@ -227,7 +234,7 @@ static long now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Until it listens, or has ended, or `end_ms`. */
+/* Waits until the daemon listens, has ended, or until `end_ms`. */
 static enum run_daemon await(const struct run_places *places, int pidfd, long end_ms)
 {
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
@@ -240,7 +247,8 @@ static enum run_daemon await(const struct run_places *places, int pidfd, long en
     }
 }
 
-/* The lock of who may start a daemon here: waits for it unless one answers meanwhile. -1: none. */
+/* Takes the lock for starting a daemon here; waits for it unless a daemon answers meanwhile. -1:
+ * none. */
 static int lock_start(const struct run_places *places, long end_ms)
 {
     char path[RUN_SOCKET_MAX + 8];
@@ -263,6 +271,7 @@ static int lock_start(const struct run_places *places, long end_ms)
 
 enum run_daemon run_daemon_start(const struct run_places *places)
 {
+    assert(places && places->socket[0]);
     long end_ms = now_ms() + START_WAIT_MS;
     if (!prepare_folder(places))
         return RUN_DAEMON_NONE;

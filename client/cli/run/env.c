@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * env.c - the environment of a program that is to start warm. Main thread only.
+ * env.c - sets the environment of a program that `warm run` starts. commands/run.c calls it.
  *
- * One line of the table is one variable. What a user has set stays, but for lists, which get ours in
- * front, and for what says where we are. Nothing here may be something that a framework puts into
- * its keys: CXX, XLA_FLAGS, OMP_NUM_THREADS, a cache's folder.
+ * Each line of the table is one variable. A user's own value stays, with two exceptions: lists get
+ * our item in front, and our own places are always set. No variable here may be one that a
+ * framework puts into its keys: CXX, XLA_FLAGS, OMP_NUM_THREADS, a cache's folder.
+ *
+ * Thread: main.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,13 +23,13 @@
 
 enum how {
     ALWAYS,       /* whatever was there */
-    UNLESS_SET,   /* the user's own wins; set and empty is set */
-    UNLESS_REDIS, /* nor where PyTorch has a Redis of the user's by its host's name */
+    UNLESS_SET,   /* the user's own value wins, even an empty one */
+    UNLESS_REDIS, /* also not if the user gave PyTorch a Redis by its host's name */
     IN_FRONT,     /* in front of a list with colons, unless it is in it */
 };
 
-/* {exe}, {socket}, {session} and {prefix} stand for struct run_places. A value that begins with
- * {prefix} is a path: where nothing is there, the variable is left alone. */
+/* {exe}, {socket}, {session} and {prefix} stand for members of struct run_places. A value that
+ * begins with {prefix} is a path: if no file is there, the variable is not set. */
 static const struct setting {
     const char *name;
     enum how how;
@@ -38,8 +41,8 @@ static const struct setting {
     {"WARM_LIBRARY", UNLESS_SET, "{prefix}/lib/libwarm.so"},
     {"LD_PRELOAD", IN_FRONT, "{prefix}/lib/libwarm-preload.so"},
     {"PYTHONPATH", IN_FRONT, "{prefix}/share/warm/python"},
-    /* PyTorch: its remote caches are here. warm/torch.py speaks for it; where that is not loaded,
-     * the redis package does, which waits 30 s for an answer (daemon/redis/lease.c keeps within). */
+    /* PyTorch's remote caches. warm/torch.py asks for them; if it is not loaded, the redis package
+     * does, which waits 30 s for an answer (daemon/redis/lease.c answers sooner). */
     {"TORCHINDUCTOR_REDIS_URL", UNLESS_REDIS,
      "unix://{socket}?socket_timeout=30&client_name=warm-session-{session}"},
     {"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", UNLESS_SET, "1"},
@@ -49,7 +52,7 @@ static const struct setting {
     {"TRITON_CACHE_MANAGER", UNLESS_SET, "warm.triton:CacheManager"},
 };
 
-/* What a name in braces stands for; NULL: nothing. */
+/* Returns the text for a name in braces; NULL: none. */
 static const char *stands_for(const struct run_places *places, const char *name, size_t len)
 {
     const struct {
@@ -85,7 +88,7 @@ static bool fill_in(const struct run_places *places, const char *from, char *out
 /* ---- the preloaded library ---- */
 
 #define PROBE_PROGRAM "/bin/true"
-#define PROBE_MS 2000 /* then the file system hangs, and the library stays out of programs */
+#define PROBE_MS 2000 /* after that the file system hangs, and the library is not used */
 
 /* In a child: runs the smallest program with the library, its complaints in `complaints_fd`. */
 static _Noreturn void probe_exec(char *preload, int complaints_fd)
@@ -117,9 +120,10 @@ static ssize_t read_to_end(int fd, char *out, size_t cap)
 }
 
 /*
- * True if the dynamic linker can load the library into programs here. In an older container, with
- * another C library or from a file system without execute permission it cannot, and would end every
- * program or complain in each. Says so in one line then. True also if there is nothing to try it on.
+ * True if the dynamic linker can load the library into programs here. It cannot in an older
+ * container, with another C library, or from a file system without execute permission; it would
+ * then end every program, or complain in each. Prints one line in that case. True also if there is
+ * no program to try.
  */
 static bool preload_loads(const char *path)
 {
@@ -189,7 +193,7 @@ static bool set_one(const struct run_places *places, const struct setting *s)
         return true;
     if (s->how != IN_FRONT)
         return setenv(s->name, value, 1) == 0;
-    if (strpbrk(value, ": ")) { /* the list would be taken apart there */
+    if (strpbrk(value, ": ")) { /* these separate the items of the list */
         cli_say("%s: a colon or a blank in this path: without it", value);
         return true;
     }
@@ -200,6 +204,7 @@ static bool set_one(const struct run_places *places, const struct setting *s)
 
 bool run_env_set(const struct run_places *places)
 {
+    assert(places && places->exe[0]);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (!set_one(places, &settings[i]))
             return false;

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - what `warm run --report` says at the end. Main thread only. */
+/*
+ * report.c - prints the line of `warm run --report` at the program's end: requests, hits and saved
+ * time of the session. commands/run.c calls it.
+ *
+ * Thread: main.
+ */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,12 +43,13 @@ static void print_line(struct view session, const char *id)
 
 void run_report(const struct run_places *places)
 {
+    assert(places);
     struct remote r = {.socket = places->socket};
     struct answer answer;
     struct wire_text text;
     struct view session;
     if (remote_open(&r) != 0)
-        return; /* it was said why */
+        return; /* the reason is printed */
     uint64_t tag = request_begin(r.w);
     wire_put_history(&r.w->request, tag,
                      &(struct wire_history){.of = WIRE_HISTORY_SESSION,

@@ -2,12 +2,12 @@
 /*
  * run.h - the parts of `warm run`: a daemon that answers, the environment, waiting for the program.
  *
- *     commands/run.c ──▶ daemon.c   who listens at the socket? may we trust it? start one
+ *     commands/run.c ──▶ daemon.c   is the listener at the socket trusted? else start a daemon
  *                    ──▶ env.c      the table of variables
  *                    ──▶ exec, and nothing of `warm` is left
  *                    ──▶ wait.c     with --report: fork, pass everything through, report
  *
- * Thread: the main thread, the only one. Memory: paths are embedded.
+ * Thread: main. Memory: paths are embedded.
  */
 #ifndef WARM_CLI_RUN_RUN_H
 #define WARM_CLI_RUN_RUN_H
@@ -29,12 +29,12 @@ struct run_places {
 
 enum run_daemon {
     RUN_DAEMON_ANSWERS,
-    RUN_DAEMON_NONE,    /* nobody listens */
-    RUN_DAEMON_REFUSED, /* somebody does who is not to be trusted; it was said on stderr */
+    RUN_DAEMON_NONE,    /* no process listens */
+    RUN_DAEMON_REFUSED, /* the listener is not trusted; the reason is printed */
 };
-/* Who listens at the socket. Waits for nothing: a daemon that hangs answers, too. */
+/* Finds out if a trusted daemon listens at the socket. Waits for nothing; a hung daemon counts. */
 enum run_daemon run_daemon_look(const struct run_places *places);
-/* Starts this user's daemon and waits until it listens. What went wrong was said on stderr. */
+/* Starts this user's daemon and waits until it listens. Prints the reason of a failure. */
 enum run_daemon run_daemon_start(const struct run_places *places);
 
 /* ---- env.c ---- */
@@ -45,10 +45,9 @@ bool run_env_set(const struct run_places *places);
 /* ---- wait.c ---- */
 
 /*
- * Runs a program as a child and waits for it; returns its wait status. Whatever is sent to this
- * process reaches the program once: what the terminal, or somebody, sends to the whole process group
- * it has already. Stops when the program stops. Where there is no process to be had, becomes the
- * program instead.
+ * Runs a program as a child and waits for it; returns its wait status. Each signal to this process
+ * reaches the program once: the program has those to the whole process group already. Stops when
+ * the program stops. If no process can be made, becomes the program instead.
  */
 int run_wait(char **argv);
 /* Ends as the program ended: by the same signal, or with the same status. */
@@ -56,11 +55,11 @@ _Noreturn void run_end_as(int status);
 
 /* ---- report.c ---- */
 
-/* What the session asked for, found and saved, in one line on stderr. */
+/* Prints the requests, hits and saved time of the session in one line on stderr. */
 void run_report(const struct run_places *places);
 
-/* Replaces this process by the program, found as a shell finds it. Returns only where that fails,
- * with the exit status that says so: 127 not found, 126 not executable; it was said on stderr. */
+/* Replaces this process by the program, found as a shell finds it. Returns only if that fails,
+ * after printing the reason: the exit status, 127 not found, 126 not executable. */
 int run_exec(char **argv);
 
 #endif

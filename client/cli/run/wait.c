@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wait.c - a parent that is not noticed: waits for a program and passes signals on. Main thread
- * only.
+ * wait.c - waits for a program as a parent that stays unnoticed, and decides which signals to pass
+ * on. commands/run.c calls it for --report.
  *
  *     warm run ─┬─ program    the same process group, so the terminal sees one job
- *               └─ witness    blocks every signal and tells which of them it was sent
+ *               └─ witness    blocks every signal, and reports those that it got
  *
- * A signal that comes here was sent either to this process, and the program has to be given it, or
- * to the group, and the program has it. The kernel's own (Ctrl-C, Ctrl-Z, a lost terminal) go to the
- * group. Of others only a process that got it too can tell: the witness.
+ * A signal that comes here was sent either to this process, and must be passed on, or to the group,
+ * and then the program has it. The kernel's own (Ctrl-C, Ctrl-Z, a lost terminal) go to the group.
+ * For other signals only a process that got them too can know: the witness.
  *
- * What cannot be passed on: SIGKILL and SIGSTOP to this process alone.
+ * SIGKILL and SIGSTOP to this process alone cannot be passed on.
+ *
+ * Thread: main.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -29,12 +32,12 @@ struct watch {
     pid_t program;
     int witness; /* our end of its socket; -1: there is none */
     sigset_t before;
-    void (*chld)(int signum); /* what became of the end of a child, for the program */
+    void (*chld)(int signum); /* the program's own treatment of SIGCHLD */
 };
 
 /* ---- the witness ---- */
 
-/* A signal's number comes, 1 goes back if it was pending here, else 0. Lives until we are gone. */
+/* Reads a signal's number; writes back 1 if it was pending here, else 0. Lives as long as we do. */
 static _Noreturn void be_witness(int fd)
 {
     static const struct timespec at_once;
@@ -87,7 +90,7 @@ static void pass_on(const struct watch *w, const siginfo_t *info)
         kill(w->program, info->si_signo);
 }
 
-/* Takes the signal's default action here. */
+/* Lets the signal's default action happen to this process. */
 static void suffer(int signum)
 {
     sigset_t one;
@@ -99,15 +102,14 @@ static void suffer(int signum)
     sigprocmask(SIG_BLOCK, &one, NULL);
 }
 
-/* The program's end in *status; false while it goes on. */
+/* True if the program has ended, with *status. */
 static bool look_at_program(const struct watch *w, int *status)
 {
     while (waitpid(w->program, status, WNOHANG | WUNTRACED) == w->program) {
         if (!WIFSTOPPED(*status))
             return true;
-        if (WSTOPSIG(*status) !=
-            SIGSTOP)                   /* who sent that knows the program, and will continue it */
-            suffer(WSTOPSIG(*status)); /* until somebody continues us */
+        if (WSTOPSIG(*status) != SIGSTOP) /* its sender knows the program, and will continue it */
+            suffer(WSTOPSIG(*status));    /* until we are continued */
     }
     return false;
 }
@@ -133,6 +135,7 @@ static int watch_program(const struct watch *w)
 
 int run_wait(char **argv)
 {
+    assert(argv && argv[0]);
     struct watch w;
     sigset_t all;
     sigfillset(&all);
