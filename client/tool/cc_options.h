@@ -21,7 +21,7 @@ enum cc_form {
 
 enum cc_rule {
     KEEP, /* counts as it is written, in its place; the files that it names are traced */
-    PATH,             /* the same; its value is a path that may be in a root */
+    PATH, /* the same; its value is a path that may be in a root */
     FOLDER_TO_SEARCH, /* the same; an absent folder does not count */
     INCLUDE,          /* a path, beside which a precompiled header may stand */
     OUTPUT,           /* -o: its name does not count unless the result shows it */

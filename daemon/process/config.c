@@ -364,16 +364,24 @@ static int config_resolve_jobs(struct config *c, struct err *e)
     return config_found(c, CONFIG_KEY_jobs, text, e);
 }
 
-/* warm-nvrtc stands beside warmd, or in ../libexec/warm of its folder. */
+/* Writes the folder of this program, with a slash at its end. */
+static bool config_own_folder(char out[PATH_MAX])
+{
+    ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    if (len < 0)
+        return false;
+    out[len] = '\0';
+    *(strrchr(out, '/') + 1) = '\0';
+    return true;
+}
+
+/* Finds warm-nvrtc: beside warmd, or in ../libexec/warm of its folder. */
 static int config_resolve_worker(struct config *c, struct err *e)
 {
     static const char *const places[] = {"warm-nvrtc", "../libexec/warm/warm-nvrtc"};
     char self[PATH_MAX], path[PATH_MAX + 32];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (len < 0)
+    if (!config_own_folder(self))
         return err_sys(e, WARM_EIO, errno, "cannot tell where warmd is: use --worker PATH");
-    self[len] = '\0';
-    *(strrchr(self, '/') + 1) = '\0';
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(path, sizeof path, "%s%s", self, places[i]);
         if (access(path, X_OK) == 0)
@@ -418,14 +426,15 @@ static int config_find_nvrtc_in(struct config *c, const char *folders, struct er
     return code;
 }
 
-/* The toolkit that the environment names, the loader's path, then where toolkits are installed. */
+/* Finds NVRTC: in the toolkit that the environment names, on the loader's path, where toolkits are
+ * installed; else in the toolchain of the build tree that this program is in. */
 static int config_resolve_nvrtc(struct config *c, struct err *e)
 {
     static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH"};
     static const char *const folders[] = {
         "/usr/local/cuda/lib64",     "/usr/local/cuda-*/lib64",    "/opt/cuda/lib64",
         "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
-    char path[PATH_MAX];
+    char path[PATH_MAX], self[PATH_MAX], built[PATH_MAX + 32];
     int code = 0;
     for (size_t i = 0; code == 0 && i < sizeof homes / sizeof *homes; i++) {
         const char *home = getenv(homes[i]);
@@ -443,6 +452,10 @@ static int config_resolve_nvrtc(struct config *c, struct err *e)
     }
     for (size_t i = 0; code == 0 && i < sizeof folders / sizeof *folders; i++)
         code = config_find_nvrtc_in(c, folders[i], e);
+    if (code == 0 && c->n_nvrtc == 0 && config_own_folder(self)) {
+        snprintf(built, sizeof built, "%s../toolchain/*/lib", self);
+        code = config_find_nvrtc_in(c, built, e);
+    }
     return code;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_config.c - settings: defaults, the file, options, and what is wrong with them. */
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,25 @@ Test(config, nvrtc_is_found_newest_first_and_once)
         cr_assert_str_neq(config.nvrtc[i], path);
     free(path);
     temp_dir_free(dir);
+}
+
+Test(config, nvrtc_of_the_build_tree_is_found_if_there_is_no_other)
+{
+    char self[PATH_MAX], lib[PATH_MAX + 64];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    cr_assert_gt(len, 0);
+    self[len] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(lib, sizeof lib, "%s/../toolchain/13.5.37/lib/libnvrtc.so.13", self);
+    unsetenv("LD_LIBRARY_PATH");
+    unsetenv("CUDA_HOME");
+    unsetenv("CUDA_PATH");
+    cr_assert_eq(config_resolve(&config, &e), 0);
+    if (access(lib, R_OK) < 0 || access("/usr/local/cuda/lib64", R_OK) == 0)
+        cr_skip_test("no toolchain beside the tests, or CUDA is installed");
+    cr_assert_geq(config.n_nvrtc, 1);
+    cr_assert_not_null(strstr(config.nvrtc[0], "/toolchain/13.5.37/lib/libnvrtc.so."), "%s",
+                       config.nvrtc[0]);
 }
 
 Test(config, json_tells_value_and_origin)
