@@ -58,9 +58,21 @@ help:
 
 # Keys are made for each program that is compiled: theirs are the functions worth inlining.
 $(call obj,$(KEYGEN_DIRS)): CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
-$(B)/obj/%.o: %.c
+$(B)/obj/%.o: %.c | $(B)/libraries
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The libraries' headers and packages, looked for once: one line instead of a compiler's errors.
+LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sha.h=libssl-dev \
+    zlib.h=zlib1g-dev zstd.h=libzstd-dev
+$(B)/libraries:
+	@missing=; for library in $(LIBRARIES); do \
+	    echo "#include <$${library%=*}>" | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 || \
+	        missing="$$missing $${library#*=}"; \
+	done; \
+	[ -z "$$missing" ] || { echo "missing packages:$$missing (\`make setup\` installs them)" >&2; exit 1; }
+	@mkdir -p $(@D)
+	@touch $@
 
 $(KEYGEN): $(call obj,$(KEYGEN_DIRS))
 $(STORE): $(call obj,$(STORE_DIRS))
