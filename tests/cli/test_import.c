@@ -254,8 +254,8 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
                        "exit 1; done; ls all/triton",
                        dir),
            0, out, "KEY\nKEY2\nOTHER\n");
-    expect(warm(&k, &out, "export --to %s/all --as jax file", dir), 2, out, "say where to");
-    expect(warm(&k, &out, "export"), 2, out, "say where to");
+    expect(warm(&k, &out, "export --to %s/all --as jax file", dir), 2, out, "name a FILE");
+    expect(warm(&k, &out, "export"), 2, out, "name a FILE");
     expect(warm(&k, &out, "import --from jax %s/none", dir), 1, out, "No such file");
     warmd_down(&k);
     temp_dir_free(dir);

@@ -113,7 +113,7 @@ static int set_arch(struct compile_run *run, const char *arch)
     bool first = run->arch_option[0] == '\0';
     int n = snprintf(run->arch_option, sizeof run->arch_option, "--gpu-architecture=%s", arch);
     if (n < 0 || (size_t)n >= sizeof run->arch_option)
-        return cli_usage(run->self, "--arch: no target has so long a name");
+        return cli_usage(run->self, "--arch: the name is too long for a target");
     if (first)
         run->options[run->n_options++] = run->arch_option;
     run->arch = run->arch_option + strlen("--gpu-architecture=");
@@ -416,21 +416,21 @@ const struct command cmd_compile = {
     .summary = "Compile CUDA C++, or take the result from the cache",
     .synopsis = "FILE... [--arch ARCH] [-o OUT] [--json] [NVRTC option]...",
     .help =
-        "Compiles each FILE (`-` is stdin) with NVRTC in the daemon, or takes what an earlier\n"
-        "compile of the same bytes gave. The compiler's messages go to stderr. Options that are\n"
-        "not listed here go to NVRTC as they are; so do -I, -D and -arch=ARCH.\n\n"
-        "      --arch ARCH       target: sm_90 gives a cubin, compute_80 gives PTX\n"
+        "Compiles each FILE (`-` is stdin) with NVRTC in the daemon, or takes the result of an\n"
+        "earlier compile of the same bytes. The compiler's messages go to stderr. Options that\n"
+        "are not listed here go to NVRTC as they are; so do -I, -D and -arch=ARCH.\n\n"
+        "      --arch ARCH       target: sm_90 makes a cubin, compute_80 makes PTX\n"
         "                        (default: this machine's GPU)\n"
         "  -o, --output OUT      the output's file, `-` for stdout (default: FILE with .cubin,\n"
         "                        .ptx or .ltoir in the working folder)\n"
         "      --ptx             write the PTX, which NVRTC makes beside the cubin\n"
-        "      --nvrtc VERSION   which compiler of the daemon: 12.9, 13, its id in hex,\n"
+        "      --nvrtc VERSION   a compiler of the daemon: 12.9, 13, its id in hex,\n"
         "                        or the absolute path of a libnvrtc.so\n"
         "      --name NAME       the program's name (default: FILE); -I of its folder is implied\n"
         "      --name-expression EXPR   a kernel instance to keep, e.g. 'k<float>'; may be "
         "repeated\n"
         "      --timeout SPAN    give up after 90s, 5m, …\n"
-        "      --recache         compile even if the result is known\n"
+        "      --recache         compile even if the cache has the result\n"
         "      --no-store        do not keep the result\n"
         "      --only-if-cached  do not compile: a miss is exit status 1\n"
         "      --json            one object for each file: key, outcome (hit, miss, coalesced), "

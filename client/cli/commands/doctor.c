@@ -391,7 +391,7 @@ const struct command cmd_doctor = {
     .run = doctor_run,
     .summary = "Check socket, daemon, store, compilers and GPU",
     .synopsis = "[--json]",
-    .help = "One line for each thing that was looked at, with what to do where it is not well.\n\n"
+    .help = "Prints one line for each check, with a remedy if the check fails.\n\n"
             "Exit status 1 if something failed, 3 if no daemon answers.\n\n" REMOTE_HELP
             "\n--json is an array of objects: check, health (ok, warn, fail), text.\n\n"
             "Example:\n"

@@ -58,7 +58,7 @@ static int evict_run(const struct command *self, int argc, char **argv)
     if (optind < argc)
         return cli_usage(self, "%s is no option; `warm rm` takes keys", argv[optind]);
     if (filter_is_all(&message.filter) && message.to_bytes == 0)
-        return cli_usage(self, "say which entries, or --to-size; `warm clear` takes all");
+        return cli_usage(self, "choose entries, or give --to-size; `warm clear` evicts all");
     return evict(&r, &message);
 }
 
@@ -69,8 +69,9 @@ const struct command cmd_evict = {
     .synopsis = "[filters] [--to-size SIZE] [--dry-run] [--json]",
     .help =
         "Evicts entries that match all filters and are not pinned, the least valuable first.\n\n"
-        "      --to-size SIZE    stop when the whole store is down to this, e.g. 10G\n"
-        "  -n, --dry-run         only say what would go\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
+        "      --to-size SIZE    stop when the whole store has this size, e.g. 10G\n"
+        "  -n, --dry-run         only print what would be evicted\n" FILTER_HELP REMOTE_HELP
+        "\nExample:\n"
         "  $ warm evict --idle 30d --arch sm_80 --dry-run\n"
         "  would have evicted 214 entries, 31M bytes\n",
 };
@@ -109,12 +110,12 @@ static int clear_run(const struct command *self, int argc, char **argv)
 const struct command cmd_clear = {
     .name = "clear",
     .run = clear_run,
-    .summary = "Evict everything that is not pinned",
+    .summary = "Evict all entries that are not pinned",
     .synopsis = "[--yes] [--dry-run] [--json]",
     .help = "Evicts every entry of yours that is not pinned; for the administrator (root, or the\n"
-            "user whom the daemon runs as) every entry. Asks first where stdin is a terminal.\n\n"
+            "user whom the daemon runs as) every entry. Asks first if stdin is a terminal.\n\n"
             "  -y, --yes             do not ask\n"
-            "  -n, --dry-run         only say what would go\n" REMOTE_HELP "\nExample:\n"
+            "  -n, --dry-run         only print what would be evicted\n" REMOTE_HELP "\nExample:\n"
             "  $ warm clear --yes\n"
             "  evicted 1204 entries, 96M bytes\n",
 };
@@ -176,8 +177,8 @@ const struct command cmd_verify = {
     .summary = "Check every stored value against its checksum",
     .synopsis = "[--sample N] [--json]",
     .help =
-        "Reads entries from disk again and compares them with their checksums. What is damaged\n"
-        "goes to quarantine and will be made anew. Exit status 1 if anything was.\n\n"
+        "Reads entries from disk again and compares them with their checksums. Damaged entries\n"
+        "go to quarantine, and are made again on demand. Exit status 1 if there were any.\n\n"
         "      --sample N        only N entries, taken at random\n" REMOTE_HELP "\nExample:\n"
         "  $ warm verify\n"
         "  checked 1204 entries, 96M bytes: 0 damaged\n",

@@ -250,7 +250,7 @@ static int export_run(const struct command *self, int argc, char **argv)
         return cli_usage(self, "it takes one file; choose entries with filters");
     run.archive = argv[optind];
     if (!run.archive == !run.to || (run.archive && run.format))
-        return cli_usage(self, "say where to: FILE, or --to DIR [--as FORMAT]");
+        return cli_usage(self, "name a FILE, or --to DIR [--as FORMAT]");
     return export_all(&run);
 }
 
@@ -260,14 +260,13 @@ const struct command cmd_export = {
     .summary = "Write entries into an archive or a cache folder",
     .synopsis = "FILE | --to DIR [--as FORMAT] [filters] [--json]",
     .help =
-        "Writes entries into one file, for images, CI and other machines; `warm import` takes it\n"
-        "in. What the daemon compiled itself comes along where the daemon's own user or root "
-        "asks.\n"
-        "With --to writes the folders that other programs keep their entries in: those programs\n"
-        "then start warm where there is no `warm`.\n\n"
+        "Writes entries into one file, for images, CI and other machines; `warm import` stores\n"
+        "them there. Root and the daemon's own user also export what the daemon compiled itself.\n"
+        "With --to writes the cache folders of other programs, which then start warm on machines\n"
+        "without `warm`.\n\n"
         "  FILE                  an archive, `-` for stdout\n"
         "      --to DIR          cache folders beneath DIR, each named for its format\n"
-        "      --as FORMAT       one only, DIR itself: jax, triton, inductor, cupy or "
+        "      --as FORMAT       one format only, in DIR itself: jax, triton, inductor, cupy or "
         "nv\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
         "  $ warm export cache.warm --kind triton\n"
         "  exported 41 entries, 12M bytes\n",

@@ -52,7 +52,7 @@ static int find_part(const struct warm_value *value, const struct part_name *par
     if (!part)
         return 0;
     if (bundle_read(value->data, value->len, sections, &n, &e)) {
-        cli_say("--part: the entry is no compile's result");
+        cli_say("--part: the entry is not the result of a compile");
         return CLI_USAGE;
     }
     *out = bundle_find(sections, n, part->type);
@@ -127,7 +127,7 @@ static int get_run(const struct command *self, int argc, char **argv)
     if (argc - optind != 1)
         return cli_usage(self, "one KEY is needed");
     if (!output && (isatty(STDOUT_FILENO) || r.as_json))
-        return cli_usage(self, "say where to with -o FILE, `-` for the terminal");
+        return cli_usage(self, "name the output with -o FILE, `-` for the terminal");
     if (output && strcmp(output, "-") == 0 && r.as_json)
         return cli_usage(self, "--json and the value cannot both go to stdout");
     return get_to_file(&r, argv[optind], output ? output : "-", part);
@@ -140,8 +140,9 @@ const struct command cmd_get = {
     .synopsis = "KEY -o FILE [--part PART] [--json]",
     .help =
         "Writes the value of KEY, verified, to FILE. KEY is 32 hex digits, as `warm ls` prints\n"
-        "them, or a name of up to 512 bytes. What a compile gave is one value with several parts\n"
-        "(client/wire/PROTOCOL.md); --part takes one of them out.\n\n"
+        "them, or a name of up to 512 bytes. The result of a compile is one value with several "
+        "parts\n"
+        "(client/wire/PROTOCOL.md); --part writes one of them.\n\n"
         "  -o, --output FILE     `-` for stdout, which is the default in a pipe\n"
         "      --part PART       log, cubin, ptx, ltoir, optixir or compiler\n" REMOTE_HELP
         "\nExit status 1 if there is no such entry.\n\n"
@@ -245,7 +246,7 @@ const struct command cmd_put = {
         "      --label TEXT, --arch TEXT, --compiler TEXT   likewise\n"
         "      --group NAME      entries of one group leave the cache together\n"
         "      --ttl SPAN        expires after 90s, 30m, 12h or 7d\n"
-        "      --cost-ms N       what it took to make: what was dear is evicted last\n"
+        "      --cost-ms N       time to make it: expensive entries are evicted last\n"
         "      --keep-existing   leave an entry of that name as it is\n" REMOTE_HELP "\nExample:\n"
         "  $ warm put my-model/step-1 step.bin --kind backward --ttl 7d\n",
 };

@@ -175,26 +175,26 @@ static int import_run(const struct command *self, int argc, char **argv)
             remote_option(&run.remote, c);
     }
     if (optind == argc)
-        return cli_usage(self, "what is to be imported?");
+        return cli_usage(self, "name an archive, or with --from a folder");
     return import_all(&run, argc - optind, argv + optind);
 }
 
 const struct command cmd_import = {
     .name = "import",
     .run = import_run,
-    .summary = "Take in an archive, or another program's cache folder",
+    .summary = "Store the entries of an archive or of a cache folder",
     .synopsis = "[--from FORMAT] PATH... [--json]",
     .help =
-        "Takes in what `warm export` wrote, `-` for stdin, or with --from the cache folders of\n"
-        "other programs. What is good comes in; what is damaged is named, and the exit status is "
-        "1.\n"
-        "Whoever may write such a file or folder may run code in the programs that use the "
+        "Stores the entries of an archive of `warm export`, `-` for stdin, or with --from those "
+        "of\n"
+        "another program's cache folder. Names damaged entries, and then exits with status 1.\n"
+        "A user who can write such a file or folder can run code in the programs that use the\n"
         "cache.\n\n"
         "      --from FORMAT     jax (JAX_COMPILATION_CACHE_DIR), triton (~/.triton/cache), "
         "inductor\n"
         "                        (TORCHINDUCTOR_CACHE_DIR), cupy (~/.cupy/kernel_cache) or nv\n"
         "                        (~/.nv/ComputeCache); the last two are kept for `warm export`\n"
-        "      --keep-existing   leave entries that are there\n" REMOTE_HELP "\nExample:\n"
+        "      --keep-existing   leave existing entries as they are\n" REMOTE_HELP "\nExample:\n"
         "  $ warm import --from triton ~/.triton/cache\n"
         "  imported 41 entries, 12M bytes\n",
 };

@@ -137,8 +137,8 @@ const struct command cmd_ls = {
     .summary = "List the entries of the cache",
     .synopsis = "[filters] [--sort FIELD] [--limit N] [--json]",
     .help =
-        "Lists the entries that match all filters: yours, or for the administrator everybody's.\n"
-        "Nothing is listed if nothing matches; that is no failure.\n\n"
+        "Lists your entries that match all filters; the administrator lists those of all users.\n"
+        "An empty list is no failure.\n\n"
         "  -s, --sort FIELD      size, used, created, hits or cost, the highest first\n"
         "  -n, --limit N         at most N entries\n" FILTER_HELP REMOTE_HELP
         "\n--json is an array of objects: key, kind, bytes, hits, cost_ms, arch, compiler, name,\n"
@@ -206,10 +206,10 @@ static int show_run(const struct command *self, int argc, char **argv)
 const struct command cmd_show = {
     .name = "show",
     .run = show_run,
-    .summary = "Show all that is known of one entry",
+    .summary = "Show all fields of one entry",
     .synopsis = "KEY [--json]",
     .help =
-        "KEY is 32 hex digits, as `warm ls` prints them, or a name. Looking is no use: it counts\n"
-        "no hit. Exit status 1 if there is no such entry.\n\n" REMOTE_HELP "\nExample:\n"
+        "KEY is 32 hex digits, as `warm ls` prints them, or a name. Showing an entry does not\n"
+        "count as a hit. Exit status 1 if there is no such entry.\n\n" REMOTE_HELP "\nExample:\n"
         "  $ warm show 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n",
 };

@@ -73,16 +73,17 @@ static int keys_run(const struct command *self, int argc, char **argv)
 
 #define KEYS_HELP                                                                                  \
     "KEY is 32 hex digits, as `warm ls`\nprints them, or a name. Exit status 1 if one of them is " \
-    "not there.\n\n" REMOTE_HELP
+    "missing.\n\n" REMOTE_HELP
 
 const struct command cmd_rm = {
     .name = "rm",
     .run = keys_run,
     .summary = "Remove entries",
     .synopsis = "KEY... [--json]",
-    .help = "Removes entries, pinned ones too, and says what that freed. " KEYS_HELP "\nExample:\n"
-            "  $ warm rm 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
-            "  removed 1 entry, 14K bytes\n",
+    .help =
+        "Removes entries, pinned ones too, and prints the freed bytes. " KEYS_HELP "\nExample:\n"
+        "  $ warm rm 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+        "  removed 1 entry, 14K bytes\n",
 };
 
 const struct command cmd_pin = {
@@ -101,7 +102,7 @@ const struct command cmd_unpin = {
     .run = keys_run,
     .summary = "Let pinned entries be evicted again",
     .synopsis = "KEY... [--json]",
-    .help = "Takes back what `warm pin` did, so that they may go again. " KEYS_HELP "\nExample:\n"
+    .help = "Undoes `warm pin`: the entries can be evicted again. " KEYS_HELP "\nExample:\n"
             "  $ warm unpin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
             "  unpinned 1 entry, 14K bytes\n",
 };

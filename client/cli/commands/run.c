@@ -180,18 +180,18 @@ const struct command cmd_run = {
     .summary = "Run a program whose compiles come from the cache",
     .synopsis = "[--no-start] [--regional] [--report] [--] PROGRAM [ARGUMENT...]",
     .help =
-        "Runs PROGRAM with what it needs to start warm, and so do the processes that it\n"
-        "starts. Its exit status, signals, input and output are its own; nothing of `warm` is\n"
-        "left in between, unless --report is given. Where no daemon answers, one is started\n"
-        "for this user; where that fails, PROGRAM runs without.\n\n"
+        "Runs PROGRAM so that it, and the processes that it starts, take compiled code from the\n"
+        "cache. Its exit status, signals, input and output are its own; no process of `warm`\n"
+        "stays in between, unless --report is given. If no daemon answers, one is started for\n"
+        "this user; if that fails, PROGRAM runs without the cache.\n\n"
         "      --no-start        do not start a daemon\n"
         "      --regional        PyTorch compiles equal parts of a model once (its graph\n"
-        "                        deduplication, which it leaves off by default)\n"
-        "      --report          at the end, say on stderr what was asked, found and saved\n"
+        "                        deduplication, which is off by default)\n"
+        "      --report          at the end, print requests, hits and saved time on stderr\n"
         "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"
         "  -h, --help            print this\n\n"
         "WARM_DISABLE=1 runs PROGRAM as if without `warm run`; WARM_RECACHE=1 compiles\n"
-        "everything anew; WARM_READONLY=1 stores nothing.\n"
+        "everything again; WARM_READONLY=1 stores nothing.\n"
         "Exit status: that of PROGRAM; 127 if it is not found, 126 if it cannot be executed.\n\n"
         "Example:\n"
         "  $ warm run --report python train.py\n",

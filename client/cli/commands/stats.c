@@ -122,7 +122,7 @@ const struct command cmd_stats = {
     .summary = "Show hits, misses, compiles and sizes",
     .synopsis = "[--json]",
     .help =
-        "Counters since the daemon's start and, where a second column stands, over all its\n"
+        "Prints the counters since the daemon's start and, in a second column, those of all its\n"
         "starts.\n\n" REMOTE_HELP
         "\n--json has hits, misses, compiles, coalesced, errors, corrupt, evictions, entries,\n"
         "bytes, max_bytes, saved_ms, hit_us_p50, hit_us_p99, uptime_s, kinds (each kind's own)\n"

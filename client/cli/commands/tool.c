@@ -159,17 +159,17 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command cmd_tool = {
     .name = "tool",
     .run = run,
-    .summary = "Run a compiler, from the cache where that is sound",
+    .summary = "Run a compiler, or take its result from the cache",
     .synopsis = "[--argv0 NAME] -- PROGRAM [ARGUMENT...]",
     .help =
         "Runs PROGRAM (ptxas, nvcc, cicc, nvlink, fatbinary, gcc, g++, clang) as it would run by\n"
-        "itself: output files, standard output and error and exit status are the compiler's own,\n"
-        "from the cache where the same run is known and everything it read is as it was. What\n"
-        "cannot be kept soundly, and everything when no daemon answers, is run for real. Under\n"
-        "`warm run` programs get this in place of the compilers that they start.\n\n"
-        "  --argv0 NAME    what the program is to see as its own name\n"
-        "  --header PATH   make the precompiled header at PATH for real (used by itself)\n\n"
+        "itself: output files, standard output and error and exit status are the compiler's own.\n"
+        "They come from the cache if the same run is known and all files that it read are\n"
+        "unchanged. Runs that cannot be kept soundly, and all runs without a daemon, are real.\n"
+        "Under `warm run` programs get this in place of the compilers that they start.\n\n"
+        "  --argv0 NAME    the name that the program sees as its own\n"
+        "  --header PATH   make the precompiled header at PATH for real (`warm tool` uses this)\n\n"
         "WARM_TOOL_EXACT=1      temporary folders count, as they show in debug information\n"
-        "WARM_TOOL_DEBUG=/FILE  lines there about what was done and why\n\n"
+        "WARM_TOOL_DEBUG=/FILE  append lines to FILE: what was done, and why\n\n"
         "Example: warm tool -- g++ -O2 -shared -fPIC -o f.so f.cpp\n",
 };

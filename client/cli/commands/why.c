@@ -187,18 +187,19 @@ const struct command cmd_why = {
     .run = why_run,
     .summary = "Say why something was not in the cache",
     .synopsis = "[KEY | --last | --session ID]",
-    .help = "For each miss one reason: cold (nothing like it was made here), evicted (when, and\n"
-            "why), differs (which part of its key is not that of the nearest entry: old → new),\n"
-            "uncacheable, corrupt, disabled, timeout.\n\n"
-            "KEY is a key in hex, a name, or a label, for instance a file's name.\n\n"
-            "      --last            the misses of the session that asked last: of the last\n"
-            "                        `warm run`, or the last miss of all; this is the default\n"
-            "      --session ID      those of one session; `warm run --report` prints the "
-            "ID\n" REMOTE_HELP "\n--json has session (id, asked, hits, coalesced, misses, errors, "
-            "saved_ms, …) and misses,\n"
-            "the oldest first (time_ms, key, name, label, kind, hardware, compiler, reason, text,\n"
-            "changes: part, old, new).\n"
-            "Exit status: 1 if no miss is known.\n\n"
-            "Example:\n"
-            "  $ warm why train.cu\n",
+    .help =
+        "Prints one reason for each miss: cold (nothing like it was made here), evicted (when,\n"
+        "and why), differs (the part of its key that differs from the nearest entry: old → new),\n"
+        "uncacheable, corrupt, disabled, timeout.\n\n"
+        "KEY is a key in hex, a name, or a label, for instance a file's name.\n\n"
+        "      --last            the misses of the session that asked last: of the last\n"
+        "                        `warm run`, or the last miss of all; this is the default\n"
+        "      --session ID      those of one session; `warm run --report` prints the "
+        "ID\n" REMOTE_HELP "\n--json has session (id, asked, hits, coalesced, misses, errors, "
+        "saved_ms, …) and misses,\n"
+        "the oldest first (time_ms, key, name, label, kind, hardware, compiler, reason, text,\n"
+        "changes: part, old, new).\n"
+        "Exit status: 1 if no miss is known.\n\n"
+        "Example:\n"
+        "  $ warm why train.cu\n",
 };
