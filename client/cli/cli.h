@@ -69,6 +69,7 @@ struct cli_input {
 /* Opens `path`, "-" for stdin. Returns 0, or the errno that stopped it. On success the caller
  * closes it with cli_input_close. */
 int cli_input_open(struct cli_input *in, const char *path);
+/* Unmaps or frees the input. */
 void cli_input_close(struct cli_input *in);
 
 /* Returns every command, in the order of `warm --help`. */

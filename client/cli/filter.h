@@ -54,6 +54,7 @@ enum filter_option {
     "      --pinned, --unpinned\n"                                                                 \
     "      --text TEXT       TEXT is in the entry's name or label\n"
 
+/* Returns a filter that matches every entry. */
 struct wire_filter filter_all(void);
 
 /* Reads one option: 1 if it is one of ours, 0 if not, -1 if its value is wrong, which it

@@ -40,6 +40,7 @@ void listing_sort(struct listing *l);
 /* Decodes row i, which borrows from the listing. False if it is damaged. */
 bool listing_row(const struct listing *l, size_t i, struct wire_row *out);
 
+/* Frees the rows. */
 void listing_close(struct listing *l);
 
 #endif

@@ -36,10 +36,12 @@ bool remote_option(struct remote *r, int c);
 
 /* Connects. 0, or an exit status after printing the reason. */
 int remote_open(struct remote *r);
+/* Closes the connection, if there is one. */
 void remote_close(struct remote *r);
 
 /* Prints why a request failed. Returns the exit status. */
 int remote_fail(const struct remote *r, int code);
+/* Returns the exit status for an error code. */
 int remote_exit_status(int code);
 
 /* Sends the one frame that was put into r->w->request for `tag` and takes the first answer, which

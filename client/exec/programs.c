@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * programs.c - decides which file a program's name means. `warm run`, `warm tool` and the inputs of a
- * traced compile ask it, because another program of that name on $PATH gives another result.
+ * programs.c - decides which file a program's name means. `warm run`, `warm tool` and the inputs of
+ * a traced compile ask it, because another program of that name on $PATH gives another result.
  *
  * Thread: any; no state.
  */

@@ -10,8 +10,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Finds the executable file that $PATH has for a name without a slash, and writes its path. False if
- * there is none; `out` is then undefined. */
+/* Finds the executable file that $PATH has for a name without a slash, and writes its path. False
+ * if there is none; `out` is then undefined. */
 bool program_find(const char *name, char out[PATH_MAX]);
 
 #endif

@@ -40,6 +40,8 @@ struct conn {
     size_t n_fds;
 };
 
+#define CONN_OTHER 1 /* conn_recv: the other descriptor can be read */
+
 /* Returns the time of the clock that all deadlines use: monotonic, right to some milliseconds. */
 uint64_t conn_now_ms(void);
 
@@ -62,7 +64,6 @@ int conn_send(struct conn *c, size_t frame_at, const int *fds, size_t n_fds, uin
  * Gives the frame's descriptors in `out_fds`, which the caller closes; the others are -1. Watches
  * `other_fd` (-1: none) too, and returns CONN_OTHER if it can be read before a frame is whole.
  * Errors: CLOSED, TIMEOUT, MALFORMED, TOO_BIG, VERSION, DENIED, NOMEM, IO. */
-#define CONN_OTHER 1
 int conn_recv(struct conn *c, int other_fd, struct wire_frame *out, int out_fds[WIRE_FDS_MAX],
               uint64_t deadline_ms, struct err *e);
 

@@ -8,7 +8,8 @@
  *                                                                        all paths of a folder
  *
  * A file that changed a moment ago is not remembered. It could change again within one tick of its
- * file system's clock, or through a mapping of a page that is dirty, and its times would not show that.
+ * file system's clock, or through a mapping of a page that is dirty, and its times would not show
+ * that.
  *
  * Thread: one at a time. Memory: DIGESTS_MAX paths and folders; when there are more, all are
  * forgotten.
@@ -49,12 +50,12 @@ void digests_keep_absent(struct digests *d, const char *path);
 
 /* True if both are the same file with the same content, as far as a stat can tell. */
 bool stat_is_same(const struct stat *a, const struct stat *b);
-/* True if the last change is so long ago that another one would show in the file's times, unless it is
- * made through a mapping. */
+/* True if the last change is so long ago that another one would show in the file's times, unless it
+ * is made through a mapping. */
 bool stat_is_settled(const struct stat *st);
-/* True for an open file if a write through a mapping would show in its times, too. Such a write sets
- * them only if its page is clean. The kernel cleans pages after dirty_expire_centisecs, by default 30 s,
- * and never on a file system in memory. */
+/* True for an open file if a write through a mapping would show in its times, too. Such a write
+ * sets them only if its page is clean. The kernel cleans pages after dirty_expire_centisecs, by
+ * default 30 s, and never on a file system in memory. */
 bool stat_shows_mappings(int fd, const struct stat *st);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * environment.c - decides if a switch in the environment is on. The library, `warm run` and the preload
- * library ask it, so that one value means the same to all of them.
+ * environment.c - decides if a switch in the environment is on. The library, `warm run` and the
+ * preload library ask it, so that one value means the same to all of them.
  *
  * Thread: any; no state.
  */

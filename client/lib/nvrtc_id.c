@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvrtc_id.c - finds the builtins that a libnvrtc loads, and makes one identity of the two files. The
- * daemon calls it for compilers that it may load, libwarm for those that the daemon may not.
+ * nvrtc_id.c - finds the builtins that a libnvrtc loads, and makes one identity of the two files.
+ * The daemon calls it for compilers that it may load, libwarm for those that the daemon may not.
  *
  * Thread: any; no state.
  */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvrtc_id.h - the identity of an NVRTC: the content of its library, and of the builtins that it loads.
+ * nvrtc_id.h - the identity of an NVRTC: the content of its library, and of the builtins that it
+ * loads.
  *
- * Two copies with one identity are one compiler, wherever they lie. The daemon identifies what it may
- * load; a client identifies what the daemon may not, and so finds that the daemon has a copy of it.
+ * Two copies with one identity are one compiler, wherever they lie. The daemon identifies what it
+ * may load; a client identifies what the daemon may not, and so finds that the daemon has a copy of
+ * it.
  *
  * Thread: any; no state.
  */
@@ -21,12 +23,13 @@ struct nvrtc_file {
     struct proof sha256;
 };
 
-/* Writes the name of the folder's entry that begins with `prefix` and has the highest version. False if
- * there is none. */
+/* Writes the name of the folder's entry that begins with `prefix` and has the highest version.
+ * False if there is none. */
 bool nvrtc_newest_entry(const char *folder, const char *prefix, char out[NAME_MAX + 1]);
 
-/* Returns the path of the builtins beside a library: of its own version if its name without links tells
- * one, else the newest of its major version; "" if there are none. free() it. NULL without memory. */
+/* Returns the path of the builtins beside a library: of its own version if its name without links
+ * tells one, else the newest of its major version; "" if there are none. free() it. NULL without
+ * memory. */
 char *nvrtc_builtins_of(const char *library);
 
 /* Returns the identity. `builtins` is NULL if there are none. */

@@ -16,13 +16,13 @@
  *         warm_close(w);
  *     }
  *
- * Fail open: every call returns within its deadline with a negative code (enum warm_error) and the
+ * Fail open: every call returns within its deadline. After a negative code (enum warm_error) the
  * program goes on without the cache. After a failure of the connection, calls fail at once for a
  * short while, then one tries again.
  *
- * Thread: a struct warm belongs to one thread at a time. Not to be used across fork: open again in
- * the child (calls in the child return WARM_ECLOSED and touch nothing).
- * Memory: values are mapped or allocated, and owned by the caller until warm_value_free.
+ * Thread: one at a time for each struct warm. A child of fork must open its own: calls on the
+ * parent's return WARM_ECLOSED there and touch nothing. Memory: values are mapped or allocated, and
+ * the caller owns them until warm_value_free.
  */
 #ifndef WARM_H
 #define WARM_H
@@ -34,7 +34,8 @@
 extern "C" {
 #endif
 
-/* What calls return instead of 0. Numbers are never reused. warm_error_name gives the name. */
+/* Codes that calls return on failure. Numbers are never reused. warm_error_name returns the
+ * name. */
 #ifndef WARM_ERROR_CODES
 #define WARM_ERROR_CODES
 enum warm_error {
@@ -70,18 +71,20 @@ struct warm_options {
     unsigned connect_timeout_ms; /* also for the hand-shake; 0: $WARM_TIMEOUT_MS, else 50. A daemon
                                     that is silent for $WARM_TIMEOUT_MS, else 1000, hangs: then the
                                     process leaves it alone for a hundred times as long */
-    unsigned request_timeout_ms; /* 0: 5000, for what does not compile; compiles have their own */
+    unsigned request_timeout_ms; /* of requests other than compiles; 0: 5000 */
 };
 
 /* Connects. Gives *out. The hand-shake goes with the first request, so that it costs no round trip:
- * VERSION may come from that. Errors: NO_DAEMON, TIMEOUT, DENIED, INVALID (the socket's path),
- * NOMEM, IO. Returns NO_DAEMON at once where WARM_DISABLE=1 is set. */
+ * that request may return VERSION. Errors: NO_DAEMON, TIMEOUT, DENIED, INVALID (the socket's path),
+ * NOMEM, IO. Returns NO_DAEMON at once if WARM_DISABLE=1 is set. */
 int warm_open(struct warm **out, const struct warm_options *options);
-void warm_close(struct warm *w); /* NULL is fine */
+/* Closes the connection and frees it; NULL is fine. */
+void warm_close(struct warm *w);
 
-/* The last failure of this connection in one line, for a person. Valid until the next call. */
+/* Returns the last failure of this connection in one line, for a person. Valid until the next
+ * call. */
 const char *warm_message(const struct warm *w);
-/* "NOT_FOUND" for a code. */
+/* Returns the name of a code, such as "NOT_FOUND". */
 const char *warm_error_name(int code);
 
 /* Writes the path that warm_open would use: $WARM_SOCKET; else the user's own daemon's, unless only
@@ -91,26 +94,27 @@ int warm_default_socket(char *out, size_t cap);
 struct warm_value {
     const void *data; /* the verified bytes */
     size_t len;
-    uint32_t cost_ms; /* what it took to make */
-    char key[33];     /* under which the store has it, in hex */
-    int outcome;    /* WARM_HIT, WARM_MISS (made for you), WARM_COALESCED (another's was awaited) */
-    uint64_t token; /* of a lease, where warm_get returned WARM_LEASE */
-    uint32_t lease_ms; /* how long it is yours alone */
+    uint32_t cost_ms;  /* time that it took to make */
+    char key[33];      /* its key in the store, in hex */
+    int outcome;       /* WARM_HIT, WARM_MISS (made for you), WARM_COALESCED (made for another) */
+    uint64_t token;    /* of the lease, if warm_get returned WARM_LEASE */
+    uint32_t lease_ms; /* the time for which the lease is yours alone */
     void *internal[2];
 };
 enum { WARM_HIT = 0, WARM_MISS = 1, WARM_COALESCED = 2 };
+/* Frees a value, and empties it. */
 void warm_value_free(struct warm_value *v);
 
 enum warm_get_flags {
-    WARM_WANT_LEASE = 1, /* on a miss, be the one to make it or wait for who is */
+    WARM_WANT_LEASE = 1, /* on a miss, get a lease to make it, or wait for its holder */
     WARM_BY_KEY = 2,     /* `key` is 32 hex digits: an address key rather than a name */
 };
-#define WARM_LEASE 1 /* warm_get: not there; make it, then warm_put with out->token */
+#define WARM_LEASE 1 /* warm_get: a miss; make it, then warm_put with out->token */
 
 /*
  * Asks for a name of 1 to 512 bytes. Returns 0 with the value; WARM_LEASE with out->token; or
- * NOT_FOUND, or another error. With WARM_WANT_LEASE waits, up to `request_timeout_ms`, for whoever
- * is making it.
+ * NOT_FOUND, or another error. With WARM_WANT_LEASE waits, up to `request_timeout_ms`, for the
+ * process that makes it.
  */
 int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
              struct warm_value *out);
@@ -121,10 +125,10 @@ struct warm_name {
     size_t len;
 };
 /*
- * Asks for up to WARM_MANY_MAX names in one round trip. Returns 0 where all were answered: out_codes[i]
- * is 0, and out[i] the value of names[i] (warm_value_free), or NOT_FOUND, or another error of that one.
- * `flags`: WARM_BY_KEY or 0; there are no leases. On an error nothing was given: INVALID (a name),
- * TOO_BIG (too many, or their names together), TIMEOUT, …
+ * Asks for up to WARM_MANY_MAX names in one round trip. Returns 0 if all were answered:
+ * out_codes[i] is 0, and out[i] the value of names[i] (warm_value_free), or out_codes[i] is
+ * NOT_FOUND or another error. `flags`: WARM_BY_KEY or 0; there are no leases. On an error there are
+ * no values to free: INVALID (a name), TOO_BIG (too many, or their names together), TIMEOUT, …
  */
 int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsigned flags,
                   struct warm_value *out, int *out_codes);
@@ -133,15 +137,16 @@ struct warm_put_options {
     uint64_t token;    /* 0: without a lease */
     unsigned flags;    /* WARM_KEEP_EXISTING */
     const char *kind;  /* "backward", "executable", …; NULL: "other" */
-    uint32_t cost_ms;  /* what it took to make: eviction keeps what was dear */
+    uint32_t cost_ms;  /* time that it took to make: expensive entries are evicted last */
     uint64_t ttl_ms;   /* 0: no expiry */
     const char *group; /* entries of one group leave the cache together; NULL: none */
     const char *hardware, *compiler, *label; /* for people and filters; NULL: none */
 };
-#define WARM_KEEP_EXISTING 1u /* where an entry of that name is there, leave it, successfully */
-/* Stores a value under a name of 1 to 512 bytes (keys in hex are the daemon's to make); returns
- * when it is committed: a power failure may still take it for a while. `options` may be NULL. Errors:
- * LEASE_LOST (options->token), INVALID, TOO_BIG, FULL, DENIED (also where WARM_READONLY=1 is set), … */
+#define WARM_KEEP_EXISTING 1u /* an existing entry of that name stays, and the call succeeds */
+/* Stores a value under a name of 1 to 512 bytes; only the daemon makes keys in hex. Returns when it
+ * is committed: for a while, a power failure may still destroy it. `options` may be NULL. Errors:
+ * LEASE_LOST (options->token), INVALID, TOO_BIG, FULL, DENIED (also if WARM_READONLY=1 is set),
+ * … */
 int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, size_t len,
              const struct warm_put_options *options);
 /* Gives a lease back: the next waiter gets it. */
@@ -149,18 +154,18 @@ int warm_release(struct warm *w, uint64_t token);
 
 #define WARM_IDENTITY_TEXT 97 /* bytes, NUL included */
 /*
- * What a file is by its content: 32 hex digits of XXH3-128, then 64 of SHA-256, for keys that a
- * compiler or another large file is a part of. The daemon remembers it under the file's device,
- * inode, size and times, so that only the first asker reads the file; where `w` is NULL or fails
- * it is read each time. Symbolic links are followed. Errors: NOT_FOUND, DENIED, INVALID (no
+ * Identifies a file by its content: 32 hex digits of XXH3-128, then 64 of SHA-256, for keys that
+ * cover a compiler or another large file. The daemon remembers the identity under the file's
+ * device, inode, size and times, so that only the first process reads the file. If `w` is NULL or
+ * fails, the file is read each time. Follows symbolic links. Errors: NOT_FOUND, DENIED, INVALID (no
  * regular file), BUSY (it is being written), IO, NOMEM.
  */
 int warm_file_identity(struct warm *w, const char *path, char out[WARM_IDENTITY_TEXT]);
 
 /*
- * Tells the daemon why something was not taken from the cache, for `warm why`: `reason` is
- * "uncacheable", "disabled" or "timeout"; `label` says what (a file's name), `text` which option,
- * token or variable. Either may be NULL. Waits for nothing and cannot fail.
+ * Tells the daemon, for `warm why`, why an artifact was not taken from the cache. `reason` is
+ * "uncacheable", "disabled" or "timeout"; `label` is a name for people, such as a file's; `text` is
+ * the option, token or variable. Both may be NULL. Waits for nothing and cannot fail.
  */
 void warm_note(struct warm *w, const char *reason, const char *label, const char *text);
 
@@ -170,7 +175,7 @@ struct warm_header {
     size_t len;
 };
 struct warm_job {
-    const char *name;   /* what nvrtcCreateProgram gets */
+    const char *name;   /* as for nvrtcCreateProgram */
     const void *source; /* CUDA C++ */
     size_t source_len;
     const char *const *options;
@@ -195,34 +200,35 @@ struct warm_part {
 };
 struct warm_result {
     struct warm_value value; /* owns everything below */
-    int status;              /* what the compiler returned: 0, or an nvrtcResult */
-    int refused;             /* it asked for files that were not shown to it: read as absent */
+    int status;              /* the compiler's return code: 0, or an nvrtcResult */
+    int refused;             /* it asked for files outside of its folders: they read as absent */
     struct warm_part log, cubin, ptx, ltoir, optixir;
     size_t n_lowered;
     struct warm_part (*lowered)[2]; /* expression, lowered name */
-    struct warm_part compiler;      /* what made it, for people: "NVRTC 13.5 " and its key in hex */
+    struct warm_part compiler;      /* the compiler, for people: "NVRTC 13.5 " and its key in hex */
 };
 /*
- * The result of a compile job, from the cache or compiled now. Returns 0 where the compiler gave an
- * answer, also a bad one: look at `status` and `log`. Headers that the compiler asks for are opened
- * by this process, with its rights, and only beneath the job's -I folders, its working folder and
- * the folder of `name`; anything else reads as absent, and where the compile then fails,
- * warm_message says what was not shown. What a connection has read it knows by device, inode, size and
- * times, and reads anew when these change. Errors: NO_DAEMON, TIMEOUT, REFUSED (this job could not be
- * kept soundly), NO_TOOLCHAIN, CRASHED, NOT_FOUND (WARM_ONLY_IF_CACHED), …
+ * Gets the result of a compile job, from the cache or compiled now. Returns 0 if the compiler
+ * answered, even with an error: look at `status` and `log`. This process opens the headers for the
+ * compiler, with its own rights, and only beneath the job's -I folders, its working folder and the
+ * folder of `name`. Other files read as absent; if the compile then fails, warm_message names the
+ * first one. A connection remembers headers by device, inode, size and times, and reads them again
+ * when these change. Errors: NO_DAEMON, TIMEOUT, REFUSED (this job could not be kept soundly),
+ * NO_TOOLCHAIN, CRASHED, NOT_FOUND (WARM_ONLY_IF_CACHED), …
  */
 int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
+/* Frees a result, and empties it. */
 void warm_result_free(struct warm_result *r);
 
 #define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */
 /*
- * The canonical key of a graph or a source, in hex: the same for every spelling of one program (`warm
- * hash` prints it, keygen/KEYS.md says what counts). If many processes compile the program, each for
- * itself, numbers of channels count too: the caller adds them. `kind` is
- * "mlir", "mlirbc", "hlo", "ptx", "cuda", "fx", "raw", or NULL to find it from the content. Needs no
- * connection. Returns 0, or WARM_EXACT where the form holds something that only its exact bytes
- * can tell apart. Errors: MALFORMED, TRUNCATED; REFUSED (elided text, process addresses: must not
- * be kept); INVALID (`kind`); NOMEM.
+ * Makes the canonical key of a graph or a source, in hex: the same for every spelling of one
+ * program (`warm hash` prints it, keygen/KEYS.md has the rules). If many processes compile the
+ * program, each for itself, numbers of channels count too: the caller adds them. `kind` is "mlir",
+ * "mlirbc", "hlo", "ptx", "cuda", "fx", "raw", or NULL to find it from the content. Needs no
+ * connection. Returns 0, or WARM_EXACT if the form has parts that only exact bytes can tell apart.
+ * Errors: MALFORMED, TRUNCATED; REFUSED (elided text, process addresses: must not be kept); INVALID
+ * (`kind`); NOMEM.
  */
 int warm_graph_key(const char *kind, const void *data, size_t len, char out_key[33]);
 

@@ -122,7 +122,8 @@ static void tell_denied(void)
     char path[256];
     if (atomic_flag_test_and_set(&told) || warm_default_socket(path, sizeof path))
         return;
-    dprintf(STDERR_FILENO, "warm: %s belongs to another user, or is not accessible: going on without the cache\n",
+    dprintf(STDERR_FILENO,
+            "warm: %s belongs to another user, or is not accessible: going on without the cache\n",
             path);
 }
 

@@ -23,8 +23,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Lends a connection, the caller's alone until connection_pool_return. Returns NULL if the caller must
- * go on without: WARM_DISABLE=1, no daemon, or a pause after a failure. Waits at most
+/* Lends a connection, the caller's alone until connection_pool_return. Returns NULL if the caller
+ * must go on without: WARM_DISABLE=1, no daemon, or a pause after a failure. Waits at most
  * WARM_TIMEOUT_MS. */
 struct warm *connection_pool_borrow(void);
 /* Takes a borrowed connection back; NULL is fine. */

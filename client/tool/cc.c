@@ -221,7 +221,7 @@ static int add_dependencies(struct command *c, struct err *e)
 }
 
 /* True in the folder where TorchInductor makes precompiled headers for itself: it never says
- * -Winvalid-pch. Of others nobody knows who will use the header, and outside of warm a stub would
+ * -Winvalid-pch. Users of other headers are not known, and outside of warm a stub would
  * be warned of. */
 static bool is_inductors(const char *path)
 {

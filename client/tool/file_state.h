@@ -20,9 +20,9 @@ bool stamp_is_settled(const struct stamp *stamp);
  * whole seconds, a second or two before. */
 bool stamp_is_before(const struct stamp *stamp, uint64_t ns);
 
-/* Computes the SHA-256 of a file's content; for a large file it asks the daemon. *out_may_change: the
- * file can change from now on without its stamp doing so, through a mapping. BUSY if the file does
- * not match `stamp` before or after. */
+/* Computes the SHA-256 of a file's content; for a large file it asks the daemon. *out_may_change:
+ * the file can change from now on without its stamp doing so, through a mapping. BUSY if the file
+ * does not match `stamp` before or after. */
 int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out,
                 bool *out_may_change);
 

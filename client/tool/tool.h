@@ -152,7 +152,9 @@ int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len,
  * NULL.
  */
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e);
+/* The same for ptxas. */
 int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
+/* The same for nvcc, cicc, nvlink and fatbinary. */
 int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e);
 
 /* Runs the job from the cache, or for real, and stores the result. Returns the exit status, or -1

@@ -61,7 +61,7 @@
     X(COMPILE, 0x06) /* graph key and proof of a job */                                            \
     X(SOURCE, 0x07)  /* answer to NEED: the encoded job, and a channel to ask for headers */       \
     X(CHECKED, 0x08) /* answer to CHECK: digests of the paths asked */                             \
-    X(CANCEL, 0x09)  /* nobody waits for this tag any more */                                      \
+    X(CANCEL, 0x09)  /* the client no longer waits for this tag */                                 \
     X(DAMAGED, 0x0a) /* the value of this key did not match its checksum */                        \
     X(NOTE, 0x0b)    /* why the client did not ask, or did not wait: for `warm why` */             \
     X(AUDIT, 0x0c)   /* the job of a HIT that welcomes one, for the daemon to compare */           \

@@ -14,9 +14,10 @@
 
 #include "keygen/bytes.h"
 
-/* Both return 0 for a stream that is whole and unpacks to at most `max_len` bytes; else MALFORMED,
- * TRUNCATED, TOO_BIG or NOMEM, with part of the content in `out`. */
+/* Unpacks a stream. Returns 0 if it is whole and unpacks to at most `max_len` bytes; else
+ * MALFORMED, TRUNCATED, TOO_BIG or NOMEM, with part of the content in `out`. */
 int unpack_zlib(struct view packed, size_t max_len, struct writer *out);
+/* Unpacks a frame of zstd in the same way. */
 int unpack_zstd(struct view packed, size_t max_len, struct writer *out);
 
 /* True if the bytes begin as a zstd frame. No stream of zlib begins so. */

@@ -42,7 +42,7 @@
 #define LOOK_MS 1          /* between two looks */
 #define LOG_MAX (1024 * 1024) /* bytes; a longer log is begun anew */
 
-/* ---- who is there ---- */
+/* ---- the listener ---- */
 
 /* True for a folder in which only root can have placed a socket. */
 static bool is_roots_folder(const char *folder)

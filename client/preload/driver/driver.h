@@ -80,13 +80,17 @@ struct load {
 /* Loads `image`, PTX or anything else. Returns the driver's result. */
 int driver_load(const struct driver *d, const struct load *l, const void *image);
 
-/* Stand in for cuLinkCreate, cuLinkAddData, cuLinkAddFile, cuLinkComplete and cuLinkDestroy. */
+/* Stands in for cuLinkCreate. */
 int driver_link_create(unsigned n, int *options, void **values, struct cu_link **link);
+/* Stands in for cuLinkAddData. */
 int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len, const char *name,
                          unsigned n, int *options, void **values);
+/* Stands in for cuLinkAddFile. */
 int driver_link_add_file(struct cu_link *link, int type, const char *path, unsigned n, int *options,
                          void **values);
+/* Stands in for cuLinkComplete. */
 int driver_link_complete(struct cu_link *link, void **cubin, size_t *len);
+/* Stands in for cuLinkDestroy. */
 int driver_link_destroy(struct cu_link *link);
 
 #pragma GCC visibility pop
