@@ -31,7 +31,7 @@ TOOL_DIRS    = client/trace client/tool
 CLI_DIRS     = client/cli $(addprefix client/cli/,import run commands)
 PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink driver pjrt mlir)
 WORKER_DIRS  = daemon/worker
-DAEMON_DIRS  = $(addprefix daemon/,process users history compiler service net native redis)
+DAEMON_DIRS  = $(addprefix daemon/,process users history compiler service net native redis http)
 KERNEL_DIRS  = kernels
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon install kernels)
 LAYERS       = $(KEYGEN_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
@@ -300,7 +300,7 @@ $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o $(K
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
-PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis redis-tools systemd procps groff-base
+PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-tools systemd procps groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev
 PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
 #: make setup         install the packages that a build needs

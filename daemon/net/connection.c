@@ -604,11 +604,27 @@ void connection_yield(struct connection *c)
         server_make_ready_later(c);
 }
 
-static bool choose_protocol(struct connection *c, uint8_t first)
+static bool begins(const uint8_t *data, size_t len, const char *text, size_t text_len)
 {
-    if (c->protocol)
-        return true;
-    const struct protocol *protocol = first == WIRE_MAGIC ? &native_protocol : &redis_protocol;
+    return memcmp(data, text, len < text_len ? len : text_len) == 0;
+}
+
+/* Returns the protocol that the first bytes belong to; NULL if they are too few to tell. RESP has inline
+ * commands, and GET is one: a name that begins with '/' is asked for in another way. */
+static const struct protocol *protocol_of(const uint8_t *data, size_t len)
+{
+    static const char get[] = "GET /", head[] = "HEAD /";
+    if (data[0] == WIRE_MAGIC)
+        return &native_protocol;
+    if (begins(data, len, get, sizeof get - 1))
+        return len < sizeof get - 1 ? NULL : &http_protocol;
+    if (begins(data, len, head, sizeof head - 1))
+        return len < sizeof head - 1 ? NULL : &http_protocol;
+    return &redis_protocol;
+}
+
+static bool choose_protocol(struct connection *c, const struct protocol *protocol)
+{
     c->state = protocol->open(c);
     if (c->state)
         c->protocol = protocol;
@@ -621,7 +637,10 @@ static size_t parse_input(struct connection *c, const uint8_t *data, size_t len)
     size_t at = 0;
     c->stopped = false;
     while (at < len && may_parse(c)) {
-        if (!choose_protocol(c, data[at])) {
+        const struct protocol *protocol = c->protocol ? NULL : protocol_of(data + at, len - at);
+        if (!c->protocol && !protocol)
+            break;
+        if (protocol && !choose_protocol(c, protocol)) {
             connection_break(c);
             break;
         }

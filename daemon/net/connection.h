@@ -2,7 +2,7 @@
 /*
  * connection.h - one client's socket: bytes and descriptors in, bytes and descriptors out.
  *
- *     recvmsg ─▶ input ─▶ on_bytes (native.c or redis.c, told apart by the first byte)
+ *     recvmsg ─▶ input ─▶ on_bytes (native, redis or http, told apart by the first bytes)
  *                             │ connection_begin … connection_commit
  *     sendmsg ◀─ output ◀─────┘        one sendmsg for all answers of a turn
  *

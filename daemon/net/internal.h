@@ -50,7 +50,7 @@ struct connection {
     struct peer peer;
     int fd;
     int events;                      /* that are watched */
-    const struct protocol *protocol; /* NULL before the first byte */
+    const struct protocol *protocol; /* NULL before the first bytes */
     void *state;
     uint8_t *in; /* input that is left over; NULL if none is */
     size_t in_len, in_cap;
@@ -125,5 +125,6 @@ void server_forget_handle(struct server *s);
 
 extern const struct protocol native_protocol;
 extern const struct protocol redis_protocol;
+extern const struct protocol http_protocol;
 
 #endif

@@ -218,5 +218,7 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in,
 void service_write_stats(struct service *s, const struct peer *peer, struct writer *out);
 /* Writes the JSON of INFO. */
 void service_write_info(struct service *s, const struct peer *peer, struct writer *out);
+/* The text of GET /metrics: metrics.c. */
+void service_write_metrics(struct service *s, const struct peer *peer, struct writer *out);
 
 #endif

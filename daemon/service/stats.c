@@ -89,7 +89,7 @@ uint64_t stats_total(const struct stats *s, enum stats_counter what)
 
 /* ---- hit times: step = 16 × the power of two + the four bits below the highest ---- */
 
-static unsigned stats_step(uint64_t ns)
+unsigned stats_step(uint64_t ns)
 {
     if (ns < 16)
         return (unsigned)ns;
@@ -110,6 +110,7 @@ static double stats_step_ns(unsigned step)
 void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n)
 {
     s->hit_times[stats_step(ns)] += n;
+    s->hit_ns_sum += ns * n;
 }
 
 double stats_hit_us(const struct stats *s, double percent)

@@ -47,8 +47,9 @@ struct stats {
     uint64_t before[STATS_COUNTERS][STATS_KINDS]; /* of earlier daemons on this store */
     uint64_t evictions_before, corrupt_before;
     uint64_t hit_times[STATS_TIME_STEPS]; /* by duration */
-    uint64_t started_ms;                  /* monotonic clock */
-    uint64_t saved_sum;                   /* of all counters when they were last written */
+    uint64_t hit_ns_sum;
+    uint64_t started_ms; /* monotonic clock */
+    uint64_t saved_sum;  /* of all counters when they were last written */
 };
 
 /* Zeroes all counters; `now_ms` is the start on the monotonic clock. */
@@ -68,6 +69,8 @@ static inline void stats_add(struct stats *s, enum stats_counter what, enum stor
 /* Adds `n` hits of `ns` nanoseconds each, from the arrival of the bytes to the departure of the
  * reply. */
 void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n);
+/* Returns the step of the histogram that a duration belongs to. */
+unsigned stats_step(uint64_t ns);
 /* Returns the time in microseconds that `percent` of the hits did not exceed; 0 if there were
  * none. */
 double stats_hit_us(const struct stats *s, double percent);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metrics.c - the daemon's counters in the text format of OpenMetrics 1.0, for Prometheus and its kin.
+ * http/http.c calls it for GET /metrics.
+ *
+ * A label is a kind, a user's number or a state: never a name that a client chose. An administrator sees
+ * all users' space, anybody else only their own.
+ *
+ * Thread: loop thread.
+ */
+#include "client/wire/version.h"
+#include "daemon/service/internal.h"
+
+#define USERS_SHOWN 64u
+#define FIRST_POWER 10u /* buckets of hit times: 2^10, 2^12 … 2^30 ns */
+#define LAST_POWER 30u
+
+static void write_family(struct writer *out, const char *name, const char *type, const char *unit,
+                         const char *help)
+{
+    writer_format(out, "# TYPE %s %s\n", name, type);
+    if (unit)
+        writer_format(out, "# UNIT %s %s\n", name, unit);
+    writer_format(out, "# HELP %s %s\n", name, help);
+}
+
+/* One counter for each kind that has any. */
+static void write_counter(const struct stats *s, enum stats_counter what, const char *name,
+                          const char *help, struct writer *out)
+{
+    write_family(out, name, "counter", NULL, help);
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        if (s->now[what][k])
+            writer_format(out, "%s_total{kind=\"%s\"} %llu\n", name, store_kind_name(k),
+                          (unsigned long long)s->now[what][k]);
+}
+
+static void write_counters(const struct stats *s, struct writer *out)
+{
+    static const struct {
+        enum stats_counter what;
+        const char *name, *help;
+    } counters[] = {
+        {STATS_hits, "warm_hits", "Requests that were answered from the store."},
+        {STATS_misses, "warm_misses", "Requests whose answer was not in the store."},
+        {STATS_coalesced, "warm_coalesced", "Requests that got the result of another's compile."},
+        {STATS_compiles, "warm_compiles", "Compiles that the daemon ran."},
+        {STATS_errors, "warm_errors", "Requests that ended in an error."},
+        {STATS_hedges, "warm_hedges", "Second compiles, begun because the first was late."},
+        {STATS_puts, "warm_puts", "Values that clients stored."},
+        {STATS_dropped, "warm_dropped", "Values that could not be stored."},
+        {STATS_audits, "warm_audits", "Hits that were compiled again and compared."},
+        {STATS_audit_differences, "warm_audit_differences", "Audits that found other bytes."},
+    };
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        write_counter(s, counters[i].what, counters[i].name, counters[i].help, out);
+    write_family(out, "warm_saved_seconds", "counter", "seconds",
+                 "Time that the hits would have taken to make.");
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        if (s->now[STATS_saved_ms][k])
+            writer_format(out, "warm_saved_seconds_total{kind=\"%s\"} %.3f\n", store_kind_name(k),
+                          (double)s->now[STATS_saved_ms][k] / 1e3);
+}
+
+static void write_hit_times(const struct stats *s, struct writer *out)
+{
+    uint64_t seen = 0;
+    unsigned step = 0;
+    write_family(out, "warm_hit_seconds", "histogram", "seconds",
+                 "Time from a request's bytes to its answer, for hits.");
+    for (unsigned power = FIRST_POWER; power <= LAST_POWER; power += 2) {
+        for (; step < stats_step(1ull << power); step++)
+            seen += s->hit_times[step];
+        writer_format(out, "warm_hit_seconds_bucket{le=\"%.9g\"} %llu\n",
+                      (double)(1ull << power) / 1e9, (unsigned long long)seen);
+    }
+    for (; step < STATS_TIME_STEPS; step++)
+        seen += s->hit_times[step];
+    writer_format(out,
+                  "warm_hit_seconds_bucket{le=\"+Inf\"} %llu\nwarm_hit_seconds_count %llu\n"
+                  "warm_hit_seconds_sum %.9f\n",
+                  (unsigned long long)seen, (unsigned long long)seen, (double)s->hit_ns_sum / 1e9);
+}
+
+static void write_number(struct writer *out, const char *name, const char *unit, const char *help,
+                         uint64_t value)
+{
+    write_family(out, name, "gauge", unit, help);
+    writer_format(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void write_total(struct writer *out, const char *name, const char *help, uint64_t value)
+{
+    write_family(out, name, "counter", NULL, help);
+    writer_format(out, "%s_total %llu\n", name, (unsigned long long)value);
+}
+
+static void write_store(struct store *from, struct writer *out)
+{
+    struct store_stats store;
+    store_stats(from, &store);
+    write_family(out, "warm_store_entries", "gauge", NULL, "Entries in the store.");
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        if (store.kind_entries[k])
+            writer_format(out, "warm_store_entries{kind=\"%s\"} %llu\n", store_kind_name(k),
+                          (unsigned long long)store.kind_entries[k]);
+    write_family(out, "warm_store_bytes", "gauge", "bytes", "Bytes of the entries' values.");
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        if (store.kind_entries[k])
+            writer_format(out, "warm_store_bytes{kind=\"%s\"} %llu\n", store_kind_name(k),
+                          (unsigned long long)store.kind_bytes[k]);
+    write_number(out, "warm_store_max_bytes", "bytes", "The limit (max_size).", store.max_bytes);
+    write_number(out, "warm_store_disk_bytes", "bytes", "Room that the store takes on disk.",
+                 store.disk_bytes);
+    write_number(out, "warm_store_read_only", NULL, "1 if the disk is full or failing.",
+                 store.read_only);
+    write_total(out, "warm_evictions", "Entries that were evicted.", store.n_evictions);
+    write_total(out, "warm_corrupt", "Damaged values that were found.", store.n_corrupt);
+}
+
+static void write_workers(struct pool *from, struct writer *out)
+{
+    struct pool_stats c;
+    pool_stats(from, &c);
+    write_family(out, "warm_workers", "gauge", NULL, "Compiler processes.");
+    writer_format(out, "warm_workers{state=\"busy\"} %u\nwarm_workers{state=\"idle\"} %u\n",
+                  c.n_busy, c.n_workers - c.n_busy);
+    write_number(out, "warm_compile_queue", NULL, "Compiles that wait for a worker.", c.n_queued);
+    write_total(out, "warm_worker_crashes", "Compiler processes that died.", c.n_crashes);
+    write_total(out, "warm_worker_timeouts", "Compiles that took too long.", c.n_timeouts);
+}
+
+static void write_user_space(struct service *s, uint32_t uid, struct writer *out)
+{
+    struct store_share share = {0};
+    store_share(s->config.store, uid, &share);
+    writer_format(out, "warm_user_disk_bytes{uid=\"%u\"} %llu\n", (unsigned)uid,
+                  (unsigned long long)share.disk_bytes);
+}
+
+static void write_users(struct service *s, const struct peer *peer, struct writer *out)
+{
+    uint32_t uids[USERS_SHOWN] = {peer->uid};
+    size_t n = 1;
+    write_family(out, "warm_user_disk_bytes", "gauge", "bytes", "Room that a user's entries take.");
+    if (peer->is_admin)
+        n = store_users(s->config.store, uids, USERS_SHOWN);
+    for (size_t i = 0; i < n; i++)
+        write_user_space(s, uids[i], out);
+}
+
+void service_write_metrics(struct service *s, const struct peer *peer, struct writer *out)
+{
+    write_family(out, "warm", "info", NULL, "The daemon.");
+    writer_format(out, "warm_info{version=\"%s\"} 1\n", WARM_VERSION);
+    write_family(out, "warm_uptime_seconds", "gauge", "seconds", "Time since the daemon started.");
+    writer_format(out, "warm_uptime_seconds %.3f\n",
+                  (double)(service_now_ms(s) - s->stats.started_ms) / 1e3);
+    write_counters(&s->stats, out);
+    write_hit_times(&s->stats, out);
+    write_store(s->config.store, out);
+    write_workers(s->config.pool, out);
+    write_number(out, "warm_compiles_in_flight", NULL, "Keys that are being made now.",
+                 flights_count(s->flights));
+    write_users(s, peer, out);
+    writer_format(out, "# EOF\n");
+}

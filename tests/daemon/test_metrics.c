@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_metrics.c - GET /metrics on the daemon's socket: curl's request, whatever else may come, and the
+ * official parser of OpenMetrics (Debian's python3-prometheus-client).
+ */
+#include "tests/support/warmd.h"
+
+#define REQUEST "GET /metrics HTTP/1.1\r\nHost: warm\r\n\r\n"
+
+/* Returns what the daemon answers until it ends the connection. free() it. */
+static char *answer_to(const struct warmd *k, const char *request, size_t len)
+{
+    int fd = warmd_connect(k);
+    warmd_send(fd, request, len);
+    shutdown(fd, SHUT_WR);
+    size_t at = 0, cap = 1 << 20;
+    char *out = calloc(1, cap);
+    for (ssize_t n; at + 1 < cap && (n = recv(fd, out + at, cap - 1 - at, 0)) > 0;)
+        at += (size_t)n;
+    close(fd);
+    return out;
+}
+
+static void expect_answer(const struct warmd *k, const char *request, const char *status,
+                          const char *text)
+{
+    char *out = answer_to(k, request, strlen(request));
+    cr_expect_eq(strncmp(out, status, strlen(status)), 0, "%s: %s", request, out);
+    cr_expect_not_null(strstr(out, text), "%s: no %s in %s", request, text, out);
+    free(out);
+}
+
+static void put_and_get(const struct warmd *k)
+{
+    int fd = warmd_native(k);
+    warmd_put(fd, 1, "name", "value", 0);
+    warmd_expect(fd, 1, WIRE_OK);
+    warmd_get(fd, 2, "name", false, 0);
+    warmd_expect_hit(fd, 2, "value");
+    warmd_get(fd, 3, "nothing", false, 0);
+    warmd_expect(fd, 3, WIRE_MISS);
+    close(fd);
+}
+
+Test(metrics, count_what_happened)
+{
+    struct warmd k = warmd_up(NULL);
+    put_and_get(&k);
+    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "application/openmetrics-text");
+    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_hits_total{kind=\"other\"} 1\n");
+    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_misses_total{kind=\"other\"} 1\n");
+    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_hit_seconds_count 1\n");
+    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_store_entries{kind=\"other\"} 1\n");
+    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\n# EOF\n");
+    warmd_down(&k);
+}
+
+Test(metrics, are_read_by_the_official_parser)
+{
+    static const char script[] =
+        "import sys\n"
+        "from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n"
+        "text = sys.stdin.read()\n"
+        "families = {f.name: f for f in parse(text[text.index('# TYPE'):])}\n"
+        "count = [s.value for s in families['warm_hit_seconds'].samples if "
+        "s.name.endswith('count')]\n"
+        "print(len(families) > 25, families['warm_hits'].type, count)\n";
+    struct warmd k = warmd_up(NULL);
+    put_and_get(&k);
+    char *text = answer_to(&k, REQUEST, strlen(REQUEST)), *out;
+    char *body = path_join(k.dir, "metrics"), *program = path_join(k.dir, "parse.py");
+    file_write(body, text, strlen(text));
+    file_write(program, script, strlen(script));
+    cr_expect_eq(run_command(&out, "/usr/bin/python3 %s <%s 2>&1", program, body), 0, "%s", out);
+    cr_expect_str_eq(out, "True counter [1]\n");
+    free(out);
+    free(body);
+    free(program);
+    free(text);
+    warmd_down(&k);
+}
+
+Test(metrics, nothing_else_is_served_over_http)
+{
+    struct warmd k = warmd_up(NULL);
+    char *head = answer_to(&k, "HEAD /metrics HTTP/1.1\r\n\r\n", 26);
+    cr_expect_eq(strncmp(head, "HTTP/1.1 200 OK\r\n", 17), 0, "%s", head);
+    cr_expect_str_eq(strstr(head, "\r\n\r\n"), "\r\n\r\n", "HEAD has no body: %s", head);
+    free(head);
+    expect_answer(&k, "GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found\r\n", "/metrics");
+    expect_answer(&k, "GET /metricsx HTTP/1.1\r\n\r\n", "HTTP/1.1 404 ", "/metrics");
+    expect_answer(&k, "POST /metrics HTTP/1.1\r\n\r\n", "-ERR unknown command", "");
+    warmd_down(&k);
+}
+
+Test(metrics, a_long_request_is_refused)
+{
+    struct warmd k = warmd_up(NULL);
+    char *request = malloc(10000);
+    memset(request, 'x', 10000);
+    memcpy(request, "GET /", 5);
+    char *out = answer_to(&k, request, 10000);
+    cr_expect_eq(strncmp(out, "HTTP/1.1 431 ", 13), 0, "%s", out);
+    free(out);
+    free(request);
+    warmd_down(&k);
+}
+
+/* The daemon tells the protocols apart by the first bytes, which may come one by one. */
+Test(metrics, a_request_in_pieces_is_one)
+{
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k), redis = warmd_connect(&k);
+    for (const char *c = REQUEST; *c; c++)
+        warmd_send(fd, c, 1);
+    char status[16];
+    cr_assert(warmd_recv(fd, status, 15));
+    cr_expect_eq(memcmp(status, "HTTP/1.1 200 OK", 15), 0);
+    for (const char *c = "GET name\r\n"; *c; c++)
+        warmd_send(redis, c, 1);
+    char nothing[5];
+    cr_assert(warmd_recv(redis, nothing, 5));
+    cr_expect_eq(memcmp(nothing, "$-1\r\n", 5), 0);
+    close(fd);
+    close(redis);
+    warmd_down(&k);
+}
+
+Test(metrics, a_user_sees_no_other_users_space)
+{
+    NEEDS_TWO_USERS();
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native_as(&k, 65534);
+    warmd_put(fd, 1, "name", "value", 0);
+    warmd_expect(fd, 1, WIRE_OK);
+    char *out = answer_to(&k, REQUEST, strlen(REQUEST));
+    cr_expect_not_null(strstr(out, "warm_user_disk_bytes{uid=\"0\"} 0\n"), "%s", out);
+    cr_expect_null(strstr(out, "uid=\"65534\""), "%s", out);
+    free(out);
+    close(fd);
+    warmd_down(&k);
+}
