@@ -8,7 +8,7 @@
  *   3. a pool thread reads them and starts a fork server, which tells version and targets;
  *   4. the loop sets the place and tells the waiters to ask again.
  * Every failure ends at 4 with the place empty and the reason kept. A configured place is looked at again
- * when another file lies there, a client's place after NAMED_RETRY_MS.
+ * when another file lies there or after CONFIGURED_RETRY_MS, a client's place after NAMED_RETRY_MS.
  *
  * pool.c calls it.
  *
@@ -28,6 +28,8 @@
 
 #define ID_DIGITS_MIN 8u     /* of a selector that is an identity */
 #define NAMED_RETRY_MS 1000u /* how long a client's path that led nowhere is not looked at again */
+
+#define CONFIGURED_RETRY_MS 5000u /* the same of a configured path, unless its file changes */
 
 struct known { /* one identified library; `toolchain` is first, callers hold pointers to it */
     struct toolchain toolchain;
@@ -201,6 +203,7 @@ void toolchains_await(struct toolchains *t, struct toolchain_wait *wait)
 
 static void place_failed(struct toolchains *t, struct place *p, const struct err *e)
 {
+    bool is_news = strcmp(p->why.text, e->text) != 0;
     p->current = NULL;
     p->failed = place_look(p);
     p->failed_ms = uv_now(t->config.loop);
@@ -209,7 +212,7 @@ static void place_failed(struct toolchains *t, struct place *p, const struct err
         p->why.code = WARM_ENO_TOOLCHAIN;
     if (p->named)
         log_user(p->uid, LOG_LEVEL_INFO, "%s", e->text);
-    else
+    else if (is_news)
         log_error("%s", e->text);
 }
 
@@ -321,11 +324,13 @@ static int place_identify(struct toolchains *t, struct place *p, struct err *e)
 
 /* ---- finding ---- */
 
-/* True if a place had no usable file, and another file lies there now. */
-static bool place_may_be_back(const struct place *p)
+/* True if a place had no usable file, and either another file lies there now or some time has passed: an
+ * installation was under way, or the machine was too busy. */
+static bool place_may_be_back(const struct toolchains *t, const struct place *p)
 {
     struct worker_file now = place_look(p);
-    return !p->current && !worker_file_equal(&now, &p->failed);
+    return !p->current && (!worker_file_equal(&now, &p->failed) ||
+                           uv_now(t->config.loop) - p->failed_ms >= CONFIGURED_RETRY_MS);
 }
 
 /* Returns how well a toolchain matches a selector: 0 not at all, else the higher the newer. */
@@ -382,7 +387,7 @@ static int find_configured(struct toolchains *t, struct view selector, const str
                            struct err *e)
 {
     for (struct place *p = t->places; p < t->places + t->n_places; p++)
-        if (place_may_be_back(p))
+        if (place_may_be_back(t, p))
             place_identify(t, p, NULL);
     struct place *p = place_find(t, selector);
     if (!p && t->n_identifying && !t->stopped)

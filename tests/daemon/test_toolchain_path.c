@@ -182,6 +182,39 @@ Test(toolchain_path, a_configured_library_that_changes_keeps_nobody_from_its_ans
     rig_down(&r);
 }
 
+/* As while a package is installed: its builtins come a moment later, and the library stays as it was. */
+Test(toolchain_path, a_configured_library_that_failed_is_looked_at_again)
+{
+    NEEDS_TOOLCHAIN(r);
+    char *dir = temp_dir_new(), *lib13 = r.lib13, *out, key[33];
+    cr_assert_eq(run_command(&out, "cp -a '%s'/libnvrtc* '%s'/", lib13, dir), 0, "%s", out);
+    free(out);
+    r.lib13 = dir;
+    rig_up(&r);
+    r.lib13 = lib13;
+    cr_expect_eq(outcome(&r, "", key), WARM_MISS);
+    cr_assert_eq(run_command(&out,
+                             "cd '%s' && mkdir away && mv libnvrtc-builtins* away/ && "
+                             "for f in away/*; do ln -s /nowhere ${f##*/} || exit 1; done",
+                             dir),
+                 0, "%s", out);
+    free(out);
+    struct warm_result result;
+    cr_expect_eq(compile(&r, "", source, &result), WARM_ENO_TOOLCHAIN);
+    cr_assert_eq(run_command(&out, "cd '%s' && rm libnvrtc-builtins* && mv away/* .", dir), 0, "%s",
+                 out);
+    free(out);
+    int code = WARM_ENO_TOOLCHAIN;
+    for (int i = 0; code == WARM_ENO_TOOLCHAIN && i < 600; i++) {
+        usleep(100000);
+        code = compile(&r, "", source, &result);
+    }
+    cr_assert_eq(code, 0, "%s", warm_message(r.warm));
+    warm_result_free(&result);
+    rig_down(&r);
+    temp_dir_free(dir);
+}
+
 Test(toolchain_path, says_wait_and_then_goes_on)
 {
     NEEDS_TOOLCHAIN(r);
