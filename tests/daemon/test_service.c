@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_service.c - the service without a wire: look-ups, leases and puts of several users on a real store,
+ * with a loop of the test's own. The pool of workers has no toolchain: none of these requests compiles.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/service/service.h"
+#include "tests/support/support.h"
+
+#define TICK_MS 5
+#define TICKS_MAX 12000 /* a minute, for anything that must happen */
+
+static const struct peer alice = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
+static uv_loop_t loop;
+static uv_async_t wake;
+static struct config config;
+static struct spawner *spawner;
+static struct pool *pool;
+static struct store *store;
+static struct service *service;
+static char *dir;
+
+static void on_store_wake(void *arg) { uv_async_send(arg); }
+static void on_wake(uv_async_t *handle)
+{
+    (void)handle;
+    service_poll(service);
+}
+
+static void setup(void)
+{
+    struct err e = {0};
+    dir = temp_dir_new();
+    cr_assert_eq(spawner_start(&spawner, &e), 0, "%s", e.text);
+    cr_assert_eq(config_init(&config, &e), 0);
+    cr_assert_eq(config_set(&config, "store", dir, &e), 0, "%s", e.text);
+    cr_assert_eq(config_resolve(&config, &e), 0, "%s", e.text);
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    cr_assert_eq(uv_async_init(&loop, &wake, on_wake), 0);
+    struct store_config to = {.dir = dir,
+                              .max_bytes = 64u << 20,
+                              .async_check_bytes = SERVICE_CHECK_MAX,
+                              .on_wake = on_store_wake,
+                              .on_wake_arg = &wake};
+    cr_assert_eq(store_open(&store, &to, &e), 0, "%s", e.text);
+    struct pool_config with_jobs = {.spawner = spawner,
+                                    .loop = &loop,
+                                    .worker_path = config.worker,
+                                    .limits = {.jobs = 1, .idle_ms = 60000}};
+    cr_assert_eq(pool_open(&pool, &with_jobs, &e), 0, "%s", e.text);
+    struct service_config with = {.loop = &loop, .config = &config, .store = store, .pool = pool};
+    cr_assert_eq(service_new(&service, &with, &e), 0, "%s", e.text);
+}
+
+/* ---- the loop ---- */
+
+static void on_tick(uv_timer_t *timer) { ++*(int *)timer->data; }
+
+/* Runs the loop until *flag. */
+static void run_until(const bool *flag)
+{
+    uv_timer_t timer;
+    int ticks = 0;
+    uv_timer_init(&loop, &timer);
+    timer.data = &ticks;
+    uv_timer_start(&timer, on_tick, TICK_MS, TICK_MS);
+    while (!*flag && ticks < TICKS_MAX)
+        uv_run(&loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    cr_assert(*flag, "nothing happened");
+}
+
+static void on_closed(void *arg) { *(bool *)arg = true; }
+
+static void teardown(void)
+{
+    service_drain(service);
+    service_shutdown(service);
+    for (int i = 0; i < TICKS_MAX && !service_is_idle(service); i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        service_poll(service);
+        uv_sleep(TICK_MS);
+    }
+    cr_assert(service_is_idle(service));
+    service_close(service);
+    bool closed = false;
+    pool_close(pool, on_closed, &closed);
+    run_until(&closed);
+    uv_close((uv_handle_t *)&wake, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    service_free(service);
+    store_close(store);
+    spawner_stop(spawner);
+    cr_assert_eq(uv_loop_close(&loop), 0, "a handle was left open");
+    config_close(&config);
+    temp_dir_free(dir);
+}
+
+TestSuite(service, .init = setup, .fini = teardown, .timeout = 120);
+
+/* ---- requests ---- */
+
+static struct view view_of(const char *text) { return (struct view){text, strlen(text)}; }
+
+/* A GET, and all its answers as one text: "W" for WAIT, "L" for LEASE, "M" for MISS, "E" for ERROR, "O" for
+ * OVER, "=value". */
+struct asker {
+    struct call call;
+    char seen[64];
+    uint64_t token;
+    bool ended;
+};
+
+static void on_answer(struct call *call, const struct answer *a)
+{
+    struct asker *asker = (struct asker *)call; /* its first member */
+    size_t n = strlen(asker->seen);
+    const char *data;
+    int len;
+    cr_assert(!asker->ended, "answered after the last answer: %s", asker->seen);
+    switch (a->kind) {
+    case ANSWER_WAIT: strcat(asker->seen, "W"); return;
+    case ANSWER_LEASE:
+        strcat(asker->seen, "L");
+        asker->token = a->token;
+        return;
+    case ANSWER_VALUE:
+        data = a->value ? a->value->data : (const void *)a->artifact->data;
+        len = (int)(a->value ? a->value->row.len : a->artifact->len);
+        snprintf(asker->seen + n, sizeof asker->seen - n, "=%.*s", len, data);
+        break;
+    case ANSWER_MISS: strcat(asker->seen, "M"); break;
+    case ANSWER_ERROR: strcat(asker->seen, "E"); break;
+    case ANSWER_OVER: strcat(asker->seen, "O"); break;
+    default: cr_assert_fail("a GET is not answered with %d", (int)a->kind);
+    }
+    asker->ended = true;
+}
+
+/* Asks for a name after a look-up that found nothing, as the wires do. */
+static void ask(struct asker *a, const struct peer *peer, const char *name, enum ask_mode mode)
+{
+    *a = (struct asker){
+        .call = {.service = service, .peer = peer, .on_answer = on_answer, .name = view_of(name)}};
+    service_ask(&a->call, mode, WIRE_SPACE_NAME, view_of(name), NULL, 60000);
+}
+
+struct stored {
+    bool done, existed;
+    int status;
+};
+
+static void on_stored(void *arg, int status, bool existed, const struct key *key,
+                      const struct err *e)
+{
+    struct stored *s = arg;
+    (void)key, (void)e;
+    cr_assert(!s->done, "told twice");
+    *s = (struct stored){true, existed, status};
+}
+
+/* Returns 0 once the value is committed, or the error. */
+static int put_with(const struct peer *peer, struct service_put put, bool *out_existed)
+{
+    struct stored s = {.done = false};
+    struct err e;
+    put.kind = STORE_OTHER;
+    put.on_done = on_stored;
+    put.arg = &s;
+    put.fd = -1;
+    int code = service_put(service, peer, &put, &e);
+    if (code)
+        return code;
+    run_until(&s.done);
+    if (out_existed)
+        *out_existed = s.existed;
+    return s.status;
+}
+
+static struct service_put put_of(const char *name, const char *value)
+{
+    return (struct service_put){.name = view_of(name), .data = value, .len = strlen(value)};
+}
+
+/* True if a look-up finds this value; NULL: finds nothing. */
+static bool finds(const struct peer *peer, const char *name, const char *value)
+{
+    struct store_value v;
+    struct err e;
+    int code = service_get(service, peer, WIRE_SPACE_NAME, view_of(name), NULL, &v, &e);
+    bool same = code == 0 && value && v.row.len == strlen(value) &&
+                memcmp(v.data, value, strlen(value)) == 0;
+    store_turn_end(store);
+    return value ? same : code == WARM_ENOT_FOUND;
+}
+
+/* ---- values ---- */
+
+Test(service, a_name_is_its_users_own)
+{
+    cr_assert(finds(&alice, "name", NULL));
+    cr_assert_eq(put_with(&alice, put_of("name", "hers"), NULL), 0);
+    cr_assert(finds(&alice, "name", "hers"));
+    cr_assert(finds(&bob, "name", NULL), "another user's name is another entry");
+    cr_assert_eq(put_with(&bob, put_of("name", "his"), NULL), 0);
+    cr_assert(finds(&alice, "name", "hers"));
+    cr_assert(finds(&bob, "name", "his"));
+}
+
+Test(service, a_value_that_is_not_its_checksum_is_refused)
+{
+    struct key other = key_of_bytes("other", 5);
+    struct service_put put = put_of("name", "value");
+    put.check = &other;
+    cr_assert_eq(put_with(&alice, put, NULL), WARM_ECORRUPT);
+    cr_assert(finds(&alice, "name", NULL));
+    struct key right = key_of_bytes("value", 5);
+    put.check = &right;
+    cr_assert_eq(put_with(&alice, put, NULL), 0);
+    cr_assert(finds(&alice, "name", "value"));
+}
+
+Test(service, an_existing_value_is_kept_if_the_put_asks_for_it)
+{
+    bool existed;
+    struct service_put put = put_of("name", "second");
+    put.keep_existing = true;
+    cr_assert_eq(put_with(&alice, put_of("name", "first"), &existed), 0);
+    cr_assert(!existed);
+    cr_assert_eq(put_with(&alice, put, &existed), 0);
+    cr_assert(existed);
+    cr_assert(finds(&alice, "name", "first"));
+}
+
+Test(service, a_value_above_the_limit_is_refused)
+{
+    struct service_put put = put_of("name", "x");
+    config.max_value = 0;
+    cr_assert_eq(put_with(&alice, put, NULL), WARM_ETOO_BIG);
+}
+
+/* ---- leases ---- */
+
+Test(service, one_asker_gets_the_lease_and_all_get_its_value)
+{
+    struct asker a, b, c;
+    ask(&a, &alice, "name", ASK_LEASE);
+    ask(&b, &alice, "name", ASK_LEASE);
+    ask(&c, &bob, "name", ASK_LEASE);
+    cr_assert_str_eq(a.seen, "L");
+    cr_assert_str_eq(b.seen, "W");
+    cr_assert_str_eq(c.seen, "L", "another user waits for nobody");
+    cr_assert_neq(a.token, c.token);
+    struct service_put put = put_of("name", "made");
+    put.lease = &a.call;
+    cr_assert_eq(put_with(&alice, put, NULL), 0);
+    run_until(&b.ended);
+    cr_assert_str_eq(b.seen, "W=made");
+    call_drop(&c.call, false);
+}
+
+Test(service, the_lease_of_an_asker_that_goes_away_is_the_next_ones)
+{
+    struct asker a, b;
+    ask(&a, &alice, "name", ASK_LEASE);
+    ask(&b, &alice, "name", ASK_LEASE);
+    call_drop(&a.call, false);
+    cr_assert_str_eq(b.seen, "WL");
+    cr_assert(!a.ended, "a call that was dropped is not answered");
+    call_drop(&b.call, false);
+}
+
+Test(service, an_asker_that_makes_nothing_waits_for_the_holder_alone)
+{
+    struct asker a, b, c;
+    ask(&c, &alice, "name", ASK_WAIT);
+    cr_assert_str_eq(c.seen, "M", "nobody makes it");
+    ask(&a, &alice, "name", ASK_LEASE);
+    ask(&b, &alice, "name", ASK_WAIT);
+    cr_assert_str_eq(b.seen, "W");
+    call_drop(&a.call, false);
+    cr_assert_str_eq(b.seen, "WM");
+}
+
+Test(service, a_put_of_another_than_the_holder_answers_the_waiters)
+{
+    struct asker a, b;
+    ask(&a, &alice, "name", ASK_LEASE);
+    ask(&b, &alice, "name", ASK_LEASE);
+    cr_assert_eq(put_with(&alice, put_of("name", "theirs"), NULL), 0);
+    run_until(&b.ended);
+    cr_assert_str_eq(b.seen, "W=theirs");
+    if (!a.ended)
+        call_drop(&a.call, false);
+}
+
+Test(service, shutdown_answers_each_waiter_with_an_error)
+{
+    struct asker a, b;
+    ask(&a, &alice, "name", ASK_LEASE);
+    ask(&b, &alice, "name", ASK_LEASE);
+    service_shutdown(service);
+    cr_assert_str_eq(b.seen, "WE");
+    if (!a.ended)
+        call_drop(&a.call, false);
+}
