@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.c - what of bytes.h is not inline: blobs, texts, and the buffer that grows. No state, any
- * thread. */
+/*
+ * bytes.c - the parts of bytes.h that are not inline: blobs with a length in front, text from a format, and
+ * the buffer that grows up to its limit. Everything that reads or writes bytes calls it.
+ *
+ * Thread: any; no state.
+ */
 #include "keygen/bytes.h"
 
 #include <stdarg.h>

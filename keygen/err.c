@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* err.c - filling a struct err. No state, any thread. */
+/*
+ * err.c - fills a struct err: the code, a text from a format, which is cut if it is too long, the system's own
+ * reason, and line and column of a place in a text. The layer that finds a fault calls it.
+ *
+ * Thread: any; no state.
+ */
 #include "keygen/err.h"
 
 #include <stdarg.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key_avx2.c - XXH3-128 with vectors of 256 bits. No state, any thread. */
+/*
+ * key_avx2.c - XXH3-128 with vectors of 256 bits: xxHash compiled once more, for AVX2, for whole texts and for
+ * streams. key.c calls it if the processor has AVX2.
+ *
+ * Thread: any; no state.
+ */
 #include "keygen/key_avx2.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lines.c - see lines.h. Any thread; no state. */
+/*
+ * lines.c - makes the marks of a text and finds the first that differs between two texts: lines.h has a
+ * drawing. The worker makes the marks of headers, and the history compares them.
+ *
+ * Thread: any; no state.
+ */
 #define XXH_INLINE_ALL
 #include "keygen/lines.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector.c - the growing of vector.h. No state, any thread. */
+/*
+ * vector.c - grows the array of a VECTOR (vector.h): 32 entries at first, then twice as many, VECTOR_MAX at
+ * most. PUSH calls it if there is no room.
+ *
+ * Thread: any; no state.
+ */
 #include "keygen/vector.h"
 
 #include <stdlib.h>

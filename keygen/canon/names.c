@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - names and their numbers: open addressing, at most half of the slots in use. No state. */
+/*
+ * names.c - the hash table of names.h: open addressing, at most half of the slots in use. Emptying it costs
+ * nothing, since a slot counts only with the number of its scope.
+ *
+ * Thread: one at a time for a table.
+ */
 #define XXH_INLINE_ALL
 #include "keygen/canon/names.h"
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda.c - the scan of cuda.h.
+ * cuda.c - scans a CUDA text for what it may do that decides how its compile is kept: use the clock, a line
+ * or a file's name, include headers, paste names with ##. cuda.h says why it over-approximates.
  *
- * Owner: nobody; no state. Thread: any.
+ * The key of a job, the shims and `warm tool` call it.
+ *
+ * Thread: any; no state.
  */
 #include "keygen/cuda/internal.h"
 

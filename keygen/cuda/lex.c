@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lex.c - preprocessing tokens of CUDA sources; cuda/internal.h. Any thread; no state. */
+/*
+ * lex.c - splits a CUDA text into preprocessing tokens, as ISO C++ [lex.phases] orders it; cuda/internal.h
+ * has the contract. The scan and the canonical source read through it.
+ *
+ * Thread: any; a lexer is its caller's.
+ */
 #include "keygen/cuda/internal.h"
 
 /* --- characters --- */

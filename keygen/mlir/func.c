@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * func.c - functions and modules of MLIR text, as printed and in the generic form. Any thread; no
- * state.
+ * func.c - reads functions and modules of MLIR text, as func prints them and in the generic form: symbol,
+ * visibility, arguments with their attributes, results. mlir.c calls it when it meets one.
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pieces.c - what who makes a text in pieces may ask of its reader (mlir/pieces.h). Any thread; no
- * state.
+ * pieces.c - the operations of pieces.h, by which the bytecode reader asks the text reader for the number of
+ * a value, or puts an operation into the graph that repeats an earlier one.
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.c - words, brackets, white space, errors and caches of the MLIR text reader. */
+/*
+ * scan.c - the lowest level of the MLIR text reader: words, strings, brackets, types and white space of a
+ * slice, the place of an error, and the caches from a slice to its number. All files of this folder call it.
+ *
+ * Thread: any; the state is the caller's.
+ */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - what the names of PTX stand for; ptx/internal.h. Any thread; no state. */
+/*
+ * names.c - decides what a name of PTX stands for: a register or one of a family, a label, a parameter, or
+ * a symbol that counts by its name. Keeps the scopes of a function; ptx/internal.h has the contract.
+ *
+ * Thread: any; the state is struct ptx.
+ */
 #include "keygen/ptx/internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - the tokens of PTX; ptx/internal.h. Any thread; no state. */
+/*
+ * text.c - splits PTX into tokens, with one token of look-ahead, and notes the first error or the reason why
+ * the reader gives up. ptx.c and names.c call it; ptx/internal.h has the contract.
+ *
+ * Thread: any; the state is struct ptx.
+ */
 #include "keygen/ptx/internal.h"
 
 #include "keygen/vector.h"
