@@ -2,13 +2,13 @@
 /*
  * main.c - warmd: starts everything in order, runs the loop, and takes it down in reverse.
  *
- *   start: spawner (before there is anything to copy) ─▶ settings ─▶ store ─▶ compilers ─▶ socket
+ *   start: spawner (before there is anything to copy) ─▶ settings ─▶ store ─▶ pool ─▶ socket
  *          ─▶ service ─▶ connections ─▶ "ready"
  *   SIGTERM, SIGINT:
- *     1. no new connections, nothing new that would have to wait; what runs may end  (DRAIN_MS)
- *     2. who still waits is told SHUTDOWN, compiles are cancelled                    (END_MS)
+ *     1. no new connections, no new waits; running requests may end                  (DRAIN_MS)
+ *     2. waiters are told SHUTDOWN, compiles are cancelled                           (END_MS)
  *     3. connections, workers, service are closed; the store commits; the loop ends
- *   SIGHUP: the file is read again; what can change while it runs does.
+ *   SIGHUP: the file is read again; settings that can change while the daemon runs do.
  *
  * Thread: the loop thread. The store's threads call on_store_wake and on_store_event.
  */
@@ -42,11 +42,11 @@
 #include "keygen/expect.h"
 #include "store/store.h"
 
-#define DRAIN_MS 3000u     /* for what is in flight to end by itself */
-#define END_MS 3000u       /* for what was cancelled to end */
-#define STOP_TICK_MS 10u   /* how often that is looked at */
+#define DRAIN_MS 3000u     /* for running requests to end by themselves */
+#define END_MS 3000u       /* for cancelled requests to end */
+#define STOP_TICK_MS 10u   /* how often that is checked */
 #define FDS_SPARE 256u     /* descriptors for everything but connections */
-#define COMMIT_DELAY_MS 0u /* a put waits for nobody; those that queue meanwhile share a commit */
+#define COMMIT_DELAY_MS 0u /* a put does not wait; puts that queue meanwhile share a commit */
 
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_ENDING, PHASE_CLOSING };
 
@@ -127,7 +127,7 @@ static int read_options(struct config *c, int argc, char **argv, const char **fi
     return 0;
 }
 
-/* Defaults, then the file, then the environment, then the options. */
+/* Reads the settings: defaults, then the file, then the environment, then the options. */
 static int read_settings(struct config *out, int argc, char **argv, struct err *e)
 {
     char usual[PATH_MAX];
@@ -171,7 +171,7 @@ static struct pool_limits pool_limits(const struct config *c)
                                 .idle_ms = c->worker_idle_ms};
 }
 
-/* Takes over what may change while the daemon runs. */
+/* Takes over the settings that may change while the daemon runs. */
 static void take_settings(struct config *c, struct config *fresh)
 {
 #define TAKE(key, field)                                                                           \
@@ -199,8 +199,8 @@ static void take_settings(struct config *c, struct config *fresh)
 #undef TAKE
 }
 
-/* SIGHUP: sizes, limits and times change; what is bound to files, sockets and compilers does
- * not. */
+/* Reads the settings again at SIGHUP: sizes, limits and times change; files, sockets and compilers
+ * stay. */
 static void reload(struct daemon *d)
 {
     struct config fresh;
@@ -225,8 +225,8 @@ static void reload(struct daemon *d)
     notify_send("READY=1");
 }
 
-/* One descriptor for each connection, some for what travels with requests and answers, and some for
- * the rest. Where fewer are allowed, accepting has its part all the same. */
+/* Raises the limit of descriptors: one for each connection, some for requests and answers, and some
+ * for the rest. If fewer are allowed, connections have their part all the same. */
 static void raise_descriptor_limit(struct config *c)
 {
     struct rlimit limit;
@@ -248,7 +248,7 @@ static void raise_descriptor_limit(struct config *c)
              (unsigned long long)limit.rlim_cur);
 }
 
-/* ---- what the store's threads call ---- */
+/* ---- callbacks of the store's threads ---- */
 
 static void on_store_wake(void *arg)
 {
@@ -283,7 +283,8 @@ static int remember(void *arg, const char *name, const void *data, size_t len)
 
 static void on_handle_closed(uv_handle_t *handle) { (void)handle; }
 
-/* Nothing uses the store any more. It commits what is queued and wakes nobody after that. */
+/* Closes the store, which nothing uses any more: it commits its queue, and wakes nobody after
+ * that. */
 static void close_rest(struct daemon *d)
 {
     service_close(d->service);
@@ -315,7 +316,8 @@ static void enter(struct daemon *d, enum phase phase, uint64_t limit_ms)
     d->phase_ends_ms = uv_now(&d->loop) + limit_ms;
 }
 
-/* An answer that is on its way is quiet once the client has taken it. */
+/* Enters the next phase of the end, when it is due. An answer is quiet once its client has taken
+ * it. */
 static void on_stop_tick(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
@@ -357,7 +359,8 @@ static void on_watchdog(void *arg)
     notify_send("WATCHDOG=1");
 }
 
-/* A damaged index is read through a memory map and may end here: the next start looks closer. */
+/* Marks the store as suspect: a damaged index, read through a memory map, may have caused the
+ * signal. The next start checks it. */
 static void on_crash(int signum)
 {
     store_mark_suspect();
@@ -427,7 +430,7 @@ static int start_pool(struct daemon *d, struct err *e)
     return pool_open(&d->pool, &config, e);
 }
 
-/* Without one the daemon serves all the same. */
+/* Opens the administrator's socket. Without it the daemon serves all the same. */
 static void open_admin_socket(struct daemon *d)
 {
     char beside[sizeof d->socket.path];
@@ -493,7 +496,8 @@ static void say_ready(struct daemon *d)
     notify_send("READY=1\nSTATUS=serving on %s", d->socket.path);
 }
 
-/* After a start that failed half-way, and after the loop has ended: what there is, in reverse. */
+/* Frees everything that exists, in reverse: after a start that failed half-way, and after the
+ * loop. */
 static void tear_down(struct daemon *d)
 {
     server_free(d->server);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin.c - the native protocol's messages for people: lists, statistics, removals, checks.
+ * admin.c - answers the native protocol's messages for people: lists, statistics, removals, checks.
  *
- * What the store does on many entries is a struct native_op (native.c); its end is a REPORT.
+ * An operation of the store on many entries is a struct native_op (internal.h); it ends with a REPORT.
+ * native.c asks native_admin_handler for the messages that it does not know.
  *
  * Thread: loop thread.
  */
@@ -12,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#define ROWS_LOOKED_AT 1000u /* by one LIST: some 50 us, */
+#define ROWS_LOOKED_AT 1000u /* rows that one LIST looks at: some 50 us, */
 #define IDS_OF_CALL 32u      /* keys that count as one request */
-#define ROWS_STEP 50u        /* in steps of this many, between which it may leave the rest */
+#define ROWS_STEP 50u /* in steps of this many; after each it may leave the rest for another turn */
 
 static uint64_t unix_ms(void)
 {
@@ -37,8 +38,8 @@ static void send_text(struct native *n, uint64_t tag,
     writer_close(&text);
 }
 
-/* A value from the store: short ones are copied, longer ones sent from the index's own pages, files
- * as descriptors. */
+/* Sends a stored value: a short one is copied, a longer one sent from the index's own pages, a file
+ * as a descriptor. */
 static void send_row(struct native *n, uint64_t tag, const struct store_row *row)
 {
     struct wire_row m = {
@@ -207,7 +208,7 @@ static int take_info(struct request *r, struct err *e)
     return 0;
 }
 
-/* Room for the ids of so many keys. */
+/* Makes room for the ids of so many keys. */
 static int ids_begin(const struct request *r, uint32_t n_keys, struct native_rest *out,
                      struct err *e)
 {
@@ -222,8 +223,8 @@ static int ids_begin(const struct request *r, uint32_t n_keys, struct native_res
     return err_set(e, WARM_ENOMEM, "no memory for a list of keys");
 }
 
-/* Adds the ids of those of the listed keys that this peer may change. False if the rest of them is for
- * another turn. */
+/* Adds the ids of the entries under the listed keys that this peer may change. False if the rest is
+ * left for another turn. */
 static bool resolve_keys(struct native *n, struct view list, uint32_t n_keys,
                          struct native_rest *rest)
 {

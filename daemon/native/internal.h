@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what native.c and native/admin.c share. Thread: loop thread. */
+/*
+ * internal.h - the state of a connection that speaks the native protocol, which native.c and admin.c
+ * share.
+ *
+ * Thread: loop thread. Memory: it belongs to the connection; a native_op may outlive it.
+ */
 #ifndef WARM_DAEMON_NATIVE_INTERNAL_H
 #define WARM_DAEMON_NATIVE_INTERNAL_H
 
@@ -13,7 +18,7 @@ struct native_call {
     struct native *native;
     struct native_call *prev, *next;
     uint64_t tag;
-    bool leases; /* it is counted among the leases */
+    bool leases; /* it counts in BUDGET_leases */
 };
 
 struct native_op {
@@ -24,14 +29,14 @@ struct native_op {
     unsigned weight; /* of BUDGET_calls */
 };
 
-/* How far a request came that goes on in another turn: then its frame is handled again. */
+/* The progress of a request that goes on in another turn: its frame is then handled again. */
 struct native_rest {
     bool there;
     uint64_t done;              /* keys, or rows */
     struct store_cursor cursor; /* of LIST */
-    /* of REMOVE and PIN, theirs to free: */
+    /* of REMOVE and PIN, which free them: */
     struct native_op *op;
-    struct store_id *ids; /* that were found */
+    struct store_id *ids; /* of the entries that were found */
     size_t n_ids;
 };
 
@@ -40,14 +45,14 @@ struct native {
     struct service *service;
     const struct peer *peer;
     bool greeted;
-    struct rank_group *job; /* that the client is a rank of; NULL: none */
+    struct rank_group *ranks; /* those of the client's job; NULL: it is no rank */
     struct native_call *calls;
     struct native_op *ops;
     unsigned n_ops;
     struct native_rest rest;
     bool asked_audit; /* the last HIT that welcomed an AUDIT was of the key `audit` */
     struct key audit;
-    bool yields; /* the request that is being handled leaves the rest for later */
+    bool yields; /* the request that is being handled goes on later */
 };
 
 /* One request that is being handled. */
@@ -57,21 +62,25 @@ struct request {
     int fds[WIRE_FDS_MAX]; /* closed after the handler, unless it set them to -1 */
 };
 
-/* Handles a request: returns 0, or an error that is then sent. */
+/* Handles a request. Returns 0, or an error that is then sent. */
 typedef int (*native_take)(struct request *r, struct err *e);
 
-/* native.c: */
+/* ---- native.c ---- */
+
+/* Answers a request with ERROR. */
 void native_send_error(struct native *n, uint64_t tag, const struct err *e);
-/* For a request without descriptors, when connection_must_yield. Returns 0. */
+/* Leaves the rest of a request without descriptors for another turn (connection_must_yield).
+ * Returns 0. */
 int native_yield(struct native *n, const struct native_rest *rest);
-/* An answer without fields. */
+/* Answers a request without fields. */
 void native_send_empty(struct native *n, uint64_t tag, enum wire_type type);
-/* Something that the store does for this request, of so much of BUDGET_calls; NULL: no memory, or too
- * much. Its callback frees it. */
+/* Makes an operation of the store for this request, which takes so much of BUDGET_calls. NULL: no
+ * memory, or too much. Its callback frees it. */
 struct native_op *native_op_new(const struct request *r, unsigned weight, struct err *e);
+/* Frees an operation. */
 void native_op_free(struct native_op *op);
 
-/* native/admin.c: who handles a message of this type; NULL: not one of these. */
+/* Returns the handler of a message for people; NULL: no such type. In admin.c. */
 native_take native_admin_handler(uint8_t type);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * native.c - the native protocol: frames to calls of the service, its answers to frames.
+ * native.c - the native protocol: decides which call of the service a frame is, and turns answers into
+ * frames.
  *
- * A request has a tag; its answers carry the tag, in whatever order they come. What cannot be
- * answered at once is a struct native_call (a lookup that waits, a lease, a compile) or a struct
- * native_op (something that the store does), in the lists of its connection. When the connection
- * ends, calls are dropped; ops run on with nobody to tell.
+ * A request has a tag; its answers carry the tag, in whatever order they come. A request that cannot be
+ * answered at once is a struct native_call (a look-up that waits, a lease, a compile) or a struct
+ * native_op (an operation of the store), in a list of its connection. When the connection ends, calls are
+ * dropped; ops run on without anybody to tell.
  *
- * A frame that is no frame ends the connection, after one ERROR; a message with a wrong field is
- * answered with ERROR and the connection goes on.
+ * Malformed bytes end the connection, after one ERROR. A message with a wrong field is answered with ERROR,
+ * and the connection goes on. Messages for people are in admin.c.
  *
- * Messages for people are in native/admin.c.
+ * connection.c calls it through native_protocol; the service calls on_answer.
  *
  * Thread: loop thread.
  */
@@ -29,8 +30,8 @@
 #include "daemon/service/manifest.h"
 #include "daemon/users/budget.h"
 
-#define COPY_MAX 4096u /* bytes of a value that is copied rather than sent from where it is */
-#define STATE_BYTES_MAX (1u + sizeof(struct proof)) /* of CHECKED */
+#define COPY_MAX 4096u /* bytes; a longer value is not copied, but sent from its place */
+#define STATE_BYTES_MAX (1u + sizeof(struct proof)) /* of one state in CHECKED */
 
 /* ---- answers ---- */
 
@@ -122,7 +123,7 @@ static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outc
         connection_share(c, a);
 }
 
-/* A path of a manifest, as the client of this job knows it. */
+/* Adds a path of a manifest, as the client of this job knows it. */
 static void add_path(struct writer *list, const struct manifest *m, struct view path)
 {
     char whole[WIRE_PATH_MAX];
@@ -315,20 +316,20 @@ static int take_hello(struct request *r, struct err *e)
     struct view session = wire_session_of(m.client);
     if (session.len)
         connection_join(r->native->connection, session);
-    rank_agreement_leave(r->native->job);
-    r->native->job = rank_agreement_join(r->native->peer->uid, m.client);
+    rank_agreement_leave(r->native->ranks);
+    r->native->ranks = rank_agreement_join(r->native->peer->uid, m.client);
     log_debug("uid %u (pid %ld) connects with %.*s", (unsigned)r->native->peer->uid,
               (long)r->native->peer->pid, (int)m.client.len, (const char *)m.client.data);
     return 0;
 }
 
-/* A rank gets what the others of its job got. True if that was an answer. */
+/* Answers a rank as the other ranks of its job were answered. False if the question is new. */
 static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m)
 {
     struct proof name = proof_of_bytes(m->key.data, m->key.len);
     struct artifact *known;
     switch (
-        rank_agreement_recall(n->job, &name, n->peer->pid, service_now_ms(n->service), &known)) {
+        rank_agreement_recall(n->ranks, &name, n->peer->pid, service_now_ms(n->service), &known)) {
     case RANK_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
     case RANK_MISS:
         service_count_miss(n->service, n->peer, m->key);
@@ -344,17 +345,17 @@ static void note_for_ranks(struct native *n, const struct wire_get *m, int code,
 {
     struct proof name = proof_of_bytes(m->key.data, m->key.len);
     if (code == 0)
-        rank_agreement_note(n->job, &name, n->peer->pid, service_now_ms(n->service), v);
-    else if (code == WARM_ENOT_FOUND && !m->want_lease) /* else it waits for who makes it */
-        rank_agreement_note(n->job, &name, n->peer->pid, service_now_ms(n->service), NULL);
+        rank_agreement_note(n->ranks, &name, n->peer->pid, service_now_ms(n->service), v);
+    else if (code == WARM_ENOT_FOUND && !m->want_lease) /* else it waits for the lease holder */
+        rank_agreement_note(n->ranks, &name, n->peer->pid, service_now_ms(n->service), NULL);
 }
 
-/* What the store has is answered here; the rest may have to wait. */
+/* Answers with a stored value at once; else the call may have to wait. */
 static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
 {
     struct store_value v;
     const struct proof *proof = m->has_proof ? &m->proof : NULL;
-    bool as_rank = n->job && m->space == WIRE_SPACE_NAME;
+    bool as_rank = n->ranks && m->space == WIRE_SPACE_NAME;
     if (as_rank && get_as_rank(n, tag, m))
         return 0;
     int code = service_get(n->service, n->peer, m->space, m->key, proof, &v, NULL);
@@ -406,7 +407,7 @@ static int take_mget(struct request *r, struct err *e)
     return 0;
 }
 
-/* A PUT without a name. */
+/* Reads the place of a PUT without a name. */
 static int read_made(const struct wire_put *m, struct service_made *out, struct err *e)
 {
     struct reader r = reader_over(m->key.data, m->key.len);
@@ -490,7 +491,8 @@ static int take_compile(struct request *r, struct err *e)
     return 0;
 }
 
-/* The descriptors are the job, if it is not inline, and the channel, which is last. */
+/* Takes the source. The descriptors are the job, if it is not inline, and the channel, which is
+ * last. */
 static int take_source(struct request *r, struct err *e)
 {
     struct wire_source m;
@@ -507,14 +509,14 @@ static int take_source(struct request *r, struct err *e)
     return 0;
 }
 
-/* True if a list of so many states, in so many bytes, may be of the paths that were asked about. */
+/* True if a list of so many states, in so many bytes, may describe the paths of the CHECK. */
 static bool may_be_states(const struct native_call *call, const struct wire_checked *m)
 {
     const struct manifest *asked = call->call.checking;
     return asked && m->n == asked->n_paths && m->len <= m->n * (uint64_t)STATE_BYTES_MAX;
 }
 
-/* The states of CHECKED, as many as the manifest has paths. */
+/* Reads the states of CHECKED, one for each path of the manifest. */
 static int read_states(struct native_call *call, const struct wire_checked *m, struct view list,
                        struct err *e)
 {
@@ -590,7 +592,7 @@ static int take_damaged(struct request *r, struct err *e)
     return code;
 }
 
-/* No answer, whatever becomes of it; nothing that was not asked for. */
+/* Takes the job of an AUDIT that was asked for. It has no answer. */
 static int take_audit(struct request *r, struct err *e)
 {
     struct native *n = r->native;
@@ -621,12 +623,12 @@ static native_take handler_of(uint8_t type)
 static bool take_frame(struct native *n, const struct wire_frame *frame)
 {
     struct request r = {.native = n, .frame = frame, .fds = {-1, -1}};
-    struct err e; /* not all of it is cleared for each frame */
+    struct err e; /* it is large: only two fields are cleared for each frame */
     e.code = 0;
     e.text[0] = '\0';
     int code;
     native_take handler = handler_of(frame->type);
-    bool fatal = !n->greeted; /* what goes wrong before WELCOME */
+    bool fatal = !n->greeted; /* an error before WELCOME ends the connection */
     if (!connection_take_fds(n->connection, frame->n_fds, r.fds)) {
         code = err_set(&e, WARM_EMALFORMED, "the descriptors of a frame did not come with it");
         fatal = true;
@@ -651,7 +653,7 @@ static long native_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct native *n = state;
     struct wire_frame frame;
-    struct err e; /* filled by what fails */
+    struct err e; /* the function that fails fills it */
     long took = wire_parse(data, len, &frame, &e);
     if (took < 0)
         native_send_error(n, 0, &e);
@@ -686,7 +688,7 @@ static void drop_calls(struct native *n)
     }
 }
 
-/* The end of the socket frees leases at once; what the store was given to do is still answered. */
+/* The end of the socket frees leases at once. Operations of the store are still answered. */
 static bool native_on_end(void *state)
 {
     struct native *n = state;
@@ -698,7 +700,7 @@ static void native_on_close(void *state)
 {
     struct native *n = state;
     drop_calls(n);
-    rank_agreement_leave(n->job);
+    rank_agreement_leave(n->ranks);
     for (struct native_op *op = n->ops; op; op = op->next)
         op->native = NULL;
     if (n->rest.op)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_agreement.c - keeps, for each job of ranks, the first answer to each question, and gives the same
- * answer to the other ranks: rank_agreement.h says why.
+ * rank_agreement.c - decides whether a rank's question is new, or has the answer that another rank of its
+ * job got.
  *
- * native.c calls it when a client says HELLO, asks GET, and leaves.
+ * native.c joins, recalls and notes.
  *
  * Thread: loop thread.
  */
@@ -16,7 +16,7 @@
 
 #include "daemon/users/budget.h"
 
-#define FDS_LEFT 128u /* of a user's budget, for everything but kept answers */
+#define FDS_LEFT 128u /* of a user's budget that kept answers leave for others */
 
 struct rank_answer {
     struct proof name; /* SHA-256 of the name that was asked for */
@@ -34,7 +34,7 @@ struct rank_group {
     uint32_t uid;
     unsigned n_connections;
     char name[RANK_NAME_MAX + 1];
-    unsigned next_answer; /* where the next goes: the oldest, once all are used */
+    unsigned next_answer; /* the place of the next answer: the oldest, if all are used */
     struct rank_answer answers[RANK_ANSWERS];
 };
 
@@ -108,7 +108,7 @@ void rank_agreement_leave(struct rank_group *job)
 static bool had_it(const struct rank_answer *a, pid_t pid)
 {
     if (a->n_members == RANK_MEMBERS)
-        return true; /* nobody new can be told from who had it */
+        return true; /* the list is full: a new process looks like one that had it */
     for (unsigned i = 0; i < a->n_members; i++)
         if (a->members[i] == pid)
             return true;
@@ -121,8 +121,8 @@ static void add_member(struct rank_answer *a, pid_t pid)
         a->members[a->n_members++] = pid;
 }
 
-/* The oldest answer to a question that this process has not had yet: its third question for a name
- * gets what the others got for their third. */
+/* Finds the oldest answer to a name that this process has not had yet: its third question gets the
+ * answer that the others got to their third. */
 static struct rank_answer *answer_find(struct rank_group *job, const struct proof *name, pid_t pid,
                                        uint64_t now_ms)
 {
@@ -146,7 +146,7 @@ enum rank_agreement_said rank_agreement_recall(struct rank_group *job, const str
     return a->value ? RANK_HIT : RANK_MISS;
 }
 
-/* A value of the store, kept though its entry may go. */
+/* Copies a stored value, so that it stays if its entry goes. */
 static struct artifact *keep(const struct store_value *v)
 {
     struct artifact *a = NULL;
@@ -169,7 +169,8 @@ static bool has_room(const struct rank_group *job, uint64_t n_bytes, unsigned n_
            (!n_fds || budget_has(job->uid, BUDGET_descriptors, n_fds + FDS_LEFT));
 }
 
-/* Forgets the job's oldest answers until there is room for one more. False if that is not enough. */
+/* Forgets the job's oldest answers until there is room for one more. False if that is not
+ * enough. */
 static bool make_room(struct rank_group *job, uint64_t n_bytes, unsigned n_fds)
 {
     for (unsigned i = 0; i < RANK_ANSWERS && !has_room(job, n_bytes, n_fds); i++)

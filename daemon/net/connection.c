@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connection.c - one connection's turn: one recvmsg, the messages in it, one sendmsg.
+ * connection.c - decides what one connection reads, parses and sends in a turn: one recvmsg, the messages
+ * in it, one sendmsg.
  *
- * libuv watches the descriptor and no more: its pipes drop descriptors that come in, and cannot
- * send those of files.
+ * libuv watches the descriptor and does no more: its pipes drop descriptors that come in, and cannot send
+ * those of files. server.c calls it for events of other connections; the protocols append answers.
  *
  * Invariants:
- *   (1) while a connection has a queue, everything of it goes through the queue: order;
- *   (2) what is batched is sent, or copied to the queue, before the turn ends;
- *   (3) after connection_close nothing is read, written or parsed, and the protocol's state is
- * gone.
+ *   (1) while a connection has a queue, all of its output goes through the queue, in order;
+ *   (2) batched output is sent, or copied to the queue, before the turn ends;
+ *   (3) after connection_close nothing is read, written or parsed, and the protocol's state is gone.
  *
  * Thread: loop thread.
  */
@@ -37,16 +37,17 @@
 
 #define QUEUE_MAX (1u << 20)    /* bytes queued before reading stops */
 #define BATCH_MAX (256u << 10)  /* bytes batched before they are sent within a turn */
-#define TURN_MAX (256u << 10)   /* bytes of queue sent in one turn: others wait meanwhile */
-#define ENCODED_MAX (32u << 10) /* letters of base64 that are made at once */
+#define TURN_MAX (256u << 10)   /* bytes of queue sent in one turn, while other connections wait */
+#define ENCODED_MAX (32u << 10) /* letters of base64 that are encoded at once */
 #define IOVECS 64               /* pieces in one sendmsg */
-#define GREETING_MS 10000u      /* for the first message to be complete */
-#define PROGRESS_MS 30000u      /* for half a message, or a full queue, to get on */
-#define HURRY_MS 2000u          /* the same while the user is over a budget */
-#define TURN_NS 1000000u        /* a turn that has taken so long leaves the rest for the next one */
+#define GREETING_MS 10000u      /* until the first message must be complete */
+#define PROGRESS_MS 30000u      /* without progress, with half a message or a full queue */
+#define HURRY_MS 2000u          /* likewise, while the user is over a budget */
+#define TURN_NS 1000000u        /* a longer turn leaves the rest for the next one */
 #define MAP_MIN                                                                                    \
     (32u << 10) /* bytes: pieces of the queue from here on go back to the system at once */
-#define INPUT_MAX (WIRE_PAYLOAD_MAX + (256u << 10)) /* bytes of input that is left over */
+#define INPUT_MAX                                                                                  \
+    (WIRE_PAYLOAD_MAX + (256u << 10)) /* bytes of input that are kept for the next turn */
 
 static uint64_t now_ns(void)
 {
@@ -63,7 +64,7 @@ static void close_all(int *fds, unsigned *n)
 
 /* ---- sending ---- */
 
-/* As many bytes as the socket takes now; -EAGAIN and the like if none. */
+/* Sends as many bytes as the socket takes now; -EAGAIN and the like if none. */
 static ssize_t send_pieces(int fd, struct iovec *iov, size_t n, const int *fds, unsigned n_fds)
 {
     union {
@@ -89,7 +90,7 @@ static ssize_t send_pieces(int fd, struct iovec *iov, size_t n, const int *fds, 
     return sent < 0 ? -errno : sent;
 }
 
-/* The same, with a description of its own of the artifact's file. */
+/* Sends the same, with an own open description of the artifact's file. */
 static ssize_t send_with_artifact(int fd, struct iovec *iov, size_t n, const struct artifact *a)
 {
     int own = fd_reopen(a->fd);
@@ -100,8 +101,8 @@ static ssize_t send_with_artifact(int fd, struct iovec *iov, size_t n, const str
     return sent;
 }
 
-/* Memory for a piece of the queue. Large ones are mapped: what one client did not read in time must
- * not stay with the process when that client is gone. */
+/* Allocates a piece of the queue. Large ones are mapped, so that their memory goes back to the
+ * system when a slow client is gone. */
 static struct output_piece *piece_new(size_t len)
 {
     size_t size = sizeof(struct output_piece) + len;
@@ -128,8 +129,8 @@ static void piece_free(struct output_piece *p)
         free(p);
 }
 
-/* Memory that waits with a piece, but for itself. Of an artifact's bytes its part: many queues may
- * share them. */
+/* Returns the memory that a piece holds beside itself: of an artifact's bytes its part, since many
+ * queues may share them. */
 static uint64_t piece_bytes(const struct output_piece *p)
 {
     if (p->file_fd >= 0)
@@ -151,7 +152,7 @@ static void queue_append(struct connection *c, struct output_piece *p)
         p->n_counted = 0;
 }
 
-/* Moves an item to the queue: its bytes are copied, unless they are an artifact's. False without
+/* Moves an item to the queue: copies its bytes, unless they are an artifact's. False without
  * memory. */
 static bool queue_item(struct connection *c, const void *data, struct output_item *item)
 {
@@ -177,6 +178,7 @@ static bool queue_item(struct connection *c, const void *data, struct output_ite
 static void queue_drop_first(struct connection *c)
 {
     struct output_piece *p = c->queue;
+    assert(c->queued >= p->len - p->at);
     c->queue = p->next;
     if (!c->queue)
         c->queue_end = &c->queue;
@@ -186,13 +188,13 @@ static void queue_drop_first(struct connection *c)
     piece_free(p);
 }
 
-/* Takes `sent` bytes off the queue. */
+/* Removes `sent` bytes from the queue. */
 static void queue_advance(struct connection *c, uint64_t sent)
 {
     while (sent) {
         struct output_piece *p = c->queue;
         uint64_t n = p->len - p->at < sent ? p->len - p->at : sent;
-        close_all(p->fds, &p->n_fds); /* they went with its first byte */
+        close_all(p->fds, &p->n_fds); /* they were sent with the first byte */
         p->with_artifact_fd = false;
         p->at += n;
         c->queued -= n;
@@ -209,17 +211,17 @@ static ssize_t queue_send_file(struct connection *c, size_t max)
     size_t len = p->len - p->at < max ? (size_t)(p->len - p->at) : max;
     ssize_t sent = sendfile(c->fd, p->file_fd, &at, len);
     if (sent == 0)
-        return -EIO; /* the file ends early: the rest of the answer cannot be made good */
+        return -EIO; /* the file ends early: the answer cannot be completed */
     return sent < 0 ? -errno : sent;
 }
 
-/* Encodes a part of the file, and sends what the socket takes of it. The next part begins there. */
+/* Encodes a part of the file, and sends as much as the socket takes. The next part begins there. */
 static ssize_t queue_send_base64(struct connection *c, size_t max)
 {
     uint8_t raw[ENCODED_MAX / 4 * 3], text[ENCODED_MAX];
     const struct output_piece *p = c->queue;
     uint64_t done = p->at / 4 * 3;
-    size_t skip = p->at % 4; /* letters of the first four */
+    size_t skip = p->at % 4; /* letters of the first four that were sent */
     size_t n = p->raw_len - done < sizeof raw ? (size_t)(p->raw_len - done) : sizeof raw;
     if (file_read_at(p->file_fd, raw, n, p->raw_at + done, NULL) != 0)
         return -EIO;
@@ -229,7 +231,8 @@ static ssize_t queue_send_base64(struct connection *c, size_t max)
     return send_pieces(c->fd, &iov, 1, NULL, 0);
 }
 
-/* The bytes at the head of the queue, up to the next piece with descriptors, or of a file. */
+/* Collects the bytes at the head of the queue, up to the next piece with descriptors or of a
+ * file. */
 static ssize_t queue_send_bytes(struct connection *c, size_t max)
 {
     struct iovec iov[IOVECS];
@@ -247,8 +250,8 @@ static ssize_t queue_send_bytes(struct connection *c, size_t max)
     return send_pieces(c->fd, iov, n, c->queue->fds, c->queue->n_fds);
 }
 
-/* Sends from the queue what the socket takes, within a turn's share. False if the connection is
- * broken. */
+/* Sends from the queue as much as the socket takes, within a turn's share. False if the connection
+ * is broken. */
 static bool queue_send(struct connection *c)
 {
     size_t share = TURN_MAX;
@@ -310,7 +313,7 @@ static ssize_t batch_send(struct connection *c, unsigned first)
     return send_pieces(c->fd, iov, n, head->fds, head->n_fds);
 }
 
-/* Takes up to `sent` bytes off an item. Returns how many. */
+/* Removes up to `sent` bytes from an item. Returns how many. */
 static size_t item_advance(struct output_item *item, size_t sent)
 {
     size_t n = item->len < sent ? item->len : sent;
@@ -325,12 +328,13 @@ static size_t item_advance(struct output_item *item, size_t sent)
     return n;
 }
 
-/* (2): sends what is batched, and queues what the socket does not take. */
+/* Keeps (2): sends batched output, and queues what the socket does not take. */
 static bool batch_flush(struct connection *c)
 {
     struct server *s = c->server;
     unsigned i = 0;
     bool good = !s->out.failed;
+    assert(!s->n_items || !c->queue); /* (1) */
     while (good && i < s->n_items) {
         ssize_t sent = batch_send(c, i);
         if (sent == -EAGAIN)
@@ -349,7 +353,7 @@ static bool batch_flush(struct connection *c)
 
 static bool is_batched(const struct connection *c) { return c->server->current == c && !c->queue; }
 
-/* No memory for an answer: the connection cannot go on without it. */
+/* Ends a connection for whose answer there is no memory. */
 static void connection_break(struct connection *c)
 {
     c->ended = c->ending = true;
@@ -364,7 +368,7 @@ struct writer *connection_begin(struct connection *c)
     return &c->server->out;
 }
 
-/* Adds an item to this turn's output, or to the queue. It takes what the item owns. */
+/* Adds an item to this turn's output, or to the queue. Takes what the item owns. */
 static void output_add(struct connection *c, struct output_item *item)
 {
     struct server *s = c->server;
@@ -377,6 +381,7 @@ static void output_add(struct connection *c, struct output_item *item)
         server_make_ready(c);
         return;
     }
+    assert(s->n_items < OUTPUT_ITEMS);
     s->items[s->n_items++] = *item;
     s->n_batched += item->len;
     /* descriptors that the socket takes now need not be counted */
@@ -384,7 +389,7 @@ static void output_add(struct connection *c, struct output_item *item)
         connection_break(c);
 }
 
-/* What was appended since connection_begin, with what `item` owns. */
+/* Commits the bytes that were appended since connection_begin, with what `item` owns. */
 static void commit(struct connection *c, struct output_item *item)
 {
     struct server *s = c->server;
@@ -437,7 +442,7 @@ void connection_share(struct connection *c, struct artifact *a)
                           .data = a->data, .len = (size_t)a->len, .artifact = artifact_ref(a)});
 }
 
-/* Makes a piece of `len` bytes that come from a file (taken). NULL without memory. */
+/* Makes a piece of `len` bytes of a file (taken). NULL without memory. */
 static struct output_piece *piece_of_file(int fd, uint64_t len)
 {
     struct output_piece *p = piece_new(0);
@@ -450,7 +455,7 @@ static struct output_piece *piece_of_file(int fd, uint64_t len)
     return p;
 }
 
-/* `p` NULL: there was no memory. */
+/* Queues a piece; NULL: there was no memory for it. */
 static void output_add_piece(struct connection *c, struct output_piece *p)
 {
     if (c->server->current == c && !batch_flush(c))
@@ -481,7 +486,7 @@ void connection_send_base64(struct connection *c, int fd, uint64_t from, uint64_
 
 /* ---- reading ---- */
 
-/* Keeps the descriptors that came. False if there are more than anybody may send ahead. */
+/* Keeps the descriptors that came. False if there are more than a client may send ahead. */
 static bool keep_fds(struct connection *c, struct msghdr *m)
 {
     bool good = !(m->msg_flags & MSG_CTRUNC);
@@ -522,7 +527,7 @@ static bool input_resize(struct connection *c, size_t cap)
     return true;
 }
 
-/* Room for more input behind what is left over. */
+/* Makes room for more input behind the kept bytes. */
 static bool input_grow(struct connection *c)
 {
     size_t want = c->in_len + (c->in_len < 16384 ? 16384 : c->in_len);
@@ -533,7 +538,7 @@ static bool input_grow(struct connection *c)
     return input_resize(c, want);
 }
 
-/* Reads once, behind what is left over or into the shared buffer. Returns as recvmsg, or -errno. */
+/* Reads once, behind the kept bytes or into the shared buffer. Returns as recvmsg, or -errno. */
 static ssize_t input_read(struct connection *c)
 {
     union {
@@ -542,7 +547,7 @@ static ssize_t input_read(struct connection *c)
     } control;
     if (c->in_len && !input_grow(c))
         return -ENOMEM;
-    if (c->protocol == &redis_protocol && !c->in_len) { /* descriptors mean nothing to it */
+    if (c->protocol == &redis_protocol && !c->in_len) { /* this protocol takes no descriptors */
         ssize_t got = recv(c->fd, c->server->input, INPUT_SHARED, MSG_DONTWAIT);
         return got < 0 ? (errno == EINTR ? -EAGAIN : -errno) : got;
     }
@@ -576,7 +581,8 @@ bool connection_take_fds(struct connection *c, unsigned n, int *out)
     return true;
 }
 
-/* A connection that holds descriptors itself goes on: to use them is to give them back. */
+/* True if a connection must wait for its user's budget. One that holds descriptors goes on: it
+ * gives them back by using them. */
 bool connection_is_over_budget(const struct connection *c)
 {
     uint32_t uid = c->peer.uid;
@@ -631,7 +637,7 @@ static bool choose_protocol(struct connection *c, const struct protocol *protoco
     return c->state != NULL;
 }
 
-/* Hands on message after message. Returns how many bytes were taken. */
+/* Passes messages to the protocol. Returns how many bytes were taken. */
 static size_t parse_input(struct connection *c, const uint8_t *data, size_t len)
 {
     size_t at = 0;
@@ -659,7 +665,7 @@ static size_t parse_input(struct connection *c, const uint8_t *data, size_t len)
     return at;
 }
 
-/* Keeps what was not taken. `data` is the shared buffer or c->in itself. */
+/* Keeps the bytes that were not taken. `data` is the shared buffer or c->in itself. */
 static void keep_input(struct connection *c, const uint8_t *data, size_t len, size_t taken)
 {
     size_t left = c->ending ? 0 : len - taken;
@@ -677,6 +683,7 @@ static void keep_input(struct connection *c, const uint8_t *data, size_t len, si
 
 static void parse_and_keep(struct connection *c, size_t fresh)
 {
+    assert(!c->closing); /* (3) */
     const uint8_t *data = c->in_len ? c->in : c->server->input;
     size_t len = c->in_len + fresh;
     size_t taken = parse_input(c, data, len);
@@ -688,7 +695,7 @@ static void parse_and_keep(struct connection *c, size_t fresh)
 
 static void on_event(uv_poll_t *poll, int status, int events);
 
-/* Watches for what can go on now. */
+/* Watches for the events that the connection can use now. */
 static void watch(struct connection *c)
 {
     bool starved = connection_is_over_budget(c);
@@ -711,7 +718,7 @@ static void watch(struct connection *c)
         uv_poll_stop(&c->poll);
 }
 
-/* The end of a turn: (2), and whether there is anything left to do for this connection. */
+/* Ends a turn: keeps (2), and decides whether the connection goes on. */
 static void turn_end(struct connection *c)
 {
     if (c->closing)
@@ -720,9 +727,10 @@ static void turn_end(struct connection *c)
     if (c->server->current == c)
         good = batch_flush(c);
     c->server->current = NULL;
+    assert(!c->server->n_items); /* (2) */
     if (good && c->queue)
         good = queue_send(c);
-    if (good && c->stopped && may_parse(c)) /* what was in its way has gone meanwhile */
+    if (good && c->stopped && may_parse(c)) /* the obstacle has gone meanwhile */
         server_make_ready_later(c);
     if (good && c->ended && !c->ending && !c->is_later && (!c->in_len || may_parse(c)))
         c->ending = !c->protocol || !c->protocol->on_end(c->state);
@@ -769,9 +777,10 @@ static void on_event(uv_poll_t *poll, int status, int events)
         connection_close(c);
         return;
     }
+    assert(!c->closing && !c->server->current && !c->server->n_items); /* (2), (3) */
     c->server->current = c;
     if (events & UV_DISCONNECT)
-        c->hung_up = true; /* what it sent before is still read, in its turn */
+        c->hung_up = true; /* its last bytes are read when its turn comes */
     if ((events & UV_WRITABLE) && c->queue && !queue_send(c)) {
         connection_close(c);
         return;
@@ -858,7 +867,7 @@ void connection_close(struct connection *c)
         fd_close_later(c->in_fds[--c->n_in_fds]);
     input_free(c);
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
-    int unread = 0; /* there may be descriptors in it */
+    int unread = 0; /* unread bytes may carry descriptors */
     if (ioctl(c->fd, FIONREAD, &unread) == 0 && unread == 0)
         close(c->fd);
     else
@@ -876,7 +885,7 @@ void connection_check_deadlines(struct connection *c, uint64_t now_ms)
 {
     bool partial = (c->in_len && !c->held) ||
                    (c->protocol && c->protocol->is_partial && c->protocol->is_partial(c->state));
-    /* One that only waits for its user's others to take something is not the one to go. */
+    /* A connection that only waits for its user's budget is not closed. */
     bool waits = c->stopped && !c->queue;
     uint64_t patience_ms = connection_is_over_budget(c) && !waits ? HURRY_MS : PROGRESS_MS;
     bool late = (!c->greeted && now_ms - c->born_ms > GREETING_MS) ||

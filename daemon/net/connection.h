@@ -6,8 +6,8 @@
  *                             │ connection_begin … connection_commit
  *     sendmsg ◀─ output ◀─────┘        one sendmsg for all answers of a turn
  *
- * A descriptor goes with the first byte of its frame: what comes before it is sent on its own. What
- * the socket does not take is queued; while much is queued, nothing more is read (back-pressure).
+ * A descriptor is sent with the first byte of its frame: the bytes before it are sent on their own. Bytes
+ * that the socket does not take are queued; while much is queued, nothing more is read (back-pressure).
  *
  *     silent ──first message──▶ open ──end of input──▶ answering what is left ──▶ closed
  *        │ 10 s                  │ half a message, or a full queue, and no progress for 30 s
@@ -31,71 +31,72 @@ struct connection;
 struct server;
 struct resp_command;
 
-/* What a protocol is to a connection. */
+/* A protocol, as a connection sees it. */
 struct protocol {
     /* Makes the protocol's state for a connection; NULL: no memory. */
     void *(*open)(struct connection *c);
-    /* Takes one message from the front of `data`. Returns how many bytes it took; 0 if the message
-     * is not complete; negative if the connection is to end (what was committed is still sent). */
+    /* Takes one message from the front of `data`. Returns its bytes; 0 if the message is not
+     * complete; negative if the connection must end (committed answers are still sent). */
     long (*on_bytes)(void *state, const uint8_t *data, size_t len);
-    /* The client will send no more, but may still read. Returns true if answers are on their way
-     * that it should get. */
+    /* Tells that the client will send no more, but may still read. Returns true if answers are on
+     * their way that it should get. */
     bool (*on_end)(void *state);
-    /* True if part of a message is held by the protocol. */
+    /* True if the protocol holds part of a message. */
     bool (*is_partial)(const void *state);
     /* True if nothing would be lost with the connection: nothing is awaited, held or half done. */
     bool (*is_idle)(const void *state);
-    /* The connection is gone: free the state. */
+    /* Frees the state: the connection is gone. */
     void (*on_close)(void *state);
 };
 
-/* Takes the socket. NULL: no memory, and the socket is closed. */
+/* Makes a connection of a socket, which is taken. NULL: no memory, and the socket is closed. */
 struct connection *connection_new(struct server *server, int fd, const struct peer *peer);
-/* Closes the socket, and frees the connection when libuv has closed its handle. */
+/* Closes a connection: its handle's close callback frees it. */
 void connection_close(struct connection *c);
 
-/* Returns who is at the other end; lives as long as the connection. */
+/* Returns the peer, borrowed. */
 const struct peer *connection_peer(const struct connection *c);
-/* Returns the service of the server. */
+/* Returns the service. */
 struct service *connection_service(const struct connection *c);
-/* The client says which session it belongs to: connection_peer's `session` from now on. */
+/* Joins the session that the client names: connection_peer's `session` from now on. */
 void connection_join(struct connection *c, struct view session_id);
-/* Scratch space for one parsed command, shared by all connections. */
+/* Returns scratch space for one parsed command, shared by all connections. */
 struct resp_command *connection_command(const struct connection *c);
 
-/* Where to append an answer; then connection_commit. Nothing else may be begun in between. */
+/* Returns the writer for an answer; then call connection_commit. Nothing else may begin in
+ * between. */
 struct writer *connection_begin(struct connection *c);
-/* What was appended since connection_begin goes out, with `n_fds` descriptors, which are taken. */
+/* Sends the bytes appended since connection_begin, with `n_fds` descriptors, which are taken. */
 void connection_commit(struct connection *c, const int *fds, unsigned n_fds);
-/* The same with the descriptor of an artifact (which is referenced). The receiver gets an open file
- * description of its own, made when it is sent. */
+/* Sends the bytes appended since connection_begin, with the descriptor of an artifact (which is
+ * referenced). The receiver gets an open file description of its own. */
 void connection_commit_artifact(struct connection *c, struct artifact *a);
-/* Bytes that stay where they are until the store's turn ends; after a commit. */
+/* Sends bytes that stay in place until the store's turn ends; after a commit. */
 void connection_borrow(struct connection *c, const void *data, size_t len);
-/* An artifact's bytes; after a commit. */
+/* Sends an artifact's bytes; after a commit. */
 void connection_share(struct connection *c, struct artifact *a);
-/* The first `len` bytes of a file (taken); after a commit. */
+/* Sends the first `len` bytes of a file (taken); after a commit. */
 void connection_send_file(struct connection *c, int fd, uint64_t len);
 
-/* The base64 of `len` bytes of a file (taken) from `from` on; after a commit. It is encoded as the
- * socket takes it. */
+/* Sends the base64 of `len` bytes of a file (taken) from `from` on; after a commit. It is encoded
+ * as the socket takes it. */
 void connection_send_base64(struct connection *c, int fd, uint64_t from, uint64_t len);
 
-/* Takes `n` descriptors that came along, in order. False, and none taken, if there are fewer. */
+/* Takes `n` descriptors that came along, in order. False, and none is taken, if there are fewer. */
 bool connection_take_fds(struct connection *c, unsigned n, int *out);
 
-/* Messages are left alone until connection_resume: to keep answers in order. */
+/* Parses no message until connection_resume, so that answers stay in order. */
 void connection_hold(struct connection *c);
-/* Handles messages again, those first that are in the input already. */
+/* Parses messages again. */
 void connection_resume(struct connection *c);
-/* The same, but others have their turn first: for work that is done in slices. */
+/* Resumes after other connections had their turn: for work that is done in slices. */
 void connection_resume_later(struct connection *c);
-/* True if a message that goes on for long should leave the rest for another turn: there is enough
- * output, or this turn has lasted long enough. Then: connection_yield, and no more of it now. */
+/* True if a long message should leave the rest for another turn: there is enough output, or this
+ * turn has lasted long enough. Then call connection_yield, and stop for now. */
 bool connection_must_yield(const struct connection *c);
-/* The message stays in the input (on_bytes returns 0) and comes again when it can go on. */
+/* Keeps the message in the input (on_bytes returns 0): it comes again when it can go on. */
 void connection_yield(struct connection *c);
-/* The next message may be partial: it is progress all the same. */
+/* Notes progress: the first message is complete, and the next may be partial. */
 void connection_greeted(struct connection *c);
 
 #endif

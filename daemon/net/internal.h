@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what connection.c and server.c share. Thread: loop thread. */
+/*
+ * internal.h - the state of connections and of the server, which connection.c and server.c share.
+ *
+ * Thread: loop thread. Memory: a connection is freed by its handle's close callback, the server by
+ * server_free.
+ */
 #ifndef WARM_DAEMON_NET_INTERNAL_H
 #define WARM_DAEMON_NET_INTERNAL_H
 
@@ -16,7 +21,7 @@
 
 /* A piece of this turn's output: bytes of the shared buffer, or borrowed ones. */
 struct output_item {
-    const void *data; /* NULL: in server->out, at */
+    const void *data; /* NULL: in server->out, at this offset */
     size_t at, len;
     int fds[WIRE_FDS_MAX]; /* owned; sent with the first byte */
     unsigned n_fds;
@@ -24,7 +29,7 @@ struct output_item {
     bool with_artifact_fd;     /* its descriptor goes with the first byte */
 };
 
-/* What a connection could not send yet. */
+/* A piece of the queue: output that the socket has not taken yet. */
 struct output_piece {
     struct output_piece *next;
     int file_fd;  /* -1: the bytes are here */
@@ -35,7 +40,7 @@ struct output_piece {
     struct artifact *artifact; /* as in struct output_item */
     bool with_artifact_fd;
     size_t size;        /* of this block of memory; 0: there was none to map, it is malloc'ed */
-    uint64_t at, len;   /* len: bytes in all; at: of which sent */
+    uint64_t at, len;   /* bytes in all; of these sent */
     uint64_t n_buffer;  /* of BUDGET_buffers */
     unsigned n_counted; /* descriptors, of BUDGET_descriptors */
     const uint8_t *bytes;
@@ -52,7 +57,7 @@ struct connection {
     int events;                      /* that are watched */
     const struct protocol *protocol; /* NULL before the first bytes */
     void *state;
-    uint8_t *in; /* input that is left over; NULL if none is */
+    uint8_t *in; /* input that is kept for the next turn; NULL: none */
     size_t in_len, in_cap;
     int in_fds[FDS_MAX];
     unsigned n_in_fds;
@@ -61,19 +66,19 @@ struct connection {
     uint64_t born_ms, progress_ms;
     bool greeted; /* a whole message came */
     bool held;    /* by the protocol */
-    bool hung_up; /* the client has closed its end, though not all of its input was read */
+    bool hung_up; /* the client has closed its end; input may be left to read */
     bool ended;   /* nothing more is read */
     bool ending;  /* closed when the queue is empty */
     bool closing;
     bool is_ready; /* in server->ready */
     bool is_later; /* in server->later; not both */
     bool resumes;  /* `held` ends when it is taken from there */
-    bool stopped;  /* there is input that was left alone though it may be whole */
+    bool stopped;  /* there is input that was not parsed, though it may be whole */
     bool starved;  /* in server->starved: its user is over a budget */
     struct connection *next_starved;
 };
 
-/* Accepted, and not let in yet. */
+/* An accepted socket for which there is no place yet. */
 #define PARKED_MAX 64u
 #define PARKED_OF_USER 8u
 struct parked {
@@ -91,14 +96,14 @@ struct server {
     unsigned count, n_open_handles;   /* count: connections that are not closed yet */
     struct parked parked[PARKED_MAX]; /* the longest waiting first */
     unsigned n_parked;
-    struct connection *ready;   /* to be looked at before the loop sleeps */
-    struct connection *later;   /* those that go on in the next turn */
-    struct connection *starved; /* those that go on when their users may take more */
+    struct connection *ready;   /* these go on before the loop sleeps */
+    struct connection *later;   /* these go on in the next turn */
+    struct connection *starved; /* these go on when their users may take more */
     bool closing;
     void (*on_closed)(void *arg);
     void *on_closed_arg;
 
-    struct connection *current; /* whose turn it is: its output is batched */
+    struct connection *current; /* this connection has the turn: its output is batched */
     uint64_t turn_began_ns;
     struct writer out;
     size_t begun_at; /* of connection_begin */
@@ -109,13 +114,14 @@ struct server {
     uint8_t input[INPUT_SHARED];
 };
 
-/* Goes on with a connection outside its own event: input that waits, output that is queued. */
+/* Goes on with a connection outside its own event: with input that waits, or output that is
+ * queued. */
 void connection_continue(struct connection *c);
-/* True while its user is over a budget that it would take more of. */
+/* True while its user is over a budget that the connection would take more of. */
 bool connection_is_over_budget(const struct connection *c);
-/* True if it may be closed for another's sake. */
+/* True if it may be closed to make room for another. */
 bool connection_is_idle(const struct connection *c);
-/* Closes it if it is past one of its deadlines. */
+/* Closes a connection that is past one of its deadlines. */
 void connection_check_deadlines(struct connection *c, uint64_t now_ms);
 void server_make_ready(struct connection *c);
 void server_make_ready_later(struct connection *c);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listener.c - the listening socket, from its folder to accept.
+ * listener.c - makes or takes the listening socket, and accepts connections.
  *
- * Making it, in order; each failure undoes what came before:
- *   1. the folder exists, or is made 0700; nobody but root and our own user can replace what is in it;
+ * Making it, in order; each failure undoes the steps before it:
+ *   1. the folder exists, or is made 0700; only root and the daemon's own user can replace its entries;
  *   2. PATH.lock is locked: two daemons cannot both find the socket stale and replace it;
  *   3. connect: an answer means that a daemon is there (one without a lock, or under another name);
- *   4. what is at PATH and did not answer is unlinked, if it is a socket;
+ *   4. the entry at PATH did not answer: it is unlinked, if it is a socket;
  *   5. bind under a umask, listen.
+ *
+ * main.c opens the sockets; server.c accepts.
+ *
+ * Thread: loop thread.
  */
 #include "daemon/net/listener.h"
 
@@ -28,14 +32,15 @@
 #define LISTEN_BATCH 64     /* connections taken in one turn of the loop */
 #define LISTEN_RETRY_MS 100 /* after a failed accept */
 #define LISTEN_FDS_START 3  /* sd_listen_fds(3) */
-#define LISTEN_FDS_MAX 16   /* that are looked at */
+#define LISTEN_FDS_MAX 16   /* of which the daemon takes notice */
 
 /* ---- a socket that was passed ---- */
 
-/* What was passed to this very process; -1: nothing. */
+/* The sockets that were passed to this very process; -1: none. */
 static int passed_socket = -1, passed_admin = -1;
 
-/* sd_listen_fds_with_names(3): a descriptor that is called "admin", and the first that is not. */
+/* Looks for passed sockets, as sd_listen_fds_with_names(3): one with the name "admin", and the
+ * first other. */
 static void listener_look_for_passed(void)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
@@ -49,7 +54,7 @@ static void listener_look_for_passed(void)
             *place = LISTEN_FDS_START + i;
         names = names && names[len] ? names + len + 1 : NULL;
     }
-    unsetenv("LISTEN_PID"); /* not for our children */
+    unsetenv("LISTEN_PID"); /* children must not inherit them */
     unsetenv("LISTEN_FDS");
     unsetenv("LISTEN_FDNAMES");
 }
@@ -71,10 +76,11 @@ static int listener_take_passed(struct listener_socket *s, int fd, struct err *e
     return 0;
 }
 
-/* ---- a socket of our own ---- */
+/* ---- an own socket ---- */
 
-/* Whoever may rename entries of the folder could listen in our place, and clients would be served
- * by a stranger. In one with the sticky bit, such as /tmp, only an entry's owner may. */
+/* Checks the socket's folder: a user who may rename its entries could listen in the daemon's place,
+ * and serve its clients. In a folder with the sticky bit, such as /tmp, only an entry's owner may
+ * rename it. */
 static int listener_check_folder(const char *folder, struct err *e)
 {
     struct stat link, st;
@@ -208,14 +214,16 @@ int listener_open_admin(struct listener_socket *out, const char *path, struct er
                              : listener_make(out, path, 0600, e);
 }
 
-/* To connect, one must be allowed to write to the socket's file. An abstract name has none. */
+/* True if other users may connect: they need write access to the socket's file. An abstract name
+ * has no file. */
 bool listener_is_shared(const struct listener_socket *s)
 {
     struct stat st;
     return stat(s->path, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-/* The lock file stays: removing it would let two daemons lock two files of one name. */
+/* Removes an own socket. The lock file stays: without it two daemons could lock two files of one
+ * name. */
 void listener_shut(struct listener_socket *s)
 {
     if (!s->passed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listener.h - the life of the listening socket.
+ * listener.h - makes the listening socket, or takes the service manager's, and accepts connections.
  *
  *   own:     lock PATH.lock ─▶ stale? unlink ─▶ bind (umask) ─▶ listen ─▶ … ─▶ unlink
  *   passed:  $LISTEN_FDS from the service manager ─────────────────────▶ … ─▶ left as it is
@@ -8,7 +8,7 @@
  * A daemon whose socket others may use has a second one for its administrator, with mode 0600. The
  * service manager passes it under the name "admin" ($LISTEN_FDNAMES).
  *
- * A socket file that nobody answers on is removed and made anew; where a daemon answers, starting
+ * A socket file without a daemon behind it is removed and made anew; if a daemon answers, the start
  * fails. A connection that cannot be taken for want of descriptors waits in the listen queue:
  * accepting pauses until a connection ends or 100 ms have passed.
  *
@@ -23,7 +23,7 @@
 
 #include "keygen/err.h"
 
-/* A socket that listens: what listener_open found or made. */
+/* A socket that listens, as listener_open found or made it. */
 struct listener_socket {
     int fd;
     int lock_fd;    /* keeps a second daemon from replacing the socket file; -1 if passed */
@@ -31,19 +31,17 @@ struct listener_socket {
     char path[108]; /* of sockaddr_un */
 };
 
-/*
- * Takes the socket that the service manager passed, if it passed one, else makes one at `path`: its
- * folder is made (0700) if it is missing, the socket is 0666 for root (whoever may reach the folder
- * is known by uid) and 0600 for a user.
+/* Takes the socket that the service manager passed, or makes one at `path`, with its folder (0700).
+ * The socket has mode 0666 for root (the kernel tells the uid of each client) and 0600 for a user.
  * Errors: BUSY (a daemon is at that path), INVALID (the path is too long, or is no socket), DENIED
- * (another user could replace the socket: the folder is theirs, or open to them), IO.
- */
+ * (another user could replace the socket: the folder is theirs, or open to them), IO. */
 int listener_open(struct listener_socket *out, const char *path, struct err *e);
-/* The same for the administrator's socket, which is 0600 for root too. After listener_open. */
+/* Opens the administrator's socket in the same way, with mode 0600 for root, too. After
+ * listener_open. */
 int listener_open_admin(struct listener_socket *out, const char *path, struct err *e);
 /* True if users other than root and the daemon's own can connect. */
 bool listener_is_shared(const struct listener_socket *s);
-/* Closes; removes the socket file if it is ours. */
+/* Closes the socket; removes its file, unless it was passed. */
 void listener_shut(struct listener_socket *s);
 
 struct listener {
@@ -52,7 +50,7 @@ struct listener {
     int fd;
     bool paused;
     unsigned n_closing;
-    /* Takes `fd`, and returns false where no further connection is to be accepted for now. */
+    /* Takes `fd`; returns false if no further connection is to be accepted for now. */
     bool (*on_connection)(void *arg, int fd);
     void *arg;
     void (*on_closed)(void *arg);
@@ -63,7 +61,7 @@ int listener_start(struct listener *l, uv_loop_t *loop, int fd,
                    bool (*on_connection)(void *arg, int fd), void *arg, struct err *e);
 /* Accepts again after on_connection returned false, or accept failed. */
 void listener_resume(struct listener *l);
-/* Accepts no more; `on_closed` runs when the handles are closed. */
+/* Stops accepting; `on_closed` runs when the handles are closed. */
 void listener_close(struct listener *l, void (*on_closed)(void *arg));
 
 #endif

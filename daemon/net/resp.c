@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resp.c - one cursor over the buffer; a command is parsed from its start each time bytes come,
- * which is cheap because long arguments are not in the buffer.
+ * resp.c - parses commands of RESP and writes replies.
  *
- * Thread: none, no state.
+ * A command is parsed from its start each time bytes come. That is cheap, because long arguments are not in
+ * the buffer. redis.c, long.c and answer.c call it.
+ *
+ * Thread: any; no state.
  */
 #include "daemon/net/resp.h"
 
@@ -16,7 +18,7 @@ struct resp_cursor {
     size_t len, at;
 };
 
-/* The line at the cursor without its line end; the cursor moves behind it. */
+/* Takes the line at the cursor without its line end; the cursor moves behind it. */
 static int resp_line(struct resp_cursor *c, struct view *out, struct err *e)
 {
     const uint8_t *start = c->data + c->at;
@@ -53,8 +55,8 @@ static bool resp_number(struct view text, int64_t *out)
     return true;
 }
 
-/* The usual header, taken in one pass: `mark`, up to nine digits, CRLF. False for any other, and for
- * one that is not whole. */
+/* Takes the usual header in one pass: `mark`, up to nine digits, CRLF. False for any other, and for
+ * an incomplete one. */
 static bool resp_header_usual(struct resp_cursor *c, char mark, int64_t *out)
 {
     const uint8_t *p = c->data + c->at;
@@ -86,7 +88,7 @@ static int resp_header_any(struct resp_cursor *c, char mark, int64_t *out, struc
     return 1;
 }
 
-/* A line of `mark` and a number from -1 to `max`. */
+/* Takes a line of `mark` and a number from -1 to `max`. */
 static int resp_header(struct resp_cursor *c, char mark, int64_t max, int64_t *out, struct err *e)
 {
     int rc = resp_header_usual(c, mark, out) ? 1 : resp_header_any(c, mark, out, e);
@@ -139,7 +141,7 @@ static int resp_multi(struct resp_cursor *c, unsigned n_spilled, struct resp_com
     return rc;
 }
 
-/* Words between white space. */
+/* Splits an inline command at its white space. */
 static int resp_inline(struct resp_cursor *c, struct resp_command *out, struct err *e)
 {
     struct view line;
@@ -194,7 +196,7 @@ bool resp_arg_number(const struct resp_arg *arg, int64_t *out)
     return arg->data && resp_number((struct view){arg->data, arg->len}, out);
 }
 
-/* A class such as [a-z] or [^x] at *p, which is moved behind it. */
+/* Matches a class such as [a-z] or [^x] at *p, which moves behind it. */
 static bool glob_class(const uint8_t **p, const uint8_t *end, uint8_t c)
 {
     const uint8_t *at = *p + 1;
@@ -214,7 +216,8 @@ static bool glob_class(const uint8_t **p, const uint8_t *end, uint8_t c)
     return found != negated;
 }
 
-/* On a mismatch it goes back to the last star only: earlier ones need no second try. */
+/* Matches a pattern. A mismatch goes back to the last star only: earlier stars need no second
+ * try. */
 bool resp_glob(struct view pattern, struct view name)
 {
     const uint8_t *p = pattern.data, *p_end = p + pattern.len;
@@ -253,7 +256,7 @@ bool resp_glob(struct view pattern, struct view name)
 
 /* ---- replies ---- */
 
-/* Mark, number, CRLF: on the path of every reply, so without printf. */
+/* Writes mark, number and CRLF: without printf, since every reply has one. */
 static void resp_put_header(struct writer *w, char mark, int64_t n)
 {
     char text[24];

@@ -7,14 +7,13 @@
  *     *3\r\n $3\r\nSET\r\n $1\r\nk\r\n $5\r\nvalue\r\n      a command: an array of bulk strings
  *     GET k\r\n                                             the same typed by hand ("inline")
  *
- * A long argument is not collected in the buffer. Where one comes, resp_parse says so and the
- * caller takes it from the stream; its header line stays in the buffer, its bytes and their CRLF do
- * not:
+ * A long argument is not collected in the buffer. resp_parse tells that one comes, and the caller takes
+ * it from the stream. Its header line stays in the buffer, its bytes and their CRLF do not:
  *
  *     buffer   *3\r\n $3\r\nSET\r\n $1\r\nk\r\n $900000\r\n │ *1\r\n…
  *     elsewhere                                      900000 bytes
  *
- * Thread: none. Memory: arguments borrow the buffer that was parsed.
+ * Thread: any; no state. Memory: arguments borrow the buffer that was parsed.
  */
 #ifndef WARM_DAEMON_NET_RESP_H
 #define WARM_DAEMON_NET_RESP_H
@@ -39,18 +38,16 @@ struct resp_arg {
 };
 
 struct resp_command {
-    size_t n_args; /* 0: an empty line, to be ignored */
+    size_t n_args; /* 0: an empty line, which is ignored */
     struct resp_arg args[RESP_ARGS_MAX];
-    /* Where resp_parse returned 0: */
+    /* If resp_parse returned 0: */
     size_t spill_at;    /* the argument to spill begins here in the buffer, and has */
     uint64_t spill_len; /* this many bytes, and CRLF after them; 0: just more bytes are needed */
 };
 
-/*
- * Looks for one command at the start of `data`, from which the first `n_spilled` long arguments
- * were taken out. Returns its length in the buffer and fills *out; 0 if more bytes are needed, or
- * an argument is to be spilled; MALFORMED or TOO_BIG.
- */
+/* Parses one command at the start of `data`, without its first `n_spilled` long arguments. Returns
+ * its length in the buffer and fills *out; 0 if more bytes are needed, or an argument is to be
+ * spilled; MALFORMED or TOO_BIG. */
 long resp_parse(const void *data, size_t len, unsigned n_spilled, struct resp_command *out,
                 struct err *e);
 
@@ -58,11 +55,11 @@ long resp_parse(const void *data, size_t len, unsigned n_spilled, struct resp_co
 bool resp_arg_is(const struct resp_arg *arg, const char *text);
 /* True if the argument is a decimal number that fits. */
 bool resp_arg_number(const struct resp_arg *arg, int64_t *out);
-/* True if `name` matches the glob pattern: * ? [abc] [^a-z] \x. Takes time in proportion to the
- * product of the lengths at worst. */
+/* True if `name` matches the glob pattern: * ? [abc] [^a-z] \x. The worst time is proportional to
+ * the product of the lengths. */
 bool resp_glob(struct view pattern, struct view name);
 
-/* Replies. `version` is 2 or 3. */
+/* Each writes one reply, or its beginning. `version` is 2 or 3. */
 void resp_put_status(struct writer *w, const char *text);
 void resp_put_error(struct writer *w, const char *text); /* line ends in it become spaces */
 void resp_put_number(struct writer *w, int64_t n);

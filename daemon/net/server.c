@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server.c - who may connect, and what is done for connections between their own events.
+ * server.c - decides who may connect, and goes on with connections between their own events.
  *
- * Before the loop sleeps (uv_prepare), the connections that became ready in other ways are gone
- * through: an answer came for them, or they may go on with their input. Then the store's turn ends.
+ * Before the loop sleeps (uv_prepare), the server goes through the connections that became ready in other
+ * ways: an answer came for them, or they may go on with their input. Then the store's turn ends.
+ *
+ * main.c makes it; connection.c tells it which connections are ready.
  *
  * Thread: loop thread.
  */
@@ -24,12 +26,12 @@
 /* ---- connections that come and go ---- */
 
 /*
- * Near the limit connections that do nothing go first, those of the user who has the most of them; the
- * last places are for users who have none:
+ * Near the limit idle connections are closed first, those of the user with the most connections. The last
+ * places are for users without a connection:
  *
  *     0 ────────────────────────────── max - reserve ───────── max
- *       anybody                        │ who has none          │
- *                                      │ who has fewer than the largest user, whose idle one goes
+ *       anybody                        │ users without one     │
+ *                                      │ users with fewer than the largest user, who loses an idle one
  *                                      │ else: parked, and then closed
  */
 static unsigned reserve(const struct server *s)
@@ -38,7 +40,7 @@ static unsigned reserve(const struct server *s)
     return eighth < RESERVE_MAX ? (unsigned)eighth : RESERVE_MAX;
 }
 
-/* What has been silent for the longest of a user's idle connections; NULL if there is none. */
+/* Finds the idle connection of a user that is silent for longest; NULL if there is none. */
 static struct connection *idle_of(const struct server *s, uint32_t uid)
 {
     struct connection *found = NULL;
@@ -49,7 +51,7 @@ static struct connection *idle_of(const struct server *s, uint32_t uid)
     return found;
 }
 
-/* True if there is a place for one more of this user's, perhaps that of an idle one. */
+/* True if there is a place for one more connection of this user, perhaps that of an idle one. */
 static bool make_place(struct server *s, uint32_t uid)
 {
     uint64_t max = s->config.config->max_connections, mine = budget_used(uid, BUDGET_connections);
@@ -106,7 +108,7 @@ static void park(struct server *s, int fd, const struct peer *peer)
         refuse(fd, peer);
 }
 
-/* A place has become free. */
+/* Lets parked sockets in: a place has become free. */
 static void unpark(struct server *s)
 {
     for (unsigned i = 0; i < s->n_parked;) {
@@ -144,7 +146,7 @@ static bool on_connection(void *arg, int fd)
     return take_connection(s, fd, !s->config.is_shared, false);
 }
 
-/* However many there are, the administrator gets in. */
+/* The administrator gets in, however many connections there are. */
 static bool on_admin_connection(void *arg, int fd) { return take_connection(arg, fd, true, true); }
 
 void server_forget(struct connection *c)
@@ -224,7 +226,7 @@ void server_make_starved(struct connection *c)
     s->starved = c;
 }
 
-/* Those whose users may take more again. */
+/* Goes on with connections whose users may take more again. */
 static void take_starved(struct server *s)
 {
     for (struct connection **at = &s->starved, *c; (c = *at);) {
@@ -238,7 +240,8 @@ static void take_starved(struct server *s)
     }
 }
 
-/* What becomes ready on the way is done in the same turn: an answer to one may free another. */
+/* Goes through the ready connections. Those that become ready meanwhile have the same turn: an
+ * answer to one may free another. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct server *s = prepare->data;
@@ -247,12 +250,14 @@ static void on_prepare(uv_prepare_t *prepare)
     unpark(s);
     while (s->ready) {
         struct connection *c = s->ready;
+        assert(c->is_ready && !c->closing);
         s->ready = c->next_ready;
         c->is_ready = false;
         connection_continue(c);
         if (!s->ready)
             take_starved(s);
     }
+    assert(!s->n_items); /* no answer borrows from the store any more */
     store_turn_end(service_store(s->config.service));
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server.h - all connections: who may connect, what they share, and the turns of the loop.
+ * server.h - keeps all connections: who may connect, the buffers they share, and the turns of the loop.
  *
- * What connections share so that an idle one costs little: one input buffer, one output buffer, one
- * parsed RESP command. Only what is left over at the end of a turn moves into a connection's own
- * memory.
+ * Connections share one input buffer, one output buffer and one parsed RESP command, so that an idle one
+ * costs little. Only bytes that are left at the end of a turn move into a connection's own memory.
  *
  * Thread: loop thread. Memory: the server outlives its connections.
  */
@@ -27,16 +26,16 @@ struct server_config {
     const struct config *config; /* max_connections and the like are read when they are needed */
     struct service *service;
     int listener_fd; /* borrowed */
-    int admin_fd;    /* borrowed; -1: none, and then the first admits administrators if it is not */
+    int admin_fd;    /* borrowed; -1: none: then the first admits administrators, unless it is */
     bool is_shared;  /* with others */
     gid_t trust_group;
 };
 
 /* Begins to accept. Gives *out. Errors: NOMEM, IO. */
 int server_start(struct server **out, const struct server_config *config, struct err *e);
-/* Accepts no further connection. */
+/* Stops accepting connections. */
 void server_stop_accepting(struct server *s);
-/* True when no connection has anything left to send. */
+/* True if no connection has anything left to send. */
 bool server_is_quiet(const struct server *s);
 /* Closes all connections; `on_closed` runs when the last handle is closed: then server_free. */
 void server_close(struct server *s, void (*on_closed)(void *arg), void *arg);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * closer.c - closes descriptors on a thread of its own: a pipe takes their numbers there. The thread
- * begins with the first descriptor. If it cannot begin, or the pipe is full, the caller closes.
+ * closer.c - closes descriptors on a thread of its own, which reads their numbers from a pipe.
  *
- * Thread: fd_close_later on any; closer_main on its own.
+ * Every file of the daemon that closes a memfd or a client's socket calls fd_close_later. Without the thread
+ * it closes at once.
+ *
+ * Thread: any; the reader has its own.
  */
 #include "daemon/process/closer.h"
 
@@ -22,7 +24,7 @@ static void *closer_main(void *arg)
     int fd;
     (void)arg;
     for (;;) {
-        ssize_t n = read(from_loop, &fd, sizeof fd); /* a pipe keeps what is this short together */
+        ssize_t n = read(from_loop, &fd, sizeof fd); /* a pipe delivers so few bytes in one piece */
         if (n == (ssize_t)sizeof fd)
             close(fd);
         else if (n >= 0 || errno != EINTR)
@@ -30,7 +32,7 @@ static void *closer_main(void *arg)
     }
 }
 
-/* Signals are the loop's. */
+/* Closes descriptors until the pipe ends. Signals are for the loop. */
 static void closer_start(void)
 {
     pthread_t thread;

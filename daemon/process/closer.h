@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * closer.h - closes descriptors whose last close may take long, on a thread of its own: that of a
- * memfd frees its pages, 0.1 s for each GiB, and that of a socket frees the descriptors that nobody
- * took from it.
+ * closer.h - closes descriptors on a thread of its own, if that may take long: closing a memfd frees its
+ * pages, 0.1 s for each GiB, and closing a socket frees the descriptors in it.
  *
- * Thread: any.
+ * Thread: any. Memory: none.
  */
 #ifndef WARM_DAEMON_PROCESS_CLOSER_H
 #define WARM_DAEMON_PROCESS_CLOSER_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.c - the settings: one table made from CONFIG_LIST, read by the file, the command line,
- * --help and INFO alike.
+ * config.c - decides the value of each setting: one table made from CONFIG_LIST serves the file, the
+ * environment, the command line, --help and INFO.
+ *
+ * main.c reads the settings at the start and again at SIGHUP.
  *
  * Thread: loop thread, or main before there is a loop.
  */
@@ -36,7 +38,7 @@ enum config_type {
     CONFIG_SHARE
 };
 
-/* Where struct config holds a value of each type; a list's count and a share's percentage stand beside
+/* The type of each member of struct config; a list's count and a share's percentage are beside
  * it. */
 #define CONFIG_AT_SHARE(name)                                                                      \
     CONFIG_SHARE, offsetof(struct config, name), offsetof(struct config, name##_percent)
@@ -74,7 +76,7 @@ static size_t config_count_at(const struct config *c, size_t offset)
 
 /* ---- values ---- */
 
-/* Digits, then one of `units`: each a name and what it multiplies by. */
+/* Reads digits, then one of `units`: each has a name and a factor. */
 struct config_unit {
     const char *name;
     uint64_t factor;
@@ -117,7 +119,7 @@ static int config_set_number(uint64_t *out, const struct config_entry *entry, co
                                                 : "a number");
 }
 
-/* A size; or a percentage, which config_resolve makes one of. */
+/* Reads a size; or a percentage, of which config_resolve makes a size. */
 static int config_set_share(uint64_t *out, uint64_t *out_percent, const struct config_entry *entry,
                             const char *value, struct err *e)
 {
@@ -315,7 +317,7 @@ int config_read_environment(struct config *c, struct err *e)
     return code;
 }
 
-/* ---- what depends on the machine and the user ---- */
+/* ---- values that depend on the machine and the user ---- */
 
 static int config_found(struct config *c, enum config_key key, const char *value, struct err *e)
 {
@@ -325,7 +327,7 @@ static int config_found(struct config *c, enum config_key key, const char *value
     return code;
 }
 
-/* As clients find it (warm_default_socket). */
+/* Writes the default socket, as clients find it (warm_default_socket). */
 static void config_default_socket(char *path, size_t cap)
 {
     snprintf(path, cap, "/run/user/%u", (unsigned)geteuid());
@@ -395,7 +397,7 @@ static int config_order_libraries(const void *a, const void *b)
     return -strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds the newest libnvrtc of a folder, unless the same file is there already. */
+/* Adds the newest libnvrtc of a folder, unless the list has the same file. */
 static int config_find_nvrtc(struct config *c, const char *folder, struct err *e)
 {
     char pattern[PATH_MAX], real[PATH_MAX], known[PATH_MAX];
@@ -465,7 +467,7 @@ static int config_resolve_nvrtc_from(struct config *c, struct err *e)
     return code ? code : config_found(c, CONFIG_KEY_nvrtc_from, "/opt", e);
 }
 
-/* A user's own daemon has nobody to protect from that user. */
+/* Sets the limits of a user: a user's own daemon protects nobody from that user. */
 static void config_resolve_quota(struct config *c)
 {
     if (c->origin[CONFIG_KEY_quota] == CONFIG_DEFAULT && geteuid() != 0)
@@ -493,7 +495,7 @@ int config_resolve(struct config *c, struct err *e)
     return code;
 }
 
-/* ---- for people ---- */
+/* ---- texts for people ---- */
 
 void config_help(struct writer *out)
 {

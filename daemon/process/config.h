@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - what warmd is told: defaults, then the configuration file, then the environment, then
- * the command line.
+ * config.h - the settings of warmd: defaults, then the configuration file, then the environment, then the
+ * command line. A later one replaces an earlier one.
  *
  * The file has `key = value` lines and `#` comments; an unknown key is an error that names the
  * line. Each key is also an option (`max_size` is `--max-size`). Sizes take K, M, G, T (powers of
@@ -19,7 +19,7 @@
 #include "keygen/bytes.h"
 #include "keygen/err.h"
 
-/* type, name, default, what it means (shown by --help and in warmd.conf(5)) */
+/* type, name, default, meaning (shown by --help and in warmd.conf(5)) */
 #define CONFIG_LIST(X)                                                                             \
     X(TEXT, socket, "",                                                                            \
       "path of the socket; empty: $XDG_RUNTIME_DIR/warm/warmd.sock, root: "                        \
@@ -64,7 +64,7 @@ enum config_key {
         CONFIG_KEYS
 };
 
-/* Where a value comes from, for people who ask why it is what it is. */
+/* The origin of a value, which INFO shows. */
 enum config_origin {
     CONFIG_DEFAULT,
     CONFIG_FOUND, /* by config_resolve: from the machine or the user */
@@ -74,8 +74,8 @@ enum config_origin {
 };
 
 struct config {
-    enum config_origin reading; /* what config_set is working for: CONFIG_OPTION unless a
-                                   file is being read */
+    enum config_origin
+        reading; /* the origin that config_set notes: CONFIG_OPTION, unless a file is being read */
     enum config_origin origin[CONFIG_KEYS]; /* of each value */
     char *socket, *admin;
     char *store;
@@ -104,17 +104,18 @@ int config_read_file(struct config *c, const char *path, struct err *e);
  * for containers. INVALID names the variable. */
 int config_read_environment(struct config *c, struct err *e);
 /* Sets one key from text; `name` may have - for _. A list's first value from a new origin replaces
- * what it held. INVALID says what is wrong with it. */
+ * its values. INVALID says what is wrong. */
 int config_set(struct config *c, const char *name, const char *value, struct err *e);
-/* Fills in what depends on the machine and the user: socket, store, jobs, worker, and the libnvrtc
- * that are found where none is named (the folders of a CUDA toolkit, the loader's own path). */
+/* Fills in the values that depend on the machine and the user: socket, store, jobs and worker. If
+ * no libnvrtc is named, looks for them (in the folders of a CUDA toolkit, in the loader's own
+ * path). */
 int config_resolve(struct config *c, struct err *e);
 /* Frees the texts. */
 void config_close(struct config *c);
 
-/* The options, their defaults and what they mean, one to three lines each, for --help. */
+/* Writes the options with defaults and meaning, one to three lines each, for --help. */
 void config_help(struct writer *out);
-/* {"socket": {"value": "…", "origin": "default"}, …} */
+/* Writes {"socket": {"value": "…", "origin": "default"}, …}. */
 void config_write_json(const struct config *c, struct writer *out);
 
 #endif

@@ -2,6 +2,8 @@
 /*
  * defaults.c - tries the places of defaults.h in order. config.c calls it once, while the settings are
  * read at the daemon's start.
+ *
+ * Thread: main, before there is a loop.
  */
 #include "daemon/process/defaults.h"
 

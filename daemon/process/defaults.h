@@ -23,8 +23,8 @@
 
 #include "keygen/err.h"
 
-/* Writes the store's folder, which exists then. Logs each place that does not serve, with the
- * reason. Errors: IO if none does. */
+/* Writes the store's folder, and makes it. Logs each place that does not serve, with the reason.
+ * Errors: IO if none does. */
 int defaults_store(char *out, size_t cap, struct err *e);
 /* Writes the settings' file. False if there is none. */
 bool defaults_settings(char *out, size_t cap);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.c - writes a text as a JSON string: escapes, and U+FFFD in place of bytes that are not UTF-8, since
- * clients may choose any bytes as a name. The settings, INFO and the history use it.
+ * json.c - writes JSON strings: decides which bytes are well-formed UTF-8, since names are bytes of any client.
+ *
+ * config.c, admin.c and the history call it.
  *
  * Thread: any; no state.
  */

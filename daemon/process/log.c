@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.c - writes lines of the log to stderr, one write each: prefix, level, escapes of what clients chose.
- * Every module of the daemon calls it; log_user also drops lines of users who cause too many.
+ * log.c - writes one line to stderr, and decides how many lines one user may cause.
  *
- * Thread: any, but log_user: loop thread. The level is set before threads start.
+ * Every file of the daemon calls it. main.c sets the level before other threads start.
+ *
+ * Thread: any, but log_user: loop thread.
  */
 #include "daemon/process/log.h"
 
@@ -63,7 +64,7 @@ static void log_write(enum log_level level, const char *format, va_list args)
             n += (size_t)sprintf(line + n, "\\x%02x", *c);
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, n) < 0)
-        return; /* nowhere left to say so */
+        return; /* no place is left to report it */
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -78,7 +79,8 @@ void log_line(enum log_level level, const char *format, ...)
 
 /* ---- lines that users cause ---- */
 
-#define LOG_USERS 64u /* that are counted at once; the one that has been quiet longest gives way */
+#define LOG_USERS                                                                                  \
+    64u /* users that are counted at once; the one that is quiet for longest makes room */
 
 static struct log_user {
     uint32_t uid;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.h - one line to stderr for what an operator should know.
+ * log.h - writes lines for operators to stderr.
  *
- * Lines carry the syslog level prefix ("<4>") where stderr is the journal ($JOURNAL_STREAM), else a
- * time. What a client chose may be part of a line: every byte that is no printable ASCII character is
- * written as \xNN, so that nobody can add a line or move the terminal's cursor. A user who causes
- * many lines loses them, so that others' can be found.
+ * A line begins with the syslog level ("<4>") if stderr is the journal ($JOURNAL_STREAM), else with the
+ * time. Lines may contain a client's text: every byte that is no printable ASCII character is written as
+ * \xNN, so that nobody can add a line or move the terminal's cursor. A user who causes many lines loses
+ * them, so that the others' can be found.
  *
- * Thread: any, but log_user: loop thread. A line is one write.
+ * Thread: any, but log_user: loop thread. A line is one write. Memory: none.
  */
 #ifndef WARM_DAEMON_PROCESS_LOG_H
 #define WARM_DAEMON_PROCESS_LOG_H
@@ -22,16 +22,16 @@ enum log_level {
     LOG_LEVEL_DEBUG = 7
 };
 
-/* "error", "warning", "info", "debug". False for any other name. */
+/* Reads "error", "warning", "info" or "debug". False for any other name. */
 bool log_level_from_name(const char *name, enum log_level *out);
-/* Lines of a level that is less important are not written from now on. */
+/* Sets the level; lines beyond it are not written. */
 void log_set_level(enum log_level level);
 
 /* Writes a line. What a client chose may be in it. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A line that a client of this user caused: at most LOG_USER_LINES in LOG_USER_MS of one user are
- * written. */
+/* Writes a line that a client of this user caused: at most LOG_USER_LINES of one user in
+ * LOG_USER_MS. */
 #define LOG_USER_LINES 20u
 #define LOG_USER_MS 10000u
 void log_user(uint32_t uid, enum log_level level, const char *format, ...)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loop_timer.c - timers of the loop that wait in timerfds: loop_timer.h says why. A timer is one poll
- * handle; it is freed when libuv has closed that handle.
+ * loop_timer.c - timers of the loop that wait in timerfds.
+ *
+ * The service, the server and the pool have such timers; loop_timer.h tells when one pays.
  *
  * Thread: loop thread.
  */
@@ -25,7 +26,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     uint64_t n_ticks;
     (void)status, (void)events;
     if (read(t->fd, &n_ticks, sizeof n_ticks) != (ssize_t)sizeof n_ticks)
-        return; /* it was started anew since it fired */
+        return; /* it was started again after it fired */
     if (!t->repeats)
         loop_timer_stop(t);
     t->on_tick(t->arg);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notify.c - sends one datagram to $NOTIFY_SOCKET for each state that main.c tells the service manager.
- * Source: sd_notify(3), "Implementation".
+ * notify.c - sends one datagram to $NOTIFY_SOCKET. Source: sd_notify(3), "Implementation".
+ *
+ * main.c reports its start, its end and its watchdog.
  *
  * Thread: any; no state.
  */

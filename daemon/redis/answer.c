@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * answer.c - writes the answers of RESP: a status, an error, a number, a null, or a value. A value goes
- * out from where it is: the store's snapshot, an artifact's memory, or a file.
+ * answer.c - writes RESP answers, and decides how a value goes out: copied, from its place, or as a file.
  *
- * The other files of this folder call it, once for each command.
+ * The other files of this folder call it.
  *
  * Thread: loop thread.
  */
@@ -17,7 +16,7 @@
 #include "daemon/service/torch_store.h"
 #include "daemon/service/torch_value.h"
 
-#define COPY_MAX 4096u /* bytes of a value that is copied rather than sent from where it is */
+#define COPY_MAX 4096u /* bytes; a longer value is not copied, but sent from its place */
 
 struct writer *redis_begin(struct redis *r) { return connection_begin(r->connection); }
 void redis_commit(struct redis *r) { connection_commit(r->connection, NULL, 0); }
@@ -61,7 +60,7 @@ void redis_send_bytes(struct redis *r, const void *data, size_t len)
     redis_commit(r);
 }
 
-/* A descriptor of our own for a value that is a file; if there is none, null is sent. */
+/* Opens an own descriptor of a value that is a file; if that fails, null is sent. */
 static int own_fd(struct redis *r, int fd)
 {
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -72,7 +71,7 @@ static int own_fd(struct redis *r, int fd)
     return -1;
 }
 
-/* A value that is a file; `fd` is borrowed. */
+/* Sends a value that is a file; `fd` is borrowed. */
 static void send_file(struct redis *r, int fd, uint64_t len)
 {
     int copy = own_fd(r, fd);
@@ -85,7 +84,7 @@ static void send_file(struct redis *r, int fd, uint64_t len)
     redis_commit(r);
 }
 
-/* The JSON of a stored form that is in memory, and so is small. */
+/* Sends the JSON of a stored form in memory, which is small. */
 static void send_json(struct redis *r, const void *stored, size_t len, uint32_t cost_ms)
 {
     size_t json_len = torch_value_json_len(len, cost_ms);
@@ -100,7 +99,7 @@ static void send_json(struct redis *r, const void *stored, size_t len, uint32_t 
     free(json);
 }
 
-/* The JSON of a stored form that is a file: it is encoded as the socket takes it. */
+/* Sends the JSON of a stored form in a file: it is encoded as the socket takes it. */
 static void send_json_file(struct redis *r, int fd, uint64_t len, uint32_t cost_ms)
 {
     char end[TORCH_VALUE_WRAPPING_MAX];
@@ -119,7 +118,7 @@ static void send_json_file(struct redis *r, int fd, uint64_t len, uint32_t cost_
     redis_commit(r);
 }
 
-/* Sends what PyTorch put, as it put it. False if it is not that. */
+/* Sends a value of PyTorch as it was put. False if it is no such value. */
 static bool send_together(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
 {
     if (!torch_store_is_stored(data, fd, len))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get.c - the commands that read: GET, MGET, STRLEN, EXISTS, TYPE. A GET of a key under lease waits for
- * its maker. A command of many names leaves the rest for another turn if it takes long.
+ * get.c - GET and the other commands that read values: decides whether one answers, waits, or runs again.
  *
- * The table in redis.c calls the functions redis_do_NAME.
+ * redis.c runs the commands; the service calls on_get_answer and on_ready.
  *
  * Thread: loop thread.
  */
@@ -75,7 +74,7 @@ void redis_do_get(struct redis_command *c)
                     redis_view(name), NULL, wait_ms);
 }
 
-/* A large value is ready, or is not to be had: the command that needs it is run again. */
+/* Runs the command again: its large value is ready, or cannot be had. */
 static void on_ready(struct call *call, const struct answer *a)
 {
     struct redis *r = (struct redis *)(void *)((char *)call - offsetof(struct redis, wait));
@@ -134,7 +133,7 @@ bool redis_cannot_yield(const struct redis_command *c)
     return c->spill_fds != NULL;
 }
 
-/* In slices: the command stays in the input until the last one. */
+/* Answers MGET in slices: the command stays in the input until the last one. */
 void redis_do_mget(struct redis_command *c)
 {
     struct redis *r = c->redis;
@@ -161,7 +160,7 @@ void redis_do_strlen(struct redis_command *c)
     redis_send_number(c->redis, redis_peek(c->redis, &c->args[1], &row) ? (int64_t)row.len : 0);
 }
 
-/* In slices, as MGET. */
+/* Answers EXISTS in slices, as MGET. */
 void redis_do_exists(struct redis_command *c)
 {
     struct redis *r = c->redis;

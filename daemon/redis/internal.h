@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - what the files of the RESP wire share: the state of a connection, the command that
- * is being answered, and what one of these files does for the others. redis.c has the picture.
+ * internal.h - the state of a connection that speaks RESP, the command that is being answered, and the
+ * functions that the files of this folder share. redis.c has the picture.
  *
- * Thread: loop thread. Memory: all of it belongs to the connection and goes with redis_on_close; an
- * operation of the store's may outlive it, and then answers nobody.
+ * Thread: loop thread. Memory: all of it belongs to the connection, and redis_on_close frees it; an
+ * operation of the store may outlive it, and then answers nobody.
  */
 #ifndef WARM_DAEMON_REDIS_INTERNAL_H
 #define WARM_DAEMON_REDIS_INTERNAL_H
@@ -30,7 +30,7 @@ struct redis {
     struct service *service;
     const struct peer *peer;
     unsigned version;     /* 2 or 3 */
-    struct redis_op *ops; /* what the store is doing for this connection */
+    struct redis_op *ops; /* operations of the store for this connection */
     unsigned n_ops;
     bool waiting;       /* `wait` is in flight */
     bool waiting_lease; /* one of `leases` waits */
@@ -38,11 +38,12 @@ struct redis {
     bool again;     /* the command is run again when `wait` is answered */
     size_t n_tries; /* of that command */
     /* of a command of many names: */
-    size_t n_taken;         /* arguments that are done, its name included; 0: not begun */
-    size_t n_found;         /* of those, */
-    struct store_id *found; /* DEL: which */
+    size_t n_taken;         /* arguments that are done, with the command's name; 0: not begun */
+    size_t n_found;         /* of those that were found */
+    struct store_id *found; /* DEL: their ids */
     struct redis_op *mset;
-    struct spills *spills; /* NULL: no command with a long argument is being put together */
+    struct spills
+        *spills; /* of a command with long arguments that is being put together; or NULL */
     struct walk walk;
     struct redis_lease *leases;
     unsigned n_leases;
@@ -57,67 +58,75 @@ struct redis_command {
     const int *spill_fds; /* of the long arguments, in order; borrowed */
 };
 
-/* ---- redis/answer.c: one answer each, but for begin and commit, between which one is written ---- */
+/* ---- answer.c: each sends one answer ---- */
 
-/* Begins an answer: returns where to write it. */
+/* Returns the writer for an answer; then call redis_commit. */
 struct writer *redis_begin(struct redis *r);
-/* Ends the answer that redis_begin began. */
+/* Sends the bytes that were written since redis_begin. */
 void redis_commit(struct redis *r);
-/* Answers with a status such as "OK", with an error, a number, or null. */
+/* Sends a simple string. */
 void redis_send_status(struct redis *r, const char *text);
+/* Sends an error. */
 void redis_send_error(struct redis *r, const char *text);
+/* Sends an integer. */
 void redis_send_number(struct redis *r, int64_t n);
+/* Sends null. */
 void redis_send_null(struct redis *r);
-/* `data` stays where it is until the store's turn ends. */
+/* Sends bytes that stay in place until the store's turn ends. */
 void redis_send_bytes(struct redis *r, const void *data, size_t len);
-/* A value, in the form in which it was put; null if that cannot be made. */
+/* Sends a value in the form in which it was put; null if that cannot be made. */
 void redis_send_stored(struct redis *r, const struct store_value *v);
-/* The value that the service found, or null. */
+/* Sends the value that the service found, or null. */
 void redis_send_answer(struct redis *r, const struct answer *a);
 
-/* ---- redis/get.c ---- */
+/* ---- get.c ---- */
 
-/* An argument's bytes; empty for a long one. */
+/* Returns an argument's bytes; empty for a long one. */
 struct view redis_view(const struct resp_arg *a);
-/* True if it can be a name: 1 to STORE_NAME_MAX bytes. */
+/* True if an argument can be a name: 1 to STORE_NAME_MAX bytes. */
 bool redis_is_name(const struct resp_arg *a);
-/* Finds a value by its name in the peer's own space, and counts the hit: service_get. */
+/* Finds the value of a name in the peer's own space, as service_get. */
 int redis_find(struct redis *r, const struct resp_arg *name, struct store_value *out);
-/* Finds the row alone, and counts no hit. */
+/* Finds the row of a name in the peer's own space. */
 bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *out);
 /* Answers with the value of a name, or null; does not wait. */
 void redis_send_named(struct redis *r, const struct resp_arg *name);
-/* True if a command of many names is to leave the rest of them for another turn: it is run again. */
+/* True if a command of many names must leave the rest for another turn: it runs again. */
 bool redis_must_yield(struct redis *r);
-/* True, and an error is sent, if it has a long argument: what came in files does not come again. */
+/* True, and an error is sent, if a command has a long argument: its file does not come again. */
 bool redis_cannot_yield(const struct redis_command *c);
-/* For commands other than GET that need the values of args[from…to): false if the command has to run
- * again, when a large one is verified. After as many tries as it has values it goes on without. */
+/* Makes the values of args[from…to) ready, for commands other than GET. False if the command must
+ * run again when a large value is verified. After as many tries as it has values it goes on
+ * without. */
 bool redis_values_ready(struct redis_command *c, size_t from, size_t to);
 
-/* Each answers the command of its name; the table in redis.c calls it. */
+/* Each answers a command. */
 void redis_do_get(struct redis_command *c);
 void redis_do_mget(struct redis_command *c);
 void redis_do_strlen(struct redis_command *c);
 void redis_do_exists(struct redis_command *c);
 void redis_do_type(struct redis_command *c);
 
-/* ---- redis/lease.c ---- */
+/* ---- lease.c ---- */
 
-/* True for what is made under leases though the client knows none: PyTorch's FX graphs. */
+/* True for values that are made under leases although the client knows none: PyTorch's FX
+ * graphs. */
 bool redis_name_is_leased(struct view name);
-/* Answers a GET: with null if it is this client's turn, else when somebody has made it. */
+/* Answers a GET: with null if this client holds the lease, else when the holder has made the
+ * value. */
 void redis_lease_ask(struct redis *r, struct view name);
-/* The value did not come, or cannot be kept: the next one's turn. Nothing if it has no turn. */
+/* Gives the lease of a name back: the value did not come, or cannot be kept. Nothing if there is
+ * none. */
 void redis_lease_give_back(struct redis *r, struct view name);
-/* Gives all leases of the connection back. */
+/* Gives all leases back when the connection ends. */
 void redis_leases_free(struct redis *r);
 
-/* ---- redis/set.c ---- */
+/* ---- set.c ---- */
 
-/* The connection ends before what the store does for it. */
+/* Cuts the store's operations off from a connection that ends. */
 void redis_ops_forget(struct redis *r);
 
+/* Each answers a command. */
 void redis_do_set(struct redis_command *c);
 void redis_do_setnx(struct redis_command *c);
 void redis_do_setex(struct redis_command *c);
@@ -132,32 +141,33 @@ void redis_do_expire(struct redis_command *c);
 void redis_do_pexpire(struct redis_command *c);
 void redis_do_persist(struct redis_command *c);
 
-/* ---- redis/names.c ---- */
+/* ---- names.c ---- */
 
+/* Each answers a command. */
 void redis_do_keys(struct redis_command *c);
 void redis_do_dbsize(struct redis_command *c);
 void redis_do_scan(struct redis_command *c);
 
-/* ---- redis/long.c: each returns as protocol.on_bytes does ---- */
+/* ---- long.c: each returns as protocol.on_bytes does ---- */
 
-/* A long argument begins, `parsed->spill_at` bytes into `data`: what came of the command before it is
- * kept. */
+/* Begins a long argument, `parsed->spill_at` bytes into `data`; keeps the command's bytes before
+ * it. */
 long redis_long_begin(struct redis *r, const struct resp_command *parsed, const uint8_t *data);
-/* True while the bytes that come are those of a long argument: redis_long_take; else, while
- * r->spills, they are the rest of a command that has some: redis_long_rest. */
+/* True while a long argument comes: redis_long_take takes it. Else, while r->spills, the rest of
+ * its command comes: redis_long_rest takes that. */
 bool redis_long_comes(const struct redis *r);
 /* Takes bytes of a long argument. */
 long redis_long_take(struct redis *r, const uint8_t *data, size_t len);
-/* Reads the rest of a command that has long arguments, and runs it. */
+/* Takes bytes of the rest of a command with long arguments. */
 long redis_long_rest(struct redis *r, const uint8_t *data, size_t len);
-/* Drops a command that was not complete. */
+/* Frees the command that is being put together. */
 void redis_long_free(struct redis *r);
 
 /* ---- redis.c ---- */
 
 /* Runs a complete command. */
 void redis_run(struct redis *r, const struct resp_command *parsed, const int *spill_fds);
-/* Says what is wrong with the client's bytes; returns -1: the connection is to end. */
+/* Sends an error about the client's bytes; returns -1: the connection must end. */
 long redis_fail(struct redis *r, const struct err *e);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lease.c - the turn to make what was not there, for clients that know no leases.
+ * lease.c - gives leases to clients that know none: decides who makes a value that several clients ask for.
  *
- *     GET ──▶ not there, and nobody is at it ──▶ null: this connection has the turn
- *         ──▶ somebody is ────────────────────▶ held; the value, or null: now it has the turn
- *     SET of that name, or the connection's end ──▶ the turn is over
+ *     GET ──▶ no value, and nobody makes it ──▶ null: this connection holds the lease
+ *         ──▶ another client makes it ────────▶ held; the value, or null: now it holds the lease
+ *     SET of that name, or the connection's end ──▶ the lease ends
+ *
+ * get.c asks for leases; set.c gives them back.
  *
  * Thread: loop thread.
  */
@@ -15,12 +17,12 @@
 #include "daemon/users/budget.h"
 
 #define LEASES_MAX 64u /* of a connection */
-/* How long a GET of an FX graph waits for who makes it. The URL that `warm run` sets allows 30 s; a
- * client that nobody told waits for its answers for 5. */
+/* How long a GET of an FX graph waits for the lease holder. The URL that `warm run` sets allows 30
+ * s; other clients wait 5 s for an answer. */
 #define TORCH_WAIT_MS 25000u
 #define TORCH_WAIT_STRANGER_MS 4000u
 
-/* A turn to make something, or the wait for it. */
+/* A lease, or the wait for the holder's value. */
 struct redis_lease {
     struct call call; /* first: on_lease_answer casts back */
     struct redis *redis;
@@ -73,7 +75,7 @@ static void on_lease_answer(struct call *call, const struct answer *a)
         return;
     }
     if (a->kind != ANSWER_OVER)
-        redis_send_answer(r, a); /* null where it is our turn */
+        redis_send_answer(r, a); /* null if this connection holds the lease */
     if (l->waits) {
         l->waits = r->waiting_lease = false;
         connection_resume(r->connection);
@@ -89,7 +91,7 @@ void redis_lease_ask(struct redis *r, struct view name)
     if (!lease_find(r, &id) && r->n_leases < LEASES_MAX &&
         budget_take(r->peer->uid, BUDGET_leases, 1) && !(l = calloc(1, sizeof *l)))
         budget_give(r->peer->uid, BUDGET_leases, 1);
-    if (!l) { /* it has the turn already */
+    if (!l) { /* it holds this lease already, or too many */
         service_count_miss(r->service, r->peer, name);
         redis_send_null(r);
         return;

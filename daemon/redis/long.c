@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * long.c - arguments that are too long to be collected in memory: each goes into a memfd as it
- * comes, and the store takes that. resp.h says which are.
+ * long.c - collects arguments that are too long for memory: each goes into a memfd as it comes, and the store
+ * takes that. resp.h tells which arguments are long.
  *
  *     *3 $3 SET $1 k $9000000 │ ………………………… CRLF │  the next command
  *     └────── head ──────────┘ └── memfd ──┘
+ *
+ * redis.c calls it for the bytes of a command with long arguments.
  *
  * Thread: loop thread.
  */
@@ -22,15 +24,15 @@
 
 /* A command's long arguments on their way in. */
 struct spills {
-    struct writer head;           /* the command without them, while it is being put together */
-    unsigned n;                   /* complete ones */
-    uint64_t left;                /* bytes of the one that comes now, CRLF included; 0: none */
-    uint64_t n_counted;           /* bytes of BUDGET_puts */
+    struct writer head; /* the command without them, while it is being put together */
+    unsigned n;         /* complete arguments */
+    uint64_t left;      /* bytes left of the argument that comes now, with CRLF; 0: none */
+    uint64_t n_counted; /* bytes of BUDGET_puts */
     int fds[RESP_SPILLS_MAX + 1]; /* -1: it could not be kept */
     uint8_t line_end[2];
 };
 
-/* What it holds is counted elsewhere from now on, or gone. */
+/* Gives back its budgets: the memfds are counted elsewhere from now on, or gone. */
 static void spill_uncount(struct redis *r)
 {
     budget_give(r->peer->uid, BUDGET_puts, r->spills->n_counted);
@@ -51,7 +53,8 @@ void redis_long_free(struct redis *r)
     r->spills = NULL;
 }
 
-/* Room for a long argument in memory. A value that is larger than a user's budget comes alone. */
+/* True if the user's budget has room for a long argument. A value that is larger than the budget
+ * comes alone. */
 static bool spill_count(struct redis *r, uint64_t len)
 {
     uint32_t uid = r->peer->uid;
@@ -81,7 +84,7 @@ long redis_long_begin(struct redis *r, const struct resp_command *parsed, const 
         err_set(&e, WARM_ETOO_BIG, "more than %u long arguments", RESP_SPILLS_MAX);
         return redis_fail(r, &e);
     }
-    assert(parsed->spill_at >= before); /* behind the header line of the one before */
+    assert(parsed->spill_at >= before); /* behind the header line of the argument before */
     writer_bytes(&s->head, data, parsed->spill_at - before);
     if (s->head.failed) {
         err_set(&e, WARM_ETOO_BIG, "command longer than %u bytes", RESP_COMMAND_MAX);
@@ -113,7 +116,7 @@ static long spill_run(struct redis *r, struct err *e)
     return took;
 }
 
-/* Takes bytes of the long argument that comes now. What cannot be kept is read over. */
+/* Takes bytes of the long argument that comes now. An argument that cannot be kept is skipped. */
 long redis_long_take(struct redis *r, const uint8_t *data, size_t len)
 {
     struct spills *s = r->spills;
@@ -141,13 +144,13 @@ long redis_long_take(struct redis *r, const uint8_t *data, size_t len)
         s->n++;
         if (memcmp(s->line_end, "\r\n", 2) != 0)
             err_set(&e, WARM_EMALFORMED, "no line end after an argument");
-        if (e.code || spill_run(r, &e) < 0) /* mostly it was the last argument */
+        if (e.code || spill_run(r, &e) < 0) /* usually it was the last argument */
             return redis_fail(r, &e);
     }
     return (long)taken;
 }
 
-/* The rest of a command that has long arguments. */
+/* Takes the rest of a command that has long arguments. */
 long redis_long_rest(struct redis *r, const uint8_t *data, size_t len)
 {
     struct resp_command *parsed = connection_command(r->connection);

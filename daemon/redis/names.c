@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.c - KEYS, SCAN and DBSIZE: walks over the names of the asker's space, in slices, so that
- * others are answered in between. Thread: loop thread.
+ * names.c - KEYS, SCAN and DBSIZE: walks over the names of the asker's space, in slices, so that other
+ * connections are answered in between.
+ *
+ * redis.c runs the commands.
+ *
+ * Thread: loop thread.
  */
 #include <stdio.h>
 
 #include "daemon/redis/internal.h"
 
-#define ROWS_LOOKED_AT 1000u /* in one turn */
+#define ROWS_LOOKED_AT 1000u /* rows, in one turn */
 #define KEYS_MAX 10000u      /* names that KEYS returns */
 #define KEYS_BYTES_MAX (4u << 20)
 #define SCANS 256u /* cursors of SCAN that are remembered */
@@ -15,7 +19,7 @@
 struct name_filter {
     const struct redis *redis;
     struct view pattern; /* empty: all */
-    struct writer *out;  /* NULL: only counts */
+    struct writer *out;  /* NULL: the walk only counts */
     uint64_t n, max;
 };
 
@@ -31,7 +35,8 @@ static void on_row(void *arg, const struct store_row *row)
         resp_put_bulk(f->out, row->name.data, row->name.len);
 }
 
-/* One slice of KEYS or DBSIZE; the command stays in the input until the last one. True if done. */
+/* Walks one slice of KEYS or DBSIZE; the command stays in the input until the last one. True if it
+ * is done. */
 static bool walk_slice(struct redis *r, struct view pattern, bool names)
 {
     struct walk *walk = &r->walk;
@@ -60,7 +65,7 @@ void redis_do_keys(struct redis_command *c)
 {
     struct redis *r = c->redis;
     struct walk *walk = &r->walk;
-    if (c->spill_fds) { /* what came in files does not come again */
+    if (c->spill_fds) { /* a long argument's file does not come again */
         redis_send_error(r, "ERR the pattern is too long");
         return;
     }
@@ -86,8 +91,8 @@ void redis_do_dbsize(struct redis_command *c)
     redis_send_number(r, (int64_t)r->walk.n_names);
 }
 
-/* Redis cursors are numbers, the store's are not: the last ones that were given out, of all
- * connections, since clients may go on with another. Loop thread. */
+/* The last cursors that were given out. Redis cursors are numbers, the store's are not. The table
+ * is for all connections, since a client may go on with another one. */
 static struct scan {
     uint64_t number; /* 0: none */
     uint32_t uid;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * redis.c - the commands of Redis that caches and their tools use, on the asker's own space.
+ * redis.c - decides in which order the commands of a RESP connection run, and answers those about the
+ * connection and the server.
  *
- *     redis.c        commands in the order in which they come; the connection and the server
- *     redis/long.c   arguments that do not fit in memory
- *     redis/get.c    GET, MGET, EXISTS …      redis/lease.c   whose turn it is to make a value
- *     redis/set.c    SET, MSET, DEL, TTL …    redis/names.c   KEYS, SCAN, DBSIZE
- *     redis/answer.c what goes back
+ *     redis.c   commands in the order in which they come; the connection and the server
+ *     long.c    arguments that do not fit in memory
+ *     get.c     GET, MGET, EXISTS …      lease.c   who makes a value
+ *     set.c     SET, MSET, DEL, TTL …    names.c   KEYS, SCAN, DBSIZE
+ *     answer.c  the answers
  *
  * Answers come in the order of the commands. A SET is answered when it is durable; SETs that were
  * sent together share a commit. Any other command waits for the SETs before it (the connection is
  * held), so that it sees them. A GET of a key under lease is held until the key is made, or
  * wait_timeout has passed.
  *
- * A training process dies of an error to SET or HELLO. So SET never fails for a reason of ours: what
- * cannot be stored is dropped, counted and logged, and the answer is OK.
+ * A training process dies of an error to SET or HELLO. So SET never fails for a reason of the daemon's: a
+ * value that cannot be stored is dropped, counted and logged, and the answer is OK.
+ *
+ * connection.c calls it through redis_protocol.
  *
  * Thread: loop thread.
  */
@@ -44,7 +47,7 @@ static void do_echo(struct redis_command *c)
 
 static void do_ok(struct redis_command *c) { redis_send_status(c->redis, "OK"); }
 
-/* "warm-session-ID" tells which `warm run` this is. */
+/* Joins the session of a `warm run`, whose name is "warm-session-ID". */
 static void join_session(struct redis *r, struct view name)
 {
     static const char mark[] = "warm-session-";
@@ -54,13 +57,14 @@ static void join_session(struct redis *r, struct view name)
                         (struct view){(const char *)name.data + len, name.len - len});
 }
 
-/* HELLO [2|3 [AUTH user password] [SETNAME name]]: who asks is known by the socket. */
+/* Answers HELLO [2|3 [AUTH user password] [SETNAME name]]. The socket tells the user, so AUTH
+ * changes nothing. */
 static void do_hello(struct redis_command *c)
 {
     struct redis *r = c->redis;
     int64_t version = r->version;
     if (c->n_args > 1 && (!resp_arg_number(&c->args[1], &version) || version < 2 || version > 3))
-        version = 3; /* the answer says so */
+        version = 3; /* the answer is in version 3 */
     r->version = (unsigned)version;
     for (size_t i = 2; i + 1 < c->n_args; i++)
         if (resp_arg_is(&c->args[i], "SETNAME"))
@@ -167,7 +171,7 @@ static void do_info(struct redis_command *c)
 
 static void do_command(struct redis_command *c);
 
-/* name, arguments at least and at most (the name counts), what it does. The commonest first. */
+/* Name, arguments at least and at most (with the name), function. Frequent commands come first. */
 static const struct redis_entry {
     const char *name;
     size_t min_args, max_args;
@@ -210,7 +214,7 @@ static const struct redis_entry {
 };
 #define REDIS_COMMANDS (sizeof redis_table / sizeof *redis_table)
 
-/* redis-cli asks for documents of commands, and does without. */
+/* Answers COMMAND with an empty list: redis-cli asks for documents, and needs none. */
 static void do_command(struct redis_command *c)
 {
     struct redis *r = c->redis;
@@ -239,7 +243,8 @@ static const struct redis_entry *find_entry(const struct resp_arg *name)
     return NULL;
 }
 
-/* A SET without conditions: its answer is the same whichever of several is durable first. */
+/* True for a SET without conditions: of several, the order in which they become durable does not
+ * matter. */
 static bool is_plain_set(const struct resp_command *c)
 {
     if (c->n_args < 3)
@@ -282,7 +287,7 @@ long redis_fail(struct redis *r, const struct err *e)
 static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct redis *r = state;
-    struct err e; /* filled by what fails, and not cleared for each command */
+    struct err e; /* the function that fails fills it; it is not cleared for each command */
     if (redis_long_comes(r))
         return redis_long_take(r, data, len);
     if (r->spills) {
@@ -293,7 +298,7 @@ static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
     long took = resp_parse(data, len, 0, parsed, &e);
     if (took < 0)
         return redis_fail(r, &e);
-    /* What sees the SETs before it, or takes long to receive, waits for them. */
+    /* A command that sees the SETs before it, or takes long to receive, waits for them. */
     if (r->n_ops && !r->n_taken &&
         ((took > 0 && parsed->n_args && !is_plain_set(parsed)) || parsed->spill_len)) {
         connection_hold(r->connection);
@@ -307,7 +312,7 @@ static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
     r->again = false;
     redis_run(r, parsed, NULL);
     if (r->walk.active || r->again)
-        return 0; /* it comes again, for the next slice or when a value is ready */
+        return 0; /* the command comes again, for the next slice or when a value is ready */
     return r->quit ? -1 : took;
 }
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * set.c - SET and its kin, DEL, times to live: whatever the store has to write.
+ * set.c - SET, DEL, EXPIRE and the other commands that write: decides what is stored, and when the answer
+ * goes out.
  *
- * What a command has the store do is a struct redis_op: its answer comes when all its parts are done.
- * Rows are never changed in place; another time to live is another row.
+ * The store's work for a command is a struct redis_op: the answer comes when all its parts are done. Rows
+ * never change in place; another time to live is another row.
  *
- * A long value of PyTorch's is taken apart on a pool thread, and put after that. Meanwhile the
- * connection is held. If it ends, the value is put all the same: it came whole.
+ * A long value of PyTorch is taken apart on a pool thread, and put after that. Meanwhile the connection is
+ * held. If it ends, the value is put all the same: it came whole.
  *
- * Thread: loop thread.
+ * redis.c runs the commands.
+ *
+ * Thread: loop thread, but for the work on a pool thread.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,11 +25,11 @@
 #include "daemon/users/budget.h"
 
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
-#define MSET_ARGS_MAX 257u /* of an MSET with a long one, which is done in one turn */
+#define MSET_ARGS_MAX 257u /* of an MSET with a long argument, which runs in one turn */
 
 enum op_answer { OP_OK, OP_SET_NX, OP_SETNX, OP_COUNT, OP_NONE, OP_TRUE };
 
-/* Something that the store does: the answer comes when all its parts are done. */
+/* An operation of the store: the answer comes when all its parts are done. */
 struct redis_op {
     struct redis *redis; /* NULL when the connection is gone */
     struct redis_op *prev, *next;
@@ -43,7 +46,7 @@ static uint64_t unix_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* ---- what the store does for us ---- */
+/* ---- operations of the store ---- */
 
 static struct redis_op *op_new(struct redis *r, enum op_answer answer, unsigned n_parts)
 {
@@ -90,7 +93,7 @@ static void op_part_done(struct redis_op *op)
 static void on_put(void *arg, int status, bool existed, const struct key *key, const struct err *e)
 {
     struct redis_op *op = arg;
-    (void)status, (void)key, (void)e; /* the service has logged and counted what failed */
+    (void)status, (void)key, (void)e; /* the service has logged and counted a failure */
     op->existed |= existed;
     op_part_done(op);
 }
@@ -108,13 +111,14 @@ void redis_ops_forget(struct redis *r)
 {
     for (struct redis_op *op = r->ops; op; op = op->next)
         op->redis = NULL;
-    if (r->mset) /* of which no more comes */
+    if (r->mset) /* its remaining parts will not come */
         op_part_done(r->mset);
 }
 
-/* ---- values that are put ---- */
+/* ---- values ---- */
 
-/* "pt2:", 64 digits, "::": what PyTorch found best for one kernel, under the digest of the choice. */
+/* True for "pt2:", 64 digits, "::": PyTorch's best configuration of one kernel, under the digest of
+ * the candidates. */
 static bool is_tuned_kernel(struct view name)
 {
     static const char start[] = "pt2:", end[] = "::";
@@ -123,7 +127,7 @@ static bool is_tuned_kernel(struct view name)
            strspn(at + 4, "0123456789abcdef") >= 64;
 }
 
-/* The kinds that PyTorch's names tell. */
+/* Returns the kind that a name of PyTorch tells. */
 static enum store_kind kind_of_name(struct view name)
 {
     static const struct {
@@ -139,7 +143,8 @@ static enum store_kind kind_of_name(struct view name)
     return is_tuned_kernel(name) ? STORE_AUTOTUNE : STORE_OTHER;
 }
 
-/* What PyTorch says at the end of its values: {"data": …, "time_taken_ms": 123}. 0 if nothing. */
+/* Reads the cost at the end of PyTorch's values: {"data": …, "time_taken_ms": 123}. 0 if there is
+ * none. */
 static uint32_t cost_of_value(const struct resp_arg *value, int fd)
 {
     static const char mark[] = "\"time_taken_ms\": ";
@@ -155,7 +160,7 @@ static uint32_t cost_of_value(const struct resp_arg *value, int fd)
     return ms < UINT32_MAX ? (uint32_t)ms : 0;
 }
 
-/* The descriptor of a spilled argument: they are numbered in the order in which they came. */
+/* Returns the descriptor of a spilled argument; they are in the order in which they came. */
 static int spill_fd(const struct redis_command *c, size_t arg)
 {
     size_t n = 0;
@@ -171,7 +176,7 @@ struct set_options {
     bool keep_ttl, want_old;
 };
 
-/* What cannot be stored is dropped. `r` NULL: the connection is gone. */
+/* Drops a value that cannot be stored. `r` NULL: the connection is gone. */
 static void put_dropped(struct redis *r, struct service *s, uint32_t uid,
                         const struct service_put *put, struct redis_op *op, const struct err *e)
 {
@@ -182,7 +187,7 @@ static void put_dropped(struct redis *r, struct service *s, uint32_t uid,
     op_part_done(op);
 }
 
-/* A long value on its way through a pool thread. */
+/* A long value that a pool thread takes apart. */
 struct long_put {
     struct service_work work; /* first */
     struct peer peer;
@@ -192,7 +197,7 @@ struct long_put {
     uint64_t n_bytes; /* of BUDGET_puts */
 };
 
-/* Pool thread. */
+/* Takes the value apart. Pool thread. */
 static void long_put_run(struct service_work *w)
 {
     torch_store_take_file_apart(&((struct long_put *)w)->put);
@@ -205,13 +210,13 @@ static void long_put_done(struct service_work *w)
     struct err e = {0};
     budget_give(l->peer.uid, BUDGET_puts, l->n_bytes);
     if (!r)
-        l->peer.session = 0; /* it ended with the connection */
+        l->peer.session = 0; /* the session ended with the connection */
     if (service_put(w->service, &l->peer, &l->put, &e) != 0)
         put_dropped(r, w->service, l->peer.uid, &l->put, l->op, &e);
     free(l);
 }
 
-/* Has a pool thread take the value apart before it is put. False if that cannot be. */
+/* Has a pool thread take the value apart before it is put. False if there is no memory. */
 static bool put_later(struct redis *r, const struct service_put *put, struct redis_op *op)
 {
     struct long_put *l = malloc(sizeof *l);
@@ -229,8 +234,8 @@ static bool put_later(struct redis *r, const struct service_put *put, struct red
     return true;
 }
 
-/* Takes apart what can be, and puts it. Values of one command keep their order: of several, long ones
- * are put as they came. */
+/* Puts a value, taken apart if that is possible. Values of one command keep their order, so of
+ * several the long ones are put as they came. */
 static int put_or_later(struct redis *r, struct service_put *put, struct redis_op *op,
                         struct err *e)
 {
@@ -282,7 +287,7 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
 
 /* ---- SET and its kin ---- */
 
-/* A time to live from an argument in `unit_ms`, or a moment of Unix time. */
+/* Reads a time to live from an argument in `unit_ms`, or a moment of Unix time. */
 static bool parse_ttl(const struct resp_arg *a, uint64_t unit_ms, bool absolute, uint64_t *out)
 {
     int64_t n;
@@ -293,7 +298,7 @@ static bool parse_ttl(const struct resp_arg *a, uint64_t unit_ms, bool absolute,
     return true;
 }
 
-/* NULL, or what is wrong. */
+/* Reads the options of SET. Returns NULL, or the text of an error. */
 static const char *parse_set(const struct redis_command *c, struct set_options *out)
 {
     static const struct {
@@ -327,7 +332,7 @@ static const char *parse_set(const struct redis_command *c, struct set_options *
     return NULL;
 }
 
-/* No memory for so much as the answer's place: the value is dropped. */
+/* Drops a value: there is no memory even for its answer. */
 static struct redis_op *op_or_drop(struct redis *r, enum op_answer answer, unsigned n_parts)
 {
     struct redis_op *op = op_new(r, answer, n_parts);
@@ -409,7 +414,7 @@ void redis_do_getset(struct redis_command *c)
     put_with(c, 2, OP_NONE, &(struct set_options){0});
 }
 
-/* In slices, as MGET; the operation has a part for what is to come. */
+/* Answers MSET in slices, as MGET; the operation has one more part until the last slice. */
 void redis_do_mset(struct redis_command *c)
 {
     struct redis *r = c->redis;
@@ -417,7 +422,8 @@ void redis_do_mset(struct redis_command *c)
         redis_send_error(r, "ERR wrong number of arguments for 'mset' command");
         return;
     }
-    if (c->spill_fds && c->n_args > MSET_ARGS_MAX) { /* what came in files does not come again */
+    if (c->spill_fds &&
+        c->n_args > MSET_ARGS_MAX) { /* a long argument's file does not come again */
         redis_send_error(r, "ERR too many values beside a long one");
         return;
     }
@@ -440,7 +446,7 @@ void redis_do_mset(struct redis_command *c)
     op_part_done(op);
 }
 
-/* In slices, as MGET. */
+/* Answers DEL in slices, as MGET. */
 void redis_do_del(struct redis_command *c)
 {
     struct redis *r = c->redis;
@@ -508,11 +514,11 @@ static void on_rewritten(void *arg, int status, bool existed, const struct err *
 {
     struct redis_op *op = arg;
     (void)existed, (void)e;
-    op->existed |= status != 0; /* answered with 0: not done */
+    op->existed |= status != 0; /* the answer is 0: not done */
     op_part_done(op);
 }
 
-/* Writes an entry anew with another end: rows are never changed in place. */
+/* Stores an entry again with another end, since rows never change in place. */
 static void set_expiry(struct redis *r, const struct resp_arg *name, uint64_t expires_ms)
 {
     struct store_value v;

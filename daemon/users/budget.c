@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.c - an open hash table of the users who hold something. Loop thread.
+ * budget.c - decides whether a user may take more of the daemon, in a hash table of the users who hold
+ * anything.
  *
- * Invariant: `all[what]` is the sum of `used[what]` over all users in the table.
+ * Invariant:
+ *   (1) `all[what]` is the sum of `used[what]` over all users in the table.
+ *
+ * Every place that gives something to users calls it.
+ *
+ * Thread: loop thread.
  */
 #include "daemon/users/budget.h"
 
@@ -59,7 +65,7 @@ static size_t slot_of(uint32_t uid)
     return (size_t)(uid * 0x9e3779b97f4a7c15u >> 32) & (n_slots - 1);
 }
 
-/* Where a user is, or would be. There is always a free slot. */
+/* Finds a user's slot, or the free slot for it. There is always a free one. */
 static struct user *slot_find(uint32_t uid)
 {
     size_t i = slot_of(uid);
@@ -103,7 +109,7 @@ static struct user *user_make(uint32_t uid)
     return u;
 }
 
-/* Frees a user's slot, and moves those behind it that would not be found any more. */
+/* Frees a user's slot, and moves the users behind it that would not be found any more. */
 static void user_forget(struct user *u)
 {
     size_t hole = (size_t)(u - users), i = hole;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.h - what one user may take of the daemon: one table, asked by every place that gives.
+ * budget.h - limits what one user may take of the daemon: one table, which every giving place asks.
  *
  *     budget_take ──▶ true: counted until budget_give
- *                 ──▶ false: over the user's budget, or more than what all others have left
+ *                 ──▶ false: over the user's budget, or more than the others have left
  *
  * A row of the table has a limit for each user and one for all users together; 0 is no limit. A user
  * may take no more of the total than is left of it: n users who take all that they can get have
@@ -55,20 +55,20 @@ const char *budget_unit(enum budget what);
 uint64_t budget_limit(enum budget what);
 /* Returns the limit for all users together; 0: none. */
 uint64_t budget_total_limit(enum budget what);
-/* Other limits from now on. What is taken already stays. */
+/* Sets other limits from now on. Holdings stay. */
 void budget_set(enum budget what, uint64_t for_user, uint64_t for_all);
 
-/* Counts `n` more of a user's. False, and nothing is counted, if that is too much, or if there is no
- * memory to count in. */
+/* Counts `n` more of a user's. False, and nothing is counted, if that is too much, or there is no
+ * memory. */
 bool budget_take(uint32_t uid, enum budget what, uint64_t n);
-/* As budget_take, with an error that says what there is too much of: TOO_BIG. */
+/* Counts like budget_take, with an error that names the budget: TOO_BIG. */
 int budget_ask(uint32_t uid, enum budget what, uint64_t n, struct err *e);
-/* Counts `n` more whether or not that is too much: what is there already has to be counted. False
- * without memory to count in. */
+/* Counts `n` more even if that is too much, for holdings that exist already. False without
+ * memory. */
 bool budget_charge(uint32_t uid, enum budget what, uint64_t n);
-/* `n` of what was taken or charged are free again. */
+/* Gives back `n` that were taken or charged. */
 void budget_give(uint32_t uid, enum budget what, uint64_t n);
-/* True if a budget_take of `n` would do. */
+/* True if a budget_take of `n` would succeed. */
 bool budget_has(uint32_t uid, enum budget what, uint64_t n);
 
 /* Returns how much the user holds. */
@@ -76,9 +76,9 @@ uint64_t budget_used(uint32_t uid, enum budget what);
 /* Returns how much all users hold together. */
 uint64_t budget_used_by_all(enum budget what);
 
-/* The user who holds the most. False if nobody holds any. */
+/* Finds the user who holds the most. False if nobody holds any. */
 bool budget_largest(enum budget what, uint32_t *out_uid);
-/* The users who hold anything, the first `cap` of them, in no order; returns how many. */
+/* Lists the users who hold anything, at most `cap`, in no order; returns how many. */
 size_t budget_users(uint32_t *out, size_t cap);
 
 #endif

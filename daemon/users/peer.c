@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peer.c - asks the kernel who is at the other end of a socket (SO_PEERCRED and SO_PEERGROUPS, unix(7)).
- * The kernel fixes both when the peer connects. Decides which space the peer has, and whether it is an
- * administrator.
+ * peer.c - decides who is at the other end of a socket and which entries that peer may see.
+ *
+ * SO_PEERCRED and SO_PEERGROUPS (unix(7)) are fixed by the kernel when the peer connects. server.c asks for
+ * each connection; the service asks peer_may_see.
  *
  * Thread: loop thread.
  */
