@@ -79,7 +79,7 @@ $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS))
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
-$(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT) $(B)/obj/tests/support.a:
+$(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT) $(B)/obj/cli.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -131,17 +131,19 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -ldl $(CRYPTO)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
-TEST_LIBS = $(B)/obj/client/cli/import/archive.o $(DAEMON) $(STORE) $(CLIENT)
+CLI       = $(B)/obj/cli.a
+$(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,client/cli client/cli/import))
+TEST_LIBS = $(CLI) $(DAEMON) $(STORE) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
 $(TEST_SUPPORT): $(call obj,tests/support)
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
 $(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO) $(PACKED)
 .SECONDEXPANSION:
 $(B)/tests/test_%: $$(call obj_of_suite,$$*) $(TEST_SUPPORT) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO) $(PACKED)
 
 #: make test          install missing packages and run all tests
 .PHONY: test test-run

@@ -136,6 +136,15 @@ bool json_reader_number(struct view value, double *out)
     return *end == '\0';
 }
 
+unsigned long long json_reader_count(struct view object, const char *path)
+{
+    struct view value;
+    double n;
+    if (!json_reader_find(object, path, &value) || !json_reader_number(value, &n) || n < 0)
+        return 0;
+    return (unsigned long long)n;
+}
+
 /* Returns the 4 digits of \u as a number; 0 if they are missing. */
 static unsigned unescape_digits(const char *text, size_t len)
 {

@@ -23,6 +23,8 @@ bool json_reader_member(struct view object, size_t i, struct view *out_name, str
 
 /* Reads a value as a number. False if it is none. */
 bool json_reader_number(struct view value, double *out);
+/* Returns the member of an object as a whole number; 0 if it is missing, negative or no number. */
+unsigned long long json_reader_count(struct view object, const char *path);
 /* Copies a value as text without its quotes and escapes, cut to `cap`. */
 void json_reader_text(struct view value, char *out, size_t cap);
 /* True if the raw value is `text`: "true", "null", "12". */

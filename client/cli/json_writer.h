@@ -36,13 +36,17 @@ void json_open(struct json *j, char bracket);
 void json_close(struct json *j, char bracket);
 /* Writes the key of the next value. */
 void json_key(struct json *j, const char *key);
-/* Write a value: a text, a string of any bytes, a number (null if it is not finite), true or
- * null. */
+/* Writes a value: a text. */
 void json_text(struct json *j, const char *text);
+/* Writes a value: a string of any bytes. */
 void json_bytes(struct json *j, const void *data, size_t len);
+/* Writes a value: a whole number. */
 void json_u64(struct json *j, uint64_t value);
+/* Writes a value: a number, or null if it is not finite. */
 void json_f64(struct json *j, double value);
+/* Writes a value: true or false. */
 void json_bool(struct json *j, bool value);
+/* Writes a value: null. */
 void json_null(struct json *j);
 
 #endif

@@ -25,6 +25,7 @@
 #include "client/lib/digests.h"
 #include "client/lib/environment.h"
 #include "client/lib/request.h"
+#include "client/wire/memfd.h"
 #include "keygen/expect.h"
 
 #define X(name, number, text)                                                                      \
@@ -371,7 +372,7 @@ static int send_put(struct warm *w, const struct wire_put *put, const void *data
 {
     int fd = -1;
     if (put->len > put->value.len) {
-        fd = request_memfd(data, (size_t)put->len, &w->err);
+        fd = memfd_sealed("warm", data, (size_t)put->len, &w->err);
         if (fd < 0)
             return fd;
     }

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "client/lib/digests.h"
-#include "client/lib/warm.h"
+#include "client/lib/identity.h"
 #include "keygen/err.h"
 #include "keygen/key.h"
 
@@ -78,6 +78,15 @@ static int hash(int fd, char out[WARM_IDENTITY_TEXT])
     to_hex(check.digest, sizeof check.digest, out);
     to_hex(proof, sizeof proof, out + 2 * sizeof check.digest);
     return n < 0 ? WARM_EIO : 0;
+}
+
+bool identity_sha256(const char identity[WARM_IDENTITY_TEXT], struct proof *out)
+{
+    const char *hex = identity + 2 * sizeof(XXH128_canonical_t);
+    for (size_t i = 0; i < sizeof out->bytes; i++)
+        if (sscanf(hex + 2 * i, "%2hhx", &out->bytes[i]) != 1)
+            return false;
+    return true;
 }
 
 static bool is_identity(const void *data, size_t len)

@@ -16,7 +16,6 @@
  * Thread: one at a time for each connection.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,9 +26,11 @@
 #include "client/lib/deadlines.h"
 #include "client/lib/digests.h"
 #include "client/lib/headers.h"
+#include "client/lib/identity.h"
 #include "client/lib/nvrtc_id.h"
 #include "client/lib/request.h"
 #include "client/wire/bundle.h"
+#include "client/wire/memfd.h"
 
 #define AUDIT_SEND_MS 5u /* the daemon reads at once, or does without */
 
@@ -156,7 +157,7 @@ static int send_states(struct remote_compile *c, const struct wire_check *check,
     if (states->len <= WIRE_INLINE_MAX) {
         checked.list = (struct view){states->data, states->len};
     } else {
-        fd = request_memfd(states->data, states->len, &c->w->err);
+        fd = memfd_sealed("warm", states->data, states->len, &c->w->err);
         if (fd < 0)
             return fd;
     }
@@ -219,7 +220,7 @@ static int send_source(struct remote_compile *c, const struct writer *job, int o
     if (job->len <= WIRE_INLINE_MAX) {
         source.job = (struct view){job->data, job->len};
     } else {
-        job_fd = request_memfd(job->data, job->len, &c->w->err);
+        job_fd = memfd_sealed("warm", job->data, job->len, &c->w->err);
         if (job_fd < 0)
             return job_fd;
         fds[n_fds++] = job_fd;
@@ -461,22 +462,14 @@ static int compile_with(struct warm *w, const struct warm_job *job, const char *
 
 /* ---- a compiler that the daemon does not load ---- */
 
-static bool read_hex(const char *text, uint8_t *out, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (sscanf(text + 2 * i, "%2hhx", &out[i]) != 1)
-            return false;
-    return true;
-}
-
 static bool identify_file(struct warm *w, const char *path, struct nvrtc_file *out)
 {
     struct stat st;
-    char text[WARM_IDENTITY_TEXT]; /* XXH3-128, then SHA-256 */
+    char text[WARM_IDENTITY_TEXT];
     if (stat(path, &st) || warm_file_identity(w, path, text))
         return false;
     out->len = (uint64_t)st.st_size;
-    return read_hex(text + 32, out->sha256.bytes, sizeof out->sha256.bytes);
+    return identity_sha256(text, &out->sha256);
 }
 
 /* Fills in w->nvrtc. False if the files cannot be read. */

@@ -12,7 +12,6 @@
 #include "client/lib/request.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +30,6 @@
 /* A value in a frame of at least this size keeps the buffer that it came in; a smaller one is
  * copied. */
 #define KEEP_BUFFER_BYTES ((size_t)16 * 1024)
-#define SEAL_TRIES 5u     /* sealing fails while the kernel uses a page */
 #define PID_PAGE_AFTER 3u /* requests: a process with fewer needs no page */
 
 /* ---- which process this is ---- */
@@ -358,32 +356,6 @@ int request_unexpected(struct warm *w, struct answer *answer)
 }
 
 /* ---- values ---- */
-
-int request_memfd(const void *data, size_t len, struct err *e)
-{
-    int fd = memfd_create("warm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return err_sys(e, WARM_EIO, errno, "cannot make a memfd");
-    const uint8_t *at = data;
-    while (len) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            int error = errno;
-            close(fd);
-            return err_sys(e, WARM_ENOMEM, error, "cannot fill a memfd");
-        }
-        at += n;
-        len -= (size_t)n;
-    }
-    for (unsigned i = 0; i < SEAL_TRIES; i++) /* the daemon takes no other */
-        if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
-            return fd;
-    int error = errno;
-    close(fd);
-    return err_sys(e, WARM_EIO, error, "cannot seal a memfd");
-}
 
 /* Marks a value that lies in a buffer of the connection. internal[0] of a value is malloc'ed memory
  * if internal[1] is NULL, such a buffer if it is &in_buffer, else a mapping of internal[1]

@@ -99,10 +99,6 @@ void request_tell_refused(struct warm *w, const struct key *key, const struct ke
 /* Ends the connection after a frame that does not answer the request. Returns MALFORMED. */
 int request_unexpected(struct warm *w, struct answer *answer);
 
-/* Copies memory into a sealed memfd, for values that are too large for a frame. Returns the
- * descriptor, which the caller closes, or an error. */
-int request_memfd(const void *data, size_t len, struct err *e);
-
 /* Tells the daemon why an artifact was not asked for, or not taken. Waits for no answer; keeps
  * w->err.
  */

@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include "client/tool/file_state.h"
 #include "client/lib/digests.h"
+#include "client/lib/identity.h"
 #include "keygen/domains.h"
 
 #include <assert.h>
@@ -64,16 +65,11 @@ static bool is_as_stamped(const char *path, const struct stamp *stamp)
     return memcmp(&now, stamp, sizeof now) == 0;
 }
 
-/* The second part of an identity: 64 hex digits. */
 static int long_digest(struct warm *w, const char *path, struct proof *out)
 {
     char identity[WARM_IDENTITY_TEXT];
     int code = warm_file_identity(w, path, identity);
-    const char *hex = identity + 2 * sizeof(struct key);
-    for (size_t i = 0; !code && i < sizeof out->bytes; i++)
-        if (sscanf(hex + 2 * i, "%2hhx", &out->bytes[i]) != 1)
-            code = WARM_EMALFORMED;
-    return code;
+    return code || identity_sha256(identity, out) ? code : WARM_EMALFORMED;
 }
 
 bool file_is_binary(const char *path)

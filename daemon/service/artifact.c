@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "client/wire/memfd.h"
 #include "daemon/process/closer.h"
 #include "daemon/service/manifest.h"
 
@@ -50,20 +51,9 @@ int memfd_check(int fd, uint64_t len, struct err *e)
 
 int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e)
 {
-    int fd = memfd_create("warm", MFD_CLOEXEC);
+    int fd = memfd_of_bytes("warm", data, len, e);
     if (fd < 0)
-        return err_sys(e, errno == ENOMEM ? WARM_ENOMEM : WARM_EIO, errno, "cannot make a memfd");
-    for (size_t at = 0; at < len;) {
-        ssize_t n = pwrite(fd, (const char *)data + at, len - at, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            int why = errno;
-            close(fd);
-            return err_sys(e, WARM_ENOMEM, why, "cannot fill a memfd");
-        }
-        at += (size_t)n;
-    }
+        return fd;
     *out = fd;
     return 0;
 }

@@ -17,6 +17,7 @@
 
 #include "client/lib/inodes.h"
 #include "client/wire/bundle.h"
+#include "client/wire/memfd.h"
 #include "daemon/worker/files.h"
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/job.h"
@@ -471,27 +472,6 @@ static bool may_keep(const struct nvrtc *n, const struct input *in, const struct
 
 /* ---- the result ---- */
 
-/* A sealed memfd with these bytes; -1 with errno. */
-static int sealed(const struct writer *w)
-{
-    int fd = memfd_create("warm-result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -1;
-    for (size_t done = 0; done < w->len;) {
-        ssize_t n = pwrite(fd, w->data + done, w->len - done, (off_t)done);
-        if (n <= 0) {
-            close(fd);
-            return -1;
-        }
-        done += (size_t)n;
-    }
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
 typedef int (*size_fn)(nvrtc_program program, size_t *out);
 typedef int (*bytes_fn)(nvrtc_program program, char *out);
 
@@ -626,8 +606,9 @@ static int pack(const struct nvrtc *n, const struct attempt *a, const struct inp
     if (!a->program || !pack_bundle(n, a, in, job, &bundle, out) || !pack_paths(&paths))
         goto out;
     code = WARM_EIO;
-    out->bundle_fd = sealed(&bundle);
-    out->paths_fd = out->bundle_fd < 0 ? -1 : sealed(&paths);
+    out->bundle_fd = memfd_sealed("warm-result", bundle.data, bundle.len, NULL);
+    out->paths_fd =
+        out->bundle_fd < 0 ? -1 : memfd_sealed("warm-result", paths.data, paths.len, NULL);
     if (out->paths_fd < 0) {
         if (out->bundle_fd >= 0)
             close(out->bundle_fd);

@@ -92,15 +92,6 @@ static void print_miss(struct view miss, bool colour)
 
 /* ---- all of them ---- */
 
-static unsigned long long number(struct view object, const char *name)
-{
-    struct view value;
-    double n;
-    if (!json_reader_find(object, name, &value) || !json_reader_number(value, &n) || n < 0)
-        return 0;
-    return (unsigned long long)n;
-}
-
 static void print_history(struct view doc)
 {
     struct view session, misses, miss;
@@ -109,8 +100,9 @@ static void print_history(struct view doc)
     if (json_reader_find(doc, "session", &session)) {
         field(session, "id", id);
         printf("session %s: asked %llu: %llu hits, %llu coalesced, %llu misses, %llu failed\n", id,
-               number(session, "asked"), number(session, "hits"), number(session, "coalesced"),
-               number(session, "misses"), number(session, "errors"));
+               json_reader_count(session, "asked"), json_reader_count(session, "hits"),
+               json_reader_count(session, "coalesced"), json_reader_count(session, "misses"),
+               json_reader_count(session, "errors"));
     }
     if (json_reader_find(doc, "misses", &misses))
         for (size_t i = 0; json_reader_item(misses, i, &miss); i++)

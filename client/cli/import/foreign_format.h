@@ -69,7 +69,7 @@ int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
 
 /* ---- writing ---- */
 
-/* Both write a file and make the folders above it; an existing file stays. 1, or IO, or MALFORMED
+/* Writes a file and makes the folders above it; an existing file stays. 1, or IO, or MALFORMED
  * for a name that leaves its folder. */
 int foreign_write_file(const char *path, struct view value, struct err *e);
 /* Writes `value` to the file of that name in a folder, as foreign_write_file does. */

@@ -3,11 +3,11 @@
  * daemon.c - decides if a daemon serves this user, and starts one otherwise. commands/run.c calls
  * it.
  *
- *     connect ── somebody accepts ──▶ root's or our own? ──▶ ANSWERS │ REFUSED
+ *     connect ── a daemon accepts ──▶ root's or our own? ──▶ ANSWERS │ REFUSED
  *        │ nobody
  *        ▼
- *     the folder is ours ─▶ lock SOCKET.start ─▶ connect once more ─▶ fork, setsid, fork, exec warmd
- *                                                                     └▶ connect until it listens
+ *     the folder is ours ─▶ lock SOCKET.start ─▶ connect again ─▶ fork, setsid, fork, exec warmd
+ *                                                                 └▶ connect until it listens
  * Two processes that start at once: the second gets the lock when the first is done, and finds its
  * daemon.
  *

@@ -13,20 +13,11 @@
 #include "client/cli/remote.h"
 #include "client/cli/run/run.h"
 
-static unsigned long long number_of(struct view session, const char *field)
-{
-    struct view value;
-    double n;
-    if (!json_reader_find(session, field, &value) || !json_reader_number(value, &n) || n < 0)
-        return 0;
-    return (unsigned long long)n;
-}
-
 static void print_line(struct view session, const char *id)
 {
-    unsigned long long saved_ms = number_of(session, "saved_ms");
-    unsigned long long errors = number_of(session, "errors");
-    if (number_of(session, "asked") == 0) {
+    unsigned long long saved_ms = json_reader_count(session, "saved_ms");
+    unsigned long long errors = json_reader_count(session, "errors");
+    if (json_reader_count(session, "asked") == 0) {
         cli_say("nothing was asked (session %s)", id);
         return;
     }
@@ -36,9 +27,9 @@ static void print_line(struct view session, const char *id)
     fprintf(stderr,
             "warm: asked %llu: %llu hits, %llu coalesced, %llu misses%s; saved %llu.%02llu s "
             "(session %s)\n",
-            number_of(session, "asked"), number_of(session, "hits"),
-            number_of(session, "coalesced"), number_of(session, "misses"), failed, saved_ms / 1000,
-            saved_ms % 1000 / 10, id);
+            json_reader_count(session, "asked"), json_reader_count(session, "hits"),
+            json_reader_count(session, "coalesced"), json_reader_count(session, "misses"), failed,
+            saved_ms / 1000, saved_ms % 1000 / 10, id);
 }
 
 void run_report(const struct run_places *places)
