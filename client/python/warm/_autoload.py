@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside `import torch` and `import triton`: each calls the entry points of a group of its
-own, "torch.backends" and "triton.backends", and reaches torch() and triton() by it.
+"""Code that runs inside `import torch` and `import triton`. Each of them calls the entry points of its
+own group, "torch.backends" or "triton.backends", and so torch() or triton() of this module.
 
-It costs such an import a look at the environment. Where `warm run` pointed the framework at our
-daemon, this is done to its modules as soon as they are loaded, which is when it first compiles:
+It costs such an import a look at the environment. If `warm run` pointed the framework at our daemon,
+these modules are patched as soon as they are loaded, which is when the framework first compiles:
 
     torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
-    torch._inductor.codecache       warm.torch looks at each graph before it is asked for
+    torch._inductor.codecache       warm.torch sees each graph before torch asks for it
     torch._dynamo.config            `warm run --regional` switches its graph deduplication on
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
-    redis.connection                looks who listens at our socket
+    redis.connection                checks the listener at our socket
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
 """
@@ -23,13 +23,13 @@ from typing import Any, Callable
 
 
 def _torch_is_ours() -> bool:
-    """Whether torch was pointed at our socket, rather than at a Redis of the user's."""
+    """True if torch uses our socket, and no Redis of the user's."""
     url, path = os.environ.get("TORCHINDUCTOR_REDIS_URL", ""), os.environ.get("WARM_SOCKET", "")
     return bool(path) and url.partition("?")[0] == f"unix://{path}"
 
 
 def _triton_is_ours() -> bool:
-    """Whether Triton's cache manager is ours, rather than the user's."""
+    """True if Triton's cache manager is ours, and not the user's."""
     return os.environ.get("TRITON_CACHE_MANAGER") == "warm.triton:CacheManager"
 
 
@@ -97,12 +97,12 @@ def _apply(name: str, module: ModuleType) -> None:
     _done.add(name)
     try:
         _PATCHES[name](module)
-    except Exception:  # whatever it looks like by then: it goes on without us
+    except Exception:  # any version of it: it goes on without us
         pass
 
 
 class _Finder:
-    """Finds these modules the way they are always found; once loaded, they are patched."""
+    """Finds these modules as Python does, and patches them once they are loaded."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
@@ -127,7 +127,7 @@ _done: set[str] = set()
 
 
 def _patch(*names: str) -> None:
-    """Now where they are loaded, else as soon as they are; each once."""
+    """Patches loaded modules now, and others as soon as they are loaded; each once."""
     for name in set(names) - _done - _awaited:
         if name in sys.modules:
             _apply(name, sys.modules[name])
@@ -143,11 +143,11 @@ def torch() -> None:
         _patch("torch._inductor.remote_cache", "torch._inductor.codecache")
         if os.environ.get("WARM_REGIONAL", "") not in ("", "0"):
             _patch("torch._dynamo.config")
-    triton()  # before Triton is asked to: not each version of it does ask
+    triton()  # before the first compile: not every version of Triton asks
 
 
 def triton() -> None:
-    """What Triton comes to by its entry point, and torch by its own."""
+    """The entry point of triton; torch's calls it too."""
     if _torch_is_ours():
         _patch("redis.connection")
     if _triton_is_ours():

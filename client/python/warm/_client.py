@@ -5,11 +5,11 @@
                      │                                   │
                      └── fails: closed, and for a pause everything is a miss at once ──┘
 
-Each request has a connection to itself, so threads never wait for one another, and a lease keeps its
-connection until it is fulfilled: the daemon gives a lease to the next who waits when its holder's
-connection ends, whatever killed the holder. A forked child begins with no connections.
+Each request has a connection to itself, so threads never wait for one another. A lease keeps its
+connection until it is fulfilled: if its holder's connection ends for any reason, the daemon gives the
+lease to the next waiter. A forked child begins with no connections.
 
-Nothing here raises for a reason of the daemon's; what was asked is then a miss, or not stored.
+Nothing here raises because of the daemon: a get is then a miss, and a put stores nothing.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from typing import Any, Callable, Container, Iterable, Optional, Sequence, TypeV
 from warm import _wire
 from warm._version import VERSION
 
-# As in client/lib/deadlines.h, in seconds. A daemon that says nothing for so long hangs; WAIT is no sign
-# of life. The time is that of connecting and the hand-shake too; $WARM_TIMEOUT_MS
+# As in client/lib/deadlines.h, in seconds. A daemon that is silent for this time hangs; WAIT is no sign
+# of life. It limits connecting and the hand-shake too. $WARM_TIMEOUT_MS replaces it.
 CONNECT_TIMEOUT = 1.0
-PAUSE_FACTOR, PAUSE_HUNG_MAX = 100.0, 600.0  # so much of that time a hung daemon is left alone
-REQUEST_TIMEOUT = 5.0  # seconds, of what waits for nobody
-PUT_BYTES_PER_SECOND = 10e6  # what a put is given on top of that: the disk may be slow
-LEASE_WAIT = 300.0  # seconds that lease() waits for whoever is making it
-PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds after a failure during which nothing is tried
-IDLE_MAX = 4  # connections that are kept
-ERR_TIMEOUT = 14  # keygen/err.h: who makes it is still at it
+PAUSE_FACTOR, PAUSE_HUNG_MAX = 100.0, 600.0  # a hung daemon is left alone for this multiple of that time
+REQUEST_TIMEOUT = 5.0  # seconds, for requests that wait for no other process
+PUT_BYTES_PER_SECOND = 10e6  # more time for a put: the disk may be slow
+LEASE_WAIT = 300.0  # seconds that lease() waits for the holder of the lease
+PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds after a failure without an attempt
+IDLE_MAX = 4  # idle connections that are kept
+ERR_TIMEOUT = 14  # keygen/err.h: the lease's holder has not finished
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -66,7 +66,7 @@ def _env_seconds(name: str, otherwise: float) -> float:
 
 
 def _is_listening(path: str) -> bool:
-    """Whether somebody listens there, also with a full queue."""
+    """Returns True if a daemon listens there, even if its queue is full."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as sock:
         try:
             sock.connect(path)
@@ -78,7 +78,7 @@ def _is_listening(path: str) -> bool:
 
 
 def default_socket() -> str:
-    """Where the daemon of this user listens: the same choice as libwarm's."""
+    """Returns the socket of this user's daemon: the same choice as libwarm's."""
     path = os.environ.get("WARM_SOCKET")
     if path:
         return path
@@ -93,10 +93,10 @@ def default_socket() -> str:
 
 
 def job_id() -> str:
-    """What the ranks of one job have in common and no other job has; "" outside of one."""
+    """Returns an id that all ranks of a job share, and no other job has; "" outside of a job."""
     env = os.environ
     if env.get("TORCHELASTIC_RUN_ID"):
-        # torchrun gives "none" where it was given no id: the agent's address tells jobs apart.
+        # Without an id torchrun sets "none": the agent's address tells jobs apart.
         port = env.get("MASTER_PORT", "")
         return f"elastic:{env['TORCHELASTIC_RUN_ID']}:{port}:{env.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     if env.get("SLURM_JOB_ID"):
@@ -108,7 +108,7 @@ def job_id() -> str:
 
 
 def _introduction() -> str:
-    """The client text of HELLO: program, then words that the daemon counts by."""
+    """Returns the client text of HELLO: the program, then words for the daemon's counters."""
     program = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     words = [f"python-warm {VERSION}", program[:64]]
     for word, value in (("session", os.environ.get("WARM_SESSION", "")), ("job", job_id())):
@@ -118,8 +118,8 @@ def _introduction() -> str:
 
 
 def check_peer(sock: socket.socket, path: str) -> None:
-    """Raises where the daemon is neither root's nor this user's: what comes from it is run. Only root
-    can have put the system's socket, whose daemon has a user of its own, below /run/warm."""
+    """Raises if the daemon runs neither as root nor as this user, because programs run its artifacts.
+    Only root can have put a socket below /run/warm, where the system's daemon has a user of its own."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid = struct.unpack("iIi", credentials)[1]
     if uid not in (0, os.geteuid()) and not path.startswith("/run/warm/"):
@@ -127,12 +127,12 @@ def check_peer(sock: socket.socket, path: str) -> None:
 
 
 class _Connection:
-    """One socket. After an exception it is of no further use."""
+    """One socket. After an exception it is useless."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.silence = timeout
         self.heard = time.monotonic()  # the last sign of life, or the last request
-        self.life_tag = 0  # of the sign of life that was asked for; 0: none
+        self.life_tag = 0  # of the question for a sign of life; 0: none
         self.welcomed = False
         self.tag = 0
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -166,9 +166,9 @@ class _Connection:
             raise _Hangs from e
 
     def receive(self, tags: Container[int], deadline: float) -> tuple[_wire.Frame, int]:
-        """The next frame with one of these tags, and its descriptor, which is the caller's to close,
-        or -1. A daemon that says nothing for half of `silence` is asked for a sign of life, and hangs
-        if it gives none in the other half."""
+        """Returns the next frame with one of these tags, and its descriptor, which the caller closes, or
+        -1. A daemon that is silent for half of `silence` is asked for a sign of life, and hangs if it
+        gives none in the other half."""
         if not self.welcomed:
             self._welcome(deadline)
         while True:
@@ -196,7 +196,7 @@ class _Connection:
         self.welcomed = True
 
     def _end_silence(self, deadline: float) -> None:
-        """Nothing came until the deadline, or for half of what a daemon may be silent."""
+        """Asks for a sign of life, or raises: the deadline, or half of the permitted silence, is over."""
         now = time.monotonic()
         if now >= deadline:
             raise socket.timeout("deadline passed")
@@ -208,7 +208,7 @@ class _Connection:
         self.life_tag = self.tag
 
     def is_readable(self, seconds: float) -> bool:
-        """Whether something comes within that time, if only the end."""
+        """Returns True if bytes, or the end, come within that time."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
@@ -264,7 +264,7 @@ class _Connection:
 def _read_value(fd: int, length: int) -> bytes:
     try:
         return _read_file(fd, length)
-    except OSError:  # not as it was opened: as memory it can be read all the same
+    except OSError:  # not readable as it was opened, but as memory
         if os.fstat(fd).st_size < length:
             raise
         with mmap.mmap(fd, length, mmap.MAP_PRIVATE, mmap.PROT_READ) as view:
@@ -288,7 +288,7 @@ def _memfd_of(data: bytes | memoryview) -> int:
         view, at = memoryview(data), 0
         while at < len(view):
             at += os.write(fd, view[at:])
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)  # the daemon takes no other
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)  # the daemon accepts no other
     except BaseException:
         os.close(fd)
         raise
@@ -296,7 +296,7 @@ def _memfd_of(data: bytes | memoryview) -> int:
 
 
 def group_id(group: str | None) -> bytes:
-    """Entries of one group leave the cache together."""
+    """Returns the id of a group, whose entries leave the cache together."""
     if not group:
         return bytes(16)
     import hashlib
@@ -305,7 +305,7 @@ def group_id(group: str | None) -> bytes:
 
 
 class Client:
-    """The daemon as one process has it. Any number of threads may use it at once."""
+    """A process's access to the daemon. Any number of threads may use it at once."""
 
     def __init__(
         self,
@@ -326,23 +326,23 @@ class Client:
         self._pause = 0.0
         _clients.add(self)
 
-    # ---- what there is to ask ----
+    # ---- requests ----
 
     def get(self, name: str | bytes) -> bytes | None:
-        """The value of a name of 1 to 512 bytes, or None."""
+        """Returns the value of a name of 1 to 512 bytes, or None."""
         return self.get_many([name])[0]
 
     def get_many(self, names: Sequence[str | bytes]) -> list[bytes | None]:
-        """The values of several names in one round trip."""
+        """Returns the values of several names in one round trip."""
         return [found.value for found in self._find([_name(n) for n in names])]
 
     def find(self, name: str | bytes) -> Lease:
-        """As lease(), but waits for nobody and never has the turn."""
+        """Returns what lease() would, without waiting, and never a lease to fulfil."""
         return self._find([_name(name)])[0]
 
     def lease(self, name: str | bytes, wait: float = LEASE_WAIT) -> Lease:
-        """The value; or, to one of all who ask at once, the turn to make it, while the others wait
-        for it for up to `wait` seconds. Without a daemon everybody makes it."""
+        """Returns the value; or, to one of all processes that ask at once, a lease to make it, while
+        the others wait for up to `wait` seconds. Without a daemon every process makes it."""
         key = _name(name)
         lease = Lease(self, key)
         if not self.may_hit or not key:
@@ -363,7 +363,7 @@ class Client:
         return lease
 
     def unasked(self, name: str | bytes) -> Lease:
-        """A lease that nobody was asked for: its put is a plain one."""
+        """Returns a lease without asking the daemon: its put is a plain one."""
         return Lease(self, _name(name))
 
     def put(
@@ -380,8 +380,8 @@ class Client:
         compiler: str = "",
         label: str = "",
     ) -> bool:
-        """Stores a value. True once it is committed. `cost_ms` is what it took to make: eviction keeps
-        what was dear. `ttl` in seconds; 0: for ever."""
+        """Stores a value. Returns True once it is committed. `cost_ms` is the time that it took to
+        make: expensive entries are evicted last. `ttl` in seconds; 0: for ever."""
         fields = _put_fields(
             kind=kind, cost_ms=cost_ms, ttl=ttl, group=group, keep_existing=keep_existing,
             hardware=hardware, compiler=compiler, label=label,
@@ -389,11 +389,11 @@ class Client:
         return self._put(None, _name(name), data, fields)
 
     def put_many(self, items: Iterable[tuple[str | bytes, Data]], **options: Any) -> bool:
-        """Puts one after another; False as soon as one fails."""
+        """Stores several values, one after another. Returns False as soon as one fails."""
         return all(self.put(name, data, **options) for name, data in items)
 
     def stats(self) -> dict[str, Any]:
-        """What `warm stats --json` prints; empty without a daemon."""
+        """Returns the counters of `warm stats --json`; empty without a daemon."""
 
         def ask(c: _Connection, deadline: float) -> dict[str, Any]:
             tag = c.next_tag()
@@ -415,7 +415,7 @@ class Client:
         for c in idle:
             c.close()
 
-    # ---- how it is asked ----
+    # ---- sending and receiving ----
 
     def _find(self, names: list[bytes]) -> list[Lease]:
         if not self.may_hit or not names or not all(names):
@@ -435,7 +435,7 @@ class Client:
             return [Lease(self, name) for name in names]
 
     def _answer(self, c: _Connection, tags: dict[int, Lease], deadline: float) -> None:
-        """One frame: where it is the last answer to one of `tags`, that one is taken out."""
+        """Receives one frame. Takes a tag out of `tags` if the frame is the last answer to it."""
         frame, fd = c.receive(tags, deadline)
         try:
             if frame.type != _wire.WAIT:
@@ -447,7 +447,7 @@ class Client:
     def _put(
         self, c: _Connection | None, key: bytes, data: Data, fields: dict[str, Any]
     ) -> bool:
-        """`c` is the connection that holds the lease with fields["token"], if there is one."""
+        """Stores a value. `c` is the connection that holds the lease fields["token"], if there is one."""
         view = memoryview(data).cast("B")
         if not self.may_store or not key:
             return False
@@ -485,9 +485,9 @@ class Client:
         given: _Connection | None = None,
         keeps: Optional[Callable[[], bool]] = None,
     ) -> T:
-        """Runs ask(connection, deadline). A connection that was idle may have ended meanwhile: then
-        it is tried once more with a new one. `given` stays the caller's, and so does a connection
-        of which keeps() says afterwards that it holds a lease."""
+        """Runs ask(connection, deadline). An idle connection may have ended: then it is tried once more
+        with a new one. The caller keeps `given`, and a connection that holds a lease afterwards, as
+        keeps() says."""
         if not self.may_ask:
             raise _Unavailable
         c = given or self._take_idle()
@@ -519,7 +519,8 @@ class Client:
         return _Connection(self.path, self.connect_timeout)
 
     def _failed(self, error: Exception) -> _Unavailable:
-        """A daemon that is gone may be back at once; one that hangs costs each who asks a timeout."""
+        """Notes a failure. A daemon that is gone may be back at once; a hung one costs each request a
+        timeout, and gets a longer pause."""
         now = time.monotonic()
         if isinstance(error, _Hangs):
             self._retry_at = now + min(self.connect_timeout * PAUSE_FACTOR, PAUSE_HUNG_MAX)
@@ -547,15 +548,15 @@ class Client:
 
 
 class Lease:
-    """What lease() found: `value`, or None where it is yours to make, and then to put.
+    """The answer of lease(): `value`, or None if the caller must make it, and then put it.
 
-    Ends with put, release, the end of the `with`, or of the process; whoever waits is next."""
+    It ends with put, release, the end of the `with`, or of the process; then the next waiter gets it."""
 
     def __init__(self, client_: Client, name: bytes) -> None:
         self.name = name
         self.value: bytes | None = None
-        self.cost_ms = 0  # what `value` took to make
-        self.is_made_elsewhere = False  # somebody was still at it when the wait was over
+        self.cost_ms = 0  # time that `value` took to make
+        self.is_made_elsewhere = False  # another process was still making it when the wait was over
         self._client = client_
         self._connection: _Connection | None = None
         self._token = 0
@@ -563,11 +564,11 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """True while the others wait for us."""
+        """Returns True while other processes wait for us."""
         return self._connection is not None and self._pid == os.getpid()
 
     def put(self, data: Data, **options: Any) -> bool:
-        """As Client.put, for the leased name; serves all who wait for it."""
+        """Stores the value of the leased name, as Client.put does; all waiters get it."""
         fields = _put_fields(**options)
         c = self._give_up()
         if c is None:
@@ -579,7 +580,7 @@ class Lease:
         return False
 
     def release(self) -> None:
-        """It will not be made here."""
+        """Gives the lease back: the value will not be made here."""
         c = self._give_up()
         if c is not None:
             c.close()  # the end of the connection is the end of the lease
@@ -643,7 +644,7 @@ def _put_fields(
 
 
 def _name(name: str | bytes) -> bytes:
-    """b"" if it cannot be one."""
+    """Returns a name as bytes; b"" if it cannot be one."""
     raw = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else bytes(name)
     return raw if len(raw) <= _wire.NAME_MAX else b""
 
@@ -666,7 +667,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def client() -> Client:
-    """The client that get, put, lease and stats use. Made from the environment when first asked."""
+    """Returns the client of get, put, lease and stats, made from the environment at the first call."""
     global _own
     if _own is None:
         with _own_lock:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """libwarm by ctypes: canonical keys of graphs, identities of files. Optional.
 
-Looked for as $WARM_LIBRARY says, else beside the program that $WARM_EXE names, else where this
-package was installed with it. Without it `graph_key` and `file_identity` raise Unavailable, and an
-adapter goes by the keys of its framework.
+The library is $WARM_LIBRARY, else the one beside the program $WARM_EXE, else the one that was
+installed with this package. Without it `graph_key` and `file_identity` raise Unavailable, and an
+adapter uses the keys of its framework.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import threading
 from typing import Optional, Tuple
 
 REFUSED = -19  # keygen/err.h: must not be kept
-EXACT = 2  # warm.h: the key is that of the bytes as they are
+EXACT = 2  # warm.h: the key of the exact bytes
 KEY_TEXT, IDENTITY_TEXT = 33, 128  # at least what warm.h asks for
 
 
 class Unavailable(Exception):
-    """There is no library, or it has no answer."""
+    """Raised if there is no library, or if it has no answer."""
 
 
 class Refused(Exception):
-    """What would be made from this must not be kept: it holds addresses of its process."""
+    """Raised for a program that holds addresses of its process: its artifact must not be kept."""
 
 
 _lock = threading.Lock()
@@ -75,7 +75,7 @@ def _library() -> ctypes.CDLL:
 
 
 def graph_key(kind: str, data: bytes) -> Tuple[str, bool]:
-    """The canonical key of a graph in hex, and whether it is that of the exact bytes."""
+    """Returns the canonical key of a graph in hex, and True if it is the key of the exact bytes."""
     out = ctypes.create_string_buffer(KEY_TEXT)
     code = _library().warm_graph_key(kind.encode(), data, len(data), out)
     if code == REFUSED:
@@ -86,7 +86,7 @@ def graph_key(kind: str, data: bytes) -> Tuple[str, bool]:
 
 
 def file_identity(path: str) -> str:
-    """A text that is the same for files of the same content. Hashed once, then remembered."""
+    """Returns a text that is the same for files of the same content. The daemon remembers it."""
     lib = _library()
     handle = ctypes.c_void_p()
     if lib.warm_open(ctypes.byref(handle), None):

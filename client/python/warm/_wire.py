@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native protocol of the daemon, as bytes: what a client needs of client/wire/PROTOCOL.md.
+"""The native protocol of the daemon, as bytes: the client's part of client/wire/PROTOCOL.md.
 
 Frames are 16 bytes of header and a payload; integers are little-endian; a blob is a u32 length and
 its bytes. No I/O here.
@@ -41,7 +41,7 @@ HEADER_SIZE = _HEADER.size
 
 
 class WireError(Exception):
-    """The peer does not speak this protocol, or says no."""
+    """Raised if the peer does not speak this protocol, or refuses."""
 
 
 class Frame(NamedTuple):
@@ -94,7 +94,7 @@ def put(
     compiler: str = "",
     label: str = "",
 ) -> bytes:
-    """Above INLINE_MAX the value is not in the frame: it goes along as one descriptor."""
+    """Encodes a PUT. A value above INLINE_MAX is not in the frame, but travels as a descriptor."""
     inline = len(value) <= INLINE_MAX
     head = _PUT.pack(
         0, KINDS[kind], keep_existing, token, min(cost_ms, 0xFFFFFFFF), ttl_ms, len(value),
@@ -113,7 +113,7 @@ def stats(tag: int) -> bytes:
 
 
 def header(data: bytes) -> tuple[int, int, int, int]:
-    """type, number of descriptors, payload length, tag."""
+    """Returns type, number of descriptors, payload length, tag."""
     magic, kind, flags, length, tag = _HEADER.unpack(data)
     if magic != MAGIC or flags > 2 or length > PAYLOAD_MAX:
         raise WireError("not a frame of this protocol")
@@ -140,7 +140,7 @@ def read_hit(frame: Frame) -> Hit:
 
 
 def read_lease(frame: Frame) -> int:
-    """The token."""
+    """Returns the token."""
     if len(frame.payload) != _LEASE.size:
         raise WireError("a frame is cut short")
     token: int = _LEASE.unpack(frame.payload)[0]
@@ -152,7 +152,7 @@ def read_text(frame: Frame) -> str:
 
 
 def read_error(frame: Frame) -> tuple[int, str]:
-    """The code of keygen/err.h, and a line for a person."""
+    """Returns the code of keygen/err.h, and a line for a person."""
     if len(frame.payload) < 4:
         raise WireError("a frame is cut short")
     (code,) = struct.unpack_from("<I", frame.payload)

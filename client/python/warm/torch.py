@@ -4,20 +4,19 @@
 torch has four caches of one form, RemoteCache = JSON over a backend of bytes, and one backend,
 Redis. Backend takes its place, with what Redis cannot say:
 
-    FX graph     of all processes that ask for one key at once one compiles, under a lease; the others
-                 wait for it. Between torch's get and its put lies nothing but that compile. But
-                 where the graph itself has collectives, the ranks talk to each other while they
-                 compile it: then nobody waits, and it goes as with the others.
-    all others   answered at once. An AOTAutograd entry is put when the backward is compiled, which may
-                 be after the user's own forward ran, collectives and all: who waited for it there
-                 would keep the ranks that compute waiting. The daemon gives the ranks of one job one
-                 answer instead.
+    FX graph     if many processes ask for one key at once, one compiles under a lease, and the others
+                 wait. Between torch's get and its put is only that compile. But if the graph has
+                 collectives, the ranks talk to each other while they compile it: then no process
+                 waits, as for the other caches.
+    all others   answered at once. An AOTAutograd entry is put when the backward is compiled, perhaps
+                 after the user's forward ran with its collectives: a waiter would then block the ranks
+                 that compute. The daemon gives all ranks of a job one answer instead.
 
-Nothing here raises: torch lets an error of a put end the training.
+Nothing here raises, because an error of a put ends the training.
 
-A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as eight bytes that
-say so and the pickle, with the time as the entry's cost, so that equal ones are stored once; the
-daemon does the same for who speaks Redis to it (daemon/service/torch_value.h).
+A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as eight bytes of magic
+and the pickle, with the time as the entry's cost, so that equal pickles are stored once. The daemon does
+the same for clients that speak Redis (daemon/service/torch_value.h).
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from typing import Any
 from warm import _client
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
-# … or, under the digest of what there was to choose from, what was found best for one kernel
+# … or, under the digest of the choices, the best choice for one kernel
 _NAME = re.compile(r"pt2:(?:(fx-graph|autograd|bundled-autotune)|[0-9a-f]{64}::)")
 _LEASED = "pt2:fx-graph"
 _HEAD = b'{"data": "'
 _TAIL = re.compile(rb'", "time_taken_ms": (0|[1-9][0-9]{0,8})\}$')
 _COST = re.compile(rb'"time_taken_ms": ([0-9]{1,9})')
 _STORED = b"\0torch1\n"
-_PICKLE = b"\x80"  # what every pickle since protocol 2 begins with
+_PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
 
 
 def unwrap(value: bytes) -> tuple[bytes, int]:
-    """What is stored, and its cost in ms. A value that would not come back byte for byte is stored
-    as it is."""
+    """Returns the stored form of a value, and its cost in ms. A value that would not come back byte for
+    byte is stored as it is."""
     tail = _TAIL.search(value, max(0, len(value) - 40))
     if not tail or not value.startswith(_HEAD):
         cost = _COST.search(value[-1024:])
@@ -67,8 +66,8 @@ def wrap(stored: bytes, cost_ms: int) -> bytes:
 
 
 def _is_graph(key: str, stored: bytes) -> bool:
-    """False if it is under the name of a graph and is none: torch would take whatever it unpickles for
-    one, and end. What a pickle is of comes first in it."""
+    """Returns False for a value under a graph's name that is no graph: torch would use any unpickled
+    object as one, and end. A pickle begins with its object's class."""
     if not key.startswith(("pt2:fx-graph", "pt2:autograd")):
         return True
     return stored.startswith(_HEAD) or (stored.startswith(_STORED) and b"torch." in stored[:256])
@@ -79,14 +78,14 @@ def _kind(key: str) -> str:
     return "other" if not name else _KINDS.get(name.group(1), "autotune")
 
 
-# ---- who may wait ----
+# ---- may a process wait? ----
 
 _COLLECTIVES = ("c10d", "_c10d", "symm_mem", "_dtensor")  # beginnings of the namespaces of such operators
 _graph = threading.local()  # .is_silent: whether the one whose key was made last has no collectives
 
 
 def has_collectives(gm: Any) -> bool:
-    """Of a torch.fx.GraphModule, its subgraphs included."""
+    """Returns True if a torch.fx.GraphModule, or a subgraph of it, has collectives."""
     for module in gm.modules():
         graph = getattr(module, "graph", None)
         for node in graph.nodes if graph is not None else ():
@@ -96,7 +95,7 @@ def has_collectives(gm: Any) -> bool:
 
 
 def _may_wait() -> bool:
-    """Whether who compiles a graph needs none of the ranks that would wait for it."""
+    """Returns True if the compile of a graph needs none of the ranks that would wait for it."""
     dist = sys.modules.get("torch.distributed")
     try:
         if dist is None or not dist.is_available() or not dist.is_initialized():
@@ -130,8 +129,8 @@ def watch(codecache: ModuleType) -> None:
 
 
 class Backend:
-    """One for each of torch's cache objects: for FX graphs one a graph, dropped after its compile,
-    and with it a lease that was not fulfilled."""
+    """The backend of one of torch's cache objects. FX graphs have one each, which torch drops after the
+    compile, and with it an unfulfilled lease."""
 
     def __init__(self) -> None:
         self._client = _client.client()

@@ -3,7 +3,7 @@
 
     get_group ──▶ the local folder has it ─────────────────────────────▶ paths
         │         the daemon has it ──▶ files written there ───────────▶ paths
-        └─ nobody has: None; of all who asked at once one has the lease
+        └─ a miss: None; one of all processes that ask at once gets the lease
     put …, put_group ──▶ files in the local folder, and all of them as one entry
 
 A compiled kernel is a group of files: source, ttir, ttgir, llir, ptx, cubin, json. Here a group is
@@ -11,7 +11,7 @@ one entry, so it is complete or absent, and leaves the cache as one. Files outsi
 (launchers that gcc built, winners of autotuning) are entries of their own.
 
 Triton's key names the entry: it covers the kernel, the target, the options, ptxas and Triton itself.
-Paths of local files never get in: they are made anew from the names in the group.
+Paths of local files are never stored: they are made again from the names in the group.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _BYTES_MAX = 1 << 30  # of a group, unpacked
 
 
 def pack(files: dict[str, bytes]) -> bytes:
-    """A group as one value: names and sizes as JSON, then the files, compressed. Most of it is text
-    of intermediate stages, and shrinks to a fifth."""
+    """Returns a group as one value: names and sizes as JSON, then the files, compressed. Most of it is
+    text of intermediate stages, and shrinks to a fifth."""
     head = json.dumps([[name, len(data)] for name, data in files.items()]).encode()
     return _MAGIC + zlib.compress(_LEN.pack(len(head)) + head + b"".join(files.values()), 1)
 
 
 def unpack(value: bytes) -> dict[str, bytes]:
-    """ValueError if that is not what pack made."""
+    """Returns the files of a value. Raises ValueError if pack did not make it."""
     if not value.startswith(_MAGIC):
         raise ValueError("not a group")
     stream = zlib.decompressobj()
@@ -77,13 +77,13 @@ def _is_plain(name: Any) -> bool:
 
 
 class CacheManager(FileCacheManager):  # type: ignore[misc]
-    """One for each of Triton's keys; dumps and overrides stay files alone."""
+    """The cache of one of Triton's keys; dumps and overrides stay local files."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key, override=override, dump=dump)
         self._client = None if override or dump else _client.client()
         self._lease: _client.Lease | None = None
-        self._in_group = False  # a group was asked for: what is put belongs to it
+        self._in_group = False  # a group was asked for: the next files belong to it
 
     def get_file(self, filename: str) -> str | None:
         path: str | None = super().get_file(filename)
@@ -112,7 +112,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         try:
             return self._materialise(filename, unpack(self._lease.value))
         except ValueError:
-            return None  # what Triton now makes is put over it
+            return None  # Triton's new files will replace it
 
     def put_group(self, filename: str, group: dict[str, str]) -> Any:
         result = super().put_group(filename, group)
@@ -124,7 +124,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         return f"triton:{self.key}:{filename}"
 
     def _write(self, filename: str, data: bytes) -> str | None:
-        """A file that others see whole or not at all. None if it cannot be written."""
+        """Writes a file that other processes see complete or not at all. Returns None if it cannot."""
         path: str = self._make_path(filename)
         try:
             fd, temporary = tempfile.mkstemp(prefix="tmp.", dir=self.cache_dir)
@@ -166,7 +166,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
 
 
 def _describe(metadata: bytes) -> dict[str, Any]:
-    """What people and filters see of a kernel, from Triton's own metadata."""
+    """Returns the description of a kernel for people and filters, from Triton's own metadata."""
     try:
         known = json.loads(metadata)
         target = known["target"]
@@ -195,7 +195,7 @@ _SETTLED_NS = 2 * 10**9  # a file that changed later than that may change again 
 
 
 def _files(root: str) -> list[str]:
-    """What Triton's own key is made of."""
+    """Returns the files that Triton's own key covers."""
     found, folders = [], [root]
     while folders:
         folder = folders.pop()
@@ -211,9 +211,9 @@ def _files(root: str) -> list[str]:
 
 
 def _identity(root: str) -> tuple[str, bool]:
-    """That of these files, by what the file system says of them: the same inode with the same size,
-    time of change and time of status change is the same content. And whether that is so: what
-    changed a moment ago may still be at it."""
+    """Returns the identity of these files by their stat: the same inode with the same size, time of change
+    and time of status change has the same content. Also returns False if a file changed a moment ago,
+    and may still change."""
     import hashlib
     import time
 
@@ -227,8 +227,8 @@ def _identity(root: str) -> tuple[str, bool]:
 
 
 def remembered_key(real: Callable[[], str]) -> str:
-    """triton_key(), which hashes half a gigabyte of libtriton in every process, remembered by the
-    identity of its files. The key itself stays what Triton makes of their contents."""
+    """Returns triton_key(), remembered by the identity of its files. Triton itself hashes half a gigabyte
+    of libtriton in every process. The key stays Triton's own."""
     import sys
 
     import triton

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside `import triton`: Triton loads every entry point of the group "triton.backends".
+"""Code that runs inside `import triton`: Triton loads every entry point of the group "triton.backends".
 
-It is a backend for no hardware, so that Triton never chooses it: loading it is what it is for.
+This is a backend for no hardware, which Triton never chooses: it only has to be loaded.
 """
 
 from warm import _autoload

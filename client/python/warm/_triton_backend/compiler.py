@@ -14,5 +14,5 @@ class NoCompiler(BaseBackend):  # type: ignore[misc]
         return False
 
 
-# Triton takes concrete classes only. What else it asks of one is asked of a backend that was chosen.
+# Triton accepts concrete classes only. It calls the other methods of chosen backends alone.
 NoCompiler.__abstractmethods__ = frozenset()

@@ -3,15 +3,14 @@
 
     outline of a function ──▶ hint "jax:ahead:2:…" ──▶ the name that such a function had last time
       (shapes, primitives)                                 └─ thread: get, load
-    the name, made as ever ── the same? ──▶ taken    another: dropped, and the hint is doubted
+    the name, made as always ── the same? ──▶ taken   another: dropped, and the hint is doubted
 
 XLA takes about as long to load the executable of a deep network as Python takes to lower it, and needs
-no lock of Python's for it. A hint proves nothing: two functions of one outline only guess wrong for
-one another, and soon guess no more. What decides is the name, which whoever takes has made without it.
-What a wrong guess loaded never runs, and it is of this processor, these libraries: those are in the
-outline.
+no lock of Python for it. A hint proves nothing: two functions of one outline guess wrong for each
+other, and soon stop. The name decides, which the taker makes without the hint. An executable that a
+wrong guess loaded never runs; it fits this processor and these libraries, which are in the outline.
 
-A guess may be made and taken by any thread; a forked child has none.
+Any thread may make and take a guess; a forked child has none.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ from warm import _client
 log = logging.getLogger("warm.jax")
 
 HINT = "jax:ahead:2:"
-MIN_EQUATIONS = 150  # of what is worth a thread: less loads in a few milliseconds
+MIN_EQUATIONS = 150  # of an executable that is worth a thread: a smaller one loads in a few milliseconds
 MIN_BYTES = 32 << 10  # of a compressed executable that is worth a hint
-WAIT_S = 60.0  # for a load that is under way; it goes on without it then
+WAIT_S = 60.0  # to wait for a load; then the caller goes on without it
 DOUBT = 2  # a hint that was wrong that much more often than right is not followed
-_MAX_DEPTH = 16  # of functions within functions; what is deeper is not in the outline
+_MAX_DEPTH = 16  # of functions within functions; deeper ones are not in the outline
 
-Hint = Dict[str, Any]  # {"name": …, "doubt": …, and what `load` wants to know}
+Hint = Dict[str, Any]  # {"name": …, "doubt": …, and fields for `load`}
 _DECIDE = {"name", "devices", "full"}  # the fields that make a hint right or wrong
 
 
 def pays() -> bool:
-    """Whether there is a second processor, and somebody to ask."""
+    """Returns True if there is a second processor, and a daemon to ask."""
     return _client.client().may_hit and len(os.sched_getaffinity(0)) > 1
 
 
 class Outline:
-    """What is cheap to see of a function; its digest is what a hint is found by."""
+    """The cheap facts about a function; a hint is stored under their digest."""
 
     def __init__(self, around: Iterable[str]) -> None:
         self.n_equations = 0
@@ -54,7 +53,7 @@ class Outline:
         self._seen: Dict[int, int] = {}
 
     def add_values(self, values: Iterable[Any]) -> None:
-        """Shapes and types, of arguments or of what describes them."""
+        """Adds shapes and types of arguments, or of their descriptions."""
         for v in values:
             self._parts.append(f"{getattr(v, 'shape', '')}{getattr(v, 'dtype', type(v).__name__)}")
 
@@ -108,16 +107,16 @@ class Guess:
 
     @property
     def is_followed(self) -> bool:
-        """Whether there is a hint that was right often enough."""
+        """Returns True if there is a hint that was right often enough."""
         return bool(self.hint) and bool(self.hint["doubt"] < DOUBT)
 
     def says(self, field: str, value: Any) -> bool:
-        """Whether that is in the hint, once it is there; False where there is none."""
+        """Returns True if the hint has that, once it has come; False without a hint."""
         is_here = self._pid == os.getpid() and self._hinted.wait(WAIT_S)
         return is_here and field in self.hint and bool(self.hint[field] == value)
 
     def take(self, name: str) -> Any:
-        """What was loaded under that name, for one taker; else None."""
+        """Returns the executable that was loaded under that name, to one taker; else None."""
         if not self.says("name", name):
             return None
         self._thread.join(WAIT_S)
@@ -127,7 +126,7 @@ class Guess:
         return result
 
     def learn(self, hint: Hint) -> None:
-        """What the next process is to load when it meets such a function."""
+        """Stores the name that the next process must load for such a function."""
         had = self.hint if self._hinted.is_set() else {}
         doubt = had.get("doubt", 0)
         if had and all(had.get(field) == hint[field] for field in _DECIDE & hint.keys()):
@@ -141,8 +140,8 @@ class Guess:
 
 
 class gc_paused:
-    """Within it the cyclic garbage collector rests: while JAX is imported, or traces, it goes through
-    hundreds of thousands of objects, again and again, of which nearly all stay."""
+    """Pauses the cyclic garbage collector: while JAX is imported, or traces, it would go through hundreds
+    of thousands of objects, again and again, of which nearly all stay."""
 
     def __enter__(self) -> None:
         self._was_on = gc.isenabled()

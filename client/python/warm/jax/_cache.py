@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's persistent compilation cache, with the daemon behind it.
 
-    trace, lower            a guess at what will be asked for is loaded meanwhile (_foresight.py)
+    trace, lower            meanwhile the executable of a guess is loaded (_foresight.py)
     compile_or_get_cached(module, options)          one _Compile for each, of its thread
       └─ get_cache_key      the canonical name (_keys.py), else JAX's own key
       └─ guessed right?     done
-      └─ cache.get          a hit │ the lease: of all processes that ask at once, one compiles
+      └─ cache.get          a hit │ the lease: one of all processes that ask at once compiles
       │    └─ deserialize   fails: the entry is damaged, as if it were not there
       └─ compile
-      └─ cache.put          serves those who wait, heals what was damaged
+      └─ cache.put          serves the waiters, replaces a damaged entry
     on return               a lease that was not fulfilled is given back
 
-JAX decides what is compiled and how it is loaded; this only stands where its cache folder would be.
-A cache folder that the user set stays in use behind it. Entries that JAX itself made, brought in by
-`warm import --from jax`, are found by JAX's own key, which is computed only after a miss.
+JAX decides what is compiled and how it is loaded; this module only takes the place of its cache folder.
+A cache folder that the user set stays in use behind it. Entries of JAX itself, stored by `warm import
+--from jax`, are found by JAX's own key, which is computed only after a miss.
 
 Not kept: modules that libwarm refuses (addresses of Python callbacks, of custom partitioning), and
-what JAX does not give to its cache (host callbacks, processes other than the first).
+modules that JAX does not cache (host callbacks, processes other than the first).
 
-Every function here that JAX calls goes on with what JAX does by itself when something is not as
-expected. Any thread.
+Every function here that JAX calls does what JAX does by itself if something is not as expected. Any
+thread.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ log = logging.getLogger("warm.jax")
 
 STOCK = "jax:stock:"  # + JAX's own key: entries as JAX's folder has them
 _DIGEST = re.compile("-[0-9a-f]{32,}$")  # ends JAX's own keys, after the module's name
-NEVER = "warm-never-"  # begins keys of what must not be kept
+NEVER = "warm-never-"  # begins keys of programs that must not be kept
 
 
 # ---- one compile ----
 
 
 class _Compile:
-    """What is known of the compile under way on this thread."""
+    """The state of this thread's present compile."""
 
     def __init__(self) -> None:
         self.name = ""  # the canonical name; "" until there is one
@@ -55,13 +55,13 @@ class _Compile:
         self.lease: Optional[_client.Lease] = None
         self.stock: Any = None  # the user's own cache folder
         self.missed_at = 0.0
-        self.ours = False  # the value that is being loaded came from the daemon
+        self.ours = False  # the present value came from the daemon
         self.n_bytes = 0  # of that value, or of the one that was put
         self.foresight: Optional[_foresight.Foresight] = None
-        self.hint: Optional[_ahead.Hint] = None  # what would have been right to load ahead
+        self.hint: Optional[_ahead.Hint] = None  # the correct guess for the next time
 
     def took(self) -> float:
-        """Seconds since it was not found."""
+        """Returns the seconds since the miss."""
         return time.monotonic() - self.missed_at if self.missed_at else 0.0
 
     def close(self) -> None:
@@ -81,8 +81,8 @@ def _current() -> Optional[_Compile]:
 
 
 class afresh:
-    """Within it, this thread's compiles neither take from the cache nor go there: XLA serializes an
-    executable rightly only in the process that compiled it, not after a load."""
+    """Keeps this thread's compiles away from the cache: XLA serializes an executable correctly only in
+    the process that compiled it, not after a load."""
 
     def __enter__(self) -> None:
         _thread.afresh = True
@@ -101,7 +101,7 @@ class _Modules(NamedTuple):
 
 
 class Cache:
-    """What JAX sees as its cache: get and put of CacheInterface."""
+    """JAX's view of the cache: get and put of CacheInterface."""
 
     _path = pathlib.Path("/dev/null")  # JAX names it in its log
 
@@ -145,10 +145,10 @@ class Cache:
             log.debug("put %s: %r", key, e)
 
     def clear(self) -> None:
-        """JAX's own folder has this; the daemon's entries are cleared by `warm clear`."""
+        """Clears JAX's own folder; `warm clear` clears the daemon's entries."""
 
     def _get_alone(self, key: str, stock: Any) -> Optional[bytes]:
-        """By a key that JAX made."""
+        """Looks up JAX's own key."""
         name = key if key.startswith("jax:") else STOCK + key
         found = _client.client().get(name)
         if found is None:
@@ -175,7 +175,7 @@ class Cache:
         return self._get_stock(c)
 
     def _get_stock(self, c: _Compile) -> Optional[bytes]:
-        """What JAX stored by itself: imported, or in the user's own folder."""
+        """Looks for an entry that JAX itself stored: imported, or in the user's own folder."""
         if not _client.client().may_hit:
             return None
         key = c.stock_key()
@@ -204,13 +204,13 @@ class Cache:
         self._put_stock(c, key, value)
 
     def _put_stock(self, c: _Compile, key: str, value: bytes) -> None:
-        """In the user's own folder, as JAX would have."""
+        """Stores in the user's own folder, as JAX does."""
         if c.stock is not None and c.missed_at and c.took() >= self.min_compile_secs:
             c.stock.put(key, value)
 
 
 def _cost_ms(value: bytes) -> int:
-    """What JAX noted: whole seconds, big-endian, before the executable, in the compressed value."""
+    """Returns JAX's own measure: whole seconds, big-endian, before the executable, compressed."""
     import zlib
 
     try:
@@ -227,7 +227,7 @@ def _is_whole(compilation_cache: Any, value: bytes) -> bool:
 
 
 def _compression(compilation_cache: Any) -> str:
-    """What decompress_executable of this process reads."""
+    """Returns the compression that decompress_executable of this process reads."""
     if getattr(compilation_cache, "zstd", None) or getattr(compilation_cache, "zstandard", None):
         return "zstd"
     return "zlib"
@@ -271,7 +271,7 @@ def _hook_key(jax: _Modules) -> None:
             log.debug("JAX's own key: %r", e)
             return stock_key()
         if many_processes:
-            return name  # no lease: nobody waits for a process that may wait for it
+            return name  # no lease: a waiter could be needed by the compiling process
         compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
         compile_.stock_key = _once(stock_key)
         return name
@@ -280,7 +280,8 @@ def _hook_key(jax: _Modules) -> None:
 
 
 def _is_sent(jax: _Modules) -> bool:
-    """JAX sends executables from host to host by its key, which must not depend on the processor."""
+    """Returns True if JAX sends executables from host to host: their key must not depend on the
+    processor."""
     shares = getattr(jax.config, "share_binary_between_hosts", None)  # JAX up to 0.4 may lack it
     return shares is not None and bool(shares.value)
 
@@ -310,7 +311,7 @@ def _hook_cache(jax: _Modules, cache: Cache) -> None:
     stock_get_cache, stock_get = cc._get_cache, cc.get_executable_and_time
 
     def user_cache(backend: Any) -> Any:
-        """The folder that the user set, if any. Its trouble is not ours."""
+        """Returns the folder that the user set, or None; its failures are ignored."""
         try:
             return stock_get_cache(backend)
         except Exception as e:
@@ -356,8 +357,8 @@ def _take_ahead(
     devices: Any = None,
     callbacks: Any = (),
 ) -> Any:
-    """(executable, seconds that its compile took) if the guess was right; or sees to it that it is
-    next time. JAX up to 0.4 gives no devices."""
+    """Returns (executable, seconds that its compile took) if the guess was right; else corrects it for
+    the next time. JAX up to 0.4 passes no devices."""
     if compile_ is None or compile_.foresight is None or compile_.name != key:
         return None
     if devices is None or callbacks:
@@ -370,7 +371,7 @@ def _take_ahead(
 
 
 def install() -> bool:
-    """Puts the daemon behind JAX's cache. False where JAX is not as we know it, or all is off."""
+    """Puts the daemon behind JAX's cache. Returns False if JAX is not as expected, or caching is off."""
     if not _client.client().may_ask:
         return False
     from jax._src import cache_key, compilation_cache, compiler, config

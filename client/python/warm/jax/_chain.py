@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short forms of a model: what XLA is given shrinks with the number of different layers.
+"""Short forms of a model: the program for XLA depends on the number of different layers only.
 
     chain([m0, m1, … m15], x)    m0 … m15 alike: stack their parameters, lax.scan over them
                                  else:           m15(… m1(m0(x)))
     Stack.of([m0, m1, … m15])    16 × 4 arrays ──▶ 4 arrays of one more dimension, for chain
     Packed.of(params)            192 arrays of 2 dtypes ──▶ 2 flat arrays; a pytree like any other
 
-Both say the same to JAX in fewer operations. The operations on each element are the same ones, but
-XLA fuses shorter programs otherwise, and where it then contracts a product and a sum into one
-rounding, last bits may differ: within 1e-5 of the largest element for float32 is what the tests hold
-it to, and most programs agree bit for bit.
+Both express the same program in fewer operations. The operations on each element are the same, but XLA
+fuses shorter programs in another way. If it then rounds a product and a sum only once, last bits may
+differ: the tests allow 1e-5 of the largest element for float32, and most programs agree bit for bit.
 
 Any thread; no state.
 """
@@ -57,7 +56,7 @@ def _type(leaf: Any) -> Tuple[Any, ...]:
 
 
 def _types(tree: Any) -> Optional[Tuple[Any, ...]]:
-    """The structure with the types of its arrays; None if it holds anything else."""
+    """Returns the structure with the types of its arrays; None if it holds anything else."""
     leaves, structure = tree_util.tree_flatten(tree)
     if not all(map(_is_array, leaves)):
         return None
@@ -65,7 +64,7 @@ def _types(tree: Any) -> Optional[Tuple[Any, ...]]:
 
 
 def _n_alike(modules: Sequence[_Module], types: Sequence[Any], first: int) -> int:
-    """How many from the first on have one function and variables of one structure and types."""
+    """Counts the modules from the first on with the same function, structure and types."""
     n = 1
     if types[first] is not None and len(types[first]) > 1:
         while (
@@ -78,12 +77,12 @@ def _n_alike(modules: Sequence[_Module], types: Sequence[Any], first: int) -> in
 
 
 def _gives_what_it_takes(module: _Module, state: Any, x: Any, has_state: bool) -> bool:
-    """That what it returns could be given to it again: then it can be the body of a scan."""
+    """Returns True if its result has the type of its argument: then it can be the body of a scan."""
     arguments = (module.variables, state, x) if has_state else (module.variables, x)
     given = _types((x, state) if has_state else x)
     try:
         return given is not None and _types(jax.eval_shape(module.apply, *arguments)) == given
-    except Exception:  # it looks at values, or is wrong: called one by one it says so itself
+    except Exception:  # it reads values, or is wrong: the plain calls will report that
         return False
 
 
@@ -97,7 +96,7 @@ def _unstack(tree: Any, n: int) -> List[Any]:
 
 @tree_util.register_pytree_node_class
 class Stack:
-    """Modules that are alike, each of their arrays with those of the others in one array.
+    """Modules that are alike; corresponding arrays of all modules form one array.
 
         params = Stack.of(modules)     # once, outside of the training loop
         y = chain(params, x)           # in the loss
@@ -110,7 +109,7 @@ class Stack:
 
     @classmethod
     def of(cls, modules: Sequence[Any]) -> Any:
-        """The stack; the modules as they are, which chain takes as well, if they are not alike."""
+        """Returns the stack; if the modules are not alike, the modules, which chain takes as well."""
         links = [_taken_apart(m) for m in modules]
         types = [_types(link.variables) for link in links]
         if not links or _n_alike(links, types, 0) < len(links) or types[0] in (None, ()):
@@ -118,7 +117,7 @@ class Stack:
         return cls(links[0].apply, _stack([link.variables for link in links]), len(links))
 
     def unstack(self) -> List[Any]:
-        """The modules that it was made of, with the values that they have now."""
+        """Returns the original modules with their present values."""
         each = _unstack(self.variables, self.n)
         return each if self.apply is _call else [(self.apply, variables) for variables in each]
 
@@ -131,7 +130,7 @@ class Stack:
 
 
 def chain(modules: Any, x: Any, *, states: Optional[Sequence[Any]] = None) -> Any:
-    """x through all modules, one after another: modules[-1](… modules[0](x)).
+    """Returns x after all modules, one after another: modules[-1](… modules[0](x)).
 
     `modules` is a sequence or a Stack. A module is a pytree that can be called (as Equinox makes
     them), or a pair (function, parameters) for function(parameters, x). Modules that follow one
@@ -201,7 +200,7 @@ def _scan(apply: Any, variables: Any, states: Sequence[Any], x: Any, has_state: 
 
 
 class _Layout(NamedTuple):
-    """Where each leaf of the original went. Equal layouts make equal pytrees."""
+    """The place of each leaf of the original. Equal layouts make equal pytrees."""
 
     structure: Any
     # of each leaf: its dtype's name and its shape, or None: it is among `others`
@@ -209,7 +208,7 @@ class _Layout(NamedTuple):
 
 
 def _dtype_to_pack(leaf: Any) -> Optional[str]:
-    """None: not an array, a random key, or one whose dtype gives way to others."""
+    """Returns the dtype; None for other objects, random keys, and weakly typed arrays."""
     if not _is_array(leaf) or getattr(leaf, "weak_type", False):
         return None
     is_plain = getattr(leaf.dtype, "kind", "") in "biufcV" and hasattr(leaf.dtype, "itemsize")
@@ -225,10 +224,10 @@ class Packed:
         params = jax.tree.map(lambda p, g: p - 0.03 * g, params, grads)
 
     An optimizer whose update is elementwise is then one operation for each dtype rather than one for
-    each array, and so is its state. Not for what treats arrays apart (a norm for each layer).
-    Leaves that are no arrays, and random keys, stay as they are. Each leaf is a slice in what is
-    compiled, so it pays together with Stack, which leaves few of them: XLA on CPU takes longer over
-    64 slices than it saves on 64 updates.
+    each array, and so is its state. It is not for optimizers that treat arrays apart (a norm for each
+    layer). Leaves that are no arrays, and random keys, stay as they are. Each leaf is a slice in the
+    compiled program, so Packed pays together with Stack, which leaves few leaves: XLA on CPU takes
+    longer over 64 slices than it saves on 64 updates.
     """
 
     def __init__(self, arrays: Dict[str, Any], others: Tuple[Any, ...], layout: _Layout) -> None:
@@ -254,7 +253,7 @@ class Packed:
         return cls(arrays, tuple(others), _Layout(structure, tuple(places)))
 
     def unpack(self) -> Any:
-        """The pytree that it was made of, with the values that it has now."""
+        """Returns the original pytree with its present values."""
         parts = {dtype: iter(self._split(dtype)) for dtype in self.arrays}
         others = iter(self.others)
         leaves = [
@@ -264,8 +263,8 @@ class Packed:
         return tree_util.tree_unflatten(self._layout.structure, leaves)
 
     def _split(self, dtype: str) -> List[Any]:
-        """Of one operation, whose gradient is one concatenation; of slices it would be a sum of as
-        many arrays of the whole size."""
+        """Splits an array by one operation, whose gradient is one concatenation. The gradient of slices
+        would be a sum of as many arrays of the whole size."""
         sizes = [math.prod(p[1]) for p in self._layout.places if p is not None and p[0] == dtype]
         ends = list(itertools.accumulate(sizes))
         parts: List[Any] = jnp.split(self.arrays[dtype], ends[:-1])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An executable as an entry's value, and whether this process can load it.
+"""An executable as an entry's value, and the check that this process can load it.
 
     "warm-jax/1 " {"name": …, "sha256": …, "targets": […], …} newline payload
 
-The name and the digest tell a value that was cut, changed or swapped with another's. The targets are
-custom calls: XLA ends the process that runs one which nobody registered.
+The name and the digest show that a value was cut, changed or swapped. The targets are custom calls: XLA
+ends a process that runs an unregistered one.
 
 Any thread; no state.
 """
@@ -35,7 +35,7 @@ def encode(name: str, entry: Entry, **more: str) -> bytes:
 
 
 def decode(name: str, value: bytes) -> Optional[Entry]:
-    """None if it is not, whole and unchanged, the entry of that name."""
+    """Decodes a value; None if it is not the whole, unchanged entry of that name."""
     end = value.find(b"\n")
     if not value.startswith(MAGIC) or end < 0:
         return None
@@ -49,7 +49,7 @@ def decode(name: str, value: bytes) -> Optional[Entry]:
 
 
 def _registered(platform: str) -> Optional[Set[str]]:
-    """Names of custom calls that this process has; None if it cannot be known."""
+    """Returns the names of custom calls that this process has; None if they are not known."""
     from jax._src.lib import xla_client
 
     try:
@@ -60,8 +60,8 @@ def _registered(platform: str) -> Optional[Set[str]]:
 
 
 def targets_of(module: bytes, platform: str) -> List[str]:
-    """The registered custom calls whose names a module's bytecode has: those that it calls, and
-    perhaps some more, which costs a recompile at worst."""
+    """Returns the registered custom calls whose names are in a module's bytecode: those that it calls,
+    and perhaps more, which costs a recompile at worst."""
     names = _registered(platform)
     if not names or b"custom_call" not in module:
         return []

@@ -2,20 +2,20 @@
 """The backward pass of Enzyme-JAX as an artifact.
 
 enzyme_call.run_pass_pipeline(names, module text, pipeline text) → (name, module text) differentiates
-and optimizes. It is a function of its arguments and of the library alone, so its result is kept, of
-kind "backward", under
+and optimizes. It depends on its arguments and the library alone, so its result is kept, as kind
+"backward", under
 
     names (as a set), the module's text without locations and without its own name, the pipeline,
     the library by content.
 
-The order of statements counts here, unlike in the keys of executables: a gradient adds up what
-reaches it in the reverse of that order, and another order of additions has other last bits.
+The order of statements counts here, unlike in the keys of executables: a gradient adds up its terms in
+the reverse of that order, and another order of additions has other last bits.
 
-`lower-jit` writes addresses of the process into the module: what stands before it in the pipeline is
-kept, the rest runs each time. A result with such addresses in it is never kept.
+`lower-jit` writes addresses of the process into the module: the result of the passes before it is kept,
+the rest runs each time. A result with such addresses is never kept.
 
-The library may abort the process (it does for gradients that it cannot make). The lease ends with
-the process, so whoever waits goes on at once.
+The library may abort the process, for gradients that it cannot make. The lease ends with the process,
+so its waiters go on at once.
 
 Any thread.
 """
@@ -42,8 +42,8 @@ log = logging.getLogger("warm.jax")
 MAGIC = b"warm-enzyme/1 "  # then a line of JSON, then the module's text by zlib
 PRIMITIVES, EXTENSION = "enzyme_ad.jax.primitives", "enzyme_call"
 
-# In a module or a pipeline: addresses and indices that mean something to one process only, and
-# constants that the text leaves out.
+# In a module or a pipeline: addresses and indices of one process, and constants that the text leaves
+# out.
 _DENIED = re.compile(
     r"enzymexla_compile_|cuResultHandlerPtr=|python\w*_callback|CustomSPMDPartitioning"
     r"|InspectSharding|jaxzyme\.|__elided__|elided_large_const|dense<\.\.\.>"
@@ -62,7 +62,7 @@ def without_locations(text: str) -> str:
 
 
 def split_pipeline(pipeline: str) -> Tuple[str, str]:
-    """The passes before the first top-level `lower-jit`, and those from it on ("": there is none)."""
+    """Returns the passes before the first top-level `lower-jit`, and the others ("": none)."""
     depth = start = 0
     quoted = False
     for i, c in enumerate(pipeline + ","):
@@ -100,7 +100,7 @@ def _encode(name: str, result: Tuple[str, str]) -> bytes:
 
 
 def _decode(name: str, value: bytes) -> Optional[Tuple[str, str]]:
-    """None if it is not, whole, the entry of that name. (zlib has a checksum of its content.)"""
+    """Decodes a value; None if it is not the whole entry of that name. zlib checks its content."""
     end = value.find(b"\n")
     if not value.startswith(MAGIC) or end < 0:
         return None
@@ -114,7 +114,7 @@ def _decode(name: str, value: bytes) -> Optional[Tuple[str, str]]:
 
 
 class Memo:
-    """Stands for run_pass_pipeline."""
+    """Stands in for run_pass_pipeline."""
 
     def __init__(self, real: Pipeline, library: str) -> None:
         self.real = real
@@ -127,7 +127,7 @@ class Memo:
         if not first:
             return self.real(names, source, pipeline)
         found = self._memoized(names, source, first)
-        # The name that the first run gave: the second finds nothing left to rename.
+        # The name of the first run: the second run has nothing left to rename.
         return (found[0], self.real(names, found[1], rest)[1]) if rest else found
 
     def _memoized(self, names: Sequence[str], source: str, pipeline: str) -> Tuple[str, str]:
@@ -158,7 +158,7 @@ class Memo:
 
 
 class _Kept:
-    """Of a compiled function only which arguments it keeps: all that enzyme_ad asks it for."""
+    """The list of arguments that a compiled function keeps: enzyme_ad asks it for nothing else."""
 
     def __init__(self, kept: Any) -> None:
         self._executable = self
@@ -182,7 +182,7 @@ class _Lowered:
 
 
 def patch(primitives: ModuleType) -> None:
-    """Hooks a loaded enzyme_ad.jax.primitives. Left alone where it is not as we know it."""
+    """Hooks a loaded enzyme_ad.jax.primitives, if it is as expected."""
     extension = getattr(primitives, EXTENSION, None)
     real = getattr(extension, "run_pass_pipeline", None)
     if extension is None or real is None or isinstance(real, Memo):
@@ -213,7 +213,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Sees enzyme_ad being imported later than JAX's first compile."""
+    """Notices an import of enzyme_ad after JAX's first compile."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != PRIMITIVES:

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What JAX will ask its compilation cache for, guessed while it has not asked yet (_ahead.py).
+"""Guesses at JAX's next requests to its compilation cache (_ahead.py).
 
     _infer_params(function, arguments)        "trace": by the shapes of many arguments, as tracing begins
     lower_jaxpr_to_module(jaxpr)              "lower": by the whole jaxpr, as lowering begins
         │        └─ is it what "trace" expected? then that is the guess
         └─ module ──▶ Foresight ──▶ taken by the name, or learnt from
 
-Tracing takes several times as long as loading, so an executable is there before it is asked for. The
-hint that is found by shapes says of which jaxpr it is: where another was traced, the second guess is
-made as if there had been no first.
+Tracing takes several times as long as loading, so an executable is loaded before JAX asks for it. The
+hint for shapes names its jaxpr: if another was traced, the second guess is made as if there had been no
+first.
 
-At most FUNCTIONS_MAX functions of a process are guessed at by their arguments, each once, and those
-that nobody compiled make room for others.
+At most FUNCTIONS_MAX functions of a process are guessed by their arguments, each once. Functions that
+were never compiled make room for others.
 
-Every hook goes on with what JAX does by itself when something is not as expected. Any thread.
+Every hook does what JAX does by itself if something is not as expected. Any thread.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from warm.jax import _ahead, _keys
 
 log = logging.getLogger("warm.jax")
 
-MIN_LEAVES = 16  # arguments of a function of which a guess is worth a thread
+MIN_LEAVES = 16  # arguments of a function that is worth a guess
 FUNCTIONS_MAX = 64
-PENDING_MAX = 4  # of what was traced, not yet lowered
+PENDING_MAX = 4  # of functions that were traced, and not lowered yet
 
 _thread = threading.local()
 
 
 class blind:
-    """Within it, nothing is guessed for what this thread traces and lowers."""
+    """Turns guessing off for the functions that this thread traces and lowers."""
 
     def __enter__(self) -> None:
         self._was = getattr(_thread, "blind", False)
@@ -54,7 +54,7 @@ class Foresight(NamedTuple):
     full: str  # the outline of its jaxpr
 
     def take(self, name: str, devices: List[int]) -> Any:
-        """(executable, seconds that its compile took), or None."""
+        """Returns (executable, seconds that its compile took), or None."""
         for guess in self.guesses:
             found = guess.take(name) if guess.says("devices", devices) else None
             if found is not None:
@@ -65,14 +65,14 @@ class Foresight(NamedTuple):
         return None
 
     def learn(self, hint: _ahead.Hint) -> None:
-        """What would have been right."""
+        """Stores the correct guess."""
         for guess in self.guesses:
             guess.learn({**hint, "full": self.full})
 
 
 class _Traced(NamedTuple):
     guess: _ahead.Guess
-    results: List[str]  # shapes and types, by which its jaxpr is known again
+    results: List[str]  # shapes and types, which identify its jaxpr
 
 
 class _Lowered(NamedTuple):
@@ -81,7 +81,7 @@ class _Lowered(NamedTuple):
 
 
 class _Guesser:
-    """Makes them for one process. `load`(name, options, backend, devices) is JAX's own."""
+    """Makes the guesses of one process. `load`(name, options, backend, devices) is JAX's own."""
 
     def __init__(self, load: Callable[..., Any]) -> None:
         self._load = load
@@ -106,7 +106,7 @@ class _Guesser:
         return _ahead.Guess(outline, load)
 
     def of_arguments(self, function: Any, args: Any, kwargs: Any) -> Optional[_ahead.Guess]:
-        """Of a function that is about to be traced; None: not worth it, or not for the first time."""
+        """Guesses for a function before it is traced; None: not worth it, or not its first time."""
         from jax._src import tree_util, xla_bridge
 
         leaves = tree_util.tree_leaves((args, kwargs))
@@ -128,7 +128,7 @@ class _Guesser:
         self._pending.append(_Traced(guess, _shapes(jaxpr.outvars)))
 
     def of_jaxpr(self, arguments: Iterable[Any], backend: Any) -> Optional[Foresight]:
-        """Of what is about to be lowered."""
+        """Guesses for a jaxpr before it is lowered."""
         jaxprs = [v for v in (getattr(a, "jaxpr", a) for a in arguments) if hasattr(v, "eqns")]
         is_plain = len(jaxprs) == 1 and getattr(backend, "platform", "") == "cpu"
         if not is_plain or getattr(_thread, "blind", False) or not _ahead.pays():
@@ -146,7 +146,7 @@ class _Guesser:
         return Foresight([late, early] if early else [late], full)
 
     def _claim(self, results: List[str]) -> Optional[_ahead.Guess]:
-        """The newest that was traced with such results, for the one that lowers it."""
+        """Returns the newest guess whose function was traced with such results, for its lowering."""
         for traced in reversed(list(self._pending)):
             if traced.results == results:
                 try:
@@ -162,7 +162,7 @@ def _shapes(variables: Iterable[Any]) -> List[str]:
 
 
 def of_module(candidates: Iterable[Any]) -> Optional[Foresight]:
-    """What this thread foresaw for one of these, if it lowered that last. For one caller."""
+    """Returns this thread's guess for one of these modules, if it lowered that last; to one caller."""
     lowered: Optional[_Lowered] = getattr(_thread, "lowered", None)
     if lowered is None or not any(v is lowered.module for v in candidates):
         return None
@@ -212,7 +212,7 @@ def _hook_lowering(guesser: _Guesser, mlir: Any) -> None:
 
 
 def install(load: Callable[..., Any]) -> None:
-    """`load` is JAX's get_executable_and_time. Nothing is guessed where JAX is not as we know it."""
+    """Hooks JAX, if it is as expected. `load` is JAX's get_executable_and_time."""
     from jax._src import core, pjit
     from jax._src.interpreters import mlir
 

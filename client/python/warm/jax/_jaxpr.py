@@ -3,12 +3,12 @@
 
 Hashed: the equations in their order, by primitives, parameters, types, literals, the constants by
 content. Not hashed: names of variables and of inner jits, source information. What has an effect, any
-parameter of a type that is not listed here, and any primitive that is not JAX's own (its name says
-nothing of how it is lowered and differentiated) raises Unknown.
+parameter of a type that is not listed here, and any primitive that is not JAX's own (its name does not
+show how it is lowered and differentiated) raises Unknown.
 
-A function that is to be differentiated is more than its jaxpr: custom_jvp and custom_vjp bring
-rules, which are Python functions that JAX calls later. Those of JAX itself count by module, name and
-line (JAX's version is in the key) and by what they close over. Anybody else's raise Unknown.
+A differentiated function is more than its jaxpr: custom_jvp and custom_vjp bring rules, which are Python
+functions that JAX calls later. JAX's own rules count by module, name and line (JAX's version is in the
+key), and by their closures. All other rules raise Unknown.
 
 Any thread; no state.
 """
@@ -40,8 +40,8 @@ def _is_jax(module: Any) -> bool:
 
 
 class _Primitives:
-    """Those that JAX's own modules define, by identity: anybody may give one any name. Looked for where
-    most of them are first; each module once."""
+    """The primitives of JAX's own modules, by identity, because any program can choose any name. Looks in
+    the most likely modules first; in each module once."""
 
     def __init__(self) -> None:
         self._found: Set[Any] = set()
@@ -79,7 +79,7 @@ def _aval_text(a: Any) -> str:
 
 
 class Digest:
-    """Feed it with what decides; then hexdigest()."""
+    """A digest: add all that decides, then call hexdigest()."""
 
     def __init__(self, differentiates: bool) -> None:
         self._hash = hashlib.sha256()
@@ -224,7 +224,7 @@ class Digest:
             self._aval(var.aval)
 
     def _context(self, context: Any) -> None:
-        """Under which settings the equation was traced: compute type, random numbers, metadata."""
+        """Adds the settings of the trace: compute type, random numbers, metadata."""
         found = [getattr(context, name, None) for name in _CONTEXT]
         if found == [None, True, None]:  # nearly always
             self._text("context")
@@ -236,7 +236,7 @@ class Digest:
 
 
 class Rule:
-    """A rule of differentiation that JAX itself defines: the functions that it consists of."""
+    """A rule of differentiation of JAX itself: its functions."""
 
     def __init__(self, digest: Digest) -> None:
         self.digest = digest
@@ -280,14 +280,14 @@ class Rule:
         self.digest._text("function", module, f.__qualname__, line)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
             if name in ("cells", "sentinel", "store", "stores"):
-                continue  # what was computed already, not what it is computed from
+                continue  # a cached value, and not an input
             self.digest._text(name)
             self.add(cell.cell_contents, depth)
         for value in (f.__defaults__, f.__kwdefaults__):
             self.add(value, depth)
 
     def _custom(self, v: Any, depth: int) -> None:
-        """A function with a rule, such as jax.nn.relu: each call of it has the same one."""
+        """Adds a function with a rule, such as jax.nn.relu: all calls share the rule."""
         digest = self.digest
         if id(v) not in digest._rules:
             inner = Rule(digest._inner())
@@ -308,7 +308,7 @@ class Rule:
         elif kind == "PjitFunction":
             self._all(kind, (v.__wrapped__,), depth)
         elif kind in ("DebugInfo", "Store", "EqualStore", "DynamicJaxprTrace"):
-            self.digest._text(kind)  # where it was traced, not what
+            self.digest._text(kind)  # the place of the trace, not its content
         elif kind == "PyTreeDef" or isinstance(v, inspect.Signature):
             self.digest._text(kind, str(v))
         elif isinstance(v, type) or isinstance(v, types.BuiltinFunctionType):

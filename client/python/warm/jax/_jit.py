@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""warm.jax.jit: jax.jit that need not trace, lower and compile what another process compiled.
+"""warm.jax.jit: jax.jit without the lowering and the compile, if another process has compiled it.
 
     arguments ──trace──▶ jaxpr ──digest──▶ "jaxjit:1:…" ──▶ executable ──load──▶ call
         │                                     └─ not there: jax.jit compiles, its executable is kept
-        └─shapes──▶ what had that name last time is loaded meanwhile (_ahead.py)
+        └─shapes──▶ meanwhile the executable of the last time is loaded (_ahead.py)
 
-Of a gradient (warm.jax.grad, warm.jax.value_and_grad) only the forward function is traced: what is
-kept is the backward pass, and neither differentiation nor lowering nor compilation runs again. That is
-sound because a gradient is a function of the forward jaxpr and of the rules of its custom_jvp and
-custom_vjp calls, and _jaxpr.py hashes both or gives up.
+Of a gradient (warm.jax.grad, warm.jax.value_and_grad) only the forward function is traced. The backward
+pass is kept, and neither differentiation nor lowering nor compilation runs again. That is sound because
+a gradient depends on the forward jaxpr and on the rules of its custom_jvp and custom_vjp calls alone,
+and _jaxpr.py hashes both or gives up.
 
-Where anything is not plain (static or sharded arguments, effects, other devices, rules of
-differentiation that the program itself defines, tracing inside of another transformation) it is
-jax.jit, and JAX's cache works as for that. Results are those of jax.jit, bit for bit: it is the same
-executable. Any thread.
+In all other cases (static or sharded arguments, effects, other devices, the program's own rules of
+differentiation, tracing inside of another transformation) it is jax.jit, with JAX's cache. Results are
+those of jax.jit, bit for bit, because it is the same executable. Any thread.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _WEAK = (int, float, complex)  # of Python: other types of values win over their
 
 
 class Gradient:
-    """jax.grad or jax.value_and_grad of a function, which it still knows."""
+    """jax.grad or jax.value_and_grad of a function, together with that function."""
 
     def __init__(self, forward: Callable[..., Any], with_value: bool, **options: Any) -> None:
         functools.update_wrapper(self, forward)
@@ -53,7 +52,7 @@ class Gradient:
         return self._call(*args, **kwargs)
 
     def result_tree(self, args: Any, forward_result: Any) -> Any:
-        """The structure of the result, from that of the forward function."""
+        """Returns the structure of the result, from that of the forward function."""
         argnums = self.options.get("argnums", 0)
         gradient = args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
         if self.with_value:
@@ -64,18 +63,18 @@ class Gradient:
 
 
 def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, **options: Any) -> Gradient:
-    """jax.value_and_grad, whose result warm.jax.jit need not differentiate again."""
+    """Returns jax.value_and_grad; warm.jax.jit need not differentiate its result again."""
     return Gradient(fun, True, argnums=argnums, **options)
 
 
 def grad(fun: Callable[..., Any], argnums: Any = 0, **options: Any) -> Gradient:
-    """jax.grad, whose result warm.jax.jit need not differentiate again."""
+    """Returns jax.grad; warm.jax.jit need not differentiate its result again."""
     return Gradient(fun, False, argnums=argnums, **options)
 
 
 def _setting(args: Any, kwargs: Any) -> Tuple[Any, ...]:
-    """What of JAX's settings and of the arguments decides and is not checked by an executable that is
-    called: whether types are weak."""
+    """Returns the settings of JAX, and the weak types of arguments, which decide and which a called
+    executable does not check."""
     from jax._src import config
 
     leaves = jax.tree_util.tree_leaves((args, kwargs))
@@ -97,7 +96,7 @@ class _Call(NamedTuple):
 
 
 class Jit:
-    """What jit() returns. `lower` and the rest of jax.jit's attributes are those of jax.jit."""
+    """The result of jit(). `lower` and all other attributes are those of jax.jit."""
 
     def __init__(self, fun: Callable[..., Any], options: Dict[str, Any]) -> None:
         functools.update_wrapper(self, fun)
@@ -129,7 +128,7 @@ class Jit:
         return (compiled or self._plain)(*args, **kwargs)
 
     def _find(self, args: Any, kwargs: Any, setting: Tuple[Any, ...]) -> Optional[Any]:
-        """An executable for these arguments; None: jax.jit is to do it."""
+        """Returns an executable for these arguments; None: jax.jit must do it."""
         if len(self._compiled) >= MAX_EXECUTABLES or not _client.client().may_ask:
             return None
         try:
@@ -162,10 +161,10 @@ class Jit:
         digest.add(traced.jaxpr)
         in_tree = jax.tree_util.tree_structure((args, kwargs))
         out_tree = jax.tree_util.tree_structure(traced.out_info)
-        # How many values each argument and the result have; what they are called does not matter.
+        # The number of values of each argument and of the result; their names do not matter.
         digest.add([[_n_leaves(a) for a in args], [(k, _n_leaves(kwargs[k])) for k in sorted(kwargs)]])
         digest.add([_n_leaves(traced.out_info), sorted(self._options.items())])
-        if any(name.startswith("donate") for name in self._options):  # which places those names have
+        if any(name.startswith("donate") for name in self._options):  # the places of those names
             digest.add([(p.name, p.kind) for p in inspect.signature(fun).parameters.values()])
         if isinstance(fun, Gradient):
             digest.add(["gradient", fun.with_value, sorted(fun.options.items())])
@@ -246,7 +245,7 @@ def _n_leaves(tree: Any) -> int:
 
 
 def _is_plain_argument(leaf: Any) -> bool:
-    """On one device, the default one, or on none yet."""
+    """Returns True for a value on the default device, or on none yet."""
     if isinstance(leaf, jax.core.Tracer):
         return False
     if not isinstance(leaf, jax.Array):
@@ -256,7 +255,7 @@ def _is_plain_argument(leaf: Any) -> bool:
 
 
 def _surroundings() -> List[bytes]:
-    """What decides beside the traced function: JAX's settings, XLA's options, the processor."""
+    """Returns all that decides beside the traced function: JAX's settings, XLA's options, the processor."""
     from jax._src import compiler, config
 
     backend = jax.devices()[0].client
@@ -279,14 +278,14 @@ def _surroundings() -> List[bytes]:
 
 
 def _with_result_tree(compiled: Any, out_tree: Any) -> Any:
-    """It was loaded before the structure of its result was known."""
+    """Gives an executable the structure of its result, which was not known when it was loaded."""
     return jax.stages.Compiled(
         compiled._executable, [], compiled.args_info, out_tree, no_kwargs=compiled._no_kwargs
     )
 
 
 def _load(call: _Call, value: bytes) -> Optional[Any]:
-    """None: damaged, or custom calls are missing here."""
+    """Loads an executable; None if it is damaged, or if custom calls are missing here."""
     from jax.experimental import serialize_executable
 
     entry = _entry.decode(call.name, value)
@@ -310,7 +309,7 @@ def _load(call: _Call, value: bytes) -> Optional[Any]:
 
 
 def jit(fun: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
-    """jax.jit, whose executables outlive the process with nothing traced but the forward function.
+    """Returns jax.jit whose executables outlive the process; only the forward function is traced.
 
         step = warm.jax.jit(warm.jax.value_and_grad(loss))
     """

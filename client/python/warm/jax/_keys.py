@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under which name an executable of XLA is kept.
+"""The name of an executable of XLA in the cache.
 
     module ──bytecode──▶ canonical key (libwarm) ─┐
     compile options, flags: what XLA reads  ──────┤
@@ -8,9 +8,9 @@
 
 Two programs that differ in names of functions, arguments and results, in files and lines, in numbers
 of channels (unless several processes run the program together), or in where logs, dumps and caches
-go, have one name. Whatever is not known to
-be without effect counts. What this file does not understand raises Unknown, and JAX's own key
-decides; a program that must not be kept raises warm._library.Refused.
+go, have one name. Everything counts that is not known to be without effect. Anything that this file does
+not understand raises Unknown, and JAX's own key decides; a program that must not be kept raises
+warm._library.Refused.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _GPU_ONLY = frozenset(
 491 492 494 497 501 504 505 506 513 514 515 516 517 518 519 521 522 523 524 525 526 527 530 531
 532 533 534 536 537 538 540 541 545 546 549 550 551 552 553 554 555 556 557""".split()
 )
-# Those of them that name files from which the GPU backend takes what decides (kernels, results of
-# autotuning, profiles, tables): what is in the files is nowhere else.
+# Those that name files which change the code (kernels, results of autotuning, profiles, tables): the
+# content of the files is in no key.
 _READ_NAMES = {
     127: "xla_gpu_ptx_file",
     128: "xla_gpu_algorithm_denylist_path",
@@ -87,7 +87,7 @@ _READ_NAMES = {
     383: "xla_gpu_experimental_matmul_perf_table_path",
     434: "xla_gpu_gemm_autotuner_override_file",
 }
-# The folder with libdevice and ptxas: by what is in it.
+# The folder with libdevice and ptxas: by its content.
 _CUDA_DATA_DIR = 61
 _CUDA_FILES = ("nvvm/libdevice/libdevice.10.bc", "bin/ptxas")
 _PLUGIN_FILE = re.compile(
@@ -100,7 +100,7 @@ _NEUTRAL_FLAGS = frozenset(_NEUTRAL_NAMES.values())
 
 
 class Unknown(Exception):
-    """Something that this file does not read."""
+    """Raised for anything that this file does not understand."""
 
 
 # ---- protobuf's wire format: (number, bytes of the field with its tag, its content) ----
@@ -120,8 +120,8 @@ def _varint(data: bytes, at: int) -> Tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[Tuple[int, bytes, bytes]]:
-    """There are some hundreds of them, nearly all of a tag and a value of one or two bytes: those
-    are read here, without a call."""
+    """Reads the fields of a message. There are hundreds, nearly all with a tag and a value of one or two
+    bytes: those are read here, without a call."""
     at, end = 0, len(data)
     while at < end:
         start = at
@@ -154,7 +154,7 @@ def _fields(data: bytes) -> Iterator[Tuple[int, bytes, bytes]]:
 
 @functools.lru_cache(maxsize=8)
 def _debug_options(data: bytes, on_cpu: bool) -> bytes:
-    """A digest of those that count. A program's compiles nearly all have the same."""
+    """Returns a digest of the options that count; nearly all compiles of a program have the same."""
     left_out = _NEUTRAL | _GPU_ONLY if on_cpu else _NEUTRAL
     kept = []
     for number, field, content in _fields(data):
@@ -174,7 +174,7 @@ def _cuda_files(folder: str) -> bytes:
 
 
 def options_bytes(options: Any, platform: str) -> bytes:
-    """What of a CompileOptions XLA reads when it makes code."""
+    """Returns the part of a CompileOptions that XLA reads when it makes code."""
     parts: List[bytes] = []
     for number, field, content in _fields(options.SerializeAsString()):
         if number == 7:  # env_option_overrides: a map, read from Python below
@@ -186,7 +186,7 @@ def options_bytes(options: Any, platform: str) -> bytes:
             if inner == 3:
                 parts.append(b"debug_options" + _debug_options(inner_content, platform == "cpu"))
             elif inner == 9 and platform != "cpu":
-                # Which of a host's GPUs it is loaded on does not matter to the code; how many do.
+                # The code depends on the number of GPUs, not on the choice among a host's GPUs.
                 assignment = options.device_assignment
                 if assignment is None:
                     assignment = options.executable_build_options.device_assignment
@@ -199,8 +199,8 @@ def options_bytes(options: Any, platform: str) -> bytes:
 
 
 def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
-    """That XLA makes the same code with this flag as without: it only moves dumps or caches, or is
-    of another backend, or the options have that value anyway."""
+    """Returns True if XLA makes the same code with and without this flag: it only moves dumps or caches,
+    belongs to another backend, or the options have that value anyway."""
     if name in _NEUTRAL_FLAGS or name.startswith("xla_dump_"):
         return True
     if platform != "cpu":
@@ -215,7 +215,7 @@ def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
 
 
 def _overrides(options: Any, platform: str) -> bytes:
-    """jit(compiler_options=...): what it sets beyond what the options have anyway."""
+    """Returns the values of jit(compiler_options=...) that the options do not have anyway."""
     kept = []
     for name, value in dict(options.env_option_overrides).items():
         spelled = str(value).lower() if isinstance(value, bool) else str(value)
@@ -225,8 +225,8 @@ def _overrides(options: Any, platform: str) -> bytes:
 
 
 def flags_bytes(options: Any, platform: str) -> bytes:
-    """Flags of $XLA_FLAGS that are not in the options already. Arguments of the program are none:
-    XLA reads no command line in a Python process."""
+    """Returns flags of $XLA_FLAGS that are not in the options already. In a Python process XLA does not
+    read the command line."""
     kept = []
     for flag in os.environ.get("XLA_FLAGS", "").split():
         if not flag.startswith("--"):
@@ -253,7 +253,7 @@ def _cpu_lines(text: str) -> List[str]:
 
 @functools.lru_cache(maxsize=None)
 def processor() -> str:
-    """The processor's features, which compiled code relies on."""
+    """Returns the processor's features, on which compiled code relies."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
             lines = _cpu_lines(f.read(16384))
@@ -266,8 +266,8 @@ def processor() -> str:
 
 
 def _backend_files(platform: str) -> Iterable[str]:
-    """The shared objects that compile: jaxlib's own, and for a plugin's platform the plugin's and those
-    of CUDA that choose or contain code."""
+    """Returns the shared objects that compile: jaxlib's own, and for a plugin's platform the plugin and
+    the libraries of CUDA that choose or contain code."""
     import jaxlib
 
     folder = os.path.dirname(jaxlib.__file__)
@@ -298,7 +298,7 @@ def libraries(platform: str) -> str:
 
 def _topology(cache_key: Any, devices: Any, backend: Any) -> bytes:
     if backend.platform == "cpu" and devices.size == 1:
-        return b"one"  # how many others the process has does not matter to it
+        return b"one"  # the number of the process's other devices does not matter
     found = hashlib.sha256()
     try:
         cache_key._hash_accelerator_config(found, devices)
@@ -326,7 +326,7 @@ def digest(fields: Iterable[bytes]) -> str:
 
 
 def module_key(module: Any, bytecode: bytes) -> str:
-    """The canonical key. Versions of the bytecode that libwarm does not read are read as text."""
+    """Returns the canonical key. If libwarm does not know the version of the bytecode, it reads text."""
     key, exact = _library.graph_key("mlirbc", bytecode)
     if exact:
         text = module.operation.get_asm(enable_debug_info=False)
@@ -337,7 +337,7 @@ def module_key(module: Any, bytecode: bytes) -> str:
 
 
 def channels(module: Any) -> bytes:
-    """The numbers of channels, which the canonical key leaves out, in the order in which it does."""
+    """Returns the numbers of channels, which the canonical key leaves out, in the key's order."""
     text = module.operation.get_asm(enable_debug_info=False, large_elements_limit=1)
     found = re.findall(r"(?:handle|channel_id) = (\d+)", text)
     return ",".join(dict.fromkeys(found)).encode()
@@ -353,8 +353,9 @@ def name_of(
     compression: str,
     many_processes: bool = False,
 ) -> str:
-    """The name of what `backend` makes of the module. `cache_key` is jax._src.cache_key. If many
-    processes compile it, each for itself, the numbers of channels are an agreement among them."""
+    """Returns the name of the executable that `backend` makes of the module. `cache_key` is
+    jax._src.cache_key. If many processes compile the module, each for itself, they agree on the numbers
+    of channels."""
     platform = backend.platform
     if platform not in ("cpu", "gpu", "cuda", "rocm"):
         raise Unknown(f"the platform {platform}")

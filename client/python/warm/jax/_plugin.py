@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens when JAX starts in a program that has this package on its path."""
+"""Runs when JAX starts in a program that has this package on its path."""
 
 from __future__ import annotations
 
