@@ -50,8 +50,8 @@ Test(pool, compiles_a_kernel)
 static bool has_one_worker(void *pids) { return worker_pids(pids) == 1; }
 static bool has_no_server(void *pids) { return server_pids(pids) == 0; }
 
-static bool was_asked(void *arg) { return ((struct server *)arg)->n_asked >= 1; }
-static bool was_asked_again(void *arg) { return ((struct server *)arg)->n_asked >= 2; }
+static bool was_asked(void *arg) { return ((struct header_server *)arg)->n_asked >= 1; }
+static bool was_asked_again(void *arg) { return ((struct header_server *)arg)->n_asked >= 2; }
 
 static void kill_all(size_t (*find)(pid_t out[16]))
 {
@@ -70,7 +70,7 @@ Test(pool, tries_again_when_a_worker_is_killed_in_mid_compile)
     free(in_dir(&r, "h.h", "#define H 1\n"));
     sem_t gate;
     sem_init(&gate, 0, 0);
-    struct server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
+    struct header_server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
@@ -100,7 +100,7 @@ Test(pool, gives_up_when_a_second_worker_dies_too)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct server server = {.manner = SILENT, .root = r.dir};
+    struct header_server server = {.manner = SILENT, .root = r.dir};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
@@ -137,7 +137,7 @@ Test(pool, tries_again_when_a_fork_server_dies_with_its_workers)
     free(in_dir(&r, "h.h", "#define H 1\n"));
     sem_t gate;
     sem_init(&gate, 0, 0);
-    struct server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
+    struct header_server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
@@ -164,7 +164,7 @@ Test(pool, fails_cleanly_when_the_spawner_dies)
     struct rig r;
     rig_start(&r);
     log_set_level(0);
-    struct server server = {.manner = SILENT, .root = r.dir};
+    struct header_server server = {.manner = SILENT, .root = r.dir};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
@@ -193,7 +193,7 @@ Test(pool, says_closed_when_the_client_goes_away)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct server server = {.manner = LEAVES, .leaves_after = 1, .root = r.dir};
+    struct header_server server = {.manner = LEAVES, .leaves_after = 1, .root = r.dir};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
@@ -208,7 +208,7 @@ Test(pool, a_client_that_never_answers_meets_the_deadline)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct server server = {.manner = SILENT, .root = r.dir};
+    struct header_server server = {.manner = SILENT, .root = r.dir};
     struct ask a = {.source = "#include \"h.h\"\n" SAXPY,
                     .options = {{"-arch=sm_90"}},
                     .server = &server,
@@ -224,7 +224,7 @@ Test(pool, a_client_that_never_answers_holds_a_slot_for_ten_seconds_at_most)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct server server = {.manner = SILENT, .root = r.dir};
+    struct header_server server = {.manner = SILENT, .root = r.dir};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
@@ -238,7 +238,7 @@ Test(pool, a_client_that_never_answers_holds_a_slot_for_ten_seconds_at_most)
 
 /* A compile that keeps its slot until its gate is opened. */
 struct gated {
-    struct server server;
+    struct header_server server;
     struct ask ask;
     struct outcome outcome;
     sem_t gate;
@@ -309,7 +309,7 @@ Test(pool, cancels_what_runs_and_what_waits)
     rig_configure(&r);
     r.config.limits.jobs = 1;
     rig_open(&r);
-    struct server server = {.manner = SILENT, .root = r.dir};
+    struct header_server server = {.manner = SILENT, .root = r.dir};
     struct ask running = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct ask waiting = {.source = SAXPY, .options = {{"-arch=sm_90"}}};
@@ -363,7 +363,7 @@ static pid_t worker_of_compile(struct rig *r)
 {
     sem_t gate;
     sem_init(&gate, 0, 0);
-    struct server server = {.manner = SERVES, .root = r->dir, .gate = &gate};
+    struct header_server server = {.manner = SERVES, .root = r->dir, .gate = &gate};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
@@ -482,7 +482,7 @@ Test(pool, workers_run_confined)
     struct rig r;
     setenv("WARM_TEST_SECRET", "must not be handed on", 1);
     rig_start(&r);
-    struct server server = {.manner = SILENT, .root = r.dir};
+    struct header_server server = {.manner = SILENT, .root = r.dir};
     struct ask a = {
         .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;

@@ -123,7 +123,7 @@ static int questions(struct rig *r, const struct ask *given)
 {
     int sum = 0;
     for (size_t v = 0; v < 2; v++) {
-        struct server server = {.manner = SERVES, .root = r->dir};
+        struct header_server server = {.manner = SERVES, .root = r->dir};
         struct ask a = *given;
         struct outcome o;
         char version[5];
@@ -218,7 +218,7 @@ Test(pool_bytes, lists_each_path_once_in_order_with_what_was_absent)
     snprintf(i2, sizeof i2, "-I%s", second);
     snprintf(absent, sizeof absent, "%s/h.h", first);
     snprintf(present, sizeof present, "%s/h.h", second);
-    struct server server = {.manner = SERVES, .root = r.dir};
+    struct header_server server = {.manner = SERVES, .root = r.dir};
     struct ask a = {.source = "#include <h.h>\n#include <h.h>\n" SAXPY,
                     .options = {{"-arch=sm_90", i1, i2}},
                     .server = &server};

@@ -22,7 +22,7 @@ TestSuite(pool_sources, .timeout = 300);
 
 static bool is_kept(struct rig *r, const char *version, const char *source, const char *option)
 {
-    struct server server = {.manner = SERVES, .root = r->dir};
+    struct header_server server = {.manner = SERVES, .root = r->dir};
     struct ask a = {.source = source,
                     .options = {{"-arch=sm_90", option}},
                     .server = &server,
@@ -65,7 +65,7 @@ Test(pool_sources, keeps_what_has_its_source_in_a_folder_that_is_there)
                                  "k.cu",   "../k.cu",    "there/../there/k.cu", "//tmp//k.cu"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (size_t v = 0; v < 2; v++) {
-            struct server server = {.manner = SERVES, .root = r.dir};
+            struct header_server server = {.manner = SERVES, .root = r.dir};
             struct ask a = {.source = SAXPY,
                             .name = names[i],
                             .options = {{"-arch=sm_90", "-lineinfo"}},

@@ -5,101 +5,16 @@
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "daemon/service/service.h"
-#include "tests/support/support.h"
-
-#define TICK_MS 5
-#define TICKS_MAX 12000 /* a minute, for anything that must happen */
+#include "daemon/service/artifact.h"
+#include "tests/support/service.h"
 
 static const struct peer alice = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
-static uv_loop_t loop;
-static uv_async_t wake;
-static struct config config;
-static struct spawner *spawner;
-static struct pool *pool;
-static struct store *store;
-static struct service *service;
-static char *dir;
+static struct service_rig rig;
 
-static void on_store_wake(void *arg) { uv_async_send(arg); }
-static void on_wake(uv_async_t *handle)
-{
-    (void)handle;
-    service_poll(service);
-}
-
-static void setup(void)
-{
-    struct err e = {0};
-    dir = temp_dir_new();
-    cr_assert_eq(spawner_start(&spawner, &e), 0, "%s", e.text);
-    cr_assert_eq(config_init(&config, &e), 0);
-    cr_assert_eq(config_set(&config, "store", dir, &e), 0, "%s", e.text);
-    cr_assert_eq(config_resolve(&config, &e), 0, "%s", e.text);
-    cr_assert_eq(uv_loop_init(&loop), 0);
-    cr_assert_eq(uv_async_init(&loop, &wake, on_wake), 0);
-    struct store_config to = {.dir = dir,
-                              .max_bytes = 64u << 20,
-                              .async_check_bytes = SERVICE_CHECK_MAX,
-                              .on_wake = on_store_wake,
-                              .on_wake_arg = &wake};
-    cr_assert_eq(store_open(&store, &to, &e), 0, "%s", e.text);
-    struct pool_config with_jobs = {.spawner = spawner,
-                                    .loop = &loop,
-                                    .worker_path = config.worker,
-                                    .limits = {.jobs = 1, .idle_ms = 60000}};
-    cr_assert_eq(pool_open(&pool, &with_jobs, &e), 0, "%s", e.text);
-    struct service_config with = {.loop = &loop, .config = &config, .store = store, .pool = pool};
-    cr_assert_eq(service_new(&service, &with, &e), 0, "%s", e.text);
-}
-
-/* ---- the loop ---- */
-
-static void on_tick(uv_timer_t *timer) { ++*(int *)timer->data; }
-
-/* Runs the loop until *flag. */
-static void run_until(const bool *flag)
-{
-    uv_timer_t timer;
-    int ticks = 0;
-    uv_timer_init(&loop, &timer);
-    timer.data = &ticks;
-    uv_timer_start(&timer, on_tick, TICK_MS, TICK_MS);
-    while (!*flag && ticks < TICKS_MAX)
-        uv_run(&loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(&loop, UV_RUN_NOWAIT);
-    cr_assert(*flag, "nothing happened");
-}
-
-static void on_closed(void *arg) { *(bool *)arg = true; }
-
-static void teardown(void)
-{
-    service_drain(service);
-    service_shutdown(service);
-    for (int i = 0; i < TICKS_MAX && !service_is_idle(service); i++) {
-        uv_run(&loop, UV_RUN_NOWAIT);
-        service_poll(service);
-        uv_sleep(TICK_MS);
-    }
-    cr_assert(service_is_idle(service));
-    service_close(service);
-    bool closed = false;
-    pool_close(pool, on_closed, &closed);
-    run_until(&closed);
-    uv_close((uv_handle_t *)&wake, NULL);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    service_free(service);
-    store_close(store);
-    spawner_stop(spawner);
-    cr_assert_eq(uv_loop_close(&loop), 0, "a handle was left open");
-    config_close(&config);
-    temp_dir_free(dir);
-}
+static void setup(void) { service_rig_up(&rig); }
+static void teardown(void) { service_rig_down(&rig); }
 
 TestSuite(service, .init = setup, .fini = teardown, .timeout = 120);
 
@@ -146,7 +61,8 @@ static void on_answer(struct call *call, const struct answer *a)
 static void ask(struct asker *a, const struct peer *peer, const char *name, enum ask_mode mode)
 {
     *a = (struct asker){
-        .call = {.service = service, .peer = peer, .on_answer = on_answer, .name = view_of(name)}};
+        .call = {
+            .service = rig.service, .peer = peer, .on_answer = on_answer, .name = view_of(name)}};
     service_ask(&a->call, mode, WIRE_SPACE_NAME, view_of(name), NULL, 60000);
 }
 
@@ -173,10 +89,10 @@ static int put_with(const struct peer *peer, struct service_put put, bool *out_e
     put.on_done = on_stored;
     put.arg = &s;
     put.fd = -1;
-    int code = service_put(service, peer, &put, &e);
+    int code = service_put(rig.service, peer, &put, &e);
     if (code)
         return code;
-    run_until(&s.done);
+    service_rig_until(&rig, &s.done);
     if (out_existed)
         *out_existed = s.existed;
     return s.status;
@@ -192,10 +108,10 @@ static bool finds(const struct peer *peer, const char *name, const char *value)
 {
     struct store_value v;
     struct err e;
-    int code = service_get(service, peer, WIRE_SPACE_NAME, view_of(name), NULL, &v, &e);
+    int code = service_get(rig.service, peer, WIRE_SPACE_NAME, view_of(name), NULL, &v, &e);
     bool same = code == 0 && value && v.row.len == strlen(value) &&
                 memcmp(v.data, value, strlen(value)) == 0;
-    store_turn_end(store);
+    store_turn_end(rig.store);
     return value ? same : code == WARM_ENOT_FOUND;
 }
 
@@ -240,7 +156,7 @@ Test(service, an_existing_value_is_kept_if_the_put_asks_for_it)
 Test(service, a_value_above_the_limit_is_refused)
 {
     struct service_put put = put_of("name", "x");
-    config.max_value = 0;
+    rig.config.max_value = 0;
     cr_assert_eq(put_with(&alice, put, NULL), WARM_ETOO_BIG);
 }
 
@@ -259,7 +175,7 @@ Test(service, one_asker_gets_the_lease_and_all_get_its_value)
     struct service_put put = put_of("name", "made");
     put.lease = &a.call;
     cr_assert_eq(put_with(&alice, put, NULL), 0);
-    run_until(&b.ended);
+    service_rig_until(&rig, &b.ended);
     cr_assert_str_eq(b.seen, "W=made");
     call_drop(&c.call, false);
 }
@@ -293,7 +209,7 @@ Test(service, a_put_of_another_than_the_holder_answers_the_waiters)
     ask(&a, &alice, "name", ASK_LEASE);
     ask(&b, &alice, "name", ASK_LEASE);
     cr_assert_eq(put_with(&alice, put_of("name", "theirs"), NULL), 0);
-    run_until(&b.ended);
+    service_rig_until(&rig, &b.ended);
     cr_assert_str_eq(b.seen, "W=theirs");
     if (!a.ended)
         call_drop(&a.call, false);
@@ -304,7 +220,7 @@ Test(service, shutdown_answers_each_waiter_with_an_error)
     struct asker a, b;
     ask(&a, &alice, "name", ASK_LEASE);
     ask(&b, &alice, "name", ASK_LEASE);
-    service_shutdown(service);
+    service_shutdown(rig.service);
     cr_assert_str_eq(b.seen, "WE");
     if (!a.ended)
         call_drop(&a.call, false);

@@ -3,7 +3,7 @@
  * pool.c - a spawner, a loop and a pool of workers with real NVRTC for one test, and a thread that plays the
  * client that serves headers. The suites of daemon/compiler call it.
  *
- * Thread: the test's own; server_run has one for each server.
+ * Thread: the test's own; header_server_run has one for each server.
  */
 #include "tests/support/pool.h"
 
@@ -66,7 +66,7 @@ bool have_toolchains(void)
 
 /* ---- the client's end of the channel ---- */
 
-static void server_answer(struct server *s, const struct wire_open *question)
+static void header_server_answer(struct header_server *s, const struct wire_open *question)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s%.*s", *(const char *)question->path.data == '/' ? "" : s->root,
@@ -91,9 +91,9 @@ static void server_answer(struct server *s, const struct wire_open *question)
         close(fd);
 }
 
-static void *server_run(void *arg)
+static void *header_server_run(void *arg)
 {
-    struct server *s = arg;
+    struct header_server *s = arg;
     char packet[WIRE_OPEN_MAX];
     ssize_t n;
     while ((n = recv(s->fd, packet, sizeof packet, 0)) > 0) {
@@ -105,19 +105,19 @@ static void *server_run(void *arg)
         if (s->gate)
             sem_wait(s->gate);
         if (s->manner != SILENT)
-            server_answer(s, &question);
+            header_server_answer(s, &question);
     }
     close(s->fd);
     return NULL;
 }
 
-void server_start(struct server *s)
+void header_server_start(struct header_server *s)
 {
     int pair[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     s->fd = pair[0];
     s->worker_fd = pair[1];
-    cr_assert_eq(pthread_create(&s->thread, NULL, server_run, s), 0);
+    cr_assert_eq(pthread_create(&s->thread, NULL, header_server_run, s), 0);
 }
 
 /* ---- one pool ---- */
@@ -281,7 +281,7 @@ void ask_start(struct rig *r, const struct ask *a, struct outcome *o)
                                    .arg = o};
     request.job_fd = o->job_fd = job_memfd(r, a, &request.job_len);
     if (a->server) {
-        server_start(a->server);
+        header_server_start(a->server);
         request.channel_fd = a->server->worker_fd;
     }
     cr_assert_eq(pool_start(r->pool, &request, &o->compile, &e), 0, "%s", e.text);
@@ -327,7 +327,7 @@ char *in_dir(const struct rig *r, const char *name, const char *content)
 
 char *log_of(struct rig *r, const char *source, int want)
 {
-    struct server server = {.manner = SERVES, .root = r->dir};
+    struct header_server server = {.manner = SERVES, .root = r->dir};
     struct ask a = {.source = source, .options = {{"-arch=sm_90"}}, .server = &server};
     struct outcome o;
     ask_run(r, &a, &o);

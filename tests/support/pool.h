@@ -65,7 +65,7 @@ char *in_dir(const struct rig *r, const char *name, const char *content);
 /* ---- the client's end of the channel ---- */
 
 enum manner { SERVES, SILENT, LEAVES };
-struct server {
+struct header_server {
     pthread_t thread;
     int fd, worker_fd;
     enum manner manner;
@@ -76,7 +76,7 @@ struct server {
 };
 
 /* Starts a thread that answers as the struct says; ask_finish joins it. */
-void server_start(struct server *s);
+void header_server_start(struct header_server *s);
 
 /* ---- one compile ---- */
 
@@ -89,8 +89,8 @@ struct ask { /* what a test wants compiled */
     const char *name;
     struct text_list options, expressions;
     struct text_list header_names, headers;
-    struct server *server; /* NULL: no channel */
-    const char *version;   /* NULL: the default */
+    struct header_server *server; /* NULL: no channel */
+    const char *version;          /* NULL: the default */
     uint64_t timeout_ms;
     uint32_t uid;
 };

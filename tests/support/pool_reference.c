@@ -159,7 +159,7 @@ char *outcome_form(const struct outcome *o, size_t *out_len)
 void expect_same(struct rig *r, const struct ask *given)
 {
     for (size_t v = 0; v < 2; v++) {
-        struct server server = {.manner = SERVES, .root = r->dir};
+        struct header_server server = {.manner = SERVES, .root = r->dir};
         struct ask a = *given;
         struct outcome o;
         char version[5];

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_connection.c - connections to a server without a daemon, on a loop of the test's own: which wire it speaks,
+ * the order of answers, back-pressure, and what a closed connection leaves.
+ */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/wire/wire.h"
+#include "daemon/net/connection.h"
+#include "daemon/net/server.h"
+#include "tests/support/service.h"
+#include "tests/support/support.h"
+
+static struct service_rig rig;
+static struct server *server;
+static int listener;
+
+static void setup(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct err e;
+    service_rig_up(&rig);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", rig.dir);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(listen(listener, 8), 0);
+    struct server_config config = {.loop = &rig.loop,
+                                   .config = &rig.config,
+                                   .service = rig.service,
+                                   .listener_fd = listener,
+                                   .admin_fd = -1,
+                                   .trust_group = PEER_NO_GROUP};
+    cr_assert_eq(server_start(&server, &config, &e), 0, "%s", e.text);
+}
+
+static void on_closed(void *arg) { *(bool *)arg = true; }
+
+static void teardown(void)
+{
+    bool closed = false;
+    server_close(server, on_closed, &closed);
+    service_rig_until(&rig, &closed);
+    server_free(server);
+    close(listener);
+    service_rig_down(&rig);
+}
+
+TestSuite(connection, .init = setup, .fini = teardown, .timeout = 120);
+
+/* ---- the client's end ---- */
+
+static void turn(void) { uv_run(&rig.loop, UV_RUN_NOWAIT); }
+
+/* Connects, and waits until the server has accepted. */
+static int client(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    unsigned before = server_count(server);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", rig.dir);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    for (int i = 0; server_count(server) == before && i < 200000; i++)
+        turn();
+    cr_assert_eq(server_count(server), before + 1);
+    return fd;
+}
+
+/* Runs the loop until `len` bytes came, or the connection ended. Returns the number of bytes. */
+static size_t receive(int fd, char *out, size_t len)
+{
+    size_t n = 0;
+    for (int i = 0; n < len && i < 200000; i++) {
+        ssize_t more = recv(fd, out + n, len - n, MSG_DONTWAIT);
+        if (more == 0)
+            return n;
+        if (more > 0)
+            n += (size_t)more;
+        else
+            cr_assert_eq(errno, EAGAIN, "recv: %s", strerror(errno));
+        turn();
+    }
+    return n;
+}
+
+static void say(int fd, const char *text)
+{
+    cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+static void expect(int fd, const char *want)
+{
+    char got[512] = "";
+    receive(fd, got, strlen(want));
+    cr_assert_str_eq(got, want);
+}
+
+static bool is_ended(int fd)
+{
+    char byte;
+    for (int i = 0; i < 200000; i++, turn())
+        if (recv(fd, &byte, 1, MSG_DONTWAIT) == 0)
+            return true;
+    return false;
+}
+
+/* ---- bytes ---- */
+
+Test(connection, the_first_byte_chooses_the_wire)
+{
+    char got[WIRE_HEADER];
+    struct writer w;
+    struct wire_frame frame;
+    int resp = client(), native = client();
+    say(resp, "PING\r\n");
+    expect(resp, "+PONG\r\n");
+    writer_init(&w, 0);
+    wire_put_hello(&w, 7,
+                   &(struct wire_hello){.version_min = WIRE_VERSION,
+                                        .version_max = WIRE_VERSION,
+                                        .client = {"test", 4}});
+    cr_assert_eq(send(native, w.data, w.len, 0), (ssize_t)w.len);
+    cr_assert_eq(receive(native, got, sizeof got), sizeof got);
+    long missing = wire_parse((const uint8_t *)got, sizeof got, &frame, NULL);
+    cr_assert(missing == 0 || frame.type == WIRE_WELCOME, "a header of a frame");
+    cr_assert_eq(server_count(server), 2u);
+    writer_close(&w);
+    close(resp);
+    close(native);
+}
+
+Test(connection, a_message_in_single_bytes_is_answered_once)
+{
+    static const char set[] = "*3\r\n$3\r\nSET\r\n$4\r\nname\r\n$5\r\nvalue\r\n";
+    int fd = client();
+    for (size_t i = 0; i < sizeof set - 1; i++) {
+        cr_assert_eq(send(fd, set + i, 1, 0), 1);
+        turn();
+    }
+    expect(fd, "+OK\r\n");
+    say(fd, "GET name\r\n");
+    expect(fd, "$5\r\nvalue\r\n");
+    close(fd);
+}
+
+Test(connection, answers_come_in_the_order_of_the_requests)
+{
+    char message[64], want[64];
+    int fd = client();
+    for (int i = 0; i < 1000; i++) {
+        snprintf(message, sizeof message, "ECHO %d\r\n", i);
+        say(fd, message);
+        if (i % 100 == 0)
+            turn();
+    }
+    for (int i = 0; i < 1000; i++) {
+        snprintf(message, sizeof message, "%d", i);
+        snprintf(want, sizeof want, "$%zu\r\n%d\r\n", strlen(message), i);
+        expect(fd, want);
+    }
+    close(fd);
+}
+
+Test(connection, a_client_that_does_not_read_is_not_read_from)
+{
+    static const char ping[] = "PING\r\n";
+    int fd = client();
+    size_t sent = 0;
+    bool full = false;
+    for (int i = 0; !full && i < 10000000; i++) {
+        ssize_t n = send(fd, ping, sizeof ping - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n == (ssize_t)sizeof ping - 1) {
+            sent++;
+            continue;
+        }
+        cr_assert_lt(n, 0, "a part of a message was sent");
+        for (int k = 0; k < 100; k++)
+            turn();
+        struct pollfd p = {fd, POLLOUT, 0};
+        full = poll(&p, 1, 0) == 0;
+    }
+    cr_assert(full, "all was read, and no answer was taken");
+    for (size_t i = 0; i < sent; i++)
+        expect(fd, "+PONG\r\n");
+    close(fd);
+}
+
+/* ---- the end ---- */
+
+/* Waits until no connection is left, and libuv has closed the handles. */
+static void await_no_client(void)
+{
+    for (int i = 0; server_count(server) && i < 200000; i++)
+        turn();
+    cr_assert_eq(server_count(server), 0u);
+    turn();
+}
+
+Test(connection, garbage_gets_one_error_and_the_end)
+{
+    char got[4] = "";
+    int fd = client();
+    say(fd, "*1\r\nnonsense\r\n");
+    cr_assert_eq(receive(fd, got, 4), 4u);
+    cr_assert_eq(memcmp(got, "-ERR", 4), 0);
+    cr_assert(is_ended(fd));
+    close(fd);
+}
+
+Test(connection, a_client_that_goes_away_leaves_nothing)
+{
+    int fd = client();
+    say(fd, "*3\r\n$3\r\nSET\r\n$4\r\nna");
+    turn();
+    cr_assert_eq(server_count(server), 1u);
+    close(fd);
+    await_no_client();
+}
+
+static unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+    DIR *listing = opendir("/proc/self/fd");
+    while (readdir(listing))
+        n++;
+    closedir(listing);
+    return n;
+}
+
+Test(connection, descriptors_that_no_message_takes_are_closed)
+{
+    unsigned before = 0;
+    for (int i = 0; i < 20; i++) {
+        before = i == 1 ? open_descriptors() : before; /* the first one opens more for all */
+        int fd = client(), passed = memfd_create("passed", MFD_CLOEXEC);
+        cr_assert(send_with_fds(fd, "PING\r\n", 6, &passed, 1));
+        expect(fd, "+PONG\r\n");
+        close(passed);
+        close(fd);
+        await_no_client();
+    }
+    for (int i = 0; open_descriptors() > before; i++) { /* another thread closes them */
+        cr_assert_lt(i, 10000, "%u, not %u", open_descriptors(), before);
+        usleep(1000);
+    }
+}

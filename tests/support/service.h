@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service.h - a service for one test, without a wire: a loop, a real store and a pool of workers that has no
+ * toolchain.
+ *
+ * Thread: the test's own, which runs the loop. Memory: service_rig_down frees all.
+ */
+#ifndef WARM_TESTS_SUPPORT_SERVICE_H
+#define WARM_TESTS_SUPPORT_SERVICE_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "daemon/service/service.h"
+
+struct service_rig {
+    uv_loop_t loop;
+    uv_async_t wake;
+    struct config config;
+    struct spawner *spawner;
+    struct pool *pool;
+    struct store *store;
+    struct service *service;
+    char *dir;
+};
+
+/* Starts all. */
+void service_rig_up(struct service_rig *r);
+/* Runs the loop until *flag; fails the test after a minute. */
+void service_rig_until(struct service_rig *r, const bool *flag);
+/* Drains and frees all; expects that no handle is left. */
+void service_rig_down(struct service_rig *r);
+
+#endif
