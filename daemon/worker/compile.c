@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - drives NVRTC for one job and packs what it said. Main thread.
+ * compile.c - drives NVRTC for one job, decides whether the result may be kept and shared, and packs it.
  *
  * The options are the client's own, in their order, without those about precompiled headers and
  * NVRTC's own cache: these decide nothing about the result. No compile here writes or reads a
  * precompiled header: NVRTC checks nothing about the headers behind one, and it is good only in the
  * process that made it, which serves no second job.
+ *
+ * main.c calls it in a worker.
+ *
+ * Thread: main thread.
  */
 #include "daemon/worker/compile.h"
 
@@ -25,15 +29,15 @@
 #include "keygen/cuda/reach.h"
 #include "keygen/lines.h"
 
-#define OWN_OPTIONS 1u /* that we add */
+#define OWN_OPTIONS 1u /* options that the worker adds */
 
 /* ---- the job as C strings ---- */
 
-/* Everything that NVRTC borrows while it compiles. Each array ends where its count says. */
+/* Everything that NVRTC borrows while it compiles. Each array has a count. */
 struct input {
     char *source, *name, *cwd;
     char **header_bytes, **header_names, **expressions;
-    char **options; /* with room for our own behind the client's */
+    char **options; /* with room for the worker's own behind the client's */
     struct view *passed;
     size_t n_passed;
 };
@@ -54,7 +58,7 @@ static bool begins(struct view text, const char *prefix)
     return text.len >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
 }
 
-/* Options that are ours to decide, and how many arguments each is. */
+/* Returns the number of arguments of an option that the worker decides; 0 for all others. */
 static size_t is_ours(struct view option, const struct view *next)
 {
     static const char *const prefixes[] = {"pch", "create-pch", "use-pch", "no-cache",
@@ -143,7 +147,7 @@ static void input_close(struct input *in)
     free_list(in->options);
 }
 
-/* NVRTC takes C strings: a NUL would end the source where its author does not expect it. */
+/* Refuses a NUL: NVRTC takes C strings, and the source would end there. */
 static int check_nul(struct view text, const char *what, struct err *e)
 {
     const char *nul = text.len ? memchr(text.data, '\0', text.len) : NULL;
@@ -169,10 +173,11 @@ static int check_job(const struct job *job, struct err *e)
 
 /* ---- compiling ---- */
 
-struct attempt {
+/* One run of NVRTC over the source. */
+struct run {
     nvrtc_program program;
     int status;
-    const char *compiler; /* what it is to be called */
+    const char *compiler; /* its name in the result */
 };
 
 static uint64_t now_ms(void)
@@ -182,21 +187,22 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Appends our own option behind the client's. */
+/* Appends the worker's own option behind the client's. */
 static size_t add_own_options(const struct nvrtc *n, struct input *in)
 {
     static char no_cache[] = "--no-cache";
     size_t count = in->n_passed;
     if (n->major * 100 + n->minor >= 1209)
-        in->options[count++] = no_cache; /* the driver's cache: we are one */
+        in->options[count++] = no_cache; /* the driver's cache: the daemon has its own */
     return count;
 }
 
+/* Compiles once; `hide`: the files that every compile looks for are absent (files_hide). */
 static void compile_once(const struct nvrtc *n, struct input *in, const struct job *job, bool hide,
-                         struct attempt *a)
+                         struct run *a)
 {
     size_t n_options = add_own_options(n, in);
-    *a = (struct attempt){.compiler = a->compiler};
+    *a = (struct run){.compiler = a->compiler};
     files_hide(hide);
     a->status = n->CreateProgram(&a->program, in->source, in->name, (int)job->n_headers,
                                  (const char *const *)in->header_bytes,
@@ -206,10 +212,10 @@ static void compile_once(const struct nvrtc *n, struct input *in, const struct j
     if (!a->status)
         a->status = n->CompileProgram(a->program, (int)n_options, (const char *const *)in->options);
     for (size_t i = in->n_passed; i < n_options; i++)
-        in->options[i] = NULL; /* ours are not to be freed */
+        in->options[i] = NULL; /* the worker's own must not be freed */
 }
 
-/* -G, -lineinfo. */
+/* True for -G and -lineinfo. */
 static bool asks_for_lines(const struct input *in)
 {
     static const char *const debug[] = {"-G",        "--device-debug",       "-device-debug",
@@ -221,8 +227,7 @@ static bool asks_for_lines(const struct input *in)
     return asks;
 }
 
-static void compile(const struct nvrtc *n, struct input *in, const struct job *job,
-                    struct attempt *a)
+static void compile(const struct nvrtc *n, struct input *in, const struct job *job, struct run *a)
 {
     compile_once(n, in, job, !asks_for_lines(in), a);
     if (!files_hidden_met())
@@ -233,7 +238,7 @@ static void compile(const struct nvrtc *n, struct input *in, const struct job *j
 
 /* ---- whether the result may be kept ---- */
 
-/* Everything that the compiler saw. */
+/* Scans everything that the compiler saw. */
 static struct cuda_scan scan_all(const struct job *job)
 {
     struct cuda_scan scan = {0};
@@ -247,16 +252,16 @@ static struct cuda_scan scan_all(const struct job *job)
     return scan;
 }
 
-/* Whether the options, the source and the headers that came along let it have a shared key. */
+/* True if options, source and the headers that came along allow a shared key. */
 static bool has_shared_key(const struct job *job)
 {
     struct key graph;
     struct proof proof;
-    return job_shared_key(job, 0, &graph, &proof, NULL) == 0; /* whether, not which */
+    return job_shared_key(job, 0, &graph, &proof, NULL) == 0; /* only whether there is one */
 }
 
-/* Beneath a folder that an option names as an absolute path: so is its path in every job with these
- * options, whatever the program's name and the working folder. */
+/* True if a path is beneath a folder that an option names absolutely: so it is in every job with
+ * these options, whatever the program's name and the working folder. */
 static bool is_in_fixed_place(const struct options *options, const char *path)
 {
     for (size_t i = 0; i < options->n_include_dirs; i++) {
@@ -270,12 +275,13 @@ static bool is_in_fixed_place(const struct options *options, const char *path)
     return false;
 }
 
-/* `anywhere`: nor may a header in such a place show where it is. */
+/* True if some text may show where a file lies; `anywhere`: texts in fixed places count, too.
+ * Options are texts: of -DX=PLACE, and of paths that look like it. */
 static bool shows_place(struct cuda_reach *r, const struct job *job, const struct options *options,
                         bool anywhere)
 {
     bool shows = cuda_reach_shows_place(r, job->source.data, job->source.len);
-    for (size_t i = 0; !shows && i < job->n_options; i++) /* -DX=PLACE; a path may look like it */
+    for (size_t i = 0; !shows && i < job->n_options; i++)
         shows = cuda_reach_shows_place(r, job->options[i].data, job->options[i].len);
     for (size_t i = 0; !shows && i < files_count(); i++) {
         const struct file *file = files_at(i);
@@ -285,8 +291,9 @@ static bool shows_place(struct cuda_reach *r, const struct job *job, const struc
     return shows;
 }
 
-/* The headers use __FILE__ or __LINE__, as those of CUDA's libraries do: whether nonetheless neither
- * the program's name and folder nor its line breaks can show. *out_movable: nor the -I folders. */
+/* Headers may use __FILE__ or __LINE__, as those of CUDA's libraries do. True if neither the
+ * program's name and folder nor its line breaks can show all the same. *out_movable: nor the -I
+ * folders. */
 static bool hides_place(const struct job *job, const struct cuda_scan *scan, bool *out_movable)
 {
     struct options options;
@@ -327,8 +334,8 @@ static bool some_text_has(const struct job *job, const char *what, size_t len)
     return has;
 }
 
-/* Whether a name of a header that comes along, a relative name of the program, or an option that is no
- * absolute -I has this. */
+/* True if `what` stands in a name of a header that comes along, in a relative name of the program,
+ * or in an option that is no absolute -I. */
 static bool some_word_has(const struct job *job, struct view what)
 {
     bool has = job->name.len && *(const char *)job->name.data != '/' &&
@@ -344,15 +351,15 @@ static bool some_word_has(const struct job *job, struct view what)
     return has;
 }
 
-/* Whether some text may have `#pragma once` or `#import`: the words stand in it, or may be put together
- * in it for a _Pragma. */
+/* True if some text may have `#pragma once` or `#import`: it has the words, or may put them
+ * together for a _Pragma. */
 static bool has_once(const struct job *job, const struct cuda_scan *scan)
 {
     return scan->opaque || some_text_has(job, "once", 4) || some_text_has(job, "import", 6) ||
            (scan->pastes && some_text_has(job, "ragma", 5));
 }
 
-/* The first component of a path, without the '/' before and behind it. */
+/* Returns the first component of a path, without the '/' before and behind it. */
 static struct view first_component(const char *path)
 {
     while (*path == '/')
@@ -360,14 +367,14 @@ static struct view first_component(const char *path)
     return (struct view){path, strcspn(path, "/")};
 }
 
-/* Whether some text may begin an absolute path as the folder's begins. Its first component is enough
- * to look for: between the others a text may have more '/' than the compiler asks for. */
+/* True if some text may begin an absolute path as the folder's begins. It looks for the first
+ * component alone: between the others a text may have more '/' than the compiler asks for. */
 static bool names_folder(const struct job *job, struct view folder)
 {
     char text[JOB_TEXT_MAX + 3], path[JOB_TEXT_MAX + 1];
     snprintf(path, sizeof path, "%.*s", (int)folder.len, (const char *)folder.data);
     struct view first = first_component(path);
-    if (!first.len) /* the root: whatever is absolute is beneath it */
+    if (!first.len) /* the root: every absolute path is beneath it */
         return some_text_has(job, "\"/", 2) || some_text_has(job, "</", 2);
     int n = snprintf(text, sizeof text, "/%.*s/", (int)first.len, (const char *)first.data);
     return some_text_has(job, text, (size_t)n);
@@ -384,7 +391,8 @@ static bool names_places(const struct job *job, const struct cuda_scan *scan)
 
 #define FOLDER_SIZE (2u * JOB_TEXT_MAX + 3u)
 
-/* A folder's text with a '/' at its end and one for several in a row; beneath `above` if relative. */
+/* Writes a folder's text with a '/' at its end and one for several in a row; beneath `above` if it
+ * is relative. */
 static void folder_text(char out[FOLDER_SIZE], struct view above, struct view folder)
 {
     char whole[FOLDER_SIZE], *to = out;
@@ -402,9 +410,9 @@ static bool begins_text(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Whether a path beneath an absolute -I folder may have been found from the folder `base` as well. If
- * the -I folder is beneath it, what some text or option has then begins with that one's first
- * component there. */
+/* True if a path beneath an absolute -I folder may have been found from the folder `base` as well.
+ * If the -I folder is beneath `base`, a text or an option then begins with the -I folder's first
+ * component below it. */
 static bool leads_inside(const struct job *job, const struct options *options, const char *base)
 {
     for (size_t i = 0; i < options->n_include_dirs; i++) {
@@ -425,7 +433,7 @@ static bool leads_inside(const struct job *job, const struct options *options, c
     return false;
 }
 
-/* The same of the working folder and that of the program. */
+/* True if that holds for the working folder or the program's folder. */
 static bool names_inner(const struct job *job, const struct cuda_scan *scan)
 {
     char base[FOLDER_SIZE];
@@ -446,8 +454,8 @@ static bool names_inner(const struct job *job, const struct cuda_scan *scan)
     return inner;
 }
 
-/* Before 13.5 line tables hold the time at which each file was modified: what the compiler then
- * yields for the same bytes is another result after a `touch`. */
+/* True if line tables hold the time at which each file was modified, as before 13.5: the same bytes
+ * then have another result after a `touch`. */
 static bool shows_file_times(const struct nvrtc *n, const struct input *in)
 {
     bool any = false;
@@ -462,7 +470,7 @@ static bool log_tells_of_memory(const char *log, size_t len)
 }
 
 static bool may_keep(const struct nvrtc *n, const struct input *in, const struct cuda_scan *scan,
-                     const struct attempt *a, struct view log)
+                     const struct run *a, struct view log)
 {
     return (a->status == NVRTC_SUCCESS || a->status == NVRTC_INVALID_OPTION ||
             a->status == NVRTC_COMPILATION) &&
@@ -475,8 +483,9 @@ static bool may_keep(const struct nvrtc *n, const struct input *in, const struct
 typedef int (*size_fn)(nvrtc_program program, size_t *out);
 typedef int (*bytes_fn)(nvrtc_program program, char *out);
 
-/* One kind of output as a section; NVRTC ends texts with a NUL, which is not part of them. What a
- * library does not have, or this compile did not make, is left out. False if memory ran out. */
+/* Adds one kind of output as a section, without the NUL at the end of NVRTC's texts. A kind that
+ * the library does not have, or that this compile did not make, is left out. False if memory ran
+ * out. */
 static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uint32_t type,
                         bool is_text, struct bundle_section *sections, size_t *n)
 {
@@ -494,7 +503,7 @@ static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uin
     return true;
 }
 
-static bool take_lowered(const struct nvrtc *n, const struct attempt *a, const struct input *in,
+static bool take_lowered(const struct nvrtc *n, const struct run *a, const struct input *in,
                          const struct job *job, struct bundle_section *sections, size_t *count)
 {
     struct writer w;
@@ -527,8 +536,8 @@ static void free_sections(struct bundle_section *sections, size_t n)
     }
 }
 
-/* Everything that the program handle would tell, in a writer. */
-static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const struct input *in,
+/* Writes everything that the program handle would tell. */
+static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct input *in,
                         const struct job *job, struct writer *w, struct compile_result *out)
 {
     struct bundle_section s[8];
@@ -565,7 +574,7 @@ static bool pack_bundle(const struct nvrtc *n, const struct attempt *a, const st
     return ok && !w->failed;
 }
 
-/* So that somebody can be told in which line a header has changed. */
+/* Writes the digests of a header's lines, so that a miss can name the changed line. */
 static void pack_lines(struct writer *w, const struct file *file)
 {
     struct lines lines;
@@ -596,7 +605,7 @@ static bool pack_paths(struct writer *w)
     return ok && !w->failed;
 }
 
-static int pack(const struct nvrtc *n, const struct attempt *a, const struct input *in,
+static int pack(const struct nvrtc *n, const struct run *a, const struct input *in,
                 const struct job *job, struct compile_result *out, struct err *e)
 {
     struct writer bundle, paths;
@@ -634,7 +643,7 @@ static int compile_decoded(const struct nvrtc *n, const struct job *job, const c
     if (code)
         return code;
     struct input in;
-    struct attempt a = {.compiler = compiler};
+    struct run a = {.compiler = compiler};
     if (!input_take(&in, job)) {
         input_close(&in);
         return err_set(e, WARM_ENOMEM, "no memory for the source");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.h - one job, from its encoded bytes to the bundle and the list of paths.
+ * compile.h - compiles one job: from its encoded bytes to the bundle and the list of paths.
  *
  *     job ──▶ options ──▶ NVRTC ──▶ log, cubin, PTX, … ──▶ sealed memfds
  *                          │  ▲
@@ -23,21 +23,21 @@ struct compile_result {
     bool names_places; /* a text may name a file beneath the job's folders by its absolute path */
     bool names_inner;  /* a text may lead from these into an absolute -I folder */
     bool has_once;     /* a file may be left out because it was read under another name */
-    bool movable;      /* where the -I folders lie cannot show */
+    bool movable;      /* the places of the -I folders cannot show */
     uint32_t ms, n_paths;
     int bundle_fd, paths_fd; /* sealed memfds */
     uint64_t bundle_len, paths_len;
 };
 
-/* Compiles; the result says that it was made by `compiler`. `channel` leads to the client, -1: nobody.
- * An answer of the compiler, good or bad, is
- * 0 and fills *out. Errors, with nothing to close: MALFORMED, UNSUPPORTED, INVALID (a NUL in the
- * source, which the compiler would take for its end), CLOSED, TIMEOUT, NOMEM, IO. */
+/* Compiles a job; the result names `compiler` as its maker. `channel` leads to the client, -1:
+ * there is none. Returns 0 and fills *out for an answer of the compiler, good or bad. Errors, with
+ * nothing to close: MALFORMED, UNSUPPORTED, INVALID (a NUL in the source, which the compiler would
+ * take for its end), CLOSED, TIMEOUT, NOMEM, IO. */
 int compile_job(const struct nvrtc *nvrtc, struct view encoded, const char *compiler, int channel,
                 struct compile_result *out, struct err *e);
 
-/* Compiles a small kernel of our own, so that what the library sets up at its first compile is there
- * for every process that is forked off from then on. */
+/* Compiles a small kernel, so that the library's set-up is done for every process that is forked
+ * from then on. */
 void compile_warm_up(const struct nvrtc *nvrtc);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.c - answers NVRTC's questions about files; see files.h.
+ * files.c - decides what NVRTC finds at each path: asks the client once, and keeps the answer.
  *
- * First the table of paths and the talk with the client; at the end the C library's functions, which
- * only translate. Main thread; one compile at a time.
+ * First the table of paths and the talk with the client; at the end the C library's functions, which only
+ * translate. NVRTC calls those; compile.c begins and ends a compile.
+ *
+ * Thread: main thread; one compile at a time.
  */
 #include "daemon/worker/files.h"
 
@@ -30,7 +32,7 @@
 #define ANSWER_TIMEOUT_MS 10000 /* a client that takes longer for one path is stopped or dead */
 #define ANSWERS_SKIPPED_MAX 16  /* packets that answer something else */
 #define PLACE_MAX (2u * JOB_TEXT_MAX)
-#define HIDDEN 3u /* files that every compile looks for: files_hide */
+#define HIDDEN 3u /* files that every compile looks for (files_hide) */
 #define HIDDEN_PROGRAM 0u
 #define HIDDEN_BUILTINS 1u
 #define HIDDEN_NAMES 2u
@@ -44,11 +46,12 @@ static struct {
     bool active;
     int channel;
     const char *cwd;
-    char program[PLACE_MAX]; /* where the program and the working folder are, without . and .. */
+    char program[PLACE_MAX]; /* the program's folder and the working folder, without . and .. */
     char folder[PLACE_MAX];
-    unsigned n_hides[HIDDEN]; /* looks at each that are still to find nothing */
+    unsigned n_hides[HIDDEN]; /* looks at each that still find nothing */
     bool hides, hidden_met;
-    struct slot **slots; /* in the order of asking; each allocated, so that pointers to them last */
+    struct slot *
+        *slots; /* in the order of asking; each is allocated, so that pointers to it last */
     size_t n, cap;
     uint32_t *index; /* open addressing: place in slots + 1, 0 is free */
     size_t index_size;
@@ -81,7 +84,7 @@ static struct slot **find(const char *path, uint64_t hash, uint32_t **out_index)
     }
 }
 
-/* Room for one more path; the index stays at most half full. */
+/* Makes room for one more path; the index stays at most half full. */
 static bool grow(void)
 {
     if (files.n < files.cap)
@@ -115,13 +118,13 @@ static void fail(int code, const char *text)
 
 /* ---- asking the client ---- */
 
-/* Folders in which no header lies, but much that a log must not show. The client refuses what is
- * outside of its include folders; this holds even for one that does not. */
+/* True for folders without headers, whose files a log must not show. A client refuses paths outside
+ * of its include folders; this holds even for a client that does not. */
 static bool is_system_path(const char *path)
 {
     static const char *const folders[] = {"/etc/", "/proc/", "/sys/", "/dev/"};
     if (strstr(path, "/../"))
-        return false; /* the client resolves and judges it */
+        return false; /* the client resolves it and decides */
     while (path[0] == '/' && path[1] == '/')
         path++;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
@@ -171,8 +174,8 @@ static int ask_client(const char *path, enum wire_path_state *out_state, int *ou
     return code;
 }
 
-/* Reads a whole regular file into memory of its own. A file may shrink or grow under our hands: it
- * is what was read. Errors: REFUSED (not a regular file, or too large), NOMEM, IO. */
+/* Reads a whole regular file into own memory. A file may shrink or grow meanwhile: the bytes that
+ * were read count. Errors: REFUSED (not a regular file, or too large), NOMEM, IO. */
 static int read_whole(int fd, struct file *out)
 {
     if (fstat(fd, &out->st))
@@ -181,7 +184,7 @@ static int read_whole(int fd, struct file *out)
         (size_t)out->st.st_size > BYTES_MAX - files.bytes)
         return WARM_EREFUSED;
     size_t cap = (size_t)out->st.st_size, len = 0;
-    char *data = malloc(cap + 1); /* a byte more, to see the end without another growth */
+    char *data = malloc(cap + 1); /* a byte more, to see the end without growing again */
     ssize_t n = -1;
     while (data && len < cap + 1 && (n = pread(fd, data + len, cap + 1 - len, (off_t)len)) > 0)
         len += (size_t)n;
@@ -195,7 +198,7 @@ static int read_whole(int fd, struct file *out)
     return 0;
 }
 
-/* Fills in what is at file->path. */
+/* Asks for file->path, and fills in the answer. */
 static void learn(struct file *file)
 {
     file->absent = true;
@@ -214,7 +217,8 @@ static void learn(struct file *file)
                                           : "the client's answer about a header is not valid");
         return;
     }
-    if (is_system_path(file->path)) /* the client was asked so that it knows what was kept back */
+    if (is_system_path(
+            file->path)) /* the client is asked all the same, and so knows which path was kept back */
         state = WIRE_PATH_REFUSED;
     if (state == WIRE_PATH_FILE)
         code = fd < 0 ? WARM_EREFUSED : read_whole(fd, file);
@@ -265,14 +269,15 @@ int files_status(struct err *e)
     return files.failure.code;
 }
 
-/* ---- files of our own ---- */
+/* ---- own files ---- */
 
 static bool is_ours(const char *path)
 {
     return strncmp(path, WORKER_TMP "/", sizeof WORKER_TMP) == 0;
 }
 
-/* A new file in memory: the compiler writes a temporary file once, and never opens it again. */
+/* Makes a new file in memory: the compiler writes a temporary file once, and never opens it
+ * again. */
 static int scratch_open(bool write)
 {
     if (write)
@@ -283,7 +288,7 @@ static int scratch_open(bool write)
 
 /* ---- a compile's begin and end ---- */
 
-/* Where a path leads from the working folder, by its text alone: "" for the root, else "/a/b". */
+/* Resolves a path from the working folder, by its text alone: "" for the root, else "/a/b". */
 static void resolve(char out[static PLACE_MAX], const char *path)
 {
     char whole[PLACE_MAX];
@@ -307,7 +312,7 @@ void files_begin(int channel, const char *cwd, const char *name)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    files.last_id = (uint32_t)now.tv_nsec; /* an answer to a worker that died is not one to us */
+    files.last_id = (uint32_t)now.tv_nsec; /* an answer to a worker that died has another id */
     files.channel = channel;
     files.cwd = *cwd ? cwd : "/";
     resolve(files.folder, ".");
@@ -331,7 +336,7 @@ void files_end(void)
     memset(&files, 0, sizeof files);
 }
 
-/* ---- what NVRTC calls ---- */
+/* ---- functions that NVRTC calls ---- */
 
 static int no_entry(void)
 {
@@ -339,7 +344,7 @@ static int no_entry(void)
     return -1;
 }
 
-/* The folders of which stat says that they are there: see files_begin. */
+/* True for folders that stat reports as present: see files_begin. */
 static bool is_known_folder(const char *path)
 {
     char place[PLACE_MAX];
@@ -351,7 +356,7 @@ static bool is_known_folder(const char *path)
     return above_folder || above_program;
 }
 
-/* Which of the three a path is, HIDDEN for none. */
+/* Returns which of the three a path is, HIDDEN for none. */
 static unsigned hidden_of(const char *path)
 {
     static const char *const names[] = {"/__nv_nvrtc_builtin_header.h", "/__nv_name_map"};
@@ -366,7 +371,7 @@ static unsigned hidden_of(const char *path)
     return HIDDEN;
 }
 
-/* True if this look is to find nothing. */
+/* True if this look must find nothing. */
 static bool is_hidden(const char *path, bool by_stat)
 {
     unsigned i = files.hides ? hidden_of(path) : HIDDEN;
@@ -419,7 +424,7 @@ static int answer_stat(const char *path, struct stat *st)
     return 0;
 }
 
-/* A header's bytes as a descriptor, for callers that want one. */
+/* Makes a descriptor of a header's bytes. */
 static int open_bytes(struct view bytes)
 {
     int fd = memfd_create("warm-header", MFD_CLOEXEC);
@@ -515,12 +520,13 @@ int lstat(const char *path, struct stat *st) { return answer_stat(path, st); }
 int stat64(const char *path, struct stat64 *st) { return answer_stat(path, (struct stat *)st); }
 int lstat64(const char *path, struct stat64 *st) { return answer_stat(path, (struct stat *)st); }
 
-/* Not the C library's own, which asks by a call that can also ask about paths: the worker's filter
- * denies that one. */
+/* Replaces the C library's own, whose system call can also ask about paths: the worker's filter
+ * denies that. */
 int fstat(int fd, struct stat *st) { return (int)syscall(SYS_fstat, fd, st); }
 int fstat64(int fd, struct stat64 *st) { return fstat(fd, (struct stat *)st); }
 
-/* What programs built against a C library before 2.33 call; it no longer declares them. */
+/* Serve programs that were built against a C library before 2.33; later ones declare none of
+ * these. */
 #define ANSWER_OLD_STAT(name)                                                                      \
     int name(int version, const char *path, struct stat *st);                                      \
     int name(int version, const char *path, struct stat *st)                                       \
@@ -589,7 +595,7 @@ int unlink(const char *path)
     if (!files.active)
         return unlinkat(AT_FDCWD, path, 0);
     if (is_ours(path))
-        return 0; /* it never had a name */
+        return 0; /* it has no name */
     errno = EACCES;
     return -1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.h - the file system as the compiler sees it: what the client hands over, and nothing else.
+ * files.h - the file system that the compiler sees: the client's files, and no others.
  *
  *    NVRTC: stat, fopen "X" ──▶ known in this compile? ──yes──▶ the bytes in memory, or ENOENT
  *                                      │ no
@@ -15,7 +15,7 @@
  * What NVRTC writes under WORKER_TMP goes to unnamed files in memory, which end with the process.
  *
  * Outside of files_begin and files_end the same functions reach the real file system, as far as the
- * sandbox lets them.
+ * sandbox allows.
  *
  * Thread: main thread. Memory: what files_at gives lives until files_end.
  */
@@ -39,41 +39,38 @@ struct file {
     struct stat st;
 };
 
-/* A compile begins: `channel` leads to the client (-1: nobody, so every path is absent), `cwd` is
- * its working folder, `name` what the program is called. All are borrowed until files_end.
- *
- * The compiler looks whether the folders of both are there. It is told that they are, and those
- * above them, and the client is not asked: the answer changes nothing in what it yields. */
+/* Begins a compile: `channel` leads to the client (-1: there is none, and every path is absent),
+ * `cwd` is its working folder, `name` the program's name. All are borrowed until files_end. The
+ * compiler checks that the folders of both exist. It is told that they do, with all folders above
+ * them, and the client is not asked: the answer does not change the result. */
 void files_begin(int channel, const char *cwd, const char *name);
 /* The compile is over: forgets what was asked. */
 void files_end(void);
 
-/*
- * In every compile NVRTC looks, by stat alone, for three files that it does not read: the program
- * itself (once, and if its name has a folder once more behind all includes) and, in the working
- * folder, __nv_nvrtc_builtin_header.h (once), __nv_name_map (once, behind all includes). Their
- * presence shows in line tables and in nothing else (measured on 12.9 and 13.5). These looks are
- * answered with "absent", ask nobody and are in no list, so that what includes no file depends on no
- * file. Any further look, and any opening, of the three asks the client as for every other path.
- * Called before each run of the compiler.
- */
+/* Hides three files from the next run of the compiler. NVRTC looks for them by stat alone, and does
+ * not read them: the program itself (once, and if its name has a folder once more after all
+ * includes) and, in the working folder, __nv_nvrtc_builtin_header.h (once) and __nv_name_map (once,
+ * after all includes). Their presence shows in line tables and in nothing else (evidence: 12.9 and
+ * 13.5). These looks find nothing, ask nobody and are in no list, so that a source without includes
+ * depends on no file. Any further look, and any opening, of the three asks the client as for every
+ * other path. */
 void files_hide(bool hide);
-/* True if one of them was looked for once more: the program includes it. What that run yielded is
- * not to be used; the next is to hide nothing. */
+/* True if the compiler looked for one of them once more: the program includes it. The result of
+ * that run must not be used; the next run must hide nothing. */
 bool files_hidden_met(void);
 
-/* What is at a path, asked once; NULL if memory ran out. */
+/* Returns the file at a path, which is asked for once; NULL if memory ran out. */
 const struct file *files_ask(const char *path);
 
-/* The paths asked so far, in the order in which they first were. */
+/* Returns the paths asked for so far, in the order of first requests. */
 size_t files_count(void);
 /* Returns the i-th of them. */
 const struct file *files_at(size_t i);
 
-/* 0, or why the compile's result is not to be trusted at all: CLOSED (the client has gone), TIMEOUT
- * (it does not answer), NOMEM, MALFORMED. */
+/* Returns 0, or the reason why the result cannot be trusted at all: CLOSED (the client has gone),
+ * TIMEOUT (it does not answer), NOMEM, MALFORMED. */
 int files_status(struct err *e);
-/* True if some path was refused, so that the result depends on more than what files_at tells. */
+/* True if some path was refused: the result then depends on more than files_at tells. */
 bool files_refused(void);
 
 #endif

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - warm-nvrtc, the fork server of one library, and the workers that it forks.
+ * main.c - warm-nvrtc: the fork server of one library, and the workers that it forks.
  *
  *     warm-nvrtc LIBRARY BUILTINS UID GID
  *
- * 1. gives up its user, new privileges, and all files but the system's own libraries; 2. loads the
- * library, from the descriptors that the daemon sends: its constructors run here; 3. gives up all
- * files (sandbox.h); 4. says READY, and compiles a kernel of its own if no job comes at once; 5.
- * for each JOB forks a worker, which gives up all further system calls, compiles, answers and ends;
- *     tells of each worker's end, and kills those that it is told to.
+ *   1. It gives up its user, new privileges, and all files but the system's own libraries.
+ *   2. It loads the library, from the descriptors that the daemon sends: its constructors run here.
+ *   3. It gives up all files (sandbox.h).
+ *   4. It says READY, and compiles a kernel of its own if no job comes at once.
+ *   5. For each JOB it forks a worker, which gives up all further system calls, compiles, answers and
+ *      ends. It reports each worker's end, and kills workers when it is told to.
  *
- * The fork server itself never reads a byte that a client wrote. A worker reads one job: no source
- * is compiled in a process that has seen another. It is started by the daemon's spawner only.
+ * The fork server itself never reads a byte that a client wrote. A worker reads one job: no source is
+ * compiled in a process that has seen another. Only the daemon's spawner starts it.
+ *
+ * Thread: the main thread.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -33,14 +36,15 @@
 #include "daemon/worker/sandbox.h"
 #include "keygen/expect.h"
 
-#define THREAD_STACK (8u << 20) /* bytes: else each thread would map our own large stack limit */
-#define CPU_THREADS 4           /* code generation may use some: CPU time for each of wall time */
-#define CPU_SLACK_S 10          /* the daemon's deadline comes first */
-#define WORKERS_MAX 1024u       /* at once */
-#define WARM_UP_AFTER_MS 5      /* a job that is waiting already comes within that */
+#define THREAD_STACK                                                                               \
+    (8u << 20)             /* bytes; else each thread would map the process's large stack limit */
+#define CPU_THREADS 4      /* code generation may use some: CPU time for each of wall time */
+#define CPU_SLACK_S 10     /* the daemon's deadline comes first */
+#define WORKERS_MAX 1024u  /* at once */
+#define WARM_UP_AFTER_MS 5 /* a job that waits already comes within this time */
 
-/* The address sanitizer's shadow memory is terabytes of address space, and its reports are
- * wanted. */
+/* The address sanitizer's shadow memory takes terabytes of address space, and its reports must be
+ * seen. */
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED true
 #else
@@ -65,7 +69,7 @@ static int describe_library(const struct nvrtc *n, struct worker_ready *ready, s
     return 0;
 }
 
-/* The files to load, and which they are. fds[1] is -1 if there are no builtins. */
+/* Receives the files to load. fds[1] is -1 if there are no builtins. */
 static int receive_files(int fds[2], struct worker_ready *ready, struct err *e)
 {
     struct worker_files files = {0};
@@ -94,8 +98,9 @@ static int prepare(const struct arguments *args, struct nvrtc *n, struct worker_
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_setattr_default_np(&attributes);
-    signal(SIGXFSZ, SIG_IGN); /* a full file is an error to the compiler, not our death */
-    tzset();                  /* reads its file now: the compiler looks at the clock, used or not */
+    signal(SIGXFSZ,
+           SIG_IGN); /* a full file is an error for the compiler, and does not kill the process */
+    tzset();         /* reads its file now: every compile looks at the clock */
     int fds[2] = {-1, -1};
     int code = receive_files(fds, ready, e);
     if (!code)
@@ -124,7 +129,7 @@ static void limit(int resource, rlim_t value)
         setrlimit(resource, &(struct rlimit){value, value});
 }
 
-/* A second line behind the daemon's deadline: CPU time. */
+/* Limits the CPU time, behind the daemon's deadline. */
 static void set_limits(const struct worker_job *job)
 {
     limit(RLIMIT_CPU, CPU_THREADS * (job->timeout_ms / 1000) + CPU_SLACK_S);
@@ -132,7 +137,7 @@ static void set_limits(const struct worker_job *job)
         limit(RLIMIT_AS, job->memory);
 }
 
-/* Compiles what is in the memfd, which the daemon has sealed. */
+/* Compiles the job in the memfd, which the daemon has sealed. */
 static int run_job(const struct nvrtc *n, const struct worker_job *job, const int *fds,
                    struct compile_result *out, struct err *e)
 {
@@ -185,8 +190,8 @@ static struct {
     size_t n_workers;
 } server;
 
-/* The life of a worker, behind the fork. What a source makes the compiler write to the standard
- * error goes nowhere: the log is the daemon's. */
+/* Runs a worker, after the fork. Text that the compiler writes to the standard error is dropped:
+ * the log is the daemon's. */
 static _Noreturn void worker_main(const struct worker_job *job, const int *fds, pid_t parent)
 {
     sigset_t none;
@@ -202,7 +207,7 @@ static _Noreturn void worker_main(const struct worker_job *job, const int *fds, 
     sigprocmask(SIG_SETMASK, &none, NULL);
     set_limits(job);
     answer_job(&server.nvrtc, job, fds);
-    _exit(0); /* the library's own clean-up is not worth waiting for */
+    _exit(0); /* the library's own clean-up would take time for nothing */
 }
 
 static void tell_exited(uint64_t id, int status, int error)
@@ -253,7 +258,7 @@ static void reap(void)
             }
 }
 
-/* Takes one message; false when there is no daemon any more, or it sends rubbish. */
+/* Takes one message; false if the daemon is gone, or the message is malformed. */
 static bool take_message(void)
 {
     union {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * message.h - what the daemon says to a fork server and to its workers (compiler.h draws the tree).
+ * message.h - the messages between the daemon, a fork server and its workers (pool.h draws the tree).
  *
  *     warmd                                       fork server
  *     ───── FILES + [library, builtins] ─────────▶ (gives up its user and most files, loads)
@@ -13,19 +13,19 @@
  *     warmd                                       worker, on the socket ANSWER of its job
  *     ◀──── DONE + [bundle memfd, paths memfd]     and exits
  *
- * A worker holds no other worker's socket and not that of the fork server: whatever a source makes of
- * its worker, it can answer for its own job alone.
+ * A worker holds neither another worker's socket nor the fork server's: a source that takes its worker
+ * over can answer for its own job alone.
  *
- * SOCK_SEQPACKET sockets, a packet a message, descriptors beside it. Both ends come from one
- * build and run on one machine, so packets are structs; still the daemon trusts no length in them:
- * a worker has read what strangers wrote.
+ * The sockets are SOCK_SEQPACKET: a packet is a message, with its descriptors. Both ends come from one
+ * build and run on one machine, so packets are structs. The daemon still trusts no length in them: a
+ * worker has read the source of a stranger.
  *
  * The paths memfd, little-endian, for each path in the order in which the compiler asked first:
  *     blob path, u8 state (0 absent, 1 file), 32 bytes SHA-256, u32 the first path of the list that
  *     led to this very file (client/lib/inodes.h), blob digests of its lines (keygen/lines.h), empty
- *     where there are none
+ *     if there are none
  *
- * Thread: none. Memory: none is owned.
+ * Thread: any. Memory: nothing is owned.
  */
 #ifndef WARM_DAEMON_WORKER_MESSAGE_H
 #define WARM_DAEMON_WORKER_MESSAGE_H
@@ -38,9 +38,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WORKER_FD 3            /* the fork server's end of its socket; then a worker's of its own */
-#define WORKER_TMP "/.warm"    /* a folder that exists only in what files.c answers */
-#define WORKER_ARCHS_MAX 128u  /* targets that one library supports */
+#define WORKER_FD 3           /* the fork server's end of its socket; in a worker, its own socket */
+#define WORKER_TMP "/.warm"   /* a folder that exists only in the answers of files.c */
+#define WORKER_ARCHS_MAX 128u /* targets that one library supports */
 #define WORKER_PATHS_MAX 65536 /* paths that one compile may ask for */
 #define WORKER_FDS_MAX 3u      /* descriptors with one packet */
 
@@ -53,13 +53,13 @@ enum worker_message {
     WORKER_EXITED = 6,
 };
 
-/* Which bytes a path stood for: changes whenever the file's content may have. */
+/* Identifies the bytes behind a path: it changes whenever the file's content may have changed. */
 struct worker_file {
     uint64_t dev, ino, size;
     int64_t mtime_ns, ctime_ns;
 };
 
-/* The files to load, opened by the daemon: the worker never opens a library by its path. */
+/* The files to load, opened by the daemon: no worker opens a library by its path. */
 struct worker_files {
     uint32_t type;
     bool has_builtins; /* the second descriptor */
@@ -84,7 +84,7 @@ struct worker_job {
     uint64_t len; /* of the encoded job */
     uint64_t timeout_ms;
     uint64_t memory;   /* bytes of address space; 0: no limit */
-    char compiler[96]; /* what to call the compiler in the result */
+    char compiler[96]; /* the compiler's name in the result */
 };
 
 struct worker_kill {
@@ -130,7 +130,7 @@ static inline bool worker_file_equal(const struct worker_file *a, const struct w
            a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
 }
 
-/* Sends one packet with descriptors, which stay the caller's. 0, or -1 with errno. */
+/* Sends one packet with descriptors, which stay the caller's. Returns 0, or -1 with errno. */
 static inline int worker_send(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
 {
     union {
@@ -156,8 +156,8 @@ static inline int worker_send(int fd, const void *data, size_t len, const int *f
     return n < 0 ? -1 : 0;
 }
 
-/* Receives one packet; its descriptors go to fds[0..n_fds), -1 where there are fewer, and belong to
- * the caller. The bytes, 0 at the end, or -1 with errno (EMSGSIZE: longer than `cap`). */
+/* Receives one packet; gives its descriptors in fds[0..n_fds), -1 if there are fewer. Returns its
+ * bytes, 0 at the end, or -1 with errno (EMSGSIZE: longer than `cap`). */
 static inline ssize_t worker_receive(int fd, void *data, size_t cap, int *fds, size_t n_fds)
 {
     union {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* dlsym gives an object pointer; ISO C wants it copied, not cast, into a function pointer. */
+/* Copies an object pointer of dlsym into a function pointer, which ISO C does not let us cast. */
 static bool find(void *library, const char *symbol, void *out_function)
 {
     void *found = dlsym(library, symbol);
@@ -20,7 +20,8 @@ static bool find(void *library, const char *symbol, void *out_function)
     return found != NULL;
 }
 
-/* The loader takes paths only; this one leads to the open file, whatever lies at its path by now. */
+/* Opens a library by its descriptor. The loader takes paths only: this one leads to the open file,
+ * even if another lies at its path by now. */
 static void *load(int fd, int mode)
 {
     char path[64];

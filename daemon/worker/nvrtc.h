@@ -14,7 +14,7 @@
 
 typedef struct nvrtc_program_private *nvrtc_program;
 
-/* The results that are told apart here. */
+/* The results that the worker tells apart. */
 enum nvrtc_result {
     NVRTC_SUCCESS = 0,
     NVRTC_INVALID_OPTION = 5,
@@ -38,7 +38,7 @@ struct nvrtc {
 
 /* Loads the builtins (-1: none) and then the library: some versions do not find their builtins by
  * themselves. The descriptors stay the caller's; `name` is for messages. Errors: NO_TOOLCHAIN with
- * the loader's own words. */
+ * the loader's text. */
 int nvrtc_open(struct nvrtc *out, int library, int builtins, const char *name, struct err *e);
 
 #endif

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox.c - Landlock and a system-call filter, in the kernel's own terms (no library).
+ * sandbox.c - decides what a worker may still do: Landlock and a system-call filter, in the kernel's own
+ * terms (no library).
  *
- * The filter is a list of what may be called; all else fails with EPERM, so that a compiler's new
- * habit shows up as an error instead of a killed worker. Main thread, once.
+ * The filter lists the allowed calls; all others fail with EPERM, so that a compiler's new habit shows up
+ * as an error instead of a killed worker. main.c calls it in the order that sandbox.h draws.
+ *
+ * Thread: main thread, once.
  */
 #include "daemon/worker/sandbox.h"
 
@@ -30,7 +33,7 @@ int sandbox_drop_user(uid_t uid, gid_t gid, struct err *e)
     if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
         return err_sys(e, WARM_EDENIED, errno, "the compilers' process cannot become user %u",
                        (unsigned)uid);
-    /* Changing the user cleared this; and who may signal that user may not trace us. */
+    /* Changing the user cleared this flag; processes of that user must not trace this one. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_DUMPABLE, 0);
     return 0;
@@ -38,8 +41,8 @@ int sandbox_drop_user(uid_t uid, gid_t gid, struct err *e)
 
 /* ---- Landlock ---- */
 
-/* The kernel's structure as of version 6 of the interface: an older kernel takes it as long as what
- * it does not know is zero. Debian 12's headers end at version 3. */
+/* The kernel's structure as of version 6 of the interface. An older kernel takes it as long as its
+ * unknown fields are zero. Debian 12's headers end at version 3. */
 struct landlock_rules {
     uint64_t filesystem, network, scopes;
 };
@@ -59,7 +62,7 @@ struct landlock_beneath {
     int32_t fd;
 } __attribute__((packed));
 
-/* Allows to read a file, or all beneath a folder. */
+/* Allows reading a file, or all files beneath a folder. */
 static int landlock_allow_reading(int rules, int fd)
 {
     struct stat st;
@@ -71,7 +74,7 @@ static int landlock_allow_reading(int rules, int fd)
     return (int)syscall(SYS_landlock_add_rule, rules, LANDLOCK_PATH_BENEATH, &rule, 0);
 }
 
-/* Where a library's own dependencies lie; what is not there is passed over. */
+/* Allows reading the folders of a library's dependencies; missing ones are skipped. */
 static int landlock_allow_libraries(int rules)
 {
     static const char *const places[] = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"};
@@ -86,9 +89,9 @@ static int landlock_allow_libraries(int rules)
     return rc;
 }
 
-/* Restricts everything that this kernel's version knows. Allows nothing back, or with `fds` to read
- * those files and the system's libraries. Returns the version, 0 if there is none (or a container
- * hides it), -1 with errno. */
+/* Restricts everything that this kernel's version knows. Nothing stays allowed, or with `fds`
+ * reading those files and the system's libraries. Returns the version, 0 if there is none (or a
+ * container hides it), -1 with errno. */
 static int landlock_enter(const int *fds, size_t n_fds)
 {
     int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION_FLAG);
@@ -137,7 +140,7 @@ struct rule {
     unsigned index;
     uint32_t value;
 };
-#define SELF UINT32_MAX /* stands for our own process id */
+#define SELF UINT32_MAX /* stands for the own process id */
 
 static const struct rule rules[] = {
     /* Memory; never as code. */
@@ -150,7 +153,7 @@ static const struct rule rules[] = {
     {SYS_memfd_create, ANY, 0, 0},
     {SYS_ftruncate, ANY, 0, 0},
     {SYS_fallocate, ANY, 0, 0},
-    /* Descriptors that we hold. Not F_SETOWN, which sends signals. */
+    /* Open descriptors. Not F_SETOWN, which sends signals. */
     {SYS_read, ANY, 0, 0},
     {SYS_write, ANY, 0, 0},
     {SYS_readv, ANY, 0, 0},
@@ -173,7 +176,7 @@ static const struct rule rules[] = {
 #ifdef SYS_poll
     {SYS_poll, ANY, 0, 0},
 #endif
-    /* Threads of our own, which code generation uses; never a process. */
+    /* Own threads, which code generation uses; never a process. */
     {SYS_clone, BIT_SET, 0, CLONE_THREAD},
     {SYS_clone3, NEVER, 0, ENOSYS}, /* its flags are in memory: the C library falls back to clone */
     {SYS_futex, ANY, 0, 0},
@@ -185,7 +188,7 @@ static const struct rule rules[] = {
     {SYS_getpid, ANY, 0, 0},
     {SYS_exit, ANY, 0, 0},
     {SYS_exit_group, ANY, 0, 0},
-    /* Our own limits (NVRTC raises its stack), usage and clocks. */
+    /* Own limits (NVRTC raises its stack), usage and clocks. */
     {SYS_prlimit64, EQUAL, 0, 0},
     {SYS_getrlimit, ANY, 0, 0},
     {SYS_setrlimit, ANY, 0, 0},
@@ -206,14 +209,14 @@ static const struct rule rules[] = {
     {SYS_getgid, ANY, 0, 0},
     {SYS_getegid, ANY, 0, 0},
     {SYS_getrandom, ANY, 0, 0},
-    /* Signals to ourselves: abort(). */
+    /* Signals to the process itself: abort(). */
     {SYS_rt_sigaction, ANY, 0, 0},
     {SYS_rt_sigprocmask, ANY, 0, 0},
     {SYS_rt_sigreturn, ANY, 0, 0},
     {SYS_sigaltstack, ANY, 0, 0},
     {SYS_restart_syscall, ANY, 0, 0},
     {SYS_tgkill, EQUAL, 0, SELF},
-    /* Files by name: as if there were none. */
+    /* Files by name: none exists. */
     {SYS_openat, NEVER, 0, EACCES},
 #ifdef SYS_open
     {SYS_open, NEVER, 0, EACCES},
@@ -232,13 +235,14 @@ static void emit(struct program *p, uint16_t code, uint32_t value, uint8_t if_tr
     p->code[p->len++] = (struct sock_filter){code, if_true, if_false, value};
 }
 
-/* The low half of an argument: flags, small numbers and process ids have no other. */
+/* Loads the low half of an argument: flags, small numbers and process ids have no other. */
 static uint32_t argument_offset(unsigned index)
 {
     return (uint32_t)(offsetof(struct seccomp_data, args) + index * sizeof(uint64_t));
 }
 
-/* With the call's number in the accumulator before and, where the rule does not apply, after. */
+/* Adds a rule. The accumulator holds the call's number before it and, if the rule does not apply,
+ * after it. */
 static void emit_rule(struct program *p, const struct rule *rule)
 {
     const uint16_t jump_equal = BPF_JMP | BPF_JEQ | BPF_K, jump_set = BPF_JMP | BPF_JSET | BPF_K;
@@ -292,8 +296,8 @@ int sandbox_close_files(int *out_landlock, struct err *e)
 
 bool sandbox_has_filter(void)
 {
-    /* A filter that cannot be read: EINVAL without filters. Not seccomp(2), which a service manager may
-     * deny while it allows this. */
+    /* Tries an unreadable filter: EINVAL means that there are no filters. seccomp(2) would not do,
+     * since a service manager may deny it and allow this. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) && errno == EFAULT;
 }
 
