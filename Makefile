@@ -132,8 +132,8 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/cli.a
-$(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,client/cli client/cli/import))
-TEST_LIBS = $(CLI) $(DAEMON) $(STORE) $(CLIENT)
+$(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,client/cli client/cli/import client/tool))
+TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(STORE) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
 $(TEST_SUPPORT): $(call obj,tests/support)
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
