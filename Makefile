@@ -79,7 +79,7 @@ $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS))
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
-$(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT) $(B)/obj/cli.a $(B)/obj/tests/support.a:
+$(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -131,7 +131,7 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -ldl $(CRYPTO)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
-CLI       = $(B)/obj/cli.a
+CLI       = $(B)/obj/command.a
 $(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,client/cli client/cli/import client/tool))
 TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(STORE) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a

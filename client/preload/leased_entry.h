@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * leased_entry.h - artifacts that only the program can make: asks for one with a lease, and stores
- * what the real function makes.
+ * the result of the real function.
  *
  *     leased_entry_get ─┬─ 0: the bytes, checked
  *                ├─ WARM_LEASE: the caller's to make ──▶ leased_entry_put

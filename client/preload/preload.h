@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preload.h - libwarm-preload.so: what `warm run` loads into the programs it starts.
+ * preload.h - libwarm-preload.so, which `warm run` loads into the programs that it starts.
  *
  *      program ── dlsym("nvrtcCompileProgram") ──▶ dl.c ── which family? ──▶ nvrtc.c: our stand-in
  *         │

@@ -4,14 +4,13 @@
  *
  *     a getter hands out a cubin or PTX of an entry ──▶ refused_images_remember: its digest
  *     the driver refuses to load an image ──▶ refused_images_report: if it is one of those, the
- *                                             daemon sets its entry aside, and compiles it anew
+ *                                             daemon sets its entry aside, and compiles it again
  *
  * The program gets the driver's error as it would without us. The last REFUSED_IMAGES_MAX images
  * are remembered. The driver rightly refuses an image for another kind of device: `sm` tells those
  * apart.
  *
- * Thread: any, no lock; across fork the child has what its parent had. Memory: static, copies only
- * digests.
+ * Thread: any, no lock; a child of fork inherits its parent's list. Memory: static, only digests.
  */
 #ifndef WARM_PRELOAD_REFUSED_IMAGES_H
 #define WARM_PRELOAD_REFUSED_IMAGES_H

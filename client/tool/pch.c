@@ -84,7 +84,7 @@ int pch_write_stub(const struct tool_job *job, struct err *e)
     return code;
 }
 
-/* ---- what a real one was made from ---- */
+/* ---- inputs of a real header ---- */
 
 static int made_path(const char *path, char out[PATH_MAX])
 {

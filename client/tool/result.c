@@ -137,7 +137,7 @@ static bool names_output(const struct tool_job *job, struct view text, size_t mi
     return false;
 }
 
-/* ---- what must not be kept ---- */
+/* ---- results that must not be kept ---- */
 
 static bool has_text(const struct writer *w, const char *text)
 {

@@ -128,9 +128,9 @@ bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *con
 /* Adds the existing folders of LD_LIBRARY_PATH: libraries can be found in no others. */
 void tool_key_library_path(struct key_builder *key, uint32_t tag);
 
-/* True if both outputs go to one place, where their order shows. */
+/* True if both outputs go to one place, so that their order shows. */
 bool tool_prints_to_one_place(void);
-/* Adds what messages depend on, if the job is loud: the locale, one place or two for both outputs,
+/* Adds the surroundings of messages, if the job is loud: the locale, one place or two for outputs,
  * and a terminal (job->terminal) with its kind and width. */
 void tool_key_messages(struct tool_job *job, struct key_builder *key, uint32_t tag);
 /* True for variables that show in messages alone; tool_key_messages adds them. */

@@ -239,7 +239,7 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
     return 0;
 }
 
-/* ---- what does not count ---- */
+/* ---- records without effect ---- */
 
 static bool is_output(const struct tool_job *job, const char *path)
 {

@@ -73,7 +73,7 @@
     X(EVICT, 0x15)   /* filter, size to reach, dry run: REPORT */                                  \
     X(PIN, 0x16)     /* keys, on or off: REPORT */                                                 \
     X(VERIFY, 0x17)  /* sample: PROGRESS …, REPORT */                                            \
-    X(HISTORY, 0x18) /* a session, or a key: TEXT: JSON: what was asked, and why it missed */      \
+    X(HISTORY, 0x18) /* a session, or a key: TEXT: JSON: requests, and reasons of misses */        \
     X(WELCOME, 0x81)                                                                               \
     X(HIT, 0x82)                                                                                   \
     X(MISS, 0x83)                                                                                  \
@@ -180,7 +180,7 @@ struct wire_put {
 /* Bytes of a PUT's key in the space KEY. An administrator stores what a daemon made: the key is
  * compiler (16 bytes), graph (16) and proof (32). With the hardware they give the address key. */
 #define WIRE_MADE_LEN 64u
-#define WIRE_HIT_VALUE_AT 66u /* where in the frame of a HIT its value begins */
+#define WIRE_HIT_VALUE_AT 66u /* offset of the value in the frame of a HIT */
 enum wire_outcome {
     WIRE_WAS_HIT = 0,
     WIRE_WAS_MISS = 1,
@@ -406,7 +406,7 @@ struct wire_progress {
     X(WAIT, wait, wait)                                                                            \
     X(NEED, need, need)                                                                            \
     X(CHECK, check, check)                                                                         \
-    X(FAILED, failed, hit) /* a HIT whose value, a bundle, says what the compiler found wrong */   \
+    X(FAILED, failed, hit) /* a HIT whose value, a bundle, has the compiler's errors */            \
     X(OK, ok, ok)                                                                                  \
     X(ERROR, error, error)                                                                         \
     X(ROW, row, row)                                                                               \
@@ -449,7 +449,7 @@ bool wire_states_next(struct reader *list, struct wire_path_seen *states, uint32
  * with its own rights, and only beneath the job's -I folders, its cwd and the folder of its
  * name. */
 #define WIRE_OPEN_MAX 4200u /* bytes of a packet */
-struct wire_open {          /* worker to client: what is at this path? */
+struct wire_open {          /* worker to client: asks for the file at a path */
     uint32_t id;
     struct view path; /* as the compiler asked; relative paths are relative to the job's cwd */
 };

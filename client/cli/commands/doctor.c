@@ -201,7 +201,7 @@ static bool check_daemon(struct doctor *d, const char *path)
     return true;
 }
 
-/* ---- what the daemon says of itself ---- */
+/* ---- the daemon's own report ---- */
 
 static bool info_is(struct view info, const char *path, const char *value)
 {

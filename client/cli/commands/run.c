@@ -33,7 +33,7 @@ struct options {
     const char *socket;
 };
 
-/* ---- where things are ---- */
+/* ---- our own files ---- */
 
 /* Makes a session's id: 16 hex digits, or the id of an outer `warm run`. */
 static bool fill_session(struct run_places *p)

@@ -40,7 +40,7 @@
 
 #define START_WAIT_MS 5000 /* the first start reads the compilers: some 100 ms from a slow disk */
 #define LOOK_MS 1          /* between two looks */
-#define LOG_MAX (1024 * 1024) /* bytes; a longer log is begun anew */
+#define LOG_MAX (1024 * 1024) /* bytes; a longer log is started again */
 
 /* ---- the listener ---- */
 
@@ -112,7 +112,7 @@ enum run_daemon run_daemon_look(const struct run_places *places)
     return answer;
 }
 
-/* ---- where it will be ---- */
+/* ---- the socket's folder ---- */
 
 static bool prepare_folder(const struct run_places *places)
 {

@@ -22,7 +22,7 @@
 #include "client/cli/run/run.h"
 
 enum how {
-    ALWAYS,       /* whatever was there */
+    ALWAYS,       /* replaces the user's value */
     UNLESS_SET,   /* the user's own value wins, even an empty one */
     UNLESS_REDIS, /* also not if the user gave PyTorch a Redis by its host's name */
     IN_FRONT,     /* in front of a list with colons, unless it is in it */

@@ -85,7 +85,7 @@ static int proc_address_v2(const char *name, void **function, int version, uint6
                            int *status);
 
 struct function {
-    const char *symbol, *name; /* exported, and what cuGetProcAddress is asked for */
+    const char *symbol, *name; /* exported; and the name for cuGetProcAddress */
     int since;                 /* version from which that name means this symbol */
     void (*stand_in)(void);
 };

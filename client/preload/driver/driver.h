@@ -39,7 +39,7 @@ struct driver {
 /* Returns the driver; NULL until a program looked up one of its functions. */
 const struct driver *driver_get(void);
 
-/* Options of the JIT compiler, sorted by what they mean for a cubin. */
+/* Options of the JIT compiler, sorted by their effect on a cubin. */
 struct jit_options {
     bool plain; /* all are understood, and none asks for more than a cubin and its log */
     bool verbose, has_target; /* has_target: not for the context's device */

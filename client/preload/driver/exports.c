@@ -13,7 +13,8 @@
 
 enum { CU_NOT_FOUND = 500 }; /* there is no driver */
 
-/* Returns what dlsym would: the stand-in, or the real function of a driver that is left alone. */
+/* Returns the answer of dlsym: the stand-in, or the real function of a driver that is left
+ * alone. */
 static void *look_up(const char *symbol)
 {
     void *real = preload_real_dlsym(RTLD_NEXT, symbol);

@@ -69,7 +69,7 @@ static void read_option(int option, void **value, struct jit_options *out)
         }
         out->plain = false;
         break;
-    default: out->plain = false; /* a fallback, times, caches, what is yet to come */
+    default: out->plain = false; /* a fallback, times, caches, future options */
     }
 }
 

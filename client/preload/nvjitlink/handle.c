@@ -411,7 +411,7 @@ int jitlink_on_Complete(struct jitlink_library *library, jitlink_handle handle)
     return rc;
 }
 
-/* ---- what a handle shows ---- */
+/* ---- answers of a handle ---- */
 
 static int show_size(const struct link *l, int output, size_t *out)
 {

@@ -335,7 +335,7 @@ int nvrtc_on_CompileProgram(struct nvrtc_library *library, nvrtc_program program
     return library->CompileProgram(program, n_options, options);
 }
 
-/* ---- what a handle shows ---- */
+/* ---- answers of a handle ---- */
 
 /* Returns the size of a text. NVRTC counts its NUL, and always has a text, if an empty one. */
 static int show_text_size(const struct program *p, const struct warm_part *part, size_t *out)
