@@ -28,6 +28,7 @@
 #include "daemon/compiler/pool.h"
 #include "daemon/compiler/spawner.h"
 #include "daemon/net/listener.h"
+#include "daemon/net/protocols.h"
 #include "daemon/net/server.h"
 #include "daemon/process/config.h"
 #include "daemon/process/defaults.h"
@@ -462,13 +463,16 @@ static int start_serving(struct daemon *d, struct err *e)
     code = service_new(&d->service, &service, e);
     if (code)
         return code;
+    static const struct protocol *const protocols[] = {&native_protocol, &http_protocol,
+                                                       &redis_protocol, NULL};
     struct server_config server = {.loop = &d->loop,
                                    .config = &d->config,
                                    .service = d->service,
                                    .listener_fd = d->socket.fd,
                                    .admin_fd = d->has_admin ? d->admin.fd : -1,
                                    .is_shared = listener_is_shared(&d->socket),
-                                   .trust_group = d->trust_group};
+                                   .trust_group = d->trust_group,
+                                   .protocols = protocols};
     return server_start(&d->server, &server, e);
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/net/internal.h"
+#include "daemon/net/protocols.h"
 
 #define HEAD_MAX 8192u
 #define METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -106,5 +107,22 @@ static bool http_is_idle(const void *state)
     return true;
 }
 
-const struct protocol http_protocol = {http_open,       http_on_bytes, http_on_end,
-                                       http_is_partial, http_is_idle,  free};
+/* RESP has inline commands, and GET is one: a name that begins with '/' is asked for in another way. */
+static enum protocol_fit http_fits(const uint8_t *data, size_t len)
+{
+    static const char *const methods[] = {"GET /", "HEAD /"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(methods[i]);
+        if (memcmp(data, methods[i], len < n ? len : n) == 0)
+            return len < n ? PROTOCOL_NEEDS_MORE : PROTOCOL_FITS;
+    }
+    return PROTOCOL_IS_OTHER;
+}
+
+const struct protocol http_protocol = {.fits = http_fits,
+                                       .open = http_open,
+                                       .on_bytes = http_on_bytes,
+                                       .on_end = http_on_end,
+                                       .is_partial = http_is_partial,
+                                       .is_idle = http_is_idle,
+                                       .on_close = free};

@@ -25,6 +25,7 @@
 
 #include "client/wire/version.h"
 #include "daemon/native/internal.h"
+#include "daemon/net/protocols.h"
 #include "daemon/process/closer.h"
 #include "daemon/process/log.h"
 #include "daemon/service/manifest.h"
@@ -715,5 +716,16 @@ static bool native_is_idle(const void *state)
     return !n->calls && !n->ops && !n->rest.there;
 }
 
-const struct protocol native_protocol = {native_open, native_on_bytes, native_on_end,
-                                         NULL,        native_is_idle,  native_on_close};
+static enum protocol_fit native_fits(const uint8_t *data, size_t len)
+{
+    (void)len;
+    return data[0] == WIRE_MAGIC ? PROTOCOL_FITS : PROTOCOL_IS_OTHER;
+}
+
+const struct protocol native_protocol = {.takes_fds = true,
+                                         .fits = native_fits,
+                                         .open = native_open,
+                                         .on_bytes = native_on_bytes,
+                                         .on_end = native_on_end,
+                                         .is_idle = native_is_idle,
+                                         .on_close = native_on_close};

@@ -547,7 +547,7 @@ static ssize_t input_read(struct connection *c)
     } control;
     if (c->in_len && !input_grow(c))
         return -ENOMEM;
-    if (c->protocol == &redis_protocol && !c->in_len) { /* this protocol takes no descriptors */
+    if (c->protocol && !c->protocol->takes_fds && !c->in_len) {
         ssize_t got = recv(c->fd, c->server->input, INPUT_SHARED, MSG_DONTWAIT);
         return got < 0 ? (errno == EINTR ? -EAGAIN : -errno) : got;
     }
@@ -610,23 +610,16 @@ void connection_yield(struct connection *c)
         server_make_ready_later(c);
 }
 
-static bool begins(const uint8_t *data, size_t len, const char *text, size_t text_len)
+/* Returns the protocol that the first bytes belong to; NULL if they are too few to tell. */
+static const struct protocol *protocol_of(const struct server *s, const uint8_t *data, size_t len)
 {
-    return memcmp(data, text, len < text_len ? len : text_len) == 0;
-}
-
-/* Returns the protocol that the first bytes belong to; NULL if they are too few to tell. RESP has inline
- * commands, and GET is one: a name that begins with '/' is asked for in another way. */
-static const struct protocol *protocol_of(const uint8_t *data, size_t len)
-{
-    static const char get[] = "GET /", head[] = "HEAD /";
-    if (data[0] == WIRE_MAGIC)
-        return &native_protocol;
-    if (begins(data, len, get, sizeof get - 1))
-        return len < sizeof get - 1 ? NULL : &http_protocol;
-    if (begins(data, len, head, sizeof head - 1))
-        return len < sizeof head - 1 ? NULL : &http_protocol;
-    return &redis_protocol;
+    for (const struct protocol *const *p = s->config.protocols; *p; p++) {
+        enum protocol_fit fit = (*p)->fits(data, len);
+        if (fit != PROTOCOL_IS_OTHER)
+            return fit == PROTOCOL_FITS ? *p : NULL;
+    }
+    assert(!"the last protocol takes every connection");
+    return NULL;
 }
 
 static bool choose_protocol(struct connection *c, const struct protocol *protocol)
@@ -643,7 +636,8 @@ static size_t parse_input(struct connection *c, const uint8_t *data, size_t len)
     size_t at = 0;
     c->stopped = false;
     while (at < len && may_parse(c)) {
-        const struct protocol *protocol = c->protocol ? NULL : protocol_of(data + at, len - at);
+        const struct protocol *protocol =
+            c->protocol ? NULL : protocol_of(c->server, data + at, len - at);
         if (!c->protocol && !protocol)
             break;
         if (protocol && !choose_protocol(c, protocol)) {

@@ -31,8 +31,17 @@ struct connection;
 struct server;
 struct resp_command;
 
+enum protocol_fit {
+    PROTOCOL_IS_OTHER,
+    PROTOCOL_FITS,
+    PROTOCOL_NEEDS_MORE, /* bytes: they may be the beginning of its first message */
+};
+
 /* A protocol, as a connection sees it. */
 struct protocol {
+    bool takes_fds; /* messages may carry descriptors */
+    /* Decides whether the first bytes of a connection, one at least, are of this protocol. */
+    enum protocol_fit (*fits)(const uint8_t *data, size_t len);
     /* Makes the protocol's state for a connection; NULL: no memory. */
     void *(*open)(struct connection *c);
     /* Takes one message from the front of `data`. Returns its bytes; 0 if the message is not

@@ -129,8 +129,4 @@ void server_make_starved(struct connection *c);
 void server_forget(struct connection *c); /* when it is closed */
 void server_forget_handle(struct server *s);
 
-extern const struct protocol native_protocol;
-extern const struct protocol redis_protocol;
-extern const struct protocol http_protocol;
-
 #endif

@@ -20,6 +20,7 @@
 
 struct server;
 struct connection;
+struct protocol;
 
 struct server_config {
     uv_loop_t *loop;
@@ -29,6 +30,7 @@ struct server_config {
     int admin_fd;    /* borrowed; -1: none: then the first admits administrators, unless it is */
     bool is_shared;  /* with others */
     gid_t trust_group;
+    const struct protocol *const *protocols; /* ends with NULL; the last takes every connection */
 };
 
 /* Begins to accept. Gives *out. Errors: NOMEM, IO. */

@@ -28,6 +28,7 @@
 
 #include "client/wire/version.h"
 #include "daemon/net/internal.h"
+#include "daemon/net/protocols.h"
 #include "daemon/redis/internal.h"
 
 /* ---- the connection and the server ---- */
@@ -360,5 +361,16 @@ static bool redis_is_idle(const void *state)
     return !r->n_ops && !r->waiting && !r->leases && !r->walk.active && !r->spills && !r->n_taken;
 }
 
-const struct protocol redis_protocol = {redis_open,       redis_on_bytes, redis_on_end,
-                                        redis_is_partial, redis_is_idle,  redis_on_close};
+static enum protocol_fit redis_fits(const uint8_t *data, size_t len)
+{
+    (void)data, (void)len;
+    return PROTOCOL_FITS;
+}
+
+const struct protocol redis_protocol = {.fits = redis_fits,
+                                        .open = redis_open,
+                                        .on_bytes = redis_on_bytes,
+                                        .on_end = redis_on_end,
+                                        .is_partial = redis_is_partial,
+                                        .is_idle = redis_is_idle,
+                                        .on_close = redis_on_close};

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "client/wire/wire.h"
-#include "daemon/net/connection.h"
+#include "daemon/net/protocols.h"
 #include "daemon/net/server.h"
 #include "tests/support/service.h"
 #include "tests/support/support.h"
@@ -35,12 +35,15 @@ static void setup(void)
     listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     cr_assert_eq(listen(listener, 8), 0);
+    static const struct protocol *const protocols[] = {&native_protocol, &http_protocol,
+                                                       &redis_protocol, NULL};
     struct server_config config = {.loop = &rig.loop,
                                    .config = &rig.config,
                                    .service = rig.service,
                                    .listener_fd = listener,
                                    .admin_fd = -1,
-                                   .trust_group = PEER_NO_GROUP};
+                                   .trust_group = PEER_NO_GROUP,
+                                   .protocols = protocols};
     cr_assert_eq(server_start(&server, &config, &e), 0, "%s", e.text);
 }
 
