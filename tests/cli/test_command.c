@@ -3,7 +3,7 @@
  * test_command.c - the `warm` command against a real daemon and a real compiler, as a shell
  * sees it: output, files, exit statuses.
  *
- * What compiles needs a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
+ * Compiles need a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
  */
 #include "daemon/service/old_keys.h"
 #include "store/store.h"
@@ -32,7 +32,7 @@ static int warm(const struct warmd *k, char **out, const char *arguments)
     return status;
 }
 
-/* The same where the output must contain `text`. */
+/* The same; the output must contain `text`. */
 static void expect(const struct warmd *k, int status, const char *arguments, const char *text)
 {
     char *out;

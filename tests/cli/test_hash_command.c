@@ -17,7 +17,7 @@
 
 #define ARGS_MAX 12
 
-/* What a command printed and how it ended. */
+/* The output and the exit status of a command. */
 struct outcome {
     char *out, *err;
     int status;

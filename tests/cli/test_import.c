@@ -12,7 +12,7 @@
 #include "tests/support/archive.h"
 #include "tests/support/warmd.h"
 
-/* Runs `warm` against the kit's daemon and gives its output and status. */
+/* Runs `warm` with the test's daemon; returns its status, and its output in *out. */
 #define warm(k, out, format, ...)                                                                  \
     run_command(out, "WARM_SOCKET=%s WARM_TIMEOUT_MS=%d '%s' " format " 2>&1", (k)->socket,        \
                 WARMD_WAIT_MS, command_path(), ##__VA_ARGS__)
@@ -32,7 +32,7 @@ static void expect_output(int status, int wanted, char *out, const char *text)
     free(out);
 }
 
-/* Runs a command that sets `out`, and looks at what came of it. */
+/* Runs a command that sets `out`, and checks its status and output. */
 #define expect(command, wanted, out, text)                                                         \
     do {                                                                                           \
         int status_ = command;                                                                     \
@@ -118,7 +118,7 @@ Test(import, what_a_daemon_compiled_is_known_to_another_one_that_imports_it)
     warmd_down(&k), warmd_down(&other);
 }
 
-/* ---- what others compress ---- */
+/* ---- compressed streams ---- */
 
 /* The zstd frame of "zstd" 100 times, with its checksum. */
 static const uint8_t zstd_frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x5d, 0x00,

@@ -347,7 +347,7 @@ static void terminal_free(struct terminal *t)
 
 static void type(const struct terminal *t, char key) { cr_assert_eq(write(t->tty, &key, 1), 1); }
 
-/* Skips what the terminal echoes. */
+/* Skips the terminal's echo. */
 static void await_line(const struct terminal *t, const char *line)
 {
     char got[256];

@@ -202,7 +202,7 @@ Test(why, name_of_a_redis_client_tells_its_session)
     warmd_down(&k);
 }
 
-/* ---- what clients make themselves ---- */
+/* ---- artifacts of clients ---- */
 
 static void make(struct warm *w, const char *name, const char *hardware, const char *compiler,
                  const char *label)

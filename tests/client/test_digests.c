@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_digests.c - what is remembered of files, and what is not. */
+/* test_digests.c - which digests of files are remembered, and which are not. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -26,7 +26,7 @@ static void setup(void)
     cr_assert_not_null(d);
 }
 
-/* Until what was done is long enough ago to be remembered. */
+/* Waits until the last change is old enough to be remembered. */
 static void settle(void) { usleep(2100 * 1000); }
 
 static void teardown(void)

@@ -166,7 +166,7 @@ static void say_file(struct fake *f, int fd)
     shutdown(fd, SHUT_WR);
 }
 
-/* WELCOME and what `fill` adds, as one answer. */
+/* Sends WELCOME and the frames that `fill` adds, as one answer. */
 static int get_against_frames(void (*fill)(struct writer *w), size_t cut)
 {
     struct writer w;

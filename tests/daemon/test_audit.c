@@ -34,7 +34,7 @@ static void stop(const struct warmd *k)
     warmd_reap(k->pid);
 }
 
-/* What `warm ARGUMENTS` prints, and in *out_status how it ends. */
+/* Returns the output of `warm ARGUMENTS`, and its status in *out_status. */
 static char *warm(const struct warmd *k, const char *arguments, int *out_status)
 {
     char *program = bin_path("warm"), *out;

@@ -67,7 +67,7 @@ static struct view large(char *out, size_t bytes)
     return (struct view){out, bytes + (size_t)sprintf(out + bytes, "\n" GOOD)};
 }
 
-/* `code` is what warm_compile returns; with 0, whether the compiler is to say no. */
+/* `code`: the expected result of warm_compile; if 0, the compiler must refuse. */
 static void expect(struct warm *w, const char *what, struct view source, const char *option,
                    int code, bool refused, const char *text)
 {

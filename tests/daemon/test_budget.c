@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_budget.c - the table of what each user may take: daemon/users/budget.h. */
+/* test_budget.c - the limits of each user: daemon/users/budget.h. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

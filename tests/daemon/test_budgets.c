@@ -416,7 +416,7 @@ Test(budgets, a_large_put_holds_up_neither_the_loop_nor_the_put_of_another_user)
     warmd_down(&k);
 }
 
-/* Whoever waits for a value that was brought without a digest gets one that is right. */
+/* Waiters get the right value, though it came without a digest. */
 Test(budgets, a_value_of_unknown_digest_reaches_those_who_wait_with_its_digest)
 {
     struct warmd k = warmd_up(NULL);
@@ -466,7 +466,7 @@ Test(budgets, a_value_that_is_not_what_its_client_says_is_not_kept)
     warmd_down(&k);
 }
 
-/* A daemon that has just started verifies a large value before it gives it out. */
+/* A daemon that has just started verifies a large value before it serves it. */
 Test(budgets, a_user_whose_large_values_are_verified_denies_nobody_theirs)
 {
     NEEDS_TWO_USERS();
@@ -498,7 +498,7 @@ Test(budgets, a_user_whose_large_values_are_verified_denies_nobody_theirs)
 
 /* ---- connections ---- */
 
-/* Connections that do nothing make room, those of the user who has the most first. */
+/* Idle connections make room, first those of the user with the most. */
 Test(budgets, idle_connections_of_the_largest_user_go_first)
 {
     NEEDS_TWO_USERS();
@@ -525,7 +525,7 @@ Test(budgets, idle_connections_of_the_largest_user_go_first)
     warmd_down(&k);
 }
 
-/* Where nothing is idle the last places are for users who have none. */
+/* If no connection is idle, the last places are for users who have none. */
 Test(budgets, a_user_without_connections_gets_in_beside_a_busy_crowd)
 {
     NEEDS_TWO_USERS();
@@ -557,7 +557,7 @@ Test(budgets, a_user_without_connections_gets_in_beside_a_busy_crowd)
     warmd_down(&k);
 }
 
-/* ---- what is told of it ---- */
+/* ---- statistics ---- */
 
 static void stats_of(int fd, char *out, size_t cap)
 {

@@ -330,7 +330,7 @@ Test(compile, what_another_made_while_the_asker_compared_its_files_is_found)
     warmd_down(&k);
 }
 
-/* What the daemon's loop thread has had of a CPU. */
+/* Returns the CPU time of the daemon's loop thread. */
 static double loop_ms(const struct warmd *k)
 {
     char path[64];
@@ -471,7 +471,7 @@ Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
     warmd_down(&k);
 }
 
-/* What CHECKED announces is looked at before its descriptor: this one is not even sealed. */
+/* The daemon checks CHECKED's length before the descriptor: this one is not even sealed. */
 Test(compile, states_in_more_bytes_than_their_paths_can_have_are_refused_unread)
 {
     NEEDS_TOOLCHAIN(nvrtc);

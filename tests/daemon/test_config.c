@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_config.c - settings: defaults, the file, options, and what is wrong with them. */
+/* test_config.c - settings: defaults, the file, options, and errors in them. */
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_defaults.c - where the store, the settings and the socket are if nobody says where. Each case
- * runs in a child as a user who has nothing on this machine; as root only, else it says so.
+ * test_defaults.c - the places of the store, the settings and the socket without options. Each case
+ * runs in a child as a user without files on this machine. Needs root, or skips.
  */
 #include <criterion/criterion.h>
 #include <grp.h>

@@ -6,7 +6,7 @@
 
 #include "daemon/service/flight.h"
 
-/* An asker that notes what it is told, in one line for all of them. */
+/* An asker that notes its answers, in one line for all askers. */
 struct asker {
     struct ask ask;
     char name;

@@ -52,7 +52,7 @@ static int bob_waits(const struct warmd *k, const struct ask *a)
     return bob;
 }
 
-/* BOB has the turn, and gets what his own header makes. Returns the digest of the result. */
+/* BOB leads, and gets the result of his own header. Returns its digest. */
 static struct key bob_compiles(int bob, const struct ask *a)
 {
     struct key check;

@@ -10,7 +10,7 @@
 #include "daemon/process/log.h"
 #include "tests/support/support.h"
 
-/* What `body` logs. free() it. */
+/* Returns the log of `body`; free() it. */
 static char *logged(void (*body)(void))
 {
     char *dir = temp_dir_new(), *path = path_join(dir, "log");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_manifest.c - what a compile read, as bytes and as a comparison. */
+/* test_manifest.c - the files that a compile read, as bytes and as a comparison. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -174,7 +174,7 @@ Test(manifest, a_result_that_shows_a_folder_is_for_those_who_have_it)
     bases_unref(there);
 }
 
-/* What shows the folders of others is not asked about. */
+/* A path that shows another user's folders is never asked about. */
 Test(manifest, an_asker_is_asked_about_what_may_be_its_own)
 {
     struct bases *here = bases_of("", "/a/", NULL), *there = bases_of("", "/b/", NULL);

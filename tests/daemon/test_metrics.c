@@ -7,7 +7,7 @@
 
 #define REQUEST "GET /metrics HTTP/1.1\r\nHost: warm\r\n\r\n"
 
-/* Returns what the daemon answers until it ends the connection. free() it. */
+/* Returns all that the daemon sends until it ends the connection; free() it. */
 static char *answer_to(const struct warmd *k, const char *request, size_t len)
 {
     int fd = warmd_connect(k);

@@ -454,7 +454,7 @@ static void status_value(pid_t pid, const char *name, char *out, size_t cap)
     fclose(f);
 }
 
-/* What worker and fork server have in common. */
+/* Expects the confinement that worker and fork server share. */
 static void expect_confined(pid_t pid)
 {
     char value[256], path[64], environment[4096] = "";

@@ -118,7 +118,7 @@ Test(pool_bytes, yields_the_same_with_headers_from_memory_and_from_files)
     rig_stop(&r);
 }
 
-/* What a compile of each version asked its client for. */
+/* Returns the number of questions that compiles of all versions ask their client. */
 static int questions(struct rig *r, const struct ask *given)
 {
     int sum = 0;

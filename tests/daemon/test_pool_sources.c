@@ -18,7 +18,7 @@
 
 TestSuite(pool_sources, .timeout = 300);
 
-/* ---- what may be kept ---- */
+/* ---- results that may be kept ---- */
 
 static bool is_kept(struct rig *r, const char *version, const char *source, const char *option)
 {

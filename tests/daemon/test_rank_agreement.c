@@ -121,7 +121,7 @@ Test(rank_agreement, jobs_and_notes_are_bounded)
         rank_agreement_leave(jobs[i]);
 }
 
-/* The oldest go when what is kept is too much. */
+/* The oldest agreements go if there are too many. */
 Test(rank_agreement, what_is_kept_is_bounded_in_bytes)
 {
     enum { LEN = 64 << 10 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_sandbox.c - what a process can still do once it has entered the workers' sandbox.
+ * test_sandbox.c - the rights that a process still has in the workers' sandbox.
  *
  * The sandbox belongs to the worker program, which has no way to try such things; so it is compiled
  * in here. Each attempt runs in a child of its own, which exits with the attempt's errno, 0 if it
@@ -241,7 +241,7 @@ Test(sandbox, landlock_alone_denies_every_file)
     temp_dir_free(dir);
 }
 
-/* ---- what must go on working ---- */
+/* ---- calls that must still work ---- */
 
 static int use_memory(const char *arg)
 {

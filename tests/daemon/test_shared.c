@@ -195,6 +195,7 @@ Test(shared, another_last_component_of_the_name_is_another_job)
 
 static const char *const both[] = {"13.5", "12.9"};
 
+/* An option that states the default is the same job. */
 Test(shared, explicit_defaults_hit)
 {
     NEEDS_TOOLCHAIN(r);

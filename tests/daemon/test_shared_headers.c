@@ -248,7 +248,7 @@ Test(shared_headers, a_header_of_equal_xxh3_is_another_header)
     rig_down(&r);
 }
 
-/* `#pragma once` goes by device and inode: what is a copy and what the same file decides. */
+/* `#pragma once` compares device and inode: a copy is another file. */
 Test(shared_headers, copies_of_a_header_are_not_the_header_itself)
 {
     NEEDS_TOOLCHAIN(r);
@@ -348,7 +348,7 @@ Test(shared_headers, a_checkout_that_moved_hits)
     rig_down(&r);
 }
 
-/* A header that shows where it is stays where it is. */
+/* A header that shows its path must stay at this path. */
 Test(shared_headers, a_header_that_shows_its_folder_does_not_move)
 {
     NEEDS_TOOLCHAIN(r);
@@ -443,7 +443,7 @@ Test(shared_headers, a_header_found_from_the_working_folder_is_the_askers)
     rig_down(&r);
 }
 
-/* What its maker read once, under one path, the asker may read from two folders. */
+/* The maker read one file under one path; the asker may read it from two folders. */
 Test(shared_headers, one_path_of_the_maker_may_be_two_files_of_the_asker)
 {
     NEEDS_TOOLCHAIN(r);
@@ -504,5 +504,3 @@ Test(shared_headers, slashes_in_a_row_hide_no_folder)
     free(near);
     rig_down(&r);
 }
-
-/* An option that says what the compiler does anyway. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_install.c - what `make install` puts where, and whether systemd, man and the daemon's own
+ * test_install.c - the files of `make install`, and whether systemd, man and the daemon's own
  * table of settings agree with it. Runs the real make in the source tree, which must be the working
  * folder, with the build that the test belongs to.
  */

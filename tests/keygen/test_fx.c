@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_fx.c - keys of FX graph code: names, order, devices, effects, and what is refused. */
+/* test_fx.c - keys of FX graph code: names, order, devices, effects, and refusals. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ Test(fx, the_programs_own_order_counts)
                 "        return (sum_1, y)\n");
 }
 
-/* In place by whatever counts as true: F.relu(x, 1) writes to x, so what reads x stays on its side. */
+/* Any true value means in place: F.relu(x, 1) writes to x, so readers of x stay on their side. */
 Test(fx, what_writes_to_an_operand_keeps_its_place)
 {
     static const char *const calls[] = {"torch.nn.functional.leaky_relu(x, 0.1, 1)",

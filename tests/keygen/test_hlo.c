@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hlo.c - HLO text: what must not change its key, what must, and what is refused. */
+/* test_hlo.c - HLO text: changes that keep its key, changes that do not, and refusals. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_job.c - compile jobs: the bytes, and what is and is not in the key. */
+/* test_job.c - compile jobs: their bytes, and which parts are in the key. */
 #include <criterion/criterion.h>
 
 #include <stdio.h>

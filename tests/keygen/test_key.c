@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_key.c - addresses of three parts: what is in them, and the bytes that they are made of. */
+/* test_key.c - addresses of three parts: their content, and the bytes that they are made of. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

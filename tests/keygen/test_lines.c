@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_lines.c - where two texts begin to differ, told from digests of their lines. */
+/* test_lines.c - finds the first line in which two texts differ, from digests of lines. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "keygen/lines.h"
 
-/* `n` numbered lines, of which line `other` (0: none) says something else. Free it. */
+/* Returns `n` numbered lines; line `other` (0: none) differs. free() it. */
 static char *text_of(uint32_t n, uint32_t other)
 {
     char *text = malloc(16 * (size_t)n + 1), *at = text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_mlir_bytecode.c - MLIR bytecode: the key of the text, and no trust in what the bytes say.
+ * test_mlir_bytecode.c - MLIR bytecode: the key of the text, and no trust in its lengths and numbers.
  *
  * tests/data/step.mlir and the files beside it are one module: printed, and written as bytecode of
  * versions 6 and 1 with locations; portable.mlir and .vhlo likewise, the second as a portable

@@ -291,7 +291,7 @@ static bool key_of(enum canon_kind kind, const char *text, struct key *out)
     return true;
 }
 
-/* From the first line on where b is another than a, for people. */
+/* Returns b from the first line on that differs from a, for people. */
 static const char *difference(const char *a, const char *b)
 {
     size_t i = 0;

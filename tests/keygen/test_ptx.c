@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_ptx.c - keys of PTX: what counts, what does not, and what is refused. */
+/* test_ptx.c - keys of PTX: which changes count, which do not, and refusals. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_power_loss.c - what a power failure leaves of the store, at every moment of a recorded run.
+ * test_power_loss.c - the store after a power failure, at every moment of a recorded run.
  *
  *     a run of the store ──record──▶ log of writes, syncs, names and acknowledgements
  *     a place in the log ──replay──▶ a folder as a disk may have it ──▶ a child opens and reads it
@@ -336,7 +336,7 @@ static bool is_removed(uint64_t version) { return version == 0 || version % 2 ==
 
 static struct store_kit k;
 
-/* What there is before the recording begins is durable. */
+/* Makes all durable that exists before the recording begins. */
 static void take_base(const char *at, const char *name)
 {
     char path[2 * PATH_LEN + 2], below[PATH_LEN];
@@ -446,7 +446,7 @@ static void image_put(struct image *m, size_t at, const void *data, size_t len)
         m->durable_len = at + len;
 }
 
-/* Goes on in the log: what is synced becomes durable. */
+/* Goes on in the log: synced writes become durable. */
 static void replay_to(struct replay *r, size_t end)
 {
     for (; r->at < end; r->at++) {
@@ -478,7 +478,7 @@ static void replay_free(struct replay *r)
     free(r);
 }
 
-/* Applies what of a write has reached the disk. */
+/* Applies the part of a write that has reached the disk. */
 static void apply(struct image *m, const struct op *w, const struct choice *c, bool is_old,
                   uint64_t *state)
 {
@@ -558,7 +558,7 @@ static void make_state(struct replay *r, const struct choice *c, uint64_t *state
     }
 }
 
-/* ---- what is found ---- */
+/* ---- the state that is found ---- */
 
 struct found {
     unsigned wrong;       /* bytes that the entry never had */

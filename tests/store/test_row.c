@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_row.c - the record of an entry: its bytes, what is no record, and filters on it. */
+/* test_row.c - the record of an entry: its bytes, damaged ones, and filters on it. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_store.c - what store.h promises, on real LMDB in a folder of its own. */
+/* test_store.c - the promises of store.h, on real LMDB in a folder of its own. */
 #include "tests/support/store_kit.h"
 
 #define HERE STORE_MADE_HERE

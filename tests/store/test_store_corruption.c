@@ -41,7 +41,7 @@ static void poke(const char *path, size_t at, uint8_t change)
     cr_assert_eq(chmod(path, 0400), 0);
 }
 
-/* Lets the writer do what a get has asked of it. */
+/* Waits until the writer has done the work that a get has queued. */
 static void settle(void) { cr_assert_eq(kit_put(&k, 4242, 1, 1), 0); }
 
 static bool has_corrupt(const struct store_stats *st) { return st->n_corrupt > 0; }
@@ -356,7 +356,7 @@ static int get_all(struct store_kit *child, uint64_t from, uint64_t to, bool mus
     return RIGHT;
 }
 
-/* Entries 100 to 129, of which only the last is waited for. */
+/* Puts entries 100 to 129, and waits for the last. */
 static int put_new(struct store_kit *child)
 {
     child->done = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_store_evict.c - what goes when there is not room for all, and what may not. */
+/* test_store_evict.c - which entries go if there is no room for all, and which must stay. */
 #include "tests/support/store_kit.h"
 
 #define HERE STORE_MADE_HERE
@@ -21,7 +21,7 @@ static int put_worth(uint32_t owner, uint64_t n, size_t len, uint32_t cost_ms)
     return rc;
 }
 
-/* What the daemon made for a user. */
+/* Puts an entry that the daemon made for a user. */
 static int put_made(uint32_t maker, uint64_t n, size_t len)
 {
     uint8_t *value = kit_value(n, 0, len);
@@ -399,7 +399,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* From now on, what was there before is old. */
+/* Makes all present entries old. */
 static void change_keys(bool tell)
 {
     usleep(2000);

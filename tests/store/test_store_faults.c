@@ -5,7 +5,7 @@
  * disk). After each: no crash, no leak of descriptors, and a store that, opened again, has every
  * entry that was acknowledged, with the right bytes.
  *
- * Calls into LMDB fail before LMDB sees them: what its own system calls do is in test_store_full.
+ * Calls into LMDB fail before LMDB sees them: its own system calls fail in the tests with a full disk.
  */
 #include <limits.h>
 #include <sys/mount.h>
@@ -37,7 +37,7 @@ static size_t open_descriptors(void)
     return n;
 }
 
-/* What an operation left behind, as far as the store said that it was done. */
+/* The effect of an operation that the store has confirmed. */
 struct outcome {
     uint64_t version[8]; /* acknowledged version of entries 0 to 7; 0: never */
     uint64_t tried[8];   /* the last version that was asked for: may be there too */
@@ -295,7 +295,7 @@ Test(store_faults, no_descriptors_left_is_an_error_and_passes)
     cr_assert_eq(kit_stats(&k).n_corrupt, 0);
 }
 
-/* A small file system of its own; NULL, with a line that says so, where we may not mount. */
+/* Mounts a small file system. NULL, with a line on stderr, if the test may not mount. */
 static char *small_disk(const char *options)
 {
     char *dir = temp_dir_new();

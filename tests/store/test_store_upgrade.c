@@ -103,7 +103,7 @@ static void to_format_1(void)
     mdb_env_close(env);
 }
 
-/* ---- what is in the store ---- */
+/* ---- the entries of the store ---- */
 
 /* Entries of two users: put by them, and made here for them; small and large, some pinned. */
 static const struct {

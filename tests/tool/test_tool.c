@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `warm tool` with the real gcc and g++: what a run leaves is what the compiler would have left,
- * from the cache only where everything it read is as it was.
+ * `warm tool` with the real gcc and g++: a run leaves what the compiler would have left,
+ * and takes it from the cache only if all that the compiler read is unchanged.
  */
 #include "tests/support/tool.h"
 

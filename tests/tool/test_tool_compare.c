@@ -268,7 +268,7 @@ Test(tool_compare, messages_and_locales)
               {NULL, NULL, TAKEN}}});
 }
 
-/* ---- what else is read ---- */
+/* ---- other inputs ---- */
 
 Test(tool_compare, inputs_of_other_kinds)
 {

@@ -178,7 +178,7 @@ Test(tool_key, what_nobody_can_tell_is_never_kept)
 
 #define PCH "torchinductor_me/precompiled_headers"
 
-/* An old header of ours: the compiler would use it, so what the new text gives is not taken. */
+/* An old header of ours: the compiler would use it, so no result of the new text is taken. */
 Test(tool_key, a_precompiled_header_that_is_out_of_date_counts_as_the_compiler_takes_it)
 {
     struct lab lab;
@@ -247,7 +247,7 @@ Test(tool_key, permissions_are_those_of_a_new_file)
     lab_down(&lab);
 }
 
-/* What it prints names the output: who calls his otherwise gets his own message. */
+/* The message names the output file, so a run with another name gets its own message. */
 Test(tool_key, messages_name_the_callers_own_output)
 {
     struct lab lab;
