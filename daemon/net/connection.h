@@ -94,7 +94,7 @@ void connection_send_base64(struct connection *c, int fd, uint64_t from, uint64_
 /* Takes `n` descriptors that came along, in order. False, and none is taken, if there are fewer. */
 bool connection_take_fds(struct connection *c, unsigned n, int *out);
 
-/* Parses no message until connection_resume, so that answers stay in order. */
+/* Parses no message until connection_resume, so that answers stay in order. Answers are still sent. */
 void connection_hold(struct connection *c);
 /* Parses messages again. */
 void connection_resume(struct connection *c);

@@ -40,7 +40,7 @@ struct redis {
     /* of a command of many names: */
     size_t n_taken;         /* arguments that are done, with the command's name; 0: not begun */
     size_t n_found;         /* of those that were found */
-    struct store_id *found; /* DEL: their ids */
+    struct store_id *found; /* DEL: the ids of the names that were found */
     struct redis_op *mset;
     struct spills
         *spills; /* of a command with long arguments that is being put together; or NULL */
@@ -72,7 +72,7 @@ void redis_send_error(struct redis *r, const char *text);
 void redis_send_number(struct redis *r, int64_t n);
 /* Sends null. */
 void redis_send_null(struct redis *r);
-/* Sends bytes that stay in place until the store's turn ends. */
+/* Sends bytes that the caller keeps valid until store_turn_end. */
 void redis_send_bytes(struct redis *r, const void *data, size_t len);
 /* Sends a value in the form in which it was put; null if that cannot be made. */
 void redis_send_stored(struct redis *r, const struct store_value *v);
@@ -93,11 +93,12 @@ bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *
 void redis_send_named(struct redis *r, const struct resp_arg *name);
 /* True if a command of many names must leave the rest for another turn: it runs again. */
 bool redis_must_yield(struct redis *r);
-/* True, and an error is sent, if a command has a long argument: its file does not come again. */
+/* True, and an error is sent, if a command has a long argument: its file is gone when the command runs
+ * again. */
 bool redis_cannot_yield(const struct redis_command *c);
-/* Makes the values of args[from…to) ready, for commands other than GET. False if the command must
- * run again when a large value is verified. After as many tries as it has values it goes on
- * without. */
+/* Verifies the large values of args[from…to) before a command reads them. Returns false if the command
+ * will run again. Returns true after as many tries as there are values, even if one is still unverified:
+ * redis_find then fails for it. */
 bool redis_values_ready(struct redis_command *c, size_t from, size_t to);
 
 /* Each answers a command. */

@@ -215,7 +215,8 @@ static const struct redis_entry {
 };
 #define REDIS_COMMANDS (sizeof redis_table / sizeof *redis_table)
 
-/* Answers COMMAND with an empty list: redis-cli asks for documents, and needs none. */
+/* Answers COMMAND with the names, COMMAND COUNT with their number, and COMMAND DOCS with an empty list:
+ * redis-cli asks for documents, and needs none. */
 static void do_command(struct redis_command *c)
 {
     struct redis *r = c->redis;
@@ -244,8 +245,7 @@ static const struct redis_entry *find_entry(const struct resp_arg *name)
     return NULL;
 }
 
-/* True for a SET without conditions: of several, the order in which they become durable does not
- * matter. */
+/* True for a SET, SETEX or PSETEX without NX, XX, KEEPTTL or GET: several of them may share a commit. */
 static bool is_plain_set(const struct resp_command *c)
 {
     if (c->n_args < 3)

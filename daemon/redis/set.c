@@ -9,6 +9,10 @@
  * A long value of PyTorch is taken apart on a pool thread, and put after that. Meanwhile the connection is
  * held. If it ends, the value is put all the same: it came whole.
  *
+ * A command that reads and then writes verifies the value first (redis_values_ready), finds it, answers, and
+ * makes its operation last. It must not remove what redis_find did not find: that may be a value that could
+ * not be read. A failed write is counted as dropped; the answer does not change.
+ *
  * redis.c runs the commands.
  *
  * Thread: loop thread, but for the work on a pool thread.
@@ -332,7 +336,7 @@ static const char *parse_set(const struct redis_command *c, struct set_options *
     return NULL;
 }
 
-/* Drops a value: there is no memory even for its answer. */
+/* Makes an operation. Without memory, counts a dropped value and answers. */
 static struct redis_op *op_or_drop(struct redis *r, enum op_answer answer, unsigned n_parts)
 {
     struct redis_op *op = op_new(r, answer, n_parts);
