@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the state of a connection that speaks the native protocol, which native.c and admin.c
- * share.
+ * internal.h - the state of a connection that speaks the native protocol, which the files of this
+ * folder share.
  *
  * Thread: loop thread. Memory: it belongs to the connection; a native_op may outlive it.
  */
@@ -65,7 +65,7 @@ struct request {
 /* Handles a request. Returns 0, or an error that is then sent. */
 typedef int (*native_take)(struct request *r, struct err *e);
 
-/* ---- native.c ---- */
+/* ---- answers.c ---- */
 
 /* Answers a request with ERROR. */
 void native_send_error(struct native *n, uint64_t tag, const struct err *e);
