@@ -10,7 +10,7 @@
  *
  * client/python/warm/_client.py has the same values for Python.
  *
- * Thread: any; constants only.
+ * Thread: any; constants only. Memory: none.
  */
 #ifndef WARM_LIB_DEADLINES_H
 #define WARM_LIB_DEADLINES_H

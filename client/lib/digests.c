@@ -16,6 +16,8 @@
 #include <time.h>
 #include <xxhash.h>
 
+#include "keygen/expect.h"
+
 enum { SLOTS = 2 * DIGESTS_MAX }; /* a power of two */
 #define SETTLED_NS 2000000000ll   /* the coarsest clock of a file system that we know: FAT's */
 
@@ -32,6 +34,8 @@ struct path_record {
     uint64_t pass;              /* FOLDER: in which `st` was asked */
 };
 
+/* Invariant (1): n <= DIGESTS_MAX, half of the slots, so that a search always ends at a free
+ * one. */
 struct digests {
     size_t n;
     uint64_t pass;
@@ -102,6 +106,8 @@ static struct path_record *known_at(struct digests *d, const char *path)
     size_t at = slot_of(d, path);
     if (d->slots[at])
         return d->slots[at];
+    if (!WARM_EXPECT(d->n < DIGESTS_MAX)) /* (1) */
+        return NULL;
     struct path_record *k = calloc(1, sizeof *k);
     if (k)
         k->path = strdup(path);

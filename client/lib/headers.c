@@ -371,6 +371,8 @@ static struct wire_path_seen check_path(struct headers *h, struct view path, str
 int headers_check(struct headers *h, const struct wire_check *check, struct view paths,
                   struct writer *out_states, struct err *e)
 {
+    if (!WARM_EXPECT(h && check && out_states))
+        return err_set(e, WARM_EINVALID, "no list of paths");
     struct reader list = reader_over(paths.data, paths.len);
     struct inodes inodes = {0};
     struct view path;

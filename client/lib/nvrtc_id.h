@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvrtc_id.h - the identity of an NVRTC: the content of its library, and of the builtins that it
- * loads.
+ * nvrtc_id.h - the identity of an NVRTC: the content of its library and of its builtins.
  *
- * Two copies with one identity are one compiler, wherever they lie. The daemon identifies what it
- * may load; a client identifies what the daemon may not, and so finds that the daemon has a copy of
- * it.
+ * Two copies with one identity are one compiler, in any folder. The daemon identifies the libraries
+ * that it may load. A client identifies a library that the daemon may not load, and so finds the
+ * daemon's copy of it.
  *
- * Thread: any; no state.
+ * Thread: any; no state. Memory: as each function says.
  */
 #ifndef WARM_LIB_NVRTC_ID_H
 #define WARM_LIB_NVRTC_ID_H

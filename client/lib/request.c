@@ -205,6 +205,7 @@ void request_renew(struct warm *w)
 
 uint64_t request_begin_many(struct warm *w, uint64_t n)
 {
+    (void)WARM_EXPECT(n > 0);
     uint64_t first = w->last_tag + 1;
     request_renew(w);
     w->last_tag += n;
@@ -331,6 +332,8 @@ int request_ask(struct warm *w, uint64_t tag, const int *fds, size_t n_fds, uint
 
 int request_tell(struct warm *w, const int *fds, size_t n_fds, uint64_t deadline_ms)
 {
+    if (!WARM_EXPECT(n_fds <= WIRE_FDS_MAX))
+        return err_set(&w->err, WARM_EINVALID, "%zu descriptors with one frame", n_fds);
     int code = check_request(w);
     if (code)
         return code;

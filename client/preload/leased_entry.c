@@ -51,6 +51,8 @@ static bool unwrap(const struct leased_entry *e, struct view *out)
 /* Asks again after each TIMEOUT: the daemon answers so while another process makes the artifact. */
 int leased_entry_get(struct leased_entry *e, struct view *out)
 {
+    if (!WARM_EXPECT(e->w && e->name[0] && !e->token))
+        return WARM_EINVALID;
     unsigned flags = leased_entry_may_put() ? WARM_WANT_LEASE : 0;
     uint64_t give_up_ms = conn_now_ms() + DEADLINE_ENTRY_MS;
     int code;

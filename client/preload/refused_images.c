@@ -20,6 +20,7 @@
 #include "client/preload/connection_pool.h"
 #include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
+#include "keygen/expect.h"
 
 #define HEAD 64u /* first bytes, which tell most images apart: the file header of a cubin */
 
@@ -52,6 +53,8 @@ unsigned refused_images_target(const char *const *options, size_t n)
 
 void refused_images_remember(const void *data, size_t len, unsigned sm, const struct warm_value *v)
 {
+    if (!WARM_EXPECT(data || len == 0))
+        return;
     struct image image = {.len = len, .sm = sm};
     if (len < HEAD || !key_from_text(v->key, strlen(v->key), &image.entry))
         return;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* version.h - the version that `warm --version` and `warmd --version` print. */
+/*
+ * version.h - the version that `warm --version` and `warmd --version` print.
+ *
+ * Thread: any. Memory: none.
+ */
 #ifndef WARM_WIRE_VERSION_H
 #define WARM_WIRE_VERSION_H
 

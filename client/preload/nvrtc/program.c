@@ -6,8 +6,8 @@
  *   Compile, happy path:                       And else:
  *     1. a FRESH handle that we know             - unknown, or compiled before: the real compile
  *     2. the flow callback does not cancel       - it does: the real compile, which reports that
- *     3. warm_compile with this libnvrtc         - no daemon, an error, a result that cannot replace
- *     4. SERVED, the result's status               a compile (below): the real compile
+ *     3. warm_compile with this libnvrtc         - no daemon, an error, a result that is no
+ *     4. SERVED, the result's status               replacement (below): the real compile
  *
  * A result can replace a compile if the compiler succeeded or refused the source, and got every
  * file that it asked for. The real compile reaches all other states (wrong options, out of memory)
