@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph.c - the builder: from what the readers say to lines (graph.h). Any thread; no state.
+ * graph.c - the builder: turns the calls of the readers into lines. The readers of MLIR text and of
+ * bytecode call it; graph.h has the contract.
  *
- * An operation that is begun waits in `frames`, with its operands and results on scratch stacks. It
- * becomes a line when it ends or when its first region begins. A block's head becomes a line when its
- * arguments are known, so when anything else comes. For a key a line is written at once.
+ * An open operation waits in `frames`, with its operands and results on scratch stacks. It becomes a
+ * line when it ends or when its first region begins. A block's head becomes a line when its arguments
+ * are complete, that is, at the next call of another kind. For a key, each line is written at once.
+ *
+ * Thread: one at a time for a graph; no other state.
  */
 #include "keygen/graph/internal.h"
 
@@ -39,7 +42,7 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
     return g->failed ? 0 : g->shapes.n - 1;
 }
 
-/* The number of a shape, which is new if no other says the same. */
+/* Returns the number of a shape. An equal one gets the same number. */
 static uint32_t shape_number(struct graph *g, struct shape s, const uint32_t *types)
 {
     uint64_t hash = mix(mix(s.kind, s.name), (uint64_t)s.dict << 32 | s.n_operands);
@@ -73,7 +76,7 @@ uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uin
 
 /* ---- lines ---- */
 
-/* Keeps a line whose values begin at `value`. */
+/* Stores a line whose values begin at `value`. */
 static void line_keep(struct graph *g, const struct shape *s, uint32_t shape,
                       const uint32_t *operands, uint32_t value)
 {
@@ -95,7 +98,7 @@ static inline void line_put(struct graph *g, uint32_t shape, const uint32_t *ope
         printer_line(&g->printer, shape, operands);
 }
 
-/* The operation's results; gives the first. */
+/* Adds the values of an operation's results; returns the first. */
 static inline uint32_t results_add(struct graph *g, uint32_t types, uint32_t n)
 {
     uint32_t first = g->values.n;
@@ -104,7 +107,7 @@ static inline uint32_t results_add(struct graph *g, uint32_t types, uint32_t n)
     return n ? first : NONE;
 }
 
-/* The head of the block that has begun. */
+/* Writes or stores the head of the current block. */
 static void block_put(struct graph *g)
 {
     uint32_t n = g->values.n - g->block_args;
@@ -124,7 +127,7 @@ static void func_put(struct graph *g)
         printer_func_begin(&g->printer, f);
 }
 
-/* What waits for its line, before something else comes. */
+/* Writes or stores the waiting line, before anything else comes. */
 static inline void line_before(struct graph *g)
 {
     if (g->block_open)

@@ -2,9 +2,9 @@
 /*
  * graph.h - a program of operations, as its canonical text and as regions.
  *
- * The readers of MLIR (mlir.c, bytecode/bytecode.c) call a builder while they read. For a key the builder
- * writes the canonical text at once, line by line, and keeps only the types of the values that can
- * still be named (graph/write.c). For regions it keeps the lines (graph/regions.c). What it is told:
+ * The readers of MLIR (mlir/mlir.c, bytecode/bytecode.c) call this builder while they read. For a key,
+ * the builder writes the canonical text at once, line by line, and keeps only the types of visible
+ * values (graph/write.c). For regions it keeps the lines (graph/regions.c). A program consists of:
  *
  *     module ── dictionary
  *       ├── operations of the module's own level (a mesh, a global)
@@ -12,20 +12,27 @@
  *             └── operations: name, operands, dictionary, result types
  *                   └── regions ── blocks: label, arguments, operations (and so on)
  *
- * Everything is a number: a `type`, a `name` of an operation, a `symbol` and a `dict` are interned
- * texts; a `value` is an argument of a function or block, or a result of an operation.
+ * Terms
+ *   type, name, symbol, dict   the number of an interned text; equal texts have equal numbers. A name
+ *                              is that of an operation
+ *   value     the number of an argument of a function or block, or of an operation's result
+ *   line      an operation, its opening or closing, or the head of a block: graph/internal.h draws it
+ *   shape     a line without its operands: name, dictionary, counts and types
+ *   hole      a place in a dictionary's text at which a symbol, a channel or a borrowed text is written
+ *   region    of MLIR: a list of blocks inside of an operation. Of a key (canon.h): a part of the
+ *             module that is compiled alike in any surroundings
  *
- * The text has everything in the order of the program. Canonical about it are the names (values,
- * symbols and channels are numbered in the order in which the text has them first) and the order of the entries of
- * a dictionary. KEYS.md, section 2, is its specification.
+ * The text keeps the order of the program. Two things in it are canonical. Values, symbols and
+ * channels are numbered by their first mention, and the entries of a dictionary are sorted.
+ * KEYS.md, section 2, is its specification.
  *
- * Errors: a builder call cannot fail; the first one that runs out of memory marks the graph, later
- * ones do nothing, and graph_end says NOMEM. Numbers given while marked are 0 and harmless. Nothing
- * recurses; nesting costs heap.
+ * Errors: a builder call cannot fail. The first one that runs out of memory marks the graph; later
+ * ones do nothing, and graph_end returns NOMEM. Numbers returned by a marked graph are 0 and
+ * harmless. Nothing recurses; nesting costs heap.
  *
  * Thread: one at a time for a graph; no other state.
- * Memory: a graph owns all that it holds, except that texts given to graph_dict_borrow must live,
- * where they are, until graph_free.
+ * Memory: a graph owns everything that it holds. Only a text for graph_dict_borrow stays the caller's:
+ * it must not move or change before graph_free.
  */
 #ifndef WARM_KEYGEN_GRAPH_GRAPH_H
 #define WARM_KEYGEN_GRAPH_GRAPH_H
@@ -41,113 +48,134 @@ struct graph;
 
 #define GRAPH_NONE UINT32_MAX /* no value */
 
-/* A graph that writes to `out` what it asks for: the text, or regions. `domain` names the kind and
- * version of the form, "mlir/13"; it is static memory. NULL if there is no memory. */
+/* Returns a new graph that writes to `out` the output that `out` asks for: the text, or regions.
+ * `domain` is the kind and version of the form, "mlir/13", in static memory. NULL without memory. */
 struct graph *graph_new(const char *domain, struct form *out);
+/* Frees a graph and all its texts. NULL is fine. */
 void graph_free(struct graph *g);
-/* True once memory has run out. */
+/* True after memory has run out. */
 bool graph_failed(const struct graph *g);
-/* The program is complete: ends the text, or gives the regions. NOMEM. */
+/* Ends the text, or computes the regions, of a complete program. Error: NOMEM. */
 int graph_end(struct graph *g, struct err *e);
 
 /* ---- interned texts ---- */
 
-/* Texts are not looked into: a reader canonicalizes the spelling of a type before it gives it. */
+/* Returns the number of a type. The caller has already brought its spelling into canonical form. */
 uint32_t graph_type(struct graph *g, const char *text, size_t len);
-/* `is_pure`: the operation depends on its operands alone and has no effect. For regions only. */
+/* Returns the number of an operation's name. `is_pure`: the operation has no effect and depends on its
+ * operands alone; only regions use this. */
 uint32_t graph_opname(struct graph *g, const char *text, size_t len, bool is_pure);
+/* Returns the number of a symbol; `name` has no '@'. */
 uint32_t graph_symbol(struct graph *g, const char *name, size_t len);
+/* Returns the text of a type. It lives as long as the graph. */
 struct view graph_type_text(const struct graph *g, uint32_t type);
+/* Returns the name of a symbol. It lives as long as the graph. */
 struct view graph_symbol_text(const struct graph *g, uint32_t symbol);
-/* Behind the texts of n types, with ", " between them, if `text` begins with them and ends there or
- * goes on with ',' or ')'; else NULL. */
+/* Compares `text` with the names of n types, with ", " between them. Returns the place behind them if
+ * they are all there, and ',' or ')' or the end follows; else NULL. */
 const char *graph_types_at(const struct graph *g, const uint32_t *types, uint32_t n,
                            const char *text, const char *end);
-/* A copy that lives as long as the graph; NULL without memory. */
+/* Copies a text for the life of the graph. NULL without memory. */
 const char *graph_keep(struct graph *g, const char *text, size_t len);
 
-/* The module defines the symbol, and only the module can name it: its name does not count, unless it
- * begins with "xla.". graph_func_begin says so of private functions. */
+/* Marks a symbol that this module defines and that no other can name. Its name does not count, unless
+ * it begins with "xla.". graph_func_begin marks those of private functions. */
 void graph_symbol_private(struct graph *g, uint32_t symbol);
-/* The name counts all the same: it stands in a type or a string. */
+/* Makes the name of a symbol count, because a type or a string contains it. */
 void graph_symbol_keep(struct graph *g, uint32_t symbol);
 
 /* ---- dictionaries: names and the canonical text of their values ---- */
 
-/* Begin, then for each entry one key and any number of pieces of its value, then end, which sorts by
- * key and gives a number that is equal for equal dictionaries. 0 is the empty dictionary. An entry
- * whose value has no piece is a unit attribute. Only one dictionary is open at a time. A key may come
- * twice; both entries count. */
+/* To build a dictionary, call begin; for each entry call key once, then append its value in any number
+ * of parts; then call end. Only one dictionary is open at a time. An entry without a value is a unit
+ * attribute. A key may come twice; both entries count. */
+/* Begins a dictionary. */
 void graph_dict_begin(struct graph *g);
+/* Begins an entry. */
 void graph_dict_key(struct graph *g, const char *name, size_t len);
+/* Appends text to the entry's value. */
 void graph_dict_text(struct graph *g, const char *text, size_t len);
-/* A text of the value in memory that outlives the graph: not copied if it is as large as this. It
- * must be the whole value, or its last piece. */
+/* Appends a text that outlives the graph. It must be the whole value, or its last part. A text of
+ * GRAPH_BORROWED bytes or more is not copied. */
 #define GRAPH_BORROWED 4096
 void graph_dict_borrow(struct graph *g, const char *text, size_t len);
-/* "@name" in a value: the symbol's number is written in its place. */
+/* Appends a symbol, "@name". The canonical text has its number instead. */
 void graph_dict_symbol(struct graph *g, uint32_t symbol);
-/* The number of a channel, above 0: the text has another one, by first mention. */
+/* Appends a channel's number, above 0. The canonical text numbers channels by first mention. */
 void graph_dict_channel(struct graph *g, uint64_t channel);
-/* The last entry: the fixed text of its value so far, and taking it back. */
+/* Returns the text of the last entry's value so far, without its holes. */
 struct view graph_dict_last(const struct graph *g);
+/* Removes the last entry. */
 void graph_dict_drop(struct graph *g);
+/* Ends the dictionary: sorts it by key, and returns its number. 0 is the empty dictionary. */
 uint32_t graph_dict_end(struct graph *g);
 
 /* ---- the module and its functions ---- */
 
+/* Sets the module's dictionary. */
 void graph_module_dict(struct graph *g, uint32_t dict);
 
-/* Begin, arguments, results, operations, end; the dictionary before the end. A function without
- * operations is a declaration. Operations outside of any function belong to the module. */
+/* To build a function, call begin, then arg, result and dict, then build its operations, then end. A
+ * function without operations is a declaration. Operations outside of functions belong to the module. */
+/* Begins a function, and its first block. */
 void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public);
-uint32_t graph_func_arg(struct graph *g, uint32_t type, uint32_t dict); /* gives the value */
+/* Adds an argument and returns its value. */
+uint32_t graph_func_arg(struct graph *g, uint32_t type, uint32_t dict);
+/* Adds the type of a result. */
 void graph_func_result(struct graph *g, uint32_t type, uint32_t dict);
+/* Sets the function's dictionary. */
 void graph_func_dict(struct graph *g, uint32_t dict);
-/* At its end the function's values are gone: numbers of values are given again. */
+/* Ends the function and all its values. Their numbers are used again. */
 void graph_func_end(struct graph *g);
 
 /* ---- operations ---- */
 
-/* Begin, then operands, regions and results, each in their order, then end. Operations nest: those
- * that are begun between graph_region_begin and graph_region_end are inside the region. The operands
- * come before the first region. An operand is a value that was given before. */
+/* To build an operation, call begin, add its operands, regions and results in their order, then call
+ * end. All operands come before the first region. Operations that begin between graph_region_begin and
+ * graph_region_end are inside of the region. */
+/* Begins an operation. */
 void graph_op_begin(struct graph *g, uint32_t opname);
+/* Sets the dictionary of the open operation. */
 void graph_op_dict(struct graph *g, uint32_t dict);
+/* Adds an operand: a value that the builder has returned. */
 void graph_op_operand(struct graph *g, uint32_t value);
+/* Adds the type of a result. */
 void graph_op_result(struct graph *g, uint32_t type);
-/* Gives the first result; the others follow it by one. GRAPH_NONE if it has none. */
+/* Ends the operation. Returns its first result, or GRAPH_NONE; the other results follow it by one. */
 uint32_t graph_op_end(struct graph *g);
-/* Takes back an operation that was begun and has no regions yet. */
+/* Discards the open operation, which has no region yet. */
 void graph_op_drop(struct graph *g);
 
-/* A whole operation without regions, at once: what it says apart from which operands it has. */
+/* An operation without regions, as a whole, apart from its operands. */
 struct graph_op_shape {
     uint32_t name, dict;
     uint32_t n_operands, n_results;
 };
-/* What the open operation is so far. */
+/* Returns the shape of the open operation as it is so far. */
 struct graph_op_shape graph_op_shape(const struct graph *g);
-/* Its operands so far; NULL if it has none. Lives until the next builder call. */
+/* Returns the open operation's operands so far, NULL if there are none. They live until the next
+ * builder call. */
 const uint32_t *graph_op_operands(const struct graph *g);
-/* The number of a shape with these types of results. */
+/* Returns the number of a shape whose results have these types. */
 uint32_t graph_shape(struct graph *g, const struct graph_op_shape *shape, const uint32_t *results);
-/* Puts an operation of a shape. `types`: what its operands must have, or NULL. False, and nothing
- * happens, if they have others; else as graph_op_end, with the first result in *out. */
+/* Adds an operation of this shape and sets *out to its first result, as graph_op_end returns it. If
+ * `types` is not NULL, the operands must have these types: else nothing changes, and it returns false. */
 bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
                        const uint32_t *operands, uint32_t *out);
 
-/* Every region that has blocks needs one graph_block_begin for each; in a function the first block is
- * begun by graph_func_begin. `label` is a number that is equal for equal programs (successors go into
- * a dictionary). */
+/* Begins a region of the open operation. */
 void graph_region_begin(struct graph *g);
+/* Begins a block. A region calls it for each of its blocks, a function for each but its first. `label`
+ * must be equal for equal programs, because dictionaries name successors by it. */
 void graph_block_begin(struct graph *g, uint32_t label);
-uint32_t graph_block_arg(struct graph *g, uint32_t type); /* gives the value */
+/* Adds an argument of the open block and returns its value. */
+uint32_t graph_block_arg(struct graph *g, uint32_t type);
+/* Ends the region. */
 void graph_region_end(struct graph *g);
 
-/* 0 for a number that is no value. */
+/* Returns the type of a value; 0 if it is none. */
 uint32_t graph_value_type(const struct graph *g, uint32_t value);
-/* Values that can be named: each number below it is one. */
+/* Returns how many values are visible now. They are the numbers below it. */
 uint32_t graph_n_values(const struct graph *g);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the inside of a graph, for graph*.c only.
+ * internal.h - the inside of a graph, for the files of this folder only.
  *
- *   graph/texts.c    texts and dictionaries, each once
- *   graph.c          the builder: from what the readers say to lines
- *   graph/write.c    lines as canonical text, and as what is hashed
- *   graph/regions.c  regions of a graph whose lines were kept
+ *   texts.c     stores each text and each dictionary once
+ *   graph.c     the builder: turns the calls of the readers into lines
+ *   write.c     writes lines as canonical text and as hashed records
+ *   regions.c   computes the regions of a graph that keeps its lines
  *
- * A program is a sequence of lines. An operation without regions is one line, one with regions is
- * several, and values get their numbers in the order of the lines:
+ * A program is a sequence of lines. An operation without regions is one line; one with regions is
+ * several. Values get their numbers in the order of the lines:
  *
  *     %2 = stablehlo.add %0, %1 : type            LINE_OP
  *     stablehlo.while %2 (                        LINE_OPEN
@@ -18,7 +18,7 @@
  *       ...
  *     ) {dictionary} : type = %7                  LINE_CLOSE
  *
- * What a line says but for its operands is its shape.
+ * graph.h defines the terms.
  *
  * Thread: one at a time for a graph. Memory: arrays that double.
  */
@@ -50,7 +50,7 @@ struct intern {
 
 enum hole_kind { HOLE_SYMBOL, HOLE_CHANNEL, HOLE_BORROW };
 
-/* Something that is written at a place of a dictionary's text but is not in it. */
+/* See "hole" in graph.h. The text of the dictionary leaves it out. */
 struct hole {
     uint32_t at; /* offset in the text */
     enum hole_kind kind;
@@ -72,10 +72,10 @@ struct dict {
 enum line_kind {
     LINE_OP,
     LINE_OPEN,       /* an operation, up to its regions */
-    LINE_BLOCK,      /* the head of a block; */
-    LINE_NEXT,       /* of the first block of another region */
-    LINE_EMPTY,      /* a region without blocks; */
-    LINE_NEXT_EMPTY, /* another one */
+    LINE_BLOCK,      /* the head of a block */
+    LINE_NEXT,       /* the head of the first block of a second or later region */
+    LINE_EMPTY,      /* a region without blocks */
+    LINE_NEXT_EMPTY, /* the same, for a second or later region */
     LINE_CLOSE,      /* the end of an operation with regions */
 };
 
@@ -87,8 +87,8 @@ struct shape {
     uint32_t n_types; /* of results or of a block's arguments */
     uint32_t types;   /* slice of graph.shape_types */
     uint32_t slot;    /* a hash */
-    uint32_t in_text; /* the last text that has such a line, */
-    uint32_t number;  /* and what number it has there */
+    uint32_t in_text; /* the last text with such a line */
+    uint32_t number;  /* the number of the shape in that text */
 };
 
 struct entry { /* of the open dictionary, offsets in `draft` */
@@ -96,7 +96,7 @@ struct entry { /* of the open dictionary, offsets in `draft` */
     bool unit;
 };
 
-struct frame { /* an operation that is begun */
+struct frame { /* an open operation */
     uint32_t name, dict;
     uint32_t operands, results; /* first in the scratch stacks */
     uint32_t open;              /* for regions: its line */
@@ -113,27 +113,29 @@ struct func {
     uint32_t lines, n_lines;     /* for regions */
 };
 
-/* A line that is kept. Its operation's first result, or its block's first argument, is `value`. The
+/* A stored line. `value` is the first result of its operation, or the first argument of its block. The
  * operation ends before line `next`. */
 struct line {
     uint32_t shape, operands, value, next;
 };
 
-/* Where lines go. */
+/* Writes lines to a form. */
 struct printer {
     struct graph *g;
     struct form *out;
     const char *domain;
-    uint32_t *nums; /* for regions: by value its number in the text; else values are the numbers */
-    uint32_t text;  /* the number of the text that is being written, from 1 */
-    uint32_t n_kinds;            /* shapes that have a line in it */
+    uint32_t *
+        nums; /* for regions: the number in the text of each value; else NULL: values are the numbers */
+    uint32_t text;               /* the number of the text being written, from 1 */
+    uint32_t n_kinds;            /* shapes of which this text has a line */
     uint32_t next;               /* the number of the next value */
-    uint32_t depth;              /* of functions and regions that are open */
-    VECTOR(uint32_t) symbols;    /* that have a number, in their order */
-    VECTOR(uint32_t) symbol_num; /* by symbol; NONE */
-    VECTOR(uint64_t) channels;   /* that have a number, from 1 */
+    uint32_t depth;              /* functions and regions that are open */
+    VECTOR(uint32_t) symbols;    /* those with a number, in the order of their numbers */
+    VECTOR(uint32_t) symbol_num; /* by symbol; NONE: it has none */
+    VECTOR(uint64_t) channels;   /* those with a number; numbers begin at 1 */
     struct writer scratch;
-    /* For regions: writes what stands for a symbol, if it is a function's key; else gives 0. */
+    /* For regions: if the symbol is a function with a key, writes a text that stands for it and returns its
+ * length; else returns 0. */
     size_t (*symbol_is_keyed)(void *context, uint32_t symbol, char out[64]);
     void *context;
 };
@@ -153,16 +155,16 @@ struct graph {
     VECTOR(uint32_t) shape_types;
     uint32_t *shape_slots, shape_mask;
 
-    VECTOR(uint32_t) values;   /* the type of each */
-    VECTOR(struct func) funcs; /* for a key, of which lines are not kept: the open one */
+    VECTOR(uint32_t) values;   /* by value: its type */
+    VECTOR(struct func) funcs; /* if lines are not kept, only the open one */
     VECTOR(uint32_t) arg_dicts, results;
     bool in_func, head_put;
     uint32_t module_dict;
 
     VECTOR(struct frame) frames;
     VECTOR(uint32_t) stack_operands, stack_results;
-    bool region_empty; /* the region at hand has no block yet */
-    bool block_open;   /* a block has begun whose head is not put yet */
+    bool region_empty; /* the current region has no block yet */
+    bool block_open;   /* the current block's head has not been written yet */
     enum line_kind block_kind;
     uint32_t block_label, block_args;
 
@@ -179,43 +181,50 @@ struct graph {
 
 /* ---- graph/texts.c ---- */
 
+/* Prepares the tables of a new graph. */
 void graph_texts_begin(struct graph *g);
+/* Frees all texts and dictionaries. */
 void graph_texts_free(struct graph *g);
-/* Doubles a table of `item + 1`, whose items' hashes `hash_of` gives. */
+/* Doubles a hash table of `item + 1`. `hash_of` returns the hash of an item. False without memory. */
 bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
                        uint64_t (*hash_of)(const struct graph *, const void *, uint32_t),
                        const void *items);
 
 /* ---- graph/write.c ---- */
 
+/* Prepares a printer that writes to `out` under a domain. */
 void printer_init(struct printer *p, struct graph *g, const char *domain, struct form *out);
+/* Frees the printer's tables. */
 void printer_close(struct printer *p);
-/* Begins another text: no value, symbol or kind of line has a number yet. */
+/* Begins another text, in which no value, symbol or shape has a number yet. */
 void printer_begin(struct printer *p);
-/* A line: operands by their values. Its results, or its block's arguments, get the next numbers. */
+/* Writes a line. Its results, or the arguments of its block, get the next numbers. */
 void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands);
-/* "func public @#0 (%0 : type {dict}) -> (type {dict}) {", and "} {dict}". */
+/* Writes the head of a function, "func public @#0 (%0 : type {dict}) -> (type {dict}) {". */
 void printer_func_begin(struct printer *p, const struct func *f);
+/* Writes the end of a function, "} {dict}". */
 void printer_func_end(struct printer *p, const struct func *f);
-/* What the module says of itself, and the names of symbols that count. */
+/* Writes the module's dictionary, and the names of the symbols whose names count. */
 void printer_module(struct printer *p, uint32_t dict);
-/* A piece of text as it is, after which `next` is the number of the next value. */
+/* Writes a text as it is. `next` is the number of the next value behind it. */
 void printer_text(struct printer *p, struct view text, uint32_t next);
 
-/* The same of what was put together in `scratch`. */
+/* Writes the text in `scratch` in the same way. */
 void printer_scratch(struct printer *p, uint32_t next);
 
 /* ---- graph/regions.c ---- */
 
-/* The regions of a graph that keeps its lines, into out->regions. */
+/* Computes the regions of a graph that keeps its lines, into out->regions. Error: NOMEM. */
 int graph_regions(struct graph *g, struct form *out, struct err *e);
 
+/* Returns hash `h` extended by `x`. */
 static inline uint64_t mix(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 29;
 }
 
+/* Returns how many results a line of this shape defines. */
 static inline uint32_t shape_results(const struct shape *s)
 {
     return s->kind == LINE_OP || s->kind == LINE_CLOSE ? s->n_types : 0;

@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * regions.c - the parts of a module that are compiled alike wherever they stand.
+ * regions.c - finds the parts of a module that are compiled alike in any surroundings. graph_end
+ * calls it for a graph that keeps its lines.
  *
- * Two sorts. Each function is one; it counts as often as calls reach it. And so is each straight
- * piece of a block that comes twice or more, like layers that are written out:
+ * There are two sorts of regions. Each function is one; its count is how often calls reach it. A
+ * straight run of operations in a block, if it occurs twice or more (unrolled layers), is the other:
  *
- *   1. Each operation of a block that depends on an argument becomes a token: a hash of all that it
- *      says but for which its operands are. What depends on no argument (small constants and what is
- *      made of them) is `closed`: it belongs to whoever uses it and is no token.
- *   2. Places where the tokens repeat with a period are found by hashing windows of 2, 4, 8, ...
- *      tokens and looking at the distance to the last window with the same hash: n log n in all.
- *      The pieces that cover most are taken first; then equal pieces that stand apart.
- *   3. Each piece is written as a region of its own, with parameters numbered as its text first
- *      names them and operations in an order that depends on the piece alone. Equal texts are one
- *      region. Tokens only propose; the text, and so the key, is all of what the piece computes.
+ *   1. Each operation of a block that depends on an argument becomes a token: a hash of the operation
+ *      without the identity of its operands. An operation that depends on no argument (a small
+ *      constant, or an operation of such constants) is closed: it belongs to each of its users.
+ *   2. Hashes of windows of 2, 4, 8, ... tokens, and the distance to the last equal window, show where
+ *      tokens repeat with a period: n log n in all. Pieces that cover most are chosen first; then
+ *      equal pieces with other operations between them.
+ *   3. Each piece is written as a region. Its text numbers the parameters by first mention, and orders
+ *      the operations by the piece alone. Equal texts are one region. Tokens only propose: the text,
+ *      and so the key, contains the whole computation of the piece.
  *
- * An operation that is not known to be pure is like no other, so it is in no piece.
+ * An operation that may have effects equals no other, so it is in no piece.
+ *
+ * Terms
+ *   token     a number for an operation of a block; operations of equal tokens may be equal
+ *   closed    said of an operation that depends on no argument and is small
+ *   window    2^k tokens in a row
+ *   piece     a run of tokens that repeats: at once (a period), or apart
+ *   cut       a place between two tokens; its cost is the number of values that are alive there
+ *   root      a result from which a piece is ordered, depth first
+ *   leaves    said of a value of a piece that is used outside of it
+ *
+ * Thread: one at a time for a graph; no other state.
  */
 #include "keygen/domains.h"
 #include "keygen/graph/internal.h"
@@ -24,26 +36,27 @@
 #include <stdlib.h>
 
 #define PIECE_MIN 2    /* operations in a piece that repeats at once */
-#define APART_MIN 4    /* operations in equal pieces that stand apart */
-#define CLOSED_MAX 256 /* bytes of a dictionary that is content, not a parameter */
-#define EXTEND_FREE 32 /* tokens by which any match may be made longer */
+#define APART_MIN 4    /* operations in equal pieces with others between them */
+#define CLOSED_MAX 256 /* bytes of a dictionary; an operation with a longer one is not closed */
+#define EXTEND_FREE 32 /* tokens by which each match may be extended */
 
-struct piece { /* tokens at .. at + n × times - 1; the match: those `n` tokens before are equal */
+struct
+    piece { /* tokens at .. at + n × times - 1; for a match: the `n` tokens before them are equal */
     uint32_t at, n, times;
-    uint32_t before; /* distance to the equal piece, when times is 1 */
+    uint32_t before; /* distance to the equal piece, if times is 1 */
 };
 
-struct found { /* a region, with what canon_region has no room for */
+struct found { /* a region, and its place in the table */
     struct canon_region region;
     uint32_t next; /* in the table's chain, + 1 */
 };
 
 struct mark {      /* of a value */
     uint64_t hash; /* of a closed one */
-    uint32_t op;   /* of one that an operation of a block gives: its line */
-    uint32_t made; /* which token of the block at hand gives it; CLOSED; or anything else */
-    uint32_t seen; /* by the piece with this stamp */
-    bool leaves;   /* something outside of its piece uses it */
+    uint32_t op;   /* of an operation's result: the operation's line */
+    uint32_t made; /* the token of the current block that defines it; CLOSED; or another number */
+    uint32_t seen; /* stamp of the last piece that visited it */
+    bool leaves;   /* an operation outside of its piece uses it */
 };
 #define CLOSED (NONE - 1)
 
@@ -54,7 +67,7 @@ struct block { /* operations at lines first .. end - 1 */
 
 struct function { /* of a graph, beside struct func */
     bool walked, recursive, keyed;
-    uint64_t count; /* times it is reached by calls */
+    uint64_t count; /* times that calls reach it */
     struct key key; /* as a region */
 };
 
@@ -63,7 +76,7 @@ struct finder {
     struct printer *printer;
     char domain[48];
     bool failed;
-    bool nameless; /* the region at hand names a function that has no key */
+    bool nameless; /* the current region names a function that has no key */
     VECTOR(struct found) found;
     uint32_t *slots, mask;
     struct function *functions;    /* by number */
@@ -71,18 +84,18 @@ struct finder {
     VECTOR(uint32_t) func_order;   /* callees before callers */
     VECTOR(uint32_t) module_lines; /* operations of the module's own level */
     VECTOR(struct block) blocks;
-    VECTOR(uint32_t) ops;       /* of the block at hand: their lines */
+    VECTOR(uint32_t) ops;       /* of the current block: their lines */
     VECTOR(uint32_t) tokens_op; /* by token: the line of its operation */
     VECTOR(uint64_t) tokens;
     VECTOR(uint32_t) cut;     /* by token: values alive before it */
-    VECTOR(uint32_t) taken;   /* by token: first token of the piece that has it, + 1 */
+    VECTOR(uint32_t) taken;   /* by token: the first token of its piece, + 1 */
     VECTOR(uint32_t) taken_n; /* by first token: tokens of that piece */
     VECTOR(struct piece) pieces;
     VECTOR(uint64_t) window;
-    uint64_t *last; /* hash table: window's hash, place */
+    uint64_t *last; /* hash table: the window's hash, its place */
     uint32_t last_mask;
     struct mark *marks; /* by value */
-    uint32_t stamp;     /* of the piece that is being ordered */
+    uint32_t stamp;     /* of the current piece */
     VECTOR(uint32_t) roots, order;
     VECTOR(uint64_t) stack;
 };
@@ -94,13 +107,13 @@ static const struct shape *line_shape(const struct graph *g, uint32_t line)
     return &g->shapes.at[g->lines.at[line].shape];
 }
 
-/* What the operation gives: the shape of its line, or of the one that closes it. */
+/* Returns the shape that has the operation's results: that of its line, or of its closing line. */
 static uint32_t op_results(const struct graph *g, uint32_t op)
 {
     return line_shape(g, g->lines.at[op].next - 1)->n_types;
 }
 
-/* What it takes, and all that is inside of it: a slice of graph.operands. */
+/* Returns the operands of the operation and of the operations inside of it: a slice of graph.operands. */
 static const uint32_t *op_takes(const struct graph *g, uint32_t op, uint32_t *out_n)
 {
     uint32_t first = g->lines.at[op].operands, next = g->lines.at[op].next;
@@ -108,7 +121,7 @@ static const uint32_t *op_takes(const struct graph *g, uint32_t op, uint32_t *ou
     return *out_n ? g->operands.at + first : NULL;
 }
 
-/* Values from this on are inside of the operation. */
+/* Returns the first value that is defined inside of the operation. */
 static uint32_t op_inside(const struct graph *g, uint32_t op)
 {
     uint32_t line = op + 1, end = g->lines.at[op].next;
@@ -118,7 +131,8 @@ static uint32_t op_inside(const struct graph *g, uint32_t op)
     return line < end ? g->lines.at[line].value : g->lines.at[op].value;
 }
 
-/* The i-th value that an operation takes from outside; false after the last. *i moves on. */
+/* Finds the next value from outside that the operation uses, from operand *i on, and moves *i behind
+ * it. False after the last. */
 static bool op_dependency(const struct graph *g, uint32_t op, uint32_t *i, uint32_t *out)
 {
     uint32_t n, inside = op_inside(g, op);
@@ -161,8 +175,7 @@ static bool value_closed(const struct finder *f, uint32_t value)
     return f->marks[value].made == CLOSED;
 }
 
-/* A hash of what the operation says, its operands by their types or, if they are closed, by what they
- * are. */
+/* Returns a hash of the operation. It has the content of closed operands, and the types of others. */
 static uint64_t op_hash(const struct finder *f, uint32_t op)
 {
     const struct graph *g = f->g;
@@ -222,7 +235,7 @@ static void region_begin(struct finder *f)
     f->nameless = false;
 }
 
-/* A line; its values get numbers. */
+/* Writes a line; its values get numbers. */
 static void line_write(struct finder *f, uint32_t line)
 {
     struct printer *p = f->printer;
@@ -239,7 +252,7 @@ static void op_write(struct finder *f, uint32_t op)
         line_write(f, line);
 }
 
-/* A module of one partition and one replica says nothing of a region. */
+/* True if the module's dictionary means nothing for a region: one partition and one replica. */
 static bool dict_plain(const struct graph *g, uint32_t dict)
 {
     static const char one[] = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}";
@@ -247,7 +260,7 @@ static bool dict_plain(const struct graph *g, uint32_t dict)
     return !dict || (d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0);
 }
 
-/* False if it is none after all. */
+/* Ends a region and sets its key. False without memory, or if the region names a function without one. */
 static bool region_end(struct finder *f, struct canon_region *out)
 {
     struct graph *g = f->g;
@@ -293,7 +306,7 @@ static void label_copy(struct canon_region *r, struct view text)
 
 /* ---- functions ---- */
 
-/* The functions that the lines from `line` on name: those that `visit` is called with. */
+/* Calls `visit` for each function that the lines from `line` on name. */
 static void names_visit(struct finder *f, uint32_t line, uint32_t end,
                         void (*visit)(struct finder *, uint32_t func, uint64_t of), uint64_t of)
 {
@@ -322,12 +335,12 @@ static void func_push(struct finder *f, uint32_t func, uint64_t of)
 {
     (void)of;
     struct function *named = &f->functions[func];
-    if (named->count == 0) /* not met yet */
+    if (named->count == 0) /* not visited yet */
         PUSH(f, f->stack, func);
     named->recursive |= named->count && !named->walked;
 }
 
-/* Callees before callers. `count` says meanwhile that a function was met. */
+/* Orders the functions, callees before callers. Meanwhile a `count` above 0 marks a visited function. */
 static void funcs_order(struct finder *f)
 {
     for (uint32_t i = 0; i < f->g->funcs.n; i++) {
@@ -356,7 +369,8 @@ static void func_add(struct finder *f, uint32_t func, uint64_t count)
         f->functions[func].count += count;
 }
 
-/* How often calls reach each function. In a fragment without a public one each stands for itself. */
+/* Counts how often calls reach each function. A fragment may have no public function: each then counts
+ * once. */
 static void funcs_count(struct finder *f)
 {
     const struct graph *g = f->g;
@@ -371,7 +385,7 @@ static void funcs_count(struct finder *f)
         func_names(f, f->func_order.at[i], func_add, f->functions[f->func_order.at[i]].count);
 }
 
-/* Whether all that a function takes is its own. */
+/* True if the function uses only values of its own. */
 static bool func_is_closed(const struct graph *g, const struct func *func)
 {
     for (uint32_t line = func->lines; line < func->lines + func->n_lines; line++)
@@ -402,7 +416,7 @@ static void func_region(struct finder *f, uint32_t number, struct canon_region *
     *out = region;
 }
 
-/* Keys from callees to callers, the list in the order of the text. */
+/* Computes the keys, callees first; lists the functions in the order of the text. */
 static void funcs_regions(struct finder *f)
 {
     struct graph *g = f->g;
@@ -418,7 +432,7 @@ static void funcs_regions(struct finder *f)
 
 /* ---- tokens ---- */
 
-/* Depends on no argument and is small: part of whatever uses it. */
+/* True if the operation is closed. */
 static bool op_closed(const struct finder *f, uint32_t op)
 {
     const struct graph *g = f->g;
@@ -433,7 +447,8 @@ static bool op_closed(const struct finder *f, uint32_t op)
     return true;
 }
 
-/* The block's operations, and its tokens: of all but the last one, which ends it. */
+/* Collects the block's operations and makes their tokens. The last operation, which ends the block, has
+ * none. */
 static void tokens_make(struct finder *f, const struct block *b)
 {
     const struct graph *g = f->g;
@@ -459,7 +474,7 @@ static void tokens_make(struct finder *f, const struct block *b)
     }
 }
 
-/* Which token of the block at hand gives a value; NONE if none does. */
+/* Returns the token of the current block that defines a value, or NONE. */
 static uint32_t token_of_value(const struct finder *f, uint32_t value)
 {
     uint32_t made = f->marks[value].made;
@@ -469,7 +484,7 @@ static uint32_t token_of_value(const struct finder *f, uint32_t value)
     return value >= first && value - first < op_results(f->g, op) ? made : NONE;
 }
 
-/* The token that an operation of the block is, as a user of values; `n_tokens` if it is none. */
+/* Returns the token of an operation of the block; `n_tokens` if it has none. */
 static uint32_t token_of_op(const struct finder *f, uint32_t op, uint32_t *at)
 {
     while (*at < f->tokens.n && f->tokens_op.at[*at] < op)
@@ -477,11 +492,11 @@ static uint32_t token_of_op(const struct finder *f, uint32_t op, uint32_t *at)
     return *at < f->tokens.n && f->tokens_op.at[*at] == op ? *at : f->tokens.n;
 }
 
-/* cut[t]: values made before token t and used at it or later. */
+/* Fills `cut`: cut[t] counts the values that are defined before token t and used at t or later. */
 static void cuts_count(struct finder *f)
 {
     uint32_t n = f->tokens.n, at = 0, value;
-    /* taken_n holds the last use of each token's values while this runs */
+    /* meanwhile taken_n has the last use of each token's values */
     for (uint32_t i = 0; i < f->ops.n; i++) {
         uint32_t user = token_of_op(f, f->ops.at[i], &at);
         for (uint32_t d = 0; op_dependency(f->g, f->ops.at[i], &d, &value);) {
@@ -503,7 +518,7 @@ static void cuts_count(struct finder *f)
 
 /* ---- repeats ---- */
 
-/* The last place with this hash of a window, which becomes `at`; NONE for the first. */
+/* Returns the last place of a window with this hash, NONE if there is none, and stores `at` instead. */
 static uint32_t window_last(struct finder *f, uint64_t hash, uint32_t at)
 {
     uint32_t s = (uint32_t)(hash >> 20) & f->last_mask;
@@ -515,14 +530,14 @@ static uint32_t window_last(struct finder *f, uint64_t hash, uint32_t at)
     return before;
 }
 
-/* Tokens from .. to - 1 equal those `distance` before: a piece with a period, or two apart. The
- * match is made longer by no more than it is long, so that all of this stays near linear. */
+/* Adds a match: tokens from .. to - 1 equal those `distance` before. It becomes a piece with a period,
+ * or two pieces apart. A match at most doubles when it is extended, so the whole stays near linear. */
 static void match_add(struct finder *f, uint32_t from, uint32_t to, uint32_t distance)
 {
     const uint64_t *t = f->tokens.at;
     uint32_t more = to - from + EXTEND_FREE;
     if (f->pieces.n > 2 * f->tokens.n)
-        return; /* more proposals than tokens: enough */
+        return; /* enough: more proposals than tokens */
     for (uint32_t i = 0; i < more && from > distance && t[from - 1] == t[from - 1 - distance]; i++)
         from--;
     for (uint32_t i = 0; i < more && to < f->tokens.n && t[to] == t[to - distance]; i++)
@@ -531,7 +546,7 @@ static void match_add(struct finder *f, uint32_t from, uint32_t to, uint32_t dis
     if (n >= distance && distance >= PIECE_MIN) {
         uint32_t start = from - distance, len = n + distance;
         uint32_t slack = len % distance, best = 0;
-        for (uint32_t r = 1; r <= slack; r++) /* cut where the fewest values are alive */
+        for (uint32_t r = 1; r <= slack; r++) /* cut at the fewest live values */
             if (f->cut.at[start + r + distance] < f->cut.at[start + best + distance])
                 best = r;
         PUSH(f, f->pieces, (struct piece){start + best, distance, len / distance, 0});
@@ -558,7 +573,7 @@ static void windows_match(struct finder *f, uint32_t width)
         match_add(f, from, n - 1 + width, distance);
 }
 
-/* Hashes of windows of twice the width from those of the width. */
+/* Doubles the width of the windows whose hashes are in window[]. */
 static void windows_double(struct finder *f, uint32_t width)
 {
     for (uint32_t i = 0; i + 2 * width <= f->tokens.n; i++)
@@ -615,7 +630,7 @@ static void pieces_find(struct finder *f)
     }
 }
 
-/* Pieces that overlap none that covers more. */
+/* Chooses pieces, those that cover most first; no two of them overlap. */
 static void pieces_choose(struct finder *f)
 {
     if (f->pieces.n)
@@ -649,7 +664,7 @@ static bool in_piece(uint32_t token, uint32_t at, uint32_t n)
     return token != NONE && token >= at && token < at + n;
 }
 
-/* What a value is, seen from inside the piece: parameters are their types. */
+/* Returns a hash of a value as the piece sees it: a parameter is its type. */
 static uint64_t local_hash(const struct finder *f, uint32_t value, uint32_t at, uint32_t n)
 {
     uint32_t made = token_of_value(f, value);
@@ -658,7 +673,7 @@ static uint64_t local_hash(const struct finder *f, uint32_t value, uint32_t at, 
     return value_closed(f, value) ? f->marks[value].hash : type_hash(f->g, value);
 }
 
-/* Hashes of the piece's operations from its own content, in window[]. */
+/* Hashes the piece's operations by the piece's own content, into window[]. */
 static void piece_hash(struct finder *f, uint32_t at, uint32_t n)
 {
     for (uint32_t t = at; t < at + n; t++) {
@@ -680,7 +695,7 @@ static int root_compare(const void *a, const void *b, void *finder)
     return x < y ? -1 : x > y;
 }
 
-/* Marks, for all of the block, which values are used by another piece or by none. */
+/* Marks the values of pieces that an operation outside of their piece uses. */
 static void leaves_mark(struct finder *f)
 {
     const struct graph *g = f->g;
@@ -699,8 +714,8 @@ static void leaves_mark(struct finder *f)
     }
 }
 
-/* Orders the piece, depth first from a result; `order` gets operations, closed ones too, and
- * parameters as NONE followed by the value. */
+/* Orders the piece, depth first from `root`. Appends to `order` its operations, closed ones too, and its
+ * parameters as NONE and the value. */
 static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
 {
     const struct graph *g = f->g;
@@ -750,7 +765,7 @@ static void piece_order(struct finder *f, uint32_t at, uint32_t n)
         piece_walk(f, f->roots.at[i], at, n);
 }
 
-/* "region (%0 : type)". */
+/* Writes the parameters: "region (%0 : type)". */
 static void params_write(struct finder *f)
 {
     struct printer *p = f->printer;
@@ -768,7 +783,7 @@ static void params_write(struct finder *f)
     printer_scratch(p, n);
 }
 
-/* "gives %4, %7". */
+/* Writes the results: "gives %4, %7". */
 static void results_write(struct finder *f)
 {
     struct printer *p = f->printer;
@@ -822,8 +837,7 @@ static void block_regions(struct finder *f, const struct block *b)
             piece_region(f, t, f->taken_n.at[t]);
 }
 
-/* The blocks of lines first .. end - 1. `headless`: the first one's operations begin at once, as those of
- * a function do. */
+/* Adds the blocks of lines first .. end - 1. `headless`: the first block has no head, as in a function. */
 static void blocks_add(struct finder *f, uint32_t first, uint32_t end, bool headless)
 {
     const struct graph *g = f->g;
@@ -845,7 +859,7 @@ static void blocks_add(struct finder *f, uint32_t first, uint32_t end, bool head
     }
 }
 
-/* All blocks of a function, those inside its operations too. */
+/* Adds all blocks of a function, and those inside of its operations. */
 static void func_blocks(struct finder *f, const struct func *func)
 {
     const struct graph *g = f->g;
@@ -887,7 +901,7 @@ static void finder_close(struct finder *f)
         free(arrays[i]);
 }
 
-/* Tables by value, line, symbol and function. */
+/* Allocates the tables by value, line, symbol and function. */
 static void finder_tables(struct finder *f)
 {
     struct graph *g = f->g;

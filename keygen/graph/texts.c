@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * texts.c - the texts of a graph: types, names, symbols, dictionaries (graph.h).
+ * texts.c - stores the texts of a graph: types, names, symbols, dictionaries. The readers call it
+ * through graph.h.
  *
- * Each text is there once, in an arena, and known by its number. A dictionary is put together in
- * `draft`, entry by entry, and becomes one text with holes (struct hole) when it ends.
+ * Each text is stored once, in an arena, and has a number. A dictionary is collected in `draft`, entry
+ * by entry. When it ends it becomes one text with holes (struct hole).
+ *
+ * Thread: one at a time for a graph; no other state.
  */
 #define XXH_INLINE_ALL
 #include "keygen/graph/internal.h"
@@ -32,7 +35,7 @@ static char *arena_take(struct graph *g, size_t len)
         page->next = g->pages;
         g->pages = page;
         if (room == len)
-            return page->bytes; /* a page of its own: the current one stays */
+            return page->bytes; /* a page of its own; the current one stays in use */
         g->page_at = page->bytes;
         g->page_end = page->bytes + room;
     }
@@ -61,7 +64,7 @@ bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32
                        const void *items)
 {
     uint32_t wider = *slots ? 2 * *mask + 1 : 255;
-    while (wider / 2 < n_items) /* many may have come before the first was looked for */
+    while (wider / 2 < n_items) /* many items may be there before the first look-up */
         wider = 2 * wider + 1;
     uint32_t *fresh = g->failed ? NULL : calloc((size_t)wider + 1, sizeof *fresh);
     if (!fresh) {
@@ -185,7 +188,7 @@ void graph_symbol_keep(struct graph *g, uint32_t symbol)
 
 void graph_dict_begin(struct graph *g) { g->draft.n = g->entries.n = g->draft_holes.n = 0; }
 
-/* Room for `len` more bytes of the draft; false without memory. */
+/* Makes room for `len` more bytes of the draft; false without memory. */
 static bool draft_widen(struct graph *g, size_t len)
 {
     if (len <= VECTOR_MAX / 4 &&
@@ -233,7 +236,7 @@ static __attribute__((noinline)) void dict_text_widened(struct graph *g, const c
         graph_dict_text(g, text, len);
 }
 
-/* Called for each piece that a reader comes across: so nothing is kept over a call. */
+/* Readers call it for each part of a value: so no variable stays alive across a call. */
 void graph_dict_text(struct graph *g, const char *text, size_t len)
 {
     struct entry *e = entry_open(g);
@@ -305,7 +308,7 @@ static int entry_compare(const void *a, const void *b, void *draft)
         return d;
     if (x->key_len != y->key_len)
         return x->key_len < y->key_len ? -1 : 1;
-    return x->key < y->key ? -1 : x->key > y->key; /* equal keys as they came */
+    return x->key < y->key ? -1 : x->key > y->key; /* equal keys keep their order */
 }
 
 static void entries_sort(struct graph *g)
@@ -348,8 +351,8 @@ static inline char *text_put(char *at, const char *text, size_t len)
     return at + len;
 }
 
-/* Appends the sorted entries as "{a = 1, b}" to the draft, with their holes at the new offsets
- * appended to `holes`. Gives where in the draft the text begins. */
+/* Appends the sorted entries as "{a = 1, b}" to the draft, and their holes, at the new offsets, to
+ * `holes`. Returns the offset of the text in the draft. */
 static uint32_t entries_join(struct graph *g)
 {
     uint32_t start = g->draft.n;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * write.c - lines as canonical text for people, and as the records that are hashed.
+ * write.c - writes lines as canonical text for people, and as the records that are hashed. The builder
+ * calls it for each line of a key; regions.c calls it for each region.
  *
- * Most lines of a long program say what an earlier line says, of other values. So what a line says but
- * for its operands is hashed once, and a line is its number and its operands: KEYS.md, section 2.3.
- * The text for people is written only if somebody wants it. Any thread; no state of its own.
+ * Most lines of a long program differ from an earlier line only in their operands. So each shape is
+ * hashed once, and a line is hashed as the shape's number and the operands: KEYS.md, section 2.3. The
+ * text for people is written only on demand.
+ *
+ * Thread: one at a time for a graph; no other state.
  */
 #include "keygen/graph/internal.h"
 
@@ -14,13 +17,14 @@
 enum record { RECORD_TEXT, RECORD_SHAPE, RECORD_LINE };
 
 #define INDENT_MAX 32  /* deeper nesting is not indented further */
-#define SYMBOL_TEXT 64 /* bytes of "@#12" or of what stands in its place */
+#define SYMBOL_TEXT 64 /* bytes of "@#12", or of a function's key in its place */
 #define NUMBER_MAX 10  /* bytes of a number of 64 bits */
-#define FEW_OPERANDS 8 /* are put at once */
+#define FEW_OPERANDS 8 /* as many operands are written in one go */
 
 /* ---- numbers ---- */
 
-/* Seven bits a byte, the lowest first; the highest bit is set in all bytes but the last. */
+/* Writes a number at `at` and returns its end. A byte has seven bits, the lowest first; the highest bit
+ * is set in all bytes but the last. */
 static inline uint8_t *number_at(uint8_t *at, uint64_t number)
 {
     for (; number > 0x7F; number >>= 7)
@@ -42,7 +46,7 @@ static inline uint32_t value_num(const struct printer *p, uint32_t value)
 
 /* ---- symbols and dictionaries ---- */
 
-/* The text of a symbol, which gets the next number if it has none; its length. */
+/* Writes the text of a symbol, which gets the next number if it has none. Returns its length. */
 static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TEXT])
 {
     size_t len = p->symbol_is_keyed ? p->symbol_is_keyed(p->context, symbol, out) : 0;
@@ -62,7 +66,7 @@ static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TE
     return 2 + (size_t)(end - at);
 }
 
-/* The text of a channel's number. Programs have few of them. */
+/* Writes the text of a channel's number. Programs have few channels, so it searches them in order. */
 static size_t channel_text(struct printer *p, uint64_t channel, char out[SYMBOL_TEXT])
 {
     uint32_t i = 0;
@@ -73,7 +77,7 @@ static size_t channel_text(struct printer *p, uint64_t channel, char out[SYMBOL_
     return (size_t)snprintf(out, SYMBOL_TEXT, "ch%u", i + 1);
 }
 
-/* What stands in a hole; a number's text is in `text`. */
+/* Returns the text of a hole; `text` holds it if it is a number. */
 static struct view hole_view(struct printer *p, const struct hole *h, char text[SYMBOL_TEXT])
 {
     if (h->kind == HOLE_BORROW)
@@ -92,7 +96,7 @@ static size_t dict_len(struct printer *p, uint32_t dict)
     return len;
 }
 
-/* The text of a dictionary, nothing of the empty one: into the writer, or if there is none, hashed. */
+/* Writes the text of a dictionary, nothing for the empty one. Hashes it if `to` is NULL. */
 static void dict_put(struct printer *p, uint32_t dict, struct writer *to)
 {
     const struct dict *d = &p->g->dicts.at[dict];
@@ -126,7 +130,7 @@ static void put_text(struct writer *w, const char *text) { writer_bytes(w, text,
 
 static void put_view(struct writer *w, const struct text *t) { writer_bytes(w, t->data, t->len); }
 
-/* "%4" behind a text. */
+/* Writes `before`, then a value: "%4". */
 static void put_value(struct writer *w, const char *before, uint32_t number)
 {
     char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, number);
@@ -206,9 +210,9 @@ static void line_for_people(struct printer *p, const struct shape *s, const uint
     writer_bytes(w, "\n", 1);
 }
 
-/* ---- what is hashed ---- */
+/* ---- the hashed records ---- */
 
-/* The shape gets the next number. */
+/* Writes the record that defines a shape, and gives it the next number. */
 static __attribute__((noinline)) void shape_define(struct printer *p, struct shape *s)
 {
     const struct graph *g = p->g;
