@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * repeat.c - operations of bytecode that say what earlier ones did.
+ * repeat.c - adds operations of bytecode to the graph that repeat earlier ones. walk.c calls it for each
+ * operation before it prints the operation as text.
  *
- * What an operation says apart from its operands' values is a list of numbers:
+ * An operation apart from the identity of its operands is a list of numbers:
  *
- *     name, attributes, properties, how many, types of results, types of operands in the graph
+ *     name, attributes, properties, counts, types of results, types of operands in the graph
  *
- * and if it has one region of one block with a few plain operations, as a reduction has, then also
+ * A reduction has one region of one block with a few plain operations. The list then continues with
  *
- *     how many arguments and operations, types of arguments, the list of each operation, in which
- *     its operands are named by their place among the region's values
+ *     counts of arguments and operations, types of arguments, the list of each operation, in which
+ *     an operand is its place among the region's values
  *
- * When a list comes again, mlir.c would read the same text again, so the operation goes into the graph
- * as the one before did. Which operation may be repeated, mlir/line.c decides; one with a region may if
- * each inside of it may. The first operation of a block is always read, since with it the block begins.
+ * If a list comes again, mlir.c would read the same text again. So the operation is added to the graph
+ * as the earlier one was. mlir/line.c decides which operations may repeat. One with a region may if each
+ * operation inside may. The first operation of a block is always read as text, because the block begins
+ * with it.
  *
- * Measured on steps of training and attention of JAX: without this a key takes three times as long.
+ * Evidence: without the regions that repeat, a key takes 40 to 48 % more instructions (callgrind, real
+ * modules).
  *
- * Thread: any; no state. Memory: the lists.
+ * Thread: one at a time for a walk; the state is struct walk. Memory: the lists.
  */
 #define XXH_INLINE_ALL
 #include "keygen/bytecode/walk.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * follow.h - what comes after the last numbers of a sequence, foretold from what came the last time.
+ * follow.h - guesses the next number of a sequence from its last numbers.
  *
  *     … 3 4 5 ─▶ follow_next: 6, if 6 was added after 3 4 5 before
  *
- * A guess: other last numbers may share a place. 0 stands for nothing yet.
+ * It is only a guess: other last numbers may share a place of the table. 0 means no guess. Without it,
+ * a key takes 17 to 19 % more instructions (mlir/line.c, E1).
  *
- * Thread: one at a time. Memory: none; all zeroes is a sequence that begins.
+ * Thread: one at a time. Memory: none of its own. All zeroes is a new sequence.
  */
 #ifndef WARM_KEYGEN_MLIR_FOLLOW_H
 #define WARM_KEYGEN_MLIR_FOLLOW_H
@@ -14,16 +15,18 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FOLLOW_LAST 3u      /* from so many the next one is foretold */
-#define FOLLOW_PLACES 4096u /* sequences of so many whose follower is remembered */
+#define FOLLOW_LAST 3u      /* numbers that the guess depends on */
+#define FOLLOW_PLACES 4096u /* sequences whose next number is remembered */
 
 struct follow {
-    uint32_t last[FOLLOW_LAST], place; /* of what follows them */
+    uint32_t last[FOLLOW_LAST], place; /* place: index of `next` for `last` */
     uint32_t next[FOLLOW_PLACES];
 };
 
+/* Returns the guess. */
 static inline uint32_t follow_next(const struct follow *f) { return f->next[f->place]; }
 
+/* Adds the number that really came. */
 static inline void follow_add(struct follow *f, uint32_t number)
 {
     uint64_t hash = 0;

@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the inside of the MLIR text reader, for mlir*.c only.
+ * internal.h - the inside of the MLIR text reader, for the files of this folder only.
  *
- *   mlir.c         the walk: one pass, a stack of open scopes
- *   mlir/func.c    functions and the module
- *   mlir/plain.c      operations without regions, mlir/region.c those with
- *   mlir/parts.c   what they are put together from: operands, types
- *   mlir/names.c   which value a name stands for
- *   mlir/line.c    operations a line at a time: like an earlier one, or as printers write them
- *   mlir/pretty.c  the operations that StableHLO and its neighbours print in their own way
- *   mlir/attr.c    attributes and types: token by token into one spelling
- *   mlir/dense.c   constants into the bytes of their elements
- *   mlir/scan.c    words, brackets, white space, errors, caches
+ *   mlir.c     the walk: one pass, a stack of open scopes
+ *   func.c     functions and the module
+ *   plain.c    operations without regions
+ *   region.c   operations with regions
+ *   parts.c    operands, types and other parts of operations
+ *   names.c    values of names
+ *   line.c     operations a line at a time: repeated ones, and usual spellings
+ *   pretty.c   the operations that StableHLO and its neighbours print in their own way
+ *   attr.c     attributes and types: token by token into one spelling
+ *   dense.c    constants into the bytes of their elements
+ *   scan.c     words, brackets, white space, errors, caches
  *
- * The reader walks over the text once. Attributes and types are not taken apart again when the same
- * letters come again: caches map a slice of the input to the number that it got.
+ * The reader walks over the text once. It parses an attribute or type once for each spelling: caches
+ * map a slice of the input to its number.
  *
- * Thread: one at a time. Memory: struct mlir owns its tables; slices point into the input, and of text
- * that comes in pieces (mlir/pieces.h) those that outlive an operation into copies (mlir_keep).
+ * Terms
+ *   slice      a part of the input, from `at` to `end`
+ *   slot       the place of a name's binding (names.c)
+ *   family     names of one word and a number: %arg0, %arg1
+ *   scope      an open '{' and the operation that it belongs to
+ *   clause     "dims = [1, 0]": a spelling of an attribute between an operation's operands and ':'
+ *   head       the text of a line up to its operands; the tail is the text behind them
+ *   line shape a remembered line: head, tail, number and types of operands (line.c)
+ *   piece      a part of a text that another reader makes on demand (pieces.h)
+ *   short      said of the name of an operation without its dialect: "return"
+ *   fall back  to keep an operation as its tokens, because a clause is unknown
+ *
+ * Thread: one at a time for a reader. Memory: struct mlir owns its tables; slices point into the input.
+ * If the text comes in pieces, mlir_keep copies the slices that outlive an operation.
  */
 #ifndef WARM_KEYGEN_MLIR_INTERNAL_H
 #define WARM_KEYGEN_MLIR_INTERNAL_H
@@ -46,11 +59,11 @@ struct cache {
     uint32_t *slots, mask;
 };
 
-struct binding { /* what a value's name stands for: `n` results from `value` on */
+struct binding { /* the values of a name: `n` results from `value` on */
     uint32_t value, n;
 };
 
-/* Where a name's binding lies: see mlir/names.c. */
+/* A binding to restore at the end of a scope. */
 struct undo {
     uint64_t slot;
     struct binding was;
@@ -62,18 +75,20 @@ struct result_name {
     uint32_t n;
 };
 
-#define FAMILIES_MAX 24 /* words before numbers; what comes later is hashed */
+#define FAMILIES_MAX 24 /* families; later ones are hashed */
 #define FAMILY_EIGHTS 3 /* longer words are hashed */
 
 struct family { /* names that are one word and a number: %arg, %arg0, %arg1, ... */
-    uint64_t letters[FAMILY_EIGHTS]; /* the word's, eight each, the first lowest */
+    uint64_t letters
+        [FAMILY_EIGHTS]; /* of the word, eight in each number, the first in the lowest byte */
     uint32_t len;
     VECTOR(struct binding) bindings; /* by number + 1 */
 };
 
-#define TAG_TEXT 0x80000000u /* of labels: names of a text's own */
+#define TAG_TEXT                                                                                   \
+    0x80000000u /* of the cache of labels: names inside of an operation kept as tokens */
 
-enum syntax { /* how an operation is written when not in the generic form */
+enum syntax { /* an operation's own syntax, besides the generic form */
               SYNTAX_UNKNOWN,
               SYNTAX_SIMPLE,   /* operands, clauses, a dictionary, ':' types */
               SYNTAX_CONSTANT, /* dictionary, elements with their type */
@@ -92,9 +107,9 @@ enum syntax { /* how an operation is written when not in the generic form */
 struct opinfo { /* of an operation's name, by its number in the graph */
     enum syntax syntax;
     uint32_t graph_name;
-    char name[40]; /* full; empty if longer */
+    char name[40]; /* the full name; empty if it is longer */
     uint32_t name_len;
-    uint32_t n_fallbacks; /* times that its clauses were not understood */
+    uint32_t n_fallbacks; /* times that its clauses were unknown */
 };
 
 enum scope_kind {
@@ -109,83 +124,86 @@ enum scope_kind {
     SCOPE_FUNC_GENERIC,
 };
 
-/* A '{' that is not closed yet, and the operation it belongs to. */
+/* An open '{', and its operation. */
 struct scope {
     enum scope_kind kind;
-    uint32_t undo;    /* length of the undo log when it began */
-    uint32_t results; /* first of the operation's names in `lhs`; */
+    uint32_t undo;    /* the undo log's length at its beginning */
+    uint32_t results; /* first of the operation's names in `lhs` */
     uint32_t n_results;
     uint32_t operands; /* first of the operation's operands in `operands` */
     uint32_t types;    /* first of its result types in `types_stack` */
-    uint32_t args;     /* first of the slots of its arguments' names in `arg_slots` */
+    uint32_t args;     /* first slot of its arguments' names in `arg_slots` */
     uint32_t info;
-    uint32_t region; /* a number of its own, for labels */
+    uint32_t region; /* a unique number, for labels */
     uint32_t n_labels;
     bool in_block;                  /* the region's first block has begun */
     struct slice props, successors; /* generic form: {...} and [...] */
 };
 
-#define MLIR_NOT_UNDERSTOOD (GRAPH_NONE - 1) /* in place of a dictionary: a clause is not known */
+#define MLIR_NOT_UNDERSTOOD                                                                        \
+    (GRAPH_NONE - 1) /* returned in place of a dictionary: a clause is unknown */
 
 #define LINE_OPERANDS_MAX 32 /* longer lists are not remembered */
 
-/* The line at hand: mlir/line.c. */
+/* The current line (line.c). */
 struct line {
-    bool split; /* what follows was found in it */
-    bool open;  /* it may be remembered when its operation ends */
+    bool split; /* the fields below are set */
+    bool open;  /* it may be remembered at the end of its operation */
     struct slice head, tail;
-    uint32_t tag;  /* of what is before the tail */
+    uint32_t tag;  /* of the text and the number of values before the tail */
     uint64_t hash; /* of the tag and the tail */
     uint32_t values[LINE_OPERANDS_MAX], n_values;
 };
 
-/* A remembered line, and what it says of its operation. */
+/* A remembered line, and its operation. */
 struct line_shape {
-    uint32_t op; /* its number in the graph */
+    uint32_t op; /* the operation's shape in the graph */
     uint32_t n_operands, n_results;
     const char *head, *tail;
     uint32_t head_len, tail_len;
-    uint32_t types; /* where those of its operands are in line_types */
+    uint32_t types; /* of its operands: index in line_types */
     uint32_t info;
 };
 
-/* What "applies stablehlo.add across dimensions = [0] : (types) -> type" says of a reduction of one value. */
+/* A reduction of one value: "applies stablehlo.add across dimensions = [0] : (types) -> type". */
 struct reduction {
     uint32_t types[2], result;
     uint32_t dict;
-    uint32_t name, info; /* of the reduction, in the graph and in `op_infos`; */
-    uint32_t inner;      /* in `op_infos`, of what it applies */
+    uint32_t name, info; /* of the reduction, in the graph and in `op_infos` */
+    uint32_t inner;      /* the applied operation, in `op_infos` */
 };
 
 struct mlir {
-    const char *begin, *end;    /* of the text, or of the piece at hand */
-    struct slice s;             /* what is left of it */
-    struct mlir_pieces *pieces; /* NULL: the whole text is there, and lives as long as the graph */
+    const char *begin, *end; /* of the text, or of the current piece */
+    struct slice s;          /* what is left of it */
+    struct mlir_pieces
+        *pieces; /* NULL: the whole text is in memory, and lives as long as the graph */
     struct graph *g;
     struct err *e;
     int code;    /* first error */
-    bool failed; /* no memory in a VECTOR of ours */
+    bool failed; /* a VECTOR had no memory */
     const char *why_exact;
 
     struct cache types, dicts, named, labels, resources, axes, aliases, infos;
-    struct cache lines; /* by what follows the operands, tagged with what is before */
+    struct cache lines; /* by tail; the tag stands for head and number of values */
     VECTOR(struct line_shape) line_shapes;
     VECTOR(uint32_t) line_types;
     struct line line;
-    struct graph_op_shape ended; /* the operation that ended last, of a text in pieces */
-    struct cache reduced;        /* what stands behind the operands of a reduction */
+    struct graph_op_shape ended; /* of a text in pieces: the last operation */
+    struct cache reduced;        /* by the text behind the operands of a reduction */
     VECTOR(struct reduction) reductions;
-    struct follow follow;              /* shapes of remembered lines, + 1 */
-    uint32_t n_lines_met, n_lines_new; /* looked up; not found. GRAPH_NONE: given up */
+    struct follow follow; /* shapes of remembered lines, + 1 */
+    uint32_t n_lines_met,
+        n_lines_new; /* lines looked up, and not found; GRAPH_NONE: the reader no longer remembers lines */
     VECTOR(struct slice) alias_values;
     VECTOR(struct slice) resource_values;
     VECTOR(struct binding) named_bindings;
     struct family families[FAMILIES_MAX];
     uint32_t n_families;
     uint32_t
-        function_scopes; /* scopes that are open in a function's own level; 0: undo everything */
-    uint8_t family_hints[64]; /* the family that a word of such letters had last */
-    uint32_t number_max;      /* from it on, a name is hashed */
+        function_scopes; /* open scopes at a function's own level; 0: every binding needs undo */
+    uint8_t family_hints[64]; /* last family of a word with these letters */
+    uint32_t number_max;      /* a name with such a number, or a higher one, is hashed */
     VECTOR(struct undo) undo;
     VECTOR(struct result_name) lhs;
     VECTOR(struct scope) scopes;
@@ -193,16 +211,17 @@ struct mlir {
     VECTOR(uint32_t) types_stack;
     VECTOR(uint64_t) arg_slots;
     VECTOR(struct opinfo) op_infos;
-    VECTOR(struct slice) pending; /* texts around an alias that is being written */
+    VECTOR(struct slice) pending; /* rests of the texts around the current alias */
     struct writer scratch;
     struct writer bytes; /* elements of a constant */
-    uint64_t expanded;   /* bytes that aliases stood for */
+    uint64_t expanded;   /* bytes of all alias values so far */
     uint32_t unknown_type;
-    uint32_t n_regions; /* seen so far: tags of labels */
+    uint32_t n_regions; /* so far; tags of labels */
     uint32_t n_axes;
-    uint32_t n_texts, n_own; /* operations kept as tokens; names of the present one's own */
-    uint32_t text_operands;  /* where its operands begin in `operands` */
-    bool many_processes;     /* see canon_input */
+    uint32_t n_texts,
+        n_own;              /* operations kept as tokens; names defined inside of the current one */
+    uint32_t text_operands; /* index of its first operand in `operands` */
+    bool many_processes;    /* see canon_input */
     bool resources_read;
     bool module_seen;
     void *c_locale;
@@ -210,18 +229,19 @@ struct mlir {
 
 /* ---- mlir/scan.c ---- */
 
-/* Records the first error, with the place of `at`; always false. */
+/* Records the first error, with the place of `at`. Always returns false. */
 bool mlir_fail(struct mlir *m, const char *at, int code, const char *what);
 static inline bool mlir_ok(const struct mlir *m) { return m->code == 0; }
 
-/* True for what a name may go on with: letters, digits, '_', '.', '$', '-'. */
+/* True for bytes that may continue a name: letters, digits, '_', '.', '$', '-'. */
 extern const uint8_t slice_classes[256];
 static inline bool slice_id_goes_on(char c) { return slice_classes[(uint8_t)c] & 6; }
 /* True for letters and digits. */
 static inline bool slice_is_plain(char c) { return slice_classes[(uint8_t)c] & 16; }
 
+/* Skips any white space and comments. */
 void slice_skip_slow(struct slice *s);
-/* Eight bytes of text as a number, the first one lowest. */
+/* Returns eight bytes of text as a number, the first one in the lowest byte. */
 static inline uint64_t eight(const char *at)
 {
     uint64_t x;
@@ -229,10 +249,10 @@ static inline uint64_t eight(const char *at)
     return le64toh(x);
 }
 #define EACH(byte) (0x0101010101010101u * (byte))
-/* The first n bytes of eight, 1 <= n <= 8. */
+/* Returns the first n bytes of eight, 1 <= n <= 8. */
 static inline uint64_t first_of(uint64_t x, unsigned n) { return x & UINT64_MAX >> (64 - 8 * n); }
 
-/* White space and comments. */
+/* Skips white space and comments. */
 static inline void slice_skip(struct slice *s)
 {
     if (s->at < s->end && *s->at == ' ')
@@ -241,7 +261,7 @@ static inline void slice_skip(struct slice *s)
         return;
     slice_skip_slow(s);
 }
-/* After white space. */
+/* Skips white space, then takes `c`. False if it is not there. */
 static inline bool slice_take(struct slice *s, char c)
 {
     slice_skip(s);
@@ -255,10 +275,10 @@ struct slice slice_word(struct slice *s);                /* [A-Za-z0-9_.$]*, aft
 struct slice slice_id(struct slice *s);                  /* the same and '-', at once */
 struct slice
 slice_string(struct slice *s); /* "…" with its quotes, at once; empty if it never ends */
-/* The end of what is bracketed from s.at on (the first bracket is at s.at), or s.end. */
+/* Returns the end of the bracketed text that begins with the bracket at s.at, or s.end. */
 const char *slice_close(struct slice s);
-/* The first `stop` outside of brackets and strings, the bracket that closes what was open before, or
- * s.end. `stop` is one of , : { ) or a new line. */
+/* Finds the first `stop` outside of brackets and strings. Returns it, or an unmatched closing bracket
+ * before it, or s.end. `stop` is one of , : { ) or a new line. */
 const char *slice_find(struct slice s, char stop);
 struct slice slice_type(struct slice *s); /* a type, not looked into; after white space */
 static inline size_t slice_len(struct slice s) { return (size_t)(s.end - s.at); }
@@ -270,18 +290,23 @@ static inline bool slice_begins(struct slice s, const char *text)
 {
     return slice_len(s) >= strlen(text) && memcmp(s.at, text, strlen(text)) == 0;
 }
+/* Removes white space at both ends. */
 void slice_trim(struct slice *s);
 
-/* The same text, where it lives as long as the graph. */
+/* Copies a text for the life of the graph. */
 struct slice mlir_keep_copy(struct mlir *m, struct slice text);
+/* Returns the text in memory that lives as long as the graph. */
 static inline struct slice mlir_keep(struct mlir *m, struct slice text)
 {
     return m->pieces && text.at ? mlir_keep_copy(m, text) : text;
 }
 
+/* Returns the number of a text under `tag`, or GRAPH_NONE; *out_hash is for cache_add. */
 uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash);
+/* Adds a text that cache_find did not find. */
 void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,
                uint32_t value);
+/* Frees a cache. */
 void cache_close(struct cache *c);
 
 /* ---- mlir/attr.c ---- */
@@ -294,74 +319,77 @@ enum attr_flags {
     ATTR_VALUES = 16, /* %names become the operands of the open operation */
 };
 
-/* Writes an attribute's tokens in the one spelling into the open dictionary's value. */
+/* Appends an attribute, in its canonical spelling, to the open entry's value. */
 bool mlir_attr(struct mlir *m, struct slice text, unsigned flags);
-/* A string (with its quotes) may name a function to somebody: then the name counts. */
+/* Makes the name of a function count if this string, with its quotes, contains it. */
 void mlir_string_names(struct mlir *m, struct slice string);
-/* The symbol at s->at, which is '@'. */
+/* Takes the symbol at s->at, which is '@', and returns its number. */
 uint32_t mlir_symbol(struct mlir *m, struct slice *s);
-/* The number of a type; of the type at the cursor, after white space, moving behind it. */
+/* Returns the number of a type. */
 uint32_t mlir_type(struct mlir *m, struct slice text);
+/* Skips white space, takes the type at the cursor and returns its number. */
 uint32_t mlir_type_take(struct mlir *m);
-/* The entries of a dictionary (without its braces) into the open one. */
+/* Adds the entries of a dictionary, given without its braces, to the open one. */
 bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info);
-/* One entry. */
+/* Adds one entry to the open dictionary. */
 bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool unit,
                      const struct opinfo *info);
-/* A whole dictionary "{...}", cached. */
+/* Returns the number of a dictionary "{...}". Cached. */
 uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *info);
-/* Writes a piece of text into the open value or, with ATTR_TYPE, the scratch buffer. */
+/* Appends text to the open value, or with ATTR_TYPE to the scratch buffer. */
 void mlir_emit(struct mlir *m, unsigned flags, const char *text, size_t len);
 
 /* ---- mlir/dense.c ---- */
 
-/* `s` stands behind "dense" or "dense_resource": writes "dense<HEX> : type" and moves behind the
- * type. */
+/* Reads a constant behind "dense" or "dense_resource" and its type, and moves behind both. Writes
+ * "dense<HEX> : type". */
 bool mlir_dense(struct mlir *m, struct slice *s, bool resource, unsigned flags);
 
-/* The same from what stands in the brackets and a type as it is. */
+/* Writes a constant from the text between its brackets and a type's own spelling. */
 bool mlir_dense_typed(struct mlir *m, struct slice body, struct slice type);
 
 /* ---- mlir/pretty.c ---- */
 
-/* Of an operation with this full name, of which this is known. */
+/* Returns the syntax of an operation. `known`: the answer of mlir_op_of for its full name. */
 enum syntax mlir_syntax(const char *name, size_t len, enum mlir_op known);
-/* What stands between operands and ':' of an operation: clauses and a dictionary. The first error
- * is out->not_understood. */
+/* Adds the clauses and the dictionary between an operation's operands and ':' to the open dictionary.
+ * False with an error, or if a clause is unknown. */
 bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info);
 
 /* ---- mlir/names.c ---- */
 
-/* The slot of the name at p (behind '%'); gives where the name ends. One that is not known yet gets a slot
- * if `make`; else the answer is a slot without binding. */
+/* Finds the slot of the name at p, behind '%', and returns the end of the name. With `make`, a new name
+ * gets a slot; else *out is a slot without binding. */
 const char *mlir_slot(struct mlir *m, const char *p, const char *end, bool make, uint64_t *out);
+/* Binds a slot to `n` results from `value` on. */
 void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n);
+/* Binds a name, given without '%', to one value. */
 void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value);
-/* Takes bindings back until `mark` are left in the undo log. */
+/* Restores bindings until the undo log has length `mark`. */
 void mlir_unbind_to(struct mlir *m, uint32_t mark);
-/* Around a function, whose scope is the innermost one: at its end its names are forgotten, and the
- * undo log is as long as `mark` again. */
+/* Begins a function, whose scope is the innermost one. */
 void mlir_function_begin(struct mlir *m);
+/* Ends a function: forgets its names, and shortens the undo log to `mark`. */
 void mlir_function_end(struct mlir *m, uint32_t mark);
-/* A value by its name at p (behind '%'), GRAPH_NONE if it is not bound; gives where the name ends. The second
- * moves there. */
+/* Sets *out to the value of the name at p, behind '%', or to GRAPH_NONE. Returns the end of the name. */
 const char *mlir_value_at(struct mlir *m, const char *p, const char *end, uint32_t *out);
+/* Does the same at s->at, moves behind the name, and returns the value. */
 uint32_t mlir_value_find(struct mlir *m, struct slice *s);
 
 /* ---- mlir/line.c ---- */
 
-/* Reads the lines from the cursor on that say of their operands what earlier lines said of others, and
- * those that are written in one of the usual ways, as many as there are: their operations are in the
- * graph then and their names bound. The cursor stays at the first line that is none of them. False with
- * an error. */
+/* Reads lines that repeat earlier ones, and lines in a usual spelling, as long as they come. Adds their
+ * operations to the graph and binds their names. The cursor stops at the first other line. False with an
+ * error. */
 bool mlir_lines_read(struct mlir *m);
-/* The same for the rest of a line whose names are in `lhs` already; the cursor is then at the line's
- * end. Else nothing has changed, and m->line says what to remember the line by. */
+/* Does the same for the rest of a line whose names are in `lhs`, and moves to the line's end. If false,
+ * nothing has changed, and m->line is ready for mlir_line_record. */
 bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
-/* An operation is about to end whose types stand from `types` on, and m->line is open. */
+/* Remembers the current line, if it is open, just before its operation ends. The types of its results
+ * are on the stack from `types` on. */
 void mlir_line_record(struct mlir *m, const struct opinfo *info, uint32_t types);
 
-/* The open operation is about to get its region, and `tail` was all that stood behind its operands. */
+/* Remembers a reduction before its region begins. `tail`: the whole text behind its operands. */
 void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r);
 
 /* ---- mlir/parts.c: false with an error, unless said otherwise ---- */
@@ -374,92 +402,107 @@ static inline bool mlir_expect(struct mlir *m, char c, const char *what)
 {
     return slice_take(&m->s, c) || mlir_malformed(m, what);
 }
-/* No error: does the text go on with `c`, after white space? */
+/* True if `c` comes next, after white space. */
 static inline bool mlir_peek(struct mlir *m, char c)
 {
     slice_skip(&m->s);
     return m->s.at < m->s.end && *m->s.at == c;
 }
-/* "->", if it is there. */
+/* Takes "->" if it comes next. */
 bool mlir_take_arrow(struct mlir *m);
-/* "loc(...)", if it is there. */
+/* Skips "loc(...)" if it comes next. */
 void mlir_skip_loc(struct mlir *m);
-/* "{...}", at whose first brace the cursor is. */
+/* Takes "{...}", at whose first brace the cursor is. */
 bool mlir_take_braces(struct mlir *m, struct slice *out);
-/* "%0, %1:2 =", onto `lhs`. */
+/* Reads "%0, %1:2 =" onto `lhs`. */
 bool mlir_lhs_read(struct mlir *m);
-/* How many results the names from `first` on stand for; binding them, and forgetting the names. */
+/* Returns the number of results that the names from `first` on need. */
 uint32_t mlir_n_results(const struct mlir *m, uint32_t first);
+/* Binds the names from `first` on to results from `value` on, and removes them from `lhs`. */
 void mlir_bind_results(struct mlir *m, uint32_t first, uint32_t value);
-/* "%name" at the cursor, or any number of them with ',' between, onto `operands` and those of the open
- * operation. */
+/* Reads "%name" at the cursor onto `operands` and as an operand of the open operation. */
 bool mlir_operand_read(struct mlir *m);
+/* Reads any number of operands with ',' between them. */
 bool mlir_operands_read(struct mlir *m);
-/* A type, onto `types_stack`; one that is likely that of operand `like`. */
+/* Reads a type onto `types_stack`. */
 bool mlir_type_read(struct mlir *m);
+/* Reads a type that is probably that of operand `like`. */
 bool mlir_type_read_like(struct mlir *m, uint32_t like);
-/* "type" or "(types)" behind an arrow, onto `types_stack`. */
+/* Reads "type" or "(types)" behind an arrow onto `types_stack`. */
 bool mlir_results_read(struct mlir *m, uint32_t operands);
-/* "(types) -> types": those of the operands from `operands` on must be theirs. */
+/* Reads "(types) -> types". Those before the arrow must be the types of the operands from `operands` on. */
 bool mlir_function_type_read(struct mlir *m, uint32_t operands);
-/* No error: do `n` types from `types` on say what the operands have? */
+/* True if `n` types from `types` on agree with those of the operands. */
 bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uint32_t n);
-/* What stands behind ':' of an operation: leaves the results' types from `types` on. *fits is false if a
- * list says something else of the operands. */
+/* Reads the types behind ':' of an operation and leaves those of the results from `types` on. *fits is
+ * false if a list disagrees with the types of the operands. */
 bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint32_t n_results,
                         bool *fits);
 
 /* ---- mlir/plain.c: each op_ reads on behind the operation's name; its names are in `lhs` ---- */
 
-/* The number in `op_infos` of an operation's name, which may be in short: "call". */
+/* Returns the number in `op_infos` of an operation's name, which may be short: "call". */
 uint32_t mlir_info_of(struct mlir *m, struct slice word);
-/* The clauses and dictionary of an operation, cached; or MLIR_NOT_UNDERSTOOD. */
+/* Returns the dictionary of an operation's clauses, cached; or MLIR_NOT_UNDERSTOOD. `lead`: the text in
+ * front of the operands, LT of a comparison. */
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
                          struct slice lead);
-/* Ends the open operation, whose result types are on the stack from `types` on, and binds its names. */
+/* Ends the open operation, whose result types are on the stack from `types` on. Binds its names. */
 bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs);
-/* An operation whose syntax is not known: its tokens to the end of the line. */
+/* Keeps an operation of unknown syntax as its tokens, to the end of the line. */
 bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+/* Reads an operation in the usual order: operands, clauses, dictionary, types. */
 bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+/* Reads a constant. */
 bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+/* Reads a call, a custom call or a composite. */
 bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs);
+/* Reads sdy.mesh. */
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 
 /* ---- mlir/region.c ---- */
 
-/* NULL if there is no memory. Lives until the next one is pushed. */
+/* Pushes a scope. It lives until the next one is pushed. NULL without memory. */
 struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct opinfo *info,
                               uint32_t lhs);
-/* Ends the operation whose scope is the innermost. */
+/* Ends the operation of the innermost scope. */
 bool mlir_scope_finish(struct mlir *m);
-/* The unlabelled first block of a region. */
+/* Begins the first block of a region, which has no label. */
 void mlir_block_open(struct mlir *m, struct scope *s);
-/* "%a: type loc(...)", giving the slot of its name; the same up to ')' for a block, bound. */
+/* Reads an argument "%a: type loc(...)" and sets the slot of its name and its type. */
 bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type);
+/* Reads the arguments of a block up to ')', and binds their names. */
 bool mlir_block_args_read(struct mlir *m);
-/* The number of a block's label (without '^') in the innermost region. */
+/* Returns the number of a block's label, given without '^', in the innermost region. */
 uint32_t mlir_label(struct mlir *m, struct slice name);
 /* True outside of all functions. */
 bool mlir_in_module(const struct mlir *m);
+/* Reads stablehlo.while up to the '{' of its first region. */
 bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs);
-bool mlir_while_region(struct mlir *m); /* "{" of the next one */
+bool mlir_while_region(struct mlir *m); /* begins its next region at '{' */
+/* Reads stablehlo.reduce, up to the '{' of its region if it has one. */
 bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs);
-/* The region of "applies stablehlo.add" in the open operation: of what `op_infos` has at `inner`. */
+/* Adds the region of "applies stablehlo.add" to the open operation. `inner`: the applied operation in
+ * `op_infos`. */
 bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type);
+/* Reads sdy.manual_computation up to the '{' of its region. */
 bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs);
-/* `"name"(...)...`: up to its end, or to the '{' of its first region; the next region; what follows the
- * last. */
+/* Reads an operation in the generic form, `"name"(...)...`, to its end or to the '{' of a region. */
 bool mlir_op_generic(struct mlir *m, uint32_t lhs);
+/* Begins the next region of such an operation. */
 bool mlir_generic_region(struct mlir *m);
+/* Reads the rest of such an operation behind its last region. */
 bool mlir_generic_tail(struct mlir *m, bool has_regions);
 
 /* ---- mlir/func.c ---- */
 
+/* Reads func.func as func prints it, up to its body. */
 bool mlir_op_func(struct mlir *m, const struct opinfo *info);
+/* Reads a module as printed, up to its body. */
 bool mlir_op_module(struct mlir *m, const struct opinfo *info);
-/* The generic form: behind the '{' of a function, with its first block; behind the '}' of a function or
- * module. */
+/* Begins a function in the generic form, with its first block, behind the '{'. */
 bool mlir_func_generic_open(struct mlir *m, struct scope *s);
+/* Ends a function or module in the generic form, behind its '}'. */
 bool mlir_named_tail(struct mlir *m);
 
 #endif
