@@ -152,11 +152,14 @@ static int read_settings(struct config *out, int argc, char **argv, struct err *
     return code;
 }
 
-static void use_log_level(const struct config *c)
+static void use_log_settings(const struct config *c)
 {
     enum log_level level = LOG_LEVEL_INFO;
     log_level_from_name(c->log_level, &level); /* checked by config_set */
     log_set_level(level);
+    enum log_format format = LOG_FORMAT_TEXT;
+    log_format_from_name(c->log_format, &format); /* likewise */
+    log_set_format(format);
 }
 
 static void set_budgets(const struct config *c)
@@ -197,6 +200,9 @@ static void take_settings(struct config *c, struct config *fresh)
     char *level = c->log_level;
     TAKE(log_level, log_level);
     fresh->log_level = level;
+    char *format = c->log_format;
+    TAKE(log_format, log_format);
+    fresh->log_format = format;
 #undef TAKE
 }
 
@@ -213,7 +219,7 @@ static void reload(struct daemon *d)
         struct pool_limits limits;
         take_settings(&d->config, &fresh);
         config_close(&fresh);
-        use_log_level(&d->config);
+        use_log_settings(&d->config);
         set_budgets(&d->config);
         limits = pool_limits(&d->config);
         if (d->pool)
@@ -526,7 +532,7 @@ static int run(struct daemon *d)
         fprintf(stderr, "warmd: %s\n", e.text);
         return e.code == WARM_EINVALID ? 2 : 1;
     }
-    use_log_level(&d->config);
+    use_log_settings(&d->config);
     set_budgets(&d->config);
     set_signals();
     raise_descriptor_limit(&d->config);

@@ -28,6 +28,7 @@ struct change {
     bool broke;                    /* a row was removed that could not be read */
     uint64_t n_old;                /* of the evicted */
     uint64_t n_evicted, n_corrupt; /* added to the statistics once this is committed */
+    uint64_t evicted_bytes;        /* values of the evicted */
     enum store_cause cause;        /* of evictions */
     struct store_departure left[CHANGE_LEFT_MAX];
     size_t n_left;

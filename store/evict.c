@@ -255,6 +255,7 @@ int evict_entry(struct store *s, struct change *c, const struct store_id *id)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     assert(c->cause != 0);
     c->n_evicted++;
+    c->evicted_bytes += row.len;
     c->n_old += old_row(s, &row);
     change_tell(c, id, c->cause);
     return change_remove(c, &row);

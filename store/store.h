@@ -281,6 +281,7 @@ enum store_cause {
     STORE_LEFT_EXPIRED,
     STORE_LEFT_DAMAGED, /* quarantined */
     STORE_LEFT_REFUSED, /* quarantined by store_refuse */
+    STORE_LEFT_CAUSES,
 };
 struct store_departure {
     struct store_id id;
@@ -298,6 +299,7 @@ struct store_stats {
     uint64_t n_puts, n_evictions, n_corrupt, n_commits;
     uint64_t n_old; /* store_expect_old: the last count, less those evicted since */
     uint64_t kind_entries[16], kind_bytes[16];
+    uint64_t left_entries[STORE_LEFT_CAUSES], left_bytes[STORE_LEFT_CAUSES]; /* of n_evictions */
     bool read_only; /* the disk is full or failed: serving, not storing */
     bool rebuilt;   /* the index was rebuilt when this process opened it */
 };

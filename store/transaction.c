@@ -97,6 +97,8 @@ static void publish(struct store *s, const struct change *c)
     memcpy(st->kind_entries, t->kind_entries, sizeof st->kind_entries);
     memcpy(st->kind_bytes, t->kind_bytes, sizeof st->kind_bytes);
     st->n_evictions += c->n_evicted;
+    st->left_entries[c->cause] += c->n_evicted;
+    st->left_bytes[c->cause] += c->evicted_bytes;
     old_gone(s, c->n_old);
     st->n_corrupt += c->n_corrupt;
     st->n_commits++;

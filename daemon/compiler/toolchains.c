@@ -211,7 +211,7 @@ static void place_failed(struct toolchains *t, struct place *p, const struct err
     if (p->why.code == WARM_EBUSY) /* it changed while it was read: do not wait for it */
         p->why.code = WARM_ENO_TOOLCHAIN;
     if (p->named)
-        log_user(p->uid, LOG_LEVEL_INFO, "%s", e->text);
+        log_user(p->uid, LOG_LEVEL_INFO, "refused to uid %u: %s", (unsigned)p->uid, e->text);
     else if (is_news)
         log_error("%s", e->text);
 }

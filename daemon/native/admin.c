@@ -8,6 +8,7 @@
  * Thread: loop thread.
  */
 #include "daemon/native/internal.h"
+#include "daemon/process/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,10 @@ static void send_row(struct native *n, uint64_t tag, const struct store_row *row
 static void on_report(void *arg, int status, const struct store_report *r, const struct err *e)
 {
     struct native_op *op = arg;
+    if (!status && op->done && r->n_entries)
+        log_asked(op->uid, (long)op->pid, "%s %llu %s, %llu bytes", op->done,
+                  (unsigned long long)r->n_entries, r->n_entries == 1 ? "entry" : "entries",
+                  (unsigned long long)r->n_bytes);
     if (op->native && status) {
         native_send_error(op->native, op->tag, e);
     } else if (op->native) {
@@ -250,6 +255,7 @@ enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
 static int change_keys(const struct request *r, struct view list, uint32_t n_keys,
                        enum keys_change change, struct err *e)
 {
+    static const char *const done[] = {"removed", "pinned", "unpinned"};
     struct native *n = r->native;
     struct store *store = service_store(n->service);
     struct native_rest rest = n->rest;
@@ -259,6 +265,7 @@ static int change_keys(const struct request *r, struct view list, uint32_t n_key
     if (!resolve_keys(n, list, n_keys, &rest))
         return native_yield(n, &rest);
     n->rest = (struct native_rest){0};
+    rest.op->done = done[change];
     if (rest.n_ids == 0)
         send_empty_report(r);
     else if (change == KEYS_REMOVE)
@@ -299,6 +306,7 @@ static int take_evict(struct request *r, struct err *e)
     struct native_op *op = native_op_new(r, 1, e);
     if (!op)
         return e->code;
+    op->done = m.dry_run ? NULL : "evicted";
     code = store_evict(service_store(r->native->service), &filter, m.to_bytes, m.dry_run, on_report,
                        op, e);
     if (code)

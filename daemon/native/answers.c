@@ -48,8 +48,12 @@ struct native_op *native_op_new(const struct request *r, unsigned weight, struct
         err_set(e, WARM_ENOMEM, "no memory for a request");
         return NULL;
     }
-    *op = (struct native_op){
-        .native = n, .next = n->ops, .tag = r->frame->tag, .uid = n->peer->uid, .weight = weight};
+    *op = (struct native_op){.native = n,
+                             .next = n->ops,
+                             .tag = r->frame->tag,
+                             .uid = n->peer->uid,
+                             .pid = n->peer->pid,
+                             .weight = weight};
     if (n->ops)
         n->ops->prev = op;
     n->ops = op;

@@ -26,7 +26,10 @@ struct native_op {
     struct native_op *prev, *next;
     uint64_t tag;
     uint32_t uid;
-    unsigned weight; /* of BUDGET_calls */
+    pid_t pid;
+    unsigned weight;         /* of BUDGET_calls */
+    const char *done;        /* for the log: "evicted"; NULL: nothing is logged */
+    uint64_t imported_bytes; /* of a PUT that imports */
 };
 
 /* The progress of a request that goes on in another turn: its frame is then handled again. */
@@ -49,6 +52,7 @@ struct native {
     struct native_call *calls;
     struct native_op *ops;
     unsigned n_ops;
+    uint64_t n_imported, imported_bytes; /* logged at the end of the connection */
     struct native_rest rest;
     bool asked_audit; /* the last HIT that welcomed an AUDIT was of the key `audit` */
     struct key audit;

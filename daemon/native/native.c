@@ -237,6 +237,10 @@ static void on_put(void *arg, int status, bool existed, const struct key *key, c
         native_send_error(op->native, op->tag, e);
     else if (op->native)
         send_ok(op->native, op->tag, existed, key);
+    if (op->native && !status && !existed && op->imported_bytes) {
+        op->native->n_imported++;
+        op->native->imported_bytes += op->imported_bytes;
+    }
     native_op_free(op);
 }
 
@@ -382,6 +386,8 @@ static int take_put(struct request *r, struct err *e)
     struct native_op *op = native_op_new(r, 1, e);
     if (!op)
         return e->code;
+    if (is_made && n->peer->is_admin && !m.token)
+        op->imported_bytes = m.len;
     struct service_put put = {.name = is_made ? (struct view){0} : m.key,
                               .made = is_made ? &made : NULL,
                               .kind = m.kind,
@@ -644,6 +650,10 @@ static bool native_on_end(void *state)
 static void native_on_close(void *state)
 {
     struct native *n = state;
+    if (n->n_imported)
+        log_asked(n->peer->uid, (long)n->peer->pid, "imported %llu compiled %s, %llu bytes",
+                  (unsigned long long)n->n_imported, n->n_imported == 1 ? "entry" : "entries",
+                  (unsigned long long)n->imported_bytes);
     drop_calls(n);
     rank_agreement_leave(n->ranks);
     for (struct native_op *op = n->ops; op; op = op->next)

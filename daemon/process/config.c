@@ -203,12 +203,16 @@ static bool config_name_equal(const char *name, const char *entry)
 int config_set(struct config *c, const char *name, const char *value, struct err *e)
 {
     enum log_level level;
+    enum log_format format;
     for (unsigned i = 0; i < CONFIG_KEYS; i++) {
         if (!config_name_equal(name, config_entries[i].name))
             continue;
         if (i == CONFIG_KEY_log_level && !log_level_from_name(value, &level))
             return err_set(e, WARM_EINVALID,
                            "log_level: \"%s\" is none of error, warning, info, debug", value);
+        if (i == CONFIG_KEY_log_format && !log_format_from_name(value, &format))
+            return err_set(e, WARM_EINVALID, "log_format: \"%s\" is none of text, logfmt, json",
+                           value);
         return config_set_entry(c, i, value, e);
     }
     return err_set(e, WARM_EINVALID, "there is no setting \"%s\"", name);

@@ -55,6 +55,7 @@
       "once; none: /usr and /opt; the folders of nvrtc always count")                              \
     X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
     X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
+    X(TEXT, log_format, "text", "how lines of the log are written: text, logfmt or json")          \
     X(TEXT, worker, "", "path of warm-nvrtc; empty: beside warmd")
 
 enum config_key {
@@ -92,7 +93,7 @@ struct config {
     char **nvrtc_from;
     size_t n_nvrtc_from;
     char *trust_group;
-    char *log_level;
+    char *log_level, *log_format;
     char *worker;
 };
 

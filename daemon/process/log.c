@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 static enum log_level log_threshold = LOG_LEVEL_INFO;
+static enum log_format log_form = LOG_FORMAT_TEXT;
 
 static const struct {
     const char *name;
@@ -39,32 +40,119 @@ bool log_level_from_name(const char *name, enum log_level *out)
 
 void log_set_level(enum log_level level) { log_threshold = level; }
 
-/* Writes "<4>" for the journal, else the time of day. Returns the bytes written. */
-static size_t log_prefix(char *out, size_t cap, enum log_level level)
+static const char *log_level_name(enum log_level level)
 {
-    if (getenv("JOURNAL_STREAM"))
-        return (size_t)snprintf(out, cap, "<%d>warmd: ", (int)level);
+    size_t i = 0;
+    while (log_names[i].level != level)
+        i++;
+    return log_names[i].name;
+}
+
+bool log_format_from_name(const char *name, enum log_format *out)
+{
+    static const char *const names[] = {
+        [LOG_FORMAT_TEXT] = "text", [LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum log_format)i;
+            return true;
+        }
+    return false;
+}
+
+void log_set_format(enum log_format format) { log_form = format; }
+
+/* Writes the time with date and UTC offset. Returns the bytes written. */
+static size_t log_time(char *out, size_t cap)
+{
     struct timespec now;
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &tm);
-    size_t n = strftime(out, cap, "%H:%M:%S", &tm);
-    return n + (size_t)snprintf(out + n, cap - n, ".%03ld warmd: ", now.tv_nsec / 1000000);
+    long offset_min = tm.tm_gmtoff / 60, minutes = offset_min < 0 ? -offset_min : offset_min;
+    size_t n = strftime(out, cap, "%Y-%m-%dT%H:%M:%S", &tm);
+    return n + (size_t)snprintf(out + n, cap - n, ".%03ld%c%02ld:%02ld", now.tv_nsec / 1000000,
+                                offset_min < 0 ? '-' : '+', minutes / 60, minutes % 60);
 }
 
-static void log_write(enum log_level level, const char *format, va_list args)
+/* Writes everything before the message: for the journal "<4>" instead of a time. Returns the bytes
+ * written. */
+static size_t log_prefix(char *out, size_t cap, enum log_level level)
 {
-    char text[1024], line[4 * sizeof text + 64];
-    size_t n = log_prefix(line, sizeof line, level);
-    vsnprintf(text, sizeof text, format, args);
-    for (const unsigned char *c = (unsigned char *)text; *c; c++)
-        if (*c >= ' ' && *c < 0x7f)
-            line[n++] = (char)*c;
+    static const struct {
+        const char *time, *level;
+    } forms[] = {[LOG_FORMAT_TEXT] = {"%s ", "%s warmd: "},
+                 [LOG_FORMAT_LOGFMT] = {"time=%s ", "level=%s msg=\""},
+                 [LOG_FORMAT_JSON] = {"{\"time\": \"%s\", ", "\"level\": \"%s\", \"msg\": \""}};
+    const char *name = log_level_name(level);
+    char time[48];
+    if (getenv("JOURNAL_STREAM")) {
+        size_t n = (size_t)snprintf(out, cap, "<%d>", (int)level);
+        if (log_form == LOG_FORMAT_TEXT)
+            return n + (size_t)snprintf(out + n, cap - n, "warmd: ");
+        if (log_form == LOG_FORMAT_JSON)
+            out[n++] = '{';
+        return n + (size_t)snprintf(out + n, cap - n, forms[log_form].level, name);
+    }
+    log_time(time, sizeof time);
+    size_t n = (size_t)snprintf(out, cap, forms[log_form].time, time);
+    return n + (size_t)snprintf(out + n, cap - n, forms[log_form].level, name);
+}
+
+/* Writes a message: bytes that are not printable as \xNN, and between quotes the quote and the
+ * backslash behind a backslash. Returns the bytes written, at most LOG_BYTE_MAX for each. */
+#define LOG_BYTE_MAX 5
+static size_t log_escape(char *out, const char *text)
+{
+    bool is_quoted = log_form != LOG_FORMAT_TEXT;
+    size_t n = 0;
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        bool is_printable = *c >= ' ' && *c < 0x7f;
+        if (is_quoted && (*c == '"' || *c == '\\' || !is_printable))
+            out[n++] = '\\';
+        if (is_printable)
+            out[n++] = (char)*c;
         else
-            n += (size_t)sprintf(line + n, "\\x%02x", *c);
-    line[n++] = '\n';
+            n += (size_t)sprintf(out + n, "\\x%02x", *c);
+    }
+    return n;
+}
+
+/* The process that asked for something; NULL for a line that is of no process. */
+struct log_asker {
+    uint32_t uid;
+    long pid;
+};
+
+static size_t log_suffix(char *out, size_t cap, const struct log_asker *asker)
+{
+    static const char *const fields[] = {[LOG_FORMAT_TEXT] = "",
+                                         [LOG_FORMAT_LOGFMT] = " uid=%u pid=%ld",
+                                         [LOG_FORMAT_JSON] = ", \"uid\": %u, \"pid\": %ld"};
+    size_t n = 0;
+    if (log_form != LOG_FORMAT_TEXT)
+        out[n++] = '"';
+    if (asker && log_form != LOG_FORMAT_TEXT)
+        n += (size_t)snprintf(out + n, cap - n, fields[log_form], (unsigned)asker->uid, asker->pid);
+    if (log_form == LOG_FORMAT_JSON)
+        out[n++] = '}';
+    out[n++] = '\n';
+    return n;
+}
+
+static void log_write(enum log_level level, const struct log_asker *asker, const char *format,
+                      va_list args)
+{
+    char text[1024], line[LOG_BYTE_MAX * sizeof text + 256];
+    size_t n = log_prefix(line, 128, level), who = 0;
+    if (asker)
+        who = (size_t)snprintf(text, sizeof text, "uid %u (pid %ld) ", (unsigned)asker->uid,
+                               asker->pid);
+    vsnprintf(text + who, sizeof text - who, format, args);
+    n += log_escape(line + n, text);
+    n += log_suffix(line + n, sizeof line - n, asker);
     if (write(STDERR_FILENO, line, n) < 0)
-        return; /* no place is left to report it */
+        return; /* nowhere left to say so */
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -73,7 +161,7 @@ void log_line(enum log_level level, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    log_write(level, format, args);
+    log_write(level, NULL, format, args);
     va_end(args);
 }
 
@@ -101,10 +189,9 @@ static struct log_user *log_user_of(uint32_t uid, uint64_t now_ms)
     return oldest;
 }
 
-void log_user(uint32_t uid, enum log_level level, const char *format, ...)
+/* Counts a line of a user. True if it is written. */
+static bool log_admits(uint32_t uid)
 {
-    if (level > log_threshold)
-        return;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -114,10 +201,25 @@ void log_user(uint32_t uid, enum log_level level, const char *format, ...)
     if (++user->lines == LOG_USER_LINES)
         log_warning("uid %u: further lines of this user are left out for %u s", (unsigned)uid,
                     LOG_USER_MS / 1000);
-    if (user->lines >= LOG_USER_LINES)
+    return user->lines < LOG_USER_LINES;
+}
+
+void log_user(uint32_t uid, enum log_level level, const char *format, ...)
+{
+    if (level > log_threshold || !log_admits(uid))
         return;
     va_list args;
     va_start(args, format);
-    log_write(level, format, args);
+    log_write(level, NULL, format, args);
+    va_end(args);
+}
+
+void log_asked(uint32_t uid, long pid, const char *format, ...)
+{
+    if (LOG_LEVEL_INFO > log_threshold || (uid != 0 && uid != geteuid() && !log_admits(uid)))
+        return;
+    va_list args;
+    va_start(args, format);
+    log_write(LOG_LEVEL_INFO, &(struct log_asker){uid, pid}, format, args);
     va_end(args);
 }

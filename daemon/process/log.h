@@ -2,12 +2,16 @@
 /*
  * log.h - writes lines for operators to stderr.
  *
- * A line begins with the syslog level ("<4>") if stderr is the journal ($JOURNAL_STREAM), else with the
- * time. Lines may contain a client's text: every byte that is no printable ASCII character is written as
- * \xNN, so that nobody can add a line or move the terminal's cursor. A user who causes many lines loses
- * them, so that the others' can be found.
+ *     text     2026-03-01T09:30:00.123+01:00 info warmd: uid 1000 (pid 42) evicted 7 entries, …
+ *     logfmt   time=2026-03-01T09:30:00.123+01:00 level=info msg="uid 1000 …" uid=1000 pid=42
+ *     json     {"time": "2026-…", "level": "info", "msg": "uid 1000 …", "uid": 1000, "pid": 42}
  *
- * Thread: any, but log_user: loop thread. A line is one write. Memory: none.
+ * If stderr is the journal ($JOURNAL_STREAM), the syslog level ("<6>") replaces the time. What a
+ * client chose may be part of a line: every byte that is no printable ASCII character is written as
+ * \xNN, and in quotes a quote follows a backslash. So nobody can add a line or a field, or move the
+ * terminal's cursor. A user who causes many lines loses them, so that others' can be found.
+ *
+ * Thread: any, but log_user and log_asked: loop thread. A line is one write. Memory: none.
  */
 #ifndef WARM_DAEMON_PROCESS_LOG_H
 #define WARM_DAEMON_PROCESS_LOG_H
@@ -27,6 +31,13 @@ bool log_level_from_name(const char *name, enum log_level *out);
 /* Sets the level; lines beyond it are not written. */
 void log_set_level(enum log_level level);
 
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
+
+/* Reads "text", "logfmt" or "json". False for any other name. */
+bool log_format_from_name(const char *name, enum log_format *out);
+/* Sets the format of the lines. */
+void log_set_format(enum log_format format);
+
 /* Writes a line. What a client chose may be in it. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -35,6 +46,11 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 #define LOG_USER_LINES 20u
 #define LOG_USER_MS 10000u
 void log_user(uint32_t uid, enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Writes a line at info about a request of a process; "uid 1000 (pid 42) " stands before the text.
+ * Always writes the lines of root and of the daemon's own user, and others' as log_user does. */
+void log_asked(uint32_t uid, long pid, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_LEVEL_WARNING, __VA_ARGS__)

@@ -70,7 +70,8 @@ struct service {
     struct verified verified[VERIFIED];
     unsigned next_verified;
     struct loop_timer *tick;      /* runs while anything is in flight */
-    struct loop_timer *save_tick; /* writes the lifetime counters */
+    struct loop_timer *save_tick; /* writes the lifetime counters, logs evictions */
+    uint64_t logged_entries[STORE_LEFT_CAUSES], logged_bytes[STORE_LEFT_CAUSES];
     bool stopping;
 };
 

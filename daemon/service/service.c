@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/build.h"
 #include "daemon/service/internal.h"
@@ -39,9 +40,30 @@ static void on_tick(void *arg)
         loop_timer_stop(s->tick);
 }
 
+/* Logs the evictions since the last call, for each reason that is no request of a client. */
+static void log_evictions(struct service *s)
+{
+    static const char *const reasons[STORE_LEFT_CAUSES] = {
+        [STORE_LEFT_FOR_ROOM] = "the store was full",
+        [STORE_LEFT_FOR_QUOTA] = "a user's share was full",
+    };
+    struct store_stats now;
+    store_stats(s->config.store, &now);
+    for (unsigned i = 0; i < STORE_LEFT_CAUSES; i++) {
+        uint64_t n = now.left_entries[i] - s->logged_entries[i];
+        uint64_t bytes = now.left_bytes[i] - s->logged_bytes[i];
+        if (n && reasons[i])
+            log_info("evicted %llu %s, %llu bytes: %s", (unsigned long long)n,
+                     n == 1 ? "entry" : "entries", (unsigned long long)bytes, reasons[i]);
+        s->logged_entries[i] = now.left_entries[i];
+        s->logged_bytes[i] = now.left_bytes[i];
+    }
+}
+
 static void on_save(void *arg)
 {
     struct service *s = arg;
+    log_evictions(s);
     stats_save(&s->stats, s->config.store);
     bookkeeping_departures(s);
     history_save(s->history);
@@ -100,6 +122,7 @@ bool service_is_idle(const struct service *s)
 
 void service_close(struct service *s)
 {
+    log_evictions(s);
     stats_save(&s->stats, s->config.store);
     bookkeeping_departures(s);
     history_save(s->history);

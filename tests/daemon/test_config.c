@@ -70,10 +70,10 @@ Test(config, environment_is_read_over_the_file)
 Test(config, wrong_values_are_refused_and_named)
 {
     static const char *const wrong[][2] = {
-        {"max_size", "x"},  {"max_size", ""},          {"max_size", "-1"},
-        {"max_size", "1Q"}, {"max_size", "99999999T"}, {"max_size", "99999999999999999999"},
-        {"jobs", "2M"},     {"lease_timeout", "1y"},   {"log_level", "loud"},
-        {"no_such", "1"}};
+        {"max_size", "x"},     {"max_size", ""},          {"max_size", "-1"},
+        {"max_size", "1Q"},    {"max_size", "99999999T"}, {"max_size", "99999999999999999999"},
+        {"jobs", "2M"},        {"lease_timeout", "1y"},   {"log_level", "loud"},
+        {"log_format", "xml"}, {"no_such", "1"}};
     uint64_t before = config.max_size;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         e.text[0] = '\0';

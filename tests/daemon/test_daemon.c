@@ -497,3 +497,35 @@ Test(daemon, without_descriptors_left_clients_wait_and_nobody_is_lost)
     warmd_expect_alive(&k);
     warmd_down(&k);
 }
+
+Test(daemon, removals_and_evictions_are_logged_with_their_asker)
+{
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_admin(&k);
+    struct writer w, keys;
+    char who[64], line[128];
+    warmd_put(fd, 1, "a", "value", 0);
+    warmd_expect(fd, 1, WIRE_OK);
+    warmd_put(fd, 2, "b", "value", 0);
+    warmd_expect(fd, 2, WIRE_OK);
+    writer_init(&w, 0);
+    writer_init(&keys, 0);
+    wire_keys_add(&keys, WIRE_SPACE_NAME, "a", 1);
+    wire_put_remove(&w, 3, &(struct wire_remove){1, {keys.data, keys.len}});
+    warmd_flush(fd, &w);
+    warmd_expect(fd, 3, WIRE_REPORT);
+    wire_put_evict(&w, 4,
+                   &(struct wire_evict){
+                       .filter = {.uid = -1, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX}});
+    warmd_flush(fd, &w);
+    warmd_expect(fd, 4, WIRE_REPORT);
+    snprintf(who, sizeof who, "uid %u (pid %ld)", (unsigned)getuid(), (long)getpid());
+    snprintf(line, sizeof line, "info warmd: %s removed 1 entry, 5 bytes\n", who);
+    cr_expect(warmd_log_has(&k, line));
+    snprintf(line, sizeof line, "info warmd: %s evicted 1 entry, 5 bytes\n", who);
+    cr_expect(warmd_log_has(&k, line));
+    writer_close(&w);
+    writer_close(&keys);
+    close(fd);
+    warmd_down(&k);
+}

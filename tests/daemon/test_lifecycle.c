@@ -336,7 +336,10 @@ Test(lifecycle, sighup_changes_the_cap_and_evicts_down_to_it)
     close(fd);
     free(config);
     free(value);
-    warmd_down(&k);
+    kill(k.pid, SIGTERM);
+    cr_expect_eq(warmd_reap(k.pid), 0);
+    cr_expect(warmd_log_has(&k, " bytes: the store was full\n"));
+    warmd_free(&k);
 }
 
 Test(lifecycle, sigterm_answers_what_was_put_before)

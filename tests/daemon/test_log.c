@@ -87,3 +87,87 @@ Test(log, a_user_who_causes_many_lines_loses_them)
     cr_expect_eq(n_lines(text, "of uid 299."), 1);
     free(text);
 }
+
+static void log_requests(void)
+{
+    log_set_format(LOG_FORMAT_TEXT);
+    log_asked(7, 42, "evicted %u entries", 3);
+    log_set_format(LOG_FORMAT_LOGFMT);
+    log_asked(7, 42, "evicted %u entries", 3);
+    log_warning("a \"b\" uid=0\n\\");
+    log_set_format(LOG_FORMAT_JSON);
+    log_asked(7, 42, "evicted %u entries", 3);
+    log_warning("a \"b\" uid=0\n\\");
+}
+
+#define TIME_LEN 29 /* 2026-03-01T09:30:00.123+01:00 */
+
+/* True if an RFC 3339 time with milliseconds and an offset stands there. */
+static bool is_time(const char *text)
+{
+    const char *form = "dddd-dd-ddTdd:dd:dd.dddsdd:dd";
+    for (size_t i = 0; i < TIME_LEN; i++) {
+        bool fits = form[i] == 'd'   ? text[i] >= '0' && text[i] <= '9'
+                    : form[i] == 's' ? text[i] == '+' || text[i] == '-'
+                                     : text[i] == form[i];
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
+/* Expects the next line: `before`, a time, `after`. */
+static void expect_line(const char **text, const char *before, const char *after)
+{
+    size_t b = strlen(before), a = strlen(after);
+    cr_assert(strncmp(*text, before, b) == 0, "%s", *text);
+    cr_assert(is_time(*text + b), "%s", *text);
+    cr_assert(strncmp(*text + b + TIME_LEN, after, a) == 0, "%s", *text);
+    *text += b + TIME_LEN + a;
+}
+
+Test(log, each_format_has_time_level_and_asker)
+{
+    unsetenv("JOURNAL_STREAM");
+    setenv("TZ", "XST-5:30", 1);
+    char *text = logged(log_requests);
+    const char *at = text;
+    cr_expect(strncmp(text + TIME_LEN - 6, "+05:30", 6) == 0, "%s", text);
+    expect_line(&at, "", " info warmd: uid 7 (pid 42) evicted 3 entries\n");
+    expect_line(&at,
+                "time=", " level=info msg=\"uid 7 (pid 42) evicted 3 entries\" uid=7 pid=42\n");
+    expect_line(&at, "time=", " level=warning msg=\"a \\\"b\\\" uid=0\\\\x0a\\\\\"\n");
+    expect_line(&at, "{\"time\": \"",
+                "\", \"level\": \"info\", \"msg\": \"uid 7 (pid 42) evicted 3 entries\", "
+                "\"uid\": 7, \"pid\": 42}\n");
+    expect_line(&at, "{\"time\": \"",
+                "\", \"level\": \"warning\", \"msg\": \"a \\\"b\\\" uid=0\\\\x0a\\\\\"}\n");
+    cr_expect_eq(*at, '\0');
+    free(text);
+}
+
+Test(log, the_journal_gets_a_level_and_no_time)
+{
+    setenv("JOURNAL_STREAM", "1:2", 1);
+    char *text = logged(log_requests);
+    cr_expect(strncmp(text, "<6>warmd: uid 7 ", 16) == 0, "%s", text);
+    cr_expect_not_null(strstr(text, "\n<6>level=info msg=\"uid 7 "), "%s", text);
+    cr_expect_not_null(strstr(text, "\n<6>{\"level\": \"info\", "), "%s", text);
+    free(text);
+}
+
+static void log_much_of_root(void)
+{
+    for (int i = 0; i < 100; i++) {
+        log_asked(0, 1, "asked of root");
+        log_asked(77777, 1, "asked of a user");
+    }
+}
+
+Test(log, requests_of_the_administrator_are_never_left_out)
+{
+    char *text = logged(log_much_of_root);
+    cr_expect_eq(n_lines(text, "asked of root"), 100);
+    cr_expect_eq(n_lines(text, "asked of a user"), LOG_USER_LINES - 1);
+    free(text);
+}
