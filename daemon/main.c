@@ -82,16 +82,19 @@ static void usage(FILE *out)
     struct writer w;
     writer_init(&w, 0);
     config_help(&w);
-    fprintf(out,
-            "usage: warmd [options]\n"
-            "The daemon of the warm compilation cache. Runs in the foreground.\n\n"
-            "  --config FILE\n        settings, one `key = value` a line; options come on top; "
-            "\"\": none\n        [~/.config/warm/warmd.conf, root: /etc/warm/warmd.conf]\n"
-            "%.*s"
-            "  --help, --version\n\n"
-            "Sizes take K, M, G, T; times ms, s, m, h, d.\n"
-            "Example: warmd --socket /tmp/warm.sock --store /tmp/warm-store --max-size 2G\n",
-            (int)w.len, w.data ? (const char *)w.data : "");
+    fprintf(
+        out,
+        "usage: warmd [options]\n"
+        "The daemon of the warm compilation cache. Runs in the foreground.\n\n"
+        "  --config FILE\n        settings, one `key = value` a line; options come on top; "
+        "\"\": none\n        [~/.config/warm/warmd.conf, root: /etc/warm/warmd.conf]\n"
+        "%.*s"
+        "  --check-config FILE\n        only says if the settings in FILE are right: exit status "
+        "0, or 2\n"
+        "  --help, --version\n\n"
+        "Sizes take K, M, G, T; times ms, s, m, h, d.\n"
+        "Example: warmd --socket /tmp/warm.sock --store /tmp/warm-store --max-size 2G\n",
+        (int)w.len, w.data ? (const char *)w.data : "");
     writer_close(&w);
 }
 
@@ -114,6 +117,8 @@ static int read_options(struct config *c, int argc, char **argv, const char **fi
         if (strncmp(argv[i], "--", 2) != 0)
             return err_set(e, WARM_EINVALID, "unexpected argument \"%s\"", argv[i]);
         int took = split_option(argv + i, argc - i, name, &value);
+        if (strcmp(name, "config") != 0 && !config_has(name))
+            return err_set(e, WARM_EINVALID, "unknown option --%s (see warmd --help)", name);
         if (took == 0)
             return err_set(e, WARM_EINVALID, "--%s needs a value", name);
         int code = 0;
@@ -547,10 +552,27 @@ static int run(struct daemon *d)
     return code ? 1 : 0;
 }
 
+/* Reads a file of settings and nothing else. Returns the exit status. */
+static int check_config(const char *path)
+{
+    struct config c;
+    struct err e = {0};
+    int code = config_init(&c, &e);
+    if (code == 0) {
+        code = config_read_file(&c, path, &e);
+        config_close(&c);
+    }
+    if (code)
+        fprintf(stderr, "warmd: %s\n", e.text);
+    return code ? 2 : 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct daemon d;
     expect_abort();
+    if (argc == 3 && strcmp(argv[1], "--check-config") == 0)
+        return check_config(argv[2]);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);

@@ -200,6 +200,14 @@ static bool config_name_equal(const char *name, const char *entry)
     return *name == *entry;
 }
 
+bool config_has(const char *name)
+{
+    for (unsigned i = 0; i < CONFIG_KEYS; i++)
+        if (config_name_equal(name, config_entries[i].name))
+            return true;
+    return false;
+}
+
 int config_set(struct config *c, const char *name, const char *value, struct err *e)
 {
     enum log_level level;

@@ -110,6 +110,7 @@ int config_set(struct config *c, const char *name, const char *value, struct err
 /* Fills in the values that depend on the machine and the user: socket, store, jobs and worker. If
  * no libnvrtc is named, looks for them (in the folders of a CUDA toolkit, in the loader's own
  * path). */
+bool config_has(const char *name); /* true if there is such a key; `name` may have - for _ */
 int config_resolve(struct config *c, struct err *e);
 /* Frees the texts. */
 void config_close(struct config *c);

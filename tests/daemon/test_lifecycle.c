@@ -342,6 +342,26 @@ Test(lifecycle, sighup_changes_the_cap_and_evicts_down_to_it)
     warmd_free(&k);
 }
 
+Test(lifecycle, unknown_option_is_named_and_a_file_of_settings_is_checked)
+{
+    struct warmd k = warmd_new();
+    char *program = bin_path("warmd"), *file = path_join(k.dir, "conf"), *out;
+    cr_expect_eq(run_command(&out, "%s --nope 2>&1", program), 2);
+    cr_expect_not_null(strstr(out, "unknown option --nope"), "%s", out);
+    free(out);
+    file_write(file, "jobs = 2\n", 9);
+    cr_expect_eq(run_command(&out, "%s --check-config %s 2>&1", program, file), 0);
+    cr_expect_str_eq(out, "");
+    free(out);
+    file_write(file, "jobs = x\n", 9);
+    cr_expect_eq(run_command(&out, "%s --check-config %s 2>&1", program, file), 2);
+    cr_expect_not_null(strstr(out, ":1: jobs: "), "%s", out);
+    free(out);
+    free(file);
+    free(program);
+    warmd_free(&k);
+}
+
 Test(lifecycle, sigterm_answers_what_was_put_before)
 {
     struct warmd k = warmd_up(NULL);

@@ -50,7 +50,7 @@ static bool fill_session(struct run_places *p)
 }
 
 /* Finds our own files: BUILD/bin/warm and PREFIX/bin/warm have the same folders beside them. */
-static bool fill_places(struct run_places *p, const char *socket)
+bool run_places_fill(struct run_places *p, const char *socket)
 {
     ssize_t len = readlink("/proc/self/exe", p->exe, sizeof p->exe - 1);
     if (len <= 0 || !fill_session(p))
@@ -109,7 +109,7 @@ int run_exec(char **argv)
 /* Starts a daemon if none answers, and sets the environment. True if both succeeded. */
 static bool prepare(struct run_places *p, const struct options *o)
 {
-    if (!fill_places(p, o->socket)) {
+    if (!run_places_fill(p, o->socket)) {
         cli_say("cannot tell where the daemon's socket is");
         return false;
     }

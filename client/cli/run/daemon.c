@@ -130,8 +130,7 @@ static bool prepare_folder(const struct run_places *places)
     return false;
 }
 
-/* Finds warmd: beside this program, else on PATH. */
-static void find_warmd(const struct run_places *places, char out[PATH_MAX])
+void run_find_warmd(const struct run_places *places, char out[PATH_MAX])
 {
     char beside[PATH_MAX];
     snprintf(beside, sizeof beside, "%s", places->exe);
@@ -190,7 +189,7 @@ static _Noreturn void become_warmd(const struct run_places *places, int log)
     char path[PATH_MAX], name[] = "warmd", option[] = "--socket", socket[RUN_SOCKET_MAX];
     char *argv[] = {name, option, socket, NULL};
     snprintf(socket, sizeof socket, "%s", places->socket);
-    find_warmd(places, path);
+    run_find_warmd(places, path);
     forget_the_job(log);
     execvp(path, argv);
     dprintf(STDERR_FILENO, "warmd: cannot start %s: %s\n", path, strerror(errno));

@@ -25,6 +25,10 @@ struct run_places {
     char session[RUN_SESSION_MAX];
 };
 
+/* Finds this program's own files, the socket (`socket`, or the default if NULL) and the session.
+ * False if one of them is unknown. */
+bool run_places_fill(struct run_places *out, const char *socket);
+
 /* ---- daemon.c ---- */
 
 enum run_daemon {
@@ -36,6 +40,8 @@ enum run_daemon {
 enum run_daemon run_daemon_look(const struct run_places *places);
 /* Starts this user's daemon and waits until it listens. Prints the reason of a failure. */
 enum run_daemon run_daemon_start(const struct run_places *places);
+/* Writes the program of the daemon: warmd beside this program, else the one on PATH. */
+void run_find_warmd(const struct run_places *places, char out[PATH_MAX]);
 
 /* ---- env.c ---- */
 

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * daemon.c - `warm daemon`: shows, starts and stops the user's own daemon, and prints its log. main.c
+ * calls it; run/daemon.c starts daemons.
+ *
+ * A daemon is stopped by a signal to the process that INFO names. The kernel must name the same
+ * process as the peer of the socket: a service manager that listens itself is not stopped here.
+ *
+ * Thread: main.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
+#include "client/cli/remote.h"
+#include "client/cli/run/run.h"
+
+#define STOP_WAIT_MS 15000 /* the daemon gives what is in flight 6 s */
+#define LOG_LINES 10u
+#define LOG_TAIL 65536 /* bytes of the log's end that are looked at */
+
+/* What a daemon says of itself. */
+struct status {
+    pid_t pid;
+    unsigned uid;
+    char store[512], version[64];
+    unsigned long long uptime_s;
+};
+
+/* Asks the daemon. 0, or an exit status after printing the reason. */
+static int ask_status(struct remote *r, struct status *out)
+{
+    struct answer answer;
+    struct wire_text text;
+    struct view field;
+    int status = remote_open(r);
+    if (status)
+        return status;
+    *out = (struct status){0};
+    status = remote_text(r, WIRE_INFO, &answer, &text);
+    if (!status) {
+        out->pid = (pid_t)json_reader_count(text.text, "pid");
+        out->uid = (unsigned)json_reader_count(text.text, "uid");
+        if (json_reader_find(text.text, "settings.store.value", &field))
+            json_reader_text(field, out->store, sizeof out->store);
+        if (json_reader_find(text.text, "version", &field))
+            json_reader_text(field, out->version, sizeof out->version);
+        status = remote_text(r, WIRE_STATS, &answer, &text);
+    }
+    if (!status)
+        out->uptime_s = json_reader_count(text.text, "uptime_s");
+    if (status)
+        remote_close(r);
+    return status;
+}
+
+/* ---- status ---- */
+
+static void print_status(const struct remote *r, const struct status *s, const char *socket)
+{
+    unsigned long long t = s->uptime_s;
+    if (r->as_json) {
+        struct json j;
+        json_init(&j, stdout);
+        json_open(&j, '{');
+        json_key(&j, "pid"), json_u64(&j, (uint64_t)s->pid);
+        json_key(&j, "uid"), json_u64(&j, s->uid);
+        json_key(&j, "version"), json_text(&j, s->version);
+        json_key(&j, "socket"), json_text(&j, socket);
+        json_key(&j, "store"), json_text(&j, s->store);
+        json_key(&j, "uptime_s"), json_u64(&j, t);
+        json_close(&j, '}');
+        return;
+    }
+    printf("running: warmd %s, pid %ld, uid %u\n", s->version, (long)s->pid, s->uid);
+    printf("socket   %s\nstore    %s\nuptime   ", socket, s->store);
+    if (t >= 86400)
+        printf("%llu d %llu h\n", t / 86400, t / 3600 % 24);
+    else if (t >= 3600)
+        printf("%llu h %llu min\n", t / 3600, t / 60 % 60);
+    else if (t >= 60)
+        printf("%llu min %llu s\n", t / 60, t % 60);
+    else
+        printf("%llu s\n", t);
+}
+
+static int show_status(struct remote *r, const char *socket)
+{
+    struct status s;
+    int status = ask_status(r, &s);
+    if (status)
+        return status;
+    print_status(r, &s, socket);
+    remote_close(r);
+    return CLI_OK;
+}
+
+/* ---- start ---- */
+
+static int start(const struct run_places *places, const char *done)
+{
+    enum run_daemon daemon = run_daemon_look(places);
+    if (daemon == RUN_DAEMON_ANSWERS) {
+        printf("a daemon answers at %s already\n", places->socket);
+        return CLI_OK;
+    }
+    if (daemon == RUN_DAEMON_NONE)
+        daemon = run_daemon_start(places);
+    if (daemon != RUN_DAEMON_ANSWERS)
+        return CLI_NO_DAEMON;
+    printf("%s: %s\n", done, places->socket);
+    return CLI_OK;
+}
+
+/* ---- stop ---- */
+
+/* Returns a handle of the daemon's process, or -1 after printing the reason. */
+static int daemon_process(const struct remote *r, const struct status *s)
+{
+    struct ucred peer = {0};
+    socklen_t len = sizeof peer;
+    int pidfd =
+        (int)syscall(SYS_pidfd_open, s->pid, 0); /* before the check: the pid cannot change */
+    if (pidfd < 0) {
+        cli_say("process %ld: %s", (long)s->pid, strerror(errno));
+        return -1;
+    }
+    if (getsockopt(r->w->conn.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.pid == s->pid)
+        return pidfd;
+    cli_say(
+        "%s is held by process %ld, the daemon is process %ld: stop it with its service manager "
+        "(systemctl stop warmd.socket warmd.service)",
+        r->w->socket, (long)peer.pid, (long)s->pid);
+    close(pidfd);
+    return -1;
+}
+
+/* Sends SIGTERM and waits until the process has ended. */
+static int end_process(int pidfd, pid_t pid)
+{
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    if (syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0) != 0) {
+        cli_say("cannot stop process %ld: %s", (long)pid, strerror(errno));
+        return CLI_FINDING;
+    }
+    if (poll(&ended, 1, STOP_WAIT_MS) == 1) {
+        printf("stopped: process %ld\n", (long)pid);
+        return CLI_OK;
+    }
+    cli_say("process %ld has not ended after %d s", (long)pid, STOP_WAIT_MS / 1000);
+    return CLI_FINDING;
+}
+
+static int stop(struct remote *r)
+{
+    struct status s;
+    int status = ask_status(r, &s);
+    if (status)
+        return status;
+    int pidfd = daemon_process(r, &s);
+    remote_close(r); /* the daemon waits for its clients */
+    if (pidfd < 0)
+        return CLI_FINDING;
+    status = end_process(pidfd, s.pid);
+    close(pidfd);
+    return status;
+}
+
+/* ---- log ---- */
+
+/* Returns the start of the last LOG_LINES lines. */
+static const char *last_lines(const char *text, size_t len)
+{
+    unsigned n = 0;
+    const char *at = text + len;
+    while (at > text && (at == text + len || at[-1] != '\n' || ++n < LOG_LINES))
+        at--;
+    return at;
+}
+
+static int print_log(const struct run_places *places)
+{
+    char path[RUN_SOCKET_MAX + 8];
+    static char tail[LOG_TAIL];
+    snprintf(path, sizeof path, "%s.log", places->socket);
+    FILE *log = fopen(path, "re");
+    if (!log) {
+        cli_say("%s: %s (a service's log: journalctl -u warmd)", path, strerror(errno));
+        return CLI_FINDING;
+    }
+    fseek(log, 0, SEEK_END);
+    long size = ftell(log);
+    fseek(log, size > LOG_TAIL ? size - LOG_TAIL : 0, SEEK_SET);
+    size_t len = fread(tail, 1, sizeof tail, log);
+    fclose(log);
+    const char *lines = last_lines(tail, len);
+    printf("%s\n", path);
+    fwrite(lines, 1, (size_t)(tail + len - lines), stdout);
+    return CLI_OK;
+}
+
+static int daemon_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
+    struct remote r = {0};
+    struct run_places places;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        remote_option(&r, c);
+    }
+    const char *verb = argc - optind == 1 ? argv[optind] : "";
+    if (!run_places_fill(&places, r.socket)) {
+        cli_say("cannot tell where the daemon's socket is");
+        return CLI_USAGE;
+    }
+    if (strcmp(verb, "status") == 0)
+        return show_status(&r, places.socket);
+    if (strcmp(verb, "start") == 0)
+        return start(&places, "started");
+    if (strcmp(verb, "stop") == 0)
+        return stop(&r);
+    if (strcmp(verb, "restart") == 0) {
+        if (run_daemon_look(&places) == RUN_DAEMON_ANSWERS && (status = stop(&r)))
+            return status;
+        return start(&places, "started");
+    }
+    if (strcmp(verb, "log") == 0)
+        return print_log(&places);
+    return cli_usage(self, "name one of status, start, stop, restart and log");
+}
+
+const struct command cmd_daemon = {
+    .name = "daemon",
+    .run = daemon_run,
+    .summary = "Show, start or stop the daemon, or print its log",
+    .synopsis = "status|start|stop|restart|log [--json]",
+    .help =
+        "status prints pid, socket, store and uptime; start starts this user's own daemon as\n"
+        "`warm run` does; stop ends it and waits until it has gone; log prints the path and the\n"
+        "last lines of the log of a daemon that was started so.\n\n"
+        "Exit status 3 if no daemon answers.\n\n" REMOTE_HELP "\nExample:\n"
+        "  $ warm daemon restart\n"
+        "  stopped: process 4711\n"
+        "  started: /run/user/1000/warm/warmd.sock\n",
+};
