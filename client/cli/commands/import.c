@@ -21,6 +21,7 @@ struct import_run {
     const char *format; /* --from; NULL: archives */
     bool keep;          /* --keep-existing */
     uint64_t n_entries, n_bytes, n_bad;
+    bool unusable; /* a file cannot be read, or is no archive */
     struct json json;
     struct err err;
 };
@@ -102,10 +103,12 @@ static int read_archive(struct import_run *run, const char *path)
     int error = cli_input_open(&in, path);
     if (error) {
         on_bad(run, path, strerror(error));
+        run->unusable = true;
         return 0;
     }
     struct err e = {0};
     int code = archive_open(in.data, in.len, &r, &e), put = 0;
+    run->unusable |= code != 0;
     for (; !code && !put; n++) {
         code = archive_next(&r, n, &entry, &e);
         if (!code)
@@ -151,7 +154,12 @@ static int import_all(struct import_run *run, int n, char **paths)
         units_size_text(run->n_bytes, size);
         printf("imported %llu entries, %s bytes\n", (unsigned long long)run->n_entries, size);
     }
-    status = code ? remote_fail(&run->remote, code) : run->n_bad ? CLI_FINDING : CLI_OK;
+    if (code)
+        status = remote_fail(&run->remote, code);
+    else if (run->unusable && run->n_entries == 0)
+        status = CLI_USAGE;
+    else
+        status = run->n_bad ? CLI_FINDING : CLI_OK;
     remote_close(&run->remote);
     return status;
 }
