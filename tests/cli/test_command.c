@@ -498,6 +498,20 @@ Test(command, many_at_once_are_one_compile, .timeout = 120)
 
 /* ---- the daemon and its settings ---- */
 
+Test(command, doctor_names_a_timeout_that_is_no_number)
+{
+    struct warmd k = warmd_new();
+    setenv("WARM_TIMEOUT_MS", "1s", 1);
+    expect(&k, 3, "doctor", "WARM_TIMEOUT_MS is \"1s\"");
+    setenv("WARM_TIMEOUT_MS", "100", 1);
+    char *out;
+    cr_expect_eq(warm(&k, &out, "doctor"), 3);
+    cr_expect_null(strstr(out, "no number"), "%s", out);
+    free(out);
+    unsetenv("WARM_TIMEOUT_MS");
+    warmd_free(&k);
+}
+
 Test(command, config_shows_values_and_origins)
 {
     char *options[] = {"--max-size", "64M", NULL};

@@ -20,6 +20,7 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
+#include "client/cli/units.h"
 #include "client/wire/version.h"
 
 enum health { HEALTH_OK, HEALTH_WARN, HEALTH_FAIL };
@@ -109,6 +110,14 @@ static void check_environment(struct doctor *d)
         any = true;
         finding(d, HEALTH_WARN, "environment", "%s is set: %s; unset it to use the cache",
                 switches[i][0], switches[i][1]);
+    }
+    const char *timeout = getenv("WARM_TIMEOUT_MS");
+    uint64_t ms;
+    if (timeout && *timeout && !units_parse_number(timeout, UINT32_MAX, &ms)) {
+        any = true;
+        finding(d, HEALTH_WARN, "environment",
+                "WARM_TIMEOUT_MS is \"%s\", which is no number of milliseconds: it is ignored",
+                timeout);
     }
     if (!any)
         finding(d, HEALTH_OK, "environment", "nothing switches the cache off");
