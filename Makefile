@@ -391,13 +391,24 @@ wheel: setup
 	@./setup.sh python3-venv
 	@packaging/wheel.sh $(B)
 
-# Installs the wheel in bare Debian roots and builds a program there. Needs root. The first run
-# downloads the roots.
-RELEASES = bullseye bookworm trixie
-#: make test-install  try the wheel in bare Debian roots
-.PHONY: test-install
-test-install: wheel
+# Debian packages, for the release on which they are built and later ones.
+#: make deb           build/deb/*.deb: warm, libwarm0, libwarm-dev
+.PHONY: deb
+deb: setup
+	@./setup.sh dpkg-dev debhelper lintian
+	@packaging/deb.sh $(B)
+
+# Installs wheel and packages in bare Debian roots and builds a program there. Needs root. The first
+# run downloads the roots.
+RELEASES     = bullseye bookworm trixie
+DEB_RELEASES = bookworm trixie
+#: make test-install  try the wheel and the Debian packages in bare Debian roots
+.PHONY: test-install test-wheel test-deb
+test-install: test-wheel test-deb
+test-wheel: wheel
 	tests/install/wheel.sh $(B)/wheel/*.whl $(RELEASES)
+test-deb: deb
+	tests/install/deb.sh $(B)/deb $(DEB_RELEASES)
 
 # Leaves the configuration and the store.
 uninstall:
