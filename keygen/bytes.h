@@ -12,7 +12,7 @@
  *
  * Integers are little-endian. A "view" is a pointer and a length into memory that is borrowed.
  *
- * What is called for each field of a message is inline, at the end of this file.
+ * Functions that run for each field of a message are inline, at the end of this file.
  *
  * Thread: none. Memory: a reader owns nothing; a writer owns `data` until writer_close.
  */
@@ -71,7 +71,9 @@ struct writer {
     bool failed;
 };
 
+/* Begins an empty buffer of at most `max_len` bytes; 0: no limit. */
 void writer_init(struct writer *w, size_t max_len);
+/* Frees the buffer. */
 void writer_close(struct writer *w);
 static inline void writer_u8(struct writer *w, uint8_t v);
 static inline void writer_u16(struct writer *w, uint16_t v);

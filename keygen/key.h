@@ -50,15 +50,18 @@ _Static_assert(sizeof(struct proof) == 32, "a proof is 32 bytes on the wire and 
 
 #define WARM_KEY_TEXT 33 /* 32 hex digits and NUL */
 
+/* Writes a key as 32 lower-case hex digits and NUL. */
 void key_to_text(const struct key *key, char out[WARM_KEY_TEXT]);
 /* True if `text` (exactly `len` bytes) is 32 hex digits, upper or lower case. */
 bool key_from_text(const char *text, size_t len, struct key *out);
+/* True if two keys are equal. */
 bool key_equal(const struct key *a, const struct key *b);
+/* True if two proofs are equal. */
 bool proof_equal(const struct proof *a, const struct proof *b);
 
-/* XXH3-128 of bytes: integrity of values. */
+/* Returns the XXH3-128 of bytes: integrity of values. */
 struct key key_of_bytes(const void *data, size_t len);
-/* SHA-256 of bytes: names of blobs, proofs. */
+/* Returns the SHA-256 of bytes: names of blobs, proofs. */
 struct proof proof_of_bytes(const void *data, size_t len);
 
 /*
@@ -72,15 +75,19 @@ struct key_builder {
     SHA256_CTX sha;
 };
 
-/* `domain` names the kind of canonical form and its version, e.g. "cuda-exact/1". */
+/* Begins a key. `domain` is the kind of canonical form and its version, e.g. "cuda-exact/1". */
 void key_begin(struct key_builder *b, const char *domain);
+/* Adds a field of bytes. */
 void key_add(struct key_builder *b, uint32_t tag, const void *data, size_t len);
+/* Adds a field with the bytes of a C string, without its NUL. */
 void key_add_text(struct key_builder *b, uint32_t tag, const char *text);
+/* Adds a field of 8 bytes, little-endian. */
 void key_add_u64(struct key_builder *b, uint32_t tag, uint64_t value);
-/* A field whose length is known but whose bytes come in pieces: open, any number of pieces that
- * add up to `len`, then the next field. */
+/* Begins a field of `len` bytes, which key_add_piece adds in any number of pieces. */
 void key_add_open(struct key_builder *b, uint32_t tag, uint64_t len);
+/* Adds a piece of the open field. */
 void key_add_piece(struct key_builder *b, const void *data, size_t len);
+/* Ends the key and computes both digests. */
 void key_end(struct key_builder *b, struct key *out_key, struct proof *out_proof);
 
 struct address {
@@ -89,7 +96,7 @@ struct address {
     struct key graph;
 };
 
-/* The key that the store is asked for: XXH3-128 over the three parts and WARM_KEY_FORMAT. */
+/* Returns the key of an entry in the store: XXH3-128 over the three parts and WARM_KEY_FORMAT. */
 struct key address_key(const struct address *address);
 
 #endif

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* XXH3-128 of bytes, in canonical byte order. */
+/* Computes the XXH3-128 of bytes, in canonical byte order. */
 void key_hash_avx2(const void *data, size_t len, uint8_t out[16]);
-/* The same of a stream; `state` is an XXH3_state_t. */
+/* Adds bytes to a stream; `state` is an XXH3_state_t. */
 void key_update_avx2(void *state, const void *data, size_t len);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forms.h - what canon.c asks of each kind: one function with one signature.
+ * forms.h - the functions that canon.c calls for each kind, and the sink for their output.
  *
- * A form function reads the input and puts its canonical text, piece by piece, into a struct form,
- * which hashes it and, if the caller wants to read it, copies it:
+ * A form function reads the input and puts its canonical text, part by part, into a struct form. The
+ * form hashes the text, and copies it if the caller wants to read it:
  *
  *     form_begin(out, "ptx/1") ── form_put(out, ...) × n ── (canon.c ends it)
  *
- * A graph (graph.h) hashes records that are one to one with its canonical text: it says so with
- * form_text_apart, and puts the text into out->text itself, if somebody wants to read it.
+ * A graph (graph.h) hashes records that are one to one with its canonical text. It calls
+ * form_text_apart, and on demand writes the text to out->text itself.
  *
- * A form function that returns WARM_EUNSUPPORTED and has set out->why_exact understood that the
- * input is of its kind but not all of it: canon.c then takes the exact bytes as the form. It must
- * do so before form_begin or forget nothing: canon.c starts the hash anew.
+ * A form function may find that the input is of its kind, but that it cannot understand all of it. It
+ * then sets out->why_exact and returns WARM_EUNSUPPORTED. canon.c starts the hash anew and takes the
+ * exact bytes as the form.
  *
  * Thread: any; no state. Memory: a struct form is large and aligned to 64 bytes: keep it on the
  * stack. The input is borrowed until the function returns.
@@ -31,10 +31,10 @@
 
 struct form {
     struct key_builder builder;
-    struct writer *text;   /* NULL, or where the canonical text goes as well */
-    struct writer *hashed; /* NULL, or where what is hashed goes as well: for tests */
-    size_t text_start;     /* where in *text the form begins */
-    bool text_apart;       /* what is put is hashed only: the caller fills `text` */
+    struct writer *text;   /* NULL, or a copy of the canonical text */
+    struct writer *hashed; /* NULL, or a copy of the hashed bytes: for tests */
+    size_t text_start;     /* offset in *text at which the form begins */
+    bool text_apart;       /* form_put only hashes: the caller writes `text` */
     uint64_t len;          /* bytes hashed so far, but for those in `buffer` */
     const char *why_exact; /* static memory; set by a form function that returns UNSUPPORTED */
     bool want_regions;     /* graph kinds: fill `regions` instead of the text */
@@ -44,12 +44,13 @@ struct form {
     char buffer[FORM_BUFFER];
 };
 
-/* `domain` names the kind and the version of its form, e.g. "ptx/1". */
+/* Begins a form. `domain` is the kind and the version of its form, e.g. "ptx/1". */
 void form_begin(struct form *out, const char *domain);
-/* What is put is not the text, which the caller writes; until the next form_begin. */
+/* Makes form_put only hash until the next form_begin; the caller writes the text. */
 void form_text_apart(struct form *out);
-/* Appends to what is hashed, and to the canonical text. */
+/* Appends to the hashed bytes and to the canonical text. Call form_put. */
 void form_put_slow(struct form *out, const void *data, size_t len);
+/* Appends to the hashed bytes and to the canonical text. */
 static inline void form_put(struct form *out, const void *data, size_t len)
 {
     if (len > sizeof out->buffer - out->used) {
@@ -59,13 +60,14 @@ static inline void form_put(struct form *out, const void *data, size_t len)
     memcpy(out->buffer + out->used, data, len);
     out->used += len;
 }
+/* Appends a C string. */
 static inline void form_put_text(struct form *out, const char *text)
 {
     form_put(out, text, strlen(text));
 }
-/* A number in decimal. */
+/* Appends a number in decimal. */
 void form_put_u64(struct form *out, uint64_t value);
-/* The digests of all that was put since form_begin. */
+/* Computes the digests of everything put since form_begin. */
 void form_end(struct form *out, struct key *out_key, struct proof *out_proof);
 
 /* True for the target of a custom call whose artifacts hold an address, or a callback's number, of
@@ -73,20 +75,30 @@ void form_end(struct form *out, struct key *out_key, struct proof *out_proof);
 bool form_is_process_bound(const char *target, size_t len);
 #define FORM_PROCESS_BOUND "a custom call that refers to the process that printed it"
 
-/* Each in the file of its name. The kind is settled; input->kind is not looked at. */
+/* Puts the canonical text of an input of this kind. Ignores input->kind. Errors: those of canon_key. */
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e);
+/* Does the same with MLIR bytecode. */
 int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct err *e);
+/* Does the same with HLO text. */
 int form_hlo(const struct canon_input *input, struct form *out, struct err *e);
+/* Does the same with PTX. */
 int form_ptx(const struct canon_input *input, struct form *out, struct err *e);
+/* Does the same with CUDA C++. */
 int form_cuda(const struct canon_input *input, struct form *out, struct err *e);
+/* Does the same with FX graph code. */
 int form_fx(const struct canon_input *input, struct form *out, struct err *e);
 
-/* What canon_detect asks: do these first bytes (at most 64 KiB) look like this kind? */
+/* True if these first bytes (at most 64 KiB) look like this kind. */
 bool form_mlir_claims(const char *data, size_t len);
+/* The same for MLIR bytecode. */
 bool form_mlir_bytecode_claims(const char *data, size_t len);
+/* The same for HLO text. */
 bool form_hlo_claims(const char *data, size_t len);
+/* The same for PTX. */
 bool form_ptx_claims(const char *data, size_t len);
+/* The same for CUDA C++. */
 bool form_cuda_claims(const char *data, size_t len);
+/* The same for FX graph code. */
 bool form_fx_claims(const char *data, size_t len);
 
 #endif

@@ -19,7 +19,7 @@
 struct names_slot {
     const char *name;
     uint32_t len, hash, number;
-    uint32_t scope; /* of a scope that ended: the slot is free */
+    uint32_t scope; /* another scope than the table's: the slot is free */
 };
 
 struct names {
@@ -28,12 +28,14 @@ struct names {
     uint32_t scope;
 };
 
-/* Where the number of a name is, or NULL. Good until the next names_add. */
+/* Returns the place of a name's number, or NULL. It is valid until the next names_add. */
 uint32_t *names_find(const struct names *t, const char *name, size_t len);
-/* The same; a new name is added with the number 0 and *out_new (if not NULL) is set. NULL without
+/* Does the same, but adds a new name with the number 0 and sets *out_new (if not NULL). NULL without
  * memory. */
 uint32_t *names_add(struct names *t, const char *name, size_t len, bool *out_new);
+/* Forgets all names. Keeps the memory. */
 void names_clear(struct names *t);
+/* Frees the table. */
 void names_close(struct names *t);
 
 #endif

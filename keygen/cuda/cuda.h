@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda.h - what a CUDA source, a header or a macro definition may do that decides how it is kept.
+ * cuda.h - scans a CUDA source, a header or a macro definition for uses that decide how a result is
+ * kept: the clock, lines, file names, includes.
  *
- * The scan reads text without preprocessing it: it does not know which #if branches are taken nor
- * what macros become. So it over-approximates: whatever the compiler could see counts as used,
- * wherever it stands outside comments and string literals, and names that could be put together
- * with ## count too:
+ * The scan reads text without preprocessing it. It knows neither which #if branches are taken nor the
+ * result of macros. So it over-approximates. A name counts as used anywhere outside of comments and
+ * string literals. A name that ## could put together counts, too:
  *
  *     a name can be pasted if the text has a ## and its identifiers contain pieces that cover the
- *     name: `__TI` and `ME__`, or `_`, `_TIME` and `__`. The pieces of several texts are collected
- *     in one scan, since a macro of one header may paste what another spells.
+ *     name: `__TI` and `ME__`, or `_`, `_TIME` and `__`. One scan collects the pieces of several
+ *     texts, because a macro of one header may paste the words of another.
  *
- * A scan of the source, of every header that was read and of every -D value, merged, answers for
- * the whole translation unit.
+ * The merged scans of the source, of all headers that were read and of all -D values describe the whole
+ * translation unit.
  *
  * Thread: any; no state. Memory: none.
  */
@@ -47,22 +47,22 @@ struct cuda_scan {          /* all zero: nothing found yet */
     uint16_t pieces[CUDA_NAMES][CUDA_NAME_LEN];
 };
 
-/* Adds what `text` does to *scan. Linear in `len`; never fails. */
+/* Adds the findings in `text` to *scan. Linear in `len`; never fails. */
 void cuda_scan(const void *text, size_t len, struct cuda_scan *scan);
 
-/* Adds what another scan found to *scan. */
+/* Adds the findings of another scan to *scan. */
 void cuda_scan_merge(struct cuda_scan *scan, const struct cuda_scan *other);
 
-/* The result may depend on when it was made (__TIME__, __DATE__, __TIMESTAMP__): not to be kept. */
+/* True if the result may depend on the time (__TIME__, __DATE__, __TIMESTAMP__): it must not be kept. */
 bool cuda_scan_uses_clock(const struct cuda_scan *scan);
-/* The result may depend on line numbers, or on the name of the program or of a header. */
+/* True if the result may depend on line numbers. */
 bool cuda_scan_uses_line(const struct cuda_scan *scan);
+/* True if the result may depend on the name of the program or of a header. */
 bool cuda_scan_uses_file(const struct cuda_scan *scan);
+/* True if the text includes other files. */
 bool cuda_scan_has_includes(const struct cuda_scan *scan);
 
-/* Calls `on_word` for each word of a text in order, comments and literals left out: where it stands,
- * and the word itself; for a ## the word is "##", and
- * for the digraph that stands for a # too. Never fails. */
+/* The place of a word, for cuda_read_words. */
 enum cuda_place {
     CUDA_TEXT,      /* in no directive */
     CUDA_DIRECTIVE, /* in one that defines nothing */
@@ -70,12 +70,13 @@ enum cuda_place {
     CUDA_BODY       /* behind that name: parameters and what the macro becomes */
 };
 typedef void (*cuda_word)(void *self, enum cuda_place place, struct view word);
+/* Calls `on_word` for each word of a text in order, outside of comments and literals. For a ##, and for
+ * its digraph, the word is "##". Never fails. */
 void cuda_read_words(const void *text, size_t len, cuda_word on_word, void *self);
 
-/* The second, shared key may be used for a translation unit that this is the merged scan of:
- * neither lines, columns, file names nor the clock can show in its result. (A macro that sees the
- * white space of its arguments is no obstacle: the canonical source of a text that includes or
- * stringizes keeps where white space stands.) */
+/* True if the translation unit with this merged scan may use the second, shared key: neither lines,
+ * columns, file names nor the clock can show in its result. (A macro may see the white space of its
+ * arguments: the canonical source of a text that includes or stringizes keeps white space.) */
 bool cuda_scan_allows_canonical(const struct cuda_scan *scan);
 
 #endif

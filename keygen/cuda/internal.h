@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the lexer of CUDA sources, for cuda*.c only.
+ * internal.h - the lexer of CUDA sources, for the files of this folder only.
  *
- *   cuda/lex.c    bytes into preprocessing tokens
- *   cuda.c        the scan: what a text may do (cuda.h)
- *   cuda/form.c   the canonical source
+ *   lex.c    bytes into preprocessing tokens
+ *   cuda.c   the scan (cuda.h)
+ *   form.c   the canonical source
  *
- * It follows the order of ISO C++ [lex.phases]: spliced lines are joined first, comments become white
- * space, raw strings are taken as they are. Where compilers may differ it sets scan->unclear, and
- * scan->opaque where even the scan could then miss a name.
+ * It follows the order of ISO C++ [lex.phases]: it joins spliced lines first, turns comments into white
+ * space, and takes raw strings as they are. If compilers may differ it sets scan->unclear; if even the
+ * scan could then miss a name, it sets scan->opaque.
  *
  * Thread: any; a lexer is its caller's. Memory: tokens point into the text.
  */
@@ -48,10 +48,11 @@ struct lexer {
 
 /* --- cuda/lex.c --- */
 
+/* Returns a lexer over a text, which it borrows. */
 struct lexer cuda_lexer_over(const void *text, size_t len, struct cuda_scan *scan);
-/* The next token, END at the end. */
+/* Sets *t to the next token, END at the end. */
 void cuda_next(struct lexer *x, struct token *t);
-/* The length of a line splice at `at` (a backslash), or 0. */
+/* Returns the length of a line splice at `at` (a backslash), or 0. */
 size_t cuda_splice_len(const struct lexer *x, const char *at);
 
 static inline bool cuda_token_is(const struct token *t, const char *text)
@@ -66,13 +67,14 @@ static inline bool cuda_begins_directive(const struct token *t)
 
 /* --- cuda.c: tokens into x->scan --- */
 
-/* Any token but a # that begins a line. */
+/* Adds any token but a # that begins a line to the scan. */
 void cuda_note_token(struct lexer *x, const struct token *t);
-/* The token behind a # that begins a line. */
+/* Adds the token behind a # that begins a line to the scan. */
 void cuda_note_directive(const struct token *t, struct cuda_scan *scan);
+/* True if the token is the word of a directive that includes. */
 bool cuda_is_include(const struct token *t);
-/* Notes the header and steps over its name, which is no token: it may hold what looks like one.
- * Gives the name, empty if it is computed. */
+/* Adds the header's name to the scan and moves behind it: it is no token, but may contain text that looks
+ * like one. Returns the name, empty if it is computed. */
 struct view cuda_take_header(struct lexer *x);
 
 #endif

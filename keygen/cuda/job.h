@@ -57,6 +57,7 @@ void job_encode(const struct job *job, struct writer *out);
 /* Decodes; *out borrows `data` and is freed with job_close. Errors: MALFORMED, TRUNCATED, TOO_BIG,
  * VERSION, NOMEM; err->text says which field. */
 int job_decode(const void *data, size_t len, struct job *out, struct err *e);
+/* Frees the arrays of a decoded job. */
 void job_close(struct job *job);
 
 /*

@@ -96,16 +96,17 @@ struct options {
 int options_parse(enum options_tool tool, unsigned version, const struct view *args, size_t n_args,
                   struct options *out, struct err *e);
 
-/* True if `arg` is an option whose value is the next argument, as in "-I" "folder": for who tells
+/* True if `arg` is an option whose value is the next argument, as in "-I" "folder". Callers use it to tell
  * options from file names. */
 bool options_takes_next(enum options_tool tool, struct view arg);
 
 /* Adds the canonical options as fields: tag `tag` for each, after one with their number. */
 void options_add(const struct options *options, struct key_builder *builder, uint32_t tag);
 
-/* The same for a shared key: of an absolute -I only that it is there. */
+/* Adds them for a shared key: of an absolute -I only its presence. */
 void options_add_shared(const struct options *options, struct key_builder *builder, uint32_t tag);
 
+/* Frees the memory of parsed options. */
 void options_close(struct options *options);
 
 #endif

@@ -95,9 +95,9 @@ void graph_dict_begin(struct graph *g);
 void graph_dict_key(struct graph *g, const char *name, size_t len);
 /* Appends text to the entry's value. */
 void graph_dict_text(struct graph *g, const char *text, size_t len);
-/* Appends a text that outlives the graph. It must be the whole value, or its last part. A text of
- * GRAPH_BORROWED bytes or more is not copied. */
+/* A borrowed text of this many bytes or more is not copied. */
 #define GRAPH_BORROWED 4096
+/* Appends a text that outlives the graph. It must be the whole value, or its last part. */
 void graph_dict_borrow(struct graph *g, const char *text, size_t len);
 /* Appends a symbol, "@name". The canonical text has its number instead. */
 void graph_dict_symbol(struct graph *g, uint32_t symbol);

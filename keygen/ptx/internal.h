@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the inside of the reader of PTX, for ptx*.c only.
+ * internal.h - the inside of the reader of PTX, for the files of this folder only.
  *
- *   ptx/text.c    bytes into tokens
- *   ptx/names.c   what names stand for: registers, families, labels; scopes
- *   ptx.c         statements, functions and the module into the form
+ *   text.c    bytes into tokens
+ *   names.c   meaning of names: registers, families, labels; scopes
+ *   ptx.c     statements, functions and the module into the form
  *
- * What fails sets ptx.rc, the first time for good; every loop ends then. Symbols, entities and places
- * are 32-bit indices: inputs are below 4 GiB.
+ * Only the first fault sets ptx.rc; every loop ends then. Symbols, entities and places are 32-bit
+ * indices: inputs are below 4 GiB.
  *
- * Thread: one at a time. Memory: tokens and symbols point into the input; the arrays are the reader's,
- * and grow with the names of the largest function only.
+ * Thread: one at a time for a reader. Memory: tokens and symbols point into the input. The reader owns
+ * the arrays, whose size depends on the names of the largest function only.
  */
 #ifndef WARM_KEYGEN_PTX_INTERNAL_H
 #define WARM_KEYGEN_PTX_INTERNAL_H
@@ -31,7 +31,7 @@ struct token {
     bool glued; /* no white space before it */
 };
 
-/* What a name stands for. */
+/* The meaning of a name. */
 enum sym_kind {
     REGISTER, /* printed as a number */
     FAMILY,   /* %r<10>: the prefix of registers */
@@ -49,7 +49,7 @@ struct sym {
     enum sym_kind kind;
 };
 
-/* A label, if it is not one of debug information alone. */
+/* A label that is not for debug information only. */
 struct entity {
     uint32_t alias;     /* the entity that it turned out to be, or NONE */
     uint32_t statement; /* where the label stands, or NONE */
@@ -90,23 +90,25 @@ struct ptx {
 
 /* Ends the reading with an error at a place of the text. */
 void ptx_fail(struct ptx *p, int code, uint32_t at, const char *what);
-/* Ends it because not all is understood: the exact text is the form. `why` is static. */
+/* Ends the reading because a part is not understood: the exact text is the form. `why` is static. */
 void ptx_give_up(struct ptx *p, const char *why);
-/* Room for one more in an array of `size`-byte elements, to which `array_at` points; false if there is
- * none. */
+/* Makes room for one more element of `size` bytes in the array to which `array_at` points. False if there
+ * is none. */
 bool ptx_grow(struct ptx *p, void *array_at, uint32_t *cap, uint32_t n, size_t size);
 
-/* The next token, behind blanks and comments; END at the end and after a failure. */
+/* Returns the next token, behind blanks and comments; END at the end and after a failure. */
 struct token ptx_next(struct ptx *p);
+/* Returns the next token without taking it. */
 struct token ptx_peek(struct ptx *p);
 
-/* Is it this word, of two characters or more? Most words begin alike, with a dot. */
+/* True if the token is this word, of two characters or more. Most words begin alike, with a dot. */
 static inline bool ptx_is(const struct ptx *p, struct token t, const char *text)
 {
     return t.len > 1 && p->text[t.at + 1] == text[1] && t.len == strlen(text) &&
            memcmp(p->text + t.at, text, t.len) == 0;
 }
 
+/* True if the token is this mark. */
 static inline bool ptx_is_mark(const struct ptx *p, struct token t, char c)
 {
     return t.kind == MARK && p->text[t.at] == c;
@@ -114,28 +116,30 @@ static inline bool ptx_is_mark(const struct ptx *p, struct token t, char c)
 
 /* --- ptx/names.c --- */
 
+/* Returns the hash of a name. */
 uint32_t ptx_hash_name(const char *s, uint32_t len);
 
-/* The innermost symbol of this name that is, or is not, of a kind, or NONE; at `depth` only, unless
- * ANY. */
 #define ANY_DEPTH UINT32_MAX
 enum want { DECLARED, FAMILIES, LABELS };
+/* Returns the innermost symbol of this name and this sort, or NONE; at `depth` only, unless ANY_DEPTH. */
 uint32_t ptx_find(const struct ptx *p, enum want want, uint32_t at, uint32_t len, uint32_t hash,
                   uint32_t depth);
-/* A new symbol of this block, or NONE: it is there already, which gives up. */
+/* Declares a symbol in this block. If it is declared already, gives up and returns NONE. */
 uint32_t ptx_declare(struct ptx *p, enum sym_kind kind, struct token t);
-/* The register `t` of a family such as %r<10>, declared at depth `above` or deeper; made when it first
- * appears. NONE if it is of none. */
+/* Returns the register `t` of a family such as %r<10> that is declared at depth `above` or deeper. Makes
+ * the register at its first use. NONE if no family has it. */
 uint32_t ptx_find_in_family(struct ptx *p, struct token t, uint32_t hash, uint32_t above);
 
-/* The entity of what may be a label, now or further down, that is referred to from here. */
+/* Returns the entity of a label that is used here and may be defined further down. */
 uint32_t ptx_refer(struct ptx *p, struct token t, uint32_t hash);
+/* Defines a label here. */
 void ptx_define_label(struct ptx *p, struct token t);
-/* What it turned out to be. */
+/* Returns the entity that a reference was resolved to. */
 uint32_t ptx_entity_of(struct ptx *p, uint32_t entity);
 
+/* Opens a block. */
 void ptx_open_scope(struct ptx *p);
-/* Forgets the names of the block; references that it did not resolve move outwards. */
+/* Closes a block and forgets its names. Unresolved references move to the outer block. */
 void ptx_close_scope(struct ptx *p);
 
 #endif
