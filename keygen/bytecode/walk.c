@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c - the operations of MLIR bytecode, as generic MLIR text or into the graph.
+ * walk.c - turns the operations of MLIR bytecode into generic MLIR text. bytecode.c calls it after it
+ * has read the tables.
  *
- * An operation goes through mlir.c as a piece of text, in which "%0", "%1", ... are its operands and
- * "%0" are its results; of each value only its number in the graph is kept. One that says what an earlier
- * one did goes into the graph as that did (bytecode/repeat.c).
+ * mlir.c reads each operation as a piece of text, in which "%0", "%1", ... are its operands and "%0" are
+ * its results. The walk keeps only the number in the graph of each value. It adds an operation that
+ * repeats an earlier one to the graph without text (repeat.c).
  *
- * Operations are walked with a stack of regions on the heap. Thread: any; no state.
+ * It walks with a stack of regions on the heap.
+ *
+ * Thread: any; the state is struct walk.
  */
 #include "keygen/bytecode/walk.h"
 
@@ -43,7 +46,7 @@ static bool values_add(struct walk *w, uint32_t n)
     return true;
 }
 
-/* The next value of the region at hand has this type. */
+/* Gives the next value of the current region this type. */
 static void value_declare(struct walk *w, uint64_t type)
 {
     struct frame *f = walk_top(w);
@@ -55,7 +58,7 @@ static void value_declare(struct walk *w, uint64_t type)
         f->next_value++;
 }
 
-/* The piece at hand defines the `n` values from `first` on; gives where their types go. */
+/* Notes that the current piece defines the `n` values from `first` on. Returns the place for their types. */
 static uint32_t *values_promise(struct walk *w, uint32_t first, uint32_t n, bool are_args)
 {
     struct numbers *t = &w->defined_types;
@@ -72,7 +75,7 @@ static void results_promise(struct walk *w, uint32_t first, const uint32_t *type
         to[i] = types[i];
 }
 
-/* A value of the bytecode that is in the graph is of this type there. */
+/* Notes the type in the graph of a type of the bytecode. */
 static void value_type_note(struct walk *w, uint32_t type, uint32_t graph_type)
 {
     struct numbers *t = &w->value_types;
@@ -140,7 +143,7 @@ enum { /* what follows an operation's name and location */
        HAS_PROPERTIES = 64,
 };
 
-/* As many numbers as it says first. */
+/* Takes a count, then so many numbers. */
 static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
 {
     uint64_t n = bytecode_varint(r);
@@ -196,7 +199,7 @@ bool walk_take_op(struct walk *w, struct reader *r, struct numbers numbers[2], s
     return !bytecode_stopped(b);
 }
 
-/* The operands' numbers in the graph in place of those of the bytecode. */
+/* Replaces the operands' numbers by those of the graph. */
 static bool operands_resolve(struct walk *w, const struct encoded *o)
 {
     uint32_t *operands = o->operands->at, scope = walk_top(w)->scope, n = w->n_values - scope;
@@ -214,7 +217,7 @@ static bool operands_resolve(struct walk *w, const struct encoded *o)
     return true;
 }
 
-/* Types of operands, then of results, for the text: behind those in w->types. */
+/* Pushes the types of operands, then of results, for the text onto w->types. */
 static void types_push(struct walk *w, const struct encoded *o)
 {
     uint32_t n_operands = o->operands->n, n = n_operands + o->results->n;
@@ -475,7 +478,7 @@ static void walk_begin(struct walk *w, struct reader r)
     w->n_frames = 1;
 }
 
-/* Puts the text of what comes next, or none; false at the end. */
+/* Puts the text of the next step, which may be none; false at the end. */
 static bool walk_step(struct walk *w)
 {
     struct frame *f = walk_top(w);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlir.c - reads MLIR text into a graph (KEYS.md, "MLIR"). Any thread; no state.
+ * mlir.c - reads MLIR text into a graph (KEYS.md, "MLIR"). canon.c calls it for text, bytecode.c for the
+ * pieces of text that it makes.
  *
- * One pass. Each operation goes through
+ * It reads the text once. Each operation goes through
  *
  *     names on the left ── name ── operands, clauses, dictionary ── types ── bound names
  *
- * and one with regions is left on the stack of scopes at its '{' and taken up again at its '}'. So
- * nesting costs heap, never the call stack.
+ * An operation with regions waits on the stack of scopes from its '{' to its '}'. So nesting costs heap,
+ * never the call stack.
  *
- * The generic form and the forms that StableHLO, func and Shardy print are read; any other operation
- * is kept as its tokens up to the end of the line, with the values and labels in it numbered, and is
- * taken to have effects. What is not MLIR is an error with its line and column.
+ * The reader understands the generic form and the forms that StableHLO, func and Shardy print. It keeps
+ * any other operation as its tokens up to the end of the line, with numbers for the values and labels in
+ * it, and assumes that it has effects. Text that is not MLIR is an error with its line and column.
  *
+ * Thread: any; no state.
  * Source: MLIR Language Reference, https://mlir.llvm.org/docs/LangRef/.
  */
 #include "keygen/domains.h"
@@ -110,7 +112,7 @@ static bool alias_read(struct mlir *m)
     return !m->failed;
 }
 
-/* False in a region of the generic form whose first block, if it has a label, may still come. */
+/* False at the beginning of a region in the generic form: its first block may still have a label. */
 static bool in_block(const struct mlir *m)
 {
     const struct scope *s = m->scopes.n ? &m->scopes.at[m->scopes.n - 1] : NULL;
@@ -186,7 +188,7 @@ static bool item_read(struct mlir *m)
     return op_read(m);
 }
 
-/* Moves to the next item, in the next piece if there is none left in this; false at the end. */
+/* Moves to the next item, in the next piece if necessary; false at the end. */
 static bool item_follows(struct mlir *m)
 {
     slice_skip(&m->s);
@@ -194,7 +196,7 @@ static bool item_follows(struct mlir *m)
         struct view piece;
         if (!m->pieces)
             return false;
-        bool more = m->pieces->next(m->pieces, &piece); /* the last piece is gone now */
+        bool more = m->pieces->next(m->pieces, &piece); /* the last piece is no longer valid */
         m->begin = more ? piece.data : "";
         m->end = m->begin + (more ? piece.len : 0);
         m->s = (struct slice){m->begin, m->end};
@@ -242,7 +244,7 @@ static void mlir_close(struct mlir *m)
         freelocale((locale_t)m->c_locale);
 }
 
-/* The key of the text at hand and of what m->pieces still has, of `about` bytes together. */
+/* Puts the form of the current text and of the remaining pieces, of `about` bytes together. */
 static int form_read(struct mlir *m, size_t about, struct form *out, struct err *e)
 {
     m->e = e;

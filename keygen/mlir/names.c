@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.c - which value a name stands for. Any thread; no state.
+ * names.c - finds the value of a name. All readers of operations in this folder call it.
  *
- * Names are mostly a word and a number: %12, %arg3, %cst_7, or a bare word: %cst. Those of one word
- * are a family: their bindings lie side by side by number, found without hashing. Other names (odd
- * numbers, the 25th family) have a number in `named`. A slot says which binding:
+ * Most names are a word and a number (%12, %arg3, %cst_7) or a word (%cst). Those of one word are a
+ * family: their bindings lie side by side by number and need no hashing. Other names (odd numbers, the
+ * 25th family) have a number in `named`. A slot identifies a binding:
  *
  *     family + 1 << 32 | number + 1        0 for the bare word
  *     index into named_bindings            upper half 0
  *
- * A binding holds until its scope ends: `undo` has what was there before. A function sees no name
- * from outside, so at its end all families are empty again, and its own level needs no undo.
+ * A binding holds until its scope ends; then `undo` restores the earlier one. A function sees no name
+ * from outside. So at its end all families are empty again, and its own level needs no undo.
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 
@@ -18,21 +20,21 @@
 
 #define DIGITS_MAX 9 /* longer numbers are hashed */
 
-/* The highest bit of each byte that is no decimal digit. */
+/* Sets the highest bit of each byte that is no decimal digit. */
 static inline uint64_t no_digits(uint64_t x)
 {
     x ^= EACH('0');
     return (((x & EACH(0x7F)) + EACH(0x80 - 10)) | x) & EACH(0x80);
 }
 
-/* Of how many digits the text begins, up to 8. */
+/* Returns how many digits the text begins with, up to 8. */
 static inline unsigned digits_of(uint64_t x)
 {
     uint64_t other = no_digits(x);
     return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 }
 
-/* The number that the first n digits of x are, 1 <= n <= 8: pairs, then fours, then eight at once. */
+/* Returns the number of the first n digits of x, 1 <= n <= 8: by pairs, then fours, then eight at once. */
 static inline uint32_t number_of(uint64_t x, unsigned n)
 {
     x = (x ^ EACH('0')) << (64 - 8 * n);
@@ -42,22 +44,22 @@ static inline uint32_t number_of(uint64_t x, unsigned n)
     return (uint32_t)(x >> 32);
 }
 
-/* Of how many letters (and '_') the text begins, up to 8. Other bytes may be taken for letters, but none
- * that ends a name. */
+/* Returns how many letters (and '_') the text begins with, up to 8. It may take other bytes for letters,
+ * but none that ends a name. */
 static inline unsigned letters_of(uint64_t x)
 {
     uint64_t other = ~x & EACH(0x40);
     return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 }
 
-/* Where the family of a word with these first letters is remembered. */
+/* Returns the place in family_hints of a word with these first letters. */
 static inline size_t family_hint(uint64_t first, size_t len)
 {
     return (first + len) * 0x9E3779B97F4A7C15u >> 58;
 }
 
-/* The family of a word: looked up where words of this look were found last, then one by one. The
- * first family is that of the empty word. */
+/* Returns the family of a word. It tries the last family of such letters, then each one. The first family
+ * is that of the empty word. */
 static uint32_t family_of(struct mlir *m, struct slice word, bool make)
 {
     size_t len = slice_len(word);
@@ -119,9 +121,8 @@ static __attribute__((noinline)) uint64_t slot_of_word(struct mlir *m, struct sl
                                 : (uint64_t)(family + 1) << 32 | number;
 }
 
-/* The slot of a name that is a number of up to seven digits, a word of up to 16 letters whose family was
- * found in its place the last time, or such a word and such a number: most are. Where it ends; NULL for
- * others. */
+/* Finds the slot of a usual name: up to seven digits, a word of up to 16 letters, or both. The word's
+ * family must be that of its last hint. Returns the name's end; NULL for other names. */
 static inline __attribute__((always_inline)) const char *
 slot_at_once(const struct mlir *m, const char *p, const char *end, uint32_t *out_family,
              uint32_t *out_number)
@@ -177,7 +178,7 @@ static struct binding *binding_of(struct mlir *m, uint64_t slot)
     return (uint32_t)slot < f->bindings.n ? &f->bindings.at[(uint32_t)slot] : NULL;
 }
 
-/* Bindings up to that of this number. */
+/* Makes room for bindings up to this number. */
 static __attribute__((noinline)) void family_widen(struct mlir *m, struct family *f,
                                                    uint32_t number)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parts.c - what operations of MLIR text are put together from: names on the left, operands,
- * types, and what may stand behind them. Any thread; no state.
+ * parts.c - reads the parts of operations of MLIR text: names on the left, operands, types, locations.
+ * plain.c, region.c and func.c call it.
  *
  * Types of operands behind ':' must be the types that the operands have: see mlir_list_fits.
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 
@@ -123,7 +125,7 @@ static bool word_goes_on(const struct slice *s)
                               (*s->at >= '0' && *s->at <= '9') || (*s->at >= 'a' && *s->at <= 'z'));
 }
 
-/* True, and the cursor behind it, if the text goes on with this very type. */
+/* True if the text goes on with this very type; then moves behind it. */
 static bool type_matches(struct mlir *m, uint32_t type)
 {
     struct view text = graph_type_text(m->g, type);
@@ -136,7 +138,7 @@ static bool type_matches(struct mlir *m, uint32_t type)
     return true;
 }
 
-/* The type of an operand, which must be what the operand has. */
+/* Reads the type of an operand, which must be the operand's own. */
 static bool type_check(struct mlir *m, uint32_t operand)
 {
     uint32_t want = graph_value_type(m->g, m->operands.at[operand]);
@@ -201,8 +203,8 @@ static bool operand_is(const struct mlir *m, uint32_t operand, uint32_t type)
     return have == type || have == m->unknown_type;
 }
 
-/* A list of `n` types speaks of operands too: the same for all, one for each, or, of a selection,
- * the predicate's and that of the rest. True if it says what they have. */
+/* True if a list of `n` types agrees with the operands. It may be one type for all or one for each; for a
+ * selection it is the predicate's type and that of the others. */
 bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uint32_t n)
 {
     uint32_t n_operands = m->operands.n - operands;
@@ -213,8 +215,8 @@ bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uin
     return each || n == 1 || (n == 2 && n_operands == 3);
 }
 
-/* What stands behind ':': a function's type, or a list, of which the last are the results'. With a
- * list that the operands do not fit, *fits is false. */
+/* Reads a function's type, or a list whose last types are those of the results. *fits is false if the
+ * list disagrees with the operands. */
 bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint32_t n_results,
                         bool *fits)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plain.c - operations of MLIR text without regions: those that StableHLO and func print in their
- * own way, and what is kept as its tokens. Any thread; no state.
+ * plain.c - reads operations of MLIR text without regions in the syntax of StableHLO and func, and keeps
+ * operations of unknown syntax as their tokens. mlir.c calls it for each such operation.
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 
@@ -119,7 +121,7 @@ uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo 
 #define CLAUSES_MAX 65536 /* bytes between an operation's operands and its types */
 #define FALLBACKS_MAX 16  /* of one name, then its clauses are not looked for */
 
-/* The clauses up to ':'; up to the end of the window if there is none. */
+/* Returns the clauses up to ':', or up to the end of the window if there is none. */
 static struct slice clauses_find(const struct mlir *m)
 {
     struct slice window = m->s;
@@ -128,7 +130,7 @@ static struct slice clauses_find(const struct mlir *m)
     return (struct slice){m->s.at, slice_find(window, ':')};
 }
 
-/* What was read of the operation from `start` on is not what it says: its tokens count. */
+/* Drops the operation, which was misunderstood from `start` on: its tokens count. */
 static bool op_fall_back(struct mlir *m, const struct opinfo *info, struct slice start,
                          uint32_t lhs)
 {
@@ -140,7 +142,7 @@ static bool op_fall_back(struct mlir *m, const struct opinfo *info, struct slice
     return mlir_op_as_text(m, info, lhs);
 }
 
-/* Operations whose one type is the result's, and says what the operands have. */
+/* True for operations whose only type is the result's, which the operands share. */
 static bool result_type_only(const struct opinfo *info)
 {
     return strcmp(info->name, "stablehlo.complex") == 0 ||
@@ -204,7 +206,7 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, types, lhs);
 }
 
-/* The value of a constant into the open dictionary. `text` ends with its type. */
+/* Writes the value of a constant into the open dictionary. `text` ends with its type. */
 static bool constant_value(struct mlir *m, const struct opinfo *info, struct slice text,
                            uint32_t type)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * region.c - operations of MLIR text with regions, as printed and in the generic form. Any thread;
- * no state.
+ * region.c - reads operations of MLIR text with regions, as printed and in the generic form. mlir.c
+ * calls it at such an operation and at the '}' of its regions.
  *
- * An operation is left on the stack of scopes at its '{'; when the walk (mlir.c) meets the '}', it goes
- * on here. So nesting costs heap, never the call stack.
+ * From its '{' on an operation waits on the stack of scopes; at the '}' it goes on here. So nesting costs
+ * heap, never the call stack.
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 
@@ -127,7 +129,7 @@ bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return slice_take_word(&m->s, "cond") || mlir_malformed(m, "expected 'cond'");
 }
 
-/* The '{' of cond or do. */
+/* Begins a region of cond or do at its '{'. */
 bool mlir_while_region(struct mlir *m)
 {
     struct scope *s = &m->scopes.at[m->scopes.n - 1];
