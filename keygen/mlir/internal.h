@@ -39,9 +39,9 @@
 #include <string.h>
 
 #include "keygen/graph/graph.h"
-#include "keygen/mlir/follow.h"
 #include "keygen/mlir/ops.h"
 #include "keygen/mlir/pieces.h"
+#include "keygen/mlir/predictor.h"
 #include "keygen/vector.h"
 
 struct slice {
@@ -192,7 +192,7 @@ struct mlir {
     struct graph_op_shape ended; /* of a text in pieces: the last operation */
     struct cache reduced;        /* by the text behind the operands of a reduction */
     VECTOR(struct reduction) reductions;
-    struct follow follow; /* shapes of remembered lines, + 1 */
+    struct predictor predictor; /* shapes of remembered lines, + 1 */
     uint32_t n_lines_met,
         n_lines_new; /* lines looked up, and not found; GRAPH_NONE: the reader no longer remembers lines */
     VECTOR(struct slice) alias_values;

@@ -11,7 +11,7 @@
  *
  * The reader remembers the operation under four things: head, number of values, their types, tail. If
  * the same four come again, it adds the operation to the graph without another look at them. It tries
- * first the line that followed the last lines before (mlir/follow.h). So a layer that repeats
+ * first the line that followed the last lines before (mlir/predictor.h). So a layer that repeats
  * is compared, not looked up.
  *
  * The result is the same as that of a full reading, because a line is remembered only if
@@ -203,7 +203,7 @@ static uint32_t shape_of_split(struct mlir *m)
 static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
 {
     struct line *l = &m->line;
-    uint32_t next = follow_next(&m->follow);
+    uint32_t next = predictor_next(&m->predictor);
     l->split = l->open = false;
     if (next && line_is(m, p, &m->line_shapes.at[next - 1], out_end))
         return next - 1;
@@ -224,7 +224,7 @@ static bool shape_repeats(struct mlir *m, uint32_t i, uint32_t n_results, uint32
         !graph_op_of_shape(m->g, shape->op, types, m->line.values, out))
         return false;
     m->line.open = false;
-    follow_add(&m->follow, i + 1);
+    predictor_add(&m->predictor, i + 1);
     return true;
 }
 
@@ -271,7 +271,7 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
         PUSH(m, m->line_types, types[i]);
     PUSH(m, m->line_shapes, shape);
     if (!m->failed)
-        follow_add(&m->follow, (uint32_t)m->line_shapes.n);
+        predictor_add(&m->predictor, (uint32_t)m->line_shapes.n);
 }
 
 /* ---- a line that none was like ---- */

@@ -16,7 +16,7 @@ static struct slice number_name(char text[DECIMAL_MAX], uint32_t n)
 void mlir_piece_names(struct mlir *m, const uint32_t *values, uint32_t n)
 {
     char text[DECIMAL_MAX];
-    m->follow.last[FOLLOW_LAST - 1] = 0;
+    m->predictor.last[PREDICTOR_LAST - 1] = 0;
     for (uint32_t i = 0; i < n && !m->failed; i++)
         mlir_bind_name(m, number_name(text, i), values[i]);
 }
@@ -28,7 +28,7 @@ uint32_t mlir_piece_value(struct mlir *m, uint32_t n)
     return mlir_value_find(m, &name);
 }
 
-uint32_t mlir_piece_shape(const struct mlir *m) { return m->follow.last[FOLLOW_LAST - 1]; }
+uint32_t mlir_piece_shape(const struct mlir *m) { return m->predictor.last[PREDICTOR_LAST - 1]; }
 
 bool mlir_piece_repeats(struct mlir *m, uint32_t shape, const uint32_t *operands,
                         uint32_t n_operands, uint32_t n_results, uint32_t *out)
