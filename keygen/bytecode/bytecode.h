@@ -32,7 +32,7 @@
 #include <string.h>
 
 #include "keygen/bytes.h"
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 
 #define BYTECODE_VERSION_MAX 6u
 /* The nesting limit of attributes and types, and of recursion. Real ones reach 6. */

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 #include "keygen/domains.h"
 
 #define DETECT_BYTES 65536 /* looked at to find the kind */

@@ -24,7 +24,7 @@
  */
 #include <string.h>
 
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 #include "keygen/canon/names.h"
 #include "keygen/domains.h"
 

@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 #include "keygen/canon/names.h"
 #include "keygen/domains.h"
 

@@ -9,7 +9,7 @@
  *   SQUEEZE there are headers, or a # operator: every run of white space is one blank
  *   LINES   __LINE__ may show: as SQUEEZE, and every line break keeps its place
  */
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 #include "keygen/cuda/internal.h"
 #include "keygen/domains.h"
 

@@ -42,7 +42,7 @@
 #include <stdint.h>
 
 #include "keygen/canon/canon.h"
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 
 struct graph;
 

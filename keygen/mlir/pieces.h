@@ -16,7 +16,7 @@
 #ifndef WARM_KEYGEN_MLIR_PIECES_H
 #define WARM_KEYGEN_MLIR_PIECES_H
 
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 #include "keygen/graph/graph.h"
 
 struct mlir;

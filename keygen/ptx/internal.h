@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 
 #define NONE UINT32_MAX
 

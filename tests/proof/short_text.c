@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "keygen/bytes.h"
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 
 #define KINDS_MAX 65536
 #define INDENT_MAX 32

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forms.h - the functions that canon.c calls for each kind, and the sink for their output.
+ * form.h - the functions that canon.c calls for each kind, and the sink for their output.
  *
  * A form function reads the input and puts its canonical text, part by part, into a struct form. The
  * form hashes the text, and copies it if the caller wants to read it:
@@ -17,8 +17,8 @@
  * Thread: any; no state. Memory: a struct form is large and aligned to 64 bytes: keep it on the
  * stack. The input is borrowed until the function returns.
  */
-#ifndef WARM_KEYGEN_CANON_FORMS_H
-#define WARM_KEYGEN_CANON_FORMS_H
+#ifndef WARM_KEYGEN_CANON_FORM_H
+#define WARM_KEYGEN_CANON_FORM_H
 
 #include <stdbool.h>
 #include <stddef.h>

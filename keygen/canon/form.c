@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forms.c - the sink into which a form function puts its canonical text: it hashes the text, a buffer at a
- * time, and copies it if somebody wants to read it. forms.h has the contract.
+ * form.c - the sink into which a form function puts its canonical text: it hashes the text, a buffer at a
+ * time, and copies it if somebody wants to read it. form.h has the contract.
  *
  * Thread: any; no state.
  */
-#include "keygen/canon/forms.h"
+#include "keygen/canon/form.h"
 
 #define TAG_END 1u /* after the text, so that the text is known to be complete */
 
