@@ -18,7 +18,7 @@
 
 #define MAGIC "WHIS"
 #define VERSION 3u
-#define LINES_BYTES_MAX (6u + 2u * LINES_MARKS) /* keygen/lines.h */
+#define LINES_BYTES_MAX (6u + 2u * LINE_DIGESTS_MARKS) /* keygen/line_digests.h */
 
 static void write_id(struct writer *w, const struct store_id *id)
 {
@@ -36,7 +36,7 @@ static void write_lines(const struct history *h, struct writer *w)
         if (!known->lines.step)
             continue;
         writer_init(&lines, 0);
-        lines_write(&known->lines, &lines);
+        line_digests_write(&known->lines, &lines);
         writer_u64(w, known->digest);
         writer_blob(w, lines.data, lines.len);
         if (lines.failed)
@@ -151,7 +151,7 @@ static void read_lines(struct history *h, struct reader *r)
 {
     struct known_lines known = {.digest = reader_u64(r)};
     struct view lines = reader_blob(r, LINES_BYTES_MAX);
-    if (!r->failed && lines_read(lines, &known.lines))
+    if (!r->failed && line_digests_read(lines, &known.lines))
         h->lines[known.digest % HISTORY_LINES] = known;
 }
 

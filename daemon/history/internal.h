@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "daemon/history/history.h"
-#include "keygen/lines.h"
+#include "keygen/line_digests.h"
 
 #define SET 4u            /* places of one set of `left` */
 #define BUCKETS 1024u     /* of the index of known recipes */
@@ -69,7 +69,7 @@ struct miss {
 /* The lines of one content of a header. */
 struct known_lines {
     uint64_t digest; /* the first 8 bytes of its SHA-256 */
-    struct lines lines;
+    struct line_digests lines;
 };
 
 struct history {

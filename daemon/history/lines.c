@@ -3,7 +3,7 @@
  * lines.c - decides in which line a header has changed.
  *
  * At the miss of a compile the old content of a header is gone, and the new one has not been seen. So the
- * digests of its lines are kept for each header that a compile read (keygen/lines.h); when the compile of
+ * digests of its lines are kept for each header that a compile read (keygen/line_digests.h); when the compile of
  * such a miss is done, those of both contents are known. The table is direct-mapped: a new header takes
  * its place from an old one.
  *
@@ -33,7 +33,7 @@ static uint64_t start_of(const struct proof *sha256)
 void history_lines(struct history *h, const struct proof *content, struct view lines)
 {
     struct known_lines known = {.digest = start_of(content)};
-    if (!lines_read(lines, &known.lines))
+    if (!line_digests_read(lines, &known.lines))
         return;
     *place_of(h, known.digest) = known;
     h->dirty = true;
@@ -41,7 +41,7 @@ void history_lines(struct history *h, const struct proof *content, struct view l
 
 /* Finds the lines of a content by 16 hexadecimal digits of its digest; NULL if they are not
  * known. */
-static const struct lines *lines_find(struct history *h, struct view text)
+static const struct line_digests *lines_find(struct history *h, struct view text)
 {
     char digits[17] = "", *end;
     if (text.len != sizeof digits - 1)
@@ -56,9 +56,9 @@ static const struct lines *lines_find(struct history *h, struct view text)
 static bool add_line(struct history *h, const struct recipe_change *change,
                      char out[RECIPE_TEXT_MAX + 1])
 {
-    const struct lines *old = lines_find(h, change->old), *now = lines_find(h, change->now);
+    const struct line_digests *old = lines_find(h, change->old), *now = lines_find(h, change->now);
     uint32_t first, last;
-    if (!old || !now || !lines_differ(old, now, &first, &last))
+    if (!old || !now || !line_digests_differ(old, now, &first, &last))
         return false;
     int len = snprintf(out, RECIPE_TEXT_MAX + 1, "%.*s line%s %u", (int)change->part.len,
                        (const char *)change->part.data, first == last ? "" : "s", first);

@@ -27,7 +27,7 @@
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
 #include "keygen/cuda/reach.h"
-#include "keygen/lines.h"
+#include "keygen/line_digests.h"
 
 #define OWN_OPTIONS 1u /* options that the worker adds */
 
@@ -577,11 +577,11 @@ static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct
 /* Writes the digests of a header's lines, so that a miss can name the changed line. */
 static void pack_lines(struct writer *w, const struct file *file)
 {
-    struct lines lines;
+    struct line_digests lines;
     struct writer bytes;
     writer_init(&bytes, 0);
-    if (!file->absent && lines_of(file->bytes, &lines))
-        lines_write(&lines, &bytes);
+    if (!file->absent && line_digests_of(file->bytes, &lines))
+        line_digests_write(&lines, &bytes);
     writer_blob(w, bytes.data, bytes.failed ? 0 : bytes.len);
     writer_close(&bytes);
 }

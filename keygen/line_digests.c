@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lines.c - makes the marks of a text and finds the first that differs between two texts: lines.h has a
+ * line_digests.c - makes the marks of a text and finds the first that differs between two texts: line_digests.h has a
  * drawing. The worker makes the marks of headers, and the history compares them.
  *
  * Thread: any; no state.
  */
 #define XXH_INLINE_ALL
-#include "keygen/lines.h"
+#include "keygen/line_digests.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -26,14 +26,14 @@ static uint32_t count(struct view text)
     return n;
 }
 
-bool lines_of(struct view text, struct lines *out)
+bool line_digests_of(struct view text, struct line_digests *out)
 {
     uint32_t n = text.len ? count(text) : 0, step = 1;
-    while (step < STEP_MAX && n / step > LINES_MARKS)
+    while (step < STEP_MAX && n / step > LINE_DIGESTS_MARKS)
         step *= 2;
-    if (n / step > LINES_MARKS)
+    if (n / step > LINE_DIGESTS_MARKS)
         return false;
-    *out = (struct lines){.n = n, .step = (uint16_t)step, .n_marks = (uint16_t)(n / step)};
+    *out = (struct line_digests){.n = n, .step = (uint16_t)step, .n_marks = (uint16_t)(n / step)};
     const char *at = text.data, *end = at + text.len;
     uint64_t digest = 0; /* line by line, so that marks at other steps can be compared */
     for (uint32_t line = 1; line <= n; line++) {
@@ -48,13 +48,13 @@ bool lines_of(struct view text, struct lines *out)
 }
 
 /* The mark behind so many lines, which both have. */
-static uint16_t mark_at(const struct lines *l, uint32_t line)
+static uint16_t mark_at(const struct line_digests *l, uint32_t line)
 {
     return l->marks[line / l->step - 1];
 }
 
-bool lines_differ(const struct lines *a, const struct lines *b, uint32_t *out_first,
-                  uint32_t *out_last)
+bool line_digests_differ(const struct line_digests *a, const struct line_digests *b,
+                         uint32_t *out_first, uint32_t *out_last)
 {
     uint32_t step = a->step > b->step ? a->step : b->step, equal = 0;
     uint32_t most = a->n < b->n ? a->n : b->n, longest = a->n > b->n ? a->n : b->n;
@@ -67,7 +67,7 @@ bool lines_differ(const struct lines *a, const struct lines *b, uint32_t *out_fi
     return true;
 }
 
-void lines_write(const struct lines *lines, struct writer *out)
+void line_digests_write(const struct line_digests *lines, struct writer *out)
 {
     writer_u32(out, lines->n);
     writer_u16(out, lines->step);
@@ -75,12 +75,12 @@ void lines_write(const struct lines *lines, struct writer *out)
         writer_u16(out, lines->marks[i]);
 }
 
-bool lines_read(struct view bytes, struct lines *out)
+bool line_digests_read(struct view bytes, struct line_digests *out)
 {
     struct reader r = reader_over(bytes.data, bytes.len);
-    struct lines l = {.n = reader_u32(&r), .step = reader_u16(&r)};
+    struct line_digests l = {.n = reader_u32(&r), .step = reader_u16(&r)};
     bool is_power = l.step && !(l.step & (l.step - 1));
-    if (r.failed || !is_power || l.n / l.step > LINES_MARKS ||
+    if (r.failed || !is_power || l.n / l.step > LINE_DIGESTS_MARKS ||
         bytes.len != HEAD_LEN + 2 * (size_t)(l.n / l.step))
         return false;
     l.n_marks = (uint16_t)(l.n / l.step);
