@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bytes.c - the parts of bytes.h that are not inline: blobs with a length in front, text from a format, and
- * the buffer that grows up to its limit. Everything that reads or writes bytes calls it.
+ * bytes.c - decides when a reader or a writer fails: the parts of bytes.h that are not inline. It
+ * has blobs with a length in front, text from a format, and the buffer that grows up to its limit.
+ * Every module that reads or writes bytes calls it.
  *
  * Thread: any; no state.
  */

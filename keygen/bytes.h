@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bytes.h - the one bounded cursor that parses everything, and the buffer that writes it.
+ * bytes.h - the one bounded cursor that parses all bytes, and the buffer that writes them.
  *
- * struct reader: a window on bytes that somebody else owns. Getters take from the front. The first
- * getter that asks for more than is left sets `failed`; from then on each getter returns zero or
- * an empty view, so a parser reads all its fields and checks once at the end. No caller does
- * pointer arithmetic.
+ * struct reader: a window on borrowed bytes. Getters read from the front. If fewer bytes are left
+ * than a getter needs, it sets `failed`. From then on each getter returns zero or an empty view. So
+ * a parser reads all its fields and checks once at the end. No caller does pointer arithmetic.
  *
  * struct writer: a growing buffer. The first allocation that fails, or the first byte past
- * `max_len`, sets `failed`; later calls do nothing. Checked once at the end.
+ * `max_len`, sets `failed`. Later calls do nothing. The caller checks once at the end.
  *
- * Integers are little-endian. A "view" is a pointer and a length into memory that is borrowed.
+ * Integers are little-endian. A "view" is a pointer and a length: it borrows memory.
  *
  * Functions that run for each field of a message are inline, at the end of this file.
  *
@@ -41,25 +40,25 @@ static inline uint16_t reader_u16(struct reader *r);
 static inline uint32_t reader_u32(struct reader *r);
 static inline uint64_t reader_u64(struct reader *r);
 
-/* The next `len` bytes as a view into the reader's memory; empty, and `failed`, if fewer are left.
- */
+/* Returns the next `len` bytes as a view into the reader's memory. If fewer are left, the view is
+ * empty and the reader `failed`. */
 static inline struct view reader_bytes(struct reader *r, size_t len);
 
-/* A u32 length, then that many bytes. Fails if the length is above `max_len`. */
+/* Reads a u32 length, then returns that many bytes. Fails if the length is above `max_len`. */
 struct view reader_blob(struct reader *r, size_t max_len);
 
-/* Copies the next `len` bytes to `out`; zeroes `out` on failure. */
+/* Copies the next `len` bytes to `out`. Zeroes `out` on failure. */
 static inline void reader_copy(struct reader *r, void *out, size_t len);
 
-/* True if no getter failed and every byte was taken. */
+/* True if no getter failed and no byte is left. */
 static inline bool reader_done(const struct reader *r);
 
-/* memcmp() == 0 and memcpy() for texts of a few words: no call for up to these. */
+/* Like memcmp() == 0 and memcpy(), for short texts: without a call for up to so many words. */
 #define FEW_WORDS 8
 static inline bool bytes_equal(const void *a, const void *b, size_t len);
 static inline void bytes_copy(void *to, const void *from, size_t len);
 
-/* n in decimal, in the bytes that end before `end`; gives where it begins. */
+/* Writes n in decimal to the bytes that end before `end`. Returns a pointer to the first digit. */
 #define DECIMAL_MAX 20
 static inline char *decimal_before(char *end, uint64_t n);
 
@@ -71,7 +70,7 @@ struct writer {
     bool failed;
 };
 
-/* Begins an empty buffer of at most `max_len` bytes; 0: no limit. */
+/* Begins an empty buffer of at most `max_len` bytes. 0 means no limit. */
 void writer_init(struct writer *w, size_t max_len);
 /* Frees the buffer. */
 void writer_close(struct writer *w);
@@ -80,14 +79,16 @@ static inline void writer_u16(struct writer *w, uint16_t v);
 static inline void writer_u32(struct writer *w, uint32_t v);
 static inline void writer_u64(struct writer *w, uint64_t v);
 static inline void writer_bytes(struct writer *w, const void *data, size_t len);
-/* A u32 length, then the bytes: what reader_blob reads. */
+/* Appends a u32 length, then the bytes, in the layout of reader_blob. */
 void writer_blob(struct writer *w, const void *data, size_t len);
 void writer_text(struct writer *w,
-                 const char *text); /* writer_blob of a C string without its NUL */
+                 const char *text); /* appends a C string without its NUL, as writer_blob does */
 void writer_format(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Room for `len` more bytes, to be filled by the caller before the next call; NULL if it failed. */
+/* Returns room for `len` more bytes, or NULL on failure. The caller must fill it before the next
+ * call. */
 void *writer_reserve(struct writer *w, size_t len);
-/* Gives the buffer to the caller (free() it) and leaves the writer empty; NULL if it failed. */
+/* Gives the buffer to the caller (free() it) and leaves the writer empty. Returns NULL if the
+ * writer failed. */
 void *writer_take(struct writer *w, size_t *out_len);
 
 /* ---- inline ---- */
@@ -97,7 +98,7 @@ static inline struct reader reader_over(const void *data, size_t len)
     return (struct reader){.data = data, .len = len, .failed = false};
 }
 
-/* The next len bytes, or NULL with the reader failed. */
+/* Returns the next len bytes, or sets `failed` and returns NULL. */
 static inline const uint8_t *reader_advance(struct reader *r, size_t len)
 {
     if (r->failed || len > r->len) {
@@ -113,7 +114,7 @@ static inline const uint8_t *reader_advance(struct reader *r, size_t len)
     return at;
 }
 
-/* With a size that is known when it is compiled, each of these two is one load or store. */
+/* If the compiler knows `size`, each of these two is one load or store. */
 static inline uint64_t bytes_load(const uint8_t *p, size_t size)
 {
     uint64_t v = 0;
@@ -164,7 +165,7 @@ static inline void reader_copy(struct reader *r, void *out, size_t len)
 
 static inline bool reader_done(const struct reader *r) { return !r->failed && r->len == 0; }
 
-/* As writer_reserve, which is called where the buffer has to grow. */
+/* Does the same as writer_reserve, which it calls only if the buffer must grow. */
 static inline void *writer_room(struct writer *w, size_t len)
 {
     if (w->failed || len > w->cap - w->len || !w->data)

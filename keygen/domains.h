@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * domains.h - the domain of every key: what the key is of, and the version of its form.
+ * domains.h - the domain of every key: the kind of its input, and the version of its form.
  *
- * Raise a version if equal input may get another key than before. The daemon sees that DOMAINS_ALL
- * differs from what its store was last used with (daemon/service/old_keys.h): the entries from before then
- * go first. KEYS.md 1 says what the forms are.
+ * Raise a version if equal input may get another key than before. The daemon compares DOMAINS_ALL
+ * with the one that its store was last used with (daemon/service/old_keys.h). If they differ, it
+ * evicts the older entries first. KEYS.md 1 describes the forms.
  */
 #ifndef WARM_KEYGEN_DOMAINS_H
 #define WARM_KEYGEN_DOMAINS_H
@@ -23,7 +23,7 @@
 #define DOMAIN_CUDA_SHARED "cuda-shared/2"
 #define DOMAIN_TARGETS "targets/1"
 
-/* what the daemon finds out about files and compilers */
+/* facts that the daemon finds out about files and compilers */
 #define DOMAIN_INCLUDE_FOLDERS "include-folders/1"
 #define DOMAIN_CLIENT_FILES "client-files/4"
 #define DOMAIN_NVRTC "nvrtc/2"
@@ -40,7 +40,7 @@
 #define DOMAIN_NVCC "nvcc/2"
 #define DOMAIN_NV "nv/2"
 
-/* what is loaded into programs */
+/* keys of code that is loaded into programs */
 #define DOMAIN_DRIVER_JIT "cuda-driver-jit/1"
 #define DOMAIN_DRIVER_LINK "cuda-driver-link/1"
 #define DOMAIN_PJRT "pjrt/1"
@@ -51,7 +51,8 @@
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
 #define DOMAIN_MLIR_PASSES "mlir-passes/1"
 
-/* Not among these: WARM_KEY_FORMAT is the address's version, and an archive's checksum finds no entry. */
+/* Not among these: WARM_KEY_FORMAT is the address's version, and an archive's checksum finds no
+ * entry. */
 #define DOMAIN_ADDRESS "address"
 #define DOMAIN_ARCHIVE "archive/2"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * err.c - fills a struct err: the code, a text from a format, which is cut if it is too long, the system's own
- * reason, and line and column of a place in a text. The layer that finds a fault calls it.
+ * err.c - decides the text of an error. It fills a struct err: the code, a text from a format, the
+ * system's own reason, and line and column of a place in a text. It cuts a text that is too long.
+ * The layer that finds a fault calls it.
  *
  * Thread: any; no state.
  */

@@ -3,8 +3,8 @@
  * err.h - the one list of error codes, and the text that travels with them.
  *
  * Functions that can fail return 0 or a negative code from this list. The layer that finds the
- * fault fills a `struct err` and logs nothing; the layer that decides what happens next logs once
- * or replies. A code crosses the wire as its positive number, so numbers are never reused.
+ * fault fills a `struct err` and logs nothing. The layer that handles the fault logs once or
+ * replies. A code crosses the wire as its positive number, so nobody may reuse a number.
  *
  * Thread: none of this has state. Memory: a struct err is embedded by its user; 256 bytes.
  */
@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-/* name, number, what a person reads when there is nothing better to say */
+/* name, number, text for a person if there is no better one */
 #define WARM_ERR_LIST(X)                                                                           \
     X(NOMEM, 1, "out of memory")                                                                   \
     X(INVALID, 2, "invalid argument")                                                              \
@@ -48,8 +48,8 @@ enum warm_error {
 };
 #endif
 
-/* What went wrong, with its context: one line for a person, no newline, never the contents of
- * somebody's file. `line` and `column` count from 1 and are 0 where they mean nothing. */
+/* A fault with its context. The text is one line for a person, without a newline, and never has the
+ * contents of a user's file. `line` and `column` count from 1. They are 0 if they mean nothing. */
 struct err {
     int code;
     unsigned line;
@@ -58,20 +58,22 @@ struct err {
 };
 
 /* Fills *e (which may be NULL) from a printf format and returns `code`, so that a caller can write
- * `return err_set(e, WARM_EIO, ...)`. Cuts the text where it does not fit. */
+ * `return err_set(e, WARM_EIO, ...)`. Cuts the text if it is too long. */
 int err_set(struct err *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same with the text of errno `errnum` appended after ": ". */
+/* Does the same, and appends ": " and the text of errno `errnum`. */
 int err_sys(struct err *e, int code, int errnum, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Sets e->line and e->column (e may be NULL) to where byte `at` of a text stands, its end at most. */
+/* Sets e->line and e->column to the place of byte `at` of a text, at most its end. `e` may be
+ * NULL. */
 void err_place(struct err *e, const char *text, size_t len, size_t at);
 
-/* "MALFORMED" for WARM_EMALFORMED; "OK" for 0; "UNKNOWN" for anything else. Static memory. */
+/* Returns "MALFORMED" for WARM_EMALFORMED, "OK" for 0, "UNKNOWN" for a number outside the list.
+ * Static memory. */
 const char *err_name(int code);
 
-/* The list's own sentence for a code. Static memory. */
+/* Returns the list's own text for a code. Static memory. */
 const char *err_text(int code);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expect.c - decides what a broken promise does: it ends our own programs, and switches `warm` off in
- * all others. Everything below daemon/ and the command line calls it through WARM_EXPECT.
+ * expect.c - decides the effect of a broken promise: it ends our own programs, and switches `warm`
+ * off in all others. All code below daemon/ and the command line calls it through WARM_EXPECT.
  *
  * Thread: any.
  */

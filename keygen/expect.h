@@ -7,9 +7,9 @@
  *                                      └─ loaded into other programs: a line, `warm` is off, false
  *
  * Code that runs only in our own programs uses assert. Code that is loaded into other programs must
- * never end them: it uses WARM_EXPECT, and goes on without the cache if that is false. Once off, `warm`
- * stays off in this process: requests fail with NO_DAEMON, and every call of the program reaches the
- * real library.
+ * never end them: it uses WARM_EXPECT, and goes on without the cache if that is false. Once off,
+ * `warm` stays off in this process: requests fail with NO_DAEMON, and every call of the program
+ * reaches the real library.
  *
  * Thread: any; no lock, no allocation. Memory: one flag.
  */
@@ -22,13 +22,15 @@
 #define WARM_EXPECT(promise)                                                                       \
     (__builtin_expect(!!(promise), 1) || expect_broken(#promise, __FILE__, __LINE__))
 
-/* Switches `warm` off in this process, or aborts after expect_abort. Returns false. Use WARM_EXPECT. */
+/* Switches `warm` off in this process, or aborts after expect_abort. Returns false. Use
+ * WARM_EXPECT. */
 bool expect_broken(const char *promise, const char *file, int line);
 
 /* True if a promise was broken in this process. */
 bool expect_is_off(void);
 
-/* Makes every broken promise from now on abort: called first in the main of our own programs. */
+/* Makes every broken promise from now on abort. The main of each of our own programs calls it
+ * first. */
 void expect_abort(void);
 
 #endif

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c - both digests over one stream of tagged fields. No state, any thread. */
+/*
+ * key.c - decides how fields become a key: it computes both digests over one stream of tagged
+ * fields. All code that makes a key or an address calls it; key.h has the contract.
+ *
+ * Thread: any; no state.
+ */
 #define OPENSSL_API_COMPAT                                                                         \
-    0x10100000L /* the SHA256_* calls: no context to allocate, nothing to fail */
+    0x10100000L /* the SHA256_* calls: they allocate no context and cannot fail */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #define XXH_INLINE_ALL
 #include "keygen/key.h"
@@ -11,7 +16,7 @@
 
 #include "keygen/key_avx2.h"
 
-#define SHORT_BYTES 240 /* XXH3 takes no vectors up to here */
+#define SHORT_BYTES 240 /* XXH3 uses no vectors up to this length */
 
 static const char hex_digits[] = "0123456789abcdef";
 
@@ -84,7 +89,7 @@ struct key key_of_bytes(const void *data, size_t len)
 struct proof proof_of_bytes(const void *data, size_t len)
 {
     struct proof proof;
-    SHA256_CTX sha; /* not SHA256(): that one looks providers up and links all of libcrypto */
+    SHA256_CTX sha; /* not SHA256(), which looks providers up and links all of libcrypto */
     SHA256_Init(&sha);
     SHA256_Update(&sha, data, len);
     SHA256_Final(proof.bytes, &sha);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * key.h - how an artifact is addressed.
+ * key.h - the address of an artifact.
  *
- * An address has three parts, kept apart so that people can list, explain and evict by each:
+ * An address has three separate parts, so that people can list, explain and evict by each:
  *
  *     hardware              compiler                     graph
  *     "sm_90"               16-byte digest of libnvrtc   16-byte digest of the canonical input:
@@ -10,13 +10,13 @@
  *          │                     │                            │
  *          └──────────┬──────────┴────────────────────────────┘
  *                     ▼
- *     struct address ──address_key──▶ struct key (16 bytes, XXH3-128): what the store is asked for
+ *     struct address ──address_key──▶ struct key (16 bytes, XXH3-128): the key in the store
  *
- * XXH3 finds, SHA-256 proves: beside each graph key goes the SHA-256 of the same canonical bytes,
- * and an entry is given only against that proof. XXH3.md lists what else XXH3 is used for.
+ * XXH3 finds, SHA-256 proves: beside each graph key goes the SHA-256 of the same canonical bytes.
+ * The daemon returns an entry only against that proof. XXH3.md lists the other uses of XXH3.
  *
- * Canonical bytes are a sequence of fields, each tagged and length-prefixed ("sm_9" + "0" is never
- * "sm_90" + ""). KEYS.md lists the fields of each kind.
+ * Canonical bytes are a sequence of fields. Each has a tag and a length in front, so "sm_9" + "0"
+ * is never "sm_90" + "". KEYS.md lists the fields of each kind.
  *
  * Thread: none. Memory: everything is embedded by its user.
  * Source: XXH3, https://github.com/Cyan4973/xxHash; SHA-256, FIPS 180-4 (libcrypto).
@@ -34,7 +34,8 @@
 
 #include "keygen/err.h"
 
-/* Raised whenever equal input may get another key than before: old entries are then never found. */
+/* Raise it if equal input may get another key than before. No request then finds the old
+ * entries. */
 #define WARM_KEY_FORMAT 1u
 
 #define WARM_HARDWARE_MAX 64 /* bytes of a hardware text, NUL included */
@@ -59,15 +60,15 @@ bool key_equal(const struct key *a, const struct key *b);
 /* True if two proofs are equal. */
 bool proof_equal(const struct proof *a, const struct proof *b);
 
-/* Returns the XXH3-128 of bytes: integrity of values. */
+/* Returns the XXH3-128 of bytes, which checks the integrity of values. */
 struct key key_of_bytes(const void *data, size_t len);
-/* Returns the SHA-256 of bytes: names of blobs, proofs. */
+/* Returns the SHA-256 of bytes, for names of blobs and for proofs. */
 struct proof proof_of_bytes(const void *data, size_t len);
 
 /*
- * A key builder takes fields and yields both digests. Every field is hashed as
+ * A key builder reads fields and produces both digests. It hashes every field as
  *     u32 tag, u64 length, bytes
- * after a domain text that is the first field. Nothing is buffered, nothing can fail. The state is
+ * after a domain text that is the first field. It buffers nothing and cannot fail. The state is
  * aligned to 64 bytes: keep it on the stack or in static memory, not in malloc'ed memory.
  */
 struct key_builder {
@@ -91,7 +92,7 @@ void key_add_piece(struct key_builder *b, const void *data, size_t len);
 void key_end(struct key_builder *b, struct key *out_key, struct proof *out_proof);
 
 struct address {
-    char hardware[WARM_HARDWARE_MAX]; /* NUL-terminated: "sm_90a", or what the producer states */
+    char hardware[WARM_HARDWARE_MAX]; /* NUL-terminated: "sm_90a", or the producer's own text */
     struct key compiler;
     struct key graph;
 };

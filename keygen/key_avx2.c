@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * key_avx2.c - XXH3-128 with vectors of 256 bits: xxHash compiled once more, for AVX2, for whole texts and for
- * streams. key.c calls it if the processor has AVX2.
+ * key_avx2.c - computes XXH3-128 with vectors of 256 bits, for whole texts and for streams. It
+ * compiles xxHash once more, for AVX2. key.c calls it if the processor has AVX2.
  *
  * Thread: any; no state.
  */
@@ -10,7 +10,7 @@
 #if defined(__x86_64__)
 #include <string.h>
 
-/* xxHash chooses its vectors when it is compiled: here they are those of a target of its own. */
+/* The compiler fixes the vectors of xxHash. So this file has a target of its own. */
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
 #else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * key_avx2.h - XXH3-128 for processors with AVX2: the same hash in some half of the time. Only key.c
- * calls it, which asks the processor first.
+ * key_avx2.h - XXH3-128 for processors with AVX2: the same hash in about half of the time. Only
+ * key.c calls it, after it has asked the processor.
  *
  * Thread: any. Memory: none.
  */
@@ -13,7 +13,7 @@
 
 /* Computes the XXH3-128 of bytes, in canonical byte order. */
 void key_hash_avx2(const void *data, size_t len, uint8_t out[16]);
-/* Adds bytes to a stream; `state` is an XXH3_state_t. */
+/* Adds bytes to a stream. `state` is an XXH3_state_t. */
 void key_update_avx2(void *state, const void *data, size_t len);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * line_digests.c - makes the marks of a text and finds the first that differs between two texts: line_digests.h has a
- * drawing. The worker makes the marks of headers, and the history compares them.
+ * line_digests.c - makes the marks of a text, and finds the first mark that differs between two
+ * texts. line_digests.h has a drawing. The worker makes the marks of headers, and the history
+ * compares them.
  *
  * Thread: any; no state.
  */
@@ -35,7 +36,7 @@ bool line_digests_of(struct view text, struct line_digests *out)
         return false;
     *out = (struct line_digests){.n = n, .step = (uint16_t)step, .n_marks = (uint16_t)(n / step)};
     const char *at = text.data, *end = at + text.len;
-    uint64_t digest = 0; /* line by line, so that marks at other steps can be compared */
+    uint64_t digest = 0; /* line by line, so that marks of different steps compare */
     for (uint32_t line = 1; line <= n; line++) {
         const char *feed = memchr(at, '\n', (size_t)(end - at));
         const char *next = feed ? feed + 1 : end;
@@ -47,7 +48,7 @@ bool line_digests_of(struct view text, struct line_digests *out)
     return true;
 }
 
-/* The mark behind so many lines, which both have. */
+/* Returns the mark after `line` lines. Both texts have a mark there. */
 static uint16_t mark_at(const struct line_digests *l, uint32_t line)
 {
     return l->marks[line / l->step - 1];

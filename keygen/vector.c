@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vector.c - grows the array of a VECTOR (vector.h): 32 entries at first, then twice as many, VECTOR_MAX at
- * most. PUSH calls it if there is no room.
+ * vector.c - decides how the array of a VECTOR (vector.h) grows: 32 entries at first, then twice as
+ * many, VECTOR_MAX at most. PUSH calls it if there is no room.
  *
  * Thread: any; no state.
  */

@@ -2,11 +2,11 @@
 /*
  * vector.h - arrays that grow, for the readers and the graph.
  *
- * A VECTOR is its memory (`at`), its length and its capacity; it starts as all zeroes and its owner
- * frees `at`. PUSH(owner, vector, value) appends; when there is no memory, or 2^31 entries, it sets
- * owner->failed and does nothing, then and from then on.
+ * A VECTOR is its memory (`at`), its length and its capacity. It starts as all zeroes. PUSH(owner,
+ * vector, value) appends. If memory runs out, or the vector is full (VECTOR_MAX), PUSH sets
+ * owner->failed. From then on it does nothing.
  *
- * Thread: none. Memory: `at` is its owner's.
+ * Thread: none. Memory: the owner of the vector owns `at` and frees it.
  */
 #ifndef WARM_KEYGEN_VECTOR_H
 #define WARM_KEYGEN_VECTOR_H
@@ -21,9 +21,9 @@
         uint32_t n, cap;                                                                           \
     }
 
-#define VECTOR_MAX 0x7FFFFFF0u /* entries: numbers fit 31 bits */
+#define VECTOR_MAX 0x7FFFFFF0u /* entries: an index fits 31 bits */
 
-/* Makes room for more than `n` entries of `size` bytes; `vector_at` points to the pointer. */
+/* Makes room for more than `n` entries of `size` bytes. `vector_at` points to the pointer. */
 bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_t size);
 
 /* Makes room for `more` entries beyond `n`. */

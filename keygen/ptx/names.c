@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.c - decides what a name of PTX stands for: a register or one of a family, a label, a parameter, or
- * a symbol that counts by its name. Keeps the scopes of a function; ptx/internal.h has the contract.
+ * names.c - decides the meaning of a name in PTX: a register or one of a family, a label, a
+ * parameter, or a symbol that counts by its name. It keeps the scopes of a function. ptx.c calls
+ * it; ptx/internal.h has the contract.
  *
  * Thread: any; the state is struct ptx.
  */
@@ -9,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define MAX_DIGITS 9 /* of a register's number: PTX counts them in 32 bits */
+#define MAX_DIGITS 9 /* of a register's number: PTX counts registers in 32 bits */
 
 /* --- symbols --- */
 
@@ -82,7 +83,7 @@ static void link_sym(struct ptx *p, uint32_t i, uint32_t depth)
     p->scopes[depth].first = i;
 }
 
-/* A new symbol in the scope at `depth`, or NONE. */
+/* Adds a symbol to the scope at `depth`. Returns it, or NONE. */
 static uint32_t add(struct ptx *p, enum sym_kind kind, uint32_t at, uint32_t len, uint32_t hash,
                     uint32_t depth)
 {
@@ -124,7 +125,7 @@ uint32_t ptx_entity_of(struct ptx *p, uint32_t i)
     return i;
 }
 
-/* The entity of a label symbol, made when it is first referred to. */
+/* Returns the entity of a label symbol. Adds the entity at the first reference. */
 static uint32_t ptx_need_entity(struct ptx *p, uint32_t sym)
 {
     struct sym *s = &p->syms[sym];
@@ -146,8 +147,8 @@ uint32_t ptx_refer(struct ptx *p, struct token t, uint32_t hash)
     return i == NONE ? NONE : ptx_need_entity(p, i);
 }
 
-/* $L__tmp12, $L__func_begin0 and the like, which LLVM and NVVM put where a .loc or a debug section
- * wants them. */
+/* True for $L__tmp12, $L__func_begin0 and the like. LLVM and NVVM put them for a .loc or a debug
+ * section. */
 static bool is_debug_label(const char *name, uint32_t len)
 {
     static const char *const prefixes[] = {"$L__tmp", "$L__func_begin", "$L__func_end",
@@ -160,9 +161,9 @@ static bool is_debug_label(const char *name, uint32_t len)
     return false;
 }
 
-/* A label without references changes nothing that the code computes, but it ends a basic block, and
- * ptxas may order instructions otherwise. So it counts, nameless, unless it is there for debug
- * information that is dropped with it. */
+/* A label without references changes no result of the code. But it ends a basic block, and ptxas
+ * may then order instructions differently. So it counts, without its name. A label for debug
+ * information does not count: the form drops it with that information. */
 void ptx_define_label(struct ptx *p, struct token t)
 {
     uint32_t hash = ptx_hash_name(p->text + t.at, t.len);
@@ -185,7 +186,7 @@ void ptx_define_label(struct ptx *p, struct token t)
     }
 }
 
-/* A label reference that its block did not resolve is one of the block around it. */
+/* Moves a label reference that its block did not resolve to the block around it. */
 static void move_out(struct ptx *p, uint32_t i)
 {
     struct sym *s = &p->syms[i];

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ptx.c - the canonical form of PTX assembly (CUDA.md, "PTX").
+ * ptx.c - decides the canonical form of PTX assembly (CUDA.md, "PTX"). canon.c calls it through its
+ * table of kinds.
  *
- * Owner: nobody; no state. Thread: any.
+ * Thread: any; no state.
  *
- * One pass over the tokens. Comments, .file, .loc and debug sections go. In a function, registers
- * and parameters are numbered by first appearance, a register with its type where it first stands,
- * so that declarations go too; labels become numbers, and where they stand is told at the end of
- * the function:
+ * It makes one pass over the tokens and drops comments, .file, .loc and debug sections. In a
+ * function, it numbers registers and parameters by first appearance. A register has its type at its
+ * first appearance, so the form drops declarations too. Labels become numbers. Their places follow
+ * at the end of the function:
  *
  *     $L__BB0_1:                       add.s32 #3<.b32>,#1,#2;
  *       add.s32 %r9, %r7, %r8;    ─▶   @#4<.pred> bra #L0;
  *       @%p1 bra $L__BB0_1;            label #L0 7         (before statement 7)
  *
- * '#' is in no name of PTX. Other names stay. What is not understood makes the whole text exact.
+ * '#' is in no name of PTX. Other names stay. An unknown construct makes the whole text exact.
  *
- * Blocks { } have scopes. A symbol lives in the scope that declares it, a label reference first in
- * the scope where it stands; when that closes without the label, the reference moves outwards.
+ * Blocks { } have scopes. A symbol lives in the scope that declares it. A label reference begins in
+ * its own scope. If that scope closes without the label, the reference moves outwards.
  */
 #include "keygen/domains.h"
 #include "keygen/ptx/internal.h"
@@ -27,7 +28,7 @@
 
 static bool is_operator(char c) { return memchr("<>=&|!+-*/^~?", c, 13) != NULL; }
 
-/* White space counts between two words, and between marks that could make one. */
+/* Puts a gap. White space counts between two words, and between marks that could make one. */
 static void put_gap(struct ptx *p, struct token t)
 {
     bool word = t.kind != MARK && t.kind != STRING;
@@ -60,7 +61,7 @@ static void put_register(struct ptx *p, struct token t, struct sym *s)
     }
     s->id = p->n_registers++;
     form_put_u64(p->out, s->id);
-    if (s->more == NONE) /* a parameter: its type stands before it */
+    if (s->more == NONE) /* a parameter: its type is in front of it */
         return;
     form_put(p->out, "<", 1);
     uint32_t back = p->at;
@@ -108,7 +109,7 @@ static void put_labels(struct ptx *p)
 {
     for (uint32_t i = 0; i < p->n_entities; i++) {
         struct entity *o = &p->entities[i], *to = &p->entities[ptx_entity_of(p, i)];
-        if (o->alias != NONE) /* what leads on leads straight: chains stay short */
+        if (o->alias != NONE) /* an alias refers to the last entity: chains stay short */
             o->alias = ptx_entity_of(p, i);
         bool defined = to->statement != NONE;
         if (!o->numbered && !o->stands && !(o->named && defined))
@@ -118,7 +119,7 @@ static void put_labels(struct ptx *p)
             form_put_text(p->out, " #L");
             form_put_u64(p->out, i);
         }
-        if (o->named || !defined) { /* the name is said where it is used */
+        if (o->named || !defined) { /* the form has this name at each use */
             form_put(p->out, " ", 1);
             form_put(p->out, p->text + o->at, o->len);
         }
@@ -130,7 +131,7 @@ static void put_labels(struct ptx *p)
     }
 }
 
-/* --- what goes: .loc, .file, debug sections --- */
+/* --- dropped parts: .loc, .file, debug sections --- */
 
 static bool skip_numbers(struct ptx *p, int n)
 {
@@ -140,7 +141,7 @@ static bool skip_numbers(struct ptx *p, int n)
     return true;
 }
 
-/* .loc FILE LINE COLUMN [, function_name LABEL [+ N], inlined_at FILE LINE COLUMN] */
+/* Skips .loc FILE LINE COLUMN [, function_name LABEL [+ N], inlined_at FILE LINE COLUMN]. */
 static void skip_loc(struct ptx *p)
 {
     bool good = skip_numbers(p, 3);
@@ -158,7 +159,7 @@ static void skip_loc(struct ptx *p)
         ptx_give_up(p, "a .loc that is not understood");
 }
 
-/* .file N "NAME" [, TIME, SIZE] */
+/* Skips .file N "NAME" [, TIME, SIZE]. */
 static void skip_file(struct ptx *p)
 {
     bool good = skip_numbers(p, 1) && ptx_next(p).kind == STRING;
@@ -170,7 +171,7 @@ static void skip_file(struct ptx *p)
         ptx_give_up(p, "a .file that is not understood");
 }
 
-/* .section .debug_NAME { ... }, where the braces hold only data. */
+/* Skips .section .debug_NAME { ... }. The braces hold only data. */
 static void skip_section(struct ptx *p)
 {
     struct token name = ptx_next(p), t = ptx_next(p);
@@ -192,7 +193,7 @@ static void skip_section(struct ptx *p)
 
 /* --- functions --- */
 
-/* In decimal: 010 would be 8. */
+/* Reads a count in decimal. A leading zero would make it octal: 010 would be 8. */
 static bool read_count(const struct ptx *p, struct token n, uint64_t *out)
 {
     if (n.kind != NUMBER || n.len > 10 || (n.len > 1 && p->text[n.at] == '0'))
@@ -206,7 +207,8 @@ static bool read_count(const struct ptx *p, struct token n, uint64_t *out)
     return true;
 }
 
-/* .reg TYPE NAME[<N>] {, NAME[<N>]}; nothing is put: each register brings its type along. */
+/* Reads .reg TYPE NAME[<N>] {, NAME[<N>]}; puts nothing, because each register brings its type
+ * along. */
 static void take_registers(struct ptx *p)
 {
     uint32_t type = p->at;
@@ -246,8 +248,8 @@ static void end_statement(struct ptx *p)
     p->n_statements++;
 }
 
-/* .param, .shared, .local, ... in a block. Parameters are numbered; the names of memory stay, since
- * they stand in the symbol table. */
+/* Puts .param, .shared, .local, ... in a block. Parameters get numbers. The names of memory stay,
+ * because they are in the symbol table. */
 static void put_variables(struct ptx *p, struct token t)
 {
     bool is_param = ptx_is(p, t, ".param");
@@ -279,7 +281,7 @@ static void put_variables(struct ptx *p, struct token t)
     }
 }
 
-/* The rest of a statement, up to its ';'. */
+/* Puts the rest of a statement, up to its ';'. */
 static void put_operands(struct ptx *p, bool is_branch)
 {
     for (struct token t = ptx_next(p); t.kind != END; t = ptx_next(p)) {
@@ -295,7 +297,7 @@ static void put_operands(struct ptx *p, bool is_branch)
     }
 }
 
-/* [@[!]p] opcode operands; */
+/* Puts [@[!]p] opcode operands; */
 static void put_instruction(struct ptx *p, struct token t)
 {
     if (ptx_is_mark(p, t, '@')) {
@@ -346,7 +348,7 @@ static void put_directive(struct ptx *p, struct token t)
     put_operands(p, ptx_is(p, t, ".branchtargets"));
 }
 
-/* A name and a single ':' at a statement's beginning. */
+/* Reads a label: a name and a single ':' at a statement's beginning. False if there is none. */
 static bool take_label(struct ptx *p, struct token t)
 {
     if (t.kind != NAME)
@@ -367,7 +369,7 @@ static void put_brace(struct ptx *p, struct token t)
     end_statement(p);
 }
 
-/* From behind a function's '{' to its '}'. */
+/* Puts a function's body, from behind its '{' to its '}'. */
 static void put_body(struct ptx *p)
 {
     uint32_t outside = p->depth, begin = p->at;
@@ -391,8 +393,8 @@ static void put_body(struct ptx *p)
     }
 }
 
-/* From behind .entry or .func to the end of the function or of its prototype. What is declared in
- * parentheses is a parameter; other names stay. */
+/* Puts all from behind .entry or .func to the end of the function or of its prototype. A
+ * declaration in parentheses is a parameter. Other names stay. */
 static void put_function(struct ptx *p)
 {
     int parens = 0;
@@ -436,8 +438,8 @@ static void put_function(struct ptx *p)
 
 /* --- the module --- */
 
-/* ptxas looks for .version before it reads anything: its number stands behind blanks, not behind a
- * comment or a line's end. */
+/* True if ptxas finds the number of .version here. ptxas looks for .version before it reads the
+ * rest: only blanks may precede the number, no comment and no line's end. */
 static bool is_version_line(const struct ptx *p)
 {
     uint32_t at = p->at;
@@ -446,7 +448,7 @@ static bool is_version_line(const struct ptx *p)
     return at < p->len && p->text[at] >= '0' && p->text[at] <= '9';
 }
 
-/* .version N, .target A {, B}, .address_size N: they end with what they are given. */
+/* Puts .version N, .target A {, B} or .address_size N. Each ends with its operands. */
 static bool put_header(struct ptx *p, struct token t)
 {
     bool target = ptx_is(p, t, ".target"), version = ptx_is(p, t, ".version");
@@ -466,7 +468,7 @@ static bool put_header(struct ptx *p, struct token t)
     return true;
 }
 
-/* One directive of the module, to its ';' or the end of its function. */
+/* Puts one directive of the module, to its ';' or the end of its function. */
 static void put_module_statement(struct ptx *p, struct token t)
 {
     uint32_t begin = t.at;
@@ -514,7 +516,7 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
     size_t len = input->len;
     const char *text = input->data;
 
-    while (len > 0 && text[len - 1] == '\0') /* as nvrtcGetPTX gives it */
+    while (len > 0 && text[len - 1] == '\0') /* as nvrtcGetPTX returns it */
         len--;
     if (len >= NONE)
         return err_set(e, WARM_ETOO_BIG, "PTX: more than 4 GiB");
@@ -535,7 +537,7 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
     return p.rc;
 }
 
-/* PTX begins with .version; comments may stand before it. */
+/* PTX begins with .version. Comments may precede it. */
 bool form_ptx_claims(const char *data, size_t len)
 {
     struct form no_form;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text.c - splits PTX into tokens, with one token of look-ahead, and notes the first error or the reason why
- * the reader gives up. ptx.c and names.c call it; ptx/internal.h has the contract.
+ * text.c - splits PTX into tokens, with one token of look-ahead. It notes the first error, or the
+ * reason for the exact text. ptx.c and names.c call it; ptx/internal.h has the contract.
  *
  * Thread: any; the state is struct ptx.
  */
@@ -49,14 +49,14 @@ static const uint8_t classes[256] = {
     ['/'] = C_SLASH,        ['0' ... '9'] = C_DIGIT,
     ['A' ... 'Z'] = C_NAME, ['\\'] = C_BAD,
     ['_'] = C_NAME,         ['`'] = C_BAD,
-    ['a' ... 'z'] = C_NAME, [0x7f ... 255] = C_BAD, /* what is not listed is a mark */
+    ['a' ... 'z'] = C_NAME, [0x7f ... 255] = C_BAD, /* other bytes are marks */
 };
 
 static enum class class_of(const struct ptx *p, uint32_t at) {
     return at < p->len ? (enum class)classes[(uint8_t)p->text[at]] : C_SPACE;
 }
 
-/* At a '/': true if it began a comment, which is then skipped. */
+/* Skips the comment that begins at this '/'. False if none begins. */
 static bool skip_comment(struct ptx *p)
 {
     const char *from = p->text + p->at, *end = p->text + p->len;
@@ -86,7 +86,7 @@ static void skip_blanks(struct ptx *p)
     }
 }
 
-/* The end of a name, a number or a word that begins with a dot. */
+/* Returns the end of a name, a number or a word that begins with a dot. */
 static uint32_t word_end(const struct ptx *p, uint32_t at, bool dots, bool colons)
 {
     for (;;) {
