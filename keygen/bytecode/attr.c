@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attr.c - attributes of MLIR bytecode as generic MLIR text.
+ * attr.c - writes attributes of MLIR bytecode as generic MLIR text. walk.c, ops.c, type.c and sdy.c
+ * call it.
  *
- * An entry begins with the code that its dialect gave it; tables below say by code what fields
- * follow. VHLO's attributes come out as the StableHLO and builtin ones that they stand
- * for. A code that is not here stops the reading. Recursion is bounded by BYTECODE_DEPTH_MAX.
- * No state but the caller's.
+ * An entry begins with the code that its dialect gave it. The tables below list the fields for each
+ * code. An attribute of VHLO becomes the StableHLO or builtin one that it stands for. An unknown
+ * code stops the reading. BYTECODE_DEPTH_MAX limits the recursion.
+ *
+ * Thread: any; the state is the caller's.
  */
 #include "keygen/bytecode/bytecode.h"
 
@@ -23,11 +25,12 @@ static struct view read_blob(struct bytecode *b, struct reader *r)
 
 struct tensor {
     int64_t shape[BYTECODE_DIMENSIONS_MAX];
-    uint64_t rank, n; /* n: elements */
-    char element[16]; /* "i1", "f32"; empty if it is not a plain one */
+    uint64_t rank, n; /* `n` counts elements */
+    char element[16]; /* "i1", "f32"; empty if its text is longer */
 };
 
-/* The shape and element type of a ranked tensor type. False if it is none, or dynamic. */
+/* Reads the shape and element type of a ranked tensor type. False if the type is another one, or
+ * dynamic. */
 static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
 {
     const struct bytecode_entry *e = bytecode_type_entry(b, type);
@@ -58,7 +61,8 @@ static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
     return !r.failed && !bytecode_stopped(b);
 }
 
-/* Booleans are packed, eight in a byte; all ones in one byte say that all are true. */
+/* Returns boolean `i` of `n`. A byte holds eight of them, or one if there are `n` bytes. A single
+ * byte of ones or zeros holds all. */
 static bool bit_at(struct view data, uint64_t n, uint64_t i)
 {
     const uint8_t *p = data.data;
@@ -74,7 +78,8 @@ static bool bits_fit(struct view data, uint64_t n)
     return splat || data.len == (n + 7) / 8 || data.len == n;
 }
 
-/* Nested lists of the tensor's shape: a bracket opens before the first of each row. */
+/* Writes nested lists of the tensor's shape: a bracket opens before the first element of each
+ * row. */
 static void put_bits(struct bytecode *b, const struct tensor *t, struct view data)
 {
     for (uint64_t i = 0; i < t->n && !bytecode_stopped(b); i++) {
@@ -104,7 +109,7 @@ static void put_hex(struct bytecode *b, struct view data)
     }
 }
 
-/* Type and bytes of a dense tensor of numbers, as `dense<"0x...">` in memory order. */
+/* Writes a dense tensor of numbers as `dense<"0x...">`, its bytes in memory order, and its type. */
 static void put_dense(struct bytecode *b, struct reader *r)
 {
     uint64_t type = bytecode_varint(r);
@@ -130,7 +135,7 @@ static void put_dense(struct bytecode *b, struct reader *r)
     bytecode_put_type(b, type, 1);
 }
 
-/* A tensor of one dimension, of 64-bit integers or of booleans. */
+/* A tensor of one dimension with 64-bit integers or booleans. */
 struct elements {
     struct view data;
     uint64_t n;
@@ -165,7 +170,7 @@ static int64_t element_at(const struct elements *e, uint64_t i)
     if (e->bits)
         return bit_at(e->data, e->n, i);
     struct reader r = reader_over(e->data.data, e->data.len);
-    reader_bytes(&r, e->data.len == 8 ? 0 : 8 * i); /* one stands for all that are equal */
+    reader_bytes(&r, e->data.len == 8 ? 0 : 8 * i); /* a splat has one number */
     return (int64_t)reader_u64(&r);
 }
 
@@ -185,7 +190,7 @@ void bytecode_put_elements(struct bytecode *b, uint64_t attr)
 
 /* ---- attributes: numbers ---- */
 
-/* The width in bits of the integer or float type that the text names; 0 if it is none. */
+/* Returns the width in bits of the integer or float type in the text; 0 for other types. */
 static unsigned width_of(const char *type)
 {
     while (*type && (*type < '0' || *type > '9'))
@@ -193,7 +198,7 @@ static unsigned width_of(const char *type)
     return (unsigned)strtoul(type, NULL, 10);
 }
 
-/* The text of a type that is a number's; empty if it is too long for one. */
+/* Sets `out` to the text of a number's type; to the empty text if it is too long. */
 static void number_type(struct bytecode *b, uint64_t type, char out[16])
 {
     size_t before = b->out.len;
@@ -205,7 +210,8 @@ static void number_type(struct bytecode *b, uint64_t type, char out[16])
     b->out.len = before;
 }
 
-/* A number is one byte up to 8 bits and a signed varint up to 64; wider ones are not read. */
+/* Reads a number: one byte for up to 8 bits, a signed varint for up to 64. It refuses wider
+ * ones. */
 static uint64_t read_number(struct bytecode *b, struct reader *r, unsigned bits)
 {
     if (bits == 0 || bits > 64) {
@@ -238,7 +244,8 @@ static void put_integer(struct bytecode *b, struct reader *r)
     }
 }
 
-/* Six digits if they say the value exactly, as the printer does; else its bits. */
+/* Writes a float with six digits, as MLIR's printer does, if they are exact; else writes its
+ * bits. */
 static void put_float(struct bytecode *b, struct reader *r)
 {
     char type[16], text[64] = "";
@@ -294,7 +301,7 @@ static void put_array(struct bytecode *b, struct reader *r, int depth)
     b->in_array = outer;
 }
 
-/* The string that an attribute of the builtin or the VHLO dialect is. */
+/* Sets *out to the string of a builtin or VHLO string attribute. False for other attributes. */
 static bool attr_string(struct bytecode *b, uint64_t attr, struct view *out)
 {
     const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_attr_entry(b, attr);
@@ -363,7 +370,7 @@ void bytecode_put_entries(struct bytecode *b, uint64_t attr)
         put_entry_list(b, &r, 0);
 }
 
-/* array<i64: 1, 2>: element type, count, bytes. */
+/* Writes array<i64: 1, 2> from element type, count and bytes. */
 static void put_dense_array(struct bytecode *b, struct reader *r)
 {
     char type[16];
@@ -402,7 +409,8 @@ static void put_nested_symbol(struct bytecode *b, struct reader *r, int depth)
     }
 }
 
-/* BuiltinDialectBytecode: the codes of attributes. Locations (10 to 15) are never asked for. */
+/* Writes an attribute by its code in BuiltinDialectBytecode. The reader never asks for a location
+ * (10 to 15). */
 static void put_builtin_attr(struct bytecode *b, struct reader *r, int depth)
 {
     switch (bytecode_varint(r)) {
@@ -445,14 +453,15 @@ void bytecode_put_conv_side(struct bytecode *b, const char *names, int64_t first
     bytecode_put_places(b, place, e.n + 2, names);
 }
 
-/* The enumeration of the API version is a plain number in StableHLO. */
+/* Writes the API version, an enumeration in VHLO, as the plain number of StableHLO. */
 static void put_api_version(struct bytecode *b, struct reader *r)
 {
     bytecode_put_u64(b, bytecode_varint(r));
     bytecode_put(b, " : i32");
 }
 
-/* Those of a structure of their own come out as the StableHLO ones that they stand for. */
+/* Writes an attribute of VHLO. Enumerations and structures become the StableHLO ones that they
+ * stand for. */
 static void put_vhlo_attr(struct bytecode *b, struct reader *r, int depth)
 {
     uint64_t stands_for = 0;
@@ -531,7 +540,7 @@ bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr)
 void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
 {
     struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_attr_entry(b, attr);
-    bool in_array = b->in_array; /* there, some are spelled otherwise */
+    bool in_array = b->in_array; /* an array spells some of them otherwise */
     if (!e || (!in_array && bytecode_memo_put(b, e)))
         return;
     struct reader r = bytecode_entry_reader(b, e);

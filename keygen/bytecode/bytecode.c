@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bytecode.c - the container of MLIR bytecode.
+ * bytecode.c - reads the container of MLIR bytecode: its sections and tables. canon.c calls it.
  *
  *     "MLïR" version producer NUL
  *     sections: id (7 bits; 0x80: aligned), length, data
  *        0 strings   1 dialects and names of operations   2, 3 attributes and types
  *        4 operations   5, 6 resources   8 properties
  *
- * Its operations go through mlir.c as text, so one program has one key in both encodings: what the
- * canonical form drops, merges and orders is decided in one place. The text is never held whole: mlir.c
- * asks for it piece by piece (bytecode/walk.c). Locations are read over. What this reader does not
- * know (a dialect, a code, a property, a resource) ends in `why_exact`: the exact bytes.
+ * Its operations go through mlir.c as text, so one program has one key in both encodings. One place
+ * then decides which parts the canonical form drops, merges and orders. Nothing holds the whole
+ * text: mlir.c asks for it piece by piece (bytecode/walk.c). The reader skips locations. If it
+ * meets an unknown dialect, code, property or resource, it sets `why_exact`, and the key has the
+ * exact bytes.
  *
  * Thread: any; no state. Memory: tables in proportion to the input, and a piece of the text.
  */
@@ -45,11 +46,11 @@ void bytecode_malformed(struct bytecode *b, const char *what)
         b->wrong = what;
 }
 
-#define MEMO_TEXT 1024 /* bytes of a text that is kept, */
-#define MEMO_ALL 65536 /* and of all of them */
-#define MEMO_MET 1     /* it was put once; most never are again */
+#define MEMO_TEXT 1024 /* bytes of one text in the memo */
+#define MEMO_ALL 65536 /* bytes of all texts in the memo */
+#define MEMO_MET 1     /* the text was written once; most texts never are again */
 
-/* Two bytes of length and the text; a memo is its place + 2. */
+/* Keeps a text as two bytes of length and its bytes. `memo` is its place + 2. */
 void bytecode_memo_keep(struct bytecode *b, struct bytecode_entry *e, size_t start)
 {
     size_t len = bytecode_stopped(b) ? 0 : b->out.len - start, at = b->memo.len;
@@ -76,7 +77,8 @@ bool bytecode_memo_put(struct bytecode *b, const struct bytecode_entry *e)
 
 /* ---- numbers ---- */
 
-/* The lowest set bit of the first byte says how many bytes there are; zero: eight more. */
+/* Reads a varint. The lowest set bit of the first byte tells the number of bytes; if the byte is
+ * zero, eight more follow. */
 uint64_t bytecode_varint_long(struct reader *r)
 {
     if (r->len >= 8 && !r->failed && *r->data) { /* up to eight bytes */
@@ -112,7 +114,7 @@ uint64_t bytecode_flagged(struct reader *r, bool *flag)
 
 /* ---- sections and tables ---- */
 
-/* The next section: its id and data. Padding up to an alignment is skipped. */
+/* Takes the next section: its id and data. Skips the padding before aligned data. */
 struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_t *id)
 {
     uint8_t head = reader_u8(r);
@@ -132,7 +134,8 @@ struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_
     return reader_over(data.data, data.len);
 }
 
-/* An array for `n` items and one more, each of which takes a byte or more of what is left of `r`. */
+/* Allocates an array for `n` items and one more. Each item takes a byte or more of the rest of
+ * `r`. */
 static void *table_new(struct bytecode *b, const struct reader *r, uint64_t n, size_t size)
 {
     if (r->failed || n > r->len) {
@@ -156,7 +159,7 @@ static void read_strings(struct bytecode *b, struct reader r)
     if (!b->strings)
         return;
     b->n_strings = (uint32_t)n;
-    for (uint64_t i = n; i-- > 0;) { /* the lengths come last one first */
+    for (uint64_t i = n; i-- > 0;) { /* the lengths come in reverse order */
         uint64_t len = bytecode_varint(&r);
         r.failed |= len > r.len;
         b->strings[i] = r.failed ? 0 : (uint32_t)len;
@@ -175,7 +178,7 @@ static void read_strings(struct bytecode *b, struct reader r)
 
 struct view bytecode_string(struct bytecode *b, uint64_t i)
 {
-    if (i < b->n_strings) /* before the NUL that ends it */
+    if (i < b->n_strings) /* without its final NUL */
         return (struct view){(const char *)b->start + b->strings[i],
                              b->strings[i + 1] - b->strings[i] - 1};
     bytecode_malformed(b, "a number of a string that is not there");
@@ -193,7 +196,7 @@ static void read_dialect(struct bytecode *b, struct reader *r, uint32_t i)
         bytecode_take_section(b, r, &id);
 }
 
-/* Groups of a dialect, a count, and that many names of operations. */
+/* Reads groups: a dialect, a count, and that many names of operations. */
 static void read_opnames(struct bytecode *b, struct reader *r)
 {
     uint64_t n = b->version >= BYTECODE_ELIDED_LOCATIONS ? bytecode_varint(r) : r->len;
@@ -244,7 +247,8 @@ static enum bytecode_dialect dialect_of(struct view name)
     return DIALECT_UNKNOWN;
 }
 
-/* Room for the next group, whose number is a power of two when there is none left. */
+/* Adds a group. The array is full when the number of groups is a power of two. False without
+ * memory. */
 static bool group_add(struct bytecode *b, uint64_t dialect)
 {
     uint32_t n = b->n_groups;
@@ -260,7 +264,7 @@ static bool group_add(struct bytecode *b, uint64_t dialect)
     return true;
 }
 
-/* The entries of one group. */
+/* Reads the entries of one group. */
 static void read_group(struct bytecode *b, struct reader *offsets, struct reader *data,
                        uint64_t count, uint32_t *n)
 {
@@ -275,7 +279,7 @@ static void read_group(struct bytecode *b, struct reader *offsets, struct reader
     *n += (uint32_t)count;
 }
 
-/* Sizes of the entries in groups of one dialect: attributes first, then types. */
+/* Reads the sizes of the entries, in groups of one dialect: attributes first, then types. */
 static void read_entries(struct bytecode *b, struct reader offsets, struct reader data)
 {
     uint64_t n_attrs = bytecode_varint(&offsets), n_types = bytecode_varint(&offsets);
@@ -372,7 +376,7 @@ static void read_tables(struct bytecode *b, const struct reader sections[N_SECTI
         read_properties(b, sections[PROPERTIES]);
 }
 
-/* What the text is made from. */
+/* Frees the tables from which the walk makes the text. */
 void bytecode_tables_close(struct bytecode *b)
 {
     free(b->strings);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ops.c - the attributes that the properties of an operation hold, and VHLO.
+ * ops.c - writes the names of operations, and the attributes in their properties, as text;
+ * translates VHLO. bytecode.c looks up each name here, and walk.c calls it for each operation.
  *
- * From version 5 the inherent attributes of an operation are no dictionary: they are numbers of
- * attributes, in the order of their names, and an optional one carries a bit that says whether it
- * is there. A reader must know the names. If a version of a dialect has more or fewer of them than
- * are listed here, the count differs and the operation is not read.
+ * From version 5 on, the inherent attributes of an operation are no dictionary. They are numbers of
+ * attributes, in the order of their names; an optional one carries a bit that says whether it is
+ * there. So a reader must know the names. If a version of a dialect has more or fewer than the list
+ * here, the count differs and the reader refuses the operation.
  *
- * VHLO is StableHLO for keeping: each operation has a version, and each default is written out. An
- * operation that is current is spelled as the StableHLO one that it stands for; older versions are
- * not read. No state, any thread.
+ * VHLO is StableHLO for storage: each operation has a version, and each default is explicit. A
+ * current operation becomes the StableHLO one that it stands for; the reader refuses older
+ * versions.
+ *
+ * Thread: any; no state.
  * Source: the operation definitions of builtin, func, StableHLO and VHLO (to 1.20), and the
  * correspondence in the StableHLO specification of VHLO.
  */
@@ -24,7 +27,7 @@ struct operation {
     const char *name, *properties;
 };
 
-/* Sorted by name. Operations without properties are `plain` below. */
+/* Sorted by name. `vhlo_plain` lists the VHLO operations without properties. */
 static const struct operation operations[] = {
     {"builtin.module", "?sym_name ?sym_visibility"},
     {"chlo.top_k", "k"},
@@ -181,8 +184,8 @@ static const struct operation operations[] = {
     {"vhlo.triangular_solve_v1", "left_side lower transpose_a unit_diagonal"},
 };
 
-/* VHLO operations without attributes. Version 1 of some is older than their accuracy, which is then
- * the default. */
+/* VHLO operations without attributes. Version 1 of some is older than their accuracy attribute,
+ * whose default then applies. */
 /* clang-format off */
 static const char *const vhlo_plain[] = {
     "abs_v1", "add_v1", "after_all_v1", "and_v1", "atan2_v1", "bitcast_convert_v1", "case_v1",
@@ -225,7 +228,7 @@ void bytecode_opname_look_up(struct bytecode_opname *op)
         op->properties = o->properties;
         return;
     }
-    /* The others of StableHLO and func have no properties. */
+    /* Other operations of StableHLO and func have no properties. */
     if (view_is(op->dialect, "stablehlo") || view_is(op->dialect, "func"))
         op->properties = "";
     for (size_t i = 0; op->vhlo && i < COUNT(vhlo_plain); i++)
@@ -262,7 +265,7 @@ struct property {
     bool present;
 };
 
-/* Reads the numbers for each name of the list. Returns how many; 0 also if there are none. */
+/* Reads the number for each name of the list. Returns their count; 0 also if the list is empty. */
 static size_t properties_read(struct bytecode *b, const struct bytecode_opname *op,
                               struct view bytes, struct property out[PROPERTIES_MAX])
 {
@@ -283,9 +286,9 @@ static size_t properties_read(struct bytecode *b, const struct bytecode_opname *
 
 /* ---- VHLO ---- */
 
-/* What an attribute of VHLO means when StableHLO leaves it out. */
+/* The value of an attribute of VHLO that StableHLO leaves out. */
 enum vhlo_default {
-    WRITTEN,      /* it never does */
+    WRITTEN,      /* StableHLO never leaves it out */
     FALSE_BOOL,   /* false */
     EMPTY,        /* an empty array, dictionary or string */
     NO_TYPE,      /* no comparison type */
@@ -296,15 +299,15 @@ enum vhlo_default {
 
 enum vhlo_spelling {
     AS_IT_IS,
-    NUMBERS,  /* a tensor that is array<i64: ...> */
-    BOOLEANS, /* a tensor that is array<i1: ...> */
-    SYMBOL,   /* a string that names a function */
+    NUMBERS,  /* a tensor becomes array<i64: ...> */
+    BOOLEANS, /* a tensor becomes array<i1: ...> */
+    SYMBOL,   /* a string becomes the symbol of a function */
     SYMBOLS,
-    UNIT,    /* a boolean that is there or not */
-    CHANNEL, /* a number that is a channel handle */
+    UNIT,    /* a boolean becomes present or absent */
+    CHANNEL, /* a number becomes a channel handle */
 };
 
-/* By the name of the attribute; the same name means the same in each operation that has it. */
+/* By name: an attribute means the same in each operation that has it. */
 static const struct vhlo_rule {
     const char *name;
     enum vhlo_default absent;
@@ -414,7 +417,7 @@ static void put_symbols(struct bytecode *b, uint64_t attr)
     bytecode_put(b, "]");
 }
 
-/* Attributes before another: a comma but before the first. */
+/* A list of attributes, with a comma before each but the first. */
 struct list {
     bool any;
 };
@@ -425,7 +428,8 @@ static void put_comma(struct bytecode *b, struct list *l)
     l->any = true;
 }
 
-/* A channel of the collectives is one between devices; StableHLO's handle then has type 0. */
+/* Writes the channel of a collective, which connects devices. StableHLO's handle then has type
+ * 0. */
 static void put_channel_id(struct bytecode *b, uint64_t attr)
 {
     int64_t id;
@@ -445,7 +449,7 @@ static void put_dense_array(struct bytecode *b, const char *before, uint64_t att
     size_t empty = b->out.len;
     bytecode_put_elements(b, attr);
     if (b->out.len == empty)
-        b->out.len -= 2; /* an empty one has no colon */
+        b->out.len -= 2; /* an empty array has no colon */
     bytecode_put(b, ">");
 }
 
@@ -480,7 +484,7 @@ static const struct property *property_named(const struct property *p, size_t n,
     return NULL;
 }
 
-/* "name = [1, 2]" from a tensor, nothing if it is empty. */
+/* Writes "name = [1, 2]" from a tensor; nothing if the tensor is empty. */
 static void put_dims(struct bytecode *b, struct property *p, size_t n, const char *name,
                      struct list *l)
 {
@@ -500,7 +504,8 @@ static void put_dims(struct bytecode *b, struct property *p, size_t n, const cha
     bytecode_put(b, "]");
 }
 
-/* The attributes that StableHLO holds in one: `name` = `before` lists and a number `>`. */
+/* Several attributes of VHLO that StableHLO holds in one: `name` = `before`, the lists, the number,
+ * then ">". */
 struct bundle {
     const char *op, *name, *before;
     const char *lists[6];
@@ -552,7 +557,7 @@ static void put_bundle(struct bytecode *b, const struct bundle *bundle, struct p
     bytecode_put(b, ">");
 }
 
-/* The dimensions of a convolution are nine attributes of VHLO. */
+/* VHLO spells the dimensions of a convolution as nine attributes. */
 static const char *const conv_names[] = {
     "input_batch_dimension",           "input_feature_dimension",
     "input_spatial_dimensions",        "kernel_input_feature_dimension",
@@ -595,7 +600,8 @@ static bool in_bundle(const struct bundle *bundle, struct view name)
     return bundle->number && view_is(name, bundle->number);
 }
 
-/* The algorithm of a dot is seven attributes; one that is given is not translated. */
+/* True if the attribute is one of the seven of a dot's algorithm. Refuses a dot that has an
+ * algorithm. */
 static bool of_algorithm(struct bytecode *b, const struct bytecode_opname *op,
                          const struct property *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * repeat.c - adds operations of bytecode to the graph that repeat earlier ones. walk.c calls it for each
- * operation before it prints the operation as text.
+ * repeat.c - adds operations of bytecode to the graph that repeat earlier ones. walk.c calls it for
+ * each operation before it prints the operation as text.
  *
  * An operation apart from the identity of its operands is a list of numbers:
  *
@@ -12,13 +12,13 @@
  *     counts of arguments and operations, types of arguments, the list of each operation, in which
  *     an operand is its place among the region's values
  *
- * If a list comes again, mlir.c would read the same text again. So the operation is added to the graph
- * as the earlier one was. mlir/line.c decides which operations may repeat. One with a region may if each
- * operation inside may. The first operation of a block is always read as text, because the block begins
- * with it.
+ * If a list comes again, mlir.c would read the same text again. So the walk adds the operation to
+ * the graph as the earlier one. mlir/line.c decides which operations may repeat. One with a region
+ * may if each operation inside may. mlir.c always reads the first operation of a block as text,
+ * because the block begins with it.
  *
- * Evidence: without the regions that repeat, a key takes 40 to 48 % more instructions (callgrind, real
- * modules).
+ * Evidence: without the regions that repeat, a key takes 40 to 48 % more instructions (callgrind,
+ * real modules).
  *
  * Thread: one at a time for a walk; the state is struct walk. Memory: the lists.
  */
@@ -35,7 +35,7 @@ enum { /* the beginning of a list */
        LIST_NAME,
        LIST_ATTRS,
        LIST_PROPERTIES,
-       LIST_COUNTS, /* of operands << 16, of results << 1, a region */
+       LIST_COUNTS, /* operands << 16, results << 1, 1 if it has a region */
        LIST_HEAD,
 };
 
@@ -47,8 +47,8 @@ static bool is_plain(const struct encoded *o)
            o->results->n <= REPEATED_MAX;
 }
 
-/* The head of a list, types of results, and as many numbers for the operands, which are given back to be
- * filled; NULL if there is no room. */
+/* Adds the head of a list, the types of results, and room for as many numbers as the operation has
+ * operands. Returns that room, or NULL if the list is full. */
 static uint32_t *list_add(const struct walk *w, struct op_list *l, const struct encoded *o,
                           bool in_function)
 {
@@ -66,8 +66,8 @@ static uint32_t *list_add(const struct walk *w, struct op_list *l, const struct 
     return at + LIST_HEAD + n_results;
 }
 
-/* An operation in the region, whose values begin behind those of the walk; *n of them are known. `scope`:
- * where the values begin that it can name. */
+/* Adds an operation in the region. The region's values begin behind those of the walk; *n of them
+ * are known. `scope`: the first value that the region can name. */
 static bool list_add_inner(struct walk *w, struct op_list *l, struct reader *r, uint32_t scope,
                            uint32_t *n)
 {
@@ -85,7 +85,7 @@ static bool list_add_inner(struct walk *w, struct op_list *l, struct reader *r, 
     return operands && *n <= REPEATED_MAX;
 }
 
-/* The region at `r`, moving behind it; false if it is not one to be remembered. */
+/* Adds the region at `r` and moves behind it. False if the walk cannot remember it. */
 static bool list_add_region(struct walk *w, struct op_list *l, struct reader *r, uint32_t scope)
 {
     struct bytecode *b = w->b;
@@ -111,8 +111,8 @@ static bool list_add_region(struct walk *w, struct op_list *l, struct reader *r,
     return n == n_values && !r->failed;
 }
 
-/* The same of an operation; that of an isolated one sees no value from outside and lies in a section of
- * its own. */
+/* Adds the region of an operation. That of an isolated operation sees no value from outside and
+ * lies in a section of its own. */
 static bool list_add_region_of(struct walk *w, const struct encoded *o, struct op_list *l,
                                struct reader *r)
 {
@@ -126,8 +126,9 @@ static bool list_add_region_of(struct walk *w, const struct encoded *o, struct o
            reader_done(&section);
 }
 
-/* The list of the operation at hand, with `r` behind it and then behind its region; empty if it is not
- * to be remembered. What is wrong in a region is left to who reads it. */
+/* Makes the list of the current operation; `r` moves behind the operation's region, if it has one.
+ * The list is empty if the walk cannot remember the operation. The walk itself reports errors in
+ * the region. */
 static void list_make(struct walk *w, const struct encoded *o, struct reader *r)
 {
     struct op_list *l = &w->list;
@@ -145,7 +146,7 @@ static void list_make(struct walk *w, const struct encoded *o, struct reader *r)
     }
 }
 
-/* The slot of a list, or the empty one where it would be. */
+/* Returns the slot of a list, or the empty slot for it. */
 static uint32_t *known_slot(const struct walk *w, const struct op_list *l, uint64_t hash)
 {
     for (uint32_t i = (uint32_t)hash & w->mask;; i = (i + 1) & w->mask) {
@@ -156,7 +157,7 @@ static uint32_t *known_slot(const struct walk *w, const struct op_list *l, uint6
     }
 }
 
-/* Keeps at most one of two slots in use. */
+/* Keeps at least half of the slots empty. False without memory. */
 static bool slots_reserve(struct walk *w)
 {
     if (w->slots && w->n_known < w->mask / 2)
@@ -184,8 +185,8 @@ static uint64_t list_hash(const struct op_list *l)
     return XXH3_64bits(l->at, l->n * sizeof *l->at);
 }
 
-/* Remembers an operation; `more` numbers behind its list are the caller's to fill. NULL if it was known,
- * or there is no memory. */
+/* Remembers an operation. The caller fills the `more` numbers behind its list. NULL if the
+ * operation is known, or without memory. */
 static uint32_t *known_add(struct walk *w, const struct op_list *l, uint32_t shape, size_t text_len,
                            uint32_t more)
 {
@@ -210,16 +211,16 @@ static uint32_t *known_add(struct walk *w, const struct op_list *l, uint32_t sha
 
 /* ---- operations that repeat ---- */
 
-/* What stands behind the list of an operation with a region. */
+/* The numbers behind the list of an operation with a region. */
 enum {
     REGION_NAME,
     REGION_DICT,
     REGION_N_ARGS,
     REGION_N_OPS,
-    REGION_TYPES, /* of results, of arguments; then shapes of operations */
+    REGION_TYPES, /* types of results, types of arguments, then shapes of operations */
 };
 
-/* Puts an operation with a region, whose `numbers` stand behind its list. */
+/* Adds an operation with a region to the graph, from the numbers behind its list. */
 static bool region_repeats(struct walk *w, const struct known_op *k, const struct encoded *o,
                            uint32_t *out)
 {
@@ -244,7 +245,8 @@ static bool region_repeats(struct walk *w, const struct known_op *k, const struc
     return mlir_piece_region_end(w->pieces->reader, &region, out);
 }
 
-/* A shape of the body of the region that is being read for the first time; 0: it may not be repeated. */
+/* Adds a shape to the body of the region that the walk reads for the first time. 0: the operation
+ * may not repeat. */
 static void capture_add(struct walk *w, uint32_t shape)
 {
     struct capture *c = &w->capture;
@@ -319,7 +321,7 @@ void repeat_region_ends(struct walk *w)
         mlir_piece_types(w->pieces->reader, args, c->n_args, c->args);
 }
 
-/* The operation with the region that was captured has ended. */
+/* Remembers the operation with the captured region, which has ended. */
 static void region_remember(struct walk *w)
 {
     struct capture *c = &w->capture;

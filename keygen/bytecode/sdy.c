@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sdy.c - attributes of the Shardy dialect as text: meshes, shardings and rules.
+ * sdy.c - writes attributes of the Shardy dialect as text: meshes, shardings and rules. attr.c
+ * calls it.
  *
- * A sharding is `#sdy.sharding<@mesh, [{"x"}, {?}]>`, and inside of a list the same without its
- * name. Each part is an attribute of its own with a code of its own; an axis, a dimension and so
- * on are only ever printed inside of what holds them. No state but the caller's.
+ * A sharding is `#sdy.sharding<@mesh, [{"x"}, {?}]>`, without its name inside a list. Each part is
+ * an attribute with a code of its own. Parts, such as an axis or a dimension, appear in the text
+ * only inside another attribute.
+ *
+ * Thread: any; the state is the caller's.
  * Source: the bytecode definitions and the attribute syntax of Shardy.
  */
 #include "keygen/bytecode/bytecode.h"
@@ -23,7 +26,7 @@ enum sdy_code {
     RULE,
 };
 
-/* Opens the attribute whose number comes next, if it has this code. */
+/* Opens the attribute whose number comes next. False if it has another code. */
 static bool open_part(struct bytecode *b, struct reader *r, enum sdy_code code, struct reader *part)
 {
     uint64_t have, attr = bytecode_varint(r);
@@ -33,7 +36,7 @@ static bool open_part(struct bytecode *b, struct reader *r, enum sdy_code code, 
     return false;
 }
 
-/* "a, b": a count, and each part as `put` prints it. */
+/* Writes "a, b": reads a count, then writes each part with `put`. */
 static void put_parts(struct bytecode *b, struct reader *r, enum sdy_code code,
                       void (*put)(struct bytecode *, struct reader *))
 {
@@ -46,7 +49,7 @@ static void put_parts(struct bytecode *b, struct reader *r, enum sdy_code code,
     }
 }
 
-/* "x" or "x":(2)4 */
+/* Writes an axis: "x" or "x":(2)4. */
 static void put_axis(struct bytecode *b, struct reader *r)
 {
     bool has_sub;
@@ -65,13 +68,13 @@ static void put_axis(struct bytecode *b, struct reader *r)
     bytecode_put_i64(b, bytecode_signed(&part));
 }
 
-/* {"x", ?}p1 */
+/* Writes a dimension: {"x", ?}p1. */
 static void put_dimension(struct bytecode *b, struct reader *r)
 {
     bytecode_put(b, "{");
     size_t empty = b->out.len;
     put_parts(b, r, AXIS, put_axis);
-    if (!reader_u8(r)) /* open: the propagation may add axes */
+    if (!reader_u8(r)) /* open: Shardy's propagation may add axes */
         bytecode_put(b, b->out.len == empty ? "?" : ", ?");
     bytecode_put(b, "}");
     bool has_priority;
@@ -82,7 +85,7 @@ static void put_dimension(struct bytecode *b, struct reader *r)
     }
 }
 
-/* <@mesh, [{"x"}, {}], replicated={"y"}> */
+/* Writes a sharding: <@mesh, [{"x"}, {}], replicated={"y"}>. */
 static void put_sharding(struct bytecode *b, struct reader *r)
 {
     bytecode_put(b, "<");
@@ -134,7 +137,7 @@ static void put_manual_axes(struct bytecode *b, struct reader *r, int depth)
 
 /* ---- rules ---- */
 
-/* Factors are i, j, ... z, z_1, z_2, ... */
+/* Writes the name of a factor: i, j, ... z, z_1, z_2, ... */
 static void put_factor(struct bytecode *b, int64_t factor)
 {
     if (factor < 0) {
@@ -163,7 +166,7 @@ static void put_tensor_mapping(struct bytecode *b, struct reader *r)
     bytecode_put(b, "]");
 }
 
-/* #sdy.op_sharding_rule<([i, j])->([i, k]) {i=8, j=4, k=2}, custom> */
+/* Writes a rule: #sdy.op_sharding_rule<([i, j])->([i, k]) {i=8, j=4, k=2}, custom>. */
 static void put_rule(struct bytecode *b, struct reader *r)
 {
     uint64_t n = bytecode_read_count(b, r);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stablehlo.c - attributes of the StableHLO dialect in bytecode as text. No state but the
- * caller's.
+ * stablehlo.c - writes attributes of the StableHLO dialect in bytecode as text. attr.c calls it,
+ * also for attributes of VHLO that stand for them.
+ *
+ * Thread: any; the state is the caller's.
  * Source: StableHLO's bytecode.md and the attribute syntax of StablehloAttrs.td.
  */
 #include "keygen/bytecode/bytecode.h"
 
-/* "#stablehlo<precision DEFAULT>" */
+/* An enumeration: "#stablehlo<precision DEFAULT>". */
 struct enumeration {
     const char *name;
     const char *const *values;
@@ -43,7 +45,7 @@ static void put_enum(struct bytecode *b, struct reader *r, const struct enumerat
     bytecode_put(b, ">");
 }
 
-/* "name = [1, 2]" of n numbers. */
+/* Writes "name = [1, 2]" of n numbers. */
 static void put_list(struct bytecode *b, struct reader *r, const char *name, uint64_t n)
 {
     bytecode_put(b, name);
@@ -55,7 +57,8 @@ static void put_list(struct bytecode *b, struct reader *r, const char *name, uin
     bytecode_put(b, "]");
 }
 
-/* Nothing if the list is empty; *separator is what comes before the next. */
+/* Writes a list after *separator, which it updates for the next field. Writes nothing if the list
+ * is empty. */
 static void put_list_field(struct bytecode *b, struct reader *r, const char *name,
                            const char **separator)
 {
@@ -80,7 +83,8 @@ static void put_number_field(struct bytecode *b, struct reader *r, const char *n
     *separator = ", ";
 }
 
-/* `lists` names, then a number if `number` is not NULL; empty and zero fields are left out. */
+/* Writes the fields that `lists` names, then a number if `number` is not NULL. Leaves out empty and
+ * zero fields. */
 static void put_struct(struct bytecode *b, struct reader *r, const char *before,
                        const char *const *lists, const char *number)
 {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * type.c - the tables' entries, and types of MLIR bytecode as generic MLIR text.
+ * type.c - reads the entries of the tables, and writes types of MLIR bytecode as generic MLIR text.
+ * It also writes names and strings. All files of this folder call it.
  *
- * VHLO's types come out as the StableHLO and builtin ones that they stand for. A code that is not here
- * stops the reading. Recursion is bounded by BYTECODE_DEPTH_MAX. No state but the caller's.
+ * A type of VHLO becomes the StableHLO or builtin one that it stands for. An unknown code stops the
+ * reading. BYTECODE_DEPTH_MAX limits the recursion.
+ *
+ * Thread: any; the state is the caller's.
  */
 #include "keygen/bytecode/bytecode.h"
 
@@ -36,7 +39,7 @@ void bytecode_put_string(struct bytecode *b, struct view s)
 {
     static const char hex[] = "0123456789ABCDEF";
     const uint8_t *p = s.data;
-    size_t plain = 0; /* up to here it was put */
+    size_t plain = 0; /* all bytes before this one are written */
     bytecode_put(b, "\"");
     for (size_t i = 0; i < s.len; i++) {
         if (p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"' && p[i] != '\\')
@@ -81,7 +84,7 @@ void bytecode_put_symbol(struct bytecode *b, struct view name)
 
 /* ---- entries ---- */
 
-/* The next entry begins where this one ends. */
+/* Returns a reader over an entry, which ends at the next entry's beginning. */
 struct reader bytecode_entry_reader(const struct bytecode *b, const struct bytecode_entry *e)
 {
     return reader_over(b->start + e->at, e[1].at - e->at);
@@ -109,7 +112,7 @@ struct view bytecode_read_string(struct bytecode *b, struct reader *r)
     return bytecode_string(b, r->failed ? UINT64_MAX : i);
 }
 
-/* A count whose elements take a byte or more each. */
+/* Reads a count of elements that take a byte or more each. */
 uint64_t bytecode_read_count(struct bytecode *b, struct reader *r)
 {
     uint64_t n = bytecode_varint(r);
@@ -123,7 +126,7 @@ bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
                        enum bytecode_dialect dialect)
 {
     uint32_t i = (uint32_t)(e - b->attrs), low = 0, high = b->n_groups;
-    while (high - low > 1) { /* the last group that does not begin behind it */
+    while (high - low > 1) { /* find the last group that begins at or before i */
         uint32_t middle = low + (high - low) / 2;
         if (b->groups[middle].first <= i)
             low = middle;
@@ -133,7 +136,7 @@ bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
     return b->groups[low].dialect == dialect;
 }
 
-/* Text that the dialect printed itself, with a NUL. */
+/* Writes text that the dialect itself printed, without its final NUL. */
 void bytecode_put_text_entry(struct bytecode *b, const struct bytecode_entry *e)
 {
     struct reader r = bytecode_entry_reader(b, e);
@@ -207,7 +210,7 @@ static void put_tuple_type(struct bytecode *b, struct reader *r, int depth)
     bytecode_put(b, ">");
 }
 
-/* BuiltinDialectBytecode: the codes of types. */
+/* Writes a type by its code in BuiltinDialectBytecode. */
 static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
 {
     static const char *const floats[] = {"bf16", "f16", "f32", "f64", "f80", "f128"};
@@ -243,7 +246,7 @@ static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
     }
 }
 
-/* VHLO's types, spelled as the builtin and StableHLO ones that they stand for. */
+/* Writes a type of VHLO as the builtin or StableHLO one that it stands for. */
 static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
 {
     static const char *const plain[] = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c - turns the operations of MLIR bytecode into generic MLIR text. bytecode.c calls it after it
- * has read the tables.
+ * walk.c - turns the operations of MLIR bytecode into generic MLIR text. bytecode.c calls it after
+ * it has read the tables.
  *
- * mlir.c reads each operation as a piece of text, in which "%0", "%1", ... are its operands and "%0" are
- * its results. The walk keeps only the number in the graph of each value. It adds an operation that
- * repeats an earlier one to the graph without text (repeat.c).
+ * mlir.c reads each operation as a piece of text, in which "%0", "%1", ... are its operands and
+ * "%0" are its results. The walk keeps only the number in the graph of each value. It adds an
+ * operation that repeats an earlier one to the graph without text (repeat.c).
  *
  * It walks with a stack of regions on the heap.
  *
@@ -18,7 +18,7 @@
 
 bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size)
 {
-    if (*cap && need <= *cap) /* an array of nothing has memory, too: it is pointed into */
+    if (*cap && need <= *cap) /* an empty array has memory too, because pointers point into it */
         return true;
     void *old;
     memcpy(&old, array, sizeof old);
@@ -58,7 +58,8 @@ static void value_declare(struct walk *w, uint64_t type)
         f->next_value++;
 }
 
-/* Notes that the current piece defines the `n` values from `first` on. Returns the place for their types. */
+/* Notes that the current piece defines the `n` values from `first` on. Returns the place for their
+ * types. */
 static uint32_t *values_promise(struct walk *w, uint32_t first, uint32_t n, bool are_args)
 {
     struct numbers *t = &w->defined_types;
@@ -88,8 +89,8 @@ static void value_type_note(struct walk *w, uint32_t type, uint32_t graph_type)
     t->at[graph_type] = type + 1;
 }
 
-/* The values that the last piece defined are in the graph now. When nobody reads the pieces any more, what
- * they are does not matter. */
+/* Gets the graph's numbers for the values that the last piece defined. Without a reader of the
+ * pieces, the numbers do not matter. */
 static void values_resolve(struct walk *w)
 {
     struct mlir *reader = w->pieces->reader;
@@ -133,7 +134,7 @@ void walk_skip_use_lists(struct bytecode *b, struct reader *r, uint64_t n_values
     }
 }
 
-enum { /* what follows an operation's name and location */
+enum { /* the fields behind an operation's name and location */
        HAS_ATTRS = 1,
        HAS_RESULTS = 2,
        HAS_OPERANDS = 4,
@@ -238,7 +239,7 @@ static void types_push(struct walk *w, const struct encoded *o)
 
 /* ---- operations as text ---- */
 
-/* "%0:2 = ". */
+/* Writes "%0:2 = ". */
 static void put_results(struct bytecode *b, uint64_t n)
 {
     if (!n)
@@ -251,7 +252,7 @@ static void put_results(struct bytecode *b, uint64_t n)
     bytecode_put(b, " = ");
 }
 
-/* "(%0, %1)[^bb1]". */
+/* Writes "(%0, %1)[^bb1]". */
 static void put_operands(struct bytecode *b, const struct encoded *o, uint32_t first_block)
 {
     struct reader r = o->successors;
@@ -268,7 +269,8 @@ static void put_operands(struct bytecode *b, const struct encoded *o, uint32_t f
     bytecode_put(b, o->n_successors ? "]" : "");
 }
 
-/* " {attributes} : (types) -> (types)": the end of an operation. Takes back what was pushed. */
+/* Writes the end of an operation, " {attributes} : (types) -> (types)". Takes back the types that
+ * the caller pushed. */
 static void put_tail(struct walk *w, uint64_t attrs, uint32_t types_at, uint64_t n_operands)
 {
     struct bytecode *b = w->b;
@@ -324,7 +326,7 @@ uint64_t walk_take_argument(struct bytecode *b, struct reader *r)
     return type;
 }
 
-/* "^bb3(%0: type):", and where its operations begin. */
+/* Writes "^bb3(%0: type):" and sets where the operations of the block begin. */
 static void block_begin(struct walk *w)
 {
     struct bytecode *b = w->b;
@@ -339,7 +341,7 @@ static void block_begin(struct walk *w)
         bytecode_malformed(b, "a block that is cut off");
         return;
     }
-    bool unlabelled = !n_args && label == f->first_block; /* nothing branches to a first block */
+    bool unlabelled = !n_args && label == f->first_block; /* no branch to a first block */
     if (!unlabelled) {
         bytecode_put(b, "^bb");
         bytecode_put_u64(b, label);
@@ -390,7 +392,7 @@ static void regions_begin(struct walk *w, const struct encoded *o, uint32_t type
     region_begin(w);
 }
 
-/* The text of an operation up to its regions, or whole. */
+/* Writes the text of an operation up to its regions, or the whole text if it has none. */
 static void put_op(struct walk *w, struct encoded *o, uint32_t types_at, uint32_t results)
 {
     struct bytecode *b = w->b;
@@ -405,7 +407,7 @@ static void put_op(struct walk *w, struct encoded *o, uint32_t types_at, uint32_
         if (o->properties)
             bytecode_put_properties(b, o->name, &b->properties[o->properties - 1]);
         else
-            bytecode_put_entries(b, o->attrs - 1); /* of a function they come before its body */
+            bytecode_put_entries(b, o->attrs - 1); /* a function's come before its body */
         bytecode_put(b, "}>");
     }
     if (!o->properties && b->version < BYTECODE_PROPERTIES)
@@ -441,7 +443,7 @@ static void op_begin(struct walk *w)
     w->n_named = o.operands->n;
 }
 
-/* The end of a region: the next of its operation, or the operation's end. */
+/* Ends a region: begins the operation's next region, or ends the operation. */
 static void region_end(struct walk *w)
 {
     struct frame *f = walk_top(w);
@@ -465,7 +467,7 @@ static void region_end(struct walk *w)
     w->n_frames--;
 }
 
-/* The section of operations is a block without arguments that holds the module. */
+/* Begins the walk. The section of operations is a block without arguments that holds the module. */
 static void walk_begin(struct walk *w, struct reader r)
 {
     bool has_args;
@@ -510,14 +512,14 @@ static void walk_close(struct walk *w)
 
 /* The walk as a text in pieces. */
 struct walk_text {
-    struct mlir_pieces pieces; /* first: what `next` is called with */
+    struct mlir_pieces pieces; /* first: `next` receives its address */
     struct walk w;
     bool ended;
 };
 
 #define PIECE_USUAL 65536 /* bytes; the head of a function may have megabytes */
 
-/* Makes room for the next piece. A large one had much of the attributes and strings looked at. */
+/* Empties the buffer for the next piece, and frees it after a large piece. */
 static void piece_forget(struct bytecode *b)
 {
     size_t max_len = b->out.max_len;
@@ -528,8 +530,8 @@ static void piece_forget(struct bytecode *b)
     }
 }
 
-/* A piece is what one step puts, and the label of the first block with what opens its region: a function is
- * read with its arguments. */
+/* Makes the next piece: the text of one step. The label of a first block and the text that opens
+ * its region make one piece, so that mlir.c reads a function with its arguments. */
 static bool text_next(struct mlir_pieces *pieces, struct view *out)
 {
     struct walk_text *t = (struct walk_text *)pieces;
@@ -571,7 +573,7 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
     t.w.pieces = &t.pieces;
     walk_begin(&t.w, operations);
     int code = form_mlir_pieces(&t.pieces, out, e);
-    while (text_next(&t.pieces, &rest)) /* what is wrong with the bytecode counts first */
+    while (text_next(&t.pieces, &rest)) /* an error in the bytecode counts first */
         ;
     walk_close(&t.w);
     if (t.w.no_memory)

@@ -3,9 +3,10 @@
  * graph.c - the builder: turns the calls of the readers into lines. The readers of MLIR text and of
  * bytecode call it; graph.h has the contract.
  *
- * An open operation waits in `frames`, with its operands and results on scratch stacks. It becomes a
- * line when it ends or when its first region begins. A block's head becomes a line when its arguments
- * are complete, that is, at the next call of another kind. For a key, each line is written at once.
+ * An open operation waits in `frames`, with its operands and results on scratch stacks. It becomes
+ * a line when it ends or when its first region begins. A block's head becomes a line when its
+ * arguments are complete, that is, at the next call of another kind. For a key, each line is
+ * written at once.
  *
  * Thread: one at a time for a graph; no other state.
  */

@@ -4,17 +4,18 @@
  * calls it for a graph that keeps its lines.
  *
  * There are two sorts of regions. Each function is one; its count is how often calls reach it. A
- * straight run of operations in a block, if it occurs twice or more (unrolled layers), is the other:
+ * straight run of operations in a block, if it occurs twice or more (unrolled layers), is the
+ * other:
  *
- *   1. Each operation of a block that depends on an argument becomes a token: a hash of the operation
- *      without the identity of its operands. An operation that depends on no argument (a small
- *      constant, or an operation of such constants) is closed: it belongs to each of its users.
- *   2. Hashes of windows of 2, 4, 8, ... tokens, and the distance to the last equal window, show where
- *      tokens repeat with a period: n log n in all. Pieces that cover most are chosen first; then
- *      equal pieces with other operations between them.
- *   3. Each piece is written as a region. Its text numbers the parameters by first mention, and orders
- *      the operations by the piece alone. Equal texts are one region. Tokens only propose: the text,
- *      and so the key, contains the whole computation of the piece.
+ *   1. Each operation of a block that depends on an argument becomes a token: a hash of the
+ *      operation without the identity of its operands. An operation that depends on no argument
+ *      (a small constant, or an operation of such constants) is closed: it belongs to each user.
+ *   2. The finder hashes windows of 2, 4, 8, ... tokens, and measures the distance to the last
+ *      equal window. So it finds tokens that repeat with a period, in n log n. It first chooses the
+ *      pieces that cover most, then equal pieces with other operations between them.
+ *   3. The finder writes each piece as a region. Its text numbers the parameters by first mention,
+ *      and orders the operations by the piece alone. Equal texts are one region. Tokens only
+ *      propose: the text, and so the key, contains the whole computation of the piece.
  *
  * An operation that may have effects equals no other, so it is in no piece.
  *
@@ -67,7 +68,7 @@ struct block { /* operations at lines first .. end - 1 */
 
 struct function { /* of a graph, beside struct func */
     bool walked, recursive, keyed;
-    uint64_t count; /* times that calls reach it */
+    uint64_t count; /* how often calls reach it */
     struct key key; /* as a region */
 };
 
@@ -113,7 +114,8 @@ static uint32_t op_results(const struct graph *g, uint32_t op)
     return line_shape(g, g->lines.at[op].next - 1)->n_types;
 }
 
-/* Returns the operands of the operation and of the operations inside of it: a slice of graph.operands. */
+/* Returns the operands of the operation and of the operations inside of it: a slice of
+ * graph.operands. */
 static const uint32_t *op_takes(const struct graph *g, uint32_t op, uint32_t *out_n)
 {
     uint32_t first = g->lines.at[op].operands, next = g->lines.at[op].next;
@@ -131,8 +133,8 @@ static uint32_t op_inside(const struct graph *g, uint32_t op)
     return line < end ? g->lines.at[line].value : g->lines.at[op].value;
 }
 
-/* Finds the next value from outside that the operation uses, from operand *i on, and moves *i behind
- * it. False after the last. */
+/* Finds the next value from outside that the operation uses, from operand *i on, and moves *i
+ * behind it. False after the last. */
 static bool op_dependency(const struct graph *g, uint32_t op, uint32_t *i, uint32_t *out)
 {
     uint32_t n, inside = op_inside(g, op);
@@ -175,7 +177,8 @@ static bool value_closed(const struct finder *f, uint32_t value)
     return f->marks[value].made == CLOSED;
 }
 
-/* Returns a hash of the operation. It has the content of closed operands, and the types of others. */
+/* Returns a hash of the operation. It has the content of closed operands, and the types of
+ * others. */
 static uint64_t op_hash(const struct finder *f, uint32_t op)
 {
     const struct graph *g = f->g;
@@ -260,7 +263,8 @@ static bool dict_plain(const struct graph *g, uint32_t dict)
     return !dict || (d->len == sizeof one - 1 && !d->n_holes && memcmp(d->text, one, d->len) == 0);
 }
 
-/* Ends a region and sets its key. False without memory, or if the region names a function without one. */
+/* Ends a region and sets its key. False without memory, or if the region names a function without
+ * one. */
 static bool region_end(struct finder *f, struct canon_region *out)
 {
     struct graph *g = f->g;
@@ -340,7 +344,8 @@ static void func_push(struct finder *f, uint32_t func, uint64_t of)
     named->recursive |= named->count && !named->walked;
 }
 
-/* Orders the functions, callees before callers. Meanwhile a `count` above 0 marks a visited function. */
+/* Orders the functions, callees before callers. Meanwhile a `count` above 0 marks a visited
+ * function. */
 static void funcs_order(struct finder *f)
 {
     for (uint32_t i = 0; i < f->g->funcs.n; i++) {
@@ -369,8 +374,8 @@ static void func_add(struct finder *f, uint32_t func, uint64_t count)
         f->functions[func].count += count;
 }
 
-/* Counts how often calls reach each function. A fragment may have no public function: each then counts
- * once. */
+/* Counts how often calls reach each function. A fragment may have no public function: each then
+ * counts once. */
 static void funcs_count(struct finder *f)
 {
     const struct graph *g = f->g;
@@ -447,8 +452,8 @@ static bool op_closed(const struct finder *f, uint32_t op)
     return true;
 }
 
-/* Collects the block's operations and makes their tokens. The last operation, which ends the block, has
- * none. */
+/* Collects the block's operations and makes their tokens. The last operation, which ends the block,
+ * has none. */
 static void tokens_make(struct finder *f, const struct block *b)
 {
     const struct graph *g = f->g;
@@ -518,7 +523,8 @@ static void cuts_count(struct finder *f)
 
 /* ---- repeats ---- */
 
-/* Returns the last place of a window with this hash, NONE if there is none, and stores `at` instead. */
+/* Returns the last place of a window with this hash, NONE if there is none, and stores `at`
+ * instead. */
 static uint32_t window_last(struct finder *f, uint64_t hash, uint32_t at)
 {
     uint32_t s = (uint32_t)(hash >> 20) & f->last_mask;
@@ -530,8 +536,9 @@ static uint32_t window_last(struct finder *f, uint64_t hash, uint32_t at)
     return before;
 }
 
-/* Adds a match: tokens from .. to - 1 equal those `distance` before. It becomes a piece with a period,
- * or two pieces apart. A match at most doubles when it is extended, so the whole stays near linear. */
+/* Adds a match: tokens from .. to - 1 equal those `distance` before. It becomes a piece with a
+ * period, or two pieces apart. A match at most doubles when it is extended, so the whole stays near
+ * linear. */
 static void match_add(struct finder *f, uint32_t from, uint32_t to, uint32_t distance)
 {
     const uint64_t *t = f->tokens.at;
@@ -714,8 +721,8 @@ static void leaves_mark(struct finder *f)
     }
 }
 
-/* Orders the piece, depth first from `root`. Appends to `order` its operations, closed ones too, and its
- * parameters as NONE and the value. */
+/* Orders the piece, depth first from `root`. Appends to `order` its operations, closed ones too,
+ * and its parameters as NONE and the value. */
 static void piece_walk(struct finder *f, uint32_t root, uint32_t at, uint32_t n)
 {
     const struct graph *g = f->g;
@@ -837,7 +844,8 @@ static void block_regions(struct finder *f, const struct block *b)
             piece_region(f, t, f->taken_n.at[t]);
 }
 
-/* Adds the blocks of lines first .. end - 1. `headless`: the first block has no head, as in a function. */
+/* Adds the blocks of lines first .. end - 1. `headless`: the first block has no head, as in a
+ * function. */
 static void blocks_add(struct finder *f, uint32_t first, uint32_t end, bool headless)
 {
     const struct graph *g = f->g;

@@ -3,8 +3,8 @@
  * texts.c - stores the texts of a graph: types, names, symbols, dictionaries. The readers call it
  * through graph.h.
  *
- * Each text is stored once, in an arena, and has a number. A dictionary is collected in `draft`, entry
- * by entry. When it ends it becomes one text with holes (struct hole).
+ * Each text is stored once, in an arena, and has a number. A dictionary is collected in `draft`,
+ * entry by entry. When it ends it becomes one text with holes (struct hole).
  *
  * Thread: one at a time for a graph; no other state.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * write.c - writes lines as canonical text for people, and as the records that are hashed. The builder
- * calls it for each line of a key; regions.c calls it for each region.
+ * write.c - writes lines as canonical text for people, and as the records that are hashed. The
+ * builder calls it for each line of a key; regions.c calls it for each region.
  *
  * Most lines of a long program differ from an earlier line only in their operands. So each shape is
- * hashed once, and a line is hashed as the shape's number and the operands: KEYS.md, section 2.3. The
- * text for people is written only on demand.
+ * hashed once, and a line is hashed as the shape's number and the operands: KEYS.md, section 2.3.
+ * The text for people is written only on demand.
  *
  * Thread: one at a time for a graph; no other state.
  */
@@ -23,8 +23,8 @@ enum record { RECORD_TEXT, RECORD_SHAPE, RECORD_LINE };
 
 /* ---- numbers ---- */
 
-/* Writes a number at `at` and returns its end. A byte has seven bits, the lowest first; the highest bit
- * is set in all bytes but the last. */
+/* Writes a number at `at` and returns its end. A byte has seven bits, the lowest first; the highest
+ * bit is set in all bytes but the last. */
 static inline uint8_t *number_at(uint8_t *at, uint64_t number)
 {
     for (; number > 0x7F; number >>= 7)
@@ -66,7 +66,8 @@ static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TE
     return 2 + (size_t)(end - at);
 }
 
-/* Writes the text of a channel's number. Programs have few channels, so it searches them in order. */
+/* Writes the text of a channel's number. Programs have few channels, so it searches them in
+ * order. */
 static size_t channel_text(struct printer *p, uint64_t channel, char out[SYMBOL_TEXT])
 {
     uint32_t i = 0;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attr.c - attributes and types of MLIR text, token by token into one spelling.
+ * attr.c - reads attributes and types of MLIR text, token by token, into one spelling. All readers
+ * of operations in this folder call it.
  *
- * White space and comments go, aliases are replaced by what they stand for, constants by their
- * bytes (mlir/dense.c), symbols become holes for numbers, mesh axes are numbered. All
- * other tokens stay as they are, with white space between them that depends on the tokens alone.
+ * White space and comments go. An alias becomes the text that it stands for, and a constant becomes
+ * its bytes (mlir/dense.c). Symbols become holes for numbers, and mesh axes get numbers. All other
+ * tokens stay as they are, with white space between them that depends on the tokens alone.
  *
- * Aliases nest without recursion: what is left of the text around one waits on a stack, and all
- * that aliases stand for is bounded by the size of the input.
+ * Aliases nest without recursion: the rest of the text around an alias waits on a stack. The size
+ * of the input limits the total text of all aliases.
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define EXPANDED_FREE (1u << 20) /* bytes that aliases may always stand for */
+#define EXPANDED_FREE (1u << 20) /* bytes of alias text that any input may have */
 #define PENDING_MAX 64           /* aliases inside one another */
 
 enum token { TOKEN_NONE, TOKEN_WORD, TOKEN_COMMA, TOKEN_SPACED, TOKEN_OTHER };
@@ -47,7 +50,7 @@ static void put_number(struct mlir *m, unsigned flags, enum token *before, const
     put_token(m, flags, before, TOKEN_WORD, text, (size_t)n);
 }
 
-/* A string that names a mesh axis becomes the axis' number. */
+/* Writes the number of the mesh axis that the string names. False if it names none. */
 static bool put_axis(struct mlir *m, struct slice string, unsigned flags, enum token *before)
 {
     uint64_t hash;
@@ -62,7 +65,7 @@ static bool put_axis(struct mlir *m, struct slice string, unsigned flags, enum t
     return true;
 }
 
-#define NAME_MAX_LEN 256 /* a longer string is taken to be no name */
+#define NAME_MAX_LEN 256 /* a longer string counts as no name */
 
 void mlir_string_names(struct mlir *m, struct slice string)
 {
@@ -88,7 +91,8 @@ static bool put_string(struct mlir *m, struct slice *s, unsigned flags, enum tok
     return true;
 }
 
-/* "#name" or "!name": an alias, whose value is then read in its place, or a dialect's own. */
+/* Reads "#name" or "!name": an alias, which it replaces by its value, or an attribute or type of a
+ * dialect. */
 static bool put_sigil(struct mlir *m, struct slice *s, unsigned flags, enum token *before)
 {
     const char *at = s->at++;
@@ -145,7 +149,8 @@ static void put_symbol(struct mlir *m, struct slice *s, unsigned flags, enum tok
     graph_dict_symbol(m->g, symbol);
 }
 
-/* "%name": an operand if it is bound; else a name of the text's own, which is numbered. */
+/* Reads "%name". A bound name becomes an operand; any other is a name of the text's own and gets a
+ * number. */
 static void put_value(struct mlir *m, struct slice *s, unsigned flags, enum token *before)
 {
     struct slice ahead = {s->at + 1, s->end};
@@ -167,13 +172,13 @@ static void put_value(struct mlir *m, struct slice *s, unsigned flags, enum toke
     }
     put_number(m, flags, before, "%own", number);
     if (s->end - s->at > 1 && *s->at == '#' && s->at[1] >= '0' && s->at[1] <= '9') {
-        const char *at = s->at++; /* which of its results */
+        const char *at = s->at++; /* the index of a result */
         slice_word(s);
         put_token(m, flags, before, TOKEN_OTHER, at, (size_t)(s->at - at));
     }
 }
 
-/* A word, or a number with its exponent. */
+/* Takes a word, or a number with its exponent. */
 static struct slice word_of(struct slice *s)
 {
     struct slice word = slice_word(s);
@@ -188,7 +193,7 @@ static struct slice word_of(struct slice *s)
     return word;
 }
 
-/* 0 is no channel. */
+/* Writes the hole of a channel. False if the word is no number, or is 0, which means no channel. */
 static bool put_channel(struct mlir *m, struct slice word, enum token *before)
 {
     uint64_t channel = 0;
@@ -208,7 +213,7 @@ static bool put_word(struct mlir *m, struct slice *s, unsigned *flags, enum toke
 {
     const char *at = s->at;
     struct slice word = word_of(s);
-    if (word.at == word.end) { /* no word after all */
+    if (word.at == word.end) { /* not a word */
         put_token(m, *flags, before, TOKEN_OTHER, s->at, 1);
         s->at++;
         return true;
@@ -244,7 +249,7 @@ static bool put_word(struct mlir *m, struct slice *s, unsigned *flags, enum toke
     return true;
 }
 
-/* One token. */
+/* Reads one token. */
 static bool put_next(struct mlir *m, struct slice *s, unsigned *flags, enum token *before)
 {
     switch (*s->at) {
@@ -281,7 +286,7 @@ static bool put_next(struct mlir *m, struct slice *s, unsigned *flags, enum toke
     return true;
 }
 
-/* True for "0, 12, 3": numbers as they are always spelled. */
+/* True for numbers in their usual spelling, such as "0, 12, 3". */
 static bool plain_numbers(struct slice text)
 {
     const char *p = text.at;
@@ -359,7 +364,7 @@ static unsigned entry_flags(const struct mlir *m, struct slice key, struct slice
     return flags;
 }
 
-/* One string and nothing else. */
+/* True if the value is one string and nothing else. */
 static bool is_string(struct slice value)
 {
     if (value.at == value.end || *value.at != '"')
@@ -374,7 +379,7 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     slice_trim(&value);
     if (!unit && value.at == value.end)
         return mlir_fail(m, value.at, WARM_EMALFORMED, "an attribute has no value");
-    if (slice_len(key) > 2 && key.at[0] == '"') { /* a name that needs no quotes has none */
+    if (slice_len(key) > 2 && key.at[0] == '"') { /* quotes only if needed */
         struct slice bare = {key.at + 1, key.end - 1};
         if (slice_word(&bare).end == key.end - 1)
             key = (struct slice){key.at + 1, key.end - 1};
@@ -382,7 +387,7 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     if (slice_is(key, "call_target_name") && form_is_process_bound(value.at, slice_len(value)))
         return mlir_fail(m, value.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
     if (slice_is(key, "jax.result_info") && is_string(value))
-        return true;
+        return true; /* unread, so that its string does not count as the name of a symbol */
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
     if (symbol && slice_len(value) > 2 && value.at[0] == '"') {
@@ -437,7 +442,7 @@ uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *inf
     if (!mlir_dict_entries(m, (struct slice){braces.at + 1, braces.end - 1}, info))
         return 0;
     uint32_t dict = graph_dict_end(m->g);
-    if (dict) /* else nothing but a result's name for people: each has its own */
+    if (dict) /* an empty one had at most a result's name, which differs each time */
         cache_add(m, &m->dicts, tag, braces, hash, dict);
     return dict;
 }

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dense.c - constants of MLIR text into the bytes of their elements.
+ * dense.c - turns constants of MLIR text into the bytes of their elements. attr.c calls it for
+ * "dense" and "dense_resource"; line.c, plain.c and pretty.c call it for constants that have a type
+ * of their own.
  *
- * MLIR prints one constant in several ways (a list, a splat, a string of hexadecimal digits), and
- * another encoding of the module holds its bytes. The canonical spelling is the bytes:
+ * MLIR prints one constant in several ways: a list, a splat, or a string of hexadecimal digits.
+ * Bytecode holds its bytes. The canonical spelling is the bytes:
  *
  *     dense<[1.0, 2.0]> : tensor<2xf32>      dense<0000803F00000040> : tensor<2xf32>
- *     dense<0x7FC00001> : tensor<8xf32>      dense<0100C07F> : tensor<8xf32>     a splat: one element
+ *     dense<0x7FC00001> : tensor<8xf32>      dense<0100C07F> : tensor<8xf32>   a splat: one element
  *
- * Elements are little-endian, i1 and narrower integers take a byte, and so do floats of 8, 6 and 4
- * bits. A number with a fraction is read as MLIR reads it: to a double, then rounded to the element's
- * type, ties to even. What comes of a number that is too large for a float of a byte depends on its
- * format: of a constant with such a one, as of types that are not known here (strings), MLIR's own
- * tokens stay.
+ * Elements are little-endian. An i1, a narrow integer, and a float of 8, 6 or 4 bits take a byte
+ * each. The file reads a number with a fraction as MLIR does: as a double, which it rounds to the
+ * element's type, ties to even.
+ *
+ * Formats differ in the meaning of a number that is too large for a float of a byte. A constant
+ * with such a number keeps MLIR's own tokens, and so does one of an unknown type (strings).
+ *
+ * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/internal.h"
 
@@ -25,12 +30,12 @@
 
 enum element_kind { ELEMENT_INT, ELEMENT_FLOAT, ELEMENT_SMALL, ELEMENT_OTHER };
 
-/* A float of a byte: sign, exponent, fraction. */
+/* A float of a byte has a sign, an exponent and a fraction. */
 struct small_float {
     const char *name;
     uint8_t bits, fraction, bias;
-    uint8_t max;     /* the largest number's bits */
-    bool minus_zero; /* there is one */
+    uint8_t max;     /* bits of the largest number */
+    bool minus_zero; /* the format has a -0 */
 };
 
 struct element {
@@ -38,12 +43,12 @@ struct element {
     unsigned bits;                   /* of one part */
     unsigned size;                   /* bytes of one part */
     unsigned parts;                  /* 2 for a complex number */
-    unsigned exponent;               /* bits, of a float */
-    const struct small_float *small; /* if it is one */
-    uint64_t count;                  /* elements; UINT64_MAX if not known */
+    unsigned exponent;               /* bits of a float's exponent */
+    const struct small_float *small; /* of a float of a byte; else NULL */
+    uint64_t count;                  /* elements; UINT64_MAX if unknown */
 };
 
-#define LITERAL_MAX 96 /* letters of a number */
+#define LITERAL_MAX 96 /* characters of a number */
 
 static const char hex_digits[] = "0123456789ABCDEF";
 
@@ -61,7 +66,8 @@ static bool number_of(struct slice *s, uint64_t *out)
     return s->at > at;
 }
 
-/* Source: the OCP's formats of 8 bits and microscaling formats, and LLVM's APFloat.h for the others. */
+/* Source: the OCP formats of 8 bits and the OCP microscaling formats; for all others LLVM's
+ * APFloat.h. */
 static const struct small_float small_floats[] = {
     {"f8E4M3FN", 8, 3, 7, 0x7E, true},        {"f8E5M2", 8, 2, 15, 0x7B, true},
     {"f8E4M3", 8, 3, 7, 0x77, true},          {"f8E3M4", 8, 4, 3, 0x6F, true},
@@ -109,7 +115,7 @@ static void element_scalar(struct slice s, struct element *out)
     out->size = bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
 }
 
-/* Takes tensor<2x3xf32> or vector<...> apart. */
+/* Reads the element type and the count of tensor<2x3xf32> or vector<...>. */
 static struct element element_of(struct slice type)
 {
     struct element e = {.kind = ELEMENT_OTHER, .parts = 1, .count = 1};
@@ -140,7 +146,7 @@ static struct element element_of(struct slice type)
 
 /* ---- one number ---- */
 
-/* A double rounded to a float of `bits` with `exponent` bits of exponent, ties to even. */
+/* Rounds a double to a float of `bits` with `exponent` bits of exponent, ties to even. */
 static uint64_t float_bits(double d, const struct element *e)
 {
     uint64_t raw;
@@ -171,8 +177,8 @@ static uint64_t float_bits(double d, const struct element *e)
     return sign | out;
 }
 
-/* A double rounded to a float of a byte, ties to even; false if there is none near to it, or only a zero of
- * another sign. */
+/* Rounds a double to a float of a byte, ties to even. False if the result is too large, or if it is
+ * a -0 that the format does not have. */
 static bool small_bits(double d, const struct small_float *f, uint64_t *out)
 {
     int exponent, least = 1 - f->bias;
@@ -190,7 +196,8 @@ static bool small_bits(double d, const struct small_float *f, uint64_t *out)
     return bits <= f->max && (bits || !signbit(d) || f->minus_zero);
 }
 
-/* The digits at *text, up to 18, as a number; moves behind them. How many there were; 0 for more. */
+/* Reads up to 18 digits at *text as a number and moves behind them. Returns their count; 0 if there
+ * are more. */
 static unsigned take_digits(const char **text, uint64_t *out)
 {
     const char *p = *text, *first = p;
@@ -210,14 +217,15 @@ static bool parse_hex(const char *text, uint64_t *out)
     return !*end && !errno;
 }
 
-/* The number that is *out, or less than 0 by so much, as the bits of an element; false if it is none. */
+/* Replaces *out, or -*out if `negative`, by its bits as an element. False if the type has no such
+ * number. */
 static bool int_fits(bool negative, const struct element *e, uint64_t *out)
 {
-    if (e->bits == 1 && negative) /* -1 and 1 are both true */
+    if (e->bits == 1 && negative) /* both -1 and 1 mean true */
         negative = false;
     uint64_t max = e->bits < 64 ? (1ull << e->bits) - 1 : UINT64_MAX;
     if (*out > (negative ? max / 2 + 1 : max))
-        return false; /* never two numbers in one spelling */
+        return false; /* else two numbers would share a spelling */
     if (negative)
         *out = (0 - *out) & max;
     return true;
@@ -240,12 +248,12 @@ static bool parse_int(const char *text, const struct element *e, uint64_t *out)
     return !*end && !errno && end > text && int_fits(negative, e, out);
 }
 
-#define EXACT_DIGITS 15 /* of whole numbers that a double holds */
-#define EXACT_POWER 22  /* of ten, that it holds */
+#define EXACT_DIGITS 15 /* digits of a whole number that a double always holds */
+#define EXACT_POWER 22  /* the power of ten up to which a double holds each */
 
-/* "-1.500000e-01" where the digits and the power of ten are both exact: then their product or quotient,
- * which is rounded once, is what the text says, rounded. Source: Clinger, "How to read floating point
- * numbers accurately" (1990). */
+/* Reads a number such as "-1.500000e-01". False if a double cannot hold its digits or its power of
+ * ten exactly. Otherwise their product or quotient, rounded once, is the nearest double. Source:
+ * Clinger, "How to read floating point numbers accurately" (1990). */
 static bool parse_exact(const char *text, double *out)
 {
     static const double powers[EXACT_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -300,7 +308,7 @@ static bool parse_float(struct mlir *m, const char *text, const struct element *
     return element_bits(d, e, out);
 }
 
-/* A literal at s->at as the bytes of one part, appended to m->bytes. */
+/* Reads the literal at s->at and appends the bytes of one part to m->bytes. */
 static bool put_part(struct mlir *m, struct slice *s, const struct element *e)
 {
     char text[LITERAL_MAX];
@@ -326,7 +334,8 @@ static bool put_part(struct mlir *m, struct slice *s, const struct element *e)
 
 /* ---- all of them ---- */
 
-/* The literals of `body` into m->bytes. The nesting of lists is known from the shape. */
+/* Reads the literals of `body` into m->bytes. It ignores brackets, because the shape says how lists
+ * nest. */
 static bool read_list(struct mlir *m, struct slice body, const struct element *e)
 {
     m->bytes.len = 0;
@@ -346,7 +355,7 @@ static bool read_list(struct mlir *m, struct slice body, const struct element *e
     return !m->bytes.failed;
 }
 
-/* Packed bits, eight elements a byte, into a byte each. */
+/* Unpacks bits, eight elements a byte, into a byte for each element. */
 static void unpack_bits(struct mlir *m, struct slice hex, uint64_t count)
 {
     m->bytes.len = 0;
@@ -384,7 +393,7 @@ static void put_bytes(struct mlir *m, const struct element *e, unsigned flags)
     put_hex(m, m->bytes.data, len, flags);
 }
 
-/* Digits that are all upper case as they are, others raised. */
+/* Writes digits in upper case. Borrows the text if it has no lower case. */
 static void put_digits(struct mlir *m, struct slice hex, unsigned flags)
 {
     bool lower = false;
@@ -410,7 +419,7 @@ static bool all_hex(struct slice hex)
     return true;
 }
 
-/* A string of digits. False if they are not what the type says. */
+/* Writes a string of digits. False if they do not fill the type. */
 static bool put_string(struct mlir *m, struct slice hex, const struct element *e, unsigned flags)
 {
     uint64_t unit = 2ull * e->size * e->parts, len = slice_len(hex);
@@ -432,7 +441,7 @@ static bool put_string(struct mlir *m, struct slice hex, const struct element *e
     return true;
 }
 
-/* The text between the brackets into the open value. */
+/* Writes the text between the brackets into the open value. */
 static bool put_body(struct mlir *m, struct slice body, const struct element *e, unsigned flags)
 {
     slice_trim(&body);
@@ -465,7 +474,7 @@ static bool put_body(struct mlir *m, struct slice body, const struct element *e,
 
 /* ---- resources ---- */
 
-/* name: "0x…" pairs of {-# dialect_resources: { builtin: { … } } #-}. */
+/* Reads the pairs name: "0x…" of {-# dialect_resources: { builtin: { … } } #-}. */
 static void resources_read(struct mlir *m)
 {
     m->resources_read = true;
@@ -517,7 +526,7 @@ static bool put_resource(struct mlir *m, struct slice name, const struct element
            mlir_fail(m, name.at, WARM_EMALFORMED, "a resource does not fill its type");
 }
 
-/* "dense<HEX> : type" from what stands in the brackets and the type's own spelling. */
+/* Writes "dense<HEX> : type" from the text in the brackets and the type's own spelling. */
 static bool put_dense(struct mlir *m, struct slice body, struct slice type, bool resource,
                       unsigned flags)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * func.c - reads functions and modules of MLIR text, as func prints them and in the generic form: symbol,
- * visibility, arguments with their attributes, results. mlir.c calls it when it meets one.
+ * func.c - reads functions and modules of MLIR text, in the form that func prints and in the
+ * generic form: symbol, visibility, arguments with their attributes, results. mlir.c and region.c
+ * call it.
  *
  * Thread: any; the state is struct mlir.
  */
@@ -9,12 +10,12 @@
 
 #include <string.h>
 
-/* What the generic form says of a function in its properties. */
+/* A function's properties in the generic form. */
 enum { FUNC_NAME, FUNC_TYPE, FUNC_ARGS, FUNC_RESULTS, FUNC_VISIBILITY, FUNC_PROPS };
 static const char *const func_props[FUNC_PROPS] = {"sym_name", "function_type", "arg_attrs",
                                                    "res_attrs", "sym_visibility"};
 
-/* Which of them a key names; FUNC_PROPS: none. */
+/* Returns the property that a key names; FUNC_PROPS if it names none. */
 static size_t func_prop(struct slice key)
 {
     size_t i = 0;
@@ -23,8 +24,9 @@ static size_t func_prop(struct slice key)
     return i;
 }
 
-/* The values of a function's properties, of a key that comes twice the first; behind a key in quotes none
- * is looked for. `rest` gets the entries that are not one of them, with a comma behind each. */
+/* Reads the values of a function's properties. If a key comes twice, the first counts. Behind a key
+ * in quotes it looks for no property. Writes all other entries to `rest`, with a comma behind
+ * each. */
 static void func_props_read(struct slice braces, struct slice out[FUNC_PROPS], struct writer *rest)
 {
     struct slice s = {braces.at ? braces.at + 1 : NULL, braces.at ? braces.end - 1 : NULL};
@@ -48,8 +50,8 @@ static void func_props_read(struct slice braces, struct slice out[FUNC_PROPS], s
     }
 }
 
-/* The same from the properties of the scope, of which only the rest is kept when the text comes in pieces:
- * the types and attributes of a large function are most of it. */
+/* Reads the properties of the scope. If the text comes in pieces, it keeps only the other entries,
+ * because the types and attributes are most of a large function's text. */
 static void func_props_take(struct mlir *m, struct scope *s, struct slice out[FUNC_PROPS])
 {
     struct writer rest;
@@ -65,7 +67,8 @@ static void func_props_take(struct mlir *m, struct scope *s, struct slice out[FU
     writer_close(&rest);
 }
 
-/* The next element of "[{..}, {..}]"; the dictionary without entries when there are no more. */
+/* Reads the next element of "[{..}, {..}]". Returns the dictionary without entries after the last
+ * one. */
 static uint32_t next_dict(struct mlir *m, struct slice *list)
 {
     if (!list->at)
@@ -84,13 +87,13 @@ static uint32_t next_dict(struct mlir *m, struct slice *list)
 
 static bool is_private(struct slice word) { return slice_is(word, "private"); }
 
-/* True if nothing more is said of an argument or a result whose type was read. */
+/* True if nothing more follows about an argument or a result whose type was read. */
 static inline bool is_over(const struct mlir *m)
 {
     return m->s.at < m->s.end && (*m->s.at == ',' || *m->s.at == ')');
 }
 
-/* "(%arg0: type {attrs} loc(..), ...)" */
+/* Reads "(%arg0: type {attrs} loc(..), ...)". */
 static bool func_args(struct mlir *m)
 {
     if (!mlir_expect(m, '(', "expected '('"))
@@ -125,7 +128,7 @@ static bool func_args(struct mlir *m)
     return mlir_expect(m, ')', "expected ')' after arguments");
 }
 
-/* "-> type", "-> (type {attrs}, ...)" */
+/* Reads "-> type" or "-> (type {attrs}, ...)". */
 static bool func_results(struct mlir *m)
 {
     if (!mlir_take_arrow(m))
@@ -182,7 +185,8 @@ bool mlir_op_func(struct mlir *m, const struct opinfo *info)
     return true;
 }
 
-/* `"func.func"() <{function_type = (t) -> t, sym_name = "f", ...}> ({` with its first block. */
+/* Reads `"func.func"() <{function_type = (t) -> t, sym_name = "f", ...}> ({` and opens its first
+ * block. */
 bool mlir_func_generic_open(struct mlir *m, struct scope *s)
 {
     struct slice props[FUNC_PROPS];
@@ -256,7 +260,7 @@ bool mlir_func_generic_open(struct mlir *m, struct scope *s)
     return mlir_ok(m);
 }
 
-/* A dictionary of what is left of a function's or module's attributes in the generic form. */
+/* Makes the dictionary of the other attributes of a function or module in the generic form. */
 static bool rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out)
 {
     struct slice s = {props.at ? props.at + 1 : NULL, props.at ? props.end - 1 : NULL};
@@ -274,7 +278,7 @@ static bool rest_dict(struct mlir *m, struct slice props, struct slice attrs, ui
     return mlir_ok(m);
 }
 
-/* Behind the region of a function or module in the generic form: "){attrs} : () -> ()". */
+/* Reads "){attrs} : () -> ()" behind the region of a function or module in the generic form. */
 bool mlir_named_tail(struct mlir *m)
 {
     struct scope s = m->scopes.at[m->scopes.n - 1];

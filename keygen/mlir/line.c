@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * line.c - reads operations a line at a time: lines that repeat an earlier one, and lines in a usual
- * spelling. mlir.c calls it before it reads an operation word by word.
+ * line.c - reads operations a line at a time: lines that repeat an earlier one, and lines in a
+ * usual spelling. mlir.c calls it before it reads an operation word by word.
  *
  * Programs repeat themselves: of 64 equal layers, 63 bring no line that differs from an earlier one
  * in more than the names of values and a location. So a line is split into
@@ -9,22 +9,22 @@
  *     stablehlo.add  %3, %7  : tensor<8xf32>  loc(#loc12)
  *     head           values  tail
  *
- * The reader remembers the operation under four things: head, number of values, their types, tail. If
- * the same four come again, it adds the operation to the graph without another look at them. It tries
- * first the line that followed the last lines before (mlir/predictor.h). So a layer that repeats
- * is compared, not looked up.
+ * The reader remembers the operation under four things: head, number of values, their types, tail.
+ * If the same four come again, it adds the operation to the graph without another look at them. It
+ * tries first the line that followed the last lines before (mlir/predictor.h). So a layer that
+ * repeats is compared, not looked up.
  *
  * The result is the same as that of a full reading, because a line is remembered only if
- *   (1) the whole operation stands on it, without regions or successors, and without names in its tail
- *   (2) its meaning depends on those four alone; an operation that is kept as its tokens never does so
- *   (3) the reader took a location `loc(#locN)` that the tail leaves out as the operation's location
+ *   (1) the whole operation stands on it, without regions, successors, or names in its tail
+ *   (2) its meaning depends on those four alone, so it is not an operation kept as its tokens
+ *   (3) the reader took a location `loc(#locN)` outside of the tail as the operation's location
  *
  * If most lines are new, the reader stops remembering them.
  *
- * A new line in the spelling of printers has one blank where one is enough, and repeats the types of
- * its operands. It becomes an operation in one go, without the stacks of plain.c. Any other line is left
- * to plain.c, and nothing has changed: both make the same operation. A reduction that `applies` an
- * operation is compared with earlier ones in the same way.
+ * A new line in the spelling of printers has one blank where one is enough, and repeats the types
+ * of its operands. It becomes an operation in one go, without the stacks of plain.c. Any other line
+ * is left to plain.c, and nothing has changed: both make the same operation. A reduction that
+ * `applies` an operation is compared with earlier ones in the same way.
  *
  * Evidence: instructions of a key (callgrind, real modules) without a path
  *   E1  the guess from the last lines              17 to 19 % more
@@ -39,10 +39,10 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES 2048
-#define LINES_JUDGED 2048 /* lines after which the share of new ones is looked at */
+#define LINES_JUDGED 2048 /* lines until the reader checks the share of new ones */
 
-/* Reads the operands at p, behind the head. Returns the tail's first byte, or NULL if the line cannot be
- * remembered. */
+/* Reads the operands at p, behind the head. Returns the tail's first byte, or NULL if the line
+ * cannot be remembered. */
 static const char *values_read(struct mlir *m, const char *p, const char *end)
 {
     struct line *l = &m->line;
@@ -109,7 +109,8 @@ static const char *line_follower(const struct mlir *m, const char *p)
                : NULL;
 }
 
-/* True if the line at p has the shape `shape`. Then sets *out_end to its end and m->line to its values. */
+/* True if the line at p has the shape `shape`. Then sets *out_end to its end and m->line to its
+ * values. */
 static bool line_is(struct mlir *m, const char *p, const struct line_shape *shape,
                     const char **out_end)
 {
@@ -149,7 +150,7 @@ static bool line_split(struct mlir *m, const char *at, const char **out_end)
     m->line.n_values = 0;
     if (rest.end - p > 7 && p[0] == ' ' && p[1] == '%')
         p++;
-    if (p == rest.end || *p != '%') { /* a constant, a call, or not as it is printed */
+    if (p == rest.end || *p != '%') { /* a constant, a call, or an unusual spelling */
         bool constant = rest.end - p > 7 && memcmp(p, " dense<", 7) == 0;
         if (!(end = memchr(p, '\n', (size_t)(rest.end - p))))
             return false;
@@ -168,7 +169,8 @@ static bool line_split(struct mlir *m, const char *at, const char **out_end)
     return true;
 }
 
-/* Returns a tag for the head of the split line and its number of values. Two heads may share a tag. */
+/* Returns a tag for the head of the split line and its number of values. Two heads may share a
+ * tag. */
 static uint32_t line_tag(const struct line *l)
 {
     size_t len = slice_len(l->head);
@@ -215,7 +217,8 @@ static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
     return shape_of_split(m);
 }
 
-/* Adds the operation of shape `i` to the graph, with the values of m->line and `n_results` results. */
+/* Adds the operation of shape `i` to the graph, with the values of m->line and `n_results`
+ * results. */
 static bool shape_repeats(struct mlir *m, uint32_t i, uint32_t n_results, uint32_t *out)
 {
     const struct line_shape *shape = &m->line_shapes.at[i];
@@ -274,9 +277,10 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
         predictor_add(&m->predictor, (uint32_t)m->line_shapes.n);
 }
 
-/* ---- a line that none was like ---- */
+/* ---- a new line ---- */
 
-/* Returns the operation's number in `op_infos` if the name before `end` is a word; else GRAPH_NONE. */
+/* Returns the operation's number in `op_infos` if the name before `end` is a word; else
+ * GRAPH_NONE. */
 static uint32_t line_info(struct mlir *m, const char *end)
 {
     struct slice name = {m->line.head.at, end}, ahead = name;
@@ -322,7 +326,7 @@ static bool types_compose(struct mlir *m, const char *p, const char *end, uint32
     uint32_t n_values = l->n_values;
     for (uint32_t i = 0; i < n_values; i++)
         types[i] = graph_value_type(m->g, l->values[i]);
-    if (p < end && *p == '(') { /* (types) -> types */
+    if (p < end && *p == '(') { /* "(types) -> types" */
         p = graph_types_at(m->g, types, n_values, p + 1, end);
         return (p = word_at(p, end, ") -> ", 5)) && p < end &&
                results_compose(m, p, end, n, types + n_values);
@@ -336,8 +340,8 @@ static bool types_compose(struct mlir *m, const char *p, const char *end, uint32
     return n == 1 && graph_types_at(m->g, types, 1, p, end) == end;
 }
 
-/* Reads the clauses between the operands of the split line and its ':', to which it moves *p. False if
- * it does not understand them. */
+/* Reads the clauses between the operands of the split line and its ':', to which it moves *p. False
+ * if it does not understand them. */
 static bool clauses_compose(struct mlir *m, const struct opinfo *info, const char *name_end,
                             const char **p, uint32_t *out)
 {
@@ -362,8 +366,8 @@ static bool clauses_compose(struct mlir *m, const struct opinfo *info, const cha
     return *out != MLIR_NOT_UNDERSTOOD && mlir_ok(m) && !m->failed;
 }
 
-/* Makes the dictionary of a call if `head` is "call @f(" and the rest of the line begins with ") : ", and
- * moves *p behind that. Else false. */
+/* Makes the dictionary of a call if `head` is "call @f(" and the rest of the line begins with
+ * ") : ", and moves *p behind that. Else false. */
 static bool callee_compose(struct mlir *m, const char *name_end, const char **p, uint32_t *out)
 {
     const struct line *l = &m->line;
@@ -381,8 +385,8 @@ static bool callee_compose(struct mlir *m, const char *name_end, const char **p,
     return true;
 }
 
-/* Adds the split line's operation to the graph without the stacks of plain.c. False, and nothing has
- * changed, if its spelling is unusual. */
+/* Adds the split line's operation to the graph without the stacks of plain.c. False, and nothing
+ * has changed, if its spelling is unusual. */
 static bool line_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
 {
     struct line *l = &m->line;
@@ -456,8 +460,8 @@ void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduc
         cache_add(m, &m->reduced, 0, tail, hash, m->reductions.n - 1);
 }
 
-/* Adds a reduction of one value if "%0 init: %1)" stands at p and an earlier one had the text behind it.
- * Returns the next line's text; else NULL, and nothing has changed. */
+/* Adds a reduction of one value if "%0 init: %1)" stands at p and an earlier one had the text
+ * behind it. Returns the next line's text; else NULL, and nothing has changed. */
 static const char *reduction_repeats(struct mlir *m, const char *p, uint32_t n_results,
                                      uint32_t *out)
 {
@@ -507,7 +511,8 @@ static const char *names_read(struct mlir *m, const char *p, uint64_t *slot, uin
     return m->s.end - p < 4 || memcmp(p, " = ", 3) != 0 || p[3] == ' ' ? NULL : p + 3;
 }
 
-/* Reads one line, "%name = ..." or "...", from its first letter on. False if nothing has changed. */
+/* Reads one line, "%name = ..." or "...", from its first letter on. False if nothing has
+ * changed. */
 static bool line_take(struct mlir *m)
 {
     const char *p = m->s.at, *end;
@@ -553,8 +558,8 @@ bool mlir_lines_read(struct mlir *m)
     return mlir_ok(m);
 }
 
-/* True if only white space is between the end of the operation and that of the tail. The reader may have
- * looked for more behind the operation. */
+/* True if only white space is between the end of the operation and that of the tail. The reader may
+ * have looked for more behind the operation. */
 static bool line_ends(const struct mlir *m)
 {
     const char *tail = m->line.tail.end, *at = m->s.at;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlir.c - reads MLIR text into a graph (KEYS.md, "MLIR"). canon.c calls it for text, bytecode.c for the
- * pieces of text that it makes.
+ * mlir.c - reads MLIR text into a graph (KEYS.md, "MLIR"). canon.c calls it for text, bytecode.c
+ * for the pieces of text that it makes.
  *
  * It reads the text once. Each operation goes through
  *
  *     names on the left ── name ── operands, clauses, dictionary ── types ── bound names
  *
- * An operation with regions waits on the stack of scopes from its '{' to its '}'. So nesting costs heap,
- * never the call stack.
+ * An operation with regions waits on the stack of scopes from its '{' to its '}'. So nesting costs
+ * heap, never the call stack.
  *
- * The reader understands the generic form and the forms that StableHLO, func and Shardy print. It keeps
- * any other operation as its tokens up to the end of the line, with numbers for the values and labels in
- * it, and assumes that it has effects. Text that is not MLIR is an error with its line and column.
+ * The reader understands the generic form and the forms that StableHLO, func and Shardy print. It
+ * keeps any other operation as its tokens up to the end of the line, with numbers for values and
+ * labels. It assumes that such an operation has effects. Text that is not MLIR is an error with its
+ * line and column.
  *
  * Thread: any; no state.
  * Source: MLIR Language Reference, https://mlir.llvm.org/docs/LangRef/.
@@ -24,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* '}' */
+/* Reads the '}' that closes the innermost scope. */
 static bool scope_close(struct mlir *m)
 {
     if (!m->scopes.n)
@@ -70,7 +71,7 @@ static bool scope_close(struct mlir *m)
     return false;
 }
 
-/* "^bb1(%a: t):" */
+/* Reads "^bb1(%a: t):". */
 static bool block_read(struct mlir *m)
 {
     if (mlir_in_module(m))
@@ -85,7 +86,7 @@ static bool block_read(struct mlir *m)
     return mlir_expect(m, ':', "expected ':' after a label");
 }
 
-/* "#alias = ..." and "!alias = ..." */
+/* Reads "#alias = ..." or "!alias = ...". */
 static bool alias_read(struct mlir *m)
 {
     char sigil = *m->s.at++;
@@ -112,7 +113,8 @@ static bool alias_read(struct mlir *m)
     return !m->failed;
 }
 
-/* False at the beginning of a region in the generic form: its first block may still have a label. */
+/* False at the beginning of a region in the generic form: its first block may still have a
+ * label. */
 static bool in_block(const struct mlir *m)
 {
     const struct scope *s = m->scopes.n ? &m->scopes.at[m->scopes.n - 1] : NULL;
@@ -163,7 +165,7 @@ static bool op_read(struct mlir *m)
     return mlir_op_as_text(m, info, lhs);
 }
 
-/* "{-# ... #-}": the data of resources, which are read where they are named. */
+/* Skips "{-# ... #-}", the data of resources. dense.c reads it when a constant names a resource. */
 static bool resources_skip(struct mlir *m)
 {
     const char *end = memmem(m->s.at, (size_t)(m->s.end - m->s.at), "#-}", 3);

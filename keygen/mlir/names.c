@@ -3,14 +3,14 @@
  * names.c - finds the value of a name. All readers of operations in this folder call it.
  *
  * Most names are a word and a number (%12, %arg3, %cst_7) or a word (%cst). Those of one word are a
- * family: their bindings lie side by side by number and need no hashing. Other names (odd numbers, the
- * 25th family) have a number in `named`. A slot identifies a binding:
+ * family: their bindings lie side by side by number and need no hashing. Other names (odd numbers,
+ * the 25th family) have a number in `named`. A slot identifies a binding:
  *
  *     family + 1 << 32 | number + 1        0 for the bare word
  *     index into named_bindings            upper half 0
  *
- * A binding holds until its scope ends; then `undo` restores the earlier one. A function sees no name
- * from outside. So at its end all families are empty again, and its own level needs no undo.
+ * A binding holds until its scope ends; then `undo` restores the earlier one. A function sees no
+ * name from outside. So at its end all families are empty again, and its own level needs no undo.
  *
  * Thread: any; the state is struct mlir.
  */
@@ -34,7 +34,8 @@ static inline unsigned digits_of(uint64_t x)
     return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 }
 
-/* Returns the number of the first n digits of x, 1 <= n <= 8: by pairs, then fours, then eight at once. */
+/* Returns the number of the first n digits of x, 1 <= n <= 8: by pairs, then fours, then eight at
+ * once. */
 static inline uint32_t number_of(uint64_t x, unsigned n)
 {
     x = (x ^ EACH('0')) << (64 - 8 * n);
@@ -44,8 +45,8 @@ static inline uint32_t number_of(uint64_t x, unsigned n)
     return (uint32_t)(x >> 32);
 }
 
-/* Returns how many letters (and '_') the text begins with, up to 8. It may take other bytes for letters,
- * but none that ends a name. */
+/* Returns how many letters (and '_') the text begins with, up to 8. It may take other bytes for
+ * letters, but none that ends a name. */
 static inline unsigned letters_of(uint64_t x)
 {
     uint64_t other = ~x & EACH(0x40);
@@ -58,8 +59,8 @@ static inline size_t family_hint(uint64_t first, size_t len)
     return (first + len) * 0x9E3779B97F4A7C15u >> 58;
 }
 
-/* Returns the family of a word. It tries the last family of such letters, then each one. The first family
- * is that of the empty word. */
+/* Returns the family of a word. It tries the last family of such letters, then each one. The first
+ * family is that of the empty word. */
 static uint32_t family_of(struct mlir *m, struct slice word, bool make)
 {
     size_t len = slice_len(word);
@@ -121,8 +122,8 @@ static __attribute__((noinline)) uint64_t slot_of_word(struct mlir *m, struct sl
                                 : (uint64_t)(family + 1) << 32 | number;
 }
 
-/* Finds the slot of a usual name: up to seven digits, a word of up to 16 letters, or both. The word's
- * family must be that of its last hint. Returns the name's end; NULL for other names. */
+/* Finds the slot of a usual name: up to seven digits, a word of up to 16 letters, or both. The
+ * word's family must be that of its last hint. Returns the name's end; NULL for other names. */
 static inline __attribute__((always_inline)) const char *
 slot_at_once(const struct mlir *m, const char *p, const char *end, uint32_t *out_family,
              uint32_t *out_number)
@@ -141,7 +142,7 @@ slot_at_once(const struct mlir *m, const char *p, const char *end, uint32_t *out
         family = m->family_hints[family_hint(first, n_letters)];
         const struct family *f = &m->families[family];
         if (f->letters[0] != first || f->letters[1] != second || f->len != n_letters)
-            return NULL; /* and if it is there, its letters are what names are made of */
+            return NULL; /* past this, all are letters: a family has no other bytes */
         x = eight(p += n_letters);
     }
     if ((n = digits_of(x))) {
@@ -207,7 +208,7 @@ void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
     uint32_t number = (uint32_t)slot;
     if (slot >> 32 && m->scopes.n == m->function_scopes) {
         struct family *f = &m->families[(slot >> 32) - 1];
-        if (number == f->bindings.n && number < f->bindings.cap) { /* the next one */
+        if (number == f->bindings.n && number < f->bindings.cap) { /* the next number */
             f->bindings.at[f->bindings.n++] = (struct binding){value, n};
             return;
         }

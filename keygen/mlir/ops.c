@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ops.c - the tables of mlir/ops.h. No state, any thread.
+ * ops.c - the tables of mlir/ops.h: pure operations, other known operations, and defaults of
+ * attributes. plain.c looks up each new operation name here, and attr.c looks up each attribute.
  *
+ * Thread: any; no state.
  * Source: the StableHLO specification ("Ops", traits and side effects), the CHLO and Shardy
- * operation definitions. An operation that is not listed may have any effect.
+ * operation definitions. An operation outside of the tables may have any effect.
  */
 #include "keygen/mlir/ops.h"
 
 #include <string.h>
 
-/* Those that depend on their operands alone and have no effect; without "stablehlo.". */
+/* Operations that depend on their operands alone and have no effect; without "stablehlo.". */
 static const char pure_names[] =
     " abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert "
     "broadcast broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate "
@@ -29,12 +31,13 @@ static const char pure_names[] =
     "chlo.polygamma chlo.ragged_dot chlo.sinh chlo.square chlo.tan chlo.top_k chlo.zeta "
     "func.return sdy.return ";
 
-/* Others that are printed as most are: operands, clauses, a dictionary, types. */
+/* Other operations in the usual order: operands, clauses, a dictionary, types. */
 static const char known_names[] =
     " all_reduce custom_call optimization_barrier reduce_scatter func.call "
     "sdy.manual_computation sdy.sharding_constraint ";
 
-/* Defaults of the operation definitions: an absent attribute means this. NULL: any operation. */
+/* Defaults of the operation definitions: an absent attribute has this value. NULL: any
+ * operation. */
 static const struct attr_default {
     const char *op, *key, *value;
 } default_table[] = {
@@ -57,7 +60,7 @@ static const struct attr_default {
 
 static bool is_one_of(const char *names, size_t names_len, const char *name, size_t len)
 {
-    char word[64] = " "; /* between blanks */
+    char word[64] = " "; /* the name between blanks */
     if (len + 3 > sizeof word)
         return false;
     memcpy(word + 1, name, len);

@@ -22,8 +22,9 @@ enum mlir_op {
 enum mlir_op mlir_op_of(const char *name, size_t len);
 
 /* True if attribute `key` with canonical text `value` on operation `op` is a default, such as
- * has_side_effect = false, which printers may leave out. The dictionary then has no such entry. True for
- * jax.result_info too, with any value. */
+ * has_side_effect = false, which printers may leave out. The dictionary then has no such entry.
+ * Also true for attributes that keys always ignore (jax.result_info), whatever their value. attr.c
+ * skips their strings earlier, so that a string that names a symbol does not count. */
 bool mlir_attr_is_default(const char *op, size_t op_len, const char *key, size_t key_len,
                           const char *value, size_t value_len);
 

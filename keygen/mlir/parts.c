@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parts.c - reads the parts of operations of MLIR text: names on the left, operands, types, locations.
- * plain.c, region.c and func.c call it.
+ * parts.c - reads the parts of operations of MLIR text: names on the left, operands, types,
+ * locations. plain.c, region.c and func.c call it.
  *
  * Types of operands behind ':' must be the types that the operands have: see mlir_list_fits.
  *
@@ -31,7 +31,7 @@ void mlir_skip_loc(struct mlir *m)
     m->s.at = close && close < m->s.end ? close + 1 : m->s.end;
 }
 
-/* "{...}" at the cursor; false if it does not end. */
+/* Takes "{...}" at the cursor. False if it does not end. */
 bool mlir_take_braces(struct mlir *m, struct slice *out)
 {
     const char *close = slice_close(m->s);
@@ -44,7 +44,7 @@ bool mlir_take_braces(struct mlir *m, struct slice *out)
 
 /* ---- operands and names ---- */
 
-/* "%name" at the cursor, appended to the operands. */
+/* Reads "%name" at the cursor and appends it to the operands. */
 bool mlir_operand_read(struct mlir *m)
 {
     const char *at = m->s.at++;
@@ -56,7 +56,7 @@ bool mlir_operand_read(struct mlir *m)
     return !m->failed;
 }
 
-/* Operands separated by ','. The cursor stands behind the last one. */
+/* Reads operands separated by ','. The cursor then stands behind the last one. */
 bool mlir_operands_read(struct mlir *m)
 {
     while (mlir_peek(m, '%')) {
@@ -73,7 +73,7 @@ bool mlir_operands_read(struct mlir *m)
     return true;
 }
 
-/* "%0, %1:2 =" */
+/* Reads "%0, %1:2 =". */
 bool mlir_lhs_read(struct mlir *m)
 {
     do {
@@ -125,7 +125,7 @@ static bool word_goes_on(const struct slice *s)
                               (*s->at >= '0' && *s->at <= '9') || (*s->at >= 'a' && *s->at <= 'z'));
 }
 
-/* True if the text goes on with this very type; then moves behind it. */
+/* Moves behind this very type. False if the text has another one. */
 static bool type_matches(struct mlir *m, uint32_t type)
 {
     struct view text = graph_type_text(m->g, type);
@@ -152,7 +152,7 @@ static bool type_check(struct mlir *m, uint32_t operand)
            mlir_fail(m, at, WARM_EMALFORMED, "an operand has another type");
 }
 
-/* A type, likely that of operand `like`. */
+/* Reads a type, likely that of operand `like`. */
 bool mlir_type_read_like(struct mlir *m, uint32_t like)
 {
     if (like < m->operands.n) {
@@ -179,7 +179,7 @@ bool mlir_results_read(struct mlir *m, uint32_t operands)
     return mlir_expect(m, ')', "expected ')' after types");
 }
 
-/* "(types) -> types" behind ':'. */
+/* Reads "(types) -> types" behind ':'. */
 bool mlir_function_type_read(struct mlir *m, uint32_t operands)
 {
     if (!mlir_expect(m, '(', "expected the types of operands"))
@@ -203,8 +203,8 @@ static bool operand_is(const struct mlir *m, uint32_t operand, uint32_t type)
     return have == type || have == m->unknown_type;
 }
 
-/* True if a list of `n` types agrees with the operands. It may be one type for all or one for each; for a
- * selection it is the predicate's type and that of the others. */
+/* True if a list of `n` types agrees with the operands. It may be one type for all or one for each.
+ * For a selection it is the predicate's type and the type of the other operands. */
 bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uint32_t n)
 {
     uint32_t n_operands = m->operands.n - operands;
@@ -215,8 +215,8 @@ bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uin
     return each || n == 1 || (n == 2 && n_operands == 3);
 }
 
-/* Reads a function's type, or a list whose last types are those of the results. *fits is false if the
- * list disagrees with the operands. */
+/* Reads a function's type, or a list whose last types are those of the results. *fits is false if
+ * the list disagrees with the operands. */
 bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint32_t n_results,
                         bool *fits)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pieces.c - the operations of pieces.h, by which the bytecode reader asks the text reader for the number of
- * a value, or puts an operation into the graph that repeats an earlier one.
+ * pieces.c - implements pieces.h. The bytecode reader calls it to get the number of a value from
+ * the text reader. It also calls it to add an operation that repeats an earlier one to the graph.
  *
  * Thread: any; the state is struct mlir.
  */
@@ -74,7 +74,7 @@ void mlir_piece_region_op(struct mlir *m, struct mlir_piece_region *r, uint32_t 
     for (uint32_t i = 0; fits && i < n_operands; i++)
         values[i] = r->values[operands[i]];
     if (!fits || !graph_op_of_shape(m->g, s->op, types, values, &first))
-        m->failed = true; /* without memory: what was read before fits */
+        m->failed = true; /* only without memory: the earlier one did fit */
     for (uint32_t i = 0; !m->failed && i < s->n_results; i++)
         r->values[r->n_values++] = first + i;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plain.c - reads operations of MLIR text without regions in the syntax of StableHLO and func, and keeps
- * operations of unknown syntax as their tokens. mlir.c calls it for each such operation.
+ * plain.c - reads operations of MLIR text without regions in the syntax of StableHLO and func, and
+ * keeps operations of unknown syntax as their tokens. mlir.c calls it for each such operation.
  *
  * Thread: any; the state is struct mlir.
  */
@@ -26,7 +26,7 @@ static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
     const char *full = full_name(word);
     struct slice name = full ? (struct slice){full, full + strlen(full)} : word;
     struct slice bare = name;
-    if (slice_word(&bare).end != name.end) /* odd letters: the quotes stay */
+    if (slice_word(&bare).end != name.end) /* other characters: the quotes stay */
         name = (struct slice){name.at - 1, name.end + 1};
     size_t len = slice_len(name);
     enum mlir_op known = mlir_op_of(name.at, len);
@@ -48,7 +48,7 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     return i == GRAPH_NONE ? info_new(m, word, hash) : i;
 }
 
-/* Result types are on the stack from `types` on: ends the operation and binds its names. */
+/* Ends the operation and binds its names. Its result types are on the stack from `types` on. */
 bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs)
 {
     uint32_t n = m->types_stack.n - types, wanted = mlir_n_results(m, lhs);
@@ -66,7 +66,7 @@ bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, u
     return !m->failed;
 }
 
-/* An operation whose syntax is not known: its tokens, to the end of the line. */
+/* Keeps an operation of unknown syntax as its tokens, to the end of the line. */
 bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     struct slice text = {m->s.at, slice_find(m->s, '\n')};
@@ -88,7 +88,8 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, types, lhs);
 }
 
-/* Cached clauses between operands and ':', with `lead`, what stood before: of a comparison, LT; else clauses. */
+/* Makes the dictionary of the clauses between operands and ':'; cached. `lead`, the text before
+ * them, is the direction of a comparison, such as LT, or more clauses. */
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
                          struct slice lead)
 {
@@ -119,7 +120,7 @@ uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo 
 }
 
 #define CLAUSES_MAX 65536 /* bytes between an operation's operands and its types */
-#define FALLBACKS_MAX 16  /* of one name, then its clauses are not looked for */
+#define FALLBACKS_MAX 16  /* of one name; after them the reader does not look for its clauses */
 
 /* Returns the clauses up to ':', or up to the end of the window if there is none. */
 static struct slice clauses_find(const struct mlir *m)
@@ -130,7 +131,7 @@ static struct slice clauses_find(const struct mlir *m)
     return (struct slice){m->s.at, slice_find(window, ':')};
 }
 
-/* Drops the operation, which was misunderstood from `start` on: its tokens count. */
+/* Drops the operation, which the reader misunderstood from `start` on, and keeps its tokens. */
 static bool op_fall_back(struct mlir *m, const struct opinfo *info, struct slice start,
                          uint32_t lhs)
 {
@@ -142,7 +143,7 @@ static bool op_fall_back(struct mlir *m, const struct opinfo *info, struct slice
     return mlir_op_as_text(m, info, lhs);
 }
 
-/* True for operations whose only type is the result's, which the operands share. */
+/* True for an operation whose only printed type is that of its result and of its operands. */
 static bool result_type_only(const struct opinfo *info)
 {
     return strcmp(info->name, "stablehlo.complex") == 0 ||
@@ -175,14 +176,14 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     } else if (!mlir_operands_read(m)) {
         return false;
     }
-    bool typed = m->operands.n > operands || lhs < m->lhs.n; /* else: a return of nothing */
+    bool typed = m->operands.n > operands || lhs < m->lhs.n; /* else: a return of no value */
     slice_skip(&m->s);
     struct slice clauses = {m->s.at, m->s.at};
     if (typed && !(m->s.at < m->s.end && *m->s.at == ':'))
         clauses = clauses_find(m);
     slice_trim(&inside);
     m->s.at = clauses.end;
-    bool odd = lead.at < lead.end && inside.at < inside.end; /* as no comparison is printed */
+    bool odd = lead.at < lead.end && inside.at < inside.end; /* no printer writes a comparison so */
     if (clauses.at == clauses.end)
         clauses = inside;
     else if (inside.at < inside.end)
@@ -255,8 +256,8 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, types, lhs);
 }
 
-/* "@f(%0) {attrs} : (t) -> t", with the symbol as callee or as name of the target; and
- * `composite "name" %0 {attrs} : (t) -> t`. */
+/* Reads "@f(%0) {attrs} : (t) -> t", whose symbol is the callee or the name of the target. Also
+ * reads `composite "name" %0 {attrs} : (t) -> t`. */
 bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     uint32_t operands = m->operands.n, types = m->types_stack.n;
@@ -308,7 +309,7 @@ bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, types, lhs);
 }
 
-/* "sdy.mesh @mesh = <["x"=2]> {attrs}" */
+/* Reads "sdy.mesh @mesh = <["x"=2]> {attrs}". */
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     uint32_t types = m->types_stack.n;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pretty.c - what StableHLO, CHLO, func and Shardy print in place of attributes.
+ * pretty.c - turns the clauses that StableHLO, CHLO, func and Shardy print into attributes. It also
+ * knows the syntax of each operation. plain.c calls it.
  *
- *     stablehlo.transpose %0, dims = [1, 0] : ...     {permutation = array<i64: 1, 0>}
- *     stablehlo.slice %0 [0:1, 2:8:2] : ...           {limit_indices = ..., start_indices = ..., ...}
+ *     stablehlo.transpose %0, dims = [1, 0] : ...   {permutation = array<i64: 1, 0>}
+ *     stablehlo.slice %0 [0:1, 2:8:2] : ...         {limit_indices = ..., start_indices = ..., ...}
  *
- * Each clause becomes the attribute of the generic form, so that both forms agree. A clause that
- * is not in the table makes its operation one whose tokens are kept.
+ * Each clause becomes the attribute of the generic form, so that both forms agree. If the table
+ * lacks a clause, the reader keeps the tokens of its operation.
  *
+ * Thread: any; the state is struct mlir.
  * Source: the assembly formats in StablehloOps.td, ChloOps.td, FuncOps.td and sdy/ir/ops.td.
  */
 #include "keygen/mlir/internal.h"
@@ -15,9 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which syntax ---- */
+/* ---- syntax of an operation ---- */
 
-/* Those that are not SIMPLE, and those that are though mlir/ops.c does not know them. */
+/* Operations whose syntax is not SIMPLE, and SIMPLE ones that mlir/ops.c does not know. */
 #define NAME(text) text, sizeof text - 1
 static const struct {
     const char *name;
@@ -74,7 +76,7 @@ struct clause {
     const char *key, *extra;
 };
 
-/* The usual ones first. */
+/* The most frequent clauses come first. */
 static const struct clause clause_table[] = {
     {NAME("broadcast_in_dim"), NAME("dims"), CLAUSE_ARRAY, "broadcast_dimensions", NULL},
     {NAME("dot_general"), NAME("batching_dims"), CLAUSE_BATCH, NULL, NULL},
@@ -122,7 +124,7 @@ static const struct {
     {"reverse", "window_reversal", "i1"},
 };
 
-/* What waits until all clauses are read. */
+/* Lists that wait until all clauses are read. */
 struct dot_dims {
     struct slice lhs_batch, rhs_batch, lhs_contract, rhs_contract;
     bool present;
@@ -138,7 +140,7 @@ static inline void put_text(struct mlir *m, const char *text)
     graph_dict_text(m->g, text, strlen(text));
 }
 
-/* "[1, 0]" as "array<i64 : 1, 0>". */
+/* Writes "[1, 0]" as "array<i64 : 1, 0>". */
 static bool put_array(struct mlir *m, const char *key, const char *type, struct slice list)
 {
     slice_trim(&list);
@@ -181,7 +183,7 @@ static bool put_precision(struct mlir *m, struct slice list)
     return true;
 }
 
-/* "e5m10". */
+/* Reads "e5m10". */
 static bool put_format(struct mlir *m, struct slice word)
 {
     unsigned exponent, mantissa;
@@ -200,7 +202,7 @@ static bool put_format(struct mlir *m, struct slice word)
     return true;
 }
 
-/* The ']' of the list that begins at s.at. */
+/* Returns the ']' of the list that begins at s.at. */
 static const char *list_close(struct slice s)
 {
     const char *p = s.at + 1;
@@ -209,7 +211,7 @@ static const char *list_close(struct slice s)
     return p < s.end && *p == ']' ? p : slice_close(s);
 }
 
-/* "[0] x [1]". */
+/* Reads "[0] x [1]". */
 static bool dims_pair(struct slice text, struct slice *lhs, struct slice *rhs)
 {
     slice_skip(&text);
@@ -254,7 +256,7 @@ static void put_dot(struct mlir *m, const struct dot_dims *d)
     put_text(m, ">");
 }
 
-/* "[[1, 1], [0, 0]]": padding, a constant of one pair for each dimension. */
+/* Writes padding, "[[1, 1], [0, 0]]", as a constant with one pair for each dimension. */
 static bool put_padding(struct mlir *m, struct slice list)
 {
     char type[48];
@@ -338,10 +340,10 @@ static bool put_clause(struct mlir *m, const struct clause *c, struct slice valu
 
 static const char *const slice_keys[] = {"start_indices", "limit_indices", "strides"};
 
-#define PLAIN_DIMS 16 /* of a slice that is read at once */
+#define PLAIN_DIMS 16 /* dimensions of a slice that slice_numbers reads */
 
-/* The numbers of "0:1, 2:8:2", if it is no more than numbers: those of dimension i from 3 * i on. Gives
- * the dimensions; 0: read it as any text. */
+/* Reads the numbers of "0:1, 2:8:2"; those of dimension i stand from 3 * i on. Returns the number
+ * of dimensions; 0 if the text has anything but numbers. */
 static size_t slice_numbers(struct slice s, struct slice out[3 * PLAIN_DIMS])
 {
     static const char one[] = "1";
@@ -371,7 +373,7 @@ static size_t slice_numbers(struct slice s, struct slice out[3 * PLAIN_DIMS])
     return 0;
 }
 
-/* "[0:1, 2:8:2]": where each dimension starts, ends, and how it steps. */
+/* Reads "[0:1, 2:8:2]": start, end and step of each dimension. */
 static bool put_slice(struct mlir *m, struct slice list)
 {
     struct slice numbers[3 * PLAIN_DIMS];
@@ -413,7 +415,7 @@ static bool put_slice(struct mlir *m, struct slice list)
     return true;
 }
 
-/* `op`: an operation's name without its dialect. */
+/* Finds a clause. `op`: an operation's name without its dialect. */
 static const struct clause *clause_find(struct slice op, struct slice word)
 {
     for (size_t i = 0; i < sizeof clause_table / sizeof *clause_table; i++) {
@@ -432,7 +434,8 @@ static struct slice name_in_dialect(const struct opinfo *info)
     return (struct slice){dot ? dot + 1 : name.at, name.end};
 }
 
-/* The end of a clause's value: the first ',' outside of brackets. "[0, 1] x [0, 1]" is most of them. */
+/* Returns the end of a clause's value: the first ',' outside of brackets. The loop skips lists
+ * first, because most values are like "[0, 1] x [0, 1]". */
 static const char *value_end(struct slice s)
 {
     while (s.at < s.end && (*s.at == ' ' || *s.at == 'x' || *s.at == '[')) {
@@ -445,7 +448,8 @@ static const char *value_end(struct slice s)
     return slice_find(s, ',');
 }
 
-/* A clause without a name: slices, an element of a tuple, a sharding, a type of comparison. */
+/* Reads a clause without a name: slices, an element of a tuple, a sharding, a type of
+ * comparison. */
 static bool put_bare(struct mlir *m, struct slice *s, const struct opinfo *info)
 {
     struct slice name = {info->name, info->name + info->name_len};

@@ -3,8 +3,8 @@
  * region.c - reads operations of MLIR text with regions, as printed and in the generic form. mlir.c
  * calls it at such an operation and at the '}' of its regions.
  *
- * From its '{' on an operation waits on the stack of scopes; at the '}' it goes on here. So nesting costs
- * heap, never the call stack.
+ * From its '{' on an operation waits on the stack of scopes; at the '}' it goes on here. So nesting
+ * costs heap, never the call stack.
  *
  * Thread: any; the state is struct mlir.
  */
@@ -39,7 +39,7 @@ static void region_open(struct mlir *m, struct scope *s)
     graph_region_begin(m->g);
 }
 
-/* The unlabelled first block. */
+/* Opens the first block, which has no label. */
 void mlir_block_open(struct mlir *m, struct scope *s)
 {
     s->in_block = true;
@@ -61,14 +61,14 @@ uint32_t mlir_label(struct mlir *m, struct slice name)
     return label;
 }
 
-/* "%a: type loc(...)", giving the name's slot and the type. */
+/* Reads "%a: type loc(...)" and returns the name's slot and the type. */
 bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type)
 {
     if (!mlir_peek(m, '%'))
         return mlir_malformed(m, "expected an argument");
     m->s.at++;
     m->s.at = mlir_slot(m, m->s.at, m->s.end, true, slot);
-    if (m->s.at < m->s.end && *m->s.at == ':') /* as it is mostly printed */
+    if (m->s.at < m->s.end && *m->s.at == ':') /* the usual spelling */
         m->s.at++;
     else if (!mlir_expect(m, ':', "expected ':'"))
         return false;
@@ -92,7 +92,7 @@ bool mlir_block_args_read(struct mlir *m)
     return mlir_expect(m, ')', "expected ')' after arguments");
 }
 
-/* "while(%a = %0, ...) : types attributes {...} cond {" */
+/* Reads "while(%a = %0, ...) : types attributes {...} cond {". */
 bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     struct scope *s = mlir_scope_push(m, SCOPE_COND, info, lhs);
@@ -164,8 +164,8 @@ bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
     return true;
 }
 
-/* "applies stablehlo.add" as the region that it stands for. `tail` is all that was read behind the
- * operands, with clauses that `dict` is. */
+/* Adds the region that "applies stablehlo.add" stands for. `tail` is the whole text behind the
+ * operands; `dict` holds its clauses. */
 static bool reduce_applies(struct mlir *m, const struct scope *s, struct slice name,
                            struct slice tail, uint32_t dict)
 {
@@ -193,10 +193,10 @@ bool mlir_scope_finish(struct mlir *m)
     return mlir_op_finish(m, &m->op_infos.at[s.info], s.types, s.results);
 }
 
-/* Pairs "(%0 init: %1), (%2 init: %3)": inputs, then initial values. */
+/* Reads the pairs "(%0 init: %1), (%2 init: %3)". Adds all inputs, then all initial values. */
 static bool reduce_operands(struct mlir *m, const struct scope *s)
 {
-    uint32_t inits = m->arg_slots.n; /* borrowed as a stack of places in the text */
+    uint32_t inits = m->arg_slots.n; /* serves here as a stack of places in the text */
     do {
         if (!mlir_expect(m, '(', "expected '('") || !mlir_peek(m, '%'))
             return mlir_malformed(m, "expected a value");
@@ -221,7 +221,8 @@ static bool reduce_operands(struct mlir *m, const struct scope *s)
     return !m->failed;
 }
 
-/* "reducer(%a: t, %b: t) (%c: u, %d: u) {": left sides of all pairs, then right sides. */
+/* Reads "reducer(%a: t, %b: t) (%c: u, %d: u) {". The arguments are the left sides of all pairs,
+ * then the right sides. */
 static bool reducer_open(struct mlir *m, struct scope *s)
 {
     uint32_t types = m->types_stack.n;
@@ -285,7 +286,8 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return reducer_open(m, s);
 }
 
-/* "sdy.manual_computation(%0) in_shardings=[..] out_shardings=[..] manual_axes={..} (%a: t) {" */
+/* Reads "sdy.manual_computation(%0) in_shardings=[..] out_shardings=[..] manual_axes={..} (%a: t)
+ * {". */
 bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     static const struct {
@@ -324,8 +326,8 @@ bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 
 /* ---- the generic form ---- */
 
-/* Keys and values of up to two dictionaries, and successors, into one; the names of functions and
- * modules are left to the caller. */
+/* Makes one dictionary of the successors and the entries of up to two dictionaries. The caller
+ * reads the names of functions and modules. */
 static bool generic_dict(struct mlir *m, const struct scope *s, struct slice attrs,
                          const struct opinfo *info, uint32_t *out)
 {
@@ -344,9 +346,9 @@ static bool generic_dict(struct mlir *m, const struct scope *s, struct slice att
     return !graph_failed(m->g);
 }
 
-#define PIECES_KEPT 4096 /* bytes of a dictionary that is worth a copy */
+#define PIECES_KEPT 4096 /* largest dictionary that the cache copies, in bytes */
 
-/* The same, remembered: both dictionaries stand side by side. */
+/* Does the same with a cache: both dictionaries stand side by side in the text. */
 static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct slice attrs,
                                 const struct opinfo *info, uint32_t *out)
 {
@@ -371,7 +373,7 @@ static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct sl
     return !m->failed;
 }
 
-/* Behind the regions: "{attrs} : (types) -> types". The operation ends. */
+/* Reads "{attrs} : (types) -> types" behind the regions, and ends the operation. */
 bool mlir_generic_tail(struct mlir *m, bool has_regions)
 {
     struct scope s = m->scopes.at[m->scopes.n - 1];
@@ -395,7 +397,7 @@ bool mlir_in_module(const struct mlir *m)
                                                      m->scopes.at[0].kind == SCOPE_MODULE_GENERIC));
 }
 
-/* "{" of a region in parentheses. */
+/* Reads the "{" of a region in parentheses. */
 bool mlir_generic_region(struct mlir *m)
 {
     if (!mlir_expect(m, '{', "expected '{'"))
@@ -421,7 +423,7 @@ bool mlir_generic_region(struct mlir *m)
     return true;
 }
 
-/* `"name"(%0)[^bb1]<{props}>({regions}){attrs} : (types) -> types` */
+/* Reads `"name"(%0)[^bb1]<{props}>({regions}){attrs} : (types) -> types`. */
 bool mlir_op_generic(struct mlir *m, uint32_t lhs)
 {
     const char *at = m->s.at;
@@ -458,7 +460,7 @@ bool mlir_op_generic(struct mlir *m, uint32_t lhs)
     m->s.at++;
     if (!mlir_generic_region(m))
         return false;
-    if (s->kind != SCOPE_FUNC_GENERIC) /* which keeps what it needs */
+    if (s->kind != SCOPE_FUNC_GENERIC) /* a function copies the entries that it needs */
         s->props = mlir_keep(m, s->props);
     s->successors = mlir_keep(m, s->successors);
     return true;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scan.c - the lowest level of the MLIR text reader: words, strings, brackets, types and white space of a
- * slice, the place of an error, and the caches from a slice to its number. All files of this folder call it.
+ * scan.c - the lowest level of the MLIR text reader: words, strings, brackets, types and white
+ * space of a slice, the place of an error, and the caches of texts. All files of this folder call
+ * it.
+ *
+ * A cache maps a slice to a number, so that the reader does not read equal text twice.
  *
  * Thread: any; the state is the caller's.
  */
@@ -17,7 +20,7 @@ enum {
     C_SPACE = 1,
     C_WORD = 2,
     C_ID = 4,
-    C_MARK = 8, /* what slice_find must look at, whatever it looks for */
+    C_MARK = 8, /* walk looks at these for every `stop` */
     C_PLAIN = 16,
     C_COMMA = 32,
     C_COLON = 64,
@@ -139,8 +142,8 @@ struct slice slice_string(struct slice *s)
     return (struct slice){s->end, s->end};
 }
 
-/* One walk for slice_close and slice_find: to the bracket that closes the first (`stop` is 0), or to
- * the first `stop` outside of brackets. "->", ">=" and "<=" are no brackets. */
+/* Returns the bracket that closes the first one if `stop` is 0, else the first `stop` outside of
+ * brackets. "->", ">=" and "<=" are no brackets. */
 static const char *walk(struct slice s, char stop)
 {
     const unsigned marks = C_MARK | (slice_classes[(uint8_t)stop] & (C_COMMA | C_COLON | C_LINE));
@@ -173,7 +176,7 @@ static const char *walk(struct slice s, char stop)
         case ']':
         case '}':
             if (depth == 0)
-                return p; /* closes what was open before: an end too */
+                return p; /* closes a bracket from before the slice: also an end */
             if (--depth == 0 && !stop)
                 return p;
             break;
@@ -208,7 +211,7 @@ struct slice slice_type(struct slice *s)
 {
     slice_skip(s);
     struct slice type = {s->at, s->at};
-    if (s->at < s->end && *s->at == '(') { /* a function's */
+    if (s->at < s->end && *s->at == '(') { /* a function type */
         const char *close = slice_close(*s);
         s->at = close < s->end ? close + 1 : s->end;
         struct slice ahead = *s;
@@ -294,7 +297,7 @@ void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text,
 {
     size_t len = slice_len(text);
     if (len > UINT32_MAX)
-        return; /* read again whenever it comes */
+        return; /* the reader reads such a text each time */
     if ((!c->slots || c->entries.n * 2 >= c->mask) && !cache_widen(m, c))
         return;
     const char *at = m->pieces ? mlir_keep_copy(m, text).at : text.at;
