@@ -418,7 +418,7 @@ uninstall:
 #: make check-layers  check that includes follow the order of the folders
 .PHONY: check-layers
 check-layers:
-	@n=0; for folder in $(LAYERS); do n=$$((n + 1)); echo "$$folder $$n"; done >$(B)/layers
+	@mkdir -p $(B); n=0; for folder in $(LAYERS); do n=$$((n + 1)); echo "$$folder $$n"; done >$(B)/layers
 	@git ls-files 'keygen/*.[ch]' 'store/*.[ch]' 'client/*.[ch]' 'daemon/*.[ch]' 'kernels/*.[ch]' | \
 	    xargs grep -no '^#include "[a-z].*"' | awk -F: -v layers=$(B)/layers ' \
 	        function folder(path) { sub("/[^/]*$$", "", path); return path } \
