@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canon.c - which form function reads which kind, and what becomes of its canonical text.
+ * canon.c - chooses the form function for an input and makes the key of its canonical text. The library, the
+ * daemon and `warm hash` call it.
  *
- * The order of the table below is the order in which kinds are asked whether the content is
- * theirs: those with a magic number or a fixed first word before those that guess.
+ * Kinds are asked in the order of the table below whether an input is theirs. Kinds with a magic number or
+ * a fixed first word stand before kinds that guess.
  *
  * Thread: any; no state.
  */
@@ -14,7 +15,7 @@
 #include "keygen/canon/form.h"
 #include "keygen/domains.h"
 
-#define DETECT_BYTES 65536 /* looked at to find the kind */
+#define DETECT_BYTES 65536 /* read to find the kind */
 
 #define PIECE ((size_t)256 * 1024) /* bytes: both digests read a piece while it is at hand */
 
@@ -86,7 +87,7 @@ enum canon_kind canon_detect(const char *file_name, const void *data, size_t len
     for (size_t i = 0; i < N_KINDS; i++) {
         bool named = has_suffix(file_name, kinds[i].suffix);
         if ((!named && first != CANON_RAW) || !kinds[i].claims || !kinds[i].claims(data, seen))
-            continue; /* to ask may take a look at all of it */
+            continue; /* asking may read all of the bytes, so ask only if it matters */
         if (named)
             return kinds[i].kind;
         first = kinds[i].kind;
@@ -105,7 +106,7 @@ static const struct kind *kind_find(const struct canon_input *input)
     return &kinds[N_KINDS - 1];
 }
 
-/* The exact bytes, under a domain of their own: never the key of a canonical text. */
+/* Writes the exact bytes under a domain of their own, so that the key is never one of a canonical text. */
 static int form_exact(const struct kind *kind, const struct canon_input *input, struct form *out)
 {
     char domain[32] = DOMAIN_EXACT;

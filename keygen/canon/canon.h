@@ -5,9 +5,9 @@
  *     bytes ──detect──▶ kind ──parse──▶ canonical text ──▶ XXH3-128 (key) and SHA-256 (proof)
  *                                            (of MLIR: as records, one to one)
  *
- * Two inputs have the same canonical text only if they are one program in two spellings. What is not
- * understood is kept byte for byte. KEYS.md says for each kind what is dropped, and which sentence of
- * the format allows it; CUDA.md of PTX and CUDA C++.
+ * Two inputs have the same canonical text only if they are one program in two spellings. An input that a
+ * form cannot understand is kept byte for byte. KEYS.md lists what each form drops, and the sentence of
+ * the format that allows it. CUDA.md does so for PTX and CUDA C++.
  *
  * Thread: any; no state. Memory: input is borrowed until the call returns.
  */
@@ -22,7 +22,7 @@
 #include "keygen/err.h"
 #include "keygen/key.h"
 
-/* name, what `warm hash --kind` calls it, what it is */
+/* name, the name for `warm hash --kind`, a description */
 #define CANON_KIND_LIST(X)                                                                         \
     X(AUTO, "auto", "found from the content")                                                      \
     X(MLIR, "mlir", "MLIR text: StableHLO and its neighbours")                                     \
@@ -39,13 +39,13 @@ enum canon_kind {
 #undef X
 };
 
-/* "mlir" for CANON_MLIR. Static memory. */
+/* Returns the name of a kind, "mlir" for CANON_MLIR. Static memory. */
 const char *canon_kind_name(enum canon_kind kind);
-/* True and *out set if `name` is one of the names above. */
+/* True if `name` is one of the names above; then sets *out. */
 bool canon_kind_from_name(const char *name, enum canon_kind *out);
 
-/* The kind of these bytes by their content (`file_name`, which may be NULL, only breaks ties).
- * Never CANON_AUTO; CANON_RAW for what no parser claims. Looks at no more than the first 64 KiB. */
+/* Returns the kind of these bytes by their content. `file_name` only breaks ties, and may be NULL. Never
+ * returns CANON_AUTO, and returns CANON_RAW if no parser claims the bytes. Reads at most the first 64 KiB. */
 enum canon_kind canon_detect(const char *file_name, const void *data, size_t len);
 
 struct canon_input {
@@ -67,9 +67,9 @@ struct canon_result {
 
 /*
  * Computes the key of an input. With `text` (an initialised writer; may be NULL) also appends the
- * canonical form, readable, one operation or statement a line, so that two forms can be compared
- * with diff. The key is over exactly the bytes that go into `text`, of MLIR over records of the same text
- * (KEYS.md, section 2.3), under a domain that names the kind and the form's version.
+ * canonical form as readable lines, one for each operation or statement, so that diff can compare two
+ * forms. The key is over exactly the bytes of `text` (for MLIR, over records of the same text: KEYS.md,
+ * section 2.3), under a domain that names the kind and the version of the form.
  *
  * Time and memory are linear in `len` (memory at most 3 × len plus a constant, neither the input nor
  * `text` counted); nothing recurses on the depth of the input.
@@ -80,20 +80,20 @@ struct canon_result {
 int canon_key(const struct canon_input *input, struct canon_result *out, struct writer *text,
               struct err *e);
 
-/* A part of a module that is compiled alike wherever it stands. */
+/* A part of a module that compiles to the same code wherever it stands. */
 struct canon_region {
     struct key key;
     struct proof proof;
-    uint64_t count; /* times that it occurs in this module */
+    uint64_t count; /* occurrences in this module */
     uint64_t n_ops; /* operations in it, nested ones too */
     char label[64]; /* for people: a function's name or the place where it first stands; not hashed
                      */
 };
 
 /*
- * The distinct regions of an MLIR module: each function and each repeated
- * straight-line subgraph, parameters by position. The key does not depend on what surrounds it.
- * Gives *out_regions (free() it), ordered by first occurrence. UNSUPPORTED for the other kinds.
+ * Finds the distinct regions of an MLIR module: each function and each repeated straight-line subgraph,
+ * with parameters by position. The key of a region does not depend on its surroundings. Gives
+ * *out_regions (free() it), in the order of first occurrence. UNSUPPORTED for the other kinds.
  */
 int canon_regions(const struct canon_input *input, struct canon_region **out_regions,
                   size_t *out_n_regions, struct err *e);

@@ -5,7 +5,7 @@
  * A form function reads the input and puts its canonical text, part by part, into a struct form. The
  * form hashes the text, and copies it if the caller wants to read it:
  *
- *     form_begin(out, "ptx/1") ── form_put(out, ...) × n ── (canon.c ends it)
+ *     form_begin(out, DOMAIN_PTX) ── form_put(out, ...) × n ── (canon.c ends it)
  *
  * A graph (graph.h) hashes records that are one to one with its canonical text. It calls
  * form_text_apart, and on demand writes the text to out->text itself.
@@ -44,7 +44,7 @@ struct form {
     char buffer[FORM_BUFFER];
 };
 
-/* Begins a form. `domain` is the kind and the version of its form, e.g. "ptx/1". */
+/* Begins a form. `domain` is one of keygen/domains.h: the kind and the version of its form. */
 void form_begin(struct form *out, const char *domain);
 /* Makes form_put only hash until the next form_begin; the caller writes the text. */
 void form_text_apart(struct form *out);

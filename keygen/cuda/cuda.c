@@ -13,7 +13,7 @@ static const char *const names[CUDA_NAMES] = {"__TIME__", "__DATE__", "__TIMESTA
                                               "__FILE__"};
 enum { NAME_LINE = 3, NAME_FILE = 4 };
 
-/* The letters of the names. */
+/* True for a letter of one of the names. */
 static bool is_name_letter(char c)
 {
     return c == '_' || (c >= 'A' && c <= 'T' &&
@@ -35,7 +35,7 @@ static void note_pieces(const struct token *t, struct cuda_scan *scan)
     }
 }
 
-/* Words of one letter are common, and their pieces the same each time. */
+/* True if this one-letter word was noted before. Such words are common, and add the same pieces each time. */
 static bool is_noted(struct lexer *x, const struct token *t)
 {
     uint32_t bit = 1u << (*t->data & 31);
@@ -45,8 +45,8 @@ static bool is_noted(struct lexer *x, const struct token *t)
     return noted;
 }
 
-/* Behind __has_include, before its parenthesis: the name of a header is no tokens, but read as such.
- * So it must be one that they keep byte for byte. */
+/* Called behind __has_include, before its parenthesis. The lexer reads the header's name as tokens, which
+ * it is not. A name whose bytes the tokens would not keep makes the text unclear. */
 static void note_header_test(struct lexer *x)
 {
     const char *at = x->at, *end = memchr(at, '\n', (size_t)(x->end - at));
@@ -109,8 +109,8 @@ static void note_word(struct lexer *x, const struct token *t)
     }
 }
 
-/* The header's name behind `#include`, where the lexer stands: gives its begin and its end, NULL if
- * it is no <...> or "..." on this line. */
+/* Returns the end of the header's name behind `#include`, where the lexer stands, and sets its begin. NULL
+ * if there is no <...> or "..." on this line. */
 static const char *header_name(const struct lexer *x, const char **out_begin)
 {
     const char *at = x->at;
@@ -162,8 +162,7 @@ void cuda_note_directive(const struct token *t, struct cuda_scan *scan)
         scan->includes_computed = scan->includes_macro = true;
 }
 
-/* A '#' that begins no line: ##, also with splices between the two, or the operator that makes
- * strings. */
+/* Notes a '#' that begins no line: a ##, also with splices between the two, or the # operator. */
 static void note_hash(struct lexer *x, const struct token *t)
 {
     const char *next = x->at;
@@ -207,13 +206,13 @@ void cuda_scan(const void *text, size_t len, struct cuda_scan *scan)
     }
 }
 
-/* Whom cuda_read_words tells. */
+/* The receiver of cuda_read_words. */
 struct listener {
     cuda_word on_word;
     void *self;
 };
 
-/* Tells of a word or a ##, and goes on. */
+/* Reports a word or a ##, and moves to the next token. */
 static void tell_token(struct lexer *x, struct token *t, enum cuda_place place,
                        const struct listener *to)
 {
@@ -227,7 +226,7 @@ static void tell_token(struct lexer *x, struct token *t, enum cuda_place place,
     cuda_next(x, t);
 }
 
-/* From the # to the first token of the next line. */
+/* Reports the words of a directive, from its # to the first token of the next line. */
 static void tell_directive(struct lexer *x, struct token *t, const struct listener *to)
 {
     enum cuda_place place = CUDA_DIRECTIVE;
@@ -281,7 +280,7 @@ void cuda_scan_merge(struct cuda_scan *scan, const struct cuda_scan *other)
             scan->pieces[n][i] |= other->pieces[n][i];
 }
 
-/* Does the name stand there, or can it be pasted together? */
+/* True if a text has the name, or if ## can paste it together. */
 static bool has_name(const struct cuda_scan *scan, size_t n)
 {
     size_t len = strlen(names[n]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * form.c - the canonical source (CUDA.md, "CUDA C++").
+ * form.c - writes the canonical source (CUDA.md, "CUDA C++"). canon.c calls it for CUDA C++.
  *
- * Owner: nobody; no state. Thread: any.
- *
- * It is the token sequence, with white space squeezed to where it can matter:
- *   LOOSE   no macro can turn an argument into a string: only what keeps tokens apart
+ * The form is the sequence of tokens. The mode says which white space stays:
+ *   LOOSE   no macro can turn an argument into a string: only blanks that keep two tokens apart
  *   SQUEEZE there are headers, or a # operator: every run of white space is one blank
  *   LINES   __LINE__ may show: as SQUEEZE, and every line break keeps its place
+ *
+ * Thread: any; no state.
  */
 #include "keygen/canon/form.h"
 #include "keygen/cuda/internal.h"
@@ -19,7 +19,7 @@ struct printer {
     struct form *out;
     enum mode mode;
     bool any;          /* something was put */
-    bool fresh;        /* the last byte put was a line break that we owe to no token */
+    bool fresh;        /* the last byte is a line break of our own */
     struct token last; /* the token before */
 };
 
@@ -29,7 +29,7 @@ static void put_many(struct form *out, char c, unsigned n)
         form_put(out, &c, 1);
 }
 
-/* The bytes of a token, without the splices in it. */
+/* Writes the bytes of a token without its splices. */
 static void put_token(struct form *out, const struct token *t)
 {
     if (!t->spliced) {
@@ -52,7 +52,7 @@ static void put_token(struct form *out, const struct token *t)
     }
 }
 
-/* Marks that no longer mark begins or ends with. */
+/* True for marks that no longer operator begins or ends with. */
 static bool is_bracket(const struct token *t)
 {
     if (t->kind != PUNCT)
@@ -70,7 +70,7 @@ static bool is_bracket(const struct token *t)
     }
 }
 
-/* May white space between these two go? Only where they stay two tokens without it. */
+/* True if the two stay two tokens without white space between them. */
 static bool stays_apart(const struct token *a, const struct token *b)
 {
     if (is_bracket(a) || is_bracket(b))
@@ -87,7 +87,7 @@ static bool ends_statement(const struct token *t)
     return t->kind == PUNCT && (*t->data == ';' || *t->data == '{' || *t->data == '}');
 }
 
-/* Line breaks, in a LINES form: one mark for each, so that no two places look alike. */
+/* Writes the line breaks of a LINES form: each kind has a mark of its own. */
 static void put_lines(struct printer *p, const struct token *t)
 {
     put_many(p->out, '\f', t->splices);
@@ -97,9 +97,9 @@ static void put_lines(struct printer *p, const struct token *t)
         form_put(p->out, " ", 1);
 }
 
-/* What stands between the last token and `t`, outside directives. A form is easier to compare line
- * by line, so a statement's end breaks the line where there may be a blank; but not before a '#',
- * which would then look like a directive. */
+/* Writes the gap between the last token and `t`, outside directives. Line by line a form is easier to
+ * compare, so the end of a statement breaks the line if a blank may stand there. Not before a '#', which
+ * would then look like a directive. */
 static void put_gap(struct printer *p, const struct token *t)
 {
     if (p->mode == LINES) {
@@ -124,7 +124,7 @@ static void put_text(struct printer *p, const struct token *t)
     p->last = *t;
 }
 
-/* A directive: its own line, runs of white space as one blank, the header's name as it stands. */
+/* Writes a directive: on its own line, runs of white space as one blank, the header's name as spelt. */
 static void put_directive(struct printer *p, struct lexer *x, struct token *t)
 {
     if (p->mode == LINES)
@@ -159,7 +159,7 @@ static void put_directive(struct printer *p, struct lexer *x, struct token *t)
     p->fresh = true;
 }
 
-/* Puts the form of this mode and scans on the way. */
+/* Writes the form of this mode and scans on the way. */
 static void put_source(const struct canon_input *input, enum mode mode, struct form *out,
                        struct cuda_scan *scan)
 {
@@ -198,8 +198,7 @@ static enum mode mode_of(const struct cuda_scan *scan)
     return cuda_scan_has_includes(scan) || scan->stringizes ? SQUEEZE : LOOSE;
 }
 
-/* Which mode it is is known when the text has been read. So it is guessed, and only a wrong guess
- * costs a second reading. */
+/* Guesses the mode, which is known only after the text was read. A wrong guess costs a second reading. */
 int form_cuda(const struct canon_input *input, struct form *out, struct err *e)
 {
     struct cuda_scan scan = {0}, again = {0};
@@ -220,7 +219,7 @@ int form_cuda(const struct canon_input *input, struct form *out, struct err *e)
     return 0;
 }
 
-/* A CUDA source has one of these words as a token; other kinds that are asked first do not. */
+/* True if the text has a word of CUDA C++. The forms that claim a text before this one have none. */
 bool form_cuda_claims(const char *data, size_t len)
 {
     static const char *const words[] = {"__global__", "__device__",       "__host__",

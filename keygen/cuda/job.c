@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job.c - a compile job as bytes and as a key; job.h has the layout. No state, any thread.
+ * job.c - encodes and decodes a compile job and computes its keys; job.h has the layout.
  *
- * Both sides compute the key: the client to ask, the daemon from the job that it is sent, so what
- * the daemon stores under a key was made from exactly the bytes that the key stands for.
+ * Both sides compute the key: the client for its question, the daemon from the job that it received. So
+ * a result under a key was made from exactly the bytes that the key names.
+ *
+ * Thread: any; no state.
  */
 #include "keygen/cuda/job.h"
 
@@ -44,7 +46,7 @@ void job_encode(const struct job *job, struct writer *out)
     put_texts(out, job->expressions, job->n_expressions);
 }
 
-/* A job that is read: the first field that is wrong, and how. */
+/* A job while it is decoded, with its first wrong field. */
 struct parse {
     struct reader r;
     const char *field; /* NULL so far */
@@ -79,8 +81,8 @@ static struct view take_text(struct parse *p, const char *field)
     return v;
 }
 
-/* A count, and zeroed room for that many items. Each item takes `item_bytes` or more of what is
- * left, so a count that the job cannot hold never allocates. */
+/* Reads a count and returns zeroed room for that many items. Each item takes at least `item_bytes` of the
+ * remaining bytes, so a count that the job cannot hold never allocates. */
 static void *take_list(struct parse *p, const char *field, size_t item_bytes, size_t item_size,
                        size_t *out_n)
 {
@@ -173,13 +175,13 @@ enum job_tag {
     TAG_NAME = 1,
     TAG_SOURCE,
     TAG_OPTIONS,
-    TAG_HEADERS, /* how many, then name and bytes of each */
+    TAG_HEADERS, /* their number, then name and bytes of each */
     TAG_EXPRESSIONS,
     TAG_CWD,
 };
 
-/* Refuses what reads the clock: in the source, in a header that comes along, in a -D value.
- * (Headers on disk are not known yet: whoever compiles looks at those.) */
+/* Refuses a job whose source, in-memory headers or -D values may read the clock. (Headers on disk are not
+ * known yet: the worker that compiles checks those.) */
 static int check_clock(const struct job *job, const struct options *options, struct err *e)
 {
     struct cuda_scan scan = options->defines;
@@ -197,7 +199,7 @@ static void add_view(struct key_builder *b, uint32_t tag, struct view v)
     key_add(b, tag, v.data, v.len);
 }
 
-/* What both keys have after name, source and options. */
+/* Adds the fields that both keys have after name, source and options. */
 static void add_rest(struct key_builder *b, const struct job *job)
 {
     key_add_u64(b, TAG_HEADERS, job->n_headers);
@@ -242,7 +244,8 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
     return code;
 }
 
-/* Where the name can show, it is in symbols of internal linkage, and they have its last component. */
+/* Returns the last component of the name: only symbols of internal linkage show the name, and they show no
+ * more than this. */
 static struct view name_base(struct view name)
 {
     const char *slash = name.len ? memrchr(name.data, '/', name.len) : NULL;
@@ -252,7 +255,7 @@ static struct view name_base(struct view name)
     return (struct view){base, (size_t)(end - base)};
 }
 
-/* A NUL ends the source for a compiler; which is why daemons refuse it, also within a comment. */
+/* True if the job may have a shared key. A source with a NUL has none: there a compiler sees its end. */
 static bool job_is_shareable(const struct job *job, const struct options *options)
 {
     struct cuda_scan scan = options->defines;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job.h - a compile job: everything that a compiler is given, as bytes and as a key.
+ * job.h - a compile job: the whole input of one compile, as bytes and as a key.
  *
- * A client describes its compile once. It sends the graph key and proof first; only if the daemon
- * has to compile does it send the encoded job, from which the daemon computes both again.
+ * A client first sends the graph key and its proof. It sends the encoded job only if the daemon has to
+ * compile. The daemon then computes key and proof again from the job.
  *
  *     offset  size  field (little-endian)
  *     0       4     "WJOB"
  *     4       2     version, 1
  *     6       2     language, enum job_language
- *     8       -     blob name            what the program is called (nvrtcCreateProgram's `name`)
+ *     8       -     blob name            the program's name (nvrtcCreateProgram's `name`)
  *     -       -     blob cwd             the client's working folder
  *     -       -     blob source
  *     -       4     n, then n × blob     compile options, in order
@@ -51,38 +51,42 @@ struct job {
     size_t n_expressions;
 };
 
-/* Appends the encoded job; check writer->failed. */
+/* Appends the encoded job. The caller checks writer->failed. */
 void job_encode(const struct job *job, struct writer *out);
 
-/* Decodes; *out borrows `data` and is freed with job_close. Errors: MALFORMED, TRUNCATED, TOO_BIG,
- * VERSION, NOMEM; err->text says which field. */
+/* Decodes a job. *out borrows `data`; job_close frees it. Errors: MALFORMED, TRUNCATED, TOO_BIG,
+ * VERSION, NOMEM; err->text names the field. */
 int job_decode(const void *data, size_t len, struct job *out, struct err *e);
 /* Frees the arrays of a decoded job. */
 void job_close(struct job *job);
 
 /*
- * The graph part of the job's address and its proof (level 1 of CUDA.md: exact bytes of source,
- * headers, names, and the options that decide; the working folder only where debug output or LTO
- * IR may show it), and the hardware part: the exact target that the options ask for, e.g. "sm_90a", or
- * "default".
+ * Computes the graph part of the job's address with its proof, and the hardware part.
  *
- * Errors: REFUSED where the result must not be kept: the job could write files or read the clock,
- * or has an option that nobody here knows; INVALID for options without their value; TOO_BIG; NOMEM.
+ * The graph part is level 1 of CUDA.md: the exact bytes of source, headers and names, and the options
+ * that can change the result. The working folder counts only if debug output or LTO IR may show it. The
+ * hardware part is the exact target of the options, for example "sm_90a", or "default".
+ *
+ * Errors: REFUSED if the result must not be kept, because the job could write files, could read the
+ * clock, or has an unknown option; INVALID for options without their value; TOO_BIG; NOMEM.
  * err->text is one line for the user.
  */
 int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct key *out_graph,
             struct proof *out_proof, struct err *e);
 
 /*
- * The same for the second, shared key (level 2 of CUDA.md): the canonical source in place of the
- * exact one, of the name only its last component, of an absolute -I only that there is one, and no
- * option that says what the compiler does anyway: `version` is the compiler's, as options_parse takes
- * it. A result may be kept under it only if, beside
- * what is checked here, every file that was read allows it too (cuda_scan_allows_canonical, or else
- * cuda/reach.h), the compiler's status is 0 and its log is empty.
+ * Computes the second, shared key (level 2 of CUDA.md). It differs from job_key's in four points:
  *
- * Errors: UNSUPPORTED where this job has no such key: its options, its source or a header that
- * comes along could make lines, names or the text itself show; and those of job_key.
+ *   - the canonical source stands for the exact one;
+ *   - only the last component of the program's name counts;
+ *   - of an absolute -I only its presence counts;
+ *   - an option that repeats a default does not count. `version` is the compiler's, as in options_parse.
+ *
+ * A result may be kept under this key only if every file that the compile read allows it too
+ * (cuda_scan_allows_canonical, or else cuda/reach.h), the compiler's status is 0 and its log is empty.
+ *
+ * Errors: UNSUPPORTED if this job has no such key, because its options, its source or one of its
+ * in-memory headers could make lines, names or the text itself show; and those of job_key.
  */
 int job_shared_key(const struct job *job, unsigned version, struct key *out_graph,
                    struct proof *out_proof, struct err *e);

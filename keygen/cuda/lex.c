@@ -22,7 +22,7 @@ enum class {
     C_BAD
 };
 
-/* By their first byte; what is not listed is punctuation. */
+/* The class of each byte. Bytes that are not listed are punctuation. */
 static const uint8_t classes[256] = {
     [0 ... 8] = C_BAD,       ['\t'] = C_SPACE,       ['\n'] = C_LINE,
     ['\v'] = C_SPACE,        ['\f'] = C_SPACE,       [13 ... 31] = C_BAD,
@@ -103,7 +103,7 @@ static void skip_block_comment(struct lexer *x, struct token *t)
     }
 }
 
-/* At a '/': true if it began a comment, which is then skipped. */
+/* Skips the comment at a '/'. False if none begins there. */
 static bool skip_comment(struct lexer *x, struct token *t)
 {
     const char *next = x->at + 1;
@@ -124,7 +124,7 @@ static bool skip_comment(struct lexer *x, struct token *t)
     return true;
 }
 
-/* At a backslash outside literals. True if it spliced two lines. */
+/* Skips a splice at a backslash outside literals. False if it splices no lines. */
 static bool skip_splice(struct lexer *x, struct token *t)
 {
     size_t len = cuda_splice_len(x, x->at);
@@ -150,7 +150,7 @@ static void new_line(struct lexer *x, struct token *t)
     x->at++;
 }
 
-/* Up to the next token's first byte. */
+/* Moves to the first byte of the next token. */
 static void skip_blanks(struct lexer *x, struct token *t)
 {
     while (x->at < x->end) {
@@ -183,7 +183,7 @@ static void skip_blanks(struct lexer *x, struct token *t)
 
 /* --- tokens --- */
 
-/* A word or number that goes on behind a splice has another spelling than its bytes. */
+/* Sets `opaque` if a word or number goes on behind a splice: its spelling is then not its bytes. */
 static void check_spliced_end(struct lexer *x)
 {
     const char *at = x->at;
@@ -212,8 +212,8 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
 }
 
-/* [lex.ppnumber]. A quote inside separates digits, from C++14 on; where C++11 would see the begin
- * of a character literal, the text is unclear unless the digits go on. */
+/* Reads a number, [lex.ppnumber]. From C++14 on, a quote separates digits. C++11 would begin a character
+ * literal there, so the text is unclear unless the digits go on. */
 static void lex_number(struct lexer *x, struct token *t)
 {
     const char *at = x->at + 1;
@@ -241,7 +241,7 @@ static bool is_raw_prefix(const char *word, size_t len)
            (len == 3 && memcmp(word, "u8R", 3) == 0);
 }
 
-/* At the quote of R"delimiter( ... )delimiter". */
+/* Reads a raw string from the quote of R"delimiter( ... )delimiter". */
 static void lex_raw_string(struct lexer *x, struct token *t)
 {
     const char *open = x->at + 1, *paren = open;
@@ -268,8 +268,8 @@ static void lex_raw_string(struct lexer *x, struct token *t)
     t->len = (size_t)(x->at - t->data);
 }
 
-/* A literal that its line does not close: the quote alone is the token, and what follows on that
- * line is looked at too. Whether a comment begins there, compilers may see differently. */
+/* Handles a literal that its line does not close. The quote alone is the token, and the rest of the line is
+ * read as tokens. Compilers may disagree whether a comment begins there. */
 static void unclosed_literal(struct lexer *x, struct token *t)
 {
     const char *nl = memchr(x->at, '\n', (size_t)(x->end - x->at));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - see options.h. One parser for all three tools, over a table of options for each
- * (options_tables.c).
+ * options.c - parses the command lines of all three tools, with one table of options for each
+ * (options_tables.c), and adds them to a key. Jobs, the shims and `warm tool` call it; options.h has the
+ * contract.
  *
- * Owner: nobody; no state. Thread: any.
+ * The canonical form of an option is its long name and its value. Options of one `group` may contradict
+ * each other, so they keep their order. Groups commute and are sorted. CUDA.md says for each kind of rule
+ * why it is sound, and tests/proof compares with the compilers.
  *
- * An option's canonical form is its long name and its value. Options of one `group` may disagree
- * with each other and stay in the order in which they were given; groups commute and are sorted.
- * CUDA.md says for each kind of rule why it is sound; tests/proof compares with the compilers.
+ * Thread: any; no state.
  */
 #include "keygen/cuda/options.h"
 
@@ -29,7 +30,7 @@ struct parse {
     const struct options_table *table;
     const struct view *args;
     size_t n_args;
-    size_t next; /* the argument to look at */
+    size_t next; /* index of the argument to parse */
     struct options *out;
     struct view *dirs, *pre, *pass;
     struct view *inner; /* options for ptxas, checked together at the end */
@@ -64,7 +65,7 @@ static bool view_has(struct view v, char c)
 
 enum match { NO_MATCH, BARE, WITH_VALUE };
 
-/* Does `arg` name this option, and with which value? `joined` also takes "-DX". */
+/* Matches `arg` with this option and sets its value. With `joined`, "-DX" matches too. */
 static enum match match_name(const struct spec *spec, const char *name, struct view arg,
                              bool joined, struct view *out_value)
 {
@@ -127,9 +128,9 @@ bool options_takes_next(enum options_tool tool, struct view arg)
     return spec != NULL && match == BARE && (spec->value == SEPARATE || spec->value == JOINED);
 }
 
-/* --- what it means --- */
+/* --- what an option does --- */
 
-/* "sm_90a", "compute_80": letters, '_', digits, at most one letter. */
+/* True for "sm_90a" or "compute_80": letters, '_', digits, at most one letter. */
 static bool is_target(struct view v)
 {
     const char *s = v.data;
@@ -153,7 +154,7 @@ static void append_hardware(struct options *out, const char *text, size_t len)
     out->hardware[used + len] = '\0';
 }
 
-/* nvcc may be given several targets. What does not fit is told apart by a digest. */
+/* Adds a target of nvcc, which may have several. A list that does not fit becomes a digest. */
 static void add_target(struct parse *p, struct view value)
 {
     struct options *out = p->out;
@@ -187,8 +188,8 @@ static int take_arch(struct parse *p, const struct spec *spec, struct view value
     bool plain = p->table != &options_tables[OPTIONS_NVCC];
 
     if (plain && !is_target(value))
-        return err_set(e, WARM_EREFUSED, "%s: %s is given a target that we do not know",
-                       p->table->tool, spec->long_name);
+        return err_set(e, WARM_EREFUSED, "%s: %s names an unknown target", p->table->tool,
+                       spec->long_name);
     if (value.len == 0 || view_is(value, "native") || view_is(value, "all") ||
         view_is(value, "all-major"))
         return err_set(e, WARM_EREFUSED, "%s: %s depends on the machine or the release",
@@ -197,7 +198,7 @@ static int take_arch(struct parse *p, const struct spec *spec, struct view value
     return 0;
 }
 
-/* A value that begins with a blank may be read with or without it. */
+/* Refuses a value that begins with a blank: the compiler may read it with or without the blank. */
 static int take_path(struct parse *p, const struct spec *spec, struct view value, struct err *e)
 {
     const char *s = value.data;
@@ -271,8 +272,8 @@ static int take_input(struct parse *p, size_t at, struct err *e)
 {
     struct view arg = p->args[at];
     if (!p->table->takes_input || arg.len == 0 || *(const char *)arg.data == '-')
-        return err_set(e, WARM_EREFUSED, "%s: argument %zu is not an option that we know",
-                       p->table->tool, at + 1);
+        return err_set(e, WARM_EREFUSED, "%s: argument %zu is an unknown option", p->table->tool,
+                       at + 1);
     if (p->out->input >= 0)
         return err_set(e, WARM_EREFUSED, "%s: more than one input", p->table->tool);
     p->out->input = (int)at;
@@ -309,7 +310,7 @@ static int take_argument(struct parse *p, struct err *e)
 
 /* --- the list in canonical order --- */
 
-/* MATH options override each other in the same way in any order: each is a group of its own. */
+/* MATH options override each other in the same way in any order, so each is a group of its own. */
 static int group_of(const struct parse *p, const struct option *o)
 {
     if (!p->table->sorted)
@@ -319,7 +320,7 @@ static int group_of(const struct parse *p, const struct option *o)
     return 100 + (int)(o->spec - p->table->specs);
 }
 
-/* A stable sort by group, in as many passes as there are groups: the lists are short. */
+/* Sorts by group, stably, in one pass for each group: the lists are short. */
 static void sort_list(struct parse *p, struct option *sorted)
 {
     struct options *out = p->out;
@@ -359,7 +360,7 @@ static void drop_defaults(struct parse *p, unsigned version)
         out->list[i].dropped = is_dropped_default(p, i);
 }
 
-/* One target is a part of the address; several, in their order, are fields as well. */
+/* Drops a single target: it is a part of the address. Several targets, in their order, are fields too. */
 static void drop_single_arch(struct parse *p)
 {
     for (size_t i = 0; i < p->out->n_list; i++)
@@ -368,7 +369,7 @@ static void drop_single_arch(struct parse *p)
             p->out->list[i].dropped = true;
 }
 
-/* --- the options that are handed to ptxas --- */
+/* --- the options for ptxas --- */
 
 static int check_inner(struct parse *p, struct err *e)
 {
@@ -467,7 +468,7 @@ int options_parse(enum options_tool tool, unsigned version, const struct view *a
 
 /* --- fields and text --- */
 
-/* The pieces of one canonical option; returns how many. */
+/* Sets the pieces of one canonical option and returns their number. */
 static size_t option_pieces(const struct options *options, const struct option *o,
                             struct view out[4])
 {
@@ -492,7 +493,7 @@ static size_t option_pieces(const struct options *options, const struct option *
     return n;
 }
 
-/* A field of an -I without its folder: none with one is equal to it. */
+/* Returns the number of pieces without the folder of an absolute -I. No field with a folder equals it. */
 static size_t drop_place(const struct option *o, size_t n)
 {
     bool absolute = o->value.len && *(const char *)o->value.data == '/';

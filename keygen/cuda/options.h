@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.h - command lines of NVRTC, ptxas and nvcc, as far as they decide the result.
+ * options.h - parses command lines of NVRTC, ptxas and nvcc into the options that can change a result.
  *
  *     arguments as given ──options_parse──▶ struct options ──options_add──▶ fields of a key
  *                                             │ hardware, debug, include folders, ...
- *                                             └ pass: what the compiler is to be given
+ *                                             └ pass: the arguments for the compiler
  *
- * Two command lines that the tool must take alike give equal fields: the spelling of an option
- * (`-arch=X`, `--gpu-architecture=X`, `--gpu-architecture` `X`), the order of those that commute,
- * explicit defaults and options that cannot change the result (`--no-cache`, `--pch`) do not count.
- * What is ordered (-I, -D and -U, -include, options of one subject) stays in order; repetitions
- * stay, since compilers warn about them. CUDA.md has the tables and the arguments.
+ * Two command lines with the same meaning give equal fields. These differences do not count:
  *
- * A command line is refused, and its result never kept, if it makes the compiler write files, put
- * the clock into its output, or read files that no dependency list shows; or if we do not know an
- * option in it, because such an option might do one of these. The program then compiles by itself.
+ *   - the spelling of an option (`-arch=X`, `--gpu-architecture=X`, `--gpu-architecture` `X`);
+ *   - the order of options that commute;
+ *   - explicit defaults;
+ *   - options that cannot change the result (`--no-cache`, `--pch`).
+ *
+ * -I, -D and -U, -include and options of one subject keep their order. Repetitions stay, since
+ * compilers warn about them. CUDA.md has the tables and the arguments.
+ *
+ * The parser refuses a command line, and its result is never kept, if the compiler would write files,
+ * put the clock into its output, or read files that no dependency list shows. It refuses an unknown
+ * option too, because that might do one of these. The program then compiles by itself.
  *
  * Thread: any; no state. Memory: views in a struct options point into the caller's arguments, which
  * must outlive it; options_close frees the rest.
@@ -45,38 +49,37 @@ struct option; /* private: one option as it is hashed */
 struct options {
     enum options_tool tool;
 
-    /* What is compiled for: "sm_90a", "compute_80"; "default" if the command line does not say, in
-     * which case the compiler's identity decides. nvcc with several targets: their list, joined by
-     * '+', in order, cut to a digest if it does not fit. It is a part of the address by itself and
-     * not among the fields of options_add, except where -arch stands more than once. */
+    /* The target: "sm_90a", "compute_80", or "default" if the command line names none: then the
+     * compiler's identity decides. For nvcc with several targets: their list in order, joined by '+',
+     * as a digest if it does not fit. The target is a part of the address, and is no field of
+     * options_add unless -arch stands more than once. */
     char hardware[WARM_HARDWARE_MAX];
 
     bool debug;       /* -G: full debug output */
     bool line_info;   /* -lineinfo */
     bool relocatable; /* -rdc=true, -dc, -dw, -ewp */
     bool lto;         /* -dlto: the output is LTO IR, in which the program's name shows */
-    bool verbose_log; /* asks for a log even where nothing is wrong: -opt-info, -Xptxas -v */
+    bool verbose_log; /* asks for a log of a good compile too: -opt-info, -Xptxas -v */
 
-    /* The canonical source may stand for the exact one in a second, shared key: nothing asked for
-     * puts names, lines or the text itself into the result, or lets macros see white space. Still
-     * to be checked by the caller: the source and its headers (cuda_scan), and the result (status
-     * 0, empty log). */
+    /* True if the canonical source may stand for the exact one in the shared key: no option puts names,
+     * lines or the text itself into the result, or lets macros see white space. The caller still checks
+     * the source and its headers (cuda_scan), and the result (status 0, empty log). */
     bool allows_canonical;
 
     const struct view *include_dirs; /* -I, in order (nvcc: -isystem after them) */
     size_t n_include_dirs;
     const struct view *pre_includes; /* -include, in order */
     size_t n_pre_includes;
-    struct cuda_scan defines; /* what the -D values do: to be merged with the source's scan */
+    struct cuda_scan defines; /* scan of the -D values, to be merged with the source's */
     bool no_source_include;   /* -no-source-include: quotes do not search beside the source */
 
-    /* ptxas and nvcc: places in the caller's arguments, -1 where there is none. */
+    /* ptxas and nvcc: indices into the caller's arguments, -1 if there is none. */
     int input;  /* the one input file */
     int output; /* the text that names the output file ("-o X": X; "-o=X": all of it) */
 
-    /* What to give to the compiler: the caller's arguments in their order, without those that are
-     * ours to decide (NVRTC: --no-cache and everything about precompiled headers; the caller
-     * appends its own), and without the input and output files of ptxas and nvcc. */
+    /* The arguments for the compiler: the caller's in their order, without the input and output files
+     * of ptxas and nvcc. For NVRTC also without --no-cache and all options of precompiled headers: the
+     * caller of options_parse appends its own. */
     const struct view *pass;
     size_t n_pass;
 
@@ -86,12 +89,12 @@ struct options {
 };
 
 /*
- * Parses a command line. `version` is the compiler's, major * 100 + minor (12.9: 1209), or 0 if it
- * is not known: explicit defaults are dropped only for versions whose defaults we have measured.
+ * Parses a command line. `version` is the compiler's, major * 100 + minor (12.9: 1209), or 0 if it is
+ * unknown. Explicit defaults are dropped only for versions whose defaults were measured.
  *
- * Errors: REFUSED (see above; e->text is one line that names the option and says why), INVALID (an
- * option without its value: the compiler would refuse it too), TOO_BIG, NOMEM. On error nothing is
- * to be closed.
+ * Errors: REFUSED (see above; e->text is one line that names the option and the reason), INVALID (an
+ * option without its value, which the compiler would refuse too), TOO_BIG, NOMEM. After an error there is
+ * nothing to close.
  */
 int options_parse(enum options_tool tool, unsigned version, const struct view *args, size_t n_args,
                   struct options *out, struct err *e);
@@ -100,10 +103,10 @@ int options_parse(enum options_tool tool, unsigned version, const struct view *a
  * options from file names. */
 bool options_takes_next(enum options_tool tool, struct view arg);
 
-/* Adds the canonical options as fields: tag `tag` for each, after one with their number. */
+/* Adds the number of canonical options and then each of them, as fields with the tag `tag`. */
 void options_add(const struct options *options, struct key_builder *builder, uint32_t tag);
 
-/* Adds them for a shared key: of an absolute -I only its presence. */
+/* Adds the same fields for a shared key. Of an absolute -I only its presence counts. */
 void options_add_shared(const struct options *options, struct key_builder *builder, uint32_t tag);
 
 /* Frees the memory of parsed options. */

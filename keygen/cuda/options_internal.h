@@ -2,8 +2,8 @@
 /*
  * options_internal.h - the tables of options, for options*.c only.
  *
- *   options_tables.c   for each tool, the options that it has and what is done with each
- *   options.c          one parser over them
+ *   options_tables.c   the options of each tool, with the rule for each
+ *   options.c          one parser over the tables
  *
  * Thread: any; constant. Memory: static.
  */
@@ -34,7 +34,7 @@ enum rule {
     OUTPUT,   /* the output file's name: not hashed */
 };
 
-/* What an option says beside its value. */
+/* Flags of an option, beside its value. */
 enum effect {
     DEBUG = 1,
     LINE_INFO = 2,
@@ -42,8 +42,8 @@ enum effect {
     LTO = 8,
     VERBOSE = 16,
     NO_SOURCE_INCLUDE = 32,
-    OVERRIDES = 64, /* with it in the group, explicit defaults of the others are not dropped */
-    IF_TRUE = 128,  /* the effects hold unless the value is "false" */
+    OVERRIDES = 64, /* in a group with it, explicit defaults of the other options count */
+    IF_TRUE = 128,  /* the flags hold unless the value is "false" */
 };
 
 struct spec {
@@ -72,9 +72,9 @@ struct options_table {
     const char *tool;
     const struct spec *specs;
     size_t n_specs;
-    bool takes_input; /* an argument that is no option is the input file */
-    bool sorted;      /* groups commute; else everything stays as it was written */
-    unsigned first_version, last_version; /* whose defaults we have measured; 0: of none */
+    bool takes_input;                     /* an argument that is no option is the input file */
+    bool sorted;                          /* groups commute; else all options stay in their order */
+    unsigned first_version, last_version; /* with measured defaults; 0: none */
 };
 
 extern const struct options_table options_tables[]; /* by enum options_tool */

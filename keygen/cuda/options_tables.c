@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options_tables.c - the options of NVRTC, ptxas and nvcc; options_internal.h. CUDA.md, section 3, says for
- * each kind of rule why it is sound. */
+/*
+ * options_tables.c - the options of NVRTC, ptxas and nvcc, with the rule for each. options.c reads the
+ * tables. CUDA.md, section 3, says for each kind of rule why it is sound.
+ *
+ * Thread: any; constant.
+ */
 #include "keygen/cuda/options_internal.h"
 
 #include "keygen/cuda/options.h"
@@ -8,10 +12,10 @@
 #define WRITES "it writes a file"
 #define CLOCK "it puts times into the output"
 #define READS "it reads a file that no dependency list shows"
-#define THROUGH "it hands options to an inner compiler that we do not check"
+#define THROUGH "it passes options to an inner compiler without a check"
 #define ELSEWHERE "its result is not one output file"
 
-/* Source: the option names in libnvrtc 12.4 to 13.5, and each tried on 12.9.86 and 13.5.37. */
+/* Source: the option names in libnvrtc 12.4 to 13.5. Each was tried on 12.9.86 and 13.5.37. */
 static const struct spec nvrtc_specs[] = {
     {"--gpu-architecture", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
     {"--device-c", "-dc", NONE, KEEP, LINKING, RELOCATABLE | OVERRIDES, NULL},
@@ -92,8 +96,8 @@ static const struct spec nvrtc_specs[] = {
     {"-Xcudafe", NULL, OPTIONAL, REFUSE, 0, 0, THROUGH},
 };
 
-/* Source: `ptxas --help` of 12.9.86 and 13.0.88. They are hashed as written and in their order: the
- * compiler records most of its command line in the cubin (.note.nv.tkinfo). */
+/* Source: `ptxas --help` of 12.9.86 and 13.0.88. They are hashed as written and in their order,
+ * because ptxas records most of its command line in the cubin (.note.nv.tkinfo). */
 static const struct spec ptxas_specs[] = {
     {"--gpu-name", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
     {"--arch", NULL, SEPARATE, ARCH, TARGET, 0, NULL},
@@ -158,8 +162,8 @@ static const struct spec ptxas_specs[] = {
     {"--help", "-h", NONE, REFUSE, 0, 0, "it compiles nothing"},
 };
 
-/* Source: the CUDA Compiler Driver documentation, "Command Option Description". Only what has one
- * input and one output, and nothing that reaches the host compiler or the linker unseen. */
+/* Source: the CUDA Compiler Driver documentation, "Command Option Description". Only commands
+ * with one input and one output are kept, and no option for the host compiler or the linker. */
 static const struct spec nvcc_specs[] = {
     {"--gpu-architecture", "-arch", SEPARATE, ARCH, TARGET, 0, NULL},
     {"--gpu-code", "-code", SEPARATE, ARCH, TARGET, 0, NULL},

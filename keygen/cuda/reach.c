@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reach.c - the macros that lead to __FILE__ or __LINE__; cuda/reach.h says what for. One
- * thread at a time.
+ * reach.c - finds the macros that lead to __FILE__ or __LINE__. The compile worker and `warm tool` call it;
+ * cuda/reach.h says why.
  *
- * Words are their hashes: two that collide are taken for one, which at worst finds one macro too
- * many. Definitions are kept as their name and the words of their body; those that lead somewhere
- * are found by going over all of them until nothing changes.
+ * A word is kept as its hash. Two words that collide count as one: at worst that finds one macro too
+ * many. A definition is its name and the words of its body. The search goes over all definitions until
+ * a round finds no further macro.
+ *
+ * Thread: one at a time.
  */
 #define XXH_INLINE_ALL
 #include "keygen/cuda/reach.h"
@@ -18,7 +20,7 @@
 #include "keygen/bytes.h"
 #include "keygen/cuda/cuda.h"
 
-/* A set of words. Zero stands for an empty slot, and is in no set. */
+/* A set of words. Zero marks an empty slot; no word has the hash zero. */
 struct words {
     uint64_t *slots;
     size_t n, cap; /* a power of two, or 0 */
@@ -31,18 +33,18 @@ struct macro {
 };
 
 struct cuda_reach {
-    struct words places;  /* what shows a place, and the macros that lead to it */
-    struct words callers; /* the same of the place of a caller */
-    struct words files;   /* the same of __FILE__ alone */
+    struct words places;  /* names that show a place, and the macros that lead to them */
+    struct words callers; /* the same for the place of a caller */
+    struct words files;   /* the same for __FILE__ alone */
     struct words spelled; /* all words of all texts */
-    struct words in_text; /* those that stand in no directive */
+    struct words in_text; /* words outside of directives */
     struct macro *macros;
     size_t n_macros, cap_macros;
     uint64_t *bodies;
     size_t n_bodies, cap_bodies;
-    bool is_followed; /* `places` and `callers` are whole */
+    bool is_followed; /* `places` and `callers` are complete */
     bool is_unclear;  /* some text may ask for its caller's place, or memory ran out */
-    bool is_met;      /* by the text that is looked at */
+    bool is_met;      /* the current text has a word of the set */
 };
 
 static const char *const caller_names[] = {
@@ -97,7 +99,7 @@ static bool words_add(struct words *s, uint64_t word)
 
 /* ---- definitions ---- */
 
-/* Room for one more. `*items` has `n` of `cap`. */
+/* Makes room for one more item. `*items` has `n` of `cap`. */
 static bool make_room(void **items, size_t size, size_t n, size_t *cap)
 {
     if (n < *cap)
@@ -148,7 +150,7 @@ static void on_definition(void *self, enum cuda_place place, struct view word)
     r->is_unclear |= !ok;
 }
 
-/* ---- where they lead ---- */
+/* ---- where macros lead ---- */
 
 static bool leads_to(const struct cuda_reach *r, const struct macro *m, const struct words *set)
 {
@@ -158,7 +160,7 @@ static bool leads_to(const struct cuda_reach *r, const struct macro *m, const st
     return false;
 }
 
-/* Adds the macros that lead to what is in the set. Each turn but the last finds one more at least. */
+/* Adds the macros that lead to words of the set. Each round but the last adds at least one. */
 static void follow(struct cuda_reach *r, struct words *set)
 {
     size_t before;
@@ -170,7 +172,7 @@ static void follow(struct cuda_reach *r, struct words *set)
     } while (set->n > before && !r->is_unclear);
 }
 
-/* Can ## make this word of two or more that are spelt? Numbers are not among those: any will do. */
+/* True if ## can make this word from two or more spelt words. Digits need not be spelt. */
 static bool can_be_pasted(const struct cuda_reach *r, struct view word)
 {
     enum { LONGEST = 256 };
@@ -187,7 +189,7 @@ static bool can_be_pasted(const struct cuda_reach *r, struct view word)
     return reached[word.len];
 }
 
-/* Can a text have this word, which leads to its caller? */
+/* True if this word, which leads to the caller's place, can stand in a text. */
 static bool can_stand(const struct cuda_reach *r, struct view word)
 {
     bool pastes = words_have(&r->spelled, hash_of((struct view){"##", 2}));
@@ -218,7 +220,7 @@ static bool add_names(struct words *set, const char *const *names, size_t n)
 
 struct cuda_reach *cuda_reach_new(void)
 {
-    /* `assert` is the compiler's own, in no text that we see. */
+    /* `assert` is the compiler's own: no text of the unit defines it. */
     static const char *const places[] = {"__FILE__", "__FILE_NAME__", "__LINE__", "assert", "##"};
     static const char *const files[] = {"__FILE__", "__FILE_NAME__"};
     struct cuda_reach *r = calloc(1, sizeof *r);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reach.h - whether a text can come to show where it stands, by way of macros of others.
+ * reach.h - tells whether a text can show its own name or line numbers through macros of other texts.
  *
  *     header:  #define CHECK(x) (x ? 0 : fail(__FILE__, __LINE__))      CHECK leads there
  *              #define TWICE(x) CHECK(x), CHECK(x)                      TWICE does, through CHECK
  *     source:  a = b;                                                   shows nothing
  *              a = TWICE(b);                                            shows its name and line
  *
- * What stands in a header shows the header's own name and lines, wherever the source is. So a unit
- * whose headers use __FILE__ and __LINE__ still is the same under another name or with other line
- * breaks, if nothing in its source is, or names a macro that leads to, one of them.
+ * A use of __FILE__ or __LINE__ in a header shows the header's own name and lines, wherever the source
+ * is. So the headers of a unit may use both. The source may still get another name or other line
+ * breaks, if it neither uses one of them nor names a macro that leads to one.
  *
- * Not so where a header asks for the place of its caller (source_location, __builtin_LINE as the
- * default of a parameter): that needs no macro. If such a name can stand in the text of any of them,
- * nobody can tell. Where it stands only in an #if, or in a macro that nobody uses, it does nothing.
+ * A header can also ask for the place of its caller (source_location, __builtin_LINE as the default of
+ * a parameter). That needs no macro. If such a name can stand in the text of any file of the unit, the
+ * answer is "it may show". In an #if, or in an unused macro, such a name has no effect.
  *
- * Over-approximates as cuda.h does: all branches of #if, all definitions of a name; in the source, a
- * macro with ## is taken to make any word; in a header, any word that can be put together from what
- * is spelt anywhere. The texts together must not be `opaque` (struct cuda_scan).
+ * The answer over-approximates as cuda.h does: all branches of #if and all definitions of a name count.
+ * In the source, a macro with ## may make any word. In a header, ## may make any word that the words
+ * of all texts can cover. The texts together must not be `opaque` (struct cuda_scan).
  *
  * Thread: one at a time. Memory: hashes of words, 8 bytes each; the texts are borrowed.
  */
@@ -29,18 +29,19 @@
 
 struct cuda_reach;
 
-/* NULL if memory ran out. */
+/* Returns an empty unit, or NULL if memory ran out. */
 struct cuda_reach *cuda_reach_new(void);
-void cuda_reach_free(struct cuda_reach *r); /* NULL is fine */
+/* Frees a unit. NULL is fine. */
+void cuda_reach_free(struct cuda_reach *r);
 
-/* Every text of the unit first, the source too: its macros count. Borrowed until the end. */
+/* Adds a text. Add every text of the unit first, the source too. Borrows the text until cuda_reach_free. */
 void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
-/* Then of one or more of them: can `text` show its name or its lines? True also where nobody can
- * tell: memory ran out, or some text asks for the place of its caller. */
+/* True if `text`, one of those that were added, may show its name or its lines. Also true if memory ran
+ * out or if some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);
-/* Less: does `text` spell __FILE__, or the name of a macro that leads to it by names that are spelt?
- * Not looked for: lines, names that ## makes, the place of a caller. `assert` counts only where a
- * text defines it. */
+/* True if `text` spells __FILE__, or names a macro that leads to it by spelt names. A narrower question:
+ * it ignores lines, names that ## makes, and the place of a caller. `assert` counts only if a text
+ * defines it. */
 bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len);
 
 #endif

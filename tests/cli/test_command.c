@@ -445,7 +445,7 @@ Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
     free(path);
     write_in(&k, "k.cu", saxpy);
     expect(&k, 1, "compile k.cu --arch sm_999", "invalid value for --gpu-architecture");
-    expect(&k, 2, "compile k.cu --arch sm_90 --no-such-option", "not an option that we know");
+    expect(&k, 2, "compile k.cu --arch sm_90 --no-such-option", "is an unknown option");
     expect(&k, 2, "compile k.cu --arch sm_90 --time=/tmp/t", "--time");
     expect(&k, 2, "compile k.cu --arch sm_90 --nvrtc 1.0", "no NVRTC '1.0'");
     expect(&k, 1, "compile k.cu --arch sm_90 --only-if-cached", "not in the cache");
