@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * idle.c - decides what the writer thread does while nothing is queued, in pieces of a few milliseconds.
- * writer.c calls idle_step between its batches.
+ * idle_plan.c says when. writer.c calls idle_step between its batches.
  *
  *   walk       over blobs/, once after each open. If the index is new, the walk adopts the rows in the
  *              trailers: this is the rebuild. Then it removes files that no row refers to: a crash left
@@ -17,22 +17,15 @@
  * Failure modes of the walk: a file that cannot be read now (no memory, no descriptors, an I/O error) stays,
  * and the walk is repeated later. If the index is replaced during a walk, the walk begins again.
  *
- * Thread: writer; idle_begin also the opening thread.
+ * Thread: writer.
  */
 #include <string.h>
 #include <unistd.h>
 
 #include "store/store_internal.h"
 
-#define WALK_FILES 32u      /* in one step */
-#define WALK_DELAY_MS 2000u /* after open; no delay if there are rows to adopt */
-#define WALK_PACE_MS 20u    /* between steps that only look for orphans */
-#define SYNC_MS 1000u       /* at most, from a commit until its meta page is durable */
-#define EXPIRY_MS 1000u
+#define WALK_FILES 32u /* in one step */
 #define EXPIRY_MANY 8u /* of a sample of 32 */
-#define MINUTE_MS 60000u
-#define RETRY_MS 10u /* doubled up to a minute */
-#define NEVER UINT64_MAX
 
 struct adoption {
     struct store *s;
@@ -174,39 +167,12 @@ static bool needs_change(struct store *s, const struct walked *w)
     return needed;
 }
 
-static void walk_end(struct store *s)
-{
-    blob_walk_end(&s->idle.walk);
-    s->idle.walking = false;
-    s->idle.next_walk_ms = NEVER;
-}
-
-/* Ends the walk and plans the next one. */
-static void walk_again(struct store *s, uint64_t now_ms)
-{
-    struct idle *idle = &s->idle;
-    walk_end(s);
-    idle->unread = false;
-    idle->next_walk_ms = now_ms + idle->retry_ms;
-    idle->retry_ms = idle->retry_ms < MINUTE_MS / 2 ? 2 * idle->retry_ms : MINUTE_MS;
-}
-
-void idle_walk_deeply(struct store *s)
-{
-    if (s->idle.deep || s->index.adopting)
-        return;
-    if (s->idle.walking)
-        walk_end(s);
-    s->idle.deep = true;
-    s->idle.next_walk_ms = clock_mono_ms() + WALK_PACE_MS;
-}
-
 /* Ends a complete walk: a new index now knows all files. */
 static void walk_done(struct store *s, uint64_t now_ms)
 {
     bool adopting = s->index.adopting;
     unsigned walk = s->idle.n_begun;
-    walk_end(s);
+    idle_end(s);
     s->idle.deep = false;
     if (!adopting)
         return;
@@ -214,7 +180,7 @@ static void walk_done(struct store *s, uint64_t now_ms)
     if (s->idle.n_begun != walk)
         return;
     if (rc != 0) {
-        walk_again(s, now_ms);
+        idle_walk_again(s, now_ms);
         return;
     }
     s->index.adopting = false;
@@ -230,7 +196,7 @@ static void walk_step(struct store *s, uint64_t now_ms)
     unsigned walk = idle->n_begun;
     int rc = 0;
     if (!idle->walking && blob_walk_begin(&s->files, &idle->walk, NULL) != 0) {
-        walk_again(s, now_ms);
+        idle_walk_again(s, now_ms);
         return;
     }
     idle->walking = true;
@@ -241,49 +207,15 @@ static void walk_step(struct store *s, uint64_t now_ms)
     if (idle->n_begun != walk)
         return;    /* the index was replaced: the walk begins again */
     if (rc != 0) { /* a full or failing disk */
-        walk_again(s, now_ms);
+        idle_walk_again(s, now_ms);
     } else if (w.n < WALK_FILES) {
         if (idle->unread || idle->walk.incomplete)
-            walk_again(s, now_ms);
+            idle_walk_again(s, now_ms);
         else
             walk_done(s, now_ms);
     } else {
-        idle->next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_PACE_MS);
+        idle->next_walk_ms = now_ms + (s->index.adopting ? 0 : IDLE_WALK_PACE_MS);
     }
-}
-
-void idle_begin(struct store *s)
-{
-    uint64_t now_ms = clock_mono_ms();
-    s->idle = (struct idle){
-        .n_begun = s->idle.n_begun + 1,
-        .retry_ms = RETRY_MS,
-        .next_walk_ms = now_ms + (s->index.adopting ? 0 : WALK_DELAY_MS),
-        .next_old_ms = now_ms,
-        .next_expiry_ms = now_ms + EXPIRY_MS,
-        .next_check_ms = now_ms + MINUTE_MS,
-        .next_sync_ms = now_ms + EXPIRY_MS,
-        .next_wake_ms = now_ms + MINUTE_MS,
-    };
-}
-
-void idle_end(struct store *s)
-{
-    if (s->idle.walking)
-        walk_end(s);
-}
-
-static uint64_t soonest(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
-/* The first commit since the last sync sets the time. Later ones do not put it off, nor do changes that
- * wrote nothing. */
-void idle_sync_soon(struct store *s)
-{
-    struct idle *idle = &s->idle;
-    uint64_t commit = index_last_commit(&s->index);
-    if (commit != idle->last_commit)
-        idle->next_sync_ms = soonest(idle->next_sync_ms, clock_mono_ms() + SYNC_MS);
-    idle->last_commit = commit;
 }
 
 uint64_t idle_step(struct store *s)
@@ -291,31 +223,25 @@ uint64_t idle_step(struct store *s)
     struct idle *idle = &s->idle;
     uint64_t now_ms = clock_mono_ms();
     if (!s->index.env)
-        return EXPIRY_MS; /* the next change tries to open it again */
+        return IDLE_EXPIRY_MS; /* the next change tries to open it again */
     if (now_ms >= idle->next_walk_ms)
         walk_step(s, now_ms);
     if (now_ms >= idle->next_expiry_ms)
-        idle->next_expiry_ms = now_ms + (evict_expired(s) >= EXPIRY_MANY ? 0 : EXPIRY_MS);
+        idle->next_expiry_ms = now_ms + (evict_expired(s) >= EXPIRY_MANY ? 0 : IDLE_EXPIRY_MS);
     if (s->old_before_ms && now_ms >= idle->next_old_ms)
         idle->next_old_ms = old_step(s, now_ms);
     if (now_ms >= idle->next_check_ms) {
         index_check_readers(&s->index);
-        idle->next_check_ms = now_ms + MINUTE_MS;
+        idle->next_check_ms = now_ms + IDLE_MINUTE_MS;
     }
     if (now_ms >= idle->next_sync_ms) {
         index_sync(&s->index);
-        idle->next_sync_ms = NEVER;
+        idle->next_sync_ms = IDLE_NEVER;
     }
     if (now_ms >= idle->next_wake_ms) {
         if (s->config.on_wake)
             s->config.on_wake(s->config.on_wake_arg);
-        idle->next_wake_ms = now_ms + MINUTE_MS;
+        idle->next_wake_ms = now_ms + IDLE_MINUTE_MS;
     }
-    uint64_t next = soonest(idle->next_walk_ms, idle->next_expiry_ms);
-    next = soonest(soonest(next, idle->next_check_ms),
-                   soonest(idle->next_sync_ms, idle->next_wake_ms));
-    if (s->old_before_ms)
-        next = soonest(next, idle->next_old_ms);
-    now_ms = clock_mono_ms();
-    return next > now_ms ? next - now_ms : 0;
+    return idle_wait_ms(s);
 }

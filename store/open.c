@@ -11,7 +11,7 @@
  *                                written, the index is synced
  *   7. everything is freed       also if one of the steps 1 to 4 fails
  *
- * Thread: the loop's; store_mark_suspect any.
+ * Thread: the loop's.
  */
 #include <assert.h>
 #include <errno.h>
@@ -32,17 +32,6 @@
 #define LOCK_RETRIES_DEAD 500u /* if that process is dead, and its guard (index_guard.c) not yet */
 #define LOCK_RETRY_MS 20
 #define INDEX_BYTES_MIN (4ull << 30)
-
-static atomic_int suspect_dir = -1;
-
-void store_mark_suspect(void)
-{
-    int errnum = errno;
-    int fd = openat(atomic_load(&suspect_dir), "suspect", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
-    errno = errnum;
-}
 
 /* Returns the process that the lock names; 0: none. */
 static pid_t lock_holder(int fd)
@@ -98,12 +87,10 @@ static void set_aside(struct store *s, const char *why)
 static int open_index(struct store *s, struct err *e)
 {
     const char *why = "";
-    bool suspect = faccessat(s->files.dir, "suspect", F_OK, 0) == 0;
+    bool suspect = suspect_is_marked(s->files.dir);
     if (!index_guard_check(s->dir, s->lock_fd, suspect, &why))
         set_aside(s, why);
-    if (suspect)
-        unlinkat(s->files.dir, "suspect", 0);
-    atomic_store(&suspect_dir, s->files.dir); /* an upgrade of the index reads all of it */
+    suspect_begin(s->files.dir); /* an upgrade of the index reads all of it */
     uint64_t start_ms = clock_mono_ms();
     int rc = index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     if (rc == 0 && s->index.taken_over)
@@ -230,9 +217,7 @@ static void store_dispose(struct store *s)
         mdb_txn_abort(s->reader);
     index_close(&s->index);
     handles_close(&s->handles);
-    int dir = s->files.dir;
-    if (dir >= 0)
-        atomic_compare_exchange_strong(&suspect_dir, &dir, -1);
+    suspect_end(s->files.dir);
     files_close(&s->files);
     if (s->lock_fd >= 0)
         close(s->lock_fd);

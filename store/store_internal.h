@@ -4,7 +4,7 @@
  *
  *     loop thread            copier thread               writer thread
  *     store.c, open.c        blob_copier.c               writer.c, transaction.c, quarantine.c,
- *                                                        evict*.c, idle.c, old.c
+ *                                                        evict*.c, idle*.c, old.c
  *
  *     put, small ──────────────────────────────────────▶ ┐
  *     put, large ──────────▶ copy to tmp/, hash ───────▶ ├ queue ─▶ change ─▶ commit ─┐
@@ -142,7 +142,7 @@ struct store {
     atomic_bool verifying;
 };
 
-/* ---- tasks.c; any thread ---- */
+/* ---- queue.c; any thread ---- */
 
 /* Writes one line for the log. */
 void store_event(struct store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -153,6 +153,8 @@ void store_finish(struct store *s, struct task *t);
 void store_queue(struct store *s, struct task *t);
 /* Takes a task and queues it for the writer. */
 void store_queue_writer(struct store *s, struct task *t);
+/* Tells the loop that a blob is gone: its descriptor must be closed. */
+void store_note_dropped(struct store *s, const struct blob_id *id);
 
 /* ---- lanes.c; any thread that holds `lock` ---- */
 
@@ -189,9 +191,6 @@ int transact(struct store *s, transact_apply apply, void *arg);
 int transact_once(struct store *s, transact_apply apply, void *arg);
 /* Replaces the environment. `why` is LMDB's code for the damage, or 0 to try again after a failure. */
 int transact_recover(struct store *s, int why);
-/* Tells the loop that a blob is gone: its descriptor must be closed. */
-void store_note_dropped(struct store *s, const struct blob_id *id);
-
 /* ---- quarantine.c; writer thread, inside a change ---- */
 
 /* Removes an entry and keeps its bytes in quarantine/. Fine if it is not there. */
@@ -248,18 +247,30 @@ void old_gone(struct store *s, uint64_t n);
 /* Counts some more of them. Returns the monotonic time at which to call again. */
 uint64_t old_step(struct store *s, uint64_t now_ms);
 
-/* ---- idle.c; writer thread ---- */
+/* ---- idle_plan.c; writer thread ---- */
+
+#define IDLE_EXPIRY_MS 1000u  /* from one sample of expired rows to the next */
+#define IDLE_MINUTE_MS 60000u /* from one look at LMDB's readers to the next, and the like */
+#define IDLE_WALK_PACE_MS 20u /* between steps of a walk that only looks for orphans */
+#define IDLE_NEVER UINT64_MAX
 
 /* Starts all idle work anew: the index was opened. */
 void idle_begin(struct store *s);
-/* Plans another walk over the blobs: a row was lost that may have referred to one. */
-void idle_walk_deeply(struct store *s);
-/* Does a bounded piece of idle work. Returns the milliseconds until the next call. */
-uint64_t idle_step(struct store *s);
-/* Plans a sync of the meta page within a second of this commit. */
-void idle_sync_soon(struct store *s);
 /* Ends the walk, if there is one. */
 void idle_end(struct store *s);
+/* Ends the walk, and plans the next one: this one could not read all. */
+void idle_walk_again(struct store *s, uint64_t now_ms);
+/* Plans another walk over the blobs: a row was lost that may have referred to one. */
+void idle_walk_deeply(struct store *s);
+/* Plans a sync of the meta page within a second of this commit. */
+void idle_sync_soon(struct store *s);
+/* Returns the milliseconds until some idle work is due. */
+uint64_t idle_wait_ms(const struct store *s);
+
+/* ---- idle.c; writer thread ---- */
+
+/* Does a bounded piece of idle work. Returns the milliseconds until the next call. */
+uint64_t idle_step(struct store *s);
 
 /* ---- verify.c; a thread of its own ---- */
 
@@ -271,5 +282,14 @@ void *verify_main(void *task);
 /* Checks DIR/index in a child process: a few pages, or all of them if `thorough`. False if it is damaged,
  * with the reason in *why (static memory). */
 bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char **why);
+
+/* ---- suspect.c; the thread that opens the store; store.h has store_mark_suspect ---- */
+
+/* True if the folder has the mark. */
+bool suspect_is_marked(int dir);
+/* Removes the mark. store_mark_suspect sets it in this folder from now on. */
+void suspect_begin(int dir);
+/* Ends that: the folder is closed. */
+void suspect_end(int dir);
 
 #endif

@@ -76,15 +76,6 @@ int transact_recover(struct store *s, int why)
 
 /* ---- changes ---- */
 
-void store_note_dropped(struct store *s, const struct blob_id *id)
-{
-    pthread_mutex_lock(&s->lock);
-    if (s->n_dropped < DROPPED_MAX)
-        s->dropped[s->n_dropped] = *id;
-    s->n_dropped++;
-    pthread_mutex_unlock(&s->lock);
-}
-
 static void publish(struct store *s, const struct change *c)
 {
     const struct totals *t = &s->index.totals;
