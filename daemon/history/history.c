@@ -3,15 +3,12 @@
  * history.c - decides which reason a miss has: from entries that have left the store, and from the nearest
  * recipe.
  *
- *   left    8192 places in sets of four, found by the key's own bytes: a new entry takes the place of
- *           the oldest of its set
- *   known   a ring of recipes. An index by key finds one; a walk finds the nearest: it compares 64-bit
- *           digests of label and source, so 2048 cost some microseconds, and misses cost milliseconds
- *   misses  a ring
+ * A walk over the known recipes finds the nearest. It compares 64-bit digests of label and source: 2048
+ * recipes cost some microseconds, and the compile after a miss takes milliseconds.
  *
- * The nearest recipe: of those with the same source or the same label, and the same user, the one with
- * the fewest changes, the newest of equals. A recipe that was used in this very session and has another
- * source belongs to a sibling, not to an older version.
+ * The nearest recipe has the same source or the same label, and the same user. Among these it has the
+ * fewest changes, and is the newest of equals. A recipe that was used in this very session and has
+ * another source belongs to a sibling, not to an older version.
  *
  * bookkeeping.c calls it for sessions, misses, puts and compiles.
  *
@@ -25,24 +22,6 @@
 #include "daemon/history/internal.h"
 
 #define COMPARED_MAX 64u /* recipes that one miss is compared with */
-
-/* ---- small things ---- */
-
-static uint64_t digest_of(struct view v)
-{
-    uint64_t bits;
-    if (v.len == 0)
-        return 0;
-    struct key key = key_of_bytes(v.data, v.len);
-    memcpy(&bits, key.bytes, sizeof bits);
-    return bits ? bits : 1;
-}
-
-/* Copies a text; NULL if it is empty, or there is no memory. */
-static char *copy_of(struct view v)
-{
-    return v.len ? strndup(v.data, v.len < HISTORY_TEXT_MAX ? v.len : HISTORY_TEXT_MAX) : NULL;
-}
 
 /* ---- sessions ---- */
 
@@ -102,35 +81,6 @@ void history_count(struct history *h, uint32_t session, enum history_counter wha
 
 /* ---- entries that have left the store ---- */
 
-static struct store_departure *left_set(struct history *h, const struct store_id *id)
-{
-    return &h->left[history_hash(id) % (HISTORY_LEFT / SET) * SET];
-}
-
-static struct store_departure *left_find(struct history *h, const struct store_id *id)
-{
-    struct store_departure *set = left_set(h, id);
-    for (size_t i = 0; i < SET; i++)
-        if (set[i].cause && store_id_equal(&set[i].id, id))
-            return &set[i];
-    return NULL;
-}
-
-void history_left_add(struct history *h, const struct store_departure *gone)
-{
-    struct store_departure *to = left_find(h, &gone->id), *set = left_set(h, &gone->id);
-    for (size_t i = 0; i < SET && !to; i++)
-        if (!set[i].cause)
-            to = &set[i];
-    if (!to) {
-        to = set;
-        for (size_t i = 1; i < SET; i++)
-            if (set[i].at_ms < to->at_ms)
-                to = &set[i];
-    }
-    *to = *gone;
-}
-
 void history_left(struct history *h, const struct store_departure *gone)
 {
     history_load(h);
@@ -141,7 +91,7 @@ void history_left(struct history *h, const struct store_departure *gone)
 void history_put(struct history *h, const struct store_id *id)
 {
     history_load(h);
-    struct store_departure *gone = left_find(h, id);
+    struct store_departure *gone = history_left_find(h, id);
     if (gone) {
         *gone = (struct store_departure){.cause = 0};
         h->dirty = true;
@@ -161,114 +111,15 @@ static const char *cause_text(uint32_t cause)
     }
 }
 
-/* ---- known recipes ---- */
-
-static struct known *known_find(struct history *h, const struct store_id *id)
-{
-    uint16_t i = h->bucket[history_hash(id) % BUCKETS];
-    while (i != NOBODY && !store_id_equal(&h->known[i].id, id))
-        i = h->known[i].next;
-    return i == NOBODY ? NULL : &h->known[i];
-}
-
-static void known_drop(struct history *h, struct known *k)
-{
-    uint16_t *link = &h->bucket[history_hash(&k->id) % BUCKETS];
-    if (k->at_ms == 0)
-        return;
-    while (&h->known[*link] != k)
-        link = &h->known[*link].next;
-    *link = k->next;
-    h->known_bytes -= k->len;
-    free(k->recipe);
-    *k = (struct known){.at_ms = 0};
-}
-
-/* Empties the next place of the ring; older recipes go until there is room for `len` bytes. */
-static struct known *known_place(struct history *h, size_t len)
-{
-    struct known *place = &h->known[h->next_known];
-    known_drop(h, place);
-    for (size_t n = 1; h->known_bytes + len > HISTORY_KNOWN_BYTES && n < HISTORY_KNOWN; n++)
-        known_drop(h, &h->known[(h->next_known + n) % HISTORY_KNOWN]);
-    h->next_known = (h->next_known + 1) % HISTORY_KNOWN;
-    return place;
-}
-
-/* Computes the digests of label and source, which tell whether two recipes are of one program. */
-static void kinship(struct view recipe, uint64_t *source, uint64_t *label)
-{
-    struct view text = {"", 0};
-    recipe_find(recipe, "source", &text);
-    *source = digest_of(text);
-    text.len = 0;
-    if (!recipe_find(recipe, "label", &text))
-        recipe_find(recipe, "name", &text);
-    *label = digest_of(text);
-}
-
-void history_known_add(struct history *h, const struct known *from, struct view recipe)
-{
-    uint8_t *bytes = malloc(recipe.len ? recipe.len : 1);
-    if (!bytes)
-        return;
-    struct known *k = known_find(h, &from->id);
-    if (k)
-        known_drop(h, k);
-    k = known_place(h, recipe.len);
-    *k = *from;
-    kinship(recipe, &k->source, &k->label_digest);
-    if (recipe.len)
-        memcpy(bytes, recipe.data, recipe.len);
-    k->recipe = bytes;
-    k->len = recipe.len;
-    h->known_bytes += recipe.len;
-    h->n_added++;
-    uint16_t *bucket = &h->bucket[history_hash(&k->id) % BUCKETS];
-    k->next = *bucket;
-    *bucket = (uint16_t)(k - h->known);
-}
-
 void history_hit(struct history *h, uint32_t session, const struct store_id *id)
 {
     struct session *s = session_at(h, session);
-    struct known *k = s && h->loaded ? known_find(h, id) : NULL;
+    struct known *k = s && h->loaded ? history_known_find(h, id) : NULL;
     if (k)
         k->session = s->number;
 }
 
 /* ---- misses ---- */
-
-struct miss *history_miss_at(struct history *h, uint64_t number)
-{
-    struct miss *m = &h->miss[number % HISTORY_MISSES];
-    return number && m->number == number ? m : NULL;
-}
-
-static void miss_clear(struct miss *m)
-{
-    for (size_t i = 0; i < TEXTS; i++)
-        free(m->text[i]);
-    writer_close(&m->changes);
-    *m = (struct miss){.number = 0};
-}
-
-struct miss *history_miss_new(struct history *h)
-{
-    struct miss *m = &h->miss[++h->last_miss % HISTORY_MISSES];
-    miss_clear(m);
-    m->number = h->last_miss;
-    writer_init(&m->changes, HISTORY_CHANGES_MAX * (3 * (RECIPE_TEXT_MAX + 4)));
-    h->miss_hash[h->last_miss % HISTORY_MISSES] = 0;
-    h->dirty = true;
-    return m;
-}
-
-void history_set_text(struct miss *m, enum history_text which, struct view text)
-{
-    free(m->text[which]);
-    m->text[which] = copy_of(text);
-}
 
 static void settle(struct miss *m, enum wire_reason reason, struct view text)
 {
@@ -294,7 +145,7 @@ static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session
 /* Gives a miss the reason that the end of its entry tells. */
 static void settle_by_end(struct history *h, struct miss *m, const struct store_id *id)
 {
-    const struct store_departure *gone = left_find(h, id);
+    const struct store_departure *gone = history_left_find(h, id);
     char text[HISTORY_TEXT_MAX], when[40];
     if (!gone || m->settled)
         return;
@@ -345,7 +196,7 @@ void history_forget(struct history *h, uint32_t session, uint64_t miss)
     if (!m)
         return;
     h->miss_hash[miss % HISTORY_MISSES] = 0;
-    miss_clear(m);
+    history_miss_clear(m);
     if (s && s->counters[HISTORY_asked] && s->counters[HISTORY_misses]) {
         s->counters[HISTORY_asked]--;
         s->counters[HISTORY_misses]--;
@@ -416,7 +267,7 @@ static void find_nearest(struct history *h, const struct miss *m, struct view re
                          struct nearest *best)
 {
     uint64_t source, label;
-    kinship(recipe, &source, &label);
+    history_kinship(recipe, &source, &label);
     size_t n_compared = 0;
     for (size_t i = 1; i <= HISTORY_KNOWN && i <= h->n_added && n_compared < COMPARED_MAX; i++) {
         const struct known *k = &h->known[(h->next_known + HISTORY_KNOWN - i) % HISTORY_KNOWN];
@@ -459,7 +310,7 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
     struct miss *m = history_miss_at(h, miss);
     if (!m || m->settled)
         return;
-    const struct known *same = known_find(h, &m->id);
+    const struct known *same = history_known_find(h, &m->id);
     if (same) {
         explain_known(m, same);
         return;
@@ -521,9 +372,9 @@ void history_free(struct history *h)
     if (!h)
         return;
     for (size_t i = 0; i < HISTORY_MISSES && i <= h->last_miss; i++)
-        miss_clear(&h->miss[i]);
+        history_miss_clear(&h->miss[i]);
     for (size_t i = 0; i < HISTORY_KNOWN && i < h->n_added; i++)
-        known_drop(h, &h->known[i]);
+        history_known_drop(h, &h->known[i]);
     free(h->path);
     free(h);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - what the four files of the history share.
+ * internal.h - what the five files of the history share.
  *
- *     history.c   sessions, entries that have left, known recipes, misses and their reasons
+ *     history.c   sessions; misses and their reasons
+ *     tables.c    the tables: entries that have left, known recipes, misses
  *     json.c      the answer to a question, as JSON
  *     file.c      all but the sessions, in a file
  *     lines.c     in which line a header has changed
@@ -105,20 +106,30 @@ static inline uint32_t history_hash(const struct store_id *id)
     return bits ^ id->owner * 0x9e3779b1u;
 }
 
-/* ---- history.c ---- */
+/* ---- tables.c ---- */
 
+/* Returns the departure of an entry; NULL if none is known. */
+struct store_departure *history_left_find(struct history *h, const struct store_id *id);
 /* Notes that an entry is gone, and why. */
 void history_left_add(struct history *h, const struct store_departure *gone);
+/* Returns the known recipe of an entry; NULL if there is none. */
+struct known *history_known_find(struct history *h, const struct store_id *id);
 /* Adds a known recipe like `from`, with a copy of its bytes. */
 void history_known_add(struct history *h, const struct known *from, struct view recipe);
+/* Empties a place of the known recipes. */
+void history_known_drop(struct history *h, struct known *k);
+/* Computes the digests of label and source, which tell if two recipes are of one program. */
+void history_kinship(struct view recipe, uint64_t *source, uint64_t *label);
 /* Finds a miss by its number; NULL if it is gone. */
 struct miss *history_miss_at(struct history *h, uint64_t number);
 /* Empties the oldest miss for a new one, and returns it. */
 struct miss *history_miss_new(struct history *h);
-/* Copies one of the texts of a miss, cut to what there is room for. */
+/* Empties the place of a miss. */
+void history_miss_clear(struct miss *m);
+/* Copies one of the texts of a miss, cut to HISTORY_TEXT_MAX. */
 void history_set_text(struct miss *m, enum history_text which, struct view text);
 
-/* ---- history/file.c ---- */
+/* ---- file.c ---- */
 
 /* Reads the file, when it is first needed. */
 void history_load(struct history *h);

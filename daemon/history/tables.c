@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tables.c - decides which entries the tables of the history keep, and which give way. history.c notes
+ * and explains misses with them; file.c fills them from the file.
+ *
+ *   left    8192 places in sets of four, found by the key's own bytes: a new entry takes the place of
+ *           the oldest of its set
+ *   known   a ring of recipes. An index by key finds one
+ *   misses  a ring
+ *
+ * Thread: loop thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/history/internal.h"
+
+/* ---- small things ---- */
+
+static uint64_t digest_of(struct view v)
+{
+    uint64_t bits;
+    if (v.len == 0)
+        return 0;
+    struct key key = key_of_bytes(v.data, v.len);
+    memcpy(&bits, key.bytes, sizeof bits);
+    return bits ? bits : 1;
+}
+
+/* Copies a text; NULL if it is empty, or there is no memory. */
+static char *copy_of(struct view v)
+{
+    return v.len ? strndup(v.data, v.len < HISTORY_TEXT_MAX ? v.len : HISTORY_TEXT_MAX) : NULL;
+}
+
+/* ---- entries that have left the store ---- */
+
+static struct store_departure *left_set(struct history *h, const struct store_id *id)
+{
+    return &h->left[history_hash(id) % (HISTORY_LEFT / SET) * SET];
+}
+
+struct store_departure *history_left_find(struct history *h, const struct store_id *id)
+{
+    struct store_departure *set = left_set(h, id);
+    for (size_t i = 0; i < SET; i++)
+        if (set[i].cause && store_id_equal(&set[i].id, id))
+            return &set[i];
+    return NULL;
+}
+
+void history_left_add(struct history *h, const struct store_departure *gone)
+{
+    struct store_departure *to = history_left_find(h, &gone->id), *set = left_set(h, &gone->id);
+    for (size_t i = 0; i < SET && !to; i++)
+        if (!set[i].cause)
+            to = &set[i];
+    if (!to) {
+        to = set;
+        for (size_t i = 1; i < SET; i++)
+            if (set[i].at_ms < to->at_ms)
+                to = &set[i];
+    }
+    *to = *gone;
+}
+
+/* ---- known recipes ---- */
+
+struct known *history_known_find(struct history *h, const struct store_id *id)
+{
+    uint16_t i = h->bucket[history_hash(id) % BUCKETS];
+    while (i != NOBODY && !store_id_equal(&h->known[i].id, id))
+        i = h->known[i].next;
+    return i == NOBODY ? NULL : &h->known[i];
+}
+
+void history_known_drop(struct history *h, struct known *k)
+{
+    uint16_t *link = &h->bucket[history_hash(&k->id) % BUCKETS];
+    if (k->at_ms == 0)
+        return;
+    while (&h->known[*link] != k)
+        link = &h->known[*link].next;
+    *link = k->next;
+    h->known_bytes -= k->len;
+    free(k->recipe);
+    *k = (struct known){.at_ms = 0};
+}
+
+/* Empties the next place of the ring; older recipes go until there is room for `len` bytes. */
+static struct known *known_place(struct history *h, size_t len)
+{
+    struct known *place = &h->known[h->next_known];
+    history_known_drop(h, place);
+    for (size_t n = 1; h->known_bytes + len > HISTORY_KNOWN_BYTES && n < HISTORY_KNOWN; n++)
+        history_known_drop(h, &h->known[(h->next_known + n) % HISTORY_KNOWN]);
+    h->next_known = (h->next_known + 1) % HISTORY_KNOWN;
+    return place;
+}
+
+void history_kinship(struct view recipe, uint64_t *source, uint64_t *label)
+{
+    struct view text = {"", 0};
+    recipe_find(recipe, "source", &text);
+    *source = digest_of(text);
+    text.len = 0;
+    if (!recipe_find(recipe, "label", &text))
+        recipe_find(recipe, "name", &text);
+    *label = digest_of(text);
+}
+
+void history_known_add(struct history *h, const struct known *from, struct view recipe)
+{
+    uint8_t *bytes = malloc(recipe.len ? recipe.len : 1);
+    if (!bytes)
+        return;
+    struct known *k = history_known_find(h, &from->id);
+    if (k)
+        history_known_drop(h, k);
+    k = known_place(h, recipe.len);
+    *k = *from;
+    history_kinship(recipe, &k->source, &k->label_digest);
+    if (recipe.len)
+        memcpy(bytes, recipe.data, recipe.len);
+    k->recipe = bytes;
+    k->len = recipe.len;
+    h->known_bytes += recipe.len;
+    h->n_added++;
+    uint16_t *bucket = &h->bucket[history_hash(&k->id) % BUCKETS];
+    k->next = *bucket;
+    *bucket = (uint16_t)(k - h->known);
+}
+
+/* ---- misses ---- */
+
+struct miss *history_miss_at(struct history *h, uint64_t number)
+{
+    struct miss *m = &h->miss[number % HISTORY_MISSES];
+    return number && m->number == number ? m : NULL;
+}
+
+void history_miss_clear(struct miss *m)
+{
+    for (size_t i = 0; i < TEXTS; i++)
+        free(m->text[i]);
+    writer_close(&m->changes);
+    *m = (struct miss){.number = 0};
+}
+
+struct miss *history_miss_new(struct history *h)
+{
+    struct miss *m = &h->miss[++h->last_miss % HISTORY_MISSES];
+    history_miss_clear(m);
+    m->number = h->last_miss;
+    writer_init(&m->changes, HISTORY_CHANGES_MAX * (3 * (RECIPE_TEXT_MAX + 4)));
+    h->miss_hash[h->last_miss % HISTORY_MISSES] = 0;
+    h->dirty = true;
+    return m;
+}
+
+void history_set_text(struct miss *m, enum history_text which, struct view text)
+{
+    free(m->text[which]);
+    m->text[which] = copy_of(text);
+}
