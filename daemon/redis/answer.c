@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,14 @@ void redis_send_error(struct redis *r, const char *text)
 {
     resp_put_error(redis_begin(r), text);
     redis_commit(r);
+}
+
+long redis_fail(struct redis *r, const struct err *e)
+{
+    char text[300];
+    snprintf(text, sizeof text, "ERR Protocol error: %s", e->text);
+    redis_send_error(r, text);
+    return -1;
 }
 
 void redis_send_number(struct redis *r, int64_t n)

@@ -68,6 +68,8 @@ void redis_commit(struct redis *r);
 void redis_send_status(struct redis *r, const char *text);
 /* Sends an error. */
 void redis_send_error(struct redis *r, const char *text);
+/* Sends an error about the client's bytes; returns -1: the connection must end. */
+long redis_fail(struct redis *r, const struct err *e);
 /* Sends an integer. */
 void redis_send_number(struct redis *r, int64_t n);
 /* Sends null. */
@@ -149,26 +151,16 @@ void redis_do_keys(struct redis_command *c);
 void redis_do_dbsize(struct redis_command *c);
 void redis_do_scan(struct redis_command *c);
 
-/* ---- long.c: each returns as protocol.on_bytes does ---- */
+/* ---- long.c; the first two return as protocol.on_bytes does ---- */
 
 /* Begins a long argument, `parsed->spill_at` bytes into `data`; keeps the command's bytes before
  * it. */
 long redis_long_begin(struct redis *r, const struct resp_command *parsed, const uint8_t *data);
-/* True while a long argument comes: redis_long_take takes it. Else, while r->spills, the rest of
- * its command comes: redis_long_rest takes that. */
-bool redis_long_comes(const struct redis *r);
-/* Takes bytes of a long argument. */
-long redis_long_take(struct redis *r, const uint8_t *data, size_t len);
-/* Takes bytes of the rest of a command with long arguments. */
-long redis_long_rest(struct redis *r, const uint8_t *data, size_t len);
+/* Takes bytes of the command that redis_long_begin began. If they complete it, *out_fds are the files of
+ * its long arguments, in order, and connection_command has the rest of it. Run it, then call
+ * redis_long_free. */
+long redis_long_take(struct redis *r, const uint8_t *data, size_t len, const int **out_fds);
 /* Frees the command that is being put together. */
 void redis_long_free(struct redis *r);
-
-/* ---- redis.c ---- */
-
-/* Runs a complete command. */
-void redis_run(struct redis *r, const struct resp_command *parsed, const int *spill_fds);
-/* Sends an error about the client's bytes; returns -1: the connection must end. */
-long redis_fail(struct redis *r, const struct err *e);
 
 #endif

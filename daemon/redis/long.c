@@ -101,23 +101,21 @@ long redis_long_begin(struct redis *r, const struct resp_command *parsed, const 
     return (long)(parsed->spill_at - before);
 }
 
-/* Runs the command if it is complete. Returns as resp_parse. */
-static long spill_run(struct redis *r, struct err *e)
+/* Parses the command. If it is complete, its long arguments are counted elsewhere from now on. Returns as
+ * resp_parse. */
+static long spill_parse(struct redis *r, const int **out_fds, struct err *e)
 {
     struct spills *s = r->spills;
-    struct resp_command *parsed = connection_command(r->connection);
-    long took = resp_parse(s->head.data, s->head.len, s->n, parsed, e);
+    long took = resp_parse(s->head.data, s->head.len, s->n, connection_command(r->connection), e);
     if (took > 0) {
-        connection_greeted(r->connection);
         spill_uncount(r);
-        redis_run(r, parsed, s->fds);
-        redis_long_free(r);
+        *out_fds = s->fds;
     }
     return took;
 }
 
 /* Takes bytes of the long argument that comes now. An argument that cannot be kept is skipped. */
-long redis_long_take(struct redis *r, const uint8_t *data, size_t len)
+static long take_argument(struct redis *r, const uint8_t *data, size_t len, const int **out_fds)
 {
     struct spills *s = r->spills;
     struct err e = {0};
@@ -144,14 +142,14 @@ long redis_long_take(struct redis *r, const uint8_t *data, size_t len)
         s->n++;
         if (memcmp(s->line_end, "\r\n", 2) != 0)
             err_set(&e, WARM_EMALFORMED, "no line end after an argument");
-        if (e.code || spill_run(r, &e) < 0) /* usually it was the last argument */
+        if (e.code || spill_parse(r, out_fds, &e) < 0) /* usually it was the last argument */
             return redis_fail(r, &e);
     }
     return (long)taken;
 }
 
 /* Takes the rest of a command that has long arguments. */
-long redis_long_rest(struct redis *r, const uint8_t *data, size_t len)
+static long take_rest(struct redis *r, const uint8_t *data, size_t len, const int **out_fds)
 {
     struct resp_command *parsed = connection_command(r->connection);
     struct spills *s = r->spills;
@@ -165,7 +163,7 @@ long redis_long_rest(struct redis *r, const uint8_t *data, size_t len)
         err_set(&e, WARM_ENOMEM, "out of memory");
         return redis_fail(r, &e);
     }
-    long took = spill_run(r, &e);
+    long took = spill_parse(r, out_fds, &e);
     if (took < 0)
         return redis_fail(r, &e);
     if (took > 0)
@@ -180,4 +178,9 @@ long redis_long_rest(struct redis *r, const uint8_t *data, size_t len)
     return 0;
 }
 
-bool redis_long_comes(const struct redis *r) { return r->spills && r->spills->left; }
+long redis_long_take(struct redis *r, const uint8_t *data, size_t len, const int **out_fds)
+{
+    assert(r->spills && !*out_fds);
+    return r->spills->left ? take_argument(r, data, len, out_fds)
+                           : take_rest(r, data, len, out_fds);
+}

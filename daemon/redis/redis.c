@@ -257,7 +257,8 @@ static bool is_plain_set(const struct resp_command *c)
             (c->n_args == 5 && (resp_arg_is(&c->args[3], "EX") || resp_arg_is(&c->args[3], "PX"))));
 }
 
-void redis_run(struct redis *r, const struct resp_command *parsed, const int *spill_fds)
+/* Runs a complete command. */
+static void run(struct redis *r, const struct resp_command *parsed, const int *spill_fds)
 {
     char text[160];
     struct redis_command c = {r, parsed->args, parsed->n_args, spill_fds};
@@ -275,26 +276,27 @@ void redis_run(struct redis *r, const struct resp_command *parsed, const int *sp
     }
 }
 
-long redis_fail(struct redis *r, const struct err *e)
-{
-    char text[300];
-    snprintf(text, sizeof text, "ERR Protocol error: %s", e->text);
-    redis_send_error(r, text);
-    return -1;
-}
-
 /* ---- a protocol ---- */
+
+/* Takes bytes of a command with long arguments, and runs it if they complete it. */
+static long take_long(struct redis *r, const uint8_t *data, size_t len)
+{
+    const int *spill_fds = NULL;
+    long took = redis_long_take(r, data, len, &spill_fds);
+    if (spill_fds) {
+        connection_greeted(r->connection);
+        run(r, connection_command(r->connection), spill_fds);
+        redis_long_free(r);
+    }
+    return took < 0 || !r->quit ? took : -1;
+}
 
 static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct redis *r = state;
     struct err e; /* the function that fails fills it; it is not cleared for each command */
-    if (redis_long_comes(r))
-        return redis_long_take(r, data, len);
-    if (r->spills) {
-        long took = redis_long_rest(r, data, len);
-        return took < 0 || !r->quit ? took : -1;
-    }
+    if (r->spills)
+        return take_long(r, data, len);
     struct resp_command *parsed = connection_command(r->connection);
     long took = resp_parse(data, len, 0, parsed, &e);
     if (took < 0)
@@ -311,7 +313,7 @@ static long redis_on_bytes(void *state, const uint8_t *data, size_t len)
         return took;
     connection_greeted(r->connection);
     r->again = false;
-    redis_run(r, parsed, NULL);
+    run(r, parsed, NULL);
     if (r->walk.active || r->again)
         return 0; /* the command comes again, for the next slice or when a value is ready */
     return r->quit ? -1 : took;
