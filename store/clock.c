@@ -9,16 +9,18 @@
 
 #include <time.h>
 
-static uint64_t now_ms(clockid_t clock)
+static uint64_t now_ns(clockid_t clock)
 {
     struct timespec t;
     clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint64_t clock_wall_ms(void) { return now_ms(CLOCK_REALTIME); }
+uint64_t clock_wall_ms(void) { return now_ns(CLOCK_REALTIME) / 1000000; }
 
-uint64_t clock_mono_ms(void) { return now_ms(CLOCK_MONOTONIC); }
+uint64_t clock_mono_ms(void) { return now_ns(CLOCK_MONOTONIC) / 1000000; }
+
+uint64_t clock_mono_ns(void) { return now_ns(CLOCK_MONOTONIC); }
 
 /* xorshift64*: Marsaglia 2003, Vigna 2016. */
 uint64_t random_next(void *arg)

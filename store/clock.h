@@ -13,6 +13,8 @@
 uint64_t clock_wall_ms(void);
 /* Returns a time in milliseconds that never goes back: for deadlines. */
 uint64_t clock_mono_ms(void);
+/* The same in nanoseconds. */
+uint64_t clock_mono_ns(void);
 /* Returns a random number from a uint64_t of state. For sampling, not for secrets. */
 uint64_t random_next(void *state);
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/net/internal.h"
+#include "daemon/net/connection.h"
 #include "daemon/net/protocols.h"
 
 #define HEAD_MAX 8192u

@@ -9,7 +9,7 @@
 #define WARM_DAEMON_NATIVE_INTERNAL_H
 
 #include "daemon/native/rank_agreement.h"
-#include "daemon/net/internal.h"
+#include "daemon/net/connection.h"
 
 struct native;
 

@@ -28,7 +28,6 @@
 #include "keygen/bytes.h"
 
 struct connection;
-struct server;
 struct resp_command;
 
 enum protocol_fit {
@@ -57,11 +56,6 @@ struct protocol {
     /* Frees the state: the connection is gone. */
     void (*on_close)(void *state);
 };
-
-/* Makes a connection of a socket, which is taken. NULL: no memory, and the socket is closed. */
-struct connection *connection_new(struct server *server, int fd, const struct peer *peer);
-/* Closes a connection: its handle's close callback frees it. */
-void connection_close(struct connection *c);
 
 /* Returns the peer, borrowed. */
 const struct peer *connection_peer(const struct connection *c);

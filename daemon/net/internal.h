@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the state of connections and of the server, which connection.c and server.c share.
+ * internal.h - the state of a connection, and of the turn that all connections of a server share.
  *
- * Thread: loop thread. Memory: a connection is freed by its handle's close callback, the server by
- * server_free.
+ *     server.c ──▶ connection.c ──▶ output.c ──▶ turn.c       each calls those on its right alone
+ *
+ * Thread: loop thread. Memory: a connection is freed by its handle's close callback, the turn by its
+ * server.
  */
 #ifndef WARM_DAEMON_NET_INTERNAL_H
 #define WARM_DAEMON_NET_INTERNAL_H
 
 #include "client/wire/wire.h"
 #include "daemon/net/connection.h"
-#include "daemon/net/listener.h"
 #include "daemon/net/resp.h"
-#include "daemon/net/server.h"
-#include "daemon/process/loop_timer.h"
 
 #define INPUT_SHARED (256u << 10) /* bytes read in one turn */
 #define OUTPUT_ITEMS 256u         /* pieces of one turn's output */
@@ -21,7 +20,7 @@
 
 /* A piece of this turn's output: bytes of the shared buffer, or borrowed ones. */
 struct output_item {
-    const void *data; /* NULL: in server->out, at this offset */
+    const void *data; /* NULL: in turn->out, at this offset */
     size_t at, len;
     int fds[WIRE_FDS_MAX]; /* owned; sent with the first byte */
     unsigned n_fds;
@@ -49,9 +48,9 @@ struct output_piece {
 
 struct connection {
     uv_poll_t poll;
-    struct server *server;
-    struct connection *prev, *next; /* of all */
-    struct connection *next_ready;  /* in server->ready or server->later */
+    struct turn *turn;
+    struct connection *prev, *next; /* of all of a server */
+    struct connection *next_ready;  /* in turn->ready or turn->later */
     struct peer peer;
     int fd;
     int events;                      /* that are watched */
@@ -70,41 +69,30 @@ struct connection {
     bool ended;   /* nothing more is read */
     bool ending;  /* closed when the queue is empty */
     bool closing;
-    bool is_ready; /* in server->ready */
-    bool is_later; /* in server->later; not both */
+    bool is_ready; /* in turn->ready */
+    bool is_later; /* in turn->later; not both */
     bool resumes;  /* `held` ends when it is taken from there */
     bool stopped;  /* there is input that was not parsed, though it may be whole */
-    bool starved;  /* in server->starved: its user is over a budget */
+    bool starved;  /* in turn->starved: its user is over a budget */
     struct connection *next_starved;
 };
 
-/* An accepted socket for which there is no place yet. */
-#define PARKED_MAX 64u
-#define PARKED_OF_USER 8u
-struct parked {
-    int fd;
-    struct peer peer;
-};
+/* All that the connections of a server share. One connection at a time has the turn. */
+struct turn {
+    uv_loop_t *loop;
+    struct service *service;
+    const struct protocol *const *protocols; /* ends with NULL; the last takes every connection */
+    void (*on_close)(void *arg, struct connection *c); /* connection_close was called */
+    void (*on_freed)(void *arg);                       /* a closed connection is freed */
+    void *arg;
 
-struct server {
-    struct server_config config;
-    struct listener listener, admin; /* the second if there is an admin_fd */
-    uv_prepare_t prepare;
-    uv_idle_t idle;          /* active while `later` has any: the loop does not sleep */
-    struct loop_timer *tick; /* runs while there are connections, and a little longer */
-    struct connection *all;
-    unsigned count, n_open_handles;   /* count: connections that are not closed yet */
-    struct parked parked[PARKED_MAX]; /* the longest waiting first */
-    unsigned n_parked;
+    uv_idle_t idle;             /* active while `later` has any: the loop does not sleep */
     struct connection *ready;   /* these go on before the loop sleeps */
     struct connection *later;   /* these go on in the next turn */
     struct connection *starved; /* these go on when their users may take more */
-    bool closing;
-    void (*on_closed)(void *arg);
-    void *on_closed_arg;
 
     struct connection *current; /* this connection has the turn: its output is batched */
-    uint64_t turn_began_ns;
+    uint64_t began_ns;
     struct writer out;
     size_t begun_at; /* of connection_begin */
     struct output_item items[OUTPUT_ITEMS];
@@ -114,6 +102,48 @@ struct server {
     uint8_t input[INPUT_SHARED];
 };
 
+/* ---- turn.c ---- */
+
+/* Gives the turn to a connection. */
+void turn_begin(struct turn *t, struct connection *c);
+/* True if the turn has lasted so long that the rest should wait for the next one. */
+bool turn_is_over(const struct turn *t);
+/* Lets a connection go on before the loop sleeps. */
+void turn_make_ready(struct connection *c);
+/* Lets a connection go on in the next turn. */
+void turn_make_ready_later(struct connection *c);
+/* Lets a connection go on when its user may take more. */
+void turn_make_starved(struct connection *c);
+/* Makes those ready that wait for the next turn: it begins. */
+void turn_take_later(struct turn *t);
+/* Makes the starved ones ready for which `may_go_on`. */
+void turn_take_starved(struct turn *t, bool (*may_go_on)(const struct connection *c));
+/* Removes a ready connection from its list and returns it; NULL if there is none. */
+struct connection *turn_next_ready(struct turn *t);
+/* Removes a connection that is closed from all lists. */
+void turn_forget(struct connection *c);
+
+/* ---- output.c; connection.h has more of it ---- */
+
+/* Sends this turn's output, and queues bytes that the socket does not take. False if the connection is
+ * broken. */
+bool output_flush(struct connection *c);
+/* Drops this turn's output. */
+void output_clear(struct turn *t);
+/* Sends as much of the queue as the socket takes, within a turn's share. False if the connection is
+ * broken. */
+bool output_send_queue(struct connection *c);
+/* Drops the queue. */
+void output_drop_queue(struct connection *c);
+/* Ends a connection for whose answer there is no memory. */
+void output_break(struct connection *c);
+
+/* ---- connection.c ---- */
+
+/* Makes a connection of a socket, which is taken. NULL: no memory, and the socket is closed. */
+struct connection *connection_new(struct turn *turn, int fd, const struct peer *peer);
+/* Closes a connection: its handle's close callback frees it. */
+void connection_close(struct connection *c);
 /* Goes on with a connection outside its own event: with input that waits, or output that is
  * queued. */
 void connection_continue(struct connection *c);
@@ -123,10 +153,5 @@ bool connection_is_over_budget(const struct connection *c);
 bool connection_is_idle(const struct connection *c);
 /* Closes a connection that is past one of its deadlines. */
 void connection_check_deadlines(struct connection *c, uint64_t now_ms);
-void server_make_ready(struct connection *c);
-void server_make_ready_later(struct connection *c);
-void server_make_starved(struct connection *c);
-void server_forget(struct connection *c); /* when it is closed */
-void server_forget_handle(struct server *s);
 
 #endif

@@ -5,7 +5,7 @@
  * Before the loop sleeps (uv_prepare), the server goes through the connections that became ready in other
  * ways: an answer came for them, or they may go on with their input. Then the store's turn ends.
  *
- * main.c makes it; connection.c tells it which connections are ready.
+ * main.c makes it; turn.c has the lists of ready connections.
  *
  * Thread: loop thread.
  */
@@ -17,11 +17,37 @@
 #include <unistd.h>
 
 #include "daemon/net/internal.h"
+#include "daemon/net/listener.h"
 #include "daemon/process/log.h"
+#include "daemon/process/loop_timer.h"
 #include "daemon/users/budget.h"
 
 #define TICK_MS 1000u   /* how exact the deadlines of connections are */
 #define RESERVE_MAX 64u /* places for users who have no connection yet */
+
+/* An accepted socket for which there is no place yet. */
+#define PARKED_MAX 64u
+#define PARKED_OF_USER 8u
+struct parked {
+    int fd;
+    struct peer peer;
+};
+
+struct server {
+    struct server_config config;
+    struct listener listener, admin; /* the second if there is an admin_fd */
+    uv_prepare_t prepare;
+    struct loop_timer *tick; /* runs while there are connections, and a little longer */
+    struct connection *all;
+    unsigned count, n_open_handles;   /* count: connections that are not closed yet */
+    struct parked parked[PARKED_MAX]; /* the longest waiting first */
+    unsigned n_parked;
+    bool closing;
+    void (*on_closed)(void *arg);
+    void *on_closed_arg;
+
+    struct turn turn;
+};
 
 /* ---- connections that come and go ---- */
 
@@ -81,7 +107,7 @@ static void let_in(struct server *s, int fd, const struct peer *peer)
         refuse(fd, peer);
         return;
     }
-    struct connection *c = connection_new(s, fd, peer);
+    struct connection *c = connection_new(&s->turn, fd, peer);
     if (!c) {
         budget_give(peer->uid, BUDGET_connections, 1);
         log_user(peer->uid, LOG_LEVEL_WARNING, "no memory for a connection");
@@ -149,23 +175,9 @@ static bool on_connection(void *arg, int fd)
 /* The administrator gets in, however many connections there are. */
 static bool on_admin_connection(void *arg, int fd) { return take_connection(arg, fd, true, true); }
 
-void server_forget(struct connection *c)
+static void on_close(void *arg, struct connection *c)
 {
-    struct server *s = c->server;
-    if (c->is_ready || c->is_later) {
-        struct connection **at = c->is_ready ? &s->ready : &s->later;
-        while (*at != c)
-            at = &(*at)->next_ready;
-        *at = c->next_ready;
-        c->is_ready = c->is_later = false;
-    }
-    if (c->starved) {
-        struct connection **at = &s->starved;
-        while (*at != c)
-            at = &(*at)->next_starved;
-        *at = c->next_starved;
-        c->starved = false;
-    }
+    struct server *s = arg;
     if (c->next)
         c->next->prev = c->prev;
     *(c->prev ? &c->prev->next : &s->all) = c->next;
@@ -173,91 +185,32 @@ void server_forget(struct connection *c)
     s->count--;
 }
 
-void server_forget_handle(struct server *s)
+static void forget_handle(void *arg)
 {
+    struct server *s = arg;
     if (--s->n_open_handles == 0 && s->closing)
         s->on_closed(s->on_closed_arg);
 }
 
 /* ---- turns ---- */
 
-void server_make_ready(struct connection *c)
-{
-    if (c->is_ready || c->is_later || c->closing)
-        return;
-    c->is_ready = true;
-    c->next_ready = c->server->ready;
-    c->server->ready = c;
-}
-
-static void on_idle(uv_idle_t *idle) { (void)idle; }
-
-void server_make_ready_later(struct connection *c)
-{
-    struct server *s = c->server;
-    if (c->is_ready || c->is_later || c->closing)
-        return;
-    c->is_later = true;
-    c->next_ready = s->later;
-    s->later = c;
-    uv_idle_start(&s->idle, on_idle);
-}
-
-static void take_later(struct server *s)
-{
-    struct connection *c;
-    uv_idle_stop(&s->idle);
-    while ((c = s->later)) {
-        s->later = c->next_ready;
-        c->is_later = false;
-        c->held &= !c->resumes;
-        c->resumes = false;
-        server_make_ready(c);
-    }
-}
-
-void server_make_starved(struct connection *c)
-{
-    struct server *s = c->server;
-    if (c->starved || c->closing)
-        return;
-    c->starved = true;
-    c->next_starved = s->starved;
-    s->starved = c;
-}
-
-/* Goes on with connections whose users may take more again. */
-static void take_starved(struct server *s)
-{
-    for (struct connection **at = &s->starved, *c; (c = *at);) {
-        if (connection_is_over_budget(c)) {
-            at = &c->next_starved;
-            continue;
-        }
-        *at = c->next_starved;
-        c->starved = false;
-        server_make_ready(c);
-    }
-}
+static bool may_take_more(const struct connection *c) { return !connection_is_over_budget(c); }
 
 /* Goes through the ready connections. Those that become ready meanwhile have the same turn: an
  * answer to one may free another. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct server *s = prepare->data;
-    take_later(s);
-    take_starved(s);
+    struct turn *t = &s->turn;
+    turn_take_later(t);
+    turn_take_starved(t, may_take_more);
     unpark(s);
-    while (s->ready) {
-        struct connection *c = s->ready;
-        assert(c->is_ready && !c->closing);
-        s->ready = c->next_ready;
-        c->is_ready = false;
+    for (struct connection *c; (c = turn_next_ready(t));) {
         connection_continue(c);
-        if (!s->ready)
-            take_starved(s);
+        if (!t->ready)
+            turn_take_starved(t, may_take_more);
     }
-    assert(!s->n_items); /* no answer borrows from the store any more */
+    assert(!t->n_items); /* no answer borrows from the store any more */
     store_turn_end(service_store(s->config.service));
 }
 
@@ -281,7 +234,13 @@ int server_start(struct server **out, const struct server_config *config, struct
     if (!s)
         return err_set(e, WARM_ENOMEM, "no memory for the server");
     s->config = *config;
-    writer_init(&s->out, 0);
+    s->turn.loop = config->loop;
+    s->turn.service = config->service;
+    s->turn.protocols = config->protocols;
+    s->turn.on_close = on_close;
+    s->turn.on_freed = forget_handle;
+    s->turn.arg = s;
+    writer_init(&s->turn.out, 0);
     s->tick = loop_timer_new(config->loop, on_tick, s);
     if (!s->tick) {
         free(s);
@@ -299,16 +258,15 @@ int server_start(struct server **out, const struct server_config *config, struct
         s->config.admin_fd = -1;
     }
     uv_prepare_init(config->loop, &s->prepare);
-    uv_idle_init(config->loop, &s->idle);
-    s->prepare.data = s->idle.data = s;
+    uv_idle_init(config->loop, &s->turn.idle);
+    s->prepare.data = s->turn.idle.data = s;
     uv_prepare_start(&s->prepare, on_prepare);
     s->n_open_handles = s->config.admin_fd >= 0 ? 4 : 3;
     *out = s;
     return 0;
 }
 
-static void on_handle_closed(uv_handle_t *handle) { server_forget_handle(handle->data); }
-static void on_listener_closed(void *arg) { server_forget_handle(arg); }
+static void on_handle_closed(uv_handle_t *handle) { forget_handle(handle->data); }
 
 void server_stop_accepting(struct server *s)
 {
@@ -316,9 +274,9 @@ void server_stop_accepting(struct server *s)
         return;
     s->closing = true;
     s->n_open_handles++; /* until server_close: on_closed does not run before */
-    listener_close(&s->listener, on_listener_closed);
+    listener_close(&s->listener, forget_handle);
     if (s->config.admin_fd >= 0)
-        listener_close(&s->admin, on_listener_closed);
+        listener_close(&s->admin, forget_handle);
 }
 
 bool server_is_quiet(const struct server *s)
@@ -337,10 +295,10 @@ void server_close(struct server *s, void (*on_closed)(void *arg), void *arg)
     while (s->all)
         connection_close(s->all);
     uv_close((uv_handle_t *)&s->prepare, on_handle_closed);
-    uv_close((uv_handle_t *)&s->idle, on_handle_closed);
+    uv_close((uv_handle_t *)&s->turn.idle, on_handle_closed);
     loop_timer_free(s->tick);
     s->tick = NULL;
-    server_forget_handle(s);
+    forget_handle(s);
 }
 
 void server_free(struct server *s)
@@ -349,7 +307,7 @@ void server_free(struct server *s)
         return;
     while (s->n_parked)
         close(s->parked[--s->n_parked].fd);
-    writer_close(&s->out);
+    writer_close(&s->turn.out);
     free(s);
 }
 

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "client/wire/version.h"
-#include "daemon/net/internal.h"
+#include "daemon/net/connection.h"
 #include "daemon/net/protocols.h"
 #include "daemon/redis/internal.h"
 
