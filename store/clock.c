@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * clock.c - reads the system's clocks and makes the random numbers of samples. All files of the store
- * call it. One place decides which clock and which generator the store uses.
+ * and of the daemon call it. One place decides which clock and which generator they use.
  *
  * Thread: any.
  */
@@ -17,6 +17,8 @@ static uint64_t now_ns(clockid_t clock)
 }
 
 uint64_t clock_wall_ms(void) { return now_ns(CLOCK_REALTIME) / 1000000; }
+
+uint64_t clock_wall_coarse_ms(void) { return now_ns(CLOCK_REALTIME_COARSE) / 1000000; }
 
 uint64_t clock_mono_ms(void) { return now_ns(CLOCK_MONOTONIC) / 1000000; }
 

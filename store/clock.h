@@ -11,6 +11,8 @@
 
 /* Returns Unix time in milliseconds: for what is stored. */
 uint64_t clock_wall_ms(void);
+/* The same, as of the last tick of the kernel, for a few nanoseconds: every hit asks for it. */
+uint64_t clock_wall_coarse_ms(void);
 /* Returns a time in milliseconds that never goes back: for deadlines. */
 uint64_t clock_mono_ms(void);
 /* The same in nanoseconds. */

@@ -33,9 +33,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "store/clock.h"
 #include "store/fault.h"
 #include "store/table.h"
 
@@ -268,12 +268,9 @@ static void remove_older_broken(const char *dir)
 int index_set_aside(const char *dir, struct err *e)
 {
     char from[PATH_BYTES], to[PATH_BYTES];
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     remove_older_broken(dir);
     snprintf(from, sizeof from, "%s/index", dir);
-    snprintf(to, sizeof to, "%s/index.broken-%lld%03ld", dir, (long long)now.tv_sec,
-             now.tv_nsec / 1000000);
+    snprintf(to, sizeof to, "%s/index.broken-%" PRIu64, dir, clock_wall_ms());
     if (rename(from, to) != 0 && errno != ENOENT)
         return err_sys(e, WARM_EIO, errno, "store: cannot set the broken index aside");
     return 0;

@@ -9,21 +9,14 @@
  */
 #include "daemon/native/internal.h"
 #include "daemon/process/log.h"
+#include "store/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ROWS_LOOKED_AT 1000u /* rows that one LIST looks at: some 50 us, */
 #define IDS_OF_CALL 32u      /* keys that count as one request */
 #define ROWS_STEP 50u /* in steps of this many; after each it may leave the rest for another turn */
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- answers ---- */
 
@@ -126,7 +119,7 @@ static int take_list(struct request *r, struct err *e)
     struct wire_end end = {0};
     struct store_cursor cursor;
     struct native *n = r->native;
-    struct list_walk walk = {.native = n, .tag = r->frame->tag, .now_ms = unix_ms()};
+    struct list_walk walk = {.native = n, .tag = r->frame->tag, .now_ms = clock_wall_ms()};
     int code = wire_get_list(r->frame, &m, e);
     if (code)
         return code;

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "store/clock.h"
+
 static enum log_level log_threshold = LOG_LEVEL_INFO;
 static enum log_format log_form = LOG_FORMAT_TEXT;
 
@@ -192,9 +194,7 @@ static struct log_user *log_user_of(uint32_t uid, uint64_t now_ms)
 /* Counts a line of a user. True if it is written. */
 static bool log_admits(uint32_t uid)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    uint64_t now_ms = clock_mono_ms();
     struct log_user *user = log_user_of(uid, now_ms);
     if (now_ms - user->since_ms >= LOG_USER_MS)
         *user = (struct log_user){.uid = uid, .since_ms = now_ms};

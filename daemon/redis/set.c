@@ -20,13 +20,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/process/log.h"
 #include "daemon/redis/internal.h"
 #include "daemon/service/torch_store.h"
 #include "daemon/users/budget.h"
+#include "store/clock.h"
 
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
 #define MSET_ARGS_MAX 257u /* of an MSET with a long argument, which runs in one turn */
@@ -42,13 +42,6 @@ struct redis_op {
     bool existed;
     uint64_t count;
 };
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- operations of the store ---- */
 
@@ -297,7 +290,7 @@ static bool parse_ttl(const struct resp_arg *a, uint64_t unit_ms, bool absolute,
     int64_t n;
     if (!resp_arg_number(a, &n) || n <= 0 || (uint64_t)n > TTL_MAX_MS / unit_ms)
         return false;
-    uint64_t ms = (uint64_t)n * unit_ms, now = unix_ms();
+    uint64_t ms = (uint64_t)n * unit_ms, now = clock_wall_ms();
     *out = !absolute ? ms : ms > now ? ms - now : 1;
     return true;
 }
@@ -361,7 +354,7 @@ void redis_do_set(struct redis_command *c)
     bool exists = (options.only_existing || options.keep_ttl || options.want_old) &&
                   redis_peek(r, &c->args[1], &row);
     if (options.keep_ttl && exists && row.expires_ms)
-        options.ttl_ms = row.expires_ms > unix_ms() ? row.expires_ms - unix_ms() : 1;
+        options.ttl_ms = row.expires_ms > clock_wall_ms() ? row.expires_ms - clock_wall_ms() : 1;
     if (options.want_old && !c->spill_fds && !redis_values_ready(c, 1, 2))
         return;
     if (options.want_old)
@@ -501,7 +494,7 @@ void redis_do_flush(struct redis_command *c)
 static void do_ttl_in(struct redis_command *c, uint64_t unit_ms)
 {
     struct store_row row;
-    uint64_t now = unix_ms();
+    uint64_t now = clock_wall_ms();
     if (!redis_peek(c->redis, &c->args[1], &row))
         redis_send_number(c->redis, -2);
     else if (row.expires_ms == 0)
@@ -553,7 +546,7 @@ static void do_expire_in(struct redis_command *c, uint64_t unit_ms)
     if (!redis_values_ready(c, 1, 2))
         return;
     if (parse_ttl(&c->args[2], unit_ms, false, &ttl_ms))
-        set_expiry(c->redis, &c->args[1], unix_ms() + ttl_ms);
+        set_expiry(c->redis, &c->args[1], clock_wall_ms() + ttl_ms);
     else
         redis_send_error(c->redis, "ERR value is not an integer or out of range");
 }

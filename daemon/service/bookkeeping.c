@@ -17,22 +17,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/compiler/pool.h"
 #include "daemon/history/recipe.h"
 #include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/manifest.h"
+#include "store/clock.h"
 
 #define DEPARTURES 64u /* that are read from the store at once */
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* COARSE, because every hit asks for it */
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static struct view text_view(const char *text) { return (struct view){text, strlen(text)}; }
 
@@ -57,7 +50,7 @@ bool bookkeeping_is_unlisted(enum wire_space space, struct view key)
 
 uint32_t service_join_session(struct service *s, uint32_t uid, struct view id)
 {
-    return history_join(s->history, uid, id, unix_ms());
+    return history_join(s->history, uid, id, clock_wall_coarse_ms());
 }
 
 void service_leave_session(struct service *s, uint32_t session)
@@ -68,7 +61,7 @@ void service_leave_session(struct service *s, uint32_t session)
 void bookkeeping_asked(struct service *s, const struct peer *peer)
 {
     if (peer->session)
-        history_count(s->history, peer->session, HISTORY_asked, 1, unix_ms());
+        history_count(s->history, peer->session, HISTORY_asked, 1, clock_wall_coarse_ms());
 }
 
 /* Counts for the daemon and for the session of the asker. */
@@ -87,7 +80,7 @@ static void count(struct service *s, const struct peer *peer, enum stats_counter
     case STATS_saved_ms: counter = HISTORY_saved_ms; break;
     default: return;
     }
-    history_count(s->history, peer->session, counter, n, unix_ms());
+    history_count(s->history, peer->session, counter, n, clock_wall_coarse_ms());
 }
 
 static void count_stored(struct service *s, const struct peer *peer, const struct store_row *row,
@@ -152,7 +145,7 @@ void bookkeeping_get_miss(struct call *call)
                                        .kind = STORE_OTHER,
                                        .name = call->name,
                                        .was_corrupt = call->was_corrupt},
-                 unix_ms());
+                 clock_wall_coarse_ms());
 }
 
 /* Remembers that a process asked for an entry in vain, without a lease. */
@@ -163,7 +156,7 @@ static void note_look(const struct call *call)
         s->looks[s->next_look++ % LOOKS] =
             (struct look){.id = call->id,
                           .miss = history_find(s->history, &call->id),
-                          .at_ms = unix_ms(),
+                          .at_ms = clock_wall_coarse_ms(),
                           .session = call->peer->session,
                           .pid = call->peer->pid};
 }
@@ -202,7 +195,7 @@ static void answered_error(struct call *call, const struct err *e)
     count(s, call->peer, STATS_errors, call->ops->kind, 1);
     if (!call->compile && e->code == WARM_ETIMEOUT)
         history_note(s->history, call->peer->uid, call->peer->session, WIRE_REASON_TIMEOUT,
-                     (struct view){"", 0}, text_view(e->text), unix_ms());
+                     (struct view){"", 0}, text_view(e->text), clock_wall_coarse_ms());
 }
 
 /* A client that gets the lease at once missed. A client that waited first is not counted again. */
@@ -234,7 +227,7 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
 void bookkeeping_look_is_over(const struct call *call)
 {
     struct service *s = call->service;
-    uint64_t now_ms = unix_ms();
+    uint64_t now_ms = clock_wall_coarse_ms();
     for (size_t i = 0; i < LOOKS; i++) {
         struct look *l = &s->looks[i];
         if (!l->miss || l->pid != call->peer->pid || l->session != call->peer->session ||
@@ -268,7 +261,7 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
     history_explain(s->history, miss, bytes);
     history_remember(s->history,
                      &(struct history_made){.id = *id, .uid = peer->uid, .session = peer->session},
-                     bytes, unix_ms());
+                     bytes, clock_wall_coarse_ms());
     writer_close(&w);
 }
 
@@ -302,7 +295,7 @@ uint64_t bookkeeping_compile_miss(struct call *call)
                                                        .hardware = text_view(c->address.hardware),
                                                        .compiler = text_view(c->toolchain->text),
                                                        .was_corrupt = call->was_corrupt},
-                                 unix_ms());
+                                 clock_wall_coarse_ms());
     if (c->flags & WIRE_COMPILE_RECACHE)
         history_settle(s->history, miss, WIRE_REASON_DISABLED,
                        text_view("compiled anew: WARM_RECACHE, or --recache"));
@@ -324,7 +317,8 @@ void bookkeeping_made(struct service *s, const struct history_made *made,
                       const struct writer *recipe)
 {
     if (!recipe->failed && recipe->len)
-        history_remember(s->history, made, (struct view){recipe->data, recipe->len}, unix_ms());
+        history_remember(s->history, made, (struct view){recipe->data, recipe->len},
+                         clock_wall_coarse_ms());
 }
 
 void bookkeeping_lines(struct service *s, uint64_t miss, const struct pool_result *done)
@@ -438,7 +432,7 @@ void bookkeeping_headers(struct call *call, const struct manifest *m,
 void service_note(struct service *s, const struct peer *peer, const struct wire_note *note)
 {
     history_note(s->history, peer->uid, peer->session, note->reason, note->label, note->text,
-                 unix_ms());
+                 clock_wall_coarse_ms());
 }
 
 bool service_write_history(struct service *s, const struct peer *peer,

@@ -10,22 +10,15 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/process/log.h"
 #include "daemon/service/manifest.h"
 #include "keygen/bytes.h"
 #include "keygen/domains.h"
 #include "keygen/key.h"
+#include "store/clock.h"
 
 #define TEXT_MAX 2048 /* bytes */
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void keep(struct store *s, uint64_t since_ms, const char *text)
 {
@@ -55,7 +48,7 @@ void old_keys_begin(struct store *s)
     if (!same) {
         /* A new store, or one that was rebuilt and lost its text, has no older keys. */
         bool none = code == WARM_ENOT_FOUND && (stats.n_entries == 0 || stats.rebuilt);
-        since_ms = none ? 0 : unix_ms();
+        since_ms = none ? 0 : clock_wall_ms();
         keep(s, since_ms, text);
     }
     if (since_ms)

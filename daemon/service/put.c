@@ -25,7 +25,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/process/closer.h"
@@ -33,15 +32,9 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
 #include "daemon/users/budget.h"
+#include "store/clock.h"
 
 #define CLAIM_MAX_MS 600000u /* of the time that a client says its value took to make */
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- through the queue ---- */
 
@@ -242,7 +235,7 @@ static struct store_row put_row(struct service *s, const struct peer *peer,
         .id = *id,
         .maker = peer->uid,
         .group = key_equal(&group, &none) ? put->group : group,
-        .expires_ms = put->ttl_ms ? unix_ms() + put->ttl_ms : 0,
+        .expires_ms = put->ttl_ms ? clock_wall_ms() + put->ttl_ms : 0,
         .hardware = put->hardware,
         .compiler_text = put->compiler,
         .name = put->name,
