@@ -30,14 +30,14 @@
 
 /* warm tool */
 #define DOMAIN_TOOL_RESULT "tool-result/2"
-#define DOMAIN_PTXAS_PRINT "ptxas-print/2"
-#define DOMAIN_PTXAS "ptxas/2"
-#define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/2"
+#define DOMAIN_PTXAS_PRINT "ptxas-print/3"
+#define DOMAIN_PTXAS "ptxas/3"
+#define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/3"
 #define DOMAIN_CC_SOURCES "cc-sources/2"
 #define DOMAIN_CC "cc/2"
 #define DOMAIN_FOLDER "folder/1"
 #define DOMAIN_OUTPUTS "outputs/2"
-#define DOMAIN_NVCC "nvcc/2"
+#define DOMAIN_NVCC "nvcc/3"
 #define DOMAIN_NV "nv/2"
 
 /* keys of code that is loaded into programs */

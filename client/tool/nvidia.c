@@ -461,6 +461,7 @@ int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
     (void)w;
     job->family = is_nvcc ? "nvcc" : "nv";
     job->traced = job->keys_path = true;
+    job->timed_log = is_nvcc;
     int code = is_nvcc ? nvcc_plan(job, e) : plain_plan(job, e);
     snprintf(job->label, sizeof job->label, "%s %s", base_of(job->argv[0]),
              job->n_sources ? base_of(job->sources[0]) : "");

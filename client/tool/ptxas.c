@@ -11,7 +11,8 @@
  * The exact result is asked for first, as "ptxas:exact:…"; its miss is not counted. The canonical
  * result differs from it at most in line information: it may name another place of the same
  * kernel's source. WARM_TOOL_EXACT=1 turns the canonical key off. Options follow
- * keygen/cuda/options.h; the file names do not count.
+ * keygen/cuda/options.h; the file names do not count. The name by which the tool was called does:
+ * ptxas writes it into cubins and messages.
  *
  * Thread: main; no state.
  */
@@ -52,7 +53,9 @@ static void begin(struct tool_job *job, struct key_builder *key, const char *dom
                   const char *tool)
 {
     key_begin(key, domain);
+    const char *slash = strrchr(job->argv[0], '/');
     key_add_text(key, TOOL, tool);
+    key_add_text(key, TOOL, slash ? slash + 1 : job->argv[0]);
     tool_key_messages(job, key, HOW);
     tool_key_preloads(key, VARIABLES);
     tool_key_environment(key, VARIABLES, environment);
@@ -62,7 +65,6 @@ static int plan_print(struct tool_job *job, const char *tool)
 {
     struct key_builder key;
     begin(job, &key, DOMAIN_PTXAS_PRINT, tool);
-    key_add_text(&key, OPTION, job->argv[0]);
     key_add_text(&key, OPTION, job->argv[1]);
     tool_key_end(job, &key);
     return 0;
@@ -162,7 +164,7 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
     char tool[WARM_IDENTITY_TEXT];
     struct options o;
     job->family = "ptxas";
-    job->loud = true;
+    job->loud = job->timed_log = true;
     snprintf(job->label, sizeof job->label, "ptxas %s", job->argc > 1 ? job->argv[1] : "");
     for (size_t i = 0; i < sizeof refused_environment / sizeof refused_environment[0]; i++)
         if (getenv(refused_environment[i]))

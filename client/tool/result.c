@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/tool/pch.h"
+#include "keygen/cuda/ptxas_log.h"
 #include "keygen/domains.h"
 
 static const char magic[4] = "WRES";
@@ -44,7 +45,7 @@ static int root_at(const struct tool_job *job, const char *at, size_t left)
     return best;
 }
 
-/* Appends a blob of the text with its roots as marks. */
+/* Appends a blob of the text with its roots as marks, without ptxas's times. */
 static int write_text(const struct tool_job *job, const struct writer *text, struct writer *w,
                       struct err *e)
 {
@@ -63,6 +64,8 @@ static int write_text(const struct tool_job *job, const struct writer *text, str
         writer_u8(&marked, (uint8_t)('0' + root));
         i += strlen(job->roots[root]);
     }
+    if (job->timed_log && !marked.failed)
+        marked.len = ptxas_log_drop_times(marked.data, marked.len);
     writer_blob(w, marked.data, marked.len);
     bool failed = marked.failed;
     writer_close(&marked);
@@ -308,7 +311,7 @@ static bool shows_source(const struct writer *text)
     while (at < end) {
         const char *line = memchr(at, '\n', (size_t)(end - at));
         size_t len = (size_t)((line ? line : end) - at);
-        if ((len < 10 || memcmp(at, "ptxas info", 10) != 0) && (len && *at != ' '))
+        if (!ptxas_log_is_info((struct view){at, len}) && (len && *at != ' '))
             return true;
         if (len && memmem(at, len, ", line ", 7))
             return true;

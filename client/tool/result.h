@@ -5,8 +5,8 @@
  * Bytes, little-endian: "WRES", u16 version 3, u16 n files, u32 exit status, SHA-256 of the
  * outputs' names if they show in the texts or files (else zero), blob standard output, blob
  * standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
- * (tool.h) stands as the byte 1 and its index as a digit. Of a precompiled header there are no
- * bytes: a stub stands for it (pch.h).
+ * (tool.h) stands as the byte 1 and its index as a digit; lines in which ptxas says how long it took
+ * are left out. Of a precompiled header there are no bytes: a stub stands for it (pch.h).
  *
  * Thread: main. Memory: a decoded result borrows the bytes.
  */
@@ -35,8 +35,8 @@ struct result {
 int result_write(const struct tool_job *job, const struct compiler_run *run, struct writer *w,
                  struct err *e);
 
-/* True if the messages of a ptxas run may show its source: a line's number, a name. Messages that
- * begin with "ptxas info" show functions alone, by names that sources of the same form share. */
+/* True if the messages of a ptxas run may show its source: a line's number, a name. An info
+ * (keygen/cuda/ptxas_log.h) shows functions alone, by names that sources of the same form share. */
 bool result_shows_source(const struct compiler_run *run);
 
 /* Decodes a result; *out borrows the data. Errors: MALFORMED, VERSION. */

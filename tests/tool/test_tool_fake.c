@@ -300,6 +300,53 @@ Test(tool_fake, ptx_that_fails_or_warns_goes_by_its_own_text)
     lab_down(&lab);
 }
 
+/* ptxas writes its name into messages and cubins. The time of a compile is printed by that compile
+ * alone. */
+Test(tool_fake, a_hit_of_ptxas_prints_its_own_name_and_no_time)
+{
+    static const char compiler[] =
+        "#include <stdio.h>\n#include <string.h>\n"
+        "int main(int argc, char **argv) {\n"
+        "  const char *name = strrchr(argv[0], '/') + 1; FILE *f = fopen(argv[argc - 1], \"w\");\n"
+        "  printf(\"%s info    : Used 8 registers\\n\", name);\n"
+        "  printf(\"%s info    : Compile time = 1.755 ms\\n\", name);\n"
+        "  fputs(name, f); return fclose(f); }\n";
+    static const char *const names[] = {"ptxas", "ptxas-blackwell"};
+    struct lab lab;
+    char *out, expected[256];
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "p.c", compiler);
+    cr_assert_eq(sh(&lab, &out,
+                    "mkdir bin && /usr/bin/gcc -w p.c -o bin/ptxas && cp -p bin/ptxas "
+                    "bin/ptxas-blackwell"),
+                 0, "%s", out);
+    free(out);
+    for (size_t i = 0; i < 2; i++)
+        for (int comments = 0; comments < 3; comments++) {
+            char text[1024];
+            snprintf(text, sizeof text,
+                     "%.*s.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
+                     "ret;\n}\n",
+                     4 * comments, "//c\n//d\n");
+            write_text(&lab, "k.ptx", text);
+            int n =
+                snprintf(expected, sizeof expected, "%s info    : Used 8 registers\n", names[i]);
+            if (comments == 0)
+                snprintf(expected + n, sizeof expected - (size_t)n,
+                         "%s info    : Compile time = 1.755 ms\n", names[i]);
+            cr_assert_eq(sh(&lab, &out,
+                            "$T $PWD/bin/%s -- $PWD/bin/%s -v -arch=sm_90 k.ptx -o k.cubin",
+                            names[i], names[i]),
+                         0);
+            cr_expect_str_eq(out, expected);
+            free(out);
+            cr_expect_eq(sh(&lab, NULL, "[ $(cat k.cubin) = %s ]", names[i]), 0);
+            expect_told(&lab, comments ? "hit" : "miss", 1);
+        }
+    lab_down(&lab);
+}
+
 /* Several names are looked up, and then a lease is asked for: one miss for people. */
 Test(tool_fake, a_compile_that_misses_is_one_miss_of_its_session)
 {
