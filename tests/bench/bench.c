@@ -89,6 +89,13 @@ int bench_connect(const char *path)
     bench_die("nobody answers at %s", path);
 }
 
+size_t bench_rounds(size_t most)
+{
+    const char *text = getenv("BENCH_ROUNDS");
+    unsigned long n = text ? strtoul(text, NULL, 10) : 0;
+    return n > 0 && n < most ? n : most;
+}
+
 static FILE *rows_file(void)
 {
     const char *path = getenv("BENCH_ROWS");

@@ -12,6 +12,9 @@ uint64_t bench_now_ns(void); /* monotonic */
 /* Sorts `v` and returns the value at a quantile from 0 to 1. */
 double bench_quantile(double *v, size_t n, double q);
 
+/* Returns the number of rounds: `most`, or $BENCH_ROUNDS if that is less. */
+size_t bench_rounds(size_t most);
+
 /* Pins this process, and what it starts later, to one CPU; -1: to all. */
 void bench_pin(int cpu);
 

@@ -266,9 +266,10 @@ static void latency_round(const struct size *size, double out[N_SUBJECTS])
 
 static void bench_latency(const struct size *size)
 {
+    const size_t n_rounds = bench_rounds(N_ROUNDS);
     double us[N_SUBJECTS][N_ROUNDS], round[N_SUBJECTS], over_floor[N_ROUNDS], over_redis[N_ROUNDS];
     char what[80];
-    for (int r = 0; r < N_ROUNDS; r++) {
+    for (size_t r = 0; r < n_rounds; r++) {
         latency_round(size, round);
         for (int s = 0; s < N_SUBJECTS; s++)
             us[s][r] = round[s];
@@ -276,19 +277,19 @@ static void bench_latency(const struct size *size)
         over_redis[r] = round[WARM] / round[REDIS];
     }
     if (size == sizes)
-        bench_row("P1", "1 KiB hit / raw ping-pong", over_floor, N_ROUNDS, BENCH_AT_MOST, 1.15);
+        bench_row("P1", "1 KiB hit / raw ping-pong", over_floor, n_rounds, BENCH_AT_MOST, 1.15);
     snprintf(what, sizeof what, "%s hit / Redis%s", size->text,
              size->bytes >= 32 << 20 ? ", every byte hashed" : "");
     if (is_there(REDIS))
-        bench_row(size == sizes ? "P1" : "P2", what, over_redis, N_ROUNDS, BENCH_AT_MOST,
+        bench_row(size == sizes ? "P1" : "P2", what, over_redis, n_rounds, BENCH_AT_MOST,
                   size->limit);
     else
         bench_absent(size == sizes ? "P1" : "P2", what, "no redis-server");
     printf("hit of %-6s us: warm %.1f, Redis %.1f, memcached %.1f", size->text,
-           bench_quantile(us[WARM], N_ROUNDS, 0.5), bench_quantile(us[REDIS], N_ROUNDS, 0.5),
-           bench_quantile(us[MEMCACHED], N_ROUNDS, 0.5));
+           bench_quantile(us[WARM], n_rounds, 0.5), bench_quantile(us[REDIS], n_rounds, 0.5),
+           bench_quantile(us[MEMCACHED], n_rounds, 0.5));
     if (size == sizes)
-        printf(", raw ping-pong %.1f", bench_quantile(us[FLOOR], N_ROUNDS, 0.5));
+        printf(", raw ping-pong %.1f", bench_quantile(us[FLOOR], n_rounds, 0.5));
     putchar('\n');
 }
 
@@ -356,20 +357,21 @@ static void bench_throughput(void)
         double limit;
     } peers[] = {{REDIS, "16 x 16 pipelined, 1 KiB: rate / Redis's", "no redis-server", 0.9},
                  {MEMCACHED, "the same / memcached's", "no memcached", 2.5}};
+    const size_t n_rounds = bench_rounds(N_ROUNDS);
     double rates[N_ROUNDS][N_SUBJECTS], ours[N_ROUNDS], ratio[N_ROUNDS];
-    for (int r = 0; r < N_ROUNDS; r++) {
+    for (size_t r = 0; r < n_rounds; r++) {
         throughput_round(rates[r]);
         ours[r] = rates[r][WARM];
     }
     for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
-        for (int r = 0; r < N_ROUNDS; r++)
+        for (size_t r = 0; r < n_rounds; r++)
             ratio[r] = rates[r][WARM] / rates[r][peers[i].subject];
         if (is_there(peers[i].subject))
-            bench_row("P4", peers[i].what, ratio, N_ROUNDS, BENCH_AT_LEAST, peers[i].limit);
+            bench_row("P4", peers[i].what, ratio, n_rounds, BENCH_AT_LEAST, peers[i].limit);
         else
             bench_absent("P4", peers[i].what, peers[i].absent);
     }
-    printf("pipelined over RESP: %.0f hits a second\n", bench_quantile(ours, N_ROUNDS, 0.5));
+    printf("pipelined over RESP: %.0f hits a second\n", bench_quantile(ours, n_rounds, 0.5));
 }
 
 int main(int argc, char **argv)

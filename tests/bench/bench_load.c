@@ -148,8 +148,9 @@ static void quieten(struct load *shared)
 
 static void measure(struct warm *w, struct load *shared)
 {
+    const size_t n_rounds = bench_rounds(N_ROUNDS);
     double quiet[N_ROUNDS], loaded[N_ROUNDS], ratio[N_ROUNDS];
-    for (int r = 0; r < N_ROUNDS; r++) {
+    for (size_t r = 0; r < n_rounds; r++) {
         quieten(shared);
         quiet[r] = hits_p99_us(w);
         atomic_store(&shared->runs, true);
@@ -161,10 +162,10 @@ static void measure(struct warm *w, struct load *shared)
     printf(
         "hit of 1 KiB, p99 us: quiet %.0f, loaded %.0f on %ld CPUs; meanwhile %u compiles, %u puts "
         "of 256 KiB, %u gets of 32 MiB\n",
-        bench_quantile(quiet, N_ROUNDS, 0.5), bench_quantile(loaded, N_ROUNDS, 0.5),
+        bench_quantile(quiet, n_rounds, 0.5), bench_quantile(loaded, n_rounds, 0.5),
         sysconf(_SC_NPROCESSORS_ONLN), atomic_load(&shared->n[0]), atomic_load(&shared->n[1]),
         atomic_load(&shared->n[2]));
-    bench_row("P8", "hit p99 while it compiles, writes, evicts / quiet p99", ratio, N_ROUNDS,
+    bench_row("P8", "hit p99 while it compiles, writes, evicts / quiet p99", ratio, n_rounds,
               BENCH_AT_MOST, 3);
 }
 

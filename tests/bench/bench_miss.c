@@ -237,16 +237,17 @@ static void compare(const char *folder, const char *source, const char *const *o
                     const char *what, double target)
 {
     static int round;
+    const size_t n_rounds = bench_rounds(N_ROUNDS);
     double ratios[N_ROUNDS], fresh[N_ROUNDS], warm[N_ROUNDS];
-    for (int i = 0; i < N_ROUNDS; i++) {
+    for (size_t i = 0; i < n_rounds; i++) {
         const char *text_of_round = variant(source, round++);
         fresh[i] = fresh_ms(folder, text_of_round, options);
         warm[i] = worker_ms(text_of_round, options);
         ratios[i] = warm[i] / fresh[i];
     }
-    bench_row("P12", what, ratios, N_ROUNDS, BENCH_AT_MOST, target);
-    printf("     fresh process %.0f ms, worker %.0f ms\n", bench_quantile(fresh, N_ROUNDS, 0.5),
-           bench_quantile(warm, N_ROUNDS, 0.5));
+    bench_row("P12", what, ratios, n_rounds, BENCH_AT_MOST, target);
+    printf("     fresh process %.0f ms, worker %.0f ms\n", bench_quantile(fresh, n_rounds, 0.5),
+           bench_quantile(warm, n_rounds, 0.5));
 }
 
 int main(int argc, char **argv)

@@ -180,13 +180,14 @@ static double median_ping_us(int fd)
 
 static void measure_hits(void)
 {
+    const size_t n_rounds = bench_rounds(N_ROUNDS);
     double ping[N_ROUNDS], over[N_SUBJECTS][N_ROUNDS];
     pid_t pid;
     int fd = ping_pong_start(&pid);
     for (int i = 0; i < N_SUBJECTS; i++)
         if (subjects[i].source)
             turn(&subjects[i]); /* the miss */
-    for (int r = 0; r < N_ROUNDS; r++) {
+    for (size_t r = 0; r < n_rounds; r++) {
         ping[r] = median_ping_us(fd);
         for (int i = 0; i < N_SUBJECTS; i++)
             if (subjects[i].source)
@@ -195,7 +196,7 @@ static void measure_hits(void)
     }
     close(fd);
     waitpid(pid, NULL, 0);
-    printf("raw ping-pong: %.1f us\n", bench_quantile(ping, N_ROUNDS, 0.5));
+    printf("raw ping-pong: %.1f us\n", bench_quantile(ping, n_rounds, 0.5));
     for (int i = 0; i < N_SUBJECTS; i++) {
         struct subject *s = &subjects[i];
         char what[80];
@@ -203,7 +204,7 @@ static void measure_hits(void)
             continue;
         snprintf(what, sizeof what, "%s, cubin of %zu bytes: hit beyond ping-pong, us", s->name,
                  s->cubin_bytes);
-        bench_row("I1", what, over[i], N_ROUNDS, BENCH_AT_MOST, s->target_us);
+        bench_row("I1", what, over[i], n_rounds, BENCH_AT_MOST, s->target_us);
     }
     fflush(stdout);
 }

@@ -64,13 +64,14 @@ static void bench_hits(char *const warm[], char *const ccache[])
     static char *const floor_argv[] = {"/bin/true", NULL};
     char *const *const subjects[] = {floor_argv, warm, ccache};
     bool has_ccache = access(ccache[0], X_OK) == 0;
+    const size_t n_rounds = bench_rounds(N_ROUNDS);
     double over_ms[N_ROUNDS], ratio[N_ROUNDS], medians[3][N_ROUNDS] = {{0}};
     for (int i = 0; i < 2; i++) { /* the misses */
         process_us(warm);
         if (has_ccache)
             process_us(ccache);
     }
-    for (int r = 0; r < N_ROUNDS; r++) {
+    for (size_t r = 0; r < n_rounds; r++) {
         double us[3][N_TURNS];
         for (int i = 0; i < N_TURNS; i++)
             for (int s = 0; s < 2 + has_ccache; s++)
@@ -81,12 +82,12 @@ static void bench_hits(char *const warm[], char *const ccache[])
         ratio[r] = medians[2][r] / medians[1][r];
     }
     printf("whole processes on one CPU, us: /bin/true %.0f, warm compile %.0f, ccache %.0f\n",
-           bench_quantile(medians[0], N_ROUNDS, 0.5), bench_quantile(medians[1], N_ROUNDS, 0.5),
-           bench_quantile(medians[2], N_ROUNDS, 0.5));
-    bench_row("P5", "warm compile, hit, minus /bin/true, ms", over_ms, N_ROUNDS, BENCH_AT_MOST,
+           bench_quantile(medians[0], n_rounds, 0.5), bench_quantile(medians[1], n_rounds, 0.5),
+           bench_quantile(medians[2], n_rounds, 0.5));
+    bench_row("P5", "warm compile, hit, minus /bin/true, ms", over_ms, n_rounds, BENCH_AT_MOST,
               0.5);
     if (has_ccache)
-        bench_row("P5", "ccache's hit / ours", ratio, N_ROUNDS, BENCH_AT_LEAST, 2.5);
+        bench_row("P5", "ccache's hit / ours", ratio, n_rounds, BENCH_AT_LEAST, 2.5);
     else
         bench_absent("P5", "ccache's hit / ours", "no ccache");
 }

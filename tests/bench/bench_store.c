@@ -123,6 +123,7 @@ static double append_ms(int fd, const void *data, size_t len)
 static void bench_put(const char *folder, size_t len)
 {
     char dir[4096], file[4096], what[96], data[64 << 10];
+    const size_t n_rounds = bench_rounds(N_ROUNDS);
     double ratios[N_ROUNDS], puts[N_PUTS], appends[N_PUTS], put_p50 = 0, append_p50 = 0;
     struct bench b = {.store = NULL};
     uint64_t n = 0;
@@ -137,7 +138,7 @@ static void bench_put(const char *folder, size_t len)
     bench_open(&b, dir, 4096 * MIB);
     for (unsigned i = 0; i < N_PUTS; i++, n++) /* the first pages of both files */
         put_ms(&b, n, data, len, -1), append_ms(fd, data, append_len);
-    for (unsigned round = 0; round < N_ROUNDS; round++) {
+    for (size_t round = 0; round < n_rounds; round++) {
         for (unsigned i = 0; i < N_PUTS; i++, n++) {
             memcpy(data, &n, sizeof n);
             puts[i] = put_ms(&b, n, data, len, -1);
@@ -149,7 +150,7 @@ static void bench_put(const char *folder, size_t len)
     }
     snprintf(what, sizeof what, "durable put of %zu bytes / append of %zu, fdatasync", len,
              append_len);
-    bench_row("P6", what, ratios, N_ROUNDS, BENCH_AT_MOST, 1.5);
+    bench_row("P6", what, ratios, n_rounds, BENCH_AT_MOST, 1.5);
     printf("      last round: put p50 %.3f ms, p99 %.3f ms; append p50 %.3f ms, p99 %.3f ms\n",
            put_p50, bench_quantile(puts, N_PUTS, 0.99), append_p50,
            bench_quantile(appends, N_PUTS, 0.99));

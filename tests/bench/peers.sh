@@ -3,14 +3,19 @@
 # peers.sh FOLDER: puts the programs that we are measured against into FOLDER/usr/bin (redis-server,
 # memcached, ccache), unpacked from their Debian packages: no service is installed or started.
 set -eu
-folder=$1
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
 [ -x "$folder/usr/bin/ccache" ] && exit 0
 work=$folder.new
 rm -rf "$work"
 mkdir -p "$work/deb"
 cd "$work/deb"
-apt-get download redis-tools memcached ccache libhiredis0.14 libevent-2.1-7 2>apt.log >&2 || {
-    echo "peers.sh: cannot download the peers' packages; run 'apt-get update' and try again" >&2
+download() {
+    apt-get download redis-tools memcached ccache libhiredis0.14 libevent-2.1-7 >apt.log 2>&1
+}
+# The package lists may be too old for what the mirror has. Only root may bring new ones.
+download || { apt-get update >apt.log 2>&1 && download; } || {
+    echo "peers.sh: cannot download the peers' packages:" >&2
     tail -n 2 apt.log >&2
     exit 1
 }
