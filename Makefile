@@ -254,7 +254,7 @@ proof-compiler: setup-clients toolchain
 	    --ptxas $$(echo $$venv/$(PTXAS)) $(PROVEN_CUDA)
 
 # Unmodified programs of others, in virtual environments that are kept in the user's cache folder.
-# `make test-clients CLIENTS="jax"` runs one group: tests/clients/run.sh.
+# `make test-clients CLIENTS="jax"` runs one group, `CLIENTS_SHORT=1` one program of each: tests/clients/run.sh.
 #: make test-clients  run programs of PyTorch, JAX, Triton, CuPy, … (CLIENTS=…)
 .PHONY: test-clients
 test-clients: setup-clients toolchain
