@@ -15,6 +15,8 @@ LDFLAGS  = $(SAN) -pthread
 CRYPTO   = -l:libcrypto.a
 # What frameworks compress their caches with; only `warm import` and `warm export` unpack them.
 PACKED   = -l:libz.a -l:libzstd.a
+# The screen of `warm top`: an archive, so that the command runs where ncurses is not installed.
+CURSES   = -l:libncursesw.a -l:libtinfo.a
 # `warm` starts in less time than a dynamic program can be loaded; sanitizers need it dynamic.
 STATIC   = $(if $(SAN),,-static)
 
@@ -28,7 +30,7 @@ KEYGEN_DIRS  = keygen $(addprefix keygen/,canon graph mlir bytecode ptx cuda)
 STORE_DIRS   = store
 LIBWARM_DIRS = $(addprefix client/,wire lib exec)
 TOOL_DIRS    = client/trace client/tool
-CLI_DIRS     = client/cli $(addprefix client/cli/,import run commands)
+CLI_DIRS     = client/cli $(addprefix client/cli/,import run top commands)
 PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink driver pjrt mlir)
 WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler service net native redis http)
@@ -64,7 +66,7 @@ $(B)/obj/%.o: %.c | $(B)/libraries
 
 # The libraries' headers and packages, looked for once: one line instead of a compiler's errors.
 LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sha.h=libssl-dev \
-    zlib.h=zlib1g-dev zstd.h=libzstd-dev
+    zlib.h=zlib1g-dev zstd.h=libzstd-dev curses.h=libncurses-dev
 $(B)/libraries:
 	@missing=; for library in $(LIBRARIES); do \
 	    echo "#include <$${library%=*}>" | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 || \
@@ -119,7 +121,7 @@ $(B)/share/warm/python:
 
 $(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(PACKED)
+	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(PACKED) $(CURSES)
 
 $(B)/bin/warmd: $(B)/obj/daemon/main.o $(DAEMON) $(STORE) $(CLIENT)
 	@mkdir -p $(@D)
@@ -300,7 +302,7 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o $(KERNELS) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
-PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev
+PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
 PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-tools systemd procps groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev

@@ -189,6 +189,15 @@ uint64_t history_find(const struct history *h, const struct store_id *id)
     return 0;
 }
 
+struct view history_label(const struct history *h, const struct store_id *id, int64_t uid)
+{
+    const struct miss *m = &h->miss[history_find(h, id) % HISTORY_MISSES];
+    if (!store_id_equal(&m->id, id) || (uid >= 0 && m->uid != uid))
+        return (struct view){"", 0};
+    const char *label = m->text[TEXT_LABEL];
+    return history_view(label && *label ? label : m->text[TEXT_NAME]);
+}
+
 void history_forget(struct history *h, uint32_t session, uint64_t miss)
 {
     struct miss *m = history_miss_at(h, miss);

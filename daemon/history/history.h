@@ -107,6 +107,9 @@ struct history_ask {
 uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms);
 /* Finds the last miss of an entry that has no reason yet; 0 if there is none. */
 uint64_t history_find(const struct history *h, const struct store_id *id);
+/* Returns the label, else the name, of an entry's last miss (borrowed); empty if it is not known. `uid`: if
+ * the miss was this user's; -1: anybody's. */
+struct view history_label(const struct history *h, const struct store_id *id, int64_t uid);
 
 /* Takes a miss back: it counts neither as a request nor as a miss of its session any more. */
 void history_forget(struct history *h, uint32_t session, uint64_t miss);

@@ -15,6 +15,7 @@
 #include "daemon/users/budget.h"
 
 #define TOOLCHAINS_SHOWN 64u
+#define MAKING_SHOWN 64u
 #define USERS_SHOWN 64u /* users with requests under way, and as many with stored entries */
 
 bool service_filter(const struct peer *peer, const struct wire_filter *in, struct store_filter *out)
@@ -86,6 +87,31 @@ static void write_users(struct service *s, const struct peer *peer, struct write
     writer_u8(out, '}');
 }
 
+/* Writes what is being made now, by whom, and how many wait for it. A user sees those of their own; the
+ * number of another user is null. */
+static void write_making(struct service *s, const struct peer *peer, struct writer *out)
+{
+    struct flight_brief list[MAKING_SHOWN];
+    int64_t uid = peer->is_admin ? -1 : (int64_t)peer->uid;
+    size_t n = flights_list(s->flights, uid, list, MAKING_SHOWN, service_clock_ms(s));
+    writer_format(out, ", \"making\": [");
+    for (size_t i = 0; i < n; i++) {
+        char key[WARM_KEY_TEXT];
+        struct view label = history_label(s->history, &list[i].id, uid);
+        key_to_text(&list[i].id.key, key);
+        writer_format(out, "%s{\"key\": \"%s\", \"label\": ", i ? ", " : "", key);
+        json_write_text(out, label.data, label.len);
+        if (uid < 0 || list[i].maker == peer->uid)
+            writer_format(out, ", \"uid\": %u", (unsigned)list[i].maker);
+        else
+            writer_format(out, ", \"uid\": null");
+        writer_format(out, ", \"by\": \"%s\", \"waiters\": %u, \"ms\": %llu}",
+                      list[i].is_built ? "warmd" : "client", list[i].n_waiters,
+                      (unsigned long long)list[i].age_ms);
+    }
+    writer_u8(out, ']');
+}
+
 void service_write_stats(struct service *s, const struct peer *peer, struct writer *out)
 {
     struct store_stats store;
@@ -93,6 +119,7 @@ void service_write_stats(struct service *s, const struct peer *peer, struct writ
     writer_u8(out, '{');
     stats_write_members(&s->stats, &store, service_clock_ms(s), out);
     write_users(s, peer, out);
+    write_making(s, peer, out);
     writer_u8(out, '}');
 }
 

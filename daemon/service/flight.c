@@ -532,3 +532,35 @@ void flights_fail_all(struct flights *all, const struct err *e, uint64_t now_ms)
 }
 
 unsigned flights_count(const struct flights *all) { return all->count; }
+
+static bool list_has_user(const struct ask_list *list, int64_t uid)
+{
+    const struct ask *ask = list->first;
+    while (ask && ask->uid != uid)
+        ask = ask->next;
+    return ask != NULL;
+}
+
+/* True if somebody makes it, and the user has a part in it. */
+static bool flight_is_listed(const struct flight *f, int64_t uid)
+{
+    if (flight_is_idle(f))
+        return false;
+    return uid < 0 || list_has_user(&f->busy, uid) || list_has_user(&f->waiting, uid);
+}
+
+size_t flights_list(const struct flights *all, int64_t uid, struct flight_brief *out, size_t cap,
+                    uint64_t now_ms)
+{
+    size_t n = 0, looked_at = 0;
+    for (size_t i = 0; i < FLIGHT_BUCKETS; i++)
+        for (const struct flight *f = all->buckets[i]; f; f = f->next) {
+            if (n == cap || looked_at++ == FLIGHTS_LOOKED_AT)
+                return n;
+            if (flight_is_listed(f, uid))
+                out[n++] = (struct flight_brief){f->id, f->makings ? f->makings->uid : f->last_uid,
+                                                 f->makings != NULL, flight_waiters(f),
+                                                 flight_age_ms(f, now_ms)};
+        }
+    return n;
+}

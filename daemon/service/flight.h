@@ -163,4 +163,18 @@ void flights_fail_all(struct flights *all, const struct err *e, uint64_t now_ms)
 /* Returns how many flights there are. */
 unsigned flights_count(const struct flights *all);
 
+/* A flight that somebody is making something for, as people see it. */
+struct flight_brief {
+    struct store_id id;
+    uint32_t maker; /* the user of the build or of the lease */
+    bool is_built;  /* by the daemon's compiler; else the maker's program makes it */
+    unsigned n_waiters;
+    uint64_t age_ms;
+};
+/* Lists at most `cap` of them, of FLIGHTS_LOOKED_AT flights at most; returns how many. `uid`: those of one
+ * user, who makes or waits; -1: all. */
+#define FLIGHTS_LOOKED_AT 1024u
+size_t flights_list(const struct flights *all, int64_t uid, struct flight_brief *out, size_t cap,
+                    uint64_t now_ms);
+
 #endif

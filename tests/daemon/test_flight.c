@@ -104,6 +104,28 @@ Test(flight, late_joiner_gets_same_artifact)
     artifact_unref(made);
 }
 
+Test(flight, list_names_the_maker_and_counts_the_waiters)
+{
+    struct asker a = asker('a'), b = asker('b'), c = asker('c');
+    struct flight_brief list[2];
+    a.ask.uid = 1, b.ask.uid = c.ask.uid = 2;
+    cr_assert_eq(flights_list(flights, -1, list, 2, 0), 0);
+    join(&a, 10), join(&b, 20), join(&c, 30);
+    cr_assert_eq(flights_list(flights, -1, list, 2, 60), 1);
+    cr_assert(store_id_equal(&list[0].id, &id));
+    cr_assert(list[0].maker == 1 && !list[0].is_built && list[0].n_waiters == 2);
+    cr_assert_eq(list[0].age_ms, 50);
+    cr_assert_eq(flights_list(flights, 2, list, 2, 60), 1, "who waits sees it");
+    cr_assert_eq(flights_list(flights, 3, list, 2, 60), 0, "others do not");
+    cr_assert_eq(flights_list(flights, -1, list, 0, 60), 0);
+    struct making m = {0};
+    flight_make(&a.ask, &m);
+    m.uid = 1;
+    cr_assert(flights_list(flights, 1, list, 2, 60) == 1 && list[0].is_built);
+    flight_unmake(&m, 60);
+    flight_leave(&c.ask, 60), flight_leave(&b.ask, 60), flight_leave(&a.ask, 60);
+}
+
 Test(flight, next_waiter_has_the_turn_when_the_holder_leaves)
 {
     struct asker a = asker('a'), b = asker('b'), c = asker('c');
