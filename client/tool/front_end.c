@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/exec/compilers.h"
 #include "client/tool/tool.h"
 
 extern char **environ;
@@ -287,6 +288,14 @@ void tool_key_preloads(struct key_builder *key, uint32_t tag)
 }
 
 /* ---- files ---- */
+
+bool tool_is_gcc(const struct tool_job *job)
+{
+    assert(job && job->program);
+    char path[PATH_MAX];
+    const char *name = realpath(job->program, path) ? compiler_name(path) : NULL;
+    return name && (strcmp(name, "g++") == 0 || strcmp(name, "gcc") == 0);
+}
 
 static bool is_below(const char *path, const char *folder)
 {

@@ -8,8 +8,9 @@
  *     __FILE__         names the file in which it is expanded: a file in a root that spells it, or
  *                      a macro of any header that leads to it
  *     __BASE_FILE__,   name the source, or the caller's file, from any header: so no header outside
- *     __builtin_FILE,  of the system's folders may spell them
- *     source_location
+ *     __builtin_FILE,  of the system's folders may spell them. Clang names a lambda and a type
+ *     source_location, without a name by the file and line: "(lambda at /tmp/x/m.cc:3:1)"
+ *     __PRETTY_FUNCTION__
  *     ##               may join any of them: no such text may spell a long piece of one
  *
  * Thread: main.
@@ -54,15 +55,23 @@ static bool is_piece(struct view word)
     return false;
 }
 
+static bool is_word(struct view word, const char *name)
+{
+    return word.len == strlen(name) && memcmp(word.data, name, word.len) == 0;
+}
+
+struct asking {
+    bool names_types; /* by file and line, in __PRETTY_FUNCTION__ */
+    bool asks;
+};
+
 static void on_word(void *self, enum cuda_place place, struct view word)
 {
-    bool *asks = self;
+    struct asking *a = self;
     (void)place;
     for (size_t i = 0; i < sizeof caller_names / sizeof caller_names[0]; i++)
-        if (word.len == strlen(caller_names[i]) &&
-            memcmp(word.data, caller_names[i], word.len) == 0)
-            *asks = true;
-    *asks = *asks || is_piece(word);
+        a->asks |= is_word(word, caller_names[i]);
+    a->asks |= is_piece(word) || (a->names_types && is_word(word, "__PRETTY_FUNCTION__"));
 }
 
 static int read_text(const struct tool_job *job, const struct input *i, uint8_t **out,
@@ -82,16 +91,43 @@ static int read_text(const struct tool_job *job, const struct input *i, uint8_t 
 }
 
 struct texts {
-    struct view *list; /* of each input; empty if it is no text */
+    struct view *list; /* of each input; empty if it is no text. Then of each -D */
+    size_t n;
     struct cuda_reach *reach;
 };
+
+/* Adds "-DNAME=VALUE" as "#define NAME VALUE". */
+static bool add_definition(struct texts *t, const char *macro)
+{
+    char *text;
+    int len = asprintf(&text, "#define %s\n", macro);
+    if (len < 0)
+        return false;
+    char *equals = strchr(text, '=');
+    if (equals)
+        *equals = ' ';
+    t->list[t->n++] = (struct view){text, (size_t)len};
+    cuda_reach_add(t->reach, text, (size_t)len);
+    return true;
+}
+
+static bool add_definitions(const struct tool_job *job, struct texts *t)
+{
+    bool ok = true;
+    for (int i = 1; ok && i < job->argc; i++) {
+        const char *arg = strncmp(job->argv[i], "-Wp,", 4) == 0 ? job->argv[i] + 4 : job->argv[i];
+        if (strncmp(arg, "-D", 2) == 0 && (arg[2] || i + 1 < job->argc))
+            ok = add_definition(t, arg[2] ? arg + 2 : job->argv[i + 1]);
+    }
+    return ok;
+}
 
 /* Reads all texts and adds them. False if one cannot be read. */
 static bool read_all(const struct tool_job *job, const struct inputs *in, struct texts *t)
 {
-    t->list = calloc(in->n + 1, sizeof *t->list);
+    t->list = calloc(in->n + (size_t)job->argc, sizeof *t->list);
     t->reach = cuda_reach_new();
-    for (size_t i = 0; t->list && t->reach && i < in->n; i++) {
+    for (size_t i = 0; t->list && t->reach && i < in->n; i++, t->n++) {
         uint8_t *data;
         size_t len;
         if (in->list[i].kind != INPUT_FILE)
@@ -101,18 +137,19 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, struct
         t->list[i] = (struct view){data, len};
         cuda_reach_add(t->reach, data, len);
     }
-    return t->list && t->reach;
+    return t->list && t->reach && add_definitions(job, t);
 }
 
-static bool may_show(const struct inputs *in, const struct texts *t)
+static bool may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
 {
-    for (size_t i = 0; i < in->n; i++) {
-        bool asks = false;
+    struct asking a = {.names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job)};
+    for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
-        if (text.len == 0 || (in->list[i].root == 0 && is_system(in->list[i].path)))
+        const struct input *from = i < in->n ? &in->list[i] : NULL;
+        if (text.len == 0 || (from && from->root == 0 && is_system(from->path)))
             continue;
-        cuda_read_words(text.data, text.len, on_word, &asks);
-        if (asks || (in->list[i].root && cuda_reach_spells_file(t->reach, text.data, text.len)))
+        cuda_read_words(text.data, text.len, on_word, &a);
+        if (a.asks || (from && from->root && cuda_reach_spells_file(t->reach, text.data, text.len)))
             return true;
     }
     return false;
@@ -124,8 +161,8 @@ int places_check(const struct tool_job *job, const struct inputs *in, struct err
     struct texts t = {0};
     if (job->n_roots == 0 || !job->expands_macros || job->reads_marks)
         return 0;
-    bool shows = !read_all(job, in, &t) || may_show(in, &t);
-    for (size_t i = 0; t.list && i < in->n; i++)
+    bool shows = !read_all(job, in, &t) || may_show(job, in, &t);
+    for (size_t i = 0; i < t.n; i++)
         free((void *)(uintptr_t)t.list[i].data);
     free(t.list);
     cuda_reach_free(t.reach);

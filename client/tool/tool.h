@@ -143,6 +143,9 @@ const char *tool_next_preload(const char *at, size_t *out_len);
 /* Adds all entries of LD_PRELOAD but our own. */
 void tool_key_preloads(struct key_builder *key, uint32_t tag);
 
+/* True if the program is GCC, by the name of the file that its path leads to. */
+bool tool_is_gcc(const struct tool_job *job);
+
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);
 

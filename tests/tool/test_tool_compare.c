@@ -196,6 +196,10 @@ Test(tool_compare, temporary_folders_count_where_their_names_decide)
         {"a macro of a header that leads to __FILE__",
          PLACE(HASH "#define HERE __FILE__\\n#define ID hash(HERE)\\n", "int x = ID;\\n"),
          STEPS_PLACED(MADE)},
+        {"a macro of the command line",
+         PLACE(HASH, "int x = ID;\\n"),
+         {{NULL, "$CXX '-DID=hash(__FILE__)' -c $PWD/p/m.cc -o $PWD/p/m.o", MADE},
+          {NULL, "$CXX '-DID=hash(__FILE__)' -c $PWD/q/m.cc -o $PWD/q/m.o", MADE}}},
         {"__builtin_FILE of a caller",
          PLACE(HASH
                "constexpr unsigned id(const char *f = __builtin_FILE()) { return hash(f); }\\n",
@@ -218,6 +222,20 @@ Test(tool_compare, temporary_folders_count_where_their_names_decide)
          PLACE("static const char *base = __BASE_FILE__;\\n",
                "const char *f() { return base; }\\n"),
          STEPS_PLACED(MADE)});
+}
+
+/* Clang calls a lambda "(lambda at FILE:LINE:COLUMN)". */
+Test(tool_compare, temporary_folders_count_where_clang_names_types_by_them)
+{
+    if (!has_compiler("clang"))
+        return;
+    COMPARE({"a lambda, hashed",
+             PLACE(HASH "template <class T> constexpr unsigned id(T) { return "
+                        "hash(__PRETTY_FUNCTION__); }\\n",
+                   "extern const unsigned x = id([] {});\\n"),
+             {{NULL, "$CLANG -std=c++17 -c $PWD/p/m.cc -o $PWD/p/m.o", MADE},
+              {NULL, "$CLANG -std=c++17 -c $PWD/q/m.cc -o $PWD/q/m.o", MADE},
+              {NULL, NULL, TAKEN}}});
 }
 
 /* ---- outputs and messages ---- */
