@@ -18,7 +18,7 @@
 #define DOMAIN_FX "fx/7"
 #define DOMAIN_RAW "raw/1"
 #define DOMAIN_EXACT "exact/1 "
-#define DOMAIN_CUDA_EXACT "cuda-exact/1"
+#define DOMAIN_CUDA_EXACT "cuda-exact/2"
 #define DOMAIN_PTX_EXACT "ptx-exact/1"
 #define DOMAIN_CUDA_SHARED "cuda-shared/2"
 #define DOMAIN_TARGETS "targets/1"
@@ -42,12 +42,12 @@
 
 /* keys of code that is loaded into programs */
 #define DOMAIN_DRIVER_JIT "cuda-driver-jit/1"
-#define DOMAIN_DRIVER_LINK "cuda-driver-link/1"
+#define DOMAIN_DRIVER_LINK "cuda-driver-link/2"
 #define DOMAIN_PJRT "pjrt/1"
 #define DOMAIN_PJRT_HOST "pjrt-host/1"
 #define DOMAIN_PJRT_GPU "pjrt-gpu/1"
 #define DOMAIN_PJRT_TARGET "pjrt-target/1"
-#define DOMAIN_NVJITLINK "nvjitlink/1"
+#define DOMAIN_NVJITLINK "nvjitlink/2"
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
 #define DOMAIN_MLIR_PASSES "mlir-passes/1"
 

@@ -76,7 +76,7 @@ struct key_builder {
     SHA256_CTX sha;
 };
 
-/* Begins a key. `domain` is the kind of canonical form and its version, e.g. "cuda-exact/1". */
+/* Begins a key. `domain` is the kind of canonical form and its version, e.g. "cuda-exact/2". */
 void key_begin(struct key_builder *b, const char *domain);
 /* Adds a field of bytes. */
 void key_add(struct key_builder *b, uint32_t tag, const void *data, size_t len);

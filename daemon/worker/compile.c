@@ -26,6 +26,7 @@
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
+#include "keygen/cuda/ptxas_log.h"
 #include "keygen/cuda/reach.h"
 #include "keygen/line_digests.h"
 
@@ -483,7 +484,8 @@ static bool may_keep(const struct nvrtc *n, const struct input *in, const struct
 typedef int (*size_fn)(nvrtc_program program, size_t *out);
 typedef int (*bytes_fn)(nvrtc_program program, char *out);
 
-/* Adds one kind of output as a section, without the NUL at the end of NVRTC's texts. A kind that
+/* Adds one kind of output as a section, without the NUL at the end of NVRTC's texts, and the log
+ * without ptxas's times. A kind that
  * the library does not have, or that this compile did not make, is left out. False if memory ran
  * out. */
 static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uint32_t type,
@@ -499,7 +501,10 @@ static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uin
         free(data);
         return true;
     }
-    sections[(*n)++] = (struct bundle_section){type, {data, is_text ? len - 1 : len}};
+    len -= is_text;
+    if (type == BUNDLE_LOG)
+        len = ptxas_log_drop_times(data, len);
+    sections[(*n)++] = (struct bundle_section){type, {data, len}};
     return true;
 }
 

@@ -47,6 +47,8 @@ static bool is_time(struct view line)
 size_t ptxas_log_drop_times(void *log, size_t len)
 {
     assert(log || !len);
+    if (!len)
+        return 0;
     char *from = log, *to = log, *end = from + len;
     while (from < end) {
         char *feed = memchr(from, '\n', (size_t)(end - from));

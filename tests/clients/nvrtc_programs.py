@@ -137,6 +137,20 @@ except Exception as e:
     show("error", type(e).__name__)
 """
 
+# What ptxas says of its code, and how long it took, which only a compile can say.
+TIMED = """
+import sys
+from cuda.bindings import nvjitlink
+data = open(sys.argv[1] + "/timed.ptx", "rb").read()
+handle = nvjitlink.create(2, ["-arch=sm_90", "-Xptxas=-v"])
+nvjitlink.add_data(handle, nvjitlink.InputType.PTX, data, len(data), "timed.ptx")
+nvjitlink.complete(handle)
+log = bytearray(nvjitlink.get_info_log_size(handle))
+nvjitlink.get_info_log(handle, log)
+nvjitlink.destroy(handle)
+print(b"registers" in log, b"time" in log)
+"""
+
 # End to end: NVVM, NVRTC for what is linked, nvJitLink, the driver. Which kernel was launched with
 # what is seen by the bytes that nvJitLink made.
 NUMBA = PRELUDE + """
@@ -270,6 +284,12 @@ class Programs(kit.TestCase):
 
     def test_nvjitlink(self):
         self.check_warm("nvJitLink")
+
+    def test_a_hit_says_no_time(self):
+        self.write("timed.ptx", ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
+        with kit.Daemon() as daemon:
+            self.assertEqual(self.output(daemon, TIMED), "True True\n")
+            self.assertEqual(self.output(daemon, TIMED), "True False\n")
 
     def test_numba(self):
         self.check_warm("numba")

@@ -45,6 +45,23 @@ Test(pool, compiles_a_kernel)
     rig_stop(&r);
 }
 
+Test(pool, a_log_has_no_time)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    struct ask a = {.source = SAXPY, .options = {{"-arch=sm_90", "-Xptxas=-v"}}};
+    struct outcome o;
+    ask_run(&r, &a, &o);
+    char *log = outcome_log(&o);
+    cr_expect_not_null(strstr(log, "registers"), "%s", log);
+    cr_expect_null(strstr(log, " ms"), "%s", log);
+    cr_expect(o.keep);
+    free(log);
+    outcome_close(&o);
+    rig_stop(&r);
+}
+
 /* ---- deaths ---- */
 
 static bool has_one_worker(void *pids) { return worker_pids(pids) == 1; }

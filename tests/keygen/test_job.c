@@ -161,9 +161,9 @@ Test(job, key_is_the_golden_key)
     struct proof proof;
     cr_assert_eq(job_key(&job, hardware, &graph, &proof, NULL), 0);
     key_to_text(&graph, hex);
-    cr_assert_str_eq(hex, "abecdbaa78f157bde6237596fe502029");
+    cr_assert_str_eq(hex, "7627b9f5dc504209d87f07d1fcc0761f");
     cr_assert_str_eq(hardware, "sm_90");
-    cr_assert(proof.bytes[0] == 0x7e && proof.bytes[31] == 0x87, "%02x %02x", proof.bytes[0],
+    cr_assert(proof.bytes[0] == 0x40 && proof.bytes[31] == 0xf8, "%02x %02x", proof.bytes[0],
               proof.bytes[31]);
 }
 

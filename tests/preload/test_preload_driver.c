@@ -294,6 +294,9 @@ Test(preload_driver, log_of_a_link_is_given_again)
     if (!r.real) {
         expect(&r, "FAKECUDA_SAYS=hello", "dlsym link a", "log of 5: hello; " RAN, NULL);
         expect(&r, "FAKECUDA_SAYS=later", "dlsym link a", "log of 5: hello; " RAN, KNOWN);
+        expect(&r, "FAKECUDA_SAYS='ptxas info : Compile time = 1 ms'", "dlsym link other,a",
+               "log of 32: ptxas info : Compile time = 1 ms; " RAN, NULL);
+        expect(&r, "FAKECUDA_SAYS=later", "dlsym link other,a", RAN, KNOWN);
     }
     rig_down(&r);
 }

@@ -30,6 +30,7 @@
 #include "client/preload/handle_table.h"
 #include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
+#include "keygen/cuda/ptxas_log.h"
 #include "keygen/domains.h"
 #include "keygen/expect.h"
 
@@ -313,14 +314,25 @@ static void keep_inputs(struct link *l, struct warm *w)
     }
 }
 
+/* Appends a log of the program as a blob, without ptxas's times. */
+static void write_log(struct writer *out, struct view log)
+{
+    struct writer kept;
+    writer_init(&kept, 0);
+    writer_bytes(&kept, log.data, log.len);
+    writer_blob(out, kept.data, ptxas_log_drop_times(kept.data, kept.len));
+    out->failed |= kept.failed;
+    writer_close(&kept);
+}
+
 static void keep(struct link *l, struct leased_entry *e, const void *cubin, size_t len)
 {
     struct writer out;
     struct view info = log_view(l->options.info.buffer, l->options.info.size, l->info_cap);
     struct view error = log_view(l->options.error.buffer, l->options.error.size, l->error_cap);
     writer_init(&out, 0);
-    writer_blob(&out, info.data, info.len);
-    writer_blob(&out, error.data, error.len);
+    write_log(&out, info);
+    write_log(&out, error);
     writer_bytes(&out, cubin, len);
     if (!out.failed) {
         leased_entry_put(e, out.data, out.len,

@@ -24,6 +24,7 @@
 #include "client/preload/handle_table.h"
 #include "client/preload/refused_images.h"
 #include "client/wire/bundle.h"
+#include "keygen/cuda/ptxas_log.h"
 #include "keygen/domains.h"
 #include "keygen/key.h"
 
@@ -291,7 +292,8 @@ typedef int (*size_fn)(jitlink_handle handle, size_t *out);
 /* Stands for an output that the library has no function for. */
 #define NOT_THERE (-1)
 
-/* Writes one output of the real handle as a section. False if memory ran out. */
+/* Writes one output of the real handle as a section, a log without ptxas's times. False if memory
+ * ran out. */
 static bool take_output(const struct jitlink_library *library, jitlink_handle handle, int output,
                         struct writer *w)
 {
@@ -311,6 +313,8 @@ static bool take_output(const struct jitlink_library *library, jitlink_handle ha
         case ERROR_LOG: rc = library->GetErrorLog(handle, data); break;
         default: rc = library->GetInfoLog(handle, data); break;
         }
+    if (!rc && (output == ERROR_LOG || output == INFO_LOG))
+        len = ptxas_log_drop_times(data, len);
     writer_u32(w, (uint32_t)rc);
     if (!rc)
         writer_bytes(w, data, len);
