@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "daemon/native/internal.h"
+#include "daemon/process/list.h"
 #include "daemon/users/budget.h"
 
 void native_send_error(struct native *n, uint64_t tag, const struct err *e)
@@ -49,14 +50,11 @@ struct native_op *native_op_new(const struct request *r, unsigned weight, struct
         return NULL;
     }
     *op = (struct native_op){.native = n,
-                             .next = n->ops,
                              .tag = r->frame->tag,
                              .uid = n->peer->uid,
                              .pid = n->peer->pid,
                              .weight = weight};
-    if (n->ops)
-        n->ops->prev = op;
-    n->ops = op;
+    LIST_ADD(n->ops, op);
     n->n_ops++;
     return op;
 }
@@ -66,9 +64,7 @@ void native_op_free(struct native_op *op)
     struct native *n = op->native;
     assert(!n || n->n_ops);
     if (n) {
-        if (op->next)
-            op->next->prev = op->prev;
-        *(op->prev ? &op->prev->next : &n->ops) = op->next;
+        LIST_REMOVE(n->ops, op);
         /* an ended connection may have waited for this */
         if (--n->n_ops == 0)
             connection_resume(n->connection);

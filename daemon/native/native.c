@@ -27,6 +27,7 @@
 #include "daemon/native/internal.h"
 #include "daemon/net/protocols.h"
 #include "daemon/process/closer.h"
+#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/manifest.h"
 #include "daemon/users/budget.h"
@@ -138,9 +139,7 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m)
 static void call_unlink(struct native_call *call)
 {
     struct native *n = call->native;
-    if (call->next)
-        call->next->prev = call->prev;
-    *(call->prev ? &call->prev->next : &n->calls) = call->next;
+    LIST_REMOVE(n->calls, call);
     budget_give(n->peer->uid, BUDGET_calls, 1);
     budget_give(n->peer->uid, BUDGET_leases, call->leases);
     free(call);
@@ -205,10 +204,7 @@ static struct native_call *call_new(struct native *n, uint64_t tag, struct err *
     call->call.on_answer = on_answer;
     call->native = n;
     call->tag = tag;
-    call->next = n->calls;
-    if (n->calls)
-        n->calls->prev = call;
-    n->calls = call;
+    LIST_ADD(n->calls, call);
     return call;
 }
 

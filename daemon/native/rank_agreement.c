@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/process/list.h"
 #include "daemon/users/budget.h"
 
 #define FDS_LEFT 128u /* of a user's budget that kept answers leave for others */
@@ -73,10 +74,7 @@ struct rank_group *rank_agreement_join(uint32_t uid, struct view client)
         }
         job->uid = uid;
         memcpy(job->name, name.data, name.len);
-        job->next = jobs;
-        if (jobs)
-            jobs->prev = job;
-        jobs = job;
+        LIST_ADD(jobs, job);
     }
     job->n_connections++;
     return job;
@@ -96,9 +94,7 @@ void rank_agreement_leave(struct rank_group *job)
         return;
     for (unsigned i = 0; i < RANK_ANSWERS; i++)
         answer_clear(job, &job->answers[i]);
-    if (job->next)
-        job->next->prev = job->prev;
-    *(job->prev ? &job->prev->next : &jobs) = job->next;
+    LIST_REMOVE(jobs, job);
     budget_give(job->uid, BUDGET_rank_jobs, 1);
     free(job);
 }

@@ -18,6 +18,7 @@
 
 #include "daemon/net/internal.h"
 #include "daemon/net/listener.h"
+#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/process/loop_timer.h"
 #include "daemon/users/budget.h"
@@ -113,10 +114,7 @@ static void let_in(struct server *s, int fd, const struct peer *peer)
         log_user(peer->uid, LOG_LEVEL_WARNING, "no memory for a connection");
         return;
     }
-    c->next = s->all;
-    if (s->all)
-        s->all->prev = c;
-    s->all = c;
+    LIST_ADD(s->all, c);
     s->n_open_handles++;
     s->count++;
     if (!loop_timer_runs(s->tick))
@@ -178,9 +176,7 @@ static bool on_admin_connection(void *arg, int fd) { return take_connection(arg,
 static void on_close(void *arg, struct connection *c)
 {
     struct server *s = arg;
-    if (c->next)
-        c->next->prev = c->prev;
-    *(c->prev ? &c->prev->next : &s->all) = c->next;
+    LIST_REMOVE(s->all, c);
     budget_give(c->peer.uid, BUDGET_connections, 1);
     s->count--;
 }

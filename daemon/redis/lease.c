@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/process/list.h"
 #include "daemon/redis/internal.h"
 #include "daemon/users/budget.h"
 
@@ -47,9 +48,7 @@ static struct redis_lease *lease_find(const struct redis *r, const struct store_
 
 static void lease_free(struct redis_lease *l)
 {
-    if (l->next)
-        l->next->prev = l->prev;
-    *(l->prev ? &l->prev->next : &l->redis->leases) = l->next;
+    LIST_REMOVE(l->redis->leases, l);
     l->redis->n_leases--;
     budget_give(l->redis->peer->uid, BUDGET_leases, 1);
     free(l);
@@ -98,10 +97,7 @@ void redis_lease_ask(struct redis *r, struct view name)
     }
     l->call = (struct call){.service = r->service, .peer = r->peer, .on_answer = on_lease_answer};
     l->redis = r;
-    l->next = r->leases;
-    if (r->leases)
-        r->leases->prev = l;
-    r->leases = l;
+    LIST_ADD(r->leases, l);
     r->n_leases++;
     service_ask(&l->call, ASK_LEASE, WIRE_SPACE_NAME, name, NULL,
                 r->peer->session ? TORCH_WAIT_MS : TORCH_WAIT_STRANGER_MS);

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/redis/internal.h"
 #include "daemon/service/torch_store.h"
@@ -50,10 +51,8 @@ static struct redis_op *op_new(struct redis *r, enum op_answer answer, unsigned 
     struct redis_op *op = malloc(sizeof *op);
     if (!op)
         return NULL;
-    *op = (struct redis_op){.redis = r, .next = r->ops, .answer = answer, .n_parts = n_parts};
-    if (r->ops)
-        r->ops->prev = op;
-    r->ops = op;
+    *op = (struct redis_op){.redis = r, .answer = answer, .n_parts = n_parts};
+    LIST_ADD(r->ops, op);
     r->n_ops++;
     return op;
 }
@@ -78,9 +77,7 @@ static void op_part_done(struct redis_op *op)
         return;
     if (r) {
         op_answer(op);
-        if (op->next)
-            op->next->prev = op->prev;
-        *(op->prev ? &op->prev->next : &r->ops) = op->next;
+        LIST_REMOVE(r->ops, op);
         if (--r->n_ops == 0)
             connection_resume(r->connection);
     }

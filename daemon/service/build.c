@@ -41,6 +41,7 @@
 #include <unistd.h>
 
 #include "daemon/process/closer.h"
+#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/find.h"
@@ -80,9 +81,7 @@ static void build_free(struct build *b)
     assert(!b->followers && !b->follows && !b->making.flight && !b->running);
     if (b->leader)
         b->leader->build = NULL;
-    if (b->next)
-        b->next->prev = b->prev;
-    *(b->prev ? &b->prev->next : &b->service->builds) = b->next;
+    LIST_REMOVE(b->service->builds, b);
     budget_give(b->maker, BUDGET_compiles, 1);
     fd_close_later(b->job_fd);
     if (b->channel_fd >= 0)
@@ -745,8 +744,7 @@ static struct build *build_new(struct call *call, int job_fd, uint64_t len, int 
     struct build *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    *b = (struct build){.next = s->builds,
-                        .service = s,
+    *b = (struct build){.service = s,
                         .flight = call->ask.flight,
                         .hedge_at_ms = call->ask.hedge_at_ms,
                         .leader = call,
@@ -762,9 +760,7 @@ static struct build *build_new(struct call *call, int job_fd, uint64_t len, int 
                         .ask = *call->compile,
                         .id = call->id,
                         .proof = call->proof};
-    if (s->builds)
-        s->builds->prev = b;
-    s->builds = b;
+    LIST_ADD(s->builds, b);
     b->work.data = b;
     writer_init(&b->recipe, RECIPE_MAX);
     b->session = call->peer->session;

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "daemon/process/closer.h"
+#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
@@ -64,12 +65,10 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
 {
     struct pending_put *p = arg;
     struct service *s = p->service;
-    assert(s->n_puts && (p->prev || s->puts == p));
+    assert(s->n_puts);
     struct key key = p->artifact->key;
     enum store_kind kind = p->artifact->kind;
-    if (p->next)
-        p->next->prev = p->prev;
-    *(p->prev ? &p->prev->next : &s->puts) = p->next;
+    LIST_REMOVE(s->puts, p);
     s->n_puts--;
     budget_give(p->maker, BUDGET_puts, p->n_bytes);
     budget_give(p->maker, BUDGET_descriptors, p->n_fds);
@@ -129,10 +128,7 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     }
     copy->id = put->row.id;
     copy->proof = put->row.proof;
-    copy->next = p->service->puts;
-    if (copy->next)
-        copy->next->prev = copy;
-    p->service->puts = copy;
+    LIST_ADD(p->service->puts, copy);
     p->service->n_puts++;
     bookkeeping_stored(p->service, &put->row.id);
     return 0;
