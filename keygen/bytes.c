@@ -86,6 +86,17 @@ void writer_format(struct writer *w, const char *format, ...)
     va_end(again);
 }
 
+void bytes_to_hex(const void *data, size_t len, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < len; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * len] = '\0';
+}
+
 void *writer_take(struct writer *w, size_t *out_len)
 {
     if (w->failed || !writer_reserve(w, 0)) {

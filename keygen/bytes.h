@@ -58,6 +58,9 @@ static inline bool reader_done(const struct reader *r);
 static inline bool bytes_equal(const void *a, const void *b, size_t len);
 static inline void bytes_copy(void *to, const void *from, size_t len);
 
+/* Writes the 2 * len lower-case hex digits of some bytes, and NUL. */
+void bytes_to_hex(const void *data, size_t len, char *out);
+
 /* Writes n in decimal to the bytes that end before `end`. Returns a pointer to the first digit. */
 #define DECIMAL_MAX 20
 static inline char *decimal_before(char *end, uint64_t n);

@@ -14,19 +14,14 @@
 
 #include <string.h>
 
+#include "keygen/bytes.h"
 #include "keygen/key_avx2.h"
 
 #define SHORT_BYTES 240 /* XXH3 uses no vectors up to this length */
 
-static const char hex_digits[] = "0123456789abcdef";
-
 void key_to_text(const struct key *key, char out[WARM_KEY_TEXT])
 {
-    for (size_t i = 0; i < sizeof key->bytes; i++) {
-        out[2 * i] = hex_digits[key->bytes[i] >> 4];
-        out[2 * i + 1] = hex_digits[key->bytes[i] & 15];
-    }
-    out[WARM_KEY_TEXT - 1] = '\0';
+    bytes_to_hex(key->bytes, sizeof key->bytes, out);
 }
 
 static int hex_value(char c)

@@ -26,6 +26,7 @@
 
 #include "client/lib/digests.h"
 #include "client/lib/identity.h"
+#include "keygen/bytes.h"
 #include "keygen/err.h"
 #include "keygen/key.h"
 
@@ -41,16 +42,6 @@ static size_t name_of(const struct stat *st, char name[NAME_MAX_BYTES])
     return (size_t)snprintf(name, NAME_MAX_BYTES, "file:%llx:%llx:%lld:%lld:%lld",
                             (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
                             (long long)st->st_size, ns_of(st->st_mtim), ns_of(st->st_ctim));
-}
-
-static void to_hex(const uint8_t *bytes, size_t n, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[2 * n] = '\0';
 }
 
 /* Computes the digests of all bytes that can be read from `fd`. */
@@ -75,8 +66,8 @@ static int hash(int fd, char out[WARM_IDENTITY_TEXT])
     free(chunk);
     XXH128_canonicalFromHash(&check, XXH3_128bits_digest(&xxh));
     SHA256_Final(proof, &sha);
-    to_hex(check.digest, sizeof check.digest, out);
-    to_hex(proof, sizeof proof, out + 2 * sizeof check.digest);
+    bytes_to_hex(check.digest, sizeof check.digest, out);
+    bytes_to_hex(proof, sizeof proof, out + 2 * sizeof check.digest);
     return n < 0 ? WARM_EIO : 0;
 }
 

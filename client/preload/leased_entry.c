@@ -22,16 +22,12 @@ bool leased_entry_may_put(void) { return !environment_is_set("WARM_READONLY"); }
 void leased_entry_begin(struct leased_entry *e, struct warm *w, const char *prefix,
                         const struct proof *proof)
 {
-    static const char digits[] = "0123456789abcdef";
     size_t at = strlen(prefix);
     *e = (struct leased_entry){.w = w, .proof = *proof};
     if (!WARM_EXPECT(w && at + 2 * sizeof *proof < sizeof e->name))
         return; /* no name: no entry is found, and none can be stored */
     memcpy(e->name, prefix, at);
-    for (size_t i = 0; i < sizeof proof->bytes; i++) {
-        e->name[at++] = digits[proof->bytes[i] >> 4];
-        e->name[at++] = digits[proof->bytes[i] & 15];
-    }
+    bytes_to_hex(proof, sizeof *proof, e->name + at);
 }
 
 static bool unwrap(const struct leased_entry *e, struct view *out)

@@ -170,8 +170,8 @@ void tool_name(const struct tool_job *job, const char *kind, struct key_builder 
     struct proof proof;
     key_end(key, &short_key, &proof);
     int at = snprintf(out, TOOL_NAME_TEXT, "%s:%s:", job->family, kind);
-    for (size_t i = 0; i < sizeof proof.bytes; i++)
-        at += snprintf(out + at, TOOL_NAME_TEXT - (size_t)at, "%02x", proof.bytes[i]);
+    assert(at > 0 && (size_t)at + 2 * sizeof proof < TOOL_NAME_TEXT);
+    bytes_to_hex(&proof, sizeof proof, out + at);
 }
 
 void tool_key_end(struct tool_job *job, struct key_builder *key)

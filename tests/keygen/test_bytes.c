@@ -31,6 +31,17 @@ Test(bytes, integers_are_little_endian)
     writer_close(&w);
 }
 
+Test(bytes, hex_is_lower_case_and_ends_with_nul)
+{
+    static const uint8_t data[] = {0x00, 0x9a, 0xff};
+    char text[] = "?????????";
+    bytes_to_hex(data, sizeof data, text);
+    cr_assert_str_eq(text, "009aff");
+    cr_assert_eq(text[7], '?');
+    bytes_to_hex(data, 0, text);
+    cr_assert_str_eq(text, "");
+}
+
 Test(bytes, a_getter_beyond_the_end_fails_all_later_ones)
 {
     static const uint8_t data[] = {1, 2, 3};

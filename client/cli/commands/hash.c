@@ -31,12 +31,6 @@ struct hash_run {
     struct json json;
 };
 
-static void proof_to_text(const struct proof *proof, char out[65])
-{
-    for (size_t i = 0; i < sizeof proof->bytes; i++)
-        snprintf(out + 2 * i, 3, "%02x", proof->bytes[i]);
-}
-
 /* Ends the program with a message: a mapped file faults if another process makes it shorter. */
 static void on_bus_error(int signal_number)
 {
@@ -52,7 +46,7 @@ static void report_key_json(struct hash_run *run, const char *file, const struct
 {
     char key[WARM_KEY_TEXT], sha256[65];
     key_to_text(&r->key, key);
-    proof_to_text(&r->proof, sha256);
+    bytes_to_hex(&r->proof, sizeof r->proof, sha256);
     struct json *j = &run->json;
     json_open(j, '{');
     json_key(j, "key"), json_text(j, key);
