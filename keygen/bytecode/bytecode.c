@@ -7,13 +7,13 @@
  *        0 strings   1 dialects and names of operations   2, 3 attributes and types
  *        4 operations   5, 6 resources   8 properties
  *
- * Its operations go through mlir.c as text, so one program has one key in both encodings. One place
- * then decides which parts the canonical form drops, merges and orders. Nothing holds the whole
- * text: mlir.c asks for it piece by piece (bytecode/walk.c). The reader skips locations. If it
+ * Its operations go to the graph, its types and attributes through the reader of MLIR text
+ * (bytecode/walk.c). So one program has one key in both encodings. The reader skips locations. If it
  * meets an unknown dialect, code, property or resource, it sets `why_exact`, and the key has the
  * exact bytes.
  *
- * Thread: any; no state. Memory: tables in proportion to the input, and a piece of the text.
+ * Thread: any; no state. Memory: tables in proportion to the input, and the text of an operation's
+ * attributes.
  */
 #include "keygen/bytecode/bytecode.h"
 

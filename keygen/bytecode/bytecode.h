@@ -3,8 +3,7 @@
  * bytecode.h - the inside of the bytecode reader, for the files of this folder only.
  *
  *   bytecode.c         the container: sections and tables
- *   walk.c             operations as generic MLIR text
- *   repeat.c           operations that repeat earlier ones (walk.h)
+ *   walk.c             operations
  *   type.c             names, entries of the tables, and types as text
  *   attr.c             attributes of the builtin dialect and VHLO as text
  *   stablehlo.c, sdy.c attributes of these dialects as text
@@ -98,7 +97,7 @@ struct bytecode {
     struct bytecode_entry *attrs, *types; /* one array: attributes, types, and the end */
     struct bytecode_group *groups;
     uint32_t n_groups, n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
-    struct writer out;  /* generic MLIR text */
+    struct writer out;  /* text of types and attributes */
     struct writer memo; /* texts of attributes and types that were put before */
     int nested;         /* attributes and types that are open, one inside of the other */
     bool in_array;      /* the current attribute is an element: i64 and f64 are not printed */
@@ -132,7 +131,6 @@ static inline bool bytecode_stopped(const struct bytecode *b)
     return b->why || b->wrong || b->out.failed;
 }
 
-/* Stores the text put since length `start` as the entry's, for its next use. */
 /* Stores the text put since length `start` as the entry's, from its second time on. */
 void bytecode_memo_keep(struct bytecode *b, struct bytecode_entry *e, size_t start);
 /* Puts the stored text of an entry; false if there is none. */
@@ -148,8 +146,8 @@ void bytecode_tables_close(struct bytecode *b);
 
 /* ---- bytecode/walk.c ---- */
 
-/* Puts the form of the operations. UNSUPPORTED if the text reader rejects their text: the bytecode may
- * be correct all the same. `len`: bytes of the file. */
+/* Puts the form of the operations. UNSUPPORTED if the text reader rejects the text of an attribute: the
+ * bytecode may be correct all the same. `len`: bytes of the file. */
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
                       struct err *e);
 

@@ -1,22 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c - turns the operations of MLIR bytecode into generic MLIR text. bytecode.c calls it after
- * it has read the tables.
+ * walk.c - adds the operations of MLIR bytecode to the graph. bytecode.c calls it after it has read
+ * the tables.
  *
- * mlir.c reads each operation as a piece of text, in which "%0", "%1", ... are its operands and
- * "%0" are its results. The walk keeps only the number in the graph of each value. It adds an
- * operation that repeats an earlier one to the graph without text (repeat.c).
+ * The reader of MLIR text reads the types and the dictionaries (mlir/reader.h). The walk writes them
+ * as text: each type once, and the dictionary of an operation once for each name, attributes and
+ * properties that come together. It keeps only the number in the graph of each value.
  *
  * It walks with a stack of regions on the heap.
  *
- * Thread: any; the state is struct walk.
+ * Thread: any; the state is struct walk. Memory: 4 bytes for each value and block of the current
+ * function, and for each type.
  */
-#include "keygen/bytecode/walk.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size)
+#include "keygen/bytecode/bytecode.h"
+#include "keygen/mlir/reader.h"
+
+struct numbers {
+    uint32_t *at;
+    uint32_t n, cap;
+};
+
+enum frame_kind { FRAME_OP, FRAME_FUNC, FRAME_MODULE };
+
+/* An open region, and its operation. */
+struct frame {
+    struct reader r; /* an isolated region has a section of its own */
+    enum frame_kind kind;
+    uint64_t regions_left; /* after the current one */
+    uint64_t blocks_left, ops_left;
+    bool own_section, in_function;
+    uint32_t scope;         /* first value of the isolated scope */
+    uint32_t values_before; /* values before the region: the number at its end */
+    uint32_t next_value, end_value;
+    uint32_t labels, n_labels;  /* first of its blocks in `labels`; blocks that have a label */
+    uint32_t name;              /* of its operation */
+    uint64_t attrs, properties; /* of its operation: see struct encoded */
+    uint32_t dict;              /* of its operation */
+    uint32_t types, n_results, results; /* first in `types`; its first result */
+};
+
+/* An operation, decoded. */
+struct encoded {
+    uint32_t name;
+    uint8_t mask;
+    bool isolated;
+    uint64_t attrs, properties, n_regions; /* attrs, properties: number + 1; 0: none */
+    struct numbers *results;               /* types; after resolving: types of the graph */
+    struct numbers *operands;              /* values; after resolving: values of the graph */
+    struct reader successors;              /* at its first number */
+    uint64_t n_successors;
+};
+
+/* A number of the reader or the graph, and the length of its text. */
+struct known {
+    uint32_t number; /* + 1; 0: none yet */
+    uint32_t len;
+};
+
+struct walk {
+    struct bytecode *b;
+    struct mlir *m;
+    struct graph *g;
+    struct frame *frames;
+    uint32_t n_frames, cap_frames;
+    struct numbers values;     /* the value in the graph, GRAPH_NONE before its definition */
+    struct numbers labels;     /* of blocks; GRAPH_NONE before their first mention */
+    struct numbers types;      /* of the results of open operations */
+    struct numbers numbers[2]; /* of the current operation; the arguments of the current block */
+    struct known *ops;         /* by name; the second half: directly in a function */
+    struct known *graph_types; /* by type */
+    uint32_t *dict_lens;       /* by dictionary of the graph */
+    uint32_t cap_dict_lens;
+    size_t room; /* bytes left for the text */
+    bool no_memory;
+};
+
+static struct frame *top(const struct walk *w) { return &w->frames[w->n_frames - 1]; }
+
+static bool stopped(const struct walk *w)
+{
+    return bytecode_stopped(w->b) || mlir_reader_stopped(w->m);
+}
+
+/* Makes room for `need` entries; false without memory. `array` points to the pointer. */
+static bool grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t size)
 {
     if (*cap && need <= *cap) /* an empty array has memory too, because pointers point into it */
         return true;
@@ -33,91 +103,176 @@ bool walk_grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size_t
     return true;
 }
 
-/* ---- values ---- */
-
-/* Makes room for `n` more values, which are not defined. */
-static bool values_add(struct walk *w, uint32_t n)
+/* Appends `n` times GRAPH_NONE. */
+static bool numbers_add(struct walk *w, struct numbers *to, uint32_t n)
 {
-    uint32_t end = w->n_values + n;
-    if (end < n || !walk_grow(w, &w->values, end, &w->cap_values, sizeof *w->values))
+    uint32_t end = to->n + n;
+    if (end < n || !grow(w, &to->at, end, &to->cap, sizeof *to->at))
         return false;
-    while (w->n_values < end)
-        w->values[w->n_values++] = GRAPH_NONE;
+    while (to->n < end)
+        to->at[to->n++] = GRAPH_NONE;
     return true;
 }
 
-/* Gives the next value of the current region this type. */
-static void value_declare(struct walk *w, uint64_t type)
+/* Takes the length of a text off the room, for each mention of the text. */
+static void charge(struct walk *w, size_t len)
 {
-    struct frame *f = walk_top(w);
-    if (f->next_value >= f->end_value)
-        bytecode_malformed(w->b, "more values in a region than it says");
-    else if (type >= w->b->n_types)
-        bytecode_malformed(w->b, "a number of a type that is not there");
+    if (len > w->room)
+        bytecode_unknown(w->b, "its text would be too large");
     else
-        f->next_value++;
+        w->room -= len;
 }
 
-/* Notes that the current piece defines the `n` values from `first` on. Returns the place for their
- * types. */
-static uint32_t *values_promise(struct walk *w, uint32_t first, uint32_t n, bool are_args)
-{
-    struct numbers *t = &w->defined_types;
-    w->defined = first;
-    w->are_args = are_args;
-    t->n = walk_grow(w, &t->at, n, &t->cap, sizeof *t->at) ? n : 0;
-    return t->at;
-}
+/* ---- texts ---- */
 
-static void results_promise(struct walk *w, uint32_t first, const uint32_t *types, uint32_t n)
-{
-    uint32_t *to = values_promise(w, first, n, false);
-    for (uint32_t i = 0; i < w->defined_types.n; i++)
-        to[i] = types[i];
-}
+#define BUFFER_USUAL 65536 /* bytes; a constant, or the head of a function, may have megabytes */
 
-/* Notes the type in the graph of a type of the bytecode. */
-static void value_type_note(struct walk *w, uint32_t type, uint32_t graph_type)
+/* Empties the buffer for texts, and frees it after a large text. */
+static void texts_begin(struct bytecode *b)
 {
-    struct numbers *t = &w->value_types;
-    if (graph_type < t->n && t->at[graph_type])
-        return;
-    if (!walk_grow(w, &t->at, graph_type + 1, &t->cap, sizeof *t->at))
-        return;
-    while (t->n <= graph_type)
-        t->at[t->n++] = 0;
-    t->at[graph_type] = type + 1;
-}
-
-/* Gets the graph's numbers for the values that the last piece defined. Without a reader of the
- * pieces, the numbers do not matter. */
-static void values_resolve(struct walk *w)
-{
-    struct mlir *reader = w->pieces->reader;
-    for (uint32_t i = 0; i < w->defined_types.n; i++) {
-        uint32_t value = w->defined + i, graph_type;
-        if (reader) {
-            value = mlir_piece_value(reader, w->are_args ? i : 0);
-            if (value == GRAPH_NONE)
-                continue;
-            value += w->are_args ? 0 : i;
-            mlir_piece_types(reader, &value, 1, &graph_type);
-            value_type_note(w, w->defined_types.at[i], graph_type);
-        }
-        walk_define(w, w->defined + i, value);
+    size_t max_len = b->out.max_len;
+    b->out.len = 0;
+    if (b->out.cap > BUFFER_USUAL) {
+        writer_close(&b->out);
+        writer_init(&b->out, max_len);
     }
-    w->defined_types.n = 0;
 }
 
-static void put_name(struct bytecode *b, uint32_t n)
+static uint32_t short_len(size_t len) { return len < UINT32_MAX ? (uint32_t)len : UINT32_MAX; }
+
+static struct view text_from(const struct bytecode *b, size_t start)
 {
-    bytecode_put(b, "%");
-    bytecode_put_u64(b, n);
+    return (struct view){b->out.data + start, b->out.len - start};
+}
+
+/* Returns the graph's number of a type. */
+static uint32_t type_of(struct walk *w, uint64_t type)
+{
+    struct bytecode *b = w->b;
+    struct known *t = type < b->n_types ? &w->graph_types[type] : NULL;
+    if (!t) {
+        bytecode_malformed(b, "a number of a type that is not there");
+        return 0;
+    }
+    if (!t->number) {
+        size_t start = b->out.len;
+        bytecode_put_type(b, type, 0);
+        if (stopped(w))
+            return 0;
+        struct view text = text_from(b, start);
+        *t = (struct known){mlir_reader_type(w->m, text) + 1, short_len(text.len)};
+        b->out.len = start;
+    }
+    charge(w, t->len);
+    return t->number - 1;
+}
+
+/* Returns the reader's number of a name. */
+static uint32_t op_of(struct walk *w, uint32_t name, bool in_function)
+{
+    struct bytecode *b = w->b;
+    struct known *op = &w->ops[in_function ? b->n_opnames + name : name];
+    if (!op->number) {
+        texts_begin(b);
+        bytecode_put(b, "\"");
+        bytecode_put_opname(b, &b->opnames[name], in_function);
+        bytecode_put(b, "\"");
+        if (stopped(w))
+            return 0;
+        struct view text = text_from(b, 0);
+        const char *quote = memchr((const char *)text.data + 1, '"', text.len - 1);
+        if (quote + 1 != (const char *)text.data + text.len || memchr(text.data, '\\', text.len))
+            bytecode_unknown(b, "an operation's name that would need escapes");
+        op->number = mlir_reader_op(w->m, text) + 1;
+    }
+    return op->number - 1;
+}
+
+/* Returns the label of a block in the current region: a number, by first mention. */
+static uint32_t label_of(struct walk *w, uint64_t block)
+{
+    struct frame *f = top(w);
+    if (block >= w->labels.n - f->labels) {
+        bytecode_malformed(w->b, "a number of a block that is not there");
+        return 0;
+    }
+    uint32_t *label = &w->labels.at[f->labels + block];
+    if (*label == GRAPH_NONE)
+        *label = f->n_labels++;
+    return *label;
+}
+
+/* Writes "[^1, ^2]". */
+static void put_successors(struct walk *w, const struct encoded *o)
+{
+    struct reader r = o->successors;
+    for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(w->b); i++) {
+        bytecode_put(w->b, i ? ", ^" : "[^");
+        bytecode_put_u64(w->b, label_of(w, bytecode_varint(&r)));
+    }
+    bytecode_put(w->b, o->n_successors ? "]" : "");
+}
+
+/* Writes the parts of an operation that make its dictionary. They are valid until the next text. */
+static struct mlir_parts parts_of(struct walk *w, const struct encoded *o)
+{
+    struct bytecode *b = w->b;
+    bool early = o->attrs && !o->properties && b->version < BYTECODE_PROPERTIES;
+    texts_begin(b);
+    if (o->properties || early) {
+        bytecode_put(b, "{");
+        if (early) /* no version has both: the attributes are the properties */
+            bytecode_put_entries(b, o->attrs - 1);
+        else
+            bytecode_put_properties(b, &b->opnames[o->name], &b->properties[o->properties - 1]);
+        bytecode_put(b, "}");
+    }
+    size_t attributes = b->out.len;
+    if (o->attrs && !early) {
+        bytecode_put(b, "{");
+        bytecode_put_entries(b, o->attrs - 1);
+        bytecode_put(b, "}");
+    }
+    size_t successors = b->out.len;
+    put_successors(w, o);
+    charge(w, b->out.len);
+    if (stopped(w))
+        return (struct mlir_parts){0};
+    const uint8_t *at = b->out.data;
+    return (struct mlir_parts){.properties = {at, attributes},
+                               .attributes = {at + attributes, successors - attributes},
+                               .successors = text_from(b, successors)};
+}
+
+/* Returns the dictionary of an operation. */
+static uint32_t dict_of(struct walk *w, const struct encoded *o, uint32_t op)
+{
+    const uint32_t key[] = {op, (uint32_t)o->attrs, (uint32_t)o->properties};
+    const struct view bytes = {key, sizeof key};
+    uint64_t hash;
+    if (!o->attrs && !o->properties && !o->n_successors)
+        return 0;
+    uint32_t dict = o->n_successors ? GRAPH_NONE : mlir_reader_recall(w->m, bytes, &hash);
+    if (dict != GRAPH_NONE) {
+        charge(w, w->dict_lens[dict]);
+        return dict;
+    }
+    struct mlir_parts parts = parts_of(w, o);
+    if (stopped(w))
+        return 0;
+    dict = mlir_reader_dict(w->m, op, &parts);
+    if (!o->n_successors && !stopped(w) &&
+        grow(w, &w->dict_lens, dict + 1, &w->cap_dict_lens, sizeof *w->dict_lens)) {
+        w->dict_lens[dict] = short_len(w->b->out.len);
+        mlir_reader_remember(w->m, bytes, hash, dict);
+    }
+    return dict;
 }
 
 /* ---- encoded operations ---- */
 
-void walk_skip_use_lists(struct bytecode *b, struct reader *r, uint64_t n_values)
+/* Skips the order of each value's uses. It has no meaning for the program. */
+static void skip_use_lists(struct bytecode *b, struct reader *r, uint64_t n_values)
 {
     uint64_t n = n_values == 1 ? 1 : bytecode_varint(r);
     if (n > r->len)
@@ -153,7 +308,7 @@ static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
         bytecode_malformed(w->b, "a count that is larger than what follows");
         return;
     }
-    if (n > out->cap && !walk_grow(w, &out->at, (uint32_t)n, &out->cap, sizeof *out->at))
+    if (n > out->cap && !grow(w, &out->at, (uint32_t)n, &out->cap, sizeof *out->at))
         return;
     for (; out->n < n; out->n++) {
         uint64_t number = bytecode_varint(r);
@@ -171,12 +326,14 @@ static void take_successors(struct walk *w, struct reader *r, struct encoded *o)
         bytecode_varint(r);
 }
 
-bool walk_take_op(struct walk *w, struct reader *r, struct numbers numbers[2], struct encoded *o)
+/* Takes the next operation. False, and the reading stops, if there is none. */
+static bool take_op(struct walk *w, struct reader *r, struct encoded *o)
 {
     struct bytecode *b = w->b;
     uint64_t name = bytecode_varint(r);
-    *o = (struct encoded){.mask = reader_u8(r), .results = &numbers[0], .operands = &numbers[1]};
-    numbers[0].n = numbers[1].n = 0;
+    *o = (struct encoded){
+        .mask = reader_u8(r), .results = &w->numbers[0], .operands = &w->numbers[1]};
+    w->numbers[0].n = w->numbers[1].n = 0;
     bytecode_varint(r); /* location */
     if (o->mask & HAS_ATTRS)
         o->attrs = bytecode_varint(r) + 1;
@@ -189,27 +346,27 @@ bool walk_take_op(struct walk *w, struct reader *r, struct numbers numbers[2], s
     if (o->mask & HAS_SUCCESSORS)
         take_successors(w, r, o);
     if (o->mask & HAS_USE_LISTS)
-        walk_skip_use_lists(b, r, o->results->n);
+        skip_use_lists(b, r, o->results->n);
     if (o->mask & HAS_REGIONS)
         o->n_regions = bytecode_flagged(r, &o->isolated);
     if (r->failed || name >= b->n_opnames || o->properties > b->n_properties || o->mask & 0x80 ||
-        o->n_regions > r->len)
+        o->n_regions > r->len || o->attrs > b->n_attrs)
         bytecode_malformed(b, "an operation that is cut off, or of a name that is not there");
     else
-        o->name = &b->opnames[name];
+        o->name = (uint32_t)name;
     return !bytecode_stopped(b);
 }
 
 /* Replaces the operands' numbers by those of the graph. */
 static bool operands_resolve(struct walk *w, const struct encoded *o)
 {
-    uint32_t *operands = o->operands->at, scope = walk_top(w)->scope, n = w->n_values - scope;
+    uint32_t *operands = o->operands->at, scope = top(w)->scope, n = w->values.n - scope;
     for (uint32_t i = 0; i < o->operands->n; i++) {
         if (operands[i] >= n) {
             bytecode_malformed(w->b, "a number of a value that is not there");
             return false;
         }
-        operands[i] = walk_value(w, scope + operands[i]);
+        operands[i] = w->values.at[scope + operands[i]];
         if (operands[i] == GRAPH_NONE) {
             bytecode_unknown(w->b, "a value that is used before its definition");
             return false;
@@ -218,272 +375,257 @@ static bool operands_resolve(struct walk *w, const struct encoded *o)
     return true;
 }
 
-/* Pushes the types of operands, then of results, for the text onto w->types. */
-static void types_push(struct walk *w, const struct encoded *o)
+/* Replaces types by those of the graph, for the next values of the current region. Returns the first
+ * of the values. */
+static uint32_t values_declare(struct walk *w, struct numbers *types)
 {
-    uint32_t n_operands = o->operands->n, n = n_operands + o->results->n;
-    if (!n || !walk_grow(w, &w->types, w->n_types + n, &w->cap_types, sizeof *w->types))
-        return;
-    uint32_t *types = w->types + w->n_types;
-    if (w->pieces->reader)
-        mlir_piece_types(w->pieces->reader, o->operands->at, n_operands, types);
-    for (uint32_t i = 0; i < n_operands; i++) {
-        bool noted = w->pieces->reader && types[i] < w->value_types.n;
-        uint32_t type = noted ? w->value_types.at[types[i]] : 0;
-        types[i] = type ? type - 1 : 0;
-    }
-    if (o->results->n)
-        memcpy(types + n_operands, o->results->at, o->results->n * sizeof *types);
-    w->n_types += n;
+    struct frame *f = top(w);
+    uint32_t first = f->next_value;
+    if (types->n > f->end_value - first)
+        bytecode_malformed(w->b, "more values in a region than it says");
+    else
+        f->next_value += types->n;
+    for (uint32_t i = 0; i < types->n && !bytecode_stopped(w->b); i++)
+        types->at[i] = type_of(w, types->at[i]);
+    return first;
 }
 
-/* ---- operations as text ---- */
-
-/* Writes "%0:2 = ". */
-static void put_results(struct bytecode *b, uint64_t n)
+/* Defines `n` values from `first` on as those of the graph from `value` on. */
+static void values_define(struct walk *w, uint32_t first, uint32_t n, uint32_t value)
 {
-    if (!n)
-        return;
-    put_name(b, 0);
-    if (n > 1) {
-        bytecode_put(b, ":");
-        bytecode_put_u64(b, n);
-    }
-    bytecode_put(b, " = ");
+    for (uint32_t i = 0; i < n; i++)
+        w->values.at[first + i] = value + i;
 }
 
-/* Writes "(%0, %1)[^bb1]". */
-static void put_operands(struct bytecode *b, const struct encoded *o, uint32_t first_block)
-{
-    struct reader r = o->successors;
-    bytecode_put(b, "(");
-    for (uint32_t i = 0; i < o->operands->n; i++) {
-        bytecode_put(b, i ? ", " : "");
-        put_name(b, i);
-    }
-    bytecode_put(b, ")");
-    for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(b); i++) {
-        bytecode_put(b, i ? ", ^bb" : "[^bb");
-        bytecode_put_u64(b, first_block + bytecode_varint(&r));
-    }
-    bytecode_put(b, o->n_successors ? "]" : "");
-}
+/* ---- regions ---- */
 
-/* Writes the end of an operation, " {attributes} : (types) -> (types)". Takes back the types that
- * the caller pushed. */
-static void put_tail(struct walk *w, uint64_t attrs, uint32_t types_at, uint64_t n_operands)
+/* Begins the function of the frame on top, whose first block has these arguments. Returns the value
+ * of the first. */
+static uint32_t func_begin(struct walk *w, const struct numbers *args, bool is_declaration)
 {
-    struct bytecode *b = w->b;
-    if (attrs) {
-        bytecode_put(b, " {");
-        bytecode_put_entries(b, attrs - 1);
-        bytecode_put(b, "}");
-    }
-    bytecode_put(b, " : (");
-    for (uint32_t i = types_at; i < w->n_types && !bytecode_stopped(b); i++) {
-        uint64_t k = i - types_at;
-        bytecode_put(b, k == n_operands ? ") -> (" : k ? ", " : "");
-        bytecode_put_type(b, w->types[i], 0);
-    }
-    if (w->n_types - types_at == n_operands)
-        bytecode_put(b, ") -> (");
-    bytecode_put(b, ")\n");
-    w->n_types = types_at;
+    const struct frame *f = top(w);
+    struct encoded o = {.name = f->name, .attrs = f->attrs, .properties = f->properties};
+    struct mlir_parts parts = parts_of(w, &o);
+    return stopped(w) ? 0 : mlir_reader_func(w->m, &parts, args->at, args->n, is_declaration);
 }
 
 /* Enters the next region of the frame on top: its blocks, and room for its values. */
 static void region_begin(struct walk *w)
 {
     struct bytecode *b = w->b;
-    struct frame *f = walk_top(w);
-    bytecode_put(b, "{\n");
-    f->values_before = w->n_values;
+    struct frame *f = top(w);
+    f->values_before = f->next_value = w->values.n;
     f->blocks_left = bytecode_varint(&f->r);
     uint64_t n_values = f->blocks_left ? bytecode_varint(&f->r) : 0;
     if (f->r.failed || n_values > f->r.len || f->blocks_left > f->r.len) {
         bytecode_malformed(b, "a region that is cut off");
         return;
     }
-    f->next_value = w->n_values;
-    if (!values_add(w, (uint32_t)n_values)) {
+    f->labels = w->labels.n;
+    f->n_labels = 0;
+    if (!numbers_add(w, &w->values, (uint32_t)n_values) ||
+        !numbers_add(w, &w->labels, (uint32_t)f->blocks_left)) {
         bytecode_unknown(b, "more values than can be numbered");
         return;
     }
-    f->end_value = w->n_values;
-    f->first_block = f->next_block = w->next_block;
-    w->next_block += (uint32_t)f->blocks_left;
-    w->opened = f->blocks_left > 0;
+    f->end_value = w->values.n;
     f->ops_left = 0;
+    if (f->kind == FRAME_OP)
+        graph_region_begin(w->g);
+    else if (f->kind == FRAME_FUNC && !f->blocks_left)
+        func_begin(w, &(struct numbers){0}, true);
 }
 
-uint64_t walk_take_argument(struct bytecode *b, struct reader *r)
+static void take_arguments(struct walk *w, struct reader *r, uint64_t n)
 {
-    bool located = true;
-    uint64_t type = b->version >= BYTECODE_ELIDED_LOCATIONS ? bytecode_flagged(r, &located)
-                                                            : bytecode_varint(r);
-    if (located)
-        bytecode_varint(r);
-    return type;
+    struct numbers *args = &w->numbers[0];
+    bool located = true, elided = w->b->version >= BYTECODE_ELIDED_LOCATIONS;
+    if (n > r->len || !grow(w, &args->at, (uint32_t)n, &args->cap, sizeof *args->at)) {
+        bytecode_malformed(w->b, "a block that is cut off");
+        return;
+    }
+    for (args->n = 0; args->n < n && !r->failed;) {
+        uint64_t type = elided ? bytecode_flagged(r, &located) : bytecode_varint(r);
+        if (located)
+            bytecode_varint(r);
+        args->at[args->n++] = type < UINT32_MAX ? (uint32_t)type : UINT32_MAX;
+    }
 }
 
-/* Writes "^bb3(%0: type):" and sets where the operations of the block begin. */
+/* Begins the next block: its arguments, and the place where its operations begin. */
 static void block_begin(struct walk *w)
 {
     struct bytecode *b = w->b;
-    struct frame *f = walk_top(w);
-    uint32_t label = f->next_block++;
+    struct frame *f = top(w);
+    struct numbers *args = &w->numbers[0];
+    uint64_t index = w->labels.n - f->labels - f->blocks_left--;
     bool has_args;
-    f->blocks_left--;
-    f->begun = w->opened = false;
+    args->n = 0;
     f->ops_left = bytecode_flagged(&f->r, &has_args);
-    uint64_t n_args = has_args ? bytecode_varint(&f->r) : 0;
-    if (f->r.failed || n_args > f->r.len || f->ops_left > f->r.len) {
+    if (has_args)
+        take_arguments(w, &f->r, bytecode_varint(&f->r));
+    if (f->r.failed || f->ops_left > f->r.len)
         bytecode_malformed(b, "a block that is cut off");
+    uint32_t first = values_declare(w, args), label = label_of(w, index), value = 0;
+    if (stopped(w))
         return;
+    if (f->kind == FRAME_MODULE && (index || args->n)) {
+        bytecode_unknown(b, "a module with blocks");
+    } else if (f->kind == FRAME_FUNC && !index) {
+        if (!f->ops_left)
+            bytecode_unknown(b, "a function with an empty block");
+        value = func_begin(w, args, false);
+    } else if (f->kind != FRAME_MODULE) {
+        graph_block_begin(w->g, label);
+        value = graph_n_values(w->g);
+        for (uint32_t i = 0; i < args->n; i++)
+            graph_block_arg(w->g, args->at[i]);
     }
-    bool unlabelled = !n_args && label == f->first_block; /* no branch to a first block */
-    if (!unlabelled) {
-        bytecode_put(b, "^bb");
-        bytecode_put_u64(b, label);
-    }
-    bytecode_put(b, n_args ? "(" : "");
-    uint32_t *types = values_promise(w, f->next_value, (uint32_t)n_args, true);
-    for (uint32_t i = 0; i < n_args && !bytecode_stopped(b); i++) {
-        uint64_t type = walk_take_argument(b, &f->r);
-        bytecode_put(b, i ? ", " : "");
-        put_name(b, i);
-        bytecode_put(b, ": ");
-        bytecode_put_type(b, type, 0);
-        value_declare(w, type);
-        types[i] = (uint32_t)type;
-    }
-    bytecode_put(b, n_args ? "):\n" : unlabelled ? "" : ":\n");
+    values_define(w, first, args->n, value);
     if (has_args && b->version >= BYTECODE_USE_LISTS && reader_u8(&f->r))
-        walk_skip_use_lists(b, &f->r, n_args);
+        skip_use_lists(b, &f->r, args->n);
 }
 
 /* Pushes the frame for an operation's regions. Those of an isolated operation see no value from
  * outside and lie in a section of their own. */
-static void regions_begin(struct walk *w, const struct encoded *o, uint32_t types_at,
-                          uint32_t results)
+static void regions_begin(struct walk *w, const struct encoded *o, enum frame_kind kind,
+                          uint32_t op, uint32_t dict, uint32_t results)
 {
-    if (!walk_grow(w, &w->frames, w->n_frames + 1, &w->cap_frames, sizeof *w->frames))
+    struct bytecode *b = w->b;
+    struct view name = b->opnames[o->name].name;
+    uint32_t types = w->types.n, n_results = o->results->n;
+    if (kind != FRAME_OP && (o->n_regions != 1 || o->operands->n || n_results || o->n_successors))
+        bytecode_unknown(b, "a function or module of an unknown form");
+    if (!grow(w, &w->frames, w->n_frames + 1, &w->cap_frames, sizeof *w->frames) ||
+        !numbers_add(w, &w->types, n_results) || bytecode_stopped(b))
         return;
-    struct frame *outer = walk_top(w), *f = &w->frames[w->n_frames];
+    struct frame *outer = top(w), *f = &w->frames[w->n_frames++];
     *f = (struct frame){.r = outer->r,
+                        .kind = kind,
                         .regions_left = o->n_regions - 1,
-                        .own_section = o->isolated && w->b->version >= BYTECODE_LAZY_REGIONS,
-                        .in_function =
-                            view_is(o->name->name, "func") || view_is(o->name->name, "func_v1"),
-                        .scope = o->isolated ? w->n_values : outer->scope,
+                        .own_section = o->isolated && b->version >= BYTECODE_LAZY_REGIONS,
+                        .in_function = view_is(name, "func") || view_is(name, "func_v1"),
+                        .scope = o->isolated ? w->values.n : outer->scope,
+                        .name = o->name,
                         .attrs = o->attrs,
-                        .types_at = types_at,
-                        .n_operands = o->operands->n,
-                        .n_results = o->results->n,
+                        .properties = o->properties,
+                        .dict = dict,
+                        .types = types,
+                        .n_results = n_results,
                         .results = results};
+    if (n_results)
+        memcpy(w->types.at + types, o->results->at, n_results * sizeof *w->types.at);
     if (f->own_section) {
         uint8_t id = 0;
-        f->r = bytecode_take_section(w->b, &outer->r, &id);
+        f->r = bytecode_take_section(b, &outer->r, &id);
         if (outer->r.failed || id != BYTECODE_IR)
-            bytecode_malformed(w->b, "isolated regions without their section");
+            bytecode_malformed(b, "isolated regions without their section");
     }
-    w->n_frames++;
-    bytecode_put(w->b, " (");
+    if (kind == FRAME_MODULE) {
+        struct mlir_parts parts = parts_of(w, o);
+        if (!stopped(w))
+            mlir_reader_module(w->m, &parts);
+    } else if (kind == FRAME_OP) {
+        graph_op_begin(w->g, mlir_reader_name(w->m, op));
+        for (uint32_t i = 0; i < o->operands->n; i++)
+            graph_op_operand(w->g, o->operands->at[i]);
+    }
     region_begin(w);
 }
 
-/* Writes the text of an operation up to its regions, or the whole text if it has none. */
-static void put_op(struct walk *w, struct encoded *o, uint32_t types_at, uint32_t results)
+/* Returns what an operation with regions is here: a module at the top, a function in it. */
+static enum frame_kind kind_of(const struct walk *w, const struct encoded *o)
 {
-    struct bytecode *b = w->b;
-    struct frame *f = walk_top(w);
-    put_results(b, o->results->n);
-    bytecode_put(b, "\"");
-    bytecode_put_opname(b, o->name, f->in_function);
-    bytecode_put(b, "\"");
-    put_operands(b, o, f->first_block);
-    if (o->properties || (o->attrs && b->version < BYTECODE_PROPERTIES)) {
-        bytecode_put(b, " <{");
-        if (o->properties)
-            bytecode_put_properties(b, o->name, &b->properties[o->properties - 1]);
-        else
-            bytecode_put_entries(b, o->attrs - 1); /* a function's come before its body */
-        bytecode_put(b, "}>");
-    }
-    if (!o->properties && b->version < BYTECODE_PROPERTIES)
-        o->attrs = 0;
-    f->begun = true;
-    if (o->n_regions && !bytecode_stopped(b)) {
-        regions_begin(w, o, types_at, results);
-        return;
-    }
-    put_tail(w, o->attrs, types_at, o->operands->n);
-    results_promise(w, results, o->results->at, o->results->n);
+    const struct bytecode_opname *op = &w->b->opnames[o->name];
+    bool in_module = w->n_frames == 1 || (w->n_frames == 2 && w->frames[1].kind == FRAME_MODULE);
+    if (!o->n_regions || !in_module)
+        return FRAME_OP;
+    if (w->n_frames == 1 && view_is(op->dialect, "builtin") && view_is(op->name, "module"))
+        return FRAME_MODULE;
+    return (view_is(op->dialect, "func") && view_is(op->name, "func")) ||
+                   (op->vhlo && view_is(op->name, "func_v1"))
+               ? FRAME_FUNC
+               : FRAME_OP;
 }
 
 static void op_begin(struct walk *w)
 {
-    struct bytecode *b = w->b;
-    struct frame *f = walk_top(w);
+    struct frame *f = top(w);
     struct encoded o;
-    uint32_t types_at = w->n_types, results = f->next_value;
     f->ops_left--;
-    if (!walk_take_op(w, &f->r, w->numbers[0], &o) || !operands_resolve(w, &o))
+    if (!take_op(w, &f->r, &o) || !operands_resolve(w, &o))
         return;
-    for (uint32_t i = 0; i < o.results->n && !bytecode_stopped(b); i++)
-        value_declare(w, o.results->at[i]);
-    if (bytecode_stopped(b) || repeat_op(w, &o, results))
+    uint32_t results = values_declare(w, o.results), op = op_of(w, o.name, f->in_function);
+    enum frame_kind kind = kind_of(w, &o);
+    uint32_t dict = kind == FRAME_OP && !stopped(w) ? dict_of(w, &o, op) : 0;
+    if (stopped(w))
         return;
-    types_push(w, &o);
-    if (bytecode_stopped(b))
+    if (o.n_regions) {
+        regions_begin(w, &o, kind, op, dict, results);
         return;
-    if (o.n_regions)
-        repeat_region_begins(w, &o, results);
-    put_op(w, &o, types_at, results);
-    w->n_named = o.operands->n;
+    }
+    struct graph_op_shape shape = {.name = mlir_reader_name(w->m, op),
+                                   .dict = dict,
+                                   .n_operands = o.operands->n,
+                                   .n_results = o.results->n};
+    uint32_t value, number = graph_shape(w->g, &shape, o.results->at);
+    if (graph_op_of_shape(w->g, number, NULL, o.operands->at, &value))
+        values_define(w, results, o.results->n, value);
 }
 
 /* Ends a region: begins the operation's next region, or ends the operation. */
 static void region_end(struct walk *w)
 {
-    struct frame *f = walk_top(w);
-    bytecode_put(w->b, "}");
-    repeat_region_ends(w);
-    w->n_values = f->values_before;
+    struct frame *f = top(w);
+    if (f->kind == FRAME_OP)
+        graph_region_end(w->g);
+    w->values.n = f->values_before;
+    w->labels.n = f->labels;
     if (f->regions_left) {
         f->regions_left--;
-        bytecode_put(w->b, ", ");
         region_begin(w);
         return;
     }
-    bytecode_put(w->b, ")");
     if (!f->own_section)
         w->frames[w->n_frames - 2].r = f->r;
     else if (!reader_done(&f->r))
         bytecode_malformed(w->b, "regions that do not end where they should");
-    put_tail(w, f->attrs, f->types_at, f->n_operands);
-    results_promise(w, f->results, f->n_results ? w->types + f->types_at + f->n_operands : NULL,
-                    f->n_results);
+    if (f->kind == FRAME_FUNC)
+        graph_func_end(w->g);
+    if (f->kind == FRAME_OP) {
+        graph_op_dict(w->g, f->dict);
+        for (uint32_t i = 0; i < f->n_results; i++)
+            graph_op_result(w->g, w->types.at[f->types + i]);
+        values_define(w, f->results, f->n_results, graph_op_end(w->g));
+    }
+    w->types.n = f->types;
     w->n_frames--;
 }
+
+/* ---- the walk ---- */
 
 /* Begins the walk. The section of operations is a block without arguments that holds the module. */
 static void walk_begin(struct walk *w, struct reader r)
 {
+    struct bytecode *b = w->b;
     bool has_args;
-    if (!walk_grow(w, &w->frames, 1, &w->cap_frames, sizeof *w->frames))
+    w->ops = calloc(2 * (size_t)b->n_opnames + 1, sizeof *w->ops);
+    w->graph_types = calloc((size_t)b->n_types + 1, sizeof *w->graph_types);
+    w->no_memory = !w->ops || !w->graph_types;
+    b->out.failed |= w->no_memory;
+    if (w->no_memory || !grow(w, &w->frames, 1, &w->cap_frames, sizeof *w->frames))
         return;
     uint64_t n_ops = bytecode_flagged(&r, &has_args);
     if (r.failed || has_args || n_ops != 1)
-        bytecode_malformed(w->b, "operations that are not one module");
-    w->frames[0] = (struct frame){.r = r, .ops_left = n_ops};
+        bytecode_malformed(b, "operations that are not one module");
+    w->frames[0] = (struct frame){.kind = FRAME_MODULE, .r = r, .ops_left = n_ops};
     w->n_frames = 1;
 }
 
-/* Puts the text of the next step, which may be none; false at the end. */
+/* Walks on by one operation, or by the begin of a block or the end of a region; false at the end. */
 static bool walk_step(struct walk *w)
 {
-    struct frame *f = walk_top(w);
+    struct frame *f = top(w);
     if (f->r.failed)
         bytecode_malformed(w->b, "operations that are cut off");
     else if (f->ops_left)
@@ -494,92 +636,41 @@ static bool walk_step(struct walk *w)
         region_end(w);
     else
         return false;
-    return !bytecode_stopped(w->b);
+    return !stopped(w);
 }
 
 static void walk_close(struct walk *w)
 {
-    repeat_close(w);
-    for (size_t i = 0; i < 4; i++)
-        free(w->numbers[i / 2][i % 2].at);
-    free(w->value_types.at);
-    free(w->values);
-    free(w->defined_types.at);
+    struct numbers *all[] = {&w->values, &w->labels, &w->types, &w->numbers[0], &w->numbers[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]->at);
     free(w->frames);
-    free(w->types);
-    *w = (struct walk){.b = w->b, .pieces = w->pieces, .no_memory = w->no_memory};
-}
-
-/* The walk as a text in pieces. */
-struct walk_text {
-    struct mlir_pieces pieces; /* first: `next` receives its address */
-    struct walk w;
-    bool ended;
-};
-
-#define PIECE_USUAL 65536 /* bytes; the head of a function may have megabytes */
-
-/* Empties the buffer for the next piece, and frees it after a large piece. */
-static void piece_forget(struct bytecode *b)
-{
-    size_t max_len = b->out.max_len;
-    b->out.len = 0;
-    if (b->out.cap > PIECE_USUAL) {
-        writer_close(&b->out);
-        writer_init(&b->out, max_len);
-    }
-}
-
-/* Makes the next piece: the text of one step. The label of a first block and the text that opens
- * its region make one piece, so that mlir.c reads a function with its arguments. */
-static bool text_next(struct mlir_pieces *pieces, struct view *out)
-{
-    struct walk_text *t = (struct walk_text *)pieces;
-    struct walk *w = &t->w;
-    struct bytecode *b = w->b;
-    if (t->ended)
-        return false;
-    values_resolve(w);
-    repeat_remember(w);
-    piece_forget(b);
-    w->n_named = 0;
-    while (!t->ended && (!b->out.len || w->opened))
-        t->ended = !walk_step(w);
-    if (b->out.len > w->room)
-        bytecode_unknown(b, "its text would be too large");
-    else
-        w->room -= b->out.len;
-    if (t->ended && !bytecode_stopped(b) && !reader_done(&walk_top(w)->r))
-        bytecode_malformed(b, "operations that do not end where they should");
-    pieces->broken = bytecode_stopped(b);
-    t->ended |= pieces->broken;
-    if (!t->ended && pieces->reader)
-        mlir_piece_names(pieces->reader, w->numbers[0][1].at, w->n_named);
-    *out = (struct view){b->out.data, b->out.len};
-    if (t->ended) {
-        walk_close(w);
-        bytecode_tables_close(b);
-    }
-    return !pieces->broken && b->out.len;
+    free(w->ops);
+    free(w->graph_types);
+    free(w->dict_lens);
 }
 
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
                       struct err *e)
 {
-    struct walk_text t = {
-        .pieces = {.next = text_next, .about = 6 * len, .many_processes = b->input->many_processes},
-        .w = {.b = b, .room = BYTECODE_TEXT_MAX(len)}};
-    struct view rest;
-    t.w.pieces = &t.pieces;
-    walk_begin(&t.w, operations);
-    int code = form_mlir_pieces(&t.pieces, out, e);
-    while (text_next(&t.pieces, &rest)) /* an error in the bytecode counts first */
-        ;
-    walk_close(&t.w);
-    if (t.w.no_memory)
+    struct walk w = {.b = b, .room = BYTECODE_TEXT_MAX(len)};
+    w.m = mlir_reader_new(b->input->many_processes, out, e);
+    if (!w.m)
+        return err_set(e, WARM_ENOMEM, "no memory to read bytecode");
+    w.g = mlir_reader_graph(w.m);
+    walk_begin(&w, operations);
+    bool more = !stopped(&w);
+    while (more)
+        more = walk_step(&w);
+    if (!stopped(&w) && !reader_done(&top(&w)->r))
+        bytecode_malformed(b, "operations that do not end where they should");
+    walk_close(&w);
+    bytecode_tables_close(b);
+    int code = mlir_reader_free(w.m, !bytecode_stopped(b), out, e);
+    if (w.no_memory)
         return err_set(e, WARM_ENOMEM, "no memory to read bytecode");
     if (code == WARM_EMALFORMED || code == WARM_ETRUNCATED) {
-        out->why_exact = "its operations cannot be spelled as text";
+        out->why_exact = "its attributes cannot be spelled as text";
         return WARM_EUNSUPPORTED;
     }
     return code;

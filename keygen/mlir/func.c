@@ -8,63 +8,45 @@
  */
 #include "keygen/mlir/internal.h"
 
+#include <stddef.h>
 #include <string.h>
 
-/* A function's properties in the generic form. */
-enum { FUNC_NAME, FUNC_TYPE, FUNC_ARGS, FUNC_RESULTS, FUNC_VISIBILITY, FUNC_PROPS };
-static const char *const func_props[FUNC_PROPS] = {"sym_name", "function_type", "arg_attrs",
-                                                   "res_attrs", "sym_visibility"};
-
-/* Returns the property that a key names; FUNC_PROPS if it names none. */
-static size_t func_prop(struct slice key)
+/* Returns the place for the property that a key names; NULL if it names none. */
+static struct slice *func_prop(struct func_props *props, struct slice key)
 {
-    size_t i = 0;
-    while (i < FUNC_PROPS && !slice_is(key, func_props[i]))
-        i++;
-    return i;
+    static const struct {
+        const char *name;
+        size_t place;
+    } names[] = {{"sym_name", offsetof(struct func_props, name)},
+                 {"function_type", offsetof(struct func_props, type)},
+                 {"arg_attrs", offsetof(struct func_props, args)},
+                 {"res_attrs", offsetof(struct func_props, results)},
+                 {"sym_visibility", offsetof(struct func_props, visibility)}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (slice_is(key, names[i].name))
+            return (struct slice *)((char *)props + names[i].place);
+    return NULL;
 }
 
 /* Reads the values of a function's properties. If a key comes twice, the first counts. Behind a key
- * in quotes it looks for no property. Writes all other entries to `rest`, with a comma behind
- * each. */
-static void func_props_read(struct slice braces, struct slice out[FUNC_PROPS], struct writer *rest)
+ * in quotes it looks for no property. */
+static void func_props_read(struct slice braces, struct func_props *out)
 {
     struct slice s = {braces.at ? braces.at + 1 : NULL, braces.at ? braces.end - 1 : NULL};
-    bool seen[FUNC_PROPS + 1] = {false}, odd = false;
-    memset(out, 0, FUNC_PROPS * sizeof *out);
+    bool odd = false;
+    *out = (struct func_props){0};
     while (slice_skip(&s), s.at < s.end) {
         struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
-        size_t i = func_prop(key);
+        struct slice *prop = func_prop(out, key);
         odd |= key.at == key.end;
-        if (i == FUNC_PROPS) {
-            writer_bytes(rest, entry.at, slice_len(entry));
-            writer_bytes(rest, ",", 1);
-        } else if (!seen[i] && !odd && slice_take(&s, '=')) {
-            out[i] = (struct slice){s.at, entry.end};
-            slice_trim(&out[i]);
+        if (prop && !prop->at && !odd && slice_take(&s, '=')) {
+            *prop = (struct slice){s.at, entry.end};
+            slice_trim(prop);
         }
-        seen[i] = true;
         s.at = entry.end;
         if (!slice_take(&s, ',') && s.at < s.end)
             break;
     }
-}
-
-/* Reads the properties of the scope. If the text comes in pieces, it keeps only the other entries,
- * because the types and attributes are most of a large function's text. */
-static void func_props_take(struct mlir *m, struct scope *s, struct slice out[FUNC_PROPS])
-{
-    struct writer rest;
-    writer_init(&rest, 0);
-    writer_bytes(&rest, "{", 1);
-    func_props_read(s->props, out, &rest);
-    writer_bytes(&rest, "}", 1);
-    m->failed |= rest.failed;
-    if (m->pieces && s->props.at && !rest.failed) {
-        const char *text = (const char *)rest.data;
-        s->props = mlir_keep(m, (struct slice){text, text + rest.len});
-    }
-    writer_close(&rest);
 }
 
 /* Reads the next element of "[{..}, {..}]". Returns the dictionary without entries after the last
@@ -185,26 +167,68 @@ bool mlir_op_func(struct mlir *m, const struct opinfo *info)
     return true;
 }
 
-/* Reads `"func.func"() <{function_type = (t) -> t, sym_name = "f", ...}> ({` and opens its first
- * block. */
-bool mlir_func_generic_open(struct mlir *m, struct scope *s)
+bool mlir_func_begin(struct mlir *m, struct slice braces, struct func_props *out)
 {
-    struct slice props[FUNC_PROPS];
-    func_props_take(m, s, props);
-    struct slice name = props[FUNC_NAME], type = props[FUNC_TYPE], args = props[FUNC_ARGS],
-                 results = props[FUNC_RESULTS], visibility = props[FUNC_VISIBILITY];
-    if (slice_len(name) < 3 || *name.at != '"' || !type.at)
+    func_props_read(braces, out);
+    struct slice name = out->name;
+    if (slice_len(name) < 3 || *name.at != '"' || !out->type.at)
         return mlir_malformed(m, "a function needs a name and a type");
-    s->kind = SCOPE_FUNC_GENERIC;
-    s->undo = m->undo.n;
-    mlir_function_begin(m);
     struct slice bare = {name.at + 1, name.end - 1}, word = bare;
     if (slice_id(&bare).end != word.end)
         word = name;
     graph_func_begin(m->g, graph_symbol(m->g, word.at, slice_len(word)),
-                     !slice_is(visibility, "\"private\""));
-    struct slice after = m->s;
-    uint32_t first = graph_n_values(m->g), n_args = 0;
+                     !slice_is(out->visibility, "\"private\""));
+    return true;
+}
+
+uint32_t mlir_func_arg(struct mlir *m, uint32_t type, struct func_props *props)
+{
+    return graph_func_arg(m->g, type, next_dict(m, &props->args));
+}
+
+bool mlir_func_types(struct mlir *m, struct func_props *props, uint32_t first)
+{
+    struct slice back = m->s;
+    uint32_t n_args = graph_n_values(m->g) - first, n = 0, types = m->types_stack.n;
+    m->s = props->type;
+    const char *close = mlir_peek(m, '(') ? slice_close(m->s) : m->s.end;
+    if (close >= m->s.end)
+        return mlir_malformed(m, "expected a function's type");
+    struct slice list = {m->s.at + 1, close};
+    for (; slice_skip(&list), list.at < list.end; n++) {
+        uint32_t type = mlir_type(m, slice_type(&list));
+        if (first == GRAPH_NONE)
+            mlir_func_arg(m, type, props);
+        else if (n >= n_args || graph_value_type(m->g, first + n) != type)
+            return mlir_malformed(m, "the function's type and its arguments do not agree");
+        if (!mlir_ok(m) || (!slice_take(&list, ',') && list.at < list.end))
+            return mlir_malformed(m, "expected a type");
+    }
+    if (first != GRAPH_NONE && n != n_args)
+        return mlir_malformed(m, "the function's type and its arguments do not agree");
+    m->s.at = close + 1;
+    if (!mlir_take_arrow(m))
+        return mlir_malformed(m, "expected '->'");
+    if (!mlir_results_read(m, GRAPH_NONE))
+        return false;
+    for (uint32_t i = types; i < m->types_stack.n; i++)
+        graph_func_result(m->g, m->types_stack.at[i], next_dict(m, &props->results));
+    m->types_stack.n = types;
+    m->s = back;
+    return mlir_ok(m);
+}
+
+/* Reads `"func.func"() <{function_type = (t) -> t, sym_name = "f", ...}> ({` and opens its first
+ * block. */
+bool mlir_func_generic_open(struct mlir *m, struct scope *s)
+{
+    struct func_props props;
+    s->kind = SCOPE_FUNC_GENERIC;
+    s->undo = m->undo.n;
+    mlir_function_begin(m);
+    if (!mlir_func_begin(m, s->props, &props))
+        return false;
+    uint32_t first = graph_n_values(m->g);
     if (mlir_peek(m, '^')) {
         m->s.at++;
         struct slice label = slice_id(&m->s);
@@ -213,11 +237,10 @@ bool mlir_func_generic_open(struct mlir *m, struct scope *s)
         if (slice_take(&m->s, '(') && !slice_take(&m->s, ')')) {
             do {
                 uint64_t slot;
-                uint32_t arg_type;
-                if (!mlir_arg_read(m, &slot, &arg_type))
+                uint32_t type;
+                if (!mlir_arg_read(m, &slot, &type))
                     return false;
-                mlir_bind(m, slot, graph_func_arg(m->g, arg_type, next_dict(m, &args)), 1);
-                n_args++;
+                mlir_bind(m, slot, mlir_func_arg(m, type, &props), 1);
             } while (slice_take(&m->s, ','));
             if (!mlir_expect(m, ')', "expected ')' after arguments"))
                 return false;
@@ -228,51 +251,22 @@ bool mlir_func_generic_open(struct mlir *m, struct scope *s)
         s->in_block = true;
         s->n_labels = 1;
     }
-    after = m->s;
-    m->s = type;
-    bool declaration = !s->in_block;
-    const char *close = mlir_peek(m, '(') ? slice_close(m->s) : m->s.end;
-    if (close >= m->s.end)
-        return mlir_malformed(m, "expected a function's type");
-    struct slice list = {m->s.at + 1, close};
-    uint32_t n = 0;
-    for (; slice_skip(&list), list.at < list.end; n++) {
-        uint32_t arg_type = mlir_type(m, slice_type(&list));
-        if (declaration)
-            graph_func_arg(m->g, arg_type, next_dict(m, &args));
-        else if (n >= n_args || graph_value_type(m->g, first + n) != arg_type)
-            return mlir_malformed(m, "the function's type and its arguments do not agree");
-        if (!mlir_ok(m) || (!slice_take(&list, ',') && list.at < list.end))
-            return mlir_malformed(m, "expected a type");
-    }
-    if (!declaration && n != n_args)
-        return mlir_malformed(m, "the function's type and its arguments do not agree");
-    m->s.at = close + 1;
-    uint32_t types = m->types_stack.n;
-    if (!mlir_take_arrow(m))
-        return mlir_malformed(m, "expected '->'");
-    if (!mlir_results_read(m, GRAPH_NONE))
-        return false;
-    for (uint32_t i = types; i < m->types_stack.n; i++)
-        graph_func_result(m->g, m->types_stack.at[i], next_dict(m, &results));
-    m->types_stack.n = types;
-    m->s = after;
-    return mlir_ok(m);
+    return mlir_func_types(m, &props, s->in_block ? first : GRAPH_NONE);
 }
 
-/* Makes the dictionary of the other attributes of a function or module in the generic form. */
-static bool rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out)
+bool mlir_rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out)
 {
     struct slice s = {props.at ? props.at + 1 : NULL, props.at ? props.end - 1 : NULL};
+    struct func_props unused;
     graph_dict_begin(m->g);
     while (slice_skip(&s), s.at < s.end) {
         struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
-        if (func_prop(key) == FUNC_PROPS && !mlir_dict_entries(m, entry, NULL))
+        if (!func_prop(&unused, key) && !mlir_dict_entries(m, entry, NULL))
             return false;
         s.at = entry.end;
         slice_take(&s, ',');
     }
-    if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, NULL))
+    if (!mlir_dict_part(m, attrs, NULL))
         return false;
     *out = graph_dict_end(m->g);
     return mlir_ok(m);
@@ -285,7 +279,8 @@ bool mlir_named_tail(struct mlir *m)
     struct slice attrs = {0};
     uint32_t dict;
     if (!mlir_expect(m, ')', "expected ')'") ||
-        (mlir_peek(m, '{') && !mlir_take_braces(m, &attrs)) || !rest_dict(m, s.props, attrs, &dict))
+        (mlir_peek(m, '{') && !mlir_take_braces(m, &attrs)) ||
+        !mlir_rest_dict(m, s.props, attrs, &dict))
         return false;
     if (s.kind == SCOPE_FUNC_GENERIC) {
         graph_func_dict(m->g, dict);

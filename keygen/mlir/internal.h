@@ -12,6 +12,7 @@
  *   pretty.c   the operations that StableHLO and its neighbours print in their own way
  *   attr.c     attributes and types: token by token into one spelling
  *   dense.c    constants into the bytes of their elements
+ *   reader.c   reader.h: types and attributes of a program in another encoding
  *   scan.c     words, brackets, white space, errors, caches
  *
  * The reader walks over the text once. It parses an attribute or type once for each spelling: caches
@@ -25,12 +26,11 @@
  *   clause     "dims = [1, 0]": a spelling of an attribute between an operation's operands and ':'
  *   head       the text of a line up to its operands; the tail is the text behind them
  *   line shape a remembered line: head, tail, number and types of operands (line.c)
- *   piece      a part of a text that another reader makes on demand (pieces.h)
  *   short      said of the name of an operation without its dialect: "return"
  *   fall back  to keep an operation as its tokens, because a clause is unknown
  *
  * Thread: one at a time for a reader. Memory: struct mlir owns its tables; slices point into the input.
- * If the text comes in pieces, mlir_keep copies the slices that outlive an operation.
+ * If they are parts of a short-lived text (reader.h), mlir_keep copies them.
  */
 #ifndef WARM_KEYGEN_MLIR_INTERNAL_H
 #define WARM_KEYGEN_MLIR_INTERNAL_H
@@ -40,7 +40,6 @@
 
 #include "keygen/graph/graph.h"
 #include "keygen/mlir/ops.h"
-#include "keygen/mlir/pieces.h"
 #include "keygen/mlir/predictor.h"
 #include "keygen/vector.h"
 
@@ -174,10 +173,9 @@ struct reduction {
 };
 
 struct mlir {
-    const char *begin, *end; /* of the text, or of the current piece */
+    const char *begin, *end; /* of the text */
     struct slice s;          /* what is left of it */
-    struct mlir_pieces
-        *pieces; /* NULL: the whole text is in memory, and lives as long as the graph */
+    bool copies;             /* the text does not live as long as the graph: see mlir_keep */
     struct graph *g;
     struct err *e;
     int code;    /* first error */
@@ -189,8 +187,7 @@ struct mlir {
     VECTOR(struct line_shape) line_shapes;
     VECTOR(uint32_t) line_types;
     struct line line;
-    struct graph_op_shape ended; /* of a text in pieces: the last operation */
-    struct cache reduced;        /* by the text behind the operands of a reduction */
+    struct cache reduced; /* by the text behind the operands of a reduction */
     VECTOR(struct reduction) reductions;
     struct predictor predictor; /* shapes of remembered lines, + 1 */
     uint32_t n_lines_met,
@@ -226,6 +223,13 @@ struct mlir {
     bool module_seen;
     void *c_locale;
 };
+
+/* ---- mlir/mlir.c ---- */
+
+/* Prepares the tables and the graph. Without memory, m->failed is true. */
+void mlir_begin(struct mlir *m, struct form *out, struct err *e);
+/* Frees the tables and the graph. If the program is `complete`, ends its form. Errors: m->code; NOMEM. */
+int mlir_end(struct mlir *m, bool complete, struct form *out, struct err *e);
 
 /* ---- mlir/scan.c ---- */
 
@@ -298,7 +302,7 @@ struct slice mlir_keep_copy(struct mlir *m, struct slice text);
 /* Returns the text in memory that lives as long as the graph. */
 static inline struct slice mlir_keep(struct mlir *m, struct slice text)
 {
-    return m->pieces && text.at ? mlir_keep_copy(m, text) : text;
+    return m->copies && text.at ? mlir_keep_copy(m, text) : text;
 }
 
 /* Returns the number of a text under `tag`, or GRAPH_NONE; *out_hash is for cache_add. */
@@ -331,6 +335,11 @@ uint32_t mlir_type(struct mlir *m, struct slice text);
 uint32_t mlir_type_take(struct mlir *m);
 /* Adds the entries of a dictionary, given without its braces, to the open one. */
 bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info);
+/* Adds the entries of "{...}", or none if it is {NULL, NULL}. */
+static inline bool mlir_dict_part(struct mlir *m, struct slice braces, const struct opinfo *info)
+{
+    return !braces.at || mlir_dict_entries(m, (struct slice){braces.at + 1, braces.end - 1}, info);
+}
 /* Adds one entry to the open dictionary. */
 bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool unit,
                      const struct opinfo *info);
@@ -363,8 +372,6 @@ bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info);
 const char *mlir_slot(struct mlir *m, const char *p, const char *end, bool make, uint64_t *out);
 /* Binds a slot to `n` results from `value` on. */
 void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n);
-/* Binds a name, given without '%', to one value. */
-void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value);
 /* Restores bindings until the undo log has length `mark`. */
 void mlir_unbind_to(struct mlir *m, uint32_t mark);
 /* Begins a function, whose scope is the innermost one. */
@@ -500,6 +507,19 @@ bool mlir_generic_tail(struct mlir *m, bool has_regions);
 bool mlir_op_func(struct mlir *m, const struct opinfo *info);
 /* Reads a module as printed, up to its body. */
 bool mlir_op_module(struct mlir *m, const struct opinfo *info);
+/* The properties of a function in the generic form; at NULL: it has none of that name. */
+struct func_props {
+    struct slice name, type, args, results, visibility;
+};
+/* Reads the properties "{...}" and begins the function. */
+bool mlir_func_begin(struct mlir *m, struct slice braces, struct func_props *out);
+/* Adds the next argument and returns its value. */
+uint32_t mlir_func_arg(struct mlir *m, uint32_t type, struct func_props *props);
+/* Adds the results. The type must have the arguments from value `first` on; GRAPH_NONE adds them for a
+ * declaration. */
+bool mlir_func_types(struct mlir *m, struct func_props *props, uint32_t first);
+/* Makes the dictionary of the other attributes of a function or module in the generic form. */
+bool mlir_rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out);
 /* Begins a function in the generic form, with its first block, behind the '{'. */
 bool mlir_func_generic_open(struct mlir *m, struct scope *s);
 /* Ends a function or module in the generic form, behind its '}'. */

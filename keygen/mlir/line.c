@@ -101,8 +101,6 @@ static const char *line_follower(const struct mlir *m, const char *p)
     }
     while (p < end && (*p == ' ' || *p == '\n'))
         p++;
-    if (p == end && m->pieces)
-        return p;
     return p < end && (slice_is_plain(*p) ? *p >= 'a' && *p != 'l'
                                           : *p == '%' || *p == '}' || *p == '"' || *p == '^')
                ? p
@@ -264,7 +262,7 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
     struct line_shape shape = {.op = number,
                                .n_operands = op->n_operands,
                                .n_results = op->n_results,
-                               .head = mlir_keep(m, l->head).at,
+                               .head = l->head.at,
                                .tail = m->lines.entries.at[m->line_shapes.n].at,
                                .head_len = (uint32_t)slice_len(l->head),
                                .tail_len = (uint32_t)slice_len(l->tail),
@@ -451,7 +449,7 @@ static bool constant_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
 void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r)
 {
     uint64_t hash;
-    if (m->pieces || slice_len(tail) > LINE_MAX_BYTES || memchr(tail.at, '\n', slice_len(tail)) ||
+    if (slice_len(tail) > LINE_MAX_BYTES || memchr(tail.at, '\n', slice_len(tail)) ||
         memchr(tail.at, '%', slice_len(tail)) ||
         cache_find(&m->reduced, 0, tail, &hash) != GRAPH_NONE)
         return;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlir.c - reads MLIR text into a graph (KEYS.md, "MLIR"). canon.c calls it for text, bytecode.c
- * for the pieces of text that it makes.
+ * mlir.c - reads MLIR text into a graph (KEYS.md, "MLIR"). canon.c calls it.
  *
  * It reads the text once. Each operation goes through
  *
@@ -190,37 +189,17 @@ static bool item_read(struct mlir *m)
     return op_read(m);
 }
 
-/* Moves to the next item, in the next piece if necessary; false at the end. */
-static bool item_follows(struct mlir *m)
-{
-    slice_skip(&m->s);
-    while (m->s.at >= m->s.end) {
-        struct view piece;
-        if (!m->pieces)
-            return false;
-        bool more = m->pieces->next(m->pieces, &piece); /* the last piece is no longer valid */
-        m->begin = more ? piece.data : "";
-        m->end = m->begin + (more ? piece.len : 0);
-        m->s = (struct slice){m->begin, m->end};
-        m->line.open = m->line.split = false;
-        if (!more)
-            return false;
-        slice_skip(&m->s);
-    }
-    return true;
-}
-
 static bool mlir_read(struct mlir *m)
 {
     bool empty = true;
-    while (item_follows(m)) {
+    while (slice_skip(&m->s), m->s.at < m->s.end) {
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
         empty = false;
         if (in_block(m) && !mlir_lines_read(m))
             return false;
     }
-    if (m->scopes.n || (m->pieces && m->pieces->broken))
+    if (m->scopes.n)
         return mlir_fail(m, m->end, WARM_EMALFORMED, "a region is not closed");
     return !empty || mlir_fail(m, m->begin, WARM_EMALFORMED, "no operation");
 }
@@ -246,26 +225,26 @@ static void mlir_close(struct mlir *m)
         freelocale((locale_t)m->c_locale);
 }
 
-/* Puts the form of the current text and of the remaining pieces, of `about` bytes together. */
-static int form_read(struct mlir *m, size_t about, struct form *out, struct err *e)
+void mlir_begin(struct mlir *m, struct form *out, struct err *e)
 {
     m->e = e;
-    m->s = (struct slice){m->begin, m->end};
     m->n_families = 1; /* of the empty word */
-    m->number_max = about / 64 < VECTOR_MAX ? (uint32_t)(about / 64) + 4096 : VECTOR_MAX;
-    m->g = graph_new(DOMAIN_MLIR, out);
-    if (!m->g)
-        return err_set(e, WARM_ENOMEM, "no memory to read MLIR");
     writer_init(&m->scratch, 0);
     writer_init(&m->bytes, 0);
-    m->unknown_type = graph_type(m->g, "?", 1);
-    mlir_read(m);
+    m->g = graph_new(DOMAIN_MLIR, out);
+    m->failed = !m->g;
+    if (m->g)
+        m->unknown_type = graph_type(m->g, "?", 1);
+}
+
+int mlir_end(struct mlir *m, bool complete, struct form *out, struct err *e)
+{
     int rc = m->code;
     if (!rc && (m->failed || graph_failed(m->g)))
         rc = err_set(e, WARM_ENOMEM, "no memory to read MLIR");
     out->why_exact = m->why_exact;
     mlir_close(m);
-    if (!rc)
+    if (!rc && complete)
         rc = graph_end(m->g, e);
     graph_free(m->g);
     return rc;
@@ -274,19 +253,16 @@ static int form_read(struct mlir *m, size_t about, struct form *out, struct err 
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e)
 {
     const char *text = input->data;
-    struct mlir m = {
-        .begin = text, .end = text + input->len, .many_processes = input->many_processes};
-    return form_read(&m, input->len, out, e);
-}
-
-int form_mlir_pieces(struct mlir_pieces *pieces, struct form *out, struct err *e)
-{
-    struct mlir m = {.begin = "", .pieces = pieces, .many_processes = pieces->many_processes};
-    m.end = m.begin;
-    pieces->reader = &m;
-    int rc = form_read(&m, pieces->about, out, e);
-    pieces->reader = NULL;
-    return rc;
+    size_t names = input->len / 64;
+    struct mlir m = {.begin = text,
+                     .end = text + input->len,
+                     .number_max = names < VECTOR_MAX ? (uint32_t)names + 4096 : VECTOR_MAX,
+                     .many_processes = input->many_processes};
+    m.s = (struct slice){m.begin, m.end};
+    mlir_begin(&m, out, e);
+    if (!m.failed)
+        mlir_read(&m);
+    return mlir_end(&m, true, out, e);
 }
 
 bool form_mlir_claims(const char *data, size_t len)

@@ -216,14 +216,6 @@ void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n)
     bind_any(m, slot, value, n);
 }
 
-void mlir_bind_name(struct mlir *m, struct slice name, uint32_t value)
-{
-    uint64_t slot;
-    mlir_slot(m, name.at, name.end, true, &slot);
-    if (!m->failed)
-        mlir_bind(m, slot, value, 1);
-}
-
 void mlir_unbind_to(struct mlir *m, uint32_t mark)
 {
     while (m->undo.n > mark) {

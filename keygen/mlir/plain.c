@@ -58,8 +58,6 @@ bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, u
         mlir_line_record(m, info, types);
     for (uint32_t i = 0; i < n; i++)
         graph_op_result(m->g, m->types_stack.at[types + i]);
-    if (m->pieces)
-        m->ended = graph_op_shape(m->g);
     mlir_bind_results(m, lhs, graph_op_end(m->g));
     m->types_stack.n = types;
     mlir_skip_loc(m);

@@ -337,16 +337,11 @@ static bool generic_dict(struct mlir *m, const struct scope *s, struct slice att
         if (!mlir_attr(m, s->successors, ATTR_VALUES))
             return false;
     }
-    if (s->props.at &&
-        !mlir_dict_entries(m, (struct slice){s->props.at + 1, s->props.end - 1}, info))
-        return false;
-    if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info))
+    if (!mlir_dict_part(m, s->props, info) || !mlir_dict_part(m, attrs, info))
         return false;
     *out = graph_dict_end(m->g);
     return !graph_failed(m->g);
 }
-
-#define PIECES_KEPT 4096 /* largest dictionary that the cache copies, in bytes */
 
 /* Does the same with a cache: both dictionaries stand side by side in the text. */
 static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct slice attrs,
@@ -367,8 +362,6 @@ static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct sl
     }
     if (!generic_dict(m, s, attrs, info, out))
         return false;
-    if (m->pieces && slice_len(text) > PIECES_KEPT)
-        return true;
     cache_add(m, &m->dicts, tag, text, hash, *out);
     return !m->failed;
 }
@@ -458,10 +451,5 @@ bool mlir_op_generic(struct mlir *m, uint32_t lhs)
         return mlir_generic_tail(m, false);
     m->line.open = false;
     m->s.at++;
-    if (!mlir_generic_region(m))
-        return false;
-    if (s->kind != SCOPE_FUNC_GENERIC) /* a function copies the entries that it needs */
-        s->props = mlir_keep(m, s->props);
-    s->successors = mlir_keep(m, s->successors);
-    return true;
+    return mlir_generic_region(m);
 }

@@ -300,7 +300,7 @@ void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text,
         return; /* the reader reads such a text each time */
     if ((!c->slots || c->entries.n * 2 >= c->mask) && !cache_widen(m, c))
         return;
-    const char *at = m->pieces ? mlir_keep_copy(m, text).at : text.at;
+    const char *at = m->copies ? mlir_keep_copy(m, text).at : text.at;
     PUSH(m, c->entries, (struct cache_entry){hash, at, (uint32_t)len, tag, value});
     if (m->failed)
         return;

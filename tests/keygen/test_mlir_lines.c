@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_mlir_lines.c - MLIR text that is read a line at a time, or in pieces, says what it says when it
- * is read word by word.
+ * test_mlir_lines.c - MLIR text that is read a line at a time says what it says when it is read word
+ * by word.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "keygen/canon/canon.h"
-#include "keygen/mlir/pieces.h"
 
 static int key_of(const char *text, struct key *out, struct err *e)
 {
@@ -171,109 +170,4 @@ Test(mlir_lines, types_that_the_operands_do_not_have_are_an_error_in_the_second_
         cr_expect_gt(e.line, 4u);
         free(text);
     }
-}
-
-/* ---- pieces ---- */
-
-struct cut_text {
-    struct mlir_pieces pieces; /* first: what `next` is called with */
-    const char *rest;
-    char *piece; /* the last one */
-    bool cut_off;
-};
-
-/* Up to the end of the next line whose operation has no region, in memory that is lost with the next
- * call. */
-static bool cut_next(struct mlir_pieces *pieces, struct view *out)
-{
-    struct cut_text *t = (struct cut_text *)pieces;
-    const char *end = t->rest;
-    free(t->piece);
-    t->piece = NULL;
-    for (bool is_op = false; *end && !is_op;) {
-        const char *line = end;
-        end = strchr(end, '\n') + 1;
-        line += strspn(line, " ");
-        is_op = (*line == '"' || *line == '%') && end[-2] != '{';
-    }
-    pieces->broken = t->cut_off && !*end;
-    if (end == t->rest || pieces->broken)
-        return false;
-    size_t len = (size_t)(end - t->rest);
-    cr_assert(t->piece = malloc(len));
-    memcpy(t->piece, t->rest, len);
-    t->rest = end;
-    *out = (struct view){t->piece, len};
-    return true;
-}
-
-/* The generic form, with a constant that is too large to be copied for nothing. */
-static char *generic_text(void)
-{
-    static const char text[] =
-        "\"builtin.module\"() <{sym_name = \"m\"}> ({\n"
-        "  \"func.func\"() <{function_type = (tensor<1024xi64>) -> tensor<1024xi64>, sym_name = "
-        "\"main\", sym_visibility = \"public\"}> ({\n"
-        "  ^bb0(%arg0: tensor<1024xi64>):\n"
-        "    %0 = \"stablehlo.constant\"() <{value = dense<\"0xHEX\"> : tensor<1024xi64>}> : () -> "
-        "tensor<1024xi64>\n"
-        "    %1 = \"stablehlo.subtract\"(%arg0, %0) : (tensor<1024xi64>, tensor<1024xi64>) -> "
-        "tensor<1024xi64>\n"
-        "    %2 = \"stablehlo.subtract\"(%1, %0) : (tensor<1024xi64>, tensor<1024xi64>) -> "
-        "tensor<1024xi64>\n"
-        "    %3 = \"stablehlo.subtract\"(%2, %1) : (tensor<1024xi64>, tensor<1024xi64>) -> "
-        "tensor<1024xi64>\n"
-        "    %4 = \"stablehlo.sort\"(%3) <{dimension = 0 : i64, is_stable = true}> ({\n"
-        "    ^bb0(%a: tensor<i64>, %b: tensor<i64>):\n"
-        "      %5 = \"stablehlo.compare\"(%a, %b) <{comparison_direction = "
-        "#stablehlo<comparison_direction LT>}> : (tensor<i64>, tensor<i64>) -> tensor<i1>\n"
-        "      \"stablehlo.return\"(%5) : (tensor<i1>) -> ()\n"
-        "    }) : (tensor<1024xi64>) -> tensor<1024xi64>\n"
-        "    \"func.return\"(%4) : (tensor<1024xi64>) -> ()\n"
-        "  }) : () -> ()\n"
-        "}) : () -> ()\n";
-    const size_t digits = 1024 * 16;
-    char *hex = malloc(digits + 1);
-    for (size_t i = 0; i < digits; i++)
-        hex[i] = "0123456789ABCDEF"[i * 7 / 5 % 16];
-    hex[digits] = '\0';
-    const char *mark = strstr(text, "HEX");
-    char *out = malloc(sizeof text + digits);
-    memcpy(out, text, (size_t)(mark - text));
-    strcpy(stpcpy(out + (mark - text), hex), mark + 3);
-    free(hex);
-    return out;
-}
-
-static int key_of_pieces(const char *text, bool cut_off, struct key *out)
-{
-    static struct form form;
-    struct cut_text t = {
-        .pieces = {.next = cut_next, .about = strlen(text)}, .rest = text, .cut_off = cut_off};
-    struct proof proof;
-    struct err e = {0};
-    memset(&form, 0, sizeof form);
-    int rc = form_mlir_pieces(&t.pieces, &form, &e);
-    free(t.piece);
-    if (!rc)
-        form_end(&form, out, &proof);
-    return rc;
-}
-
-Test(mlir_lines, text_in_pieces_has_the_key_of_the_text)
-{
-    char *text = generic_text();
-    struct key whole = good_key(text), pieces;
-    cr_assert_eq(key_of_pieces(text, false, &pieces), 0);
-    cr_expect(key_equal(&whole, &pieces));
-    free(text);
-}
-
-Test(mlir_lines, text_whose_last_piece_does_not_come_has_no_key)
-{
-    char *text = generic_text();
-    struct key key;
-    int rc = key_of_pieces(text, true, &key);
-    cr_expect(rc == WARM_EMALFORMED || rc == WARM_ETRUNCATED);
-    free(text);
 }
