@@ -175,6 +175,25 @@ Test(options, what_writes_files_or_reads_the_clock_is_refused)
     cr_expect_eq(options_parse(OPTIONS_NVRTC, 1305, &blank, 1, &o, NULL), WARM_EREFUSED);
 }
 
+Test(options, nvcc_and_ptxas_that_measure_or_trace_are_refused)
+{
+    static const char *const nvcc[] = {"--time=-",
+                                       "-time x",
+                                       "-v",
+                                       "--verbose",
+                                       "-dryrun",
+                                       "--dryrun",
+                                       "--keep",
+                                       "-fdevice-time-trace x",
+                                       "-Xptxas=--time",
+                                       "-Xptxas=--compiler-stats"};
+    static const char *const ptxas[] = {"--time", "-time", "--stats", "--compiler-stats"};
+    for (size_t i = 0; i < sizeof nvcc / sizeof *nvcc; i++)
+        cr_expect_eq(error_of(OPTIONS_NVCC, nvcc[i], NULL), WARM_EREFUSED, "%s", nvcc[i]);
+    for (size_t i = 0; i < sizeof ptxas / sizeof *ptxas; i++)
+        cr_expect_eq(error_of(OPTIONS_PTXAS, ptxas[i], NULL), WARM_EREFUSED, "%s", ptxas[i]);
+}
+
 Test(options, missing_and_needless_values_are_invalid)
 {
     struct err e;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cc_options.c - the table of gcc's and clang's options: what is in it, and what must not be. */
+/* test_cc_options.c - the tables of gcc's, clang's and NVIDIA's options: what is in them, and what must
+ * not be. */
 #include <criterion/criterion.h>
 
 #include "client/tool/cc_options.h"
+#include "client/tool/nvidia_options.h"
 
 static enum cc_rule rule_of(const char *arg)
 {
@@ -32,6 +34,47 @@ Test(cc_options, refused_options_have_a_reason)
         cr_expect_eq(rule_of(refused[i]), REFUSE, "%s", refused[i]);
         cr_expect_not_null(cc_option_find(refused[i])->note, "%s", refused[i]);
     }
+}
+
+Test(cc_options, what_measures_is_refused)
+{
+    static const char *const refused[] = {
+        "-time",
+        "-time=log",
+        "-ftime-report",
+        "-ftime-report-details",
+        "-ftime-trace",
+        "-Q",
+        "-fproc-stat-report",
+        "-fmem-report",
+        "-fstats",
+        "-fmem-report-wpa",
+        "-fprofile-report",
+        "-save-stats",
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        cr_expect_eq(rule_of(refused[i]), REFUSE, "%s", refused[i]);
+    cr_expect_eq(rule_of("-v"), VERBOSE);
+    cr_expect_eq(rule_of("--verbose"), VERBOSE);
+    cr_expect_eq(rule_of("-###"), VERBOSE);
+    cr_expect_not(cc_linker_knows("--stats"));
+    cr_expect_not(cc_linker_knows("-v"));
+    cr_expect_not(cc_linker_knows("--verbose"));
+    cr_expect_not(cc_assembler_knows("--statistics"));
+    cr_expect_not(cc_assembler_knows("-v"));
+    cr_expect_not(cc_preprocessor_knows("-v"));
+}
+
+Test(cc_options, what_measures_or_traces_is_in_no_table_of_nvidias_tools)
+{
+    static const char *const tools[] = {"cicc", "nvlink", "fatbinary"};
+    static const char *const options[] = {"-v",        "--verbose",  "-time",         "--time",
+                                          "-time=log", "--time=log", "-ftime-report", "--trace",
+                                          "-dryrun"};
+    for (size_t t = 0; t < sizeof tools / sizeof *tools; t++)
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+            cr_expect_not(nvidia_option_is_known(tools[t], options[i]), "%s %s", tools[t],
+                          options[i]);
 }
 
 Test(cc_options, lists_for_linker_and_assembler_are_closed)

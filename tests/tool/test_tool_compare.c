@@ -163,7 +163,14 @@ Test(tool_compare, options_of_which_nobody_knows_all_are_real)
          {{NULL, "$CXX -Wl,--stats m.cc -o m", CLOCK}}},
         {"what the driver does",
          "echo 'int main() {}' >m.cc",
-         {{NULL, "$CXX -v -c m.cc", CLOCK}, {NULL, "$CXX '-###' -c m.cc", CLOCK}}});
+         {{NULL, "$CXX -v -c m.cc", CLOCK}, {NULL, "$CXX '-###' -c m.cc", CLOCK}}},
+        {"what the compiler measures",
+         "echo 'int main() {}' >m.cc",
+         {{NULL, "$CXX -time -c m.cc", CLOCK},
+          {NULL, "$CXX -ftime-report -c m.cc", CLOCK},
+          {NULL, "$CXX -Q -c m.cc", CLOCK},
+          {NULL, "$CXX -fmem-report -c m.cc", CLOCK},
+          {NULL, "$CXX -Wa,--statistics -c m.cc", CLOCK}}});
 }
 
 /* The folder of all of it is temporary: the names of p and q are no part of the first key. */
@@ -452,6 +459,11 @@ Test(tool_compare, clang_is_as_by_itself)
         {"pasted",
          "printf '" PASTE "const char *t = X(__TI, ME__);\\n' >a.c",
          {{NULL, "$CLANG -c a.c", CLOCK}, {NULL, NULL, CLOCK}}},
+        {"what it measures",
+         "echo 'int f;' >a.c",
+         {{NULL, "$CLANG -ftime-report -c a.c", CLOCK},
+          {NULL, "$CLANG -fproc-stat-report -c a.c", CLOCK},
+          {NULL, "CC_PRINT_PROC_STAT=1 $CLANG -c a.c", CLOCK}}},
         {"the time of a file",
          "echo 'const char *t = STAMP;' >a.c",
          {{NULL, "$CLANG -c a.c -DSTAMP=__TIMESTAMP__", REAL},
