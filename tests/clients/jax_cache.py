@@ -322,6 +322,25 @@ print(json.dumps([statistics.median(p) for p in zip(*pairs)]))
         self.assertLess(ours, theirs * 1.5)  # half again for what else the machine does
 
 
+class Unseen(JaxCase):
+    def test_tracebacks_and_locations_show_no_file_of_ours(self):
+        program = PROGRAM + '''
+jax.config.update("jax_explain_cache_misses", True)
+jax.numpy.sin(x).block_until_ready()
+print(jax.jit(step).lower(params, x, y).as_text(debug_info=True))
+jax.jit(step)(params, x, y)
+jax.jit(step)(params, x[:2], y[:2])
+jax.jit(lambda a: a @ a.reshape(3, 5))(x)
+'''
+        with kit.Daemon() as daemon:
+            for _ in range(2):  # a miss, then a hit
+                plain, with_it = daemon.run_both(program, check=False)
+                self.assertNotIn("_foresight.py", with_it.stdout + with_it.stderr)
+                self.assertNotIn(os.path.join("warm", "jax"), with_it.stdout + with_it.stderr)
+                self.assertIn("reshape", with_it.stderr)
+                self.assertEqual(with_it.stderr.count("File "), plain.stderr.count("File "))
+
+
 class Together(JaxCase):
     def eight(self, program, plain):
         with kit.Daemon() as daemon:
