@@ -42,12 +42,12 @@ void tool_debug(const char *format, ...)
     close(fd);
 }
 
-void tool_not_kept(const struct tool_job *job, struct warm *w, const char *reason)
+void tool_not_kept(const struct tool_job *job, struct warm *w, const char *missed,
+                   const char *reason)
 {
-    assert(job && reason);
+    assert(job && w && missed && reason);
     tool_debug("not kept: %s", reason);
-    if (w)
-        warm_note(w, "uncacheable", job->label, reason);
+    warm_note(w, "uncacheable", *missed ? missed : job->label, reason);
 }
 
 /* ---- memory and roots ---- */

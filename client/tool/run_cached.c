@@ -36,7 +36,8 @@
 #include "client/tool/pch.h"
 #include "client/tool/result.h"
 
-#define MARK "not to be kept"
+#define MARK "not to be kept: " /* then the reason */
+#define MARK_MAX 256
 #define MARK_TTL_MS 3000u
 #define AGAIN "ask again: "
 #define AGAIN_TTL_MS (7u * 24 * 3600 * 1000) /* after changes of headers the first key may do */
@@ -54,6 +55,7 @@ struct serving {
     char leased[TOOL_NAME_TEXT];
     uint64_t token;         /* 0: none */
     bool is_marked;         /* a mark: the result must not be kept, or needs a larger key */
+    char reason[MARK_MAX];  /* why it must not be kept */
     struct more more;       /* the parts of that larger key */
     struct tool_job replan; /* the same command with that key */
 };
@@ -117,7 +119,12 @@ static bool read_mark(struct serving *s, const struct warm_value *value)
             s->more = all[i];
             s->is_marked = true;
         }
-    s->is_marked |= is_text(value, MARK);
+    size_t len = strlen(MARK);
+    if (value->len >= len && memcmp(value->data, MARK, len) == 0) {
+        snprintf(s->reason, sizeof s->reason, "%.*s", (int)(value->len - len),
+                 (const char *)value->data + len);
+        s->is_marked = true;
+    }
     return s->is_marked;
 }
 
@@ -130,6 +137,13 @@ static void leave_mark(struct serving *s, const char *text, uint32_t ttl_ms)
         warm_put(patient(s), s->leased, strlen(s->leased), text, strlen(text), &options))
         warm_release(patient(s), s->token);
     s->token = 0;
+}
+
+static void leave_reason(struct serving *s, const char *reason)
+{
+    char text[sizeof MARK + MARK_MAX];
+    snprintf(text, sizeof text, MARK "%s", reason);
+    leave_mark(s, text, MARK_TTL_MS);
 }
 
 /* Plans the same command with a larger key. REFUSED if the present key has those parts. */
@@ -351,9 +365,9 @@ static void keep(struct serving *s, const struct compiler_run *run)
     struct err e = {0};
     int code = keep_by_key(s, run, &e);
     if (code)
-        tool_not_kept(s->job, s->quick, e.text);
+        tool_not_kept(s->job, s->quick, s->leased, e.text);
     if (code && code != WARM_ENO_DAEMON)
-        leave_mark(s, MARK, MARK_TTL_MS);
+        leave_reason(s, e.text);
     else if (s->more.exact || s->more.loud)
         leave_mark(s, again_text(s->more), AGAIN_TTL_MS);
     else if (s->token)
@@ -369,7 +383,7 @@ static int run_and_keep(struct serving *s)
             tool_debug("%s", e.text);
     if (compiler_run_job(s->job, &run, &e)) {
         tool_debug("%s", e.text);
-        leave_mark(s, MARK, MARK_TTL_MS);
+        leave_reason(s, e.text);
         return -1;
     }
     if (s->job->header && run.wait_status == 0)
@@ -400,8 +414,10 @@ static int serve(struct serving *s)
         tool_debug("hit: %s", s->job->label);
         return status;
     }
-    if (s->is_marked && !s->more.exact && !s->more.loud)
-        tool_debug("passed on: another run of it was not kept");
+    if (s->is_marked && !s->more.exact && !s->more.loud) {
+        tool_debug("passed on: another run of it was not kept: %s", s->reason);
+        warm_note(s->quick, "uncacheable", s->job->label, s->reason);
+    }
     if (s->is_marked)
         return -1;
     tool_debug("miss: %s", s->job->label);

@@ -168,8 +168,10 @@ int tool_run_cached(struct tool_job *job, struct warm *quick);
 /* Becomes the real tool. Returns only if that fails: 126 or 127. */
 int tool_pass_on(const struct tool_job *job);
 
-/* Tells the daemon, for `warm why`, why the result of a run is not in the cache. */
-void tool_not_kept(const struct tool_job *job, struct warm *w, const char *reason);
+/* Tells the daemon, for `warm why`, why the result of a run is not in the cache. `missed` is the
+ * name that missed, whose reason it is; "": there is none. */
+void tool_not_kept(const struct tool_job *job, struct warm *w, const char *missed,
+                   const char *reason);
 
 /* Appends a line to the file that WARM_TOOL_DEBUG names: what was done, and why. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -354,13 +354,31 @@ void history_remember(struct history *h, const struct history_made *made, struct
     h->dirty = true;
 }
 
+/* Finds the newest miss of a session by its name. */
+static struct miss *find_by_name(struct history *h, uint32_t uid, uint32_t session,
+                                 struct view name)
+{
+    const struct session *s = session_at(h, session);
+    for (uint64_t n = h->last_miss; name.len && n && n + HISTORY_MISSES > h->last_miss; n--) {
+        struct miss *m = history_miss_at(h, n);
+        if (m && m->uid == uid && m->session == (s ? s->number : 0) &&
+            history_view_equal(history_view(m->text[TEXT_NAME]), name))
+            return m;
+    }
+    return NULL;
+}
+
 void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_reason reason,
                   struct view label, struct view text, uint64_t now_ms)
 {
     history_load(h);
-    struct miss *m = miss_begin(h, uid, session, now_ms);
-    history_set_text(m, TEXT_LABEL, label);
+    struct miss *m = find_by_name(h, uid, session, label);
+    if (!m) {
+        m = miss_begin(h, uid, session, now_ms);
+        history_set_text(m, TEXT_LABEL, label);
+    }
     settle(m, reason, text);
+    h->dirty = true;
 }
 
 /* ---- making and freeing ---- */

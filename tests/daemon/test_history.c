@@ -91,6 +91,25 @@ Test(history, sessions_are_counted_apart)
     history_free(h);
 }
 
+Test(history, reason_of_a_miss_is_what_its_own_session_notes)
+{
+    struct history *h = history_new(NULL);
+    uint32_t a = history_join(h, 7, text("a"), 1), b = history_join(h, 7, text("b"), 2);
+    miss(h, "x", a, 3);
+    miss(h, "x", b, 4);
+    history_note(h, 7, a, WIRE_REASON_UNCACHEABLE, text("x"), text("the clock"), 5);
+    expect_json(h, WIRE_HISTORY_SESSION, "a",
+                "\"reason\": \"uncacheable\", \"text\": \"the clock\"");
+    cr_expect_null(strstr(json_of(h, WIRE_HISTORY_SESSION, "a"), "cold"));
+    expect_json(h, WIRE_HISTORY_SESSION, "b", "\"reason\": \"cold\"");
+    history_note(h, 7, b, WIRE_REASON_UNCACHEABLE, text("y"), text("the clock"), 6);
+    expect_json(h, WIRE_HISTORY_SESSION, "b", "\"reason\": \"cold\"");
+    expect_json(h, WIRE_HISTORY_SESSION, "b", "\"label\": \"y\"");
+    history_note(h, 8, HISTORY_NO_SESSION, WIRE_REASON_TIMEOUT, text("x"), text("late"), 7);
+    cr_expect_null(strstr(json_of(h, WIRE_HISTORY_SESSION, "b"), "late"), "another user's");
+    history_free(h);
+}
+
 Test(history, sessions_and_misses_are_bounded)
 {
     struct history *h = history_new(NULL);

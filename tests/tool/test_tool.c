@@ -352,6 +352,28 @@ Test(tool, why_says_what_kept_a_run_out)
     lab_down(&lab);
 }
 
+/* Neither what became of the mark of the run before, nor the mark itself, hides the reason. */
+Test(tool, why_says_of_each_run_what_kept_it_out)
+{
+    static const char *const befores[] = {":", ":", "%s clear --yes"};
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "const char *t = __TIME__;\n");
+    for (size_t i = 0; i < sizeof befores / sizeof befores[0]; i++) {
+        sh(&lab, NULL, befores[i], lab.warm);
+        cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=s%zu; " GCC "-c a.c", i), 0);
+        cr_assert_eq(sh(&lab, &out, "%s why --session s%zu", lab.warm, i), 0);
+        const char *reason = strstr(out, "    uncacheable: the time shows in it\n");
+        cr_assert(reason && strstr(out, "gcc a.c"), "%s", out);
+        cr_expect_null(strstr(out, "cold"), "%s", out);
+        cr_expect_null(strstr(out, "evicted"), "%s", out);
+        free(out);
+    }
+    lab_down(&lab);
+}
+
 Test(tool, a_name_without_a_slash_is_found_on_path)
 {
     struct lab lab;
