@@ -69,7 +69,7 @@ LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sh
     zlib.h=zlib1g-dev zstd.h=libzstd-dev curses.h=libncurses-dev
 $(B)/libraries:
 	@missing=; for library in $(LIBRARIES); do \
-	    echo "#include <$${library%=*}>" | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 || \
+	    echo "#include <$${library%=*}>" | $(CC) $(CPPFLAGS) $(OPT) -E -x c - >/dev/null 2>&1 || \
 	        missing="$$missing $${library#*=}"; \
 	done; \
 	[ -z "$$missing" ] || { echo "missing packages:$$missing (\`make setup\` installs them)" >&2; exit 1; }

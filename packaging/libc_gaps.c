@@ -45,6 +45,16 @@ WEAK ssize_t getrandom(void *out, size_t len, unsigned flags)
     return syscall(SYS_getrandom, out, len, flags);
 }
 
+/* 64 bits make the remainder even enough. */
+WEAK uint32_t arc4random_uniform(uint32_t bound)
+{
+    uint64_t bits;
+    while (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+        if (errno != EINTR)
+            abort();
+    return bound ? (uint32_t)(bits % bound) : 0;
+}
+
 WEAK int close_range(unsigned first, unsigned last, int flags)
 {
     return (int)syscall(SYS_close_range, first, last, flags);

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <linux/stat.h> /* struct statx */
@@ -24,6 +25,7 @@
 
 int memfd_create(const char *name, unsigned flags);
 ssize_t getrandom(void *out, size_t len, unsigned flags);
+uint32_t arc4random_uniform(uint32_t bound);
 int close_range(unsigned first, unsigned last, int flags);
 void closefrom(int first);
 int statx(int dir, const char *path, int flags, unsigned mask, struct statx *out);
