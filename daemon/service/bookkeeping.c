@@ -245,6 +245,8 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
     static struct recipe recipe; /* too large for the stack */
     struct writer w;
     stats_add(&s->stats, STATS_puts, put->kind, 1);
+    if (put->cost_ms)
+        stats_add_time(&s->stats.compile_times, put->kind, put->cost_ms * 1000000ull);
     if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name) ||
         put->hardware.len + put->compiler.len + put->label.len == 0)
         return;

@@ -436,6 +436,7 @@ static void build_describe(struct build *b, struct pool_result *done, struct art
     a->cost_ms = done->ms;
     a->key = shared ? b->shared_id.key : b->id.key;
     stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
+    stats_add_time(&s->stats.compile_times, STORE_CUBIN, done->ms * 1000000ull);
     if (done->n_paths)
         bookkeeping_lines(s, b->miss, done);
     b->done = *done;

@@ -82,6 +82,31 @@ static void write_hit_times(const struct stats *s, struct writer *out)
                   (unsigned long long)seen, (unsigned long long)seen, (double)s->hit_ns_sum / 1e9);
 }
 
+/* One histogram for each kind that has any. */
+static void write_times(const struct stats_times *times, const char *name, const char *help,
+                        struct writer *out)
+{
+    write_family(out, name, "histogram", "seconds", help);
+    for (unsigned k = 0; k < STATS_KINDS; k++) {
+        const char *kind = store_kind_name(k);
+        uint64_t seen = 0, all = 0;
+        for (unsigned i = 0; i < STATS_POWERS; i++)
+            all += times->n[k][i];
+        for (unsigned i = 0; all && i < STATS_POWERS - 1; i++) {
+            seen += times->n[k][i];
+            writer_format(out, "%s_bucket{kind=\"%s\",le=\"%.9g\"} %llu\n", name, kind,
+                          (double)(1ull << (STATS_POWER_MIN + 2 * i)) / 1e9,
+                          (unsigned long long)seen);
+        }
+        if (all)
+            writer_format(out,
+                          "%s_bucket{kind=\"%s\",le=\"+Inf\"} %llu\n%s_count{kind=\"%s\"} %llu\n"
+                          "%s_sum{kind=\"%s\"} %.9f\n",
+                          name, kind, (unsigned long long)all, name, kind, (unsigned long long)all,
+                          name, kind, (double)times->ns_sum[k] / 1e9);
+    }
+}
+
 static void write_number(struct writer *out, const char *name, const char *unit, const char *help,
                          uint64_t value)
 {
@@ -93,6 +118,23 @@ static void write_total(struct writer *out, const char *name, const char *help, 
 {
     write_family(out, name, "counter", NULL, help);
     writer_format(out, "%s_total %llu\n", name, (unsigned long long)value);
+}
+
+static void write_evictions(const struct store_stats *store, struct writer *out)
+{
+    static const char *const reasons[] = {
+        [STORE_LEFT_FOR_ROOM] = "max_size",
+        [STORE_LEFT_FOR_QUOTA] = "quota",
+        [STORE_LEFT_EVICTED] = "asked",
+    };
+    write_family(out, "warm_evictions", "counter", NULL, "Entries that were evicted.");
+    for (unsigned i = STORE_LEFT_FOR_ROOM; i <= STORE_LEFT_EVICTED; i++)
+        writer_format(out, "warm_evictions_total{reason=\"%s\"} %llu\n", reasons[i],
+                      (unsigned long long)store->left_entries[i]);
+    write_family(out, "warm_evicted_bytes", "counter", "bytes", "Bytes of their values.");
+    for (unsigned i = STORE_LEFT_FOR_ROOM; i <= STORE_LEFT_EVICTED; i++)
+        writer_format(out, "warm_evicted_bytes_total{reason=\"%s\"} %llu\n", reasons[i],
+                      (unsigned long long)store->left_bytes[i]);
 }
 
 static void write_store(struct store *from, struct writer *out)
@@ -114,7 +156,7 @@ static void write_store(struct store *from, struct writer *out)
                  store.disk_bytes);
     write_number(out, "warm_store_read_only", NULL, "1 if the disk is full or failing.",
                  store.read_only);
-    write_total(out, "warm_evictions", "Entries that were evicted.", store.n_evictions);
+    write_evictions(&store, out);
     write_total(out, "warm_corrupt", "Damaged values that were found.", store.n_corrupt);
 }
 
@@ -158,6 +200,12 @@ void service_write_metrics(struct service *s, const struct peer *peer, struct wr
                   (double)(service_now_ms(s) - s->stats.started_ms) / 1e3);
     write_counters(&s->stats, out);
     write_hit_times(&s->stats, out);
+    write_times(&s->stats.put_times, "warm_put_seconds",
+                "Time from a value's arrival to its commit.", out);
+    write_times(
+        &s->stats.compile_times, "warm_compile_seconds",
+        "Time that it took to make a value: the daemon's compiles, and what clients say of theirs.",
+        out);
     write_store(s->config.store, out);
     write_workers(s->config.pool, out);
     write_number(out, "warm_compiles_in_flight", NULL, "Keys that are being made now.",

@@ -75,6 +75,8 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
     p->artifact->hashed |= status == 0;
     if (p->is_awaited)
         put_is_hashed(p, status == 0);
+    if (!status && !existed)
+        stats_add_time(&s->stats.put_times, kind, clock_mono_ns() - p->queued_ns);
     if (status) {
         stats_add(&s->stats, STATS_dropped, kind, 1);
         log_user(p->id.owner, LOG_LEVEL_WARNING, "a value of %llu bytes is not stored: %s",
@@ -96,6 +98,7 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     if (!copy)
         return err_set(e, WARM_ENOMEM, "no memory for a put");
     *copy = *p;
+    copy->queued_ns = clock_mono_ns();
     put->row.len = a->len;
     put->row.kind = a->kind;
     put->row.cost_ms = a->cost_ms;

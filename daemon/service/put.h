@@ -25,6 +25,7 @@ struct pending_put {
     uint32_t maker;     /* whose budgets it is in: */
     uint64_t n_bytes;
     unsigned n_fds;
+    uint64_t queued_ns; /* when it came into the queue */
     void (*on_done)(void *arg, int status, bool existed, const struct key *key,
                     const struct err *e);
     void *arg;

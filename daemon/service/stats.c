@@ -113,6 +113,15 @@ void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n)
     s->hit_ns_sum += ns * n;
 }
 
+void stats_add_time(struct stats_times *times, enum store_kind kind, uint64_t ns)
+{
+    unsigned k = (unsigned)kind < STATS_KINDS ? kind : STORE_OTHER, step = 0;
+    while (step < STATS_POWERS - 1 && ns > 1ull << (STATS_POWER_MIN + 2 * step))
+        step++;
+    times->n[k][step]++;
+    times->ns_sum[k] += ns;
+}
+
 double stats_hit_us(const struct stats *s, double percent)
 {
     uint64_t all = 0, seen = 0;

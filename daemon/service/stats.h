@@ -42,14 +42,26 @@ enum stats_counter {
 #define STATS_KINDS 10u
 #define STATS_TIME_STEPS 640u /* 16 for each of 40 powers of two nanoseconds */
 
+/* Times by kind, since the start, in steps of powers of four: 2^16 ns (66 us) to 2^40 ns (18 min). */
+#define STATS_POWER_MIN 16u
+#define STATS_POWER_MAX 40u
+#define STATS_POWERS                                                                               \
+    ((STATS_POWER_MAX - STATS_POWER_MIN) / 2 + 2) /* the last one is for longer times */
+struct stats_times {
+    uint64_t n[STATS_KINDS][STATS_POWERS];
+    uint64_t ns_sum[STATS_KINDS];
+};
+
 struct stats {
     uint64_t now[STATS_COUNTERS][STATS_KINDS];    /* since start */
     uint64_t before[STATS_COUNTERS][STATS_KINDS]; /* of earlier daemons on this store */
     uint64_t evictions_before, corrupt_before;
     uint64_t hit_times[STATS_TIME_STEPS]; /* by duration */
     uint64_t hit_ns_sum;
-    uint64_t started_ms; /* monotonic clock */
-    uint64_t saved_sum;  /* of all counters when they were last written */
+    struct stats_times put_times;     /* from the queue of the store to the commit */
+    struct stats_times compile_times; /* of the daemon's compiles, and what clients say of theirs */
+    uint64_t started_ms;              /* monotonic clock */
+    uint64_t saved_sum;               /* of all counters when they were last written */
 };
 
 /* Zeroes all counters; `now_ms` is the start on the monotonic clock. */
@@ -69,6 +81,8 @@ static inline void stats_add(struct stats *s, enum stats_counter what, enum stor
 /* Adds `n` hits of `ns` nanoseconds each, from the arrival of the bytes to the departure of the
  * reply. */
 void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n);
+/* Adds one time of a kind. */
+void stats_add_time(struct stats_times *times, enum store_kind kind, uint64_t ns);
 /* Returns the step of the histogram that a duration belongs to. */
 unsigned stats_step(uint64_t ns);
 /* Returns the time in microseconds that `percent` of the hits did not exceed; 0 if there were

@@ -55,6 +55,44 @@ Test(metrics, count_what_happened)
     warmd_down(&k);
 }
 
+/* Returns the number behind "NAME " at the beginning of a line. */
+static double number_of(const char *text, const char *name)
+{
+    char line[128];
+    snprintf(line, sizeof line, "\n%s ", name);
+    const char *at = strstr(text, line);
+    cr_assert_not_null(at, "no %s in %s", name, text);
+    return strtod(at + strlen(line), NULL);
+}
+
+Test(metrics, times_and_evictions_are_told_by_kind_and_reason)
+{
+    struct warmd k = warmd_up(NULL);
+    char *warm = bin_path("warm"), *out;
+    int rc = run_command(&out,
+                         "cd %s && export WARM_SOCKET=%s && echo value >v && "
+                         "%s put one v --kind triton --cost-ms 100 2>&1 && %s put two v 2>&1 && "
+                         "%s clear --yes 2>&1",
+                         k.dir, k.socket, warm, warm, warm);
+    cr_assert_eq(rc, 0, "%s", out);
+    free(out);
+    free(warm);
+    out = answer_to(&k, REQUEST, strlen(REQUEST));
+    cr_expect_eq(number_of(out, "warm_put_seconds_count{kind=\"triton\"}"), 1);
+    cr_expect_eq(number_of(out, "warm_put_seconds_bucket{kind=\"other\",le=\"+Inf\"}"), 1);
+    cr_expect_eq(number_of(out, "warm_compile_seconds_sum{kind=\"triton\"}"), 0.1);
+    cr_expect_eq(number_of(out, "warm_compile_seconds_bucket{kind=\"triton\",le=\"0.067108864\"}"),
+                 0);
+    cr_expect_eq(number_of(out, "warm_compile_seconds_bucket{kind=\"triton\",le=\"0.268435456\"}"),
+                 1);
+    cr_expect_null(strstr(out, "warm_compile_seconds_count{kind=\"other\"}"), "it told no time");
+    cr_expect_eq(number_of(out, "warm_evictions_total{reason=\"asked\"}"), 2);
+    cr_expect_eq(number_of(out, "warm_evicted_bytes_total{reason=\"asked\"}"), 12);
+    cr_expect_eq(number_of(out, "warm_evicted_bytes_total{reason=\"quota\"}"), 0);
+    free(out);
+    warmd_down(&k);
+}
+
 Test(metrics, are_read_by_the_official_parser)
 {
     static const char script[] =
@@ -64,7 +102,8 @@ Test(metrics, are_read_by_the_official_parser)
         "families = {f.name: f for f in parse(text[text.index('# TYPE'):])}\n"
         "count = [s.value for s in families['warm_hit_seconds'].samples if "
         "s.name.endswith('count')]\n"
-        "print(len(families) > 25, families['warm_hits'].type, count)\n";
+        "print(len(families) > 25, families['warm_hits'].type, count, "
+        "families['warm_put_seconds'].type)\n";
     struct warmd k = warmd_up(NULL);
     put_and_get(&k);
     char *text = answer_to(&k, REQUEST, strlen(REQUEST)), *out;
@@ -72,7 +111,7 @@ Test(metrics, are_read_by_the_official_parser)
     file_write(body, text, strlen(text));
     file_write(program, script, strlen(script));
     cr_expect_eq(run_command(&out, "/usr/bin/python3 %s <%s 2>&1", program, body), 0, "%s", out);
-    cr_expect_str_eq(out, "True counter [1]\n");
+    cr_expect_str_eq(out, "True counter [1] histogram\n");
     free(out);
     free(body);
     free(program);
