@@ -10,8 +10,9 @@ work=$folder.new
 rm -rf "$work"
 mkdir -p "$work/deb"
 cd "$work/deb"
+libraries="libhiredis0.14 libevent-2.1-7 libsasl2-2 liblzf1 libjemalloc2 libatomic1"
 download() {
-    apt-get download redis-tools memcached ccache libhiredis0.14 libevent-2.1-7 >apt.log 2>&1
+    apt-get download redis-tools memcached ccache $libraries >apt.log 2>&1
 }
 # The package lists may be too old for what the mirror has. Only root may bring new ones.
 download || { apt-get update >apt.log 2>&1 && download; } || {
