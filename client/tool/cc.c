@@ -522,6 +522,7 @@ int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
     int code = 0;
     for (int i = 1; !code && i < job->argc; i++)
         code = take_argument(&c, &i, e);
+    job->preprocesses = c.preprocesses;
     if (!code && c.verbose && c.n_files)
         code = refuse(e, "-v", "it names temporary files");
     if (!code)

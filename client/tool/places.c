@@ -13,6 +13,8 @@
  *     __PRETTY_FUNCTION__
  *     ##               may join any of them: no such text may spell a long piece of one
  *
+ * A preprocessor alone cannot compute with texts: a name shows as it is, or not at all.
+ *
  * Thread: main.
  */
 #define XXH_INLINE_ALL
@@ -155,11 +157,22 @@ static bool may_show(const struct tool_job *job, const struct inputs *in, const 
     return false;
 }
 
+/* True if a preprocessor writes the roots into texts without escapes. */
+static bool are_plain(const struct tool_job *job)
+{
+    for (size_t i = 0; i < job->n_roots; i++)
+        for (const char *c = job->roots[i]; *c; c++)
+            if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
+                return false;
+    return true;
+}
+
 int places_check(const struct tool_job *job, const struct inputs *in, struct err *e)
 {
     assert(job && in);
     struct texts t = {0};
-    if (job->n_roots == 0 || !job->expands_macros || job->reads_marks)
+    if (job->n_roots == 0 || !job->expands_macros || job->reads_marks ||
+        (job->preprocesses && are_plain(job)))
         return 0;
     bool shows = !read_all(job, in, &t) || may_show(job, in, &t);
     for (size_t i = 0; i < t.n; i++)

@@ -59,6 +59,7 @@ struct tool_job {
     bool short_names;    /* files in it go by either name */
     bool keys_path;      /* $PATH is in the key, so programs on it need no look */
     bool expands_macros; /* it expands macros, in which the clock may show */
+    bool preprocesses;   /* it expands macros, and computes nothing with their texts */
     bool reads_marks; /* its text is preprocessed: line markers name the files, not their places */
     bool terminal;    /* standard error is one: colours, lines as wide as it */
     bool times_show;  /* the result has times of files: a touched file is a changed one */
